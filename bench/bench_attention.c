@@ -60,15 +60,15 @@ static double tile_rate(bool pairs)
     static float a[60 * 64], b[64 * 64], c[60 * 64];
     const orr_block_math *lanes = orr_block_math_of_cpu();
     const orr_block_product p = {.a = a,
-                           .b = b,
-                           .c = c,
-                           .a_row = 64,
-                           .a_step = 1,
-                           .b_row = 64,
-                           .c_row = 64,
-                           .rows = 60,
-                           .depth = 64,
-                           .lanes = 64};
+                                 .b = b,
+                                 .c = c,
+                                 .a_row = 64,
+                                 .a_step = 1,
+                                 .b_row = 64,
+                                 .c_row = 64,
+                                 .rows = 60,
+                                 .depth = 64,
+                                 .lanes = 64};
     void (*multiply)(const orr_block_product *) =
         pairs && lanes->pair_product != NULL ? lanes->pair_product : lanes->product;
     double least = 1e9;

@@ -55,10 +55,10 @@ static void run_format(orr_row_format format, const orr_operand *ids, orr_worker
     char *data = bytes_of((size_t)(row_bytes * ROWS));
     const orr_row_segment piece = {.data = data, .count = ROWS};
     const orr_weight_rows rows = {.format = (uint8_t)format,
-                           .columns = COLUMNS,
-                           .row_bytes = row_bytes,
-                           .segments = &piece,
-                           .n_segments = 1};
+                                  .columns = COLUMNS,
+                                  .row_bytes = row_bytes,
+                                  .segments = &piece,
+                                  .n_segments = 1};
     const orr_operand in[] = {{.type = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {ROWS, COLUMNS}},
                                .rows = &rows},
                               *ids},

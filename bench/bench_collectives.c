@@ -15,16 +15,16 @@
 #include "engine/ranks/launch.h"
 
 enum { LARGEST = 128 << 20, ROUNDS_MIN = 11, ROUNDS_MAX = 2001, WARM = 3, RANKS_MAX = 64 };
-static const size_t sizes[] = {8,         1 << 10,  8 << 10,  64 << 10, 256 << 10,
+static const size_t sizes[] = {8,       1 << 10, 8 << 10, 64 << 10, 256 << 10,
                                1 << 20, 2 << 20, 8 << 20, 32 << 20, LARGEST};
 
 typedef struct bench {
     orr_transport *transport;
     orr_communicator *all;
-    float  *in, *out;
+    float *in, *out;
     double *times_us;
-    bool    copies; /* instead of the all-reduce */
-    size_t  largest;
+    bool copies; /* instead of the all-reduce */
+    size_t largest;
 } bench;
 
 static int by_value(const void *a, const void *b)

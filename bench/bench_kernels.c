@@ -212,10 +212,10 @@ static void bench_rows(orr_row_format format, int64_t tokens, int64_t k, char *b
     const int64_t row_bytes = orr_row_format_bytes(format, k), n = (int64_t)n_bytes / row_bytes;
     const orr_row_segment piece = {.data = bytes, .count = n};
     const orr_weight_rows rows = {.format = (uint8_t)format,
-                           .columns = k,
-                           .row_bytes = row_bytes,
-                           .segments = &piece,
-                           .n_segments = 1};
+                                  .columns = k,
+                                  .row_bytes = row_bytes,
+                                  .segments = &piece,
+                                  .n_segments = 1};
     const orr_dtype dtype = format == ORR_ROW_FORMAT_FP32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16;
     orr_operand in[2] = {
         matrix(dtype, tokens, k, false),

@@ -123,7 +123,8 @@ static void run_case(bench *b, const char *name, double share, uint64_t step)
         orr_state_provider_offer(b->servers[i].source, step, 1, i, b->n);
     const int64_t begin_ns = b->net->now_ns(b->net);
     need(orr_state_receiver_begin(b->taker, step, b->addresses, b->n, patient_ns, &err), &err);
-    const uint64_t before = (uint64_t)(share * (double)orr_state_receiver_progress_of(b->taker).chunks);
+    const uint64_t before =
+        (uint64_t)(share * (double)orr_state_receiver_progress_of(b->taker).chunks);
     while (orr_state_receiver_progress_of(b->taker).had < before)
         poll_once(b);
     if (share == 1) /* until the sources know */

@@ -7,13 +7,14 @@
 
 #include <orrery/team.h>
 
-/* One process of a team whose steps are made of sleep: what the protocol itself takes, and how long it
- * stands still when others die. Driven by bench/team.py.
+/* One process of a team whose steps are made of sleep: what the protocol itself takes, and how long
+ * it stands still when others die. Driven by bench/team.py.
  *
  *   bench_team_step coordinator ADDRESS REPLICAS TIMEOUT_MS LOG
  *   bench_team_step NAME ADDRESS STEPS COMPUTE_US NUMBERS STATE_NUMBERS TIMEOUT_MS
  *
- * prints a line a step: step, CLOCK_MONOTONIC ns of its commit, contributors, retries, ns waited. */
+ * prints a line a step: step, CLOCK_MONOTONIC ns of its commit, contributors, retries, ns waited.
+ */
 
 static int64_t now_ns(void)
 {
@@ -47,9 +48,9 @@ static int coordinate(char **args)
 typedef struct replica {
     orr_team *team;
     uint64_t steps;
-    int64_t  compute_ns;
-    size_t   n, state_n;
-    float   *in, *out, *state;
+    int64_t compute_ns;
+    size_t n, state_n;
+    float *in, *out, *state;
 } replica;
 
 static void update(replica *r)

@@ -8,7 +8,7 @@
 #include <mpi.h>
 
 enum { LARGEST = 128 << 20, ROUNDS_MIN = 11, ROUNDS_MAX = 2001, WARM = 3 };
-static const size_t sizes[] = {8,         1 << 10,  8 << 10,  64 << 10, 256 << 10,
+static const size_t sizes[] = {8,       1 << 10, 8 << 10, 64 << 10, 256 << 10,
                                1 << 20, 2 << 20, 8 << 20, 32 << 20, LARGEST};
 
 static int by_value(const void *a, const void *b)

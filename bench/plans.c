@@ -3,12 +3,13 @@
  *
  *   bench_plans estimate MODEL CLUSTER   closed forms over a grid of plans on 512 to 16,384 devices
  *   bench_plans simulate MODEL CLUSTER   full simulations of 16 stages and 32 micro-batches
- *   bench_plans floor MODEL CLUSTER      floors of families of plans: sets of modules, built and priced
+ *   bench_plans floor MODEL CLUSTER      floors of families of plans: sets of modules, built and
+ * priced
  *
  * One JSON line. Of estimates: the first pass over the grid, which builds what plans have in
  * common, and the median of those after it; beside them the floor, pricing two dozen kernels, about
- * as many as a layer has, for each plan. Of simulations: the median, beside the engine alone on the same
- * graphs. One thread; rates by processor time. */
+ * as many as a layer has, for each plan. Of simulations: the median, beside the engine alone on the
+ * same graphs. One thread; rates by processor time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,7 @@ typedef orr_array(orr_plan) plans;
 static void add_plan(plans *all, orr_estimator *estimator, const orr_plan *plan)
 {
     orr_estimate estimate;
-    if (orr_estimate_of(estimator, plan, &estimate, &err) == ORR_OK &&
-        !orr_array_push(all, *plan))
+    if (orr_estimate_of(estimator, plan, &estimate, &err) == ORR_OK && !orr_array_push(all, *plan))
         check(orr_fail_memory(&err));
 }
 
@@ -82,8 +82,11 @@ static void add_grid(plans *all, orr_estimator *estimator)
         for (uint32_t tp = 1; tp <= 8; tp *= 2)
             for (uint32_t pp = 1; pp <= 16; pp *= 2)
                 for (uint32_t cp = 1; cp <= 2; cp *= 2) {
-                    const orr_plan plan = {.tp = tp, .pp = pp, .cp = cp,
-                                           .dp = devices / (tp * pp * cp), .batch = BATCH};
+                    const orr_plan plan = {.tp = tp,
+                                           .pp = pp,
+                                           .cp = cp,
+                                           .dp = devices / (tp * pp * cp),
+                                           .batch = BATCH};
                     add_choices(all, estimator, plan);
                 }
 }
@@ -122,9 +125,13 @@ static double floor_s(const orr_job_rates *rates, size_t n_plans)
     for (size_t i = 0; i < n_plans; i++)
         for (int64_t k = 0; k < KERNELS; k++) {
             const int64_t m = 1024 + (int64_t)(i % 64) * 128, n = 512 + 256 * k;
-            const orr_work work = {.family = ORR_FAMILY_GEMM, .dtype = ORR_DTYPE_BF16, .n_dims = 4,
-                                   .dims = {1, m, n, 8192}, .flops = 2e0 * (double)(m * n) * 8192,
-                                   .op = "", .kernel = ""};
+            const orr_work work = {.family = ORR_FAMILY_GEMM,
+                                   .dtype = ORR_DTYPE_BF16,
+                                   .n_dims = 4,
+                                   .dims = {1, m, n, 8192},
+                                   .flops = 2e0 * (double)(m * n) * 8192,
+                                   .op = "",
+                                   .kernel = ""};
             sum += orr_job_rates_kernel(rates, &work, false).ns;
         }
     const double spent_s = cpu_s() - start_s;
@@ -153,12 +160,13 @@ static void time_estimates(const orr_model *model, const orr_cluster *cluster, o
     check(orr_calibration_of(cluster->device, arena, &calibration, &err));
     orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &rates);
     const double priced_s = floor_s(&rates, all.n), s = median(spent_s, PASSES);
-    printf("{\"bench\": \"estimate\", \"model\": \"%s\", \"cluster\": \"%s\", \"plans\": %zu, "
-           "\"first_plans_per_s\": %.0f, \"plans_per_s\": %.0f, \"us_per_plan\": %.2f, "
-           "\"floor_us_per_plan\": %.2f, \"times_the_floor\": %.2f, \"bound_over_estimate\": %.4f}\n",
-           model->name, cluster->name, all.n, (double)all.n / first_s, (double)all.n / s,
-           1e6 * s / (double)all.n, 1e6 * priced_s / (double)all.n, s / priced_s,
-           bound_share(estimator, &all));
+    printf(
+        "{\"bench\": \"estimate\", \"model\": \"%s\", \"cluster\": \"%s\", \"plans\": %zu, "
+        "\"first_plans_per_s\": %.0f, \"plans_per_s\": %.0f, \"us_per_plan\": %.2f, "
+        "\"floor_us_per_plan\": %.2f, \"times_the_floor\": %.2f, \"bound_over_estimate\": %.4f}\n",
+        model->name, cluster->name, all.n, (double)all.n / first_s, (double)all.n / s,
+        1e6 * s / (double)all.n, 1e6 * priced_s / (double)all.n, s / priced_s,
+        bound_share(estimator, &all));
     orr_estimator_free(estimator);
     orr_array_done(&all);
 }
@@ -184,8 +192,12 @@ static void time_floors(const orr_model *model, const orr_cluster *cluster)
         for (uint32_t cp = 1; cp <= 4; cp *= 2)
             for (uint32_t ep = 1; ep <= (sparse ? 16 : 1); ep *= 4)
                 for (uint32_t i = 0; i < 9; i++) {
-                    orr_plan plan = {.tp = tp, .cp = cp, .ep = ep, .etp = sparse ? 1 : 0,
-                                     .micro_batch = 1U << i % 3, .recompute = recompute[i / 3],
+                    orr_plan plan = {.tp = tp,
+                                     .cp = cp,
+                                     .ep = ep,
+                                     .etp = sparse ? 1 : 0,
+                                     .micro_batch = 1U << i % 3,
+                                     .recompute = recompute[i / 3],
                                      .batch = BATCH};
                     built_s += floor_of_s(estimator, cluster, &plan, &built);
                     plan.graphs = ORR_SWITCH_ON;

@@ -38,9 +38,9 @@ static double clock_s(clockid_t clock)
 /* One graph while it is made; host and device time as a recording would show them. */
 typedef struct draft {
     orr_graph_builder *builder;
-    orr_lane_id  thread, stream;
-    int64_t      host_ns, device_ns;
-    uint32_t     n_comms;
+    orr_lane_id thread, stream;
+    int64_t host_ns, device_ns;
+    uint32_t n_comms;
     orr_rendezvous_id *rendezvous;
 } draft;
 
@@ -60,8 +60,8 @@ static orr_node_id launch(draft *d, const char *name, orr_node_kind kind, int64_
 {
     const int64_t start_ns = d->host_ns + 9000;
     const orr_node_id op = add(d, name, ORR_NODE_HOST_OP, d->thread, d->host_ns, 8000, ORR_NONE);
-    const orr_node_id call = add(d, "cudaLaunchKernel", ORR_NODE_RUNTIME, d->thread,
-                                 d->host_ns + 2000, 4000, op);
+    const orr_node_id call =
+        add(d, "cudaLaunchKernel", ORR_NODE_RUNTIME, d->thread, d->host_ns + 2000, 4000, op);
     if (start_ns > d->device_ns)
         d->device_ns = start_ns;
     const orr_node_id work = add(d, name, kind, d->stream, d->device_ns, duration_ns, ORR_NONE);
@@ -164,11 +164,9 @@ static void run(const orr_ensemble *ensemble, uint32_t layers, bool fold, bool o
            "\"ranks_per_s\": %.0f, \"m_points_per_s\": %.2f, \"peak_mib_more\": %.1f, "
            "\"bytes_per_point\": %.1f}\n",
            ensemble->n_ranks, layers, fold ? "true" : "false", overlap ? "true" : "false",
-           sim.n_classes,
-           (unsigned long long)nodes, (unsigned long long)sim.n_events,
-           wall_s[REPETITIONS / 2], seconds,
-           1e-6 * (double)nodes / seconds, ensemble->n_ranks / seconds,
-           1e-6 * (double)sim.n_events / seconds,
+           sim.n_classes, (unsigned long long)nodes, (unsigned long long)sim.n_events,
+           wall_s[REPETITIONS / 2], seconds, 1e-6 * (double)nodes / seconds,
+           ensemble->n_ranks / seconds, 1e-6 * (double)sim.n_events / seconds,
            (double)(after.ru_maxrss - before.ru_maxrss) / 1024,
            (double)(after.ru_maxrss - before.ru_maxrss) * 1024 / (double)sim.n_events);
 }

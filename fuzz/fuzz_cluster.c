@@ -34,7 +34,8 @@ static void check_wire(const orr_rdma_transport *transport)
 {
     FUZZ_CHECK(transport == NULL || (transport->loss_frac >= 0 && transport->loss_frac < 1));
     FUZZ_CHECK(transport == NULL || transport->failed == 0 || transport->failed < transport->paths);
-    FUZZ_CHECK(transport == NULL || (isfinite(transport->segment_bytes) && transport->segment_bytes >= 0));
+    FUZZ_CHECK(transport == NULL ||
+               (isfinite(transport->segment_bytes) && transport->segment_bytes >= 0));
 }
 
 /* Sizes multiply, or units end where they say. */

@@ -29,8 +29,7 @@ static void read_as(const uint8_t *bytes, size_t len, bool tolerant, orr_format 
     const orr_graph *graph = NULL;
     orr_read_report report;
     orr_error err = {0};
-    const orr_status status =
-        orr_trace_read_memory(bytes, len, &options, &graph, &report, &err);
+    const orr_status status = orr_trace_read_memory(bytes, len, &options, &graph, &report, &err);
     if (status == ORR_OK) {
         check_times(graph);
         orr_graph_free(graph);

@@ -41,7 +41,8 @@ static bool take_all(orr_net_frame_reader *reader, uint8_t *place)
                 reader->frame.kind % 2 == 0 && reader->frame.bytes <= PLACE ? place : NULL));
             break;
         case ORR_NET_FRAME_WHOLE:
-            FUZZ_CHECK(reader->to == NULL || orr_net_frame_payload_is_valid(&reader->frame, reader->to));
+            FUZZ_CHECK(reader->to == NULL ||
+                       orr_net_frame_payload_is_valid(&reader->frame, reader->to));
             break;
         }
     }

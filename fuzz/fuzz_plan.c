@@ -14,9 +14,10 @@
 enum { MOST_TURNS = 4096, MOST_RANKS = 64, MOST_LAYERS = 24, MOST_TEXT = 4096 };
 
 typedef struct world { /* opened once */
-    orr_arena         *arena;
-    const orr_model   *dense, *experts;
-    const orr_cluster *host, *sites; /* for plans that say nothing of sites, and for those that do */
+    orr_arena *arena;
+    const orr_model *dense, *experts;
+    const orr_cluster *host,
+        *sites; /* for plans that say nothing of sites, and for those that do */
 } world;
 static world the_world;
 
@@ -78,8 +79,8 @@ static uint64_t check_schedule(const orr_plan *whole, orr_arena *arena)
     return turns * spec.micro_batches;
 }
 
-static void check_estimate(const orr_model *model, const orr_plan *plan,
-                           const orr_cluster *cluster, const orr_outcome *outcome)
+static void check_estimate(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
+                           const orr_outcome *outcome)
 {
     orr_estimator *estimator;
     orr_estimate estimate;
@@ -121,8 +122,7 @@ static void check_job(const orr_plan *plan, const world *w, orr_arena *arena, ui
     options.workload.task = (uint8_t)((choice >> 3) % (2 * ORR_TASKS)); /* half: pretrain */
     if (options.workload.task >= ORR_TASKS)
         options.workload.task = ORR_TASK_PRETRAIN;
-    const orr_status status =
-        orr_outcome_of(model, plan, cluster, &options, arena, &outcome, &err);
+    const orr_status status = orr_outcome_of(model, plan, cluster, &options, arena, &outcome, &err);
     FUZZ_CHECK(status == ORR_OK || (err.text[0] != '\0' && status != ORR_NO_MEMORY));
     if (options.workload.task == ORR_TASK_PRETRAIN)
         check_estimate(model, plan, cluster, status == ORR_OK ? &outcome : NULL);

@@ -21,7 +21,7 @@ typedef struct orr_arena orr_arena;
 
 /* A point to come back to. A plain value, not owned. */
 typedef struct orr_arena_mark {
-    void  *block;
+    void *block;
     size_t used_bytes;
 } orr_arena_mark;
 
@@ -47,13 +47,13 @@ ORR_API ORR_MUST_CHECK char *orr_arena_printf(orr_arena *arena, const char *form
     ORR_PRINTF(2, 3);
 
 /* Typed forms: orr_span *spans = orr_arena_array(arena, orr_span, n); */
-#define orr_arena_array(arena, T, count) \
+#define orr_arena_array(arena, T, count)                                                           \
     ((T *)orr_arena_alloc((arena), (count), sizeof(T), ORR_ALIGNOF_(T)))
 #define orr_arena_one(arena, T) orr_arena_array(arena, T, 1)
 #ifdef __cplusplus
-#  define ORR_ALIGNOF_(T) alignof(T)
+#define ORR_ALIGNOF_(T) alignof(T)
 #else
-#  define ORR_ALIGNOF_(T) _Alignof(T)
+#define ORR_ALIGNOF_(T) _Alignof(T)
 #endif
 
 /* Scratch work: take a mark, allocate, rewind. Marks nest like braces. */

@@ -28,9 +28,10 @@ extern "C" {
 
 enum { ORR_ASTRA_DIMS = 8 };
 
-#define ORR_ASTRA_ALGORITHM_MAP(X)                                                        \
-    X(RING, "ring") X(DIRECT, "direct") X(HALVING_DOUBLING, "halvingDoubling")            \
-    X(DOUBLE_BINARY_TREE, "doubleBinaryTree")
+#define ORR_ASTRA_ALGORITHM_MAP(X)                                                                 \
+    X(RING, "ring")                                                                                \
+    X(DIRECT, "direct") X(HALVING_DOUBLING, "halvingDoubling")                                     \
+        X(DOUBLE_BINARY_TREE, "doubleBinaryTree")
 typedef enum orr_astra_algorithm {
 #define ORR_ASTRA_ALGORITHM_ENUM_(name, text) ORR_ASTRA_##name,
     ORR_ASTRA_ALGORITHM_MAP(ORR_ASTRA_ALGORITHM_ENUM_)
@@ -40,7 +41,7 @@ typedef enum orr_astra_algorithm {
 /* How a collective goes in one dimension: "ring", "direct4", "oneDirect"... */
 typedef struct orr_astra_implementation {
     uint8_t algorithm; /* orr_astra_algorithm                                       */
-    bool    one;       /* "one...": all ranks as one dimension                       */
+    bool one;          /* "one...": all ranks as one dimension                       */
     int32_t window;    /* of direct: messages in flight; -1: as many as there are peers */
 } orr_astra_implementation;
 
@@ -55,35 +56,35 @@ typedef enum orr_astra_kind {
 
 /* The system file (JSON). */
 typedef struct orr_astra_system {
-    uint32_t      n_ways[ORR_ASTRA_KINDS];
+    uint32_t n_ways[ORR_ASTRA_KINDS];
     orr_astra_implementation ways[ORR_ASTRA_KINDS][ORR_ASTRA_DIMS];
-    bool     local_bw_aware;    /* all-reduce: reduce-scatter up the dimensions, all-gather down */
-    uint32_t active_chunks;     /* of a collective, in a dimension at a time */
-    uint32_t splits;            /* chunks of a collective                    */
-    int64_t  endpoint_delay_ns;
-    double   local_bytes_per_ns;
-    double   peak_flops;        /* per s; 0: not given                       */
-    bool     roofline, replay_only;
+    bool local_bw_aware;    /* all-reduce: reduce-scatter up the dimensions, all-gather down */
+    uint32_t active_chunks; /* of a collective, in a dimension at a time */
+    uint32_t splits;        /* chunks of a collective                    */
+    int64_t endpoint_delay_ns;
+    double local_bytes_per_ns;
+    double peak_flops; /* per s; 0: not given                       */
+    bool roofline, replay_only;
 } orr_astra_system;
 
 /* The network file (YAML). */
 typedef struct orr_astra_network {
     uint32_t n_dims, n_ranks;
-    uint8_t  topology[ORR_ASTRA_DIMS];    /* orr_topology, of machine.h                */
-    uint32_t size[ORR_ASTRA_DIMS];        /* ranks in a dimension                      */
-    uint32_t stride[ORR_ASTRA_DIMS];      /* of its ranks: product of the sizes before */
-    double   bytes_per_ns[ORR_ASTRA_DIMS]; /* "bandwidth" x 2^30 / 1e9                 */
-    double   latency_ns[ORR_ASTRA_DIMS];
+    uint8_t topology[ORR_ASTRA_DIMS];    /* orr_topology, of machine.h                */
+    uint32_t size[ORR_ASTRA_DIMS];       /* ranks in a dimension                      */
+    uint32_t stride[ORR_ASTRA_DIMS];     /* of its ranks: product of the sizes before */
+    double bytes_per_ns[ORR_ASTRA_DIMS]; /* "bandwidth" x 2^30 / 1e9                 */
+    double latency_ns[ORR_ASTRA_DIMS];
 } orr_astra_network;
 
 /* The file of communication groups (JSON): number -> ranks, in its order. */
 typedef struct orr_astra_group {
-    int64_t         id;
-    uint32_t        n;
+    int64_t id;
+    uint32_t n;
     const uint32_t *ranks; /* shape (n) */
 } orr_astra_group;
 typedef struct orr_astra_groups {
-    uint32_t               n;
+    uint32_t n;
     const orr_astra_group *at; /* shape (n), by id */
 } orr_astra_groups;
 
@@ -98,8 +99,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_astra_system_parse(const void *bytes, size
 ORR_API ORR_MUST_CHECK orr_status orr_astra_network_load(const char *path, orr_astra_network *ret,
                                                          orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_astra_network_parse(const void *bytes, size_t len,
-                                                          const char *file,
-                                                          orr_astra_network *ret, orr_error *err);
+                                                          const char *file, orr_astra_network *ret,
+                                                          orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_astra_groups_load(const char *path, orr_arena *arena,
                                                         orr_astra_groups *ret, orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_astra_groups_parse(const void *bytes, size_t len,
@@ -110,10 +111,10 @@ ORR_API ORR_MUST_CHECK orr_status orr_astra_groups_parse(const void *bytes, size
 ORR_API void orr_astra_network_model(const orr_astra_network *network, orr_network *ret);
 
 /* What moves the messages. */
-#define ORR_ASTRA_MODE_MAP(X)                                                              \
-    X(UNAWARE, "unaware") /* as ASTRA-sim's congestion-unaware network                  */ \
-    X(AWARE, "aware")     /* as its congestion-aware one: queues at links               */ \
-    X(MODEL, "model")     /* Orrery's closed forms: a collective is one piece of work    \
+#define ORR_ASTRA_MODE_MAP(X)                                                                      \
+    X(UNAWARE, "unaware") /* as ASTRA-sim's congestion-unaware network                  */         \
+    X(AWARE, "aware")     /* as its congestion-aware one: queues at links               */         \
+    X(MODEL, "model")     /* Orrery's closed forms: a collective is one piece of work              \
                              that begins when its last member has arrived               */
 typedef enum orr_astra_mode {
 #define ORR_ASTRA_MODE_ENUM_(name, text) ORR_ASTRA_##name,
@@ -122,38 +123,38 @@ typedef enum orr_astra_mode {
 } orr_astra_mode;
 
 typedef struct orr_astra_job {
-    const orr_astra_system  *system;
+    const orr_astra_system *system;
     const orr_astra_network *network;
-    const orr_astra_groups  *groups;       /* NULL: none                                  */
-    const orr_graph *const  *graphs;       /* shape (R); the same pointer may stand twice */
+    const orr_astra_groups *groups; /* NULL: none                                  */
+    const orr_graph *const *graphs; /* shape (R); the same pointer may stand twice */
 } orr_astra_job;
 
 /* One rank. */
 typedef struct orr_astra_rank {
-    int64_t        finish_ns;   /* "sys[r] finished, ... cycles"             */
-    int64_t        compute_ns;  /* sum of its computations                   */
-    int64_t        exposed_ns;  /* finish - compute: "exposed communication" */
-    const int64_t *start_ns;    /* shape (N): of each node; ORR_TIME_NONE: it did not run */
-    const int64_t *end_ns;      /* shape (N) */
+    int64_t finish_ns;       /* "sys[r] finished, ... cycles"             */
+    int64_t compute_ns;      /* sum of its computations                   */
+    int64_t exposed_ns;      /* finish - compute: "exposed communication" */
+    const int64_t *start_ns; /* shape (N): of each node; ORR_TIME_NONE: it did not run */
+    const int64_t *end_ns;   /* shape (N) */
 } orr_astra_rank;
 
 /* One collective as all its members saw it. */
 typedef struct orr_astra_collective {
-    uint32_t    rank;       /* of the member that came first */
-    orr_node_id node;       /* there                         */
-    uint8_t     collective; /* orr_collective                */
-    int64_t     bytes;      /* comm_size                     */
-    int64_t     group;      /* its number, 0: all ranks      */
-    uint32_t    n_members;
-    uint32_t    width[ORR_ASTRA_DIMS]; /* ranks of a group in one line of each dimension */
-    int64_t     first_ns, last_ns, end_ns; /* first and last arrival; end of the last member */
+    uint32_t rank;      /* of the member that came first */
+    orr_node_id node;   /* there                         */
+    uint8_t collective; /* orr_collective                */
+    int64_t bytes;      /* comm_size                     */
+    int64_t group;      /* its number, 0: all ranks      */
+    uint32_t n_members;
+    uint32_t width[ORR_ASTRA_DIMS];    /* ranks of a group in one line of each dimension */
+    int64_t first_ns, last_ns, end_ns; /* first and last arrival; end of the last member */
 } orr_astra_collective;
 
 typedef struct orr_astra_result {
-    uint32_t                    n_ranks;
-    const orr_astra_rank       *ranks;       /* shape (R) */
+    uint32_t n_ranks;
+    const orr_astra_rank *ranks;             /* shape (R) */
     const orr_astra_collective *collectives; /* shape (n_collectives), by first arrival */
-    uint32_t                    n_collectives;
+    uint32_t n_collectives;
     uint64_t n_messages;  /* of the job; those of ranks that were folded too */
     uint64_t n_events;    /* that were settled                                */
     uint32_t n_simulated; /* ranks that were simulated: 1 when folded         */

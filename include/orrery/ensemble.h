@@ -18,8 +18,8 @@ extern "C" {
 
 /* A partition of ranks into groups: all tensor-parallel groups, all data-parallel groups... */
 typedef struct orr_grouping {
-    const char     *name;     /* "tp", or the name of the recorded process group  */
-    uint32_t        n_groups;
+    const char *name; /* "tp", or the name of the recorded process group  */
+    uint32_t n_groups;
     const uint32_t *group_of; /* shape (R); ORR_NONE: this rank is in none        */
     const uint32_t *first;    /* shape (n_groups + 1)                             */
     const uint32_t *members;  /* ranks of group g: members[first[g]] .. members[first[g + 1] - 1],
@@ -35,21 +35,21 @@ typedef struct orr_rendezvous_id {
 
 typedef struct orr_ensemble {
     uint32_t n_ranks, n_graphs, n_groupings;
-    const orr_graph *const *graphs;        /* shape (D)                                      */
-    const uint32_t         *graph_of_rank; /* shape (R); ORR_NONE: nothing known of it       */
-    const int64_t          *start_ns;      /* shape (R): when its first node may start; NULL: 0 */
-    const uint32_t         *slowdown_ppm;  /* shape (R): device work takes this many millionths
-                                            * of its duration; NULL: 1,000,000 for all       */
-    const orr_grouping     *groupings;     /* shape (n_groupings)                            */
-    const orr_rendezvous_id *const *rendezvous;    /* shape (D)(C_d), by row of the graph's comms    */
-    const int64_t *const   *duration_ns;   /* shape (D)(N_d): instead of the graphs' own; NULL,
-                                            * or a row NULL: the graph's own. Of a communication: the
-                                            * transfer after the last arrival; -1: the network
-                                            * has to say                                      */
-    const uint8_t *const   *basis;         /* shape (D)(N_d), orr_basis of each duration; NULL,
-                                            * or a row NULL: recorded                         */
-    const uint32_t         *multiplicity;    /* shape (R): ranks of the job that are like this one, it
-                                            * included, and are not told one by one; NULL: 1  */
+    const orr_graph *const *graphs; /* shape (D)                                      */
+    const uint32_t *graph_of_rank;  /* shape (R); ORR_NONE: nothing known of it       */
+    const int64_t *start_ns;        /* shape (R): when its first node may start; NULL: 0 */
+    const uint32_t *slowdown_ppm;   /* shape (R): device work takes this many millionths
+                                     * of its duration; NULL: 1,000,000 for all       */
+    const orr_grouping *groupings;  /* shape (n_groupings)                            */
+    const orr_rendezvous_id *const *rendezvous; /* shape (D)(C_d), by row of the graph's comms    */
+    const int64_t *const *duration_ns;          /* shape (D)(N_d): instead of the graphs' own; NULL,
+                                                 * or a row NULL: the graph's own. Of a communication: the
+                                                 * transfer after the last arrival; -1: the network
+                                                 * has to say                                      */
+    const uint8_t *const *basis;                /* shape (D)(N_d), orr_basis of each duration; NULL,
+                                                 * or a row NULL: recorded                         */
+    const uint32_t *multiplicity; /* shape (R): ranks of the job that are like this one, it
+                                   * included, and are not told one by one; NULL: 1  */
 } orr_ensemble;
 
 /* A recorded job as it was: each graph its own rank, each match a meeting, starts as
@@ -70,8 +70,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_grouping_of(const char *name, const uint32
 typedef struct orr_retiming {
     const int64_t *start_ns;    /* shape (N), since base_ns; ORR_TIME_NONE: not known; copied */
     const int64_t *duration_ns; /* shape (N), copied */
-    int64_t        base_ns;
-    uint32_t       rank;        /* of the new graph; ORR_NONE: as it was */
+    int64_t base_ns;
+    uint32_t rank; /* of the new graph; ORR_NONE: as it was */
 } orr_retiming;
 /* Free with orr_graph_free(). Errors: NO_MEMORY; INVALID: a negative duration, times more than
  * 2^63 ns apart. */
@@ -80,15 +80,14 @@ ORR_API ORR_MUST_CHECK orr_status orr_graph_retime(const orr_graph *graph,
                                                    const orr_graph **ret, orr_error *err);
 /* The same job with retimed graphs, shape (D) of the job, adopted as orr_job_build() does;
  * all clocks agree. `job` must outlive it. Errors: NO_MEMORY; INVALID: another number of nodes. */
-ORR_API ORR_MUST_CHECK orr_status orr_job_retime(const orr_job *job,
-                                                 const orr_graph *const *graphs,
+ORR_API ORR_MUST_CHECK orr_status orr_job_retime(const orr_job *job, const orr_graph *const *graphs,
                                                  const orr_job **ret, orr_error *err);
 
 /* Two tellings of one job in one, for who looks at it: each graph of `job` with its nodes under
- * their own ids, followed by the nodes of the graph of the same rank in `other`; lanes that are the same
- * lane stand together, the other's first, named after the labels. Times are on each job's own axis.
- * It has no groups and no matches, and is not to be analysed. Free with orr_job_free(). Errors:
- * NO_MEMORY; LIMIT: too many lanes or nodes. */
+ * their own ids, followed by the nodes of the graph of the same rank in `other`; lanes that are the
+ * same lane stand together, the other's first, named after the labels. Times are on each job's own
+ * axis. It has no groups and no matches, and is not to be analysed. Free with orr_job_free().
+ * Errors: NO_MEMORY; LIMIT: too many lanes or nodes. */
 ORR_API ORR_MUST_CHECK orr_status orr_job_overlay(const orr_job *job, const char *label,
                                                   const orr_job *other, const char *other_label,
                                                   const orr_job **ret, orr_error *err);

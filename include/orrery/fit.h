@@ -24,8 +24,8 @@ typedef struct orr_cost_sample {
 
 /* A growing set of samples. Devices are borrowed, texts are copied. Threads: one. */
 typedef struct orr_samples orr_samples;
-ORR_API orr_samples *orr_samples_new(void);                /* NULL: out of memory */
-ORR_API void         orr_samples_free(orr_samples *samples); /* NULL is allowed     */
+ORR_API orr_samples *orr_samples_new(void);          /* NULL: out of memory */
+ORR_API void orr_samples_free(orr_samples *samples); /* NULL is allowed     */
 /* All rows, in the order in which they were added; valid until the next one is added. */
 ORR_API const orr_cost_sample *orr_samples_rows(const orr_samples *samples, size_t *ret_n);
 
@@ -63,11 +63,16 @@ ORR_API ORR_MUST_CHECK orr_status orr_samples_add_csv(orr_samples *samples, cons
                                                       const orr_device *device,
                                                       orr_samples_report *ret, orr_error *err);
 
-typedef enum orr_fit_subset { ORR_SUBSET_TRAIN, ORR_SUBSET_VALIDATION, ORR_SUBSET_TEST, ORR_SUBSETS } orr_fit_subset;
+typedef enum orr_fit_subset {
+    ORR_SUBSET_TRAIN,
+    ORR_SUBSET_VALIDATION,
+    ORR_SUBSET_TEST,
+    ORR_SUBSETS
+} orr_fit_subset;
 
 /* How the samples of a family fell. */
 typedef struct orr_fit_split {
-    uint8_t  family; /* orr_kernel_family */
+    uint8_t family; /* orr_kernel_family */
     uint64_t samples[ORR_SUBSETS];
     uint32_t groups[ORR_SUBSETS]; /* shape groups */
 } orr_fit_split;
@@ -82,16 +87,16 @@ typedef struct orr_fit_score {
 
 /* What was fitted for a family, and how well it does on the test side. */
 typedef struct orr_fit_result {
-    uint8_t  family;         /* orr_kernel_family */
-    uint8_t  basis;          /* ORR_BASIS_TABLE or _LEARNED */
-    uint64_t rows, answered; /* test rows, and those that it has an answer for */
+    uint8_t family;                 /* orr_kernel_family */
+    uint8_t basis;                  /* ORR_BASIS_TABLE or _LEARNED */
+    uint64_t rows, answered;        /* test rows, and those that it has an answer for */
     orr_fit_score fitted, roofline; /* both over the rows answered */
-    const char *remark;      /* what was chosen, or why there is no model */
+    const char *remark;             /* what was chosen, or why there is no model */
 } orr_fit_result;
 
 typedef struct orr_fit_options {
-    size_t   struct_bytes;
-    bool     table, learned;
+    size_t struct_bytes;
+    bool table, learned;
     uint64_t seed; /* of the split */
     /* Called now and then; false stops: CANCELED. */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);

@@ -12,101 +12,105 @@
 extern "C" {
 #endif
 
-/* What failures cost a training job of months on many GPUs, by discrete events: nodes fail, are found, are
- * replaced, and the job goes on in one of three ways.
+/* What failures cost a training job of months on many GPUs, by discrete events: nodes fail, are
+ * found, are replaced, and the job goes on in one of three ways.
  *
  *   sync    everybody stops, and all that came after the last checkpoint is computed again
  *   spares  the same, but nodes that stand ready replace what broke: no wait while they last
- *   ft      replicas fail for themselves: one death stalls all until they have regrouped, then the others go
- *           on without it until it is back. Who is in, whether they may go on, which step stands and
- *           who has to heal is decided by the code of the fault-tolerant team itself (src/team/protocol/roster.h).
+ *   ft      replicas fail for themselves: one death stalls all until they have regrouped, then the
+ * others go on without it until it is back. Who is in, whether they may go on, which step stands
+ * and who has to heal is decided by the code of the fault-tolerant team itself
+ * (src/team/protocol/roster.h).
  *
- * All times are int64 ns. What a run did is counted in replica-ns: one replica for one ns. sync and spares are
- * one replica. Losses and what was won add up to wall time x replicas exactly. */
+ * All times are int64 ns. What a run did is counted in replica-ns: one replica for one ns. sync and
+ * spares are one replica. Losses and what was won add up to wall time x replicas exactly. */
 
 enum { ORR_FLEET_REPLICAS = 64, ORR_FLEET_CATEGORIES = 64 };
 
-/* --- times, as distributions ------------------------------------------------------------------------------ */
+/* --- times, as distributions
+ * ------------------------------------------------------------------------------ */
 
-/* "90s", "exp(5min)" (mean), "lognormal(2min, 10min)" (median, 95th percentile), "uniform(1s, 3s)". */
-#define ORR_FLEET_SHAPE_MAP(X) \
+/* "90s", "exp(5min)" (mean), "lognormal(2min, 10min)" (median, 95th percentile), "uniform(1s, 3s)".
+ */
+#define ORR_FLEET_SHAPE_MAP(X)                                                                     \
     X(CONSTANT, "") X(EXPONENTIAL, "exp") X(LOGNORMAL, "lognormal") X(UNIFORM, "uniform")
 typedef enum orr_fleet_shape {
 #define ORR_FLEET_SHAPE_ENUM_(name, text) ORR_FLEET_##name,
     ORR_FLEET_SHAPE_MAP(ORR_FLEET_SHAPE_ENUM_)
 #undef ORR_FLEET_SHAPE_ENUM_
-    ORR_FLEET_SHAPES
+        ORR_FLEET_SHAPES
 } orr_fleet_shape;
 typedef struct orr_fleet_time {
-    uint8_t shape;   /* orr_fleet_shape                              */
-    int64_t a_ns;    /* the constant, the mean, the median, the least */
-    int64_t b_ns;    /* LOGNORMAL: 95th percentile; UNIFORM: the most */
+    uint8_t shape; /* orr_fleet_shape                              */
+    int64_t a_ns;  /* the constant, the mean, the median, the least */
+    int64_t b_ns;  /* LOGNORMAL: 95th percentile; UNIFORM: the most */
 } orr_fleet_time;
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_time_parse(const char *text, orr_fleet_time *ret,
                                                        orr_error *err);
 /* As parsed, into text[0..size). */
-ORR_API void    orr_fleet_time_text(const orr_fleet_time *time, char *text, size_t size);
+ORR_API void orr_fleet_time_text(const orr_fleet_time *time, char *text, size_t size);
 ORR_API int64_t orr_fleet_time_mean_ns(const orr_fleet_time *time);
 /* Each of its values so many times as long. */
 ORR_API orr_fleet_time orr_fleet_time_scaled(const orr_fleet_time *time, double factor);
 
 /* What takes time: X(name, word, meaning). */
-#define ORR_FLEET_TIME_MAP(X)                                                                              \
-    X(DETECT, "detect", "from a failure to everybody knowing it")                                          \
-    X(DETECT_HANG, "detect_hang", "from a hang to everybody knowing it: the progress deadline")            \
-    X(DETECT_SLOW, "detect_slow", "from a node being slow to its being taken out")                         \
-    X(REGROUP, "regroup", "ft: survivors form anew, until the step begins again")                          \
-    X(SCHEDULE, "schedule", "another node is found and given")                                             \
-    X(START, "start", "processes start")                                                                   \
-    X(INIT_16K, "init_16k", "communicators, of 16,384 ranks; a power law through both")                    \
-    X(INIT_98K, "init_98k", "communicators, of 98,304 ranks")                                              \
-    X(LOAD, "load", "a checkpoint is read")                                                                \
-    X(FIRST_STEP, "first_step", "what the first step after a restart takes beyond a step")                 \
-    X(REBUILD, "rebuild", "ft: what a replica needs besides before it asks to join")                       \
-    X(FETCH, "fetch", "ft: state from peers, while they go on")                                            \
-    X(REJOIN, "rejoin", "ft: stall of all when a replica joins")                                           \
-    X(SAVE, "save", "stall of a checkpoint being written")                                                 \
-    X(CHECKPOINT, "checkpoint", "between checkpoints; 0: Young's optimum, ft: at most an hour")              \
-    X(REPAIR, "repair", "a broken node is back among the spares")                                          \
+#define ORR_FLEET_TIME_MAP(X)                                                                      \
+    X(DETECT, "detect", "from a failure to everybody knowing it")                                  \
+    X(DETECT_HANG, "detect_hang", "from a hang to everybody knowing it: the progress deadline")    \
+    X(DETECT_SLOW, "detect_slow", "from a node being slow to its being taken out")                 \
+    X(REGROUP, "regroup", "ft: survivors form anew, until the step begins again")                  \
+    X(SCHEDULE, "schedule", "another node is found and given")                                     \
+    X(START, "start", "processes start")                                                           \
+    X(INIT_16K, "init_16k", "communicators, of 16,384 ranks; a power law through both")            \
+    X(INIT_98K, "init_98k", "communicators, of 98,304 ranks")                                      \
+    X(LOAD, "load", "a checkpoint is read")                                                        \
+    X(FIRST_STEP, "first_step", "what the first step after a restart takes beyond a step")         \
+    X(REBUILD, "rebuild", "ft: what a replica needs besides before it asks to join")               \
+    X(FETCH, "fetch", "ft: state from peers, while they go on")                                    \
+    X(REJOIN, "rejoin", "ft: stall of all when a replica joins")                                   \
+    X(SAVE, "save", "stall of a checkpoint being written")                                         \
+    X(CHECKPOINT, "checkpoint", "between checkpoints; 0: Young's optimum, ft: at most an hour")    \
+    X(REPAIR, "repair", "a broken node is back among the spares")                                  \
     X(STEP, "step", "a step; drawn once for each undisturbed stretch")
 typedef enum orr_fleet_times {
 #define ORR_FLEET_TIME_ENUM_(name, word, about) ORR_FLEET_##name,
     ORR_FLEET_TIME_MAP(ORR_FLEET_TIME_ENUM_)
 #undef ORR_FLEET_TIME_ENUM_
-    ORR_FLEET_TIMES
+        ORR_FLEET_TIMES
 } orr_fleet_times;
 
 /* What is a number. */
-#define ORR_FLEET_NUMBER_MAP(X)                                                                            \
-    X(RATE, "rate", "failures per 1,000 node-days")                                                        \
-    X(PLANNED, "planned", "planned interruptions per 1,000 node-days")                                     \
-    X(LEMONS, "lemons", "share of the nodes that fail again and again")                                    \
-    X(LEMON_FACTOR, "lemon_factor", "times as often as the others")                                        \
-    X(EVICT_AFTER, "evict_after", "a node is let go for good after so many failures; 0: never")            \
-    X(RACKS, "racks", "faults of a whole rack per 1,000 rack-days")                                        \
-    X(BUILDINGS, "buildings", "faults of a whole building per 1,000 building-days")                        \
-    X(SLOWDOWN, "slowdown", "what a step takes more while a node is slow, as a share")                     \
+#define ORR_FLEET_NUMBER_MAP(X)                                                                    \
+    X(RATE, "rate", "failures per 1,000 node-days")                                                \
+    X(PLANNED, "planned", "planned interruptions per 1,000 node-days")                             \
+    X(LEMONS, "lemons", "share of the nodes that fail again and again")                            \
+    X(LEMON_FACTOR, "lemon_factor", "times as often as the others")                                \
+    X(EVICT_AFTER, "evict_after", "a node is let go for good after so many failures; 0: never")    \
+    X(RACKS, "racks", "faults of a whole rack per 1,000 rack-days")                                \
+    X(BUILDINGS, "buildings", "faults of a whole building per 1,000 building-days")                \
+    X(SLOWDOWN, "slowdown", "what a step takes more while a node is slow, as a share")             \
     X(RETRIED, "retried", "share of a broken attempt at a step that is made again")
 typedef enum orr_fleet_numbers {
 #define ORR_FLEET_NUMBER_ENUM_(name, word, about) ORR_FLEET_##name,
     ORR_FLEET_NUMBER_MAP(ORR_FLEET_NUMBER_ENUM_)
 #undef ORR_FLEET_NUMBER_ENUM_
-    ORR_FLEET_NUMBERS
+        ORR_FLEET_NUMBERS
 } orr_fleet_numbers;
 
 typedef struct orr_fleet_duration {
     orr_fleet_time time;
-    uint8_t     basis;  /* orr_fact_basis                */
+    uint8_t basis;             /* orr_fact_basis                */
     const char *source, *note; /* never NULL             */
 } orr_fleet_duration;
 
-/* --- failures, as they were published --------------------------------------------------------------------- */
+/* --- failures, as they were published
+ * --------------------------------------------------------------------- */
 
-#define ORR_FAILURE_KIND_MAP(X)                                                                            \
-    X(EXPLICIT, "explicit") /* an error is reported, or the process ends                                */ \
-    X(HANG, "hang")         /* nothing moves, nothing is said                                           */ \
-    X(SLOW, "slow")         /* the node goes on, slowly                                                 */ \
-    X(PLANNED, "planned")   /* announced: the job is stopped after a step                               */
+#define ORR_FAILURE_KIND_MAP(X)                                                                    \
+    X(EXPLICIT, "explicit") /* an error is reported, or the process ends */                                                                                                \
+    X(HANG, "hang") /* nothing moves, nothing is said                                           */ \
+    X(SLOW, "slow") /* the node goes on, slowly                                                 */ \
+    X(PLANNED, "planned") /* announced: the job is stopped after a step */
 typedef enum orr_failure_kind {
 #define ORR_FAILURE_KIND_ENUM_(name, text) ORR_FAILURE_##name,
     ORR_FAILURE_KIND_MAP(ORR_FAILURE_KIND_ENUM_)
@@ -115,17 +119,19 @@ typedef enum orr_failure_kind {
 ORR_API const char *orr_failure_kind_name(orr_failure_kind kind);
 
 typedef struct orr_failure_category {
-    const char *name, *layer; /* "GPU HBM3 memory"; "gpu", "host", "network", "software", "facility", ... */
-    orr_fact    count;        /* events, or a share: only the ratio matters                       */
-    uint8_t     kind;         /* orr_failure_kind                                                  */
-    bool        replace;      /* the node is replaced; else the job restarts in place              */
+    const char *name,
+        *layer;     /* "GPU HBM3 memory"; "gpu", "host", "network", "software", "facility", ... */
+    orr_fact count; /* events, or a share: only the ratio matters                       */
+    uint8_t kind;   /* orr_failure_kind                                                  */
+    bool replace;   /* the node is replaced; else the job restarts in place              */
 } orr_failure_category;
 
 typedef struct orr_failures {
     const char *name, *title; /* "llama3_405b" */
     orr_fact rate, planned;   /* per 1,000 node-days; unknown: not published                     */
     orr_fact lemons, lemon_factor, racks, buildings;
-    orr_fact gpus, gpus_per_node, days, unexpected, planned_count, effective; /* of the run that was watched */
+    orr_fact gpus, gpus_per_node, days, unexpected, planned_count,
+        effective; /* of the run that was watched */
     uint32_t n_categories;
     const orr_failure_category *categories;
     const char *notes;
@@ -141,97 +147,108 @@ typedef struct orr_fleet_timing {
 
 typedef struct orr_failure_catalog {
     uint32_t n_failures, n_timings;
-    const orr_failures     *const *failures;
+    const orr_failures *const *failures;
     const orr_fleet_timing *const *timings;
 } orr_failure_catalog;
-/* What is built in, in the arena; with `path` (else NULL) what that file has too, hiding what has the same name.
- * Errors: IO; LIMIT; PARSE and INVALID as "file:line:column: ..."; NO_MEMORY. */
+/* What is built in, in the arena; with `path` (else NULL) what that file has too, hiding what has
+ * the same name. Errors: IO; LIMIT; PARSE and INVALID as "file:line:column: ..."; NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_failure_catalog_open(const char *path, orr_arena *arena,
-                                                           orr_failure_catalog *ret, orr_error *err);
+                                                           orr_failure_catalog *ret,
+                                                           orr_error *err);
 /* NOT_FOUND, with the closest name. */
-ORR_API ORR_MUST_CHECK orr_status orr_failures_find(const orr_failure_catalog *catalog, const char *name,
-                                                    const orr_failures **ret, orr_error *err);
-ORR_API ORR_MUST_CHECK orr_status orr_fleet_timing_find(const orr_failure_catalog *catalog, const char *name,
-                                                        const orr_fleet_timing **ret, orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_failures_find(const orr_failure_catalog *catalog,
+                                                    const char *name, const orr_failures **ret,
+                                                    orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_fleet_timing_find(const orr_failure_catalog *catalog,
+                                                        const char *name,
+                                                        const orr_fleet_timing **ret,
+                                                        orr_error *err);
 
-/* --- a job ------------------------------------------------------------------------------------------------ */
+/* --- a job
+ * ------------------------------------------------------------------------------------------------
+ */
 
 #define ORR_FLEET_POLICY_MAP(X) X(SYNC, "sync") X(SPARES, "spares") X(FT, "ft")
 typedef enum orr_fleet_recovery {
 #define ORR_FLEET_POLICY_ENUM_(name, text) ORR_FLEET_##name,
     ORR_FLEET_POLICY_MAP(ORR_FLEET_POLICY_ENUM_)
 #undef ORR_FLEET_POLICY_ENUM_
-    ORR_FLEET_RECOVERIES
+        ORR_FLEET_RECOVERIES
 } orr_fleet_recovery;
 ORR_API const char *orr_fleet_recovery_name(orr_fleet_recovery way);
 typedef struct orr_fleet_policy {
-    uint8_t  way;      /* orr_fleet_recovery */
+    uint8_t way;       /* orr_fleet_recovery */
     uint32_t replicas; /* FT: 2 to ORR_FLEET_REPLICAS; else 1       */
     uint32_t spares;   /* SPARES: nodes that stand ready; else 0    */
 } orr_fleet_policy;
 
 typedef struct orr_fleet_options {
-    size_t   struct_bytes;
+    size_t struct_bytes;
     uint32_t gpus, gpus_per_node, nodes_per_rack, racks_per_building;
-    const orr_failures *failures;                 /* its categories                               */
+    const orr_failures *failures; /* its categories                               */
     orr_fleet_duration times[ORR_FLEET_TIMES];
     orr_fact numbers[ORR_FLEET_NUMBERS];
-    int64_t  interval_ns;     /* above 0: failures of nodes come at this distance exactly         */
-    int64_t  horizon_ns;      /* as long as is simulated                                          */
-    double   tokens;          /* above 0: until so many are trained, at most `horizon_ns`         */
-    double   tokens_per_step; /* of all replicas together                                         */
-    uint32_t repetitions;     /* 20 */
-    uint64_t seed;            /* 1 */
-    int      threads;         /* 0: one per core */
-    void (*progress)(void *ctx, uint64_t lives, uint64_t of); /* after each life, by one thread at a time; or NULL */
-    void    *progress_ctx;
+    int64_t interval_ns;    /* above 0: failures of nodes come at this distance exactly         */
+    int64_t horizon_ns;     /* as long as is simulated                                          */
+    double tokens;          /* above 0: until so many are trained, at most `horizon_ns`         */
+    double tokens_per_step; /* of all replicas together                                         */
+    uint32_t repetitions;   /* 20 */
+    uint64_t seed;          /* 1 */
+    int threads;            /* 0: one per core */
+    void (*progress)(void *ctx, uint64_t lives,
+                     uint64_t of); /* after each life, by one thread at a time; or NULL */
+    void *progress_ctx;
 } orr_fleet_options;
-/* 98,304 GPUs, 8 a node, 4 nodes a rack, 768 racks a building, 90 days; times and numbers of both sets. */
+/* 98,304 GPUs, 8 a node, 4 nodes a rack, 768 racks a building, 90 days; times and numbers of both
+ * sets. */
 ORR_API void orr_fleet_options_init(orr_fleet_options *options, const orr_failures *failures,
                                     const orr_fleet_timing *timing);
-/* "detect=30s,rate=2.3,nodes_per_rack=2": words of the maps, gpus_per_node, nodes_per_rack, racks_per_building,
- * interval. INVALID: with the closest word. */
-ORR_API ORR_MUST_CHECK orr_status orr_fleet_set(orr_fleet_options *options, const char *text, orr_arena *arena,
-                                                orr_error *err);
+/* "detect=30s,rate=2.3,nodes_per_rack=2": words of the maps, gpus_per_node, nodes_per_rack,
+ * racks_per_building, interval. INVALID: with the closest word. */
+ORR_API ORR_MUST_CHECK orr_status orr_fleet_set(orr_fleet_options *options, const char *text,
+                                                orr_arena *arena, orr_error *err);
 ORR_API uint32_t orr_fleet_nodes(const orr_fleet_options *options);
 /* Mean distance of failures that a rate per 1,000 node-days means on so many nodes. */
-ORR_API double  orr_fleet_mtbf_ns(double rate, uint32_t nodes);
+ORR_API double orr_fleet_mtbf_ns(double rate, uint32_t nodes);
 /* Communicators of so many ranks: the power law through init_16k and init_98k, of means. */
 ORR_API int64_t orr_fleet_init_ns(const orr_fleet_options *options, uint32_t ranks);
-/* Between checkpoints, as `checkpoint` says it or by default: sqrt(2 x save x mean time between restarts), Young
- * 1974; of ft at most an hour. */
-ORR_API int64_t orr_fleet_checkpoint_ns(const orr_fleet_options *options, const orr_fleet_policy *policy);
+/* Between checkpoints, as `checkpoint` says it or by default: sqrt(2 x save x mean time between
+ * restarts), Young 1974; of ft at most an hour. */
+ORR_API int64_t orr_fleet_checkpoint_ns(const orr_fleet_options *options,
+                                        const orr_fleet_policy *policy);
 
-#define ORR_FLEET_LOSS_MAP(X)                                                                              \
-    X(DETECTION, "detection") X(REGROUPING, "regrouping") X(RETRY, "retried step")                          \
-    X(RECOMPUTE, "computed again since the checkpoint") X(SAVING, "checkpoints written")                    \
-    X(SCHEDULING, "scheduling") X(STARTING, "start-up and init") X(LOADING, "checkpoint loaded")            \
-    X(CATCH_UP, "catch-up stall") X(DEGRADED, "degraded capacity") X(SLOWED, "slow nodes")                   \
-    X(HALTED, "halted")
+#define ORR_FLEET_LOSS_MAP(X)                                                                      \
+    X(DETECTION, "detection")                                                                      \
+    X(REGROUPING, "regrouping") X(RETRY, "retried step")                                           \
+        X(RECOMPUTE, "computed again since the checkpoint") X(SAVING, "checkpoints written")       \
+            X(SCHEDULING, "scheduling") X(STARTING, "start-up and init")                           \
+                X(LOADING, "checkpoint loaded") X(CATCH_UP, "catch-up stall")                      \
+                    X(DEGRADED, "degraded capacity") X(SLOWED, "slow nodes") X(HALTED, "halted")
 typedef enum orr_fleet_loss {
 #define ORR_FLEET_LOSS_ENUM_(name, text) ORR_FLEET_LOSS_##name,
     ORR_FLEET_LOSS_MAP(ORR_FLEET_LOSS_ENUM_)
 #undef ORR_FLEET_LOSS_ENUM_
-    ORR_FLEET_LOSSES
+        ORR_FLEET_LOSSES
 } orr_fleet_loss;
 ORR_API const char *orr_fleet_loss_name(orr_fleet_loss loss);
 
 /* One life of the job. */
 typedef struct orr_fleet_run {
-    int64_t  wall_ns;
+    int64_t wall_ns;
     uint32_t replicas;
-    int64_t  productive;               /* replica-ns of steps that stand in the end        */
-    int64_t  lost[ORR_FLEET_LOSSES];   /* replica-ns; with productive: wall_ns x replicas   */
-    int64_t  down_ns[ORR_FLEET_REPLICAS + 1]; /* wall time by replicas that contribute nothing */
-    uint64_t failures, planned;        /* that met the job                                  */
-    uint64_t lemon_failures;           /* of them, of repeat offenders                      */
-    uint32_t worst_node;               /* most failures of one node                         */
-    uint64_t categories[ORR_FLEET_CATEGORIES + 3]; /* as in the table, then rack, building, planned */
-    uint64_t restarts;                 /* from a checkpoint                                 */
-    uint64_t epochs, halts;            /* teams formed; times without a quorum              */
-    uint64_t steps, replica_steps;     /* that stand; each replica's share of a step        */
-    uint64_t spares_short;             /* times that spares did not suffice                 */
-    bool     budget_met;               /* of tokens, where there is one                     */
+    int64_t productive;                      /* replica-ns of steps that stand in the end        */
+    int64_t lost[ORR_FLEET_LOSSES];          /* replica-ns; with productive: wall_ns x replicas   */
+    int64_t down_ns[ORR_FLEET_REPLICAS + 1]; /* wall time by replicas that contribute nothing */
+    uint64_t failures, planned;              /* that met the job                                  */
+    uint64_t lemon_failures;                 /* of them, of repeat offenders                      */
+    uint32_t worst_node;                     /* most failures of one node                         */
+    uint64_t
+        categories[ORR_FLEET_CATEGORIES + 3]; /* as in the table, then rack, building, planned */
+    uint64_t restarts;             /* from a checkpoint                                 */
+    uint64_t epochs, halts;        /* teams formed; times without a quorum              */
+    uint64_t steps, replica_steps; /* that stand; each replica's share of a step        */
+    uint64_t spares_short;         /* times that spares did not suffice                 */
+    bool budget_met;               /* of tokens, where there is one                     */
 } orr_fleet_run;
 /* A piece of a run, for a picture. */
 typedef struct orr_fleet_piece {
@@ -244,11 +261,13 @@ typedef struct orr_fleet_timeline {
     uint32_t n, room;         /* pieces; beyond `room` they are let go                      */
     orr_fleet_piece *pieces;  /* shape (room), the caller's                                 */
 } orr_fleet_timeline;
-/* Repetition number `repetition` of a policy. The failures are the same whatever the policy. `timeline` may be
- * NULL. Errors: INVALID: options or a policy that cannot be; NO_MEMORY. */
+/* Repetition number `repetition` of a policy. The failures are the same whatever the policy.
+ * `timeline` may be NULL. Errors: INVALID: options or a policy that cannot be; NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_simulate(const orr_fleet_options *options,
-    const orr_fleet_policy *policy, uint32_t repetition, orr_fleet_timeline *timeline, orr_fleet_run *ret,
-    orr_error *err);
+                                                     const orr_fleet_policy *policy,
+                                                     uint32_t repetition,
+                                                     orr_fleet_timeline *timeline,
+                                                     orr_fleet_run *ret, orr_error *err);
 
 /* Mean over repetitions, 5th and 95th percentile. */
 typedef struct orr_fleet_band {
@@ -256,39 +275,42 @@ typedef struct orr_fleet_band {
 } orr_fleet_band;
 typedef struct orr_fleet_outcome {
     orr_fleet_policy policy;
-    orr_fleet_band effective;      /* share of wall time x GPUs of the job that made progress that stands */
-    double effective_of_all;       /* of all GPUs, spares too; mean                                     */
-    orr_fleet_band lost[ORR_FLEET_LOSSES]; /* shares: with effective.mean, the means add up to 1         */
-    orr_fleet_band mtbf_ns;        /* as seen, failures of all kinds but planned ones                   */
-    orr_fleet_band wall_ns;        /* to the token budget, or the horizon                               */
-    uint32_t budgets_met;          /* repetitions in which the tokens were trained                      */
-    double down[ORR_FLEET_REPLICAS + 1]; /* shares of wall time                                         */
+    orr_fleet_band
+        effective; /* share of wall time x GPUs of the job that made progress that stands */
+    double effective_of_all; /* of all GPUs, spares too; mean                                     */
+    orr_fleet_band lost[ORR_FLEET_LOSSES]; /* shares: with effective.mean, the means add up to 1 */
+    orr_fleet_band mtbf_ns; /* as seen, failures of all kinds but planned ones                   */
+    orr_fleet_band wall_ns; /* to the token budget, or the horizon                               */
+    uint32_t budgets_met;   /* repetitions in which the tokens were trained                      */
+    double down[ORR_FLEET_REPLICAS + 1];         /* shares of wall time         */
     double categories[ORR_FLEET_CATEGORIES + 3]; /* events a run */
-    double failures, lemon_failures, restarts, epochs, halts, spares_short; /* a run, means             */
-    uint32_t worst_node;           /* most failures of one node in any run                              */
-    const orr_fleet_run *runs;     /* shape (repetitions)                                               */
-    orr_fleet_timeline day;        /* of the first repetition, from the middle of it                    */
+    double failures, lemon_failures, restarts, epochs, halts, spares_short; /* a run, means */
+    uint32_t worst_node; /* most failures of one node in any run                              */
+    const orr_fleet_run *runs; /* shape (repetitions) */
+    orr_fleet_timeline day; /* of the first repetition, from the middle of it                    */
 } orr_fleet_outcome;
 /* What half and twice a setting do to the effective training time. */
 typedef struct orr_fleet_effect {
-    uint32_t    policy;    /* index                                          */
-    const char *word;      /* of the setting                                 */
-    char        value[64]; /* as it is                                       */
-    double      half, twice; /* effective training time less that with the setting as it is */
+    uint32_t policy;    /* index                                          */
+    const char *word;   /* of the setting                                 */
+    char value[64];     /* as it is                                       */
+    double half, twice; /* effective training time less that with the setting as it is */
 } orr_fleet_effect;
 typedef struct orr_fleet {
     orr_fleet_options options;
     uint32_t n;
     const orr_fleet_outcome *outcomes; /* shape (n) */
-    uint32_t n_effects;                /* largest first within a policy; those without effect are left out */
+    uint32_t n_effects; /* largest first within a policy; those without effect are left out */
     const orr_fleet_effect *effects;
-    int64_t simulated_ns;              /* of job life, all repetitions */
+    int64_t simulated_ns; /* of job life, all repetitions */
 } orr_fleet;
-/* Each policy, all repetitions; `sensitivity`: each setting that is not 0 halved and doubled too, all else alike.
- * In the arena; the same for any number of threads. Errors: as orr_fleet_simulate(). */
+/* Each policy, all repetitions; `sensitivity`: each setting that is not 0 halved and doubled too,
+ * all else alike. In the arena; the same for any number of threads. Errors: as
+ * orr_fleet_simulate(). */
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_of(const orr_fleet_options *options,
-    const orr_fleet_policy *policies, uint32_t n, bool sensitivity, orr_arena *arena, orr_fleet *ret,
-    orr_error *err);
+                                               const orr_fleet_policy *policies, uint32_t n,
+                                               bool sensitivity, orr_arena *arena, orr_fleet *ret,
+                                               orr_error *err);
 
 #ifdef __cplusplus
 }

@@ -22,11 +22,11 @@ extern "C" {
  *
  * Units: bytes/s, FLOP/s, ns, W; people write "450GB/s", "400Gbps", "989TFLOPS", "80GiB", "5us". */
 
-#define ORR_FACT_BASIS_MAP(X)                                                      \
-    X(UNKNOWN, "unknown")     /* the fact is missing: value is NAN                */ \
-    X(PUBLISHED, "published") /* by the vendor or a paper                         */ \
-    X(MEASURED, "measured")   /* by somebody, with a benchmark                    */ \
-    X(DERIVED, "derived")     /* arithmetic on published or measured facts        */ \
+#define ORR_FACT_BASIS_MAP(X)                                                                      \
+    X(UNKNOWN, "unknown")     /* the fact is missing: value is NAN                */               \
+    X(PUBLISHED, "published") /* by the vendor or a paper                         */               \
+    X(MEASURED, "measured")   /* by somebody, with a benchmark                    */               \
+    X(DERIVED, "derived")     /* arithmetic on published or measured facts        */               \
     X(ASSUMED, "assumed")     /* somebody's guess; the source says whose          */
 typedef enum orr_fact_basis {
 #define ORR_FACT_BASIS_ENUM_(name, text) ORR_FACT_##name,
@@ -36,18 +36,18 @@ typedef enum orr_fact_basis {
 ORR_API const char *orr_fact_basis_name(orr_fact_basis basis);
 
 typedef struct orr_fact {
-    double      value;  /* NAN: not known                                            */
-    uint8_t     basis;  /* orr_fact_basis                                            */
-    const char *source; /* never NULL; "" only for an unknown fact                   */
+    double value;                    /* NAN: not known                                            */
+    uint8_t basis;                   /* orr_fact_basis                                            */
+    const char *source;              /* never NULL; "" only for an unknown fact                   */
     const struct orr_fact *conflict; /* what another source says, or NULL; a list    */
-    const char *note;   /* "an upper bound", "at queue depth 1"; "" mostly; never NULL */
+    const char *note; /* "an upper bound", "at queue depth 1"; "" mostly; never NULL */
 } orr_fact;
 /* value if it is known, else `otherwise`. */
 ORR_API double orr_fact_or(const orr_fact *fact, double otherwise);
 
 typedef struct orr_device {
-    const char *name;   /* "h100_sxm_80g"; what --gpu takes                             */
-    const char *vendor, *kind; /* "NVIDIA", "gpu"                                       */
+    const char *name;           /* "h100_sxm_80g"; what --gpu takes                             */
+    const char *vendor, *kind;  /* "NVIDIA", "gpu"                                       */
     const char *const *matches; /* shape (n_matches): texts by which a recording's device
                                  * name ("NVIDIA H100 80GB HBM3") is recognised          */
     uint32_t n_matches;
@@ -58,13 +58,13 @@ typedef struct orr_device {
     orr_fact l2_bytes, l2_bytes_per_s;
     orr_fact shared_memory_bytes_per_s; /* of all SMs together                           */
     orr_fact sms, clock_hz;
-    orr_fact launch_latency_ns;        /* launch call to start on an idle stream         */
-    orr_fact kernel_gap_ns;            /* end to start, back to back on a stream         */
-    orr_fact pcie_bytes_per_s;         /* host to device, one way: of the link           */
+    orr_fact launch_latency_ns;           /* launch call to start on an idle stream         */
+    orr_fact kernel_gap_ns;               /* end to start, back to back on a stream         */
+    orr_fact pcie_bytes_per_s;            /* host to device, one way: of the link           */
     orr_fact achievable_pcie_bytes_per_s; /* what copies reached, else unknown           */
-    orr_fact scale_up_bytes_per_s;     /* all its ports, one way                         */
-    orr_fact scale_up_pair_bytes_per_s; /* to one peer, one way                          */
-    orr_fact nic_bytes_per_s;          /* the network port that it usually comes with    */
+    orr_fact scale_up_bytes_per_s;        /* all its ports, one way                         */
+    orr_fact scale_up_pair_bytes_per_s;   /* to one peer, one way                          */
+    orr_fact nic_bytes_per_s;             /* the network port that it usually comes with    */
     orr_fact power_w, idle_power_w;
     const char *memory_type;           /* "HBM3", or "" where not known: as the next     */
     const char *pcie, *scale_up, *nic; /* "PCIe5 x16", "NVLink4", "NDR400"               */
@@ -91,7 +91,7 @@ typedef struct orr_link {
 
 /* A level of a cluster: what `size` units of the level below it are joined by. Level 0 joins
  * devices. */
-#define ORR_TOPOLOGY_MAP(X)                                                         \
+#define ORR_TOPOLOGY_MAP(X)                                                                        \
     X(SWITCH, "switch") X(RING, "ring") X(FULLY_CONNECTED, "fully_connected")
 typedef enum orr_topology {
 #define ORR_TOPOLOGY_ENUM_(name, text) ORR_TOPOLOGY_##name,
@@ -102,21 +102,21 @@ ORR_API const char *orr_topology_name(orr_topology topology);
 
 /* How bytes travel over a level: what is set, and what the network is. Fields of 0: not said, and
  * then nothing is lost for it. Formulas: src/cost/network/rdma_transport.h. */
-#define ORR_BALANCE_MAP(X)                                                            \
-    X(UNKNOWN, "unknown")                                                             \
-    X(ECMP, "ecmp")       /* a hash of the connection picks one path                */ \
-    X(QP, "qp")           /* of the queue pair, too (E-ECMP): more, smaller flows   */ \
-    X(SPRAY, "spray")     /* segments go round the queue pairs, whatever the path   */ \
-    X(ADAPTIVE, "adaptive") /* each packet to the emptiest path                     */ \
-    X(CENTRAL, "central") /* flows placed by traffic engineering, every 30 s        */
+#define ORR_BALANCE_MAP(X)                                                                         \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(ECMP, "ecmp")         /* a hash of the connection picks one path                */           \
+    X(QP, "qp")             /* of the queue pair, too (E-ECMP): more, smaller flows   */           \
+    X(SPRAY, "spray")       /* segments go round the queue pairs, whatever the path   */           \
+    X(ADAPTIVE, "adaptive") /* each packet to the emptiest path                     */             \
+    X(CENTRAL, "central")   /* flows placed by traffic engineering, every 30 s        */
 typedef enum orr_balance {
 #define ORR_BALANCE_ENUM_(name, text) ORR_BALANCE_##name,
     ORR_BALANCE_MAP(ORR_BALANCE_ENUM_)
 #undef ORR_BALANCE_ENUM_
 } orr_balance;
-#define ORR_CONGESTION_MAP(X)                                                         \
-    X(UNKNOWN, "unknown") X(NONE, "none") X(DCQCN, "dcqcn")                           \
-    X(CREDITS, "credits") /* the receiver says when to send                         */
+#define ORR_CONGESTION_MAP(X)                                                                      \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(NONE, "none") X(DCQCN, "dcqcn") X(CREDITS, "credits") /* the receiver says when to send */
 typedef enum orr_congestion {
 #define ORR_CONGESTION_ENUM_(name, text) ORR_CONGESTION_##name,
     ORR_CONGESTION_MAP(ORR_CONGESTION_ENUM_)
@@ -129,101 +129,102 @@ typedef enum orr_buffers {
 #undef ORR_BUFFERS_ENUM_
 } orr_buffers;
 typedef struct orr_rdma_transport {
-    uint8_t  balance, congestion, buffers;
-    uint32_t queue_pairs;    /* of a connection between two ranks                           */
-    uint32_t outstanding;    /* segments of a queue pair that may be under way              */
-    uint32_t paths, failed;  /* links, or planes, that flows are spread over; of them down  */
-    double   segment_bytes;
-    double   loss_frac;      /* of packets                                                  */
+    uint8_t balance, congestion, buffers;
+    uint32_t queue_pairs;   /* of a connection between two ranks                           */
+    uint32_t outstanding;   /* segments of a queue pair that may be under way              */
+    uint32_t paths, failed; /* links, or planes, that flows are spread over; of them down  */
+    double segment_bytes;
+    double loss_frac; /* of packets                                                  */
 } orr_rdma_transport;
 ORR_API const char *orr_balance_name(orr_balance balance);
 ORR_API const char *orr_congestion_name(orr_congestion congestion);
 ORR_API const char *orr_buffers_name(orr_buffers buffers);
 /* Settings that a job can choose, class of traffic by class: what they say goes over what the
  * level says; paths, loss and buffers stay the level's. */
-#define ORR_RDMA_PRESET_MAP(X)                                                               \
-    X(UNKNOWN, "unknown") /* as the level has it                                    */ \
-    X(SINGLE, "single")   /* one queue pair, ECMP                                   */ \
-    X(QP4, "qp4") X(QP16, "qp16") /* E-ECMP with 4 or 16 queue pairs                 */ \
-    X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */ \
-    X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */ \
-    X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
+#define ORR_RDMA_PRESET_MAP(X)                                                                     \
+    X(UNKNOWN, "unknown") /* as the level has it                                    */             \
+    X(SINGLE, "single")   /* one queue pair, ECMP                                   */             \
+    X(QP4, "qp4")                                                                                  \
+    X(QP16, "qp16")           /* E-ECMP with 4 or 16 queue pairs                 */                \
+        X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */        \
+        X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */        \
+        X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
 typedef enum orr_rdma_preset {
 #define ORR_RDMA_PRESET_ENUM_(name, text) ORR_RDMA_##name,
     ORR_RDMA_PRESET_MAP(ORR_RDMA_PRESET_ENUM_)
 #undef ORR_RDMA_PRESET_ENUM_
-    ORR_RDMA_PRESETS
+        ORR_RDMA_PRESETS
 } orr_rdma_preset;
 
 typedef struct orr_level {
     const char *name;          /* "host", "rack", "building", "region"                     */
-    uint32_t    size;          /* units of the level below in one of this                  */
-    uint32_t    devices;       /* devices in one of this: product of the sizes up to here  */
-    uint8_t     topology;      /* orr_topology                                             */
-    orr_fact    bytes_per_s;   /* one way, per device, when it talks across this level;
+    uint32_t size;             /* units of the level below in one of this                  */
+    uint32_t devices;          /* devices in one of this: product of the sizes up to here  */
+    uint8_t topology;          /* orr_topology                                             */
+    orr_fact bytes_per_s;      /* one way, per device, when it talks across this level;
                                 * before oversubscription                                 */
-    orr_fact    latency_ns;    /* one way, between two units of the level below            */
-    orr_fact    oversubscription; /* 7 for 1:7; at least 1                                 */
+    orr_fact latency_ns;       /* one way, between two units of the level below            */
+    orr_fact oversubscription; /* 7 for 1:7; at least 1                                 */
     const char *technology;    /* name of a link, or text                                  */
-    bool        in_network_reduction; /* SHARP, NVLS                                       */
+    bool in_network_reduction; /* SHARP, NVLS                                       */
     const uint32_t *ends;      /* NULL: its units are alike. Else shape (units): the device behind
                                 * the last one of each; units of levels below begin anew in each,
                                 * and `size` and `devices` are those of the largest         */
-    const orr_rdma_transport *transport;      /* NULL: nothing is said of it                               */
+    const orr_rdma_transport *transport; /* NULL: nothing is said of it */
 } orr_level;
 
-/* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the same
- * text says so. Sites of a region stand together. */
+/* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the
+ * same text says so. Sites of a region stand together. */
 enum { ORR_SITES_MAX = 8, ORR_SITE_LINKS_MAX = ORR_SITES_MAX * (ORR_SITES_MAX - 1) / 2 };
 typedef struct orr_site {
-    const char       *name, *region; /* "" where nobody named it                            */
+    const char *name, *region; /* "" where nobody named it                            */
     const orr_device *device;
-    uint32_t          devices;
-    orr_fact          price_per_hour; /* USD, of a device                                   */
+    uint32_t devices;
+    orr_fact price_per_hour; /* USD, of a device                                   */
 } orr_site;
 /* Between two sites, both ways alike; shared by all that crosses it. */
 typedef struct orr_site_link {
-    uint32_t a, b;             /* sites, a < b                                              */
+    uint32_t a, b; /* sites, a < b                                              */
     orr_fact km;
-    orr_fact bytes_per_s;      /* one way, per device of the smaller site; before oversubscription */
-    orr_fact latency_ns;       /* one way: of the distance (fibre: 5 us/km) and the switches  */
+    orr_fact bytes_per_s; /* one way, per device of the smaller site; before oversubscription */
+    orr_fact latency_ns;  /* one way: of the distance (fibre: 5 us/km) and the switches  */
     orr_fact oversubscription;
-    orr_fact price_per_gb;     /* USD, for what leaves a site                               */
-    const orr_rdma_transport *transport;      /* NULL: nothing is said of it                               */
-    const char *technology;    /* name of a link, or text; "" where nobody said             */
+    orr_fact price_per_gb; /* USD, for what leaves a site                               */
+    const orr_rdma_transport *transport; /* NULL: nothing is said of it */
+    const char *technology; /* name of a link, or text; "" where nobody said             */
 } orr_site_link;
 
 typedef struct orr_cluster {
-    const char       *name;
+    const char *name;
     const orr_device *device;
-    uint32_t          n_devices; /* as many as one of the highest level has */
-    uint32_t          n_levels;
-    const orr_level  *levels;    /* shape (n_levels), from the inside out */
+    uint32_t n_devices; /* as many as one of the highest level has */
+    uint32_t n_levels;
+    const orr_level *levels;             /* shape (n_levels), from the inside out */
     const orr_memory_tier *const *tiers; /* shape (n_tiers), of a host */
-    uint32_t          n_tiers;
-    const char       *source, *notes;
-    uint32_t          n_sites; /* 0: it has none; 2 to ORR_SITES_MAX; 1: what was placed, or
-                                * resized, lies in one that has a name                       */
-    uint32_t          site_level; /* whose units they are                                   */
-    const orr_site   *sites;   /* shape (n_sites) */
-    uint32_t          n_cuts;
-    const orr_site_link    *cuts;    /* shape (n_cuts): of every pair, by a, then b               */
+    uint32_t n_tiers;
+    const char *source, *notes;
+    uint32_t n_sites;      /* 0: it has none; 2 to ORR_SITES_MAX; 1: what was placed, or
+                            * resized, lies in one that has a name                       */
+    uint32_t site_level;   /* whose units they are                                   */
+    const orr_site *sites; /* shape (n_sites) */
+    uint32_t n_cuts;
+    const orr_site_link *cuts; /* shape (n_cuts): of every pair, by a, then b               */
 } orr_cluster;
 
 /* The catalogue: what is built in, and what files added. */
 typedef struct orr_catalog {
     uint32_t n_devices, n_tiers, n_links, n_clusters;
-    const orr_device      *const *devices;
+    const orr_device *const *devices;
     const orr_memory_tier *const *tiers;
-    const orr_link        *const *links;
-    const orr_cluster     *const *clusters;
+    const orr_link *const *links;
+    const orr_cluster *const *clusters;
 } orr_catalog;
 
 /* The built-in catalogue, in the arena. Errors: NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_catalog_open(orr_arena *arena, const orr_catalog **ret,
                                                    orr_error *err);
 /* NULL: none of that name. Case does not matter, and '-' is '_': "H100-24K" is "h100_24k". */
-ORR_API const orr_device  *orr_catalog_device(const orr_catalog *catalog, const char *name);
+ORR_API const orr_device *orr_catalog_device(const orr_catalog *catalog, const char *name);
 ORR_API const orr_cluster *orr_catalog_cluster(const orr_catalog *catalog, const char *name);
 /* The device that a recording's device name means, or NULL. */
 ORR_API const orr_device *orr_catalog_recognise(const orr_catalog *catalog,
@@ -242,24 +243,27 @@ ORR_API ORR_MUST_CHECK orr_status orr_device_load(const orr_catalog *catalog, co
                                                   orr_error *err);
 /* As much of the cluster as holds `n_devices`, for jobs that do not fill the machine: the highest
  * level that is then needed is cut, those below it stay as they are, those above it are left out.
- * The result may have more than asked: whole units. Sites with names, or of unequal size, are filled
- * one after another, from the first on, in whole hosts. INVALID: more than there are, or 0. */
-ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster,
-                                                     uint32_t n_devices, orr_arena *arena,
-                                                     const orr_cluster **ret, orr_error *err);
+ * The result may have more than asked: whole units. Sites with names, or of unequal size, are
+ * filled one after another, from the first on, in whole hosts. INVALID: more than there are, or 0.
+ */
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster, uint32_t n_devices,
+                                                     orr_arena *arena, const orr_cluster **ret,
+                                                     orr_error *err);
 
-/* So many devices of each site, shape (n_sites), 0: none. Sites that are not used are left out, levels above
- * are those that still join something: one for the sites of a region, one for regions, each as slow as
- * the slowest cut that it stands for. The result keeps the names of sites. INVALID: more than a site has,
- * nothing at all, a cluster without sites. */
+/* So many devices of each site, shape (n_sites), 0: none. Sites that are not used are left out,
+ * levels above are those that still join something: one for the sites of a region, one for regions,
+ * each as slow as the slowest cut that it stands for. The result keeps the names of sites. INVALID:
+ * more than a site has, nothing at all, a cluster without sites. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_select_sites(const orr_cluster *cluster,
-                                                    const uint32_t *devices, orr_arena *arena,
-                                                    const orr_cluster **ret, orr_error *err);
+                                                           const uint32_t *devices,
+                                                           orr_arena *arena,
+                                                           const orr_cluster **ret, orr_error *err);
 /* The unit of a level that a device is in: its first device, and the one behind its last. */
 typedef struct orr_device_range {
     uint32_t first, end;
 } orr_device_range;
-ORR_API orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device);
+ORR_API orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level,
+                                          uint32_t device);
 /* Index of the site of a device; 0 where there are none. */
 ORR_API uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device);
 /* The same cluster with other numbers, as factors: for asking what depends on them. */
@@ -282,12 +286,12 @@ typedef struct orr_span {
     uint32_t n_levels;
     uint32_t width[ORR_LEVELS_MAX]; /* shape (n_levels) */
     uint32_t top;                   /* highest level with width > 1; 0 for one rank */
-    bool     even;                  /* all units of each level hold the same number */
+    bool even;                      /* all units of each level hold the same number */
 } orr_span;
 /* `ranks`: shape (n), in any order. INVALID: a rank beyond the cluster. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_span(const orr_cluster *cluster,
-                                                   const uint32_t *ranks, uint32_t n,
-                                                   orr_span *ret, orr_error *err);
+                                                   const uint32_t *ranks, uint32_t n, orr_span *ret,
+                                                   orr_error *err);
 
 #ifdef __cplusplus
 }

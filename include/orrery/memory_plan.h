@@ -10,48 +10,49 @@ extern "C" {
 #endif
 
 /* What a job needs of its devices' memory. Bytes of one rank. */
-#define ORR_MEMORY_MAP(X)                                                                  \
-    X(WEIGHTS, "weights") X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer states")       \
-    X(ACTIVATIONS, "activations") X(TRANSIENT, "transient") /* within one module           */ \
-    X(CACHE, "key-value cache") X(BUFFERS, "buffers") /* of communication, workspaces      */ \
-    X(FRAGMENTATION, "fragmentation") /* a margin, assumed                                 */
+#define ORR_MEMORY_MAP(X)                                                                          \
+    X(WEIGHTS, "weights")                                                                          \
+    X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer states") X(ACTIVATIONS, "activations")       \
+        X(TRANSIENT, "transient")                         /* within one module           */        \
+        X(CACHE, "key-value cache") X(BUFFERS, "buffers") /* of communication, workspaces      */  \
+        X(FRAGMENTATION, "fragmentation") /* a margin, assumed                                 */
 typedef enum orr_memory_kind {
 #define ORR_MEMORY_ENUM_(name, text) ORR_MEMORY_##name,
     ORR_MEMORY_MAP(ORR_MEMORY_ENUM_)
 #undef ORR_MEMORY_ENUM_
-    ORR_MEMORY_KINDS
+        ORR_MEMORY_KINDS
 } orr_memory_kind;
 ORR_API const char *orr_memory_kind_name(orr_memory_kind kind);
 
 typedef struct orr_stage_memory {
-    int64_t  bytes[ORR_MEMORY_KINDS]; /* at the peak                                            */
-    int64_t  peak_bytes;              /* their sum: what the device has to hold                 */
-    int64_t  allocated_bytes;         /* of it, what the framework's allocator hands out: without
-                                       * fragmentation, and buffers that it does not see        */
-    uint32_t peak_slot;               /* of the schedule: when                                  */
-    uint32_t in_flight;               /* micro-batches x chunks kept at the peak                */
-    const int64_t *activations;       /* shape (n_slots): kept in each slot of the stage: at the end
-                                       * of a forward, at the start of a backward               */
-    const int64_t *transient;         /* shape (n_slots): most at once in the slot, beside these */
+    int64_t bytes[ORR_MEMORY_KINDS]; /* at the peak                                            */
+    int64_t peak_bytes;              /* their sum: what the device has to hold                 */
+    int64_t allocated_bytes;         /* of it, what the framework's allocator hands out: without
+                                      * fragmentation, and buffers that it does not see        */
+    uint32_t peak_slot;              /* of the schedule: when                                  */
+    uint32_t in_flight;              /* micro-batches x chunks kept at the peak                */
+    const int64_t *activations;      /* shape (n_slots): kept in each slot of the stage: at the end
+                                      * of a forward, at the start of a backward               */
+    const int64_t *transient;        /* shape (n_slots): most at once in the slot, beside these */
     uint32_t n_slots;
-    int64_t  host_bytes;              /* offloaded                                              */
+    int64_t host_bytes; /* offloaded                                              */
 } orr_stage_memory;
 
 /* What would make room, and how much. */
 typedef struct orr_memory_plan_option {
-    const char *change;  /* "recompute=full", "zero=1", "dp=4,tp=2,micro_batches=8" */
-    int64_t     freed_bytes, peak_bytes;
-    bool        fits;
+    const char *change; /* "recompute=full", "zero=1", "dp=4,tp=2,micro_batches=8" */
+    int64_t freed_bytes, peak_bytes;
+    bool fits;
 } orr_memory_plan_option;
 
 typedef struct orr_memory_plan {
     uint32_t n_stages, worst;       /* stage with the highest peak                           */
     const orr_stage_memory *stages; /* shape (n_stages)                                      */
     int64_t capacity_bytes;         /* of the device, that a job can use; -1: not known      */
-    bool    fits;
-    int64_t missing_bytes;          /* of the worst stage; 0 where it fits                   */
-    const orr_memory_plan_option *options;      /* shape (n_options): where it does not fit, each change
-                                     * alone, most first                                     */
+    bool fits;
+    int64_t missing_bytes; /* of the worst stage; 0 where it fits                   */
+    const orr_memory_plan_option *options; /* shape (n_options): where it does not fit, each change
+                                            * alone, most first */
     uint32_t n_options;
 } orr_memory_plan;
 /* `plan` completed and checked. `device` may be NULL. In the arena. Errors: as of building the

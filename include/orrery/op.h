@@ -30,75 +30,84 @@ ORR_API int64_t orr_type_bytes(const orr_type *type); /* rounded up */
 
 /* Operators: enumerator, name, family (a file of src/op). What they take and give stands in the
  * family's file, and is printed by `orrery ops`. */
-#define ORR_OP_MAP(X)                                                                         \
-    X(MATMUL, "matmul", MATMUL)               X(GROUPED_MATMUL, "grouped_matmul", MATMUL)     \
-    X(ATTENTION, "attention", ATTENTION)                                                      \
-    X(ATTENTION_BACKWARD, "attention_backward", ATTENTION)                                    \
-    X(SOFTMAX, "softmax", ATTENTION)          X(SOFTMAX_BACKWARD, "softmax_backward", ATTENTION) \
-    X(RMS_NORM, "rms_norm", NORM)             X(RMS_NORM_BACKWARD, "rms_norm_backward", NORM) \
-    X(LAYER_NORM, "layer_norm", NORM)         X(LAYER_NORM_BACKWARD, "layer_norm_backward", NORM) \
-    X(BATCH_NORM, "batch_norm", NORM)         X(BATCH_NORM_BACKWARD, "batch_norm_backward", NORM) \
-    X(ROTARY, "rotary", ROTARY)                                                               \
-    X(SWIGLU, "swiglu", ACTIVATION)           X(SWIGLU_BACKWARD, "swiglu_backward", ACTIVATION) \
-    X(GELU, "gelu", ACTIVATION)               X(RELU, "relu", ACTIVATION)                     \
-    X(SILU, "silu", ACTIVATION)               X(SIGMOID, "sigmoid", ACTIVATION)               \
-    X(ACTIVATION_BACKWARD, "activation_backward", ACTIVATION)                                 \
-    X(EMBEDDING, "embedding", EMBEDDING)                                                      \
-    X(EMBEDDING_BACKWARD, "embedding_backward", EMBEDDING)                                    \
-    X(EMBEDDING_BAG, "embedding_bag", EMBEDDING_BAG)                                          \
-    X(EMBEDDING_BAG_BACKWARD, "embedding_bag_backward", EMBEDDING_BAG)                        \
-    X(CROSS_ENTROPY, "cross_entropy", LOSS)                                                   \
-    X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", LOSS)                                 \
-    X(BCE_LOSS, "bce_loss", LOSS)             X(BCE_LOSS_BACKWARD, "bce_loss_backward", LOSS) \
-    X(TOP_K, "top_k", ROUTING)                X(TOP_K_BACKWARD, "top_k_backward", ROUTING)    \
-    X(DISPATCH, "dispatch", ROUTING)          X(COMBINE, "combine", ROUTING)                  \
-    X(INTERACTION, "interaction", INTERACTION)                                                \
-    X(INTERACTION_BACKWARD, "interaction_backward", INTERACTION)                              \
-    X(CONVOLUTION, "convolution", CONVOLUTION)                                                \
-    X(CONVOLUTION_INPUT, "convolution_input", CONVOLUTION)   /* gradient of the input   */    \
-    X(CONVOLUTION_WEIGHT, "convolution_weight", CONVOLUTION) /* gradient of the weights */    \
-    X(POOL, "pool", CONVOLUTION)              X(POOL_BACKWARD, "pool_backward", CONVOLUTION)  \
-    X(SGD, "sgd", OPTIMIZER)                  X(ADAMW, "adamw", OPTIMIZER)                    \
-    X(ROWWISE_ADAGRAD, "rowwise_adagrad", OPTIMIZER)                                          \
-    X(ADD, "add", ELEMENTWISE)                X(MUL, "mul", ELEMENTWISE)                      \
-    X(SCALE, "scale", ELEMENTWISE)            X(BIAS, "bias", ELEMENTWISE)                    \
-    X(SUM, "sum", ELEMENTWISE)                X(DROPOUT, "dropout", ELEMENTWISE)              \
-    X(FILL, "fill", ELEMENTWISE)                                                              \
-    X(VIEW, "view", LAYOUT)                   X(TRANSPOSE, "transpose", LAYOUT)               \
-    X(CONCAT, "concat", LAYOUT)               X(SPLIT, "split", LAYOUT)                       \
-    X(SLICE, "slice", LAYOUT)                 X(PAD, "pad", LAYOUT)                           \
-    X(CACHE, "cache", LAYOUT)                 /* rows written behind those that were there    */  \
-    X(MASKED_SCATTER, "masked_scatter", EMBEDDING)            /* rows of pictures in place of some tokens'    */  \
-    X(ATTENTION_TEMPERATURE, "attention_temperature", ATTENTION)                /* queries that grow with their position        */  \
-    X(ATTENTION_MERGE, "attention_merge", ATTENTION)              /* attentions over different keys, as one       */  \
-    X(EXPAND, "expand", LAYOUT)               /* a new dim, all along it the same         */  \
-    X(CAST, "cast", CAST)                     X(QUANTIZE, "quantize", CAST)                   \
-    X(DEQUANTIZE, "dequantize", CAST)                                                         \
-    X(ALL_REDUCE, "all_reduce", COLLECTIVE)   X(ALL_GATHER, "all_gather", COLLECTIVE)         \
-    X(REDUCE_SCATTER, "reduce_scatter", COLLECTIVE) X(ALL_TO_ALL, "all_to_all", COLLECTIVE)   \
-    X(BROADCAST, "broadcast", COLLECTIVE)     X(BARRIER, "barrier", COLLECTIVE)               \
-    X(REPLICATE, "replicate", COLLECTIVE)     /* nothing forward, all-reduce backward    */   \
-    X(SHARD, "shard", COLLECTIVE)             /* a slice forward, all-gather backward    */   \
-    X(SEND, "send", COLLECTIVE)               X(RECV, "recv", COLLECTIVE)                     \
-    X(COPY, "copy", COPY)
+#define ORR_OP_MAP(X)                                                                              \
+    X(MATMUL, "matmul", MATMUL)                                                                    \
+    X(GROUPED_MATMUL, "grouped_matmul", MATMUL) X(ATTENTION, "attention", ATTENTION) X(            \
+        ATTENTION_BACKWARD, "attention_backward", ATTENTION) X(SOFTMAX, "softmax", ATTENTION)      \
+        X(SOFTMAX_BACKWARD, "softmax_backward", ATTENTION) X(RMS_NORM, "rms_norm", NORM) X(        \
+            RMS_NORM_BACKWARD, "rms_norm_backward",                                                \
+            NORM) X(LAYER_NORM, "layer_norm", NORM) X(LAYER_NORM_BACKWARD, "layer_norm_backward",  \
+                                                      NORM) X(BATCH_NORM, "batch_norm", NORM)      \
+            X(BATCH_NORM_BACKWARD, "batch_norm_backward", NORM) X(ROTARY, "rotary", ROTARY) X(     \
+                SWIGLU, "swiglu", ACTIVATION) X(SWIGLU_BACKWARD, "swiglu_backward", ACTIVATION)    \
+                X(GELU, "gelu", ACTIVATION) X(RELU, "relu", ACTIVATION)                            \
+                    X(SILU, "silu", ACTIVATION) X(SIGMOID, "sigmoid", ACTIVATION) X(               \
+                        ACTIVATION_BACKWARD, "activation_backward",                                \
+                        ACTIVATION) X(EMBEDDING, "embedding", EMBEDDING)                           \
+                        X(EMBEDDING_BACKWARD, "embedding_backward",                                \
+                          EMBEDDING) X(EMBEDDING_BAG, "embedding_bag", EMBEDDING_BAG)              \
+                            X(EMBEDDING_BAG_BACKWARD, "embedding_bag_backward",                    \
+                              EMBEDDING_BAG) X(CROSS_ENTROPY, "cross_entropy", LOSS)               \
+                                X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward",                \
+                                  LOSS) X(BCE_LOSS, "bce_loss", LOSS)                              \
+                                    X(BCE_LOSS_BACKWARD, "bce_loss_backward",                      \
+                                      LOSS) X(TOP_K, "top_k", ROUTING)                             \
+                                        X(TOP_K_BACKWARD, "top_k_backward",                        \
+                                          ROUTING) X(DISPATCH, "dispatch",                         \
+                                                     ROUTING) X(COMBINE, "combine", ROUTING)       \
+                                            X(INTERACTION, "interaction", INTERACTION)             \
+                                                X(INTERACTION_BACKWARD, "interaction_backward",    \
+                                                  INTERACTION)                                     \
+                                                    X(CONVOLUTION, "convolution", CONVOLUTION)     \
+                                                        X(CONVOLUTION_INPUT, "convolution_input",  \
+                                                          CONVOLUTION) /* gradient of the input */                                                                                                \
+        X(CONVOLUTION_WEIGHT, "convolution_weight", CONVOLUTION) /* gradient of the weights */     \
+        X(POOL, "pool", CONVOLUTION) X(POOL_BACKWARD, "pool_backward", CONVOLUTION)                \
+            X(SGD, "sgd", OPTIMIZER) X(ADAMW, "adamw", OPTIMIZER)                                  \
+                X(ROWWISE_ADAGRAD, "rowwise_adagrad", OPTIMIZER) X(ADD, "add", ELEMENTWISE)        \
+                    X(MUL, "mul", ELEMENTWISE) X(SCALE, "scale", ELEMENTWISE)                      \
+                        X(BIAS, "bias", ELEMENTWISE) X(SUM, "sum", ELEMENTWISE)                    \
+                            X(DROPOUT, "dropout", ELEMENTWISE) X(FILL, "fill", ELEMENTWISE)        \
+                                X(VIEW, "view", LAYOUT) X(TRANSPOSE, "transpose", LAYOUT)          \
+                                    X(CONCAT, "concat", LAYOUT) X(SPLIT, "split", LAYOUT) X(       \
+                                        SLICE, "slice", LAYOUT) X(PAD, "pad", LAYOUT)              \
+                                        X(CACHE, "cache",                                          \
+                                          LAYOUT) /* rows written behind those that were there */                                                                                                \
+        X(MASKED_SCATTER, "masked_scatter",                                                        \
+          EMBEDDING) /* rows of pictures in place of some tokens'    */                            \
+        X(ATTENTION_TEMPERATURE, "attention_temperature",                                          \
+          ATTENTION) /* queries that grow with their position        */                            \
+        X(ATTENTION_MERGE, "attention_merge",                                                      \
+          ATTENTION)                /* attentions over different keys, as one       */             \
+        X(EXPAND, "expand", LAYOUT) /* a new dim, all along it the same         */                 \
+        X(CAST, "cast", CAST) X(QUANTIZE, "quantize", CAST) X(DEQUANTIZE, "dequantize", CAST)      \
+            X(ALL_REDUCE, "all_reduce", COLLECTIVE) X(ALL_GATHER, "all_gather", COLLECTIVE)        \
+                X(REDUCE_SCATTER, "reduce_scatter", COLLECTIVE)                                    \
+                    X(ALL_TO_ALL, "all_to_all", COLLECTIVE) X(BROADCAST, "broadcast", COLLECTIVE)  \
+                        X(BARRIER, "barrier", COLLECTIVE)                                          \
+                            X(REPLICATE, "replicate",                                              \
+                              COLLECTIVE) /* nothing forward, all-reduce backward    */            \
+        X(SHARD, "shard", COLLECTIVE)     /* a slice forward, all-gather backward    */            \
+        X(SEND, "send", COLLECTIVE) X(RECV, "recv", COLLECTIVE) X(COPY, "copy", COPY)
 typedef enum orr_op {
 #define ORR_OP_ENUM_(name, text, family) ORR_OP_##name,
     ORR_OP_MAP(ORR_OP_ENUM_)
 #undef ORR_OP_ENUM_
-    ORR_OPS
+        ORR_OPS
 } orr_op;
 
-#define ORR_OP_FAMILY_MAP(X)                                                                  \
-    X(MATMUL, "matmul") X(ATTENTION, "attention") X(NORM, "norm") X(ROTARY, "rotary")         \
-    X(ACTIVATION, "activation") X(EMBEDDING, "embedding") X(EMBEDDING_BAG, "embedding bag")   \
-    X(LOSS, "loss") X(ROUTING, "routing") X(INTERACTION, "interaction")                       \
-    X(CONVOLUTION, "convolution") X(OPTIMIZER, "optimizer") X(ELEMENTWISE, "elementwise")     \
-    X(LAYOUT, "layout") X(CAST, "cast") X(COLLECTIVE, "collective") X(COPY, "copy")
+#define ORR_OP_FAMILY_MAP(X)                                                                       \
+    X(MATMUL, "matmul")                                                                            \
+    X(ATTENTION, "attention") X(NORM, "norm") X(ROTARY, "rotary") X(ACTIVATION, "activation")      \
+        X(EMBEDDING, "embedding") X(EMBEDDING_BAG, "embedding bag") X(LOSS, "loss")                \
+            X(ROUTING, "routing") X(INTERACTION, "interaction") X(CONVOLUTION, "convolution")      \
+                X(OPTIMIZER, "optimizer") X(ELEMENTWISE, "elementwise") X(LAYOUT, "layout")        \
+                    X(CAST, "cast") X(COLLECTIVE, "collective") X(COPY, "copy")
 typedef enum orr_op_family {
 #define ORR_OP_FAMILY_ENUM_(name, text) ORR_OP_FAMILY_##name,
     ORR_OP_FAMILY_MAP(ORR_OP_FAMILY_ENUM_)
 #undef ORR_OP_FAMILY_ENUM_
-    ORR_OP_FAMILIES
+        ORR_OP_FAMILIES
 } orr_op_family;
 ORR_API const char *orr_op_family_name(orr_op_family family);
 
@@ -107,37 +116,37 @@ typedef enum orr_mask { ORR_MASK_NONE, ORR_MASK_CAUSAL, ORR_MASK_CHUNKED } orr_m
 /* What an operator is told beside its tensors. Each reads what its family's file names; all else
  * is 0. */
 typedef struct orr_op_args {
-    bool     transpose_a, transpose_b; /* products                                             */
-    uint8_t  mask;      /* orr_mask: attention                                                 */
-    bool     flash;     /* attention in one kernel; else scores and probabilities are written  */
-    bool     frozen;    /* backward of norms: no gradients of the weights                      */
-    int64_t  window;    /* tokens of a chunk: ORR_MASK_CHUNKED                                 */
-    int64_t  offset;    /* first query's position among the keys: causal masks with a cache or
-                         * a slice of the context                                              */
-    int32_t  dim;       /* what is concatenated, sliced, gathered, scattered, reduced, permuted */
-    int32_t  to_dim;    /* all-to-all: the dim that is gathered; transpose: the other one      */
-    int64_t  begin, count; /* of a slice; zeros before and after of a pad; what expand repeats;
-                         * dims that are summed (0: 1); bags: mean lookups a bag x 1024 in count;
-                         * attention: begin: the first key's position; a loss: count: words    */
+    bool transpose_a, transpose_b; /* products                                             */
+    uint8_t mask;         /* orr_mask: attention                                                 */
+    bool flash;           /* attention in one kernel; else scores and probabilities are written  */
+    bool frozen;          /* backward of norms: no gradients of the weights                      */
+    int64_t window;       /* tokens of a chunk: ORR_MASK_CHUNKED                                 */
+    int64_t offset;       /* first query's position among the keys: causal masks with a cache or
+                           * a slice of the context                                              */
+    int32_t dim;          /* what is concatenated, sliced, gathered, scattered, reduced, permuted */
+    int32_t to_dim;       /* all-to-all: the dim that is gathered; transpose: the other one      */
+    int64_t begin, count; /* of a slice; zeros before and after of a pad; what expand repeats;
+                           * dims that are summed (0: 1); bags: mean lookups a bag x 1024 in count;
+                           * attention: begin: the first key's position; a loss: count: words    */
     const orr_type *shape; /* dims that a view gives, dims and dtype of a fill, sizes of the parts
-                         * of a split: copied to the tape                                      */
-    uint8_t  dtype;     /* orr_dtype that a cast gives                                         */
-    uint8_t  op;        /* orr_op whose gradient an ACTIVATION_BACKWARD is                     */
-    uint8_t  axis;      /* of a collective: number of the process-group axis, the caller's     */
-    uint32_t members;   /* of a collective's group                                             */
-    bool     overlap;   /* of a collective: runs beside what follows until its result is used  */
-    uint16_t slices;    /* axes over which lies what offset, begin and count are of (1 << axis, the
-                         * caller's): who knows the rank fills these in                        */
-    int64_t  top_k, experts; /* routing; experts: also of a gradient of grouped weights        */
+                            * of a split: copied to the tape                                      */
+    uint8_t dtype;         /* orr_dtype that a cast gives                                         */
+    uint8_t op;            /* orr_op whose gradient an ACTIVATION_BACKWARD is                     */
+    uint8_t axis;          /* of a collective: number of the process-group axis, the caller's     */
+    uint32_t members;      /* of a collective's group                                             */
+    bool overlap;          /* of a collective: runs beside what follows until its result is used  */
+    uint16_t slices; /* axes over which lies what offset, begin and count are of (1 << axis, the
+                      * caller's): who knows the rank fills these in                        */
+    int64_t top_k, experts; /* routing; experts: also of a gradient of grouped weights        */
     uint32_t stride, padding, size; /* convolution, pool; size: block that shares a scale, of
-                         * QUANTIZE and of products of what it gave; 0: the whole tensor; of
-                         * rotary: patches in a row of a picture                               */
-    bool     tanh;        /* GELU: the form with tanh, see src/op/families/activation.c                 */
-    bool     interleaved; /* rotary: columns 2i and 2i + 1 are a pair                           */
-    float    stretch, low, high; /* rotary: factor, and between which waves it sets in; 0: not   */
-    int64_t  context;   /* rotary: tokens of the original context                              */
-    double   value;     /* epsilon of a norm, factor of SCALE, base of rotary (negative: turned
-                         * back), fill value, probability of dropout (also in attention)       */
+                                     * QUANTIZE and of products of what it gave; 0: the whole
+                                     * tensor; of rotary: patches in a row of a picture */
+    bool tanh; /* GELU: the form with tanh, see src/op/families/activation.c                 */
+    bool interleaved; /* rotary: columns 2i and 2i + 1 are a pair                           */
+    float stretch, low, high; /* rotary: factor, and between which waves it sets in; 0: not   */
+    int64_t context; /* rotary: tokens of the original context                              */
+    double value;    /* epsilon of a norm, factor of SCALE, base of rotary (negative: turned
+                      * back), fill value, probability of dropout (also in attention)       */
 } orr_op_args;
 
 typedef struct orr_tape orr_tape;
@@ -145,10 +154,10 @@ typedef uint32_t orr_value; /* a tensor on a tape; ORR_NONE: none */
 
 /* An operator applied: types of what goes in, and of what comes out once these are known. */
 typedef struct orr_op_signature {
-    uint8_t            op;
+    uint8_t op;
     const orr_op_args *args;
-    uint32_t           n_in, n_out;
-    const orr_type    *in, *out; /* shapes (n_in), (n_out) */
+    uint32_t n_in, n_out;
+    const orr_type *in, *out; /* shapes (n_in), (n_out) */
 } orr_op_signature;
 
 typedef struct orr_op_work {
@@ -161,25 +170,25 @@ typedef struct orr_op_work {
  * (ORR_NONE: nothing flows into it; not all are), and whose gradients are wanted; it records
  * backward calls and sets ret_in. */
 typedef struct orr_gradient {
-    orr_tape          *tape;
-    uint8_t            op;
+    orr_tape *tape;
+    uint8_t op;
     const orr_op_args *args;
-    uint32_t           n_in, n_out;
-    const orr_value   *in, *out, *grad_out;
-    const bool        *wanted;  /* shape (n_in) */
-    orr_value         *ret_in;  /* shape (n_in); ORR_NONE where there is none */
-    const char        *name;    /* of the call */
+    uint32_t n_in, n_out;
+    const orr_value *in, *out, *grad_out;
+    const bool *wanted; /* shape (n_in) */
+    orr_value *ret_in;  /* shape (n_in); ORR_NONE where there is none */
+    const char *name;   /* of the call */
 } orr_gradient;
 
 typedef struct orr_op_row {
     const char *name;
-    uint8_t     op, family;
-    uint8_t     min_in, max_in, n_out;
-    bool        shares;               /* gives the bytes of its first input: no work, but
-                                       * CACHE writes some of them                        */
-    const char *takes, *gives;        /* "x (..., M, K), w (K, N)", "y (..., M, N)"       */
-    const char *const *pytorch;       /* NULL-terminated: "aten::mm", "aten::linear"      */
-    const char *chakra;               /* "COMP_NODE", "COMM_COLL_NODE ALL_REDUCE"         */
+    uint8_t op, family;
+    uint8_t min_in, max_in, n_out;
+    bool shares;                /* gives the bytes of its first input: no work, but
+                                 * CACHE writes some of them                        */
+    const char *takes, *gives;  /* "x (..., M, K), w (K, N)", "y (..., M, N)"       */
+    const char *const *pytorch; /* NULL-terminated: "aten::mm", "aten::linear"      */
+    const char *chakra;         /* "COMP_NODE", "COMM_COLL_NODE ALL_REDUCE"         */
     /* Types of the outputs; ORR_DTYPES as the dtype of the last ones: these are not made. INVALID:
      * "matmul: x (8, 512) and w (256, 1024): the inner dims 512 and 256 differ". */
     orr_status (*shape)(const orr_op_signature *site, orr_type *ret_out, orr_error *err);
@@ -196,53 +205,55 @@ ORR_API const orr_op_row *orr_op_find_pytorch(const char *name);
 /* A tape: values and calls in order. It grows in an arena, and belongs to one thread while it does;
  * then it is read by any. A value's bytes exist from the call that makes it to the last that uses
  * it. */
-#define ORR_VALUE_ROLE_MAP(X)                                                                 \
-    X(INPUT, "input") X(PARAMETER, "parameter") X(ACTIVATION, "activation")                   \
-    X(GRADIENT, "gradient") X(PARAMETER_GRADIENT, "parameter gradient")                       \
-    X(STATE, "optimizer state") X(CONSTANT, "constant")
+#define ORR_VALUE_ROLE_MAP(X)                                                                      \
+    X(INPUT, "input")                                                                              \
+    X(PARAMETER, "parameter") X(ACTIVATION, "activation") X(GRADIENT, "gradient")                  \
+        X(PARAMETER_GRADIENT, "parameter gradient") X(STATE, "optimizer state")                    \
+            X(CONSTANT, "constant")
 typedef enum orr_value_role {
 #define ORR_VALUE_ROLE_ENUM_(name, text) ORR_VALUE_##name,
     ORR_VALUE_ROLE_MAP(ORR_VALUE_ROLE_ENUM_)
 #undef ORR_VALUE_ROLE_ENUM_
 } orr_value_role;
 typedef struct orr_tape_value {
-    orr_type    type;
-    uint8_t     role;    /* orr_value_role                                                    */
-    bool        frozen;  /* a parameter without gradient                                      */
-    bool        kept;    /* not a view, and read after the forward pass: see orr_tape_is_saved()  */
-    uint32_t    made_by; /* call, or ORR_NONE                                                 */
-    orr_value   of;      /* of a gradient: the value; of what is computed again: the original */
-    orr_value   view_of; /* shares the bytes of that one, which is no view itself; or ORR_NONE */
-    const char *name;    /* "wq", or ""                                                       */
-    uint32_t    tag;     /* of whoever made the tape: which weights are an expert's, ...      */
+    orr_type type;
+    uint8_t role;      /* orr_value_role                                                    */
+    bool frozen;       /* a parameter without gradient                                      */
+    bool kept;         /* not a view, and read after the forward pass: see orr_tape_is_saved()  */
+    uint32_t made_by;  /* call, or ORR_NONE                                                 */
+    orr_value of;      /* of a gradient: the value; of what is computed again: the original */
+    orr_value view_of; /* shares the bytes of that one, which is no view itself; or ORR_NONE */
+    const char *name;  /* "wq", or ""                                                       */
+    uint32_t tag;      /* of whoever made the tape: which weights are an expert's, ...      */
 } orr_tape_value;
 
-#define ORR_PASS_MAP(X)                                                                    \
-    X(FORWARD, "forward") X(RECOMPUTE, "recompute") /* forward again, in the backward pass */ \
-    X(INPUT, "input gradient")                                                             \
-    X(WEIGHT, "weight gradient") /* leads to gradients of parameters only                */ \
-    X(OPTIMIZER, "optimizer")
+#define ORR_PASS_MAP(X)                                                                            \
+    X(FORWARD, "forward")                                                                          \
+    X(RECOMPUTE, "recompute") /* forward again, in the backward pass */                            \
+        X(INPUT, "input gradient")                                                                 \
+            X(WEIGHT, "weight gradient") /* leads to gradients of parameters only */                                                                                                \
+        X(OPTIMIZER, "optimizer")
 typedef enum orr_pass {
 #define ORR_PASS_ENUM_(name, text) ORR_PASS_##name,
     ORR_PASS_MAP(ORR_PASS_ENUM_)
 #undef ORR_PASS_ENUM_
-    ORR_PASSES
+        ORR_PASSES
 } orr_pass;
 ORR_API const char *orr_pass_name(orr_pass pass);
 typedef struct orr_tape_call {
-    uint8_t     op, pass;     /* orr_op, orr_pass */
-    uint8_t     n_in, n_out;
-    bool        again;        /* recorded by orr_tape_recompute()                              */
-    orr_value   in[ORR_CALL_IN], out[ORR_CALL_OUT];
+    uint8_t op, pass; /* orr_op, orr_pass */
+    uint8_t n_in, n_out;
+    bool again; /* recorded by orr_tape_recompute()                              */
+    orr_value in[ORR_CALL_IN], out[ORR_CALL_OUT];
     orr_op_args args;
-    const char *name;         /* "qkv", or ""                                                   */
+    const char *name; /* "qkv", or ""                                                   */
 } orr_tape_call;
 struct orr_tape {
-    orr_arena      *arena;
+    orr_arena *arena;
     orr_tape_value *values;
-    orr_tape_call  *calls;
-    uint32_t        n_values, n_calls, room_values, room_calls;
-    uint8_t         pass; /* of the calls that are recorded now */
+    orr_tape_call *calls;
+    uint32_t n_values, n_calls, room_values, room_calls;
+    uint8_t pass; /* of the calls that are recorded now */
 };
 
 ORR_API void orr_tape_init(orr_tape *tape, orr_arena *arena);
@@ -280,7 +291,8 @@ typedef struct orr_recompute_policy {
  * that make them are recorded again (pass RECOMPUTE), each right before it is first needed, from
  * values that are kept; collectives too. Numbers of values stay, those of calls do not. On
  * failure the tape is as it was. NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_tape_recompute(orr_tape *tape, const orr_recompute_policy *keep,
+ORR_API ORR_MUST_CHECK orr_status orr_tape_recompute(orr_tape *tape,
+                                                     const orr_recompute_policy *keep,
                                                      orr_error *err);
 /* Is the value, made in the forward pass or before it, read in the backward pass? So it is kept
  * between both. Never of a view: that keeps what it is a view of. Parameters answer too. */
@@ -290,7 +302,8 @@ ORR_API bool orr_tape_is_saved(const orr_tape *tape, orr_value value);
 typedef struct orr_op_signature_types {
     orr_type in[ORR_CALL_IN], out[ORR_CALL_OUT];
 } orr_op_signature_types;
-ORR_API orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call, orr_op_signature_types *room);
+ORR_API orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call,
+                                            orr_op_signature_types *room);
 ORR_API void orr_tape_work(const orr_tape *tape, uint32_t call, orr_op_work *ret);
 
 #ifdef __cplusplus

@@ -21,29 +21,30 @@ extern "C" {
  * All replicas have as many micro-batches, whatever devices they are on. */
 
 /* What runs when. Each is data: see orr_schedule_make(). */
-#define ORR_SCHEDULE_MAP(X)                                                                  \
-    X(UNKNOWN, "unknown")                                                                    \
-    X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward     */ \
-    X(GPIPE, "gpipe") /* all forwards, then all backwards                                  */ \
-    X(INTERLEAVED, "interleaved") /* 1F1B over v chunks a stage, `group` micro-batches of a
-                                   * chunk in a row: p is depth-first, m breadth-first      */ \
-    X(ZB_H1, "zb_h1")       /* zero bubble, memory of 1F1B: weight gradients fill bubbles  */ \
-    X(ZB_V, "zb_v")         /* zero bubble, two chunks a stage laid as a V                 */ \
+#define ORR_SCHEDULE_MAP(X)                                                                        \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward     */      \
+    X(GPIPE, "gpipe") /* all forwards, then all backwards                                  */      \
+    X(INTERLEAVED, "interleaved") /* 1F1B over v chunks a stage, `group` micro-batches of a        \
+                                   * chunk in a row: p is depth-first, m breadth-first      */     \
+    X(ZB_H1, "zb_h1")       /* zero bubble, memory of 1F1B: weight gradients fill bubbles  */      \
+    X(ZB_V, "zb_v")         /* zero bubble, two chunks a stage laid as a V                 */      \
     X(DUALPIPE, "dualpipe") /* from both ends, forward and backward of a pair overlapped   */
 typedef enum orr_schedule {
 #define ORR_SCHEDULE_ENUM_(name, text) ORR_SCHEDULE_##name,
     ORR_SCHEDULE_MAP(ORR_SCHEDULE_ENUM_)
 #undef ORR_SCHEDULE_ENUM_
-    ORR_SCHEDULES
+        ORR_SCHEDULES
 } orr_schedule;
 ORR_API const char *orr_schedule_name(orr_schedule schedule);
 
 /* What is computed again in the backward pass instead of being kept. */
-#define ORR_RECOMPUTE_MAP(X)                                                              \
-    X(UNKNOWN, "unknown") X(NONE, "none")                                                 \
-    X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */ \
-    X(FULL, "full")           /* every layer from its input                               */ \
-    X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
+#define ORR_RECOMPUTE_MAP(X)                                                                       \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(NONE, "none")                                                                                \
+        X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */   \
+        X(FULL, "full")           /* every layer from its input                               */   \
+        X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
 typedef enum orr_recompute {
 #define ORR_RECOMPUTE_ENUM_(name, text) ORR_RECOMPUTE_##name,
     ORR_RECOMPUTE_MAP(ORR_RECOMPUTE_ENUM_)
@@ -51,21 +52,22 @@ typedef enum orr_recompute {
 } orr_recompute;
 
 /* What matrix products are made in, and what is kept beside. */
-#define ORR_PRECISION_MAP(X)                                                                \
-    X(UNKNOWN, "unknown")                                                                   \
-    X(FP32, "fp32") X(TF32, "tf32") X(FP16, "fp16") X(BF16, "bf16")                         \
-    X(FP8, "fp8")     /* products of linear layers in fp8 with scales per tensor, else bf16 */ \
-    X(MXFP8, "mxfp8") /* scales per block of 32                                             */ \
-    X(FP4, "fp4")     /* NVFP4: scales per block of 16                                      */
+#define ORR_PRECISION_MAP(X)                                                                       \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(FP32, "fp32")                                                                                \
+    X(TF32, "tf32") X(FP16, "fp16") X(BF16, "bf16")                                                \
+        X(FP8, "fp8")     /* products of linear layers in fp8 with scales per tensor, else bf16 */ \
+        X(MXFP8, "mxfp8") /* scales per block of 32                                             */ \
+        X(FP4, "fp4")     /* NVFP4: scales per block of 16                                      */
 typedef enum orr_precision {
 #define ORR_PRECISION_ENUM_(name, text) ORR_PRECISION_##name,
     ORR_PRECISION_MAP(ORR_PRECISION_ENUM_)
 #undef ORR_PRECISION_ENUM_
 } orr_precision;
 
-#define ORR_CONTEXT_KIND_MAP(X)                                              \
-    X(UNKNOWN, "unknown")                                                    \
-    X(ALL_GATHER, "all_gather") /* keys and values of all gathered first   */ \
+#define ORR_CONTEXT_KIND_MAP(X)                                                                    \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(ALL_GATHER, "all_gather") /* keys and values of all gathered first   */                      \
     X(RING, "ring")             /* passed around beside the computation    */
 typedef enum orr_context_kind {
 #define ORR_CONTEXT_KIND_ENUM_(name, text) ORR_CONTEXT_##name,
@@ -73,9 +75,9 @@ typedef enum orr_context_kind {
 #undef ORR_CONTEXT_KIND_ENUM_
 } orr_context_kind;
 
-#define ORR_OFFLOAD_MAP(X)                                                     \
-    X(UNKNOWN, "unknown") X(NONE, "none") X(OPTIMIZER, "optimizer") X(ACTIVATIONS, "activations") \
-    X(BOTH, "both")
+#define ORR_OFFLOAD_MAP(X)                                                                         \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(NONE, "none") X(OPTIMIZER, "optimizer") X(ACTIVATIONS, "activations") X(BOTH, "both")
 typedef enum orr_offload {
 #define ORR_OFFLOAD_ENUM_(name, text) ORR_OFFLOAD_##name,
     ORR_OFFLOAD_MAP(ORR_OFFLOAD_ENUM_)
@@ -91,7 +93,7 @@ typedef enum orr_cross {
 } orr_cross;
 
 /* What gradients are sent in between sites, when not in what they are summed in. */
-#define ORR_COMPRESS_MAP(X) \
+#define ORR_COMPRESS_MAP(X)                                                                        \
     X(UNKNOWN, "unknown") X(NONE, "none") X(BF16, "bf16") X(FP8, "fp8") X(INT8, "int8")
 typedef enum orr_compress {
 #define ORR_COMPRESS_ENUM_(name, text) ORR_COMPRESS_##name,
@@ -107,69 +109,81 @@ typedef enum orr_switch {
 } orr_switch;
 
 /* Numbers of a plan. 0: not known, not asked, or as the model has it. */
-#define ORR_PLAN_MAP(X)                                                                        \
-    X(dp, "data-parallel replicas")            X(tp, "tensor-parallel slices")                 \
-    X(pp, "pipeline stages")                   X(micro_batches, "micro-batches a step")        \
-    X(micro_batch, "samples a micro-batch")    X(layers, "transformer layers")                 \
-    X(hidden, "hidden size")                   X(ffn, "width of the feed-forward part")        \
-    X(heads, "attention heads")                X(seq, "tokens a sample")                       \
-    X(vocab, "tokens in the vocabulary")                                                       \
-    X(cp, "context-parallel slices")           X(ep, "expert-parallel ranks")                  \
-    X(etp, "tensor-parallel slices of an expert; tp where not said")                           \
-    X(vp, "chunks of a stage")                                                                 \
-    X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said")  \
-    X(batch, "samples a step, over all replicas")                                              \
-    X(first_layers, "layers of the first stage") X(last_layers, "layers of the last stage")    \
-    X(zero, "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
-    X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)")      \
-    X(prefetch, "layers whose weights are gathered ahead (FSDP)")                              \
-    X(recompute_layers, "layers of a chunk that are computed again")                           \
-    X(bucket_bytes, "gradients that are reduced at once")                                      \
-    X(dp_outer, "of dp, the factor that lies outside of all other axes: regions")              \
-    X(dp_chunks, "pieces of a hierarchical reduction of gradients, one behind another")        \
-    X(local_steps, "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
+#define ORR_PLAN_MAP(X)                                                                                      \
+    X(dp, "data-parallel replicas")                                                                          \
+    X(tp, "tensor-parallel slices") X(pp, "pipeline stages") X(                                              \
+        micro_batches, "micro-batches a step") X(micro_batch,                                                \
+                                                 "samples a micro-batch") X(layers,                          \
+                                                                            "transformer layers")            \
+        X(hidden, "hidden size") X(ffn, "width of the feed-forward part") X(                                 \
+            heads, "attention heads") X(seq, "tokens a sample") X(vocab,                                     \
+                                                                  "tokens in the vocabulary")                \
+            X(cp, "context-parallel slices") X(ep, "expert-parallel ranks") X(                               \
+                etp,                                                                                         \
+                "tensor-parallel slices of an expert; tp where not said") X(vp,                              \
+                                                                            "chunks of a stage")             \
+                X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said") X( \
+                    batch, "samples a step, over all replicas") X(first_layers,                              \
+                                                                  "layers of the first stage")               \
+                    X(last_layers, "layers of the last stage") X(                                            \
+                        zero,                                                                                \
+                        "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
+                        X(shards,                                                                            \
+                          "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)")        \
+                            X(prefetch, "layers whose weights are gathered ahead (FSDP)") X(                 \
+                                recompute_layers, "layers of a chunk that are computed again")               \
+                                X(bucket_bytes, "gradients that are reduced at once") X(                     \
+                                    dp_outer,                                                                \
+                                    "of dp, the factor that lies outside of all other axes: regions")        \
+                                    X(dp_chunks,                                                             \
+                                      "pieces of a hierarchical reduction of gradients, one behind another") \
+                                        X(local_steps,                                                       \
+                                          "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
 
 /* Choices of a plan: field, type as in orr_<type>, what it says. 0 (unknown): the default. */
-#define ORR_PLAN_CHOICE_MAP(X)                                                                 \
-    X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved")             \
-    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers") \
-    X(precision, PRECISION, "of matrix products; default bf16")                                \
-    X(gradients, PRECISION, "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16") \
-    X(sp, SWITCH, "sequence parallelism within tensor-parallel slices; default on")            \
-    X(cp_kind, CONTEXT_KIND, "how context-parallel slices see one another; default ring")      \
-    X(overlap_dp, SWITCH, "gradients and weights travel beside computation; default on")       \
-    X(overlap_tp, SWITCH, "tensor-parallel transfers in pieces beside their products; default off") \
-    X(overlap_pp, SWITCH, "sends between stages beside computation; default on")               \
-    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off")    \
-    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on")       \
-    X(flash, SWITCH, "attention in one kernel that keeps no scores; default on")               \
-    X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on")        \
-    X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode")      \
-    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")                \
-    X(cross, CROSS, "what crosses the cuts between sites; default dp")                         \
-    X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest")          \
-    X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics")    \
-    X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it")        \
-    X(wire_pp, WIRE, "how activations travel between stages")                                  \
+#define ORR_PLAN_CHOICE_MAP(X)                                                                     \
+    X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved")                 \
+    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers")   \
+    X(precision, PRECISION, "of matrix products; default bf16")                                    \
+    X(gradients, PRECISION,                                                                        \
+      "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16")                  \
+    X(sp, SWITCH, "sequence parallelism within tensor-parallel slices; default on")                \
+    X(cp_kind, CONTEXT_KIND, "how context-parallel slices see one another; default ring")          \
+    X(overlap_dp, SWITCH, "gradients and weights travel beside computation; default on")           \
+    X(overlap_tp, SWITCH,                                                                          \
+      "tensor-parallel transfers in pieces beside their products; default off")                    \
+    X(overlap_pp, SWITCH, "sends between stages beside computation; default on")                   \
+    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off")        \
+    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on")           \
+    X(flash, SWITCH, "attention in one kernel that keeps no scores; default on")                   \
+    X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on")            \
+    X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode")       \
+    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")                    \
+    X(cross, CROSS, "what crosses the cuts between sites; default dp")                             \
+    X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest")              \
+    X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics")        \
+    X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it")            \
+    X(wire_pp, WIRE, "how activations travel between stages")                                      \
     X(wire_cp, WIRE, "how keys and values travel") X(wire_ep, WIRE, "how tokens travel to experts")
 
 /* Axes along which ranks differ. The first four multiply to all ranks. The others are made of
  * them, and are no axes of `order`. */
-#define ORR_AXIS_MAP(X)                                                                       \
-    X(TP, "tp") X(CP, "cp") X(DP, "dp") X(PP, "pp")                                           \
-    X(EP, "ep")           /* share one set of experts: of t x c x d, innermost first          */ \
-    X(ETP, "etp")         /* slices of one expert                                             */ \
-    X(EDP, "edp")         /* have the same experts                                            */ \
-    X(GRADIENT, "dp_cp")  /* d x c: sum the same dense weights' gradients in every step       */ \
-    X(SHARD, "shard")     /* of GRADIENT: share what ZeRO shards                              */ \
-    X(REPLICA, "replica") /* of GRADIENT: have the same shard                                 */ \
-    X(TIED, "tied")       /* first and last stage, where embedding and head share weights     */ \
-    X(OUTER, "outer") /* same place in each outer part of dp: local steps, else nobody    */
+#define ORR_AXIS_MAP(X)                                                                            \
+    X(TP, "tp")                                                                                    \
+    X(CP, "cp") X(DP, "dp") X(PP, "pp")                                                            \
+        X(EP, "ep")   /* share one set of experts: of t x c x d, innermost first          */       \
+        X(ETP, "etp") /* slices of one expert                                             */       \
+        X(EDP, "edp") /* have the same experts                                            */       \
+        X(GRADIENT, "dp_cp") /* d x c: sum the same dense weights' gradients in every step */                                                                                                \
+        X(SHARD, "shard") /* of GRADIENT: share what ZeRO shards                              */   \
+        X(REPLICA, "replica") /* of GRADIENT: have the same shard */                                                                                                \
+        X(TIED, "tied")   /* first and last stage, where embedding and head share weights     */   \
+        X(OUTER, "outer") /* same place in each outer part of dp: local steps, else nobody    */
 typedef enum orr_axis {
 #define ORR_AXIS_ENUM_(name, text) ORR_AXIS_##name,
     ORR_AXIS_MAP(ORR_AXIS_ENUM_)
 #undef ORR_AXIS_ENUM_
-    ORR_AXES,
+        ORR_AXES,
     ORR_BASE_AXES = ORR_AXIS_PP + 1,
     ORR_AXIS_NONE = 255
 } orr_axis;
@@ -219,41 +233,43 @@ ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);
 ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
 
 /* Schedules as data. A slot: one phase of a micro-batch in one of a stage's chunks. */
-#define ORR_SLOT_MAP(X)                                                                      \
-    X(FORWARD, "forward") X(BACKWARD, "backward") /* with weight gradients                 */ \
-    X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
+#define ORR_SLOT_MAP(X)                                                                            \
+    X(FORWARD, "forward")                                                                          \
+    X(BACKWARD, "backward") /* with weight gradients                 */                            \
+        X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
 typedef enum orr_slot_phase {
 #define ORR_SLOT_ENUM_(name, text) ORR_SLOT_##name,
     ORR_SLOT_MAP(ORR_SLOT_ENUM_)
 #undef ORR_SLOT_ENUM_
-    ORR_SLOT_PHASES
+        ORR_SLOT_PHASES
 } orr_slot_phase;
 ORR_API const char *orr_slot_phase_name(orr_slot_phase phase);
 typedef struct orr_schedule_slot {
-    uint8_t  phase; /* orr_slot_phase                                           */
-    bool     paired; /* runs at once with the next of its stage (DualPipe): both begin when both
-                      * can, and end together                                    */
+    uint8_t phase;  /* orr_slot_phase                                           */
+    bool paired;    /* runs at once with the next of its stage (DualPipe): both begin when both
+                     * can, and end together                                    */
     uint16_t chunk; /* of the stage, from 0                                     */
     uint32_t micro_batch;
 } orr_schedule_slot;
 
 typedef struct orr_schedule_spec {
-    uint8_t  schedule;       /* orr_schedule */
+    uint8_t schedule;        /* orr_schedule */
     uint32_t stages, chunks; /* chunks of a stage: 1 but for INTERLEAVED, ZB_V and DUALPIPE (2) */
     uint32_t micro_batches, group;
 } orr_schedule_spec;
 
 typedef struct orr_schedule_plan {
     orr_schedule_spec spec;
-    const uint32_t *first;     /* shape (stages + 1) */
-    const orr_schedule_slot *slots;     /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
+    const uint32_t *first; /* shape (stages + 1) */
+    const orr_schedule_slot
+        *slots; /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
     const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): which stage, and which of its
                                           * chunks, the model's virtual stage k is on. DUALPIPE
                                           * cuts the model into `stages` only: k is of the first
                                           * direction, stages + k the same part for the second,
                                           * which has the micro-batches from m / 2 on */
-    uint32_t        in_flight; /* micro-batches x chunks that a stage holds at once, the most of
-                                * any, in chunks' worth of activations                           */
+    uint32_t in_flight; /* micro-batches x chunks that a stage holds at once, the most of
+                         * any, in chunks' worth of activations                           */
 } orr_schedule_plan;
 /* Sources: GPipe: Huang et al. 2019, figure 2; 1F1B and interleaved: Narayanan et al. 2021, figures
  * 4 and 5; groups: Llama 3 (arXiv 2407.21783), figure 6; zero bubble: Qi et al., arXiv 2401.10241

@@ -16,14 +16,14 @@ extern "C" {
 #endif
 
 /* Table: any array of plain rows, described by columns. */
-#define ORR_COLUMN_MAP(X)                                                                    \
-    X(TEXT, const char *) X(BOOL, bool) X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t)     \
-    X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                                        \
-    X(NS, int64_t)           /* people see 1.234 ms, machines the integer ns */              \
-    X(NS_MEAN, double)       /* ns with a fraction                           */              \
-    X(BYTES, int64_t)        /* people see 1.5 MiB; -1 is unknown            */              \
-    X(BYTES_PER_S, double)   /* people see 12.3 GB/s; 0 is unknown           */              \
-    X(FRAC, double)          /* people see 12.3 %                            */
+#define ORR_COLUMN_MAP(X)                                                                          \
+    X(TEXT, const char *)                                                                          \
+    X(BOOL, bool) X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) \
+        X(NUMBER, double) X(NS, int64_t) /* people see 1.234 ms, machines the integer ns */        \
+        X(NS_MEAN, double)               /* ns with a fraction                           */        \
+        X(BYTES, int64_t)                /* people see 1.5 MiB; -1 is unknown            */        \
+        X(BYTES_PER_S, double)           /* people see 12.3 GB/s; 0 is unknown           */        \
+        X(FRAC, double)                  /* people see 12.3 %                            */
 typedef enum orr_column_type {
 #define ORR_COLUMN_ENUM_(name, type) ORR_COLUMN_##name,
     ORR_COLUMN_MAP(ORR_COLUMN_ENUM_)
@@ -31,18 +31,18 @@ typedef enum orr_column_type {
 } orr_column_type;
 
 typedef struct orr_column {
-    const char     *name; /* machine name, with its unit: "idle_ns" */
+    const char *name; /* machine name, with its unit: "idle_ns" */
     orr_column_type type;
-    size_t          offset; /* of the field in a row */
+    size_t offset; /* of the field in a row */
 } orr_column;
 
 typedef struct orr_table {
-    const char       *schema; /* "orrery.temporal_breakdown/1": stable and versioned */
-    const char       *title;  /* for people */
+    const char *schema; /* "orrery.temporal_breakdown/1": stable and versioned */
+    const char *title;  /* for people */
     const orr_column *columns;
-    size_t            n_columns;
-    const void       *rows;
-    size_t            row_bytes, n_rows;
+    size_t n_columns;
+    const void *rows;
+    size_t row_bytes, n_rows;
 } orr_table;
 
 typedef enum orr_table_format {
@@ -55,9 +55,9 @@ typedef enum orr_table_format {
 /* Analyses by name, in the order in which a report shows them: the names of
  * `orrery analyze --only NAME`. */
 typedef struct orr_analysis {
-    const char *name;    /* "temporal_breakdown" */
-    const char *about;   /* one line */
-    bool        series;  /* one row an event: left out unless asked for by name */
+    const char *name;  /* "temporal_breakdown" */
+    const char *about; /* one line */
+    bool series;       /* one row an event: left out unless asked for by name */
     /* Rows and table in the arena. */
     orr_status (*run)(const orr_job *job, const orr_analysis_options *options, orr_arena *arena,
                       orr_table *ret, orr_error *err);
@@ -65,32 +65,35 @@ typedef struct orr_analysis {
 ORR_API const orr_analysis *orr_analyses(size_t *ret_n);
 ORR_API const orr_analysis *orr_analysis_find(const char *name); /* NULL: none */
 
-/* The operator table for `orrery ops`: what each takes and gives, whether it has a gradient, how its
- * FLOPs are counted, and its names elsewhere. Rows in the arena. */
+/* The operator table for `orrery ops`: what each takes and gives, whether it has a gradient, how
+ * its FLOPs are counted, and its names elsewhere. Rows in the arena. */
 ORR_API ORR_MUST_CHECK orr_status orr_operators_table(orr_arena *arena, orr_table *ret,
                                                       orr_error *err);
 
 /* Two jobs by name of operator or kernel, largest change first: orr_analyze_diff() as a
  * table, for `orrery diff`. */
 ORR_API ORR_MUST_CHECK orr_status orr_diff_table(const orr_job *a, const orr_job *b,
-    const orr_analysis_options *options, bool normalise, orr_arena *arena, orr_table *ret,
-    orr_error *err);
+                                                 const orr_analysis_options *options,
+                                                 bool normalise, orr_arena *arena, orr_table *ret,
+                                                 orr_error *err);
 
 /* One HTML page, self-contained, that shows the job: headline figures, breakdown per
  * rank, kernels, collectives, and a timeline with the critical path drawn in.
  * `title`: text for the heading. Errors: IO, NO_MEMORY. */
 typedef struct orr_trace_html_options {
-    size_t      struct_bytes;
+    size_t struct_bytes;
     const char *title;
-    uint32_t    max_events; /* of the timeline, longest kept; 0: 4 million */
-    const orr_job   *overlay;  /* shown in the timeline instead of the job, whose nodes come first
-                                * in its graphs: orr_job_overlay(); NULL: the job itself */
-    const orr_table *tables;   /* shape (n_tables): shown first, under `tables_title` */
-    size_t           n_tables;
-    const char      *tables_title;
+    uint32_t max_events;     /* of the timeline, longest kept; 0: 4 million */
+    const orr_job *overlay;  /* shown in the timeline instead of the job, whose nodes come first
+                              * in its graphs: orr_job_overlay(); NULL: the job itself */
+    const orr_table *tables; /* shape (n_tables): shown first, under `tables_title` */
+    size_t n_tables;
+    const char *tables_title;
 } orr_trace_html_options;
 ORR_API ORR_MUST_CHECK orr_status orr_trace_html(const char *path, const orr_job *job,
-    const orr_analysis_options *analysis, const orr_trace_html_options *options, orr_error *err);
+                                                 const orr_analysis_options *analysis,
+                                                 const orr_trace_html_options *options,
+                                                 orr_error *err);
 
 /* What a simulation says beside the recording that it was made of: tables for `orrery predict`. */
 typedef struct orr_prediction {
@@ -106,7 +109,9 @@ enum { ORR_PREDICTION_TABLES = 6 };
  * links that carried something, most bytes first.
  * Tables and rows in the arena. Errors: NO_MEMORY, and those of the analyses. */
 ORR_API ORR_MUST_CHECK orr_status orr_prediction_tables(const orr_prediction *prediction,
-    orr_arena *arena, orr_table ret[ORR_PREDICTION_TABLES], orr_error *err);
+                                                        orr_arena *arena,
+                                                        orr_table ret[ORR_PREDICTION_TABLES],
+                                                        orr_error *err);
 /* What was recorded of a job (or of one of its graphs, else ORR_NONE), from the first start to the
  * last end of what a simulation counts. */
 ORR_API int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph);
@@ -114,95 +119,114 @@ ORR_API int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph);
  * cause, and the `most` moments where it is off most. `queue_depth`: of the simulation's options.
  * Errors: INVALID: the simulation is of something else; LIMIT, NO_MEMORY. */
 enum { ORR_REPLAY_ERROR_TABLES = 3 };
-ORR_API ORR_MUST_CHECK orr_status orr_replay_error_tables(const orr_job *job,
-    const orr_simulation *simulation, uint32_t queue_depth, size_t most, orr_arena *arena,
-    orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_replay_error_tables(
+    const orr_job *job, const orr_simulation *simulation, uint32_t queue_depth, size_t most,
+    orr_arena *arena, orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err);
 
 /* What a plan comes to, as tables for `orrery simulate`: figures, phases, waterfall, axes, memory,
  * relief and basis; some may be empty. In the arena; they refer to the outcome. */
 typedef struct orr_named_table {
     const char *name; /* in JSON */
-    orr_table   table;
+    orr_table table;
 } orr_named_table;
 enum { ORR_OUTCOME_TABLES = 7, ORR_COMPARISON_TABLES = 2 };
 ORR_API ORR_MUST_CHECK orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
-    orr_named_table ret[ORR_OUTCOME_TABLES], orr_error *err);
+                                                     orr_named_table ret[ORR_OUTCOME_TABLES],
+                                                     orr_error *err);
 /* Two of them side by side: figures, and what moved from one part of the step to another. */
 ORR_API ORR_MUST_CHECK orr_status orr_comparison_tables(const orr_outcome *a, const orr_outcome *b,
-    orr_arena *arena, orr_named_table ret[ORR_COMPARISON_TABLES], orr_error *err);
+                                                        orr_arena *arena,
+                                                        orr_named_table ret[ORR_COMPARISON_TABLES],
+                                                        orr_error *err);
 
 /* Models, a row each, for `orrery models`; parameters of one whose shape is not published are 0. */
 ORR_API ORR_MUST_CHECK orr_status orr_models_table(const orr_models *models, orr_arena *arena,
-    orr_table *ret, orr_error *err);
+                                                   orr_table *ret, orr_error *err);
 /* The card of one: what it is, its parameters by part, what its weights and its cache take by
- * precision, and what is published of it with the terms of its use; each line with its source. In the
- * arena; they refer to the model. Tables of a model whose shape is not published may be empty. */
+ * precision, and what is published of it with the terms of its use; each line with its source. In
+ * the arena; they refer to the model. Tables of a model whose shape is not published may be empty.
+ */
 enum { ORR_MODEL_TABLES = 4 };
 ORR_API ORR_MUST_CHECK orr_status orr_model_tables(const orr_model *model, orr_arena *arena,
-    orr_named_table ret[ORR_MODEL_TABLES], orr_error *err);
+                                                   orr_named_table ret[ORR_MODEL_TABLES],
+                                                   orr_error *err);
 
-/* Training that was run here, for `orrery train`: its steps; time by operator and pass of a recorded step;
- * and, where something was expected of it (else NULL), both beside what was seen. In the arena; they refer
- * to the result. Tables may be empty. */
+/* Training that was run here, for `orrery train`: its steps; time by operator and pass of a
+ * recorded step; and, where something was expected of it (else NULL), both beside what was seen. In
+ * the arena; they refer to the result. Tables may be empty. */
 enum { ORR_TRAINING_TABLES = 3 };
 ORR_API ORR_MUST_CHECK orr_status orr_training_tables(const orr_train_result *result,
-    const orr_predicted_step *expected, orr_arena *arena, orr_named_table ret[ORR_TRAINING_TABLES],
-    orr_error *err);
-/* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of operators beside
- * its recording. */
+                                                      const orr_predicted_step *expected,
+                                                      orr_arena *arena,
+                                                      orr_named_table ret[ORR_TRAINING_TABLES],
+                                                      orr_error *err);
+/* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of
+ * operators beside its recording. */
 enum { ORR_BENCHMARK_TABLES = 2 };
-ORR_API ORR_MUST_CHECK orr_status orr_benchmark_tables(const orr_replay_result *result, orr_arena *arena,
-    orr_named_table ret[ORR_BENCHMARK_TABLES], orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_benchmark_tables(const orr_replay_result *result,
+                                                       orr_arena *arena,
+                                                       orr_named_table ret[ORR_BENCHMARK_TABLES],
+                                                       orr_error *err);
 /* What was measured of this machine, for `orrery bench`: figures, kernels, transfers. */
 enum { ORR_MEASURED_TABLES = 3 };
-ORR_API ORR_MUST_CHECK orr_status orr_measured_tables(const orr_measured *measured, orr_arena *arena,
-    orr_named_table ret[ORR_MEASURED_TABLES], orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_measured_tables(const orr_measured *measured,
+                                                      orr_arena *arena,
+                                                      orr_named_table ret[ORR_MEASURED_TABLES],
+                                                      orr_error *err);
 
-/* What failures cost a job, for `orrery fleet`: policies, losses, replicas down at once, sensitivity, categories,
- * rates, settings; some may be empty. In the arena; they refer to the fleet and the catalogue. */
+/* What failures cost a job, for `orrery fleet`: policies, losses, replicas down at once,
+ * sensitivity, categories, rates, settings; some may be empty. In the arena; they refer to the
+ * fleet and the catalogue. */
 enum { ORR_FLEET_TABLES = 7 };
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_tables(const orr_fleet *fleet,
-    const orr_failure_catalog *catalog, orr_arena *arena, orr_named_table ret[ORR_FLEET_TABLES],
-    orr_error *err);
-/* The same as one HTML page, self-contained and without scripts, with losses as bars, effective time against the
- * number of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
+                                                   const orr_failure_catalog *catalog,
+                                                   orr_arena *arena,
+                                                   orr_named_table ret[ORR_FLEET_TABLES],
+                                                   orr_error *err);
+/* The same as one HTML page, self-contained and without scripts, with losses as bars, effective
+ * time against the number of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
-    const orr_failure_catalog *catalog, orr_error *err);
+                                                 const orr_failure_catalog *catalog,
+                                                 orr_error *err);
 
 /* What a search for the best arrangement found, with what tells why, for `orrery explore`. */
 typedef struct orr_explore_baseline_plan {
-    uint8_t      baseline;  /* orr_baseline */
-    const char  *why_not;   /* it has no plan; NULL: it has */
+    uint8_t baseline;    /* orr_baseline */
+    const char *why_not; /* it has no plan; NULL: it has */
     orr_explored explored;
 } orr_explore_baseline_plan;
 typedef struct orr_explore_report {
-    const orr_model           *model;
-    const orr_cluster         *cluster;
+    const orr_model *model;
+    const orr_cluster *cluster;
     const orr_explore_options *options;
-    const orr_exploration     *exploration;
-    const orr_outcome         *outcomes; /* shape (n_outcomes): of the first of its best; the graphs of those behind
-                                          * the winner may be gone */
-    uint32_t                   n_outcomes;
-    const orr_sensitivity     *sensitivity; /* or NULL */
-    const orr_explore_baseline_plan   *baseline_plans;      /* shape (n_baseline_plans) */
-    uint32_t                   n_baseline_plans;
-    bool                       interrupted;
+    const orr_exploration *exploration;
+    const orr_outcome *outcomes; /* shape (n_outcomes): of the first of its best; the graphs of
+                                  * those behind the winner may be gone */
+    uint32_t n_outcomes;
+    const orr_sensitivity *sensitivity;              /* or NULL */
+    const orr_explore_baseline_plan *baseline_plans; /* shape (n_baseline_plans) */
+    uint32_t n_baseline_plans;
+    bool interrupted;
 } orr_explore_report;
-/* plans, limits, cuts, axes, alternatives, waterfalls, needs, front, sensitivity, baselines, search, memory, basis,
- * relaxations; some may be empty. In the arena; they refer to the report. */
+/* plans, limits, cuts, axes, alternatives, waterfalls, needs, front, sensitivity, baselines,
+ * search, memory, basis, relaxations; some may be empty. In the arena; they refer to the report. */
 enum { ORR_EXPLORE_TABLES = 14 };
-ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena,
-    orr_named_table ret[ORR_EXPLORE_TABLES], orr_error *err);
-/* The same as one HTML page, self-contained and without scripts, with the plan drawn over the sites, the front,
- * waterfalls side by side, what depends on what, and the baselines. Errors: IO, NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path, const orr_explore_report *report,
-    orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *report,
+                                                     orr_arena *arena,
+                                                     orr_named_table ret[ORR_EXPLORE_TABLES],
+                                                     orr_error *err);
+/* The same as one HTML page, self-contained and without scripts, with the plan drawn over the
+ * sites, the front, waterfalls side by side, what depends on what, and the baselines. Errors: IO,
+ * NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path,
+                                                   const orr_explore_report *report,
+                                                   orr_error *err);
 
 /* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
- * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`: another
- * one to show next to it, or NULL. Errors: IO, NO_MEMORY. */
+ * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`:
+ * another one to show next to it, or NULL. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_html(const char *path, const orr_outcome *outcome,
-    const orr_outcome *beside, orr_error *err);
+                                                const orr_outcome *beside, orr_error *err);
 
 #ifdef __cplusplus
 }

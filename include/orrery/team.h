@@ -12,124 +12,145 @@
 extern "C" {
 #endif
 
-/* Training that goes on when machines die. R replicas of a model train together; a replica (k ranks, each a
- * process) is the unit of failure. Rank i of every replica is in one ring, over which gradients are summed; a
- * coordinator keeps who is in (epochs), finds who died or hangs, and decides which steps are committed.
+/* Training that goes on when machines die. R replicas of a model train together; a replica (k
+ * ranks, each a process) is the unit of failure. Rank i of every replica is in one ring, over which
+ * gradients are summed; a coordinator keeps who is in (epochs), finds who died or hangs, and
+ * decides which steps are committed.
  *
- * What is promised, whatever dies, hangs or is cut off at whatever moment: all that commit a step have the same bytes
- * of the same contributors; every slot of data is trained once; at most one team goes on; every call returns.
+ * What is promised, whatever dies, hangs or is cut off at whatever moment: all that commit a step
+ * have the same bytes of the same contributors; every slot of data is trained once; at most one
+ * team goes on; every call returns.
  *
  * A rank's loop:
  *
  *   orr_team_join(&options, &team, err)
  *   for (;;) {
- *       orr_team_next_directive(team, &turn, err)            rank 0; others orr_team_follow() what rank 0 was told
- *       LEFT: break
- *       COMPUTE: gradients of data slot turn.slot; orr_team_reduce() of each bucket as it is ready
- *       ZEROS: the same reductions, in NULL
- *       APPLY: (nothing to reduce: the outs hold the sums of turn.step)
- *       orr_team_vote(team, &outcome, err)          waits until the step is decided; not after APPLY
- *       COMMITTED, APPLY: outs / contributors are the gradients: update, then orr_team_updated()
- *       DEFERRED, DROPPED: nothing
+ *       orr_team_next_directive(team, &turn, err)            rank 0; others orr_team_follow() what
+ * rank 0 was told LEFT: break COMPUTE: gradients of data slot turn.slot; orr_team_reduce() of each
+ * bucket as it is ready ZEROS: the same reductions, in NULL APPLY: (nothing to reduce: the outs
+ * hold the sums of turn.step) orr_team_vote(team, &outcome, err)          waits until the step is
+ * decided; not after APPLY COMMITTED, APPLY: outs / contributors are the gradients: update, then
+ * orr_team_updated() DEFERRED, DROPPED: nothing
  *   }
  *   orr_team_leave(team)
  *
- * Threads: one calls these; the team's own thread speaks, hears, moves and adds. orr_team_reduce() from any. */
+ * Threads: one calls these; the team's own thread speaks, hears, moves and adds. orr_team_reduce()
+ * from any. */
 typedef struct orr_team orr_team;
 
 typedef struct orr_team_span {
-    void  *data;
+    void *data;
     size_t bytes;
 } orr_team_span;
 
 /* Which data are next: slots of a job are counted from 0, and each is trained once. */
 enum { ORR_TEAM_MAX_RETURNED_SLOTS = 128 };
 typedef struct orr_team_data_cursor {
-    uint64_t next;                        /* never given out: this one and all after it                     */
-    uint64_t returned[ORR_TEAM_MAX_RETURNED_SLOTS]; /* given out and not trained, ascending: whose replica died      */
+    uint64_t next; /* never given out: this one and all after it                     */
+    uint64_t returned[ORR_TEAM_MAX_RETURNED_SLOTS]; /* given out and not trained, ascending: whose
+                                                       replica died      */
     uint32_t n;
-    uint64_t epoch;                       /* in which the step before them was committed; 0: none was: two states
-                                           * after a step are the same only if this is                        */
+    uint64_t epoch; /* in which the step before them was committed; 0: none was: two states
+                     * after a step are the same only if this is                        */
 } orr_team_data_cursor;
 
 /* What happened, as it happens. */
-#define ORR_TEAM_EVENT_MAP(X)                                                                       \
-    X(JOINED, "joined") X(EPOCH, "epoch") X(LOST, "lost") X(RETRY, "retry") X(COMMIT, "commit")     \
-    X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")           \
-    X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator") X(REFUSED, "refused")
+#define ORR_TEAM_EVENT_MAP(X)                                                                      \
+    X(JOINED, "joined")                                                                            \
+    X(EPOCH, "epoch") X(LOST, "lost") X(RETRY, "retry") X(COMMIT, "commit") X(HALT, "halt")        \
+        X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")                  \
+            X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")                  \
+                X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
 #define ORR_TEAM_EVENT_ENUM_(name, text) ORR_TEAM_##name,
     ORR_TEAM_EVENT_MAP(ORR_TEAM_EVENT_ENUM_)
 #undef ORR_TEAM_EVENT_ENUM_
 } orr_team_event_kind;
 typedef struct orr_team_event {
-    uint8_t     kind;    /* orr_team_event_kind */
-    int64_t     at_ns;   /* CLOCK_MONOTONIC */
-    uint64_t    epoch, step;
-    const char *text;    /* one line, of the call only */
+    uint8_t kind;  /* orr_team_event_kind */
+    int64_t at_ns; /* CLOCK_MONOTONIC */
+    uint64_t epoch, step;
+    const char *text; /* one line, of the call only */
 } orr_team_event;
 ORR_API const char *orr_team_event_name(orr_team_event_kind kind);
 
 typedef struct orr_team_options {
-    const char *coordinator;        /* "host:port" */
-    const char *name;               /* of the replica, unique in the team; the order of names is the order of the ring */
-    uint32_t    rank, ranks;        /* of this process in its replica; 0 ranks: 1 */
-    const char *hub;                /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
-    const char *address;            /* of this machine, for the data of the others: "10.0.0.5" or with a port;
-                                     * NULL: 127.0.0.1 */
-    bool        no_shared_memory;   /* TCP between processes of one machine too */
-    uint64_t    fingerprint;        /* of the job: replicas of another are refused */
-    uint32_t    replicas;           /* that the job is planned for */
-    int64_t     failure_timeout_ns; /* 0: 2 s; every other time follows from it */
-    int64_t     give_up_ns;         /* without a team for so long: calls fail with LIMIT; 0: 10 min */
-    uint32_t    chunk_bytes, window, streams; /* of the ring; 0: its own */
-    uint32_t    catch_up_steps;     /* reductions that a member which comes back can set aside; 0: 4 */
-    uint64_t    step;               /* state after this step is in the spans */
-    orr_team_data_cursor data;             /* after it */
-    const orr_team_span *spans;     /* shape (n_spans): the state; the same sizes in all replicas */
-    uint32_t    n_spans;
+    const char *coordinator; /* "host:port" */
+    const char
+        *name; /* of the replica, unique in the team; the order of names is the order of the ring */
+    uint32_t rank, ranks; /* of this process in its replica; 0 ranks: 1 */
+    const char *hub;      /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
+    const char *address;  /* of this machine, for the data of the others: "10.0.0.5" or with a port;
+                           * NULL: 127.0.0.1 */
+    bool no_shared_memory;      /* TCP between processes of one machine too */
+    uint64_t fingerprint;       /* of the job: replicas of another are refused */
+    uint32_t replicas;          /* that the job is planned for */
+    int64_t failure_timeout_ns; /* 0: 2 s; every other time follows from it */
+    int64_t give_up_ns;         /* without a team for so long: calls fail with LIMIT; 0: 10 min */
+    uint32_t chunk_bytes, window, streams; /* of the ring; 0: its own */
+    uint32_t catch_up_steps;    /* reductions that a member which comes back can set aside; 0: 4 */
+    uint64_t step;              /* state after this step is in the spans */
+    orr_team_data_cursor data;  /* after it */
+    const orr_team_span *spans; /* shape (n_spans): the state; the same sizes in all replicas */
+    uint32_t n_spans;
     void (*told)(void *ctx, const orr_team_event *event); /* from the team's thread; or NULL */
     void *ctx;
 } orr_team_options;
-/* Starts the team's thread and returns; nobody is met yet. INVALID: settings that contradict each other. */
-ORR_API ORR_MUST_CHECK orr_status orr_team_join(const orr_team_options *options, orr_team **ret, orr_error *err);
+/* Starts the team's thread and returns; nobody is met yet. INVALID: settings that contradict each
+ * other. */
+ORR_API ORR_MUST_CHECK orr_status orr_team_join(const orr_team_options *options, orr_team **ret,
+                                                orr_error *err);
 /* Where the other ranks of this replica find rank 0. */
 ORR_API const char *orr_team_proxy_address(const orr_team *team);
-/* Ends the thread. At any time; without orr_team_drain() the others see a death. NULL is allowed. */
+/* Ends the thread. At any time; without orr_team_drain() the others see a death. NULL is allowed.
+ */
 ORR_API void orr_team_leave(orr_team *team);
 
-typedef enum orr_team_directive_kind { ORR_DIRECTIVE_COMPUTE, ORR_DIRECTIVE_ZEROS, ORR_DIRECTIVE_APPLY, ORR_DIRECTIVE_LEAVE } orr_team_directive_kind;
+typedef enum orr_team_directive_kind {
+    ORR_DIRECTIVE_COMPUTE,
+    ORR_DIRECTIVE_ZEROS,
+    ORR_DIRECTIVE_APPLY,
+    ORR_DIRECTIVE_LEAVE
+} orr_team_directive_kind;
 typedef struct orr_team_directive { /* plain numbers: to be handed on to other ranks as it is */
     uint64_t kind, epoch, step, slot;
     uint64_t contributors; /* APPLY: whose gradients the sums have */
 } orr_team_directive;
-/* What is to be done next. LIMIT: no team for give_up_ns. INVALID: the coordinator refuses this replica, with why. IO */
-ORR_API ORR_MUST_CHECK orr_status orr_team_next_directive(orr_team *team, orr_team_directive *ret, orr_error *err);
-ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team, const orr_team_directive *turn, orr_error *err);
+/* What is to be done next. LIMIT: no team for give_up_ns. INVALID: the coordinator refuses this
+ * replica, with why. IO */
+ORR_API ORR_MUST_CHECK orr_status orr_team_next_directive(orr_team *team, orr_team_directive *ret,
+                                                          orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team, const orr_team_directive *turn,
+                                                  orr_error *err);
 
 typedef enum orr_team_dtype { ORR_TEAM_FP32, ORR_TEAM_FP64 } orr_team_dtype;
-/* Reduction `op` of the step: from 0, each once, in any order. The same sizes in all replicas. `in` (NULL: zeros)
- * must stay as it is until the vote, `out` is written from now on; they do not overlap. Returns at once. */
-ORR_API ORR_MUST_CHECK orr_status orr_team_reduce(orr_team *team, uint32_t op, orr_team_dtype dtype, const void *in,
-                                                  void *out, size_t n, orr_error *err);
+/* Reduction `op` of the step: from 0, each once, in any order. The same sizes in all replicas. `in`
+ * (NULL: zeros) must stay as it is until the vote, `out` is written from now on; they do not
+ * overlap. Returns at once. */
+ORR_API ORR_MUST_CHECK orr_status orr_team_reduce(orr_team *team, uint32_t op, orr_team_dtype dtype,
+                                                  const void *in, void *out, size_t n,
+                                                  orr_error *err);
 
 typedef enum orr_team_outcome_kind {
-    ORR_OUTCOME_COMMITTED, /* the outs are the sums: update                                             */
-    ORR_OUTCOME_DEFERRED,  /* committed, but the state is not here yet: the sums were put aside        */
-    ORR_OUTCOME_DROPPED    /* the team went on without this replica: nothing of the step counts        */
+    ORR_OUTCOME_COMMITTED, /* the outs are the sums: update */
+    ORR_OUTCOME_DEFERRED,  /* committed, but the state is not here yet: the sums were put aside  */
+    ORR_OUTCOME_DROPPED    /* the team went on without this replica: nothing of the step counts    */
 } orr_team_outcome_kind;
 typedef struct orr_team_outcome {
     uint64_t kind, epoch, step;
     uint64_t contributors; /* replicas whose data are in: the divisor    */
     uint64_t retries;      /* attempts before the one that came through  */
-    int64_t  wait_ns;      /* from this call to its return               */
+    int64_t wait_ns;       /* from this call to its return               */
 } orr_team_outcome;
-/* All `ops` reductions of the step have been handed in. Waits. Errors as orr_team_next_directive(). */
-ORR_API ORR_MUST_CHECK orr_status orr_team_vote(orr_team *team, uint32_t ops, orr_team_outcome *ret, orr_error *err);
+/* All `ops` reductions of the step have been handed in. Waits. Errors as orr_team_next_directive().
+ */
+ORR_API ORR_MUST_CHECK orr_status orr_team_vote(orr_team *team, uint32_t ops, orr_team_outcome *ret,
+                                                orr_error *err);
 /* The spans hold the state after this step; they stay until the next vote (or APPLY). */
 ORR_API void orr_team_updated(orr_team *team, uint64_t step);
-/* This replica wants to go after the step under way: a LEFT turn follows, nobody is disturbed. If nobody else has the
- * state, and somebody waits for it, it stays so long. `done`: the job is complete, and those who wait are told so. */
+/* This replica wants to go after the step under way: a LEFT turn follows, nobody is disturbed. If
+ * nobody else has the state, and somebody waits for it, it stays so long. `done`: the job is
+ * complete, and those who wait are told so. */
 ORR_API void orr_team_drain(orr_team *team, bool done);
 /* Data after the last step that was committed. */
 ORR_API void orr_team_position(orr_team *team, uint64_t *ret_step, orr_team_data_cursor *ret);
@@ -141,25 +162,28 @@ typedef enum orr_team_rate_policy {
     ORR_TEAM_RATE_MAP(ORR_TEAM_RATE_ENUM_)
 #undef ORR_TEAM_RATE_ENUM_
 } orr_team_rate_policy;
-ORR_API double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contributors, uint64_t replicas);
+ORR_API double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contributors,
+                                    uint64_t replicas);
 
 /* The coordinator. Runs until all replicas have left, or until stopped() says so. */
 typedef struct orr_coordinator_options {
-    const char *listen;             /* "host:port" */
-    const char *store;              /* path of its log, or "etcd:http://host:2379/key"; NULL: no memory */
-    const char *metrics;            /* "host:port" of the HTTP endpoint; NULL: none */
-    uint32_t    replicas;           /* that are waited for at first; 0: whoever is there after join_window_ns */
-    uint32_t    least;              /* no step is made with fewer; 0: 1 */
-    int64_t     failure_timeout_ns; /* 0: 2 s */
-    int64_t     join_window_ns;     /* 0: ten times the failure timeout */
-    bool        stay;               /* goes on when all have left */
+    const char *listen;  /* "host:port" */
+    const char *store;   /* path of its log, or "etcd:http://host:2379/key"; NULL: no memory */
+    const char *metrics; /* "host:port" of the HTTP endpoint; NULL: none */
+    uint32_t replicas; /* that are waited for at first; 0: whoever is there after join_window_ns */
+    uint32_t least;    /* no step is made with fewer; 0: 1 */
+    int64_t failure_timeout_ns;                        /* 0: 2 s */
+    int64_t join_window_ns;                            /* 0: ten times the failure timeout */
+    bool stay;                                         /* goes on when all have left */
     void (*listening)(void *ctx, const char *address); /* once; or NULL */
     void (*told)(void *ctx, const orr_team_event *event);
-    bool (*stopped)(void *ctx);     /* asked a few times a second; or NULL */
+    bool (*stopped)(void *ctx); /* asked a few times a second; or NULL */
     void *ctx;
 } orr_coordinator_options;
-/* CANCELED: another coordinator has taken the store. IO, INVALID, LIMIT: of the store and of addresses. */
-ORR_API ORR_MUST_CHECK orr_status orr_coordinator_run(const orr_coordinator_options *options, orr_error *err);
+/* CANCELED: another coordinator has taken the store. IO, INVALID, LIMIT: of the store and of
+ * addresses. */
+ORR_API ORR_MUST_CHECK orr_status orr_coordinator_run(const orr_coordinator_options *options,
+                                                      orr_error *err);
 
 #ifdef __cplusplus
 }

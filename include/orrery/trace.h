@@ -14,13 +14,13 @@ extern "C" {
  * reader let pass is counted in the report. Memory while reading is bounded by
  * the graph and the largest single record, not by the file. All functions may
  * be called from several threads at once on different files. */
-#define ORR_FORMAT_MAP(X)                                                             \
-    X(UNKNOWN, "unknown", "")                                                         \
-    X(KINETO, "kineto", "PyTorch profiler, Chrome trace JSON")                        \
-    X(PYTORCH_ET, "pytorch-et", "PyTorch execution trace (Chakra host trace), JSON")  \
-    X(CHAKRA, "chakra", "Chakra execution trace, protobuf (.et)")                     \
-    X(CHAKRA_JSON, "chakra-json", "Chakra workload, JSON")                            \
-    X(PERFETTO, "perfetto", "Perfetto track events (.pftrace); output only")          \
+#define ORR_FORMAT_MAP(X)                                                                          \
+    X(UNKNOWN, "unknown", "")                                                                      \
+    X(KINETO, "kineto", "PyTorch profiler, Chrome trace JSON")                                     \
+    X(PYTORCH_ET, "pytorch-et", "PyTorch execution trace (Chakra host trace), JSON")               \
+    X(CHAKRA, "chakra", "Chakra execution trace, protobuf (.et)")                                  \
+    X(CHAKRA_JSON, "chakra-json", "Chakra workload, JSON")                                         \
+    X(PERFETTO, "perfetto", "Perfetto track events (.pftrace); output only")                       \
     X(CHROME, "chrome", "Chrome trace JSON (.json), output of Orrery")
 
 typedef enum orr_format {
@@ -36,43 +36,43 @@ ORR_API orr_format orr_format_from_name(const char *name);
 ORR_API orr_format orr_format_from_path(const char *path);
 
 /* Faults of real tracers that the tolerant mode lets pass; each is counted. */
-#define ORR_TRACE_FAULT_MAP(X)                                                            \
-    X(TRUNCATED, "the file ends in the middle; what stands before is used")         \
-    X(CONTROL_CHARACTER, "raw control character inside a string")                   \
-    X(MISSING_COMMA, "comma or closing brace missing between values")               \
-    X(NOT_A_NUMBER, "NaN or Infinity as a number")                                  \
-    X(LONE_SURROGATE, "half of a surrogate pair, or bytes that are not UTF-8")      \
-    X(LOST_PARENT, "parent that is not in the file; the node is kept without it")   \
+#define ORR_TRACE_FAULT_MAP(X)                                                                     \
+    X(TRUNCATED, "the file ends in the middle; what stands before is used")                        \
+    X(CONTROL_CHARACTER, "raw control character inside a string")                                  \
+    X(MISSING_COMMA, "comma or closing brace missing between values")                              \
+    X(NOT_A_NUMBER, "NaN or Infinity as a number")                                                 \
+    X(LONE_SURROGATE, "half of a surrogate pair, or bytes that are not UTF-8")                     \
+    X(LOST_PARENT, "parent that is not in the file; the node is kept without it")                  \
     X(BAD_EVENT, "event without a field that its kind needs; left out")
 
 typedef enum orr_trace_fault {
 #define ORR_TRACE_FAULT_ENUM_(name, text) ORR_TRACE_FAULT_##name,
     ORR_TRACE_FAULT_MAP(ORR_TRACE_FAULT_ENUM_)
 #undef ORR_TRACE_FAULT_ENUM_
-    ORR_TRACE_FAULTS
+        ORR_TRACE_FAULTS
 } orr_trace_fault;
 ORR_API const char *orr_trace_fault_text(orr_trace_fault fault);
 
 /* Why a host operator of one trace has no partner in the other. */
-#define ORR_LINK_MISS_MAP(X)                                                              \
-    X(NO_ID, "no record-function id")                                                \
-    X(ID_NOT_FOUND, "its record-function id is not in the other trace")              \
-    X(NAME_DIFFERS, "the id matches an operator of another name")                    \
-    X(NO_THREAD, "no thread of the other trace matches its thread")                  \
+#define ORR_LINK_MISS_MAP(X)                                                                       \
+    X(NO_ID, "no record-function id")                                                              \
+    X(ID_NOT_FOUND, "its record-function id is not in the other trace")                            \
+    X(NAME_DIFFERS, "the id matches an operator of another name")                                  \
+    X(NO_THREAD, "no thread of the other trace matches its thread")                                \
     X(ORDER, "the order of operators differs at this point")
 
 typedef enum orr_link_miss {
 #define ORR_LINK_MISS_ENUM_(name, text) ORR_LINK_MISS_##name,
     ORR_LINK_MISS_MAP(ORR_LINK_MISS_ENUM_)
 #undef ORR_LINK_MISS_ENUM_
-    ORR_LINK_MISSES
+        ORR_LINK_MISSES
 } orr_link_miss;
 ORR_API const char *orr_link_miss_text(orr_link_miss miss);
 
 /* How linking a host trace to a device trace went. */
 typedef struct orr_link_report {
-    uint32_t host_ops;      /* operators of the host trace                    */
-    uint32_t device_ops;    /* host operators of the device trace             */
+    uint32_t host_ops;   /* operators of the host trace                    */
+    uint32_t device_ops; /* host operators of the device trace             */
     uint32_t matched_by_id, matched_by_order;
     uint32_t missed[ORR_LINK_MISSES]; /* host_ops that found no partner, by reason */
 } orr_link_report;
@@ -80,26 +80,26 @@ typedef struct orr_link_report {
 /* What reading found. Zeroed by the reader. */
 typedef struct orr_read_report {
     orr_format format;
-    uint64_t   bytes;            /* of the decompressed input                       */
-    uint64_t   events;           /* records read, also those that make no node      */
-    uint64_t   ignored;          /* flows, metadata: used, but no node of their own */
-    uint64_t   faults[ORR_TRACE_FAULTS];
-    uint64_t   first_fault_byte; /* UINT64_MAX: none */
-    uint64_t   orphans;          /* device work without a launch in the recording   */
-    bool       linked;
+    uint64_t bytes;   /* of the decompressed input                       */
+    uint64_t events;  /* records read, also those that make no node      */
+    uint64_t ignored; /* flows, metadata: used, but no node of their own */
+    uint64_t faults[ORR_TRACE_FAULTS];
+    uint64_t first_fault_byte; /* UINT64_MAX: none */
+    uint64_t orphans;          /* device work without a launch in the recording   */
+    bool linked;
     orr_link_report link;
 } orr_read_report;
 
 typedef struct orr_read_options {
-    size_t     struct_bytes; /* set by orr_read_options_init()                      */
-    bool       tolerant;     /* default off                                         */
-    orr_format format;       /* UNKNOWN: look at the content (default)              */
-    bool       attributes;   /* keep shapes, grids... default on                    */
-    int        threads;      /* files read at once; 0 = one per core (default)      */
+    size_t struct_bytes; /* set by orr_read_options_init()                      */
+    bool tolerant;       /* default off                                         */
+    orr_format format;   /* UNKNOWN: look at the content (default)              */
+    bool attributes;     /* keep shapes, grids... default on                    */
+    int threads;         /* files read at once; 0 = one per core (default)      */
     /* Called now and then with bytes of the files done and in all; false = stop.
      * From any of the reading threads, one at a time. May be NULL. */
-    bool     (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
-    void      *progress_ctx;
+    bool (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
+    void *progress_ctx;
 } orr_read_options;
 ORR_API void orr_read_options_init(orr_read_options *options);
 
@@ -134,9 +134,9 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_link(const orr_graph *host, const or
 
 /* What orr_job_read() did with each file. Lives in the arena that was given. */
 typedef struct orr_job_file {
-    const char     *path;
-    const char     *paired_with; /* the device trace that this host trace was linked to, or NULL */
-    uint32_t        rank;
+    const char *path;
+    const char *paired_with; /* the device trace that this host trace was linked to, or NULL */
+    uint32_t rank;
     orr_read_report report;
 } orr_job_file;
 

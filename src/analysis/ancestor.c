@@ -7,7 +7,7 @@ static bool kind_in(const orr_graph *g, orr_node_id v, uint32_t kinds)
 }
 
 orr_status orr_nearest_ancestor(const orr_graph *g, uint32_t kinds, orr_arena *arena,
-                             const orr_node_id **ret, orr_error *err)
+                                const orr_node_id **ret, orr_error *err)
 {
     /* A node that is not known yet; no node has this id. Each chain of parents is walked to the
      * first node that is known or of the kind, and then once more to write down the answer. */

@@ -26,7 +26,8 @@ static bool sorted_by_start(const orr_interval *at, size_t n)
     return true;
 }
 
-orr_status orr_interval_set_from(orr_interval *any, size_t n, orr_arena *arena, orr_interval_set *ret, orr_error *err)
+orr_status orr_interval_set_from(orr_interval *any, size_t n, orr_arena *arena,
+                                 orr_interval_set *ret, orr_error *err)
 {
     if (!sorted_by_start(any, n)) {
         const orr_arena_mark mark = orr_arena_get_mark(arena);
@@ -47,8 +48,8 @@ orr_status orr_interval_set_from(orr_interval *any, size_t n, orr_arena *arena, 
     return ORR_OK;
 }
 
-orr_status orr_interval_set_union(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena, orr_interval_set *ret,
-                           orr_error *err)
+orr_status orr_interval_set_union(const orr_interval_set *a, const orr_interval_set *b,
+                                  orr_arena *arena, orr_interval_set *ret, orr_error *err)
 {
     orr_interval *both = orr_arena_array(arena, orr_interval, a->n + b->n);
     if (both == NULL)
@@ -62,8 +63,8 @@ orr_status orr_interval_set_union(const orr_interval_set *a, const orr_interval_
     return ORR_OK;
 }
 
-orr_status orr_interval_set_difference(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena, orr_interval_set *ret,
-                           orr_error *err)
+orr_status orr_interval_set_difference(const orr_interval_set *a, const orr_interval_set *b,
+                                       orr_arena *arena, orr_interval_set *ret, orr_error *err)
 {
     /* Each interval of b cuts at most one of a in two. */
     orr_interval *rest = orr_arena_array(arena, orr_interval, a->n + b->n);

@@ -35,16 +35,16 @@ static orr_status run_body(orr_analysis_run *frame, orr_rank_analysis body)
     return ORR_OK;
 }
 
-orr_status orr_analyze_ranks(const orr_analysis_request *request, size_t row_bytes, orr_rank_analysis body,
-                             const void **ret_rows, size_t *ret_n)
+orr_status orr_analyze_ranks(const orr_analysis_request *request, size_t row_bytes,
+                             orr_rank_analysis body, const void **ret_rows, size_t *ret_n)
 {
     const orr_arena_mark mark = orr_arena_get_mark(request->arena);
     orr_analysis_run frame = {.job = request->job,
-                       .options = orr_options_complete(request->options),
-                       .arena = request->arena,
-                       .scratch = orr_arena_new(0, 0),
-                       .err = request->err,
-                       .row_bytes = row_bytes};
+                              .options = orr_options_complete(request->options),
+                              .arena = request->arena,
+                              .scratch = orr_arena_new(0, 0),
+                              .err = request->err,
+                              .row_bytes = row_bytes};
     orr_status status = ORR_OK;
     if (frame.scratch == NULL) {
         status = orr_fail_memory(request->err);

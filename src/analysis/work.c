@@ -157,8 +157,9 @@ out:
     return status;
 }
 
-orr_status orr_interval_set_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
-                             orr_arena *arena, orr_interval_set *ret, orr_error *err)
+orr_status orr_interval_set_of_work(const orr_view *view, const orr_work_list *work,
+                                    unsigned classes, orr_arena *arena, orr_interval_set *ret,
+                                    orr_error *err)
 {
     const orr_graph *g = view->graph;
     orr_interval *any = orr_arena_array(arena, orr_interval, work->n);

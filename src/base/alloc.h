@@ -11,13 +11,13 @@
 void *orr_malloc(size_t bytes);
 void *orr_calloc(size_t count, size_t bytes);
 void *orr_realloc(void *old, size_t bytes);
-void  orr_free(void *old);
+void orr_free(void *old);
 /* At an address that is a multiple of 64: what several threads write to, or vectors read. */
 void *orr_malloc_aligned(size_t bytes);
 
 /* Test seam: allocation number `nth` (1 = the next) and all after it fail; 0 = none.
  * orr_alloc_count(): allocations since the last call of either. */
-void     orr_alloc_fail_from(uint64_t nth);
+void orr_alloc_fail_from(uint64_t nth);
 uint64_t orr_alloc_count(void);
 
 /* a * b and a + b with overflow told. */

@@ -6,8 +6,8 @@
 
 /* Time as a thing that is handed in, so that a test or a simulation can hand in its own. */
 typedef struct orr_clock {
-    int64_t (*now_ns)(void *ctx);                   /* never goes back */
-    void (*sleep_until_ns)(void *ctx, int64_t ns);  /* returns at ns or later */
+    int64_t (*now_ns)(void *ctx);                  /* never goes back */
+    void (*sleep_until_ns)(void *ctx, int64_t ns); /* returns at ns or later */
     void *ctx;
 } orr_clock;
 

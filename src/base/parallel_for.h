@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_BASE_POOL_H
-#define ORR_BASE_POOL_H
+#ifndef ORR_BASE_PARALLEL_FOR_H
+#define ORR_BASE_PARALLEL_FOR_H
 
 #include <stddef.h>
 
@@ -16,4 +16,4 @@ orr_status orr_parallel_for(size_t count, int threads,
                             orr_error *err) ORR_MUST_CHECK;
 int orr_core_count(void);
 
-#endif /* ORR_BASE_POOL_H */
+#endif /* ORR_BASE_PARALLEL_FOR_H */

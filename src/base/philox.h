@@ -16,12 +16,12 @@ typedef struct orr_random {
     uint32_t key[2];     /* the seed */
     uint32_t counter[4]; /* block number in [0], [1]; stream in [2], [3] */
     uint32_t block[4];
-    uint32_t used;       /* of block */
+    uint32_t used; /* of block */
 } orr_random;
 
 orr_random orr_random_of(uint64_t seed, uint64_t stream);
-uint32_t   orr_random_u32(orr_random *random);
-uint64_t   orr_random_u64(orr_random *random);
+uint32_t orr_random_u32(orr_random *random);
+uint64_t orr_random_u64(orr_random *random);
 /* Uniform in [0, bound), without bias; bound > 0. */
 uint64_t orr_random_below(orr_random *random, uint64_t bound);
 /* Uniform in [0, 1), a multiple of 2^-53. */

@@ -12,12 +12,12 @@
  * end. Work of less than two seconds is never seen to have one. Plain struct on the caller's stack.
  * Threads: one at a time. */
 typedef struct orr_progress {
-    const char      *what;  /* "reading"; borrowed */
-    bool             bytes; /* of the unit: bytes, else things */
-    int              fd;    /* -1: silent */
+    const char *what; /* "reading"; borrowed */
+    bool bytes;       /* of the unit: bytes, else things */
+    int fd;           /* -1: silent */
     const orr_clock *clock;
-    int64_t          start_ns, next_ns; /* when it began, when to draw next */
-    bool             drawn;
+    int64_t start_ns, next_ns; /* when it began, when to draw next */
+    bool drawn;
 } orr_progress;
 
 /* Silent when `quiet`, or when `fd` is not a terminal. `clock` NULL: monotonic. */

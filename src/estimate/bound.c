@@ -4,21 +4,20 @@
 
 #include "estimate/bound_terms.h"
 
-/* What the simulation of a plan never says less than: the longest of some paths through its nodes, each
- * of which is there for sure.
+/* What the simulation of a plan never says less than: the longest of some paths through its nodes,
+ * each of which is there for sure.
  *
- *   slots      one after another on a stage, or handed on from stage to stage: the paths of the estimate,
- *              with what each slot takes at least, and what is owed after it
- *   lane       transfers of gradients go one after another from the first slot on that gives some; the
- *              last sets out after the last slot
- *   weights    the first slot of all waits for the gathers of ZeRO 1 and 2; in ZeRO 3 each slot for some
- *   end        norm, optimizer, gathers, and what every step pays
+ *   slots      one after another on a stage, or handed on from stage to stage: the paths of the
+ * estimate, with what each slot takes at least, and what is owed after it lane       transfers of
+ * gradients go one after another from the first slot on that gives some; the last sets out after
+ * the last slot weights    the first slot of all waits for the gathers of ZeRO 1 and 2; in ZeRO 3
+ * each slot for some end        norm, optimizer, gathers, and what every step pays
  *
- * What may be hidden counts as hidden. Of what goes beside computation for sure, computation pays its
- * slowdown: while something travels for r ns, at most r / slowdown of it is done.
+ * What may be hidden counts as hidden. Of what goes beside computation for sure, computation pays
+ * its slowdown: while something travels for r ns, at most r / slowdown of it is done.
  *
- * Rounding: times of the simulation are whole ns; each of so many tasks may have lost one, and sums of
- * floats a few millionths. */
+ * Rounding: times of the simulation are whole ns; each of so many tasks may have lost one, and sums
+ * of floats a few millionths. */
 enum { ROUNDED_PPM = 3 };
 
 typedef struct bounding {
@@ -108,8 +107,8 @@ static double until_ns(const bounding *b, uint32_t end, orr_slot_event event)
 
 /* --- ends of stages --------------------------------------------------------------------------- */
 
-static const orr_stage_lower_bound *least_at(const bounding *b, const orr_schedule_spec *spec, uint32_t stage,
-                                 uint32_t chunk)
+static const orr_stage_lower_bound *least_at(const bounding *b, const orr_schedule_spec *spec,
+                                             uint32_t stage, uint32_t chunk)
 {
     return &b->of[b->d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
 }
@@ -142,13 +141,15 @@ static double lanes_end(const bounding *b, uint32_t end, double slots)
         most = fmax(most, slots + b->slowed * last->lane_ns);
     if (spec.chunks > 1) {
         const double first = until_ns(b, end, ORR_SLOT_EVENT_LAST_GRADIENT);
-        most = fmax(most, first + host + b->of[at[ORR_SLOT_EVENT_LAST_GRADIENT]].until_ns + fmax(lane, replicas));
+        most = fmax(most, first + host + b->of[at[ORR_SLOT_EVENT_LAST_GRADIENT]].until_ns +
+                              fmax(lane, replicas));
     } else {
         most = fmax(most, begins + host + last->until_ns + replicas);
     }
     if (d->plan->zero == 2) {
         const double gave = until_ns(b, end, ORR_SLOT_EVENT_FIRST_GRADIENT);
-        most = fmax(most, gave + host + b->of[at[ORR_SLOT_EVENT_FIRST_GRADIENT]].until_ns + times * lane);
+        most = fmax(most,
+                    gave + host + b->of[at[ORR_SLOT_EVENT_FIRST_GRADIENT]].until_ns + times * lane);
     }
     return most;
 }
@@ -167,7 +168,8 @@ static double late_ns(const bounding *b, uint32_t stage)
         orr_stage_class_add_elements(d, class, &dense, &expert);
         if (d->plan->zero < 2)
             ns += fmax(orr_shard_transfer_bound(d, &g, dense, expert),
-                       orr_shard_transfer_bound(d, &g, dense, 0) + orr_replica_transfer_bound(d, dense));
+                       orr_shard_transfer_bound(d, &g, dense, 0) +
+                           orr_replica_transfer_bound(d, dense));
     }
     return ns;
 }

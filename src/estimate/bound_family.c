@@ -164,7 +164,7 @@ static double rate_of(const kind *kinds, uint32_t n_kinds, uint32_t n_devices)
 }
 
 orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
-                              double *ret_ns, orr_error *err)
+                                     double *ret_ns, orr_error *err)
 {
     orr_plan p = alone(plan);
     kind kinds[ORR_SITES_MAX + 1];

@@ -72,7 +72,7 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
 }
 
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given, bool anywhere,
-                              double *ret_ns, orr_error *err)
+                                         double *ret_ns, orr_error *err)
 {
     const double ROUNDED =
         1 - 5e-6; /* of sums of floats, and of times to whole ns: as in estimate_bound.c */

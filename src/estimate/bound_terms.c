@@ -25,7 +25,7 @@ static double lost_to_launches(const orr_calibration *c, const orr_priced_module
 }
 
 double orr_estimate_phase_bound(const orr_calibration *c, const orr_plan *plan, double stretch,
-                          const orr_priced_module *m, int phase)
+                                const orr_priced_module *m, int phase)
 {
     const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
     const double alone = m->span_ns[phase] - lost_to_launches(c, m, phase, stretch);
@@ -38,7 +38,8 @@ orr_shard_transfer orr_gradient_transfer_of(const orr_estimate_draft *d)
 {
     const bool whole = d->plan->zero == 0;
     return (orr_shard_transfer){whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD, ORR_AXIS_EDP,
-                       whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER, d->gradient_bytes};
+                                whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER,
+                                d->gradient_bytes};
 }
 
 orr_shard_transfer orr_weight_transfer_of(const orr_estimate_draft *d)
@@ -53,7 +54,8 @@ static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collec
     return fmax(d->place->stretch * ns - 1, 0);
 }
 
-double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense, double expert)
+double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m,
+                                double dense, double expert)
 {
     return least_along(d, m->dense, m->collective, dense * m->bytes) +
            least_along(d, m->expert, m->collective, expert * m->bytes);
@@ -83,8 +85,8 @@ bool orr_stage_class_is_uniform(const orr_stage_class *class) /* no other kind s
 }
 
 /* Elements of all modules of a class. */
-void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class, double *dense,
-                      double *expert)
+void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class,
+                                  double *dense, double *expert)
 {
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         *dense += class->least[m] * (double)d->row->modules[m].weights.dense;
@@ -96,7 +98,8 @@ static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_stage_l
 {
     const orr_stage_class *class = &d->cut->classes[c];
     const double host = fmax(
-        d->place->stretch * floor(orr_draft_device(d, class)->calibration->micro_batch_ns / 2) - 1, 0);
+        d->place->stretch * floor(orr_draft_device(d, class)->calibration->micro_batch_ns / 2) - 1,
+        0);
     l->host_ns = class->n_places > 0 ? host : 0;
     for (int phase = 0; phase<ORR_SLOT_PHASES &&class->n_places> 0; phase++)
         if (phase != ORR_SLOT_WEIGHT)
@@ -108,7 +111,8 @@ static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_stage_l
             l->phase_ns[phase] +=
                 class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
         for (int phase = 0; phase <= ORR_SLOT_BACKWARD; phase++)
-            l->turn_ns[phase] += class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
+            l->turn_ns[phase] +=
+                class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
     }
 }
 
@@ -186,8 +190,8 @@ static buckets buckets_of_any(const orr_estimate_draft *d, const orr_stage_class
 
 /* The first virtual stage begins with the step, and so do its gathers: each
  * place of it waits for its own. */
-static double first_wait(const orr_estimate_draft *d, const orr_stage_class *class, const buckets *of,
-                         double forward)
+static double first_wait(const orr_estimate_draft *d, const orr_stage_class *class,
+                         const buckets *of, double forward)
 {
     if (class->virtual_stage != 0 || class->n > 1)
         return 0;
@@ -210,7 +214,8 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
                paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double share = d->beside ? orr_draft_device(d, class)->calibration->dp_exposed : 0;
-    const buckets of = orr_stage_class_is_uniform(class) ? buckets_of(d, class) : buckets_of_any(d, class);
+    const buckets of =
+        orr_stage_class_is_uniform(class) ? buckets_of(d, class) : buckets_of_any(d, class);
     const double lost = 3 * of.n; /* what is owed is of whole ns, too */
     l->lane_ns = of.reduces_ns;
     l->replica_ns = of.replicas_ns;
@@ -254,10 +259,12 @@ static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *cla
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         const orr_priced_module *module = &d->row->modules[m];
         const orr_module_weights *of = &module->weights;
-        const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
-        gather[m] = phase != ORR_SLOT_WEIGHT && (forward || again)
-                        ? orr_shard_transfer_bound(d, &w, (double)of->gathered, (double)of->expert_gathered)
-                        : 0;
+        const bool again =
+            orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        gather[m] =
+            phase != ORR_SLOT_WEIGHT && (forward || again)
+                ? orr_shard_transfer_bound(d, &w, (double)of->gathered, (double)of->expert_gathered)
+                : 0;
         reduce[m] = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT
                         ? orr_shard_transfer_bound(d, &g, (double)of->dense, (double)of->expert)
                         : 0;
@@ -281,8 +288,9 @@ static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *cla
             p.first_gather = gather[begins];
             const bool varies = d->plan->recompute == ORR_RECOMPUTE_BLOCK;
             p.first_ns =
-                varies ? 0
-                       : orr_draft_row(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
+                varies
+                    ? 0
+                    : orr_draft_row(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
             p.last_ns =
                 forward && !varies ? orr_draft_row(d, class)->least_ns[class->ending[0]][phase] : 0;
         }
@@ -326,8 +334,8 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_stage_lower
         l->after_ns[phase] = fmax(all - l->phase_ns[phase], 0);
     }
     for (uint32_t m = 0; m < d->row->row.n_modules; m++)
-        l->replica_ns +=
-            class->least[m] * orr_replica_transfer_bound(d, (double)d->row->modules[m].weights.dense);
+        l->replica_ns += class->least[m] *
+                         orr_replica_transfer_bound(d, (double)d->row->modules[m].weights.dense);
     l->owed_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
     if (orr_stage_class_is_uniform(class)) {
         const orr_module_weights *of = &module_at(d, class->first_place)->weights;
@@ -337,7 +345,8 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_stage_lower
     }
 }
 
-void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of, orr_stage_lower_bound *ret)
+void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of,
+                              orr_stage_lower_bound *ret)
 {
     orr_stage_lower_bound made = {.host_ns = 0};
     add_computation(d, class_of, &made);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_ESTIMATE_LEAST_H
-#define ORR_PLAN_ESTIMATE_LEAST_H
+#ifndef ORR_ESTIMATE_BOUND_TERMS_H
+#define ORR_ESTIMATE_BOUND_TERMS_H
 
 #include <math.h>
 
@@ -20,7 +20,8 @@ typedef struct orr_stage_lower_bound {
                                    these take longer      */
     double turn_ns[2];          /* forward and backward: of the modules, nothing else */
 } orr_stage_lower_bound;
-void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of, orr_stage_lower_bound *ret);
+void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of,
+                              orr_stage_lower_bound *ret);
 
 /* Along which axes gradients or weights travel, one after another on one lane.
  */
@@ -31,13 +32,13 @@ typedef struct orr_shard_transfer {
 } orr_shard_transfer;
 orr_shard_transfer orr_gradient_transfer_of(const orr_estimate_draft *d);
 orr_shard_transfer orr_weight_transfer_of(const orr_estimate_draft *d);
-double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense,
-                       double expert);
+double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m,
+                                double dense, double expert);
 /* Shards are summed over their replicas on a lane of their own. */
 double orr_replica_transfer_bound(const orr_estimate_draft *d, double dense);
 /* Elements of all modules of a class. */
-void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class, double *dense,
-                      double *expert);
+void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class,
+                                  double *dense, double *expert);
 /* Does no other kind of virtual stage share the class? */
 bool orr_stage_class_is_uniform(const orr_stage_class *class);
 /* Of a transfer beside computation: what computation loses at least. */
@@ -47,4 +48,4 @@ static inline double orr_overlap_loss_frac(const orr_estimate_draft *d)
     return slowdown > 1 ? 1 - 1 / slowdown : 0;
 }
 
-#endif /* ORR_PLAN_ESTIMATE_LEAST_H */
+#endif /* ORR_ESTIMATE_BOUND_TERMS_H */

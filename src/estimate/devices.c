@@ -101,8 +101,8 @@ orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_job_rates *rates,
     return ORR_OK;
 }
 
-orr_status orr_estimate_span_id(orr_estimator *e, const orr_job_rates *rates,
-                               const orr_span *span, uint32_t *ret, orr_error *err)
+orr_status orr_estimate_span_id(orr_estimator *e, const orr_job_rates *rates, const orr_span *span,
+                                uint32_t *ret, orr_error *err)
 {
     orr_memo_key key = {{span->n_ranks, span->n_levels, span->even}};
     *ret = 0;

@@ -24,13 +24,15 @@ static uint32_t list_phases(const pairing *p, const orr_stage_class *class, bool
     return n;
 }
 
-static double simulated_ns(const pairing *p, const orr_stage_class *forward, const orr_stage_class *back)
+static double simulated_ns(const pairing *p, const orr_stage_class *forward,
+                           const orr_stage_class *back)
 {
-    const orr_phase_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
-                                       {p->phases[1], list_phases(p, back, true, p->phases[1])}};
+    const orr_phase_sequence both[2] = {
+        {p->phases[0], list_phases(p, forward, false, p->phases[0])},
+        {p->phases[1], list_phases(p, back, true, p->phases[1])}};
     orr_phase_simulation played;
-    orr_simulate_phases(both, 2, orr_draft_device(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
-                   &played);
+    orr_simulate_phases(both, 2, orr_draft_device(p->d, forward)->calibration->compute_slowdown,
+                        NULL, NULL, &played);
     return (double)played.span_ns;
 }
 
@@ -45,7 +47,8 @@ static void simulate_all(const pairing *p, float (*ret)[ORR_STAGE_CLASSES])
     }
 }
 
-static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pairs *ret, orr_error *err)
+static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pairs *ret,
+                             orr_error *err)
 {
     const orr_cached_modules *built;
     orr_module_cost costs[ORR_ROW_MODULES];
@@ -67,8 +70,8 @@ static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pa
     return ORR_OK;
 }
 
-orr_status orr_estimate_overlapped_pairs(const orr_estimate_draft *d, const orr_overlapped_slot_pairs **ret,
-                              orr_error *err)
+orr_status orr_estimate_overlapped_pairs(const orr_estimate_draft *d,
+                                         const orr_overlapped_slot_pairs **ret, orr_error *err)
 {
     uint32_t stretch[2];
     memcpy(stretch, &d->place->stretch, sizeof stretch);

@@ -153,14 +153,15 @@ static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pipeline->n_ends; i++)
         d->tails[i] = orr_estimate_tail(d, i);
     d->parts = orr_estimate_add_up(d);
-    return d->plan->schedule == ORR_SCHEDULE_DUALPIPE ? orr_estimate_overlapped_pairs(d, &d->pairs, err)
-                                                      : ORR_OK;
+    return d->plan->schedule == ORR_SCHEDULE_DUALPIPE
+               ? orr_estimate_overlapped_pairs(d, &d->pairs, err)
+               : ORR_OK;
 }
 
 /* Pipelines that differ join_stages when all have ended: after the latest of them they
  * do the rest at once. With local steps they join_stages only when all is done. */
 static orr_step_parts join_stages(const orr_estimate_draft *all, uint32_t n, bool apart,
-                           uint32_t *ret_latest)
+                                  uint32_t *ret_latest)
 {
     orr_step_parts most = {0};
     for (uint32_t i = 0; i < n; i++) {

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 
 struct orr_memo_slot {
-    uint64_t     hash;
-    void        *value; /* NULL: empty */
+    uint64_t hash;
+    void *value; /* NULL: empty */
     orr_memo_key key;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_MEMO_H
-#define ORR_PLAN_MEMO_H
+#ifndef ORR_ESTIMATE_MEMO_H
+#define ORR_ESTIMATE_MEMO_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@ typedef struct orr_memo_key {
 typedef struct orr_memo_slot orr_memo_slot;
 typedef struct orr_memo {
     orr_memo_slot *slots; /* open addressing, at most half full */
-    uint32_t       room, n;
+    uint32_t room, n;
 } orr_memo;
 
 void *orr_memo_find(const orr_memo *memo, const orr_memo_key *key); /* NULL: nothing */
@@ -26,7 +26,7 @@ enum { ORR_MEMO_PRICES = 1 << 12 };
 typedef struct orr_memo_price {
     uint64_t what;    /* bytes and collective       */
     uint32_t span_id; /* 0: empty; see estimate.h   */
-    double   ns;
+    double ns;
 } orr_memo_price;
 
-#endif /* ORR_PLAN_MEMO_H */
+#endif /* ORR_ESTIMATE_MEMO_H */

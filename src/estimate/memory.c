@@ -87,11 +87,11 @@ static orr_status common_buffers(const orr_estimate_draft *d, const orr_device *
     static const orr_schedule_plan alone = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
     const orr_stage_map map = {1, 1, none};
     const orr_stage_memory_input parts = {.plan = d->plan,
-                                   .task = d->e->options.workload.task,
-                                   .device = device,
-                                   .row = &d->row->row,
-                                   .map = &map,
-                                   .schedule = &alone};
+                                          .task = d->e->options.workload.task,
+                                          .device = device,
+                                          .row = &d->row->row,
+                                          .map = &map,
+                                          .schedule = &alone};
     return orr_stage_buffers(&parts, ret, err);
 }
 

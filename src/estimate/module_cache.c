@@ -57,8 +57,8 @@ static orr_status clear(orr_cached_modules *seat, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_estimate_modules(orr_estimator *e, const orr_plan *plan, const orr_cached_modules **ret,
-                              orr_error *err)
+orr_status orr_estimate_modules(orr_estimator *e, const orr_plan *plan,
+                                const orr_cached_modules **ret, orr_error *err)
 {
     const orr_memo_key key = key_of(plan);
     orr_cached_modules *seat = NULL;

@@ -57,8 +57,8 @@ static void typical_lengths(const orr_stage_partition *cut, uint32_t i, uint32_t
         float *of_class = ret + c * ORR_CLASS_FEATURES;
         const float forward = (float)class->n_places - (float)first - (float)last +
                               (first ? TYPICAL[i].first : 0) + (last ? TYPICAL[i].last : 0);
-        const float length =
-            (forward > 0.1F ? forward : 0.1F) * powf(cut->relative_time[class->device], TYPICAL[i].relative_time);
+        const float length = (forward > 0.1F ? forward : 0.1F) *
+                             powf(cut->relative_time[class->device], TYPICAL[i].relative_time);
         of_class[ORR_SLOT_FORWARD] = length;
         of_class[ORR_SLOT_BACKWARD] = 2 * length;
         of_class[ORR_SLOT_INPUT] = TYPICAL[i].input * length;
@@ -139,9 +139,10 @@ static void find_path_to(const plays *y, uint32_t end, orr_slot_event event, orr
     if (slot == ORR_NONE)
         return;
     const uint32_t before =
-        y->times > 0 ? orr_schedule_timing_before(
-                           &y->shorter, orr_schedule_timing_event(&y->shorter, p->end_stage[end], event))
-                     : ORR_NONE;
+        y->times > 0
+            ? orr_schedule_timing_before(
+                  &y->shorter, orr_schedule_timing_event(&y->shorter, p->end_stage[end], event))
+            : ORR_NONE;
     p->class_at[end][event] = y->now.class_of[slot];
     if (find_path(y, orr_schedule_timing_before(&y->now, slot), before, &path) && path.sure)
         add_path(p->to[end][event], &p->n_to[end][event], &path);
@@ -152,7 +153,8 @@ static void find_paths_of(const plays *y, orr_pipeline *p)
     for (uint32_t end = 0; end < p->n_ends; end++) {
         orr_schedule_path path;
         const uint32_t stage = p->end_stage[end];
-        const uint32_t before = y->times > 0 ? orr_schedule_timing_last(&y->shorter, stage) : ORR_NONE;
+        const uint32_t before =
+            y->times > 0 ? orr_schedule_timing_last(&y->shorter, stage) : ORR_NONE;
         if (find_path(y, orr_schedule_timing_last(&y->now, stage), before, &path))
             add_path(p->paths[end], &p->n_paths[end], &path);
         if (y->now.schedule->spec.chunks > 1)
@@ -245,7 +247,8 @@ static void find_after(orr_schedule_timing *play, orr_pipeline *p)
     const double unit = lengths[middle * ORR_CLASS_FEATURES + ORR_SLOT_BACKWARD];
     for (uint32_t end = 0; end < p->n_ends; end++)
         for (uint32_t c = 0; c < play->schedule->spec.chunks; c++)
-            p->after[end][c] = (float)(orr_schedule_timing_after(play, p->end_stage[end], c) / unit);
+            p->after[end][c] =
+                (float)(orr_schedule_timing_after(play, p->end_stage[end], c) / unit);
 }
 
 typedef struct making {
@@ -261,7 +264,7 @@ static orr_status open_play(const making *k, const orr_schedule_spec *spec,
 {
     ORR_TRY(orr_schedule_make(spec, k->e->scratch, schedule, err));
     return orr_schedule_timing_open(schedule, k->cut, k->place->hop_of, k->trains,
-                              k->plan->overlap_pp == ORR_SWITCH_OFF, k->e->scratch, ret, err);
+                                    k->plan->overlap_pp == ORR_SWITCH_OFF, k->e->scratch, ret, err);
 }
 
 /* Micro-batches after which the order of slots repeats. */
@@ -291,7 +294,8 @@ static orr_status find_all_paths(const making *k, const orr_schedule_spec *whole
     find_after(&y.now, p);
     for (uint32_t end = 0; end < p->n_ends; end++) {
         orr_schedule_path less;
-        p->class_ending[end] = orr_schedule_timing_ending(&y.now, p->end_stage[end], &p->ending[end]);
+        p->class_ending[end] =
+            orr_schedule_timing_ending(&y.now, p->end_stage[end], &p->ending[end]);
         orr_schedule_timing_busy(&y.now, p->end_stage[end], &p->busy[end]);
         if (y.times > 0) {
             orr_schedule_timing_busy(&y.shorter, p->end_stage[end], &less);
@@ -336,7 +340,8 @@ static orr_status make_pipeline(const making *k, orr_pipeline *p, orr_error *err
         p->end_stage[i] = ends[i];
         p->paths[i] = orr_arena_array(k->e->scratch, orr_schedule_path, N_TYPICAL);
         for (uint32_t event = 0; event < ORR_SLOT_EVENTS; event++)
-            if ((p->to[i][event] = orr_arena_array(k->e->scratch, orr_schedule_path, N_TYPICAL)) == NULL)
+            if ((p->to[i][event] = orr_arena_array(k->e->scratch, orr_schedule_path, N_TYPICAL)) ==
+                NULL)
                 return orr_fail_memory(err);
         p->after[i] = orr_arena_array(k->e->arena, float, spec.chunks);
         if (p->paths[i] == NULL || p->after[i] == NULL)
@@ -375,9 +380,9 @@ static orr_status keep(orr_estimator *e, const orr_pipeline *made, orr_pipeline 
     return ORR_OK;
 }
 
-orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_stage_partition *cut,
-                                 const orr_placement *place, const orr_pipeline **ret,
-                                 orr_error *err)
+orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan,
+                                 const orr_stage_partition *cut, const orr_placement *place,
+                                 const orr_pipeline **ret, orr_error *err)
 {
     const uint64_t hops = plan->pp > 1 ? XXH3_64bits(place->hop_of, plan->pp) : 0;
     const orr_memo_key key = {{cut->id, plan->schedule, plan->micro_batches, plan->group,

@@ -43,7 +43,7 @@ static void compare_hops(placing *m)
     for (uint32_t i = 0; i < place->n_hops; i++)
         if (m->cluster->n_sites > 1 && place->hop[i].top > m->cluster->site_level) {
             ns[i] = (double)orr_job_rates_collective(place->prices.transfers[ORR_AXIS_PP],
-                                                 &place->hop[i], ORR_COLL_SEND, USUAL_BYTES)
+                                                     &place->hop[i], ORR_COLL_SEND, USUAL_BYTES)
                         .ns;
             longest = fmax(longest, ns[i]);
         }
@@ -131,7 +131,8 @@ static void use(orr_device_pattern *pattern, uint8_t *of_stage, uint32_t stage, 
 }
 
 /* Of the pipeline of a replica. */
-static orr_status pattern_of(const placing *m, uint32_t replica, orr_device_pattern *ret, orr_error *err)
+static orr_status pattern_of(const placing *m, uint32_t replica, orr_device_pattern *ret,
+                             orr_error *err)
 {
     orr_device_pattern pattern = {.n = 0};
     uint8_t *of_stage = orr_arena_array(m->e->arena, uint8_t, m->plan->pp);
@@ -160,7 +161,8 @@ static orr_status find_patterns(placing *m, orr_error *err)
 {
     const bool stages = m->plan->cross == ORR_CROSS_PP;
     const uint32_t room = stages ? orr_plan_degree(m->plan->dp_outer) : m->cluster->n_sites;
-    orr_device_pattern *patterns = orr_arena_array(m->e->arena, orr_device_pattern, room > 0 ? room : 1);
+    orr_device_pattern *patterns =
+        orr_arena_array(m->e->arena, orr_device_pattern, room > 0 ? room : 1);
     uint32_t n = 0;
     if (patterns == NULL)
         return orr_fail_memory(err);
@@ -234,7 +236,7 @@ static orr_status make_place(placing *m, orr_error *err)
     for (int axis = 0; axis < ORR_AXES; axis++) {
         const orr_job_rates *sums = prices->sums[axis];
         ORR_TRY(orr_estimate_span_id(m->e, prices->transfers[axis], &prices->span[axis],
-                                    &place->span_id[axis], err));
+                                     &place->span_id[axis], err));
         place->sums_id[axis] = place->span_id[axis];
         if (sums != NULL)
             ORR_TRY(
@@ -248,7 +250,7 @@ static orr_status make_place(placing *m, orr_error *err)
 }
 
 orr_status orr_estimate_placement(orr_estimator *e, const orr_plan *plan, const orr_placement **ret,
-                              orr_error *err)
+                                  orr_error *err)
 {
     const orr_memo_key key = key_of(plan);
     orr_placement *place = orr_memo_find(&e->places, &key);
@@ -281,8 +283,8 @@ static double price(orr_estimator *e, const orr_job_rates *rates, uint32_t span_
         (what + 1) * UINT64_C(0x9e3779b97f4a7c15) + span_id * UINT64_C(0xc2b2ae3d27d4eb4f);
     orr_memo_price *seat = &e->prices[(mixed ^ mixed >> 29) >> 20 & (ORR_MEMO_PRICES - 1)];
     if (seat->what != what || seat->span_id != span_id)
-        *seat = (orr_memo_price){what, span_id,
-                                 (double)orr_job_rates_collective(rates, span, collective, bytes).ns};
+        *seat = (orr_memo_price){
+            what, span_id, (double)orr_job_rates_collective(rates, span, collective, bytes).ns};
     return seat->ns;
 }
 

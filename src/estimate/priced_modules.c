@@ -105,8 +105,8 @@ static float saved_frac(const orr_module_sequence *row, const orr_module_cost *c
 /* Buffers depend on the shapes of a stage's weights: of layers, and of what is
  * at its ends. */
 static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
-                                const orr_device *device, const orr_module_sequence *row, int64_t *ret,
-                                orr_error *err)
+                                const orr_device *device, const orr_module_sequence *row,
+                                int64_t *ret, orr_error *err)
 {
     uint32_t before = 0, after = row->n;
     while (before < row->n && !orr_module_is_fsdp_unit_at(row, before))
@@ -118,11 +118,11 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
         const orr_stage_map map = {1, 1, first};
         const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
         const orr_stage_memory_input parts = {.plan = plan,
-                                       .task = e->options.workload.task,
-                                       .device = device,
-                                       .row = row,
-                                       .map = &map,
-                                       .schedule = &schedule};
+                                              .task = e->options.workload.task,
+                                              .device = device,
+                                              .row = row,
+                                              .map = &map,
+                                              .schedule = &schedule};
         orr_buffer_bytes bytes;
         ORR_TRY(orr_stage_buffers(&parts, &bytes, err));
         ret[ends] = bytes.visible;
@@ -210,8 +210,8 @@ static void find_least(const orr_estimate_device *on, const orr_plan *plan, doub
 {
     for (uint32_t m = 0; m < row->row.n_modules; m++)
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
-            row->least_ns[m][phase] =
-                (float)orr_estimate_phase_bound(on->calibration, plan, stretch, &row->modules[m], phase);
+            row->least_ns[m][phase] = (float)orr_estimate_phase_bound(
+                on->calibration, plan, stretch, &row->modules[m], phase);
     row->least_stretch = stretch;
 }
 

@@ -167,38 +167,39 @@ static void list_steps(orr_schedule_timing *y)
         const uint32_t phase = y->schedule->slots[i].phase;
         y->steps[n] =
             (orr_timed_slot){.slot = i,
-                            .from = from,
-                            .stage = y->stage_of[i],
-                            .kind = (uint8_t)((y->class_of[i] * ORR_SLOT_PHASES + phase) * 4 +
-                                              (y->flags[i] & (FLAG_FIRST | FLAG_LAST))),
-                            .hop = y->hop[i].kind,
-                            .lane = y->hop[i].lane,
-                            .arrives = from != ORR_NONE && y->hop[from].kind != ORR_SLOT_STAYS,
-                            .paired = (y->flags[i] & FLAG_PAIRED) != 0};
+                             .from = from,
+                             .stage = y->stage_of[i],
+                             .kind = (uint8_t)((y->class_of[i] * ORR_SLOT_PHASES + phase) * 4 +
+                                               (y->flags[i] & (FLAG_FIRST | FLAG_LAST))),
+                             .hop = y->hop[i].kind,
+                             .lane = y->hop[i].lane,
+                             .arrives = from != ORR_NONE && y->hop[from].kind != ORR_SLOT_STAYS,
+                             .paired = (y->flags[i] & FLAG_PAIRED) != 0};
     }
 }
 
-orr_status orr_schedule_timing_open(const orr_schedule_plan *schedule, const orr_stage_partition *cut,
-                              const uint8_t *hop_of, bool trains, bool blocking, orr_arena *arena,
-                              orr_schedule_timing *ret, orr_error *err)
+orr_status orr_schedule_timing_open(const orr_schedule_plan *schedule,
+                                    const orr_stage_partition *cut, const uint8_t *hop_of,
+                                    bool trains, bool blocking, orr_arena *arena,
+                                    orr_schedule_timing *ret, orr_error *err)
 {
     const orr_schedule_spec *s = &schedule->spec;
     const uint32_t n = schedule->first[s->stages];
     const size_t passes = (size_t)orr_schedule_virtual_stages(s) * s->micro_batches;
     *ret = (orr_schedule_timing){.schedule = schedule,
-                           .cut = cut,
-                           .hop_of = hop_of,
-                           .trains = trains,
-                           .blocking = blocking,
-                           .order = orr_arena_array(arena, uint32_t, n),
-                           .steps = orr_arena_array(arena, orr_timed_slot, n),
-                           .comes_from = orr_arena_array(arena, uint32_t, n),
-                           .class_of = orr_arena_array(arena, uint8_t, n),
-                           .flags = orr_arena_array(arena, uint8_t, n),
-                           .hop = orr_arena_array(arena, orr_slot_hop, n),
-                           .stage_of = orr_arena_array(arena, uint32_t, n),
-                           .clocks = orr_arena_array(arena, stage_clock, s->stages),
-                           .at = orr_arena_array(arena, orr_slot_end, n)};
+                                 .cut = cut,
+                                 .hop_of = hop_of,
+                                 .trains = trains,
+                                 .blocking = blocking,
+                                 .order = orr_arena_array(arena, uint32_t, n),
+                                 .steps = orr_arena_array(arena, orr_timed_slot, n),
+                                 .comes_from = orr_arena_array(arena, uint32_t, n),
+                                 .class_of = orr_arena_array(arena, uint8_t, n),
+                                 .flags = orr_arena_array(arena, uint8_t, n),
+                                 .hop = orr_arena_array(arena, orr_slot_hop, n),
+                                 .stage_of = orr_arena_array(arena, uint32_t, n),
+                                 .clocks = orr_arena_array(arena, stage_clock, s->stages),
+                                 .at = orr_arena_array(arena, orr_slot_end, n)};
     opening o = {.y = ret,
                  .forward = orr_arena_array(arena, uint32_t, passes),
                  .input = orr_arena_array(arena, uint32_t, passes),
@@ -256,8 +257,8 @@ static inline void wait_until(double at, uint32_t why, double *start, uint32_t *
     }
 }
 
-static inline void wait_for_input(const orr_schedule_timing *y, const orr_timed_slot *step, double *start,
-                                  uint32_t *why)
+static inline void wait_for_input(const orr_schedule_timing *y, const orr_timed_slot *step,
+                                  double *start, uint32_t *why)
 {
     if (step->from == ORR_NONE)
         return;
@@ -372,7 +373,8 @@ static uint32_t first_of_pair(const orr_schedule_timing *y, uint32_t i)
     return y->flags[i] & FLAG_SECOND ? i - 1 : i;
 }
 
-static void count_at_once(const orr_schedule_timing *y, uint32_t i, bool owed, orr_schedule_path *path)
+static void count_at_once(const orr_schedule_timing *y, uint32_t i, bool owed,
+                          orr_schedule_path *path)
 {
     const uint32_t first = first_of_pair(y, i), both = y->flags[first] & FLAG_PAIRED ? 2 : 1;
     for (uint32_t k = first; k < first + both; k++)
@@ -430,7 +432,8 @@ void orr_schedule_timing_path(const orr_schedule_timing *y, uint32_t at, orr_sch
 
 static bool is_round(const orr_schedule_timing *y, uint32_t at, uint32_t from, uint32_t period)
 {
-    const orr_schedule_slot *a = &y->schedule->slots[at / WHYS], *b = &y->schedule->slots[from / WHYS];
+    const orr_schedule_slot *a = &y->schedule->slots[at / WHYS],
+                            *b = &y->schedule->slots[from / WHYS];
     return at % WHYS == from % WHYS && y->stage_of[at / WHYS] == y->stage_of[from / WHYS] &&
            a->chunk == b->chunk && a->phase == b->phase &&
            (a->micro_batch + period == b->micro_batch || b->micro_batch + period == a->micro_batch);
@@ -438,7 +441,8 @@ static bool is_round(const orr_schedule_timing *y, uint32_t at, uint32_t from, u
 
 /* What lies between a place and the same place a period before; false: the path
  * does not go there. */
-static bool go_round(const orr_schedule_timing *y, uint32_t from, uint32_t period, orr_schedule_path *ret)
+static bool go_round(const orr_schedule_timing *y, uint32_t from, uint32_t period,
+                     orr_schedule_path *ret)
 {
     uint32_t at = from;
     *ret = (orr_schedule_path){0};
@@ -448,7 +452,8 @@ static bool go_round(const orr_schedule_timing *y, uint32_t from, uint32_t perio
     return at != ORR_NONE;
 }
 
-static bool is_sum(const orr_schedule_path *whole, const orr_schedule_path *a, const orr_schedule_path *b)
+static bool is_sum(const orr_schedule_path *whole, const orr_schedule_path *a,
+                   const orr_schedule_path *b)
 {
     for (int i = 0; i < ORR_FEATURES; i++)
         if (whole->count[i] != a->count[i] + b->count[i])
@@ -460,7 +465,7 @@ static bool is_sum(const orr_schedule_path *whole, const orr_schedule_path *a, c
 }
 
 bool orr_schedule_timing_repeats(const orr_schedule_timing *y, uint32_t end, uint32_t period,
-                           const orr_schedule_path *more)
+                                 const orr_schedule_path *more)
 {
     enum { TRIES = 8 };
     const bool twice = y->schedule->spec.schedule == ORR_SCHEDULE_GPIPE;
@@ -482,7 +487,8 @@ bool orr_schedule_timing_repeats(const orr_schedule_timing *y, uint32_t end, uin
     return false;
 }
 
-uint8_t orr_schedule_timing_ending(const orr_schedule_timing *y, uint32_t stage, orr_schedule_path *ret)
+uint8_t orr_schedule_timing_ending(const orr_schedule_timing *y, uint32_t stage,
+                                   orr_schedule_path *ret)
 {
     const uint32_t last = y->clocks[stage].why / WHYS;
     *ret = (orr_schedule_path){0};
@@ -517,7 +523,8 @@ void orr_schedule_timing_busy(const orr_schedule_timing *y, uint32_t stage, orr_
     }
 }
 
-uint32_t orr_schedule_timing_event(const orr_schedule_timing *y, uint32_t stage, orr_slot_event event)
+uint32_t orr_schedule_timing_event(const orr_schedule_timing *y, uint32_t stage,
+                                   orr_slot_event event)
 {
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
         const uint8_t phase = y->schedule->slots[i].phase;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_ESTIMATE_PATH_H
-#define ORR_PLAN_ESTIMATE_PATH_H
+#ifndef ORR_ESTIMATE_SCHEDULE_TIMING_H
+#define ORR_ESTIMATE_SCHEDULE_TIMING_H
 
 #include "estimate/estimate.h"
 
@@ -35,12 +35,13 @@ typedef struct orr_schedule_timing {
     orr_slot_hop *hop;          /* shape (slots) */
     uint32_t *stage_of;         /* shape (slots) */
     struct stage_clock *clocks; /* shape (stages) */
-    orr_timed_slot *steps;       /* shape (n) */
-    orr_slot_end *at;         /* shape (slots) */
+    orr_timed_slot *steps;      /* shape (n) */
+    orr_slot_end *at;           /* shape (slots) */
 } orr_schedule_timing;
-orr_status orr_schedule_timing_open(const orr_schedule_plan *schedule, const orr_stage_partition *cut,
-                              const uint8_t *hop_of, bool trains, bool blocking, orr_arena *arena,
-                              orr_schedule_timing *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_schedule_timing_open(const orr_schedule_plan *schedule,
+                                    const orr_stage_partition *cut, const uint8_t *hop_of,
+                                    bool trains, bool blocking, orr_arena *arena,
+                                    orr_schedule_timing *ret, orr_error *err) ORR_MUST_CHECK;
 /* `lengths`: shape (ORR_FEATURES), what each feature takes. */
 void orr_schedule_timing_run(orr_schedule_timing *play, const float *lengths);
 double orr_schedule_timing_end(const orr_schedule_timing *play, uint32_t stage);
@@ -56,13 +57,16 @@ void orr_schedule_timing_path(const orr_schedule_timing *play, uint32_t at, orr_
  * micro-batches later, adding so much? Then it may go round there any number of
  * times in a longer step. GPipe goes round twice, forward and backward. */
 bool orr_schedule_timing_repeats(const orr_schedule_timing *play, uint32_t at, uint32_t period,
-                           const orr_schedule_path *more);
+                                 const orr_schedule_path *more);
 /* Of a stage the slot that an event is; ORR_NONE: there is none. */
-uint32_t orr_schedule_timing_event(const orr_schedule_timing *play, uint32_t stage, orr_slot_event event);
+uint32_t orr_schedule_timing_event(const orr_schedule_timing *play, uint32_t stage,
+                                   orr_slot_event event);
 /* The last slot of a stage, and what is paid after it; its class. */
-uint8_t orr_schedule_timing_ending(const orr_schedule_timing *play, uint32_t stage, orr_schedule_path *ret);
+uint8_t orr_schedule_timing_ending(const orr_schedule_timing *play, uint32_t stage,
+                                   orr_schedule_path *ret);
 /* The path through all slots of a stage, and through what its first one waits
  * for. */
-void orr_schedule_timing_busy(const orr_schedule_timing *play, uint32_t stage, orr_schedule_path *ret);
+void orr_schedule_timing_busy(const orr_schedule_timing *play, uint32_t stage,
+                              orr_schedule_path *ret);
 
-#endif /* ORR_PLAN_ESTIMATE_PATH_H */
+#endif /* ORR_ESTIMATE_SCHEDULE_TIMING_H */

@@ -2,7 +2,8 @@
 #include "estimate/estimate.h"
 
 /* Weights and gradients between ranks that have the same ones, or shards of them: what
- * model/step/emit_data_parallel.c lays out transfer by transfer, with as many buckets of one size as there are.
+ * model/step/emit_data_parallel.c lays out transfer by transfer, with as many buckets of one size
+ * as there are.
  */
 
 typedef struct bucket {
@@ -134,7 +135,8 @@ typedef struct fetched {
     double computed, first, second, travels, owed;
 } fetched;
 
-static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class, orr_slot_phase phase)
+static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
+                     orr_slot_phase phase)
 {
     const orr_calibration *c = orr_draft_device(d, class)->calibration;
     const bool back = phase != ORR_SLOT_FORWARD;
@@ -146,7 +148,8 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class, 
         if (class->count[m] == 0)
             continue;
         const orr_priced_module *module = &orr_draft_row(d, class)->modules[m];
-        const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        const bool again =
+            orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         const bool gathers = phase != ORR_SLOT_WEIGHT && (!back || again);
         const bool reduces = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
         const orr_module_weights *w = &module->weights;

@@ -6,13 +6,14 @@
 
 /* Which modules are on which virtual stage, as classes of alike ones. */
 
-static orr_stage_class count_modules(const orr_stage_memory_input *parts, uint32_t k, uint8_t device)
+static orr_stage_class count_modules(const orr_stage_memory_input *parts, uint32_t k,
+                                     uint8_t device)
 {
     orr_stage_class c = {.first_place = parts->map->first[k],
-                       .end_place = parts->map->first[k + 1],
-                       .virtual_stage = k,
-                       .n = 1,
-                       .device = device};
+                         .end_place = parts->map->first[k + 1],
+                         .virtual_stage = k,
+                         .n = 1,
+                         .device = device};
     c.n_places = c.end_place - c.first_place;
     for (uint32_t place = c.first_place; place < c.end_place; place++)
         c.count[orr_module_at(parts, k, place)]++;
@@ -60,8 +61,8 @@ static uint8_t class_for(orr_stage_partition *partition, const orr_stage_class *
     return (uint8_t)best;
 }
 
-static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *parts, orr_stage_partition *partition,
-                               orr_error *err)
+static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *parts,
+                               orr_stage_partition *partition, orr_error *err)
 {
     for (uint32_t c = 0; c < partition->n_classes; c++) {
         orr_stage_class *class = &partition->classes[c];
@@ -86,7 +87,8 @@ static float relative_time_of(const orr_estimator *e, const orr_device_pattern *
 }
 
 static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                           const orr_device_pattern *pattern, orr_stage_partition *partition, orr_error *err)
+                           const orr_device_pattern *pattern, orr_stage_partition *partition,
+                           orr_error *err)
 {
     orr_stage_map map;
     orr_plan p = *plan;
@@ -98,9 +100,9 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
     *partition = (orr_stage_partition){.id = e->cuts.n + 1,
-                           .stages = plan->pp,
-                           .chunks = plan->vp,
-                           .virtual_stages = orr_schedule_virtual_stages(&spec)};
+                                       .stages = plan->pp,
+                                       .chunks = plan->vp,
+                                       .virtual_stages = orr_schedule_virtual_stages(&spec)};
     for (uint32_t i = 0; i < pattern->n; i++)
         partition->relative_time[i] = relative_time_of(e, pattern, i);
     partition->class_of = orr_arena_array(e->arena, uint8_t, partition->virtual_stages);
@@ -125,7 +127,8 @@ static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
 }
 
 orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                            const orr_device_pattern *pattern, const orr_stage_partition **ret, orr_error *err)
+                                  const orr_device_pattern *pattern,
+                                  const orr_stage_partition **ret, orr_error *err)
 {
     const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
     const uint64_t on = pattern_hash(pattern, plan->pp);

@@ -180,7 +180,8 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
 }
 
 /* Features of classes that are not there are 0. */
-double orr_schedule_path_ns(const orr_schedule_path *path, const float *features, uint32_t n_classes)
+double orr_schedule_path_ns(const orr_schedule_path *path, const float *features,
+                            uint32_t n_classes)
 {
     const int used = (int)(n_classes * ORR_CLASS_FEATURES);
     float part[8] = {0};

@@ -59,7 +59,8 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
 }
 
 /* Means over stages. Jitter is overhead; what no slot, transfer or update takes is a bubble. */
-void orr_estimate_report(const orr_estimate_draft *d, const orr_step_parts *parts, orr_estimate *ret)
+void orr_estimate_report(const orr_estimate_draft *d, const orr_step_parts *parts,
+                         orr_estimate *ret)
 {
     double part[ORR_WATERFALLS] = {0}, compute = 0, idle = parts->step;
     sum_parts(d, parts, part, &compute);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_EXPLORE_PARTS_H
-#define ORR_PLAN_EXPLORE_PARTS_H
+#ifndef ORR_EXPLORE_EXPLORE_H
+#define ORR_EXPLORE_EXPLORE_H
 
 #include <orrery/explore.h>
 
@@ -75,8 +75,8 @@ typedef struct orr_space_constraints {
         offload;      /* allowed; offload: of activations */
     uint8_t searched; /* ORR_SEARCH_... */
 } orr_space_constraints;
-orr_status orr_space_read_constraints(const orr_explore_options *options, orr_space_constraints *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+orr_status orr_space_read_constraints(const orr_explore_options *options,
+                                      orr_space_constraints *ret, orr_error *err) ORR_MUST_CHECK;
 /* May the field have the value (that of a completed plan), by what is fixed, bounded and left out?
  */
 bool orr_space_allows(const orr_space_constraints *words, uint32_t field, uint32_t value);
@@ -98,9 +98,9 @@ typedef struct orr_space {
     orr_space_list stages; /* pp */
     const uint32_t *parts; /* shape (n_parts): what the batch divides into, from the most on */
     uint32_t n_parts;
-    bool alike;         /* all devices are of one kind, and of one price */
-    double constant_ns; /* of a floor, what does not get less with more devices */
-    bool chooses_transport;         /* settings of the network are chosen, plan by plan, at the end */
+    bool alike;             /* all devices are of one kind, and of one price */
+    double constant_ns;     /* of a floor, what does not get less with more devices */
+    bool chooses_transport; /* settings of the network are chosen, plan by plan, at the end */
     orr_cluster
         bare; /* without what is said of its network: no setting makes a plan faster than there */
     orr_cluster
@@ -109,11 +109,13 @@ typedef struct orr_space {
                          helps */
 } orr_space;
 void orr_space_keep_undominated_transports(const orr_space *space, orr_space_list *list);
-orr_status orr_space_make_ideal_network(orr_space *space, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_space_make_ideal_network(orr_space *space, orr_arena *arena,
+                                        orr_error *err) ORR_MUST_CHECK;
 /* All settings of the network that a plan may have, each given to `visit`. */
 orr_status orr_space_each_transport(const orr_space *space, const orr_plan *plan,
-                               orr_status (*visit)(void *ctx, const orr_plan *plan, orr_error *err),
-                               void *ctx, orr_error *err) ORR_MUST_CHECK;
+                                    orr_status (*visit)(void *ctx, const orr_plan *plan,
+                                                        orr_error *err),
+                                    void *ctx, orr_error *err) ORR_MUST_CHECK;
 /* In the arena. INVALID: words that mean nothing, or leave nothing. */
 orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
                           const orr_explore_options *options, orr_arena *arena, orr_space *ret,
@@ -173,7 +175,8 @@ typedef enum orr_walk_depth {
 } orr_walk_depth;
 typedef struct orr_plan_walk {
     bool (*enter)(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n);
-    orr_status (*leaf)(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options, orr_error *err);
+    orr_status (*leaf)(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options,
+                       orr_error *err);
     void *ctx;
     bool without_wires; /* settings of the network stay as the cluster has them */
     orr_memo *counts;   /* layouts that were counted by an earlier walk of this thread, or NULL */
@@ -188,7 +191,8 @@ static inline double orr_memory_options_count(const orr_memory_options *r)
 {
     return (double)(r->most_again - r->least_again + 1) * r->n_offloads;
 }
-static inline orr_plan orr_plan_with_memory_option(const orr_plan *plan, uint32_t again, uint8_t offload)
+static inline orr_plan orr_plan_with_memory_option(const orr_plan *plan, uint32_t again,
+                                                   uint8_t offload)
 {
     orr_plan p = *plan;
     p.recompute_layers = again;
@@ -201,7 +205,8 @@ orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const 
 double orr_space_count(const orr_space *space, const orr_families *families);
 
 /* What can be made of a plan to take less memory. */
-bool orr_space_memory_options(const orr_space *space, const orr_plan *plan, orr_memory_options *ret);
+bool orr_space_memory_options(const orr_space *space, const orr_plan *plan,
+                              orr_memory_options *ret);
 /* The plan with what is the default left out, as it is told and kept. */
 orr_plan orr_plan_without_defaults(const orr_plan *plan);
 
@@ -219,13 +224,14 @@ typedef struct orr_incumbent {
 } orr_incumbent;
 /* What all objectives come to at least, where a step takes at least so long on so many devices. */
 void orr_space_objective_bounds(const orr_space *space, double step_ns, uint32_t n_devices,
-                     double ret[ORR_OBJECTIVES]);
+                                double ret[ORR_OBJECTIVES]);
 /* No plan with such bounds is worth it. A bound that is not known is none. */
 bool orr_incumbent_dominates(const orr_incumbent *incumbent, const double bounds[ORR_OBJECTIVES]);
 /* False: out of memory. */
 bool orr_incumbent_add(orr_incumbent *incumbent, const double values[ORR_OBJECTIVES]);
 /* Better first: by what is made small, then by text. */
-bool orr_explored_is_better(const orr_incumbent *incumbent, const orr_explored *a, const orr_explored *b);
+bool orr_explored_is_better(const orr_incumbent *incumbent, const orr_explored *a,
+                            const orr_explored *b);
 
 /* --- a piece of work ------------------------------------------------------------------------- */
 
@@ -234,7 +240,7 @@ typedef orr_array(orr_explored) orr_explored_list;
 typedef struct orr_work_item {
     const orr_plan_family *family; /* or NULL, and then */
     bool scan;                     /* only in passing */
-    bool transports;       /* the candidate stands for itself with all settings of the network */
+    bool transports;  /* the candidate stands for itself with all settings of the network */
     bool alternative; /* the candidate was left behind, but is to be known */
     orr_explored candidate;
     orr_family_result result;
@@ -254,8 +260,8 @@ typedef struct orr_search_thread {
     const orr_space *space;
     const orr_incumbent *incumbent;
     orr_evaluator *evaluator;
-    orr_evaluator *least;         /* whose bounds hold for all settings of the network */
-    orr_evaluator *flat;          /* whose bounds hold for all layouts, too, where devices are alike */
+    orr_evaluator *least;     /* whose bounds hold for all settings of the network */
+    orr_evaluator *flat;      /* whose bounds hold for all layouts, too, where devices are alike */
     orr_results *results;     /* or NULL */
     orr_memo *counts;         /* of this thread's walks */
     orr_arena *arena;         /* what they are in */
@@ -274,11 +280,13 @@ void orr_candidate_simulate(const orr_search_thread *search_thread, orr_work_ite
 void orr_candidate_choose_transport(const orr_search_thread *search_thread, orr_work_item *item);
 /* What was passed over because a plan seemed to fit is left, when it does not. Bounds are this
  * evaluator's. */
-orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
-                             const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread,
+                                       orr_evaluator *evaluator, orr_work_item *item,
+                                       const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 /* Takes a plan to its end, or what an earlier run found of it. */
-orr_status orr_search_thread_simulate(const orr_search_thread *search_thread, const orr_explored *candidate,
-                              orr_work_item *item, orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_search_thread_simulate(const orr_search_thread *search_thread,
+                                      const orr_explored *candidate, orr_work_item *item,
+                                      orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
 /* By the figures that there are: its memory is within what its device can use. */
 static inline bool orr_explored_fits(const orr_explored *e, double slack)
 {
@@ -289,4 +297,4 @@ double orr_explored_estimated_value(const orr_explored *e, uint8_t objective);
 /* Arrangements that are alike: the same degrees, crossing and kind of schedule. */
 bool orr_plan_same_arrangement(const orr_plan *a, const orr_plan *b);
 
-#endif /* ORR_PLAN_EXPLORE_PARTS_H */
+#endif /* ORR_EXPLORE_EXPLORE_H */

@@ -296,7 +296,8 @@ static orr_status read_section(const orr_yaml *file, const char *key, read_entry
     return ORR_OK;
 }
 
-static orr_status read_file(const orr_yaml *file, const orr_scope *outer, catalog_builder *s, orr_error *err)
+static orr_status read_file(const orr_yaml *file, const orr_scope *outer, catalog_builder *s,
+                            orr_error *err)
 {
     static const char *const sections[] = {"failures", "timings", "sources", "source", "basis"};
     orr_scope scope = *outer;

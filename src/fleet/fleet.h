@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_FLEET_H
-#define ORR_PLAN_FLEET_H
+#ifndef ORR_FLEET_FLEET_H
+#define ORR_FLEET_FLEET_H
 
 #include <orrery/fleet.h>
 
@@ -16,34 +16,35 @@ extern const size_t orr_n_failure_files;
 int64_t orr_fleet_draw(const orr_fleet_time *time, orr_random *random);
 int64_t orr_fleet_exponential(orr_random *random, double mean_ns);
 
-/* --- where failures come from: fleet_faults.c ----------------------------------------------------------- */
+/* --- where failures come from: fleet_faults.c
+ * ----------------------------------------------------------- */
 
 typedef enum orr_fault_scope { ORR_FAULT_NODE, ORR_FAULT_RACK, ORR_FAULT_BUILDING } orr_fault_scope;
 typedef struct orr_node_fault {
-    int64_t  at_ns;
-    uint32_t first, n;  /* nodes */
-    uint32_t category;  /* of the table; beyond it: rack, building, planned */
-    uint8_t  kind;      /* orr_failure_kind */
-    uint8_t  scope;     /* orr_fault_scope  */
-    bool     replace, lemon;
+    int64_t at_ns;
+    uint32_t first, n; /* nodes */
+    uint32_t category; /* of the table; beyond it: rack, building, planned */
+    uint8_t kind;      /* orr_failure_kind */
+    uint8_t scope;     /* orr_fault_scope  */
+    bool replace, lemon;
 } orr_node_fault;
 
-/* All failures of a cluster, one after the other: what comes does not depend on what the job does, so
- * that policies are compared under the same ones. Between changes of who is a lemon the next is
+/* All failures of a cluster, one after the other: what comes does not depend on what the job does,
+ * so that policies are compared under the same ones. Between changes of who is a lemon the next is
  * exponentially far, and each node as likely as its rate. */
 typedef struct orr_fault_source {
     const orr_fleet_options *options;
     orr_random random;
     uint32_t nodes, racks, buildings;
-    double   weight[5];    /* failures per ns of: plain nodes, lemons, racks, buildings, planned */
+    double weight[5]; /* failures per ns of: plain nodes, lemons, racks, buildings, planned */
     uint32_t n_lemons;
-    uint32_t *lemons;      /* shape (nodes): the first n_lemons are lemons      */
-    uint32_t *place;       /* shape (nodes): where a node stands in `lemons`    */
-    uint16_t *count;       /* shape (nodes): failures of the node that is there */
+    uint32_t *lemons; /* shape (nodes): the first n_lemons are lemons      */
+    uint32_t *place;  /* shape (nodes): where a node stands in `lemons`    */
+    uint16_t *count;  /* shape (nodes): failures of the node that is there */
     uint32_t evict_after, worst;
-    double   shares[ORR_FLEET_CATEGORIES]; /* cumulated */
-    int64_t  now_ns;
-    uint64_t regular;      /* failures that came at equal distances */
+    double shares[ORR_FLEET_CATEGORIES]; /* cumulated */
+    int64_t now_ns;
+    uint64_t regular; /* failures that came at equal distances */
     orr_node_fault next;
 } orr_fault_source;
 orr_status orr_fault_source_init(orr_fault_source *source, const orr_fleet_options *options,
@@ -60,4 +61,4 @@ static inline double orr_fleet_number(const orr_fleet_options *options, orr_flee
 orr_status orr_fleet_check(const orr_fleet_options *options, const orr_fleet_policy *policy,
                            orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_FLEET_H */
+#endif /* ORR_FLEET_FLEET_H */

@@ -8,9 +8,10 @@
 #include "io/yaml/yaml.h"
 #include "fleet/fleet.h"
 
-#define DAY_NS             86400000000000.0
-#define LONGEST_BETWEEN_NS 3600e9 /* checkpoints of a team that need not go back to one: assumed   \
-                                   */
+#define DAY_NS 86400000000000.0
+#define LONGEST_BETWEEN_NS                                                                         \
+    3600e9 /* checkpoints of a team that need not go back to one: assumed                          \
+            */
 #define LONGEST_LIFE ((int64_t)1 << 62) /* replica-ns */
 enum { RANKS_A = 16384, RANKS_B = 98304 };
 
@@ -313,8 +314,8 @@ orr_status orr_fleet_check(const orr_fleet_options *o, const orr_fleet_policy *p
     const uint32_t most = policy->way == ORR_FLEET_FT ? ORR_FLEET_REPLICAS : 1;
     if (policy->replicas < least || policy->replicas > most)
         return orr_fail(err, ORR_INVALID, "%s with %u replicas: from %u to %u",
-                        orr_fleet_recovery_name((orr_fleet_recovery)policy->way), policy->replicas, least,
-                        most);
+                        orr_fleet_recovery_name((orr_fleet_recovery)policy->way), policy->replicas,
+                        least, most);
     if (policy->replicas > orr_fleet_nodes(o))
         return orr_fail(err, ORR_INVALID, "%u replicas of %u nodes", policy->replicas,
                         orr_fleet_nodes(o));

@@ -187,7 +187,8 @@ void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica)
         arrive(trial, replica, false);
         break;
     case ORR_PHASE_LOADING:
-        enter(trial, replica, ORR_PHASE_FIRST_STEP, orr_fleet_trial_draw(trial, ORR_FLEET_FIRST_STEP));
+        enter(trial, replica, ORR_PHASE_FIRST_STEP,
+              orr_fleet_trial_draw(trial, ORR_FLEET_FIRST_STEP));
         break;
     case ORR_PHASE_FIRST_STEP:
         arrive(trial, replica, true);
@@ -224,7 +225,8 @@ static void kill_replica(orr_fleet_trial *trial, uint32_t replica, const orr_nod
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     const bool hangs = fault->kind == ORR_FAILURE_HANG;
-    const int64_t ns = orr_fleet_trial_draw(trial, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
+    const int64_t ns =
+        orr_fleet_trial_draw(trial, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
     const bool was_member = is_member(r);
     r->broken += fault->replace ? nodes : 0;
     r->slow = r->leaving = r->fetched = false;
@@ -236,7 +238,8 @@ static void kill_replica(orr_fleet_trial *trial, uint32_t replica, const orr_nod
         interrupt(trial, trial->now_ns + ns);
 }
 
-static void hit(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault, uint32_t nodes)
+static void hit(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault,
+                uint32_t nodes)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     switch ((orr_failure_kind)fault->kind) {

@@ -15,7 +15,7 @@ static void begin(orr_fleet_trial *trial)
     const orr_fleet_options *o = trial->options;
     const uint32_t replicas = trial->policy.replicas;
     trial->saves_free = trial->policy.way != ORR_FLEET_FT && is_zero(o, ORR_FLEET_SAVE) &&
-                       is_zero(o, ORR_FLEET_CHECKPOINT);
+                        is_zero(o, ORR_FLEET_CHECKPOINT);
     trial->save_every_ns = orr_fleet_checkpoint_ns(o, &trial->policy);
     trial->next_save_ns = trial->save_every_ns;
     trial->init_ns = orr_fleet_init_ns(o, (o->gpus + replicas - 1) / replicas);

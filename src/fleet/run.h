@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_FLEET_RUN_H
-#define ORR_PLAN_FLEET_RUN_H
+#ifndef ORR_FLEET_RUN_H
+#define ORR_FLEET_RUN_H
 
 #include "fleet/fleet.h"
 #include "fleet/team.h"
 
 /* One trial of a job, event by event.
  *
- * A replica is up, or somewhere on its way back. The team runs, or is stalled for a reason, or is halted, or
- * there is none. While it runs, nothing happens until the next event: steps are committed in one jump
- * when somebody asks. A job of one replica is a team of one: its death is the end of the team, and what comes
- * after is a restart from the checkpoint. */
+ * A replica is up, or somewhere on its way back. The team runs, or is stalled for a reason, or is
+ * halted, or there is none. While it runs, nothing happens until the next event: steps are
+ * committed in one jump when somebody asks. A job of one replica is a team of one: its death is the
+ * end of the team, and what comes after is a restart from the checkpoint. */
 
 /* In the order in which a replica comes back. */
 typedef enum orr_fleet_phase {
@@ -21,24 +21,24 @@ typedef enum orr_fleet_phase {
     ORR_PHASE_REBUILDING, /* what else it needs before it asks to join a team  */
     ORR_PHASE_LOADING,    /* or: there is no team, and it reads the checkpoint */
     ORR_PHASE_FIRST_STEP,
-    ORR_PHASE_JOINING,    /* waits for a commit             */
-    ORR_PHASE_HEALING,    /* in the team, without the state */
-    ORR_PHASE_UP,         /* contributes                    */
+    ORR_PHASE_JOINING, /* waits for a commit             */
+    ORR_PHASE_HEALING, /* in the team, without the state */
+    ORR_PHASE_UP,      /* contributes                    */
 } orr_fleet_phase;
 
 typedef struct orr_fleet_replica {
-    uint8_t  phase;    /* orr_fleet_phase */
-    bool     fetched;  /* HEALING: the state is here                            */
-    bool     leaving;  /* goes at the next commit                               */
-    bool     slow;
-    uint32_t broken;   /* nodes that have to be replaced                        */
-    int64_t  until_ns; /* end of the phase; INT64_MAX: something else ends it   */
-    int64_t  found_ns; /* a slow node is found; INT64_MAX: there is none        */
+    uint8_t phase; /* orr_fleet_phase */
+    bool fetched;  /* HEALING: the state is here                            */
+    bool leaving;  /* goes at the next commit                               */
+    bool slow;
+    uint32_t broken;  /* nodes that have to be replaced                        */
+    int64_t until_ns; /* end of the phase; INT64_MAX: something else ends it   */
+    int64_t found_ns; /* a slow node is found; INT64_MAX: there is none        */
 } orr_fleet_replica;
 
 typedef enum orr_fleet_state {
     ORR_FLEET_RUNNING,
-    ORR_FLEET_DETECTING,  /* a member is dead, and not everybody knows */
+    ORR_FLEET_DETECTING, /* a member is dead, and not everybody knows */
     ORR_FLEET_REGROUPING,
     ORR_FLEET_REJOINING,
     ORR_FLEET_SAVING,
@@ -58,20 +58,20 @@ typedef struct orr_fleet_trial {
     orr_fleet_timeline *timeline;
     int64_t now_ns, until_ns; /* of the state; INT64_MAX                               */
     uint8_t state;            /* orr_fleet_state                                       */
-    bool    joined;           /* REGROUPING: somebody joins, whom all wait for next    */
-    bool    over;
+    bool joined;              /* REGROUPING: somebody joins, whom all wait for next    */
+    bool over;
     /* RUNNING: an attempt at a step began here (or would have, with what was kept of one that
      * broke), and steps take so long, with a slow node and without. */
     int64_t begin_ns, step_ns, plain_ns;
-    bool    changed;          /* begin anew at the next commit                         */
-    int64_t credit_ns;        /* kept of an attempt that broke                         */
+    bool changed;      /* begin anew at the next commit                         */
+    int64_t credit_ns; /* kept of an attempt that broke                         */
     /* Checkpoints. */
     int64_t save_every_ns, next_save_ns, productive_since;
     uint64_t steps_since, shares_since;
-    bool    saves_free;       /* after every step, at no cost                          */
-    uint64_t budget;          /* of replica-steps; 0: none                             */
-    int64_t *spare_at;        /* shape (spares): when each is ready                    */
-    int64_t init_ns;          /* of a replica's communicators                          */
+    bool saves_free;   /* after every step, at no cost                          */
+    uint64_t budget;   /* of replica-steps; 0: none                             */
+    int64_t *spare_at; /* shape (spares): when each is ready                    */
+    int64_t init_ns;   /* of a replica's communicators                          */
 } orr_fleet_trial;
 
 /* fleet_account.c: where time goes. */
@@ -101,4 +101,4 @@ void orr_fleet_form(orr_fleet_trial *trial, bool lost);
 
 int64_t orr_fleet_trial_draw(orr_fleet_trial *trial, orr_fleet_times which);
 
-#endif /* ORR_PLAN_FLEET_RUN_H */
+#endif /* ORR_FLEET_RUN_H */

@@ -13,8 +13,8 @@ enum { START_OPEN = 1, START_DONE = 2, END_OPEN = 4, END_DONE = 8, HAS_SYNC = 16
  * first; and whoever meets an open point again has walked in a circle. */
 typedef struct walk {
     const orr_graph *graph;
-    uint8_t     *state;  /* shape (N) */
-    uint32_t    *next;   /* shape (N): how far we are in the row of the node */
+    uint8_t *state;      /* shape (N) */
+    uint32_t *next;      /* shape (N): how far we are in the row of the node */
     orr_node_id *child;  /* shape (N): first child whose end is not done, or ORR_NONE */
     orr_node_id *sister; /* shape (N): the next child of the same parent; NULL: no parents */
     orr_array(orr_node_id) stack;
@@ -22,7 +22,7 @@ typedef struct walk {
 
 typedef struct point {
     orr_node_id node;
-    bool        is_end;
+    bool is_end;
 } point;
 
 static bool is_done(const walk *w, point p)
@@ -111,7 +111,7 @@ static bool close_point(walk *w, orr_node_id v)
 enum { NAME_CHARS = 40, HEAD_NODES = 5, TAIL_NODES = 2 };
 
 typedef struct line {
-    char   text[512]; /* never full: all that goes in is short */
+    char text[512]; /* never full: all that goes in is short */
     size_t n;
 } line;
 

@@ -34,11 +34,9 @@ static bool is_string_kind(uint8_t kind)
 static orr_status check_attr(const orr_attr *attr, uint32_t n_strings, orr_error *err)
 {
     if (attr->kind >= N_ATTR_KINDS)
-        return orr_fail(err, ORR_INVALID, "attribute of kind %u, which does not exist",
-                        attr->kind);
+        return orr_fail(err, ORR_INVALID, "attribute of kind %u, which does not exist", attr->kind);
     if (!attr->list && attr->count != 1)
-        return orr_fail(err, ORR_INVALID, "attribute that is no list with %u values",
-                        attr->count);
+        return orr_fail(err, ORR_INVALID, "attribute that is no list with %u values", attr->count);
     bool known = attr->name < n_strings && attr->doc < n_strings;
     if (known && is_string_kind(attr->kind))
         for (uint32_t i = 0; i < attr->count && known; i++)

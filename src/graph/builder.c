@@ -104,8 +104,8 @@ static bool grow_column(void **column, size_t room, size_t element_bytes)
     return true;
 }
 
-#define GROW_COLUMN(type, name)                                     \
-    if (!grow_column((void **)&b->name, room, sizeof(type)))        \
+#define GROW_COLUMN(type, name)                                                                    \
+    if (!grow_column((void **)&b->name, room, sizeof(type)))                                       \
         return orr_fail_memory(err);
 
 static orr_status grow_nodes(orr_graph_builder *b, orr_error *err)
@@ -286,8 +286,8 @@ static orr_status detail_row(orr_graph_builder *b, orr_node_id node, uint8_t fla
     ORR_TRY(need_node(b, node, err));
     const uint8_t has = b->flags[node] & DETAIL_FLAGS;
     if (has != 0 && has != flag)
-        return orr_fail(err, ORR_INVALID,
-                        "node %u is two of communication, copy and memory event", node);
+        return orr_fail(err, ORR_INVALID, "node %u is two of communication, copy and memory event",
+                        node);
     if (has == 0 && n_rows >= MAX_ELEMENTS)
         return limit(err, "communications, copies or memory events");
     *ret_row = has != 0 ? b->detail[node] : (uint32_t)n_rows;
@@ -307,8 +307,8 @@ orr_status orr_builder_comm(orr_graph_builder *b, orr_node_id node, const orr_co
         return orr_fail(err, ORR_INVALID, "node %u: process group %u does not exist", node,
                         comm->group);
     const uint32_t strings = n_strings(b);
-    if (comm->collective > ORR_COLL_RECV || comm->dtype >= strings ||
-        comm->in_splits >= strings || comm->out_splits >= strings)
+    if (comm->collective > ORR_COLL_RECV || comm->dtype >= strings || comm->in_splits >= strings ||
+        comm->out_splits >= strings)
         return orr_fail(err, ORR_INVALID,
                         "node %u: communication with an unknown collective or string", node);
     uint32_t row = 0;
@@ -356,8 +356,7 @@ orr_status orr_builder_attrs(orr_graph_builder *b, orr_node_id node, const orr_a
 }
 
 orr_status orr_builder_io(orr_graph_builder *b, orr_node_id node, const orr_tensor_id *in,
-                          uint32_t n_in, const orr_tensor_id *out, uint32_t n_out,
-                          orr_error *err)
+                          uint32_t n_in, const orr_tensor_id *out, uint32_t n_out, orr_error *err)
 {
     ORR_TRY(need_node(b, node, err));
     for (uint64_t i = 0; i < (uint64_t)n_in + n_out; i++) {

@@ -21,11 +21,11 @@
  * Pointers into columns and arrays are good until the next addition of their kind. */
 
 /* Columns of a node, all of one length: X(type, name). */
-#define ORR_NODE_COLUMNS(X)                                                               \
-    X(orr_str, name) X(uint8_t, kind) X(uint8_t, flags) X(uint16_t, lane)                 \
-    X(int64_t, start_ns) X(int64_t, duration_ns) X(orr_node_id, parent)                   \
-    X(uint64_t, source_id) X(uint32_t, detail)                                            \
-    X(uint32_t, attrs) /* number of its list in `attr_heap`; 0: none */
+#define ORR_NODE_COLUMNS(X)                                                                        \
+    X(orr_str, name)                                                                               \
+    X(uint8_t, kind) X(uint8_t, flags) X(uint16_t, lane) X(int64_t, start_ns)                      \
+        X(int64_t, duration_ns) X(orr_node_id, parent) X(uint64_t, source_id) X(uint32_t, detail)  \
+            X(uint32_t, attrs) /* number of its list in `attr_heap`; 0: none */
 
 /* Dependencies in the order in which they were added: `dep_node` waits for `dep_on`. */
 #define ORR_DEP_COLUMNS(X) X(orr_node_id, dep_node) X(orr_node_id, dep_on) X(uint8_t, dep_kind)
@@ -33,13 +33,13 @@
 /* Tensors of a node: io[first] .. inputs, n_in of them, then n_out outputs. */
 typedef struct orr_io_row {
     orr_node_id node;
-    uint32_t    first, n_in, n_out;
+    uint32_t first, n_in, n_out;
 } orr_io_row;
 
 /* Rows of lane l, as in orr_graph. */
 typedef struct orr_lane_rows {
-    uint32_t    *first; /* shape (L + 1) */
-    orr_node_id *node;  /* shape (N)     */
+    uint32_t *first;   /* shape (L + 1) */
+    orr_node_id *node; /* shape (N)     */
 } orr_lane_rows;
 
 struct orr_graph_builder {
@@ -50,25 +50,25 @@ struct orr_graph_builder {
     ORR_NODE_COLUMNS(ORR_COLUMN_)
 
     uint32_t n_deps, dep_room;
-    bool     deps_scattered; /* not added in the order of dep_node */
+    bool deps_scattered; /* not added in the order of dep_node */
     ORR_DEP_COLUMNS(ORR_COLUMN_)
 #undef ORR_COLUMN_
 
-    orr_array(orr_lane)      lanes;
-    orr_array(orr_group)     groups; /* ranks: allocated one by one */
-    orr_array(orr_tensor)    tensors;
-    orr_array(orr_comm)      comms;
-    orr_array(orr_copy)      copies;
-    orr_array(orr_memory)    memories;
-    orr_array(orr_io_row)    io_rows;
+    orr_array(orr_lane) lanes;
+    orr_array(orr_group) groups; /* ranks: allocated one by one */
+    orr_array(orr_tensor) tensors;
+    orr_array(orr_comm) comms;
+    orr_array(orr_copy) copies;
+    orr_array(orr_memory) memories;
+    orr_array(orr_io_row) io_rows;
     orr_array(orr_tensor_id) io;
-    orr_hash_index                lane_index, group_index, tensor_index;
+    orr_hash_index lane_index, group_index, tensor_index;
 
     orr_attr_heap attr_heap;
-    uint32_t      recording_attrs; /* list of the whole recording */
+    uint32_t recording_attrs; /* list of the whole recording */
 
-    orr_lane_rows lane_rows; /* of orr_builder_sort_lanes(); NULL before */
-    uint32_t      sorted_lanes, sorted_nodes; /* how many there were then */
+    orr_lane_rows lane_rows;             /* of orr_builder_sort_lanes(); NULL before */
+    uint32_t sorted_lanes, sorted_nodes; /* how many there were then */
 
     orr_recording recording; /* write freely */
 };

@@ -12,18 +12,18 @@
 
 typedef struct gap {
     uint32_t graph;
-    int64_t  ns; /* to be added to its clock, as one match says */
+    int64_t ns; /* to be added to its clock, as one match says */
 } gap;
 
 typedef struct aligner {
     orr_job_draft *draft;
-    bool      finally;    /* else an offset that few agree on is worse than none */
+    bool finally;         /* else an offset that few agree on is worse than none */
     uint32_t *first;      /* shape (D + 1): rows of match_rows */
     uint32_t *match_rows; /* the matches that each graph is in */
-    bool     *used;       /* shape (M): all its members have an offset, or had no time */
+    bool *used;           /* shape (M): all its members have an offset, or had no time */
     uint32_t *queue;      /* shape (D) */
-    uint32_t  queue_begin, queue_end;
-    orr_array(gap)     gaps;
+    uint32_t queue_begin, queue_end;
+    orr_array(gap) gaps;
     orr_array(int64_t) scratch;
 } aligner;
 
@@ -119,7 +119,7 @@ static orr_status add_gaps(aligner *a, const orr_match *match, int64_t end_ns, o
 
 /* Gaps, in order, that say the same: all within ORR_SAME_CLOCK_NS of one value. */
 typedef struct agreement {
-    size_t  n;
+    size_t n;
     int64_t median_ns;
 } agreement;
 
@@ -128,7 +128,8 @@ static agreement agree_on(const gap *gaps, size_t n, int64_t offset_ns)
     size_t begin = 0, end;
     while (begin < n && orr_ns_sub_saturating(offset_ns, gaps[begin].ns) > ORR_SAME_CLOCK_NS)
         begin++;
-    for (end = begin; end < n && orr_ns_sub_saturating(gaps[end].ns, offset_ns) <= ORR_SAME_CLOCK_NS;)
+    for (end = begin;
+         end < n && orr_ns_sub_saturating(gaps[end].ns, offset_ns) <= ORR_SAME_CLOCK_NS;)
         end++;
     return (agreement){end - begin, end > begin ? gaps[begin + (end - begin - 1) / 2].ns : 0};
 }
@@ -137,7 +138,8 @@ static agreement densest(const gap *gaps, size_t n)
 {
     agreement most = {0, 0};
     for (size_t begin = 0, end = 0; begin < n; begin++) {
-        while (end < n && orr_ns_sub_saturating(gaps[end].ns, gaps[begin].ns) <= 2 * ORR_SAME_CLOCK_NS)
+        while (end < n &&
+               orr_ns_sub_saturating(gaps[end].ns, gaps[begin].ns) <= 2 * ORR_SAME_CLOCK_NS)
             end++;
         if (end - begin > most.n)
             most = (agreement){end - begin, gaps[begin + (end - begin - 1) / 2].ns};

@@ -16,9 +16,9 @@ typedef struct collected {
 
 typedef struct collector {
     const orr_job *job;
-    orr_comm_events     *calls;
+    orr_comm_events *calls;
     orr_array(collected) all;
-    orr_hash_index      index; /* of the buckets */
+    orr_hash_index index; /* of the buckets */
 } collector;
 
 /* Only what runs is matched: the kernel, or the host's collective; not the calls above it. */
@@ -33,8 +33,8 @@ static uint32_t peer_rank(const orr_job *job, uint32_t group, int32_t peer)
 {
     if (peer < 0)
         return ORR_NONE;
-    const uint32_t rank = group == ORR_NONE ? ORR_NONE
-                                            : orr_group_rank(&job->groups[group], (uint32_t)peer);
+    const uint32_t rank =
+        group == ORR_NONE ? ORR_NONE : orr_group_rank(&job->groups[group], (uint32_t)peer);
     return rank != ORR_NONE ? rank : (uint32_t)peer;
 }
 
@@ -58,10 +58,10 @@ static orr_match_bucket_key key_of(const orr_job *job, uint32_t d, orr_node_id v
     const bool sends = graph->kind[v] == ORR_NODE_SEND;
     const uint32_t own = job->rank_of_graph[d], peer = peer_rank(job, group, comm->peer);
     return (orr_match_bucket_key){.group = group,
-                            .size = -1,
-                            .from = sends ? own : peer,
-                            .to = sends ? peer : own,
-                            .collective = ORR_COLL_SEND};
+                                  .size = -1,
+                                  .from = sends ? own : peer,
+                                  .to = sends ? peer : own,
+                                  .collective = ORR_COLL_SEND};
 }
 
 static orr_comm_event call_of(const orr_job *job, uint32_t d, orr_node_id v)
@@ -128,7 +128,8 @@ static int by_line_time(const void *a_, const void *b_)
     return (a->at.node > b->at.node) - (a->at.node < b->at.node);
 }
 
-void orr_comm_events_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *))
+void orr_comm_events_sort(orr_comm_event *calls, size_t n,
+                          int (*compare)(const void *, const void *))
 {
     for (size_t i = 1; i < n; i++) {
         if (compare(&calls[i - 1], &calls[i]) > 0) {

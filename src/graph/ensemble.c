@@ -69,7 +69,7 @@ typedef struct draft {
     company *companies; /* shape (M), in order: those of one grouping side by side */
     orr_grouping *groupings;
     orr_rendezvous_id **rendezvous; /* shape (D)(C_d) */
-    int64_t **duration_ns;  /* shape (D)(N_d); rows NULL */
+    int64_t **duration_ns;          /* shape (D)(N_d); rows NULL */
     orr_error *err;
 } draft;
 

@@ -21,7 +21,7 @@ static void *take(void **from, size_t bytes)
     void *cut = orr_realloc(at, bytes);
     return cut ? cut : at;
 }
-#define TAKE(pointer, n) take((void **)&(pointer), (n) * sizeof *(pointer))
+#define TAKE(pointer, n)  take((void **)&(pointer), (n) * sizeof *(pointer))
 #define TAKE_ARRAY(array) ((array).room = 0, TAKE((array).at, (array).n))
 
 static void drop(void **at)
@@ -79,8 +79,7 @@ static void restore_rows(uint32_t *first, uint32_t n)
     first[0] = 0;
 }
 
-static orr_status scatter_deps(orr_graph_builder *b, orr_graph *g, uint32_t *first,
-                               orr_error *err)
+static orr_status scatter_deps(orr_graph_builder *b, orr_graph *g, uint32_t *first, orr_error *err)
 {
     orr_node_id *dep = orr_malloc(b->n_deps * sizeof *dep);
     uint8_t *kind = orr_malloc(b->n_deps);

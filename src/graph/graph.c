@@ -106,10 +106,10 @@ void orr_graph_free(const orr_graph *g)
         return;
     }
     const void *const owned[] = {
-        g->name,     g->kind,       g->flags,      g->lane,      g->start_ns, g->duration_ns,
-        g->parent,   g->source_id,  g->detail,     g->dep_first, g->dep,      g->dep_kind,
-        g->lanes,    g->lane_first, g->lane_node,  g->tensors,   g->comms,    g->copies,
-        g->memories, g->io_first,   g->io_out,     g->io,        frozen->attrs,
+        g->name,     g->kind,       g->flags,     g->lane,      g->start_ns,   g->duration_ns,
+        g->parent,   g->source_id,  g->detail,    g->dep_first, g->dep,        g->dep_kind,
+        g->lanes,    g->lane_first, g->lane_node, g->tensors,   g->comms,      g->copies,
+        g->memories, g->io_first,   g->io_out,    g->io,        frozen->attrs,
     };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         orr_free((void *)owned[i]);
@@ -123,11 +123,11 @@ void orr_graph_free(const orr_graph *g)
 
 size_t orr_graph_core_bytes(const orr_graph *g)
 {
-    const size_t node_bytes =
-        sizeof *g->name + sizeof *g->kind + sizeof *g->flags + sizeof *g->lane +
-        sizeof *g->start_ns + sizeof *g->duration_ns + sizeof *g->parent + sizeof *g->source_id +
-        sizeof *g->detail + sizeof *g->dep_first + sizeof *g->lane_node +
-        sizeof *orr_frozen_of(g)->attrs;
+    const size_t node_bytes = sizeof *g->name + sizeof *g->kind + sizeof *g->flags +
+                              sizeof *g->lane + sizeof *g->start_ns + sizeof *g->duration_ns +
+                              sizeof *g->parent + sizeof *g->source_id + sizeof *g->detail +
+                              sizeof *g->dep_first + sizeof *g->lane_node +
+                              sizeof *orr_frozen_of(g)->attrs;
     size_t bytes = sizeof(orr_frozen) + g->n_nodes * node_bytes +
                    g->n_deps * (sizeof *g->dep + sizeof *g->dep_kind) +
                    g->n_lanes * (sizeof *g->lanes + sizeof *g->lane_first) +
@@ -155,7 +155,7 @@ static const char *const node_names[] = {ORR_NODE_MAP(TEXT)};
 static const char *const dep_names[] = {ORR_DEP_MAP(TEXT)};
 static const char *const collective_names[] = {ORR_COLLECTIVE_MAP(TEXT)};
 #undef TEXT
-#define NAME_OF(names, value) \
+#define NAME_OF(names, value)                                                                      \
     ((size_t)(value) < sizeof(names) / sizeof *(names) ? (names)[value] : "unknown")
 
 const char *orr_node_kind_name(orr_node_kind kind)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_GRAPH_INDEX_H
-#define ORR_GRAPH_INDEX_H
+#ifndef ORR_GRAPH_HASH_INDEX_H
+#define ORR_GRAPH_HASH_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,11 +21,11 @@ typedef struct orr_hash_index_slot {
 
 typedef struct orr_hash_index {
     orr_hash_index_slot *slot; /* shape (room), room a power of two */
-    size_t          n, room;
+    size_t n, room;
 } orr_hash_index;
 
 typedef struct orr_hash_index_probe {
-    size_t   at;
+    size_t at;
     uint32_t hash;
 } orr_hash_index_probe;
 
@@ -38,4 +38,4 @@ void orr_hash_index_done(orr_hash_index *index);
 
 uint32_t orr_hash_bytes(const void *bytes, size_t len);
 
-#endif /* ORR_GRAPH_INDEX_H */
+#endif /* ORR_GRAPH_HASH_INDEX_H */

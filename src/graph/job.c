@@ -12,7 +12,7 @@
 
 /* A job with the memory that it lives in. */
 typedef struct job_box {
-    orr_job    job; /* first */
+    orr_job job; /* first */
     orr_arena *arena;
 } job_box;
 
@@ -116,9 +116,9 @@ static void set_clocks(const orr_job_draft *draft)
 
 /* The order of matches: by first start, then by the first member. */
 typedef struct match_key {
-    int64_t    start_ns;
+    int64_t start_ns;
     orr_member member;
-    uint32_t   match;
+    uint32_t match;
 } match_key;
 
 static int compare_keys(const void *a_, const void *b_)
@@ -257,8 +257,8 @@ static orr_status tie_nothing(job_box *box, orr_error *err)
     return set_matches(&draft, err);
 }
 
-orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
-                          orr_error *err)
+orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n,
+                                   const orr_job **ret_job, orr_error *err)
 {
     return build(graphs, n, tie_nothing, ret_job, err);
 }
@@ -292,8 +292,8 @@ out:
     return status;
 }
 
-orr_status orr_job_retime(const orr_job *job, const orr_graph *const *graphs,
-                          const orr_job **ret, orr_error *err)
+orr_status orr_job_retime(const orr_job *job, const orr_graph *const *graphs, const orr_job **ret,
+                          orr_error *err)
 {
     for (uint32_t d = 0; d < job->n_graphs; d++)
         if (graphs[d]->n_nodes != job->graphs[d]->n_nodes)
@@ -331,5 +331,6 @@ int64_t orr_job_start_ns(const orr_job *job, uint32_t graph, orr_node_id node)
     const int64_t start = orr_node_clock_start_ns(job->graphs[graph], node);
     if (start == ORR_TIME_NONE)
         return ORR_TIME_NONE;
-    return orr_ns_sub_saturating(orr_ns_add_saturating(start, job->clock_offset_ns[graph]), job->base_ns);
+    return orr_ns_sub_saturating(orr_ns_add_saturating(start, job->clock_offset_ns[graph]),
+                                 job->base_ns);
 }

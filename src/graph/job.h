@@ -13,17 +13,17 @@
 /* A job in the making. Its graphs are in order of rank, so the number of a graph orders as
  * its rank does. Letters as in orrery/graph.h: D graphs, M matches. */
 typedef struct orr_job_draft {
-    orr_job   *job;
-    orr_arena *arena;   /* of what the job keeps */
-    orr_array(orr_match)  matches; /* as they are found; put in order at the end */
+    orr_job *job;
+    orr_arena *arena;             /* of what the job keeps */
+    orr_array(orr_match) matches; /* as they are found; put in order at the end */
     orr_array(orr_member) members;
-    int64_t   *offset_ns; /* shape (D): clock offsets, exact */
-    bool      *aligned;   /* shape (D): its offset is known  */
+    int64_t *offset_ns; /* shape (D): clock offsets, exact */
+    bool *aligned;      /* shape (D): its offset is known  */
 } orr_job_draft;
 
 /* orr_job_build() without its knowledge: nothing is matched, and all clocks are taken to agree. */
-orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
-                          orr_error *err) ORR_MUST_CHECK;
+orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n,
+                                   const orr_job **ret_job, orr_error *err) ORR_MUST_CHECK;
 
 /* Fill job->groups, group_graph and group_of: one group of the job for all groups of graphs that
  * are the same. Same name and same ranks is the same group; one whose ranks are not known is the

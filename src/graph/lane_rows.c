@@ -7,7 +7,7 @@
 
 /* Sorting moves the start with the id, so that most comparisons stay in the cache. */
 typedef struct item {
-    int64_t     start_ns;
+    int64_t start_ns;
     orr_node_id id;
 } item;
 

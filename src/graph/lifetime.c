@@ -10,8 +10,8 @@
 
 typedef struct storages {
     orr_array(orr_storage) all; /* as they are met */
-    orr_hash_index  index;
-    uint32_t  *of_tensor; /* shape (T): row of all */
+    orr_hash_index index;
+    uint32_t *of_tensor; /* shape (T): row of all */
 } storages;
 
 static orr_status end_of(const orr_graph *graph, orr_tensor_id id, uint64_t *ret_bytes,
@@ -87,10 +87,10 @@ static int by_first(const void *a_, const void *b_)
 
 /* A storage comes to life at a node or has died before it. */
 typedef struct change {
-    orr_str     device;
+    orr_str device;
     orr_node_id node;
-    bool        is_birth;
-    uint64_t    bytes;
+    bool is_birth;
+    uint64_t bytes;
 } change;
 
 static int by_device_node(const void *a_, const void *b_)

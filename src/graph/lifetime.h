@@ -8,24 +8,24 @@
  * that names it to the last, both included. Its size is that of the tensor that reaches
  * furthest into it: max(offset + elements * element_bytes). */
 typedef struct orr_storage {
-    int64_t     id;      /* orr_tensor.storage */
-    orr_str     device;
-    uint64_t    bytes;
+    int64_t id; /* orr_tensor.storage */
+    orr_str device;
+    uint64_t bytes;
     orr_node_id first, last;
-    bool        produced; /* `first` has it as an output only: nothing came before */
+    bool produced; /* `first` has it as an output only: nothing came before */
 } orr_storage;
 
 typedef struct orr_storage_peak {
-    orr_str     device;
-    uint64_t    bytes; /* most that is alive at one node */
-    orr_node_id node;  /* the first such node            */
+    orr_str device;
+    uint64_t bytes;   /* most that is alive at one node */
+    orr_node_id node; /* the first such node            */
 } orr_storage_peak;
 
 typedef struct orr_lifetimes {
-    const orr_storage      *storages; /* shape (n_storages), by first node, then id */
-    uint32_t                n_storages;
+    const orr_storage *storages; /* shape (n_storages), by first node, then id */
+    uint32_t n_storages;
     const orr_storage_peak *peaks; /* shape (n_peaks), a row a device, by its string */
-    uint32_t                n_peaks;
+    uint32_t n_peaks;
 } orr_lifetimes;
 
 /* Storages that no node names have no life and are left out. Results live in `arena`.

@@ -18,16 +18,16 @@ enum { TELLING_CALLS = 4 };
 
 /* Where a call belongs in its bucket: those of one slot and repeat belong together. */
 typedef struct place {
-    int64_t  slot;
+    int64_t slot;
     uint32_t repeat;
     uint32_t row; /* of the bucket */
 } place;
 
 typedef struct matcher {
     orr_job_draft *draft;
-    orr_comm_events      calls;
-    place         *places;  /* shape (the largest bucket), for the one at work */
-    int64_t       *gaps;    /* scratch of the same shape */
+    orr_comm_events calls;
+    place *places; /* shape (the largest bucket), for the one at work */
+    int64_t *gaps; /* scratch of the same shape */
 } matcher;
 
 static orr_status matcher_init(matcher *m, orr_error *err)
@@ -74,8 +74,8 @@ static void place_by_number(place *places, orr_comm_event *calls, size_t n)
 {
     orr_comm_events_sort(calls, n, by_line_seq_time);
     for (size_t i = 0; i < n; i++) {
-        const bool again = i > 0 && calls[i].line == calls[i - 1].line &&
-                           calls[i].seq == calls[i - 1].seq;
+        const bool again =
+            i > 0 && calls[i].line == calls[i - 1].line && calls[i].seq == calls[i - 1].seq;
         places[i] = (place){calls[i].seq, again ? places[i - 1].repeat + 1 : 0, (uint32_t)i};
     }
 }
@@ -122,8 +122,9 @@ static misfit fit(matcher *m, const orr_comm_event *line, const orr_comm_event *
     for (size_t i = 0; i < n; i++) {
         if (line[i].end_ns == ORR_TIME_NONE || longest[i].end_ns == ORR_TIME_NONE)
             continue;
-        gap[n_gaps++] = orr_ns_sub_saturating(orr_ns_add_saturating(line[i].end_ns, aligned ? offset[a] : 0),
-                                   orr_ns_add_saturating(longest[i].end_ns, aligned ? offset[b] : 0));
+        gap[n_gaps++] = orr_ns_sub_saturating(
+            orr_ns_add_saturating(line[i].end_ns, aligned ? offset[a] : 0),
+            orr_ns_add_saturating(longest[i].end_ns, aligned ? offset[b] : 0));
     }
     if (n_gaps == 0)
         return (misfit){0, 0};
@@ -166,8 +167,9 @@ static void add_member(orr_job_draft *draft, uint32_t first, orr_member member)
     draft->members.at[to] = member;
 }
 
-static orr_status add_match(orr_job_draft *draft, const orr_match_bucket_key *key, const orr_comm_event *calls,
-                            const place *places, size_t n, orr_error *err)
+static orr_status add_match(orr_job_draft *draft, const orr_match_bucket_key *key,
+                            const orr_comm_event *calls, const place *places, size_t n,
+                            orr_error *err)
 {
     if (n < 2 || orr_match_bucket_overflows(draft->job, key, n))
         return ORR_OK;

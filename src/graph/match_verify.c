@@ -12,25 +12,25 @@
  * instead, or, if that leaves more, only those matches dropped that cannot be. */
 
 enum {
-    CLOCK_ERROR_NS = 50000,  /* what aligned clocks may still differ by (assumed)         */
-    TOGETHER_NS = 1000000,   /* ends of one collective are no further apart (assumed; in  */
-};                           /* recordings of 2 and 8 ranks at most 332 us were seen)     */
+    CLOCK_ERROR_NS = 50000, /* what aligned clocks may still differ by (assumed)         */
+    TOGETHER_NS = 1000000,  /* ends of one collective are no further apart (assumed; in  */
+};                          /* recordings of 2 and 8 ranks at most 332 us were seen)     */
 
 /* A call on the job's clock. */
 typedef struct timed_call {
-    int64_t    start_ns, end_ns;
+    int64_t start_ns, end_ns;
     orr_member at;
 } timed_call;
 
 typedef struct verifier {
-    orr_job_draft   *draft;
+    orr_job_draft *draft;
     const orr_comm_events *calls;
-    uint8_t         *verdict; /* shape (buckets) */
-    timed_call      *timed;   /* shape (the largest doubtful bucket) */
-    size_t           n_timed;
-    uint64_t        *taken;   /* shape (D): the cluster, from 1, that a graph was last in */
-    uint64_t         n_clusters;
-    orr_array(orr_match)  matches; /* in place of the draft's */
+    uint8_t *verdict;  /* shape (buckets) */
+    timed_call *timed; /* shape (the largest doubtful bucket) */
+    size_t n_timed;
+    uint64_t *taken; /* shape (D): the cluster, from 1, that a graph was last in */
+    uint64_t n_clusters;
+    orr_array(orr_match) matches; /* in place of the draft's */
     orr_array(orr_member) members;
 } verifier;
 
@@ -53,13 +53,14 @@ static bool can_tell(const orr_job *job, const orr_match_bucket *b, const orr_co
     case ORR_COLL_ALL_GATHER:
     case ORR_COLL_ALL_TO_ALL:
     case ORR_COLL_REDUCE_SCATTER:
-    case ORR_COLL_BARRIER: break;
-    default: return false;
+    case ORR_COLL_BARRIER:
+        break;
+    default:
+        return false;
     }
     for (size_t i = 0; i < b->n; i++) {
         const orr_graph *graph = job->graphs[calls[i].at.graph];
-        if (calls[i].start_ns == ORR_TIME_NONE ||
-            !orr_graph_on_device(graph, calls[i].at.node))
+        if (calls[i].start_ns == ORR_TIME_NONE || !orr_graph_on_device(graph, calls[i].at.node))
             return false;
     }
     return true;
@@ -105,7 +106,8 @@ static size_t cluster_end(verifier *v, size_t begin)
     size_t end = begin;
     for (; end < v->n_timed; end++) {
         const timed_call *c = &v->timed[end];
-        if (v->taken[c->at.graph] == id || orr_ns_sub_saturating(c->end_ns, first->end_ns) > TOGETHER_NS ||
+        if (v->taken[c->at.graph] == id ||
+            orr_ns_sub_saturating(c->end_ns, first->end_ns) > TOGETHER_NS ||
             orr_ns_sub_saturating(c->start_ns, first->end_ns) > CLOCK_ERROR_NS)
             break;
         v->taken[c->at.graph] = id;
@@ -133,8 +135,7 @@ static size_t calls_by_time(verifier *v, const orr_match_bucket *b)
 static uint8_t judge(verifier *v, const orr_match_bucket *b)
 {
     const orr_job_draft *draft = v->draft;
-    if (!b->by_order || b->n_matches == 0 ||
-        !can_tell(draft->job, b, v->calls->at + b->first))
+    if (!b->by_order || b->n_matches == 0 || !can_tell(draft->job, b, v->calls->at + b->first))
         return KEEP;
     size_t possible = 0, possible_calls = 0;
     for (uint32_t m = b->first_match; m < b->first_match + b->n_matches; m++) {
@@ -194,7 +195,8 @@ static orr_status copy_match(verifier *v, orr_match match, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status match_again(verifier *v, const orr_match_bucket *b, uint8_t verdict, orr_error *err)
+static orr_status match_again(verifier *v, const orr_match_bucket *b, uint8_t verdict,
+                              orr_error *err)
 {
     if (verdict == BY_TIME)
         return match_by_time(v, b, err);
@@ -227,8 +229,8 @@ static orr_status verify(verifier *v, bool *ret_changed, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_job_verify_matches(orr_job_draft *draft, const orr_comm_events *calls, bool *ret_changed,
-                              orr_error *err)
+orr_status orr_job_verify_matches(orr_job_draft *draft, const orr_comm_events *calls,
+                                  bool *ret_changed, orr_error *err)
 {
     verifier v = {.draft = draft, .calls = calls};
     bool changed = false;

@@ -8,17 +8,17 @@
 /* A group of a graph, with its text at hand. */
 typedef struct named_group {
     const char *name;
-    size_t      name_len;
-    orr_group   group; /* ranks NULL where start and stride say them */
+    size_t name_len;
+    orr_group group; /* ranks NULL where start and stride say them */
 } named_group;
 
 /* How much a group and a job's group have in common. */
 typedef struct merger {
-    orr_job   *job;
+    orr_job *job;
     orr_array(orr_group) groups;
-    orr_array(uint32_t)  group_graph;
-    orr_hash_index  by_ranks; /* of those whose ranks are known: name and ranks */
-    orr_hash_index  by_name;  /* of all */
+    orr_array(uint32_t) group_graph;
+    orr_hash_index by_ranks; /* of those whose ranks are known: name and ranks */
+    orr_hash_index by_name;  /* of all */
 } merger;
 
 static bool ranks_known(const orr_group *group)
@@ -101,8 +101,8 @@ static uint32_t hash_ranks(const named_group *g)
     return orr_hash_bytes(key, sizeof key);
 }
 
-static orr_status add_group(merger *m, uint32_t graph, const orr_group *group,
-                            const named_group *g, uint32_t *ret_id, orr_error *err)
+static orr_status add_group(merger *m, uint32_t graph, const orr_group *group, const named_group *g,
+                            uint32_t *ret_id, orr_error *err)
 {
     const uint32_t id = (uint32_t)m->groups.n;
     if (id == ORR_NONE - 1)
@@ -130,8 +130,8 @@ static orr_status merge_known(merger *m, uint32_t graph, const orr_group *group,
     return add_group(m, graph, group, &g, ret_id, err);
 }
 
-static orr_status merge_unknown(merger *m, uint32_t graph, const orr_group *group,
-                                uint32_t *ret_id, orr_error *err)
+static orr_status merge_unknown(merger *m, uint32_t graph, const orr_group *group, uint32_t *ret_id,
+                                orr_error *err)
 {
     const named_group g = named(m->job->graphs[graph], group);
     const uint32_t rank = m->job->rank_of_graph[graph];
@@ -139,8 +139,8 @@ static orr_status merge_unknown(merger *m, uint32_t graph, const orr_group *grou
     orr_hash_index_probe probe = orr_hash_index_find(&m->by_name, hash_name(&g));
     for (uint32_t id; (id = orr_hash_index_next(&m->by_name, &probe)) != ORR_NONE;) {
         const named_group other = named_of_job(m, id);
-        const bool sizes_agree = group->size == other.group.size || group->size == 0 ||
-                                 other.group.size == 0;
+        const bool sizes_agree =
+            group->size == other.group.size || group->size == 0 || other.group.size == 0;
         if (!sizes_agree || !same_name(&g, &other))
             continue;
         const bool known = ranks_known(&other.group);

@@ -6,11 +6,16 @@
 static bool has_its_detail(const orr_graph_builder *b, orr_node_id v)
 {
     switch (b->flags[v] & (ORR_FLAG_COMM | ORR_FLAG_COPY | ORR_FLAG_MEMORY)) {
-    case 0: return true;
-    case ORR_FLAG_COMM: return b->detail[v] < b->comms.n;
-    case ORR_FLAG_COPY: return b->detail[v] < b->copies.n;
-    case ORR_FLAG_MEMORY: return b->detail[v] < b->memories.n;
-    default: return false;
+    case 0:
+        return true;
+    case ORR_FLAG_COMM:
+        return b->detail[v] < b->comms.n;
+    case ORR_FLAG_COPY:
+        return b->detail[v] < b->copies.n;
+    case ORR_FLAG_MEMORY:
+        return b->detail[v] < b->memories.n;
+    default:
+        return false;
     }
 }
 
@@ -64,8 +69,8 @@ static orr_status check_tables(const orr_graph_builder *b, uint32_t n_strings, o
     }
     for (size_t i = 0; i < b->tensors.n; i++) {
         const orr_tensor *tensor = &b->tensors.at[i];
-        known &= tensor->device < n_strings && tensor->dtype < n_strings &&
-                 tensor->shape < n_strings;
+        known &=
+            tensor->device < n_strings && tensor->dtype < n_strings && tensor->shape < n_strings;
     }
     if (!known)
         return orr_fail(err, ORR_INVALID,

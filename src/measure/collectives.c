@@ -38,12 +38,13 @@ static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, 
     case ORR_COLL_ALL_TO_ALL:
         return orr_all_to_all(c, a, parts, b, parts, err);
     default: /* round a ring, both ways busy */
-        return orr_send_receive(c, (c->me + 1) % c->n, a, (size_t)bytes, (c->me + c->n - 1) % c->n, b,
-                           (size_t)bytes, err);
+        return orr_send_receive(c, (c->me + 1) % c->n, a, (size_t)bytes, (c->me + c->n - 1) % c->n,
+                                b, (size_t)bytes, err);
     }
 }
 
-static orr_status time_all(collective_runs *m, orr_communicator *c, char *a, char *b, orr_error *err)
+static orr_status time_all(collective_runs *m, orr_communicator *c, char *a, char *b,
+                           orr_error *err)
 {
     for (int k = 0; k < KINDS; k++)
         for (uint32_t s = 0; s < m->n_sizes; s++) {
@@ -84,7 +85,8 @@ static orr_status run_member(void *ctx, orr_transport *transport, orr_error *err
 }
 
 orr_status orr_measure_collectives(uint32_t ranks, bool quick, orr_arena *arena,
-                                 const orr_measured_collective **ret, uint32_t *ret_n, orr_error *err)
+                                   const orr_measured_collective **ret, uint32_t *ret_n,
+                                   orr_error *err)
 {
     static const int64_t fine[] = {1 << 10, 1 << 13, 1 << 16, 1 << 18,
                                    1 << 20, 1 << 22, 1 << 24, 1 << 26};
@@ -95,7 +97,8 @@ orr_status orr_measure_collectives(uint32_t ranks, bool quick, orr_arena *arena,
     if (all == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 2; r <= ranks; r *= 2) {
-        collective_runs m = {.ranks = r, .n_sizes = quick ? 4 : 8, .runs = quick ? RUNS_QUICK : RUNS};
+        collective_runs m = {
+            .ranks = r, .n_sizes = quick ? 4 : 8, .runs = quick ? RUNS_QUICK : RUNS};
         memcpy(m.bytes, quick ? coarse : fine, m.n_sizes * sizeof *m.bytes);
         ORR_TRY(orr_ranks_run(r, ORR_RANKS_SHM, DEADLINE_NS, run_member, &m, err));
         for (int k = 0; k < KINDS; k++)

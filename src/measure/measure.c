@@ -132,7 +132,8 @@ orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr
     orr_measure_machine(&made);
     report_progress(&m, 0);
     ORR_TRY(orr_measure_collectives(options->ranks > 0 ? options->ranks : RANKS_DEFAULT,
-                                  options->quick, arena, &made.transfers, &made.n_transfers, err));
+                                    options->quick, arena, &made.transfers, &made.n_transfers,
+                                    err));
     ORR_TRY(orr_backend_cpu(&m.timing.backend, err));
     ORR_TRY(describe(m.timing.backend, arena, &made, err));
     ORR_TRY(bandwidth(&m, &made, err));

@@ -124,8 +124,8 @@ static int64_t travelling_bytes(const orr_tape *tape, const orr_tape_call *call)
     return most;
 }
 
-static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c, reuse_distances *d,
-                          uint8_t *basis)
+static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c,
+                          reuse_distances *d, uint8_t *basis)
 {
     const orr_tape *tape = s->tape;
     const orr_tape_call *call = &tape->calls[c];
@@ -140,7 +140,7 @@ static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c
     if (collective != ORR_COLL_UNKNOWN && call->args.members > 1) {
         *basis = ORR_BASIS_TABLE;
         return orr_measured_collective_ns(e->measured, collective, call->args.members,
-                                        travelling_bytes(tape, call));
+                                          travelling_bytes(tape, call));
     }
     const orr_price price =
         orr_measured_price(&e->pricer, tape, c, cold, s->calls != NULL && s->calls[c].accumulate);
@@ -155,9 +155,9 @@ static orr_status price_rank(prediction *e, uint32_t r)
     const orr_tape *tape = rank->source.tape;
     int64_t *ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
     reuse_distances d = {.last = orr_arena_array(e->arena, double, tape->n_values),
-                   .all = all_bytes(tape),
-                   .cache = (double)e->measured->cache_bytes /
-                            (e->n < e->measured->cores ? e->n : e->measured->cores)};
+                         .all = all_bytes(tape),
+                         .cache = (double)e->measured->cache_bytes /
+                                  (e->n < e->measured->cores ? e->n : e->measured->cores)};
     rank->end_ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
     e->basis[r] = orr_arena_array(e->arena, uint8_t, tape->n_calls);
     if (ns == NULL || d.last == NULL || rank->end_ns == NULL || e->basis[r] == NULL)
@@ -182,7 +182,8 @@ static int by_ns(const void *a, const void *b)
 static orr_status sum_ops(prediction *e, orr_predicted_step *ret)
 {
     const orr_tape *tape = e->ranks[0].source.tape;
-    orr_predicted_op *ops = orr_arena_array(e->arena, orr_predicted_op, (size_t)ORR_OPS * ORR_PASSES);
+    orr_predicted_op *ops =
+        orr_arena_array(e->arena, orr_predicted_op, (size_t)ORR_OPS * ORR_PASSES);
     uint32_t n = 0;
     if (ops == NULL)
         return orr_fail_memory(e->err);
@@ -193,9 +194,9 @@ static orr_status sum_ops(prediction *e, orr_predicted_step *ret)
             i++;
         if (i == n)
             ops[n++] = (orr_predicted_op){.name = orr_op_of((orr_op)call->op)->name,
-                                         .op = call->op,
-                                         .pass = call->pass,
-                                         .basis = e->basis[0][c]};
+                                          .op = call->op,
+                                          .pass = call->pass,
+                                          .basis = e->basis[0][c]};
         ops[i].calls++;
         ops[i].ns += e->ranks[0].ns[c];
     }
@@ -213,15 +214,15 @@ static orr_status predict(prediction *e, orr_predicted_step *ret)
         const int64_t bytes = orr_engine_step_memory_of(e->steps[r]).total;
         ret->peak_bytes = bytes > ret->peak_bytes ? bytes : ret->peak_bytes;
     }
-    ORR_TRY(orr_simulate_ranks(&e->plan, e->ranks, e->n, e->n * e->pricer.threads >= e->measured->cores,
-                           e->arena, e->err));
+    ORR_TRY(orr_simulate_ranks(&e->plan, e->ranks, e->n,
+                               e->n * e->pricer.threads >= e->measured->cores, e->arena, e->err));
     for (uint32_t r = 0; r < e->n; r++)
         ret->step_ns = e->ranks[r].span_ns > ret->step_ns ? e->ranks[r].span_ns : ret->step_ns;
     return sum_ops(e, ret);
 }
 
-orr_status orr_predict_step(const orr_measured *measured, const orr_train_options *job, orr_arena *arena,
-                      orr_predicted_step *ret, orr_error *err)
+orr_status orr_predict_step(const orr_measured *measured, const orr_train_options *job,
+                            orr_arena *arena, orr_predicted_step *ret, orr_error *err)
 {
     static const orr_plan alone;
     prediction e = {.measured = measured, .job = job, .arena = arena, .err = err};

@@ -42,8 +42,8 @@ static double log_of(double x)
 }
 
 /* Does a measurement speak of this operator, dtype and number of threads? */
-static bool speaks(const orr_measured_kernel *k, const orr_kernel_pricer *p, uint8_t op, uint8_t dtype,
-                   uint8_t form)
+static bool speaks(const orr_measured_kernel *k, const orr_kernel_pricer *p, uint8_t op,
+                   uint8_t dtype, uint8_t form)
 {
     return k->op == op && k->dtype == dtype && k->form == form && k->threads == p->threads;
 }
@@ -132,7 +132,8 @@ static double grid_rate(const grid_site *s)
 }
 
 /* Over bytes: ln ns of the same operator; NAN: it was not measured. */
-static double by_bytes(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, bool cold, double bytes)
+static double by_bytes(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, bool cold,
+                       double bytes)
 {
     point points[POINTS_MAX];
     uint32_t n = 0;
@@ -230,7 +231,7 @@ orr_price orr_measured_price(const orr_kernel_pricer *p, const orr_tape *tape, u
 }
 
 int64_t orr_measured_collective_ns(const orr_measured *m, orr_collective collective, uint32_t ranks,
-                                 int64_t bytes)
+                                   int64_t bytes)
 {
     point points[POINTS_MAX];
     uint32_t n = 0, next = 0;

@@ -4,18 +4,19 @@
 
 #include <orrery/measure.h>
 
-/* What a call takes on the machine that was measured, between the measurements next to it: products over M, N
- * and K, attention over tokens and width, all else over bytes; straight lines between logarithms. */
+/* What a call takes on the machine that was measured, between the measurements next to it: products
+ * over M, N and K, attention over tokens and width, all else over bytes; straight lines between
+ * logarithms. */
 typedef struct orr_kernel_pricer {
     const orr_measured *measured;
     uint32_t threads; /* of a rank: the measured number next to it */
 } orr_kernel_pricer;
-/* `cold_bytes` of its operands come from memory. TABLE: measured; ASSUMED: another operator of as many
- * bytes stands in. */
-orr_price orr_measured_price(const orr_kernel_pricer *pricer, const orr_tape *tape, uint32_t call, double cold_bytes,
-                             bool accumulate);
+/* `cold_bytes` of its operands come from memory. TABLE: measured; ASSUMED: another operator of as
+ * many bytes stands in. */
+orr_price orr_measured_price(const orr_kernel_pricer *pricer, const orr_tape *tape, uint32_t call,
+                             double cold_bytes, bool accumulate);
 /* A collective; bytes as orr_measured_collective counts them. 0 where nothing was measured. */
-int64_t orr_measured_collective_ns(const orr_measured *measured, orr_collective collective, uint32_t ranks,
-                                 int64_t bytes);
+int64_t orr_measured_collective_ns(const orr_measured *measured, orr_collective collective,
+                                   uint32_t ranks, int64_t bytes);
 
 #endif /* ORR_MEASURE_PRICE_H */

@@ -147,7 +147,8 @@ static void finish(simulation *p, uint32_t r, uint8_t lane, uint32_t c, int64_t 
         p->ranks[r].span_ns = end;
 }
 
-/* The call of another rank that stands for the same collective_index, if it is the next of its lane. */
+/* The call of another rank that stands for the same collective_index, if it is the next of its
+ * lane. */
 static bool find_partner(const simulation *p, uint32_t other, const orr_tape_call *call,
                          uint32_t collective_index, uint32_t *ret_call, uint8_t *ret_lane)
 {
@@ -158,8 +159,8 @@ static bool find_partner(const simulation *p, uint32_t other, const orr_tape_cal
             continue;
         const uint32_t c = w->calls[lane][w->next[lane]];
         const orr_tape_call *theirs = &tape->calls[c];
-        if (theirs->op == call->op && theirs->args.axis == call->args.axis && is_collective(theirs) &&
-            w->collective_index[c] == collective_index) {
+        if (theirs->op == call->op && theirs->args.axis == call->args.axis &&
+            is_collective(theirs) && w->collective_index[c] == collective_index) {
             *ret_call = c;
             *ret_lane = lane;
             return true;
@@ -200,7 +201,8 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
     const int64_t ready = ready_ns(p, r, lane, c);
     uint32_t me = 0;
     orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
-    const uint32_t from = orr_call_recv_peer(call) < n ? p->members[orr_call_recv_peer(call)] : ORR_NONE;
+    const uint32_t from =
+        orr_call_recv_peer(call) < n ? p->members[orr_call_recv_peer(call)] : ORR_NONE;
     while (me < n && p->members[me] != r)
         me++;
     if (from == ORR_NONE || ready < 0)
@@ -254,8 +256,8 @@ static bool is_over(const simulation *p)
     return true;
 }
 
-orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n, bool shared,
-                          orr_arena *arena, orr_error *err)
+orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n,
+                              bool shared, orr_arena *arena, orr_error *err)
 {
     simulation p = {
         .plan = plan, .ranks = ranks, .n = n, .shared = shared, .arena = arena, .err = err};

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MEASURE_PLAY_H
-#define ORR_MEASURE_PLAY_H
+#ifndef ORR_MEASURE_SIMULATE_RANKS_H
+#define ORR_MEASURE_SIMULATE_RANKS_H
 
 #include <orrery/plan.h>
 
 #include "engine/run/program.h"
 
-/* Programs of all ranks of a plan in time: each lane its calls in order, each call after what it waits for, a
- * collective when all its members are there. Where ranks and threads leave no core over, a rank's lanes share
- * one: what communicates does not compute. */
+/* Programs of all ranks of a plan in time: each lane its calls in order, each call after what it
+ * waits for, a collective when all its members are there. Where ranks and threads leave no core
+ * over, a rank's lanes share one: what communicates does not compute. */
 typedef struct orr_simulated_rank {
     orr_program_source source;
-    const int64_t     *ns;     /* shape (calls): of each call alone; of collectives once all are there */
-    int64_t           *end_ns; /* shape (calls): set */
-    int64_t            span_ns; /* set */
+    const int64_t *ns; /* shape (calls): of each call alone; of collectives once all are there */
+    int64_t *end_ns;   /* shape (calls): set */
+    int64_t span_ns;   /* set */
 } orr_simulated_rank;
 /* `shared`: lanes of a rank share a core. INVALID: programs that wait for one another. */
-orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n, bool shared,
-                          orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n,
+                              bool shared, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
 /* Members that a send goes to and a receive comes from; ORR_NONE. */
 uint32_t orr_call_send_peer(const orr_tape_call *call);
 uint32_t orr_call_recv_peer(const orr_tape_call *call);
 
-#endif /* ORR_MEASURE_PLAY_H */
+#endif /* ORR_MEASURE_SIMULATE_RANKS_H */

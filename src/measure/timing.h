@@ -8,26 +8,26 @@
 
 /* One call of an operator, timed as programs run it. */
 typedef struct orr_timed_call {
-    orr_op      op;
+    orr_op op;
     orr_op_args args;
-    uint32_t    n_in;
-    orr_type    in[ORR_CALL_IN];
-    int64_t     limit; /* ids of integer inputs lie below it */
-    int64_t     dim[3]; /* what orr_measured_kernel says of it */
-    uint8_t     form;
-    bool        accumulate;
+    uint32_t n_in;
+    orr_type in[ORR_CALL_IN];
+    int64_t limit;  /* ids of integer inputs lie below it */
+    int64_t dim[3]; /* what orr_measured_kernel says of it */
+    uint8_t form;
+    bool accumulate;
 } orr_timed_call;
 typedef struct orr_timing {
     orr_backend *backend;
     orr_workers *workers;
-    uint32_t     threads;
-    int64_t      cache_bytes;
-    orr_arena   *room;       /* of the operands of a call: the same pages for all */
-    int64_t      least_ns;   /* of all runs of a call together */
-    uint32_t     least_runs;
+    uint32_t threads;
+    int64_t cache_bytes;
+    orr_arena *room;  /* of the operands of a call: the same pages for all */
+    int64_t least_ns; /* of all runs of a call together */
+    uint32_t least_runs;
 } orr_timing;
-/* Warm: the same operands again and again; cold: as many copies as do not fit the caches twice, one after
- * another. Errors: those of programs. */
+/* Warm: the same operands again and again; cold: as many copies as do not fit the caches twice, one
+ * after another. Errors: those of programs. */
 orr_status orr_time_call(const orr_timing *timing, const orr_timed_call *call, bool cold,
                          orr_measured_kernel *ret, orr_error *err) ORR_MUST_CHECK;
 /* Median, and half of what the middle half spans over it; sorts. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_OP_FAMILIES_H
-#define ORR_OP_FAMILIES_H
+#ifndef ORR_OP_RULES_H
+#define ORR_OP_RULES_H
 
 #include <orrery/op.h>
 
@@ -42,4 +42,4 @@ static inline const orr_type *orr_gradient_type(const orr_gradient *g, orr_value
     return &g->tape->values[value].type;
 }
 
-#endif /* ORR_OP_FAMILIES_H */
+#endif /* ORR_OP_RULES_H */

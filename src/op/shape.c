@@ -127,7 +127,8 @@ orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim, orr_error 
     return ORR_OK;
 }
 
-orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least, orr_error *err)
+orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least,
+                             orr_error *err)
 {
     if (sig->in[k].rank < least)
         return orr_op_shape_error(sig, err, "%u dims are needed, there are %u", least,

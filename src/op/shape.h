@@ -32,7 +32,8 @@ orr_dtype orr_dtype_wider(orr_dtype a, orr_dtype b);
 orr_status orr_op_check_same(const orr_op_signature *sig, uint32_t first,
                              orr_error *err) ORR_MUST_CHECK;
 /* INVALID unless `dim` is one of input 0. */
-orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim,
+                            orr_error *err) ORR_MUST_CHECK;
 /* INVALID unless input k has at least, or exactly, so many dims. */
 orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least,
                              orr_error *err) ORR_MUST_CHECK;

@@ -50,9 +50,9 @@ static orr_status group(const alike *a, uint32_t grouping, orr_arena *arena, orr
             key[n++] = wanted;
         group_of[r] = wanted != ORR_NONE ? g : ORR_NONE;
     }
-    const char *name = grouping < ORR_AXES         ? orr_axis_name((orr_axis)grouping)
+    const char *name = grouping < ORR_AXES           ? orr_axis_name((orr_axis)grouping)
                        : grouping == ORR_STEP_MIRROR ? "mirror"
-                                                   : "world";
+                                                     : "world";
     return orr_grouping_of(name, group_of, a->n, n, arena, ret, err);
 }
 
@@ -83,8 +83,9 @@ static orr_status sort_kinds(const orr_rank_kinds *kinds, orr_arena *arena, orr_
     return ORR_OK;
 }
 
-orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *used, orr_arena *arena,
-                             orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
+orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *used,
+                                      orr_arena *arena, orr_ensemble *ret,
+                                      uint32_t *ret_grouping_at, orr_error *err)
 {
     orr_ensemble e = *ret;
     orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);

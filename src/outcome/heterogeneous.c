@@ -20,20 +20,24 @@ typedef struct finder {
     const orr_outcome_job *job;
     const orr_job_options *options;
     orr_arena *arena;
-    uint32_t  *variant_of;   /* shape (R) */
-    uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
+    uint32_t *variant_of;   /* shape (R) */
+    uint32_t *slowdown_ppm; /* shape (R); NULL: none */
     orr_array(orr_rank_variant) variants;
-    orr_array(orr_rank_kind)    kinds;
-    orr_array(device_time)        device_times;
+    orr_array(orr_rank_kind) kinds;
+    orr_array(device_time) device_times;
     orr_error *err;
 } finder;
 
-static orr_status check_heterogeneous(const orr_heterogeneous_ranks *heterogeneous, uint32_t n_ranks, orr_error *err)
+static orr_status check_heterogeneous(const orr_heterogeneous_ranks *heterogeneous,
+                                      uint32_t n_ranks, orr_error *err)
 {
-    if (heterogeneous->count == 0 || heterogeneous->first >= n_ranks || heterogeneous->count > n_ranks - heterogeneous->first)
-        return orr_fail(err, ORR_INVALID, "heterogeneous ranks %u, %u of them: there are ranks 0 to %u",
+    if (heterogeneous->count == 0 || heterogeneous->first >= n_ranks ||
+        heterogeneous->count > n_ranks - heterogeneous->first)
+        return orr_fail(err, ORR_INVALID,
+                        "heterogeneous ranks %u, %u of them: there are ranks 0 to %u",
                         heterogeneous->first, heterogeneous->count, n_ranks - 1);
-    if (heterogeneous->slowdown != 0 && !(heterogeneous->slowdown >= 1 && heterogeneous->slowdown <= 1000))
+    if (heterogeneous->slowdown != 0 &&
+        !(heterogeneous->slowdown >= 1 && heterogeneous->slowdown <= 1000))
         return orr_fail(err, ORR_INVALID, "a slowdown of %g: must be from 1 to 1000",
                         heterogeneous->slowdown);
     return ORR_OK;
@@ -52,8 +56,8 @@ static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr
     return false;
 }
 
-static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_device_range *ret,
-                             orr_error *err)
+static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster,
+                             orr_device_range *ret, orr_error *err)
 {
     uint32_t units;
     if (slow->level >= cluster->n_levels)
@@ -106,10 +110,12 @@ static orr_status take_heterogeneous(finder *f, const orr_heterogeneous_ranks *h
     ORR_TRY(check_heterogeneous(heterogeneous, f->job->n_ranks, f->err));
     if (heterogeneous->slowdown > 1) {
         ORR_TRY(need_slowdowns(f));
-        for (uint32_t r = heterogeneous->first; r < heterogeneous->first + heterogeneous->count; r++)
+        for (uint32_t r = heterogeneous->first; r < heterogeneous->first + heterogeneous->count;
+             r++)
             f->slowdown_ppm[r] = (uint32_t)llround(heterogeneous->slowdown * MILLION);
     }
-    for (uint32_t r = heterogeneous->first; heterogeneous->device != NULL && r < heterogeneous->first + heterogeneous->count; r++) {
+    for (uint32_t r = heterogeneous->first;
+         heterogeneous->device != NULL && r < heterogeneous->first + heterogeneous->count; r++) {
         orr_rank_variant as = f->variants.at[f->variant_of[r]];
         as.device = heterogeneous->device;
         ORR_TRY(change(f, r, &as));
@@ -329,11 +335,11 @@ static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_rank_kinds *
     memcpy(kinds, f->kinds.at, f->kinds.n * sizeof *kinds);
     memcpy(variants, f->variants.at, f->variants.n * sizeof *variants);
     *ret = (orr_rank_kinds){.kinds = kinds,
-                       .variants = variants,
-                       .n = (uint32_t)f->kinds.n,
-                       .n_variants = (uint32_t)f->variants.n,
-                       .kind_of_rank = kind_of_rank,
-                       .slowdown_ppm = f->slowdown_ppm};
+                            .variants = variants,
+                            .n = (uint32_t)f->kinds.n,
+                            .n_variants = (uint32_t)f->variants.n,
+                            .kind_of_rank = kind_of_rank,
+                            .slowdown_ppm = f->slowdown_ppm};
     return ORR_OK;
 }
 
@@ -351,7 +357,8 @@ uint32_t orr_rank_kind_of(const orr_outcome_job *job, uint32_t rank)
     return kind;
 }
 
-/* One rank of a kind says what all do: not where some of them are heterogeneous, nor where links are shared.
+/* One rank of a kind says what all do: not where some of them are heterogeneous, nor where links
+ * are shared.
  */
 static bool may_be_alike(const orr_job_options *options)
 {
@@ -360,7 +367,7 @@ static bool may_be_alike(const orr_job_options *options)
 }
 
 orr_status orr_rank_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
-                          orr_arena *arena, orr_rank_kinds *ret, orr_error *err)
+                               orr_arena *arena, orr_rank_kinds *ret, orr_error *err)
 {
     finder f = {.job = job, .options = options, .arena = arena, .err = err};
     bool alike = false;

@@ -83,8 +83,8 @@ static bool take_groups(finder *f, orr_axis axis, const orr_axis_layout *l, uint
         if (first / l->stride % l->size != 0)
             continue;
         for (uint32_t i = 0; i < l->size; i++)
-            variants |=
-                (uint16_t)(1U << variant_at(f, orr_axis_layout_rank(l, base, first + i * l->stride)));
+            variants |= (uint16_t)(1U << variant_at(
+                                       f, orr_axis_layout_rank(l, base, first + i * l->stride)));
         if (!take_group(f, axis, stage, variants))
             return false;
     }
@@ -297,7 +297,7 @@ static orr_status keep(const finder *f, const orr_rank_variant *variants, orr_ar
 }
 
 orr_status orr_rank_classes_find(const orr_outcome_job *job, orr_arena *arena, orr_rank_kinds *ret,
-                          bool *ret_alike, orr_error *err)
+                                 bool *ret_alike, orr_error *err)
 {
     orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     finder f = {.job = job, .plan = &job->on_sites, .stages = job->plan.pp};

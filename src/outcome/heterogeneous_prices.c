@@ -29,8 +29,8 @@ static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *
 }
 
 /* NULL: out of memory. */
-static const orr_job_rates *slowed(const orr_job_rates *rates, uint32_t from_level,
-                                      double frac, orr_arena *arena)
+static const orr_job_rates *slowed(const orr_job_rates *rates, uint32_t from_level, double frac,
+                                   orr_arena *arena)
 {
     orr_job_rates *slow = orr_arena_one(arena, orr_job_rates);
     if (slow == NULL)
@@ -40,8 +40,8 @@ static const orr_job_rates *slowed(const orr_job_rates *rates, uint32_t from_lev
     return slow;
 }
 
-orr_status orr_rank_variant_prices(const orr_outcome_job *job, const orr_rank_variant *as, orr_arena *arena,
-                              orr_step_prices *ret, orr_error *err)
+orr_status orr_rank_variant_prices(const orr_outcome_job *job, const orr_rank_variant *as,
+                                   orr_arena *arena, orr_step_prices *ret, orr_error *err)
 {
     orr_step_prices prices = job->prices;
     if (as->device != NULL)

@@ -6,7 +6,7 @@
 /* Kinds of ranks -> graphs -> an ensemble. */
 
 static orr_status mirrors(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
-                        orr_error *err)
+                          orr_error *err)
 {
     const uint32_t p = job->plan.pp, n = job->n_ranks;
     uint32_t *group_of = orr_arena_array(arena, uint32_t, n), groups = 0;
@@ -40,7 +40,8 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 {
     if (grouping < ORR_AXES)
         return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
-    return grouping == ORR_STEP_MIRROR ? mirrors(job, arena, ret, err) : world(job, arena, ret, err);
+    return grouping == ORR_STEP_MIRROR ? mirrors(job, arena, ret, err)
+                                       : world(job, arena, ret, err);
 }
 
 /* All ranks and their groups. */
@@ -73,7 +74,8 @@ static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layou
         for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++)
             used[layout->graphs[d].rendezvous[c].grouping] = true;
     if (job->kinds->alike != NULL)
-        ORR_TRY(orr_outcome_class_ensemble(job, used, arena, &layout->ensemble, job->grouping_at, err));
+        ORR_TRY(
+            orr_outcome_class_ensemble(job, used, arena, &layout->ensemble, job->grouping_at, err));
     else
         ORR_TRY(tell_all(job, used, arena, &layout->ensemble, job->grouping_at, err));
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
@@ -139,8 +141,8 @@ static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
     return ORR_OK;
 }
 
-static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr_outcome_layout *layout,
-                            orr_error *err)
+static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena,
+                               orr_outcome_layout *layout, orr_error *err)
 {
     const orr_rank_kinds *kinds = job->kinds;
     const orr_step_job *steps;
@@ -160,8 +162,8 @@ static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr
     return ORR_OK;
 }
 
-orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_outcome_layout *ret, orr_error *err)
+orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options *options,
+                                    orr_arena *arena, orr_outcome_layout *ret, orr_error *err)
 {
     orr_outcome_layout layout = {.stages = job->plan.pp};
     orr_rank_kinds *kinds = orr_arena_one(arena, orr_rank_kinds);

@@ -79,7 +79,8 @@ static int64_t mean(__int128 sum, uint32_t n)
 /* Of what computes, IDEAL is what the model's FLOPs would take at the peak. What all takes longer
  * among many ranks is overhead, and what rounding leaves of a mean is counted as computation: so
  * all add up. */
-static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown *breakdown, orr_outcome *o)
+static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown *breakdown,
+                           orr_outcome *o)
 {
     const double per_ns = o->model_flops / ((double)o->step_ns * o->n_ranks);
     const double ideal = o->mfu_frac > 0 ? o->model_flops / o->n_ranks / (per_ns / o->mfu_frac) : 0;
@@ -105,8 +106,9 @@ static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown 
         o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
 }
 
-/* Of what a rank sends along an axis, the share that crosses the highest level of its groups: a ring goes
- * over it once for all members of a unit; tokens go to everybody, a send to its one peer. */
+/* Of what a rank sends along an axis, the share that crosses the highest level of its groups: a
+ * ring goes over it once for all members of a unit; tokens go to everybody, a send to its one peer.
+ */
 static double share_across(orr_axis axis, const orr_span *span)
 {
     double below = 1;
@@ -119,8 +121,8 @@ static double share_across(orr_axis axis, const orr_span *span)
     return 1 / below;
 }
 
-static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown *breakdown, orr_arena *arena,
-                            orr_outcome *o, orr_error *err)
+static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown *breakdown,
+                            orr_arena *arena, orr_outcome *o, orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
     uint32_t n = 0;
@@ -149,11 +151,12 @@ static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown
     return ORR_OK;
 }
 
-/* Where nine in ten of measured jobs were, of what was said of them. All of those were trained: nothing
- * is known of the error of what serves. */
+/* Where nine in ten of measured jobs were, of what was said of them. All of those were trained:
+ * nothing is known of the error of what serves. */
 static void fill_interval(const orr_calibration *c, orr_outcome *o)
 {
-    const bool known = orr_task_trains(o->workload.task) && !isnan(c->low_frac) && !isnan(c->high_frac);
+    const bool known =
+        orr_task_trains(o->workload.task) && !isnan(c->low_frac) && !isnan(c->high_frac);
     o->low_ns = o->high_ns = -1;
     o->error_frac = known ? c->error_frac : NAN;
     if (!known)
@@ -169,8 +172,8 @@ static void fill_energy(const orr_simulation *s, orr_outcome *o)
         o->energy_j += s->timelines[c].energy_j * s->timelines[c].n_ranks;
 }
 
-orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_layout *layout, orr_arena *arena,
-                               orr_outcome *o, orr_error *err)
+orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_layout *layout,
+                               orr_arena *arena, orr_outcome *o, orr_error *err)
 {
     const orr_simulation *s = o->simulation;
     orr_time_breakdown breakdown;

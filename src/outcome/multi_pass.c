@@ -20,14 +20,14 @@
  * gathered once before generation, with the pass over the prompts: generation from shards is
  * about twenty times slower (same section). */
 typedef struct pass {
-    const char  *name;
-    orr_plan     plan;
+    const char *name;
+    orr_plan plan;
     orr_workload workload;
-    uint32_t     count; /* how many times, one after the other */
+    uint32_t count; /* how many times, one after the other */
 } pass;
 enum { PASSES_MAX = sizeof((orr_outcome *)0)->phases / sizeof *((orr_outcome *)0)->phases };
 typedef struct passes {
-    pass     all[PASSES_MAX];
+    pass all[PASSES_MAX];
     uint32_t n;
 } passes;
 
@@ -131,8 +131,7 @@ static void add_cuts(orr_site_link_use *cuts, uint32_t *n, const orr_outcome *pa
     for (uint32_t i = 0; i < part->n_cuts; i++) {
         const orr_site_link_use *use = &part->cuts[i];
         uint32_t k = 0;
-        while (k < *n &&
-               (cuts[k].a != use->a || cuts[k].b != use->b || cuts[k].axis != use->axis))
+        while (k < *n && (cuts[k].a != use->a || cuts[k].b != use->b || cuts[k].axis != use->axis))
             k++;
         if (k == *n)
             cuts[(*n)++] = (orr_site_link_use){.a = use->a, .b = use->b, .axis = use->axis};
@@ -210,7 +209,8 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
                              orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
-    orr_site_link_use *cuts = orr_arena_array(arena, orr_site_link_use, (size_t)ORR_SITE_LINKS_MAX * ORR_AXES);
+    orr_site_link_use *cuts =
+        orr_arena_array(arena, orr_site_link_use, (size_t)ORR_SITE_LINKS_MAX * ORR_AXES);
     if (axes == NULL || cuts == NULL)
         return orr_fail_memory(err);
     sum->axes = axes;
@@ -235,8 +235,8 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
 }
 
 /* That with the least memory, of those that the plan lies on. */
-static orr_status smallest_device(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
-                                  const orr_device **ret, orr_error *err)
+static orr_status smallest_device(const orr_plan *plan, const orr_cluster *cluster,
+                                  orr_arena *arena, const orr_device **ret, orr_error *err)
 {
     const orr_device *const *devices;
     uint32_t least = 0;
@@ -249,9 +249,9 @@ static orr_status smallest_device(const orr_plan *plan, const orr_cluster *clust
     return ORR_OK;
 }
 
-orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
-                         const orr_job_options *options, orr_arena *arena, orr_outcome *ret,
-                         orr_error *err)
+orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *plan,
+                                     const orr_cluster *cluster, const orr_job_options *options,
+                                     orr_arena *arena, orr_outcome *ret, orr_error *err)
 {
     const orr_workload *workload = &options->workload;
     orr_outcome sum = {.plan = orr_plan_with_defaults(plan), .workload = *workload};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_PHASES_H
-#define ORR_PLAN_PHASES_H
+#ifndef ORR_OUTCOME_MULTI_PASS_H
+#define ORR_OUTCOME_MULTI_PASS_H
 
 #include <orrery/outcome.h>
 
@@ -13,8 +13,9 @@ bool orr_task_is_multi_pass(uint8_t task);
  * memory is the task's own (with the models that stand beside), `phases` names them. Ensemble,
  * simulation and nodes are those of the update, the last pass. INVALID: a task of one pass; else as
  * orr_outcome_of(). */
-orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
-                         const orr_job_options *options, orr_arena *arena, orr_outcome *ret,
-                         orr_error *err) ORR_MUST_CHECK;
+orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *plan,
+                                     const orr_cluster *cluster, const orr_job_options *options,
+                                     orr_arena *arena, orr_outcome *ret,
+                                     orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_PHASES_H */
+#endif /* ORR_OUTCOME_MULTI_PASS_H */

@@ -22,8 +22,7 @@ static orr_status complete(const orr_job_options *given, orr_job_options *ret, o
     orr_job_options_init(ret);
     if (given != NULL) {
         /* A caller built against an older header has a shorter struct. */
-        memcpy(ret, given,
-               given->struct_bytes < sizeof *ret ? given->struct_bytes : sizeof *ret);
+        memcpy(ret, given, given->struct_bytes < sizeof *ret ? given->struct_bytes : sizeof *ret);
         ret->struct_bytes = sizeof *ret;
     }
     if (ret->detail > ORR_DETAIL_OPERATOR || ret->network > ORR_NETWORK_FLOWS ||
@@ -133,21 +132,22 @@ static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_
     const orr_device *const *devices;
     ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
     const orr_memory_plan_input memory = {.model = job->model,
-                                   .plan = &job->plan,
-                                   .workload = &job->workload,
-                                   .stage_devices = devices,
-                                   .row = &job->row,
-                                   .map = &job->map,
-                                   .schedule = &job->schedule};
+                                          .plan = &job->plan,
+                                          .workload = &job->workload,
+                                          .stage_devices = devices,
+                                          .row = &job->row,
+                                          .map = &job->map,
+                                          .schedule = &job->schedule};
     ORR_TRY(orr_memory_plan_of_job(&memory, arena, ret, err));
     return ret->fits ? ORR_OK
                      : orr_memory_plan_options(job->model, &job->plan, &job->workload,
-                                          devices[ret->worst], ret, arena, &ret->options,
-                                          &ret->n_options, err);
+                                               devices[ret->worst], ret, arena, &ret->options,
+                                               &ret->n_options, err);
 }
 
-static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_outcome_layout *laid,
-                      orr_arena *arena, orr_outcome *o, orr_error *err)
+static orr_status run(orr_outcome_job *job, const orr_job_options *options,
+                      const orr_outcome_layout *laid, orr_arena *arena, orr_outcome *o,
+                      orr_error *err)
 {
     ORR_TRY(fill(job, laid, arena, o, err));
     ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));

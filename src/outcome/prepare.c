@@ -26,7 +26,8 @@ static orr_status complete(const orr_model *model, const orr_plan *plan,
                         "%s: its shape is not published, so that nothing can be said of a step",
                         model->name);
     orr_plan asked = *plan;
-    /* What generates is launched as graphs: a token's kernels are too short to be launched one by one. */
+    /* What generates is launched as graphs: a token's kernels are too short to be launched one by
+     * one. */
     if (asked.graphs == ORR_SWITCH_UNKNOWN && options->workload.task == ORR_TASK_DECODE)
         asked.graphs = ORR_SWITCH_ON;
     job->plan = orr_plan_with_defaults(&asked);
@@ -80,7 +81,7 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
         orr_span span;
         ORR_TRY(orr_plan_stage_span(&job->plan, s, job->cluster, &span, err));
         hops[s] = orr_job_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
-                                       job->row.boundary_bytes);
+                                           job->row.boundary_bytes);
         hops[s].ns = orr_step_jittered_ns(prices, hops[s].ns);
         if (s == 0)
             step->mirror = span;

@@ -61,14 +61,14 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
     orr_step_job step;
     ORR_TRY(number_groups(o, rank, arena, names, err));
     const orr_step_target who = {.stage = kind->stage,
-                              .rank = rank,
-                              .start_ns = t->start_ns,
-                              .duration_ns = t->duration_ns,
-                              .group_names = names};
+                                 .rank = rank,
+                                 .start_ns = t->start_ns,
+                                 .duration_ns = t->duration_ns,
+                                 .group_names = names};
     step = o->job->step;
     if (kind->variant > 0) {
-        ORR_TRY(orr_rank_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena, &prices,
-                                   err));
+        ORR_TRY(orr_rank_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena,
+                                        &prices, err));
         ORR_TRY(orr_outcome_price(o->job, &prices, arena, &step, err));
     }
     ORR_TRY(orr_step_layout_stage(&step, &who, arena, &made, err));

@@ -100,8 +100,8 @@ static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, cros
         if (first / l.stride % l.size != 0 || first + l.stride * (l.size - 1) >= l.n)
             continue;
         for (uint32_t i = 0; i < l.size; i++)
-            add_member(
-                &m, orr_cluster_site(t->cluster, orr_axis_layout_rank(&l, base, first + i * l.stride)));
+            add_member(&m, orr_cluster_site(t->cluster,
+                                            orr_axis_layout_rank(&l, base, first + i * l.stride)));
         c->n_groups++;
         if (m.n_sites > 1)
             rule_of(t, axis)(t, &m, bytes);
@@ -134,7 +134,8 @@ static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_sta
     const orr_axis_bases bases = orr_plan_axis_bases(t->plan, axis);
     const uint32_t stages = t->plan->pp, last = stages - 1;
     const bool alike = t->plan->cross != ORR_CROSS_PP;
-    const bool once = alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
+    const bool once =
+        alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
     if (!orr_plan_has_sites(t->plan))
         take_ranks(t, axis, by_stage);
     for (uint32_t s = 0; s < stages && orr_plan_has_sites(t->plan); s++) {
@@ -159,7 +160,8 @@ static void add_class(accumulator *t, orr_axis axis, const crossing *c, uint32_t
 {
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
     const orr_step_totals *totals = &t->layout->graphs[timeline->graph].totals;
-    const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(t->layout, t->simulation, class_index);
+    const orr_rank_time_breakdown breakdown =
+        orr_outcome_rank_time_breakdown(t->layout, t->simulation, class_index);
     for (uint32_t i = 0; i < t->cluster->n_cuts && c->n_groups > 0; i++) {
         cut_sum *sum = &t->sum[i][axis];
         const double ranks = c->ranks[i] / c->n_groups * timeline->n_ranks;
@@ -187,7 +189,8 @@ static orr_status add_axis(accumulator *t, orr_axis axis, orr_arena *scratch, or
 /* --- between stages -------------------------------------------------------------------------- */
 
 /* Pairs of a stage and another one, by cut. */
-static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other, double pairs[ORR_SITE_LINKS_MAX])
+static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other,
+                        double pairs[ORR_SITE_LINKS_MAX])
 {
     const orr_axis_bases bases = orr_plan_axis_bases(t->plan, ORR_AXIS_PP);
     const uint32_t ranks = t->job->n_ranks / t->plan->pp;
@@ -293,7 +296,8 @@ static void add_stages(accumulator *t)
         return;
     for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
         const uint32_t stage = t->layout->stage_of[t->simulation->timelines[i].graph];
-        const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(t->layout, t->simulation, i);
+        const orr_rank_time_breakdown breakdown =
+            orr_outcome_rank_time_breakdown(t->layout, t->simulation, i);
         add_hop(t, i, (stage + 1) % p, breakdown.exposed_next_ns);
         add_twins(t, i);
         if (p > 2)
@@ -316,23 +320,23 @@ static orr_site_link_use use_of(const accumulator *t, uint32_t cut, uint32_t axi
     const orr_site_link *from = &t->cluster->cuts[cut];
     const cut_sum *sum = &t->sum[cut][axis];
     return (orr_site_link_use){.a = from->a,
-                         .b = from->b,
-                         .axis = (uint8_t)axis,
-                         .bytes = sum->bytes,
-                         .busy_ns = (int64_t)(sum->busy_ns / sum->senders + 0.5),
-                         .exposed_ns = (int64_t)(sum->exposed_ns / sum->senders + 0.5),
-                         .utilisation_frac =
-                             sum->bytes / bytes_per_s(t, from) / (1e-9 * (double)step_ns)};
+                               .b = from->b,
+                               .axis = (uint8_t)axis,
+                               .bytes = sum->bytes,
+                               .busy_ns = (int64_t)(sum->busy_ns / sum->senders + 0.5),
+                               .exposed_ns = (int64_t)(sum->exposed_ns / sum->senders + 0.5),
+                               .utilisation_frac =
+                                   sum->bytes / bytes_per_s(t, from) / (1e-9 * (double)step_ns)};
 }
 
-orr_status orr_outcome_site_links(const orr_outcome_job *job, const orr_outcome_layout *layout, orr_arena *arena,
-                            orr_outcome *ret, orr_error *err)
+orr_status orr_outcome_site_links(const orr_outcome_job *job, const orr_outcome_layout *layout,
+                                  orr_arena *arena, orr_outcome *ret, orr_error *err)
 {
     accumulator t = {.job = job,
-                .plan = &job->on_sites,
-                .cluster = job->cluster,
-                .layout = layout,
-                .simulation = ret->simulation};
+                     .plan = &job->on_sites,
+                     .cluster = job->cluster,
+                     .layout = layout,
+                     .simulation = ret->simulation};
     uint32_t n = 0;
     if (job->cluster->n_sites < 2)
         return ORR_OK;

@@ -8,9 +8,9 @@
 
 typedef struct walk {
     const orr_step_graph *from;
-    const orr_timeline   *t;
-    uint32_t              stage, stages;
-    orr_rank_time_breakdown     breakdown;
+    const orr_timeline *t;
+    uint32_t stage, stages;
+    orr_rank_time_breakdown breakdown;
 } walk;
 
 static int64_t end_of(const orr_timeline *t, orr_node_id v)
@@ -62,7 +62,8 @@ static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
         if (moves_ns < start_ns)
             moves_ns = start_ns;
         if (end_ns < to_ns) {
-            w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - (end_ns > from_ns ? end_ns : from_ns);
+            w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] +=
+                to_ns - (end_ns > from_ns ? end_ns : from_ns);
             to_ns = end_ns > from_ns ? end_ns : from_ns;
         }
         if (moves_ns < to_ns) {
@@ -104,8 +105,9 @@ static void follow(walk *w, int64_t begin_ns, int64_t end_ns)
         w->breakdown.exposed_ns[axis] += w->from->totals.exposed_ns[axis];
 }
 
-orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout *layout, const orr_simulation *simulation,
-                                       uint32_t class_index)
+orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout *layout,
+                                                        const orr_simulation *simulation,
+                                                        uint32_t class_index)
 {
     const orr_timeline *t = &simulation->timelines[class_index];
     walk w = {.from = &layout->graphs[t->graph],
@@ -116,13 +118,15 @@ orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout
     return w.breakdown;
 }
 
-void orr_outcome_time_breakdown(const orr_outcome_layout *layout, const orr_simulation *simulation, orr_time_breakdown *ret)
+void orr_outcome_time_breakdown(const orr_outcome_layout *layout, const orr_simulation *simulation,
+                                orr_time_breakdown *ret)
 {
     orr_time_breakdown sum;
     memset(&sum, 0, sizeof sum);
     for (uint32_t c = 0; c < simulation->n_classes; c++) {
         const orr_timeline *t = &simulation->timelines[c];
-        const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(layout, simulation, c);
+        const orr_rank_time_breakdown breakdown =
+            orr_outcome_rank_time_breakdown(layout, simulation, c);
         const orr_step_totals *totals = &layout->graphs[t->graph].totals;
         for (int part = 0; part < ORR_WATERFALLS; part++)
             sum.part_ns[part] += (__int128)breakdown.part_ns[part] * t->n_ranks;

@@ -4,9 +4,13 @@
 
 #include <stdint.h>
 
-/* The processor's own counters of this process and its threads, where the system lets (perf_event_open). */
+/* The processor's own counters of this process and its threads, where the system lets
+ * (perf_event_open). */
 typedef enum orr_counter {
-    ORR_COUNTER_CACHE_MISSES, ORR_COUNTER_INSTRUCTIONS, ORR_COUNTER_CYCLES, ORR_COUNTERS
+    ORR_COUNTER_CACHE_MISSES,
+    ORR_COUNTER_INSTRUCTIONS,
+    ORR_COUNTER_CYCLES,
+    ORR_COUNTERS
 } orr_counter;
 typedef struct orr_counter_set {
     int fd[ORR_COUNTERS]; /* -1: not allowed */

@@ -157,8 +157,8 @@ static orr_status input(orr_replay_builder *b, const orr_replay_call *c, uint32_
     return orr_replay_random_index_value(b, &t->type, limit_of(c, op, args), false, ret, err);
 }
 
-orr_status orr_replay_native_build(orr_replay_builder *b, const orr_graph *g, const orr_replay_call *c,
-                                orr_op op, orr_error *err)
+orr_status orr_replay_native_build(orr_replay_builder *b, const orr_graph *g,
+                                   const orr_replay_call *c, orr_op op, orr_error *err)
 {
     const char *text = text_attr(g, c->node, "args");
     const orr_replay_tensor *to[ORR_CALL_OUT];

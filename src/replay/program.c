@@ -108,8 +108,8 @@ static orr_status add_deps(orr_replay_builder *b, orr_arena *arena, orr_error *e
 
 /* Storages that live at once get bytes of their own; one that a collective touches lives on to the
  * end of the step, since its lane runs ahead or behind. */
-static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_offsets, orr_arena *arena,
-                               orr_error *err)
+static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_offsets,
+                                         orr_arena *arena, orr_error *err)
 {
     orr_replay_builder *b = &p->builder;
     orr_live_range *lives = orr_arena_array(arena, orr_live_range, b->storages.n);

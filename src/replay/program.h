@@ -10,18 +10,20 @@ typedef struct orr_replay_program {
     orr_program *program;
     orr_backend *backend;
     orr_binding *bindings;
-    void        *storages; /* all recorded ones, where they live at once side by side */
-    size_t       storage_bytes;
-    int64_t      memory_bytes;
-    int64_t     *start_ns, *end_ns; /* shape (calls) */
+    void *storages; /* all recorded ones, where they live at once side by side */
+    size_t storage_bytes;
+    int64_t memory_bytes;
+    int64_t *start_ns, *end_ns; /* shape (calls) */
 } orr_replay_program;
 
-/* `units` learn how they are run. `communicator`: with the other ranks, or NULL. Errors: UNSUPPORTED: strict,
- * and an operator has to be emulated; LIMIT; NO_MEMORY. Close also what could not be opened. */
+/* `units` learn how they are run. `communicator`: with the other ranks, or NULL. Errors:
+ * UNSUPPORTED: strict, and an operator has to be emulated; LIMIT; NO_MEMORY. Close also what could
+ * not be opened. */
 orr_status orr_replay_program_open(const orr_graph *graph, const orr_replay_options *options,
-                                   const orr_replay_selection *selection, orr_communicator *communicator,
-                                   orr_backend *backend, orr_workers *workers, orr_arena *arena,
-                                   orr_replay_program *ret, orr_error *err) ORR_MUST_CHECK;
+                                   const orr_replay_selection *selection,
+                                   orr_communicator *communicator, orr_backend *backend,
+                                   orr_workers *workers, orr_arena *arena, orr_replay_program *ret,
+                                   orr_error *err) ORR_MUST_CHECK;
 void orr_replay_program_close(orr_replay_program *p);
 
 #endif /* ORR_REPLAY_PROGRAM_H */

@@ -12,8 +12,9 @@
 #include "replay/program.h"
 
 enum { ITERATIONS_DEFAULT = 3, SCRATCH_BYTES = 4 << 20 };
-#define DEADLINE_NS 120000000000 /* of a rank that is silent: recordings of minutes are emulated   \
-                                  */
+#define DEADLINE_NS                                                                                \
+    120000000000 /* of a rank that is silent: recordings of minutes are emulated                   \
+                  */
 
 typedef struct replaying {
     const orr_replay_options *options;

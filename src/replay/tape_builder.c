@@ -62,7 +62,7 @@ static orr_status place(orr_replay_builder *b, orr_value value, const orr_replay
 }
 
 orr_status orr_replay_new_value(orr_replay_builder *b, const orr_type *type, orr_value *ret,
-                            orr_error *err)
+                                orr_error *err)
 {
     ORR_TRY(orr_tape_value_new(&b->tape, ORR_VALUE_INPUT, type, "", ret, err));
     return reach(b, err);
@@ -95,7 +95,7 @@ orr_status orr_replay_tensor_value(orr_replay_builder *b, const orr_replay_tenso
 }
 
 orr_status orr_replay_flat_value(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
-                           orr_error *err)
+                                 orr_error *err)
 {
     orr_type type = {.dtype = t->type.dtype, .rank = 1, .dim = {orr_type_elements(&t->type)}};
     if (!computes(t->type.dtype)) {
@@ -106,7 +106,7 @@ orr_status orr_replay_flat_value(orr_replay_builder *b, const orr_replay_tensor 
 }
 
 orr_status orr_replay_random_index_value(orr_replay_builder *b, const orr_type *type, int64_t limit,
-                            bool offsets, orr_value *ret, orr_error *err)
+                                         bool offsets, orr_value *ret, orr_error *err)
 {
     orr_type made = *type;
     made.dtype = ORR_DTYPE_INT64;

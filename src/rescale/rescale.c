@@ -88,8 +88,7 @@ static orr_status report(const orr_composer *c, const orr_rescaled *r, orr_error
     orr_findings *f = c->findings;
     const orr_confidence inferred = ORR_CONFIDENCE_INFERRED;
     ORR_TRY(orr_findings_number(f, "device work as recorded", r->recorded, inferred, err,
-                                "over %u stages, each composed of the recorded blocks",
-                                c->to.pp));
+                                "over %u stages, each composed of the recorded blocks", c->to.pp));
     if (r->repriced > 0)
         ORR_TRY(orr_findings_number(f, "device work repriced", r->repriced, inferred, err,
                                     "recorded x price of the new shapes / price of the old"));
@@ -104,8 +103,8 @@ static orr_status report(const orr_composer *c, const orr_rescaled *r, orr_error
         ORR_TRY(orr_findings_number(f, "layers copied", c->to.layers - c->from.layers, inferred,
                                     err, "layer n is recorded layer n mod %u", c->from.layers));
     if (c->unknown_shapes > 0)
-        ORR_TRY(orr_findings_number(f, "shapes kept", c->unknown_shapes, ORR_CONFIDENCE_UNKNOWN, err,
-                                    "what they count is not told, first of '%s': as recorded",
+        ORR_TRY(orr_findings_number(f, "shapes kept", c->unknown_shapes, ORR_CONFIDENCE_UNKNOWN,
+                                    err, "what they count is not told, first of '%s': as recorded",
                                     c->first_unknown_op));
     return ORR_OK;
 }
@@ -124,8 +123,8 @@ static orr_status report_unlaunched(const orr_composer *c, orr_error *err)
     }
     if (n == 0)
         return ORR_OK;
-    return orr_findings_number(c->findings, "device work left out", n, ORR_CONFIDENCE_UNKNOWN,
-                               err, "of which the recorded step has no launch");
+    return orr_findings_number(c->findings, "device work left out", n, ORR_CONFIDENCE_UNKNOWN, err,
+                               "of which the recorded step has no launch");
 }
 
 /* Work between passes, of no block: it has no place in another schedule. */
@@ -139,7 +138,8 @@ static orr_status report_left_out(const orr_composer *c, orr_error *err)
         for (uint32_t i = 0; i < step->n_pieces; i++) {
             const orr_step_piece *p = &step->pieces[i];
             const bool pass = p->phase == ORR_PHASE_FORWARD || p->phase == ORR_PHASE_BACKWARD;
-            const bool placed = pass && (p->part != ORR_MODEL_PART_NONE || p->role < ORR_COMM_ROLES);
+            const bool placed =
+                pass && (p->part != ORR_MODEL_PART_NONE || p->role < ORR_COMM_ROLES);
             if (pass) {
                 left_out += within ? waiting : 0;
                 kernels += within ? with : 0;
@@ -152,9 +152,8 @@ static orr_status report_left_out(const orr_composer *c, orr_error *err)
     }
     if (left_out == 0)
         return ORR_OK;
-    return orr_findings_number(c->findings, "operators left out", left_out,
-                               ORR_CONFIDENCE_UNKNOWN, err,
-                               "between the passes and of no layer, with %llu kernels",
+    return orr_findings_number(c->findings, "operators left out", left_out, ORR_CONFIDENCE_UNKNOWN,
+                               err, "between the passes and of no layer, with %llu kernels",
                                (unsigned long long)kernels);
 }
 
@@ -189,7 +188,8 @@ static orr_status spread(const orr_job *job, const orr_recognition *known, const
     if (known->plan.dp == 0 && to->dp != 0)
         return orr_fail(err, ORR_INVALID,
                         "dp=%u has no meaning while the plan of the recording is not told: state "
-                        "it, or give a number of ranks", to->dp);
+                        "it, or give a number of ranks",
+                        to->dp);
     if (known->plan.dp == 0)
         return orr_rescale_replicas(job, known, job->n_ranks, pricing, arena, ret, err);
     return orr_rescale_replicas(job, known, (uint32_t)orr_plan_ranks(to), pricing, arena, ret, err);

@@ -8,10 +8,10 @@
 
 /* Graphs -> programs, in parallel, each in an arena of its own; then the play, on one thread. */
 typedef struct compiler {
-    const orr_ensemble    *ensemble;
+    const orr_ensemble *ensemble;
     const orr_sim_options *options;
-    orr_sim_program           *programs; /* shape (D) */
-    orr_arena            **arenas;   /* shape (D) */
+    orr_sim_program *programs; /* shape (D) */
+    orr_arena **arenas;        /* shape (D) */
 } compiler;
 
 static orr_status compile_one(void *ctx, size_t d, orr_error *err)
@@ -23,10 +23,9 @@ static orr_status compile_one(void *ctx, size_t d, orr_error *err)
     c->arenas[d] = orr_arena_new(bytes < LEAST ? LEAST : bytes > MOST ? MOST : bytes, 0);
     if (c->arenas[d] == NULL)
         return orr_fail_memory(err);
-    return orr_sim_program_compile(graph,
-                               c->ensemble->duration_ns ? c->ensemble->duration_ns[d] : NULL,
-                               &c->options->constants, c->options->queue_depth, c->arenas[d],
-                               &c->programs[d], err);
+    return orr_sim_program_compile(
+        graph, c->ensemble->duration_ns ? c->ensemble->duration_ns[d] : NULL,
+        &c->options->constants, c->options->queue_depth, c->arenas[d], &c->programs[d], err);
 }
 
 static orr_status measure_constants(const orr_ensemble *ensemble, orr_sim_options *options,
@@ -36,8 +35,8 @@ static orr_status measure_constants(const orr_ensemble *ensemble, orr_sim_option
     if (c->launch_latency_ns >= 0 && c->kernel_gap_ns >= 0 && c->sync_return_ns >= 0 &&
         c->handoff_ns >= 0 && c->event_latency_ns >= 0)
         return ORR_OK;
-    return orr_sim_latencies_measure(ensemble->graphs, ensemble->n_graphs, &options->constants, NULL,
-                              err);
+    return orr_sim_latencies_measure(ensemble->graphs, ensemble->n_graphs, &options->constants,
+                                     NULL, err);
 }
 
 orr_status orr_simulate(const orr_ensemble *ensemble, const orr_sim_options *options,

@@ -9,14 +9,14 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
                                const orr_sim_options *options, orr_transfer_pricer *pricer,
                                orr_arena *scratch, const orr_prepared_program **ret, orr_error *err)
 {
-    orr_prepared_program *scripts = orr_arena_array(scratch, orr_prepared_program, ensemble->n_graphs);
+    orr_prepared_program *scripts =
+        orr_arena_array(scratch, orr_prepared_program, ensemble->n_graphs);
     if (scripts == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < ensemble->n_graphs; d++) {
         ORR_TRY(orr_prepared_program_make(&programs[d],
-                                      ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
-                                      options->host_speed, pricer, scratch, &scripts[d],
-                                      err));
+                                          ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
+                                          options->host_speed, pricer, scratch, &scripts[d], err));
         for (uint32_t i = 0; i < scripts[d].n_calls; i++)
             if (scripts[d].calls[i].grouping >= ensemble->n_groupings)
                 return orr_fail(err, ORR_INVALID, "graph %u: a rendezvous in grouping %u of %u", d,
@@ -28,7 +28,7 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
 
 /* Does it matter where on the cluster ranks lie? */
 static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
-                        const orr_transfer_pricer *pricer)
+                              const orr_transfer_pricer *pricer)
 {
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
         for (uint32_t i = 0; i < scripts[d].n_calls; i++) {
@@ -59,8 +59,8 @@ static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_prepared_pr
 }
 
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
-                    const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
-                    orr_error *err)
+                                 const orr_sim_options *options, orr_arena *arena,
+                                 orr_simulation *ret, orr_error *err)
 {
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
@@ -80,14 +80,14 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
         goto out;
     }
     orr_transfer_pricer_init(pricer, options);
-    ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch, &scripts,
-                                     err));
+    ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch, &scripts, err));
     ORR_TRY_OUT(status, fold_ranks(ensemble, scripts, options, pricer, arena, &fold, err));
     ORR_TRY_OUT(status, orr_engine_init(&engine, ensemble, options, scripts, &fold, pricer, err));
     ORR_TRY_OUT(status, orr_engine_run(&engine, err));
     ORR_TRY_OUT(status, orr_engine_check(&engine, &fold, err));
     ORR_TRY_OUT(status, orr_timelines_of(&engine, &fold, arena, &simulation, err));
-    ORR_TRY_OUT(status, orr_contention_link_use(&engine, simulation.begin_ns, arena, &simulation, err));
+    ORR_TRY_OUT(status,
+                orr_contention_link_use(&engine, simulation.begin_ns, arena, &simulation, err));
     *ret = simulation;
 out:
     orr_engine_done(&engine);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_PLAY_H
-#define ORR_SIM_PLAY_H
+#ifndef ORR_SIM_SIMULATE_PROGRAMS_H
+#define ORR_SIM_SIMULATE_PROGRAMS_H
 
 #include "sim/program/program.h"
 
 /* orr_simulate() once the graphs are compiled. `programs`: shape (D) of the ensemble; options
  * checked, constants known. */
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
-                    const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
-                    orr_error *err) ORR_MUST_CHECK;
+                                 const orr_sim_options *options, orr_arena *arena,
+                                 orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_PLAY_H */
+#endif /* ORR_SIM_SIMULATE_PROGRAMS_H */

@@ -330,8 +330,8 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
     orr_transfer_pricer_init(&c.pricer, &(orr_sim_options){.cluster = what->network,
-                                                  .network = ORR_NETWORK_ALPHA_BETA,
-                                                  .algorithm = what->algorithm});
+                                                           .network = ORR_NETWORK_ALPHA_BETA,
+                                                           .algorithm = what->algorithm});
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
         ORR_TRY(change_graph(&c, d));
     *to = *ensemble;

@@ -38,9 +38,10 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
 static orr_status open_hub(orr_team *t, orr_error *err)
 {
     const orr_replica_proxy_settings settings = {.coordinator = t->options.coordinator,
-                                       .where = t->hub_where,
-                                       .ranks = t->options.ranks,
-                                       .failure_timeout_ns = t->options.failure_timeout_ns};
+                                                 .where = t->hub_where,
+                                                 .ranks = t->options.ranks,
+                                                 .failure_timeout_ns =
+                                                     t->options.failure_timeout_ns};
     if (t->options.ranks == 1)
         return ORR_OK;
     if (t->options.rank > 0) {

@@ -8,18 +8,22 @@
 #include "team/member/proxy.h"
 #include "team/member/member.h"
 
-/* A member and its owner in two threads: what the owner wants goes over as commands, what the member decides comes
- * back as a turn, an outcome or a failure. Everything that both see is under one lock, which neither holds while it
- * waits for the network. */
+/* A member and its owner in two threads: what the owner wants goes over as commands, what the
+ * member decides comes back as a turn, an outcome or a failure. Everything that both see is under
+ * one lock, which neither holds while it waits for the network. */
 typedef enum orr_team_command_kind {
-    ORR_COMMAND_REDUCE, ORR_COMMAND_VOTE, ORR_COMMAND_UPDATED, ORR_COMMAND_FOLLOW, ORR_COMMAND_DRAIN
+    ORR_COMMAND_REDUCE,
+    ORR_COMMAND_VOTE,
+    ORR_COMMAND_UPDATED,
+    ORR_COMMAND_FOLLOW,
+    ORR_COMMAND_DRAIN
 } orr_team_command_kind;
 typedef struct orr_team_command {
     orr_team_command_kind kind;
-    uint32_t op;      /* REDUCE; VOTE: how many there are */
+    uint32_t op; /* REDUCE; VOTE: how many there are */
     orr_team_dtype dtype;
     const void *in;
-    void  *out;
+    void *out;
     size_t n;
     uint64_t step;
     orr_team_directive turn;
@@ -28,7 +32,8 @@ typedef orr_array(orr_team_command) orr_team_commands;
 
 struct orr_team {
     orr_team_options options;
-    char where[ORR_NET_ADDRESS_BYTES], state_where[ORR_NET_ADDRESS_BYTES], hub_where[ORR_NET_ADDRESS_BYTES];
+    char where[ORR_NET_ADDRESS_BYTES], state_where[ORR_NET_ADDRESS_BYTES],
+        hub_where[ORR_NET_ADDRESS_BYTES];
     orr_net *net, *state_net;
     orr_replica_proxy *hub;
     orr_team_member *member;
@@ -38,18 +43,18 @@ struct orr_team {
     /* Of the control thread: reductions that others must come before, and how far they are. */
     orr_team_commands early;
     uint32_t next_op, ops;
-    bool     voted;
+    bool voted;
     /* Of both. */
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
+    pthread_cond_t changed;
     orr_team_commands commands;
-    bool     stop, has_turn, has_outcome;
+    bool stop, has_turn, has_outcome;
     orr_team_directive turn;
     orr_team_outcome outcome;
     orr_status failed;
-    orr_error  err;
-    char     why[160];       /* there is no team, as far as it is known */
-    int64_t  alone_ns;
+    orr_error err;
+    char why[160]; /* there is no team, as far as it is known */
+    int64_t alone_ns;
     uint64_t step;
     orr_team_data_cursor data;
 };

@@ -9,7 +9,7 @@
  * up. */
 typedef struct pair {
     uint64_t key; /* rank, and position of the left symbol */
-    int32_t  left, right, id;
+    int32_t left, right, id;
     uint32_t len; /* of both */
 } pair;
 
@@ -46,7 +46,8 @@ void orr_bpe_merger_begin(orr_bpe_merger *m, const char *text)
     m->heap.n = 0;
 }
 
-orr_status orr_bpe_merger_add(orr_bpe_merger *m, uint32_t at, uint32_t len, int32_t id, orr_error *err)
+orr_status orr_bpe_merger_add(orr_bpe_merger *m, uint32_t at, uint32_t len, int32_t id,
+                              orr_error *err)
 {
     const int32_t n = (int32_t)m->symbols.n;
     const orr_bpe_symbol s = {.at = at, .len = len, .id = id, .prev = n - 1, .next = -1};

@@ -68,7 +68,7 @@ static bool could_go_on(const uint8_t *at, size_t n)
 }
 
 typedef struct output {
-    char  *at;
+    char *at;
     size_t n, room;
 } output;
 

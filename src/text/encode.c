@@ -90,7 +90,8 @@ static orr_status add_character(encoder *e, const char *text, size_t at, size_t 
     if (!bytes)
         return orr_bpe_merger_add(e->merger, (uint32_t)at, (uint32_t)len, id, e->err);
     for (size_t i = at; i < at + len; i++)
-        ORR_TRY(orr_bpe_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)text[i]], e->err));
+        ORR_TRY(
+            orr_bpe_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)text[i]], e->err));
     return ORR_OK;
 }
 
@@ -146,7 +147,8 @@ static orr_status write_segment(encoder *e, const char *at, size_t len, bool fir
     const char *space = p->spaces ? ORR_SPACE_MARK : " ";
     const size_t space_bytes = strlen(space);
     e->written.n = 0;
-    const bool prefix = p->prefix == ORR_PREPEND_ALWAYS || (p->prefix == ORR_PREPEND_FIRST && first);
+    const bool prefix =
+        p->prefix == ORR_PREPEND_ALWAYS || (p->prefix == ORR_PREPEND_FIRST && first);
     if (prefix && !(p->prefix_unless_there && begins_with_space(e->t, at, len)))
         ORR_TRY(write_bytes(e, space, space_bytes));
     for (size_t i = 0; i < len; i++)

@@ -8,13 +8,17 @@
  * "default" is GPT-2's there too, with a warning. */
 static const struct {
     const char *name;
-    orr_pre_tokenizer   split;
-    bool        whole_first, normal_form_c;
+    orr_pre_tokenizer split;
+    bool whole_first, normal_form_c;
 } pres[] = {
-    {"llama-bpe", ORR_PRE_TOKENIZER_LLAMA3, true, false}, {"llama3", ORR_PRE_TOKENIZER_LLAMA3, true, false},
-    {"llama-v3", ORR_PRE_TOKENIZER_LLAMA3, true, false},  {"gpt-2", ORR_PRE_TOKENIZER_GPT2, false, false},
-    {"default", ORR_PRE_TOKENIZER_GPT2, false, false},    {"qwen2", ORR_PRE_TOKENIZER_QWEN2, false, true},
-    {"llama4", ORR_PRE_TOKENIZER_O200K, false, false},    {"gpt-4o", ORR_PRE_TOKENIZER_O200K, false, false},
+    {"llama-bpe", ORR_PRE_TOKENIZER_LLAMA3, true, false},
+    {"llama3", ORR_PRE_TOKENIZER_LLAMA3, true, false},
+    {"llama-v3", ORR_PRE_TOKENIZER_LLAMA3, true, false},
+    {"gpt-2", ORR_PRE_TOKENIZER_GPT2, false, false},
+    {"default", ORR_PRE_TOKENIZER_GPT2, false, false},
+    {"qwen2", ORR_PRE_TOKENIZER_QWEN2, false, true},
+    {"llama4", ORR_PRE_TOKENIZER_O200K, false, false},
+    {"gpt-4o", ORR_PRE_TOKENIZER_O200K, false, false},
 };
 
 static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_spec *parts, orr_error *err)
@@ -32,7 +36,7 @@ static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_spec *parts,
 
 /* Texts of pieces; those of bytes that are written as letters, as bytes. */
 static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_arena *arena,
-                              orr_tokenizer_spec *parts, orr_error *err)
+                                 orr_tokenizer_spec *parts, orr_error *err)
 {
     orr_piece *pieces = orr_arena_array(arena, orr_piece, g->n);
     if (pieces == NULL)
@@ -41,7 +45,8 @@ static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, o
         const int32_t type = g->types == NULL ? ORR_PIECE_NORMAL : g->types[id];
         if (type < ORR_PIECE_NORMAL || type > ORR_PIECE_BYTE)
             return orr_fail(err, ORR_PARSE, "token %u is of type %d", id, type);
-        pieces[id] = (orr_piece){.text = g->tokens[id], .kind = (uint8_t)type,
+        pieces[id] = (orr_piece){.text = g->tokens[id],
+                                 .kind = (uint8_t)type,
                                  .score = g->scores == NULL ? 0 : g->scores[id]};
         if (pieces[id].score != pieces[id].score)
             return orr_fail(err, ORR_PARSE, "the score of token %u is not a number", id);
@@ -58,7 +63,7 @@ static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, o
 }
 
 static orr_status convert_merges(const orr_tokenizer_gguf *g, orr_arena *arena,
-                              orr_tokenizer_spec *parts, orr_error *err)
+                                 orr_tokenizer_spec *parts, orr_error *err)
 {
     orr_text(*texts)[2] = orr_arena_alloc(arena, g->n_merges, sizeof *texts, _Alignof(orr_text));
     if (texts == NULL)
@@ -88,11 +93,11 @@ static orr_status make(const orr_tokenizer_gguf *g, orr_arena *arena, orr_tokeni
                        orr_error *err)
 {
     orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_GGUF,
-                                 .unknown = g->unknown,
-                                 .bos = g->bos,
-                                 .eos = g->eos,
-                                 .pad = g->pad,
-                                 .adds_bos = g->adds_bos};
+                                .unknown = g->unknown,
+                                .bos = g->bos,
+                                .eos = g->eos,
+                                .pad = g->pad,
+                                .adds_bos = g->adds_bos};
     if (g->eot >= 0)
         parts.stop[parts.n_stop++] = g->eot;
     if (orr_text_is(g->model, "llama")) {
@@ -108,7 +113,8 @@ static orr_status make(const orr_tokenizer_gguf *g, orr_arena *arena, orr_tokeni
             parts.prefix = ORR_PREPEND_ALWAYS;
             parts.prefix_unless_there = true;
         }
-        ORR_TRY(convert_pre_tokenizer(g->pre.n > 0 ? g->pre : (orr_text){"default", 7}, &parts, err));
+        ORR_TRY(
+            convert_pre_tokenizer(g->pre.n > 0 ? g->pre : (orr_text){"default", 7}, &parts, err));
         ORR_TRY(convert_merges(g, arena, &parts, err));
     } else {
         return orr_fail(err, ORR_UNSUPPORTED, "a tokenizer of model %.*s",

@@ -93,12 +93,12 @@ static orr_status read_steps(orr_json_tokenizer *j, orr_json *r, orr_json_compon
     return status;
 }
 
-static orr_status read_field(orr_json_tokenizer *j, orr_json *r, orr_text key, orr_json_component *step,
-                             orr_json_components *steps, orr_error *err)
+static orr_status read_field(orr_json_tokenizer *j, orr_json *r, orr_text key,
+                             orr_json_component *step, orr_json_components *steps, orr_error *err)
 {
     const struct {
         const char *name;
-        orr_text   *to;
+        orr_text *to;
     } texts[] = {{"type", &step->type},
                  {"behavior", &step->behavior},
                  {"content", &step->content},
@@ -294,7 +294,9 @@ static orr_status read_added(orr_json_tokenizer *j, orr_json *r, orr_error *err)
                              "an added token has no id or no content");
     if (alone || left || right)
         return orr_fail(err, ORR_UNSUPPORTED, "the added token %.40s with %s", word.text.at,
-                        alone ? "single_word" : left ? "lstrip" : "rstrip");
+                        alone  ? "single_word"
+                        : left ? "lstrip"
+                               : "rstrip");
     return orr_array_push(&j->words, word) ? ORR_OK : orr_fail_memory(err);
 }
 

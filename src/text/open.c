@@ -13,7 +13,7 @@ static const size_t FILE_BYTES_MAX = (size_t)256 << 20;
 /* A whole file in memory. */
 typedef struct file {
     orr_stream *stream;
-    orr_text    text;
+    orr_text text;
 } file;
 
 static orr_status read_file(const char *path, file *ret, orr_error *err)
@@ -113,13 +113,13 @@ static orr_status make_bytes(orr_tokenizer **ret, orr_error *err)
     }
     pieces[BYTE_TOKENS] = (orr_piece){.text = {end, sizeof end - 1}, .kind = ORR_PIECE_CONTROL};
     const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_BYTES,
-                                       .algorithm = ORR_BPE_NO_MERGES,
-                                       .pieces = pieces,
-                                       .n = BYTE_TOKENS + 1,
-                                       .unknown = -1,
-                                       .bos = -1,
-                                       .eos = BYTE_TOKENS,
-                                       .pad = -1};
+                                      .algorithm = ORR_BPE_NO_MERGES,
+                                      .pieces = pieces,
+                                      .n = BYTE_TOKENS + 1,
+                                      .unknown = -1,
+                                      .bos = -1,
+                                      .eos = BYTE_TOKENS,
+                                      .pad = -1};
     return orr_tokenizer_build(&parts, ret, err);
 }
 

@@ -9,7 +9,7 @@
  * models/llama3/tokenizer.py and models/llama4/tokenizer.py; Qwen2's tokenizer.json). The scanners
  * below follow them alternative by alternative, with what a backtracking matcher would come to. */
 static const struct {
-    orr_pre_tokenizer   split;
+    orr_pre_tokenizer split;
     const char *pattern;
 } patterns[] = {
     {ORR_PRE_TOKENIZER_GPT2,
@@ -17,9 +17,8 @@ static const struct {
     {ORR_PRE_TOKENIZER_LLAMA3,
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {ORR_PRE_TOKENIZER_QWEN2,
-     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {ORR_PRE_TOKENIZER_QWEN2, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+                              " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
     {ORR_PRE_TOKENIZER_O200K,
      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
@@ -49,7 +48,7 @@ static const class_set lower = IN(LOWER) | IN(MODIFIER) | IN(LETTER) | IN(MARK);
 
 typedef struct scan {
     const char *at;
-    size_t      left;
+    size_t left;
 } scan;
 
 static bool has(const scan *s, size_t from, class_set set, size_t *ret_len)
@@ -201,11 +200,17 @@ size_t orr_pre_tokenizer_next(orr_pre_tokenizer split, const char *at, size_t le
 {
     const scan s = {at, left};
     switch (split) {
-    case ORR_PRE_TOKENIZER_GPT2: return next_gpt2(&s);
-    case ORR_PRE_TOKENIZER_LLAMA3: return next_llama3(&s, 3);
-    case ORR_PRE_TOKENIZER_QWEN2: return next_llama3(&s, 1);
-    case ORR_PRE_TOKENIZER_O200K: return next_o200k(&s);
-    case ORR_PRE_TOKENIZER_METASPACE: return next_word(&s);
-    default: return left;
+    case ORR_PRE_TOKENIZER_GPT2:
+        return next_gpt2(&s);
+    case ORR_PRE_TOKENIZER_LLAMA3:
+        return next_llama3(&s, 3);
+    case ORR_PRE_TOKENIZER_QWEN2:
+        return next_llama3(&s, 1);
+    case ORR_PRE_TOKENIZER_O200K:
+        return next_o200k(&s);
+    case ORR_PRE_TOKENIZER_METASPACE:
+        return next_word(&s);
+    default:
+        return left;
     }
 }

@@ -30,7 +30,7 @@ typedef struct model {
     orr_array(orr_piece) pieces;
     orr_tokenizer_spec parts;
     uint64_t type;
-    bool     space_as_suffix, has_map;
+    bool space_as_suffix, has_map;
     orr_text normalizer;
 } model;
 
@@ -78,14 +78,29 @@ static orr_status read_trainer(model *m, const orr_proto_field *field, orr_error
         if (f.wire != ORR_PROTO_VARINT)
             continue;
         switch (f.number) {
-        case TRAINER_TYPE: m->type = f.value; break;
-        case TRAINER_SPACE_AS_SUFFIX: m->space_as_suffix = f.value != 0; break;
-        case TRAINER_BYTE_FALLBACK: m->parts.byte_fallback = f.value != 0; break;
-        case TRAINER_UNKNOWN: m->parts.unknown = id_of(f.value); break;
-        case TRAINER_BOS: m->parts.bos = id_of(f.value); break;
-        case TRAINER_EOS: m->parts.eos = id_of(f.value); break;
-        case TRAINER_PAD: m->parts.pad = id_of(f.value); break;
-        default: break;
+        case TRAINER_TYPE:
+            m->type = f.value;
+            break;
+        case TRAINER_SPACE_AS_SUFFIX:
+            m->space_as_suffix = f.value != 0;
+            break;
+        case TRAINER_BYTE_FALLBACK:
+            m->parts.byte_fallback = f.value != 0;
+            break;
+        case TRAINER_UNKNOWN:
+            m->parts.unknown = id_of(f.value);
+            break;
+        case TRAINER_BOS:
+            m->parts.bos = id_of(f.value);
+            break;
+        case TRAINER_EOS:
+            m->parts.eos = id_of(f.value);
+            break;
+        case TRAINER_PAD:
+            m->parts.pad = id_of(f.value);
+            break;
+        default:
+            break;
         }
     }
     return p.failed ? broken(&p, "its trainer_spec is broken", err) : ORR_OK;

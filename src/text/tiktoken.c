@@ -10,7 +10,7 @@
  * of names that are numbered ends with '#', and has the first number and how many. */
 typedef struct special_row {
     const char *name;
-    uint16_t    first, count; /* count 0: one, not numbered */
+    uint16_t first, count; /* count 0: one, not numbered */
 } special_row;
 
 static const special_row llama3_rows[] = {
@@ -64,7 +64,7 @@ typedef struct ranks {
     orr_arena *arena;
     orr_array(orr_piece) pieces;
     const char *text;
-    size_t   at, len;
+    size_t at, len;
     uint32_t line;
 } ranks;
 
@@ -191,8 +191,8 @@ static orr_status build(ranks *r, orr_pre_tokenizer split, orr_tokenizer **ret, 
     return orr_tokenizer_build(&parts, ret, err);
 }
 
-orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split, orr_tokenizer **ret,
-                             orr_error *err)
+orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split,
+                             orr_tokenizer **ret, orr_error *err)
 {
     ranks r = {.arena = orr_arena_new(0, 0), .text = bytes, .len = len};
     orr_status status = r.arena == NULL ? orr_fail_memory(err) : read_lines(&r, err);

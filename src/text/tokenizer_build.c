@@ -101,7 +101,7 @@ static orr_status make_tables(orr_tokenizer *t, orr_error *err)
 }
 
 typedef struct scored {
-    float    score;
+    float score;
     uint32_t id;
 } scored;
 
@@ -292,8 +292,12 @@ static void state_facts(orr_tokenizer *t)
     static const char *const ends[] = {"<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>",
                                        "<|im_end|>"};
     const orr_tokenizer_spec *p = &t->parts;
-    t->facts = (orr_tokenizer_info){.kind = p->kind, .vocab = p->n, .bos = p->bos, .eos = p->eos,
-                                     .pad = p->pad, .adds_bos = p->adds_bos && p->bos >= 0};
+    t->facts = (orr_tokenizer_info){.kind = p->kind,
+                                    .vocab = p->n,
+                                    .bos = p->bos,
+                                    .eos = p->eos,
+                                    .pad = p->pad,
+                                    .adds_bos = p->adds_bos && p->bos >= 0};
     orr_tokenizer_add_stop(t, p->eos);
     for (uint32_t i = 0; i < p->n_stop; i++)
         orr_tokenizer_add_stop(t, p->stop[i]);
@@ -353,8 +357,7 @@ static orr_status fill(orr_tokenizer *t, const orr_tokenizer_spec *parts, orr_er
     return ORR_OK;
 }
 
-orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **ret,
-                               orr_error *err)
+orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **ret, orr_error *err)
 {
     ORR_TRY(check_parts(parts, err));
     orr_arena *arena = orr_arena_new(0, 0);

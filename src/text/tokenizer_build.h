@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEXT_BUILD_H
-#define ORR_TEXT_BUILD_H
+#ifndef ORR_TEXT_TOKENIZER_BUILD_H
+#define ORR_TEXT_TOKENIZER_BUILD_H
 
 #include <orrery/text.h>
 
@@ -14,10 +14,10 @@
  */
 typedef enum orr_bpe_algorithm {
     ORR_BPE_SCORES, /* SentencePiece: characters; a pair that is a piece, the highest score first
-                      */
-    ORR_BPE_RANKS, /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
+                     */
+    ORR_BPE_RANKS,  /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
     ORR_BPE_MERGES, /* a list of pairs, the first first */
-    ORR_BPE_NO_MERGES /* no merges: a token for each byte                                           */
+    ORR_BPE_NO_MERGES /* no merges: a token for each byte */
 } orr_bpe_algorithm;
 
 /* Numbers of SentencePiece's ModelProto.SentencePiece.Type, and of GGUF's token_type. */
@@ -27,14 +27,14 @@ typedef enum orr_piece_kind {
     ORR_PIECE_CONTROL, /* text only where special tokens are asked for */
     ORR_PIECE_USER,    /* is this token wherever it stands in text      */
     ORR_PIECE_UNUSED,
-    ORR_PIECE_BYTE     /* "<0x0A>" */
+    ORR_PIECE_BYTE /* "<0x0A>" */
 } orr_piece_kind;
 
 typedef struct orr_piece {
     orr_text text; /* as it stands in text: bytes, with U+2581 for SentencePiece's space. Empty: no
                       piece */
-    float    score;
-    uint8_t  kind; /* orr_piece_kind */
+    float score;
+    uint8_t kind; /* orr_piece_kind */
 } orr_piece;
 
 typedef struct orr_bpe_merge {
@@ -49,28 +49,28 @@ typedef enum orr_prepend_scheme {
 } orr_prepend_scheme;
 
 typedef struct orr_tokenizer_spec {
-    uint8_t kind;        /* orr_tokenizer_kind   */
-    uint8_t algorithm;   /* orr_bpe_algorithm   */
-    uint8_t split;       /* orr_pre_tokenizer            */
-    uint8_t prefix;      /* orr_prepend_scheme      */
-    bool    spaces;      /* are written U+2581   */
-    bool    prefix_unless_there; /* no prefix where a space (U+2581) already begins the text */
-    bool    fold_spaces; /* those at both ends go, several become one (remove_extra_whitespaces) */
-    bool    byte_level;  /* MERGES of bytes, else of characters */
-    bool    byte_fallback; /* characters that are no piece become BYTE pieces */
-    bool    fuse_unknown;  /* several in a row are one token                  */
-    bool    whole_first;   /* a piece of text that is a token needs no merges */
-    bool    normal_form_c; /* text must be in Unicode's NFC                   */
+    uint8_t kind;             /* orr_tokenizer_kind   */
+    uint8_t algorithm;        /* orr_bpe_algorithm   */
+    uint8_t split;            /* orr_pre_tokenizer            */
+    uint8_t prefix;           /* orr_prepend_scheme      */
+    bool spaces;              /* are written U+2581   */
+    bool prefix_unless_there; /* no prefix where a space (U+2581) already begins the text */
+    bool fold_spaces;   /* those at both ends go, several become one (remove_extra_whitespaces) */
+    bool byte_level;    /* MERGES of bytes, else of characters */
+    bool byte_fallback; /* characters that are no piece become BYTE pieces */
+    bool fuse_unknown;  /* several in a row are one token                  */
+    bool whole_first;   /* a piece of text that is a token needs no merges */
+    bool normal_form_c; /* text must be in Unicode's NFC                   */
     const orr_piece *pieces; /* shape (n) */
     uint32_t n;
     const orr_bpe_merge *merges; /* shape (n_merges) */
     const orr_text (
         *merge_texts)[2]; /* instead of merges, or NULL: what is merged, as it stands in pieces */
     uint32_t n_merges;
-    int32_t  unknown, bos, eos, pad; /* -1: none */
-    int32_t  stop[ORR_STOP_TOKENS];  /* beside eos, and eot by its name */
+    int32_t unknown, bos, eos, pad; /* -1: none */
+    int32_t stop[ORR_STOP_TOKENS];  /* beside eos, and eot by its name */
     uint32_t n_stop;
-    bool     adds_bos;
+    bool adds_bos;
 } orr_tokenizer_spec;
 
 /* Everything is copied. INVALID: ids beyond the pieces; PARSE: merges of what is no piece; LIMIT:
@@ -89,8 +89,8 @@ int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, siz
 orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer **ret,
                                   orr_error *err) ORR_MUST_CHECK;
 /* `split` NONE: by the number of lines, 200,000 and more are Llama 4's. */
-orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split, orr_tokenizer **ret,
-                             orr_error *err) ORR_MUST_CHECK;
+orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split,
+                             orr_tokenizer **ret, orr_error *err) ORR_MUST_CHECK;
 /* `config`, `generation`: of tokenizer_config.json and generation_config.json, or empty. */
 orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text generation,
                                    orr_tokenizer **ret, orr_error *err) ORR_MUST_CHECK;
@@ -100,14 +100,14 @@ orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text gene
  * model or pre-tokenizer, by name; PARSE. */
 typedef struct orr_tokenizer_gguf {
     orr_text model, pre;
-    const orr_text *tokens;  /* shape (n) */
-    const float    *scores;  /* shape (n), or NULL */
-    const int32_t  *types;   /* shape (n), or NULL: all are NORMAL */
-    uint32_t        n;
-    const orr_text *merges;  /* shape (n_merges) */
-    uint32_t        n_merges;
+    const orr_text *tokens; /* shape (n) */
+    const float *scores;    /* shape (n), or NULL */
+    const int32_t *types;   /* shape (n), or NULL: all are NORMAL */
+    uint32_t n;
+    const orr_text *merges; /* shape (n_merges) */
+    uint32_t n_merges;
     int32_t bos, eos, eot, pad, unknown; /* -1: none */
-    bool    adds_bos, adds_space;        /* true by default for "llama" */
+    bool adds_bos, adds_space;           /* true by default for "llama" */
 } orr_tokenizer_gguf;
 orr_status orr_tokenizer_from_gguf(const orr_tokenizer_gguf *gguf, orr_tokenizer **ret,
                                    orr_error *err) ORR_MUST_CHECK;
@@ -115,7 +115,7 @@ orr_status orr_tokenizer_from_gguf(const orr_tokenizer_gguf *gguf, orr_tokenizer
 /* GPT-2's way to write bytes as printable characters: text of a token in tokenizer.json and GGUF to
  * its bytes, in place sizes: `ret` has room for text.n. False: it is not written so. And back: room
  * for 2 x len. */
-bool   orr_byte_level_decode(orr_text text, char *ret, size_t *ret_len);
+bool orr_byte_level_decode(orr_text text, char *ret, size_t *ret_len);
 size_t orr_byte_level_encode(const char *bytes, size_t len, char *ret);
 
-#endif /* ORR_TEXT_BUILD_H */
+#endif /* ORR_TEXT_TOKENIZER_BUILD_H */

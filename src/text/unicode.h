@@ -10,9 +10,9 @@
  * marks and numbers as a whole), and white space (\s). */
 typedef enum orr_unicode_class {
     ORR_UNICODE_OTHER,
-    ORR_UNICODE_UPPER, /* Lu */
-    ORR_UNICODE_LOWER, /* Ll */
-    ORR_UNICODE_TITLE, /* Lt */
+    ORR_UNICODE_UPPER,    /* Lu */
+    ORR_UNICODE_LOWER,    /* Ll */
+    ORR_UNICODE_TITLE,    /* Lt */
     ORR_UNICODE_MODIFIER, /* Lm */
     ORR_UNICODE_LETTER,   /* Lo */
     ORR_UNICODE_MARK,     /* M  */
@@ -25,8 +25,8 @@ typedef enum orr_unicode_class {
  * UINT32_MAX and no class. */
 typedef struct orr_character {
     uint32_t code;
-    uint8_t  class, len;
-    bool     may_change; /* when brought into NFC: alone or with what stands before it */
+    uint8_t class, len;
+    bool may_change; /* when brought into NFC: alone or with what stands before it */
 } orr_character;
 orr_character orr_character_at(const char *at, size_t left);
 

@@ -15,7 +15,7 @@ static orr_format format_of_key(orr_text key)
 {
     static const struct {
         const char *key;
-        orr_format  format;
+        orr_format format;
     } keys[] = {
         {"traceEvents", ORR_FORMAT_KINETO},         {"deviceProperties", ORR_FORMAT_KINETO},
         {"schemaVersion", ORR_FORMAT_KINETO},       {"distributedInfo", ORR_FORMAT_KINETO},

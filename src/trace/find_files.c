@@ -14,9 +14,9 @@
 
 typedef struct found_file {
     const char *path;
-    dev_t       device;
-    ino_t       inode;
-    size_t      place; /* in the order in which they were found */
+    dev_t device;
+    ino_t inode;
+    size_t place; /* in the order in which they were found */
 } found_file;
 
 typedef struct search {
@@ -52,8 +52,7 @@ static orr_status add_if_known(search *s, const char *path, orr_error *err)
     const orr_status status = orr_trace_detect(path, &format, &ignored);
     if (status == ORR_NO_MEMORY)
         return orr_fail_memory(err);
-    return status == ORR_OK && format != ORR_FORMAT_UNKNOWN ? add_file(s, path, &st, err)
-                                                             : ORR_OK;
+    return status == ORR_OK && format != ORR_FORMAT_UNKNOWN ? add_file(s, path, &st, err) : ORR_OK;
 }
 
 static int by_name(const void *a, const void *b)

@@ -44,7 +44,7 @@ orr_format orr_format_from_path(const char *path)
 {
     static const struct {
         const char *ending;
-        orr_format  format;
+        orr_format format;
     } endings[] = {
         {".et", ORR_FORMAT_CHAKRA},
         {".pftrace", ORR_FORMAT_PERFETTO},

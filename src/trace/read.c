@@ -78,9 +78,8 @@ static orr_status read_format(orr_stream *stream, orr_format format,
 }
 
 /* The whole stream -> a frozen graph. */
-static orr_status read_stream(orr_stream *stream, const char *path,
-                              const orr_read_options *options, const orr_graph **ret_graph,
-                              orr_read_report *report, orr_error *err)
+static orr_status read_stream(orr_stream *stream, const char *path, const orr_read_options *options,
+                              const orr_graph **ret_graph, orr_read_report *report, orr_error *err)
 {
     orr_status status;
     orr_graph_builder *builder = orr_graph_builder_new();
@@ -123,8 +122,8 @@ orr_status orr_trace_read_memory(const void *bytes, size_t len, const orr_read_o
     orr_read_report own;
     orr_stream *stream;
     ORR_TRY(orr_stream_open_memory(bytes, len, &stream, err));
-    const orr_status status = read_stream(stream, NULL, &full, ret_graph,
-                                          report != NULL ? report : &own, err);
+    const orr_status status =
+        read_stream(stream, NULL, &full, ret_graph, report != NULL ? report : &own, err);
     orr_stream_close(stream);
     return status;
 }

@@ -32,8 +32,11 @@ static orr_status write_graph(const orr_graph *graph, orr_format format, orr_out
                               orr_error *err)
 {
     const int64_t no_shift = 0;
-    const orr_write_set set = {.graphs = &graph, .shift_ns = &no_shift, .ranks = &graph->rank,
-                               .n = 1, .base_ns = graph->base_ns};
+    const orr_write_set set = {.graphs = &graph,
+                               .shift_ns = &no_shift,
+                               .ranks = &graph->rank,
+                               .n = 1,
+                               .base_ns = graph->base_ns};
     if (format == ORR_FORMAT_CHAKRA)
         return orr_chakra_write(graph, out, err);
     return write_set(&set, format, out, err);
@@ -51,8 +54,8 @@ orr_status orr_trace_write(const char *path, orr_format format, const orr_graph 
     orr_output *out;
     if (!is_written(format))
         return orr_fail(err, ORR_UNSUPPORTED,
-                        "%s: recordings are written as chakra, chrome or perfetto, not as %s",
-                        path, orr_format_name(format));
+                        "%s: recordings are written as chakra, chrome or perfetto, not as %s", path,
+                        orr_format_name(format));
     ORR_TRY(orr_output_open(path, &out, err));
     orr_status status = write_graph(graph, format, out, err);
     if (status == ORR_OK)
@@ -62,17 +65,18 @@ orr_status orr_trace_write(const char *path, orr_format format, const orr_graph 
 }
 
 /* The distinct graphs of the job, each on the job's clock. */
-static orr_status write_job(const orr_job *job, orr_format format, orr_output *out,
-                            orr_error *err)
+static orr_status write_job(const orr_job *job, orr_format format, orr_output *out, orr_error *err)
 {
     int64_t *shift_ns = orr_calloc(job->n_graphs, sizeof *shift_ns);
     if (shift_ns == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < job->n_graphs; i++)
-        shift_ns[i] = orr_ns_sub_saturating(orr_ns_add_saturating(job->graphs[i]->base_ns, job->clock_offset_ns[i]),
-                                 job->base_ns);
-    const orr_write_set set = {.graphs = job->graphs, .shift_ns = shift_ns,
-                               .ranks = job->rank_of_graph, .n = job->n_graphs,
+        shift_ns[i] = orr_ns_sub_saturating(
+            orr_ns_add_saturating(job->graphs[i]->base_ns, job->clock_offset_ns[i]), job->base_ns);
+    const orr_write_set set = {.graphs = job->graphs,
+                               .shift_ns = shift_ns,
+                               .ranks = job->rank_of_graph,
+                               .n = job->n_graphs,
                                .base_ns = job->base_ns};
     const orr_status status = write_set(&set, format, out, err);
     orr_free(shift_ns);

@@ -10,15 +10,15 @@
 enum { ORR_GGUF_VERSION = 3, ORR_GGUF_ALIGNMENT = 32 };
 
 /* Types of values: number, name, bytes (0: text or array). */
-#define ORR_GGUF_TYPE_MAP(X)                                                            \
-    X(U8, 0, 1) X(I8, 1, 1) X(U16, 2, 2) X(I16, 3, 2) X(U32, 4, 4) X(I32, 5, 4)         \
-    X(F32, 6, 4) X(BOOL, 7, 1) X(TEXT, 8, 0) X(ARRAY, 9, 0) X(U64, 10, 8) X(I64, 11, 8) \
-    X(F64, 12, 8)
+#define ORR_GGUF_TYPE_MAP(X)                                                                       \
+    X(U8, 0, 1)                                                                                    \
+    X(I8, 1, 1) X(U16, 2, 2) X(I16, 3, 2) X(U32, 4, 4) X(I32, 5, 4) X(F32, 6, 4) X(BOOL, 7, 1)     \
+        X(TEXT, 8, 0) X(ARRAY, 9, 0) X(U64, 10, 8) X(I64, 11, 8) X(F64, 12, 8)
 typedef enum orr_gguf_type {
 #define ORR_GGUF_TYPE_ENUM_(name, number, bytes) ORR_GGUF_##name = number,
     ORR_GGUF_TYPE_MAP(ORR_GGUF_TYPE_ENUM_)
 #undef ORR_GGUF_TYPE_ENUM_
-    ORR_GGUF_TYPES
+        ORR_GGUF_TYPES
 } orr_gguf_type;
 
 /* Kinds of numbers in tensors (ggml.h, enum ggml_type): of our formats, and the names of all. */
@@ -31,8 +31,8 @@ enum {
 };
 /* ORR_ROW_FORMATS: none of ours. */
 orr_row_format orr_gguf_format(uint32_t type);
-uint32_t       orr_gguf_type_of(orr_row_format format);
-const char    *orr_gguf_type_name(uint32_t type); /* "Q6_K"; NULL: none has this number */
+uint32_t orr_gguf_type_of(orr_row_format format);
+const char *orr_gguf_type_name(uint32_t type); /* "Q6_K"; NULL: none has this number */
 
 /* Values of metadata by key; NULL: not there. */
 const char *orr_gguf_text(const orr_weights *weights, const char *key);

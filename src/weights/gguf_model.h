@@ -9,18 +9,18 @@
 orr_status orr_gguf_model(const orr_weights *weights, orr_arena *arena, const orr_model **ret,
                           orr_error *err) ORR_MUST_CHECK;
 
-/* What llama.cpp keeps as the tensor rope_freqs.weight: by how much the wave of pair i is stretched.
- * As Llama 3.1 does it; see src/op/families/rotary.c. Shape (head_dim / 2). */
+/* What llama.cpp keeps as the tensor rope_freqs.weight: by how much the wave of pair i is
+ * stretched. As Llama 3.1 does it; see src/op/families/rotary.c. Shape (head_dim / 2). */
 #define ORR_GGUF_ROPE_FREQS "rope_freqs.weight"
 void orr_gguf_rope_freqs(const orr_model *model, float *ret);
 
 /* Keys that llama.cpp does not have, and passes over: what a model was trained with, exactly. */
-#define ORR_GGUF_ROPE_FACTOR "orrery.rope.factor"
-#define ORR_GGUF_ROPE_LOW "orrery.rope.low_freq_factor"
-#define ORR_GGUF_ROPE_HIGH "orrery.rope.high_freq_factor"
-#define ORR_GGUF_ROPE_CONTEXT "orrery.rope.original_context_length"
-#define ORR_GGUF_QK_NORM "orrery.qk_norm"
-#define ORR_GGUF_NO_ROPE "orrery.no_rope_layer_step"
+#define ORR_GGUF_ROPE_FACTOR       "orrery.rope.factor"
+#define ORR_GGUF_ROPE_LOW          "orrery.rope.low_freq_factor"
+#define ORR_GGUF_ROPE_HIGH         "orrery.rope.high_freq_factor"
+#define ORR_GGUF_ROPE_CONTEXT      "orrery.rope.original_context_length"
+#define ORR_GGUF_QK_NORM           "orrery.qk_norm"
+#define ORR_GGUF_NO_ROPE           "orrery.no_rope_layer_step"
 #define ORR_GGUF_TEMPERATURE_FLOOR "orrery.attention.temperature_floor"
 #define ORR_GGUF_TEMPERATURE_SCALE "orrery.attention.temperature_scale"
 

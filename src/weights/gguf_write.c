@@ -26,7 +26,8 @@ static void put_key(orr_gguf_metadata_writer *keys, const char *key, uint32_t ty
     keys->n++;
 }
 
-void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const char *value, size_t len)
+void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const char *value,
+                       size_t len)
 {
     put_key(keys, key, ORR_GGUF_TEXT);
     put_string(keys->out, value, len);
@@ -91,8 +92,9 @@ static void put_infos(const orr_weight_source *source, orr_output *out)
 }
 
 /* All up to the tensors. */
-static orr_status write_header(const orr_weight_source *source, const orr_gguf_metadata_writer *keys,
-                               orr_output *out, orr_error *err)
+static orr_status write_header(const orr_weight_source *source,
+                               const orr_gguf_metadata_writer *keys, orr_output *out,
+                               orr_error *err)
 {
     orr_output *head;
     size_t n;

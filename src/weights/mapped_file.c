@@ -48,7 +48,7 @@ orr_status orr_mapped_file_open(const char *path, orr_mapped_file *ret, orr_erro
 }
 
 orr_status orr_mapped_file_read(const orr_mapped_file *mapped, uint64_t offset, void *ret, size_t n,
-                           orr_error *err)
+                                orr_error *err)
 {
     char *to = ret;
     while (n > 0) {

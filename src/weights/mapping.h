@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_WEIGHTS_RECIPE_H
-#define ORR_WEIGHTS_RECIPE_H
+#ifndef ORR_WEIGHTS_MAPPING_H
+#define ORR_WEIGHTS_MAPPING_H
 
 #include <orrery/weights.h>
 
@@ -8,9 +8,9 @@
  * parameter is seen as matrices of rows, as checkpoints keep weights: M matrices, R rows (outputs)
  * each, K columns (inputs). */
 typedef enum orr_weight_mapping_kind {
-    ORR_WEIGHT_MAPPING_LINEAR, /* on the tape (K, R), or (M, K, R)                                    */
-    ORR_WEIGHT_MAPPING_TABLE,   /* (R, K)                                                              */
-    ORR_WEIGHT_MAPPING_VECTOR   /* (R), or any dims of R numbers; K is 1                               */
+    ORR_WEIGHT_MAPPING_LINEAR, /* on the tape (K, R), or (M, K, R) */
+    ORR_WEIGHT_MAPPING_TABLE,  /* (R, K)  */
+    ORR_WEIGHT_MAPPING_VECTOR  /* (R), or any dims of R numbers; K is 1  */
 } orr_weight_mapping_kind;
 
 typedef struct orr_weight_mapping_tensor {
@@ -18,27 +18,27 @@ typedef struct orr_weight_mapping_tensor {
     uint8_t rank;
     int64_t dim[ORR_TYPE_DIMS]; /* what it has to be                                           */
     int64_t rows, columns;      /* of one of its matrices                                      */
-    bool    input_major;        /* its matrices are (K, R) in the file                         */
-    bool    exact;              /* of products that never have fewer bits: routers             */
+    bool input_major;           /* its matrices are (K, R) in the file                         */
+    bool exact;                 /* of products that never have fewer bits: routers             */
 } orr_weight_mapping_tensor;
 
 /* Rows of a tensor's matrix, which stand one behind another in the parameter: portions stand in
  * order and leave nothing out. */
 typedef struct orr_weight_mapping_rows {
     uint32_t tensor;
-    int64_t  matrix, from, count;
+    int64_t matrix, from, count;
 } orr_weight_mapping_rows;
 
 typedef struct orr_weight_mapping {
     uint8_t kind; /* orr_weight_mapping_kind */
     int64_t matrices, rows, columns;
     orr_weight_mapping_tensor *tensors;
-    orr_weight_mapping_rows       *portions;
+    orr_weight_mapping_rows *portions;
     uint32_t n_tensors, n_portions, room_tensors, room_portions;
     orr_arena *arena;
-    bool       failed; /* out of memory: said by orr_weight_mapping_make() */
+    bool failed;                /* out of memory: said by orr_weight_mapping_make() */
     const orr_weights *weights; /* that it is held against; NULL: none */
-    bool       incomplete; /* a tensor of it is not there, or not so: nothing is added any more */
+    bool incomplete; /* a tensor of it is not there, or not so: nothing is added any more */
 } orr_weight_mapping;
 
 /* Whose names. */
@@ -46,20 +46,22 @@ typedef struct orr_tensor_naming orr_tensor_naming;
 /* Of a checkpoint that is there. `weights` NULL: of one that is to be written, GGUF or not. In the
  * arena. UNSUPPORTED: no checkpoint of such a model is known. */
 orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weights, bool gguf,
-                         orr_arena *arena, const orr_tensor_naming **ret, orr_error *err) ORR_MUST_CHECK;
+                                orr_arena *arena, const orr_tensor_naming **ret,
+                                orr_error *err) ORR_MUST_CHECK;
 /* NOT_FOUND: the model has no such parameter, or checkpoints do not keep it. */
-orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key, orr_arena *arena,
-                           orr_weight_mapping *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key,
+                                   orr_arena *arena, orr_weight_mapping *ret,
+                                   orr_error *err) ORR_MUST_CHECK;
 
 /* For those who write recipes. */
 bool orr_weight_mapping_matches(const orr_weight_mapping_tensor *tensor, const orr_weight *weight);
-void orr_weight_mapping_begin(orr_weight_mapping *recipe, orr_weight_mapping_kind kind, int64_t matrices, int64_t rows,
-                      int64_t columns);
+void orr_weight_mapping_begin(orr_weight_mapping *recipe, orr_weight_mapping_kind kind,
+                              int64_t matrices, int64_t rows, int64_t columns);
 /* A tensor of so many matrices; its number. Its dims follow from the recipe's kind. `matrices` 0: a
  * tensor without that dim. */
-uint32_t orr_weight_mapping_add_tensor(orr_weight_mapping *recipe, const char *name, int64_t matrices, int64_t rows,
-                               bool input_major);
-void orr_weight_mapping_add_rows(orr_weight_mapping *recipe, uint32_t tensor, int64_t matrix, int64_t from,
-                            int64_t count);
+uint32_t orr_weight_mapping_add_tensor(orr_weight_mapping *recipe, const char *name,
+                                       int64_t matrices, int64_t rows, bool input_major);
+void orr_weight_mapping_add_rows(orr_weight_mapping *recipe, uint32_t tensor, int64_t matrix,
+                                 int64_t from, int64_t count);
 
-#endif /* ORR_WEIGHTS_RECIPE_H */
+#endif /* ORR_WEIGHTS_MAPPING_H */

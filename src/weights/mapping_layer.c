@@ -20,7 +20,8 @@ typedef struct layer {
 
 static const char *bare_name(const layer *l, const char *name, const char *end)
 {
-    return orr_weight_mapping_name(l->recipe, l->naming->stem, l->names->layer, l->number, name, end);
+    return orr_weight_mapping_name(l->recipe, l->naming->stem, l->names->layer, l->number, name,
+                                   end);
 }
 
 /* Of the weight, or the bias. */
@@ -36,7 +37,8 @@ static void vector(const layer *l, const char *name, int64_t n)
 
 static void linear(const layer *l, const char *name, int64_t in, int64_t out)
 {
-    orr_weight_mapping_linear(l->recipe, name_of(l, name), l->key->nth, in, out, l->names->input_major);
+    orr_weight_mapping_linear(l->recipe, name_of(l, name), l->key->nth, in, out,
+                              l->names->input_major);
 }
 
 static void exact(const layer *l)
@@ -59,16 +61,16 @@ static void qkv(const layer *l)
 {
     const orr_model *m = l->model;
     const orr_qkv_heads heads = {.q = name_of(l, l->names->q),
-                             .k = name_of(l, l->names->k),
-                             .v = name_of(l, l->names->v),
-                             .qkv = name_of(l, l->names->qkv),
-                             .heads = m->heads,
-                             .groups = m->kv_heads,
-                             .width = m->head_dim,
-                             .hidden = m->hidden,
-                             .nth = l->key->nth,
-                             .input_major = l->names->input_major,
-                             .turned = l->turned};
+                                 .k = name_of(l, l->names->k),
+                                 .v = name_of(l, l->names->v),
+                                 .qkv = name_of(l, l->names->qkv),
+                                 .heads = m->heads,
+                                 .groups = m->kv_heads,
+                                 .width = m->head_dim,
+                                 .hidden = m->hidden,
+                                 .nth = l->key->nth,
+                                 .input_major = l->names->input_major,
+                                 .turned = l->turned};
     orr_weight_mapping_qkv(l->recipe, &heads, m->rope_interleaved);
 }
 
@@ -112,11 +114,13 @@ static void gate_up(const layer *l)
     const char *up = name_of(l, l->moe ? l->names->shared_up : l->names->up);
     if (gate == NULL || up == NULL)
         return;
-    orr_weight_mapping_begin(l->recipe, bias ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1, 2 * ffn,
-                     bias ? 1 : m->hidden);
+    orr_weight_mapping_begin(l->recipe,
+                             bias ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1,
+                             2 * ffn, bias ? 1 : m->hidden);
     const char *const both[] = {gate, up};
     for (int i = 0; i < 2; i++) {
-        const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, both[i], 0, ffn, l->names->input_major);
+        const uint32_t t =
+            orr_weight_mapping_add_tensor(l->recipe, both[i], 0, ffn, l->names->input_major);
         orr_weight_mapping_add_rows(l->recipe, t, 0, 0, ffn);
     }
 }
@@ -143,8 +147,9 @@ static void router(const layer *l)
 
 static void router_bias(const layer *l)
 {
-    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, bare_name(l, l->names->router_bias, ""),
-                     l->model->moe.experts, 1, false);
+    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+                              bare_name(l, l->names->router_bias, ""), l->model->moe.experts, 1,
+                              false);
 }
 
 static void shared_weight(const layer *l)
@@ -158,7 +163,8 @@ static void fused_experts(const layer *l, const char *name, int64_t in, int64_t 
 {
     const int64_t n = l->model->moe.experts;
     orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, n, out, in);
-    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, bare_name(l, name, ""), n, out, true);
+    const uint32_t t =
+        orr_weight_mapping_add_tensor(l->recipe, bare_name(l, name, ""), n, out, true);
     for (int64_t e = 0; e < n && !l->recipe->incomplete; e++)
         orr_weight_mapping_add_rows(l->recipe, t, e, 0, out);
 }
@@ -178,7 +184,8 @@ static void experts(const layer *l, const char *const *parts, uint32_t n_parts, 
             if (!together || e == 0)
                 tensors[p] = orr_weight_mapping_add_tensor(
                     l->recipe,
-                    orr_weight_mapping_name(l->recipe, bare_name(l, "", ""), parts[p], e, "", ".weight"),
+                    orr_weight_mapping_name(l->recipe, bare_name(l, "", ""), parts[p], e, "",
+                                            ".weight"),
                     together ? n : 0, out, false);
             orr_weight_mapping_add_rows(l->recipe, tensors[p], together ? e : 0, 0, out);
         }
@@ -214,10 +221,12 @@ static void latent(const layer *l, const char *name, int64_t in, int64_t out, in
         return;
     }
     orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, 1, out, in);
-    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, whole, 0, out, l->names->input_major);
+    const uint32_t t =
+        orr_weight_mapping_add_tensor(l->recipe, whole, 0, out, l->names->input_major);
     for (int64_t at = 0; at < out && !l->recipe->incomplete; at += width) {
         orr_weight_mapping_add_rows(l->recipe, t, 0, at, width - rope);
-        orr_weight_mapping_rotary(l->recipe, t, at + width - rope, rope, l->model->rope_interleaved);
+        orr_weight_mapping_rotary(l->recipe, t, at + width - rope, rope,
+                                  l->model->rope_interleaved);
     }
 }
 
@@ -308,7 +317,8 @@ static const struct {
     {"final_norm", final_norm, false},
 };
 
-bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe)
+bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key,
+                                 orr_weight_mapping *recipe)
 {
     const orr_model *m = naming->model;
     const bool next = key->module == ORR_MODULE_MTP;

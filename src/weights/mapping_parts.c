@@ -16,7 +16,7 @@ static const char *numbered(orr_weight_mapping *recipe, const char *pattern, uin
 }
 
 const char *orr_weight_mapping_name(orr_weight_mapping *recipe, const char *stem, const char *layer,
-                            uint32_t number, const char *name, const char *end)
+                                    uint32_t number, const char *name, const char *end)
 {
     if (name == NULL)
         return NULL;
@@ -26,8 +26,8 @@ const char *orr_weight_mapping_name(orr_weight_mapping *recipe, const char *stem
     return text;
 }
 
-void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_kind kind, const char *name, int64_t rows,
-                      int64_t columns, bool input_major)
+void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_kind kind,
+                               const char *name, int64_t rows, int64_t columns, bool input_major)
 {
     if (name == NULL)
         return;
@@ -36,16 +36,17 @@ void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_ki
     orr_weight_mapping_add_rows(recipe, t, 0, 0, rows);
 }
 
-void orr_weight_mapping_linear(orr_weight_mapping *recipe, const char *name, uint32_t nth, int64_t in, int64_t out,
-                       bool input_major)
+void orr_weight_mapping_linear(orr_weight_mapping *recipe, const char *name, uint32_t nth,
+                               int64_t in, int64_t out, bool input_major)
 {
-    orr_weight_mapping_single(recipe, nth > 0 ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, name, out,
-                     nth > 0 ? 1 : in, input_major);
+    orr_weight_mapping_single(recipe,
+                              nth > 0 ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, name,
+                              out, nth > 0 ? 1 : in, input_major);
 }
 
 /* Column 2i of pairs side by side is column i of halves, 2i + 1 is i + D / 2. */
-void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int64_t from, int64_t count,
-                       bool to_interleaved)
+void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int64_t from,
+                               int64_t count, bool to_interleaved)
 {
     const int64_t half = count / 2;
     for (int64_t j = 0; j < count && !recipe->incomplete; j++) {
@@ -54,8 +55,8 @@ void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int6
     }
 }
 
-static void heads_portion(orr_weight_mapping *recipe, const orr_qkv_heads *h, uint32_t tensor, int64_t from,
-                          int64_t count, bool to_interleaved)
+static void heads_portion(orr_weight_mapping *recipe, const orr_qkv_heads *h, uint32_t tensor,
+                          int64_t from, int64_t count, bool to_interleaved)
 {
     if (!h->turned || h->width % 2 != 0) {
         orr_weight_mapping_add_rows(recipe, tensor, 0, from, count);
@@ -70,8 +71,9 @@ void orr_weight_mapping_qkv(orr_weight_mapping *recipe, const orr_qkv_heads *h, 
     const int64_t q_rows = h->heads * h->width, k_rows = h->groups * h->width;
     const int64_t all = q_rows + 2 * k_rows, each = q_rows / h->groups;
     uint32_t q, k, v;
-    orr_weight_mapping_begin(recipe, h->nth > 0 ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1, all,
-                     h->nth > 0 ? 1 : h->hidden);
+    orr_weight_mapping_begin(recipe,
+                             h->nth > 0 ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1,
+                             all, h->nth > 0 ? 1 : h->hidden);
     if (h->qkv != NULL) {
         q = k = v = orr_weight_mapping_add_tensor(recipe, h->qkv, 0, all, h->input_major);
     } else {

@@ -23,13 +23,15 @@ static const char *name_of(const place *p, const char *name, const char *end)
 
 static void norm(const place *p, const char *name)
 {
-    orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, name_of(p, name, orr_weight_mapping_suffix(p->key->nth)),
-                     p->vision->hidden, 1, false);
+    orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+                              name_of(p, name, orr_weight_mapping_suffix(p->key->nth)),
+                              p->vision->hidden, 1, false);
 }
 
 static void linear(const place *p, const char *name, uint32_t nth, int64_t in, int64_t out)
 {
-    orr_weight_mapping_linear(p->recipe, name_of(p, name, orr_weight_mapping_suffix(nth)), nth, in, out, false);
+    orr_weight_mapping_linear(p->recipe, name_of(p, name, orr_weight_mapping_suffix(nth)), nth, in,
+                              out, false);
 }
 
 static void patches(const place *p)
@@ -41,19 +43,20 @@ static void patches(const place *p)
         linear(p, "vision_model.patch_embedding.linear", 0, pixels, v->hidden);
     else if (strcmp(what, "class token") == 0)
         orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
-                         name_of(p, "vision_model.class_embedding", ""), v->hidden, 1, false);
+                                  name_of(p, "vision_model.class_embedding", ""), v->hidden, 1,
+                                  false);
     else if (strcmp(what, "positions") == 0)
         orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_TABLE,
-                         name_of(p, "vision_model.positional_embedding_vlm", ""),
-                         side * side + v->class_token, v->hidden, false);
+                                  name_of(p, "vision_model.positional_embedding_vlm", ""),
+                                  side * side + v->class_token, v->hidden, false);
     else if (strcmp(what, "norm") == 0)
         norm(p, "vision_model.layernorm_pre");
 }
 
 static const char *layer_name(const place *p, const char *name)
 {
-    return orr_weight_mapping_name(p->recipe, "", "vision_model.model.layers.%u.", p->key->layer - 1, name,
-                           orr_weight_mapping_suffix(p->key->nth));
+    return orr_weight_mapping_name(p->recipe, "", "vision_model.model.layers.%u.",
+                                   p->key->layer - 1, name, orr_weight_mapping_suffix(p->key->nth));
 }
 
 static void layer_linear(const place *p, const char *name, int64_t in, int64_t out)
@@ -66,19 +69,19 @@ static void layer(const place *p)
     const orr_vision *v = p->vision;
     const char *what = p->key->name;
     const orr_qkv_heads heads = {.q = layer_name(p, "self_attn.q_proj"),
-                             .k = layer_name(p, "self_attn.k_proj"),
-                             .v = layer_name(p, "self_attn.v_proj"),
-                             .heads = v->heads,
-                             .groups = v->heads,
-                             .width = v->hidden / v->heads,
-                             .hidden = v->hidden,
-                             .nth = p->key->nth};
+                                 .k = layer_name(p, "self_attn.k_proj"),
+                                 .v = layer_name(p, "self_attn.v_proj"),
+                                 .heads = v->heads,
+                                 .groups = v->heads,
+                                 .width = v->hidden / v->heads,
+                                 .hidden = v->hidden,
+                                 .nth = p->key->nth};
     if (strcmp(what, "attention_norm") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, layer_name(p, "input_layernorm"), v->hidden,
-                         1, false);
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+                                  layer_name(p, "input_layernorm"), v->hidden, 1, false);
     else if (strcmp(what, "mlp_norm") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, layer_name(p, "post_attention_layernorm"),
-                         v->hidden, 1, false);
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+                                  layer_name(p, "post_attention_layernorm"), v->hidden, 1, false);
     else if (strcmp(what, "qkv") == 0)
         orr_weight_mapping_qkv(p->recipe, &heads, false);
     else if (strcmp(what, "attention_out") == 0)
@@ -103,7 +106,8 @@ static void output(const place *p)
         linear(p, "multi_modal_projector.linear_1", 0, v->output, p->model_columns);
 }
 
-bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe)
+bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key,
+                                  orr_weight_mapping *recipe)
 {
     const orr_vision *v = &naming->model->vision;
     const place p = {

@@ -82,8 +82,8 @@ static uint8_t format_of(const found *f)
 static void frame(const found *f, orr_weight_rows *ret)
 {
     const bool vector = f->recipe.kind == ORR_WEIGHT_MAPPING_VECTOR;
-    *ret =
-        (orr_weight_rows){.format = format_of(f), .columns = vector ? f->recipe.rows : f->recipe.columns};
+    *ret = (orr_weight_rows){.format = format_of(f),
+                             .columns = vector ? f->recipe.rows : f->recipe.columns};
     ret->row_bytes = orr_row_format_bytes((orr_row_format)ret->format, ret->columns);
 }
 
@@ -128,7 +128,8 @@ static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, 
 }
 
 /* A portion of a matrix (K, R) as rows; elements of 2 or 4 bytes, by squares that fit the cache. */
-static void interleave_rotary(const found *f, const orr_weight_mapping_rows *p, int64_t bytes, uint8_t *to)
+static void interleave_rotary(const found *f, const orr_weight_mapping_rows *p, int64_t bytes,
+                              uint8_t *to)
 {
     enum { SIDE = 32 };
     const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
@@ -192,8 +193,8 @@ static void read_vector(const found *f, float *ret)
     }
 }
 
-static void copy_portion(const found *f, const orr_weight_mapping_rows *p, const orr_weight_rows *rows, uint8_t *to,
-                         float *scratch)
+static void copy_portion(const found *f, const orr_weight_mapping_rows *p,
+                         const orr_weight_rows *rows, uint8_t *to, float *scratch)
 {
     const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
     const bool same = f->tensors[p->tensor]->format == rows->format;
@@ -205,12 +206,13 @@ static void copy_portion(const found *f, const orr_weight_mapping_rows *p, const
         for (int64_t i = 0; i < p->count; i++) {
             read_row(f, p, i, scratch);
             orr_row_from_fp32((orr_row_format)rows->format, scratch, rows->columns,
-                          to + i * rows->row_bytes);
+                              to + i * rows->row_bytes);
         }
     }
 }
 
-static orr_status copy_vector(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
+static orr_status copy_vector(const found *f, orr_arena *arena, orr_weight_rows *rows,
+                              orr_error *err)
 {
     float *numbers = orr_arena_array(f->arena, float, (size_t)rows->columns);
     void *to = orr_arena_alloc(arena, (size_t)rows->row_bytes, 1, 64);
@@ -362,8 +364,8 @@ static bool is_table(const orr_weight_mapping *r, const orr_model *model, const 
            type->rank == 2 && type->dim[0] >= r->rows && type->dim[1] == r->columns;
 }
 
-static orr_status fail_shape(const orr_weight_mapping *r, const orr_weight_key *key, const orr_type *type,
-                             orr_error *err)
+static orr_status fail_shape(const orr_weight_mapping *r, const orr_weight_key *key,
+                             const orr_type *type, orr_error *err)
 {
     char is[ORR_SHAPE_CHARS];
     return orr_fail(err, ORR_INVALID,

@@ -17,17 +17,17 @@ typedef struct dtype_name {
     uint8_t bits;
 } dtype_name;
 static const dtype_name DTYPES[] = {
-    {"F32", ORR_ROW_FORMAT_FP32, 32},      {"F16", ORR_ROW_FORMAT_FP16, 16},
-    {"BF16", ORR_ROW_FORMAT_BF16, 16},     {"F64", ORR_ROW_FORMATS, 64},
-    {"I64", ORR_ROW_FORMATS, 64},    {"I32", ORR_ROW_FORMATS, 32},
-    {"I16", ORR_ROW_FORMATS, 16},    {"I8", ORR_ROW_FORMATS, 8},
-    {"U64", ORR_ROW_FORMATS, 64},    {"U32", ORR_ROW_FORMATS, 32},
-    {"U16", ORR_ROW_FORMATS, 16},    {"U8", ORR_ROW_FORMATS, 8},
-    {"BOOL", ORR_ROW_FORMATS, 8},    {"C64", ORR_ROW_FORMATS, 64},
-    {"F8_E4M3", ORR_ROW_FORMATS, 8}, {"F8_E5M2", ORR_ROW_FORMATS, 8},
-    {"F8_E8M0", ORR_ROW_FORMATS, 8}, {"F8_E4M3FNUZ", ORR_ROW_FORMATS, 8},
-    {"F4", ORR_ROW_FORMATS, 4},      {"F8_E5M2FNUZ", ORR_ROW_FORMATS, 8},
-    {"F6_E2M3", ORR_ROW_FORMATS, 6}, {"F6_E3M2", ORR_ROW_FORMATS, 6},
+    {"F32", ORR_ROW_FORMAT_FP32, 32},  {"F16", ORR_ROW_FORMAT_FP16, 16},
+    {"BF16", ORR_ROW_FORMAT_BF16, 16}, {"F64", ORR_ROW_FORMATS, 64},
+    {"I64", ORR_ROW_FORMATS, 64},      {"I32", ORR_ROW_FORMATS, 32},
+    {"I16", ORR_ROW_FORMATS, 16},      {"I8", ORR_ROW_FORMATS, 8},
+    {"U64", ORR_ROW_FORMATS, 64},      {"U32", ORR_ROW_FORMATS, 32},
+    {"U16", ORR_ROW_FORMATS, 16},      {"U8", ORR_ROW_FORMATS, 8},
+    {"BOOL", ORR_ROW_FORMATS, 8},      {"C64", ORR_ROW_FORMATS, 64},
+    {"F8_E4M3", ORR_ROW_FORMATS, 8},   {"F8_E5M2", ORR_ROW_FORMATS, 8},
+    {"F8_E8M0", ORR_ROW_FORMATS, 8},   {"F8_E4M3FNUZ", ORR_ROW_FORMATS, 8},
+    {"F4", ORR_ROW_FORMATS, 4},        {"F8_E5M2FNUZ", ORR_ROW_FORMATS, 8},
+    {"F6_E2M3", ORR_ROW_FORMATS, 6},   {"F6_E3M2", ORR_ROW_FORMATS, 6},
 };
 
 /* A tensor of the header, with what is held against the rest. */
@@ -305,7 +305,8 @@ static orr_status header_bytes(const orr_mapped_file *file, uint64_t *ret, orr_e
     return ORR_OK;
 }
 
-orr_status orr_safetensors_read(const orr_mapped_file *file, orr_weight_store *store, orr_error *err)
+orr_status orr_safetensors_read(const orr_mapped_file *file, orr_weight_store *store,
+                                orr_error *err)
 {
     header h = {.file = file, .store = store, .err = err};
     ORR_TRY(header_bytes(file, &h.data, err));

@@ -83,8 +83,9 @@ static void write_metadata(const writer *w, orr_json_writer *json)
 
 static void write_entry(orr_json_writer *json, const orr_weight *t, int64_t begin)
 {
-    static const char *const names[] = {
-        [ORR_ROW_FORMAT_FP32] = "F32", [ORR_ROW_FORMAT_FP16] = "F16", [ORR_ROW_FORMAT_BF16] = "BF16"};
+    static const char *const names[] = {[ORR_ROW_FORMAT_FP32] = "F32",
+                                        [ORR_ROW_FORMAT_FP16] = "F16",
+                                        [ORR_ROW_FORMAT_BF16] = "BF16"};
     orr_json_write_key(json, t->name);
     orr_json_write_object(json);
     orr_json_write_key(json, "dtype");

@@ -55,9 +55,9 @@ orr_status orr_weights_save(const orr_model *model, const orr_parameter_reader *
     return status;
 }
 
-static orr_status write_gguf(orr_save_plan *plan, orr_gguf_metadata_writer *keys, const orr_model *model,
-                             orr_row_format format, const orr_tokenizer *tokenizer,
-                             const char *path, orr_error *err)
+static orr_status write_gguf(orr_save_plan *plan, orr_gguf_metadata_writer *keys,
+                             const orr_model *model, orr_row_format format,
+                             const orr_tokenizer *tokenizer, const char *path, orr_error *err)
 {
     const orr_weight_source source = orr_save_plan_source(plan);
     orr_architecture architecture;

@@ -251,7 +251,7 @@ static orr_status tensor_data(void *ctx, uint32_t i, const void **ret, orr_error
     ORR_TRY(gather(plan, &plan->origins.at[i], n, err));
     for (int64_t r = 0; r < rows; r++)
         orr_row_from_fp32((orr_row_format)w->format, plan->room + r * columns, columns,
-                      (char *)plan->bytes + r * row_bytes);
+                          (char *)plan->bytes + r * row_bytes);
     *ret = plan->bytes;
     return ORR_OK;
 }

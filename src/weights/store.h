@@ -11,21 +11,22 @@
 
 /* An array of a GGUF file's metadata: as it stands in the file. */
 typedef struct orr_gguf_array {
-    const char    *key;
-    uint8_t        type;  /* orr_gguf_type of its elements, no array                            */
-    uint64_t       n;
+    const char *key;
+    uint8_t type; /* orr_gguf_type of its elements, no array                            */
+    uint64_t n;
     const uint8_t *bytes; /* in the mapped file; strings: length (8 bytes), text, one by one    */
-    uint64_t       n_bytes;
+    uint64_t n_bytes;
 } orr_gguf_array;
 
-/* A tensor that is there, but not of numbers that can be read: tables of ids, quantised otherwise. */
+/* A tensor that is there, but not of numbers that can be read: tables of ids, quantised otherwise.
+ */
 typedef struct orr_weight_unsupported {
     const char *name, *dtype;
 } orr_weight_unsupported;
 
 typedef struct orr_weight_store {
     orr_weights about; /* first: what callers see */
-    orr_arena  *arena;
+    orr_arena *arena;
     orr_array(orr_weight_unsupported) foreign;
     orr_array(orr_mapped_file) files;
     orr_array(orr_weight) tensors; /* while they are read, foreign ones too: ORR_ROW_FORMATS */
@@ -44,14 +45,15 @@ orr_status orr_gguf_read(const orr_mapped_file *file, orr_weight_store *store,
                          orr_error *err) ORR_MUST_CHECK;
 /* All files that an index names, which stands at `path`. Errors have the file's name in front. */
 orr_status orr_safetensors_index_read(const char *path, orr_weight_store *store,
-                           orr_error *err) ORR_MUST_CHECK;
+                                      orr_error *err) ORR_MUST_CHECK;
 /* Maps a file and reads it, whichever format it has. Errors have its name in front. */
 orr_status orr_weight_store_add(orr_weight_store *store, const char *path,
                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key, const char *value,
-                                 orr_error *err) ORR_MUST_CHECK;
+orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key,
+                                         const char *value, orr_error *err) ORR_MUST_CHECK;
 
-/* Bytes of a tensor of these dims: -1: they do not fit, or the last is no whole number of blocks. */
+/* Bytes of a tensor of these dims: -1: they do not fit, or the last is no whole number of blocks.
+ */
 int64_t orr_weight_bytes(uint8_t format, uint32_t rank, const int64_t *dim);
 /* The dims as text: "(2, 3)". */
 enum { ORR_SHAPE_CHARS = 160 };

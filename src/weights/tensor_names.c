@@ -191,7 +191,7 @@ static void set_stem(orr_tensor_naming *n, orr_arena *arena)
 }
 
 orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weights, bool gguf,
-                         orr_arena *arena, const orr_tensor_naming **ret, orr_error *err)
+                                orr_arena *arena, const orr_tensor_naming **ret, orr_error *err)
 {
     orr_architecture architecture;
     ORR_TRY(orr_architecture_of(model, &architecture, err));
@@ -199,11 +199,11 @@ orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weigh
     if (n == NULL)
         return orr_fail_memory(err);
     *n = (orr_tensor_naming){.model = model,
-                      .weights = weights,
-                      .names = gguf ? &orr_tensor_names_gguf[architecture]
-                                    : &orr_tensor_names_hugging_face[architecture],
-                      .architecture = (uint8_t)architecture,
-                      .gguf = gguf};
+                             .weights = weights,
+                             .names = gguf ? &orr_tensor_names_gguf[architecture]
+                                           : &orr_tensor_names_hugging_face[architecture],
+                             .architecture = (uint8_t)architecture,
+                             .gguf = gguf};
     set_stem(n, arena);
     *ret = n;
     return ORR_OK;
@@ -219,23 +219,25 @@ static bool make(const orr_tensor_naming *n, const orr_weight_key *key, orr_weig
     switch (key->module) {
     case ORR_MODULE_EMBEDDING:
         if (strcmp(what, "positions") == 0 && names->positions != NULL)
-            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_TABLE,
-                             orr_weight_mapping_name(r, n->stem, "", 0, names->positions, ".weight"),
-                             m->positions, m->hidden, false);
+            orr_weight_mapping_single(
+                r, ORR_WEIGHT_MAPPING_TABLE,
+                orr_weight_mapping_name(r, n->stem, "", 0, names->positions, ".weight"),
+                m->positions, m->hidden, false);
         else if (strcmp(what, "embedding") == 0)
-            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_TABLE, embedding, (int64_t)m->vocab + m->extra_tokens,
-                             m->hidden, false);
+            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_TABLE, embedding,
+                                      (int64_t)m->vocab + m->extra_tokens, m->hidden, false);
         return r->n_tensors > 0;
     case ORR_MODULE_HEAD:
         if (strcmp(what, "final_norm") == 0)
-            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_VECTOR,
-                             orr_weight_mapping_name(r, n->stem, "", 0, names->final_norm, end), m->hidden,
-                             1, false);
+            orr_weight_mapping_single(
+                r, ORR_WEIGHT_MAPPING_VECTOR,
+                orr_weight_mapping_name(r, n->stem, "", 0, names->final_norm, end), m->hidden, 1,
+                false);
         else if (strcmp(what, "head") == 0 && m->tied && key->nth == 0)
             orr_weight_mapping_linear(r, embedding, 0, m->hidden, m->vocab, false);
         else if (strcmp(what, "head") == 0)
-            orr_weight_mapping_linear(r, orr_weight_mapping_name(r, n->head, "", 0, "", end), key->nth, m->hidden,
-                              m->vocab, false);
+            orr_weight_mapping_linear(r, orr_weight_mapping_name(r, n->head, "", 0, "", end),
+                                      key->nth, m->hidden, m->vocab, false);
         return r->n_tensors > 0;
     case ORR_MODULE_VISION:
         return orr_weight_mapping_of_vision(n, key, r);
@@ -244,8 +246,8 @@ static bool make(const orr_tensor_naming *n, const orr_weight_key *key, orr_weig
     }
 }
 
-orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key, orr_arena *arena,
-                           orr_weight_mapping *ret, orr_error *err)
+orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key,
+                                   orr_arena *arena, orr_weight_mapping *ret, orr_error *err)
 {
     orr_weight_mapping r = {.arena = arena, .weights = naming->weights};
     const bool known = make(naming, key, &r);

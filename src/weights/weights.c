@@ -33,8 +33,8 @@ const char *orr_weight_shape(uint32_t rank, const int64_t *dim, char ret[ORR_SHA
     return ret;
 }
 
-orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key, const char *value,
-                                 orr_error *err)
+orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key,
+                                         const char *value, orr_error *err)
 {
     const orr_metadata one = {.key = key, .value = value};
     if (key == NULL || value == NULL || !orr_array_push(&store->metadata, one))

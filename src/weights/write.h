@@ -9,8 +9,8 @@
 /* The bytes of tensor i: as many as its dims say. */
 orr_status orr_weight_source_data(const orr_weight_source *source, uint32_t i, const void **ret,
                                   orr_error *err) ORR_MUST_CHECK;
-/* INVALID: two tensors of one name; a shape without a number of bytes. UNSUPPORTED: a format that such
- * files do not have. */
+/* INVALID: two tensors of one name; a shape without a number of bytes. UNSUPPORTED: a format that
+ * such files do not have. */
 orr_status orr_weight_source_check(const orr_weight_source *source, bool gguf,
                                    orr_error *err) ORR_MUST_CHECK;
 void orr_weight_write_padding(orr_output *out, uint64_t n);
@@ -18,23 +18,25 @@ void orr_weight_write_padding(orr_output *out, uint64_t n);
 /* Keys and values of a GGUF file's metadata, as they are put together. */
 typedef struct orr_gguf_metadata_writer {
     orr_output *out; /* in memory */
-    uint64_t    n;
+    uint64_t n;
 } orr_gguf_metadata_writer;
-void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const char *value, size_t len);
+void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const char *value,
+                       size_t len);
 void orr_gguf_put_u32(orr_gguf_metadata_writer *keys, const char *key, uint32_t value);
 void orr_gguf_put_f32(orr_gguf_metadata_writer *keys, const char *key, double value);
 void orr_gguf_put_bool(orr_gguf_metadata_writer *keys, const char *key, bool value);
 /* An array's head; its elements follow. */
 void orr_gguf_put_array(orr_gguf_metadata_writer *keys, const char *key, uint32_t type, uint64_t n);
-void orr_gguf_put_string(orr_gguf_metadata_writer *keys, const char *text, size_t len); /* an element */
-void orr_gguf_put_number(orr_gguf_metadata_writer *keys, uint64_t bits, int bytes);     /* an element */
+void orr_gguf_put_string(orr_gguf_metadata_writer *keys, const char *text,
+                         size_t len);                                               /* an element */
+void orr_gguf_put_number(orr_gguf_metadata_writer *keys, uint64_t bits, int bytes); /* an element */
 
 /* Version 3. `keys` are those of the file; tensors as orr_safetensors_write() asks for them. */
 orr_status orr_gguf_write(const orr_weight_source *source, const orr_gguf_metadata_writer *keys,
                           const char *path, orr_error *err) ORR_MUST_CHECK;
 /* What llama.cpp needs to know of a model, but its tokenizer. */
-void orr_gguf_put_model(orr_gguf_metadata_writer *keys, const orr_model *model, const char *architecture,
-                        orr_row_format format);
+void orr_gguf_put_model(orr_gguf_metadata_writer *keys, const orr_model *model,
+                        const char *architecture, orr_row_format format);
 
 /* All tensors of a model's checkpoint, made from its parameters. done() frees it. */
 typedef struct orr_save_plan orr_save_plan;

@@ -186,8 +186,11 @@ static void hold_beside(scene *s, uint64_t seed, int i, const orr_plan *plan, co
     if (orr_estimate_of(s->estimator[i], plan, &e, &s->w.err) == ORR_UNSUPPORTED)
         return;
     world_must(&s->w, orr_estimate_of(s->estimator[i], plan, &e, &s->w.err), text);
-    world_must(&s->w, orr_estimate_order_free_bound(s->estimator[i], plan, false, &quick_ns, &s->w.err), text);
-    world_must(&s->w, orr_estimate_family_bound(s->estimator[i], &whole, o->n_ranks, &floor_ns, &s->w.err),
+    world_must(&s->w,
+               orr_estimate_order_free_bound(s->estimator[i], plan, false, &quick_ns, &s->w.err),
+               text);
+    world_must(&s->w,
+               orr_estimate_family_bound(s->estimator[i], &whole, o->n_ranks, &floor_ns, &s->w.err),
                text);
     if (e.bound_ns > o->step_ns)
         seed_fail(seed, "%s, %s: bound of %lld ns, simulated %lld (+%.4f %%)", JOBS[i].model, text,

@@ -59,8 +59,8 @@ static void open_play(scene *c, const orr_schedule_spec *s, bool trains, bool bl
 {
     orr_error err = {0};
     if (orr_schedule_make(s, c->arena, schedule, &err) != ORR_OK ||
-        orr_schedule_timing_open(schedule, &c->cut, c->hop_of, trains, blocking, c->arena, play, &err) !=
-            ORR_OK)
+        orr_schedule_timing_open(schedule, &c->cut, c->hop_of, trains, blocking, c->arena, play,
+                                 &err) != ORR_OK)
         seed_fail(c->seed, "%s", err.text);
 }
 
@@ -72,10 +72,10 @@ static orr_schedule_spec begin(scene *c, uint64_t seed)
     c->arena = orr_arena_new(0, 0);
     const orr_schedule_spec s = choose_schedule(c);
     c->cut = (orr_stage_partition){.stages = s.stages,
-                             .chunks = s.chunks,
-                             .n_classes = 3,
-                             .virtual_stages = orr_schedule_virtual_stages(&s),
-                             .class_of = c->class_of};
+                                   .chunks = s.chunks,
+                                   .n_classes = 3,
+                                   .virtual_stages = orr_schedule_virtual_stages(&s),
+                                   .class_of = c->class_of};
     for (uint32_t k = 0; k < c->cut.virtual_stages; k++)
         c->class_of[k] = (uint8_t)between(c, 0, 2);
     for (uint32_t i = 0; i < s.stages; i++)
@@ -137,7 +137,8 @@ static void paths_are_bounds(void **state)
         turns_come_after_what_they_wait_for(&c);
         for (uint32_t s = 0; s < c.cut.stages; s++) {
             orr_schedule_timing_path(&c.play, orr_schedule_timing_last(&c.play, s), &paths[s]);
-            const double end = orr_schedule_timing_end(&c.play, s), long_ = length_of(&paths[s], lengths);
+            const double end = orr_schedule_timing_end(&c.play, s),
+                         long_ = length_of(&paths[s], lengths);
             if (fabs(end - long_) > 1e-6 * end)
                 seed_fail(seed, "stage %u ends at %g, its path is %g long", s, end, long_);
         }
@@ -151,8 +152,8 @@ static void paths_are_bounds(void **state)
 }
 
 /* What a period adds to a path, as often as it does in a step of so many periods more. */
-static bool prolong(const orr_schedule_timing *now, const orr_schedule_timing *shorter, uint32_t stage,
-                    uint32_t period, float times, orr_schedule_path *ret)
+static bool prolong(const orr_schedule_timing *now, const orr_schedule_timing *shorter,
+                    uint32_t stage, uint32_t period, float times, orr_schedule_path *ret)
 {
     orr_schedule_path less, more = {0};
     const uint32_t end = orr_schedule_timing_last(now, stage);

@@ -258,7 +258,8 @@ typedef struct brute {
     int64_t peaks[8]; /* of some of the plans */
 } brute;
 
-static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *r, orr_error *err)
+static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *r,
+                          orr_error *err)
 {
     brute *b = ctx;
     for (uint32_t again = r->least_again; again <= r->most_again; again++)
@@ -289,7 +290,8 @@ static brute go_through_all(scene *c)
     if (orr_space_make(&c->model, &c->cluster, &c->options, c->arena, &space, &c->err) != ORR_OK)
         return b;
     must(c, orr_space_families(&space, c->arena, &families, &c->err), "families");
-    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &b.evaluator, &c->err), "evaluator");
+    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &b.evaluator, &c->err),
+         "evaluator");
     for (uint32_t i = 0; i < families.n; i++)
         must(c, orr_space_walk(&space, &families.at[i].plan, &walk, &c->err), families.at[i].key);
     orr_evaluator_free(b.evaluator);
@@ -340,7 +342,8 @@ static const char *known_of(scene *c, const orr_plan *plan)
                              .flash = plan->flash,
                              .fusion = plan->fusion,
                              .graphs = plan->graphs};
-    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &evaluator, &c->err), "evaluator");
+    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &evaluator, &c->err),
+         "evaluator");
     if (orr_evaluator_family_bound(evaluator, &family, &floor_ns, &c->err) != ORR_OK)
         floor_ns = NAN;
     must(c, orr_evaluator_order_free_bound(evaluator, plan, false, &quick_ns, &c->err), "quick");

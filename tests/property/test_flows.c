@@ -22,16 +22,24 @@
  *     link has carried exactly the bytes of the flows that crossed it; load over time adds up;
  *   - the same flows begun again give the same times;
  *   - nothing is allocated while no more flows are under way than there were. */
-enum { RATE_SEEDS = 4000, CLUSTER_SEEDS = 1500, MAX_LINKS = 14, MAX_FLOWS = 24, MAX_PATH = 5,
-       CHANGES = 30, MAX_TRANSFERS = 40, MAX_DEMANDS = 6 };
+enum {
+    RATE_SEEDS = 4000,
+    CLUSTER_SEEDS = 1500,
+    MAX_LINKS = 14,
+    MAX_FLOWS = 24,
+    MAX_PATH = 5,
+    CHANGES = 30,
+    MAX_TRANSFERS = 40,
+    MAX_DEMANDS = 6
+};
 
 typedef struct net {
     orr_random random;
     orr_flow_rates rates;
     uint32_t n_links, n_flows, most_path;
-    int64_t  capacity[MAX_LINKS];
+    int64_t capacity[MAX_LINKS];
     uint32_t row[MAX_FLOWS], n_path[MAX_FLOWS], path[MAX_FLOWS][MAX_PATH];
-    int64_t  want[MAX_FLOWS];
+    int64_t want[MAX_FLOWS];
 } net;
 
 static uint32_t below(orr_random *random, uint32_t bound)
@@ -96,8 +104,8 @@ static void check_rates(net *t, uint64_t seed)
             n += crosses(t, f, l);
         }
         if (t->rates.links[l].load != load)
-            seed_fail(seed, "link %u: load %lld, not %lld", l,
-                      (long long)t->rates.links[l].load, (long long)load);
+            seed_fail(seed, "link %u: load %lld, not %lld", l, (long long)t->rates.links[l].load,
+                      (long long)load);
         if (load > t->capacity[l] && load > n)
             seed_fail(seed, "link %u carries %lld of %lld", l, (long long)load,
                       (long long)t->capacity[l]);
@@ -157,7 +165,7 @@ static void rates_are_those_of_the_definition(void **state)
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         net t = {.random = orr_random_of(seed, 0)};
         t.n_links = 1 + below(&t.random, MAX_LINKS);
-        t.most_path = 1 + below(&t.random, MAX_PATH); /* short ones leave far parts alone */
+        t.most_path = 1 + below(&t.random, MAX_PATH);  /* short ones leave far parts alone */
         const uint32_t most = seed % 5 == 0 ? 8 : 120; /* often too few units to go round */
         for (uint32_t l = 0; l < t.n_links; l++)
             t.capacity[l] = 1 + below(&t.random, most);
@@ -181,11 +189,11 @@ static void rates_are_those_of_the_definition(void **state)
 
 typedef struct scene {
     orr_cluster cluster;
-    orr_level   levels[3];
+    orr_level levels[3];
     orr_network network;
     orr_flow_demand demands[MAX_TRANSFERS][MAX_DEMANDS];
     uint32_t n_demands[MAX_TRANSFERS], n_transfers;
-    int64_t  begin_ns[MAX_TRANSFERS], latency_ns[MAX_TRANSFERS], done_ns[MAX_TRANSFERS];
+    int64_t begin_ns[MAX_TRANSFERS], latency_ns[MAX_TRANSFERS], done_ns[MAX_TRANSFERS];
 } scene;
 
 static orr_fact fact(double value)
@@ -197,13 +205,14 @@ static void draw(scene *s, uint64_t seed)
 {
     orr_random random = orr_random_of(seed, 1);
     memset(s, 0, sizeof *s);
-    s->cluster = (orr_cluster){.name = "drawn", .n_levels = 1 + below(&random, 3),
-                               .levels = s->levels};
+    s->cluster =
+        (orr_cluster){.name = "drawn", .n_levels = 1 + below(&random, 3), .levels = s->levels};
     uint32_t devices = 1;
     for (uint32_t k = 0; k < s->cluster.n_levels; k++) {
         const uint32_t size = 1 + below(&random, 5);
         devices *= size;
-        s->levels[k] = (orr_level){.size = size, .devices = devices,
+        s->levels[k] = (orr_level){.size = size,
+                                   .devices = devices,
                                    .topology = (uint8_t)below(&random, 3),
                                    .bytes_per_s = fact(1e6 * (1 + below(&random, 400))),
                                    .latency_ns = fact(below(&random, 100)),
@@ -250,7 +259,8 @@ static void play(scene *s, orr_flows *flows, int64_t shift_ns, uint64_t seed)
     for (uint32_t t = 0; t < s->n_transfers; t++) {
         take_until(s, flows, shift_ns + s->begin_ns[t], &n_done, seed);
         assert_int_equal(orr_flows_begin(flows, shift_ns + s->begin_ns[t], s->demands[t],
-                                         s->n_demands[t], s->latency_ns[t], t, &err), ORR_OK);
+                                         s->n_demands[t], s->latency_ns[t], t, &err),
+                         ORR_OK);
     }
     take_until(s, flows, INT64_MAX - 1, &n_done, seed);
     if (n_done != s->n_transfers)
@@ -268,8 +278,8 @@ static void check_ends(const scene *s, const orr_flows *flows, uint64_t seed)
             route.n = 0;
             assert_true(orr_fabric_route(&flows->fabric, d->src, d->dst, &route, NULL));
             for (size_t l = 0; l < route.n; l++) {
-                const int64_t ns = (d->bytes << ORR_FLOW_UNIT_SHIFT) /
-                                   flows->fabric.links[route.at[l]].capacity;
+                const int64_t ns =
+                    (d->bytes << ORR_FLOW_UNIT_SHIFT) / flows->fabric.links[route.at[l]].capacity;
                 least_ns = ns > least_ns ? ns : least_ns;
             }
         }

@@ -8,15 +8,15 @@
 enum { MAX_N = 64, MAX_E = 256 };
 
 typedef struct dep_row {
-    orr_node_id  node, on;
+    orr_node_id node, on;
     orr_dep_kind kind;
 } dep_row;
 
 typedef struct recipe {
-    uint32_t    n, e;
-    int64_t     start[MAX_N], end[MAX_N];
+    uint32_t n, e;
+    int64_t start[MAX_N], end[MAX_N];
     orr_node_id parent[MAX_N];
-    dep_row     dep[MAX_E];
+    dep_row dep[MAX_E];
 } recipe;
 
 static bool ends_first(orr_dep_kind kind) /* does the end of `on` come first, or its start? */
@@ -384,8 +384,8 @@ static orr_status build_everything(const orr_graph **ret, orr_random random)
     orr_group_id group;
     const uint32_t ranks[3] = {0, 1, 3};
     ORR_TRY_OUT(status, orr_builder_str(b, "name", 4, &s, NULL));
-    ORR_TRY_OUT(status, orr_builder_group(
-                            b, &(orr_group){.name = s, .size = 3, .ranks = ranks}, &group, NULL));
+    ORR_TRY_OUT(status, orr_builder_group(b, &(orr_group){.name = s, .size = 3, .ranks = ranks},
+                                          &group, NULL));
     for (uint32_t v = 0; v < 600; v++) {
         char name[20];
         const size_t len = (size_t)snprintf(name, sizeof name, "name %u", v);
@@ -398,7 +398,9 @@ static orr_status build_everything(const orr_graph **ret, orr_random random)
         comm.group = group;
         ORR_TRY_OUT(status, orr_builder_str(b, name, len, &text, NULL));
         ORR_TRY_OUT(status, orr_builder_lane(b, &where, &l, NULL));
-        const orr_node n = {.name = text, .lane = l, .start_ns = below(&random, 1000),
+        const orr_node n = {.name = text,
+                            .lane = l,
+                            .start_ns = below(&random, 1000),
                             .parent = v > 0 && v % 3 == 0 ? v - 1 : ORR_NONE};
         const orr_attr attr = {.name = s, .kind = ORR_ATTR_INT64, .count = 1, .values = &value};
         ORR_TRY_OUT(status, orr_builder_node(b, &n, &id, NULL));

@@ -12,19 +12,19 @@ enum { MAX_RANKS = 8, MAX_EVENTS = 80, NOISE_NS = 1000, SUBGROUP = 2 };
 typedef enum naming { KNOWN_RANKS, NAMES_ONLY, NO_GROUPS, NAMINGS } naming;
 
 typedef struct event {
-    int64_t        end_ns;
+    int64_t end_ns;
     orr_collective collective; /* SEND: from `from` to `to` */
-    uint32_t       from, to;   /* collectives: members are from <= rank < to */
+    uint32_t from, to;         /* collectives: members are from <= rank < to */
 } event;
 
 typedef struct scenario {
     uint32_t n_ranks, n_events;
-    naming   names;
-    bool     numbered, wild_clocks, ends_early;
-    event    events[MAX_EVENTS];
-    int64_t  clock_ns[MAX_RANKS];   /* what the clock shows more than the true time */
-    uint32_t cut[MAX_RANKS];        /* events missing at the beginning or the end */
-    bool     recorded[MAX_RANKS];
+    naming names;
+    bool numbered, wild_clocks, ends_early;
+    event events[MAX_EVENTS];
+    int64_t clock_ns[MAX_RANKS]; /* what the clock shows more than the true time */
+    uint32_t cut[MAX_RANKS];     /* events missing at the beginning or the end */
+    bool recorded[MAX_RANKS];
     orr_node_id node[MAX_EVENTS][MAX_RANKS]; /* ORR_NONE: not seen by that rank */
 } scenario;
 
@@ -91,12 +91,15 @@ static orr_group_id group_of(orr_graph_builder *b, const scenario *s, const even
 {
     orr_group_id id;
     char name[32];
-    const bool world = e->collective == ORR_COLL_SEND || e->to - e->from != SUBGROUP ||
-                       s->n_ranks == SUBGROUP;
+    const bool world =
+        e->collective == ORR_COLL_SEND || e->to - e->from != SUBGROUP || s->n_ranks == SUBGROUP;
     if (s->names == NO_GROUPS)
         return ORR_NONE;
     /* Where the ranks are known, all subgroups have one name. */
-    snprintf(name, sizeof name, world ? "world" : s->names == KNOWN_RANKS ? "tp" : "tp%u",
+    snprintf(name, sizeof name,
+             world                     ? "world"
+             : s->names == KNOWN_RANKS ? "tp"
+                                       : "tp%u",
              e->from / SUBGROUP);
     const orr_group group = {.name = str(b, name),
                              .size = world ? s->n_ranks : SUBGROUP,

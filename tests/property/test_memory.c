@@ -35,7 +35,7 @@ static void lives_do_not_overlap(void **state)
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t first = below(&random, STEPS);
             lives[i] = (orr_live_range){first, first + below(&random, STEPS - first),
-                                  (int64_t)below(&random, 5000) * (below(&random, 8) > 0)};
+                                        (int64_t)below(&random, 5000) * (below(&random, 8) > 0)};
             sum += (lives[i].bytes + alignment - 1) / alignment * alignment;
         }
         if (orr_live_ranges_pack(lives, n, alignment, offset, &high, NULL) != ORR_OK ||

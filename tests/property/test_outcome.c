@@ -16,15 +16,15 @@
 enum { SEEDS = 120 };
 
 typedef struct scene {
-    plan_world         w;
-    uint64_t           seed;
-    orr_random         random;
-    const orr_model   *model;
+    plan_world w;
+    uint64_t seed;
+    orr_random random;
+    const orr_model *model;
     const orr_cluster *cluster;
-    orr_calibration    plain;
-    orr_job_options    options;
-    char               plan[256];
-    bool               dual;
+    orr_calibration plain;
+    orr_job_options options;
+    char plan[256];
+    bool dual;
 } scene;
 
 static uint32_t below(scene *s, uint32_t n)
@@ -36,8 +36,8 @@ static const char *one_of(scene *s, const char *const *texts, uint32_t n)
 {
     return texts[below(s, n)];
 }
-#define ONE_OF(s, ...)                                                  \
-    one_of((s), (const char *const[]){__VA_ARGS__},                     \
+#define ONE_OF(s, ...)                                                                             \
+    one_of((s), (const char *const[]){__VA_ARGS__},                                                \
            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
 static void add(scene *s, const char *text)
@@ -265,7 +265,8 @@ static uint32_t n_longer; /* seeds with which the straggler showed */
 static void check_straggler(scene *s)
 {
     const int64_t before = step_ns(s);
-    const orr_heterogeneous_ranks heterogeneous = {.first = below(s, 16), .count = 1, .slowdown = 1.4};
+    const orr_heterogeneous_ranks heterogeneous = {
+        .first = below(s, 16), .count = 1, .slowdown = 1.4};
     s->options.heterogeneous = &heterogeneous;
     s->options.n_heterogeneous = 1;
     const int64_t after = step_ns(s);

@@ -181,12 +181,12 @@ static void choose_cluster(scene *s, bool mixed, bool larger)
         for (uint32_t b = a + 1; b < s->n_sites; b++)
             s->cuts[s->cluster.n_cuts++] =
                 (orr_site_link){.a = a,
-                          .b = b,
-                          .km = assumed(1),
-                          .price_per_gb = assumed(0),
-                          .bytes_per_s = s->levels[2].bytes_per_s,
-                          .latency_ns = s->levels[2].latency_ns,
-                          .oversubscription = s->levels[2].oversubscription};
+                                .b = b,
+                                .km = assumed(1),
+                                .price_per_gb = assumed(0),
+                                .bytes_per_s = s->levels[2].bytes_per_s,
+                                .latency_ns = s->levels[2].latency_ns,
+                                .oversubscription = s->levels[2].oversubscription};
     s->cluster.name = "sites";
     s->cluster.device = s->sites[0].device;
     s->cluster.n_devices = end;
@@ -486,13 +486,14 @@ static void check_monotone(scene *s)
 
 static uint32_t n_slowed; /* seeds with which the slow link showed */
 
-/* A site whose links out of it have four fifths of their bandwidth (less would make them a network of
- * its own to cost/collective/collective.h), and a rank that is slow. */
+/* A site whose links out of it have four fifths of their bandwidth (less would make them a network
+ * of its own to cost/collective/collective.h), and a rank that is slow. */
 static void check_odd(scene *s)
 {
     const int64_t before = step_ns(s);
     const orr_slow_link slow = {.level = 1, .unit = below(s, s->n_sites), .bandwidth_frac = 0.8};
-    const orr_heterogeneous_ranks heterogeneous = {.first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
+    const orr_heterogeneous_ranks heterogeneous = {
+        .first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
     s->options.slow = &slow;
     s->options.n_slow = 1;
     const int64_t slowed = step_ns(s);
@@ -533,8 +534,8 @@ static void check_unsaid(scene *s)
     memset(s->parsed.sites, 0, sizeof s->parsed.sites);
     outcome(s, &unsaid);
     if (said.step_ns != unsaid.step_ns)
-        seed_fail(s->seed, "%s: %lld ns, %lld with sites unsaid", s->plan,
-                  (long long)said.step_ns, (long long)unsaid.step_ns);
+        seed_fail(s->seed, "%s: %lld ns, %lld with sites unsaid", s->plan, (long long)said.step_ns,
+                  (long long)unsaid.step_ns);
     same_use(s, &said, &unsaid);
     orr_outcome_free(&said);
     orr_outcome_free(&unsaid);

@@ -23,11 +23,11 @@
 enum { SEEDS = 600, SPAN_SEEDS = 4000, MOST_RANKS = 600 };
 
 typedef struct scene {
-    uint64_t   seed;
+    uint64_t seed;
     orr_random random;
-    orr_plan   plan;
-    uint32_t   n_ranks;
-    char       text[200];
+    orr_plan plan;
+    uint32_t n_ranks;
+    char text[200];
 } scene;
 
 static uint32_t between(scene *c, uint32_t least, uint32_t most)
@@ -100,9 +100,10 @@ static uint32_t part_of(const scene *c, uint32_t rank)
 static uint32_t number_within(const scene *c, uint32_t rank, bool of_gradient)
 {
     const orr_coordinates at = orr_plan_coordinates(&c->plan, rank);
-    const uint32_t degree[ORR_BASE_AXES] = {
-        [ORR_AXIS_TP] = c->plan.tp, [ORR_AXIS_CP] = c->plan.cp,
-        [ORR_AXIS_DP] = inner_of(c), [ORR_AXIS_PP] = c->plan.pp};
+    const uint32_t degree[ORR_BASE_AXES] = {[ORR_AXIS_TP] = c->plan.tp,
+                                            [ORR_AXIS_CP] = c->plan.cp,
+                                            [ORR_AXIS_DP] = inner_of(c),
+                                            [ORR_AXIS_PP] = c->plan.pp};
     uint32_t number = 0, scale = 1;
     for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
         const uint32_t axis = c->plan.order[0] ? c->plan.order[i] - 1U : i;
@@ -132,8 +133,9 @@ static bool together(const scene *c, orr_axis axis, uint32_t a, uint32_t b)
     const uint32_t i = number_within(c, a, false), j = number_within(c, b, false);
     const uint32_t g = number_within(c, a, true), h = number_within(c, b, true);
     const bool local = p->local_steps > 1;
-    const uint32_t shards =
-        p->zero == 0 ? 1 : p->shards ? p->shards : p->cp * (local ? inner_of(c) : p->dp);
+    const uint32_t shards = p->zero == 0 ? 1
+                            : p->shards  ? p->shards
+                                         : p->cp * (local ? inner_of(c) : p->dp);
     const bool one_job = !local || part_of(c, a) == part_of(c, b);
     const bool same_stage = one_job && differ_only(c, a, b, ~pipeline);
     const bool gradient = one_job && differ_only(c, a, b, 1U << ORR_AXIS_CP | 1U << ORR_AXIS_DP);
@@ -178,8 +180,8 @@ static void check_group(const scene *c, orr_axis axis, const orr_grouping *g, ui
     }
     orr_plan_members_of(&c->plan, axis, rank, members);
     for (uint32_t other = 0; other < c->n_ranks; other++) {
-        const bool same = (axis != ORR_AXIS_TIED || is_tied(c, other)) &&
-                          together(c, axis, rank, other);
+        const bool same =
+            (axis != ORR_AXIS_TIED || is_tied(c, other)) && together(c, axis, rank, other);
         if (same != (g->group_of[rank] == g->group_of[other]))
             seed_fail(c->seed, "%s, %s: are %u and %u together?", c->text, orr_axis_name(axis),
                       rank, other);
@@ -242,8 +244,8 @@ static void spans_are_those_of_the_listed_ranks(void **state)
             uint32_t ranks[MOST_RANKS];
             orr_span told = {0}, listed = {0};
             orr_plan_members_of(&c.plan, axis, 0, ranks);
-            assert_int_equal(orr_cluster_span(&cluster, ranks,
-                                              orr_plan_group_size(&c.plan, axis), &listed, NULL),
+            assert_int_equal(orr_cluster_span(&cluster, ranks, orr_plan_group_size(&c.plan, axis),
+                                              &listed, NULL),
                              ORR_OK);
             assert_int_equal(orr_plan_span(&c.plan, axis, &cluster, &told, NULL), ORR_OK);
             bool same = told.n_ranks == listed.n_ranks && told.n_levels == listed.n_levels &&
@@ -281,11 +283,16 @@ static bool begin_sites(scene *c, orr_level *levels, uint32_t *ends, orr_site *s
     }
     const uint32_t of_host = host < most ? host : most;
     levels[0] = (orr_level){.size = of_host, .devices = of_host};
-    levels[1] = (orr_level){.size = (most - 1) / levels[0].devices + 1, .devices = most,
-                            .ends = ends};
+    levels[1] =
+        (orr_level){.size = (most - 1) / levels[0].devices + 1, .devices = most, .ends = ends};
     levels[2] = (orr_level){.size = n, .devices = end};
-    *ret = (orr_cluster){.name = "toy", .levels = levels, .n_levels = 3, .n_devices = end,
-                         .n_sites = n, .site_level = 1, .sites = sites};
+    *ret = (orr_cluster){.name = "toy",
+                         .levels = levels,
+                         .n_levels = 3,
+                         .n_devices = end,
+                         .n_sites = n,
+                         .site_level = 1,
+                         .sites = sites};
     c->plan = orr_plan_with_defaults(p);
     return orr_plan_check(&c->plan, NULL) == ORR_OK;
 }
@@ -305,7 +312,8 @@ static bool divides(uint32_t a, uint32_t b)
     return a % b == 0 || b % a == 0;
 }
 
-/* Some groups of experts or shards may be cut by a site where others are not, and few are looked at. */
+/* Some groups of experts or shards may be cut by a site where others are not, and few are looked
+ * at. */
 static bool is_regular(const scene *c, orr_axis axis)
 {
     const orr_plan *p = &c->plan;
@@ -317,9 +325,9 @@ static bool is_regular(const scene *c, orr_axis axis)
     return true;
 }
 
-/* No group of an axis goes farther across sites than the one that stands for all of them; where sites
- * get whole hosts for each unit, neither do those of sites' first ranks in any way; and some group
- * goes as far as is told. Where ranks meet between sites is told by few groups. */
+/* No group of an axis goes farther across sites than the one that stands for all of them; where
+ * sites get whole hosts for each unit, neither do those of sites' first ranks in any way; and some
+ * group goes as far as is told. Where ranks meet between sites is told by few groups. */
 static void check_sites(const scene *c, const orr_cluster *cluster, orr_axis axis)
 {
     const uint32_t n = orr_plan_group_size(&c->plan, axis);

@@ -14,13 +14,13 @@ enum { SEEDS = 2000, MAX_NODES = 120, THREADS = 3, STREAMS = 3 };
 
 typedef struct scene {
     orr_random random;
-    small      s;
-    bool       consistent;
-    uint32_t   thread[THREADS], stream[STREAMS];
+    small s;
+    bool consistent;
+    uint32_t thread[THREADS], stream[STREAMS];
     orr_group_id world;
-    int64_t    now[THREADS], free_at[STREAMS]; /* consistent: when each is done */
-    uint32_t   host[MAX_NODES], device[MAX_NODES], last_on[STREAMS];
-    uint32_t   n_host, n_device;
+    int64_t now[THREADS], free_at[STREAMS]; /* consistent: when each is done */
+    uint32_t host[MAX_NODES], device[MAX_NODES], last_on[STREAMS];
+    uint32_t n_host, n_device;
 } scene;
 
 static int64_t below(scene *c, int64_t bound)
@@ -41,8 +41,8 @@ static void depend(scene *c, uint32_t node, uint32_t on, orr_dep_kind kind)
 static uint32_t host_node(scene *c, orr_node_kind kind, uint32_t t, int64_t start, int64_t length)
 {
     static const char *const names[] = {"op", "mm", "enumerate(DataLoader)#it", "addmm"};
-    const uint32_t v = small_node(&c->s, kind, names[below(c, 4)], c->thread[t], start, length,
-                                  ORR_NONE);
+    const uint32_t v =
+        small_node(&c->s, kind, names[below(c, 4)], c->thread[t], start, length, ORR_NONE);
     c->host[c->n_host++] = v;
     return v;
 }
@@ -59,18 +59,17 @@ static void add_launch(scene *c, uint32_t t)
     const int64_t call_ns = c->now[t], length = below(c, 200000);
     const uint32_t call = host_node(c, ORR_NODE_RUNTIME, t, call_ns, 1 + below(c, 9000));
     int64_t start = max(call_ns + below(c, 12000), c->free_at[i]);
-    const uint32_t event = c->n_device > 0 && one_in(c, 4)
-                               ? c->device[below(c, c->n_device)]
-                               : ORR_NONE;
+    const uint32_t event =
+        c->n_device > 0 && one_in(c, 4) ? c->device[below(c, c->n_device)] : ORR_NONE;
     if (event != ORR_NONE)
         start = max(start, max(c->free_at[0], max(c->free_at[1], c->free_at[2])));
     if (!c->consistent)
         start = below(c, 2000000);
     const uint32_t v =
-        one_in(c, 5) ? small_comm(&c->s, ORR_COLL_ALL_REDUCE, c->world, 2, c->stream[i], start,
-                                  length, 1000)
-                     : small_node(&c->s, one_in(c, 4) ? ORR_NODE_COPY : ORR_NODE_COMPUTE, "kernel",
-                                  c->stream[i], start, length, ORR_NONE);
+        one_in(c, 5)
+            ? small_comm(&c->s, ORR_COLL_ALL_REDUCE, c->world, 2, c->stream[i], start, length, 1000)
+            : small_node(&c->s, one_in(c, 4) ? ORR_NODE_COPY : ORR_NODE_COMPUTE, "kernel",
+                         c->stream[i], start, length, ORR_NONE);
     if (c->consistent || !one_in(c, 6))
         depend(c, v, call, ORR_DEP_LAUNCH);
     if (c->last_on[i] != ORR_NONE)
@@ -155,8 +154,7 @@ static void check_pieces(uint64_t seed, const orr_job *job, const orr_critical_p
         const int64_t end = start + job->graphs[p->graph]->duration_ns[p->node];
         if (!p->wait && (p->from_ns < start || p->to_ns > end))
             seed_fail(seed, "piece %zu: [%lld, %lld) of node [%lld, %lld)", i,
-                      (long long)p->from_ns, (long long)p->to_ns, (long long)start,
-                      (long long)end);
+                      (long long)p->from_ns, (long long)p->to_ns, (long long)start, (long long)end);
         bound_ns[p->bound] += p->to_ns - p->from_ns;
         at = p->to_ns;
     }
@@ -198,8 +196,7 @@ static int64_t last_end(const orr_job *job, uint32_t graph)
     return last;
 }
 
-static void check_one(uint64_t seed, const orr_job *job, orr_arena *arena, bool by_hta,
-                      bool across)
+static void check_one(uint64_t seed, const orr_job *job, orr_arena *arena, bool by_hta, bool across)
 {
     orr_analysis_options options;
     orr_critical_path path, again;

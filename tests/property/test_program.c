@@ -4,9 +4,10 @@
 
 #include "engine/run/program_state.h"
 
-/* Programs against the naive interpreter, to the last bit: tapes of every operator with its gradient,
- * and random tapes full of views, in one lane and in several, on one rank and on groups. What each call reads is looked at right
- * before it runs, so that bytes which were given to something else too early are seen. */
+/* Programs against the naive interpreter, to the last bit: tapes of every operator with its
+ * gradient, and random tapes full of views, in one lane and in several, on one rank and on groups.
+ * What each call reads is looked at right before it runs, so that bytes which were given to
+ * something else too early are seen. */
 
 enum { LANES = 3, DRAWN_CALLS = 24 };
 
@@ -104,8 +105,8 @@ static void draw_calls(subject *s, uint32_t lanes)
     s->calls = orr_arena_array(s->b->arena, orr_program_call, tape->n_calls);
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         /* A view with a hook is waited for by whoever reads it: some have none. */
-        const bool looks = !orr_op_of((orr_op)tape->calls[c].op)->shares ||
-                           orr_random_u32(&s->b->random) % 2 == 0;
+        const bool looks =
+            !orr_op_of((orr_op)tape->calls[c].op)->shares || orr_random_u32(&s->b->random) % 2 == 0;
         s->calls[c] = (orr_program_call){.lane = (uint8_t)orr_random_below(&s->b->random, lanes),
                                          .before = looks ? look_at_inputs : NULL,
                                          .hook_ctx = s};
@@ -216,8 +217,8 @@ static orr_value draw_view(bench *b, orr_value x, const orr_type *type)
     const int64_t n = type->dim[dim];
     const int64_t begin = (int64_t)orr_random_below(&b->random, (uint64_t)n);
     const orr_type flat = {.rank = 1, .dim = {orr_type_elements(type)}};
-    const orr_type turned = {.rank = 2, .dim = {type->dim[type->rank - 1],
-                                                flat.dim[0] / type->dim[type->rank - 1]}};
+    const orr_type turned = {
+        .rank = 2, .dim = {type->dim[type->rank - 1], flat.dim[0] / type->dim[type->rank - 1]}};
     const orr_type halves = {.rank = 2, .dim = {n / 2, n - n / 2}};
     switch (orr_random_below(&b->random, 4)) {
     case 0:
@@ -249,11 +250,21 @@ static void draw_tape(bench *b)
             continue;
         }
         switch (orr_random_below(&b->random, 5)) {
-        case 0: made[n++] = APPLY(b, GELU, NULL, x); break;
-        case 1: made[n++] = APPLY(b, ADD, NULL, x, x); break;
-        case 2: made[n++] = APPLY(b, MUL, NULL, x, APPLY(b, SIGMOID, NULL, x)); break;
-        case 3: made[n++] = APPLY(b, CONCAT, ARGS(.dim = 0), x, x); break;
-        default: made[n++] = APPLY(b, SOFTMAX, NULL, APPLY(b, SCALE, ARGS(.value = 2), x)); break;
+        case 0:
+            made[n++] = APPLY(b, GELU, NULL, x);
+            break;
+        case 1:
+            made[n++] = APPLY(b, ADD, NULL, x, x);
+            break;
+        case 2:
+            made[n++] = APPLY(b, MUL, NULL, x, APPLY(b, SIGMOID, NULL, x));
+            break;
+        case 3:
+            made[n++] = APPLY(b, CONCAT, ARGS(.dim = 0), x, x);
+            break;
+        default:
+            made[n++] = APPLY(b, SOFTMAX, NULL, APPLY(b, SCALE, ARGS(.value = 2), x));
+            break;
         }
         if (orr_type_elements(&b->tape.values[made[n - 1]].type) > 200)
             made[n - 1] = x;

@@ -43,8 +43,8 @@ static void build_side(world *w, side *s)
     for (uint32_t p = 0; p < s->row.n; p++)
         for (uint32_t r = 0; r < s->n_ranks; r++) {
             const orr_module *module = &s->row.modules[s->row.module_of[p]];
-            assert_int_equal(orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err),
-                             ORR_OK);
+            assert_int_equal(
+                orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err), ORR_OK);
             s->ranks[p][r] = naive_rank_new(s->own[p][r].tape, w->arena);
         }
 }

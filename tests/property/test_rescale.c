@@ -29,10 +29,9 @@ static void same_timeline(const orr_graph *a, const orr_timeline *x, const orr_g
             seed_fail(seed,
                       "rank %u: built: '%.60s' (%u) stream %lld at %lld for %lld; rescaled: "
                       "'%.60s' (%u) stream %lld at %lld for %lld",
-                      rank, name, v, (long long)a->lanes[a->lane[v]].tid,
-                      (long long)x->start_ns[v], (long long)x->duration_ns[v], other, u,
-                      (long long)b->lanes[b->lane[u]].tid, (long long)y->start_ns[u],
-                      (long long)y->duration_ns[u]);
+                      rank, name, v, (long long)a->lanes[a->lane[v]].tid, (long long)x->start_ns[v],
+                      (long long)x->duration_ns[v], other, u, (long long)b->lanes[b->lane[u]].tid,
+                      (long long)y->start_ns[u], (long long)y->duration_ns[u]);
         u++;
     }
     while (u < b->n_nodes && !works(b, u))
@@ -98,7 +97,7 @@ static uint32_t one_of(orr_random *r, const uint32_t *values, uint32_t n)
 {
     return values[orr_random_below(r, n)];
 }
-#define ONE_OF(r, ...) \
+#define ONE_OF(r, ...)                                                                             \
     one_of((r), (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 
 static orr_synthetic random_job(orr_random *r)

@@ -83,11 +83,11 @@ static bool trouble(ring_team *team, orr_random *random)
         return true;
     case 1:
         orr_simnet_reset(team->world, some_member(team, random)->host,
-                        some_member(team, random)->host);
+                         some_member(team, random)->host);
         return true;
     case 2:
         orr_simnet_corrupt(team->world, some_member(team, random)->host,
-                          some_member(team, random)->host);
+                           some_member(team, random)->host);
         return true;
     case 3:
         orr_ring_leave(some_member(team, random)->ring);

@@ -21,11 +21,11 @@
 enum { SEEDS = 3000, BROKEN_SEEDS = 3000, MOST_STAGES = 9, MOST_MICRO_BATCHES = 24 };
 
 typedef struct scene {
-    uint64_t          seed;
-    orr_random        random;
-    orr_arena        *arena;
+    uint64_t seed;
+    orr_random random;
+    orr_arena *arena;
     orr_schedule_spec spec;
-    orr_slot_times    times;
+    orr_slot_times times;
     orr_schedule_plan plan;
 } scene;
 
@@ -89,7 +89,7 @@ enum { MOST_PASSES = 4 * (MOST_STAGES + 1) * 2 * MOST_MICRO_BATCHES };
 typedef struct naive {
     double forward[MOST_PASSES], input[MOST_PASSES];
     double idle[MOST_STAGES + 1];
-    bool   ended;
+    bool ended;
 } naive;
 
 static uint32_t pass_of(const scene *c, uint32_t stage, const orr_schedule_slot *slot)
@@ -99,7 +99,8 @@ static uint32_t pass_of(const scene *c, uint32_t stage, const orr_schedule_slot 
 }
 
 /* When what the slot waits for has ended; -1: it has not. */
-static double ready_at(const scene *c, const naive *y, uint32_t stage, const orr_schedule_slot *slot)
+static double ready_at(const scene *c, const naive *y, uint32_t stage,
+                       const orr_schedule_slot *slot)
 {
     const uint32_t m = c->spec.micro_batches, pass = pass_of(c, stage, slot);
     const uint32_t last = orr_schedule_virtual_stages(&c->spec) - 1;
@@ -121,7 +122,8 @@ static double length_of(const scene *c, const orr_schedule_slot *slot)
                                               : t->weight;
 }
 
-static void settle(const scene *c, naive *y, uint32_t stage, const orr_schedule_slot *slot, double end)
+static void settle(const scene *c, naive *y, uint32_t stage, const orr_schedule_slot *slot,
+                   double end)
 {
     if (slot->phase == ORR_SLOT_FORWARD)
         y->forward[pass_of(c, stage, slot)] = end;
@@ -186,8 +188,7 @@ static const char *told(const scene *c)
 static void the_bubble_is_as_published(const scene *c, const naive *y)
 {
     const double published = orr_schedule_bubble(&c->spec, &c->times);
-    const uint32_t passes =
-        c->spec.schedule == ORR_SCHEDULE_DUALPIPE ? 1 : c->spec.chunks;
+    const uint32_t passes = c->spec.schedule == ORR_SCHEDULE_DUALPIPE ? 1 : c->spec.chunks;
     const double ideal = (double)c->spec.micro_batches * passes *
                          (c->times.forward + c->times.input + c->times.weight);
     double most = 0;
@@ -252,7 +253,7 @@ static void virtual_stages_are_where_the_plan_says(const scene *c)
 {
     const uint32_t n = orr_schedule_virtual_stages(&c->spec), m = c->spec.micro_batches;
     for (uint32_t k = 0; k < n; k++)
-        for (uint32_t i = 0; i < m; i += m > 1 ? m - 1 : 1) {
+        for (uint32_t i = 0; i<m; i += m> 1 ? m - 1 : 1) {
             const orr_stage_chunk at = orr_schedule_place(&c->spec, k, i);
             const bool second = c->spec.schedule == ORR_SCHEDULE_DUALPIPE && at.chunk == 1;
             assert_int_equal(orr_schedule_virtual_stage_at(&c->spec, at.stage, at.chunk), k);

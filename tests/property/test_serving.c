@@ -69,15 +69,16 @@ static void open_served(world *w, served *s, uint32_t first, uint32_t tokens, ui
     for (uint32_t p = 0; p < s->row.n; p++)
         for (uint32_t r = 0; r < s->n_ranks; r++) {
             const orr_module *module = &s->row.modules[s->row.module_of[p]];
-            assert_int_equal(orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err),
-                             ORR_OK);
+            assert_int_equal(
+                orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err), ORR_OK);
             s->ranks[p][r] = naive_rank_new(s->own[p][r].tape, w->arena);
         }
 }
 
 /* The same numbers for the n-th of a place, counted from the last one: pictures' places may not be
  * there. */
-static void fill_number(world *w, served *s, uint32_t place, uint32_t n, const orr_value_placement *h)
+static void fill_number(world *w, served *s, uint32_t place, uint32_t n,
+                        const orr_value_placement *h)
 {
     orr_random random = orr_random_of(w->seed, 100 * (s->row.n - place) + n);
     const int64_t size = naive_size(&h->whole);

@@ -95,7 +95,8 @@ static void draw_plan(world *w)
     w->plan = orr_plan_with_defaults(&plan);
 }
 
-static void build_row(const world *w, const orr_plan *plan, orr_arena *arena, orr_module_sequence *ret)
+static void build_row(const world *w, const orr_plan *plan, orr_arena *arena,
+                      orr_module_sequence *ret)
 {
     orr_error err = {0};
     if (orr_modules_build(&w->model, plan, &w->workload, arena, ret, &err) != ORR_OK)

@@ -29,11 +29,11 @@ typedef struct shape {
 
 typedef struct scene {
     orr_random random;
-    toy       *t;
-    shape      shape;
-    uint32_t   n_ranks;
-    int64_t    longest_ns;
-    bool       crossed; /* graphs meet in different orders */
+    toy *t;
+    shape shape;
+    uint32_t n_ranks;
+    int64_t longest_ns;
+    bool crossed; /* graphs meet in different orders */
 } scene;
 
 static int64_t below(scene *c, int64_t bound)
@@ -131,8 +131,8 @@ static void build(scene *c, uint64_t seed, int64_t width, uint32_t most_steps, i
 /* The reference: every rank, again and again until no time changes. */
 typedef struct naive {
     const toy *t;
-    int64_t    time_ns[MAX_RANKS][2 * MAX_STEPS];
-    bool       alone; /* nobody waits for another */
+    int64_t time_ns[MAX_RANKS][2 * MAX_STEPS];
+    bool alone; /* nobody waits for another */
 } naive;
 
 static bool plays(const toy *t, uint32_t rank)
@@ -168,8 +168,7 @@ static int64_t naive_end_ns(const naive *n, uint32_t rank, const orr_sim_work *w
     const toy *t = n->t;
     const orr_rendezvous_id *m = meeting_of(t, rank, work);
     int64_t start_ns = n->time_ns[rank][work->start], transfer_ns = work->duration_ns;
-    const bool slowed = work->work_class == ORR_WORK_COMPUTE ||
-                        work->work_class == ORR_WORK_MEMORY;
+    const bool slowed = work->work_class == ORR_WORK_COMPUTE || work->work_class == ORR_WORK_MEMORY;
     if (slowed)
         transfer_ns = transfer_ns * t->slowdown_ppm[rank] / 1000000;
     const uint32_t *group_of = m ? t->groupings[m->grouping].group_of : NULL;
@@ -212,8 +211,7 @@ static void naive_play(naive *n)
                     changed |= raise(&n->time_ns[r][p->edges[i].to],
                                      n->time_ns[r][from] + p->edges[i].lag_ns);
             for (uint32_t w = 0; w < p->n_works; w++)
-                changed |= raise(&n->time_ns[r][p->works[w].end],
-                                 naive_end_ns(n, r, &p->works[w]));
+                changed |= raise(&n->time_ns[r][p->works[w].end], naive_end_ns(n, r, &p->works[w]));
         }
     }
 }
@@ -387,12 +385,12 @@ static void test_places(void **state)
 /* The reference where rates change: what is left of each work, from ns to ns. */
 typedef struct stepper {
     const toy *t;
-    int64_t    now_ns;
-    bool       settled[MAX_RANKS][2 * MAX_STEPS];
-    int64_t    time_ns[MAX_RANKS][2 * MAX_STEPS];
+    int64_t now_ns;
+    bool settled[MAX_RANKS][2 * MAX_STEPS];
+    int64_t time_ns[MAX_RANKS][2 * MAX_STEPS];
     enum { WAITS, RUNS, OVER } state[MAX_RANKS][MAX_STEPS];
-    int64_t    left[MAX_RANKS][MAX_STEPS], end_ns[MAX_RANKS][MAX_STEPS];
-    int64_t    ppm[2]; /* of computation, of communication */
+    int64_t left[MAX_RANKS][MAX_STEPS], end_ns[MAX_RANKS][MAX_STEPS];
+    int64_t ppm[2]; /* of computation, of communication */
 } stepper;
 
 static bool try_settle(stepper *s, uint32_t rank, orr_point_id p)
@@ -497,8 +495,7 @@ static bool step_once(stepper *s)
         for (uint32_t w = 0; plays(s->t, r) && w < program_of(s->t, r)->n_works; w++) {
             if (s->state[r][w] != RUNS)
                 continue;
-            s->left[r][w] -=
-                disturbed[r][w] ? 1000000 : s->ppm[class_at(s, r, w) == ORR_WORK_COMM];
+            s->left[r][w] -= disturbed[r][w] ? 1000000 : s->ppm[class_at(s, r, w) == ORR_WORK_COMM];
             if (s->left[r][w] > 0)
                 continue;
             s->state[r][w] = OVER;
@@ -532,8 +529,9 @@ static void test_overlap(void **state)
                 for (uint32_t v = 0; plays(t, r) && v < program_of(t, r)->n_works; v++)
                     if (toy_start(t, r, v) != s->time_ns[r][2 * v] ||
                         toy_stop(t, r, v) != s->time_ns[r][2 * v + 1])
-                        seed_fail(seed, "fold %d rank %u node %u: [%lld, %lld), by steps [%lld, "
-                                        "%lld)",
+                        seed_fail(seed,
+                                  "fold %d rank %u node %u: [%lld, %lld), by steps [%lld, "
+                                  "%lld)",
                                   fold, r, v, (long long)toy_start(t, r, v),
                                   (long long)toy_stop(t, r, v), (long long)s->time_ns[r][2 * v],
                                   (long long)s->time_ns[r][2 * v + 1]);

@@ -58,11 +58,11 @@ static void some_sites(orr_random *random, uint32_t most, orr_cluster *c, orr_si
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
             cuts[c->n_cuts++] = (orr_site_link){.a = a,
-                                          .b = b,
-                                          .bytes_per_s = fact(1 + below(random, 9)),
-                                          .latency_ns = fact(1 + below(random, 9)),
-                                          .oversubscription = fact(1 + below(random, 9)),
-                                          .technology = ""};
+                                                .b = b,
+                                                .bytes_per_s = fact(1 + below(random, 9)),
+                                                .latency_ns = fact(1 + below(random, 9)),
+                                                .oversubscription = fact(1 + below(random, 9)),
+                                                .technology = ""};
     c->n_sites = n;
     c->sites = sites;
     c->cuts = cuts;

@@ -84,10 +84,12 @@ static void rise(play *y, party *p, bool source)
     orr_net *net = orr_simnet_host_net(y->world, p->host);
     orr_error err = {0};
     if (source)
-        assert_int_equal(orr_state_provider_new(net, "h:0", p->spans, SPANS, &p->source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_new(net, "h:0", p->spans, SPANS, &p->source, &err),
+                         ORR_OK);
     else
         assert_int_equal(
-            orr_state_receiver_new(net, p->spans, SPANS, 1 + below(y, 6), &user, &p->taker, &err), ORR_OK);
+            orr_state_receiver_new(net, p->spans, SPANS, 1 + below(y, 6), &user, &p->taker, &err),
+            ORR_OK);
 }
 
 static void die(play *y, party *p)
@@ -108,7 +110,8 @@ static void begin(play *y, party *p, uint64_t step)
     for (uint32_t i = 0; i < y->n; i++)
         addresses[i] = orr_state_provider_address(y->sources[i].source);
     p->step = step;
-    const orr_status s = orr_state_receiver_begin(p->taker, step, addresses, y->n, silence_ns, &err);
+    const orr_status s =
+        orr_state_receiver_begin(p->taker, step, addresses, y->n, silence_ns, &err);
     p->busy = s == ORR_OK;
 }
 
@@ -120,8 +123,8 @@ static void train(play *y, party *p)
     assert_true(s == ORR_OK || s == ORR_NO_MEMORY);
     fill(p, p->step + 1);
     if (below(y, 3) > 0)
-        orr_state_provider_offer(p->source, p->step, below(y, TAKERS + 1), (uint32_t)(p - y->sources),
-                         y->n);
+        orr_state_provider_offer(p->source, p->step, below(y, TAKERS + 1),
+                                 (uint32_t)(p - y->sources), y->n);
 }
 
 static void act(play *y)
@@ -154,7 +157,7 @@ static void act(play *y)
         break;
     case 8:
         orr_simnet_cut(w, below(y, 2) ? s->host : t->host, below(y, 2) ? t->host : s->host,
-                      below(y, 2));
+                       below(y, 2));
         break;
     case 9:
         orr_simnet_reset(w, s->host, t->host);

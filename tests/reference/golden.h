@@ -8,22 +8,22 @@
 
 #include "io/json/reader.h"
 
-/* The tiny checkpoints of tests/reference/checkpoints, and what transformers computes from them: its
- * README says what the files hold. */
+/* The tiny checkpoints of tests/reference/checkpoints, and what transformers computes from them:
+ * its README says what the files hold. */
 static inline const char *golden_path(const char *family, const char *file)
 {
     static char path[4][1024];
-    static int  at;
+    static int at;
     at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/tests/reference/checkpoints/%s/%s", getenv("ORRERY_SOURCE"),
-             family, file);
+    snprintf(path[at], sizeof path[at], "%s/tests/reference/checkpoints/%s/%s",
+             getenv("ORRERY_SOURCE"), family, file);
     return path[at];
 }
 
 enum { GOLDEN_PROMPTS = 4, GOLDEN_TOKENS = 64 };
 typedef struct golden_prompt {
     int32_t tokens[GOLDEN_TOKENS], greedy[GOLDEN_TOKENS];
-    size_t  n, n_greedy;
+    size_t n, n_greedy;
 } golden_prompt;
 
 static inline size_t golden_numbers(orr_json *json, int32_t *ret)

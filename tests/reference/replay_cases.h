@@ -22,9 +22,9 @@
 
 typedef struct replay_case {
     const char *name;
-    const char *path;       /* below the traces; "examples/..." below the source tree */
+    const char *path; /* below the traces; "examples/..." below the source tree */
     const char *generation;
-    bool        split_ranks; /* its own ranks are the other half */
+    bool split_ranks; /* its own ranks are the other half */
 } replay_case;
 
 static const replay_case REPLAY_CASES[] = {
@@ -93,8 +93,7 @@ typedef const orr_job *replay_jobs[REPLAY_CASES_N];
 /* Constants for recording `i` from what it is no part of; `half`: which ranks of a split job are
  * judged (0: the lower). */
 static inline orr_status replay_held_out(const replay_jobs jobs, size_t i, int half,
-                                         orr_arena *arena, orr_sim_latencies *ret,
-                                         orr_error *err)
+                                         orr_arena *arena, orr_sim_latencies *ret, orr_error *err)
 {
     const orr_graph *graphs[64];
     const orr_job *own = jobs[i];
@@ -102,7 +101,8 @@ static inline orr_status replay_held_out(const replay_jobs jobs, size_t i, int h
     orr_sim_latencies_init(ret);
     if (REPLAY_CASES[i].split_ranks) {
         const uint32_t quarter = own->n_graphs / 2;
-        return orr_sim_latencies_measure(own->graphs + (half == 0 ? quarter : 0), quarter, ret, NULL, err);
+        return orr_sim_latencies_measure(own->graphs + (half == 0 ? quarter : 0), quarter, ret,
+                                         NULL, err);
     }
     for (size_t k = 0; k < REPLAY_CASES_N; k++)
         if (k != i && jobs[k] != NULL &&
@@ -134,15 +134,14 @@ static inline orr_status replay_run(const orr_job *job, const orr_sim_latencies 
 /* What is reported of a recording. */
 typedef struct replay_score {
     uint32_t n_ranks;
-    size_t   n_steps;
-    double   span_ms;                    /* the longest rank's */
-    double   mean, worst;                /* |error| of the spans of ranks, as fractions */
-    double   mean_step, worst_step;
-    double   mean_start_us;              /* of device work, or of communications */
+    size_t n_steps;
+    double span_ms;     /* the longest rank's */
+    double mean, worst; /* |error| of the spans of ranks, as fractions */
+    double mean_step, worst_step;
+    double mean_start_us; /* of device work, or of communications */
 } replay_score;
 
-static inline void replay_add(replay_score *s, const orr_validation *e, uint32_t from,
-                              uint32_t to)
+static inline void replay_add(replay_score *s, const orr_validation *e, uint32_t from, uint32_t to)
 {
     double starts = 0;
     uint64_t n_starts = 0;

@@ -13,7 +13,8 @@ static void with_algorithm(astra_job *job, orr_astra_algorithm algorithm)
 {
     for (int kind = 0; kind < ORR_ASTRA_KINDS; kind++) {
         job->system.n_ways[kind] = 1;
-        job->system.ways[kind][0] = (orr_astra_implementation){.algorithm = (uint8_t)algorithm, .window = -1};
+        job->system.ways[kind][0] =
+            (orr_astra_implementation){.algorithm = (uint8_t)algorithm, .window = -1};
     }
 }
 

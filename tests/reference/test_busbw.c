@@ -25,10 +25,10 @@
 enum { MAX_POINTS = 64 };
 
 typedef struct series {
-    const char     *system;
+    const char *system;
     orr_busbw_point all[MAX_POINTS], fitted[MAX_POINTS], judged[MAX_POINTS];
-    const char     *names[MAX_POINTS], *judged_names[MAX_POINTS];
-    size_t          n, n_fitted, n_judged;
+    const char *names[MAX_POINTS], *judged_names[MAX_POINTS];
+    size_t n, n_fitted, n_judged;
 } series;
 
 /* A network of constants that are yet to be found: the hosts' NVLink, and beyond it EFA. */
@@ -79,8 +79,11 @@ static orr_busbw_point point_of(const csv *table, size_t row)
 {
     const uint32_t nodes = (uint32_t)csv_number(table, row, "nodes");
     const char *what = csv_text(table, row, "collective");
-    orr_busbw_point point = {.span = {.n_ranks = 8 * nodes, .n_levels = 2, .width = {8, nodes},
-                                      .top = nodes > 1, .even = true},
+    orr_busbw_point point = {.span = {.n_ranks = 8 * nodes,
+                                      .n_levels = 2,
+                                      .width = {8, nodes},
+                                      .top = nodes > 1,
+                                      .even = true},
                              .collective = collective_of(what),
                              .algorithm = algorithm_of(what, nodes),
                              .bytes = payload(csv_text(table, row, "payload"))};
@@ -212,15 +215,17 @@ static fitted fit_all(const systems *s)
             ring = orr_alpha_beta_ring_bandwidth(&f.h200, 0, &s->rings.fitted[i]);
     f.h200.levels[0] = orr_alpha_beta_from_reduction(&f.h200.reduction[0], 8, ring);
 
-    assert_int_equal(orr_alpha_beta_fit(&f.b200, 0, true, 900e9, s->b200.fitted,
-                                        s->b200.n_fitted, NULL, &err), ORR_OK);
+    assert_int_equal(
+        orr_alpha_beta_fit(&f.b200, 0, true, 900e9, s->b200.fitted, s->b200.n_fitted, NULL, &err),
+        ORR_OK);
     /* no rings were measured there: as large a part of the link as on NVLink4 */
     f.b200.levels[0] = orr_alpha_beta_from_reduction(&f.b200.reduction[0], 8, ring * 900 / 450);
 
     f.four_hosts.levels[0] = f.b200.levels[0];
     f.four_hosts.reduction[0] = f.b200.reduction[0];
     assert_int_equal(orr_alpha_beta_fit(&f.four_hosts, 1, false, 50e9, s->four_hosts.fitted,
-                                        s->four_hosts.n_fitted, NULL, &err), ORR_OK);
+                                        s->four_hosts.n_fitted, NULL, &err),
+                     ORR_OK);
     return f;
 }
 
@@ -270,12 +275,12 @@ static void busbw_of_the_judged_half(void **state)
     const orr_network h200 = built_in("NVLink4", NULL), b200 = built_in("NVLink5", NULL),
                       four = built_in("NVLink5", "EFA v4 (P6-B200)");
     error_of all = {0};
-    const error_of e_h200 = judge(&f.h200, s->h200.judged, s->h200.judged_names,
-                                  s->h200.n_judged, &all, "judged 8xH200");
+    const error_of e_h200 = judge(&f.h200, s->h200.judged, s->h200.judged_names, s->h200.n_judged,
+                                  &all, "judged 8xH200");
     const error_of e_rings = judge(&f.h200, s->rings.judged, s->rings.judged_names,
                                    s->rings.n_judged, &all, "judged 8xH200 ring");
-    const error_of e_b200 = judge(&f.b200, s->b200.judged, s->b200.judged_names,
-                                  s->b200.n_judged, &all, "judged 8xB200");
+    const error_of e_b200 = judge(&f.b200, s->b200.judged, s->b200.judged_names, s->b200.n_judged,
+                                  &all, "judged 8xB200");
     const error_of e_four = judge(&f.four_hosts, s->four_hosts.judged, s->four_hosts.judged_names,
                                   s->four_hosts.n_judged, &all, "judged 4x8xB200");
     report("8xH200", e_h200);

@@ -72,10 +72,10 @@ static bool begin(worked *w)
         return false;
     *w = (worked){.arena = orr_arena_new(0, 0)};
     assert_non_null(w->arena);
-    const char *sequence = orr_arena_printf(
-        w->arena, "%s/facts/dlrm/e2e_op_sequence_dlrm_default_2048.csv", shared);
-    const char *published = orr_arena_printf(
-        w->arena, "%s/facts/dlrm/overheads_t1_t5_dlrm_default_2048.csv", shared);
+    const char *sequence =
+        orr_arena_printf(w->arena, "%s/facts/dlrm/e2e_op_sequence_dlrm_default_2048.csv", shared);
+    const char *published =
+        orr_arena_printf(w->arena, "%s/facts/dlrm/overheads_t1_t5_dlrm_default_2048.csv", shared);
     if (!csv_open(sequence, w->arena, &w->sequence) ||
         !csv_open(published, w->arena, &w->published)) {
         orr_arena_free(w->arena);

@@ -12,17 +12,17 @@
 
 #include "golden.h"
 
-/* Models of each family as they serve, held against transformers: logits of every token of a prompt,
- * greedy continuations through the cache, alone and side by side. */
+/* Models of each family as they serve, held against transformers: logits of every token of a
+ * prompt, greedy continuations through the cache, alone and side by side. */
 #define TOLERANCE 1e-4
 
 typedef struct served {
-    orr_arena       *arena;
-    orr_weights     *weights, *golden;
+    orr_arena *arena;
+    orr_weights *weights, *golden;
     const orr_model *model;
-    orr_generator   *generator;
-    golden_prompt    prompts[GOLDEN_PROMPTS];
-    size_t           n;
+    orr_generator *generator;
+    golden_prompt prompts[GOLDEN_PROMPTS];
+    size_t n;
 } served;
 
 static void open_family(served *s, const char *family, uint32_t batch)
@@ -106,12 +106,13 @@ static void check_greedy(served *s)
     for (size_t i = 0; i < s->n; i++)
         prompts[i] = prompt_of(s, i);
     const orr_sampling sampling = {.most = (int64_t)s->prompts[0].n_greedy};
-    if (orr_generate(s->generator, prompts, (uint32_t)s->n, &sampling, NULL, NULL, s->arena, results, NULL,
-                     &err) != ORR_OK)
+    if (orr_generate(s->generator, prompts, (uint32_t)s->n, &sampling, NULL, NULL, s->arena,
+                     results, NULL, &err) != ORR_OK)
         fail_msg("%s", err.text);
     for (size_t i = 0; i < s->n; i++) {
         assert_int_equal(results[i].n, s->prompts[i].n_greedy);
-        assert_memory_equal(results[i].tokens, s->prompts[i].greedy, results[i].n * sizeof(int32_t));
+        assert_memory_equal(results[i].tokens, s->prompts[i].greedy,
+                            results[i].n * sizeof(int32_t));
         assert_true(results[i].log_probability < 0);
     }
 }
@@ -130,11 +131,11 @@ static void check_family(const char *family)
     }
 }
 
-#define FAMILY(name)                     \
-    static void name##_agrees(void **state) \
-    {                                    \
-        (void)state;                     \
-        check_family(#name);             \
+#define FAMILY(name)                                                                               \
+    static void name##_agrees(void **state)                                                        \
+    {                                                                                              \
+        (void)state;                                                                               \
+        check_family(#name);                                                                       \
     }
 FAMILY(llama2)
 FAMILY(llama3)
@@ -148,9 +149,9 @@ FAMILY(gpt2)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama2_agrees), cmocka_unit_test(llama3_agrees),
-        cmocka_unit_test(llama4_agrees), cmocka_unit_test(mixtral_agrees),
-        cmocka_unit_test(qwen2_agrees),  cmocka_unit_test(qwen3_agrees),
+        cmocka_unit_test(llama2_agrees),    cmocka_unit_test(llama3_agrees),
+        cmocka_unit_test(llama4_agrees),    cmocka_unit_test(mixtral_agrees),
+        cmocka_unit_test(qwen2_agrees),     cmocka_unit_test(qwen3_agrees),
         cmocka_unit_test(qwen3_moe_agrees), cmocka_unit_test(gpt2_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

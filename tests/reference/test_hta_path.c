@@ -81,10 +81,8 @@ static void test_simple_event_by_event(void **state)
 {
     (void)state;
     simple_trace s = simple_open(true);
-    const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
-                              .from_ns = INT64_MIN,
-                              .to_ns = INT64_MAX,
-                              .duration_min_ns = 1};
+    const orr_points_filter of = {
+        .kinds = ORR_PATH_EXECUTES, .from_ns = INT64_MIN, .to_ns = INT64_MAX, .duration_min_ns = 1};
     orr_points points;
     orr_error err;
     size_t marked = 0, unseen = 0;
@@ -94,9 +92,8 @@ static void test_simple_event_by_event(void **state)
         if (s.on_path[v] == is_marked(s.g, v))
             continue;
         if (s.on_path[v] || has_own_time(&s, &points, v))
-            fail_msg("node %u '%s' at %lld is on %s path only", v,
-                     orr_graph_str(s.g, s.g->name[v]), (long long)s.g->start_ns[v],
-                     s.on_path[v] ? "our" : "HTA's");
+            fail_msg("node %u '%s' at %lld is on %s path only", v, orr_graph_str(s.g, s.g->name[v]),
+                     (long long)s.g->start_ns[v], s.on_path[v] ? "our" : "HTA's");
         unseen++;
     }
     assert_int_equal(marked, 624);
@@ -129,8 +126,7 @@ static void test_simple_by_the_walk(void **state)
     for (size_t i = 1; i < s.path.n_pieces; i++) {
         const orr_path_piece *p = &s.path.pieces[i];
         const int64_t call_ns = orr_job_start_ns(s.job, 0, p->node);
-        if (p->bound != ORR_BOUND_NONE || p[-1].bound != ORR_BOUND_COMPUTE ||
-            p->from_ns >= call_ns)
+        if (p->bound != ORR_BOUND_NONE || p[-1].bound != ORR_BOUND_COMPUTE || p->from_ns >= call_ns)
             continue;
         artifacts++;
         size_t first = i;
@@ -146,9 +142,8 @@ static void test_simple_by_the_walk(void **state)
             continue;
         differ++;
         if (start_ns < from_ns || start_ns >= to_ns)
-            fail_msg("node %u '%s' at %lld is on %s path only", v,
-                     orr_graph_str(s.g, s.g->name[v]), (long long)start_ns,
-                     walk.on_path[v] ? "our" : "HTA's");
+            fail_msg("node %u '%s' at %lld is on %s path only", v, orr_graph_str(s.g, s.g->name[v]),
+                     (long long)start_ns, walk.on_path[v] ? "our" : "HTA's");
     }
     assert_int_equal(walk.path.bound_ns[ORR_BOUND_NONE], 0);
     print_message("%zu events differ, all within %lld us of %lld\n", differ,
@@ -196,8 +191,7 @@ static void test_breakdown(void **state)
         int64_t ns;
     } got[] = {
         {"cpu_bound", path.bound_ns[ORR_BOUND_CPU] + path.bound_ns[ORR_BOUND_DATA_LOADING]},
-        {"gpu_compute_bound",
-         path.bound_ns[ORR_BOUND_COMPUTE] + path.bound_ns[ORR_BOUND_MEMORY]},
+        {"gpu_compute_bound", path.bound_ns[ORR_BOUND_COMPUTE] + path.bound_ns[ORR_BOUND_MEMORY]},
         {"gpu_communication_bound", path.bound_ns[ORR_BOUND_COMMUNICATION]},
         {"gpu_kernel_kernel_overhead", path.bound_ns[ORR_BOUND_KERNEL_GAP]},
         {"gpu_kernel_launch_overhead", path.bound_ns[ORR_BOUND_LAUNCH]},

@@ -55,8 +55,12 @@ static void test_published_curve(void **state)
     (void)state;
     static const struct {
         double bytes, us;
-    } POINTS[] = {{1, 4.83328223},        {32768, 4.83328223},  {131072, 5.239938},
-                  {1048576, 9.595267},    {16777216, 44.008394}, {67108864, 119.737926},
+    } POINTS[] = {{1, 4.83328223},
+                  {32768, 4.83328223},
+                  {131072, 5.239938},
+                  {1048576, 9.595267},
+                  {16777216, 44.008394},
+                  {67108864, 119.737926},
                   {1e9, 1e9 / 816953 + 4.83328223}};
     orr_arena *arena = orr_arena_new(0, 0);
     const orr_device_rates r = orr_device_rates_of(device_of_catalog(arena, "v100_sxm2_32g"));
@@ -177,8 +181,7 @@ static bool judge_recordings(judged all[ORR_FAMILIES])
     bool there = true;
     for (size_t i = 0; i < sizeof RECORDINGS / sizeof *RECORDINGS && there; i++) {
         const orr_graph *g;
-        const char *path =
-            orr_arena_printf(arena, "%s/data/traces/%s", shared, RECORDINGS[i].file);
+        const char *path = orr_arena_printf(arena, "%s/data/traces/%s", shared, RECORDINGS[i].file);
         there = orr_trace_read(path, NULL, &g, NULL, NULL) == ORR_OK;
         if (!there)
             break;

@@ -57,8 +57,8 @@ static void every_row_points_the_published_way(void **state)
     assert_int_equal(lab->n, 14);
     for (uint32_t i = 0; i < lab->n; i++) {
         const orr_published_effect *row = &lab->rows[i];
-        print_message("%-58s %9.4g %-18s | %s%s\n", row->what, row->ours, row->unit,
-                      row->published, row->within ? "" : " (another size)");
+        print_message("%-58s %9.4g %-18s | %s%s\n", row->what, row->ours, row->unit, row->published,
+                      row->within ? "" : " (another size)");
         assert_true(row->what[0] && row->published[0] && row->unit[0] && row->how[0] &&
                     row->source[0]);
         assert_true(isfinite(row->ours));
@@ -94,8 +94,13 @@ static void central_engineering_drawn(void **state)
 {
     (void)state;
     for (uint32_t failed = 0; failed <= 4; failed += 4) {
-        orr_multipath_job job = {.balance = ORR_BALANCE_CENTRAL, .flows = 1000, .queue_pairs = 1,
-                             .paths = 16, .failed = failed, .draws = 300, .seed = 4};
+        orr_multipath_job job = {.balance = ORR_BALANCE_CENTRAL,
+                                 .flows = 1000,
+                                 .queue_pairs = 1,
+                                 .paths = 16,
+                                 .failed = failed,
+                                 .draws = 300,
+                                 .seed = 4};
         orr_multipath_load central, hashed;
         assert_int_equal(orr_multipath_simulate(&job, &central, NULL), ORR_OK);
         job.balance = ORR_BALANCE_QP;
@@ -113,8 +118,12 @@ static void bounded_at_any_size(void **state)
     (void)state;
     double bounded_peak = 0;
     for (double bytes = 32e6; bytes <= 128e6; bytes *= 2) {
-        orr_incast_job job = {.senders = 3, .sender_bytes = bytes, .buffer_bytes = 1e9,
-                              .bytes_per_s = 50e9, .round_trip_ns = 150000, .hop_ns = 1000};
+        orr_incast_job job = {.senders = 3,
+                              .sender_bytes = bytes,
+                              .buffer_bytes = 1e9,
+                              .bytes_per_s = 50e9,
+                              .round_trip_ns = 150000,
+                              .hop_ns = 1000};
         orr_incast unbounded, bounded;
         assert_int_equal(orr_incast_simulate(&job, &unbounded, NULL), ORR_OK);
         job.window_bytes = 7.5e6;

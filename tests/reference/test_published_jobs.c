@@ -97,11 +97,8 @@ static const struct {
     const char *group;
     double mean, tau;
 } CLAIMS[] = {
-    {"vTrain, one host", 0.07, 0.82},
-    {"vTrain, many hosts", 0.075, 0.65},
-    {"MLPerf", 0.04, NAN},
-    {"SimuMax", 0.04, NAN},
-    {"LLM Foundry", 0.035, NAN},
+    {"vTrain, one host", 0.07, 0.82}, {"vTrain, many hosts", 0.075, 0.65}, {"MLPerf", 0.04, NAN},
+    {"SimuMax", 0.04, NAN},           {"LLM Foundry", 0.035, NAN},
 };
 
 static void errors_are_as_claimed(void **state)

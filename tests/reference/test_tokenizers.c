@@ -21,7 +21,7 @@
 enum { STRINGS_MAX = 4000, LINE_ROOM = 1 << 16 };
 
 typedef struct string {
-    char  *bytes;
+    char *bytes;
     size_t len;
 } string;
 static string strings[STRINGS_MAX];
@@ -77,7 +77,8 @@ static orr_tokenizer *open_named(const char *name, const char *suffix)
         status = orr_sentencepiece_read(bytes, n, &t, &err);
     else if (strcmp(suffix, ".tiktoken") == 0)
         status = orr_tiktoken_read(
-            bytes, n, strcmp(name, "o200k") == 0 ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_NONE, &t, &err);
+            bytes, n, strcmp(name, "o200k") == 0 ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_NONE,
+            &t, &err);
     else
         status =
             orr_tokenizer_json_read((orr_text){bytes, n}, (orr_text){0}, (orr_text){0}, &t, &err);

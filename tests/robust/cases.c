@@ -27,8 +27,8 @@ static void tell_current(void)
 static void on_death(int number)
 {
     static const char hung[] = "no end after 60 s: ", died[] = "died: ";
-    const char       *why = number == SIGALRM ? hung : died;
-    const ssize_t     written = write(STDERR_FILENO, why, strlen(why));
+    const char *why = number == SIGALRM ? hung : died;
+    const ssize_t written = write(STDERR_FILENO, why, strlen(why));
 
     (void)written;
     tell_current();
@@ -93,7 +93,8 @@ static bool is_one_line(const char *text)
     return *text != '\0';
 }
 
-static void judge_refusal(orr_status status, const orr_error *err, const orr_graph *graph, tally *result)
+static void judge_refusal(orr_status status, const orr_error *err, const orr_graph *graph,
+                          tally *result)
 {
     result->refused++;
     result->by_status[(unsigned)status % 16]++;
@@ -110,18 +111,20 @@ static void judge_refusal(orr_status status, const orr_error *err, const orr_gra
 /* A refusal further on is an answer too, when it says why. */
 static void judge_use(orr_status status, const orr_error *err, const char *what, tally *result)
 {
-    if (status != ORR_OK && (!is_one_line(err->text) || err->status != status || status == ORR_NO_MEMORY))
+    if (status != ORR_OK &&
+        (!is_one_line(err->text) || err->status != status || status == ORR_NO_MEMORY))
         blame(result, what);
 }
 
-/* Whatever a reader lets through, the rest of the house lives with: every analysis, every writer. */
+/* Whatever a reader lets through, the rest of the house lives with: every analysis, every writer.
+ */
 static void use(const orr_job *job, tally *result)
 {
     static const orr_format formats[] = {ORR_FORMAT_CHAKRA, ORR_FORMAT_CHROME, ORR_FORMAT_PERFETTO};
-    orr_arena              *arena = orr_arena_new(0, 0);
-    orr_error               err = {.text = ""};
-    size_t                  n;
-    const orr_analysis     *analyses = orr_analyses(&n);
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_error err = {.text = ""};
+    size_t n;
+    const orr_analysis *analyses = orr_analyses(&n);
 
     for (size_t i = 0; arena && i < n; i++) {
         orr_table table;
@@ -130,8 +133,8 @@ static void use(const orr_job *job, tally *result)
     }
     orr_arena_free(arena);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        judge_use(orr_trace_write("/dev/null", formats[i], job->graphs[0], &err), &err, orr_format_name(formats[i]),
-                  result);
+        judge_use(orr_trace_write("/dev/null", formats[i], job->graphs[0], &err), &err,
+                  orr_format_name(formats[i]), result);
     result->used++;
 }
 
@@ -139,7 +142,7 @@ static void use(const orr_job *job, tally *result)
 static void use_graph(const orr_graph *graph, tally *result)
 {
     const orr_job *job = NULL;
-    orr_error      err = {.text = ""};
+    orr_error err = {.text = ""};
     const orr_status status = orr_job_build(&graph, 1, &job, &err);
 
     judge_use(status, &err, "no job of one graph", result);
@@ -154,8 +157,8 @@ void try_broken(uint8_t *bytes, const broken *how, tally *result)
 {
     const orr_graph *graph = NULL;
     orr_read_options options;
-    orr_read_report  report;
-    orr_error        err = {.text = ""};
+    orr_read_report report;
+    orr_error err = {.text = ""};
 
     describe(how);
     orr_read_options_init(&options);
@@ -164,7 +167,8 @@ void try_broken(uint8_t *bytes, const broken *how, tally *result)
     alarm(SECONDS_A_CASE);
     if (how->flip)
         bytes[how->at] ^= how->flip;
-    const orr_status status = orr_trace_read_memory(bytes, how->len, &options, &graph, &report, &err);
+    const orr_status status =
+        orr_trace_read_memory(bytes, how->len, &options, &graph, &report, &err);
     if (how->flip)
         bytes[how->at] ^= how->flip;
     result->tried++;

@@ -18,8 +18,8 @@ static char folder[] = "/tmp/orrery-no-memory-XXXXXX";
 const char *inside(const char *name)
 {
     static char paths[2][PATH_ROOM];
-    static int  turn;
-    char       *path = paths[turn = !turn];
+    static int turn;
+    char *path = paths[turn = !turn];
     snprintf(path, PATH_ROOM, "%s/%s", folder, name);
     return path;
 }
@@ -33,7 +33,7 @@ static bool slow(void)
 /* Take everything out of the folder; how many files that were. */
 static unsigned empty_folder(void)
 {
-    DIR     *dir = opendir(folder);
+    DIR *dir = opendir(folder);
     unsigned n = 0;
 
     assert_non_null(dir);
@@ -56,15 +56,16 @@ static void must(work body, orr_error *err)
 void fail_each_allocation(work body)
 {
     orr_error err;
-    uint64_t  survived = 0, tried = 0;
+    uint64_t survived = 0, tried = 0;
 
     must(body, &err); /* what is allocated once and kept */
     orr_alloc_fail_from(0);
     must(body, &err);
     const uint64_t n = orr_alloc_count();
     const unsigned n_files = empty_folder();
-    const size_t   before = allocated_bytes();
-    const uint64_t step = !slow() && n > ALL_OF_THE_FIRST + SAMPLES ? (n - ALL_OF_THE_FIRST) / SAMPLES : 1;
+    const size_t before = allocated_bytes();
+    const uint64_t step =
+        !slow() && n > ALL_OF_THE_FIRST + SAMPLES ? (n - ALL_OF_THE_FIRST) / SAMPLES : 1;
 
     for (uint64_t nth = 1; nth <= n; nth += nth < ALL_OF_THE_FIRST ? 1 : step, tried++) {
         err = (orr_error){.text = ""};
@@ -74,14 +75,14 @@ void fail_each_allocation(work body)
         const unsigned left = empty_folder();
         survived += status == ORR_OK;
         if (status != ORR_OK && status != ORR_NO_MEMORY)
-            fail_msg("allocation %llu of %llu: %s: %s", (unsigned long long)nth, (unsigned long long)n,
-                     orr_status_name(status), err.text);
+            fail_msg("allocation %llu of %llu: %s: %s", (unsigned long long)nth,
+                     (unsigned long long)n, orr_status_name(status), err.text);
         if (status == ORR_OK ? left != n_files : left > n_files - (n_files > 0))
-            fail_msg("allocation %llu of %llu: %s and %u files", (unsigned long long)nth, (unsigned long long)n,
-                     orr_status_name(status), left);
+            fail_msg("allocation %llu of %llu: %s and %u files", (unsigned long long)nth,
+                     (unsigned long long)n, orr_status_name(status), left);
         if (allocated_bytes() != before)
-            fail_msg("allocation %llu of %llu: %zd bytes leaked", (unsigned long long)nth, (unsigned long long)n,
-                     (ssize_t)(allocated_bytes() - before));
+            fail_msg("allocation %llu of %llu: %zd bytes leaked", (unsigned long long)nth,
+                     (unsigned long long)n, (ssize_t)(allocated_bytes() - before));
     }
     assert_true(nothing_leaked());
     print_message("# %llu of %llu allocations failed, %llu times the work was done all the same\n",
@@ -91,12 +92,12 @@ void fail_each_allocation(work body)
 /* A whole command, its standard error caught: status 3 comes with one line that says why. */
 orr_status run_command(const char *name, const char *const *argv, int argc, orr_error *err)
 {
-    static char        said[4096];
+    static char said[4096];
     const orr_command *row = orr_command_find(name);
-    orr_settings       settings;
-    FILE              *catch = tmpfile();
-    const int          old = dup(STDERR_FILENO);
-    char              *words[16];
+    orr_settings settings;
+    FILE *catch = tmpfile();
+    const int old = dup(STDERR_FILENO);
+    char *words[16];
 
     assert_non_null(catch);
     assert_true(argc <= (int)(sizeof words / sizeof *words));
@@ -114,7 +115,8 @@ orr_status run_command(const char *name, const char *const *argv, int argc, orr_
     const char *end = strchr(said, '\n');
     if (code != EXIT_INPUT || strncmp(said, "orrery: ", 8) != 0 || !end || end[1])
         return orr_fail(err, ORR_INVALID, "%s: exit %d: '%s'", name, code, said);
-    return strstr(said, "out of memory") ? ORR_NO_MEMORY : orr_fail(err, ORR_IO, "%s: '%s'", name, said);
+    return strstr(said, "out of memory") ? ORR_NO_MEMORY
+                                         : orr_fail(err, ORR_IO, "%s: '%s'", name, said);
 }
 
 int make_folder(void **state)

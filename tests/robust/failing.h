@@ -16,8 +16,8 @@ enum { PATH_ROOM = 4096 };
 /* Some work; where it can fail it returns its status. */
 typedef orr_status (*work)(orr_error *err);
 
-/* Each allocation of the work fails in turn, with all that follow it: the work ends with NO_MEMORY or
- * is done all the same, nothing leaks and nothing half-written stays. ORRERY_SLOW=1 fails every
+/* Each allocation of the work fails in turn, with all that follow it: the work ends with NO_MEMORY
+ * or is done all the same, nothing leaks and nothing half-written stays. ORRERY_SLOW=1 fails every
  * one; otherwise long work is sampled after its first thousand. */
 void fail_each_allocation(work body);
 
@@ -26,17 +26,20 @@ const char *inside(const char *name);
 
 /* A whole command, its standard error caught: status 3 comes with one line that says why. */
 orr_status run_command(const char *name, const char *const *argv, int argc, orr_error *err);
-#define COMMAND(name, ...)                                  \
-    const char *const words[] = {"-q", "-j1", __VA_ARGS__}; \
+#define COMMAND(name, ...)                                                                         \
+    const char *const words[] = {"-q", "-j1", __VA_ARGS__};                                        \
     return run_command(name, words, sizeof words / sizeof *words, err)
 
-#define TEST_OF(name)                     \
-    static void test_##name(void **state) \
-    {                                     \
-        (void)state;                      \
-        fail_each_allocation(name);       \
+#define TEST_OF(name)                                                                              \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fail_each_allocation(name);                                                                \
     }
-#define TEST(name) {#name, test_##name, NULL, NULL, NULL}
+#define TEST(name)                                                                                 \
+    {                                                                                              \
+#name, test_##name, NULL, NULL, NULL                                                       \
+    }
 
 /* Of a group of tests. */
 int make_folder(void **state);

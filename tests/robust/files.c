@@ -20,7 +20,7 @@ static bool ends_in(const char *text, const char *ending)
 
 static uint8_t *read_whole(const char *path, size_t *ret_len)
 {
-    FILE    *file = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     uint8_t *bytes = NULL;
 
     if (!file)
@@ -43,9 +43,9 @@ static uint8_t *read_whole(const char *path, size_t *ret_len)
 static uint8_t *decompress(const uint8_t *packed, size_t len, size_t *ret_len)
 {
     orr_stream *stream;
-    orr_error   err;
-    bool        end = false;
-    uint8_t    *plain = NULL;
+    orr_error err;
+    bool end = false;
+    uint8_t *plain = NULL;
 
     if (orr_stream_open_memory(packed, len, &stream, &err) != ORR_OK)
         return NULL;
@@ -66,7 +66,7 @@ static data_file *new_file(const char *name)
 {
     if (found->n == found->room) {
         const size_t room = found->room ? 2 * found->room : 64;
-        data_file   *at = orr_realloc(found->at, room * sizeof *at);
+        data_file *at = orr_realloc(found->at, room * sizeof *at);
         if (!at)
             return NULL;
         found->at = at;
@@ -82,16 +82,16 @@ static data_file *new_file(const char *name)
 static void add_members(const char *archive, const uint8_t *tar, size_t len)
 {
     for (size_t at = 0; at + 512 <= len && tar[at];) {
-        char         member[101] = {0}, name[512], octal[13] = {0};
+        char member[101] = {0}, name[512], octal[13] = {0};
         memcpy(member, tar + at, 100);
         memcpy(octal, tar + at + 124, 12);
         const size_t size = strtoul(octal, NULL, 8);
-        const bool   regular = tar[at + 156] == '0' || tar[at + 156] == '\0';
+        const bool regular = tar[at + 156] == '0' || tar[at + 156] == '\0';
         at += 512;
         if (size > len - at)
             return;
         const char *slash = strrchr(member, '/');
-        const bool  hidden = (slash ? slash[1] : member[0]) == '.';
+        const bool hidden = (slash ? slash[1] : member[0]) == '.';
         if (regular && size && !hidden && (ends_in(member, ".et") || ends_in(member, ".json"))) {
             snprintf(name, sizeof name, "%s:%s", archive, member);
             data_file *file = new_file(name);
@@ -109,12 +109,13 @@ static void add_members(const char *archive, const uint8_t *tar, size_t len)
 static int visit(const char *path, const struct stat *about, int type, struct FTW *where)
 {
     const char *name = path + strlen(below) + 1;
-    size_t      packed_len = 0, plain_len = 0;
+    size_t packed_len = 0, plain_len = 0;
 
     (void)about;
     (void)where;
     if (type != FTW_F || strncmp(name, "expected", 8) == 0 ||
-        !(ends_in(path, ".et") || ends_in(path, ".json") || ends_in(path, ".gz") || ends_in(path, ".tgz")))
+        !(ends_in(path, ".et") || ends_in(path, ".json") || ends_in(path, ".gz") ||
+          ends_in(path, ".tgz")))
         return 0;
     uint8_t *packed = read_whole(path, &packed_len);
     uint8_t *plain = packed ? decompress(packed, packed_len, &plain_len) : NULL;
@@ -126,7 +127,8 @@ static int visit(const char *path, const struct stat *about, int type, struct FT
             const bool compressed = ends_in(path, ".gz");
             *file = (data_file){.packed = compressed ? packed : NULL,
                                 .packed_len = compressed ? packed_len : 0,
-                                .plain = plain, .plain_len = plain_len};
+                                .plain = plain,
+                                .plain_len = plain_len};
             snprintf(file->name, sizeof file->name, "%s", name);
             packed = compressed ? NULL : packed;
             plain = NULL;
@@ -151,7 +153,7 @@ void data_files_find(data_files *files)
     *files = (data_files){0};
     found = files;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char        root[4096];
+        char root[4096];
         const char *variable = getenv(places[i].variable);
         if (!variable)
             continue;

@@ -9,14 +9,14 @@
 /* A data file, as it lies there and as it is when decompressed. Members of a .tar.gz are
  * files of their own, which only lie there decompressed. */
 typedef struct data_file {
-    char     name[256]; /* for people */
+    char name[256]; /* for people */
     uint8_t *packed, *plain;
-    size_t   packed_len, plain_len; /* packed_len is 0 where nothing is compressed */
+    size_t packed_len, plain_len; /* packed_len is 0 where nothing is compressed */
 } data_file;
 
 typedef struct data_files {
     data_file *at;
-    size_t     n, room;
+    size_t n, room;
 } data_files;
 
 /* Every recording below $ORRERY_SOURCE/examples/traces and $ORRERY_SHARED/data/traces, by name.

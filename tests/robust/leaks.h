@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Run this program again with malloc's caches of threads off, so that allocated_bytes() is exact. To
- * be called first thing in main(). */
+/* Run this program again with malloc's caches of threads off, so that allocated_bytes() is exact.
+ * To be called first thing in main(). */
 void restart_without_caches(char **argv);
 
 /* Bytes that are allocated now, while one thread runs. Always the same under a sanitizer, which

@@ -16,7 +16,7 @@ static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
 static orr_status kineto_to_et(orr_error *err)
 {
     const orr_graph *graph = NULL;
-    orr_status       status;
+    orr_status status;
 
     ORR_TRY_OUT(status, orr_trace_read(kineto, NULL, &graph, NULL, err));
     ORR_TRY_OUT(status, orr_trace_write(inside("rank0.et"), ORR_FORMAT_CHAKRA, graph, err));
@@ -27,9 +27,9 @@ out:
 
 static orr_status read_job(const char *path, orr_arena *arena, const orr_job **ret, orr_error *err)
 {
-    orr_read_options    options;
+    orr_read_options options;
     const orr_job_file *files;
-    size_t              n_files;
+    size_t n_files;
 
     orr_read_options_init(&options);
     options.threads = 1;
@@ -38,9 +38,9 @@ static orr_status read_job(const char *path, orr_arena *arena, const orr_job **r
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
 {
-    orr_arena     *arena = orr_arena_new(0, 0);
+    orr_arena *arena = orr_arena_new(0, 0);
     const orr_job *job = NULL;
-    orr_status     status = arena ? ORR_OK : orr_fail_memory(err);
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
 
     ORR_TRY_OUT(status, status);
     ORR_TRY_OUT(status, read_job(pair, arena, &job, err));
@@ -68,17 +68,19 @@ static orr_status linked_pair_to_perfetto_and_chrome(orr_error *err)
     return linked_pair_to("rank0.json", ORR_FORMAT_CHROME, err);
 }
 
-static orr_status write_tables(const orr_job *job, orr_arena *arena, orr_output *out, orr_error *err)
+static orr_status write_tables(const orr_job *job, orr_arena *arena, orr_output *out,
+                               orr_error *err)
 {
-    size_t              n;
+    size_t n;
     const orr_analysis *analyses = orr_analyses(&n);
 
     for (size_t i = 0; i < n; i++) {
         const orr_arena_mark mark = orr_arena_get_mark(arena);
-        orr_table            table;
+        orr_table table;
         ORR_TRY(analyses[i].run(job, NULL, arena, &table, err));
         for (int format = ORR_TABLE_TEXT; format <= ORR_TABLE_MARKDOWN; format++)
-            orr_table_write(&table, &(orr_table_style){.format = (orr_table_format)format, .width = 100}, out);
+            orr_table_write(
+                &table, &(orr_table_style){.format = (orr_table_format)format, .width = 100}, out);
         orr_arena_rewind(arena, mark);
     }
     return orr_output_finish(out, err);
@@ -86,10 +88,10 @@ static orr_status write_tables(const orr_job *job, orr_arena *arena, orr_output 
 
 static orr_status all_analyses_and_the_page(orr_error *err)
 {
-    orr_arena     *arena = orr_arena_new(0, 0);
+    orr_arena *arena = orr_arena_new(0, 0);
     const orr_job *job = NULL;
-    orr_output    *out = NULL;
-    orr_status     status = arena ? ORR_OK : orr_fail_memory(err);
+    orr_output *out = NULL;
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
 
     ORR_TRY_OUT(status, status);
     ORR_TRY_OUT(status, read_job(two_ranks, arena, &job, err));

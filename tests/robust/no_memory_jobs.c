@@ -14,11 +14,11 @@ enum { SMALLEST_BLOCK = 1 };
 
 /* A cluster and a model, in an arena of their own. */
 typedef struct world {
-    orr_arena         *arena;
-    const orr_model   *model;
+    orr_arena *arena;
+    const orr_model *model;
     const orr_cluster *cluster;
-    orr_plan           plan;
-    orr_job_options    options;
+    orr_plan plan;
+    orr_job_options options;
 } world;
 
 /* What is loaded before an allocation may fail is loaded once. */
@@ -91,8 +91,8 @@ static orr_status load_of_experts(orr_error *err)
     const char *path = inside("load.csv");
     orr_expert_load load;
     orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
-    orr_status status =
-        arena ? write_text(path, "token,L0,L1\na,0,3;4\nb,1,3;5\nc,0,1;2\n", err) : orr_fail_memory(err);
+    orr_status status = arena ? write_text(path, "token,L0,L1\na,0,3;4\nb,1,3;5\nc,0,1;2\n", err)
+                              : orr_fail_memory(err);
     ORR_TRY_OUT(status, status);
     status = orr_expert_load_read(path, NULL, arena, &load, err);
 out:
@@ -109,7 +109,8 @@ static orr_status memory_of(const world *w, orr_task task, orr_error *err)
     orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
     orr_status status = arena ? ORR_OK : orr_fail_memory(err);
     ORR_TRY_OUT(status, status);
-    status = orr_memory_plan_make(w->model, &whole, &workload, w->cluster->device, arena, &memory, err);
+    status =
+        orr_memory_plan_make(w->model, &whole, &workload, w->cluster->device, arena, &memory, err);
 out:
     orr_arena_free(arena);
     return status;
@@ -142,7 +143,8 @@ static orr_status tell(const orr_outcome *outcome, orr_arena *arena, orr_error *
     return status;
 }
 
-static orr_status outcome_of(const world *w, const orr_job_options *options, bool told, orr_error *err)
+static orr_status outcome_of(const world *w, const orr_job_options *options, bool told,
+                             orr_error *err)
 {
     orr_outcome outcome = {0};
     orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
@@ -229,17 +231,18 @@ out:
 
 static orr_status command_simulate(orr_error *err)
 {
-    COMMAND("simulate", "-o", inside("out.txt"), "--html", inside("page.html"), "llama3.2-1b", "--cluster",
-            "dgx_h100", "--plan", "tp=2,pp=2,dp=2,micro_batches=2");
+    COMMAND("simulate", "-o", inside("out.txt"), "--html", inside("page.html"), "llama3.2-1b",
+            "--cluster", "dgx_h100", "--plan", "tp=2,pp=2,dp=2,micro_batches=2");
 }
 static orr_status command_simulate_to_a_timeline(orr_error *err)
 {
-    COMMAND("simulate", "-o", inside("out.txt"), "--trace", inside("job.pftrace"), "llama3.2-1b", "--cluster",
-            "dgx_h100", "--plan", "tp=2,pp=2,dp=2,micro_batches=2");
+    COMMAND("simulate", "-o", inside("out.txt"), "--trace", inside("job.pftrace"), "llama3.2-1b",
+            "--cluster", "dgx_h100", "--plan", "tp=2,pp=2,dp=2,micro_batches=2");
 }
 static orr_status command_compare(orr_error *err)
 {
-    COMMAND("compare", "-o", inside("out.txt"), "llama3.2-1b@dgx_h100:dp=2", "llama3.2-1b@dgx_h100:tp=2");
+    COMMAND("compare", "-o", inside("out.txt"), "llama3.2-1b@dgx_h100:dp=2",
+            "llama3.2-1b@dgx_h100:tp=2");
 }
 static orr_status command_models(orr_error *err)
 {

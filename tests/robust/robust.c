@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every data file, truncated at 200 points and with 1,000 of its bytes changed one at a time, compressed and
- * plain, strict and tolerant: never a crash, a hang, a leak or an error without a text. What can be
- * read of a small file all the same goes through every analysis and writer.
+/* Every data file, truncated at 200 points and with 1,000 of its bytes changed one at a time,
+ * compressed and plain, strict and tolerant: never a crash, a hang, a leak or an error without a
+ * text. What can be read of a small file all the same goes through every analysis and writer.
  *
  *   test_robust [PART_OF_A_NAME...]
  *
@@ -19,11 +19,11 @@
 
 /* Bytes to be read of one file, in one form and mode, for truncations and for corruptions each. */
 #if defined(__SANITIZE_ADDRESS__)
-#  define SANITIZED 1
+#define SANITIZED 1
 #elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define SANITIZED 1
-#  endif
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
 #endif
 enum { USE_UP_TO_BYTES = 800 * 1000 };
 #ifdef SANITIZED
@@ -34,7 +34,7 @@ enum { BUDGET_BYTES = 15 * 1000 * 1000, AT_LEAST = 4 };
 
 typedef struct plan {
     uint64_t seed;
-    bool     slow;
+    bool slow;
 } plan;
 
 static size_t count_for(const plan *p, size_t wanted, size_t plain_len)
@@ -59,7 +59,8 @@ static void truncate_all(uint8_t *bytes, broken how, size_t len, size_t n, tally
     }
 }
 
-static void corrupt_all(uint8_t *bytes, broken how, size_t len, size_t n, orr_random random, tally *result)
+static void corrupt_all(uint8_t *bytes, broken how, size_t len, size_t n, orr_random random,
+                        tally *result)
 {
     how.len = len;
     for (size_t i = 0; i < n; i++) {
@@ -69,13 +70,15 @@ static void corrupt_all(uint8_t *bytes, broken how, size_t len, size_t n, orr_ra
     }
 }
 
-static void try_form(const plan *p, const data_file *file, const char *form, uint8_t *bytes, size_t len,
-                     uint64_t stream, tally *result)
+static void try_form(const plan *p, const data_file *file, const char *form, uint8_t *bytes,
+                     size_t len, uint64_t stream, tally *result)
 {
     if (!len)
         return;
     for (int tolerant = 0; tolerant < 2; tolerant++) {
-        const broken how = {.name = file->name, .form = form, .tolerant = tolerant,
+        const broken how = {.name = file->name,
+                            .form = form,
+                            .tolerant = tolerant,
                             .use = file->plain_len < USE_UP_TO_BYTES};
         truncate_all(bytes, how, len, count_for(p, TRUNCATIONS, file->plain_len / 2), result);
         corrupt_all(bytes, how, len, count_for(p, CORRUPTIONS, file->plain_len),
@@ -92,9 +95,10 @@ static double now_s(void)
 
 static void print_outcome(const tally *t, const char *name, size_t number, double seconds)
 {
-    printf("%sok %zu - %s: %llu tried, %llu read, %llu of them used, %llu refused", *t->fault ? "not " : "",
-           number, name, (unsigned long long)t->tried, (unsigned long long)t->read,
-           (unsigned long long)t->used, (unsigned long long)t->refused);
+    printf("%sok %zu - %s: %llu tried, %llu read, %llu of them used, %llu refused",
+           *t->fault ? "not " : "", number, name, (unsigned long long)t->tried,
+           (unsigned long long)t->read, (unsigned long long)t->used,
+           (unsigned long long)t->refused);
     for (unsigned i = 0; i < 16; i++)
         if (t->by_status[i])
             printf(" %s=%llu", orr_status_name((orr_status)i), (unsigned long long)t->by_status[i]);
@@ -114,15 +118,15 @@ static bool is_chosen(const char *name, int argc, char **argv)
 
 static bool try_file(const plan *p, data_file *file, size_t number)
 {
-    tally        result = {0};
+    tally result = {0};
     const double began = now_s();
-    uint64_t     stream = 14695981039346656037u; /* of its own, whichever other files there are */
+    uint64_t stream = 14695981039346656037u; /* of its own, whichever other files there are */
 
     for (const char *c = file->name; *c; c++)
         stream = (stream ^ (uint8_t)*c) * 1099511628211u;
     /* Once as it is, for what is allocated once and kept. */
     broken whole = {.name = file->name, .form = "plain", .len = file->plain_len, .tolerant = true};
-    tally  ignored = {0};
+    tally ignored = {0};
     try_broken(file->plain, &whole, &ignored);
     try_form(p, file, "compressed", file->packed, file->packed_len, stream, &result);
     try_form(p, file, "plain", file->plain, file->plain_len, stream + 1, &result);
@@ -137,15 +141,17 @@ static bool try_file(const plan *p, data_file *file, size_t number)
 int main(int argc, char **argv)
 {
     const char *seed = getenv("ORRERY_SEED"), *slow = getenv("ORRERY_SLOW");
-    const plan  p = {.seed = seed ? strtoull(seed, NULL, 10) : 20261121, .slow = slow && *slow && strcmp(slow, "0") != 0};
-    data_files  files;
-    size_t      number = 0, failed = 0;
+    const plan p = {.seed = seed ? strtoull(seed, NULL, 10) : 20261121,
+                    .slow = slow && *slow && strcmp(slow, "0") != 0};
+    data_files files;
+    size_t number = 0, failed = 0;
 
     restart_without_caches(argv);
     cases_begin();
     data_files_find(&files);
     printf("# seed %llu; %s\n", (unsigned long long)p.seed,
-           p.slow ? "every file in full" : "small files in full, large ones sampled; ORRERY_SLOW=1 tries all");
+           p.slow ? "every file in full"
+                  : "small files in full, large ones sampled; ORRERY_SLOW=1 tries all");
     for (size_t i = 0; i < files.n; i++)
         if (is_chosen(files.at[i].name, argc, argv))
             failed += !try_file(&p, &files.at[i], ++number);

@@ -80,7 +80,7 @@ static void on_woken(void *ctx)
             model_compute(&k->model, 0, k->turn.slot);
         k->doing = WAITS;
         if (orr_team_member_reduce(k->member, ORR_RING_FP32, zeros ? NULL : k->model.in[0],
-                              k->model.out[0], k->of->shape.n[0], &err) != ORR_OK)
+                                   k->model.out[0], k->of->shape.n[0], &err) != ORR_OK)
             fail(k->of, err.text);
         orr_team_member_complete(k->member);
     } else if (k->doing == UPDATES) {
@@ -177,8 +177,8 @@ static void start_replica(run *r, uint32_t replica, bool first)
         orr_simnet_restart(r->world, ranks[i].host);
     const orr_replica_proxy_settings settings = {
         .coordinator = "h0:77", .where = "here:0", .ranks = r->ranks};
-    if (orr_replica_proxy_new(orr_simnet_host_net(r->world, ranks[0].host), &settings, &r->hubs[replica], &err) !=
-        ORR_OK)
+    if (orr_replica_proxy_new(orr_simnet_host_net(r->world, ranks[0].host), &settings,
+                              &r->hubs[replica], &err) != ORR_OK)
         fail(r, err.text);
     for (uint32_t i = 0; i < r->ranks && !r->failed; i++)
         start_rank(r, &ranks[i], name, first);

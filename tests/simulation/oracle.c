@@ -202,16 +202,16 @@ static bool is_late(const oracle *t, const orr_team_outcome *outcome, const orac
 }
 
 bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret)
+                   const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret)
 {
     const oracle_decision *last =
         now->n_decisions > 0 ? &now->decisions[now->n_decisions - 1] : NULL;
     const bool decided = last != NULL && last->step == outcome->step;
     oracle_step s = {.step = outcome->step,
-                    .data = *data,
-                    .contributors = outcome->contributors,
-                    .at = now->at,
-                    .epoch = decided ? last->epoch : outcome->epoch};
+                     .data = *data,
+                     .contributors = outcome->contributors,
+                     .at = now->at,
+                     .epoch = decided ? last->epoch : outcome->epoch};
     if (s.step == 0 || s.step > t->first.n)
         return SAY(t, "S4: step %" PRIu64 " after step %" PRIu64, s.step, oracle_last(t));
     uint32_t which = find(t, m, &s);

@@ -20,8 +20,8 @@
  * that as well. */
 typedef struct oracle_step {
     uint64_t step;
-    uint32_t parent, next; /* next: of the same step; UINT32_MAX: none */
-    orr_team_data_cursor data;    /* after it */
+    uint32_t parent, next;     /* next: of the same step; UINT32_MAX: none */
+    orr_team_data_cursor data; /* after it */
     uint64_t contributors, slots[ORR_TEAM_MAX_REPLICAS];
     uint32_t n_slots;
     uint64_t *state;    /* shape (ranks, words), after it */
@@ -31,12 +31,12 @@ typedef struct oracle_step {
 typedef struct oracle {
     const model_shape *shape;
     uint32_t ranks;
-    model *models;               /* shape (ranks): scratch */
+    model *models;                /* shape (ranks): scratch */
     orr_array(oracle_step) steps; /* [0]: what was begun with */
-    orr_array(uint32_t) first;   /* of each step */
-    uint32_t tip;                /* the last that was committed */
-    uint64_t undone;             /* how often the team went on from an earlier one */
-    char why[256];               /* what does not hold */
+    orr_array(uint32_t) first;    /* of each step */
+    uint32_t tip;                 /* the last that was committed */
+    uint64_t undone;              /* how often the team went on from an earlier one */
+    char why[256];                /* what does not hold */
 } oracle;
 
 /* Somebody's part in steps, for as long as it lives. */
@@ -52,7 +52,7 @@ typedef struct oracle_decision { /* the coordinator's, to commit a step */
 typedef struct oracle_now {
     const oracle_part *const *parts; /* of all who live */
     uint32_t n;
-    uint64_t at;                     /* counts on from event to event */
+    uint64_t at;                      /* counts on from event to event */
     const oracle_decision *decisions; /* all */
     size_t n_decisions;
     oracle_decision abandoned; /* the last before it went back */
@@ -64,7 +64,7 @@ uint64_t oracle_last(const oracle *t); /* step of the tip */
 /* A rank has these sums of a step (in m->out), of so many contributors, and the data after it.
  * false: t->why. */
 bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret);
+                   const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret);
 /* The same sums again, later. */
 bool oracle_again(oracle *t, const model *m, uint32_t which);
 /* A rank's state is the one after that step, or before it. */

@@ -159,8 +159,8 @@ static void expect_progress(scenario *d)
     for (uint32_t i = 0; i < SCENARIO_REPLICAS && !d->failed; i++)
         if (d->replicas[i].lives && !replica_goes_on(&d->replicas[i], d->calm_step + MORE_STEPS))
             scenario_fail(d, "L1: %s does not go on: at step %" PRId64 ", the team at %" PRIu64,
-                       d->replicas[i].name, (int64_t)d->replicas[i].ranks[0].step,
-                       oracle_last(&d->oracle));
+                          d->replicas[i].name, (int64_t)d->replicas[i].ranks[0].step,
+                          oracle_last(&d->oracle));
 }
 
 bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames)

@@ -31,15 +31,15 @@ typedef struct rank {
     uint32_t n_turns;
     orr_team_directive turn; /* under way */
     enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
-    orr_team_outcome outcome; /* of the turn, told */
-    orr_team_directive waiting;    /* while ranks agree on it */
-    bool moot;                /* the update under way is of nothing */
+    orr_team_outcome outcome;   /* of the turn, told */
+    orr_team_directive waiting; /* while ranks agree on it */
+    bool moot;                  /* the update under way is of nothing */
     bool waits;
     uint32_t op; /* next to be handed in */
     oracle_part part;
-    uint32_t which;                             /* of the oracle, its last commit */
+    uint32_t which;                                /* of the oracle, its last commit */
     uint32_t deferred[SCENARIO_TURNS], n_deferred; /* of the oracle */
-    uint64_t step;                              /* its state is after it; NEVER: not whole */
+    uint64_t step;                                 /* its state is after it; NEVER: not whole */
 } rank;
 
 struct replica {
@@ -49,7 +49,7 @@ struct replica {
     rank ranks[SCENARIO_RANKS];
     orr_replica_proxy *hub;
     bool lives, left, refused, quarrels;
-    bool drains; /* it was asked to go: nobody has to wait for what only it knows */
+    bool drains;                /* it was asked to go: nobody has to wait for what only it knows */
     double compute_time_factor; /* of its computing */
     uint64_t incarnation;
     uint64_t saved_step;  /* a checkpoint; NEVER: none */
@@ -64,8 +64,8 @@ typedef struct coordinator_process { /* the coordinator's process */
     orr_sim_disk disk;
     orr_team_store store;
     bool lives;
-    bool died;                   /* at least once */
-    bool forgot;                 /* it has lost its disk, and formed no epoch since */
+    bool died;                      /* at least once */
+    bool forgot;                    /* it has lost its disk, and formed no epoch since */
     bool joined[SCENARIO_REPLICAS]; /* since it started                                */
 } coordinator_process;
 

@@ -60,7 +60,8 @@ static void note_joined(scenario *d, const char *text)
 /* A commit, told as such or, where it dies before, by what it says last. */
 static void note_decision(scenario *d, const orr_team_event *event)
 {
-    const oracle_decision none = {0}, next = {event->step, event->epoch, orr_simnet_events(d->world)};
+    const oracle_decision none = {0},
+                          next = {event->step, event->epoch, orr_simnet_events(d->world)};
     const oracle_decision last = d->decisions.n > 0 ? d->decisions.at[d->decisions.n - 1] : none;
     if (event->kind != ORR_TEAM_COMMIT &&
         (event->kind != ORR_TEAM_HALT || event->step != last.step + 1))
@@ -75,8 +76,8 @@ static void on_told(void *ctx, const orr_team_event *event)
 {
     scenario *d = ctx;
     scenario_log(d, "COORDINATOR", "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
-              orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
-              event->step);
+                 orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
+                 event->step);
     note_decision(d, event);
     if (event->kind == ORR_TEAM_HALT && strstr(event->text, "no replica has a whole state") != NULL)
         d->stateless = true;
@@ -112,8 +113,8 @@ void coordinator_process_start(scenario *d)
                                                .ctx = d};
     k->lives = true;
     memset(k->joined, 0, sizeof k->joined);
-    if (orr_coordinator_new(orr_simnet_host_net(d->world, k->host), &settings, &k->coordinator, &err) !=
-        ORR_OK)
+    if (orr_coordinator_new(orr_simnet_host_net(d->world, k->host), &settings, &k->coordinator,
+                            &err) != ORR_OK)
         scenario_fail(d, "the coordinator cannot start: %s", err.text);
 }
 

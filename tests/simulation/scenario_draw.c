@@ -25,9 +25,9 @@ static void draw_network(plan *p, orr_random *r, uint64_t seed)
     static const int64_t latencies_ns[] = {20000, 20000, 200000, 2000000};
     const int64_t latency_ns = latencies_ns[below(r, 4)];
     p->world = (orr_simnet_options){.seed = seed,
-                                   .latency_ns = latency_ns,
-                                   .jitter_ns = chance(r, 0.3) ? 5 * latency_ns : latency_ns / 2,
-                                   .bytes_per_s = chance(r, 0.2) ? 1e6 : 1e9};
+                                    .latency_ns = latency_ns,
+                                    .jitter_ns = chance(r, 0.3) ? 5 * latency_ns : latency_ns / 2,
+                                    .bytes_per_s = chance(r, 0.2) ? 1e6 : 1e9};
 }
 
 static void draw_model(plan *p, orr_random *r)

@@ -7,14 +7,15 @@
 
 /* Processes of a replica, and the training loop in each. */
 
-static void look_around(const scenario *d, const oracle_part *parts[SCENARIO_REPLICAS * SCENARIO_RANKS],
+static void look_around(const scenario *d,
+                        const oracle_part *parts[SCENARIO_REPLICAS * SCENARIO_RANKS],
                         oracle_now *ret)
 {
     *ret = (oracle_now){.parts = parts,
-                       .at = orr_simnet_events(d->world),
-                       .decisions = d->decisions.at,
-                       .n_decisions = d->decisions.n,
-                       .abandoned = d->abandoned};
+                        .at = orr_simnet_events(d->world),
+                        .decisions = d->decisions.at,
+                        .n_decisions = d->decisions.n,
+                        .abandoned = d->abandoned};
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t k = 0; k < d->plan.ranks && d->replicas[i].lives && !d->replicas[i].drains;
              k++)
@@ -49,7 +50,7 @@ static bool check_commit(rank *k, const orr_team_outcome *outcome)
     orr_team_member_position(k->member, &at, &data);
     if (at != outcome->step) {
         scenario_fail(d, "%s commits step %" PRIu64 ", and is at step %" PRIu64, name_of(k),
-                   outcome->step, at);
+                      outcome->step, at);
         return false;
     }
     look_around(d, parts, &now);
@@ -132,7 +133,7 @@ static void work(rank *k)
         model_compute(&k->model, op, k->turn.slot);
     const orr_status status =
         orr_team_member_reduce(k->member, d->plan.shape.dtype[op], zeros ? NULL : k->model.in[op],
-                          k->model.out[op], d->plan.shape.n[op], &err);
+                               k->model.out[op], d->plan.shape.n[op], &err);
     if (status != ORR_OK)
         scenario_fail(d, "%s cannot hand in: %s", name_of(k), err.text);
     if (k->op < d->plan.shape.n_ops) {
@@ -187,7 +188,7 @@ static bool apply_deferred(rank *k, const orr_team_directive *turn)
         return hold(k, oracle_again(t, &k->model, k->which));
     }
     scenario_fail(k->of->of, "%s applies step %" PRIu64 ", which was never put aside", name_of(k),
-               turn->step);
+                  turn->step);
     return false;
 }
 
@@ -208,7 +209,7 @@ static void take_turn(rank *k, const orr_team_directive *turn)
     k->moot = false;
     k->op = 0;
     scenario_log(d, name_of(k), "turn: %s, step %" PRIu64 ", slot %" PRIu64 ", epoch %" PRIu64,
-              kinds[turn->kind], turn->step, turn->slot, turn->epoch);
+                 kinds[turn->kind], turn->step, turn->slot, turn->epoch);
     for (uint32_t i = 1; k->index == 0 && i < d->plan.ranks; i++) {
         rank *other = &k->of->ranks[i];
         if (other->n_turns == SCENARIO_TURNS) {
@@ -318,7 +319,7 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
     if (d->failed)
         return;
     scenario_log(d, name_of(k), "%s step %" PRIu64 ", %" PRIu64 " contributors, epoch %" PRIu64,
-              kinds[outcome->kind], outcome->step, outcome->contributors, outcome->epoch);
+                 kinds[outcome->kind], outcome->step, outcome->contributors, outcome->epoch);
     if (outcome->kind != ORR_OUTCOME_DROPPED && !check_commit(k, outcome))
         return;
     k->outcome = *outcome;
@@ -337,8 +338,8 @@ static void on_told(void *ctx, const orr_team_event *event)
 {
     rank *k = ctx;
     scenario_log(k->of->of, name_of(k), "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
-              orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
-              event->step);
+                 orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
+                 event->step);
     if (event->kind == ORR_TEAM_EPOCH)
         k->part.epoch = event->epoch;
     faults_notice(k->of->of, event->kind);
@@ -371,22 +372,22 @@ static void start_rank(rank *k, const orr_team_data_cursor *data)
     if (k->step != 0 && k->step != ORR_TEAM_NONE)
         memcpy(k->model.state, r->saved + (size_t)k->index * d->plan.shape.words,
                d->plan.shape.words * sizeof(uint64_t));
-    const orr_team_member_settings settings = {.coordinator =
-                                              r->hub != NULL ? orr_replica_proxy_address(r->hub) : "h0:77",
-                                          .name = r->name,
-                                          .incarnation = r->incarnation,
-                                          .rank = k->index,
-                                          .ranks = d->plan.ranks,
-                                          .leads = k->index == 0,
-                                          .fingerprint = 7,
-                                          .where = "here:0",
-                                          .failure_timeout_ns = d->plan.failure_ns,
-                                          .catch_up_steps = d->plan.catch_up_steps,
-                                          .ring = d->plan.ring,
-                                          .step = k->step,
-                                          .data = *data,
-                                          .spans = k->model.spans,
-                                          .n_spans = MODEL_SPANS};
+    const orr_team_member_settings settings = {
+        .coordinator = r->hub != NULL ? orr_replica_proxy_address(r->hub) : "h0:77",
+        .name = r->name,
+        .incarnation = r->incarnation,
+        .rank = k->index,
+        .ranks = d->plan.ranks,
+        .leads = k->index == 0,
+        .fingerprint = 7,
+        .where = "here:0",
+        .failure_timeout_ns = d->plan.failure_ns,
+        .catch_up_steps = d->plan.catch_up_steps,
+        .ring = d->plan.ring,
+        .step = k->step,
+        .data = *data,
+        .spans = k->model.spans,
+        .n_spans = MODEL_SPANS};
     const orr_team_member_callbacks user = {
         .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
     if (orr_team_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
@@ -412,15 +413,15 @@ void replica_start(replica *r)
     r->left = r->refused = r->drains = r->quarrels = false;
     r->incarnation = ++d->incarnations;
     scenario_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
-              r->incarnation);
+                 r->incarnation);
     if (d->plan.ranks > 1) {
         const orr_replica_proxy_settings settings = {.coordinator = "h0:77",
-                                           .where = "here:0",
-                                           .ranks = d->plan.ranks,
-                                           .failure_timeout_ns = d->plan.failure_ns};
+                                                     .where = "here:0",
+                                                     .ranks = d->plan.ranks,
+                                                     .failure_timeout_ns = d->plan.failure_ns};
         orr_simnet_restart(d->world, r->ranks[0].host);
-        if (orr_replica_proxy_new(orr_simnet_host_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
-            ORR_OK)
+        if (orr_replica_proxy_new(orr_simnet_host_net(d->world, r->ranks[0].host), &settings,
+                                  &r->hub, &err) != ORR_OK)
             scenario_fail(d, "%s has no hub: %s", r->name, err.text);
     }
     for (uint32_t i = 0; i < d->plan.ranks && !d->failed; i++) {

@@ -128,8 +128,8 @@ static void slots_are_trained_once(void **state)
     begin(&t);
     good_step(&t, 1);
     const uint64_t slots[] = {1, 2};
-    t.data =
-        (orr_team_data_cursor){.next = 3, .returned = {1}, .n = 1}; /* 1 was trained, and comes back */
+    t.data = (orr_team_data_cursor){
+        .next = 3, .returned = {1}, .n = 1}; /* 1 was trained, and comes back */
     reduce(&t.a, slots + 1, 1);
     assert_false(commit(&t, &t.a, 2, 1));
     assert_true(strstr(t.oracle.why, "S3") != NULL);

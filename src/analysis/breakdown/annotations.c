@@ -26,8 +26,8 @@ static bool holds(const orr_view *view, orr_node_id v)
 }
 
 /* Groups by kind and name, and the group of each node; ORR_NONE where it has none. */
-static orr_status group_annotations(orr_analysis_run *f, const orr_view *view, group **ret, size_t *ret_n,
-                                    uint32_t **ret_group_of)
+static orr_status group_annotations(orr_analysis_run *f, const orr_view *view, group **ret,
+                                    size_t *ret_n, uint32_t **ret_group_of)
 {
     const orr_graph *g = view->graph;
     size_t n = 0, n_groups = 0;
@@ -89,8 +89,8 @@ static orr_status annotate_by_time(orr_analysis_run *f, const orr_graph *g, cons
 }
 
 /* The annotation of each call that launched work. */
-static orr_status find_annotations(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
-                                   const orr_node_id **ret)
+static orr_status find_annotations(orr_analysis_run *f, const orr_view *view,
+                                   const orr_work_list *work, const orr_node_id **ret)
 {
     const orr_graph *g = view->graph;
     const orr_node_id *above;
@@ -175,6 +175,7 @@ orr_status orr_analyze_annotations(const orr_job *job, const orr_analysis_option
                                    orr_arena *arena, const orr_annotation **ret_rows, size_t *ret_n,
                                    orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_annotation),
-                             annotations_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_annotation), annotations_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

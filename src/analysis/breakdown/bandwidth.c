@@ -149,14 +149,16 @@ orr_status orr_analyze_memory_bandwidth_series(const orr_job *job,
                                                orr_arena *arena, const orr_series_sample **ret_rows,
                                                size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
-                             series_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_series_sample), series_of_rank, (const void **)ret_rows,
+                             ret_n);
 }
 
 orr_status orr_analyze_memory_bandwidth(const orr_job *job, const orr_analysis_options *options,
                                         orr_arena *arena, const orr_distribution **ret_rows,
                                         size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_distribution),
-                             distribution_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_distribution), distribution_of_rank,
+                             (const void **)ret_rows, ret_n);
 }

@@ -19,8 +19,8 @@ enum {
 
 typedef struct total {
     const char *name; /* NULL: not seen */
-    uint64_t    count[2];
-    int64_t     sum_ns[2];
+    uint64_t count[2];
+    int64_t sum_ns[2];
 } total;
 
 typedef struct differ {
@@ -29,7 +29,7 @@ typedef struct differ {
         total *at; /* by name, host and device apart: row 2 x name + on_device */
         size_t n, room;
     } totals;
-    uint64_t   shares[2]; /* ranks x steps */
+    uint64_t shares[2]; /* ranks x steps */
     orr_arena *scratch;
     orr_error *err;
 } differ;
@@ -54,8 +54,7 @@ static total *total_of(differ *d, const orr_graph *g, orr_node_id v, uint32_t *n
 }
 
 /* Time of each host node outside the host nodes nested in it. Shape (N). */
-static orr_status find_own_time(const orr_graph *g, orr_arena *arena, int64_t **ret,
-                                orr_error *err)
+static orr_status find_own_time(const orr_graph *g, orr_arena *arena, int64_t **ret, orr_error *err)
 {
     const orr_node_id *above;
     ORR_TRY(orr_nearest_ancestor(g, HOST_KINDS, arena, &above, err));

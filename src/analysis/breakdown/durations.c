@@ -47,6 +47,7 @@ orr_status orr_analyze_durations(const orr_job *job, const orr_analysis_options 
                                  orr_arena *arena, const orr_duration_bucket **ret_rows,
                                  size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_duration_bucket),
-                             durations_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_duration_bucket), durations_of_rank,
+                             (const void **)ret_rows, ret_n);
 }

@@ -20,7 +20,8 @@ static cause cause_of(const orr_graph *g, orr_node_id work, int64_t previous_end
     return g->start_ns[work] - previous_end_ns < kernel_wait_ns ? KERNEL_WAIT : OTHER;
 }
 
-static void walk(orr_analysis_run *f, const orr_view *view, const orr_work_list *work, stream *streams)
+static void walk(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
+                 stream *streams)
 {
     const orr_graph *g = view->graph;
     for (size_t i = 0; i < work->n; i++) {

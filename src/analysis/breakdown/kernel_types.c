@@ -85,8 +85,8 @@ orr_status orr_analyze_kernel_types(const orr_job *job, const orr_analysis_optio
 {
     const void *all;
     size_t n_all;
-    ORR_TRY(orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_kernel_type),
-                              types_of_rank, &all, &n_all));
+    ORR_TRY(orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                              sizeof(orr_kernel_type), types_of_rank, &all, &n_all));
     orr_kernel_type *rows = orr_arena_array(arena, orr_kernel_type, SETS);
     if (rows == NULL)
         return orr_fail_memory(err);

@@ -14,7 +14,8 @@ typedef struct timeline {
     const event *events; /* shape (n), n > 0 */
     size_t n;
 } timeline;
-typedef orr_status (*timeline_visitor)(orr_analysis_run *f, const orr_view *view, const timeline *t);
+typedef orr_status (*timeline_visitor)(orr_analysis_run *f, const orr_view *view,
+                                       const timeline *t);
 
 /* c10::DeviceType, from PyTorch's c10/core/DeviceType.h. */
 static const char *const DEVICE_TYPES[] = {
@@ -35,7 +36,8 @@ static const char *device_label(const orr_memory *memory, orr_arena *arena)
 }
 
 /* Memory events in the window, by device, then time. */
-static orr_status by_device(orr_analysis_run *f, const orr_view *view, orr_keyed **ret, size_t *ret_n)
+static orr_status by_device(orr_analysis_run *f, const orr_view *view, orr_keyed **ret,
+                            size_t *ret_n)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = orr_arena_array(f->scratch, orr_keyed, g->n_memories);
@@ -126,8 +128,8 @@ static orr_status add_summary(orr_analysis_run *f, const orr_view *view, const t
     return ORR_OK;
 }
 
-static orr_status add_sample(orr_analysis_run *f, const orr_view *view, const char *series, int64_t at_ns,
-                             int64_t bytes)
+static orr_status add_sample(orr_analysis_run *f, const orr_view *view, const char *series,
+                             int64_t at_ns, int64_t bytes)
 {
     orr_series_sample *row = orr_analysis_add_row(f);
     if (row == NULL)
@@ -164,14 +166,16 @@ orr_status orr_analyze_memory(const orr_job *job, const orr_analysis_options *op
                               orr_arena *arena, const orr_memory_summary **ret_rows, size_t *ret_n,
                               orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_memory_summary),
-                             summary_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_memory_summary), summary_of_rank, (const void **)ret_rows,
+                             ret_n);
 }
 
 orr_status orr_analyze_memory_series(const orr_job *job, const orr_analysis_options *options,
-                                     orr_arena *arena, const orr_series_sample **ret_rows, size_t *ret_n,
-                                     orr_error *err)
+                                     orr_arena *arena, const orr_series_sample **ret_rows,
+                                     size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
-                             series_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_series_sample), series_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

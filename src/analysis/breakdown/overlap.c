@@ -9,10 +9,10 @@ static orr_status overlap_of_rank(orr_analysis_run *f, const orr_view *view)
         return ORR_OK;
 
     orr_interval_set computation, communication;
-    ORR_TRY(
-        orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
-    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMMUNICATION, f->scratch, &communication,
-                              f->err));
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, f->scratch, &computation,
+                                     f->err));
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMMUNICATION, f->scratch,
+                                     &communication, f->err));
 
     orr_overlap *row = orr_analysis_add_row(f);
     if (row == NULL)

@@ -37,12 +37,14 @@ static orr_status by_step(orr_analysis_run *f, const orr_view *view, const orr_w
     return orr_sort_keyed(order, n, f->scratch, f->err);
 }
 
-static orr_status fill_row(orr_analysis_run *f, const orr_view *view, const orr_work_list *work, orr_step_summary *row)
+static orr_status fill_row(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
+                           orr_step_summary *row)
 {
     orr_interval_set computation, communication, both, busy;
-    ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
-    ORR_TRY(
-        orr_interval_set_of_work(view, work, ORR_CLASS_COMMUNICATION, f->scratch, &communication, f->err));
+    ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation,
+                                     f->err));
+    ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_COMMUNICATION, f->scratch,
+                                     &communication, f->err));
     ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_ANY, f->scratch, &busy, f->err));
     ORR_TRY(orr_interval_set_union(&computation, &communication, f->scratch, &both, f->err));
     row->device_span_ns = busy.n == 0 ? 0 : busy.at[busy.n - 1].to_ns - busy.at[0].from_ns;
@@ -57,10 +59,10 @@ static orr_status add_step(orr_analysis_run *f, const orr_view *view, const orr_
 {
     const orr_graph *g = view->graph;
     orr_step_summary row = {.rank = view->rank,
-                    .name = orr_graph_str(g, g->name[step->node]),
-                    .number = step->number,
-                    .start_ns = orr_view_job_ns(view, step->from_ns),
-                    .duration_ns = step->to_ns - step->from_ns};
+                            .name = orr_graph_str(g, g->name[step->node]),
+                            .number = step->number,
+                            .start_ns = orr_view_job_ns(view, step->from_ns),
+                            .duration_ns = step->to_ns - step->from_ns};
     const orr_arena_mark mark = orr_arena_get_mark(f->scratch);
     ORR_TRY(fill_row(f, view, work, &row));
     orr_arena_rewind(f->scratch, mark);
@@ -96,7 +98,8 @@ static orr_status steps_of_rank(orr_analysis_run *f, const orr_view *view)
             at++;
         if (steps[step].from_ns < view->from_ns || steps[step].to_ns > view->to_ns)
             continue;
-        const orr_work_list of_step = {.node = node + first, .class = class + first, .n = at - first};
+        const orr_work_list of_step = {
+            .node = node + first, .class = class + first, .n = at - first};
         ORR_TRY(add_step(f, view, &steps[step], &of_step));
     }
     return ORR_OK;
@@ -106,6 +109,7 @@ orr_status orr_analyze_steps(const orr_job *job, const orr_analysis_options *opt
                              orr_arena *arena, const orr_step_summary **ret_rows, size_t *ret_n,
                              orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_step_summary),
-                             steps_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_step_summary), steps_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

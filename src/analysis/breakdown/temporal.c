@@ -9,17 +9,18 @@ static orr_status temporal_of_rank(orr_analysis_run *f, const orr_view *view)
         return ORR_OK;
 
     orr_interval_set computation, communication, both, busy;
-    ORR_TRY(
-        orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
-    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMMUNICATION, f->scratch, &communication,
-                              f->err));
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, f->scratch, &computation,
+                                     f->err));
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMMUNICATION, f->scratch,
+                                     &communication, f->err));
     ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_ANY, f->scratch, &busy, f->err));
     ORR_TRY(orr_interval_set_union(&computation, &communication, f->scratch, &both, f->err));
 
     orr_temporal *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
-    const int64_t busy_ns = orr_interval_set_length(&busy), both_ns = orr_interval_set_length(&both);
+    const int64_t busy_ns = orr_interval_set_length(&busy),
+                  both_ns = orr_interval_set_length(&both);
     row->rank = view->rank;
     row->host_only = view->host_only;
     row->span_ns = busy.n == 0 ? 0 : busy.at[busy.n - 1].to_ns - busy.at[0].from_ns;
@@ -38,6 +39,7 @@ orr_status orr_analyze_temporal(const orr_job *job, const orr_analysis_options *
                                 orr_arena *arena, const orr_temporal **ret_rows, size_t *ret_n,
                                 orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_temporal),
-                             temporal_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_temporal), temporal_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

@@ -41,8 +41,7 @@ static double median(double *values, size_t n)
 }
 
 /* rows[0..n) are of one collective, group and size. */
-static orr_collective_summary sum_up(const orr_collective_row *const *rows, size_t n,
-                                     double *spare)
+static orr_collective_summary sum_up(const orr_collective_row *const *rows, size_t n, double *spare)
 {
     orr_collective_summary sum = {.collective = rows[0]->collective,
                                   .group = rows[0]->group,
@@ -67,8 +66,7 @@ static orr_collective_summary sum_up(const orr_collective_row *const *rows, size
 
 static orr_status summarise(const orr_job *job, const orr_analysis_options *options,
                             orr_arena *scratch, orr_arena *arena,
-                            const orr_collective_summary **ret_rows, size_t *ret_n,
-                            orr_error *err)
+                            const orr_collective_summary **ret_rows, size_t *ret_n, orr_error *err)
 {
     const orr_collective_row *rows;
     size_t n;
@@ -97,9 +95,8 @@ static orr_status summarise(const orr_job *job, const orr_analysis_options *opti
 }
 
 orr_status orr_analyze_collective_summary(const orr_job *job, const orr_analysis_options *options,
-                                          orr_arena *arena,
-                                          const orr_collective_summary **ret_rows, size_t *ret_n,
-                                          orr_error *err)
+                                          orr_arena *arena, const orr_collective_summary **ret_rows,
+                                          size_t *ret_n, orr_error *err)
 {
     orr_arena *scratch = orr_arena_new(0, 0);
     if (scratch == NULL)

@@ -10,8 +10,7 @@
 const char *orr_group_label(const orr_graph *g, const orr_group *group)
 {
     const char *desc = orr_graph_str(g, group->desc);
-    return desc[0] != '\0' && strcmp(desc, "undefined") != 0 ? desc
-                                                              : orr_graph_str(g, group->name);
+    return desc[0] != '\0' && strcmp(desc, "undefined") != 0 ? desc : orr_graph_str(g, group->name);
 }
 
 /* Source: "Performance reported by NCCL tests" (doc/PERFORMANCE.md); PARAM uses the same. */
@@ -40,18 +39,18 @@ int64_t orr_comm_bytes(const orr_comm *comm)
 typedef orr_array(orr_collective_row) row_array;
 
 typedef struct gatherer {
-    const orr_job  *job;
+    const orr_job *job;
     const orr_view *views;
-    size_t          n_views;
+    size_t n_views;
     const orr_view **view_of; /* shape (D); NULL: not asked for */
-    orr_arena      *scratch;
-    orr_error      *err;
-    row_array       rows;
+    orr_arena *scratch;
+    orr_error *err;
+    row_array rows;
 } gatherer;
 
 /* Take one member into the row: when it arrived, when it ended, what it knew. */
-static void add_member(orr_collective_row *row, const orr_job *job, uint32_t graph,
-                       orr_node_id v, int64_t *last_arrival_ns, int64_t *last_end_ns)
+static void add_member(orr_collective_row *row, const orr_job *job, uint32_t graph, orr_node_id v,
+                       int64_t *last_arrival_ns, int64_t *last_end_ns)
 {
     const orr_graph *g = job->graphs[graph];
     const orr_comm *comm = orr_graph_comm(g, v);
@@ -73,8 +72,8 @@ static void add_member(orr_collective_row *row, const orr_job *job, uint32_t gra
     row->members++;
 }
 
-static void finish_row(orr_collective_row *row, orr_collective collective,
-                       int64_t last_arrival_ns, int64_t last_end_ns)
+static void finish_row(orr_collective_row *row, orr_collective collective, int64_t last_arrival_ns,
+                       int64_t last_end_ns)
 {
     row->collective = orr_collective_name(collective);
     row->duration_ns = last_end_ns - row->start_ns;
@@ -144,8 +143,7 @@ static orr_status gather_unmatched(gatherer *r, const orr_view *view)
             (match_of != NULL && match_of[v] != ORR_NONE))
             continue;
         const orr_comm *comm = orr_graph_comm(g, v);
-        orr_collective_row row = {
-            .bytes = -1, .name = orr_graph_str(g, g->name[v]), .group = ""};
+        orr_collective_row row = {.bytes = -1, .name = orr_graph_str(g, g->name[v]), .group = ""};
         if (comm != NULL && comm->group != ORR_NONE) {
             row.group = orr_group_label(g, &g->groups[comm->group]);
             row.group_size = g->groups[comm->group].size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ANALYSIS_COLLECTIVES_H
-#define ORR_ANALYSIS_COLLECTIVES_H
+#ifndef ORR_ANALYSIS_COMM_COLLECTIVES_H
+#define ORR_ANALYSIS_COMM_COLLECTIVES_H
 
 #include "analysis/common.h"
 
@@ -14,4 +14,4 @@ int64_t orr_comm_bytes(const orr_comm *comm);
  * factor depends on it. */
 double orr_busbw_factor(orr_collective collective, uint32_t n);
 
-#endif /* ORR_ANALYSIS_COLLECTIVES_H */
+#endif /* ORR_ANALYSIS_COMM_COLLECTIVES_H */

@@ -10,8 +10,9 @@ static uint32_t group_of(const orr_graph *g, orr_node_id v)
 
 /* One group's communication: by_group[0..n) are rows of `work`. Time in which two of its
  * communications run at once counts once. */
-static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view, const orr_work_list *work,
-                               const orr_keyed *by_group, size_t n, const orr_interval_set *computation)
+static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view,
+                               const orr_work_list *work, const orr_keyed *by_group, size_t n,
+                               const orr_interval_set *computation)
 {
     const orr_graph *g = view->graph;
     const uint32_t group = group_of(g, work->node[by_group[0].id]);
@@ -42,8 +43,8 @@ static orr_status exposed_of_rank(orr_analysis_run *frame, const orr_view *view)
     orr_work_list work;
     orr_interval_set computation;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
-    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, frame->scratch, &computation,
-                              frame->err));
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, frame->scratch,
+                                     &computation, frame->err));
     orr_keyed *by_group = orr_arena_array(frame->scratch, orr_keyed, work.n);
     if (by_group == NULL)
         return orr_fail_memory(frame->err);

@@ -54,8 +54,7 @@ static void add_lateness(const orr_job *job, const orr_match *match, const orr_v
 }
 
 static orr_status find_lateness(const orr_job *job, const orr_analysis_options *options,
-                                orr_straggler *rows, size_t n, orr_arena *scratch,
-                                orr_error *err)
+                                orr_straggler *rows, size_t n, orr_arena *scratch, orr_error *err)
 {
     const orr_view *views;
     size_t n_views;
@@ -89,8 +88,7 @@ static int compare_rows(const void *a_, const void *b_)
 }
 
 static orr_status rank_stragglers(const orr_job *job, const orr_analysis_options *options,
-                                  orr_straggler *rows, size_t n, orr_arena *scratch,
-                                  orr_error *err)
+                                  orr_straggler *rows, size_t n, orr_arena *scratch, orr_error *err)
 {
     ORR_TRY(find_lateness(job, options, rows, n, scratch, err));
     int64_t *comm = orr_arena_array(scratch, int64_t, n);
@@ -116,9 +114,9 @@ orr_status orr_analyze_stragglers(const orr_job *job, const orr_analysis_options
     size_t n;
     if (scratch == NULL)
         return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_analyze_ranks(&(orr_analysis_request){job, &options, scratch, err},
-                                          sizeof(orr_straggler), communication_of_rank, &found,
-                                          &n));
+    ORR_TRY_OUT(status,
+                orr_analyze_ranks(&(orr_analysis_request){job, &options, scratch, err},
+                                  sizeof(orr_straggler), communication_of_rank, &found, &n));
     int64_t sum_ns = 0;
     for (size_t i = 0; i < n; i++)
         sum_ns = orr_saturating_sum(sum_ns, ((const orr_straggler *)found)[i].comm_ns);
@@ -134,8 +132,8 @@ orr_status orr_analyze_stragglers(const orr_job *job, const orr_analysis_options
         ORR_TRY_OUT(status, rank_stragglers(job, &options, rows, n, scratch, err));
     }
     *ret_rows = rows;
-    *ret_n = options.straggler_count > 0 && options.straggler_count < n ? options.straggler_count
-                                                                        : n;
+    *ret_n =
+        options.straggler_count > 0 && options.straggler_count < n ? options.straggler_count : n;
 out:
     orr_arena_free(scratch);
     return status;

@@ -30,8 +30,9 @@ static orr_status order_of_work(const orr_view *view, const orr_work_list *work,
 }
 
 orr_status orr_attribute_work(const orr_view *view, const orr_work_list *work, unsigned classes,
-                              const orr_node_id *owner_of, orr_attributed_order order, orr_arena *arena,
-                              const orr_attributed_work **ret, size_t *ret_n, orr_error *err)
+                              const orr_node_id *owner_of, orr_attributed_order order,
+                              orr_arena *arena, const orr_attributed_work **ret, size_t *ret_n,
+                              orr_error *err)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = NULL;
@@ -52,7 +53,8 @@ orr_status orr_attribute_work(const orr_view *view, const orr_work_list *work, u
     for (size_t i = 0; i < n; i++) {
         grouped[i] = in_order[items[i].id];
         if (i == 0 || items[i].key != items[i - 1].key)
-            owned[n_owned++] = (orr_attributed_work){.owner = (orr_node_id)items[i].key, .work = grouped + i};
+            owned[n_owned++] =
+                (orr_attributed_work){.owner = (orr_node_id)items[i].key, .work = grouped + i};
         owned[n_owned - 1].n++;
     }
     *ret = owned;
@@ -60,8 +62,8 @@ orr_status orr_attribute_work(const orr_view *view, const orr_work_list *work, u
     return ORR_OK;
 }
 
-uint32_t orr_attributed_sequence(const orr_graph *g, const orr_attributed_work *owned, struct orr_strtab *tab,
-                            orr_arena *arena)
+uint32_t orr_attributed_sequence(const orr_graph *g, const orr_attributed_work *owned,
+                                 struct orr_strtab *tab, orr_arena *arena)
 {
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     orr_str *names = orr_arena_array(arena, orr_str, owned->n + 1);
@@ -76,8 +78,8 @@ uint32_t orr_attributed_sequence(const orr_graph *g, const orr_attributed_work *
     return number;
 }
 
-const char *orr_attributed_text(const orr_graph *g, const orr_attributed_work *owned, bool owner_too,
-                           const char *separator, orr_arena *arena)
+const char *orr_attributed_text(const orr_graph *g, const orr_attributed_work *owned,
+                                bool owner_too, const char *separator, orr_arena *arena)
 {
     const size_t separator_len = strlen(separator), first = owner_too ? 0 : 1;
     size_t len = 1;

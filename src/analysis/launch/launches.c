@@ -92,6 +92,7 @@ orr_status orr_analyze_launch_summary(const orr_job *job, const orr_analysis_opt
                                       orr_arena *arena, const orr_launch_summary **ret_rows,
                                       size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_launch_summary),
-                             summary_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_launch_summary), summary_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

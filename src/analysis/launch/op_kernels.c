@@ -24,8 +24,9 @@ static void add_instance(group *into, const orr_graph *g, const orr_attributed_w
         into->kernel_ns = orr_saturating_sum(into->kernel_ns, g->duration_ns[instance->work[i]]);
 }
 
-static orr_status group_instances(orr_analysis_run *f, const orr_graph *g, const orr_attributed_work *instances,
-                                  size_t n, group *groups, size_t *ret_n)
+static orr_status group_instances(orr_analysis_run *f, const orr_graph *g,
+                                  const orr_attributed_work *instances, size_t n, group *groups,
+                                  size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
     if (sequences == NULL)
@@ -101,6 +102,7 @@ orr_status orr_analyze_op_kernels(const orr_job *job, const orr_analysis_options
                                   orr_arena *arena, const orr_op_kernels **ret_rows, size_t *ret_n,
                                   orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_op_kernels),
-                             op_kernels_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_op_kernels), op_kernels_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

@@ -17,8 +17,8 @@ typedef struct series {
 typedef orr_status (*series_visitor)(orr_analysis_run *f, const orr_view *view, const series *s);
 
 /* Work that has a launch, by stream and call, then start. */
-static orr_status by_stream_and_call(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
-                                     orr_keyed **ret, size_t *ret_n)
+static orr_status by_stream_and_call(orr_analysis_run *f, const orr_view *view,
+                                     const orr_work_list *work, orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = orr_arena_array(f->scratch, orr_keyed, work->n);
@@ -152,16 +152,18 @@ orr_status orr_analyze_queue_length_series(const orr_job *job, const orr_analysi
                                            orr_arena *arena, const orr_series_sample **ret_rows,
                                            size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
-                             series_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_series_sample), series_of_rank, (const void **)ret_rows,
+                             ret_n);
 }
 
 orr_status orr_analyze_queue_length(const orr_job *job, const orr_analysis_options *options,
                                     orr_arena *arena, const orr_distribution **ret_rows,
                                     size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_distribution),
-                             distribution_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_distribution), distribution_of_rank,
+                             (const void **)ret_rows, ret_n);
 }
 
 orr_status orr_analyze_queue_blocked(const orr_job *job, const orr_analysis_options *options,

@@ -65,8 +65,9 @@ typedef struct group {
     int64_t kernel_ns, op_ns;
 } group;
 
-static orr_status group_roots(orr_analysis_run *f, const orr_graph *g, const orr_attributed_work *roots, size_t n,
-                              group *groups, size_t *ret_n)
+static orr_status group_roots(orr_analysis_run *f, const orr_graph *g,
+                              const orr_attributed_work *roots, size_t n, group *groups,
+                              size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
     if (sequences == NULL)
@@ -136,8 +137,8 @@ static orr_status sequences_of_rank(orr_analysis_run *f, const orr_view *view)
         return orr_fail_memory(f->err);
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     ORR_TRY(find_roots(f, &names, &root_of));
-    ORR_TRY(orr_attribute_work(view, &work, ORR_CLASS_ANY, root_of, ORR_ATTRIBUTED_BY_START, f->scratch,
-                               &roots, &n, f->err));
+    ORR_TRY(orr_attribute_work(view, &work, ORR_CLASS_ANY, root_of, ORR_ATTRIBUTED_BY_START,
+                               f->scratch, &roots, &n, f->err));
     group *groups = orr_arena_array(f->scratch, group, n);
     if (groups == NULL)
         return orr_fail_memory(f->err);
@@ -149,6 +150,7 @@ orr_status orr_analyze_sequences(const orr_job *job, const orr_analysis_options 
                                  orr_arena *arena, const orr_sequence **ret_rows, size_t *ret_n,
                                  orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_sequence),
-                             sequences_of_rank, (const void **)ret_rows, ret_n);
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err},
+                             sizeof(orr_sequence), sequences_of_rank, (const void **)ret_rows,
+                             ret_n);
 }

@@ -38,9 +38,8 @@ orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_i
 static orr_cause cause_of_dep(const orr_walker *w, uint32_t graph, uint32_t i, bool of_end)
 {
     static const int strengths[] = {
-        [ORR_DEP_CONTROL] = 0, [ORR_DEP_LAUNCH] = 1,  [ORR_DEP_THREAD] = 2,
-        [ORR_DEP_HANDOFF] = 2, [ORR_DEP_STREAM] = 2,  [ORR_DEP_SYNC] = 2,
-        [ORR_DEP_DATA] = 3,    [ORR_DEP_EVENT] = 3,
+        [ORR_DEP_CONTROL] = 0, [ORR_DEP_LAUNCH] = 1, [ORR_DEP_THREAD] = 2, [ORR_DEP_HANDOFF] = 2,
+        [ORR_DEP_STREAM] = 2,  [ORR_DEP_SYNC] = 2,   [ORR_DEP_DATA] = 3,   [ORR_DEP_EVENT] = 3,
     };
     const orr_graph *g = w->job->graphs[graph];
     const orr_node_id u = g->dep[i];
@@ -48,11 +47,11 @@ static orr_cause cause_of_dep(const orr_walker *w, uint32_t graph, uint32_t i, b
     if (g->start_ns[u] == ORR_TIME_NONE || of_end != (kind == ORR_DEP_SYNC))
         return no_cause;
     const bool from_start = kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL;
-    return (orr_cause){
-        .at_ns = from_start ? orr_walk_start_ns(w, graph, u) : orr_walk_end_ns(w, graph, u),
-        .strength = strengths[kind],
-        .bound = kind == ORR_DEP_LAUNCH ? ORR_BOUND_LAUNCH : ORR_BOUND_KERNEL_GAP,
-        .to = orr_path_place_of(w, graph, u, !from_start)};
+    return (orr_cause){.at_ns = from_start ? orr_walk_start_ns(w, graph, u)
+                                           : orr_walk_end_ns(w, graph, u),
+                       .strength = strengths[kind],
+                       .bound = kind == ORR_DEP_LAUNCH ? ORR_BOUND_LAUNCH : ORR_BOUND_KERNEL_GAP,
+                       .to = orr_path_place_of(w, graph, u, !from_start)};
 }
 
 orr_cause orr_latest_cause(const orr_walker *w, uint32_t graph, orr_node_id v, bool of_end,

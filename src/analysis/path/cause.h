@@ -15,40 +15,40 @@ typedef enum orr_path_place_kind {
     ORR_PATH_PLACE_DEVICE_START
 } orr_path_place_kind;
 typedef struct orr_path_place {
-    orr_path_place_kind   where;
-    uint32_t    graph;
+    orr_path_place_kind where;
+    uint32_t graph;
     orr_node_id node;
-    uint32_t    point; /* ORR_PATH_PLACE_HOST only */
+    uint32_t point; /* ORR_PATH_PLACE_HOST only */
 } orr_path_place;
 
 typedef struct orr_cause {
-    int64_t   at_ns;    /* INT64_MIN: nothing is known           */
-    int       strength; /* among causes of one moment            */
-    orr_bound bound;    /* of the wait from then on              */
-    orr_path_place to;       /* where it was; may be nowhere          */
+    int64_t at_ns;     /* INT64_MIN: nothing is known           */
+    int strength;      /* among causes of one moment            */
+    orr_bound bound;   /* of the wait from then on              */
+    orr_path_place to; /* where it was; may be nowhere          */
 } orr_cause;
 
 typedef struct orr_walk_rank {
-    const orr_view *view;       /* NULL: a walk may not go there                        */
-    orr_points      points;     /* of the time to explain; laid down at the first visit */
-    uint8_t        *seen_point; /* shape (points.n)                                     */
-    uint8_t        *seen_node;  /* shape (N), bits of device work; NULL: never visited  */
-    const orr_keyed *comms;     /* shape (n_comms): communications on threads, by end   */
-    size_t          n_comms;
-    size_t          looks;      /* at lanes, so far: see orr_walk_may_scan_lanes()                 */
+    const orr_view *view;   /* NULL: a walk may not go there                        */
+    orr_points points;      /* of the time to explain; laid down at the first visit */
+    uint8_t *seen_point;    /* shape (points.n)                                     */
+    uint8_t *seen_node;     /* shape (N), bits of device work; NULL: never visited  */
+    const orr_keyed *comms; /* shape (n_comms): communications on threads, by end   */
+    size_t n_comms;
+    size_t looks; /* at lanes, so far: see orr_walk_may_scan_lanes()                 */
 } orr_walk_rank;
 
 typedef struct orr_walker {
     const orr_job *job;
-    int64_t        queue_gap_ns; /* see orr_path_walk() */
-    orr_walk_rank *ranks;        /* shape (D)           */
-    orr_path_builder      builder;
-    orr_arena     *scratch;
-    orr_error     *err;
+    int64_t queue_gap_ns; /* see orr_path_walk() */
+    orr_walk_rank *ranks; /* shape (D)           */
+    orr_path_builder builder;
+    orr_arena *scratch;
+    orr_error *err;
 } orr_walker;
 
-int64_t   orr_walk_start_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
-int64_t   orr_walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
+int64_t orr_walk_start_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
+int64_t orr_walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
 orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end);
 
 /* By the dependencies of a node: the latest cause of its start, or (`of_end`) of its end. Not

@@ -25,17 +25,17 @@ static bool loads_data(const orr_graph *g, orr_node_id v)
 /* The points as they are laid down, and the nodes that have begun and not ended. */
 typedef struct layer {
     const orr_graph *g;
-    int64_t         *time_ns;
-    orr_node_id     *node, *inside;
-    uint8_t         *bound;
-    uint32_t        *start_at, *end_at, *work_before;
-    uint32_t         n;
-    uint32_t         last_work; /* point of an executing node of this lane, or ORR_NONE */
+    int64_t *time_ns;
+    orr_node_id *node, *inside;
+    uint8_t *bound;
+    uint32_t *start_at, *end_at, *work_before;
+    uint32_t n;
+    uint32_t last_work; /* point of an executing node of this lane, or ORR_NONE */
     struct open {
         orr_node_id node;
-        bool        loading;
-        int64_t     end_ns;
-    } *open; /* shape (n_open), outermost first */
+        bool loading;
+        int64_t end_ns;
+    } * open; /* shape (n_open), outermost first */
     size_t n_open;
 } layer;
 
@@ -48,8 +48,8 @@ static void lay_point(layer *l, int64_t time_ns, orr_node_id v, uint32_t *at)
     if (l->n_open > 0) {
         const struct open *inner = &l->open[l->n_open - 1];
         l->inside[l->n] = inner->node;
-        l->bound[l->n] = inner->loading ? ORR_BOUND_DATA_LOADING
-                                        : (uint8_t)orr_bound_of_node(l->g, inner->node);
+        l->bound[l->n] =
+            inner->loading ? ORR_BOUND_DATA_LOADING : (uint8_t)orr_bound_of_node(l->g, inner->node);
     }
     l->work_before[l->n] = l->last_work;
     if ((ORR_PATH_EXECUTES >> l->g->kind[v]) & 1)
@@ -168,7 +168,7 @@ orr_bound orr_bound_of_node(const orr_graph *g, orr_node_id v)
 }
 
 bool orr_path_time_range(const orr_view *view, int64_t *ret_start_ns, int64_t *ret_end_ns,
-                     orr_node_id *ret_last)
+                         orr_node_id *ret_last)
 {
     const orr_graph *g = view->graph;
     orr_node_id last = ORR_NONE;
@@ -202,8 +202,8 @@ static bool joins(const orr_path_piece *later, const orr_path_piece *piece)
            later->bound == piece->bound && later->wait == piece->wait;
 }
 
-bool orr_path_builder_add(orr_path_builder *builder, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
-                   int64_t from_ns)
+bool orr_path_builder_add(orr_path_builder *builder, uint32_t graph, orr_node_id node,
+                          orr_bound bound, bool wait, int64_t from_ns)
 {
     if (from_ns < builder->start_ns)
         from_ns = builder->start_ns;
@@ -228,8 +228,8 @@ bool orr_path_builder_add(orr_path_builder *builder, uint32_t graph, orr_node_id
     return orr_array_push(builder, piece);
 }
 
-orr_status orr_path_builder_finish(orr_path_builder *builder, orr_arena *arena, orr_critical_path *ret,
-                            orr_error *err)
+orr_status orr_path_builder_finish(orr_path_builder *builder, orr_arena *arena,
+                                   orr_critical_path *ret, orr_error *err)
 {
     orr_path_piece *pieces = orr_arena_array(arena, orr_path_piece, builder->n);
     if (pieces == NULL)

@@ -4,8 +4,7 @@
 /* All recorded ranks that have the step; options->rank does not narrow the search, since
  * the cause of a wait may be on any of them. */
 orr_status orr_analyze_critical_path_job(const orr_job *job, const orr_analysis_options *given,
-                                         orr_arena *arena, orr_critical_path *ret,
-                                         orr_error *err)
+                                         orr_arena *arena, orr_critical_path *ret, orr_error *err)
 {
     orr_analysis_options options = orr_options_complete(given);
     options.rank = ORR_NONE;

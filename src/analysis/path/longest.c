@@ -12,27 +12,27 @@
  * the end of a call that waited for it. It differs in working in ns, where HTA rounds to us. */
 
 typedef struct edge {
-    uint32_t    from, to; /* points */
-    orr_node_id node;     /* that the time belongs to */
-    uint8_t     bound;    /* orr_bound; NONE: no weight */
-    bool        wait;
+    uint32_t from, to; /* points */
+    orr_node_id node;  /* that the time belongs to */
+    uint8_t bound;     /* orr_bound; NONE: no weight */
+    bool wait;
 } edge;
 
 typedef struct finder {
-    const orr_view  *view;
+    const orr_view *view;
     const orr_graph *g;
-    orr_points       points;
-    uint32_t         n;      /* host points, then start and end of each device node */
-    uint32_t        *slot;   /* shape (N): the start of a device node as a point, or ORR_NONE */
-    orr_node_id     *device; /* shape ((n - points.n) / 2) */
-    bool             synced; /* cuda_sync was recorded */
+    orr_points points;
+    uint32_t n;          /* host points, then start and end of each device node */
+    uint32_t *slot;      /* shape (N): the start of a device node as a point, or ORR_NONE */
+    orr_node_id *device; /* shape ((n - points.n) / 2) */
+    bool synced;         /* cuda_sync was recorded */
     struct {
-        edge  *at;
+        edge *at;
         size_t n, room;
     } edges;
-    uint32_t  *edge_first; /* shape (n + 1): edges by where they lead */
-    int64_t   *dist_ns;    /* shape (n): longest way there */
-    uint32_t  *best;       /* shape (n): its last edge, or ORR_NONE */
+    uint32_t *edge_first; /* shape (n + 1): edges by where they lead */
+    int64_t *dist_ns;     /* shape (n): longest way there */
+    uint32_t *best;       /* shape (n): its last edge, or ORR_NONE */
     orr_arena *scratch;
     orr_error *err;
 } finder;
@@ -50,14 +50,19 @@ static bool name_in(const orr_graph *g, orr_node_id v, const char *const *names)
 }
 
 /* Calls whose own time HTA takes for waiting, and those it counts as launches. */
-static const char *const waiting_calls[] = {"cudaDeviceSynchronize", "cudaStreamSynchronize",
-                                            "cudaEventQuery", "cudaEventSynchronize",
-                                            "cudaMemcpy", NULL};
+static const char *const waiting_calls[] = {"cudaDeviceSynchronize",
+                                            "cudaStreamSynchronize",
+                                            "cudaEventQuery",
+                                            "cudaEventSynchronize",
+                                            "cudaMemcpy",
+                                            NULL};
 static const char *const launch_calls[] = {
-    "cudaLaunchKernel",  "cudaLaunchKernelExC", "cuLaunchKernel",
-    "cudaMemcpyAsync",   "cudaMemsetAsync",     "runFunction - job_prep_and_submit_for_execution",
-    "hipLaunchKernel",   "hipExtModuleLaunchKernel", "hipMemsetAsync",
-    "hipMemcpyAsync",    "hipMemcpyWithStream", NULL};
+    "cudaLaunchKernel",    "cudaLaunchKernelExC",
+    "cuLaunchKernel",      "cudaMemcpyAsync",
+    "cudaMemsetAsync",     "runFunction - job_prep_and_submit_for_execution",
+    "hipLaunchKernel",     "hipExtModuleLaunchKernel",
+    "hipMemsetAsync",      "hipMemcpyAsync",
+    "hipMemcpyWithStream", NULL};
 
 static int64_t time_of(const finder *f, uint32_t point)
 {
@@ -85,10 +90,10 @@ static orr_status find_points(finder *f)
 {
     const orr_graph *g = f->g;
     const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
-                              .from_ns = f->view->from_ns,
-                              .to_ns = f->view->to_ns,
-                              .starts_inside = true,
-                              .duration_min_ns = 1};
+                                  .from_ns = f->view->from_ns,
+                                  .to_ns = f->view->to_ns,
+                                  .starts_inside = true,
+                                  .duration_min_ns = 1};
     ORR_TRY(orr_points_build(g, &of, f->scratch, &f->points, f->err));
     f->slot = orr_arena_array(f->scratch, uint32_t, g->n_nodes);
     f->device = orr_arena_array(f->scratch, orr_node_id, g->n_nodes);
@@ -99,8 +104,7 @@ static orr_status find_points(finder *f)
         f->slot[v] = ORR_NONE;
         f->synced |= g->kind[v] == ORR_NODE_SYNC;
         const orr_node_id call = orr_graph_on_device(g, v) ? orr_launch_of(g, v) : ORR_NONE;
-        if (call == ORR_NONE || f->points.start_at[call] == ORR_NONE ||
-            g->kind[v] == ORR_NODE_SYNC)
+        if (call == ORR_NONE || f->points.start_at[call] == ORR_NONE || g->kind[v] == ORR_NODE_SYNC)
             continue;
         if (f->n >= ORR_NONE - 2)
             return orr_fail(f->err, ORR_LIMIT, "too many nodes for a critical path");
@@ -319,14 +323,15 @@ static orr_status lay_out(const finder *f, orr_path_builder *builder)
     const uint32_t graph = f->view->graph_id;
     uint32_t p = farthest(f);
     bool ok = orr_path_builder_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true,
-                            orr_view_job_ns(f->view, time_of(f, p)));
+                                   orr_view_job_ns(f->view, time_of(f, p)));
     while (ok && f->best[p] != ORR_NONE) {
         const edge *e = &f->edges.at[f->best[p]];
         p = e->from;
         ok = orr_path_builder_add(builder, graph, e->node, (orr_bound)e->bound, e->wait,
-                           orr_view_job_ns(f->view, time_of(f, p)));
+                                  orr_view_job_ns(f->view, time_of(f, p)));
     }
-    ok = ok && orr_path_builder_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true, builder->start_ns);
+    ok = ok && orr_path_builder_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true,
+                                    builder->start_ns);
     return ok ? ORR_OK : orr_fail_memory(f->err);
 }
 

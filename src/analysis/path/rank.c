@@ -42,9 +42,9 @@ orr_status orr_analyze_critical_path(const orr_job *job, const orr_analysis_opti
     if (status == ORR_OK && n == 0)
         status = no_step(&options, err);
     if (status == ORR_OK)
-        status = options.path_hta ? orr_path_longest(&views[0], arena, ret, err)
-                                  : orr_path_walk(job, views, 1, options.kernel_wait_ns,
-                                                  arena, ret, err);
+        status = options.path_hta
+                     ? orr_path_longest(&views[0], arena, ret, err)
+                     : orr_path_walk(job, views, 1, options.kernel_wait_ns, arena, ret, err);
     if (status != ORR_OK)
         orr_arena_rewind(arena, mark);
     return status;

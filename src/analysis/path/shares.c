@@ -55,9 +55,8 @@ orr_status orr_critical_path_shares(const orr_critical_path *path, orr_arena *ar
     for (size_t i = 0; i < path->n_pieces; i++) {
         const orr_path_piece *p = order[i];
         if (i == 0 || by_kind(order[i - 1], p) != 0)
-            rows[n++] = (orr_path_share){.rank = p->rank,
-                                         .name = p->name,
-                                         .bound = orr_bound_name((orr_bound)p->bound)};
+            rows[n++] = (orr_path_share){
+                .rank = p->rank, .name = p->name, .bound = orr_bound_name((orr_bound)p->bound)};
         rows[n - 1].count++;
         rows[n - 1].sum_ns += p->to_ns - p->from_ns;
     }

@@ -46,8 +46,8 @@ static orr_status visit_rank(orr_walker *w, uint32_t graph)
     const orr_graph *g = rank->view->graph;
     const int64_t shift_ns = orr_view_job_ns(rank->view, 0);
     const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
-                              .from_ns = w->builder.start_ns - shift_ns,
-                              .to_ns = w->builder.end_ns - shift_ns};
+                                  .from_ns = w->builder.start_ns - shift_ns,
+                                  .to_ns = w->builder.end_ns - shift_ns};
     ORR_TRY(orr_points_build(g, &of, w->scratch, &rank->points, w->err));
     ORR_TRY(find_comms(w, rank));
     rank->seen_point = orr_arena_array(w->scratch, uint8_t, rank->points.n);
@@ -65,7 +65,8 @@ static bool was_seen(const orr_walker *w, orr_path_place at)
     const orr_walk_rank *rank = &w->ranks[at.graph];
     if (at.where == ORR_PATH_PLACE_HOST)
         return rank->seen_point[at.point];
-    return rank->seen_node[at.node] & (at.where == ORR_PATH_PLACE_DEVICE_END ? SEEN_END : SEEN_START);
+    return rank->seen_node[at.node] &
+           (at.where == ORR_PATH_PLACE_DEVICE_END ? SEEN_END : SEEN_START);
 }
 
 static void mark_seen(orr_walker *w, orr_path_place at)
@@ -80,8 +81,9 @@ static void mark_seen(orr_walker *w, orr_path_place at)
 static orr_status add(orr_walker *w, uint32_t graph, orr_node_id v, orr_bound bound, bool wait,
                       int64_t from_ns)
 {
-    return orr_path_builder_add(&w->builder, graph, v, bound, wait, from_ns) ? ORR_OK
-                                                                     : orr_fail_memory(w->err);
+    return orr_path_builder_add(&w->builder, graph, v, bound, wait, from_ns)
+               ? ORR_OK
+               : orr_fail_memory(w->err);
 }
 
 /* Explain [from, cursor) by a node that executes. In a matched communication the time before
@@ -149,8 +151,7 @@ static orr_cause cause_elsewhere(const orr_walker *w, orr_path_place at)
     if (cause.at_ns <= work_ns)
         cause.to.where = ORR_PATH_PLACE_NONE;
     if (cause.to.where == ORR_PATH_PLACE_NONE && !of_end && work != ORR_NONE &&
-        now_ns - work_ns >= w->queue_gap_ns &&
-        !communicates_on_thread(rank->view->graph, at.node))
+        now_ns - work_ns >= w->queue_gap_ns && !communicates_on_thread(rank->view->graph, at.node))
         cause = orr_cause_of_idle_thread(w, at, work_ns);
     return cause;
 }
@@ -186,8 +187,8 @@ static orr_status step_host(orr_walker *w, orr_path_place *at)
     const orr_node_id inside = points->inside[before];
     if (inside == ORR_NONE)
         return add(w, here.graph, here.node, ORR_BOUND_CPU, true, point_ns(rank, before));
-    return add_work(w, here.graph, inside, (orr_bound)points->bound[before],
-                    point_ns(rank, before), at);
+    return add_work(w, here.graph, inside, (orr_bound)points->bound[before], point_ns(rank, before),
+                    at);
 }
 
 /* Last point of a thread at or before the cursor, or ORR_NONE. */
@@ -263,7 +264,8 @@ static orr_status walk(orr_walker *w, orr_path_place at)
 }
 
 /* What all the views together have to explain; the graph and node where it ends. */
-static bool find_extent(const orr_view *views, size_t n, orr_path_builder *builder, orr_path_place *ret_last)
+static bool find_extent(const orr_view *views, size_t n, orr_path_builder *builder,
+                        orr_path_place *ret_last)
 {
     bool found = false;
     for (size_t i = 0; i < n; i++) {
@@ -296,9 +298,8 @@ static void count_points(const orr_view *views, size_t n, orr_critical_path *ret
     }
 }
 
-orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n,
-                         int64_t queue_gap_ns, orr_arena *arena, orr_critical_path *ret,
-                         orr_error *err)
+orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n, int64_t queue_gap_ns,
+                         orr_arena *arena, orr_critical_path *ret, orr_error *err)
 {
     orr_walker w = {.job = job,
                     .queue_gap_ns = queue_gap_ns,

@@ -39,7 +39,7 @@ static orr_status open_tokenizer(orr_checkpoint_files *c, const char *path, cons
 }
 
 orr_status orr_checkpoint_files_open(const char *path, const char *tokenizer, orr_arena *arena,
-                                orr_checkpoint_files *ret, orr_error *err)
+                                     orr_checkpoint_files *ret, orr_error *err)
 {
     *ret = (orr_checkpoint_files){0};
     ORR_TRY(orr_weights_open(path, &ret->weights, err));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_FACTOR_H
-#define ORR_CLI_FACTOR_H
+#ifndef ORR_CLI_ARGUMENTS_FACTOR_H
+#define ORR_CLI_ARGUMENTS_FACTOR_H
 
 #include <orrery/whatif.h>
 
-/* Values of options that are factors, or lists of something and a factor. `option` names the option in
- * errors, all of which are INVALID. */
+/* Values of options that are factors, or lists of something and a factor. `option` names the option
+ * in errors, all of which are INVALID. */
 
 /* All of text[0..len) as a number from 0 on. */
 orr_status orr_parse_factor(const char *option, const char *text, size_t len, double *ret,
@@ -18,4 +18,4 @@ uint32_t orr_count_items(const char *list);
 orr_status orr_parse_stragglers(const char *list, orr_arena *arena, const orr_rank_factor **ret,
                                 uint32_t *ret_n, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_CLI_FACTOR_H */
+#endif /* ORR_CLI_ARGUMENTS_FACTOR_H */

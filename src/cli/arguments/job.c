@@ -7,7 +7,7 @@
 #include "cli/arguments/factor.h"
 
 orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, orr_arena *arena,
-                               orr_job_spec *ret, orr_error *err)
+                              orr_job_spec *ret, orr_error *err)
 {
     const char *at = strchr(text, '@'), *colon = strchr(at ? at : text, ':');
     const char *plan = colon ? colon + 1 : at ? NULL : strchr(text, '=') ? text : NULL;
@@ -22,13 +22,16 @@ orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, o
     if (model_len > 0)
         ret->model = orr_arena_strndup(arena, text, model_len);
     if (names_cluster)
-        ret->cluster = orr_arena_strndup(arena, at + 1, colon ? (size_t)(colon - at - 1)
-                                                              : strlen(at + 1));
+        ret->cluster =
+            orr_arena_strndup(arena, at + 1, colon ? (size_t)(colon - at - 1) : strlen(at + 1));
     if ((model_len > 0 && ret->model == NULL) || (names_cluster && ret->cluster == NULL))
         return orr_fail_memory(err);
-    return ret->model == NULL || ret->cluster == NULL ? orr_fail(err, ORR_INVALID,
-               "'%s' names no %s; write MODEL@CLUSTER:PLAN, or give --model and --cluster", text,
-               ret->model == NULL ? "model" : "cluster") : ORR_OK;
+    return ret->model == NULL || ret->cluster == NULL
+               ? orr_fail(
+                     err, ORR_INVALID,
+                     "'%s' names no %s; write MODEL@CLUSTER:PLAN, or give --model and --cluster",
+                     text, ret->model == NULL ? "model" : "cluster")
+               : ORR_OK;
 }
 
 static uint8_t index_of(const char *text, uint8_t n, const char *(*name)(int))
@@ -92,7 +95,8 @@ static orr_status read_workload(orr_job_request *r)
 }
 
 /* "0-1023:a100_sxm_80g" */
-static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, orr_heterogeneous_ranks *ret)
+static orr_status read_mixed(orr_job_request *r, const char *item, size_t len,
+                             orr_heterogeneous_ranks *ret)
 {
     orr_error *err = &r->session->err;
     char *dash, *colon = NULL;
@@ -120,11 +124,13 @@ static orr_status read_heterogeneous(orr_job_request *r)
     const orr_rank_factor *slow;
     uint32_t n = 0;
     ORR_TRY(orr_parse_stragglers(settings->straggler, arena, &slow, &n, &r->session->err));
-    orr_heterogeneous_ranks *heterogeneous = orr_arena_array(arena, orr_heterogeneous_ranks, n + orr_count_items(settings->mixed));
+    orr_heterogeneous_ranks *heterogeneous =
+        orr_arena_array(arena, orr_heterogeneous_ranks, n + orr_count_items(settings->mixed));
     if (heterogeneous == NULL)
         return orr_fail_memory(&r->session->err);
     for (uint32_t i = 0; i < n; i++)
-        heterogeneous[i] = (orr_heterogeneous_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
+        heterogeneous[i] = (orr_heterogeneous_ranks){
+            .first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
     for (const char *at = settings->mixed; at && *at;) {
         const size_t len = strcspn(at, ",");
         ORR_TRY(read_mixed(r, at, len, &heterogeneous[n++]));
@@ -155,7 +161,8 @@ static orr_status read_slow_link(orr_job_request *r, const char *item, size_t le
         if (strlen(name) == name_len && memcmp(name, item, name_len) == 0)
             return ORR_OK;
     }
-    return orr_fail(err, ORR_INVALID, "--slow-link: %s has no level '%.*s'; `orrery hw %s` lists them",
+    return orr_fail(err, ORR_INVALID,
+                    "--slow-link: %s has no level '%.*s'; `orrery hw %s` lists them",
                     r->cluster->name, (int)name_len, item, r->cluster->name);
 }
 
@@ -184,7 +191,8 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
         return orr_fail(err, ORR_INVALID,
                         "--cluster is needed, as h100_24k; `orrery hw --kind clusters` lists them");
     if (words->plan == NULL)
-        return orr_fail(err, ORR_INVALID, "--plan is needed, as tp=8,pp=16,dp=128,micro_batches=16");
+        return orr_fail(err, ORR_INVALID,
+                        "--plan is needed, as tp=8,pp=16,dp=128,micro_batches=16");
     orr_job_options_init(&ret->options);
     ret->options.algorithm = index_of(settings->algorithm, ORR_ALGORITHMS, algorithm_name);
     ret->options.fold = !settings->unfolded;
@@ -201,7 +209,8 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
     ORR_TRY(orr_plan_parse(words->plan, &ret->plan, err));
     if (settings->calibration)
         ORR_TRY(of_file(orr_calibration_load(settings->calibration, session->arena,
-                                             &ret->options.calibration, err), err));
+                                             &ret->options.calibration, err),
+                        err));
     ORR_TRY(read_workload(ret));
     ORR_TRY(read_heterogeneous(ret));
     return read_slow(ret);

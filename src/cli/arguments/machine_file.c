@@ -14,7 +14,7 @@ static orr_status make_folder(const char *path, orr_error *err)
 }
 
 orr_status orr_machine_file_path(const char *said, bool make, orr_arena *arena, const char **ret,
-                            orr_error *err)
+                                 orr_error *err)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     *ret = said;

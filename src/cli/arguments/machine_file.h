@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_MACHINE_FILE_H
-#define ORR_CLI_MACHINE_FILE_H
+#ifndef ORR_CLI_ARGUMENTS_MACHINE_FILE_H
+#define ORR_CLI_ARGUMENTS_MACHINE_FILE_H
 
 #include "base/progress.h"
 #include "cli/command/session.h"
@@ -10,11 +10,11 @@
 /* `said`, or machine.yaml in the user's cache ($XDG_CACHE_HOME/orrery, ~/.cache/orrery), in the
  * arena. `make`: its folder is made. Errors: IO. */
 orr_status orr_machine_file_path(const char *said, bool make, orr_arena *arena, const char **ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                                 orr_error *err) ORR_MUST_CHECK;
 /* Measures, with progress, and keeps it. Where no threads stand. */
 orr_status orr_machine_measure(orr_session *session, bool quick, const char *path,
                                orr_measured *ret) ORR_MUST_CHECK;
 /* For orr_measure_options.told; ctx: an orr_progress. */
 void orr_machine_progress(void *ctx, const char *what, double done);
 
-#endif /* ORR_CLI_MACHINE_FILE_H */
+#endif /* ORR_CLI_ARGUMENTS_MACHINE_FILE_H */

@@ -63,7 +63,8 @@ const orr_command orr_commands[] = {
      "orrery simulate llama3.1-70b -c dgx_h100 --task decode --prompt 4096 --plan tp=8,batch=32\n"
      "orrery simulate --astra-system sys.json --astra-network net.yml --workload traces/job",
      0, 1, orr_command_simulate},
-    {"explore", "find the best arrangement of a job over machines, buildings and regions", "[MODEL]",
+    {"explore", "find the best arrangement of a job over machines, buildings and regions",
+     "[MODEL]",
      "Searches the parallel plan of a training job, its placement over the sites of a cluster, its schedule and its "
      "network settings, until no plan can be better than the best by more than --gap. Prints the plan as `orrery "
      "simulate --plan` takes it, what it comes to, how far from the best it can be at most, why it won, what limits it, "

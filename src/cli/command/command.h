@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_COMMAND_H
-#define ORR_CLI_COMMAND_H
+#ifndef ORR_CLI_COMMAND_COMMAND_H
+#define ORR_CLI_COMMAND_COMMAND_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@ enum {
     EXIT_DONE = 0,
     EXIT_CONDITION = 1, /* a --fail-if condition held, or validate found a fault */
     EXIT_USAGE = 2,
-    EXIT_INPUT = 3, /* unreadable or invalid input, or an output that could not be written */
+    EXIT_INPUT = 3,      /* unreadable or invalid input, or an output that could not be written */
     EXIT_INFEASIBLE = 4, /* a plan, a machine or a job that cannot be: the reason is printed */
     EXIT_INTERRUPTED = 130,
 };
@@ -34,7 +34,8 @@ typedef struct orr_settings {
     const char *astra_system, *astra_network, *comm_groups, *workload;
     /* models that run here */
     const char *data, *tokenizer, *init, *export_to, *save, *record, *rate, *least_rate,
-        *rate_schedule, *clip, *decay, *reward, *reference, *machine, *transport, *dpo_beta, *ppo_clip, *kl;
+        *rate_schedule, *clip, *decay, *reward, *reference, *machine, *transport, *dpo_beta,
+        *ppo_clip, *kl;
     int64_t steps, warmup, save_every, record_steps;
     const char *temperature, *top_p, *quantize, *system, *expert_trace;
     int64_t top_k, context, concurrent;
@@ -43,12 +44,13 @@ typedef struct orr_settings {
     int64_t spares, days, repetitions;
     bool sensitivity;
     /* the best arrangement */
-    const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *time_limit, *store, *baselines,
-        *dimensions, *price;
+    const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *time_limit,
+        *store, *baselines, *dimensions, *price;
     int64_t max_buildings, keep;
     bool exact, effects;
     /* teams */
-    const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd, *metrics;
+    const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
+        *metrics;
     int64_t replicas, least, catch_up_steps;
     bool no_shared_memory, stay;
     /* recordings as benchmarks */
@@ -56,8 +58,8 @@ typedef struct orr_settings {
     int64_t warm_up, iterations;
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;
-    bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare, unfolded,
-        contention;
+    bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare,
+        unfolded, contention;
     /* what is left: the inputs */
     const char *const *args;
     size_t n_args;
@@ -105,4 +107,4 @@ int orr_command_team(const orr_settings *settings);
 int orr_command_train(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);
 
-#endif /* ORR_CLI_COMMAND_H */
+#endif /* ORR_CLI_COMMAND_COMMAND_H */

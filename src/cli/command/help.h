@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_HELP_H
-#define ORR_CLI_HELP_H
+#ifndef ORR_CLI_COMMAND_HELP_H
+#define ORR_CLI_COMMAND_HELP_H
 
 #include <stdio.h>
 
@@ -9,4 +9,4 @@
 /* Help of a command, or of `orrery` itself when it is NULL. */
 void orr_help_print(const orr_command *command, FILE *to);
 
-#endif /* ORR_CLI_HELP_H */
+#endif /* ORR_CLI_COMMAND_HELP_H */

@@ -190,7 +190,7 @@ static const char *word_of(const orr_option *o, const orr_settings *settings, or
 }
 
 const char *const *orr_options_to_argv(const orr_command *command, const orr_settings *settings,
-                                     orr_arena *arena)
+                                       orr_arena *arena)
 {
     const char **words = orr_arena_array(arena, const char *, orr_options_n + settings->n_args + 4);
     size_t n = 0;

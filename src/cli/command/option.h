@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_OPTION_H
-#define ORR_CLI_OPTION_H
+#ifndef ORR_CLI_COMMAND_OPTION_H
+#define ORR_CLI_COMMAND_OPTION_H
 
 #include "base/closest.h"
 #include "cli/command/command.h"
@@ -33,11 +33,11 @@ void orr_option_environment(const orr_option *option, char *name, size_t size);
 orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
                              orr_settings *settings, orr_error *err) ORR_MUST_CHECK;
 
-/* The way back: words of a command line that says the same, in the arena, NULL after the last; NULL: out of
- * memory. For a process whose environment says nothing, see below. */
+/* The way back: words of a command line that says the same, in the arena, NULL after the last;
+ * NULL: out of memory. For a process whose environment says nothing, see below. */
 const char *const *orr_options_to_argv(const orr_command *command, const orr_settings *settings,
-                                     orr_arena *arena);
+                                       orr_arena *arena);
 /* Takes out of the environment whatever sets an option. */
 void orr_options_unset_environment(void);
 
-#endif /* ORR_CLI_OPTION_H */
+#endif /* ORR_CLI_COMMAND_OPTION_H */

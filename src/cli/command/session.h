@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_SESSION_H
-#define ORR_CLI_SESSION_H
+#ifndef ORR_CLI_COMMAND_SESSION_H
+#define ORR_CLI_COMMAND_SESSION_H
 
 #include "cli/command/command.h"
 #include "io/stream/output.h"
@@ -45,4 +45,4 @@ void orr_session_tables(const orr_session *session, const orr_table_style *style
 /* One line on stderr, unless quiet. */
 void orr_session_remark(const orr_session *session, const char *format, ...) ORR_PRINTF(2, 3);
 
-#endif /* ORR_CLI_SESSION_H */
+#endif /* ORR_CLI_COMMAND_SESSION_H */

@@ -15,7 +15,7 @@ static orr_status read_jobs(comparison *c)
     for (int i = 0; i < JOBS; i++) {
         orr_job_spec words;
         ORR_TRY(orr_job_spec_parse(settings->args[i], &otherwise, c->session.arena, &words,
-                                    &c->session.err));
+                                   &c->session.err));
         ORR_TRY(orr_job_request_read(&c->session, &words, &c->jobs[i]));
     }
     return ORR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_HW_H
-#define ORR_CLI_HW_H
+#ifndef ORR_CLI_MODELS_HW_H
+#define ORR_CLI_MODELS_HW_H
 
 #include <orrery/report.h>
 
@@ -50,10 +50,10 @@ orr_status orr_hw_list_sites(const orr_cluster *const *clusters, size_t n, orr_a
 orr_status orr_hw_list_cuts(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_hw_list_transports(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
-                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+                                  orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 /* Sites with names; those of a tree of buildings have none. */
 bool orr_hw_has_sites(const orr_cluster *cluster);
 /* "north - south"; NULL: out of memory. */
 const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_site_link *cut, orr_arena *arena);
 
-#endif /* ORR_CLI_HW_H */
+#endif /* ORR_CLI_MODELS_HW_H */

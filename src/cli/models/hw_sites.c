@@ -150,7 +150,8 @@ static double or_nan(double value)
     return value > 0 ? value : NAN;
 }
 
-static wire_row row_of_wire(const char *cluster, const char *where, const orr_rdma_transport *transport)
+static wire_row row_of_wire(const char *cluster, const char *where,
+                            const orr_rdma_transport *transport)
 {
     return (wire_row){
         .cluster = cluster,
@@ -168,7 +169,7 @@ static wire_row row_of_wire(const char *cluster, const char *where, const orr_rd
 }
 
 orr_status orr_hw_list_transports(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
-                             orr_table *ret, orr_error *err)
+                                  orr_table *ret, orr_error *err)
 {
     wire_row *rows = orr_arena_array(arena, wire_row, n * (ORR_LEVELS_MAX + ORR_SITE_LINKS_MAX));
     size_t n_rows = 0;

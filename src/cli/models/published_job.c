@@ -51,7 +51,8 @@ static void say_published(const orr_job_request *r, void *ctx)
     const known_job *known = ctx;
     const double simulated = r->outcome.flops_per_s_per_device;
     char off[ORR_HUMAN_MAX];
-    orr_output_printf(r->session->out, "published: %.0f TFLOP/s a device (%s); simulated: %.0f, %s\n",
+    orr_output_printf(r->session->out,
+                      "published: %.0f TFLOP/s a device (%s); simulated: %.0f, %s\n",
                       known->flops_per_s_per_device / 1e12, known->source, simulated / 1e12,
                       orr_human_frac(off, simulated / known->flops_per_s_per_device - 1));
 }

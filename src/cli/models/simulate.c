@@ -15,9 +15,9 @@ static orr_status print_tables(const orr_job_request *r, orr_job_summary_hook *r
     ORR_TRY(orr_session_output(session, &style));
     orr_output *out = session->out;
     if (style.format == ORR_TABLE_JSON)
-        orr_output_printf(out,
-                          "{\"schema\":\"orrery.outcome/1\",\"version\":\"%s\",\"fits\":%s,\"tables\":{",
-                          orr_version(), r->outcome.memory.fits ? "true" : "false");
+        orr_output_printf(
+            out, "{\"schema\":\"orrery.outcome/1\",\"version\":\"%s\",\"fits\":%s,\"tables\":{",
+            orr_version(), r->outcome.memory.fits ? "true" : "false");
     else if (style.format == ORR_TABLE_TEXT)
         orr_job_request_summary(r, out);
     if (style.format == ORR_TABLE_TEXT && remark != NULL)
@@ -79,7 +79,7 @@ static orr_status check_timeline(orr_session *session)
 }
 
 int orr_simulate_spec(const orr_settings *settings, const orr_job_spec *words,
-                       orr_job_summary_hook *remark, void *ctx)
+                      orr_job_summary_hook *remark, void *ctx)
 {
     orr_session session;
     orr_job_request r = {0};

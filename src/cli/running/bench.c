@@ -31,7 +31,7 @@ static orr_status run(orr_session *session)
     orr_measured measured;
     const char *path;
     ORR_TRY(orr_machine_file_path(settings->output ? settings->output : settings->machine, true,
-                             session->arena, &path, &session->err));
+                                  session->arena, &path, &session->err));
     ORR_TRY(orr_check_output("output", path, false, session->arena, &session->err));
     ORR_TRY(orr_machine_measure(session, settings->quick, path, &measured));
     ORR_TRY(orr_measured_tables(&measured, session->arena, tables, &session->err));

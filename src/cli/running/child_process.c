@@ -140,7 +140,8 @@ static void hear_errors(orr_child *c)
     }
 }
 
-void orr_child_read(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
+void orr_child_read(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *),
+                    void *ctx)
 {
     if (c->pid == 0)
         return;
@@ -148,7 +149,8 @@ void orr_child_read(orr_child *c, void (*told)(void *, orr_child *, const orr_ch
     hear_errors(c);
 }
 
-bool orr_child_ended(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
+bool orr_child_ended(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *),
+                     void *ctx)
 {
     siginfo_t info = {0};
     if (c->pid == 0 || waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||

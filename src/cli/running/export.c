@@ -60,7 +60,8 @@ static orr_status run(exporting *e)
     const orr_settings *s = e->session.settings;
     orr_error *err = &e->session.err;
     const int64_t shard = (int64_t)5 << 30;
-    ORR_TRY(orr_checkpoint_files_open(s->args[0], s->tokenizer, e->session.arena, &e->checkpoint, err));
+    ORR_TRY(
+        orr_checkpoint_files_open(s->args[0], s->tokenizer, e->session.arena, &e->checkpoint, err));
     const orr_parameter_reader reader = {read_parameter, e};
     orr_row_format format = orr_row_format_parse(s->quantize);
     if (format == ORR_ROW_FORMATS)

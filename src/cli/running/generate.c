@@ -220,7 +220,7 @@ static orr_status run(generation *g)
     const orr_settings *s = g->session.settings;
     size_t longest = 0;
     ORR_TRY(orr_checkpoint_files_open(s->args[0], s->tokenizer, g->session.arena, &g->checkpoint,
-                                 &g->session.err));
+                                      &g->session.err));
     ORR_TRY(read_sampling(g));
     ORR_TRY(orr_check_output("record", s->record, false, g->session.arena, &g->session.err));
     ORR_TRY(orr_check_output("expert-trace", s->expert_trace, false, g->session.arena,

@@ -87,8 +87,9 @@ static void start_due(launcher *l)
         (coordinator_words(l) != ORR_OK || orr_child_start(&l->coordinator, err) != ORR_OK))
         fail(l, EXIT_INPUT);
     for (uint32_t i = 0; i < l->n && !l->failed; i++)
-        if (is_due(&l->replica_slots[i].child, now) && (replica_words(l, &l->replica_slots[i]) != ORR_OK ||
-                                                orr_child_start(&l->replica_slots[i].child, err) != ORR_OK))
+        if (is_due(&l->replica_slots[i].child, now) &&
+            (replica_words(l, &l->replica_slots[i]) != ORR_OK ||
+             orr_child_start(&l->replica_slots[i].child, err) != ORR_OK))
             fail(l, EXIT_INPUT);
 }
 

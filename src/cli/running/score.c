@@ -116,7 +116,7 @@ static orr_status run(scoring *s)
     const orr_settings *settings = s->session.settings;
     orr_table_style style;
     ORR_TRY(orr_checkpoint_files_open(settings->args[0], settings->tokenizer, s->session.arena,
-                                 &s->checkpoint, &s->session.err));
+                                      &s->checkpoint, &s->session.err));
     for (size_t i = 1; i < settings->n_args; i++)
         ORR_TRY(score_file(s, settings->args[i]));
     const orr_table files = ORR_TABLE_("orrery.scores/1", "texts", file_columns, s->rows, s->n);

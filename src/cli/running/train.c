@@ -173,8 +173,8 @@ static orr_status expect(orr_training *t)
 {
     orr_session *session = &t->session;
     const char *path;
-    ORR_TRY(
-        orr_machine_file_path(session->settings->machine, true, session->arena, &path, &session->err));
+    ORR_TRY(orr_machine_file_path(session->settings->machine, true, session->arena, &path,
+                                  &session->err));
     if (session->settings->machine == NULL && access(path, F_OK) != 0)
         ORR_TRY(orr_machine_measure(session, true, path, &t->measured));
     else

@@ -150,7 +150,8 @@ static orr_status print_plan(orr_explore_request *r)
     const orr_exploration *x = &r->exploration;
     if (x->n == 0) {
         (void)fprintf(stderr, "orrery: no plan was found: %s\n",
-                      x->infeasible != NULL && x->complete ? x->infeasible : "stopped before one was");
+                      x->infeasible != NULL && x->complete ? x->infeasible
+                                                           : "stopped before one was");
         return ORR_OK;
     }
     const char *plan = orr_plan_short_text(&x->best[0].plan, r->session.arena);

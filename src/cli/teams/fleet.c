@@ -119,7 +119,7 @@ static orr_status read_policies(fleet_request *r)
         const size_t n = strcspn(at, ",");
         uint8_t way = 0;
         while (way < ORR_FLEET_RECOVERIES && (strlen(orr_fleet_recovery_name(way)) != n ||
-                                        strncmp(orr_fleet_recovery_name(way), at, n) != 0))
+                                              strncmp(orr_fleet_recovery_name(way), at, n) != 0))
             way++;
         if (way == ORR_FLEET_RECOVERIES)
             return orr_fail(&r->session.err, ORR_INVALID,

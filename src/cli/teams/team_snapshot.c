@@ -44,7 +44,7 @@ static orr_status read_members(orr_team_snapshot *look, orr_arena *arena, orr_er
 }
 
 orr_status orr_team_snapshot_fetch(const char *address, orr_arena *arena, orr_team_snapshot *ret,
-                            orr_error *err)
+                                   orr_error *err)
 {
     orr_team_status *status = orr_arena_one(arena, orr_team_status);
     orr_text page;
@@ -79,7 +79,8 @@ static void put_losses(const orr_team_status *s, orr_output *out)
     for (int i = 0, told = 0; i < ORR_LOSS_CAUSES; i++)
         if (s->lost[i] > 0)
             orr_output_printf(out, "%s%s %llu", told++ > 0 ? ", " : " (",
-                              orr_loss_cause_name((orr_loss_cause)i), (unsigned long long)s->lost[i]);
+                              orr_loss_cause_name((orr_loss_cause)i),
+                              (unsigned long long)s->lost[i]);
     orr_output_printf(out, "%s\n", lost > 0 ? ")" : "");
     if (s->recoveries > 0)
         orr_output_printf(out,

@@ -166,7 +166,7 @@ static orr_status write_page(orr_session *session)
         return orr_fail_memory(&session->err);
 
     ORR_TRY(orr_trace_html(session->settings->html, session->job, &session->analysis, &page,
-                            &session->err));
+                           &session->err));
     orr_session_remark(session, "report written to %s", session->settings->html);
     return ORR_OK;
 }

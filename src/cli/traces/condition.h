@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_CONDITION_H
-#define ORR_CLI_CONDITION_H
+#ifndef ORR_CLI_TRACES_CONDITION_H
+#define ORR_CLI_TRACES_CONDITION_H
 
 #include <orrery/report.h>
 
@@ -24,4 +24,4 @@ bool orr_condition_applies_to(const orr_condition *condition, const char *analys
 orr_status orr_condition_check(orr_condition *condition, const char *analysis,
                                const orr_table *table, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_CLI_CONDITION_H */
+#endif /* ORR_CLI_TRACES_CONDITION_H */

@@ -21,8 +21,8 @@ static orr_status make_ensemble(orr_predict *p)
     ORR_TRY(orr_recognise(session->job, session->settings->traced ? &p->traced : NULL,
                           session->arena, &p->recognition, &session->err));
     if (p->ranks)
-        ORR_TRY(orr_rescale_replicas(session->job, &p->recognition, p->ranks, &pricing, session->arena,
-                           &p->rescaled, &session->err));
+        ORR_TRY(orr_rescale_replicas(session->job, &p->recognition, p->ranks, &pricing,
+                                     session->arena, &p->rescaled, &session->err));
     else
         ORR_TRY(orr_rescale(session->job, &p->recognition, &p->plan, &pricing, session->arena,
                             &p->rescaled, &session->err));
@@ -106,8 +106,8 @@ static orr_status simulate(orr_predict *p)
     const orr_job *job = session->job;
     if (p->changes)
         ORR_TRY(replay_unchanged(p));
-    ORR_TRY(
-        orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen, &session->err));
+    ORR_TRY(orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen,
+                                      &session->err));
     ORR_TRY(orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err));
     if (!p->changes)
         p->replayed_ns = p->simulation.end_ns - p->simulation.begin_ns;

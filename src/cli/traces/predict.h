@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_CLI_PREDICT_H
-#define ORR_CLI_PREDICT_H
+#ifndef ORR_CLI_TRACES_PREDICT_H
+#define ORR_CLI_TRACES_PREDICT_H
 
 #include "cli/command/session.h"
 
 /* What `orrery predict` was asked, and what came of it. */
 typedef struct orr_predict {
-    orr_session        session;
+    orr_session session;
     const orr_catalog *catalog;
-    orr_cost_chain     chain;
-    orr_whatif         what;
-    orr_sim_options    sim;
+    orr_cost_chain chain;
+    orr_whatif what;
+    orr_sim_options sim;
     const orr_cluster *network; /* NULL: as recorded */
-    orr_plan           traced, plan; /* stated, and asked for; fields of 0: nothing */
-    uint32_t           ranks;        /* asked for; 0: as recorded */
-    bool               rescales, changes; /* to other ranks or plans; anything at all */
+    orr_plan traced, plan;      /* stated, and asked for; fields of 0: nothing */
+    uint32_t ranks;             /* asked for; 0: as recorded */
+    bool rescales, changes;     /* to other ranks or plans; anything at all */
 
-    orr_recognition    recognition;
-    orr_rescaled       rescaled;
+    orr_recognition recognition;
+    orr_rescaled rescaled;
     const orr_ensemble *ensemble;
-    orr_whatif_report  report;
+    orr_whatif_report report;
     orr_sim_latencies seen;
-    orr_simulation     simulation;
-    const orr_job     *simulated;
-    int64_t            replayed_ns; /* the recording as it was, replayed */
+    orr_simulation simulation;
+    const orr_job *simulated;
+    int64_t replayed_ns; /* the recording as it was, replayed */
 } orr_predict;
 
 /* The settings as they were meant. Errors: INVALID: what was typed; NOT_FOUND, IO, PARSE: a
@@ -34,4 +34,4 @@ orr_status orr_predict_devices(orr_predict *predict) ORR_MUST_CHECK;
 /* Tables, the page and the trace, as asked for. */
 orr_status orr_predict_print(orr_predict *predict) ORR_MUST_CHECK;
 
-#endif /* ORR_CLI_PREDICT_H */
+#endif /* ORR_CLI_TRACES_PREDICT_H */

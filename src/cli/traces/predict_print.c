@@ -66,8 +66,8 @@ static orr_status explain(document *doc)
     orr_predict *p = doc->predict;
     orr_session *session = &p->session;
     orr_table tables[ORR_REPLAY_ERROR_TABLES];
-    ORR_TRY(orr_replay_error_tables(session->job, &p->simulation, p->sim.queue_depth, DIFFERENCES_MAX,
-                              session->arena, tables, &session->err));
+    ORR_TRY(orr_replay_error_tables(session->job, &p->simulation, p->sim.queue_depth,
+                                    DIFFERENCES_MAX, session->arena, tables, &session->err));
     for (int i = 0; i < ORR_REPLAY_ERROR_TABLES; i++)
         add(doc, names[i], &tables[i]);
     return ORR_OK;
@@ -268,13 +268,13 @@ static orr_status write_page(const document *doc, const orr_job *overlay)
     for (size_t i = 0; i < doc->n; i++)
         tables[i] = doc->tables[i].table;
     const orr_trace_html_options page = {.struct_bytes = sizeof page,
-                                   .title = "Prediction",
-                                   .overlay = overlay,
-                                   .tables = tables,
-                                   .n_tables = doc->n,
-                                   .tables_title = "Prediction"};
+                                         .title = "Prediction",
+                                         .overlay = overlay,
+                                         .tables = tables,
+                                         .n_tables = doc->n,
+                                         .tables_title = "Prediction"};
     ORR_TRY(orr_trace_html(session->settings->html, doc->predict->simulated, &session->analysis,
-                            &page, &session->err));
+                           &page, &session->err));
     orr_session_remark(session, "report written to %s", session->settings->html);
     return ORR_OK;
 }

@@ -47,7 +47,8 @@ size_t orr_calibration_file_for(const orr_device *device, bool *ret_own)
     double nearest = INFINITY;
     for (size_t i = 0; i < sizeof NEAREST_CANDIDATES / sizeof *NEAREST_CANDIDATES; i++) {
         const size_t file = file_of(NEAREST_CANDIDATES[i].device);
-        const double far = distance(device, NEAREST_CANDIDATES[i].tflops, NEAREST_CANDIDATES[i].tbytes_per_s);
+        const double far =
+            distance(device, NEAREST_CANDIDATES[i].tflops, NEAREST_CANDIDATES[i].tbytes_per_s);
         if (file != NO_FILE && far < nearest) {
             nearest = far;
             best = file;

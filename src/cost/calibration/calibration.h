@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_CALIBRATION_H
-#define ORR_COST_CALIBRATION_H
+#ifndef ORR_COST_CALIBRATION_CALIBRATION_H
+#define ORR_COST_CALIBRATION_CALIBRATION_H
 
 #include <orrery/calibration.h>
 
@@ -20,4 +20,4 @@ orr_status orr_calibration_read(const orr_yaml *document, orr_arena *arena,
  * bytes/s of memory. `ret_own`: it is its own. */
 size_t orr_calibration_file_for(const orr_device *device, bool *ret_own);
 
-#endif /* ORR_COST_CALIBRATION_H */
+#endif /* ORR_COST_CALIBRATION_CALIBRATION_H */

@@ -83,15 +83,15 @@ static void open_network(const orr_cluster *cluster, const orr_calibration *c, o
 }
 
 void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calibration,
-                    uint8_t algorithm, orr_job_rates *ret)
+                        uint8_t algorithm, orr_job_rates *ret)
 {
     *ret = (orr_job_rates){.device = cluster->device,
-                              .cluster = cluster,
-                              .calibration = calibration,
-                              .algorithm = algorithm,
-                              .memory_bytes_per_s = calibration->memory *
-                                                    or_zero(&cluster->device->memory_bytes_per_s),
-                              .sms = or_zero(&cluster->device->sms)};
+                           .cluster = cluster,
+                           .calibration = calibration,
+                           .algorithm = algorithm,
+                           .memory_bytes_per_s =
+                               calibration->memory * or_zero(&cluster->device->memory_bytes_per_s),
+                           .sms = or_zero(&cluster->device->sms)};
     for (int d = 0; d < ORR_DTYPES; d++) {
         ret->peak_flops_per_s[d] = peak_of(cluster->device, (orr_dtype)d);
         ret->product_flops_per_s[d] =
@@ -151,8 +151,8 @@ static double product_ns(const orr_job_rates *rates, const orr_work *work)
 static double attention_ns(const orr_job_rates *rates, const orr_work *work, bool eager)
 {
     const orr_calibration *c = rates->calibration;
-    const double frac = (work->backward ? c->attention_backward : c->attention) *
-                        (eager ? c->attention_eager : 1);
+    const double frac =
+        (work->backward ? c->attention_backward : c->attention) * (eager ? c->attention_eager : 1);
     const double flops_per_s = frac * rates->peak_flops_per_s[work->dtype];
     return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
 }
@@ -186,7 +186,7 @@ orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work,
 }
 
 double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels, int64_t device_ns,
-                             int64_t compute_ns)
+                                  int64_t compute_ns)
 {
     const double host = rates->calibration->launch_ns * kernels, device = (double)device_ns;
     if (host <= 0 || compute_ns <= 0)
@@ -227,7 +227,7 @@ static bool reduced_in_network(const orr_network *network, const orr_span *span)
 }
 
 orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,
-                               orr_collective collective, int64_t bytes)
+                                   orr_collective collective, int64_t bytes)
 {
     orr_price best = {.ns = INT64_MAX};
     if (rates->algorithm != ORR_ALGORITHM_AUTO)

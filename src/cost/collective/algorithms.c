@@ -209,8 +209,9 @@ static bool in_switch(const orr_coll_topology *shape, orr_collective collective,
     }
 }
 
-bool orr_coll_level_traffic(const orr_coll_topology *shape, bool in_network, orr_collective collective,
-                         orr_algorithm algorithm, double bytes, orr_coll_traffic *ret)
+bool orr_coll_level_traffic(const orr_coll_topology *shape, bool in_network,
+                            orr_collective collective, orr_algorithm algorithm, double bytes,
+                            orr_coll_traffic *ret)
 {
     if (algorithm == ORR_ALGORITHM_IN_NETWORK)
         return in_network && in_switch(shape, collective, bytes, ret);

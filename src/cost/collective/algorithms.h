@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_COLLECTIVE_LEVEL_H
-#define ORR_COST_COLLECTIVE_LEVEL_H
+#ifndef ORR_COST_COLLECTIVE_ALGORITHMS_H
+#define ORR_COST_COLLECTIVE_ALGORITHMS_H
 
 #include "cost/collective/patterns.h"
 
@@ -9,9 +9,10 @@
 typedef struct orr_coll_traffic {
     double steps, bytes;
 } orr_coll_traffic;
-bool orr_coll_level_traffic(const orr_coll_topology *shape, bool in_network, orr_collective collective,
-                         orr_algorithm algorithm, double bytes, orr_coll_traffic *ret);
+bool orr_coll_level_traffic(const orr_coll_topology *shape, bool in_network,
+                            orr_collective collective, orr_algorithm algorithm, double bytes,
+                            orr_coll_traffic *ret);
 /* Least L with 2^L >= n. */
 uint32_t orr_coll_log2(uint32_t n);
 
-#endif /* ORR_COST_COLLECTIVE_LEVEL_H */
+#endif /* ORR_COST_COLLECTIVE_ALGORITHMS_H */

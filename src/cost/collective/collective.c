@@ -17,8 +17,7 @@ static const orr_alpha_beta *constants(const orr_network *network, const orr_col
 
 static double protocol_ns(const orr_network *network, const orr_coll_phase *phase, int p)
 {
-    double base_ns = 0, latency_ns = 0, transfer_ns = 0, waits_ns = 0, waited_ns = 0,
-           queued_ns = 0;
+    double base_ns = 0, latency_ns = 0, transfer_ns = 0, waits_ns = 0, waited_ns = 0, queued_ns = 0;
     for (uint32_t k = 0; k < network->n_levels && k < ORR_LEVELS_MAX; k++) {
         if (phase->steps[k] == 0 && phase->bytes[k] == 0)
             continue;
@@ -48,8 +47,7 @@ static double copied_ns(const orr_network *network, const orr_coll_phase *phase)
     return phase->copied_bytes * 1e9 / network->memory_bytes_per_s;
 }
 
-double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase,
-                         int *ret_protocol)
+double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase, int *ret_protocol)
 {
     double best_ns = INFINITY;
     for (int p = 0; p < ORR_PROTOCOLS; p++) {
@@ -82,9 +80,9 @@ static void copy(orr_coll_schedule *to, const orr_coll_schedule *from)
     memcpy(to, from, offsetof(orr_coll_schedule, phases) + from->n * sizeof *from->phases);
 }
 
-double orr_coll_choose(const orr_network *network, const orr_span *span,
-                       orr_collective collective, orr_algorithm algorithm, double bytes,
-                       orr_algorithm *ret_algorithm, orr_coll_schedule *ret)
+double orr_coll_choose(const orr_network *network, const orr_span *span, orr_collective collective,
+                       orr_algorithm algorithm, double bytes, orr_algorithm *ret_algorithm,
+                       orr_coll_schedule *ret)
 {
     orr_coll_schedule schedule;
     if (algorithm != ORR_ALGORITHM_AUTO &&

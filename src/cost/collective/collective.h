@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_COLLECTIVE_H
-#define ORR_COST_COLLECTIVE_H
+#ifndef ORR_COST_COLLECTIVE_COLLECTIVE_H
+#define ORR_COST_COLLECTIVE_COLLECTIVE_H
 
 #include <orrery/cost.h>
 
@@ -88,12 +88,12 @@ typedef struct orr_coll_phase {
     double bytes[ORR_LEVELS_MAX];
     double sent[ORR_LEVELS_MAX]; /* of `bytes`, through one connection, oversubscribed or not */
     double copied_bytes;         /* through memory, to compress and back                      */
-    bool   in_network; /* with the constants of `reduction` */
-    bool   together;   /* max over levels, not sum          */
+    bool in_network;             /* with the constants of `reduction` */
+    bool together;               /* max over levels, not sum          */
 } orr_coll_phase;
 typedef struct orr_coll_schedule {
-    uint32_t       n;
-    uint32_t       pieces; /* of which the phases are one; at least 1 */
+    uint32_t n;
+    uint32_t pieces; /* of which the phases are one; at least 1 */
     orr_coll_phase phases[ORR_COLL_PHASES];
 } orr_coll_schedule;
 
@@ -103,8 +103,8 @@ bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
                           orr_collective collective, orr_algorithm algorithm, double bytes,
                           orr_coll_schedule *ret);
 /* All-gather of `bytes` by doubling from the nearest partner to the farthest: in one phase. */
-void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span,
-                                   double bytes, orr_coll_phase *ret);
+void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span, double bytes,
+                                   orr_coll_phase *ret);
 /* The phase's time with its fastest protocol; `ret_protocol` may be NULL. INFINITY: no protocol has
  * a bandwidth. */
 double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase,
@@ -113,9 +113,9 @@ double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase
 double orr_coll_schedule_ns(const orr_network *network, const orr_coll_schedule *schedule);
 /* Cheapest algorithm and its schedule; `algorithm` itself unless it is AUTO or does not serve.
  * Infinite for what nothing serves. */
-double orr_coll_choose(const orr_network *network, const orr_span *span,
-                       orr_collective collective, orr_algorithm algorithm, double bytes,
-                       orr_algorithm *ret_algorithm, orr_coll_schedule *ret);
+double orr_coll_choose(const orr_network *network, const orr_span *span, orr_collective collective,
+                       orr_algorithm algorithm, double bytes, orr_algorithm *ret_algorithm,
+                       orr_coll_schedule *ret);
 
 /* Lowest level whose links a transfer across level k takes. Where a level below is at least four
  * times as fast it is a network of its own (NVLink beside NICs) that the transfer does not
@@ -123,4 +123,4 @@ double orr_coll_choose(const orr_network *network, const orr_span *span,
  * oversubscription only. */
 uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k);
 
-#endif /* ORR_COST_COLLECTIVE_H */
+#endif /* ORR_COST_COLLECTIVE_COLLECTIVE_H */

@@ -3,8 +3,8 @@
 
 orr_coll_topology orr_coll_topology_of(const orr_network *network, uint32_t level, uint32_t n)
 {
-    orr_coll_topology shape = {.n = n, .size = network->size[level],
-                            .topology = network->topology[level]};
+    orr_coll_topology shape = {
+        .n = n, .size = network->size[level], .topology = network->topology[level]};
     if (shape.size < n)
         shape.size = n;
     if (shape.size <= 2)

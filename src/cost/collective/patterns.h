@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_COLLECTIVE_SHAPE_H
-#define ORR_COST_COLLECTIVE_SHAPE_H
+#ifndef ORR_COST_COLLECTIVE_PATTERNS_H
+#define ORR_COST_COLLECTIVE_PATTERNS_H
 
 #include <orrery/cost.h>
 
@@ -17,7 +17,7 @@
  * Two units alone on a level have all its bandwidth whatever the topology. */
 typedef struct orr_coll_topology {
     uint32_t n, size;
-    uint8_t  topology; /* orr_topology */
+    uint8_t topology; /* orr_topology */
 } orr_coll_topology;
 typedef struct orr_coll_load {
     double hops, load;
@@ -39,4 +39,4 @@ orr_coll_load orr_coll_point_to_point(const orr_coll_topology *shape);
  * message; hops in all, load of one step. */
 orr_coll_load orr_coll_disjoint_rings(const orr_coll_topology *shape, uint32_t steps);
 
-#endif /* ORR_COST_COLLECTIVE_SHAPE_H */
+#endif /* ORR_COST_COLLECTIVE_PATTERNS_H */

@@ -9,10 +9,10 @@
 typedef struct layout {
     const orr_network *network;
     uint32_t n, level[ORR_LEVELS_MAX];
-    double   below[ORR_LEVELS_MAX]; /* members in one unit that level[i] joins */
-    double   ports[ORR_LEVELS_MAX]; /* of a unit, through which it speaks to others */
-    double   members;
-    bool     reduces; /* what is sent may be compressed */
+    double below[ORR_LEVELS_MAX]; /* members in one unit that level[i] joins */
+    double ports[ORR_LEVELS_MAX]; /* of a unit, through which it speaks to others */
+    double members;
+    bool reduces; /* what is sent may be compressed */
     orr_coll_topology shape[ORR_LEVELS_MAX];
 } layout;
 
@@ -23,8 +23,7 @@ static double fewest(const orr_span *span, double most)
     return fmin(fmax((span->n_ranks - most) / (units - 1), mean / 2), mean);
 }
 
-static layout layout_of(const orr_network *network, const orr_span *span,
-                        orr_collective collective)
+static layout layout_of(const orr_network *network, const orr_span *span, orr_collective collective)
 {
     layout lay = {.network = network,
                   .reduces = collective == ORR_COLL_ALL_REDUCE ||
@@ -84,7 +83,7 @@ static bool level_need(const layout *lay, uint32_t i, orr_collective collective,
 {
     orr_coll_traffic need;
     if (!orr_coll_level_traffic(&lay->shape[i], lay->network->in_network[lay->level[i]], collective,
-                             algorithm, bytes, &need))
+                                algorithm, bytes, &need))
         return false;
     need_through(lay, i, need, algorithm == ORR_ALGORITHM_DIRECT ? lay->shape[i].n - 1.0 : 1,
                  phase);
@@ -127,7 +126,7 @@ static bool flat_ring(const layout *lay, orr_collective collective, double bytes
         const orr_coll_load around = orr_coll_disjoint_rings(shape, rounds * shape->n);
         const double inside = top || passed_through(lay, i) ? 1 : (shape->n - 1.0) / shape->n;
         const orr_coll_traffic need = {top ? around.hops : rounds * edges,
-                                    around.load * inside * bytes / lay->ports[i]};
+                                       around.load * inside * bytes / lay->ports[i]};
         need_at(lay, i, need, phase);
         units *= shape->n;
     }
@@ -140,8 +139,8 @@ static uint32_t farthest_level(const layout *lay, bool from_root)
     double most_ns = -1;
     uint32_t farthest = 0;
     for (uint32_t i = 0; i < lay->n; i++) {
-        const orr_coll_load load = from_root ? orr_coll_one_to_all(&lay->shape[i])
-                                             : orr_coll_all_pairs(&lay->shape[i]);
+        const orr_coll_load load =
+            from_root ? orr_coll_one_to_all(&lay->shape[i]) : orr_coll_all_pairs(&lay->shape[i]);
         const double ns =
             load.hops * lay->network->levels[lay->level[i]].alpha_ns[ORR_PROTOCOL_BANDWIDTH];
         if (ns >= most_ns) {
@@ -171,8 +170,8 @@ static bool flat_direct(const layout *lay, orr_collective collective, double byt
     const uint32_t farthest = farthest_level(lay, from_root);
     phase->together = true;
     for (uint32_t i = 0; i < lay->n; i++) {
-        const orr_coll_load load = from_root ? orr_coll_one_to_all(&lay->shape[i])
-                                             : orr_coll_all_pairs(&lay->shape[i]);
+        const orr_coll_load load =
+            from_root ? orr_coll_one_to_all(&lay->shape[i]) : orr_coll_all_pairs(&lay->shape[i]);
         const double across = rounds * load.load * lay->below[i] * message;
         const uint32_t base = orr_network_lowest_level(lay->network, lay->level[i]);
         need_through(lay, i, (orr_coll_traffic){i == farthest ? rounds * load.hops : 0, across},
@@ -313,8 +312,7 @@ bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
         const orr_coll_load load = orr_coll_point_to_point(&lay.shape[lay.n - 1]);
         if (algorithm != ORR_ALGORITHM_DIRECT)
             return false;
-        need_at(&lay, lay.n - 1, (orr_coll_traffic){load.hops, load.load * bytes},
-                next_phase(ret));
+        need_at(&lay, lay.n - 1, (orr_coll_traffic){load.hops, load.load * bytes}, next_phase(ret));
     } else if (lay.n > 0 && algorithm == ORR_ALGORITHM_HIERARCHICAL) {
         return hierarchical(&lay, collective, bytes, ret);
     } else if (lay.n > 0) {
@@ -323,8 +321,8 @@ bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
     return true;
 }
 
-void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span,
-                                   double bytes, orr_coll_phase *ret)
+void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span, double bytes,
+                                   orr_coll_phase *ret)
 {
     const layout lay = layout_of(network, span, ORR_COLL_ALL_GATHER);
     orr_coll_phase phase = {0};

@@ -11,11 +11,11 @@ typedef struct orr_boost orr_boost;
 
 typedef struct orr_boost_options {
     const float *x, *y, *weight; /* shapes (n, ORR_FEATURES), (n), (n); NAN: missing; copied */
-    size_t   n;
+    size_t n;
     const float *watch_x; /* shape (n_watch, ORR_FEATURES): rows to be predicted after a round */
-    size_t   n_watch;
+    size_t n_watch;
     uint32_t depth;
-    double   rate;
+    double rate;
 } orr_boost_options;
 
 bool orr_boost_available(const char **ret_why);

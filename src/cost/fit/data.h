@@ -10,13 +10,13 @@
  * the side that each is on. */
 typedef struct orr_fit_cell {
     const orr_cost_sample *sample; /* its first row, for work and device */
-    orr_table_series  series; /* without points */
-    orr_table_point   point;  /* ns: median; count: rows */
-    const double     *ns;     /* shape (count), increasing */
-    double            roofline_ns; /* NAN: no answer */
-    uint64_t          group;  /* equal for equal family and shape */
-    uint32_t          place;  /* of the group among those of the family */
-    uint8_t           side;   /* orr_fit_subset */
+    orr_table_series series;       /* without points */
+    orr_table_point point;         /* ns: median; count: rows */
+    const double *ns;              /* shape (count), increasing */
+    double roofline_ns;            /* NAN: no answer */
+    uint64_t group;                /* equal for equal family and shape */
+    uint32_t place;                /* of the group among those of the family */
+    uint8_t side;                  /* orr_fit_subset */
 } orr_fit_cell;
 
 typedef struct orr_fit_data {
@@ -53,18 +53,19 @@ void orr_fit_errors_done(orr_fit_errors *errors);
  * same rows. The distance of a row is |ln(predicted / measured)|, which calls half and double
  * equally wrong; every group counts alike, however often it was measured. */
 typedef struct orr_fit_comparison {
-    double   *ours, *roofline; /* sums over cells; shape (n) */
-    uint32_t *cells;           /* shape (n)                  */
-    uint32_t  n;               /* groups of the family       */
+    double *ours, *roofline; /* sums over cells; shape (n) */
+    uint32_t *cells;         /* shape (n)                  */
+    uint32_t n;              /* groups of the family       */
 } orr_fit_comparison;
 orr_status orr_fit_comparison_new(uint32_t n, orr_arena *arena, orr_fit_comparison *ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 void orr_fit_comparison_reset(orr_fit_comparison *duel);
-void orr_fit_comparison_add(orr_fit_comparison *duel, const orr_fit_cell *cell, double predicted_ns);
+void orr_fit_comparison_add(orr_fit_comparison *duel, const orr_fit_cell *cell,
+                            double predicted_ns);
 typedef struct orr_fit_comparison_result {
-    uint32_t groups;   /* that something was added of */
-    double   distance; /* mean over them; INFINITY where there is none */
-    bool     ahead;    /* of the roofline, by two standard errors of the difference */
+    uint32_t groups; /* that something was added of */
+    double distance; /* mean over them; INFINITY where there is none */
+    bool ahead;      /* of the roofline, by two standard errors of the difference */
 } orr_fit_comparison_result;
 orr_fit_comparison_result orr_fit_comparison_end(const orr_fit_comparison *duel);
 

@@ -59,7 +59,7 @@ static orr_status gather(const orr_fit_data *data, int family, unsigned sides, o
 
 /* How the held rows are predicted; `sums`: what the trees say, NULL: nothing yet. */
 static orr_fit_comparison_result validate(const rows *held, double base, const float *sums,
-                                orr_fit_comparison *duel)
+                                          orr_fit_comparison *duel)
 {
     orr_fit_comparison_reset(duel);
     for (size_t i = 0; i < held->n; i++) {
@@ -90,8 +90,9 @@ static orr_boost_options options_of(const rows *fitted, const rows *held, size_t
 }
 
 /* Rounds with one place of the grid, until nothing has become better for a while. */
-static orr_status try_one(const rows *train, const rows *held, size_t grid, orr_fit_comparison *duel,
-                          choice *best, orr_fit_progress *progress, orr_error *err)
+static orr_status try_one(const rows *train, const rows *held, size_t grid,
+                          orr_fit_comparison *duel, choice *best, orr_fit_progress *progress,
+                          orr_error *err)
 {
     const orr_boost_options options = options_of(train, held, grid);
     orr_boost *boost = NULL;
@@ -156,8 +157,8 @@ static orr_status fit_both(const orr_fit_data *data, int family, const choice *c
     const orr_fit_split *split = &data->splits[family];
     rows fitted;
 
-    ORR_TRY(
-        gather(data, family, 1 << ORR_SUBSET_TRAIN | 1 << ORR_SUBSET_VALIDATION, arena, &fitted, err));
+    ORR_TRY(gather(data, family, 1 << ORR_SUBSET_TRAIN | 1 << ORR_SUBSET_VALIDATION, arena, &fitted,
+                   err));
     orr_learned_family result = {
         .present = true,
         .base = fitted.base,
@@ -231,7 +232,8 @@ orr_status orr_fit_learned(const orr_fit_data *data, orr_arena *arena, orr_fit_p
             ORR_TRY(fit_family(data, family, arena, progress, &learned->families[family],
                                &remarks[family], err));
         } else {
-            const char *few = orr_fit_too_few(&data->splits[family], &orr_fit_learned_minimum, arena);
+            const char *few =
+                orr_fit_too_few(&data->splits[family], &orr_fit_learned_minimum, arena);
             remarks[family] = few != NULL ? orr_arena_printf(arena, "no model: %s", few) : NULL;
             if (remarks[family] == NULL)
                 return orr_fail_memory(err);

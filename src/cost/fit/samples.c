@@ -53,7 +53,7 @@ static bool says_something(const orr_work *work)
 }
 
 orr_status orr_samples_add(orr_samples *samples, const orr_cost_sample *sample,
-                            orr_samples_report *report, orr_error *err)
+                           orr_samples_report *report, orr_error *err)
 {
     orr_cost_sample row = *sample;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_SAMPLES_H
-#define ORR_COST_SAMPLES_H
+#ifndef ORR_COST_FIT_SAMPLES_H
+#define ORR_COST_FIT_SAMPLES_H
 
 #include <orrery/fit.h>
 
@@ -17,8 +17,8 @@ struct orr_samples {
 /* The sample with its texts copied and its work completed. Rows whose work says nothing are
  * counted in report->without_work instead, those of no possible time in without_time. */
 orr_status orr_samples_add(orr_samples *samples, const orr_cost_sample *sample,
-                            orr_samples_report *report, orr_error *err) ORR_MUST_CHECK;
+                           orr_samples_report *report, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_samples_add_source(orr_samples *samples, const char *path,
-                              orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_COST_SAMPLES_H */
+#endif /* ORR_COST_FIT_SAMPLES_H */

@@ -48,7 +48,8 @@ void orr_fit_errors_done(orr_fit_errors *errors)
     orr_array_done(&errors->frac);
 }
 
-orr_status orr_fit_comparison_new(uint32_t n, orr_arena *arena, orr_fit_comparison *ret, orr_error *err)
+orr_status orr_fit_comparison_new(uint32_t n, orr_arena *arena, orr_fit_comparison *ret,
+                                  orr_error *err)
 {
     const orr_fit_comparison duel = {
         .ours = orr_arena_array(arena, double, n),

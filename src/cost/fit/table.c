@@ -65,8 +65,8 @@ typedef struct choice {
 static const choice CHOICES[] = {{4, true},  {2, true},  {8, true},  {1, true},
                                  {4, false}, {2, false}, {8, false}, {1, false}};
 
-static orr_fit_comparison_result validate(const orr_cost_table *table, const orr_fit_data *data, int family,
-                                orr_fit_comparison *duel)
+static orr_fit_comparison_result validate(const orr_cost_table *table, const orr_fit_data *data,
+                                          int family, orr_fit_comparison *duel)
 {
     orr_fit_comparison_reset(duel);
     for (size_t i = data->first[family]; i < data->first[family + 1]; i++) {
@@ -80,8 +80,8 @@ static orr_fit_comparison_result validate(const orr_cost_table *table, const orr
 }
 
 /* False: none is clearly better than the roofline, or too few shapes lie between others. */
-static bool choose(orr_cost_table *table, const orr_fit_data *data, int family, orr_fit_comparison *duel,
-                   choice *ret)
+static bool choose(orr_cost_table *table, const orr_fit_data *data, int family,
+                   orr_fit_comparison *duel, choice *ret)
 {
     const uint32_t least = orr_fit_table_minimum.groups[ORR_SUBSET_VALIDATION];
     double best = INFINITY;

@@ -8,12 +8,12 @@
 /* From a graph to the list that the walk goes over. */
 typedef struct top {
     orr_node_id node;
-    uint32_t    behind; /* place in its lane behind it */
+    uint32_t behind; /* place in its lane behind it */
 } top;
 
 typedef struct listing {
     const orr_graph *graph;
-    orr_node_id     *work_of; /* shape (N): what a call launched first, or ORR_NONE */
+    orr_node_id *work_of; /* shape (N): what a call launched first, or ORR_NONE */
     orr_array(top) tops;
     orr_array(orr_node_id) calls; /* of one operator, while it is listed */
     orr_arena *arena;

@@ -12,7 +12,7 @@
 typedef struct grouping {
     orr_overhead_samples samples;
     const char **text; /* shape (names): sorted; from here on sample.name is the place in it */
-    uint32_t     n_names;
+    uint32_t n_names;
 } grouping;
 
 static int by_text(const void *a, const void *b)
@@ -85,8 +85,7 @@ static void describe(const orr_overhead_sample *sorted, size_t n, orr_overhead *
     row->std_us = row->count > 0 ? sqrt(m2 / (double)row->count) : 0;
 }
 
-static orr_status make_rows(const grouping *g, orr_arena *arena, orr_overheads *ret,
-                            orr_error *err)
+static orr_status make_rows(const grouping *g, orr_arena *arena, orr_overheads *ret, orr_error *err)
 {
     const orr_overhead_sample *at = g->samples.rows.at;
     const size_t n = g->samples.rows.n;

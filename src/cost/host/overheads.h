@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_OVERHEADS_H
-#define ORR_COST_OVERHEADS_H
+#ifndef ORR_COST_HOST_OVERHEADS_H
+#define ORR_COST_HOST_OVERHEADS_H
 
 #include <orrery/cost.h>
 
@@ -8,9 +8,9 @@
 
 /* Observed overheads, before they become means. */
 typedef struct orr_overhead_sample {
-    uint8_t  kind; /* orr_overhead_kind          */
+    uint8_t kind;  /* orr_overhead_kind          */
     uint32_t name; /* in the strtab of the caller */
-    double   us;
+    double us;
 } orr_overhead_sample;
 typedef struct orr_overhead_samples {
     orr_array(orr_overhead_sample) rows;
@@ -30,4 +30,4 @@ bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched)
 /* Of "t2"; ORR_OVERHEADS: no such kind. */
 orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len);
 
-#endif /* ORR_COST_OVERHEADS_H */
+#endif /* ORR_COST_HOST_OVERHEADS_H */

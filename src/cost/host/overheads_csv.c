@@ -26,11 +26,11 @@ orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len)
 
 typedef struct reader {
     const char *path;
-    char       *at; /* the file's text, decoded in place */
-    uint32_t    line;
-    orr_arena  *arena;
+    char *at; /* the file's text, decoded in place */
+    uint32_t line;
+    orr_arena *arena;
     orr_array(orr_overhead) rows;
-    orr_error  *err;
+    orr_error *err;
 } reader;
 
 /* The next field, decoded in place and NUL-terminated; false: the line has no more. */

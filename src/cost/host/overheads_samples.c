@@ -8,14 +8,14 @@
 /* A host thread as the DLRM performance model sees it: top-level operators one after the other, and
  * in each its launch calls. */
 typedef struct thread {
-    const orr_graph      *graph;
-    const uint8_t        *launches; /* shape (N): did the node launch device work? */
+    const orr_graph *graph;
+    const uint8_t *launches; /* shape (N): did the node launch device work? */
     orr_overhead_samples *samples;
-    orr_node_id top;                /* the operator we are in, or ORR_NONE */
-    int64_t     top_end;
-    uint32_t    n_launches;         /* of it, so far */
-    int64_t     launch_end;         /* of the last   */
-    orr_error  *err;
+    orr_node_id top; /* the operator we are in, or ORR_NONE */
+    int64_t top_end;
+    uint32_t n_launches; /* of it, so far */
+    int64_t launch_end;  /* of the last   */
+    orr_error *err;
 } thread;
 
 static const char *name_of(const thread *t, orr_node_id v)

@@ -19,9 +19,10 @@
  *
  * so that no call (T4) is in them, and begin and end are in them twice: where an operator has its
  * calls and what is between them, these have the annotation as a whole, T2 + 11 * T5 + T3, in
- * addition to the T2 and T3 that every entry gets. ORR_ANNOTATION_AS_PUBLISHED repeats that, to compare with
- * what was printed; it looks like an oversight, and the later code of the same authors does not do
- * it. The revision that printed the case is not at hand: this is inferred from the numbers. */
+ * addition to the T2 and T3 that every entry gets. ORR_ANNOTATION_AS_PUBLISHED repeats that, to
+ * compare with what was printed; it looks like an oversight, and the later code of the same authors
+ * does not do it. The revision that printed the case is not at hand: this is inferred from the
+ * numbers. */
 #define KERNEL_GAP_US 1
 
 typedef struct walk {
@@ -110,8 +111,7 @@ static void run_op(walk *w, const orr_host_op *op)
     const double end_us = overhead_us(w, ORR_T3, op->name);
     now->cpu_us += begin_us;
     if (op->annotation && w->rule == ORR_ANNOTATION_AS_PUBLISHED)
-        now->cpu_us +=
-            begin_us + (op->n_launches - 1) * overhead_us(w, ORR_T5, op->name) + end_us;
+        now->cpu_us += begin_us + (op->n_launches - 1) * overhead_us(w, ORR_T5, op->name) + end_us;
     else
         launch_all(w, op);
     if (op->waits)
@@ -120,7 +120,7 @@ static void run_op(walk *w, const orr_host_op *op)
 }
 
 void orr_host_timeline(const orr_overheads *overheads, const orr_host_op *ops, size_t n,
-                   orr_annotation_rule rule, orr_host_time *ret)
+                       orr_annotation_rule rule, orr_host_time *ret)
 {
     walk w = {.overheads = overheads, .rule = rule};
     find_means(&w);

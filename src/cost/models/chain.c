@@ -12,10 +12,8 @@ static bool assumed_price(const orr_cost_model *self, const orr_device *device,
 {
     (void)device;
     (void)work;
-    *ret = (orr_price){.ns = ASSUMED_NS,
-                       .basis = ORR_BASIS_ASSUMED,
-                       .error_frac = NAN,
-                       .model = self->name};
+    *ret = (orr_price){
+        .ns = ASSUMED_NS, .basis = ORR_BASIS_ASSUMED, .error_frac = NAN, .model = self->name};
     return true;
 }
 
@@ -42,8 +40,8 @@ orr_price orr_cost_price(const orr_cost_chain *chain, const orr_device *device,
     return price;
 }
 
-bool orr_cost_price_pair(const orr_cost_chain *chain, orr_priced_work before,
-                         orr_priced_work after, orr_price *ret_before, orr_price *ret_after)
+bool orr_cost_price_pair(const orr_cost_chain *chain, orr_priced_work before, orr_priced_work after,
+                         orr_price *ret_before, orr_price *ret_after)
 {
     for (uint32_t i = 0; i < chain->n; i++) {
         const orr_cost_model *model = chain->models[i];

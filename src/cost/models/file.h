@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_MODEL_FILE_H
-#define ORR_COST_MODEL_FILE_H
+#ifndef ORR_COST_MODELS_FILE_H
+#define ORR_COST_MODELS_FILE_H
 
 #include "cost/models/learned.h"
 #include "cost/models/table.h"
@@ -9,8 +9,8 @@
 
 /* A fitted model: the table first, then the trees. Stored as JSON, "orrery.cost/1". */
 typedef struct orr_cost_file {
-    orr_cost_model model; /* first, so that the vtable's `self` is this */
-    const orr_cost_table   *table;   /* or NULL */
+    orr_cost_model model;            /* first, so that the vtable's `self` is this */
+    const orr_cost_table *table;     /* or NULL */
     const orr_cost_learned *learned; /* or NULL */
     uint64_t seed, samples;
     const char *const *sources; /* shape (n_sources): last parts of the paths fitted to */
@@ -32,8 +32,8 @@ typedef struct orr_model_reader {
     orr_arena *arena;
     orr_error *err;
 } orr_model_reader;
-#define orr_model_fail(r, format, ...)                                                        \
-    orr_fail_byte((r)->err, ORR_INVALID, orr_json_byte_pos((r)->json), "at byte %llu: " format, \
+#define orr_model_fail(r, format, ...)                                                             \
+    orr_fail_byte((r)->err, ORR_INVALID, orr_json_byte_pos((r)->json), "at byte %llu: " format,    \
                   (unsigned long long)orr_json_byte_pos((r)->json), ##__VA_ARGS__)
 
 orr_status orr_model_read_table(orr_model_reader *r, const orr_cost_table **ret) ORR_MUST_CHECK;
@@ -54,4 +54,4 @@ orr_status orr_model_number(orr_model_reader *r, const char *what, double low, d
                             bool may_be_null, double *ret) ORR_MUST_CHECK;
 orr_status orr_model_family(orr_model_reader *r, uint8_t *ret) ORR_MUST_CHECK;
 
-#endif /* ORR_COST_MODEL_FILE_H */
+#endif /* ORR_COST_MODELS_FILE_H */

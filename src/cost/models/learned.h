@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_LEARNED_H
-#define ORR_COST_LEARNED_H
+#ifndef ORR_COST_MODELS_LEARNED_H
+#define ORR_COST_MODELS_LEARNED_H
 
 #include <orrery/cost.h>
 
@@ -11,23 +11,21 @@
 
 /* log2(1 + value) where not said otherwise. A fact of the device that is not known is NAN, which
  * trees send the way that they learned for missing values. */
-#define ORR_FEATURE_MAP(X)                                                                   \
-    X(DIM0, "dim0") X(DIM1, "dim1") X(DIM2, "dim2") X(DIM3, "dim3")                          \
-    X(DIM4, "dim4") X(DIM5, "dim5") X(DIM6, "dim6") X(DIM7, "dim7")                          \
-    X(FLOPS, "flops") X(BYTES, "bytes")                                                      \
-    X(INTENSITY, "intensity")         /* log2((1 + FLOPs) / (1 + bytes))                  */ \
-    X(ROOFLINE, "roofline_ns")                                                               \
-    X(ELEMENT_BYTES, "element_bytes") /* as it is                                         */ \
-    X(BACKWARD, "backward")           /* 0 or 1                                           */ \
-    X(COPY, "copy")                   /* orr_copy_kind                                    */ \
-    X(PEAK_FLOPS, "peak_flops")       /* of the dtype                                     */ \
-    X(MEMORY_BYTES_PER_S, "memory_bytes_per_s")                                              \
-    X(L2_BYTES, "l2_bytes") X(SMS, "sms")
+#define ORR_FEATURE_MAP(X)                                                                         \
+    X(DIM0, "dim0")                                                                                \
+    X(DIM1, "dim1") X(DIM2, "dim2") X(DIM3, "dim3") X(DIM4, "dim4") X(DIM5, "dim5")                \
+        X(DIM6, "dim6") X(DIM7, "dim7") X(FLOPS, "flops") X(BYTES, "bytes")                        \
+            X(INTENSITY, "intensity") /* log2((1 + FLOPs) / (1 + bytes))                  */       \
+        X(ROOFLINE, "roofline_ns") X(ELEMENT_BYTES, "element_bytes") /* as it is */                                                                                                \
+        X(BACKWARD, "backward")     /* 0 or 1                                           */         \
+        X(COPY, "copy")             /* orr_copy_kind                                    */         \
+        X(PEAK_FLOPS, "peak_flops") /* of the dtype                                     */         \
+        X(MEMORY_BYTES_PER_S, "memory_bytes_per_s") X(L2_BYTES, "l2_bytes") X(SMS, "sms")
 typedef enum orr_feature {
 #define ORR_FEATURE_ENUM_(name, text) ORR_FEATURE_##name,
     ORR_FEATURE_MAP(ORR_FEATURE_ENUM_)
 #undef ORR_FEATURE_ENUM_
-    ORR_FEATURES
+        ORR_FEATURES
 } orr_feature;
 const char *orr_feature_name(orr_feature feature);
 
@@ -35,9 +33,9 @@ const char *orr_feature_name(orr_feature feature);
  * when missing_left. A leaf has feature -1, and its value is the tree's. Children come behind their
  * parent. */
 typedef struct orr_tree_node {
-    float    value;
-    int16_t  feature;
-    bool     missing_left;
+    float value;
+    int16_t feature;
+    bool missing_left;
     uint32_t child;
 } orr_tree_node;
 
@@ -48,13 +46,13 @@ typedef struct orr_trees {
 } orr_trees;
 
 typedef struct orr_learned_family {
-    bool      present;
-    double    base; /* added to the sum of the trees */
+    bool present;
+    double base; /* added to the sum of the trees */
     orr_trees trees;
-    float     low[ORR_FEATURES], high[ORR_FEATURES]; /* what was fitted to; NAN: no value */
-    double    error_frac; /* mean |error| on the test side; NAN */
-    uint64_t  samples;    /* fitted to */
-    uint32_t  groups;
+    float low[ORR_FEATURES], high[ORR_FEATURES]; /* what was fitted to; NAN: no value */
+    double error_frac;                           /* mean |error| on the test side; NAN */
+    uint64_t samples;                            /* fitted to */
+    uint32_t groups;
 } orr_learned_family;
 
 typedef struct orr_cost_learned {
@@ -66,9 +64,9 @@ bool orr_learned_price(const orr_cost_learned *learned, const orr_device *device
                        const orr_work *work, orr_price *ret);
 
 /* False when the roofline has no answer, and so the model has none. */
-bool orr_learned_features(const orr_device *device, const orr_work *work,
-                          float ret[ORR_FEATURES], double *ret_roofline_ns);
+bool orr_learned_features(const orr_device *device, const orr_work *work, float ret[ORR_FEATURES],
+                          double *ret_roofline_ns);
 /* Added up as XGBoost does: in float, tree after tree. */
 float orr_trees_sum(const orr_trees *trees, const float x[ORR_FEATURES]);
 
-#endif /* ORR_COST_LEARNED_H */
+#endif /* ORR_COST_MODELS_LEARNED_H */

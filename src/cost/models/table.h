@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_TABLE_H
-#define ORR_COST_TABLE_H
+#ifndef ORR_COST_MODELS_TABLE_H
+#define ORR_COST_MODELS_TABLE_H
 
 #include <orrery/cost.h>
 
@@ -18,23 +18,23 @@ enum { ORR_TABLE_COORDS = ORR_WORK_DIMS + 2, ORR_TABLE_NEIGHBOURS_MAX = 8 };
 /* A factor of four in one dim. Assumed; errors on held-out shapes are measured with it. */
 #define ORR_TABLE_MAX_DISTANCE 2.0
 /* What a point may hold: samples beyond are passed over, files beyond refused. */
-#define ORR_TABLE_NS_MIN   1e-3
+#define ORR_TABLE_NS_MIN    1e-3
 #define ORR_TABLE_NS_MAX    1e18
 #define ORR_TABLE_BYTES_MAX 1e18
 #define ORR_TABLE_FLOPS_MAX 1e24
 
 typedef struct orr_table_point {
-    int64_t  dims[ORR_WORK_DIMS]; /* 0 beyond the series' n_dims */
-    double   flops, read_bytes, write_bytes;
-    double   ns;                  /* median */
-    uint64_t count;               /* measurements behind it */
-    double   coord[ORR_TABLE_COORDS];
+    int64_t dims[ORR_WORK_DIMS]; /* 0 beyond the series' n_dims */
+    double flops, read_bytes, write_bytes;
+    double ns;      /* median */
+    uint64_t count; /* measurements behind it */
+    double coord[ORR_TABLE_COORDS];
 } orr_table_point;
 
 typedef struct orr_table_series {
     uint8_t family, dtype, copy, n_dims;
-    bool    backward;
-    const char *label, *device; /* "" where the family has no label */
+    bool backward;
+    const char *label, *device;    /* "" where the family has no label */
     const orr_table_point *points; /* shape (n), increasing by orr_table_compare_points() */
     const uint32_t *tree;          /* shape (n), of orr_table_index() */
     uint32_t n;
@@ -42,10 +42,10 @@ typedef struct orr_table_series {
 } orr_table_series;
 
 typedef struct orr_table_family {
-    bool     present, trend; /* trend: interpolate ns over roofline ns */
-    uint32_t neighbours;     /* 0: only shapes that were measured      */
-    double   error_frac;     /* of interpolation on the test side; NAN */
-    double   repeat_frac;    /* mean |ns / median - 1| of shapes measured more than once; NAN */
+    bool present, trend; /* trend: interpolate ns over roofline ns */
+    uint32_t neighbours; /* 0: only shapes that were measured      */
+    double error_frac;   /* of interpolation on the test side; NAN */
+    double repeat_frac;  /* mean |ns / median - 1| of shapes measured more than once; NAN */
 } orr_table_family;
 
 typedef struct orr_cost_table {
@@ -71,11 +71,11 @@ void orr_table_locate(const orr_table_series *series, orr_table_point *point);
 orr_status orr_table_index(orr_table_series *series, orr_arena *arena,
                            orr_error *err) ORR_MUST_CHECK;
 typedef struct orr_table_neighbour {
-    double   squared; /* distance */
+    double squared; /* distance */
     uint32_t point;
 } orr_table_neighbour;
 /* The nearest points, at most `most`, the nearest first, equally near ones in the series' order. */
 uint32_t orr_table_nearest(const orr_table_series *series, const orr_table_point *wanted,
                            uint32_t most, orr_table_neighbour found[ORR_TABLE_NEIGHBOURS_MAX]);
 
-#endif /* ORR_COST_TABLE_H */
+#endif /* ORR_COST_MODELS_TABLE_H */

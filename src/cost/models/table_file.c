@@ -64,8 +64,8 @@ static orr_status read_point(orr_model_reader *r, const orr_table_series *series
     ORR_TRY(orr_json_enter_array(r->json, r->err));
     while (orr_json_next_element(r->json, &status, r->err)) {
         if (n == 0)
-            ORR_TRY(orr_model_number(r, "ns of a point", ORR_TABLE_NS_MIN, ORR_TABLE_NS_MAX,
-                                     false, &point.ns));
+            ORR_TRY(orr_model_number(r, "ns of a point", ORR_TABLE_NS_MIN, ORR_TABLE_NS_MAX, false,
+                                     &point.ns));
         else if (n == 1)
             ORR_TRY(orr_model_int(r, "count of a point", 1, INT64_MAX, &count));
         else if (n == 2)

@@ -32,14 +32,14 @@ double orr_busbw_ns(orr_collective collective, uint32_t n, int64_t bytes, double
 
 /* A fit in progress. `at` are the constants that move, inside of `network`. */
 typedef struct fit {
-    orr_network            network;
-    orr_alpha_beta        *at;
-    uint32_t               level;
-    bool                   reduction;
+    orr_network network;
+    orr_alpha_beta *at;
+    uint32_t level;
+    bool reduction;
     const orr_busbw_point *points;
-    size_t                 n;
-    double                 most_bytes_per_s;
-    double                 loss;
+    size_t n;
+    double most_bytes_per_s;
+    double loss;
 } fit;
 
 static double loss_of(const fit *f)
@@ -49,10 +49,9 @@ static double loss_of(const fit *f)
         const orr_busbw_point *point = &f->points[i];
         orr_algorithm algorithm;
         orr_coll_schedule schedule;
-        const double ns = orr_coll_choose(&f->network, &point->span,
-                                          (orr_collective)point->collective,
-                                          (orr_algorithm)point->algorithm, (double)point->bytes,
-                                          &algorithm, &schedule);
+        const double ns = orr_coll_choose(
+            &f->network, &point->span, (orr_collective)point->collective,
+            (orr_algorithm)point->algorithm, (double)point->bytes, &algorithm, &schedule);
         loss += fabs(log(ns / point->ns));
     }
     return loss;
@@ -151,7 +150,11 @@ orr_status orr_alpha_beta_fit(orr_network *network, uint32_t level, bool reducti
 {
     static const uint8_t ORDERS[][ORR_PROTOCOLS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-    fit f = {.network = *network, .level = level, .reduction = reduction, .points = points, .n = n,
+    fit f = {.network = *network,
+             .level = level,
+             .reduction = reduction,
+             .points = points,
+             .n = n,
              .most_bytes_per_s = most_bytes_per_s};
     f.at = reduction ? &f.network.reduction[level] : &f.network.levels[level];
     double least = INFINITY;
@@ -174,7 +177,7 @@ orr_status orr_alpha_beta_fit(orr_network *network, uint32_t level, bool reducti
 }
 
 orr_alpha_beta orr_alpha_beta_from_reduction(const orr_alpha_beta *reduction, uint32_t n,
-                                     double ring_bytes_per_s)
+                                             double ring_bytes_per_s)
 {
     orr_alpha_beta c = *reduction;
     memcpy(c.alpha_ns, ORR_HOP_NVLINK_NS, sizeof c.alpha_ns);
@@ -187,7 +190,7 @@ orr_alpha_beta orr_alpha_beta_from_reduction(const orr_alpha_beta *reduction, ui
 }
 
 double orr_alpha_beta_ring_bandwidth(const orr_network *network, uint32_t level,
-                                const orr_busbw_point *point)
+                                     const orr_busbw_point *point)
 {
     const int p = ORR_PROTOCOL_BANDWIDTH;
     orr_coll_schedule schedule;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_ALPHA_BETA_FIT_H
-#define ORR_COST_ALPHA_BETA_FIT_H
+#ifndef ORR_COST_NETWORK_ALPHA_BETA_FIT_H
+#define ORR_COST_NETWORK_ALPHA_BETA_FIT_H
 
 #include <orrery/cost.h>
 
@@ -24,9 +24,9 @@
  * constants. */
 typedef struct orr_busbw_point {
     orr_span span;
-    uint8_t  collective, algorithm; /* AUTO: whatever the library that was measured chose */
-    int64_t  bytes;
-    double   ns;
+    uint8_t collective, algorithm; /* AUTO: whatever the library that was measured chose */
+    int64_t bytes;
+    double ns;
 } orr_busbw_point;
 
 /* Time of a collective of n members from its bus bandwidth, as nccl-tests define it
@@ -47,7 +47,7 @@ orr_status orr_alpha_beta_fit(orr_network *network, uint32_t level, bool reducti
  * the switches' arithmetic, so that the first two protocols have the same bus bandwidth, at most
  * that of the rings. Assumed, where it goes beyond all-reduce. */
 orr_alpha_beta orr_alpha_beta_from_reduction(const orr_alpha_beta *reduction, uint32_t n,
-                                     double ring_bytes_per_s);
+                                             double ring_bytes_per_s);
 
 /* NCCL's latency of a hop by protocol, ns: NVLink ring, network ring, tree of switches. */
 extern const double ORR_HOP_NVLINK_NS[ORR_PROTOCOLS], ORR_HOP_NET_NS[ORR_PROTOCOLS],
@@ -56,6 +56,6 @@ extern const double ORR_HOP_NVLINK_NS[ORR_PROTOCOLS], ORR_HOP_NET_NS[ORR_PROTOCO
 /* Bandwidth of a ring, bytes/s, that makes the point's price what was measured, with bases and
  * hops of the messages of the level; 0: not by bandwidth. */
 double orr_alpha_beta_ring_bandwidth(const orr_network *network, uint32_t level,
-                                const orr_busbw_point *point);
+                                     const orr_busbw_point *point);
 
-#endif /* ORR_COST_ALPHA_BETA_FIT_H */
+#endif /* ORR_COST_NETWORK_ALPHA_BETA_FIT_H */

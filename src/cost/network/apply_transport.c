@@ -25,7 +25,8 @@ static orr_rdma_path place_of(const orr_cluster *cluster, const orr_network *net
 }
 
 /* Where nothing is said of balance, a setting takes what it is worse than 16 queue pairs with. */
-static orr_rdma_effect effect_on(const orr_rdma_transport *transport, uint8_t setting, orr_rdma_path place)
+static orr_rdma_effect effect_on(const orr_rdma_transport *transport, uint8_t setting,
+                                 orr_rdma_path place)
 {
     static const double LEAST_DEVICES = 128;
     const bool said = transport != NULL && transport->balance != ORR_BALANCE_UNKNOWN;

@@ -50,13 +50,14 @@ static double round_trip_bytes(const orr_rdma_path *place)
 
 static void bound(orr_rdma_transport *transport, const orr_rdma_path *place)
 {
-    const double share = round_trip_bytes(place) / at_least_one(place->oversubscription) /
-                         transport->queue_pairs;
+    const double share =
+        round_trip_bytes(place) / at_least_one(place->oversubscription) / transport->queue_pairs;
     transport->outstanding = (uint32_t)fmin(at_least_one(ceil(share / SEGMENT_BYTES)), 1e9);
     transport->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / transport->outstanding);
 }
 
-orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting, const orr_rdma_path *place)
+orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting,
+                                           const orr_rdma_path *place)
 {
     orr_rdma_transport transport = level != NULL ? *level : (orr_rdma_transport){0};
     switch (setting) {
@@ -142,8 +143,8 @@ static double buffer_ns(uint8_t buffers)
 
 /* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
  * the fabric, of a port's. */
-static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *place, double reached,
-                     orr_rdma_effect *effect)
+static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *place,
+                     double reached, orr_rdma_effect *effect)
 {
     const double room_ns = buffer_ns(transport->buffers);
     if (!(reached < place->bytes_per_s) || !(effect->window_bytes > 0) || !(room_ns > 0))
@@ -153,8 +154,8 @@ static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *p
         return;
     const bool marks = transport->congestion == ORR_CONGESTION_DCQCN;
     effect->queue_ns = fmin(stands_ns, marks ? MARK_NS : room_ns);
-    if (!marks && transport->congestion == ORR_CONGESTION_NONE && transport->buffers == ORR_BUFFERS_SHALLOW &&
-        stands_ns > room_ns)
+    if (!marks && transport->congestion == ORR_CONGESTION_NONE &&
+        transport->buffers == ORR_BUFFERS_SHALLOW && stands_ns > room_ns)
         effect->congestion_frac *= PAUSED_FRAC;
 }
 
@@ -183,7 +184,8 @@ orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const or
         double in_flight = round_trip_bytes(place) / over;
         if (effect.window_bytes > 0)
             in_flight = fmin(in_flight, effect.window_bytes);
-        effect.loss_frac = orr_go_back_n_goodput(transport->loss_frac, 1 + in_flight / PACKET_BYTES);
+        effect.loss_frac =
+            orr_go_back_n_goodput(transport->loss_frac, 1 + in_flight / PACKET_BYTES);
     }
     orr_rdma_effect_update(&effect);
     return effect;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_WIRE_H
-#define ORR_COST_WIRE_H
+#ifndef ORR_COST_NETWORK_RDMA_TRANSPORT_H
+#define ORR_COST_NETWORK_RDMA_TRANSPORT_H
 
 #include <orrery/cost.h>
 
@@ -25,8 +25,8 @@
  *   for demands that have changed since (assumed; [M]: 5 to 10 % over E-ECMP, worse than it under
  *   several failures).
  * - The busiest path: expected maximum of n balls in m bins, bins as independent Poisson variables
- *   (Mitzenmacher & Upfal, "Probability and computing", 5.4); within 4 % of what src/sim/effects/multipath.c
- *   draws.
+ *   (Mitzenmacher & Upfal, "Probability and computing", 5.4); within 4 % of what
+ * src/sim/effects/multipath.c draws.
  * - Failed paths leave (p - f) / p, exactly. At least one is left.
  * - Congestion control: dcqcn 0.95, as a strict ECN was 5 % slower [M]; none and credits 1. Credits
  *   cost nothing of their own: receivers post them ahead of need (assumed).
@@ -56,12 +56,13 @@ typedef struct orr_rdma_effect {
  * takes what its balance leaves less than those; of 128 devices at least where paths are not known
  * either (assumed; SINGLE then loses 31 %: [M] saw up to 40 % between the two). */
 
-/* The level's transport (NULL: nothing is said of it) with a setting laid over it. What a setting needs
- * and nobody said is assumed: 16 paths, as in the simulation of [M]; segments of 1 MiB, 128 of
- * them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
+/* The level's transport (NULL: nothing is said of it) with a setting laid over it. What a setting
+ * needs and nobody said is assumed: 16 paths, as in the simulation of [M]; segments of 1 MiB, 128
+ * of them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
  * between them at the bandwidth that each device has of the level, in segments of at most 1 MiB and
  * at least 64 KiB; one that is full waits, so that faster paths take more. */
-orr_rdma_transport        orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting, const orr_rdma_path *place);
+orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting,
+                                           const orr_rdma_path *place);
 orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const orr_rdma_path *place);
 /* `frac` anew, from its four parts. */
 void orr_rdma_effect_update(orr_rdma_effect *effect);
@@ -75,4 +76,4 @@ double orr_go_back_n_goodput(double loss_frac, double packets_in_flight);
 double orr_rdma_message_frac(const orr_rdma_effect *effect, const orr_rdma_path *place,
                              double message_bytes);
 
-#endif /* ORR_COST_WIRE_H */
+#endif /* ORR_COST_NETWORK_RDMA_TRANSPORT_H */

@@ -6,7 +6,8 @@
 /* Blocks of 128 queries of one head go over the keys 64 at a time: FlashAttention-2's usual tile.
  * It reaches 0.50 to 0.73 of the peak of A100 and 0.35 of that of H100 (Dao, 2023; Shah et al.,
  * FlashAttention-3, 2024), where large matrix products reach about 0.8: half of theirs. */
-double orr_attention_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work)
+double orr_attention_ns(const orr_device *device, const orr_device_rates *rates,
+                        const orr_work *work)
 {
     const double attention_frac = 0.5;
     const double rate =
@@ -18,8 +19,9 @@ double orr_attention_ns(const orr_device *device, const orr_device_rates *rates,
         const double blocks = (double)work->dims[0] * (double)work->dims[1] *
                               (double)orr_ceil_div(work->dims[2], 128);
         const double keys = 64 * (double)orr_ceil_div(work->dims[3], 64);
-        const double full = blocks * 128 * keys, used = (double)work->dims[0] *
-                            (double)work->dims[1] * (double)work->dims[2] * (double)work->dims[3];
+        const double full = blocks * 128 * keys,
+                     used = (double)work->dims[0] * (double)work->dims[1] * (double)work->dims[2] *
+                            (double)work->dims[3];
         compute_ns *= full / used * ceil(blocks / rates->sms) * rates->sms / blocks;
     }
     return fmax(compute_ns, orr_bytes_ns(rates, work));

@@ -20,18 +20,21 @@ static double products_saved(const orr_work *w)
 
 /* As the matrix product (N * P * Q, C * R * S) x (C * R * S, K), whose left side is never written
  * down. */
-double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work)
+double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates,
+                          const orr_work *work)
 {
     if (work->n_dims < 8)
         return NAN;
     const int64_t *d = work->dims, stride = d[7] < 1 ? 1 : d[7];
-    const int64_t pixels = orr_saturating_mul(orr_ceil_div(d[2], stride), orr_ceil_div(d[3], stride));
+    const int64_t pixels =
+        orr_saturating_mul(orr_ceil_div(d[2], stride), orr_ceil_div(d[3], stride));
     orr_work product = *work;
     product.n_dims = 4;
     product.dims[0] = 1;
     product.dims[1] = orr_saturating_mul(d[0], pixels);
     product.dims[2] = d[4];
-    const double depth = (double)orr_saturating_mul(d[1], orr_saturating_mul(d[5], d[6])) / products_saved(work);
+    const double depth =
+        (double)orr_saturating_mul(d[1], orr_saturating_mul(d[5], d[6])) / products_saved(work);
     product.dims[3] = (int64_t)fmax(1, depth);
     return orr_gemm_ns(device, rates, &product);
 }

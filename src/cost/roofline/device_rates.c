@@ -9,11 +9,11 @@
  * owensgroup/ml_perf_model, analysis/utils.py). Largest matrix products reach 0.78 (B200) to 0.87
  * (A100) of the peak (source: stas00/ml-engineering, MAMF table). Copies between host and device
  * reach 8.1 GB/s on PCIe 3 x16 (ml_perf_model), about half of what the link has. */
-#define MEMORY_FRAC 0.9
-#define L2_OVER_MEMORY 2.5
-#define VECTOR_FRAC 0.85
-#define PRODUCT_FRAC 0.8
-#define PCIE_FRAC 0.51
+#define MEMORY_FRAC      0.9
+#define L2_OVER_MEMORY   2.5
+#define VECTOR_FRAC      0.85
+#define PRODUCT_FRAC     0.8
+#define PCIE_FRAC        0.51
 #define PCIE_BYTES_PER_S 8.1e9
 /* Assumed: recordings of V100, A100 and H100 hold no computation shorter than 1 us, and hardly
  * any that touches memory shorter than this. */
@@ -41,9 +41,9 @@ static double pcie_of(const orr_device *device, bool *assumed)
 orr_device_rates orr_device_rates_of(const orr_device *device)
 {
     orr_device_rates r = {.l2_bytes = known(&device->l2_bytes) ? device->l2_bytes.value : 0,
-                   .sms = positive(&device->sms),
-                   .clock_hz = positive(&device->clock_hz),
-                   .floor_ns = FLOOR_NS};
+                          .sms = positive(&device->sms),
+                          .clock_hz = positive(&device->clock_hz),
+                          .floor_ns = FLOOR_NS};
     if (known(&device->achievable_memory_bytes_per_s)) {
         r.memory_bytes_per_s = device->achievable_memory_bytes_per_s.value;
     } else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_RATES_H
-#define ORR_COST_RATES_H
+#ifndef ORR_COST_ROOFLINE_DEVICE_RATES_H
+#define ORR_COST_ROOFLINE_DEVICE_RATES_H
 
 #include <orrery/cost.h>
 
@@ -15,7 +15,7 @@ typedef struct orr_device_rates {
     double vector_flops; /* FP32, outside the matrix units                    */
     double pcie_bytes_per_s;
     double floor_ns; /* the shortest that a kernel takes                      */
-    bool   memory_assumed, pcie_assumed;
+    bool memory_assumed, pcie_assumed;
 } orr_device_rates;
 orr_device_rates orr_device_rates_of(const orr_device *device);
 /* FLOP/s of matrix products of that type; NAN: unknown. ret_assumed may be NULL. */
@@ -30,13 +30,15 @@ static inline double orr_bytes_ns(const orr_device_rates *rates, const orr_work 
 /* The closed forms of kernels, in ns and without the floor (embeddings: with it); NAN: the dims
  * or facts do not suffice. Each is monotone in every dim. */
 double orr_gemm_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
-double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
-double orr_attention_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
+double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates,
+                          const orr_work *work);
+double orr_attention_ns(const orr_device *device, const orr_device_rates *rates,
+                        const orr_work *work);
 double orr_embedding_ns(const orr_device_rates *rates, const orr_work *work);
 double orr_traffic_ns(const orr_device_rates *rates, const orr_work *work);
 /* Share of the lookups of B bags of L out of E rows of D columns that the L2 cache serves. */
-double orr_embedding_hit_rate(const orr_device_rates *rates, double bags, double rows, double lookups,
-                              double columns);
+double orr_embedding_hit_rate(const orr_device_rates *rates, double bags, double rows,
+                              double lookups, double columns);
 /* Embedding without a cache: the published simple form. */
 double orr_embedding_simple_bytes(const orr_work *work);
 /* Time to move bytes through device memory by the three-piece curve. */
@@ -50,4 +52,4 @@ double orr_roofline_error(orr_kernel_family family);
 /* What orr_cost_roofline() gives. */
 extern const orr_cost_model orr_roofline_model;
 
-#endif /* ORR_COST_RATES_H */
+#endif /* ORR_COST_ROOFLINE_DEVICE_RATES_H */

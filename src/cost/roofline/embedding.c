@@ -7,10 +7,10 @@
  * analysis/inference.py). One warp works on one bag of one table. Letters: B bags, E rows of a
  * table, L lookups a bag, D columns, T tables. Bytes in units of the 32-byte sectors of DRAM. */
 #define TABLE_OFFSET_BYTES 32
-#define BAG_OFFSET_BYTES 64
-#define INDEX_BYTES 4
-#define WARPS_PER_SM 45 /* 64 at the 0.71 occupancy that FBGEMM's kernels reach there */
-#define L2_SHARE 0.9    /* of the cache that rows may fill                            */
+#define BAG_OFFSET_BYTES   64
+#define INDEX_BYTES        4
+#define WARPS_PER_SM       45  /* 64 at the 0.71 occupancy that FBGEMM's kernels reach there */
+#define L2_SHARE           0.9 /* of the cache that rows may fill                            */
 
 static double sectors(double bytes)
 {
@@ -73,8 +73,7 @@ double orr_bandwidth_curve_ns(const orr_device_rates *rates, double bytes)
     const double log_rate = 6.53478964 / (1 + exp(-0.19557855 * (log_size - 11.78536754))) -
                             3.4045424; /* log10 of GB/s */
     const double middle_us = exp2(log_size) / pow(10, log_rate) / 1e3;
-    const double large_us =
-        log_size < 27 ? 0 : size / v100_bytes_per_s * 1e6 + constant_us;
+    const double large_us = log_size < 27 ? 0 : size / v100_bytes_per_s * 1e6 + constant_us;
     return 1e3 * fmax(constant_us, fmax(middle_us, large_us));
 }
 

@@ -12,9 +12,9 @@ typedef struct tile {
 
 /* What libraries choose from. Small tiles reuse less of what they load; their efficiencies are
  * assumed. */
-static const tile TILES[] = {{256, 128, 1},   {128, 256, 1},   {128, 128, 1},  {128, 64, 0.9},
-                             {64, 128, 0.9},  {64, 64, 0.8},   {32, 128, 0.7}, {128, 32, 0.7},
-                             {32, 32, 0.5},   {16, 16, 0.25}};
+static const tile TILES[] = {{256, 128, 1},  {128, 256, 1}, {128, 128, 1},  {128, 64, 0.9},
+                             {64, 128, 0.9}, {64, 64, 0.8}, {32, 128, 0.7}, {128, 32, 0.7},
+                             {32, 32, 0.5},  {16, 16, 0.25}};
 enum { SPLITS_MAX = 16 };
 #define CYCLE_S (1 / 1.5e9) /* where the clock is not known: assumed */
 
@@ -83,8 +83,7 @@ static double waves_s(const block_rates *r, const orr_work *w, tile t, int64_t s
  * are then written and read. */
 static double tiled_s(const block_rates *r, const orr_work *w, tile t)
 {
-    const double sums_bytes =
-        2 * 4 * (double)w->dims[0] * (double)w->dims[1] * (double)w->dims[2];
+    const double sums_bytes = 2 * 4 * (double)w->dims[0] * (double)w->dims[1] * (double)w->dims[2];
     double best = waves_s(r, w, t, 1);
     for (int64_t split = 2; split <= SPLITS_MAX; split *= 2) {
         const double sums_s = sums_bytes * (double)split / (r->memory_bytes_per_s * r->sms);

@@ -6,7 +6,7 @@
 /* Concatenation reaches 0.79 of what streaming reaches (source: ml_perf_model, concat; fitting it
  * took the error from 12.7 to 3.3 %). A gather or a transpose uses part of each 32-byte sector
  * that it moves: half, assumed. */
-#define CONCAT_FRAC 0.79
+#define CONCAT_FRAC    0.79
 #define SCATTERED_FRAC 0.5
 
 static double memory_frac(orr_kernel_family family)
@@ -110,7 +110,8 @@ double orr_roofline_error(orr_kernel_family family)
 }
 
 /* Does the price rest on a rate that nobody measured? */
-static bool rests_on_assumption(const orr_device *device, const orr_device_rates *r, const orr_work *w)
+static bool rests_on_assumption(const orr_device *device, const orr_device_rates *r,
+                                const orr_work *w)
 {
     bool products_assumed = false;
     if (w->family == ORR_FAMILY_COPY && w->copy != ORR_COPY_DTOD && w->copy != ORR_COPY_NONE)

@@ -96,11 +96,11 @@ bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret)
         const char *part;
         orr_dtype dtype;
     } TYPES[] = {
-        {"double", ORR_DTYPE_FP64},    {"BFloat16", ORR_DTYPE_BF16}, {"bfloat16", ORR_DTYPE_BF16},
-        {"Half", ORR_DTYPE_FP16},      {"half", ORR_DTYPE_FP16},     {"Float8", ORR_DTYPE_FP8},
-        {"float8", ORR_DTYPE_FP8},     {"float16", ORR_DTYPE_FP16},  {"float", ORR_DTYPE_FP32},
-        {"Float", ORR_DTYPE_FP32},     {"long", ORR_DTYPE_INT64},    {"int64", ORR_DTYPE_INT64},
-        {"char", ORR_DTYPE_INT8},      {"bool", ORR_DTYPE_INT8},     {"int8", ORR_DTYPE_INT8},
+        {"double", ORR_DTYPE_FP64}, {"BFloat16", ORR_DTYPE_BF16}, {"bfloat16", ORR_DTYPE_BF16},
+        {"Half", ORR_DTYPE_FP16},   {"half", ORR_DTYPE_FP16},     {"Float8", ORR_DTYPE_FP8},
+        {"float8", ORR_DTYPE_FP8},  {"float16", ORR_DTYPE_FP16},  {"float", ORR_DTYPE_FP32},
+        {"Float", ORR_DTYPE_FP32},  {"long", ORR_DTYPE_INT64},    {"int64", ORR_DTYPE_INT64},
+        {"char", ORR_DTYPE_INT8},   {"bool", ORR_DTYPE_INT8},     {"int8", ORR_DTYPE_INT8},
         {"int", ORR_DTYPE_INT32},
     };
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_ARGUMENTS_H
-#define ORR_COST_ARGUMENTS_H
+#ifndef ORR_COST_WORK_ARGUMENTS_H
+#define ORR_COST_WORK_ARGUMENTS_H
 
 #include <orrery/cost.h>
 
@@ -11,17 +11,17 @@ enum { ORR_ARGUMENTS = 20, ORR_ARGUMENT_DIMS = 6 };
 typedef struct orr_argument {
     uint32_t n_tensors; /* 0: a scalar, or nothing is known; 2 or more: a list of tensors */
     uint32_t n_dims;    /* of the tensor, or of the first of the list                     */
-    int64_t  dims[ORR_ARGUMENT_DIMS]; /* the last ones where it has more                  */
-    int64_t  elements;  /* of all its tensors                                             */
-    bool     typed;     /* dtype is recorded                                              */
-    uint8_t  dtype;     /* orr_dtype                                                      */
+    int64_t dims[ORR_ARGUMENT_DIMS]; /* the last ones where it has more                  */
+    int64_t elements; /* of all its tensors                                             */
+    bool typed;       /* dtype is recorded                                              */
+    uint8_t dtype;    /* orr_dtype                                                      */
 } orr_argument;
 
 typedef struct orr_arguments {
-    uint32_t     n;
-    bool         shaped; /* at least one is a tensor */
+    uint32_t n;
+    bool shaped; /* at least one is a tensor */
     orr_argument at[ORR_ARGUMENTS];
-    const char  *values; /* as recorded: "Concrete Inputs"; "" where there are none */
+    const char *values; /* as recorded: "Concrete Inputs"; "" where there are none */
 } orr_arguments;
 
 /* What the recording says of the operator's inputs, or outputs. False: of no tensor a shape. */
@@ -38,7 +38,7 @@ static inline const orr_argument *orr_tensor_argument(const orr_arguments *all, 
 
 /* Integers of the argument of that index among `values`: "[2, 2]" and "2". How many there are. */
 uint32_t orr_values_ints(const char *values, uint32_t index, int64_t *ret, uint32_t room);
-bool     orr_values_true(const char *values, uint32_t index);
+bool orr_values_true(const char *values, uint32_t index);
 
 /* "float", "c10::BFloat16", "Tensor(c10::Half)" -> orr_dtype. False: no type of tensors. */
 bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret);
@@ -50,4 +50,4 @@ static inline int64_t orr_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-#endif /* ORR_COST_ARGUMENTS_H */
+#endif /* ORR_COST_WORK_ARGUMENTS_H */

@@ -122,13 +122,20 @@ static traffic of_family(const orr_work *w, double bytes)
 static uint8_t dims_needed(uint8_t family)
 {
     static const uint8_t NEEDED[ORR_FAMILIES] = {
-        [ORR_FAMILY_GEMM] = 4,        [ORR_FAMILY_CONVOLUTION] = 8,
-        [ORR_FAMILY_ATTENTION] = 5,   [ORR_FAMILY_EMBEDDING_FORWARD] = 5,
-        [ORR_FAMILY_EMBEDDING_BACKWARD] = 5, [ORR_FAMILY_CONCAT] = 1,
-        [ORR_FAMILY_COPY] = 1,        [ORR_FAMILY_TRANSPOSE] = 3,
-        [ORR_FAMILY_INTERACTION] = 3, [ORR_FAMILY_NORM] = 2,
-        [ORR_FAMILY_SOFTMAX] = 2,     [ORR_FAMILY_REDUCTION] = 1,
-        [ORR_FAMILY_ELEMENTWISE] = 1, [ORR_FAMILY_OPTIMIZER] = 1,
+        [ORR_FAMILY_GEMM] = 4,
+        [ORR_FAMILY_CONVOLUTION] = 8,
+        [ORR_FAMILY_ATTENTION] = 5,
+        [ORR_FAMILY_EMBEDDING_FORWARD] = 5,
+        [ORR_FAMILY_EMBEDDING_BACKWARD] = 5,
+        [ORR_FAMILY_CONCAT] = 1,
+        [ORR_FAMILY_COPY] = 1,
+        [ORR_FAMILY_TRANSPOSE] = 3,
+        [ORR_FAMILY_INTERACTION] = 3,
+        [ORR_FAMILY_NORM] = 2,
+        [ORR_FAMILY_SOFTMAX] = 2,
+        [ORR_FAMILY_REDUCTION] = 1,
+        [ORR_FAMILY_ELEMENTWISE] = 1,
+        [ORR_FAMILY_OPTIMIZER] = 1,
     };
     return family < ORR_FAMILIES ? NEEDED[family] : 0;
 }

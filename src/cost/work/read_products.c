@@ -165,6 +165,5 @@ bool orr_read_flash(const orr_arguments *in, const orr_arguments *out, orr_work 
 bool orr_read_flash_backward(const orr_arguments *in, const orr_arguments *out, orr_work *work)
 {
     (void)out;
-    return set_attention(orr_tensor_argument(in, 1), orr_tensor_argument(in, 2), true, false,
-                         work);
+    return set_attention(orr_tensor_argument(in, 1), orr_tensor_argument(in, 2), true, false, work);
 }

@@ -10,8 +10,8 @@ static void take_dtype(const orr_argument *a, orr_work *work)
 
 static double bytes_of(const orr_argument *a, uint8_t otherwise)
 {
-    return (double)a->elements * orr_dtype_bytes(a->typed ? (orr_dtype)a->dtype
-                                                          : (orr_dtype)otherwise);
+    return (double)a->elements *
+           orr_dtype_bytes(a->typed ? (orr_dtype)a->dtype : (orr_dtype)otherwise);
 }
 
 static int64_t columns_of(const orr_argument *a)
@@ -63,9 +63,9 @@ bool orr_read_index_select(const orr_arguments *in, const orr_arguments *out, or
 bool orr_read_split_lookup(const orr_arguments *in, const orr_arguments *out, orr_work *work)
 {
     uint32_t at = 0;
-    while (at + 3 < in->n && !(in->at[at].elements > 0 &&
-                               in->at[at].elements == in->at[at + 1].elements &&
-                               in->at[at].elements + 1 == in->at[at + 2].elements))
+    while (at + 3 < in->n &&
+           !(in->at[at].elements > 0 && in->at[at].elements == in->at[at + 1].elements &&
+             in->at[at].elements + 1 == in->at[at + 2].elements))
         at++;
     if (at + 3 >= in->n)
         return false;

@@ -10,8 +10,8 @@ static bool read_arguments(const orr_graph *g, orr_node_id op, orr_node_id resul
     orr_arguments in, out;
     if (!orr_arguments_in(g, op, &in))
         return false;
-    const bool has_out = result != ORR_NONE ? orr_arguments_in(g, result, &out)
-                                            : orr_arguments_out(g, op, &out);
+    const bool has_out =
+        result != ORR_NONE ? orr_arguments_in(g, result, &out) : orr_arguments_out(g, op, &out);
     if (!has_out)
         orr_arguments_parse("", NULL, &out);
     orr_work as_read = *work;
@@ -73,8 +73,8 @@ static void work_of_rule(const orr_graph *g, orr_node_id op, const orr_op_rule *
         return;
     if (telling != op && read_arguments(g, op, ORR_NONE, rule, work))
         return;
-    const orr_node_id forward = rule->backward && rule->read != NULL ? orr_work_forward(g, op, rule)
-                                                                      : ORR_NONE;
+    const orr_node_id forward =
+        rule->backward && rule->read != NULL ? orr_work_forward(g, op, rule) : ORR_NONE;
     if (forward != ORR_NONE && read_arguments(g, forward, op, rule, work))
         give_to_one_of_two(work);
 }
@@ -100,10 +100,10 @@ static void refine_dtype(orr_work *work)
     static const struct {
         const char *part;
         orr_dtype dtype;
-    } NAMES[] = {{"tf32", ORR_DTYPE_TF32},        {"s1688gemm", ORR_DTYPE_TF32},
-                 {"s1688cudnn", ORR_DTYPE_TF32},  {"tensorop_s1688", ORR_DTYPE_TF32},
-                 {"bf16", ORR_DTYPE_BF16},        {"h884", ORR_DTYPE_FP16},
-                 {"h16816", ORR_DTYPE_FP16},      {"f16", ORR_DTYPE_FP16}};
+    } NAMES[] = {{"tf32", ORR_DTYPE_TF32},       {"s1688gemm", ORR_DTYPE_TF32},
+                 {"s1688cudnn", ORR_DTYPE_TF32}, {"tensorop_s1688", ORR_DTYPE_TF32},
+                 {"bf16", ORR_DTYPE_BF16},       {"h884", ORR_DTYPE_FP16},
+                 {"h16816", ORR_DTYPE_FP16},     {"f16", ORR_DTYPE_FP16}};
     if (!is_product(work->family) || (work->dtype != ORR_DTYPE_FP32 && work->n_dims > 0))
         return;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)

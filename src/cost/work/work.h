@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_WORK_H
-#define ORR_COST_WORK_H
+#ifndef ORR_COST_WORK_WORK_H
+#define ORR_COST_WORK_WORK_H
 
 #include <orrery/cost.h>
 
@@ -11,11 +11,11 @@
  * whether it only helps (sets a buffer, changes a layout, sums up split products). */
 typedef struct orr_op_rule {
     const char *name; /* without "aten::" and the "_" of the in-place form; a final '*': prefix */
-    uint8_t     family;
-    bool        backward;
-    double      flops; /* for each element, where the family counts by elements */
+    uint8_t family;
+    bool backward;
+    double flops; /* for each element, where the family counts by elements */
     /* Fill in dims, dtype and bytes. False: the shapes do not suffice. May be NULL. */
-    bool      (*read)(const orr_arguments *in, const orr_arguments *out, orr_work *work);
+    bool (*read)(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 } orr_op_rule;
 
 /* NULL: an operator of no known meaning. */
@@ -32,7 +32,8 @@ orr_node_id orr_work_operator(const orr_graph *graph, orr_node_id node, unsigned
 /* The forward operator of a backward one, when it is read by the same reader. */
 orr_node_id orr_work_forward(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
 /* The outermost operator around `op` that its rule covers. */
-orr_node_id orr_work_outermost_operator(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
+orr_node_id orr_work_outermost_operator(const orr_graph *graph, orr_node_id op,
+                                        const orr_op_rule *rule);
 
 /* Readers of arguments, by the position that PyTorch's native_functions.yaml gives them. */
 bool orr_read_mm(const orr_arguments *in, const orr_arguments *out, orr_work *work);
@@ -43,8 +44,7 @@ bool orr_read_convolution_backward(const orr_arguments *in, const orr_arguments 
                                    orr_work *work);
 bool orr_read_cudnn_backward(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_attention(const orr_arguments *in, const orr_arguments *out, orr_work *work);
-bool orr_read_attention_backward(const orr_arguments *in, const orr_arguments *out,
-                                 orr_work *work);
+bool orr_read_attention_backward(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_flash(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_flash_backward(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_embedding(const orr_arguments *in, const orr_arguments *out, orr_work *work);
@@ -71,9 +71,8 @@ static inline void orr_work_set_dims(orr_work *work, uint8_t n, const int64_t *d
     for (uint8_t i = 0; i < n; i++)
         work->dims[i] = dims[i] < 1 ? 1 : dims[i];
 }
-#define ORR_SET_DIMS(work, ...)                                        \
-    orr_work_set_dims((work),                                          \
-                      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+#define ORR_SET_DIMS(work, ...)                                                                    \
+    orr_work_set_dims((work), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),            \
                       (const int64_t[]){__VA_ARGS__})
 
-#endif /* ORR_COST_WORK_H */
+#endif /* ORR_COST_WORK_WORK_H */

@@ -233,8 +233,9 @@ static orr_status add_part(const orr_weights *file, const char *parameter, const
     return ORR_OK;
 }
 
-orr_status orr_checkpoint_read_tensor(const orr_checkpoint *c, const char *parameter, const char *part,
-                                float *ret, int64_t elements, orr_error *err)
+orr_status orr_checkpoint_read_tensor(const orr_checkpoint *c, const char *parameter,
+                                      const char *part, float *ret, int64_t elements,
+                                      orr_error *err)
 {
     bool any = false;
     memset(ret, 0, (size_t)elements * sizeof *ret);

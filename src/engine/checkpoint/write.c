@@ -43,7 +43,7 @@ struct orr_checkpointer {
 };
 
 const char *orr_parameter_key(uint32_t place, const char *name, uint32_t nth,
-                               char ret[ORR_PARAMETER_KEY_CHARS])
+                              char ret[ORR_PARAMETER_KEY_CHARS])
 {
     snprintf(ret, ORR_PARAMETER_KEY_CHARS, "%u.%s.%u", place, name, nth);
     return ret;
@@ -90,8 +90,7 @@ static bool describe(orr_checkpointer *c)
     orr_arena *a = c->arena;
     bool there =
         add_metadata(c, "step", c->step_text) && add_metadata(c, "next", c->next_text) &&
-        add_metadata(c, "returned", c->returned_text) &&
-        add_metadata(c, "epoch", c->epoch_text) &&
+        add_metadata(c, "returned", c->returned_text) && add_metadata(c, "epoch", c->epoch_text) &&
         add_metadata(c, "format", "orrery.checkpoint/1") &&
         add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
         add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
@@ -222,8 +221,8 @@ static void write_position(orr_checkpointer *c, int64_t step, const orr_team_dat
                                i > 0 ? " " : "", (unsigned long long)data->returned[i]);
 }
 
-orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data_cursor *data,
-                                 orr_error *err)
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
+                                 const orr_team_data_cursor *data, orr_error *err)
 {
     ORR_TRY(orr_checkpointer_wait(c, err));
     float *at = c->copy;

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "model/arch/dlrm.h"
 
-orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
-                          orr_error *err)
+orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed,
+                              orr_click_data **ret, orr_error *err)
 {
     orr_arena *arena = orr_arena_new(0, 0);
     orr_click_data *c = arena != NULL ? orr_arena_one(arena, orr_click_data) : NULL;
@@ -102,8 +102,9 @@ static orr_status find_inputs(feeder *f, orr_engine_step *step, uint32_t micro_b
     return ORR_OK;
 }
 
-orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step, const orr_plan *plan,
-                           uint32_t rank, uint64_t first, float *labels, orr_error *err)
+orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step,
+                               const orr_plan *plan, uint32_t rank, uint64_t first, float *labels,
+                               orr_error *err)
 {
     const orr_dlrm *d = clicks->dlrm;
     const uint32_t replica = orr_plan_member(plan, ORR_AXIS_DP, rank);

@@ -133,7 +133,7 @@ static orr_status check_shape(const orr_dlrm *d, orr_error *err)
 }
 
 orr_status orr_click_data_criteo(const char *path, const orr_dlrm *dlrm, orr_click_data **ret,
-                             orr_error *err)
+                                 orr_error *err)
 {
     orr_click_data *clicks;
     ORR_TRY(check_shape(dlrm, err));

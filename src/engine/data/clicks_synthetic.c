@@ -64,7 +64,7 @@ static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *re
 }
 
 orr_status orr_click_data_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
-                                orr_error *err)
+                                    orr_error *err)
 {
     ORR_TRY(orr_click_data_new("synthetic", dlrm, seed, ret, err));
     (*ret)->fill = fill;

@@ -109,7 +109,8 @@ static orr_status finish_pairs(const orr_conversations *from, orr_dataset *b, co
     return ORR_OK;
 }
 
-static orr_status finish(const orr_conversations *from, orr_dataset *b, const char *path, orr_error *err)
+static orr_status finish(const orr_conversations *from, orr_dataset *b, const char *path,
+                         orr_error *err)
 {
     uint64_t learned = 0;
     orr_conversation *talks = orr_arena_array(b->arena, orr_conversation, from->n);
@@ -161,17 +162,20 @@ static orr_status read_batches(const orr_dataset_options *options, orr_jsonl_kin
     return status;
 }
 
-orr_status orr_dataset_conversations(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
+orr_status orr_dataset_conversations(const orr_dataset_options *options, orr_dataset **ret,
+                                     orr_error *err)
 {
     return read_batches(options, ORR_JSONL_CONVERSATIONS, ret, err);
 }
 
-orr_status orr_dataset_preferences(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
+orr_status orr_dataset_preferences(const orr_dataset_options *options, orr_dataset **ret,
+                                   orr_error *err)
 {
     return read_batches(options, ORR_JSONL_PREFERENCES, ret, err);
 }
 
-orr_status orr_dataset_prompts(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
+orr_status orr_dataset_prompts(const orr_dataset_options *options, orr_dataset **ret,
+                               orr_error *err)
 {
     return read_batches(options, ORR_JSONL_PROMPTS, ret, err);
 }

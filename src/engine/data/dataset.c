@@ -105,7 +105,7 @@ static orr_status check_tokens(const orr_dataset_options *options, const int32_t
 }
 
 orr_status orr_dataset_tokenize(const orr_dataset_options *options, const char *text, size_t len,
-                           orr_arena *arena, int32_t **ret, size_t *ret_n, orr_error *err)
+                                orr_arena *arena, int32_t **ret, size_t *ret_n, orr_error *err)
 {
     int32_t *tokens = NULL;
     size_t n = 0;
@@ -136,8 +136,8 @@ static orr_status copy_window(orr_stream *stream, orr_arena *arena, const char *
     return ORR_OK;
 }
 
-orr_status orr_dataset_read_file(const char *path, orr_arena *arena, const char **ret, size_t *ret_len,
-                         orr_error *err)
+orr_status orr_dataset_read_file(const char *path, orr_arena *arena, const char **ret,
+                                 size_t *ret_len, orr_error *err)
 {
     orr_stream *stream;
     ORR_TRY(orr_stream_open(path, &stream, err));

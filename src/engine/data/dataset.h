@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_DATA_H
-#define ORR_ENGINE_DATA_H
+#ifndef ORR_ENGINE_DATA_DATASET_H
+#define ORR_ENGINE_DATA_DATASET_H
 
 #include <orrery/text.h>
 
@@ -50,12 +50,12 @@ orr_status orr_dataset_text(const orr_dataset_options *options, orr_dataset **re
  * "completion"}; only what the assistant says counts. One a sample, cut or padded. Errors: IO;
  * PARSE and INVALID with the line. */
 orr_status orr_dataset_conversations(const orr_dataset_options *options, orr_dataset **ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                                     orr_error *err) ORR_MUST_CHECK;
 /* Preferences, a JSON object a line: {"prompt", "chosen", "rejected"}. A sample is a conversation
  * with the chosen answer, then one with the other: of twice as many tokens as are asked for. Errors
  * as above. */
 orr_status orr_dataset_preferences(const orr_dataset_options *options, orr_dataset **ret,
-                             orr_error *err) ORR_MUST_CHECK;
+                                   orr_error *err) ORR_MUST_CHECK;
 /* Prompts, a JSON object a line: {"prompt"}. A sample is one, as it stands before the answer, with
  * weights of 1; behind it there is room for one token at least. */
 orr_status orr_dataset_prompts(const orr_dataset_options *options, orr_dataset **ret,
@@ -71,11 +71,11 @@ orr_status orr_dataset_new(const char *name, const orr_dataset_options *options,
                            orr_error *err) ORR_MUST_CHECK;
 /* Tokens of a text, in the arena. */
 orr_status orr_dataset_tokenize(const orr_dataset_options *options, const char *text, size_t len,
-                           orr_arena *arena, int32_t **ret, size_t *ret_n,
-                           orr_error *err) ORR_MUST_CHECK;
+                                orr_arena *arena, int32_t **ret, size_t *ret_n,
+                                orr_error *err) ORR_MUST_CHECK;
 int32_t orr_dataset_end_token(const orr_dataset_options *options); /* -1: none */
 /* A whole file, NUL-terminated, in the arena. */
-orr_status orr_dataset_read_file(const char *path, orr_arena *arena, const char **ret, size_t *ret_len,
-                         orr_error *err) ORR_MUST_CHECK;
+orr_status orr_dataset_read_file(const char *path, orr_arena *arena, const char **ret,
+                                 size_t *ret_len, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_DATA_H */
+#endif /* ORR_ENGINE_DATA_DATASET_H */

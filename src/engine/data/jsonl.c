@@ -75,7 +75,7 @@ static orr_status keep(reader *r, const int32_t *tokens, const bool *targets, si
                        orr_error *err)
 {
     orr_conversation t = {orr_arena_array(r->arena, int32_t, n), orr_arena_array(r->arena, bool, n),
-                  (int64_t)n};
+                          (int64_t)n};
     if (t.tokens == NULL || t.targets == NULL)
         return orr_fail_memory(err);
     if (n > 0) {
@@ -135,8 +135,8 @@ static orr_status keep_prompt(reader *r, orr_error *err)
         ORR_TRY(orr_chat_tokens(r->options->tokenizer, &turn, 1, true, r->arena, &tokens, NULL, &n,
                                 err));
     else
-        ORR_TRY(
-            orr_dataset_tokenize(r->options, r->prompt, strlen(r->prompt), r->arena, &tokens, &n, err));
+        ORR_TRY(orr_dataset_tokenize(r->options, r->prompt, strlen(r->prompt), r->arena, &tokens,
+                                     &n, err));
     bool *targets = orr_arena_array(r->arena, bool, n);
     return targets != NULL ? keep(r, tokens, targets, n, err) : orr_fail_memory(err);
 }
@@ -256,8 +256,8 @@ static orr_status read_lines(reader *r, const char *text, size_t len, orr_error 
     return ORR_OK;
 }
 
-orr_status orr_jsonl_read(const orr_dataset_options *options, orr_jsonl_kind lines, orr_arena *arena,
-                          orr_conversations *ret, orr_error *err)
+orr_status orr_jsonl_read(const orr_dataset_options *options, orr_jsonl_kind lines,
+                          orr_arena *arena, orr_conversations *ret, orr_error *err)
 {
     const char *text;
     size_t len;

@@ -28,7 +28,8 @@ static int64_t counted(const orr_dataset *self, uint64_t index)
     return self->tokens;
 }
 
-orr_status orr_dataset_synthetic(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
+orr_status orr_dataset_synthetic(const orr_dataset_options *options, orr_dataset **ret,
+                                 orr_error *err)
 {
     orr_dataset *b;
     ORR_TRY(orr_dataset_new("synthetic", options, &b, err));

@@ -61,7 +61,7 @@ static void gather_rows(orr_generator *g, int64_t row, int64_t step, int64_t row
 }
 
 orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
-                            orr_error *err)
+                                orr_error *err)
 {
     orr_lm_head *head;
     ORR_TRY(orr_generator_lm_head(g, rows, &head, err));
@@ -76,7 +76,7 @@ orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int
     }
     ORR_TRY(execute(g, head->served.program, err));
     orr_dtype_to_fp32((orr_dtype)out->dtype, orr_program_data(head->served.program, head->out),
-                     rows * g->model.vocab, g->logits);
+                      rows * g->model.vocab, g->logits);
     return ORR_OK;
 }
 
@@ -99,7 +99,7 @@ static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_
 
 /* A prompt with pictures goes in at once: all of them are put into its one run. */
 orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
-                            orr_prefill_visit *each, void *ctx, orr_error *err)
+                                 orr_prefill_visit *each, void *ctx, orr_error *err)
 {
     const int64_t n = (int64_t)prompt->n, tiles = prompt->pixels != NULL ? prompt->tiles : 0;
     ORR_TRY(check_tokens(g, prompt, err));
@@ -111,13 +111,13 @@ orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prom
         for (int64_t i = 0; i < some; i++)
             g->ids[i] = prompt->tokens[at + i];
         const orr_forward_input feed = {.slot = slot,
-                               .samples = 1,
-                               .tokens = some,
-                               .ids = g->ids,
-                               .first = &at,
-                               .pixels = prompt->pixels,
-                               .tiles = tiles,
-                               .phase = 'p'};
+                                        .samples = 1,
+                                        .tokens = some,
+                                        .ids = g->ids,
+                                        .first = &at,
+                                        .pixels = prompt->pixels,
+                                        .tiles = tiles,
+                                        .phase = 'p'};
         ORR_TRY(orr_generator_forward(g, &feed, err));
         if (each != NULL)
             ORR_TRY(each(ctx, g, at, some, err));
@@ -140,8 +140,8 @@ static orr_status put(orr_generator *g, const char *text, int n, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body, const orr_forward_input *feed,
-                                  orr_error *err)
+orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body,
+                                     const orr_forward_input *feed, orr_error *err)
 {
     const int64_t k = g->model.moe.top_k;
     char text[64];

@@ -32,12 +32,14 @@ static orr_status check_model(const orr_generator_options *o, orr_error *err)
 /* Caches of the layers that have one, and room for what goes in and out. */
 static orr_status make_room(orr_generator *g, orr_error *err)
 {
-    const size_t rows = g->options.batch > ORR_PREFILL_CHUNK_TOKENS ? g->options.batch : ORR_PREFILL_CHUNK_TOKENS;
+    const size_t rows =
+        g->options.batch > ORR_PREFILL_CHUNK_TOKENS ? g->options.batch : ORR_PREFILL_CHUNK_TOKENS;
     orr_backbone *body;
     g->ids = orr_generator_allocate(g, rows, sizeof *g->ids);
     g->first = orr_generator_allocate(g, rows, sizeof *g->first);
     g->positions = orr_generator_allocate(g, rows, sizeof *g->positions);
-    g->logits = orr_generator_allocate(g, (size_t)ORR_LM_HEAD_ROWS * g->model.vocab, sizeof *g->logits);
+    g->logits =
+        orr_generator_allocate(g, (size_t)ORR_LM_HEAD_ROWS * g->model.vocab, sizeof *g->logits);
     g->hidden = orr_generator_allocate(g, rows * g->model.hidden, sizeof(float));
     g->keys = orr_generator_allocate(g, g->n_places, sizeof *g->keys);
     g->values = orr_generator_allocate(g, g->n_places, sizeof *g->values);
@@ -210,7 +212,8 @@ static orr_status admit(answering *a)
     if (prompt->n == 0)
         return orr_fail(a->err, ORR_INVALID, "prompt %u has no tokens", p + 1);
     ORR_TRY(orr_generator_prefill(g, a->n, prompt, NULL, NULL, a->err));
-    ORR_TRY(orr_generator_logits(g, (int64_t)(prompt->n - 1) % ORR_PREFILL_CHUNK_TOKENS, 1, 1, a->err));
+    ORR_TRY(
+        orr_generator_logits(g, (int64_t)(prompt->n - 1) % ORR_PREFILL_CHUNK_TOKENS, 1, 1, a->err));
     a->times.prompt_tokens += (int64_t)prompt->n;
     a->times.prompt_ns += now() - began;
     a->n += advance(a, s, g->logits);

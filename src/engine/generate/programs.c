@@ -6,8 +6,9 @@
 
 #include "op/tape/tape.h"
 
-orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
-                             orr_arena *arena, orr_module_sequence *ret, orr_error *err)
+orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_t tokens,
+                                 int64_t tiles, orr_arena *arena, orr_module_sequence *ret,
+                                 orr_error *err)
 {
     orr_model *model = orr_arena_one(arena, orr_model);
     orr_plan *plan = orr_arena_one(arena, orr_plan);
@@ -30,7 +31,7 @@ orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_
 typedef struct writer {
     orr_generator *g;
     orr_cached_program *to;
-    orr_backbone *body;     /* NULL: a head */
+    orr_backbone *body; /* NULL: a head */
     orr_value *map;     /* of the module's values */
     orr_value last;     /* what came out of the place before */
     orr_value pictures; /* out of the vision encoder; ORR_NONE */
@@ -86,7 +87,8 @@ static uint32_t nth_of_name(const orr_tape *tape, orr_value value)
 static orr_status place_parameter(writer *w, const orr_tape *from, orr_value value, orr_value here)
 {
     const char *name = from->values[value].name;
-    const orr_binding *weight = orr_generator_weight(w->g, w->place, name, nth_of_name(from, value));
+    const orr_binding *weight =
+        orr_generator_weight(w->g, w->place, name, nth_of_name(from, value));
     if (weight == NULL)
         return orr_fail(w->err, ORR_INVALID, "serving: no weights for %s", name);
     w->to->bindings.at[here] = *weight;
@@ -217,8 +219,8 @@ static orr_status write_body(orr_generator *g, orr_backbone *body, orr_error *er
                 .pictures = ORR_NONE,
                 .err = err};
     orr_module_sequence row;
-    ORR_TRY(orr_generator_modules(g, body->samples, body->tokens, body->tiles, body->served.arena, &row,
-                              err));
+    ORR_TRY(orr_generator_modules(g, body->samples, body->tokens, body->tiles, body->served.arena,
+                                  &row, err));
     const uint32_t skipped =
         g->n_places - row.n; /* the vision encoder's, where there are no pictures */
     for (uint32_t place = 0; place < row.n; place++) {
@@ -259,7 +261,7 @@ static orr_status write_head(orr_generator *g, orr_lm_head *head, orr_error *err
 }
 
 orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
-                          orr_backbone **ret, orr_error *err)
+                                  orr_backbone **ret, orr_error *err)
 {
     orr_backbone *oldest = &g->bodies[0];
     for (int i = 0; i < ORR_BACKBONES; i++) {
@@ -275,11 +277,11 @@ orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tok
     }
     orr_backbone_free(oldest);
     *oldest = (orr_backbone){.samples = samples,
-                         .tokens = tokens,
-                         .tiles = tiles,
-                         .ids = ORR_NONE,
-                         .positions = ORR_NONE,
-                         .pixels = ORR_NONE};
+                             .tokens = tokens,
+                             .tiles = tiles,
+                             .ids = ORR_NONE,
+                             .positions = ORR_NONE,
+                             .pixels = ORR_NONE};
     orr_status status = begin(&oldest->served, err);
     if (status == ORR_OK)
         status = write_body(g, oldest, err);

@@ -117,9 +117,11 @@ static orr_status random_weights(orr_generator *g, shape s, orr_weight_rows *row
     ORR_TRY(allocate(g, (size_t)n * sizeof *data, &data, err));
     const double scale = 1 / sqrt((double)s.columns);
     for (int64_t i = 0; i < n; i++)
-        data[i] = i < DRAWN ? orr_fp32_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
-                            : data[i % DRAWN];
-    *rows = (orr_weight_rows){.format = ORR_ROW_FORMAT_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
+        data[i] = i < DRAWN
+                      ? orr_fp32_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
+                      : data[i % DRAWN];
+    *rows = (orr_weight_rows){
+        .format = ORR_ROW_FORMAT_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
     return one_piece(g, rows, data, s.rows, err);
 }
 
@@ -215,7 +217,7 @@ orr_status orr_generator_bind_weights(orr_generator *g, orr_error *err)
 }
 
 const orr_binding *orr_generator_weight(const orr_generator *g, uint32_t place, const char *name,
-                                    uint32_t nth)
+                                        uint32_t nth)
 {
     for (size_t i = 0; i < g->weights.n; i++) {
         const orr_bound_weight *w = &g->weights.at[i];

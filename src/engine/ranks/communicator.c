@@ -13,7 +13,7 @@
  * members' numbers, in their order, and gives them to the others. */
 enum {
     SCRATCH_BYTES_MIN = 64 << 10,
-    SMALL_BYTES = 8 << 10,  /* gathered whole by everyone: fewer turns                           */
+    SMALL_BYTES = 8 << 10,   /* gathered whole by everyone: fewer turns                           */
     BLOCK_BYTES = 256 << 10, /* of a piece: what is summed lies still in the cache               */
     BROADCAST_BYTES = 256 << 10, /* passed on while the next is on its way                       */
     ALIGN = 64
@@ -68,7 +68,7 @@ static uint32_t before(const orr_communicator *c, uint32_t k)
 }
 
 orr_status orr_send_receive(orr_communicator *c, uint32_t to, const void *out, size_t out_bytes,
-                       uint32_t from, void *in, size_t in_bytes, orr_error *err)
+                            uint32_t from, void *in, size_t in_bytes, orr_error *err)
 {
     if ((to != ORR_NONE && to >= c->n) || (from != ORR_NONE && from >= c->n))
         return orr_fail(err, ORR_INVALID, "member %u, of %u",
@@ -113,7 +113,7 @@ static orr_status gather_bytes(orr_communicator *c, const void *in, uint8_t *out
         memmove(out + c->me * bytes, in, bytes);
     for (uint32_t k = 1; k < c->n && bytes > 0; k++)
         ORR_TRY(orr_send_receive(c, after(c, k), out + c->me * bytes, bytes, before(c, k),
-                            out + before(c, k) * bytes, bytes, err));
+                                 out + before(c, k) * bytes, bytes, err));
     return ORR_OK;
 }
 
@@ -151,7 +151,7 @@ static orr_status reduce_small(orr_communicator *c, const void *in, void *out, i
 {
     for (uint32_t k = 1; k < c->n; k++)
         ORR_TRY(orr_send_receive(c, after(c, k), in, bytes, before(c, k),
-                            slot_of(c, before(c, k), bytes), bytes, err));
+                                 slot_of(c, before(c, k), bytes), bytes, err));
     sum_slots(c, in, n, bytes, dtype, out);
     return ORR_OK;
 }
@@ -160,7 +160,7 @@ static orr_status reduce_small(orr_communicator *c, const void *in, void *out, i
  * everyone's. */
 typedef struct sum_block {
     int64_t from, n;
-    size_t  each_bytes, slot_bytes;
+    size_t each_bytes, slot_bytes;
 } sum_block;
 
 static int64_t piece_begin(const orr_communicator *c, const sum_block *b, uint32_t member)
@@ -185,14 +185,14 @@ static orr_status reduce_block(orr_communicator *c, const sum_block *b, const ui
         size_t bytes = 0;
         const size_t at = piece_at(c, b, after(c, k), &bytes);
         ORR_TRY(orr_send_receive(c, after(c, k), in + at, bytes, before(c, k),
-                            slot_of(c, before(c, k), b->slot_bytes), own_bytes, err));
+                                 slot_of(c, before(c, k), b->slot_bytes), own_bytes, err));
     }
     sum_slots(c, in + own, (int64_t)(own_bytes / b->each_bytes), b->slot_bytes, dtype, out + own);
     for (uint32_t k = 1; k < c->n; k++) {
         size_t bytes = 0;
         const size_t at = piece_at(c, b, before(c, k), &bytes);
-        ORR_TRY(
-            orr_send_receive(c, after(c, k), out + own, own_bytes, before(c, k), out + at, bytes, err));
+        ORR_TRY(orr_send_receive(c, after(c, k), out + own, own_bytes, before(c, k), out + at,
+                                 bytes, err));
     }
     return ORR_OK;
 }
@@ -235,8 +235,8 @@ orr_status orr_reduce_scatter(orr_communicator *c, const void *in, void *out, in
         const uint8_t *block = (const uint8_t *)in + (size_t)from * each;
         for (uint32_t k = 1; k < c->n; k++)
             ORR_TRY(orr_send_receive(c, after(c, k), block + after(c, k) * bytes, (size_t)m * each,
-                                before(c, k), slot_of(c, before(c, k), slot_bytes),
-                                (size_t)m * each, err));
+                                     before(c, k), slot_of(c, before(c, k), slot_bytes),
+                                     (size_t)m * each, err));
         sum_slots(c, block + c->me * bytes, m, slot_bytes, dtype,
                   (uint8_t *)out + (size_t)from * each);
     }
@@ -258,7 +258,7 @@ orr_status orr_all_to_all(orr_communicator *c, const void *in, const int64_t *in
         for (uint32_t i = 0; i < from; i++)
             out_at += (size_t)out_bytes[i];
         ORR_TRY(orr_send_receive(c, to, (const uint8_t *)in + in_at, (size_t)in_bytes[to], from,
-                            (uint8_t *)out + out_at, (size_t)out_bytes[from], err));
+                                 (uint8_t *)out + out_at, (size_t)out_bytes[from], err));
     }
     return ORR_OK;
 }
@@ -278,10 +278,11 @@ orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t
         uint8_t *piece = (uint8_t *)data + at;
         const size_t n = bytes - at < BROADCAST_BYTES ? bytes - at : BROADCAST_BYTES;
         if (me != 0)
-            ORR_TRY(
-                orr_send_receive(c, ORR_NONE, NULL, 0, (me - highest / 2 + root) % c->n, piece, n, err));
+            ORR_TRY(orr_send_receive(c, ORR_NONE, NULL, 0, (me - highest / 2 + root) % c->n, piece,
+                                     n, err));
         for (uint32_t bit = highest; me + bit < c->n; bit *= 2)
-            ORR_TRY(orr_send_receive(c, (me + bit + root) % c->n, piece, n, ORR_NONE, NULL, 0, err));
+            ORR_TRY(
+                orr_send_receive(c, (me + bit + root) % c->n, piece, n, ORR_NONE, NULL, 0, err));
     }
     return ORR_OK;
 }
@@ -293,7 +294,7 @@ orr_status orr_barrier(orr_communicator *c, orr_error *err)
 {
     uint8_t here = 1, there = 0;
     for (uint64_t k = 1; k < c->n; k *= 2)
-        ORR_TRY(orr_send_receive(c, after(c, (uint32_t)k), &here, 1, before(c, (uint32_t)k), &there, 1,
-                            err));
+        ORR_TRY(orr_send_receive(c, after(c, (uint32_t)k), &here, 1, before(c, (uint32_t)k), &there,
+                                 1, err));
     return ORR_OK;
 }

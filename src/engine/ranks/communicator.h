@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_COMMUNICATOR_H
-#define ORR_ENGINE_COMMUNICATOR_H
+#ifndef ORR_ENGINE_RANKS_COMMUNICATOR_H
+#define ORR_ENGINE_RANKS_COMMUNICATOR_H
 
 #include <orrery/arena.h>
 #include <orrery/dtype.h>
@@ -11,13 +11,13 @@
  * the order of the members, so that they do not depend on who is fastest: the same bits always, and
  * on every member. bf16 and fp16 are added in fp32 and rounded once. */
 typedef struct orr_communicator {
-    orr_transport  *transport;
+    orr_transport *transport;
     const uint32_t *members; /* shape (n): ranks, in order */
-    uint32_t        n, me;   /* me: index in members       */
-    uint32_t        channel;
-    void           *scratch; /* room for what comes in      */
-    size_t          scratch_bytes;
-    const void    **parts;   /* shape (n): what is summed   */
+    uint32_t n, me;          /* me: index in members       */
+    uint32_t channel;
+    void *scratch; /* room for what comes in      */
+    size_t scratch_bytes;
+    const void **parts; /* shape (n): what is summed   */
 } orr_communicator;
 /* In the arena; `scratch_bytes` of room, at least 64 KiB. INVALID: this rank is no member. */
 orr_status orr_communicator_make(orr_transport *transport, const uint32_t *members, uint32_t n,
@@ -43,6 +43,7 @@ orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t
 orr_status orr_barrier(orr_communicator *c, orr_error *err) ORR_MUST_CHECK;
 /* To one member, from another: as orr_exchange(). Members; ORR_NONE: none. */
 orr_status orr_send_receive(orr_communicator *c, uint32_t to, const void *out, size_t out_bytes,
-                       uint32_t from, void *in, size_t in_bytes, orr_error *err) ORR_MUST_CHECK;
+                            uint32_t from, void *in, size_t in_bytes,
+                            orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_COMMUNICATOR_H */
+#endif /* ORR_ENGINE_RANKS_COMMUNICATOR_H */

@@ -22,7 +22,7 @@ static const int64_t GRACE_NS = INT64_C(5) * 1000 * 1000 * 1000;
 /* What a rank leaves behind, in memory that all share. */
 typedef struct rank_end {
     _Atomic uint32_t order; /* 1: the first that failed; 0: did not */
-    uint32_t  status;
+    uint32_t status;
     orr_error error;
 } rank_end;
 
@@ -32,22 +32,22 @@ typedef struct rank_ends {
 } rank_ends;
 
 typedef struct rank_process {
-    pid_t pid;   /* 0: ended */
-    bool  ended_by_us;
-    int   how;   /* of waitpid() */
+    pid_t pid; /* 0: ended */
+    bool ended_by_us;
+    int how; /* of waitpid() */
 } rank_process;
 
 typedef struct ranks_job {
     uint32_t n;
-    int64_t  deadline_ns;
+    int64_t deadline_ns;
     orr_ranks_body *body;
-    void    *ctx;
-    orr_transport_shm *shm;        /* or else by TCP: */
-    int     *listeners;  /* shape (n) */
-    char   (*addresses)[ADDRESS_ROOM];
+    void *ctx;
+    orr_transport_shm *shm; /* or else by TCP: */
+    int *listeners;         /* shape (n) */
+    char (*addresses)[ADDRESS_ROOM];
     const char **address_of;
     rank_ends *ends;
-    size_t   ends_bytes;
+    size_t ends_bytes;
     rank_process *processes; /* shape (n); 0 is this one */
 } ranks_job;
 
@@ -62,8 +62,8 @@ static orr_status make_listeners(ranks_job *job, orr_error *err)
         job->listeners[i] = -1;
     for (uint32_t i = 0; i < job->n; i++) {
         job->address_of[i] = job->addresses[i];
-        ORR_TRY(
-            orr_transport_tcp_listen("127.0.0.1", &job->listeners[i], job->addresses[i], ADDRESS_ROOM, err));
+        ORR_TRY(orr_transport_tcp_listen("127.0.0.1", &job->listeners[i], job->addresses[i],
+                                         ADDRESS_ROOM, err));
     }
     return ORR_OK;
 }
@@ -123,7 +123,7 @@ static void be(ranks_job *job, uint32_t rank)
         status = orr_transport_shm_attach(job->shm, rank, job->deadline_ns, &transport, &error);
     else
         status = orr_transport_tcp_connect(rank, job->n, job->listeners[rank], job->address_of,
-                                 job->deadline_ns, &transport, &error);
+                                           job->deadline_ns, &transport, &error);
     close_listeners(job, UINT32_MAX);
     if (status == ORR_OK)
         status = job->body(job->ctx, transport, &error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_RANKS_FORKED_H
-#define ORR_ENGINE_RANKS_FORKED_H
+#ifndef ORR_ENGINE_RANKS_FORK_H
+#define ORR_ENGINE_RANKS_FORK_H
 
 #include "engine/ranks/launch.h"
 
@@ -10,4 +10,4 @@ enum { ORR_RANKS_MAX = 4096 };
 orr_status orr_ranks_fork(uint32_t n, bool tcp, int64_t deadline_ns, orr_ranks_body *body,
                           void *ctx, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_RANKS_FORKED_H */
+#endif /* ORR_ENGINE_RANKS_FORK_H */

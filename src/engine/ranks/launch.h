@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_RANKS_H
-#define ORR_ENGINE_RANKS_H
+#ifndef ORR_ENGINE_RANKS_LAUNCH_H
+#define ORR_ENGINE_RANKS_LAUNCH_H
 
 #include <stdbool.h>
 
@@ -23,4 +23,4 @@ typedef orr_status orr_ranks_body(void *ctx, orr_transport *transport, orr_error
 orr_status orr_ranks_run(uint32_t n, orr_ranks_kind kind, int64_t deadline_ns, orr_ranks_body *body,
                          void *ctx, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_RANKS_H */
+#endif /* ORR_ENGINE_RANKS_LAUNCH_H */

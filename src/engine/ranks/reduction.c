@@ -8,7 +8,7 @@
 /* Loops of plain C, compiled for the vectors of the CPU at hand. Only sums, each number on its own,
  * so that every width gives the same bits. */
 #if defined __x86_64__
-#  define WIDER __attribute__((target("avx2")))
+#define WIDER __attribute__((target("avx2")))
 #endif
 
 enum { BLOCK = 2048 }; /* numbers whose sums stay in the nearest cache */
@@ -93,14 +93,29 @@ static inline __attribute__((always_inline)) void sum(orr_dtype dtype, const voi
 {
     switch (dtype) {
     case ORR_DTYPE_FP32:
-    case ORR_DTYPE_TF32: SUM_IN_PLACE(float, float); break;
-    case ORR_DTYPE_FP64: SUM_IN_PLACE(double, double); break;
-    case ORR_DTYPE_INT64: SUM_IN_PLACE(int64_t, uint64_t); break;
-    case ORR_DTYPE_INT32: SUM_IN_PLACE(int32_t, uint32_t); break;
-    case ORR_DTYPE_INT8: SUM_IN_PLACE(int8_t, uint8_t); break;
-    case ORR_DTYPE_BF16: sum_bf16(parts, n_parts, n, out); break;
-    case ORR_DTYPE_FP16: sum_fp16(parts, n_parts, n, out); break;
-    default: break;
+    case ORR_DTYPE_TF32:
+        SUM_IN_PLACE(float, float);
+        break;
+    case ORR_DTYPE_FP64:
+        SUM_IN_PLACE(double, double);
+        break;
+    case ORR_DTYPE_INT64:
+        SUM_IN_PLACE(int64_t, uint64_t);
+        break;
+    case ORR_DTYPE_INT32:
+        SUM_IN_PLACE(int32_t, uint32_t);
+        break;
+    case ORR_DTYPE_INT8:
+        SUM_IN_PLACE(int8_t, uint8_t);
+        break;
+    case ORR_DTYPE_BF16:
+        sum_bf16(parts, n_parts, n, out);
+        break;
+    case ORR_DTYPE_FP16:
+        sum_fp16(parts, n_parts, n, out);
+        break;
+    default:
+        break;
     }
 }
 
@@ -118,7 +133,7 @@ bool orr_reduction_supports(orr_dtype dtype)
 }
 
 void orr_reduction_sum(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
-                   void *out)
+                       void *out)
 {
     if (n_parts == 1) {
         memmove(out, parts[0], (size_t)n * (size_t)orr_dtype_bytes(dtype));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_SUMS_H
-#define ORR_ENGINE_SUMS_H
+#ifndef ORR_ENGINE_RANKS_REDUCTION_H
+#define ORR_ENGINE_RANKS_REDUCTION_H
 
 #include <stdbool.h>
 
@@ -11,6 +11,6 @@
  * `parts`. */
 bool orr_reduction_supports(orr_dtype dtype); /* fp64, fp32, tf32, fp16, bf16 and whole numbers */
 void orr_reduction_sum(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
-                   void *out);
+                       void *out);
 
-#endif /* ORR_ENGINE_SUMS_H */
+#endif /* ORR_ENGINE_RANKS_REDUCTION_H */

@@ -16,8 +16,8 @@ static orr_status text_of(orr_graph_builder *b, const char *words, orr_str *ret,
     return orr_builder_str(b, words, strlen(words), ret, err);
 }
 
-static orr_status add_attrs(orr_graph_builder *b, orr_node_id node, const orr_recorded_annotation *note,
-                            orr_error *err)
+static orr_status add_attrs(orr_graph_builder *b, orr_node_id node,
+                            const orr_recorded_annotation *note, orr_error *err)
 {
     note_attrs a = {.attrs = {{.kind = ORR_ATTR_UINT64, .count = 1, .values = &note->epoch},
                               {.kind = ORR_ATTR_UINT64, .count = 1, .values = &note->step},
@@ -41,7 +41,7 @@ static orr_status lane_of(orr_graph_builder *b, const orr_recorded_annotation *n
 }
 
 orr_status orr_recorder_add_annotations(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
-                                   orr_error *err)
+                                        orr_error *err)
 {
     orr_node_id last[ORR_ANNOTATION_LANES];
     memset(last, 0xff, sizeof last);

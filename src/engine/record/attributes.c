@@ -6,13 +6,13 @@
 #include "engine/record/recorder_state.h"
 #include "trace/common/attr_names.h"
 
-/* What a call was told and given, as attributes of its node. Tensors are told as PyTorch's execution
- * traces tell them, in JSON; beside them the operator's name here and in PyTorch, and its arguments, so
- * that whoever replays the recording knows all that the kernel knew. */
+/* What a call was told and given, as attributes of its node. Tensors are told as PyTorch's
+ * execution traces tell them, in JSON; beside them the operator's name here and in PyTorch, and its
+ * arguments, so that whoever replays the recording knows all that the kernel knew. */
 
 /* Text that grows to its room; what does not fit is left out, and `n` counts on. */
 typedef struct line {
-    char   text[4096];
+    char text[4096];
     size_t n;
 } line;
 
@@ -29,11 +29,16 @@ ORR_PRINTF(2, 3) static void put(line *l, const char *format, ...)
 const char *orr_recorded_dtype(uint8_t dtype)
 {
     static const char *const names[ORR_DTYPES] = {
-        [ORR_DTYPE_FP64] = "double",        [ORR_DTYPE_FP32] = "float",
-        [ORR_DTYPE_TF32] = "float",         [ORR_DTYPE_FP16] = "c10::Half",
-        [ORR_DTYPE_BF16] = "c10::BFloat16", [ORR_DTYPE_FP8] = "c10::Float8_e4m3fn",
-        [ORR_DTYPE_FP4] = "fp4",            [ORR_DTYPE_INT8] = "signed char",
-        [ORR_DTYPE_INT32] = "int",          [ORR_DTYPE_INT64] = "long int",
+        [ORR_DTYPE_FP64] = "double",
+        [ORR_DTYPE_FP32] = "float",
+        [ORR_DTYPE_TF32] = "float",
+        [ORR_DTYPE_FP16] = "c10::Half",
+        [ORR_DTYPE_BF16] = "c10::BFloat16",
+        [ORR_DTYPE_FP8] = "c10::Float8_e4m3fn",
+        [ORR_DTYPE_FP4] = "fp4",
+        [ORR_DTYPE_INT8] = "signed char",
+        [ORR_DTYPE_INT32] = "int",
+        [ORR_DTYPE_INT64] = "long int",
     };
     return names[dtype];
 }
@@ -62,10 +67,18 @@ static void put_told(line *l, const orr_program *p, orr_value v, told what)
 {
     const orr_type *type = &p->tape->values[v].type;
     switch (what) {
-    case VALUES:  put_tensor(l, p, v); break;
-    case SHAPES:  put_numbers(l, type->dim, type->rank); break;
-    case TYPES:   put(l, "\"Tensor(%s)\"", orr_recorded_dtype(type->dtype)); break;
-    default:      put_numbers(l, p->places[v].stride, type->rank); break;
+    case VALUES:
+        put_tensor(l, p, v);
+        break;
+    case SHAPES:
+        put_numbers(l, type->dim, type->rank);
+        break;
+    case TYPES:
+        put(l, "\"Tensor(%s)\"", orr_recorded_dtype(type->dtype));
+        break;
+    default:
+        put_numbers(l, p->places[v].stride, type->rank);
+        break;
     }
 }
 
@@ -144,8 +157,8 @@ enum { ATTRS = 2 * N_TOLD + 8 };
 typedef struct gathered {
     orr_graph_builder *b;
     orr_attr attrs[ATTRS];
-    orr_str  texts[ATTRS];
-    int64_t  number;
+    orr_str texts[ATTRS];
+    int64_t number;
     uint32_t n;
 } gathered;
 

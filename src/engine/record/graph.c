@@ -6,20 +6,21 @@
 #include "engine/record/recorder_state.h"
 
 /* The graph of what was recorded. On the host lanes are threads and calls are operators, as in a
- * recording that PyTorch makes without a device; a device's lanes are streams, and calls its kernels. */
+ * recording that PyTorch makes without a device; a device's lanes are streams, and calls its
+ * kernels. */
 
 typedef struct graph_writer {
     const orr_recorder *r;
     orr_graph_builder *b;
     uint32_t rank, ranks;
-    orr_node_id *node;             /* of a call of the run at hand; ORR_NONE: did not run */
-    orr_node_id  step;             /* the annotation around it */
-    orr_node_id  last[ORR_LANES_MAX], last_step;
-    orr_lane_id  lane[ORR_LANES_MAX], host;
-    bool         has_lane[ORR_LANES_MAX];
+    orr_node_id *node; /* of a call of the run at hand; ORR_NONE: did not run */
+    orr_node_id step;  /* the annotation around it */
+    orr_node_id last[ORR_LANES_MAX], last_step;
+    orr_lane_id lane[ORR_LANES_MAX], host;
+    bool has_lane[ORR_LANES_MAX];
     orr_group_id group[ORR_AXES];
-    int64_t      seq[ORR_AXES];
-    orr_error   *err;
+    int64_t seq[ORR_AXES];
+    orr_error *err;
 } graph_writer;
 
 static orr_status text(graph_writer *d, const char *words, orr_str *ret)
@@ -27,10 +28,11 @@ static orr_status text(graph_writer *d, const char *words, orr_str *ret)
     return orr_builder_str(d->b, words, strlen(words), ret, d->err);
 }
 
-static orr_status add_lane(graph_writer *d, uint8_t kind, int64_t tid, const char *name, orr_lane_id *ret)
+static orr_status add_lane(graph_writer *d, uint8_t kind, int64_t tid, const char *name,
+                           orr_lane_id *ret)
 {
-    orr_lane lane = {.kind = kind, .device = kind == ORR_LANE_STREAM ? 0 : -1,
-                     .pid = d->rank, .tid = tid};
+    orr_lane lane = {
+        .kind = kind, .device = kind == ORR_LANE_STREAM ? 0 : -1, .pid = d->rank, .tid = tid};
     ORR_TRY(text(d, "orrery", &lane.process));
     ORR_TRY(text(d, name, &lane.name));
     return orr_builder_lane(d->b, &lane, ret, d->err);
@@ -99,15 +101,24 @@ static orr_status add_deps(graph_writer *d, const orr_program *p, uint32_t call)
 static orr_collective collective_of(uint8_t op)
 {
     switch (op) {
-    case ORR_OP_ALL_REDUCE:     return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:     return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER: return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:     return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:      return ORR_COLL_BROADCAST;
-    case ORR_OP_BARRIER:        return ORR_COLL_BARRIER;
-    case ORR_OP_SEND:           return ORR_COLL_SEND;
-    case ORR_OP_RECV:           return ORR_COLL_RECV;
-    default:                    return ORR_COLL_UNKNOWN;
+    case ORR_OP_ALL_REDUCE:
+        return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:
+        return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER:
+        return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:
+        return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:
+        return ORR_COLL_BROADCAST;
+    case ORR_OP_BARRIER:
+        return ORR_COLL_BARRIER;
+    case ORR_OP_SEND:
+        return ORR_COLL_SEND;
+    case ORR_OP_RECV:
+        return ORR_COLL_RECV;
+    default:
+        return ORR_COLL_UNKNOWN;
     }
 }
 
@@ -135,8 +146,8 @@ static int64_t bytes_of(const orr_tape *tape, const orr_value *values, uint32_t 
     return n > 0 ? orr_type_bytes(&tape->values[values[0]].type) : 0;
 }
 
-/* A turn of a ring is no collective of NCCL's: it is told as the all-gather by which each member sends
- * as many bytes. */
+/* A turn of a ring is no collective of NCCL's: it is told as the all-gather by which each member
+ * sends as many bytes. */
 static orr_comm comm_of(const graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
@@ -299,7 +310,8 @@ static orr_status write_graph(graph_writer *d, const orr_graph **ret)
 orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint32_t ranks,
                               const orr_graph **ret, orr_error *err)
 {
-    graph_writer d = {.r = recorder, .rank = rank, .ranks = ranks, .last_step = ORR_NONE, .err = err};
+    graph_writer d = {
+        .r = recorder, .rank = rank, .ranks = ranks, .last_step = ORR_NONE, .err = err};
     for (uint32_t l = 0; l < ORR_LANES_MAX; l++)
         d.last[l] = ORR_NONE;
     for (uint32_t a = 0; a < ORR_AXES; a++)

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_RECORDER_H
-#define ORR_ENGINE_RECORDER_H
+#ifndef ORR_ENGINE_RECORD_RECORDER_H
+#define ORR_ENGINE_RECORD_RECORDER_H
 
 #include "engine/run/program.h"
 
 /* Runs as a graph: a node for each call that ran, in its lane, with its tensors, shapes, operator
- * (PyTorch's name as an attribute), transfers and what it waited for; an annotation "ProfilerStep#n"
- * around each step; what went on beside them. Recording a step is two clock reads a call into arrays that stand ready; the
- * graph is made afterwards. */
+ * (PyTorch's name as an attribute), transfers and what it waited for; an annotation
+ * "ProfilerStep#n" around each step; what went on beside them. Recording a step is two clock reads
+ * a call into arrays that stand ready; the graph is made afterwards. */
 typedef struct orr_recorder orr_recorder;
 /* Room for `steps` steps of programs with together `calls` calls each. */
 orr_status orr_recorder_new(uint32_t steps, uint32_t calls, orr_recorder **ret,
                             orr_error *err) ORR_MUST_CHECK;
-void       orr_recorder_free(orr_recorder *recorder);
+void orr_recorder_free(orr_recorder *recorder);
 /* A step begins; the runs that follow are part of it. Steps beyond the room are not recorded. */
-void       orr_recorder_step(orr_recorder *recorder, int64_t number);
+void orr_recorder_step(orr_recorder *recorder, int64_t number);
 /* Arrays for the next run of the program; NULL, NULL: no room. */
-void       orr_recorder_run(orr_recorder *recorder, const orr_program *program, int64_t **ret_start_ns,
-                            int64_t **ret_end_ns);
-void       orr_recorder_end(orr_recorder *recorder); /* of the step */
-/* What happened beside the calls, from any thread: an annotation in a lane of its own, number `lane` of
- * at most ORR_ANNOTATION_LANES, with epoch, step and text as attributes. Notes of a lane do not overlap. One
- * that there is no memory for is lost. */
+void orr_recorder_run(orr_recorder *recorder, const orr_program *program, int64_t **ret_start_ns,
+                      int64_t **ret_end_ns);
+void orr_recorder_end(orr_recorder *recorder); /* of the step */
+/* What happened beside the calls, from any thread: an annotation in a lane of its own, number
+ * `lane` of at most ORR_ANNOTATION_LANES, with epoch, step and text as attributes. Notes of a lane
+ * do not overlap. One that there is no memory for is lost. */
 enum { ORR_ANNOTATION_LANES = 32, ORR_ANNOTATION_TEXT = 112 };
 typedef struct orr_recorded_annotation {
-    uint8_t     lane;
-    const char *name;      /* of the lane, and of what is noted; not copied */
-    int64_t     start_ns, end_ns;
-    uint64_t    epoch, step;
-    char        text[ORR_ANNOTATION_TEXT];
+    uint8_t lane;
+    const char *name; /* of the lane, and of what is noted; not copied */
+    int64_t start_ns, end_ns;
+    uint64_t epoch, step;
+    char text[ORR_ANNOTATION_TEXT];
 } orr_recorded_annotation;
-void       orr_recorder_annotate(orr_recorder *recorder, const orr_recorded_annotation *note);
+void orr_recorder_annotate(orr_recorder *recorder, const orr_recorded_annotation *note);
 /* All of it up to now belongs to steps that are not recorded. */
-void       orr_recorder_drop_annotations(orr_recorder *recorder);
+void orr_recorder_drop_annotations(orr_recorder *recorder);
 orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint32_t ranks,
                               const orr_graph **ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Time by operator, over all recorded steps: the longest first. In the arena. */
 typedef struct orr_recorded_op {
-    const char *name;  /* of the operator */
-    uint8_t  op, pass;
+    const char *name; /* of the operator */
+    uint8_t op, pass;
     uint64_t calls;
-    int64_t  ns;
-    double   flops, bytes;
+    int64_t ns;
+    double flops, bytes;
 } orr_recorded_op;
 orr_status orr_recorder_ops(const orr_recorder *recorder, orr_arena *arena,
                             const orr_recorded_op **ret, uint32_t *ret_n,
                             orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_RECORDER_H */
+#endif /* ORR_ENGINE_RECORD_RECORDER_H */

@@ -56,7 +56,8 @@ static bool has_copies(const orr_program *p, const orr_tape_call *call)
     return false;
 }
 
-static orr_status choose_action(const orr_program *p, uint32_t index, orr_action_kind *ret, orr_error *err)
+static orr_status choose_action(const orr_program *p, uint32_t index, orr_action_kind *ret,
+                                orr_error *err)
 {
     const orr_tape_call *call = &p->tape->calls[index];
     const orr_program_call *how = &p->calls[index];
@@ -73,7 +74,7 @@ static orr_status choose_action(const orr_program *p, uint32_t index, orr_action
     const bool meets = has_peers(communicator_of(p, call));
     if (meets && call->op != ORR_OP_REPLICATE && call->op != ORR_OP_SHARD)
         *ret = p->device && p->backend->entries[call->op].run != NULL ? ORR_ACTION_KERNEL
-                                                                    : ORR_ACTION_COLLECTIVE;
+                                                                      : ORR_ACTION_COLLECTIVE;
     else if (call->op == ORR_OP_CACHE || !(row->shares || orr_op_is_collective(call->op)))
         *ret = ORR_ACTION_KERNEL;
     else if (call->n_in > 0 && has_copies(p, call))
@@ -81,7 +82,8 @@ static orr_status choose_action(const orr_program *p, uint32_t index, orr_action
     if (*ret == ORR_ACTION_COLLECTIVE && p->device)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no %s",
                         orr_program_label(p, index), p->backend->name, row->name);
-    if (*ret == ORR_ACTION_KERNEL && p->backend != NULL && p->backend->entries[call->op].run == NULL)
+    if (*ret == ORR_ACTION_KERNEL && p->backend != NULL &&
+        p->backend->entries[call->op].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no kernel for %s",
                         orr_program_label(p, index), p->backend->name, row->name);
     return ORR_OK;
@@ -121,9 +123,9 @@ static void put_source(orr_program *p, const orr_tape_call *call, uint32_t k)
     if (call->op == ORR_OP_SPLIT || call->op == ORR_OP_SLICE || call->op == ORR_OP_SHARD) {
         dim = args->dim;
         type = p->tape->values[call->out[k]].type;
-        begin = call->op == ORR_OP_SLICE                     ? args->begin
+        begin = call->op == ORR_OP_SLICE                   ? args->begin
                 : call->op == ORR_OP_SHARD && has_peers(c) ? c->me * type.dim[dim]
-                                                             : 0;
+                                                           : 0;
         for (uint32_t i = 0; i < k && call->op == ORR_OP_SPLIT; i++)
             begin += args->shape->dim[i];
     }
@@ -218,13 +220,13 @@ static void size_workspace(orr_program *p, uint32_t index)
     size_t bytes = 0;
     if (action->kind == ORR_ACTION_KERNEL && entry != NULL && entry->workspace != NULL)
         bytes = entry->workspace(&(orr_kernel_call){.op = call->op,
-                                                   .args = &call->args,
-                                                   .n_in = action->n_in,
-                                                   .n_out = action->n_out,
-                                                   .in = in,
-                                                   .out = out,
-                                                   .accumulate = action->accumulate,
-                                                   .workers = workers});
+                                                    .args = &call->args,
+                                                    .n_in = action->n_in,
+                                                    .n_out = action->n_out,
+                                                    .in = in,
+                                                    .out = out,
+                                                    .accumulate = action->accumulate,
+                                                    .workers = workers});
     else if (action->kind == ORR_ACTION_COLLECTIVE)
         bytes = orr_collective_workspace(call, in, out);
     action->workspace_bytes = aligned(bytes);
@@ -244,8 +246,8 @@ static uint32_t drawn_by(const orr_tape *tape, uint32_t index)
     uint32_t by = index;
     if (call->op == ORR_OP_ATTENTION_BACKWARD)
         for (uint32_t k = 0; k < call->n_in; k++) {
-            const uint32_t made_by = call->in[k] == ORR_NONE ? ORR_NONE
-                                                             : tape->values[call->in[k]].made_by;
+            const uint32_t made_by =
+                call->in[k] == ORR_NONE ? ORR_NONE : tape->values[call->in[k]].made_by;
             if (made_by != ORR_NONE && tape->calls[made_by].op == ORR_OP_ATTENTION)
                 by = made_by;
         }
@@ -255,8 +257,8 @@ static uint32_t drawn_by(const orr_tape *tape, uint32_t index)
     return of != ORR_NONE && tape->values[of].made_by != ORR_NONE ? tape->values[of].made_by : by;
 }
 
-/* Numbers that follow one another, spread over all 64 bits: the finalizer of SplitMix64 (Steele, Lea
- * and Flood, OOPSLA 2014). */
+/* Numbers that follow one another, spread over all 64 bits: the finalizer of SplitMix64 (Steele,
+ * Lea and Flood, OOPSLA 2014). */
 static uint64_t spread(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -296,7 +298,7 @@ void orr_program_resolve_addresses(orr_program *p)
     for (uint32_t k = 0; k < p->n_operands; k++) {
         const orr_value root = p->operand_of[k];
         if (root != ORR_NONE && p->operands[k].rows == NULL)
-            p->operands[k].data = p->base[root] != NULL ? p->base[root] + p->operand_offset[k]
-                                                        : NULL;
+            p->operands[k].data =
+                p->base[root] != NULL ? p->base[root] + p->operand_offset[k] : NULL;
     }
 }

@@ -7,28 +7,29 @@
 #include "engine/run/program_state.h"
 
 /* Who waits for whom. Calls of one lane run in order; between lanes a call waits for the last that
- * wrote what it reads, and for all that read or wrote what it writes: of bytes, whatever values they
- * are. Asked once before bytes are laid, when each value has addresses of its own, it tells how long
- * other lanes need them; asked again afterwards, it also keeps apart those that share an address.
+ * wrote what it reads, and for all that read or wrote what it writes: of bytes, whatever values
+ * they are. Asked once before bytes are laid, when each value has addresses of its own, it tells
+ * how long other lanes need them; asked again afterwards, it also keeps apart those that share an
+ * address.
  *
  * A wait is for a call of a lower number, so that no two lanes ever wait for one another. */
 
 /* Bytes that were last written by one call, and read by some since. */
 typedef struct span {
     uintptr_t begin, end;
-    uint32_t  writer;               /* call + 1; 0: none */
-    uint32_t  reader[ORR_LANES_MAX]; /* by lane: the last call + 1 */
+    uint32_t writer;                /* call + 1; 0: none */
+    uint32_t reader[ORR_LANES_MAX]; /* by lane: the last call + 1 */
 } span;
 
 typedef struct finder {
     orr_program *p;
-    orr_array(span) spans;          /* by address, not overlapping */
+    orr_array(span) spans; /* by address, not overlapping */
     orr_array(orr_lane_wait) waits;
-    uint32_t *known;                /* shape (n_calls, n_lanes): calls of each lane, + 1, that are done
-                                     * before the call is                                          */
-    uint32_t need[ORR_LANES_MAX];   /* of the call at hand: call + 1 */
-    uint32_t last[ORR_LANES_MAX];   /* call + 1 of each lane that was last looked at */
-    bool failed;                    /* out of memory */
+    uint32_t *known; /* shape (n_calls, n_lanes): calls of each lane, + 1, that are done
+                      * before the call is                                          */
+    uint32_t need[ORR_LANES_MAX]; /* of the call at hand: call + 1 */
+    uint32_t last[ORR_LANES_MAX]; /* call + 1 of each lane that was last looked at */
+    bool failed;                  /* out of memory */
 } finder;
 
 /* The first span that ends behind `at`. */
@@ -85,8 +86,8 @@ static void read_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
     cut(f, end);
     size_t i = find_span(f, begin);
     for (uintptr_t at = begin; at < end && !f->failed; i++) {
-        const uintptr_t next = i < f->spans.n && f->spans.at[i].begin < end ? f->spans.at[i].begin
-                                                                            : end;
+        const uintptr_t next =
+            i < f->spans.n && f->spans.at[i].begin < end ? f->spans.at[i].begin : end;
         if (next > at) { /* bytes that nobody has touched yet */
             insert(f, i, (span){.begin = at, .end = next});
             if (f->failed)
@@ -138,10 +139,10 @@ static bool writes_input(const orr_tape_call *call, uint32_t k)
     return orr_op_of((orr_op)call->op)->family == ORR_OP_FAMILY_OPTIMIZER && k != 1;
 }
 
-/* Channels are bytes that collectives write, of addresses that are nobody's: all those of a channel, but
- * a message one way only the one of its peer and direction. So whoever speaks there does so in the same
- * order on all members, while what goes to and what comes from several peers need not wait for one
- * another. */
+/* Channels are bytes that collectives write, of addresses that are nobody's: all those of a
+ * channel, but a message one way only the one of its peer and direction. So whoever speaks there
+ * does so in the same order on all members, while what goes to and what comes from several peers
+ * need not wait for one another. */
 static void touch_channel(finder *f, uint32_t index)
 {
     const orr_tape_call *call = &f->p->tape->calls[index];

@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "engine/run/program_state.h"
 
-/* Runs a program: each lane its calls in order, lane 0 in the caller's thread, the others in threads that
- * stand ready. How far a lane has come is one number, which others wait for: first spinning, then
- * asleep. Nothing is allocated and nothing is locked. */
+/* Runs a program: each lane its calls in order, lane 0 in the caller's thread, the others in
+ * threads that stand ready. How far a lane has come is one number, which others wait for: first
+ * spinning, then asleep. Nothing is allocated and nothing is locked. */
 
 enum { SPINS = 2000 };
 
@@ -30,8 +30,8 @@ static void wake_all(atomic_uint *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Until `ready` says so of the word. `sleepers` counts who is to be woken when it changes; NULL: they
- * are woken in any case. */
+/* Until `ready` says so of the word. `sleepers` counts who is to be woken when it changes; NULL:
+ * they are woken in any case. */
 static unsigned await(atomic_uint *word, atomic_uint *sleepers, unsigned than,
                       bool (*ready)(unsigned word, unsigned than))
 {

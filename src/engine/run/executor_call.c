@@ -5,7 +5,8 @@
 
 enum { SPIN_NS = 100000 }; /* a sleep may end so much late (assumed) */
 
-/* Sleeps for most of the time, so that other lanes have the core, and then waits for the very ns. */
+/* Sleeps for most of the time, so that other lanes have the core, and then waits for the very ns.
+ */
 static void spend(int64_t ns)
 {
     const int64_t end = orr_program_now_ns() + ns;
@@ -53,19 +54,19 @@ static orr_status copy_one(const orr_program *p, const orr_lane_state *lane, con
         return ORR_OK;
     }
     if (orr_operand_is_contiguous(from))
-        return p->backend->copy(p->backend, to->data, from->data,
-                                (size_t)orr_type_bytes(&to->type), lane->stream, err);
+        return p->backend->copy(p->backend, to->data, from->data, (size_t)orr_type_bytes(&to->type),
+                                lane->stream, err);
     if (p->backend->entries[ORR_OP_COPY].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "the backend %s has no kernel for copy",
                         p->backend->name);
     return p->backend->entries[ORR_OP_COPY].run(&(orr_kernel_call){.op = ORR_OP_COPY,
-                                                                 .args = &none,
-                                                                 .n_in = 1,
-                                                                 .n_out = 1,
-                                                                 .in = from,
-                                                                 .out = to,
-                                                                 .stream = lane->stream},
-                                              err);
+                                                                   .args = &none,
+                                                                   .n_in = 1,
+                                                                   .n_out = 1,
+                                                                   .in = from,
+                                                                   .out = to,
+                                                                   .stream = lane->stream},
+                                                err);
 }
 
 static int64_t aligned(int64_t bytes)
@@ -113,7 +114,8 @@ static orr_status do_to(const orr_program *p, const orr_lane_state *lane, uint32
     }
 }
 
-orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t index, orr_error *err)
+orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t index,
+                                orr_error *err)
 {
     const orr_action *action = &p->actions[index];
     const orr_operand *out = &p->operands[action->operands + action->n_in];

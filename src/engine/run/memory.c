@@ -55,8 +55,8 @@ static void use(const orr_program *p, orr_value root, uint32_t first, uint32_t l
     orr_live_range *life = &lives[root];
     if (life->last < life->first) /* not seen yet; what no call makes is there from the start */
         *life = (orr_live_range){.first = p->tape->values[root].made_by == ORR_NONE ? 0 : first,
-                           .last = last,
-                           .bytes = orr_type_bytes(&p->tape->values[root].type)};
+                                 .last = last,
+                                 .bytes = orr_type_bytes(&p->tape->values[root].type)};
     if (last > life->last)
         life->last = last;
     if (first < life->first)
@@ -81,8 +81,8 @@ static void find_lives(const orr_program *p, const uint32_t *join, orr_live_rang
 }
 
 /* Offsets of the lives that are there, the values of which stand in `rows`. */
-static orr_status pack_lifetimes(orr_program *p, orr_live_range *lives, uint32_t *rows, int64_t *offsets,
-                            orr_error *err)
+static orr_status pack_lifetimes(orr_program *p, orr_live_range *lives, uint32_t *rows,
+                                 int64_t *offsets, orr_error *err)
 {
     uint32_t n = 0;
     for (orr_value v = 0; v < p->tape->n_values; v++)
@@ -163,8 +163,9 @@ static orr_status zero(orr_program *p, char *data, size_t bytes, orr_error *err)
     if (zeros == NULL)
         return orr_fail_memory(err);
     for (size_t at = 0; at < bytes && status == ORR_OK; at += PIECE)
-        status = p->backend->copy(p->backend, data + at, zeros,
-                                  bytes - at < PIECE ? bytes - at : PIECE, p->lanes[0]->stream, err);
+        status =
+            p->backend->copy(p->backend, data + at, zeros, bytes - at < PIECE ? bytes - at : PIECE,
+                             p->lanes[0]->stream, err);
     if (status == ORR_OK && p->device)
         status = p->backend->synchronize(p->backend, p->lanes[0]->stream, err);
     orr_free(zeros);

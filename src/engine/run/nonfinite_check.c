@@ -5,8 +5,8 @@
 
 #include "engine/run/program_state.h"
 
-/* Numbers that are none, looked for in what a call gave. Asked for by who searches the first of them:
- * it reads all outputs again. */
+/* Numbers that are none, looked for in what a call gave. Asked for by who searches the first of
+ * them: it reads all outputs again. */
 
 /* Bits of the exponent, all of which are set in what is not finite; and of the fraction. */
 static bool is_odd(uint64_t bits, uint64_t exponent, uint64_t fraction, bool lowest_allowed,
@@ -57,7 +57,8 @@ static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
     if (o->data == NULL || !is_looked_at(o->type.dtype))
         return false;
     for (int64_t i = 0; i < n; i++) {
-        if (nonfinite_at((const char *)o->data + offset * bytes, o->type.dtype, lowest_allowed, ret_nan))
+        if (nonfinite_at((const char *)o->data + offset * bytes, o->type.dtype, lowest_allowed,
+                         ret_nan))
             return true;
         for (int d = o->type.rank - 1; d >= 0; d--) {
             offset += o->stride[d];

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "engine/run/program_state.h"
 
-/* A program from its source: places, calls, waits, bytes; then memory, kernels' own preparations and
- * threads. */
+/* A program from its source: places, calls, waits, bytes; then memory, kernels' own preparations
+ * and threads. */
 
 static void *copy_or_zero(orr_arena *arena, const void *from, size_t n, size_t element_bytes)
 {
@@ -152,15 +152,15 @@ static orr_status prepare_call(orr_program *p, uint32_t index, orr_error *err)
     if (action->kind != ORR_ACTION_KERNEL || entry->prepare == NULL)
         return ORR_OK;
     return entry->prepare(&(orr_kernel_call){.op = call->op,
-                                            .args = &call->args,
-                                            .n_in = action->n_in,
-                                            .n_out = action->n_out,
-                                            .in = in,
-                                            .out = in + action->n_in,
-                                            .accumulate = action->accumulate,
-                                            .workers = action->lane == 0 ? p->workers : NULL,
-                                            .stream = p->lanes[action->lane]->stream},
-                         &action->state, err);
+                                             .args = &call->args,
+                                             .n_in = action->n_in,
+                                             .n_out = action->n_out,
+                                             .in = in,
+                                             .out = in + action->n_in,
+                                             .accumulate = action->accumulate,
+                                             .workers = action->lane == 0 ? p->workers : NULL,
+                                             .stream = p->lanes[action->lane]->stream},
+                          &action->state, err);
 }
 
 orr_status orr_program_make(const orr_program_source *source, orr_program **ret, orr_error *err)

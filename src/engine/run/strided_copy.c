@@ -4,14 +4,14 @@
 #include "base/workers.h"
 #include "engine/run/program_state.h"
 
-/* Copies on the host, from strides to strides. Dims that lie without gaps on both sides are one; rows of
- * the innermost are copied whole. */
+/* Copies on the host, from strides to strides. Dims that lie without gaps on both sides are one;
+ * rows of the innermost are copied whole. */
 
 enum { PIECE_BYTES = 256 << 10 };
 
 typedef struct move {
     int64_t dim[ORR_TYPE_DIMS], to[ORR_TYPE_DIMS], from[ORR_TYPE_DIMS]; /* strides: bytes */
-    int n_dims;          /* of rows */
+    int n_dims;                                                         /* of rows */
     int64_t rows, rows_each;
     int64_t run, run_to, run_from; /* of a row: elements, and bytes between them */
     int64_t element_bytes;
@@ -93,8 +93,8 @@ orr_operand orr_operand_slice(const orr_operand *whole, int32_t dim, int64_t beg
 {
     orr_operand part = *whole;
     part.type.dim[dim] = count;
-    part.data = (char *)whole->data +
-                begin * whole->stride[dim] * orr_element_bits(whole->type.dtype) / 8;
+    part.data =
+        (char *)whole->data + begin * whole->stride[dim] * orr_element_bits(whole->type.dtype) / 8;
     return part;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/program_state.h"
 
-/* Collectives on tensors, made of those on numbers that lie one behind another: parts along an inner
- * dim are packed into scratch before, or unpacked behind. What each means stands in
+/* Collectives on tensors, made of those on numbers that lie one behind another: parts along an
+ * inner dim are packed into scratch before, or unpacked behind. What each means stands in
  * op/families/collective.c. */
 
 typedef struct site {
@@ -67,7 +67,8 @@ static char *take(site *s, const orr_operand *operand)
     return at;
 }
 
-/* Parts along a dim of `whole`, one for each member, to or from where they lie one behind another. */
+/* Parts along a dim of `whole`, one for each member, to or from where they lie one behind another.
+ */
 static void pack(const site *s, const orr_operand *whole, int32_t dim, char *packed, bool unpack)
 {
     const int64_t count = whole->type.dim[dim] / s->c->n;
@@ -180,10 +181,9 @@ static orr_status pass_on(site *s, orr_error *err)
     uint32_t to, from;
     orr_collective_peers(s->c, s->call, &to, &from);
     const bool gives = to != ORR_NONE, gets = from != ORR_NONE;
-    return orr_send_receive(s->c, to, gives ? plain_input(s) : NULL,
-                       gives ? (size_t)orr_type_bytes(&s->in->type) : 0, from,
-                       gets ? s->out->data : NULL,
-                       gets ? (size_t)orr_type_bytes(&s->out->type) : 0, err);
+    return orr_send_receive(
+        s->c, to, gives ? plain_input(s) : NULL, gives ? (size_t)orr_type_bytes(&s->in->type) : 0,
+        from, gets ? s->out->data : NULL, gets ? (size_t)orr_type_bytes(&s->out->type) : 0, err);
 }
 
 orr_status orr_collective_run(orr_communicator *c, const orr_tape_call *call, const int64_t *parts,
@@ -192,12 +192,19 @@ orr_status orr_collective_run(orr_communicator *c, const orr_tape_call *call, co
 {
     site s = {c, call, parts, in, out, workspace, workers};
     switch (call->op) {
-    case ORR_OP_ALL_REDUCE:     return all_reduce(&s, err);
-    case ORR_OP_ALL_GATHER:     return all_gather(&s, err);
-    case ORR_OP_REDUCE_SCATTER: return reduce_scatter(&s, err);
-    case ORR_OP_ALL_TO_ALL:     return all_to_all(&s, err);
-    case ORR_OP_BROADCAST:      return broadcast(&s, err);
-    case ORR_OP_BARRIER:        return orr_barrier(c, err);
-    default:                    return pass_on(&s, err);
+    case ORR_OP_ALL_REDUCE:
+        return all_reduce(&s, err);
+    case ORR_OP_ALL_GATHER:
+        return all_gather(&s, err);
+    case ORR_OP_REDUCE_SCATTER:
+        return reduce_scatter(&s, err);
+    case ORR_OP_ALL_TO_ALL:
+        return all_to_all(&s, err);
+    case ORR_OP_BROADCAST:
+        return broadcast(&s, err);
+    case ORR_OP_BARRIER:
+        return orr_barrier(c, err);
+    default:
+        return pass_on(&s, err);
     }
 }

@@ -55,7 +55,8 @@ static bool is_there(const orr_program *p, orr_value v, const orr_value_location
     return data != NULL && p->bindings[v].data == data + view->offset_bytes;
 }
 
-static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begin, orr_value_location *view)
+static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begin,
+                    orr_value_location *view)
 {
     const int64_t bits = begin * view->stride[dim] * orr_element_bits(tape->values[v].type.dtype);
     view->offset_bytes += bits / 8;
@@ -63,7 +64,8 @@ static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begi
 }
 
 /* The place of output `k` as a view of the input; false: no strides say it. */
-static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k, orr_value_location *view)
+static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k,
+                    orr_value_location *view)
 {
     const orr_tape *tape = p->tape;
     const orr_value from = call->in[0], to = call->out[k];
@@ -141,8 +143,7 @@ static orr_status find_apart(const orr_program *p, orr_arena *scratch, bool **re
     ORR_TRY(orr_tape_liveness_of(tape, false, scratch, &lives, err));
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         const orr_tape_call *call = &tape->calls[c];
-        if (call->pass == ORR_PASS_FORWARD || call->pass == ORR_PASS_OPTIMIZER ||
-            p->calls[c].skip)
+        if (call->pass == ORR_PASS_FORWARD || call->pass == ORR_PASS_OPTIMIZER || p->calls[c].skip)
             continue;
         for (uint32_t i = 0; i < call->n_in; i++) {
             const uint32_t row = call->in[i] == ORR_NONE ? ORR_NONE : lives.row_of[call->in[i]];

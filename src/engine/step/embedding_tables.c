@@ -55,8 +55,8 @@ orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err)
                           .lookups = ids->type.dim[0] * step->plan.micro_batches,
                           .ids = (int64_t *)(void *)ids->data};
     const size_t gradient = (size_t)(t->lookups * t->columns) * sizeof(float);
-    ORR_TRY(orr_step_allocate(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer, &t->state,
-                          err));
+    ORR_TRY(orr_step_allocate(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer,
+                              &t->state, err));
     ORR_TRY(orr_step_allocate(step, gradient, &step->memory.gradients, &t->gradient, err));
     const orr_parameter *shown = &step->shown[step->parameters[parameter].shown];
     t->table = shown->master;

@@ -59,7 +59,8 @@ orr_initializer orr_initializer_of(const orr_tape *tape, orr_value parameter)
 
 /* Box and Muller, Annals of Mathematical Statistics 29 (1958), of two pairs of uniform numbers in
  * (0, 1). */
-void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column, float ret[4])
+void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column,
+                             float ret[4])
 {
     const uint32_t counter[4] = {column / 4, (uint32_t)row, (uint32_t)(row >> 32), stream};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};

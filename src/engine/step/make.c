@@ -9,7 +9,7 @@
 enum { MADE_UP_ADDRESS = 64 };
 
 orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
-                         orr_error *err)
+                             orr_error *err)
 {
     orr_backend *backend = step->source.backend;
     void *data = (void *)(uintptr_t)MADE_UP_ADDRESS;
@@ -60,14 +60,15 @@ static orr_status build_modules(orr_engine_step *step, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->row.n_modules; i++)
         ORR_TRY(orr_module_specialize(&step->row.modules[i], &step->plan, step->rank, step->arena,
-                               &step->modules[i], err));
+                                      &step->modules[i], err));
     return ORR_OK;
 }
 
 static orr_status place_modules(orr_engine_step *step, orr_error *err)
 {
     const orr_module **at = orr_arena_array(step->arena, const orr_module *, step->row.n);
-    const orr_stage_memory_input parts = {.plan = &step->plan, .row = &step->row, .map = &step->map};
+    const orr_stage_memory_input parts = {
+        .plan = &step->plan, .row = &step->row, .map = &step->map};
     if (at == NULL)
         return orr_fail_memory(err);
     for (uint32_t chunk = 0; chunk < step->schedule.spec.chunks; chunk++) {
@@ -110,14 +111,13 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
     if (step->n_slots == ORR_STEP_INPUT_BUFFERS)
         return orr_fail(err, ORR_UNSUPPORTED, "the %s takes over %d inputs", module->name,
                         ORR_STEP_INPUT_BUFFERS);
-    *slot = (orr_step_input_buffer){.name = value->name,
-                            .type = value->type,
-                            .bytes = (size_t)orr_type_bytes(&value->type)};
+    *slot = (orr_step_input_buffer){
+        .name = value->name, .type = value->type, .bytes = (size_t)orr_type_bytes(&value->type)};
     if (strcmp(slot->name, "ids") != 0) /* tables are updated by all micro-batches' at once */
         slot->bytes = (slot->bytes + 63) / 64 * 64;
     ORR_TRY(orr_module_local_shard(module, &step->plan, step->rank, v, &slot->own, err));
     ORR_TRY(orr_step_allocate(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
-                          &slot->data, err));
+                              &slot->data, err));
     step->n_slots++;
     if (strcmp(slot->name, "positions") == 0)
         fill_positions(step, slot);
@@ -263,7 +263,7 @@ void orr_engine_step_free(orr_engine_step *step)
 }
 
 orr_status orr_engine_step_make_unallocated(const orr_step_source *source, orr_engine_step **ret,
-                                 orr_error *err)
+                                            orr_error *err)
 {
     orr_engine_step *step = NULL;
     orr_status status = open_step(source, true, &step, err);

@@ -60,8 +60,8 @@ static void optimize(orr_step_writer *w, const orr_bucket *b, int64_t begin, int
         return;
     orr_step_op op = {.op = ORR_OP_ADAMW, .pass = ORR_PASS_OPTIMIZER, .n_in = 4, .name = "adamw"};
     op.in[0] = part(w, ORR_VALUE_PARAMETER, b->master + from, n, "master");
-    op.in[1] =
-        part(w, ORR_VALUE_PARAMETER_GRADIENT, orr_step_reduced_gradient(w->step, b) + from, n, "gradients");
+    op.in[1] = part(w, ORR_VALUE_PARAMETER_GRADIENT, orr_step_reduced_gradient(w->step, b) + from,
+                    n, "gradients");
     if (w->step->source.sgd) {
         op.op = ORR_OP_SGD;
         op.n_in = 2;

@@ -65,7 +65,7 @@ static orr_status own_part(const orr_engine_step *step, const orr_step_parameter
                            orr_local_shard *ret, orr_error *err)
 {
     return orr_module_local_shard(step->at_place[p->place], &step->plan, step->rank, p->value, ret,
-                                err);
+                                  err);
 }
 
 /* The head's weights are the embedding's: rows of the vocabulary. */
@@ -303,8 +303,8 @@ static orr_status hold_bucket(orr_engine_step *step, orr_bucket *b, orr_error *e
     if (whole)
         ORR_TRY(orr_step_allocate(step, all * (half ? 2 : 4), &m->weights, &b->compute, err));
     if (half) {
-        ORR_TRY(
-            orr_step_allocate(step, shard * 4, whole ? &m->optimizer : &m->weights, &b->master, err));
+        ORR_TRY(orr_step_allocate(step, shard * 4, whole ? &m->optimizer : &m->weights, &b->master,
+                                  err));
         if (whole)
             b->copy = (char *)b->compute + b->shard_begin * 2;
         else
@@ -317,7 +317,7 @@ static orr_status hold_bucket(orr_engine_step *step, orr_bucket *b, orr_error *e
     if (b->frozen)
         return ORR_OK;
     ORR_TRY(orr_step_allocate(step, (step->plan.zero < 2 ? all : shard) * 4, &m->gradients,
-                          &b->gradient, err));
+                              &b->gradient, err));
     ORR_TRY(orr_step_allocate(step, shard * 4, &m->optimizer, &b->m, err));
     return orr_step_allocate(step, shard * 4, &m->optimizer, &b->v, err);
 }

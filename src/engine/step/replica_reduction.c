@@ -29,14 +29,15 @@ orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "tables of embeddings are not trained in a team: "
                         "gradients of their rows are not summed");
-    step->sums = orr_arena_array(step->arena, orr_step_reduction, (size_t)step->n_buckets * RANGES + 1);
+    step->sums =
+        orr_arena_array(step->arena, orr_step_reduction, (size_t)step->n_buckets * RANGES + 1);
     if (step->sums == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->n_buckets; i++) {
         orr_bucket *b = &step->buckets[i];
         if (!b->frozen)
-            ORR_TRY(orr_step_allocate(step, (size_t)b->shard_n * sizeof(float), &step->memory.gradients,
-                                  &b->summed, err));
+            ORR_TRY(orr_step_allocate(step, (size_t)b->shard_n * sizeof(float),
+                                      &step->memory.gradients, &b->summed, err));
     }
     return ORR_OK;
 }
@@ -67,7 +68,8 @@ static void submit_range(orr_step_writer *w, orr_bucket *b, int64_t begin, int64
     if (n <= 0 || !orr_step_writer_ok(w))
         return;
     orr_step_reduction *sum = &step->sums[step->n_sums++];
-    *sum = (orr_step_reduction){step, orr_step_shard_gradient(step, b) + at, b->summed + at, (size_t)n};
+    *sum = (orr_step_reduction){step, orr_step_shard_gradient(step, b) + at, b->summed + at,
+                                (size_t)n};
     const orr_type type = orr_step_flat(ORR_DTYPE_FP32, n);
     const orr_value in =
         orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &type, "gradients", (float *)sum->in);
@@ -120,7 +122,8 @@ void orr_step_submit_late(orr_step_writer *w, orr_bucket *b)
 }
 
 /* The last sum: what replicas tell one another. */
-orr_status orr_step_submit_metrics(orr_engine_step *step, const orr_step_metrics *mine, orr_error *err)
+orr_status orr_step_submit_metrics(orr_engine_step *step, const orr_step_metrics *mine,
+                                   orr_error *err)
 {
     const orr_step_replica_reducer *team = step->source.team;
     return team == NULL ? ORR_OK

@@ -18,12 +18,13 @@ static slot_range slot_range_of(const orr_step_writer *w, uint32_t i)
 {
     const orr_engine_step *step = w->step;
     const orr_schedule_slot *slot = &step->schedule.slots[i];
-    const uint32_t k = orr_schedule_virtual_stage_at(&step->schedule.spec, step->stage, slot->chunk);
+    const uint32_t k =
+        orr_schedule_virtual_stage_at(&step->schedule.spec, step->stage, slot->chunk);
     return (slot_range){.k = k,
-                     .first = step->map.first[k],
-                     .n = step->map.first[k + 1] - step->map.first[k],
-                     .forward = slot->phase == ORR_SLOT_FORWARD,
-                     .last = w->last_slot[slot->chunk] == i};
+                        .first = step->map.first[k],
+                        .n = step->map.first[k + 1] - step->map.first[k],
+                        .forward = slot->phase == ORR_SLOT_FORWARD,
+                        .last = w->last_slot[slot->chunk] == i};
 }
 
 static uint32_t place_at(const slot_range *t, uint32_t i)
@@ -69,8 +70,8 @@ static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *
             continue;
         if (data == NULL) {
             orr_step_writer_fail(w, orr_fail(w->err, ORR_UNSUPPORTED,
-                                      "the %s takes '%s', which training does not give it",
-                                      module->name, value->name));
+                                             "the %s takes '%s', which training does not give it",
+                                             module->name, value->name));
             return;
         }
         map[v] = orr_step_value(w, (orr_value_role)value->role, &value->type, value->name, data);
@@ -236,7 +237,7 @@ enum { AHEAD_MOST = 64 };
 
 /* Weights of the modules up to `ahead` of the i-th set out; those of the i-th are mapped. */
 static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i,
-                          orr_value *waiting[AHEAD_MOST], uint32_t *sent)
+                             orr_value *waiting[AHEAD_MOST], uint32_t *sent)
 {
     orr_engine_step *step = w->step;
     const uint32_t asked = step->plan.zero < 3 ? 0 : step->plan.prefetch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_STEP_H
-#define ORR_ENGINE_STEP_H
+#ifndef ORR_ENGINE_STEP_STEP_H
+#define ORR_ENGINE_STEP_STEP_H
 
 #include <orrery/model.h>
 #include <orrery/team.h>
@@ -16,31 +16,32 @@
 
 /* A parameter of this rank: a module of a place, a value of its tape. */
 typedef struct orr_parameter {
-    const char *name;       /* of the value: "qkv"                                             */
-    uint32_t place, nth;    /* of the module row; which of those of this name in the module      */
-    uint8_t  module;        /* orr_module_kind                                                  */
-    uint8_t  tag;           /* orr_weight_tag                                                   */
-    bool     frozen;
+    const char *name;    /* of the value: "qkv"                                             */
+    uint32_t place, nth; /* of the module row; which of those of this name in the module      */
+    uint8_t module;      /* orr_module_kind                                                  */
+    uint8_t tag;         /* orr_weight_tag                                                   */
+    bool frozen;
     orr_local_shard own;
-    orr_type type;          /* on this rank */
-    int64_t  n;             /* its numbers  */
+    orr_type type; /* on this rank */
+    int64_t n;     /* its numbers  */
     /* Bytes: the master in fp32 (also what is computed with, in fp32), the copy in 16 bits or NULL,
      * gradient in fp32, moments; of what ZeRO shards, numbers shard_begin .. + shard_n only.    */
-    float   *master, *gradient, *m, *v;
-    void    *copy;
-    int64_t  shard_begin, shard_n;
+    float *master, *gradient, *m, *v;
+    void *copy;
+    int64_t shard_begin, shard_n;
 } orr_parameter;
 
-typedef struct orr_step_inputs { /* of one micro-batch: shape (samples, tokens) each, this rank's tokens */
+typedef struct orr_step_inputs { /* of one micro-batch: shape (samples, tokens) each, this rank's
+                                    tokens */
     const int64_t *tokens, *targets, *positions;
-    const float   *weights; /* of each token in the loss: 0 masks it; sums over all to 1 or to what
-                             * the objective wants */
+    const float *weights; /* of each token in the loss: 0 masks it; sums over all to 1 or to what
+                           * the objective wants */
 } orr_step_inputs;
 
 /* What the loss is made of: between the forward and the backward pass of a micro-batch, on ranks
- * that have the head. `loss`: shape (n) minus log-probability of each target; sets `ret_seed`, shape
- * (n): the derivative of what is minimised by each of them. NULL: the weights of the inputs. Slices
- * of tensors (TP) have the same losses and must set the same seeds. */
+ * that have the head. `loss`: shape (n) minus log-probability of each target; sets `ret_seed`,
+ * shape (n): the derivative of what is minimised by each of them. NULL: the weights of the inputs.
+ * Slices of tensors (TP) have the same losses and must set the same seeds. */
 typedef orr_status orr_objective(void *ctx, uint32_t micro_batch, const float *loss, int64_t n,
                                  float *ret_seed, orr_error *err);
 
@@ -56,47 +57,49 @@ typedef struct orr_step_replica_reducer {
 
 typedef struct orr_engine_step orr_engine_step;
 typedef struct orr_step_source {
-    const orr_model    *model;
-    const orr_plan     *plan;     /* completed and checked */
+    const orr_model *model;
+    const orr_plan *plan; /* completed and checked */
     const orr_workload *workload;
-    orr_transport      *transport;
-    orr_backend        *backend;
-    orr_workers        *workers;
-    uint64_t            seed;     /* of what parameters begin as: the same numbers in every plan */
-    orr_objective      *objective;
-    void               *objective_ctx;
-    bool                check;    /* every output of every call is looked at for NaN */
-    bool                sgd;      /* of what is no table: instead of AdamW; fp32 alone */
-    const orr_step_replica_reducer *team;    /* NULL: this is the only replica */
+    orr_transport *transport;
+    orr_backend *backend;
+    orr_workers *workers;
+    uint64_t seed; /* of what parameters begin as: the same numbers in every plan */
+    orr_objective *objective;
+    void *objective_ctx;
+    bool check;                           /* every output of every call is looked at for NaN */
+    bool sgd;                             /* of what is no table: instead of AdamW; fp32 alone */
+    const orr_step_replica_reducer *team; /* NULL: this is the only replica */
 } orr_step_source;
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
                                 orr_error *err) ORR_MUST_CHECK;
-void       orr_engine_step_free(orr_engine_step *step);
+void orr_engine_step_free(orr_engine_step *step);
 orr_parameter *orr_engine_step_parameters(orr_engine_step *step, uint32_t *ret_n);
 /* Masters have been written from outside: what is made of them follows. All ranks together. */
 orr_status orr_engine_step_weights_changed(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 /* Which tokens of a sample this rank has, where it reads any: tokens 0 means that it does not. */
 typedef struct orr_step_local_batch {
-    int64_t   samples, tokens; /* of a micro-batch, on this rank */
-    orr_dim_pieces share;           /* of the sample's tokens         */
-    bool      head;            /* losses come about here         */
+    int64_t samples, tokens; /* of a micro-batch, on this rank */
+    orr_dim_pieces share;    /* of the sample's tokens         */
+    bool head;               /* losses come about here         */
 } orr_step_local_batch;
 void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_batch *ret);
-/* Where a micro-batch's input of modules lies ("tokens", "targets", ...), for objectives with inputs
- * of their own; NULL: no module of this rank takes one. */
+/* Where a micro-batch's input of modules lies ("tokens", "targets", ...), for objectives with
+ * inputs of their own; NULL: no module of this rank takes one. */
 void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
                             orr_type *ret_type);
 /* Tables of embedding bags that this rank has, one behind another: parameters without `gradient`,
- * `m` and `v`; for checkpoints the state is one more, "tables_state". Of a lookup is a row of the gradient; those of an id are summed, then row-wise
- * Adagrad takes them. NULL: the model has none. */
+ * `m` and `v`; for checkpoints the state is one more, "tables_state". Of a lookup is a row of the
+ * gradient; those of an id are summed, then row-wise Adagrad takes them. NULL: the model has none.
+ */
 typedef struct orr_step_table {
-    float *table, *state;  /* shapes (rows, columns), (rows)          */
-    float *gradient;       /* shape (lookups, columns), of one step   */
-    int64_t *ids;          /* shape (lookups), of all micro-batches   */
+    float *table, *state; /* shapes (rows, columns), (rows)          */
+    float *gradient;      /* shape (lookups, columns), of one step   */
+    int64_t *ids;         /* shape (lookups), of all micro-batches   */
     int64_t rows, columns, lookups;
 } orr_step_table;
 const orr_step_table *orr_engine_step_table(const orr_engine_step *step);
-/* Logits of the samples of the last run, shape (micro-batches, samples); NULL: no recommendation. */
+/* Logits of the samples of the last run, shape (micro-batches, samples); NULL: no recommendation.
+ */
 const float *orr_engine_step_logits(const orr_engine_step *step);
 /* From now on scoring leaves the logits of all tokens, shape (micro-batches) of this type: what the
  * next token is drawn from. Before anything is scored; whole vocabularies only (no tp). NULL in
@@ -113,24 +116,25 @@ typedef struct orr_step_memory {
 orr_status orr_engine_step_measure(const orr_step_source *source, orr_step_memory *ret,
                                    orr_error *err) ORR_MUST_CHECK;
 orr_step_memory orr_engine_step_memory_of(const orr_engine_step *step);
-/* A step that cannot be run: nothing is allocated, nobody is met (the transport says only which rank this
- * is). What it would run is the program of that of a real one. */
+/* A step that cannot be run: nothing is allocated, nobody is met (the transport says only which
+ * rank this is). What it would run is the program of that of a real one. */
 orr_status orr_engine_step_make_unallocated(const orr_step_source *source, orr_engine_step **ret,
-                                 orr_error *err) ORR_MUST_CHECK;
+                                            orr_error *err) ORR_MUST_CHECK;
 /* Tape, lanes and waits of a step: the step's, as long as it stands. */
 orr_program_source orr_engine_step_program(const orr_engine_step *step);
 
 enum { ORR_STEP_OBJECTIVE_SUMS = 3 };
 typedef struct orr_step_result {
-    double  loss;           /* of all ranks, mean over weighed tokens      */
-    double  gradient_norm;  /* of all parameters of all ranks, before clipping */
-    int64_t tokens;         /* weighed ones, of all ranks */
+    double loss;          /* of all ranks, mean over weighed tokens      */
+    double gradient_norm; /* of all parameters of all ranks, before clipping */
+    int64_t tokens;       /* weighed ones, of all ranks */
     int64_t step_ns;
-    double  told[ORR_STEP_OBJECTIVE_SUMS]; /* the objective's own sums, of all ranks (orr_engine_step_objective_sums()) */
+    double told[ORR_STEP_OBJECTIVE_SUMS]; /* the objective's own sums, of all ranks
+                                             (orr_engine_step_objective_sums()) */
 } orr_step_result;
-/* Forward, backward, update. `inputs`: shape (micro-batches of this replica). `update`: rate and the
- * rest; clip > 0 bounds the gradient's norm. A loss that is not finite is INVALID: the step is run
- * again with checks to name the first operator that made it; nothing has been updated. */
+/* Forward, backward, update. `inputs`: shape (micro-batches of this replica). `update`: rate and
+ * the rest; clip > 0 bounds the gradient's norm. A loss that is not finite is INVALID: the step is
+ * run again with checks to name the first operator that made it; nothing has been updated. */
 orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inputs,
                                const orr_update *update, double clip, orr_recorder *recorder,
                                orr_step_result *ret, orr_error *err) ORR_MUST_CHECK;
@@ -143,14 +147,16 @@ orr_status orr_engine_step_contribute_zeros(orr_engine_step *step, orr_error *er
 orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
                                  uint64_t contributors, orr_step_result *ret,
                                  orr_error *err) ORR_MUST_CHECK;
-/* What an objective adds to while a step is computed, from 0: summed over all ranks and replicas. */
-double  *orr_engine_step_objective_sums(orr_engine_step *step);
+/* What an objective adds to while a step is computed, from 0: summed over all ranks and replicas.
+ */
+double *orr_engine_step_objective_sums(orr_engine_step *step);
 uint32_t orr_engine_step_reductions(const orr_engine_step *step); /* that a step hands in */
 /* All that an update changes, in a fixed order: with it this rank is as another replica's. Written
  * from outside, orr_engine_step_weights_changed(). */
 const orr_team_span *orr_engine_step_state(const orr_engine_step *step, uint32_t *ret_n);
-/* Forward only: losses of each token, shape (micro-batches, samples, tokens), on ranks with the head. */
-orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *inputs, float *ret_loss,
-                                 orr_error *err) ORR_MUST_CHECK;
+/* Forward only: losses of each token, shape (micro-batches, samples, tokens), on ranks with the
+ * head. */
+orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *inputs,
+                                 float *ret_loss, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_ENGINE_STEP_H */
+#endif /* ORR_ENGINE_STEP_STEP_H */

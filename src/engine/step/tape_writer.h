@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_STEP_WRITE_H
-#define ORR_ENGINE_STEP_WRITE_H
+#ifndef ORR_ENGINE_STEP_TAPE_WRITER_H
+#define ORR_ENGINE_STEP_TAPE_WRITER_H
 
 #include "engine/step/step_state.h"
 
@@ -33,7 +33,7 @@ typedef struct orr_step_writer {
     orr_arena *scratch;
     orr_status status;
     orr_error *err;
-    orr_schedule_slot slot;        /* that is written now */
+    orr_schedule_slot slot; /* that is written now */
     orr_value **maps;     /* shape (micro-batches, row.n): values of a module's tape in the step's;
                            * NULL: not begun */
     orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
@@ -56,7 +56,8 @@ static inline void orr_step_writer_fail(orr_step_writer *w, orr_status status)
     if (w->status == ORR_OK)
         w->status = status;
 }
-static inline size_t orr_step_map_index(const orr_step_writer *w, uint32_t micro_batch, uint32_t place)
+static inline size_t orr_step_map_index(const orr_step_writer *w, uint32_t micro_batch,
+                                        uint32_t place)
 {
     return (size_t)micro_batch * w->step->row.n + place;
 }
@@ -148,4 +149,4 @@ orr_value orr_step_loss_value(const orr_module *module, bool input);
 /* One slot (step_turns.c). */
 void orr_step_write_schedule(orr_step_writer *w);
 
-#endif /* ORR_ENGINE_STEP_WRITE_H */
+#endif /* ORR_ENGINE_STEP_TAPE_WRITER_H */

@@ -16,7 +16,7 @@ orr_dpo_loss orr_dpo_loss_of(const orr_dpo_pair *p, double beta, double nll)
     const double margin = beta * (gain - other), wrong = exp(-softplus(margin));
     const double each = p->tokens > 0 ? nll / p->tokens : 0;
     return (orr_dpo_loss){.loss = softplus(-margin) - each * p->chosen,
-                                 .margin = margin,
-                                 .by_chosen = beta * wrong + each,
-                                 .by_rejected = -beta * wrong};
+                          .margin = margin,
+                          .by_chosen = beta * wrong + each,
+                          .by_rejected = -beta * wrong};
 }

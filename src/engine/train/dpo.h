@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_PREFERENCE_H
-#define ORR_ENGINE_PREFERENCE_H
+#ifndef ORR_ENGINE_TRAIN_DPO_H
+#define ORR_ENGINE_TRAIN_DPO_H
 
 /* Direct preference optimisation of one pair of answers (Rafailov et al., arXiv 2305.18290, eq. 7):
  *
@@ -20,4 +20,4 @@ typedef struct orr_dpo_loss {
 } orr_dpo_loss;
 orr_dpo_loss orr_dpo_loss_of(const orr_dpo_pair *pair, double beta, double nll);
 
-#endif /* ORR_ENGINE_PREFERENCE_H */
+#endif /* ORR_ENGINE_TRAIN_DPO_H */

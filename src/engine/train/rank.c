@@ -73,10 +73,10 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
     uint32_t n;
     const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
     t->facts = (orr_checkpoint_metadata){.model = t->training->model->name,
-                                      .plan = t->training->plan_text,
-                                      .seed = o->seed,
-                                      .rank = t->transport->rank,
-                                      .ranks = t->transport->ranks};
+                                         .plan = t->training->plan_text,
+                                         .seed = o->seed,
+                                         .rank = t->transport->rank,
+                                         .ranks = t->transport->ranks};
     if (o->resume)
         ORR_TRY(resume(t, err));
     t->folder = t->training->save;
@@ -118,9 +118,9 @@ static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_err
 {
     const uint32_t n = t->transport->ranks;
     const orr_train_options *o = t->training->options;
-    rank_status mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
-                 .written =
-                     t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0};
+    rank_status mine = {
+        .stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
+        .written = t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0};
     *ret = mine;
     if (n == 1)
         return ORR_OK;
@@ -178,7 +178,7 @@ orr_update orr_train_update(const orr_trainer *t, int64_t step)
 }
 
 orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
-                          orr_error *err)
+                                 orr_error *err)
 {
     orr_train_job *training = t->training;
     const orr_train_options *o = training->options;
@@ -330,7 +330,8 @@ orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
                      .arena = orr_arena_new(0, 0)};
     orr_status status = t.arena != NULL ? begin(&t, err) : orr_fail_memory(err);
     if (status == ORR_OK)
-        status = t.training->options->team != NULL ? orr_train_run_replica(&t, err) : make_all(&t, err);
+        status =
+            t.training->options->team != NULL ? orr_train_run_replica(&t, err) : make_all(&t, err);
     orr_train_leave_team(&t);
     if (status == ORR_OK)
         status = finish(&t, err);

@@ -5,7 +5,8 @@
 
 /* A second set of the rank's weights, which takes the place of the first to score with. */
 
-orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen, orr_error *err)
+orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen,
+                                  orr_error *err)
 {
     enum { ROOM = 1024 };
     float room[ROOM];
@@ -22,7 +23,8 @@ orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *f
     return orr_engine_step_weights_changed(t->step, err);
 }
 
-orr_status orr_train_load_reference(orr_trainer *t, const char *reference, orr_reference_weights *ret, orr_error *err)
+orr_status orr_train_load_reference(orr_trainer *t, const char *reference,
+                                    orr_reference_weights *ret, orr_error *err)
 {
     uint32_t n;
     const orr_parameter *all = orr_engine_step_parameters(t->step, &n);

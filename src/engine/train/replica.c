@@ -10,8 +10,8 @@
 
 enum { HUB_TEXT = 128 };
 
-static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
-                          size_t n, orr_error *err)
+static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in,
+                                   void *out, size_t n, orr_error *err)
 {
     const orr_trainer *t = ctx;
     return orr_team_reduce(t->team, op, dtype, in, out, n, err);
@@ -29,7 +29,8 @@ static bool leads(const orr_trainer *t)
 }
 
 /* What rank 0 knows, to all ranks of the replica. */
-static orr_status broadcast_from_leader(const orr_trainer *t, void *data, size_t bytes, orr_error *err)
+static orr_status broadcast_from_leader(const orr_trainer *t, void *data, size_t bytes,
+                                        orr_error *err)
 {
     return t->transport->ranks > 1
                ? orr_broadcast(orr_engine_step_world(t->step), data, bytes, 0, err)
@@ -115,8 +116,8 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     const int64_t step = (int64_t)sums->step;
     orr_update update = orr_train_update(t, step);
     orr_step_result r;
-    update.rate *=
-        orr_team_rate_factor((orr_team_rate_policy)asked->rate, sums->contributors, asked->replicas);
+    update.rate *= orr_team_rate_factor((orr_team_rate_policy)asked->rate, sums->contributors,
+                                        asked->replicas);
     ORR_TRY(
         orr_engine_step_apply(t->step, &update, t->training->clip, sums->contributors, &r, err));
     t->made = step;
@@ -135,8 +136,8 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     return orr_train_report_step(t, &told, &r, err);
 }
 
-/* Ranks hear of an outcome by different messages, if connections break just then: a replica whose ranks
- * heard different things ends before any of them acts, and comes back. */
+/* Ranks hear of an outcome by different messages, if connections break just then: a replica whose
+ * ranks heard different things ends before any of them acts, and comes back. */
 static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, orr_error *err)
 {
     enum { NUMBERS = 3 };
@@ -152,9 +153,9 @@ static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, o
         orr_all_gather(orr_engine_step_world(t->step), mine, all, NUMBERS, ORR_DTYPE_INT64, err);
     for (uint32_t r = 0; r < n && status == ORR_OK; r++)
         if (memcmp(all + (size_t)r * NUMBERS, mine, sizeof mine) != 0)
-            status = orr_fail(err, ORR_IO,
-                              "ranks of this replica heard different outcomes of step %llu",
-                              (unsigned long long)outcome->step);
+            status =
+                orr_fail(err, ORR_IO, "ranks of this replica heard different outcomes of step %llu",
+                         (unsigned long long)outcome->step);
     orr_free(all);
     return status;
 }

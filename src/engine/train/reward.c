@@ -40,7 +40,8 @@ double orr_reward_of(const orr_reward *reward, const char *answer, size_t len, i
     }
 }
 
-double orr_ppo_clipped_loss(double loss, double before, double advantage, double clip, double *ret_by)
+double orr_ppo_clipped_loss(double loss, double before, double advantage, double clip,
+                            double *ret_by)
 {
     const double ratio = exp(before - loss);
     const double kept = fmin(fmax(ratio, 1 - clip), 1 + clip);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_ENGINE_REWARD_H
-#define ORR_ENGINE_REWARD_H
+#ifndef ORR_ENGINE_TRAIN_REWARD_H
+#define ORR_ENGINE_TRAIN_REWARD_H
 
 #include <stddef.h>
 
@@ -19,9 +19,10 @@ orr_status orr_reward_parse(const char *name, orr_reward *ret, orr_error *err) O
 double orr_reward_of(const orr_reward *reward, const char *answer, size_t len, int64_t tokens,
                      int64_t most);
 
-/* Proximal policy optimisation with a clipped ratio (Schulman et al., arXiv 1707.06347, eq. 7) of one
- * token: ratio = p / p before, loss = -min(ratio A, clip(ratio, 1 - clip, 1 + clip) A). `loss` and
- * `before`: minus log p. Sets the derivative by the former. */
-double orr_ppo_clipped_loss(double loss, double before, double advantage, double clip, double *ret_by);
+/* Proximal policy optimisation with a clipped ratio (Schulman et al., arXiv 1707.06347, eq. 7) of
+ * one token: ratio = p / p before, loss = -min(ratio A, clip(ratio, 1 - clip, 1 + clip) A). `loss`
+ * and `before`: minus log p. Sets the derivative by the former. */
+double orr_ppo_clipped_loss(double loss, double before, double advantage, double clip,
+                            double *ret_by);
 
-#endif /* ORR_ENGINE_REWARD_H */
+#endif /* ORR_ENGINE_TRAIN_REWARD_H */

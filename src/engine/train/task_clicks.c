@@ -42,11 +42,11 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
     const orr_plan *plan = &t->training->plan;
     const clicks_task *task = t->task;
     return orr_click_data_feed(t->training->clicks, t->step, plan, t->transport->rank,
-                           slot * plan->batch, task->labels, err);
+                               slot * plan->batch, task->labels, err);
 }
 
 static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
-                        orr_error *err)
+                           orr_error *err)
 {
     const clicks_task *task = t->task;
     const float *logits = orr_engine_step_logits(t->step);

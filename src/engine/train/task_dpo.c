@@ -106,8 +106,8 @@ static orr_status open(orr_trainer *t, orr_error *err)
     ORR_TRY(orr_train_open_inputs(t, err));
     const size_t rows = (size_t)plan->micro_batches * plan->micro_batch;
     t->sample = (orr_dataset_sample){orr_arena_array(t->arena, int64_t, b->tokens),
-                             orr_arena_array(t->arena, int64_t, b->tokens),
-                             orr_arena_array(t->arena, float, b->tokens)};
+                                     orr_arena_array(t->arena, int64_t, b->tokens),
+                                     orr_arena_array(t->arena, float, b->tokens)};
     if (task == NULL || t->sample.tokens == NULL || t->sample.targets == NULL ||
         t->sample.weights == NULL)
         return orr_fail_memory(err);
@@ -157,8 +157,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
         const int64_t a = 2 * p * tokens, b = a + tokens;
         const double *reference = &task->reference[2 * task->index[micro_batch * pairs_of(t) + p]];
         double other;
-        orr_dpo_pair pair = {.chosen_reference = reference[0],
-                               .rejected_reference = reference[1]};
+        orr_dpo_pair pair = {.chosen_reference = reference[0], .rejected_reference = reference[1]};
         pair.chosen = answer(loss + a, weights + a, tokens, &pair.tokens);
         pair.rejected = answer(loss + b, weights + b, tokens, &other);
         const orr_dpo_loss l =
@@ -174,7 +173,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
 
 /* Slices of tensors have the same pairs: they count as often on both sides of the mean. */
 static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
-                        orr_error *err)
+                           orr_error *err)
 {
     (void)t;
     (void)err;

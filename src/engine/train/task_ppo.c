@@ -101,11 +101,11 @@ static uint64_t put_prompts(orr_trainer *t, uint64_t slot)
     const orr_plan *plan = &t->training->plan;
     reward_task *task = t->task;
     const orr_coordinates at = orr_plan_coordinates(plan, t->transport->rank);
-    const uint64_t first =
-        slot * plan->batch + (uint64_t)at.at[ORR_AXIS_DP] * (uint64_t)task->rows;
+    const uint64_t first = slot * plan->batch + (uint64_t)at.at[ORR_AXIS_DP] * (uint64_t)task->rows;
     for (int64_t row = 0; row < task->rows; row++) {
         answer *a = &task->answers[row];
-        const orr_dataset_sample to = {row_tokens(t, row), row_targets(t, row), row_weights(t, row)};
+        const orr_dataset_sample to = {row_tokens(t, row), row_targets(t, row),
+                                       row_weights(t, row)};
         orr_dataset_fill(t->training->batches, first + (uint64_t)row, &to);
         *a = (answer){0};
         for (; a->first < tokens_of(t) && to.weights[a->first] != 0; a->first++)
@@ -206,7 +206,7 @@ static orr_status reward_answers(orr_trainer *t, orr_error *err)
 
 /* Mean and deviation over all answers of the batch, in the order of ranks. */
 static orr_status mean_and_deviation(orr_trainer *t, const double *mine, double *ret_mean,
-                         double *ret_deviation, orr_error *err)
+                                     double *ret_deviation, orr_error *err)
 {
     const reward_task *task = t->task;
     const uint32_t n = t->training->plan.batch;
@@ -226,8 +226,8 @@ static orr_status mean_and_deviation(orr_trainer *t, const double *mine, double 
 }
 
 enum { REWARD, KL, TOTAL, LENGTH_OF };
-static orr_status mean_and_deviation_of(orr_trainer *t, int what, double *ret_mean, double *ret_deviation,
-                            orr_error *err)
+static orr_status mean_and_deviation_of(orr_trainer *t, int what, double *ret_mean,
+                                        double *ret_deviation, orr_error *err)
 {
     const reward_task *task = t->task;
     double *mine = orr_malloc((size_t)task->rows * sizeof *mine);
@@ -287,8 +287,9 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
         const int64_t row = micro_batch * (n / tokens_of(t)) + i / tokens_of(t);
         double by = 0, part = 0;
         if (row_weights(t, row)[i % tokens_of(t)] != 0)
-            part = orr_ppo_clipped_loss(loss[i], task->before[row * tokens_of(t) + i % tokens_of(t)],
-                                    task->answers[row].advantage, clip, &by);
+            part =
+                orr_ppo_clipped_loss(loss[i], task->before[row * tokens_of(t) + i % tokens_of(t)],
+                                     task->answers[row].advantage, clip, &by);
         ret_seed[i] = (float)(by / task->tokens);
         task->loss += first ? part / task->tokens : 0;
     }
@@ -296,7 +297,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
 }
 
 static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
-                        orr_error *err)
+                           orr_error *err)
 {
     const reward_task *task = t->task;
     double deviation, loss = task->loss;

@@ -16,8 +16,8 @@ orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err)
     orr_engine_step_local_batch(t->step, &t->window);
     t->inputs = orr_arena_array(t->arena, orr_step_inputs, n);
     t->sample = (orr_dataset_sample){orr_arena_array(t->arena, int64_t, tokens),
-                             orr_arena_array(t->arena, int64_t, tokens),
-                             orr_arena_array(t->arena, float, tokens)};
+                                     orr_arena_array(t->arena, int64_t, tokens),
+                                     orr_arena_array(t->arena, float, tokens)};
     if (t->inputs == NULL || t->sample.tokens == NULL || t->sample.targets == NULL ||
         t->sample.weights == NULL)
         return orr_fail_memory(err);

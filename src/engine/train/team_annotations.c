@@ -44,11 +44,11 @@ static void close_note(orr_trainer *t, uint8_t kind, int64_t at_ns)
 static void note_event(orr_trainer *t, const orr_team_event *event)
 {
     orr_recorded_annotation note = {.lane = event->kind,
-                     .name = orr_team_event_name((orr_team_event_kind)event->kind),
-                     .start_ns = event->at_ns,
-                     .end_ns = event->at_ns,
-                     .epoch = event->epoch,
-                     .step = event->step};
+                                    .name = orr_team_event_name((orr_team_event_kind)event->kind),
+                                    .start_ns = event->at_ns,
+                                    .end_ns = event->at_ns,
+                                    .epoch = event->epoch,
+                                    .step = event->step};
     snprintf(note.text, sizeof note.text, "%s", event->text != NULL ? event->text : "");
     for (uint8_t kind = 0; kind < ORR_TRAIN_EVENTS; kind++)
         if (kind == event->kind || ends(event->kind, kind))
@@ -82,11 +82,11 @@ void orr_train_annotate_wait(orr_trainer *t, const orr_team_outcome *outcome, in
         [ORR_OUTCOME_DROPPED] = "dropped",
     };
     orr_recorded_annotation note = {.lane = ORR_TEAM_COMMIT,
-                     .name = orr_team_event_name(ORR_TEAM_COMMIT),
-                     .start_ns = begin_ns,
-                     .end_ns = orr_clock_now_ns(&orr_clock_monotonic),
-                     .epoch = outcome->epoch,
-                     .step = outcome->step};
+                                    .name = orr_team_event_name(ORR_TEAM_COMMIT),
+                                    .start_ns = begin_ns,
+                                    .end_ns = orr_clock_now_ns(&orr_clock_monotonic),
+                                    .epoch = outcome->epoch,
+                                    .step = outcome->step};
     if (t->recorder == NULL)
         return;
     snprintf(note.text, sizeof note.text, "%s, %llu contributors, %llu retries",

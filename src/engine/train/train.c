@@ -99,7 +99,8 @@ static orr_status complete_plan(orr_train_job *t, orr_error *err)
     if (t->plan.local_steps > 1)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "local_steps=%u: steps that parts of a job take alone are simulated, not "
-                        "trained", t->plan.local_steps);
+                        "trained",
+                        t->plan.local_steps);
     if (t->workload.task == ORR_TASK_DPO)
         ORR_TRY(complete_pairs(&t->plan, err));
     if (t->workload.task == ORR_TASK_RL && orr_plan_ranks(&t->plan) != t->plan.dp)
@@ -112,10 +113,10 @@ static void set_learning_rate(orr_train_job *t)
 {
     const orr_train_options *o = t->options;
     t->rate = (orr_learning_rate){.most = o->rate,
-                         .least = o->least_rate,
-                         .warmup = o->warmup,
-                         .steps = o->steps,
-                         .schedule = o->rate_schedule};
+                                  .least = o->least_rate,
+                                  .warmup = o->warmup,
+                                  .steps = o->steps,
+                                  .schedule = o->rate_schedule};
     /* Row-wise Adagrad makes steps of its own size: nothing is clipped unless it is asked. */
     t->clip = or_else(o->clip, t->model->kind == ORR_MODEL_DLRM ? -1 : 1);
     t->update = (orr_update){.beta1 = or_else(o->beta1, 0.9),
@@ -140,17 +141,18 @@ static orr_status open_data(orr_train_job *t, orr_error *err)
     const orr_train_options *o = t->options;
     if (t->model->kind == ORR_MODEL_DLRM) {
         t->task = &orr_train_task_clicks;
-        return o->data != NULL ? orr_click_data_criteo(o->data, &t->model->dlrm, &t->clicks, err)
-                               : orr_click_data_synthetic(&t->model->dlrm, o->seed, &t->clicks, err);
+        return o->data != NULL
+                   ? orr_click_data_criteo(o->data, &t->model->dlrm, &t->clicks, err)
+                   : orr_click_data_synthetic(&t->model->dlrm, o->seed, &t->clicks, err);
     }
     t->task = &orr_train_task_text;
     if (o->tokenizer != NULL)
         ORR_TRY(orr_tokenizer_open(o->tokenizer, &t->tokenizer, err));
     const orr_dataset_options options = {.path = o->data,
-                                      .tokenizer = t->tokenizer,
-                                      .tokens = t->plan.seq,
-                                      .vocab = t->model->vocab,
-                                      .seed = o->seed};
+                                         .tokenizer = t->tokenizer,
+                                         .tokens = t->plan.seq,
+                                         .vocab = t->model->vocab,
+                                         .seed = o->seed};
     if (o->workload->task == ORR_TASK_DPO) {
         t->task = &orr_train_task_dpo;
         return orr_dataset_preferences(&options, &t->batches, err);

@@ -27,7 +27,8 @@ static bool may_be(uint32_t given, uint32_t value)
     return given == 0 || given == value;
 }
 
-static orr_status visit_relief(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
+static orr_status visit_relief(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit,
+                               orr_error *err)
 {
     static const uint8_t choices[] = {ORR_RECOMPUTE_NONE, ORR_RECOMPUTE_FULL};
     if (r->given.recompute != 0 || r->given.recompute_layers > 0)
@@ -40,7 +41,8 @@ static orr_status visit_relief(orr_baseline_planner *r, orr_plan plan, orr_basel
 }
 
 /* Not at all, none beyond a host, 64 as DeepSeek-V3 had them, one a rank. */
-static orr_status visit_experts(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
+static orr_status visit_experts(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit,
+                                orr_error *err)
 {
     const uint32_t experts = r->model->moe.experts, given = r->given.ep;
     const uint32_t choices[] = {1, r->host_devices, 64, experts};
@@ -61,7 +63,8 @@ static uint32_t next_stages(uint32_t pp)
     return pp == 1 ? 2 : power ? pp / 2 * 3 : pp / 3 * 4;
 }
 
-static orr_status visit_stages(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
+static orr_status visit_stages(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit,
+                               orr_error *err)
 {
     const uint32_t most = r->layers < ORR_BASELINE_MAX_STAGES ? r->layers : ORR_BASELINE_MAX_STAGES;
     if (r->given.pp > 0) {
@@ -73,7 +76,8 @@ static orr_status visit_stages(orr_baseline_planner *r, orr_plan plan, orr_basel
     return ORR_OK;
 }
 
-static orr_status visit_samples(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
+static orr_status visit_samples(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit,
+                                orr_error *err)
 {
     const uint32_t given = r->given.micro_batch;
     for (uint32_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
@@ -113,7 +117,8 @@ static uint64_t replicas_of_experts(const orr_plan *plan)
     return ranks > of_one ? ranks / of_one : 1;
 }
 
-uint32_t orr_baseline_site_capacity(const orr_baseline_site *site, const orr_plan *plan, uint32_t times)
+uint32_t orr_baseline_site_capacity(const orr_baseline_site *site, const orr_plan *plan,
+                                    uint32_t times)
 {
     const double ranks = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp) * times;
     return (uint32_t)(site->devices / ranks);
@@ -154,7 +159,8 @@ static bool fill(const orr_baseline_planner *r, uint32_t *room, uint32_t units, 
 }
 
 /* Webster's method: each unit to the site that is furthest behind its share. */
-static void fill_evenly(const orr_baseline_planner *r, const uint32_t *room, uint32_t units, uint16_t *ret)
+static void fill_evenly(const orr_baseline_planner *r, const uint32_t *room, uint32_t units,
+                        uint16_t *ret)
 {
     memset(ret, 0, ORR_PLAN_PARTS * sizeof *ret);
     while (units-- > 0) {
@@ -211,7 +217,8 @@ bool orr_baseline_assign_stages(const orr_baseline_planner *r, bool even, orr_pl
     return true;
 }
 
-uint32_t orr_baseline_next_lower_dp(const orr_baseline_planner *r, const orr_plan *plan, uint32_t below)
+uint32_t orr_baseline_next_lower_dp(const orr_baseline_planner *r, const orr_plan *plan,
+                                    uint32_t below)
 {
     const uint64_t together = replicas_of_experts(plan);
     const uint32_t samples = r->batch / plan->micro_batch;
@@ -230,7 +237,8 @@ uint32_t orr_baseline_next_lower_dp(const orr_baseline_planner *r, const orr_pla
 
 /* --- layers ------------------------------------------------------------------------------ */
 
-void orr_baseline_stages_of(const orr_baseline_planner *r, const orr_plan *plan, orr_baseline_stage *ret)
+void orr_baseline_stages_of(const orr_baseline_planner *r, const orr_plan *plan,
+                            orr_baseline_stage *ret)
 {
     uint32_t site = 0, left = 0;
     while (site + 1 < r->n_sites && r->sites[site].devices == 0)
@@ -248,7 +256,8 @@ void orr_baseline_stages_of(const orr_baseline_planner *r, const orr_plan *plan,
     }
 }
 
-static bool all_alike(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages)
+static bool all_alike(const orr_baseline_planner *r, const orr_plan *plan,
+                      const orr_baseline_stage *stages)
 {
     for (uint32_t s = 1; s < plan->pp; s++)
         if (r->sites[stages[s].site].flops_per_s != r->sites[stages[0].site].flops_per_s)
@@ -275,7 +284,8 @@ static void deal_layers(const orr_baseline_planner *r, uint32_t pp, orr_baseline
     }
 }
 
-bool orr_baseline_balance_layers(const orr_baseline_planner *r, orr_plan *plan, orr_baseline_stage *stages)
+bool orr_baseline_balance_layers(const orr_baseline_planner *r, orr_plan *plan,
+                                 orr_baseline_stage *stages)
 {
     uint32_t runs = 0;
     if (all_alike(r, plan, stages))
@@ -294,7 +304,8 @@ bool orr_baseline_balance_layers(const orr_baseline_planner *r, orr_plan *plan, 
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-orr_status orr_baseline_add_candidate(orr_baseline_planner *r, const orr_plan *plan, double step_ns, orr_error *err)
+orr_status orr_baseline_add_candidate(orr_baseline_planner *r, const orr_plan *plan, double step_ns,
+                                      orr_error *err)
 {
     const orr_baseline_candidate candidate = {
         .plan = *plan, .step_ns = step_ns, .number = (uint32_t)r->candidates.n};
@@ -317,7 +328,8 @@ void orr_baseline_sort_candidates(orr_baseline_planner *r)
         qsort(r->candidates.at, r->candidates.n, sizeof *r->candidates.at, by_step);
 }
 
-orr_status orr_baseline_refine_candidates(orr_baseline_planner *r, orr_baseline_refine refine, orr_error *err)
+orr_status orr_baseline_refine_candidates(orr_baseline_planner *r, orr_baseline_refine refine,
+                                          orr_error *err)
 {
     orr_baseline_candidate best = {.step_ns = INFINITY};
     orr_baseline_sort_candidates(r);
@@ -346,7 +358,8 @@ static bool has_room(const orr_explored *e, double times)
            (double)e->peak_bytes <= times * (double)e->usable_bytes;
 }
 
-orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits, orr_error *err)
+orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits,
+                             orr_error *err)
 {
     orr_explored judged;
     orr_status status = orr_evaluator_estimate(r->evaluator, plan, &judged, err);
@@ -356,8 +369,8 @@ orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool
     return of_plan(status);
 }
 
-orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits, orr_explored *ret,
-                           orr_error *err)
+orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits,
+                                 orr_explored *ret, orr_error *err)
 {
     ORR_TRY(orr_baseline_fits(r, plan, ret_fits, err));
     if (!*ret_fits)

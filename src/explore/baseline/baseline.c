@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explore/baseline/baseline.h"
 
-/* A planner makes its candidates; the one that it takes for the quickest of those that fit is judged. */
+/* A planner makes its candidates; the one that it takes for the quickest of those that fit is
+ * judged. */
 
 static const struct {
     const char *name, *about;
@@ -30,7 +31,8 @@ const char *orr_baseline_about(orr_baseline baseline)
     return (uint32_t)baseline < ORR_BASELINES ? RIVALS[baseline].about : "?";
 }
 
-static orr_status choose(orr_baseline_planner *r, orr_baseline baseline, orr_explored *ret, orr_error *err)
+static orr_status choose(orr_baseline_planner *r, orr_baseline baseline, orr_explored *ret,
+                         orr_error *err)
 {
     orr_baseline_sort_candidates(r);
     for (size_t i = 0; i < r->candidates.n; i++) {

@@ -39,7 +39,8 @@ static double experts_ns(const orr_baseline_planner *r, const orr_plan *plan)
     return 2 * r->layer_moe_frac * (bytes / link->bytes_per_s * 1e9 + link->latency_ns);
 }
 
-orr_baseline_layer_time orr_baseline_layer_time_of(const orr_baseline_planner *r, uint32_t site, const orr_plan *plan)
+orr_baseline_layer_time orr_baseline_layer_time_of(const orr_baseline_planner *r, uint32_t site,
+                                                   const orr_plan *plan)
 {
     const double slices = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp);
     const double compute_ns =
@@ -48,8 +49,9 @@ orr_baseline_layer_time orr_baseline_layer_time_of(const orr_baseline_planner *r
     const double forward_ns = compute_ns + moved_ns;
     const bool again = plan->recompute == ORR_RECOMPUTE_FULL;
     return (orr_baseline_layer_time){.forward_ns = forward_ns,
-                            .backward_ns = 2 * compute_ns + moved_ns + (again ? forward_ns : 0),
-                            .weight_ns = compute_ns};
+                                     .backward_ns =
+                                         2 * compute_ns + moved_ns + (again ? forward_ns : 0),
+                                     .weight_ns = compute_ns};
 }
 
 double orr_baseline_head_ns(const orr_baseline_planner *r, uint32_t site, const orr_plan *plan)
@@ -65,7 +67,7 @@ double orr_baseline_hop_bytes(const orr_baseline_planner *r, const orr_plan *pla
 }
 
 orr_baseline_link orr_baseline_link_of(const orr_baseline_planner *r, uint32_t from, uint32_t to,
-                                 const orr_baseline_network_view *view)
+                                       const orr_baseline_network_view *view)
 {
     orr_baseline_link link = from != to && view->cuts ? r->cut[from][to] : r->inner;
     if (!view->latency)
@@ -86,7 +88,7 @@ static double thinnest(const orr_baseline_planner *r, double devices)
 
 /* Replicas of a plan in several sites: the ring goes through all of their cuts. */
 static orr_baseline_link replicas_link(const orr_baseline_planner *r, const orr_plan *plan,
-                                    const orr_baseline_network_view *view)
+                                       const orr_baseline_network_view *view)
 {
     const double reach = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp) *
                          orr_plan_degree(plan->dp) *
@@ -105,8 +107,8 @@ static orr_baseline_link replicas_link(const orr_baseline_planner *r, const orr_
     return link;
 }
 
-double orr_baseline_sync_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stage,
-                         const orr_baseline_network_view *view)
+double orr_baseline_sync_ns(const orr_baseline_planner *r, const orr_plan *plan,
+                            const orr_baseline_stage *stage, const orr_baseline_network_view *view)
 {
     const double t = orr_plan_degree(plan->tp), c = orr_plan_degree(plan->cp),
                  d = orr_plan_degree(plan->dp);
@@ -131,8 +133,8 @@ static uint32_t slowest_site(const orr_baseline_planner *r, const orr_plan *plan
     return site;
 }
 
-double orr_baseline_step_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages,
-                         const orr_baseline_network_view *view)
+double orr_baseline_step_ns(const orr_baseline_planner *r, const orr_plan *plan,
+                            const orr_baseline_stage *stages, const orr_baseline_network_view *view)
 {
     const uint32_t p = orr_plan_degree(plan->pp);
     const double m = (double)r->batch / orr_plan_degree(plan->dp) / plan->micro_batch;

@@ -133,7 +133,8 @@ static double play_to_end(play *p)
     return end_ns;
 }
 
-orr_status orr_baseline_simulate_schedule(orr_baseline_planner *r, const orr_plan *plan, double *ret_ns, orr_error *err)
+orr_status orr_baseline_simulate_schedule(orr_baseline_planner *r, const orr_plan *plan,
+                                          double *ret_ns, orr_error *err)
 {
     orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     const orr_arena_mark mark = orr_arena_get_mark(r->arena);

@@ -25,7 +25,8 @@ bool orr_baseline_allows(const orr_baseline_planner *r, const orr_plan *plan)
 /* --- machine ----------------------------------------------------------------------------- */
 
 /* What large products reach, as a profile would say. */
-static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, double *ret, orr_error *err)
+static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, double *ret,
+                             orr_error *err)
 {
     const orr_dtype dtype = orr_precision_dtype(r->given.precision);
     const orr_calibration *calibration;
@@ -42,11 +43,11 @@ static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, 
 
 /* Where nothing is known, 1 GB/s and no time, as orr_network_of_cluster() has it. */
 static orr_baseline_link link_of(const orr_fact *bytes_per_s, const orr_fact *latency_ns,
-                              double oversubscription)
+                                 double oversubscription)
 {
     return (orr_baseline_link){.bytes_per_s =
-                                orr_fact_or(bytes_per_s, 1e9) / fmax(oversubscription, 1),
-                            .latency_ns = orr_fact_or(latency_ns, 0)};
+                                   orr_fact_or(bytes_per_s, 1e9) / fmax(oversubscription, 1),
+                               .latency_ns = orr_fact_or(latency_ns, 0)};
 }
 
 static void read_levels(orr_baseline_planner *r)
@@ -95,10 +96,10 @@ static orr_status read_sites(orr_baseline_planner *r, orr_error *err)
     r->n_sites = c->n_sites > 0 ? c->n_sites : 1;
     r->sites[0] = (orr_baseline_site){.devices = c->n_devices, .device = c->device, .region = ""};
     for (uint32_t s = 0; s < c->n_sites; s++)
-        r->sites[s] =
-            (orr_baseline_site){.devices = c->sites[s].devices,
-                             .device = c->sites[s].device != NULL ? c->sites[s].device : c->device,
-                             .region = c->sites[s].region};
+        r->sites[s] = (orr_baseline_site){.devices = c->sites[s].devices,
+                                          .device = c->sites[s].device != NULL ? c->sites[s].device
+                                                                               : c->device,
+                                          .region = c->sites[s].region};
     for (uint32_t s = 0; s < r->n_sites; s++)
         ORR_TRY(read_speed(r, r->sites[s].device, &r->sites[s].flops_per_s, err));
     keep_largest_sites(r);
@@ -196,10 +197,12 @@ static orr_status read_job(orr_baseline_planner *r, const orr_model *model, orr_
     return read_model(r, err);
 }
 
-orr_status orr_baseline_open(orr_baseline_planner *r, const orr_model *model, const orr_cluster *cluster,
-                          const orr_explore_options *options, orr_error *err)
+orr_status orr_baseline_open(orr_baseline_planner *r, const orr_model *model,
+                             const orr_cluster *cluster, const orr_explore_options *options,
+                             orr_error *err)
 {
-    *r = (orr_baseline_planner){.cluster = cluster, .options = options, .arena = orr_arena_new(0, 0)};
+    *r = (orr_baseline_planner){
+        .cluster = cluster, .options = options, .arena = orr_arena_new(0, 0)};
     if (r->arena == NULL)
         return orr_fail_memory(err);
     ORR_TRY(read_job(r, model, err));

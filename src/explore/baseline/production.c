@@ -48,7 +48,8 @@ static uint32_t most_chunks(const orr_baseline_planner *r, uint32_t pp)
 
 /* So many eighths of the layers of a chunk are computed again. False: that is no number of layers.
  */
-static bool set_again(const orr_baseline_planner *r, orr_plan *plan, uint32_t chunks, uint32_t eighths)
+static bool set_again(const orr_baseline_planner *r, orr_plan *plan, uint32_t chunks,
+                      uint32_t eighths)
 {
     const uint64_t parts = (uint64_t)plan->pp * chunks;
     const uint32_t layers = (uint32_t)((r->layers + parts - 1) / parts);
@@ -75,8 +76,8 @@ static orr_status offer_projected(orr_baseline_planner *r, const orr_plan *plan,
     return orr_baseline_add_candidate(r, plan, (double)projected.estimate_ns, err);
 }
 
-static orr_status offer_again(orr_baseline_planner *r, orr_plan plan, uint32_t chunks, uint32_t most_eighths,
-                              orr_error *err)
+static orr_status offer_again(orr_baseline_planner *r, orr_plan plan, uint32_t chunks,
+                              uint32_t most_eighths, orr_error *err)
 {
     for (uint32_t eighths = 0; eighths <= most_eighths; eighths++)
         if (set_again(r, &plan, chunks, eighths))
@@ -86,13 +87,15 @@ static orr_status offer_again(orr_baseline_planner *r, orr_plan plan, uint32_t c
 
 /* What is tuned by hand when degrees are settled: gradients whole or sharded, chunks, what is
  * computed again; with experts DualPipe too, which hides their transfers. */
-static orr_status offer_knobs(orr_baseline_planner *r, orr_plan plan, uint32_t most_eighths, orr_error *err)
+static orr_status offer_knobs(orr_baseline_planner *r, orr_plan plan, uint32_t most_eighths,
+                              orr_error *err)
 {
     const uint32_t chunks = most_chunks(r, plan.pp), given = r->given.zero;
     if (!orr_baseline_assign_replicas(r, &plan))
         return ORR_OK;
     set_order(r, &plan);
-    for (plan.zero = orr_baseline_default_zero(r); plan.zero <= 2 || plan.zero == given; plan.zero++) {
+    for (plan.zero = orr_baseline_default_zero(r); plan.zero <= 2 || plan.zero == given;
+         plan.zero++) {
         orr_plan pair = plan;
         for (uint32_t vp = chunks; vp > 0; vp /= 2) {
             plan.vp = r->given.vp > 0 ? r->given.vp : vp;
@@ -189,9 +192,10 @@ static orr_status visit_fsdp(orr_baseline_planner *r, const orr_plan *visited, o
         const double slices = (double)plan.tp * plan.cp + 0.5 * (plan.cp > 1);
         const double m = (double)r->batch / plan.dp / plan.micro_batch;
         ORR_TRY(orr_baseline_add_candidate(r, &plan,
-                                     1e12 * idle_devices(r, &plan) + 1e9 * slices + 1e7 * plan.ep +
-                                         1e6 * (plan.recompute == ORR_RECOMPUTE_FULL) + m,
-                                     err));
+                                           1e12 * idle_devices(r, &plan) + 1e9 * slices +
+                                               1e7 * plan.ep +
+                                               1e6 * (plan.recompute == ORR_RECOMPUTE_FULL) + m,
+                                           err));
     }
     return ORR_OK;
 }

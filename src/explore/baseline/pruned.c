@@ -52,7 +52,8 @@ static orr_status visit_metis(orr_baseline_planner *r, const orr_plan *visited, 
     if (!fits)
         return ORR_OK;
     settled[seat_of(&plan)] = true;
-    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &blind), err);
+    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &blind),
+                                      err);
 }
 
 /* Metis (ATC 2024): stages of device groups, in the order of device types, micro-batches; within a
@@ -83,14 +84,15 @@ static orr_status visit_amp(orr_baseline_planner *r, const orr_plan *visited, or
     if (plan.dp > 0 && orr_baseline_assign_stages(r, true, &plan)) {
         orr_baseline_stages_of(r, &plan, stages);
         if (orr_baseline_balance_layers(r, &plan, stages))
-            ORR_TRY(
-                orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &links), err));
+            ORR_TRY(orr_baseline_add_candidate(
+                r, &plan, orr_baseline_step_ns(r, &plan, stages, &links), err));
     }
     plan = *visited;
     if (orr_baseline_count_sites(r) < 2 || !orr_baseline_assign_replicas(r, &plan))
         return ORR_OK;
     orr_baseline_stages_of(r, &plan, stages);
-    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &links), err);
+    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &links),
+                                      err);
 }
 
 /* AMP (NeurIPS 2022, arXiv 2210.07297): all of dp, pp, tp and micro-batch, replicas or stages over

@@ -19,7 +19,8 @@ static const orr_baseline_network_view REGIONS = {.cuts = true, .latency = true}
 
 /* Pipelines that share what joins two sites take turns, each with all of it: the last of a cell
  * waits, none is slower on the way. */
-static double atlas_step_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages)
+static double atlas_step_ns(const orr_baseline_planner *r, const orr_plan *plan,
+                            const orr_baseline_stage *stages)
 {
     const double together_ns = orr_baseline_step_ns(r, plan, stages, &REGIONS);
     const double bytes = orr_baseline_hop_bytes(r, plan);
@@ -157,7 +158,8 @@ static void add_place(sailor *s, uint32_t site, uint32_t room)
 }
 
 /* Returns the time, INFINITY: no room. */
-static orr_status place_stages(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
+static orr_status place_stages(orr_baseline_planner *r, orr_plan *plan, double *ret_ns,
+                               orr_error *err)
 {
     sailor s = {.r = r,
                 .plan = plan,
@@ -208,10 +210,12 @@ static orr_status visit_sailor(orr_baseline_planner *r, const orr_plan *visited,
             ORR_TRY(orr_baseline_add_candidate(r, &placed, step_ns, err));
     }
     plan = *visited;
-    if (orr_baseline_count_sites(r) > 1 && one_region(r) && orr_baseline_assign_replicas(r, &plan)) {
+    if (orr_baseline_count_sites(r) > 1 && one_region(r) &&
+        orr_baseline_assign_replicas(r, &plan)) {
         orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
         orr_baseline_stages_of(r, &plan, stages);
-        return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &REGIONS), err);
+        return orr_baseline_add_candidate(r, &plan,
+                                          orr_baseline_step_ns(r, &plan, stages, &REGIONS), err);
     }
     return ORR_OK;
 }

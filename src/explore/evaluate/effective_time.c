@@ -12,15 +12,16 @@ typedef struct known {
 } known;
 struct orr_effective_time {
     orr_fleet_options options;
-    pthread_mutex_t   lock; /* of what is known, also while it is found: nobody finds it twice */
-    orr_array(known)  known;
+    pthread_mutex_t lock; /* of what is known, also while it is found: nobody finds it twice */
+    orr_array(known) known;
 };
 
 /* A search compares hundreds of pairs of devices and teams: shorter lives, fewer of them. */
 enum { REPETITIONS = 4, DAYS = 30 };
 static const int64_t DAY_NS = INT64_C(86400000000000);
 
-orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret, orr_error *err)
+orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret,
+                                  orr_error *err)
 {
     orr_effective_time *e = orr_calloc(1, sizeof *e);
     if (e == NULL)
@@ -57,8 +58,8 @@ static uint32_t teams_of(uint32_t copies, uint32_t devices, uint32_t devices_of_
     return teams;
 }
 
-static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret,
-                           orr_error *err)
+static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t teams,
+                           double *ret, orr_error *err)
 {
     const orr_fleet_policy policies[2] = {{.way = ORR_FLEET_SYNC, .replicas = 1},
                                           {.way = ORR_FLEET_FT, .replicas = teams}};
@@ -78,7 +79,8 @@ static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32
     return status;
 }
 
-static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret, orr_error *err)
+static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret,
+                       orr_error *err)
 {
     known made = {.devices = devices, .teams = teams};
     for (size_t i = 0; i < e->known.n; i++)
@@ -95,8 +97,8 @@ static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, 
     return ORR_OK;
 }
 
-orr_status orr_effective_time_frac(orr_effective_time *e, uint32_t devices, uint32_t copies, double *ret,
-                              orr_error *err)
+orr_status orr_effective_time_frac(orr_effective_time *e, uint32_t devices, uint32_t copies,
+                                   double *ret, orr_error *err)
 {
     const uint32_t teams = teams_of(copies, devices, e->options.gpus_per_node);
     (void)pthread_mutex_lock(&e->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_JUDGE_EFFECTIVE_H
-#define ORR_PLAN_JUDGE_EFFECTIVE_H
+#ifndef ORR_EXPLORE_EVALUATE_EFFECTIVE_TIME_H
+#define ORR_EXPLORE_EVALUATE_EFFECTIVE_TIME_H
 
 #include <orrery/fleet.h>
 
@@ -11,9 +11,9 @@
  * step is always the shorter job. Any number of threads. */
 typedef struct orr_effective_time orr_effective_time;
 orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret,
-                             orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 void orr_effective_time_free(orr_effective_time *effective); /* NULL is allowed */
 orr_status orr_effective_time_frac(orr_effective_time *effective, uint32_t devices, uint32_t copies,
-                              double *ret, orr_error *err) ORR_MUST_CHECK;
+                                   double *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_JUDGE_EFFECTIVE_H */
+#endif /* ORR_EXPLORE_EVALUATE_EFFECTIVE_TIME_H */

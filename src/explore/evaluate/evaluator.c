@@ -17,11 +17,12 @@ struct orr_evaluator {
     orr_job_options job;
     orr_estimator *estimator;
     orr_effective_time *effective; /* NULL: failures are not asked about */
-    bool borrowed;            /* that one is another evaluator's */
+    bool borrowed;                 /* that one is another evaluator's */
 };
 
 orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
-                         const orr_explore_options *options, orr_evaluator **ret, orr_error *err)
+                             const orr_explore_options *options, orr_evaluator **ret,
+                             orr_error *err)
 {
     orr_status status = ORR_OK;
     orr_evaluator *j = orr_calloc(1, sizeof *j);
@@ -82,14 +83,16 @@ static double tokens_of_step(const orr_evaluator *j, const orr_plan *plan)
     return (double)plan->batch * seq;
 }
 
-orr_status orr_evaluator_objectives(orr_evaluator *j, const orr_plan *plan, const orr_objective_inputs *use,
-                            double ret[ORR_OBJECTIVES], double *ret_effective, orr_error *err)
+orr_status orr_evaluator_objectives(orr_evaluator *j, const orr_plan *plan,
+                                    const orr_objective_inputs *use, double ret[ORR_OBJECTIVES],
+                                    double *ret_effective, orr_error *err)
 {
     const bool budget = j->options.tokens > 0;
     const double steps = budget ? j->options.tokens / tokens_of_step(j, plan) : 1;
     double effective = 1;
     if (j->effective != NULL)
-        ORR_TRY(orr_effective_time_frac(j->effective, use->n_devices, use->replicas, &effective, err));
+        ORR_TRY(
+            orr_effective_time_frac(j->effective, use->n_devices, use->replicas, &effective, err));
     const double wall_ns = steps * use->step_ns / effective;
     ret[ORR_OBJECTIVE_STEP] = use->step_ns;
     ret[ORR_OBJECTIVE_BUDGET] = budget ? wall_ns : NAN;
@@ -120,7 +123,8 @@ static draw least_draw(const orr_evaluator *j, const orr_objective_inputs *use)
         const bool sites = j->cluster->n_sites > 0;
         const orr_device *device = sites ? j->cluster->sites[s].device : j->cluster->device;
         const double power_w = orr_fact_or(&device->power_w, NAN);
-        const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/results/energy.h */
+        const double idle_w =
+            orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/results/energy.h */
         if (sites && use->site_devices[s] == 0)
             continue;
         if (isnan(power_w))
@@ -133,8 +137,8 @@ static draw least_draw(const orr_evaluator *j, const orr_objective_inputs *use)
 
 /* What all devices draw at least: all of their power while they compute, what an idle one draws for
  * the rest. */
-static orr_status least_energy(orr_evaluator *j, const orr_plan *plan, const orr_objective_inputs *use,
-                               double *ret_j, orr_error *err)
+static orr_status least_energy(orr_evaluator *j, const orr_plan *plan,
+                               const orr_objective_inputs *use, double *ret_j, orr_error *err)
 {
     const draw each = least_draw(j, use);
     double floor_ns;
@@ -154,9 +158,11 @@ static bool changes_numerics(const orr_evaluator *j, const orr_plan *plan)
 
 /* --- closed form ----------------------------------------------------------------------------- */
 
-orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret,
+                                  orr_error *err)
 {
-    orr_explored made = {.plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
+    orr_explored made = {
+        .plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
     orr_estimate estimate;
     uint32_t sites[ORR_SITES_MAX];
     ORR_TRY(orr_estimate_of(j->estimator, plan, &estimate, err));
@@ -168,10 +174,10 @@ orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_ex
     made.other_numerics = changes_numerics(j, &made.plan);
     orr_plan_site_devices(&made.plan, j->cluster, sites);
     orr_objective_inputs use = {.site_devices = sites,
-                          .n_devices = made.n_devices,
-                          .replicas = copies(&made.plan),
-                          .step_ns = (double)estimate.bound_ns,
-                          .energy_j = NAN};
+                                .n_devices = made.n_devices,
+                                .replicas = copies(&made.plan),
+                                .step_ns = (double)estimate.bound_ns,
+                                .energy_j = NAN};
     if (j->options.objective == ORR_OBJECTIVE_ENERGY || j->options.second == ORR_OBJECTIVE_ENERGY)
         ORR_TRY(least_energy(j, &made.plan, &use, &use.energy_j, err));
     ORR_TRY(orr_evaluator_objectives(j, &made.plan, &use, made.value, &made.effective_frac, err));
@@ -179,13 +185,14 @@ orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_ex
     return ORR_OK;
 }
 
-orr_status orr_evaluator_order_free_bound(orr_evaluator *j, const orr_plan *plan, bool anywhere, double *ret_ns,
-                           orr_error *err)
+orr_status orr_evaluator_order_free_bound(orr_evaluator *j, const orr_plan *plan, bool anywhere,
+                                          double *ret_ns, orr_error *err)
 {
     return orr_estimate_order_free_bound(j->estimator, plan, anywhere, ret_ns, err);
 }
 
-orr_status orr_evaluator_family_bound(orr_evaluator *j, const orr_plan *plan, double *ret_ns, orr_error *err)
+orr_status orr_evaluator_family_bound(orr_evaluator *j, const orr_plan *plan, double *ret_ns,
+                                      orr_error *err)
 {
     const uint32_t most = j->options.max_devices;
     const uint32_t n = most > 0 && most < j->cluster->n_devices ? most : j->cluster->n_devices;
@@ -219,21 +226,23 @@ static orr_status judge_outcome(orr_evaluator *j, const orr_outcome *outcome, or
     uint32_t sites[ORR_SITES_MAX];
     orr_plan_site_devices(&outcome->plan, j->cluster, sites);
     const orr_objective_inputs use = {.site_devices = sites,
-                                .n_devices = outcome->n_ranks,
-                                .replicas = copies(&outcome->plan),
-                                .step_ns = (double)outcome->step_ns,
-                                .energy_j = outcome->energy_j};
+                                      .n_devices = outcome->n_ranks,
+                                      .replicas = copies(&outcome->plan),
+                                      .step_ns = (double)outcome->step_ns,
+                                      .energy_j = outcome->energy_j};
     ret->step_ns = outcome->step_ns;
     ret->tokens_per_s = outcome->tokens_per_s;
     ret->mfu_frac = outcome->mfu_frac;
     take_worst_stage(&outcome->memory, ret);
-    ORR_TRY(orr_evaluator_objectives(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
+    ORR_TRY(
+        orr_evaluator_objectives(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
     const double steps = ret->value[ORR_OBJECTIVE_BUDGET] / use.step_ns;
     ret->value[ORR_OBJECTIVE_COST] += price_of_cuts(outcome) * (isnan(steps) ? 1 : steps);
     return ORR_OK;
 }
 
-orr_status orr_evaluator_simulate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+orr_status orr_evaluator_simulate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret,
+                                  orr_error *err)
 {
     orr_explored made;
     orr_outcome outcome = {0};

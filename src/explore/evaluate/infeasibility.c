@@ -222,8 +222,9 @@ static orr_status report_binding(const relaxer *r, const char **ret)
 }
 
 orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *cluster,
-                             const orr_explore_options *options, const orr_binding_constraint *binding,
-                             orr_arena *arena, orr_exploration *ret, orr_error *err)
+                                     const orr_explore_options *options,
+                                     const orr_binding_constraint *binding, orr_arena *arena,
+                                     orr_exploration *ret, orr_error *err)
 {
     relaxer r = {.model = model,
                  .cluster = cluster,

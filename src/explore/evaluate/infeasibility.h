@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_RELAX_H
-#define ORR_PLAN_RELAX_H
+#ifndef ORR_EXPLORE_EVALUATE_INFEASIBILITY_H
+#define ORR_EXPLORE_EVALUATE_INFEASIBILITY_H
 
 #include <orrery/explore.h>
 
@@ -15,7 +15,8 @@ typedef struct orr_binding_constraint {
  * bound, what was left out, what was fixed; another batch; more devices; more memory. In the arena.
  * Errors: NO_MEMORY, IO. */
 orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *cluster,
-                             const orr_explore_options *options, const orr_binding_constraint *binding,
-                             orr_arena *arena, orr_exploration *ret, orr_error *err) ORR_MUST_CHECK;
+                                     const orr_explore_options *options,
+                                     const orr_binding_constraint *binding, orr_arena *arena,
+                                     orr_exploration *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_RELAX_H */
+#endif /* ORR_EXPLORE_EVALUATE_INFEASIBILITY_H */

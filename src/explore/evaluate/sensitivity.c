@@ -39,7 +39,8 @@ static orr_cluster_factors factors_of(orr_factor factor, double by)
 }
 
 /* A evaluator of the changed machine, which lives in the scratch arena until the next one. */
-static orr_status open_evaluator(const question *q, orr_factor factor, double by, orr_evaluator **ret)
+static orr_status open_evaluator(const question *q, orr_factor factor, double by,
+                                 orr_evaluator **ret)
 {
     const orr_cluster_factors factors = factors_of(factor, by);
     const orr_cluster *cluster;
@@ -49,13 +50,13 @@ static orr_status open_evaluator(const question *q, orr_factor factor, double by
 }
 
 /* NAN: it cannot be there. Out of memory is the only error. */
-static orr_status value_of(const question *q, orr_evaluator *evaluator, uint32_t plan, bool simulated,
-                           double *ret)
+static orr_status value_of(const question *q, orr_evaluator *evaluator, uint32_t plan,
+                           bool simulated, double *ret)
 {
     orr_explored judged;
-    const orr_status status = simulated
-                                  ? orr_evaluator_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
-                                  : orr_evaluator_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
+    const orr_status status =
+        simulated ? orr_evaluator_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
+                  : orr_evaluator_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
     *ret = NAN;
     if (status == ORR_NO_MEMORY)
         return orr_fail_memory(q->err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_RESULTS_ROW_H
-#define ORR_PLAN_RESULTS_ROW_H
+#ifndef ORR_EXPLORE_RESULTS_ROW_H
+#define ORR_EXPLORE_RESULTS_ROW_H
 
 #include "io/database/database.h"
 #include "explore/results/store.h"
@@ -14,4 +14,4 @@ void orr_results_set_family(orr_query *q, int64_t search, const char *key,
 void orr_results_get_figures(const orr_query *q, orr_explored *ret);
 void orr_results_get_family(const orr_query *q, orr_family_result *ret);
 
-#endif /* ORR_PLAN_RESULTS_ROW_H */
+#endif /* ORR_EXPLORE_RESULTS_ROW_H */

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_RESULTS_SCHEMA_H
-#define ORR_PLAN_RESULTS_SCHEMA_H
+#ifndef ORR_EXPLORE_RESULTS_SCHEMA_H
+#define ORR_EXPLORE_RESULTS_SCHEMA_H
 
 #include "io/database/database.h"
 #include "model/plan/plan.h"
 #include "explore/results/store.h"
 
-/* The tables of results, and the SQL that goes with them. What is written goes into tables of the same shape in
- * memory, called pending, and from there into the file in one short transaction. */
+/* The tables of results, and the SQL that goes with them. What is written goes into tables of the
+ * same shape in memory, called pending, and from there into the file in one short transaction. */
 enum { ORR_RESULTS_APPLICATION = 0x4f727279, /* "Orry" */ ORR_RESULTS_VERSION = 1 };
 
 typedef struct orr_results_column {
     const char *name, *type;
 } orr_results_column;
 enum { ORR_RESULTS_COLUMNS = 24 + ORR_OBJECTIVES + ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES };
-/* The first two columns are the key. `fields`: from there on those that follow from the key; n: there are none. */
+/* The first two columns are the key. `fields`: from there on those that follow from the key; n:
+ * there are none. */
 typedef struct orr_results_table {
     const char *name;
-    size_t      n, fields;
+    size_t n, fields;
     orr_results_column columns[ORR_RESULTS_COLUMNS];
 } orr_results_table;
 /* plan: search, plan, family, figures, objectives | numbers, choices, order, sites, sections. */
@@ -31,12 +32,13 @@ const char *orr_results_pending_schema_sql(orr_arena *arena);
 /* A row into what waits, its parameters as the columns; all of what waits into the file. */
 const char *orr_results_insert_sql(const orr_results_table *table, orr_arena *arena);
 const char *orr_results_move_sql(const orr_results_table *table, orr_arena *arena);
-/* All columns of the row with key (?1, ?2), of plans only if it was simulated; plans of families that are done in
- * search ?1. */
+/* All columns of the row with key (?1, ?2), of plans only if it was simulated; plans of families
+ * that are done in search ?1. */
 const char *orr_results_find_sql(const orr_results_table *table, orr_arena *arena);
 const char *orr_results_candidates_sql(const orr_results_table *plan, orr_arena *arena);
 
 /* Adds to the tables of an earlier build the columns that came since. */
-orr_status orr_results_add_missing_columns(orr_database *db, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_results_add_missing_columns(orr_database *db, orr_arena *arena,
+                                           orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_RESULTS_SCHEMA_H */
+#endif /* ORR_EXPLORE_RESULTS_SCHEMA_H */

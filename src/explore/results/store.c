@@ -119,8 +119,8 @@ static void stop_writer(orr_results *r)
 static orr_status open_file(orr_results *r, const char *path, orr_error *err)
 {
     const orr_database_schema kind = {.application = ORR_RESULTS_APPLICATION,
-                                    .version = ORR_RESULTS_VERSION,
-                                    .schema = orr_results_schema_sql(r->arena)};
+                                      .version = ORR_RESULTS_VERSION,
+                                      .schema = orr_results_schema_sql(r->arena)};
     const char *pending = orr_results_pending_schema_sql(r->arena);
     if (kind.schema == NULL || pending == NULL)
         return orr_fail_memory(err);

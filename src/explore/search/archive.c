@@ -17,11 +17,13 @@ static int by_value(const void *a, const void *b, void *ctx)
     const sorter *s = ctx;
     const orr_explored *x = a, *y = b;
     if (s->estimated) {
-        const double u = orr_explored_estimated_value(x, s->by), v = orr_explored_estimated_value(y, s->by);
+        const double u = orr_explored_estimated_value(x, s->by),
+                     v = orr_explored_estimated_value(y, s->by);
         if (u != v)
             return u < v ? -1 : 1;
     }
-    return orr_explored_is_better(s->incumbent, x, y) ? -1 : orr_explored_is_better(s->incumbent, y, x);
+    return orr_explored_is_better(s->incumbent, x, y) ? -1
+                                                      : orr_explored_is_better(s->incumbent, y, x);
 }
 
 static void sort(const orr_search *s, orr_explored_list *list, bool estimated)

@@ -87,7 +87,8 @@ static bool is_before(const orr_incumbent *incumbent, const orr_explored *a, con
     return orr_explored_is_better(incumbent, a, b); /* their values are bounds */
 }
 
-bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap, const orr_explored *e)
+bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
+                            const orr_explored *e)
 {
     if (!orr_array_push(heap, *e))
         return false;
@@ -131,7 +132,7 @@ static orr_explored_list *least_heap(orr_search *s)
     if (s->open.n == 0 || s->candidates.n == 0)
         return s->open.n > 0 ? &s->open : s->candidates.n > 0 ? &s->candidates : NULL;
     return is_before(&s->incumbent, &s->open.at[0], &s->candidates.at[0]) ? &s->open
-                                                                         : &s->candidates;
+                                                                          : &s->candidates;
 }
 
 /* --- what came of an item ------------------------------------------------------------------ */
@@ -176,7 +177,8 @@ static orr_status take_over(orr_search *s, const orr_work_item *e, orr_error *er
                    ? ORR_OK
                    : orr_fail_memory(err);
     for (size_t i = 0; i < e->left.n; i++) {
-        if (!orr_explored_heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
+        if (!orr_explored_heap_push(&s->incumbent, opens ? &s->open : &s->candidates,
+                                    &e->left.at[i]))
             return orr_fail_memory(err);
         if (likely == NULL || orr_explored_estimated_value(&e->left.at[i], s->incumbent.objective) <
                                   orr_explored_estimated_value(likely, s->incumbent.objective))
@@ -219,7 +221,8 @@ orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, or
     if (fits && !s->space.chooses_transport)
         return ORR_OK;
     take_bound(s, &left);
-    return orr_explored_heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
+    return orr_explored_heap_push(&s->incumbent,
+                                  s->space.chooses_transport ? &s->open : &s->candidates, &left)
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -236,16 +239,16 @@ static void run_item(void *ctx, size_t i, int thread)
     const round_of *r = ctx;
     orr_search *s = r->search;
     const orr_search_thread search_thread = {.space = &s->space,
-                             .incumbent = &s->incumbent,
-                             .evaluator = s->evaluators[thread],
-                             .least = s->least[thread],
-                             .flat = s->flat[thread],
-                             .counts = &s->counts[thread],
-                             .arena = s->arenas[thread],
-                             .results = s->results,
-                             .stops = orr_search_should_stop,
-                             .stops_ctx = s,
-                             .slack = s->options->exact ? 0.10 : 0.02};
+                                             .incumbent = &s->incumbent,
+                                             .evaluator = s->evaluators[thread],
+                                             .least = s->least[thread],
+                                             .flat = s->flat[thread],
+                                             .counts = &s->counts[thread],
+                                             .arena = s->arenas[thread],
+                                             .results = s->results,
+                                             .stops = orr_search_should_stop,
+                                             .stops_ctx = s,
+                                             .slack = s->options->exact ? 0.10 : 0.02};
     orr_work_item *e = &r->items[i];
     e->result.bound = INFINITY;
     if (!orr_search_is_mine(s, (uint32_t)i))
@@ -326,8 +329,8 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
         ORR_TRY(orr_search_run(s, items, n, err));
         keep_promising(s, ROUND);
         if (s->promising.n > 0)
-            s->incumbent.best =
-                fmin(s->incumbent.best, orr_explored_estimated_value(&s->promising.at[0], objective));
+            s->incumbent.best = fmin(s->incumbent.best,
+                                     orr_explored_estimated_value(&s->promising.at[0], objective));
     }
     s->incumbent.best = INFINITY;
     return ORR_OK;
@@ -355,7 +358,8 @@ static void add_candidate(orr_search *s, orr_work_item *items, uint32_t *n, cons
 static void add_promising(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     for (size_t i = 0; i < s->promising.n && *n < 2 * ROUND; i++)
-        if (orr_explored_estimated_value(&s->promising.at[i], s->incumbent.objective) < s->incumbent.best)
+        if (orr_explored_estimated_value(&s->promising.at[i], s->incumbent.objective) <
+            s->incumbent.best)
             add_candidate(s, items, n, &s->promising.at[i]);
     s->promising.n = 0;
 }
@@ -401,7 +405,7 @@ static orr_status undo(orr_search *s, const orr_work_item *items, uint32_t n, or
         if (items[i].family == NULL &&
             (items[i].transports || !orr_search_knows(s, &items[i].candidate.plan)) &&
             !orr_explored_heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
-                           &items[i].candidate))
+                                    &items[i].candidate))
             return orr_fail_memory(err);
     return ORR_OK;
 }

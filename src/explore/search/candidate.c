@@ -19,8 +19,9 @@ static orr_status leave_if_worth_it(const orr_search_thread *search_thread, orr_
     return orr_array_push(&item->left, *e) ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status leave(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
-                        const orr_plan *plan, uint32_t again, uint8_t offload, orr_error *err)
+static orr_status leave(const orr_search_thread *search_thread, orr_evaluator *evaluator,
+                        orr_work_item *item, const orr_plan *plan, uint32_t again, uint8_t offload,
+                        orr_error *err)
 {
     const orr_plan p = orr_plan_with_memory_option(plan, again, offload);
     orr_explored e;
@@ -31,9 +32,9 @@ static orr_status leave(const orr_search_thread *search_thread, orr_evaluator *e
     return status == ORR_OK ? leave_if_worth_it(search_thread, item, &e, err) : ORR_OK;
 }
 
-static orr_status leave_all(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
-                            const orr_plan *plan, const orr_memory_options *r, uint8_t offload,
-                            orr_error *err)
+static orr_status leave_all(const orr_search_thread *search_thread, orr_evaluator *evaluator,
+                            orr_work_item *item, const orr_plan *plan, const orr_memory_options *r,
+                            uint8_t offload, orr_error *err)
 {
     const uint32_t most = orr_offloads_activations(offload) ? r->most_again : r->least_again;
     for (uint32_t again = r->least_again; again <= most; again++)
@@ -42,8 +43,9 @@ static orr_status leave_all(const orr_search_thread *search_thread, orr_evaluato
 }
 
 /* What the next smaller plans are: those that were passed over because this one seemed to fit. */
-orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
-                             const orr_plan *plan, orr_error *err)
+orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread,
+                                       orr_evaluator *evaluator, orr_work_item *item,
+                                       const orr_plan *plan, orr_error *err)
 {
     const orr_plan whole = orr_plan_with_defaults(plan);
     const uint8_t offload = whole.offload;
@@ -51,7 +53,8 @@ orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread, o
     if (!orr_space_memory_options(search_thread->space, &whole, &r))
         return ORR_OK;
     if (plan->recompute_layers < r.most_again && !orr_offloads_activations(offload))
-        ORR_TRY(leave(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload, err));
+        ORR_TRY(
+            leave(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload, err));
     if (plan->recompute_layers > r.least_again)
         return ORR_OK;
     for (uint32_t i = 0; i < r.n_offloads; i++) {
@@ -65,14 +68,16 @@ orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread, o
 
 /* --- a candidate ----------------------------------------------------------------------------- */
 
-orr_status orr_search_thread_simulate(const orr_search_thread *search_thread, const orr_explored *candidate,
-                              orr_work_item *item, orr_explored *ret, orr_error *err)
+orr_status orr_search_thread_simulate(const orr_search_thread *search_thread,
+                                      const orr_explored *candidate, orr_work_item *item,
+                                      orr_explored *ret, orr_error *err)
 {
     const orr_plan plan = orr_plan_without_defaults(&candidate->plan);
     orr_arena *arena = orr_arena_new(1024, 0);
     const char *text = arena != NULL ? orr_plan_text(&plan, arena) : NULL;
     orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
-    if (status == ORR_OK && search_thread->results != NULL && orr_results_plan(search_thread->results, text, ret)) {
+    if (status == ORR_OK && search_thread->results != NULL &&
+        orr_results_plan(search_thread->results, text, ret)) {
         item->resumed++;
     } else if (status == ORR_OK) {
         status = orr_evaluator_simulate(search_thread->evaluator, &plan, ret, err);
@@ -94,8 +99,8 @@ void orr_candidate_simulate(const orr_search_thread *search_thread, orr_work_ite
     item->status =
         orr_search_thread_simulate(search_thread, &item->candidate, item, &simulated, &item->err);
     if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_explored_fits(&simulated, 0))
-        item->status =
-            orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item, &item->candidate.plan, &item->err);
+        item->status = orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item,
+                                                   &item->candidate.plan, &item->err);
 }
 
 /* --- a candidate with all settings of the network -------------------------------------------- */
@@ -123,21 +128,22 @@ void orr_candidate_choose_transport(const orr_search_thread *search_thread, orr_
     wiring w = {search_thread, item};
     orr_explored simulated;
     size_t likely = 0;
-    item->status =
-        orr_space_each_transport(search_thread->space, &item->candidate.plan, on_wire, &w, &item->err);
+    item->status = orr_space_each_transport(search_thread->space, &item->candidate.plan, on_wire,
+                                            &w, &item->err);
     for (size_t i = 1; i < item->left.n; i++)
         if (item->left.at[i].estimate_ns < item->left.at[likely].estimate_ns)
             likely = i;
     if (item->status == ORR_OK && item->left.n > 0 &&
         orr_explored_estimated_value(&item->left.at[likely], search_thread->incumbent->objective) <
             search_thread->incumbent->best)
-        item->status =
-            orr_search_thread_simulate(search_thread, &item->left.at[likely], item, &simulated, &item->err);
+        item->status = orr_search_thread_simulate(search_thread, &item->left.at[likely], item,
+                                                  &simulated, &item->err);
     else
         return;
     if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_explored_fits(&simulated, 0)) {
         const orr_plan plan = item->left.at[likely].plan;
-        item->status = orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item, &plan, &item->err);
+        item->status = orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item,
+                                                   &plan, &item->err);
     }
 }
 

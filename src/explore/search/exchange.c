@@ -107,7 +107,8 @@ orr_status orr_search_exchange(orr_search *s, orr_work_item *items, uint32_t n, 
         ORR_TRY_OUT(status, orr_fail_memory(err));
     }
     ORR_TRY_OUT(status, orr_processes_allreduce_min(s->share, &none, &stops, err));
-    ORR_TRY_OUT(status, orr_processes_allgather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
+    ORR_TRY_OUT(status,
+                orr_processes_allgather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
     s->stopped = stops;
     for (const char *at = all, *end = at + n_bytes; at < end && room;)
         room = take_item(items, &at);

@@ -15,9 +15,9 @@ typedef struct family_search {
     const orr_search_thread *search_thread;
     orr_work_item *item;
     orr_incumbent incumbent; /* with what this item found itself; the front is the search's */
-    bool scanning;         /* only for the best estimate */
-    orr_explored likely;   /* that one; estimate_ns 0: none yet */
-    orr_plan last;         /* the first of its kind that was scanned */
+    bool scanning;           /* only for the best estimate */
+    orr_explored likely;     /* that one; estimate_ns 0: none yet */
+    orr_plan last;           /* the first of its kind that was scanned */
     uint32_t last_seen, asked, layouts;
     bool weighing, weighed, too_big; /* the degrees at hand */
 } family_search;
@@ -80,7 +80,8 @@ static orr_status remember(family_search *g, const orr_explored *e, orr_error *e
     const double value = orr_explored_estimated_value(e, objective);
     if (value > g->incumbent.best * WORTH_KEEPING || !orr_explored_fits(e, 0))
         return ORR_OK;
-    if (g->last_seen >= seen->n || !orr_plan_same_arrangement(&seen->at[g->last_seen].plan, &e->plan)) {
+    if (g->last_seen >= seen->n ||
+        !orr_plan_same_arrangement(&seen->at[g->last_seen].plan, &e->plan)) {
         g->last_seen = 0;
         while (g->last_seen < seen->n &&
                !orr_plan_same_arrangement(&seen->at[g->last_seen].plan, &e->plan))
@@ -106,7 +107,8 @@ static orr_status probe_by_simulation(family_search *g, const orr_explored *e, o
     if (simulated.step_ns > 0 && orr_explored_fits(&simulated, 0))
         g->incumbent.best = fmin(g->incumbent.best, simulated.value[g->incumbent.objective]);
     else if (simulated.step_ns > 0)
-        return orr_candidate_reduce_memory(g->search_thread, g->search_thread->least, g->item, &e->plan, err);
+        return orr_candidate_reduce_memory(g->search_thread, g->search_thread->least, g->item,
+                                           &e->plan, err);
     return ORR_OK;
 }
 
@@ -127,8 +129,9 @@ static orr_status record(family_search *g, const verdict *v, orr_error *err)
 /* --- a plan, and what makes it smaller ------------------------------------------------------- */
 
 /* The fewest layers that have to be computed again for it to fit: more take longer. */
-static orr_status least_recompute(family_search *g, const orr_plan *plan, const orr_memory_options *r,
-                               uint8_t offload, verdict *ret, orr_error *err)
+static orr_status least_recompute(family_search *g, const orr_plan *plan,
+                                  const orr_memory_options *r, uint8_t offload, verdict *ret,
+                                  orr_error *err)
 {
     uint32_t low = r->least_again, high = r->most_again;
     orr_plan p = orr_plan_with_memory_option(plan, high, offload);
@@ -148,8 +151,9 @@ static orr_status least_recompute(family_search *g, const orr_plan *plan, const 
     return ORR_OK;
 }
 
-static orr_status record_with_more_recompute(family_search *g, const orr_plan *plan, const orr_memory_options *r,
-                              const orr_plan *fits, orr_error *err)
+static orr_status record_with_more_recompute(family_search *g, const orr_plan *plan,
+                                             const orr_memory_options *r, const orr_plan *fits,
+                                             orr_error *err)
 {
     for (uint32_t again = fits->recompute_layers + 1; again <= r->most_again; again++) {
         const orr_plan p = orr_plan_with_memory_option(plan, again, fits->offload);
@@ -163,7 +167,8 @@ static orr_status record_with_more_recompute(family_search *g, const orr_plan *p
     return ORR_OK;
 }
 
-static orr_status apply_memory_options(family_search *g, const orr_plan *plan, const orr_memory_options *r, orr_error *err)
+static orr_status apply_memory_options(family_search *g, const orr_plan *plan,
+                                       const orr_memory_options *r, orr_error *err)
 {
     const double n = (double)(r->most_again - r->least_again + 1);
     bool done = false; /* an offload that takes nothing else makes it fit */
@@ -194,7 +199,8 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_opti
                           orr_error *err)
 {
     family_search *g = ctx;
-    const orr_plan first = orr_plan_with_memory_option(plan, memory_options->least_again, memory_options->offload[0]);
+    const orr_plan first =
+        orr_plan_with_memory_option(plan, memory_options->least_again, memory_options->offload[0]);
     const double n = orr_memory_options_count(memory_options);
     verdict v;
     if (++g->asked % ASK_EVERY == 0 && g->search_thread->stops != NULL &&
@@ -328,8 +334,9 @@ static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere
     double quick_ns = 0;
     orr_plan p = *plan;
     p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least */
-    const orr_status status = orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->least, &p,
-                                              anywhere, &quick_ns, &g->item->err);
+    const orr_status status =
+        orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->least,
+                                       &p, anywhere, &quick_ns, &g->item->err);
     if (fail(g, status))
         return false;
     return status != ORR_OK || !leave_behind(g, quick_ns, devices, n);
@@ -355,8 +362,14 @@ static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, doub
 
 void orr_family_search(const orr_search_thread *search_thread, orr_work_item *item)
 {
-    family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent};
-    const orr_plan_walk walk = {on_enter, on_leaf, &g, search_thread->space->chooses_transport, search_thread->counts, search_thread->arena};
+    family_search g = {
+        .search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent};
+    const orr_plan_walk walk = {on_enter,
+                                on_leaf,
+                                &g,
+                                search_thread->space->chooses_transport,
+                                search_thread->counts,
+                                search_thread->arena};
     const orr_status status =
         orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
     if (item->status == ORR_OK && !item->stopped)
@@ -367,8 +380,8 @@ void orr_family_search(const orr_search_thread *search_thread, orr_work_item *it
 /* --- a family, looked at in passing ---------------------------------------------------------- */
 
 /* The first way to shard alone: of these the best estimate. */
-static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options,
-                                  orr_error *err)
+static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan,
+                                  const orr_memory_options *memory_options, orr_error *err)
 {
     family_search *g = ctx;
     const uint8_t objective = g->incumbent.objective;
@@ -382,7 +395,8 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_mem
         return ORR_OK;
     g->last = degrees;
     for (uint32_t i = 0; i < memory_options->n_offloads && i < 3; i++) {
-        const orr_plan p = orr_plan_with_memory_option(plan, memory_options->most_again, memory_options->offload[i]);
+        const orr_plan p = orr_plan_with_memory_option(plan, memory_options->most_again,
+                                                       memory_options->offload[i]);
         verdict v;
         ORR_TRY(evaluate(g, &p, &v, err));
         if (!v.can_be || (v.worse && g->likely.estimate_ns > 0))
@@ -392,7 +406,8 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_mem
         if (g->likely.estimate_ns == 0 || orr_explored_estimated_value(&v.explored, objective) <
                                               orr_explored_estimated_value(&g->likely, objective))
             g->likely = v.explored;
-        g->incumbent.best = fmin(g->incumbent.best, orr_explored_estimated_value(&g->likely, objective));
+        g->incumbent.best =
+            fmin(g->incumbent.best, orr_explored_estimated_value(&g->likely, objective));
         return ORR_OK;
     }
     return ORR_OK;
@@ -400,9 +415,16 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_mem
 
 void orr_family_search_scan(const orr_search_thread *search_thread, orr_work_item *item)
 {
-    family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent, .scanning = true};
-    const orr_plan_walk walk = {on_enter,      on_scanned_leaf, &g, search_thread->space->chooses_transport,
-                           search_thread->counts, search_thread->arena};
+    family_search g = {.search_thread = search_thread,
+                       .item = item,
+                       .incumbent = *search_thread->incumbent,
+                       .scanning = true};
+    const orr_plan_walk walk = {on_enter,
+                                on_scanned_leaf,
+                                &g,
+                                search_thread->space->chooses_transport,
+                                search_thread->counts,
+                                search_thread->arena};
     const orr_status status =
         orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
     if (item->status == ORR_OK)

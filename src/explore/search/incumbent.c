@@ -94,7 +94,7 @@ static double least_price(const orr_space *s)
 }
 
 void orr_space_objective_bounds(const orr_space *s, double step_ns, uint32_t n_devices,
-                     double ret[ORR_OBJECTIVES])
+                                double ret[ORR_OBJECTIVES])
 {
     const double tokens = s->options->tokens, of_step = (double)s->common.batch * s->seq;
     const double wall_ns = tokens > 0 ? tokens / of_step * step_ns : step_ns;

@@ -15,7 +15,8 @@ struct orr_processes {
     bool is_ours; /* to be closed */
 };
 
-orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret, orr_error *err)
+orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret,
+                                        orr_error *err)
 {
     orr_processes *share = orr_calloc(1, sizeof *share);
     if (share == NULL)
@@ -71,11 +72,12 @@ static orr_status no_memory(orr_processes *share, orr_error *err)
     return orr_fail_memory(err);
 }
 
-/* --- rendezvous -------------------------------------------------------------------------------- */
+/* --- rendezvous --------------------------------------------------------------------------------
+ */
 
 /* Rank r's part of `all` is [first[r], first[r + 1]). */
-static orr_status exchange_all(orr_processes *share, const void *mine, const size_t *first, uint8_t *all,
-                           orr_error *err)
+static orr_status exchange_all(orr_processes *share, const void *mine, const size_t *first,
+                               uint8_t *all, orr_error *err)
 {
     orr_transport *t = share->transport;
     const size_t n_bytes = first[t->rank + 1] - first[t->rank];
@@ -96,7 +98,7 @@ static orr_status exchange_all(orr_processes *share, const void *mine, const siz
 
 /* So many bytes of each, in memory to be freed. */
 static orr_status exchange_same(orr_processes *share, const void *mine, size_t n_bytes, void **ret,
-                            orr_error *err)
+                                orr_error *err)
 {
     const uint32_t ranks = share->transport->ranks;
     size_t all_bytes = 0;
@@ -106,8 +108,9 @@ static orr_status exchange_same(orr_processes *share, const void *mine, size_t n
         all = orr_malloc(all_bytes);
     for (uint32_t r = 0; first != NULL && r < ranks; r++)
         first[r + 1] = (r + 1) * n_bytes;
-    const orr_status status = first != NULL && all != NULL ? exchange_all(share, mine, first, all, err)
-                                                           : no_memory(share, err);
+    const orr_status status = first != NULL && all != NULL
+                                  ? exchange_all(share, mine, first, all, err)
+                                  : no_memory(share, err);
     orr_free(first);
     if (status == ORR_OK)
         *ret = all;
@@ -116,7 +119,8 @@ static orr_status exchange_same(orr_processes *share, const void *mine, size_t n
     return status;
 }
 
-orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool *more, orr_error *err)
+orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool *more,
+                                       orr_error *err)
 {
     typedef struct word {
         double value;
@@ -150,8 +154,9 @@ static size_t *places(const uint64_t *sizes, uint32_t ranks)
     return first;
 }
 
-orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes, orr_arena *arena,
-                            const void **ret, size_t *ret_bytes, orr_error *err)
+orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes,
+                                   orr_arena *arena, const void **ret, size_t *ret_bytes,
+                                   orr_error *err)
 {
     const uint32_t ranks = share->transport->ranks;
     const uint64_t size = n_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_SHARE_H
-#define ORR_PLAN_SHARE_H
+#ifndef ORR_EXPLORE_SEARCH_PROCESSES_H
+#define ORR_EXPLORE_SEARCH_PROCESSES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,8 @@ typedef struct orr_processes orr_processes;
  * this build has no MPI. */
 orr_status orr_processes_open(orr_processes **ret, orr_error *err) ORR_MUST_CHECK;
 /* Over what the caller brings, which stays the caller's. */
-orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret,
+                                        orr_error *err) ORR_MUST_CHECK;
 /* At the end, by all. NULL is allowed. */
 void orr_processes_close(orr_processes *share);
 /* This process cannot go on: wherever the others meet, now or later, they fail with IO. After a
@@ -30,9 +31,10 @@ uint32_t orr_processes_rank(const orr_processes *share);
 uint32_t orr_processes_count(const orr_processes *share);
 /* Meets: the least of everybody's `value` (INFINITY: none), and whether anybody says `more`. */
 orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool *more,
-                           orr_error *err) ORR_MUST_CHECK;
+                                       orr_error *err) ORR_MUST_CHECK;
 /* Meets: everybody's bytes one behind the other, by rank; the same at all. In the arena. */
-orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes, orr_arena *arena,
-                            const void **ret, size_t *ret_bytes, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes,
+                                   orr_arena *arena, const void **ret, size_t *ret_bytes,
+                                   orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_PLAN_SHARE_H */
+#endif /* ORR_EXPLORE_SEARCH_PROCESSES_H */

@@ -100,7 +100,8 @@ static orr_status put_what_follows(const digest *d, const orr_search *s, orr_err
         put_text(d, s->families.at[i].key);
         put_number(d, s->families.at[i].floor_ns);
     }
-    ORR_TRY(orr_evaluator_objectives(s->evaluators[0], &s->space.common, &use, values, &effective, err));
+    ORR_TRY(orr_evaluator_objectives(s->evaluators[0], &s->space.common, &use, values, &effective,
+                                     err));
     put_bytes(d, values, sizeof values);
     return ORR_OK;
 }
@@ -110,7 +111,7 @@ static void put_options(const digest *d, const orr_search *s, const char *base)
     const orr_explore_options *o = s->options;
     const double numbers[] = {o->objective,        o->second,          o->max_sites,
                               o->max_devices,      o->min_devices,     o->tokens,
-                              o->price_per_hour,   s->incumbent.gap,    o->workload.task,
+                              o->price_per_hour,   s->incumbent.gap,   o->workload.task,
                               o->workload.seq,     o->workload.images, o->workload.lora_rank,
                               o->workload.lora_all};
     const char *const texts[] = {o->fix, o->limit, o->exclude, o->allow, o->dimensions, base};
@@ -208,10 +209,11 @@ static orr_status read_families(orr_search *s, resumed_families *ret, orr_error 
 
 /* The process that has the store tells the others. */
 static orr_status gather_all(orr_search *s, const void *mine, size_t n_bytes, const void **ret,
-                           size_t *ret_bytes, orr_error *err)
+                             size_t *ret_bytes, orr_error *err)
 {
     const bool tells = orr_processes_rank(s->share) == 0;
-    return orr_processes_allgather(s->share, mine, tells ? n_bytes : 0, s->arena, ret, ret_bytes, err);
+    return orr_processes_allgather(s->share, mine, tells ? n_bytes : 0, s->arena, ret, ret_bytes,
+                                   err);
 }
 
 static void take_family(orr_search *s, const resumed_family *f)

@@ -23,15 +23,18 @@ void orr_explore_options_init(orr_explore_options *options)
 }
 
 /* What a device costs has to be known of all of them. */
-static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
+static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o,
+                              orr_error *err)
 {
     bool known = o->price_per_hour > 0 || cluster->n_sites > 0;
     for (uint32_t s = 0; s < cluster->n_sites && !(o->price_per_hour > 0); s++)
         known &= !isnan(orr_fact_or(&cluster->sites[s].price_per_hour, NAN));
-    return known ? ORR_OK
-                 : orr_fail(err, ORR_INVALID,
-                            "what a device of '%s' costs is not known: give a price, as 2.5 (USD an "
-                            "hour)", cluster->name);
+    return known
+               ? ORR_OK
+               : orr_fail(err, ORR_INVALID,
+                          "what a device of '%s' costs is not known: give a price, as 2.5 (USD an "
+                          "hour)",
+                          cluster->name);
 }
 
 static orr_status check(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
@@ -77,19 +80,21 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
     s->behind = INFINITY;
     s->incumbent = (orr_incumbent){.objective = s->options->objective,
-                                 .second = s->options->second,
-                                 .best = INFINITY,
-                                 .gap = s->options->exact ? 0 : s->options->gap_frac};
+                                   .second = s->options->second,
+                                   .best = INFINITY,
+                                   .gap = s->options->exact ? 0 : s->options->gap_frac};
     ORR_TRY(orr_space_make(s->model, s->cluster, s->options, s->arena, &s->space, err));
     if (s->cluster->n_sites == 0 && orr_plan_has_sites(&s->space.words.fixed))
-        return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none", s->cluster->name);
+        return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none",
+                        s->cluster->name);
     ORR_TRY(find_constant(s, err));
     ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
     ORR_TRY(open_share(s, err));
     ORR_TRY(orr_workers_new((int)s->options->threads, &s->workers, err));
     s->n_evaluators = (uint32_t)orr_workers_count(s->workers);
     s->evaluators = orr_calloc(s->n_evaluators, sizeof *s->evaluators);
-    s->least = s->space.chooses_transport ? orr_calloc(s->n_evaluators, sizeof *s->least) : s->evaluators;
+    s->least =
+        s->space.chooses_transport ? orr_calloc(s->n_evaluators, sizeof *s->least) : s->evaluators;
     s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_evaluators, sizeof *s->flat) : s->least;
     s->counts = orr_calloc(s->n_evaluators, sizeof *s->counts);
     s->arenas = orr_calloc(s->n_evaluators, sizeof *s->arenas);
@@ -159,8 +164,8 @@ static void find_floor(void *ctx, size_t i, int thread)
         f->floor_ns = 0;
         return;
     }
-    if (orr_evaluator_family_bound(s->space.alike ? s->flat[thread] : s->least[thread], &plan, &f->floor_ns,
-                        NULL) != ORR_OK)
+    if (orr_evaluator_family_bound(s->space.alike ? s->flat[thread] : s->least[thread], &plan,
+                                   &f->floor_ns, NULL) != ORR_OK)
         f->floor_ns = s->space.alike ? NAN : 0; /* of mixed devices not all floors are known */
     const uint32_t devices = s->space.alike ? s->space.most_devices : s->space.least_devices;
     orr_space_objective_bounds(&s->space, f->floor_ns, devices, f->floor);
@@ -249,7 +254,8 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     if (ret->n > 0 || s->options->relaxed)
         return ORR_OK;
     memcpy(s->binding.pruned, ret->pruned, sizeof ret->pruned);
-    return orr_explore_infeasibility(s->model, s->cluster, s->options, &s->binding, s->arena, ret, err);
+    return orr_explore_infeasibility(s->model, s->cluster, s->options, &s->binding, s->arena, ret,
+                                     err);
 }
 
 orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_PLAN_EXPLORE_SEARCH_H
-#define ORR_PLAN_EXPLORE_SEARCH_H
+#ifndef ORR_EXPLORE_SEARCH_SEARCH_H
+#define ORR_EXPLORE_SEARCH_SEARCH_H
 
 #include "base/workers.h"
 #include "explore/explore.h"
@@ -62,7 +62,7 @@ double orr_search_bound(const orr_search *search);
 
 /* A candidate of an earlier run, simulated by it or not. */
 orr_status orr_search_restore_candidate(orr_search *search, const orr_explored *candidate,
-                                     orr_error *err) ORR_MUST_CHECK;
+                                        orr_error *err) ORR_MUST_CHECK;
 
 /* What is kept for a search that goes on: explore_store.c. */
 orr_status orr_search_open_store(orr_search *search, orr_error *err) ORR_MUST_CHECK;
@@ -72,7 +72,7 @@ orr_status orr_search_resume(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Several processes: explore_meet.c. */
 bool orr_search_is_mine(const orr_search *search, uint32_t item);
 orr_status orr_search_exchange(orr_search *search, orr_work_item *items, uint32_t n,
-                           orr_error *err) ORR_MUST_CHECK;
+                               orr_error *err) ORR_MUST_CHECK;
 
 /* Arrangements that are unlike the best, simulated. */
 orr_status orr_search_alternatives(orr_search *search, orr_error *err) ORR_MUST_CHECK;
@@ -80,15 +80,16 @@ orr_status orr_search_alternatives(orr_search *search, orr_error *err) ORR_MUST_
 orr_status orr_search_local_search_best(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* The best of each arrangement, best first, and the front; in the arena. */
 orr_status orr_search_report_best(orr_search *search, orr_exploration *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 orr_status orr_search_report_front(orr_search *search, orr_exploration *ret,
-                                 orr_error *err) ORR_MUST_CHECK;
+                                   orr_error *err) ORR_MUST_CHECK;
 /* Small steps from the best plan of an arrangement on, in what is not searched otherwise. */
 orr_status orr_search_local_search(orr_search *search, const orr_plan *arrangement,
-                             orr_error *err) ORR_MUST_CHECK;
+                                   orr_error *err) ORR_MUST_CHECK;
 
 /* A heap by bound. False: out of memory. */
-bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap, const orr_explored *e);
+bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
+                            const orr_explored *e);
 orr_explored orr_explored_heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap);
 
-#endif /* ORR_PLAN_EXPLORE_SEARCH_H */
+#endif /* ORR_EXPLORE_SEARCH_SEARCH_H */

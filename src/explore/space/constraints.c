@@ -224,8 +224,8 @@ static orr_status read_dimension(orr_space_constraints *words, const char *word,
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-orr_status orr_space_read_constraints(const orr_explore_options *options, orr_space_constraints *ret,
-                                orr_error *err)
+orr_status orr_space_read_constraints(const orr_explore_options *options,
+                                      orr_space_constraints *ret, orr_error *err)
 {
     orr_space_constraints words = {0};
     if (options->fix != NULL)

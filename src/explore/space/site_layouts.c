@@ -163,7 +163,7 @@ static void add(dealer *d, const orr_space_layout *layout)
 }
 
 static orr_space_layout begin(const dealer *d, orr_cross cross, const uint16_t *sites,
-                             uint32_t dp_outer)
+                              uint32_t dp_outer)
 {
     orr_space_layout l;
     memset(&l, 0, sizeof l); /* layouts are compared whole */

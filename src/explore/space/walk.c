@@ -206,7 +206,8 @@ enum { MOST_COPIES = 32 };
 static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
 {
     const orr_cluster *c = w->space->cluster;
-    const uint32_t ranks = orr_plan_synchronous_replicas(p) * p->cp, fixed = w->space->words.fixed.shards;
+    const uint32_t ranks = orr_plan_synchronous_replicas(p) * p->cp,
+                   fixed = w->space->words.fixed.shards;
     find_parts(w, ranks);
     *ret = (orr_space_list){1, {fixed != 0 ? fixed : ranks}};
     if (fixed != 0) {
@@ -252,8 +253,8 @@ static const uint8_t NETWORK[NETWORK_FIELDS] = {
     ORR_AT_wire_dp,      ORR_AT_wire_pp,   ORR_AT_wire_cp,  ORR_AT_wire_ep};
 
 /* A setting of what does not travel has its first value alone. */
-static uint32_t network_values(const orr_space *s, const orr_plan *p, const orr_space_layout *layout,
-                               uint32_t field)
+static uint32_t network_values(const orr_space *s, const orr_plan *p,
+                               const orr_space_layout *layout, uint32_t field)
 {
     const uint32_t n = s->list[field].n;
     const uint64_t near = s->cluster->n_levels > 0 ? s->cluster->levels[0].devices : 1;
@@ -303,8 +304,9 @@ static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_lay
 }
 
 orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
-                               orr_status (*visit)(void *ctx, const orr_plan *plan, orr_error *err),
-                               void *ctx, orr_error *err)
+                                    orr_status (*visit)(void *ctx, const orr_plan *plan,
+                                                        orr_error *err),
+                                    void *ctx, orr_error *err)
 {
     static const orr_space_layout none = {0};
     uint32_t n[4], all = 1;
@@ -363,7 +365,8 @@ static orr_status walk_layouts(walker *w, const orr_plan *p)
     for (uint32_t l = 0; l < w->n_layouts; l++) {
         const orr_plan laid = orr_plan_with_layout(p, &w->layouts[l]);
         list_shardings(w, &laid);
-        const double n = w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * memory_options;
+        const double n =
+            w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * memory_options;
         if (!enters(w, ORR_WALK_LAYOUT, &laid, n))
             continue;
         for (uint32_t i = 0; i < w->n_schedules; i++)
@@ -413,7 +416,8 @@ static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
         p.schedule = run->schedule;
         p.vp = run->vp;
         p.group = run->group;
-        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_memory_options_count(&run->memory_options)))
+        if (enters(w, ORR_WALK_ANYWHERE, &p,
+                   layouts * orr_memory_options_count(&run->memory_options)))
             w->schedules[n++] = *run;
     }
     w->n_schedules = n;

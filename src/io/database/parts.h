@@ -8,11 +8,11 @@
 
 struct orr_database {
     sqlite3 *sqlite;
-    char    *path;
-    bool     only_reads;
-    int64_t  patience_ns;
-    bool   (*stop)(void *ctx);
-    void    *stop_ctx;
+    char *path;
+    bool only_reads;
+    int64_t patience_ns;
+    bool (*stop)(void *ctx);
+    void *stop_ctx;
 };
 
 /* What SQLite's code says, in its words. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_NUMBER_H
-#define ORR_IO_NUMBER_H
+#ifndef ORR_IO_JSON_NUMBER_H
+#define ORR_IO_JSON_NUMBER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,4 +17,4 @@ size_t orr_print_us(char out[ORR_INT_CHARS + 1], int64_t ns);
  * finite. */
 size_t orr_print_double(char out[ORR_DOUBLE_CHARS], double value);
 
-#endif /* ORR_IO_NUMBER_H */
+#endif /* ORR_IO_JSON_NUMBER_H */

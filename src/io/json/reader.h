@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_JSON_H
-#define ORR_IO_JSON_H
+#ifndef ORR_IO_JSON_READER_H
+#define ORR_IO_JSON_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ typedef struct orr_json orr_json;
 /* A slice of the input, valid until the next call on the reader. */
 typedef struct orr_text {
     const char *at;
-    size_t      n;
+    size_t n;
 } orr_text;
 
 typedef enum orr_json_type {
@@ -40,7 +40,7 @@ typedef enum orr_json_type {
 
 typedef struct orr_json_value {
     orr_json_type type;
-    orr_text      text; /* NUMBER: its digits; STRING: decoded UTF-8 without quotes */
+    orr_text text; /* NUMBER: its digits; STRING: decoded UTF-8 without quotes */
 } orr_json_value;
 
 typedef enum orr_json_fault {
@@ -117,4 +117,4 @@ bool orr_text_uint64(orr_text text, uint64_t *ret);
 bool orr_text_double(orr_text text, double *ret);
 bool orr_text_us_as_ns(orr_text text, int64_t *ret_ns);
 
-#endif /* ORR_IO_JSON_H */
+#endif /* ORR_IO_JSON_READER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_JSON_READER_H
-#define ORR_IO_JSON_READER_H
+#ifndef ORR_IO_JSON_READER_PARTS_H
+#define ORR_IO_JSON_READER_PARTS_H
 
 #include "base/array.h"
 #include "io/json/reader.h"
@@ -26,8 +26,8 @@ struct orr_json {
     bool ended; /* `end` is the end of the input */
     bool cut;   /* tolerant: the input ended in the middle; containers end one by one */
 
-    bool     in_object;
-    uint8_t  expect; /* orr_json_expect */
+    bool in_object;
+    uint8_t expect; /* orr_json_expect */
     uint32_t depth, depth_limit;
     orr_array(bool) is_object; /* of each level */
 
@@ -47,8 +47,8 @@ static inline uint64_t orr_json_pos(const orr_json *json, const uint8_t *p)
 }
 
 /* Fail, naming the byte at `p`. */
-#define orr_json_fail(json, p, err, format, ...)                                 \
-    orr_fail_byte((err), ORR_PARSE, orr_json_pos((json), (p)), "at byte %llu: " format, \
+#define orr_json_fail(json, p, err, format, ...)                                                   \
+    orr_fail_byte((err), ORR_PARSE, orr_json_pos((json), (p)), "at byte %llu: " format,            \
                   (unsigned long long)orr_json_pos((json), (p)), ##__VA_ARGS__)
 
 void orr_json_count_fault(orr_json *json, orr_json_fault fault, const uint8_t *p);
@@ -68,4 +68,4 @@ orr_status orr_json_decode_string(orr_json *json, const uint8_t *p, orr_text *re
 orr_status orr_json_scan_number(orr_json *json, const uint8_t *p, orr_json_value *ret,
                                 const uint8_t **ret_after, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_IO_JSON_READER_H */
+#endif /* ORR_IO_JSON_READER_PARTS_H */

@@ -9,8 +9,8 @@
 
 /* ORR_JSON_NO_VECTORS: build the plain loops also where there are vectors, to test them. */
 #if defined(__SSE2__) && !defined(ORR_JSON_NO_VECTORS)
-#  define ORR_JSON_SSE2_
-#  include <emmintrin.h>
+#define ORR_JSON_SSE2_
+#include <emmintrin.h>
 #endif
 
 /* The two loops that most bytes of a trace go through. Both read whole vectors, so that
@@ -43,8 +43,8 @@ static inline unsigned orr_json_special_mask(const uint8_t *p)
 static inline unsigned orr_json_not_space_mask(const uint8_t *p)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)p);
-    const __m128i blank = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(' ')),
-                                       _mm_cmpeq_epi8(v, _mm_set1_epi8('\n')));
+    const __m128i blank =
+        _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(' ')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\n')));
     const __m128i rare = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('\r')),
                                       _mm_cmpeq_epi8(v, _mm_set1_epi8('\t')));
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(blank, rare)) ^ 0xffffU;

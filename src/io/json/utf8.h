@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_UTF8_H
-#define ORR_IO_UTF8_H
+#ifndef ORR_IO_JSON_UTF8_H
+#define ORR_IO_JSON_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,4 +47,4 @@ static inline size_t orr_utf8_encode(char out[4], uint32_t code)
     return n;
 }
 
-#endif /* ORR_IO_UTF8_H */
+#endif /* ORR_IO_JSON_UTF8_H */

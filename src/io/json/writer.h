@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_JSON_WRITE_H
-#define ORR_IO_JSON_WRITE_H
+#ifndef ORR_IO_JSON_WRITER_H
+#define ORR_IO_JSON_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,4 +45,4 @@ void orr_json_member_bool(orr_json_writer *w, const char *key, bool value);
 /* Text as a JSON string, quotes and all, wherever the output stands. */
 void orr_json_put_string(orr_output *out, const char *text, size_t len);
 
-#endif /* ORR_IO_JSON_WRITE_H */
+#endif /* ORR_IO_JSON_WRITER_H */

@@ -51,8 +51,9 @@ static void give_slot(orr_net_system *net, const orr_net_connection *link)
         net->free_slots.at[net->free_slots.n++] = slot;
 }
 
-orr_status orr_net_connection_new(orr_net_system *net, const orr_net_callbacks *user, const orr_net_connection_ops *wire,
-                            int fd, orr_net_connection **ret, orr_error *err)
+orr_status orr_net_connection_new(orr_net_system *net, const orr_net_callbacks *user,
+                                  const orr_net_connection_ops *wire, int fd,
+                                  orr_net_connection **ret, orr_error *err)
 {
     orr_net_connection *link = orr_malloc_aligned(sizeof *link);
     if (link == NULL)
@@ -93,7 +94,8 @@ void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, uns
     net->todo_last = link;
 }
 
-void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link, orr_net_close_reason why)
+void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link,
+                             orr_net_close_reason why)
 {
     if ((link->todo & ORR_NET_PENDING_CLOSE) == 0)
         link->why = why;
@@ -120,7 +122,8 @@ void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link)
     net->dead = link;
 }
 
-void orr_net_connection_close(orr_net_system *net, orr_net_connection *link, orr_net_close_reason why)
+void orr_net_connection_close(orr_net_system *net, orr_net_connection *link,
+                              orr_net_close_reason why)
 {
     const orr_net_callbacks *user = link->user;
     const orr_conn conn = link->conn;
@@ -162,8 +165,8 @@ void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link
     }
 }
 
-bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
-                        const void *payload)
+bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link,
+                                const orr_net_frame *frame, const void *payload)
 {
     (void)net;
     if (link->user != NULL && link->user->frame != NULL)
@@ -171,7 +174,8 @@ bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link, c
     return !link->dead;
 }
 
-bool orr_net_connection_place(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame, bool reads)
+bool orr_net_connection_place(orr_net_system *net, orr_net_connection *link,
+                              const orr_net_frame *frame, bool reads)
 {
     const orr_net_callbacks *user = link->user;
     void *to = NULL;

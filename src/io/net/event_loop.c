@@ -29,8 +29,8 @@ static void dispatch(orr_net_system *net, orr_net_connection *link, unsigned wha
         orr_net_connection_connected(net, link);
     if ((what & ORR_NET_PENDING_READ) != 0 && !link->dead)
         link->wire->ready(net, link, EPOLLIN);
-    if ((what & ORR_NET_PENDING_DRAINED) != 0 && !link->dead && !link->broken && link->queue.n == 0 &&
-        link->user != NULL && link->user->drained != NULL)
+    if ((what & ORR_NET_PENDING_DRAINED) != 0 && !link->dead && !link->broken &&
+        link->queue.n == 0 && link->user != NULL && link->user->drained != NULL)
         link->user->drained(link->user->ctx, link->conn);
     if ((what & ORR_NET_PENDING_CLOSE) != 0)
         orr_net_connection_close(net, link, link->why);

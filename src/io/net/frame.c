@@ -59,8 +59,9 @@ int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest
     int n = 0;
     if (reader->inside) {
         const size_t left = reader->frame.bytes - reader->had;
-        rest[n++] = reader->to != NULL ? (struct iovec){reader->to + reader->had, left}
-                                       : (struct iovec){reader->room, least(left, ORR_NET_BUFFER_BYTES)};
+        rest[n++] = reader->to != NULL
+                        ? (struct iovec){reader->to + reader->had, left}
+                        : (struct iovec){reader->room, least(left, ORR_NET_BUFFER_BYTES)};
         if (rest[0].iov_len < left)
             return n;
     }

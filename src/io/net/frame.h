@@ -19,20 +19,20 @@ bool orr_net_frame_payload_is_valid(const orr_net_frame *frame, const void *payl
  * and what is small are read ahead. Nothing is allocated but the room, when it is first needed. */
 enum { ORR_NET_READ_AHEAD_BYTES = 4096 };
 typedef struct orr_net_frame_reader {
-    orr_net_frame frame;   /* whose payload is being read, when inside    */
-    uint8_t *to;       /* of its payload; NULL: dropped               */
-    size_t had;        /* of its payload                              */
-    bool inside;       /* a frame, between its header and its end     */
-    bool bulk;         /* the frame before was large: the next may be */
-    uint8_t *room;     /* ORR_NET_BUFFER_BYTES bytes, or NULL                 */
-    size_t begin, end; /* of what is read ahead                    */
+    orr_net_frame frame; /* whose payload is being read, when inside    */
+    uint8_t *to;         /* of its payload; NULL: dropped               */
+    size_t had;          /* of its payload                              */
+    bool inside;         /* a frame, between its header and its end     */
+    bool bulk;           /* the frame before was large: the next may be */
+    uint8_t *room;       /* ORR_NET_BUFFER_BYTES bytes, or NULL                 */
+    size_t begin, end;   /* of what is read ahead                    */
     _Alignas(16) uint8_t ahead[ORR_NET_READ_AHEAD_BYTES];
 } orr_net_frame_reader;
 
 typedef enum orr_net_frame_event {
     ORR_NET_FRAME_INCOMPLETE, /* more bytes are needed                               */
-    ORR_NET_FRAME_HEADER,  /* reader.frame; orr_net_frame_reader_place() is to follow */
-    ORR_NET_FRAME_WHOLE,   /* whole: reader.frame, reader.to                      */
+    ORR_NET_FRAME_HEADER,     /* reader.frame; orr_net_frame_reader_place() is to follow */
+    ORR_NET_FRAME_WHOLE,      /* whole: reader.frame, reader.to                      */
     ORR_NET_FRAME_CORRUPT
 } orr_net_frame_event;
 

@@ -30,15 +30,18 @@ enum { ORR_NET_FRAMES_PER_SEND = 16 }; /* frames to one system call */
 
 /* `frame` is sealed; `moved` bytes of it have gone already. False: out of memory, nothing changed.
  */
-bool orr_net_send_queue_add(orr_net_send_queue *queue, const orr_net_frame *frame, const void *payload, bool keep,
-                       size_t moved) ORR_MUST_CHECK;
-const uint8_t *orr_net_send_queue_payload(const orr_net_send_queue *queue, const orr_net_queued_frame *out);
-static inline orr_net_queued_frame *orr_net_send_queue_nth(const orr_net_send_queue *queue, uint32_t i)
+bool orr_net_send_queue_add(orr_net_send_queue *queue, const orr_net_frame *frame,
+                            const void *payload, bool keep, size_t moved) ORR_MUST_CHECK;
+const uint8_t *orr_net_send_queue_payload(const orr_net_send_queue *queue,
+                                          const orr_net_queued_frame *out);
+static inline orr_net_queued_frame *orr_net_send_queue_nth(const orr_net_send_queue *queue,
+                                                           uint32_t i)
 {
     return &queue->at[(queue->first + i) & (queue->room - 1)];
 }
 /* What is still to go, up to ORR_NET_FRAMES_PER_SEND frames: the number of places. */
-int orr_net_send_queue_buffers(const orr_net_send_queue *queue, struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND]);
+int orr_net_send_queue_buffers(const orr_net_send_queue *queue,
+                               struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND]);
 void orr_net_send_queue_advance(orr_net_send_queue *queue, size_t n);
 /* Payloads that the caller keeps are copied: it will not any more. */
 bool orr_net_send_queue_copy_payloads(orr_net_send_queue *queue) ORR_MUST_CHECK;
@@ -57,8 +60,9 @@ typedef struct orr_net_connection_ops {
     /* Sends a frame at once as far as it goes: how much of header and payload. */
     size_t (*write)(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
                     const void *payload);
-    void (*waits)(orr_net_system *net, orr_net_connection *link); /* something was queued; or NULL */
-    bool unhashed;                    /* payloads are not checked on it, and so not hashed for it */
+    void (*waits)(orr_net_system *net,
+                  orr_net_connection *link); /* something was queued; or NULL */
+    bool unhashed; /* payloads are not checked on it, and so not hashed for it */
     void (*done)(orr_net_connection *link); /* or NULL                       */
 } orr_net_connection_ops;
 
@@ -127,7 +131,7 @@ struct orr_net_system {
     uint32_t flushing; /* links that are */
     int64_t flush_check_ns;
     const orr_net_callbacks *alarm_lost; /* there was no memory for it: is woken at once */
-    uint32_t unlooked;              /* polls since epoll was asked */
+    uint32_t unlooked;                   /* polls since epoll was asked */
 };
 
 /* What epoll tells, beside the numbers of connections. */
@@ -137,15 +141,19 @@ struct orr_net_system {
 void orr_net_system_poll(orr_net *self, int64_t until_ns);
 
 /* net_link.c. Everything takes a link that may be dead. */
-orr_status orr_net_connection_new(orr_net_system *net, const orr_net_callbacks *user, const orr_net_connection_ops *wire,
-                            int fd, orr_net_connection **ret, orr_error *err) ORR_MUST_CHECK;
-orr_net_connection *orr_net_connection_of(const orr_net_system *net, orr_conn conn); /* NULL: no more */
-bool orr_net_connection_watch(orr_net_system *net, orr_net_connection *link, bool add, bool writing);
+orr_status orr_net_connection_new(orr_net_system *net, const orr_net_callbacks *user,
+                                  const orr_net_connection_ops *wire, int fd,
+                                  orr_net_connection **ret, orr_error *err) ORR_MUST_CHECK;
+orr_net_connection *orr_net_connection_of(const orr_net_system *net,
+                                          orr_conn conn); /* NULL: no more */
+bool orr_net_connection_watch(orr_net_system *net, orr_net_connection *link, bool add,
+                              bool writing);
 void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what);
 /* Ends it: later, from poll(), and at once. */
-void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link, orr_net_close_reason why);
+void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link,
+                             orr_net_close_reason why);
 void orr_net_connection_close(orr_net_system *net, orr_net_connection *link,
-                      orr_net_close_reason why);                          /* tells the user */
+                              orr_net_close_reason why);                     /* tells the user */
 void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link); /* tells nobody */
 void orr_net_connection_connected(orr_net_system *net, orr_net_connection *link);
 /* Nothing more can be sent; what was received before is still read, which finds the end. */
@@ -154,11 +162,11 @@ void orr_net_connection_broken(orr_net_system *net, orr_net_connection *link);
 void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link, bool moved);
 /* The user is asked and told; false: the link is dead. place(): and the reader reads there, if it
  * `reads`. */
-bool orr_net_connection_place(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
-                        bool reads);
+bool orr_net_connection_place(orr_net_system *net, orr_net_connection *link,
+                              const orr_net_frame *frame, bool reads);
 bool orr_net_connection_read_frames(orr_net_system *net, orr_net_connection *link, uint32_t *count);
-bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
-                        const void *payload);
+bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link,
+                                const orr_net_frame *frame, const void *payload);
 /* How long a flush may stand still. Assumed: longer than any pause of a peer that lives. */
 enum { ORR_NET_FLUSH_S = 5 };
 void orr_net_connection_reap(orr_net_system *net);
@@ -200,7 +208,8 @@ orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_callbacks *use
                                const orr_net_address *address, orr_conn *ret,
                                orr_error *err) ORR_MUST_CHECK;
 bool orr_net_shm_accept(orr_net_system *net, orr_net_connection *link);
-bool orr_net_shm_progress(orr_net_system *net, orr_net_connection *link); /* true: something moved */
+bool orr_net_shm_progress(orr_net_system *net,
+                          orr_net_connection *link); /* true: something moved */
 void orr_net_shm_set_sleeping(orr_net_connection *link, bool sleeps);
 
 #endif /* ORR_IO_NET_PARTS_H */

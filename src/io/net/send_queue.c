@@ -71,8 +71,8 @@ static void copy_in(orr_net_send_queue *queue, const void *payload, size_t bytes
     queue->copies_end += bytes;
 }
 
-bool orr_net_send_queue_add(orr_net_send_queue *queue, const orr_net_frame *frame, const void *payload, bool keep,
-                       size_t moved)
+bool orr_net_send_queue_add(orr_net_send_queue *queue, const orr_net_frame *frame,
+                            const void *payload, bool keep, size_t moved)
 {
     const size_t bytes = frame->bytes;
     const bool copies = !keep && bytes > 0;
@@ -90,14 +90,16 @@ bool orr_net_send_queue_add(orr_net_send_queue *queue, const orr_net_frame *fram
     return true;
 }
 
-const uint8_t *orr_net_send_queue_payload(const orr_net_send_queue *queue, const orr_net_queued_frame *out)
+const uint8_t *orr_net_send_queue_payload(const orr_net_send_queue *queue,
+                                          const orr_net_queued_frame *out)
 {
     if (out->payload != NULL || out->frame.bytes == 0)
         return out->payload;
     return queue->copies + (out->copy - queue->copies_begin);
 }
 
-int orr_net_send_queue_buffers(const orr_net_send_queue *queue, struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND])
+int orr_net_send_queue_buffers(const orr_net_send_queue *queue,
+                               struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND])
 {
     int n = 0;
     size_t moved = queue->moved;
@@ -118,7 +120,8 @@ void orr_net_send_queue_advance(orr_net_send_queue *queue, size_t n)
     queue->bytes -= n;
     queue->moved += n;
     while (queue->n > 0) {
-        const size_t whole = ORR_NET_FRAME_BYTES + (size_t)orr_net_send_queue_nth(queue, 0)->frame.bytes;
+        const size_t whole =
+            ORR_NET_FRAME_BYTES + (size_t)orr_net_send_queue_nth(queue, 0)->frame.bytes;
         if (queue->moved < whole)
             return;
         queue->moved -= whole;
@@ -134,8 +137,8 @@ bool orr_net_send_queue_copy_payloads(orr_net_send_queue *queue)
     orr_net_send_queue owned = {0};
     for (uint32_t i = 0; i < queue->n; i++) {
         const orr_net_queued_frame *out = orr_net_send_queue_nth(queue, i);
-        if (!orr_net_send_queue_add(&owned, &out->frame, orr_net_send_queue_payload(queue, out), false,
-                               i == 0 ? queue->moved : 0)) {
+        if (!orr_net_send_queue_add(&owned, &out->frame, orr_net_send_queue_payload(queue, out),
+                                    false, i == 0 ? queue->moved : 0)) {
             orr_net_send_queue_done(&owned);
             return false;
         }

@@ -11,7 +11,12 @@
 
 /* How bytes pass through the rings. */
 
-enum { LINE = ORR_SHM_CACHE_LINE, STREAMED_BYTES = 2 << 10, TURN_FRAMES = 64, TURN_BYTES = 4 << 20 };
+enum {
+    LINE = ORR_SHM_CACHE_LINE,
+    STREAMED_BYTES = 2 << 10,
+    TURN_FRAMES = 64,
+    TURN_BYTES = 4 << 20
+};
 
 static size_t lines(size_t bytes)
 {
@@ -94,7 +99,8 @@ static size_t write_frame(orr_net_system *net, orr_net_connection *link, const o
 }
 
 /* More of a frame that streams. */
-static size_t write_more(orr_net_system *net, orr_net_connection *link, const uint8_t *from, size_t left)
+static size_t write_more(orr_net_system *net, orr_net_connection *link, const uint8_t *from,
+                         size_t left)
 {
     orr_net_shm *shm = link->shm;
     const size_t room = room_of(shm);
@@ -139,7 +145,8 @@ static void consume(orr_net_connection *link, size_t bytes)
 
 /* The header is a copy, which the peer cannot change behind the judgement. 0: not all here yet, or
  * the end. */
-static size_t take_frame(orr_net_system *net, orr_net_connection *link, const uint8_t *at, size_t here)
+static size_t take_frame(orr_net_system *net, orr_net_connection *link, const uint8_t *at,
+                         size_t here)
 {
     orr_net_frame frame;
     memcpy(&frame, at, sizeof frame);
@@ -163,7 +170,8 @@ static size_t take_frame(orr_net_system *net, orr_net_connection *link, const ui
     return whole;
 }
 
-static size_t take_more(orr_net_system *net, orr_net_connection *link, const uint8_t *at, size_t here)
+static size_t take_more(orr_net_system *net, orr_net_connection *link, const uint8_t *at,
+                        size_t here)
 {
     orr_net_frame_reader *reader = &link->reader;
     const size_t n = least(here, reader->frame.bytes - reader->had);

@@ -9,18 +9,19 @@
 /* Processes of one machine: a ring of bytes each way in memory of both, and a socket of the machine
  * that brought it, tells when the other has died, and wakes who sleeps.
  *
- * A frame takes its header and its payload, each filled up to ORR_SHM_CACHE_LINE bytes. A ring is mapped
- * twice, end to end, so that a frame never breaks. One that fits into half of it is published whole
- * and read where it lies; a larger one streams through. The other side is not trusted: it owns a
- * position of each ring, and each is judged when read; the memory cannot shrink under us (its seals
- * say so).
+ * A frame takes its header and its payload, each filled up to ORR_SHM_CACHE_LINE bytes. A ring is
+ * mapped twice, end to end, so that a frame never breaks. One that fits into half of it is
+ * published whole and read where it lies; a larger one streams through. The other side is not
+ * trusted: it owns a position of each ring, and each is judged when read; the memory cannot shrink
+ * under us (its seals say so).
  *
  * Payloads are not checked here: the memory is that of this machine, as the buffers are that they
  * come from and go to, and hashes would take a third of the time (8 MiB all-reduced by two ranks
  * in 1.6 ms with them, 1.05 without). */
 enum { ORR_SHM_CACHE_LINE = 64 };
 
-/* Bytes ever written and ever read, multiples of ORR_SHM_CACHE_LINE; each is written by one side. */
+/* Bytes ever written and ever read, multiples of ORR_SHM_CACHE_LINE; each is written by one side.
+ */
 typedef struct orr_shm_ring_positions {
     _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint64_t written;
     _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint64_t read;

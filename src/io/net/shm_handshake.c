@@ -76,7 +76,8 @@ void orr_net_shm_done(orr_net_connection *link)
     orr_free(shm);
 }
 
-static bool join(orr_net_system *net, orr_net_connection *link, int memory, size_t ring_bytes, bool first)
+static bool join(orr_net_system *net, orr_net_connection *link, int memory, size_t ring_bytes,
+                 bool first)
 {
     if (!orr_array_reserve(&net->shms, 1) ||
         (link->shm = orr_calloc(1, sizeof *link->shm)) == NULL ||

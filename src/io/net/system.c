@@ -81,8 +81,8 @@ static orr_status listen_at(orr_net *self, const orr_net_callbacks *user, const 
     return status;
 }
 
-static orr_status connect_to(orr_net *self, const orr_net_callbacks *user, const char *to, orr_conn *ret,
-                             orr_error *err)
+static orr_status connect_to(orr_net *self, const orr_net_callbacks *user, const char *to,
+                             orr_conn *ret, orr_error *err)
 {
     orr_net_system *net = system_of(self);
     orr_net_address address;
@@ -92,8 +92,8 @@ static orr_status connect_to(orr_net *self, const orr_net_callbacks *user, const
     return orr_net_tcp_connect(net, user, &address, ret, err);
 }
 
-static void send_frame(orr_net *self, orr_conn conn, const orr_net_frame *frame, const void *payload,
-                       bool keep)
+static void send_frame(orr_net *self, orr_conn conn, const orr_net_frame *frame,
+                       const void *payload, bool keep)
 {
     orr_net_system *net = system_of(self);
     orr_net_connection *link = link_of(net, conn);

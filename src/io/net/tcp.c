@@ -194,7 +194,8 @@ static void push(orr_net_system *net, orr_net_connection *link)
     struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND];
     size_t turn = 0;
     while (link->queue.n > 0 && turn < TURN_BYTES) {
-        const ssize_t sent = send_rest(link->fd, rest, orr_net_send_queue_buffers(&link->queue, rest));
+        const ssize_t sent =
+            send_rest(link->fd, rest, orr_net_send_queue_buffers(&link->queue, rest));
         if (sent < 0) {
             orr_net_connection_broken(net, link);
             break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_PROTO_H
-#define ORR_IO_PROTO_H
+#ifndef ORR_IO_PROTOBUF_WIRE_H
+#define ORR_IO_PROTOBUF_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,17 +26,17 @@ typedef enum orr_proto_wire {
 
 typedef struct orr_proto {
     const uint8_t *begin, *at, *end;
-    bool           failed;
+    bool failed;
 } orr_proto;
 
 typedef struct orr_proto_field {
-    uint32_t       number;
+    uint32_t number;
     orr_proto_wire wire;
-    uint64_t       value;      /* VARINT, FIXED64, FIXED32 */
-    const uint8_t *bytes;      /* BYTES: its content       */
-    size_t         len;
-    const uint8_t *raw;        /* the whole field, tag included */
-    size_t         raw_len;
+    uint64_t value;       /* VARINT, FIXED64, FIXED32 */
+    const uint8_t *bytes; /* BYTES: its content       */
+    size_t len;
+    const uint8_t *raw; /* the whole field, tag included */
+    size_t raw_len;
 } orr_proto_field;
 
 orr_proto orr_proto_of(const void *bytes, size_t len);
@@ -55,13 +55,13 @@ orr_status orr_proto_read_message(orr_stream *stream, const uint8_t **ret_bytes,
  * remembered in `failed`. */
 typedef struct orr_proto_buffer {
     uint8_t *at;
-    size_t   n, room;
-    bool     failed;
+    size_t n, room;
+    bool failed;
 } orr_proto_buffer;
 
 void orr_proto_buffer_done(orr_proto_buffer *b);
-void orr_proto_put_varint(orr_proto_buffer *b, uint64_t value);              /* bare */
-void orr_proto_put_raw(orr_proto_buffer *b, const void *bytes, size_t len);  /* bare */
+void orr_proto_put_varint(orr_proto_buffer *b, uint64_t value);             /* bare */
+void orr_proto_put_raw(orr_proto_buffer *b, const void *bytes, size_t len); /* bare */
 void orr_proto_put_uint(orr_proto_buffer *b, uint32_t field, uint64_t value);
 void orr_proto_put_sint(orr_proto_buffer *b, uint32_t field, int64_t value); /* zigzag */
 void orr_proto_put_fixed64(orr_proto_buffer *b, uint32_t field, uint64_t value);
@@ -69,9 +69,9 @@ void orr_proto_put_fixed32(orr_proto_buffer *b, uint32_t field, uint32_t value);
 void orr_proto_put_bytes(orr_proto_buffer *b, uint32_t field, const void *bytes, size_t len);
 /* size_t mark = begin(b, 8); ...fields of the inner message...; end(b, mark); */
 size_t orr_proto_begin(orr_proto_buffer *b, uint32_t field);
-void   orr_proto_end(orr_proto_buffer *b, size_t mark);
+void orr_proto_end(orr_proto_buffer *b, size_t mark);
 
 uint64_t orr_proto_zigzag(int64_t value);
-int64_t  orr_proto_unzigzag(uint64_t value);
+int64_t orr_proto_unzigzag(uint64_t value);
 
-#endif /* ORR_IO_PROTO_H */
+#endif /* ORR_IO_PROTOBUF_WIRE_H */

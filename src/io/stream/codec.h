@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_CODEC_H
-#define ORR_IO_CODEC_H
+#ifndef ORR_IO_STREAM_CODEC_H
+#define ORR_IO_STREAM_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,13 +15,13 @@
  * from the front of at[0..n) and asks for more when it is empty. */
 typedef struct orr_raw_input {
     const uint8_t *at;
-    size_t         n;
-    uint64_t       offset; /* in the file, of `at` */
-    bool           ended;
-    int            fd;     /* -1: memory, all of it in at[0..n) */
-    bool           owns_fd;
-    uint8_t       *buffer; /* of fd */
-    size_t         buffer_bytes;
+    size_t n;
+    uint64_t offset; /* in the file, of `at` */
+    bool ended;
+    int fd; /* -1: memory, all of it in at[0..n) */
+    bool owns_fd;
+    uint8_t *buffer; /* of fd */
+    size_t buffer_bytes;
 } orr_raw_input;
 
 /* Read more behind at[0..n), which may move; sets `ended` when there is none. */
@@ -60,4 +60,4 @@ extern const orr_encoder_ops orr_gzip_encoder, orr_zstd_encoder;
 bool orr_gzip_is(const uint8_t *bytes, size_t n);
 bool orr_zstd_is(const uint8_t *bytes, size_t n);
 
-#endif /* ORR_IO_CODEC_H */
+#endif /* ORR_IO_STREAM_CODEC_H */

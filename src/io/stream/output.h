@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_OUTPUT_H
-#define ORR_IO_OUTPUT_H
+#ifndef ORR_IO_STREAM_OUTPUT_H
+#define ORR_IO_STREAM_OUTPUT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,4 +35,4 @@ void orr_output_close(orr_output *out);
  * async-signal-safe, for SIGINT. */
 void orr_output_remove_temporaries(void);
 
-#endif /* ORR_IO_OUTPUT_H */
+#endif /* ORR_IO_STREAM_OUTPUT_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_STREAM_H
-#define ORR_IO_STREAM_H
+#ifndef ORR_IO_STREAM_STREAM_H
+#define ORR_IO_STREAM_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ void orr_stream_close(orr_stream *stream); /* NULL is allowed */
 /* The window: bytes[0..n) not yet consumed. Invalidated by fill. */
 typedef struct orr_window {
     const uint8_t *bytes;
-    size_t         n;
+    size_t n;
 } orr_window;
 orr_window orr_stream_window(const orr_stream *stream);
 
@@ -36,7 +36,7 @@ orr_window orr_stream_window(const orr_stream *stream);
  * Errors: IO, NO_MEMORY, PARSE (broken compression: says the byte of the file),
  * LIMIT (window over limit_bytes; default 1 GiB). */
 orr_status orr_stream_fill(orr_stream *stream, bool *ret_end, orr_error *err) ORR_MUST_CHECK;
-void       orr_stream_consume(orr_stream *stream, size_t n); /* n <= window.n */
+void orr_stream_consume(orr_stream *stream, size_t n); /* n <= window.n */
 
 /* Largest window allowed, i.e. the longest token or record; 0 keeps it. */
 void orr_stream_set_limit(orr_stream *stream, size_t limit_bytes);
@@ -45,8 +45,8 @@ void orr_stream_set_tolerant(orr_stream *stream, bool tolerant);
 /* True once the compressed input turned out truncated. */
 bool orr_stream_truncated(const orr_stream *stream);
 
-uint64_t orr_stream_offset(const orr_stream *stream);     /* of window.bytes, decompressed */
+uint64_t orr_stream_offset(const orr_stream *stream);      /* of window.bytes, decompressed */
 uint64_t orr_stream_file_offset(const orr_stream *stream); /* bytes read of the file */
 uint64_t orr_stream_file_size(const orr_stream *stream);   /* 0: not known (a pipe) */
 
-#endif /* ORR_IO_STREAM_H */
+#endif /* ORR_IO_STREAM_STREAM_H */

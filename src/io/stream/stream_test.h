@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_STREAM_TEST_H
-#define ORR_IO_STREAM_TEST_H
+#ifndef ORR_IO_STREAM_STREAM_TEST_H
+#define ORR_IO_STREAM_STREAM_TEST_H
 
 #include <stddef.h>
 
@@ -9,4 +9,4 @@
  * then copied like a file. 0: as usual. Threads: none. */
 void orr_stream_test_step(size_t bytes);
 
-#endif /* ORR_IO_STREAM_TEST_H */
+#endif /* ORR_IO_STREAM_STREAM_TEST_H */

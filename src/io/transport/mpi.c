@@ -94,8 +94,12 @@ orr_status orr_transport_mpi_connect(int64_t deadline_ns, orr_transport **ret, o
     const orr_status status = (orr_status)plugin->open(deadline_ns, &rank, &ranks, why, sizeof why);
     if (status != ORR_OK)
         return orr_fail(err, status, "%s", why);
-    world = (orr_transport){.rank = rank, .ranks = ranks, .name = "mpi", .exchange = exchange,
-                            .abort = give_up, .close = leave};
+    world = (orr_transport){.rank = rank,
+                            .ranks = ranks,
+                            .name = "mpi",
+                            .exchange = exchange,
+                            .abort = give_up,
+                            .close = leave};
     *ret = &world;
     return ORR_OK;
 }

@@ -16,10 +16,10 @@ enum { PIECE_BYTES = 1 << 30, TESTS_BETWEEN_LOOKS = 256, GOODBYE_NS = 1000 * 100
 
 static struct {
     MPI_Comm channels[ORR_CHANNELS], goodbye;
-    int      rank, ranks;
-    int64_t  deadline_ns;
-    bool     one_at_a_time; /* the library does not take calls of several threads */
-    atomic_int given_up;    /* 1 + the rank that did */
+    int rank, ranks;
+    int64_t deadline_ns;
+    bool one_at_a_time;  /* the library does not take calls of several threads */
+    atomic_int given_up; /* 1 + the rank that did */
     pthread_mutex_t lock;
 } mpi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -74,8 +74,8 @@ static int plugin_open(int64_t deadline_ns, uint32_t *ret_rank, uint32_t *ret_ra
         snprintf(why, room, "MPI has been finalized in this process");
         return ORR_INVALID;
     }
-    const int error = begun ? MPI_Query_thread(&level)
-                            : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    const int error =
+        begun ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (error != MPI_SUCCESS)
         return explain(error, why, room);
     mpi.one_at_a_time = level < MPI_THREAD_MULTIPLE;
@@ -92,10 +92,10 @@ static int plugin_open(int64_t deadline_ns, uint32_t *ret_rank, uint32_t *ret_ra
 typedef struct way {
     MPI_Request request;
     MPI_Comm comm;
-    char    *at;
-    size_t   left, whole;
-    int      peer;
-    bool     sends;
+    char *at;
+    size_t left, whole;
+    int peer;
+    bool sends;
 } way;
 
 static int begin_piece(way *w)
@@ -176,8 +176,12 @@ static int move_once(way *out, way *in, bool *ret_moved, bool look, char *why, s
 
 static int plugin_exchange(const orr_exchange *x, char *why, size_t room)
 {
-    way out = {.comm = mpi.channels[x->channel], .at = (char *)x->out, .left = x->out_bytes,
-               .whole = x->out_bytes, .peer = (int)x->to, .sends = true};
+    way out = {.comm = mpi.channels[x->channel],
+               .at = (char *)x->out,
+               .left = x->out_bytes,
+               .whole = x->out_bytes,
+               .peer = (int)x->to,
+               .sends = true};
     way in = {.comm = mpi.channels[x->channel],
               .at = x->in,
               .left = x->in_bytes,

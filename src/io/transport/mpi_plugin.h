@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_MPI_PLUGIN_H
-#define ORR_IO_MPI_PLUGIN_H
+#ifndef ORR_IO_TRANSPORT_MPI_PLUGIN_H
+#define ORR_IO_TRANSPORT_MPI_PLUGIN_H
 
 #include <stddef.h>
 
@@ -23,4 +23,4 @@ typedef struct orr_mpi_plugin {
     void (*close)(void);
 } orr_mpi_plugin;
 
-#endif /* ORR_IO_MPI_PLUGIN_H */
+#endif /* ORR_IO_TRANSPORT_MPI_PLUGIN_H */

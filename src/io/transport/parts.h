@@ -15,7 +15,7 @@ orr_status orr_transport_begin(const orr_transport *self, const orr_exchange *x,
                                orr_error *err) ORR_MUST_CHECK;
 /* "rank 1 sent 12 bytes where rank 0 wants 16" and "rank 3 said nothing for 30 s". */
 orr_status orr_transport_fail_length(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
-                                 orr_error *err);
+                                     orr_error *err);
 orr_status orr_transport_fail_timeout(uint32_t rank, int64_t deadline_ns, orr_error *err);
 /* "rank 2 gave up": no cause, but what follows from one elsewhere; os_errno says so with ECANCELED.
  */

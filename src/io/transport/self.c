@@ -30,7 +30,7 @@ orr_status orr_transport_begin(const orr_transport *self, const orr_exchange *x,
 }
 
 orr_status orr_transport_fail_length(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
-                                 orr_error *err)
+                                     orr_error *err)
 {
     return orr_fail(err, ORR_INVALID, "rank %u sent %llu bytes where rank %u wants %llu", from,
                     (unsigned long long)sent, to, (unsigned long long)wanted);

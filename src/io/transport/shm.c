@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #ifdef __SSE2__
-#  include <emmintrin.h>
+#include <emmintrin.h>
 #endif
 
 #include "base/alloc.h"
@@ -52,20 +52,20 @@ typedef struct shm_peer {
 } shm_peer;
 
 struct orr_transport_shm {
-    void  *map;
+    void *map;
     size_t map_bytes, ring_bytes;
     uint32_t ranks;
     _Atomic uint32_t *given_up; /* 1 + the rank that was first to */
-    shm_peer *peers; /* shape (ranks)                        */
-    shm_bell *bells; /* shape (ranks, ORR_CHANNELS)          */
-    shm_ring *rings; /* shape (from, to, ORR_CHANNELS)       */
-    uint8_t  *bytes; /* of rings, in the same order          */
+    shm_peer *peers;            /* shape (ranks)                        */
+    shm_bell *bells;            /* shape (ranks, ORR_CHANNELS)          */
+    shm_ring *rings;            /* shape (from, to, ORR_CHANNELS)       */
+    uint8_t *bytes;             /* of rings, in the same order          */
 };
 
 typedef struct shm_end {
     orr_transport transport;
     orr_transport_shm *shm;
-    int64_t  deadline_ns, spin_ns;
+    int64_t deadline_ns, spin_ns;
 } shm_end;
 
 orr_status orr_transport_shm_new(uint32_t ranks, orr_transport_shm **ret, orr_error *err)
@@ -89,7 +89,8 @@ orr_status orr_transport_shm_new(uint32_t ranks, orr_transport_shm **ret, orr_er
         orr_free(shm);
         return orr_fail(err, ORR_IO, "shared memory for %u ranks: %s", ranks, strerror(errno));
     }
-    *shm = (orr_transport_shm){.map = map, .map_bytes = map_bytes, .ring_bytes = ring_bytes, .ranks = ranks};
+    *shm = (orr_transport_shm){
+        .map = map, .map_bytes = map_bytes, .ring_bytes = ring_bytes, .ranks = ranks};
     shm->given_up = (void *)map;
     shm->peers = (void *)(map + 64);
     shm->bells = (void *)(shm->peers + ranks);
@@ -117,7 +118,8 @@ static shm_bell *bell_of(const orr_transport_shm *shm, uint32_t rank, uint32_t c
     return &shm->bells[rank * ORR_CHANNELS + channel];
 }
 
-static size_t ring_number(const orr_transport_shm *shm, uint32_t from, uint32_t to, uint32_t channel)
+static size_t ring_number(const orr_transport_shm *shm, uint32_t from, uint32_t to,
+                          uint32_t channel)
 {
     return ((size_t)from * shm->ranks + to) * ORR_CHANNELS + channel;
 }
@@ -140,13 +142,13 @@ static void ring_bell(shm_bell *bell)
 /* One way of an exchange: a ring, and what is still to go through it. */
 typedef struct shm_way {
     shm_ring *ring;
-    uint8_t  *bytes;      /* of the ring  */
-    size_t    ring_bytes;
-    shm_bell *other;      /* who waits at the other end */
-    uint32_t  peer;
-    uint8_t  *at;         /* of the message */
-    size_t    left, whole;
-    bool      begun, done;
+    uint8_t *bytes; /* of the ring  */
+    size_t ring_bytes;
+    shm_bell *other; /* who waits at the other end */
+    uint32_t peer;
+    uint8_t *at; /* of the message */
+    size_t left, whole;
+    bool begun, done;
 } shm_way;
 
 static shm_way way_of(const shm_end *end, bool sends, uint32_t peer, uint32_t channel, void *at,
@@ -345,7 +347,8 @@ static orr_status await(shm_end *end, shm_bell *bell, const shm_way *out, const 
         ORR_TRY(check_others(end, out, in, err));
         waited_ns = orr_transport_now_ns() - since_ns;
         if (end->deadline_ns > 0 && waited_ns > end->deadline_ns)
-            return orr_transport_fail_timeout(in->done ? out->peer : in->peer, end->deadline_ns, err);
+            return orr_transport_fail_timeout(in->done ? out->peer : in->peer, end->deadline_ns,
+                                              err);
     }
 }
 
@@ -358,7 +361,8 @@ static orr_status move(shm_end *end, const orr_exchange *x, orr_error *err)
         uint64_t length = x->in_bytes;
         const bool sent = send_some(&out), received = receive_some(&in, &length);
         if (length != x->in_bytes)
-            return orr_transport_fail_length(x->from, length, end->transport.rank, x->in_bytes, err);
+            return orr_transport_fail_length(x->from, length, end->transport.rank, x->in_bytes,
+                                             err);
         if (!sent && !received)
             ORR_TRY(await(end, bell, &out, &in, err));
     }
@@ -405,8 +409,8 @@ static void leave(orr_transport *self)
     orr_free(end);
 }
 
-orr_status orr_transport_shm_attach(orr_transport_shm *shm, uint32_t rank, int64_t deadline_ns, orr_transport **ret,
-                          orr_error *err)
+orr_status orr_transport_shm_attach(orr_transport_shm *shm, uint32_t rank, int64_t deadline_ns,
+                                    orr_transport **ret, orr_error *err)
 {
     if (rank >= shm->ranks)
         return orr_fail(err, ORR_INVALID, "rank %u, of %u", rank, shm->ranks);

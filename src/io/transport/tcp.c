@@ -24,11 +24,11 @@ typedef struct tcp_end {
 
 /* One way of an exchange. */
 typedef struct tcp_way {
-    int      socket;
+    int socket;
     uint32_t peer;
-    uint8_t  header[HEADER_BYTES];
+    uint8_t header[HEADER_BYTES];
     uint8_t *at;
-    size_t   moved, whole; /* with the header */
+    size_t moved, whole; /* with the header */
 } tcp_way;
 
 static tcp_way way_of(const tcp_end *end, uint32_t peer, uint32_t channel, void *at, size_t bytes)
@@ -132,8 +132,8 @@ static orr_status await(tcp_end *end, const tcp_way *out, const tcp_way *in, int
     if (poll(both, n, SLICE_MS) > 0)
         return ORR_OK;
     if (end->deadline_ns > 0 && orr_transport_now_ns() - since_ns > end->deadline_ns)
-        return orr_transport_fail_timeout(in->moved < in->whole ? in->peer : out->peer, end->deadline_ns,
-                                    err);
+        return orr_transport_fail_timeout(in->moved < in->whole ? in->peer : out->peer,
+                                          end->deadline_ns, err);
     return ORR_OK;
 }
 
@@ -202,8 +202,8 @@ static void leave(orr_transport *self)
 }
 
 orr_status orr_transport_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
-                           const char *const *addresses, int64_t deadline_ns, orr_transport **ret,
-                           orr_error *err)
+                                     const char *const *addresses, int64_t deadline_ns,
+                                     orr_transport **ret, orr_error *err)
 {
     size_t n;
     if (ranks == 0 || rank >= ranks || !orr_mul_size(ranks, ORR_CHANNELS, &n))

@@ -15,7 +15,7 @@
 
 /* How ranks find one another by TCP. The first bytes on each connection say who calls. */
 typedef struct greeting {
-    char     magic[8];
+    char magic[8];
     uint32_t rank, ranks, to, channel; /* network byte order */
 } greeting;
 static const char magic[8] = "orrery1";
@@ -26,10 +26,10 @@ static const int64_t RENDEZVOUS_NS = INT64_C(300) * 1000 * 1000 * 1000;
 
 typedef struct rendezvous {
     uint32_t rank, ranks;
-    int      listener;
+    int listener;
     const char *const *addresses;
-    int64_t  deadline_ns; /* of the clock */
-    int     *sockets;
+    int64_t deadline_ns; /* of the clock */
+    int *sockets;
 } rendezvous;
 
 static void pause_ns(int64_t ns)
@@ -101,7 +101,9 @@ static int call_once(const struct addrinfo *to, int64_t deadline_ns)
 static orr_status call(const rendezvous *m, uint32_t rank, uint32_t channel,
                        const struct addrinfo *found, orr_error *err)
 {
-    greeting hello = {.rank = htonl(m->rank), .ranks = htonl(m->ranks), .to = htonl(rank),
+    greeting hello = {.rank = htonl(m->rank),
+                      .ranks = htonl(m->ranks),
+                      .to = htonl(rank),
                       .channel = htonl(channel)};
     memcpy(hello.magic, magic, sizeof magic);
     for (;;) {
@@ -194,12 +196,17 @@ static void raise_file_limit(void)
     }
 }
 
-orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int listener, const char *const *addresses,
-                        int64_t deadline_ns, int *sockets, orr_error *err)
+orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int listener,
+                                        const char *const *addresses, int64_t deadline_ns,
+                                        int *sockets, orr_error *err)
 {
     const int64_t within_ns = deadline_ns > 0 ? deadline_ns : RENDEZVOUS_NS;
-    const rendezvous m = {.rank = rank, .ranks = ranks, .listener = listener, .addresses = addresses,
-                       .deadline_ns = orr_transport_now_ns() + within_ns, .sockets = sockets};
+    const rendezvous m = {.rank = rank,
+                          .ranks = ranks,
+                          .listener = listener,
+                          .addresses = addresses,
+                          .deadline_ns = orr_transport_now_ns() + within_ns,
+                          .sockets = sockets};
     raise_file_limit();
     if (rank + 1 < ranks && listen(listener, SOMAXCONN) != 0)
         return orr_fail(err, ORR_IO, "listening: %s", strerror(errno));
@@ -221,8 +228,8 @@ static orr_status address_of(int s, const char *host, char *ret, size_t room, or
     return ORR_OK;
 }
 
-orr_status orr_transport_tcp_listen(const char *host, int *ret_socket, char *ret_address, size_t room,
-                          orr_error *err)
+orr_status orr_transport_tcp_listen(const char *host, int *ret_socket, char *ret_address,
+                                    size_t room, orr_error *err)
 {
     char address[HOST_ROOM];
     if ((size_t)snprintf(address, sizeof address, strchr(host, ':') != NULL ? "[%s]:0" : "%s:0",

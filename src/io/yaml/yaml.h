@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_IO_YAML_H
-#define ORR_IO_YAML_H
+#ifndef ORR_IO_YAML_YAML_H
+#define ORR_IO_YAML_YAML_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,14 +16,14 @@
 typedef enum orr_yaml_kind { ORR_YAML_SCALAR, ORR_YAML_LIST, ORR_YAML_MAP } orr_yaml_kind;
 
 typedef struct orr_yaml {
-    uint8_t  kind;   /* orr_yaml_kind */
-    bool     quoted; /* a scalar written in quotes: text, even if it looks like a number */
+    uint8_t kind;          /* orr_yaml_kind */
+    bool quoted;           /* a scalar written in quotes: text, even if it looks like a number */
     uint32_t line, column; /* from 1 */
-    const char *text; /* of a scalar, NUL-terminated */
-    uint32_t n;       /* values of a list, pairs of a map */
+    const char *text;      /* of a scalar, NUL-terminated */
+    uint32_t n;            /* values of a list, pairs of a map */
     const struct orr_yaml *const *keys;   /* shape (n); NULL for a list */
     const struct orr_yaml *const *values; /* shape (n) */
-    const char *file; /* for messages */
+    const char *file;                     /* for messages */
 } orr_yaml;
 
 orr_status orr_yaml_load(const char *path, orr_arena *arena, const orr_yaml **ret,
@@ -42,7 +42,7 @@ orr_status orr_yaml_bool(const orr_yaml *value, bool *ret, orr_error *err) ORR_M
 /* "file:line:column: " and the text. */
 orr_status orr_yaml_fail_(const orr_yaml *at, orr_status status, orr_error *err, const char *file,
                           int line, const char *format, ...) ORR_PRINTF(6, 7);
-#define orr_yaml_fail(at, status, err, ...) \
+#define orr_yaml_fail(at, status, err, ...)                                                        \
     orr_yaml_fail_((at), (status), (err), __FILE__, __LINE__, __VA_ARGS__)
 
-#endif /* ORR_IO_YAML_H */
+#endif /* ORR_IO_YAML_YAML_H */

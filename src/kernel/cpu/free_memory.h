@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_CPU_MEMORY_H
-#define ORR_KERNEL_CPU_MEMORY_H
+#ifndef ORR_KERNEL_CPU_FREE_MEMORY_H
+#define ORR_KERNEL_CPU_FREE_MEMORY_H
 
 #include <stdint.h>
 
-/* Bytes that can still be allocated before the system swaps or the control group kills: the least of
- * what the kernel's MemAvailable says and of what each group above this process leaves. The folders
- * are /proc and /sys/fs/cgroup; others in tests. -1: not known. */
+/* Bytes that can still be allocated before the system swaps or the control group kills: the least
+ * of what the kernel's MemAvailable says and of what each group above this process leaves. The
+ * folders are /proc and /sys/fs/cgroup; others in tests. -1: not known. */
 int64_t orr_memory_free_bytes(const char *proc, const char *cgroup);
 
-#endif /* ORR_KERNEL_CPU_MEMORY_H */
+#endif /* ORR_KERNEL_CPU_FREE_MEMORY_H */

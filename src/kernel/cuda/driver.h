@@ -11,18 +11,21 @@
 #include "kernel/cuda/params.h"
 
 /* The CUDA driver and cuBLASLt, opened at run time: a machine without them runs everything else. */
-#define ORR_CUDA_DRIVER_MAP(X)                                                                    \
-    X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain)   \
-    X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuModuleLoadData) X(cuModuleUnload)         \
-    X(cuModuleGetFunction) X(cuLaunchKernel) X(cuMemAlloc) X(cuMemFree) X(cuMemcpyAsync)          \
-    X(cuMemsetD8Async) X(cuMemGetInfo) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
-    X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventRecord) X(cuGetErrorString)
-#define ORR_CUDA_BLAS_MAP(X)                                                                      \
-    X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulDescCreate)            \
-    X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)  \
-    X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)                            \
-    X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)                          \
-    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
+#define ORR_CUDA_DRIVER_MAP(X)                                                                     \
+    X(cuInit)                                                                                      \
+    X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain)              \
+        X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuModuleLoadData) X(cuModuleUnload)      \
+            X(cuModuleGetFunction) X(cuLaunchKernel) X(cuMemAlloc) X(cuMemFree) X(cuMemcpyAsync)   \
+                X(cuMemsetD8Async) X(cuMemGetInfo) X(cuStreamCreate) X(cuStreamDestroy)            \
+                    X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventRecord)  \
+                        X(cuGetErrorString)
+#define ORR_CUDA_BLAS_MAP(X)                                                                       \
+    X(cublasLtCreate)                                                                              \
+    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy)  \
+        X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)                            \
+            X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)                     \
+                X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)               \
+                    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 
 typedef struct orr_cuda_api {
 #define ORR_CUDA_FIELD_(name) __typeof__(name) *name;
@@ -41,31 +44,32 @@ typedef enum orr_cuda_kernel {
 #define ORR_CUDA_KERNEL_ENUM_(name, text) ORR_CUDA_##name,
     ORR_CUDA_KERNEL_MAP(ORR_CUDA_KERNEL_ENUM_)
 #undef ORR_CUDA_KERNEL_ENUM_
-    ORR_CUDA_KERNELS
+        ORR_CUDA_KERNELS
 } orr_cuda_kernel;
 
 /* Device code, put into the library: one image a source file. */
 typedef struct orr_cuda_image {
-    const char          *name;
+    const char *name;
     const unsigned char *data;
-    size_t               bytes;
+    size_t bytes;
 } orr_cuda_image;
 extern const orr_cuda_image orr_cuda_images[];
-extern const size_t         orr_n_cuda_images;
+extern const size_t orr_n_cuda_images;
 
 enum { ORR_CUDA_BLOCK = 256, ORR_CUDA_WARP = 32, ORR_CUDA_IMAGES_MAX = 8 };
 /* An open device: the backend's ctx. */
 typedef struct orr_cuda {
-    orr_backend         backend;
+    orr_backend backend;
     const orr_cuda_api *api;
-    CUdevice            device;
-    CUcontext           context;
-    CUmodule            modules[ORR_CUDA_IMAGES_MAX];
-    CUfunction          kernels[ORR_CUDA_KERNELS];
-    cublasLtHandle_t    blas;
-    char                name[16], description[160];
+    CUdevice device;
+    CUcontext context;
+    CUmodule modules[ORR_CUDA_IMAGES_MAX];
+    CUfunction kernels[ORR_CUDA_KERNELS];
+    cublasLtHandle_t blas;
+    char name[16], description[160];
 } orr_cuda;
-/* The device that entries run on: a kernel call does not name its backend, and one is open at a time. */
+/* The device that entries run on: a kernel call does not name its backend, and one is open at a
+ * time. */
 orr_cuda *orr_cuda_current(void);
 
 /* Blocks x by y of `threads`. */

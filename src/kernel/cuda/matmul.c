@@ -151,7 +151,7 @@ static orr_status run(const orr_kernel_call *call, orr_error *err)
 }
 
 const orr_kernel_entry orr_cuda_matmul_entry = {.run = run,
-                                              .workspace = workspace,
-                                              .prepare = prepare,
-                                              .release = release_product,
-                                              .accumulates = true};
+                                                .workspace = workspace,
+                                                .prepare = prepare,
+                                                .release = release_product,
+                                                .accumulates = true};

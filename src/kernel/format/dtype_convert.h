@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_NUMBERS_H
-#define ORR_KERNEL_NUMBERS_H
+#ifndef ORR_KERNEL_FORMAT_DTYPE_CONVERT_H
+#define ORR_KERNEL_FORMAT_DTYPE_CONVERT_H
 
 #include <orrery/kernel.h>
 
@@ -25,4 +25,4 @@ uint8_t orr_fp32_to_fp8_e4m3(float value);
 float orr_fp4_e2m1_to_fp32(uint8_t bits);
 uint8_t orr_fp32_to_fp4_e2m1(float value);
 
-#endif /* ORR_KERNEL_NUMBERS_H */
+#endif /* ORR_KERNEL_FORMAT_DTYPE_CONVERT_H */

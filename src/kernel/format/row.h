@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ROW_H
-#define ORR_KERNEL_ROW_H
+#ifndef ORR_KERNEL_FORMAT_ROW_H
+#define ORR_KERNEL_FORMAT_ROW_H
 
 #include <orrery/kernel.h>
 
@@ -9,7 +9,8 @@
  * CPU. */
 void orr_row_to_fp32(orr_row_format format, const void *row, int64_t n, float *ret);
 /* Of numbers from .. from + n - 1 of the row; `from` is a multiple of 32. */
-void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret);
+void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n,
+                           float *ret);
 /* `ret` has orr_row_format_bytes() bytes. Of numbers that are not finite only FP32, FP16 and BF16
  * keep any. */
 void orr_row_from_fp32(orr_row_format format, const float *values, int64_t n, void *ret);
@@ -42,4 +43,4 @@ static inline uint16_t orr_fp32_to_bf16(float value)
 float orr_fp16_to_fp32(uint16_t bits);
 uint16_t orr_fp32_to_fp16(float value);
 
-#endif /* ORR_KERNEL_ROW_H */
+#endif /* ORR_KERNEL_FORMAT_ROW_H */

@@ -238,7 +238,8 @@ static void write_as_bf16(const float *from, int64_t n, uint16_t *ret)
     write_bf16_plain(from, n, ret);
 }
 
-void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret)
+void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n,
+                           float *ret)
 {
 #if ORR_X86
     if (orr_cpu_level() >= ORR_CPU_AVX512) {

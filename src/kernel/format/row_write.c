@@ -142,11 +142,12 @@ ORR_AVX512 static void write_avx512(orr_row_format format, const float *values, 
 
 void orr_row_from_fp32(orr_row_format format, const float *values, int64_t n, void *ret)
 {
-    if (format == ORR_ROW_FORMAT_FP32 || format == ORR_ROW_FORMAT_FP16 || format == ORR_ROW_FORMAT_BF16) {
+    if (format == ORR_ROW_FORMAT_FP32 || format == ORR_ROW_FORMAT_FP16 ||
+        format == ORR_ROW_FORMAT_BF16) {
         orr_dtype_from_fp32(format == ORR_ROW_FORMAT_FP32   ? ORR_DTYPE_FP32
-                          : format == ORR_ROW_FORMAT_FP16 ? ORR_DTYPE_FP16
-                                                    : ORR_DTYPE_BF16,
-                          values, n, ret);
+                            : format == ORR_ROW_FORMAT_FP16 ? ORR_DTYPE_FP16
+                                                            : ORR_DTYPE_BF16,
+                            values, n, ret);
         return;
     }
 #if ORR_X86

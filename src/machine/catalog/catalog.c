@@ -12,7 +12,8 @@ void orr_catalog_builder_done(orr_catalog_builder *shelf)
     orr_array_done(&shelf->clusters);
 }
 
-orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog, orr_error *err)
+orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog,
+                                       orr_error *err)
 {
     bool good = true;
     for (uint32_t i = 0; i < catalog->n_devices; i++)
@@ -35,7 +36,8 @@ static const void *copy_pointers(orr_arena *arena, const void *from, size_t n)
     return to;
 }
 
-orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret, orr_error *err)
+orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret,
+                                      orr_error *err)
 {
     orr_catalog *catalog = orr_arena_one(shelf->arena, orr_catalog);
     if (catalog == NULL)

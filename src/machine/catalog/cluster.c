@@ -164,7 +164,7 @@ static orr_status fail_no_entry(const orr_yaml *at, const char *what, const void
 }
 
 orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
-                            const orr_device **ret, orr_error *err)
+                               const orr_device **ret, orr_error *err)
 {
     const char *name;
     ORR_TRY(orr_text_read(value, "device", &name, err));
@@ -209,8 +209,8 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
     ORR_TRY(
         orr_schema_read(map, what, CLUSTER_FIELDS, COUNT(CLUSTER_FIELDS), &inner, cluster, err));
     const orr_yaml *tiers = orr_yaml_find(map, "tiers"), *cuts = orr_yaml_find(map, "cuts");
-    ORR_TRY(
-        orr_device_ref_read(orr_yaml_find(map, "device"), parts, scope->arena, &cluster->device, err));
+    ORR_TRY(orr_device_ref_read(orr_yaml_find(map, "device"), parts, scope->arena, &cluster->device,
+                                err));
     ORR_TRY(read_levels(orr_yaml_find(map, "levels"), &inner, parts, cluster, err));
     if (tiers != NULL)
         ORR_TRY(read_tiers(tiers, &inner, parts, cluster, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MACHINE_CATALOG_FILES_H
-#define ORR_MACHINE_CATALOG_FILES_H
+#ifndef ORR_MACHINE_CATALOG_EMBEDDED_FILES_H
+#define ORR_MACHINE_CATALOG_EMBEDDED_FILES_H
 
 #include <stddef.h>
 
@@ -14,4 +14,4 @@ typedef struct orr_catalog_file {
 extern const orr_catalog_file orr_catalog_files[];
 extern const size_t orr_n_catalog_files;
 
-#endif /* ORR_MACHINE_CATALOG_FILES_H */
+#endif /* ORR_MACHINE_CATALOG_EMBEDDED_FILES_H */

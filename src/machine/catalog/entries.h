@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MACHINE_ENTRIES_H
-#define ORR_MACHINE_ENTRIES_H
+#ifndef ORR_MACHINE_CATALOG_ENTRIES_H
+#define ORR_MACHINE_CATALOG_ENTRIES_H
 
 #include "base/array.h"
 #include "machine/catalog/schema.h"
@@ -18,16 +18,17 @@ typedef struct orr_catalog_builder {
 void orr_catalog_builder_done(orr_catalog_builder *shelf);
 /* All that a catalogue has, in front of what is on the shelf. */
 orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog,
-                         orr_error *err) ORR_MUST_CHECK;
+                                       orr_error *err) ORR_MUST_CHECK;
 orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                                      orr_error *err) ORR_MUST_CHECK;
 
 /* The sections of a file; clusters by themselves, because they name entries that other files
  * may have. `outer`: what holds for facts unless the file says otherwise. */
-orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
-                               orr_error *err) ORR_MUST_CHECK;
-orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
-                                  orr_error *err) ORR_MUST_CHECK;
+orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer,
+                                       orr_catalog_builder *shelf, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer,
+                                          orr_catalog_builder *shelf,
+                                          orr_error *err) ORR_MUST_CHECK;
 
 /* An entry: a name and what is known under it. */
 orr_status orr_device_read(const orr_yaml *name, const orr_yaml *map, const orr_scope *scope,
@@ -42,7 +43,7 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
 
 /* The device of the catalogue that a value names. */
 orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
-                            const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
+                               const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
 
 /* What an entry says by key, for whoever prints it all. */
 const orr_field *orr_device_fields(size_t *ret_n);
@@ -63,4 +64,4 @@ const char *const *orr_entry_names(const void *entries, size_t n, orr_arena *are
 /* A name with a slash, or ending in .yaml or .yml, is a file. */
 bool orr_entry_is_file(const char *name);
 
-#endif /* ORR_MACHINE_ENTRIES_H */
+#endif /* ORR_MACHINE_CATALOG_ENTRIES_H */

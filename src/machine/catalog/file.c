@@ -49,8 +49,8 @@ static orr_status section(const orr_yaml *file, const char *name, const orr_yaml
     return ORR_OK;
 }
 
-static orr_status read_devices(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
-                               orr_error *err)
+static orr_status read_devices(const orr_yaml *all, const orr_scope *scope,
+                               orr_catalog_builder *shelf, orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
         const orr_device *device;
@@ -61,8 +61,8 @@ static orr_status read_devices(const orr_yaml *all, const orr_scope *scope, orr_
     return ORR_OK;
 }
 
-static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
-                             orr_error *err)
+static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope,
+                             orr_catalog_builder *shelf, orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
         const orr_memory_tier *tier;
@@ -73,8 +73,8 @@ static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope, orr_ca
     return ORR_OK;
 }
 
-static orr_status read_links(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
-                             orr_error *err)
+static orr_status read_links(const orr_yaml *all, const orr_scope *scope,
+                             orr_catalog_builder *shelf, orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
         const orr_link *link;
@@ -85,8 +85,8 @@ static orr_status read_links(const orr_yaml *all, const orr_scope *scope, orr_ca
     return ORR_OK;
 }
 
-orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
-                               orr_error *err)
+orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer,
+                                       orr_catalog_builder *shelf, orr_error *err)
 {
     orr_scope scope = *outer;
     const orr_yaml *devices, *tiers, *links;
@@ -99,8 +99,8 @@ orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *ou
     return read_links(links, &scope, shelf, err);
 }
 
-orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
-                                  orr_error *err)
+orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer,
+                                          orr_catalog_builder *shelf, orr_error *err)
 {
     orr_scope scope = *outer;
     const orr_yaml *all;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MACHINE_SCHEMA_H
-#define ORR_MACHINE_SCHEMA_H
+#ifndef ORR_MACHINE_CATALOG_SCHEMA_H
+#define ORR_MACHINE_CATALOG_SCHEMA_H
 
 #include <orrery/machine.h>
 
@@ -72,4 +72,4 @@ orr_status orr_text_read(const orr_yaml *value, const char *key, const char **re
 orr_status orr_fail_unknown(const orr_yaml *at, const char *what, const char *word,
                             const char *const *candidates, size_t n, orr_error *err);
 
-#endif /* ORR_MACHINE_SCHEMA_H */
+#endif /* ORR_MACHINE_CATALOG_SCHEMA_H */

@@ -36,7 +36,7 @@ static const orr_field CUT_FIELDS[] = {
 #define FACT(key_, quantity_, field)                                                               \
     {                                                                                              \
         .key = (key_), .kind = ORR_FIELD_FACT, .quantity = ORR_QUANTITY_##quantity_,               \
-        .offset = offsetof(orr_site_link, field)                                                         \
+        .offset = offsetof(orr_site_link, field)                                                   \
     }
     FACT("distance", KM, km),
     FACT("latency", NS, latency_ns),
@@ -267,16 +267,17 @@ static orr_status oversubscription_of(const reader *r, const draft *d, const orr
     return ret->note != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_site_link *cut, orr_error *err)
+static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_site_link *cut,
+                         orr_error *err)
 {
     const draft *d = &r->drafts[a][b];
     const orr_link *link = orr_catalog_link(r->parts, d->said.technology);
     *cut = (orr_site_link){.a = a,
-                     .b = b,
-                     .km = d->said.km,
-                     .price_per_gb = d->said.price_per_gb,
-                     .technology = d->said.technology,
-                     .bytes_per_s = d->said.bytes_per_s};
+                           .b = b,
+                           .km = d->said.km,
+                           .price_per_gb = d->said.price_per_gb,
+                           .technology = d->said.technology,
+                           .bytes_per_s = d->said.bytes_per_s};
     if (cut->bytes_per_s.basis == ORR_FACT_UNKNOWN && link != NULL)
         cut->bytes_per_s = link->bytes_per_s;
     if (orr_fact_or(&cut->bytes_per_s, 0) <= 0)
@@ -314,8 +315,8 @@ static orr_status read_rules(reader *r, const orr_yaml *list, orr_error *err)
 }
 
 orr_status orr_site_links_read(const orr_yaml *map, const orr_yaml *list, const orr_scope *scope,
-                         const orr_catalog *parts, orr_cluster *cluster, orr_site_levels *levels,
-                         orr_error *err)
+                               const orr_catalog *parts, orr_cluster *cluster,
+                               orr_site_levels *levels, orr_error *err)
 {
     reader r = {.scope = scope, .parts = parts, .cluster = cluster, .levels = levels};
     orr_site_link *cuts = orr_arena_array(scope->arena, orr_site_link, ORR_SITE_LINKS_MAX);

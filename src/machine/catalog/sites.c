@@ -128,7 +128,8 @@ orr_status orr_sites_read(const orr_yaml *map, const orr_scope *scope, const orr
         .wan = {.name = "wan", .technology = ""},
     };
     ORR_TRY(read_list(list, scope, parts, cluster, err));
-    ORR_TRY(orr_site_links_read(map, orr_yaml_find(map, "cuts"), scope, parts, cluster, &levels, err));
+    ORR_TRY(
+        orr_site_links_read(map, orr_yaml_find(map, "cuts"), scope, parts, cluster, &levels, err));
     if (levels.n_inner + 2 > ORR_LEVELS_MAX)
         return orr_yaml_fail(orr_yaml_find(map, "levels"), ORR_LIMIT, err,
                              "levels: more than %d inside of a site", ORR_LEVELS_MAX - 2);
@@ -167,7 +168,8 @@ static orr_status name_regions(const orr_cluster *cluster, uint32_t level, orr_s
 }
 
 /* What the lowest level says that joins both. */
-static orr_site_link cut_of_level(const orr_cluster *cluster, uint32_t building, uint32_t a, uint32_t b)
+static orr_site_link cut_of_level(const orr_cluster *cluster, uint32_t building, uint32_t a,
+                                  uint32_t b)
 {
     const uint32_t devices = cluster->levels[building].devices;
     uint32_t l = building + 1;
@@ -175,14 +177,14 @@ static orr_site_link cut_of_level(const orr_cluster *cluster, uint32_t building,
         l++;
     const orr_level *level = &cluster->levels[l];
     return (orr_site_link){.a = a,
-                     .b = b,
-                     .km = orr_fact_unknown(),
-                     .bytes_per_s = level->bytes_per_s,
-                     .latency_ns = level->latency_ns,
-                     .oversubscription = level->oversubscription,
-                     .price_per_gb = orr_fact_unknown(),
-                     .transport = level->transport,
-                     .technology = level->technology};
+                           .b = b,
+                           .km = orr_fact_unknown(),
+                           .bytes_per_s = level->bytes_per_s,
+                           .latency_ns = level->latency_ns,
+                           .oversubscription = level->oversubscription,
+                           .price_per_gb = orr_fact_unknown(),
+                           .transport = level->transport,
+                           .technology = level->technology};
 }
 
 orr_status orr_sites_of_buildings(orr_cluster *cluster, orr_arena *arena, orr_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MACHINE_SITES_H
-#define ORR_MACHINE_SITES_H
+#ifndef ORR_MACHINE_CATALOG_SITES_H
+#define ORR_MACHINE_CATALOG_SITES_H
 
 #include "machine/catalog/schema.h"
 
@@ -16,13 +16,13 @@ typedef struct orr_site_levels {
 /* Levels, site_level, and n_devices of a cluster that has its sites and cuts. The highest level
  * inside of a site that the largest one needs is cut to it and becomes the level of sites. Errors:
  * LIMIT, NO_MEMORY. */
-orr_status orr_sites_build_levels(orr_cluster *cluster, const orr_site_levels *from, orr_arena *arena,
-                         orr_error *err) ORR_MUST_CHECK;
+orr_status orr_sites_build_levels(orr_cluster *cluster, const orr_site_levels *from,
+                                  orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
 
-/* Sites whose devices are 0 left out, with their cuts; `devices` as in orr_cluster_select_sites(). Levels
- * stay. */
+/* Sites whose devices are 0 left out, with their cuts; `devices` as in orr_cluster_select_sites().
+ * Levels stay. */
 orr_status orr_sites_select(orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
-                          orr_error *err) ORR_MUST_CHECK;
+                            orr_error *err) ORR_MUST_CHECK;
 
 /* The device of the cluster where some site has it, else the first one's. */
 const orr_device *orr_sites_device(const orr_cluster *cluster);
@@ -34,15 +34,15 @@ orr_status orr_sites_read(const orr_yaml *map, const orr_scope *scope, const orr
 /* Cuts of all pairs of the cluster's sites; names of levels into *levels where rules have some.
  * `site`: the level whose units sites are. `list` may be NULL: then `map` is where errors point. */
 orr_status orr_site_links_read(const orr_yaml *map, const orr_yaml *list, const orr_scope *scope,
-                         const orr_catalog *parts, orr_cluster *cluster, orr_site_levels *levels,
-                         orr_error *err) ORR_MUST_CHECK;
+                               const orr_catalog *parts, orr_cluster *cluster,
+                               orr_site_levels *levels, orr_error *err) ORR_MUST_CHECK;
 /* A tree with a level above one called "building", at most ORR_SITES_MAX of these: its buildings
  * are sites without names, its levels stay as they are. */
 orr_status orr_sites_of_buildings(orr_cluster *cluster, orr_arena *arena,
                                   orr_error *err) ORR_MUST_CHECK;
 
 /* What a "transport:" says, over what *transport has. */
-orr_status orr_rdma_transport_read(const orr_yaml *map, const orr_scope *scope, orr_rdma_transport *transport,
-                         orr_error *err) ORR_MUST_CHECK;
+orr_status orr_rdma_transport_read(const orr_yaml *map, const orr_scope *scope,
+                                   orr_rdma_transport *transport, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_MACHINE_SITES_H */
+#endif /* ORR_MACHINE_CATALOG_SITES_H */

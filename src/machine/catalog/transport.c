@@ -83,20 +83,20 @@ static orr_status check(const orr_yaml *map, const orr_rdma_transport *transport
                              "loss: a share of packets, below 1: 0.001 for one in a thousand");
     if (transport->failed > 0 && transport->failed >= transport->paths)
         return orr_yaml_fail(map, ORR_INVALID, err,
-                             "failed: %u of %u paths: one at least has to be left", transport->failed,
-                             transport->paths);
+                             "failed: %u of %u paths: one at least has to be left",
+                             transport->failed, transport->paths);
     return ORR_OK;
 }
 
-orr_status orr_rdma_transport_read(const orr_yaml *map, const orr_scope *scope, orr_rdma_transport *transport,
-                         orr_error *err)
+orr_status orr_rdma_transport_read(const orr_yaml *map, const orr_scope *scope,
+                                   orr_rdma_transport *transport, orr_error *err)
 {
     said s = {0};
     orr_scope inner = *scope;
     ORR_TRY(orr_schema_read(map, "transport", FIELDS, COUNT(FIELDS), &inner, &s, err));
     ORR_TRY(read_choice(map, "balance", BALANCES, COUNT(BALANCES), &transport->balance, err));
-    ORR_TRY(
-        read_choice(map, "congestion", CONGESTIONS, COUNT(CONGESTIONS), &transport->congestion, err));
+    ORR_TRY(read_choice(map, "congestion", CONGESTIONS, COUNT(CONGESTIONS), &transport->congestion,
+                        err));
     ORR_TRY(read_choice(map, "buffers", BUFFERS, COUNT(BUFFERS), &transport->buffers, err));
     ORR_TRY(put_count(map, "queue_pairs", &s.queue_pairs, &transport->queue_pairs, err));
     ORR_TRY(put_count(map, "outstanding", &s.outstanding, &transport->outstanding, err));

@@ -30,7 +30,7 @@ const orr_device *orr_sites_device(const orr_cluster *cluster)
 }
 
 orr_status orr_sites_select(orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
-                          orr_error *err)
+                            orr_error *err)
 {
     uint32_t kept[ORR_SITES_MAX], n = 0;
     orr_site *sites = orr_arena_array(arena, orr_site, cluster->n_sites);
@@ -76,8 +76,8 @@ static bool is_all(const orr_cluster *cluster, const uint32_t *devices)
     return all;
 }
 
-orr_status orr_cluster_select_sites(const orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
-                             const orr_cluster **ret, orr_error *err)
+orr_status orr_cluster_select_sites(const orr_cluster *cluster, const uint32_t *devices,
+                                    orr_arena *arena, const orr_cluster **ret, orr_error *err)
 {
     ORR_TRY(check(cluster, devices, err));
     if (is_all(cluster, devices)) {

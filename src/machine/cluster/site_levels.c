@@ -89,7 +89,8 @@ static const orr_fact *worse(const orr_fact *a, const orr_fact *b, bool less)
 }
 
 /* The first of the worst; `one` may be NULL. */
-static const orr_site_link *worse_cut(const orr_site_link *one, const orr_site_link *other, size_t fact, bool less)
+static const orr_site_link *worse_cut(const orr_site_link *one, const orr_site_link *other,
+                                      size_t fact, bool less)
 {
     const orr_fact *b = (const orr_fact *)((const char *)other + fact);
     return one == NULL || worse((const orr_fact *)((const char *)one + fact), b, less) == b ? other
@@ -141,8 +142,8 @@ static orr_status lay_site_ends(const orr_cluster *cluster, orr_level *level, or
     return set_ends(ends, cluster->n_sites, level, arena, err);
 }
 
-orr_status orr_sites_build_levels(orr_cluster *cluster, const orr_site_levels *from, orr_arena *arena,
-                         orr_error *err)
+orr_status orr_sites_build_levels(orr_cluster *cluster, const orr_site_levels *from,
+                                  orr_arena *arena, orr_error *err)
 {
     const regions r = regions_of(cluster);
     orr_level *levels = orr_arena_array(arena, orr_level, from->n_inner + 2);

@@ -45,7 +45,8 @@ static orr_value weightless_norm(orr_draft *draft, orr_value x, const char *name
     return ORR_CALL(draft, RMS_NORM, (&(orr_op_args){.value = m->norm_epsilon}), name, x);
 }
 
-static orr_value positioned(orr_draft *draft, orr_value x, const orr_visibility *visibility, const char *name)
+static orr_value positioned(orr_draft *draft, orr_value x, const orr_visibility *visibility,
+                            const char *name)
 {
     const orr_model *m = draft->job->model;
     const bool turns = visibility->rotary && m->position == ORR_POSITION_ROTARY;
@@ -64,7 +65,8 @@ static int64_t first_position(const orr_job_shape *job)
 }
 
 /* Keys and values of tokens that were there before, and this step's behind them. */
-static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility *visibility, const char *name)
+static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility *visibility,
+                        const char *name)
 {
     const orr_job_shape *job = draft->job;
     const bool kept = job->keys > job->tokens || (job->workload->cache > 0 && job->serves);
@@ -83,7 +85,7 @@ static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility 
 
 /* A window that slides has as many pairs as chunks of twice its width. */
 orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_visibility *visibility)
+                                   const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
     const int64_t window = (int64_t)job->model->chunk * (job->model->sliding ? 2 : 1);
@@ -197,7 +199,8 @@ orr_value orr_write_cross_attention(orr_draft *draft, orr_value x)
         head_norm(draft, orr_write_view(draft, q, ORR_DIMS(b, s, m->heads, m->head_dim)), "q");
     orr_value kv[2];
     kv[0] = of_pictures(draft, tokens, kv);
-    const orr_value y = orr_write_attention_core(draft, heads, kv[0], kv[1], &(orr_visibility){.all = true});
+    const orr_value y =
+        orr_write_attention_core(draft, heads, kv[0], kv[1], &(orr_visibility){.all = true});
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, width)),
                             &(orr_linear){.name = "attention_out",
                                           .in = width,

@@ -43,8 +43,7 @@ orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn)
 
 static orr_value feed_forward(orr_draft *draft, orr_value x, const orr_layer_kind *kind)
 {
-    return kind->moe ? orr_write_moe(draft, x)
-                     : orr_write_mlp(draft, x, draft->job->model->ffn);
+    return kind->moe ? orr_write_moe(draft, x) : orr_write_mlp(draft, x, draft->job->model->ffn);
 }
 
 static orr_value stream_input(orr_draft *draft, const char *name)
@@ -125,8 +124,8 @@ static orr_value spliced(orr_draft *draft, orr_value x, orr_value tokens)
         job->samples * orr_images_of(job) * m->vision.tiles * (int64_t)m->vision.tokens;
     const orr_value pictures =
         orr_draft_input(draft, job->stream, ORR_DIMS(rows, m->hidden), &whole, "pictures");
-    return ORR_CALL(draft, MASKED_SCATTER, NULL, "pictures", orr_draft_set_layout(draft, x, &whole), tokens,
-                    pictures);
+    return ORR_CALL(draft, MASKED_SCATTER, NULL, "pictures", orr_draft_set_layout(draft, x, &whole),
+                    tokens, pictures);
 }
 
 static orr_value token_embedding(orr_draft *draft, orr_value table)
@@ -209,7 +208,7 @@ static orr_value borrowed(orr_draft *draft, orr_dims dims, uint32_t dim, const c
     layout.by[dim] = orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE);
     const orr_value table = orr_draft_input(draft, draft->job->stream, dims, &layout, name);
     orr_draft_packed_dim(draft, table,
-                   &(orr_packed_dim){.dim = (uint8_t)dim, .real = draft->job->model->vocab});
+                         &(orr_packed_dim){.dim = (uint8_t)dim, .real = draft->job->model->vocab});
     draft->shared[draft->n_shared++] = table;
     return table;
 }

@@ -72,7 +72,8 @@ orr_value orr_write_mla(orr_draft *draft, orr_value x)
         ORR_DIMS(mla->nope_dim, mla->value_dim), part);
     const orr_op_args last = {.dim = 3};
     const orr_value k = ORR_CALL(draft, CONCAT, &last, "k", part[0], shared_key(draft, narrow[1]));
-    const orr_value y = orr_write_attention_core(draft, q, k, part[1], &(orr_visibility){.rotary = true});
+    const orr_value y =
+        orr_write_attention_core(draft, q, k, part[1], &(orr_visibility){.rotary = true});
     const int64_t width = (int64_t)m->heads * mla->value_dim;
     return orr_write_linear(draft,
                             orr_write_view(draft, y, ORR_DIMS(job->samples, job->tokens, width)),

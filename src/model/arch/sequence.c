@@ -136,7 +136,8 @@ static orr_status build_spec(row_builder *b, const spec *s)
 static bool same(const spec *a, const spec *b)
 {
     return a->kind == b->kind && a->part == b->part && a->layer.moe == b->layer.moe &&
-           a->layer.cross == b->layer.cross && a->layer.visibility.chunked == b->layer.visibility.chunked &&
+           a->layer.cross == b->layer.cross &&
+           a->layer.visibility.chunked == b->layer.visibility.chunked &&
            a->layer.visibility.rotary == b->layer.visibility.rotary;
 }
 
@@ -215,9 +216,9 @@ static orr_status check(const orr_model *m, const orr_plan *plan, orr_error *err
     return ORR_OK;
 }
 
-/* What a rank gives to the next stage: its slice of the stream. Where the slices hold all of it, each
- * sends its share, which the next stage gathers inside its host (Narayanan et al., SC21, section 4.1);
- * that gather is not counted. */
+/* What a rank gives to the next stage: its slice of the stream. Where the slices hold all of it,
+ * each sends its share, which the next stage gathers inside its host (Narayanan et al., SC21,
+ * section 4.1); that gather is not counted. */
 static int64_t boundary(const orr_job_shape *job)
 {
     const uint32_t *members = job->how.members;
@@ -228,8 +229,8 @@ static int64_t boundary(const orr_job_shape *job)
 }
 
 orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
-                             const orr_workload *workload, orr_arena *arena, orr_module_sequence *ret,
-                             orr_error *err)
+                             const orr_workload *workload, orr_arena *arena,
+                             orr_module_sequence *ret, orr_error *err)
 {
     orr_job_shape job;
     ORR_TRY(check(model, plan, err));
@@ -247,11 +248,11 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
     else
         ORR_TRY(add_place(&b, &(spec){.kind = ORR_MODULE_BODY}));
     *ret = (orr_module_sequence){.modules = b.modules,
-                            .n_modules = b.n_modules,
-                            .n = b.n_places,
-                            .module_of = b.module_of,
-                            .again_of = b.again_of,
-                            .boundary_bytes = boundary(&job),
-                            .imbalance = job.imbalance};
+                                 .n_modules = b.n_modules,
+                                 .n = b.n_places,
+                                 .module_of = b.module_of,
+                                 .again_of = b.again_of,
+                                 .boundary_bytes = boundary(&job),
+                                 .imbalance = job.imbalance};
     return ORR_OK;
 }

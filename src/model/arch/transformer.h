@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_TRANSFORMER_H
-#define ORR_MODEL_TRANSFORMER_H
+#ifndef ORR_MODEL_ARCH_TRANSFORMER_H
+#define ORR_MODEL_ARCH_TRANSFORMER_H
 
 #include "model/module/draft.h"
 
@@ -12,14 +12,14 @@
 typedef enum orr_slicing { ORR_BY_NONE, ORR_BY_COLUMN, ORR_BY_ROW } orr_slicing;
 typedef struct orr_linear {
     const char *name;
-    int64_t     in, out;
-    uint8_t     slicing;  /* orr_slicing; BY_ROW: what comes out is laid as the stream         */
-    bool        bias;
-    bool        exact;    /* never in 8 bits: routers and heads                                */
-    bool        adapted;  /* LoRA puts an adapter beside it                                    */
-    bool        turned;   /* weights (out, in): an engine has one tensor for embedding and head */
-    uint8_t     tag;      /* orr_weight_tag */
-    orr_packed_dim    form;     /* of what comes out; `dim` is not said                              */
+    int64_t in, out;
+    uint8_t slicing; /* orr_slicing; BY_ROW: what comes out is laid as the stream         */
+    bool bias;
+    bool exact;          /* never in 8 bits: routers and heads                                */
+    bool adapted;        /* LoRA puts an adapter beside it                                    */
+    bool turned;         /* weights (out, in): an engine has one tensor for embedding and head */
+    uint8_t tag;         /* orr_weight_tag */
+    orr_packed_dim form; /* of what comes out; `dim` is not said                              */
 } orr_linear;
 orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *linear);
 /* The operand of a product: quantised where products are in 8 bits or fewer, else as it is with
@@ -47,7 +47,7 @@ orr_value orr_write_gate(orr_draft *draft, orr_value x, const char *name);
 /* What attention sees: tokens before its own; and of these only those of its chunk; or all. */
 typedef struct orr_visibility {
     bool chunked, all;
-    bool rotary;    /* positions turn q and k */
+    bool rotary; /* positions turn q and k */
 } orr_visibility;
 orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibility *visibility);
 /* Queries of the stream, keys and values of the pictures' tokens. */
@@ -58,7 +58,7 @@ orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name);
 /* q (B, S, H, W), k and v (B, T, G, W): (B, S, H, W of v). Keys of tokens before these are in
  * the cache. */
 orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_visibility *visibility);
+                                   const orr_visibility *visibility);
 orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn);
 /* The activation between two linear layers, whose first gives (..., 2 F) with SwiGLU. */
 orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn);
@@ -82,4 +82,4 @@ void orr_write_vision_output(orr_draft *draft);
 void orr_write_dlrm(orr_draft *draft);
 void orr_write_resnet(orr_draft *draft);
 
-#endif /* ORR_MODEL_TRANSFORMER_H */
+#endif /* ORR_MODEL_ARCH_TRANSFORMER_H */

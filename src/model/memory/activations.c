@@ -51,8 +51,8 @@ int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts)
 }
 
 /* Gathered weights of the place and of those that are fetched ahead. */
-static int64_t window_bytes(const orr_stage_memory_input *parts, uint32_t first, uint32_t end, uint32_t at,
-                            int step)
+static int64_t window_bytes(const orr_stage_memory_input *parts, uint32_t first, uint32_t end,
+                            uint32_t at, int step)
 {
     int64_t bytes = 0;
     uint32_t ahead = 0;
@@ -85,7 +85,8 @@ static int64_t pending_bytes(const orr_stage_memory_input *parts, uint32_t end, 
     return bytes;
 }
 
-static gathered gathered_of(const orr_stage_memory_input *parts, uint32_t first, uint32_t end, uint32_t at)
+static gathered gathered_of(const orr_stage_memory_input *parts, uint32_t first, uint32_t end,
+                            uint32_t at)
 {
     gathered g = {0};
     if (parts->plan->zero >= 3) {
@@ -216,8 +217,8 @@ static orr_status run_slots(walk *w, const orr_schedule_slot *slots, uint32_t n,
     return ORR_OK;
 }
 
-orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena, orr_stage_memory *ret,
-                           orr_error *err)
+orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena,
+                                 orr_stage_memory *ret, orr_error *err)
 {
     const orr_schedule_plan *schedule = parts->schedule;
     const uint32_t begin = schedule->first[parts->stage];

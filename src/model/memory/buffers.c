@@ -95,7 +95,8 @@ static bool add_matrices(matrices *all, const orr_tape *tape)
 /* Megatron-LM with TransformerEngine adds weight gradients to their fp32 sum within the
  * product. Autograd still wants a tensor of each weight's shape and dtype: one is kept for each
  * shape (TransformerEngine, get_dummy_wgrad()). */
-static orr_status fused_gradients(const orr_stage_memory_input *parts, int64_t *ret_bytes, orr_error *err)
+static orr_status fused_gradients(const orr_stage_memory_input *parts, int64_t *ret_bytes,
+                                  orr_error *err)
 {
     const orr_schedule_plan *schedule = parts->schedule;
     matrices all = {0};
@@ -122,7 +123,8 @@ out:
     return status;
 }
 
-orr_status orr_stage_buffers(const orr_stage_memory_input *parts, orr_buffer_bytes *ret, orr_error *err)
+orr_status orr_stage_buffers(const orr_stage_memory_input *parts, orr_buffer_bytes *ret,
+                             orr_error *err)
 {
     const orr_plan *plan = parts->plan;
     const bool fuses = orr_task_trains(parts->task) && plan->zero < 2 &&

@@ -40,7 +40,8 @@ static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_t
         gradient = narrow;
         orr_tape_live_range_of(lives, logits)->last = now;
     }
-    orr_live_range *over = orr_tape_live_range_of(lives, logits), *made = orr_tape_live_range_of(lives, gradient);
+    orr_live_range *over = orr_tape_live_range_of(lives, logits),
+                   *made = orr_tape_live_range_of(lives, gradient);
     if (over->last != now || over->bytes != made->bytes)
         return;
     over->last = made->last;
@@ -55,7 +56,8 @@ static orr_live_range between_kernels(const orr_tape_call *backward, orr_tape_li
     return (orr_live_range){gradient->first, gradient->first, gradient->bytes};
 }
 
-static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
+static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
+                             orr_live_range *ret)
 {
     uint32_t n = 0;
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -93,7 +95,8 @@ static void merge_blocks(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
-uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
+                                     orr_live_range *ret)
 {
     merge_blocks(tape, lives);
     return treat_losses(tape, fused, lives, ret);

@@ -19,7 +19,7 @@ static double columns(const orr_model *model, const orr_plan *plan)
 
 /* In bf16, but fp32 where products are; a chunked layer never looks further back than its chunk. */
 double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
-                       uint64_t tokens, uint64_t samples)
+                          uint64_t tokens, uint64_t samples)
 {
     const bool wide =
         plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32;

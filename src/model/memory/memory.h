@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_MEMORY_H
-#define ORR_MODEL_MEMORY_H
+#ifndef ORR_MODEL_MEMORY_MEMORY_H
+#define ORR_MODEL_MEMORY_MEMORY_H
 
 #include <orrery/memory_plan.h>
 
@@ -35,12 +35,13 @@ orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret
 /* Without the weights that another module of the same stage has, too. */
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory);
 /* `fused`: as the plan's; true above. */
-orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused, orr_module_memory *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused,
+                                         orr_module_memory *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Changes lives on the tape to what kernels really hold: of losses, and of attention in a ring.
  * `fused`: as above. What is held besides goes to `ret`, room for n_calls; how many these are. */
-uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret);
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
+                                     orr_live_range *ret);
 
 /* Bytes of what lasts from step to step, of one module on one rank. */
 typedef struct orr_state_bytes {
@@ -54,7 +55,7 @@ uint32_t orr_task_auxiliary_models(uint8_t task);
 
 /* Keys and values of one layer for all samples that a replica holds. `tokens`: of a sample. */
 double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
-                       uint64_t tokens, uint64_t samples);
+                          uint64_t tokens, uint64_t samples);
 
 /* A stage of the job while its memory is worked out. */
 typedef struct orr_stage_memory_input {
@@ -82,8 +83,8 @@ orr_status orr_stage_buffers(const orr_stage_memory_input *parts, orr_buffer_byt
 int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts);
 /* Fills activations, transient, peak_turn, in_flight, host_bytes, and the bytes of both at the
  * peak. */
-orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena, orr_stage_memory *ret,
-                           orr_error *err) ORR_MUST_CHECK;
+orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena,
+                                 orr_stage_memory *ret, orr_error *err) ORR_MUST_CHECK;
 /* Bytes that a job can have on the device; -1: not known. */
 int64_t orr_usable_bytes(const orr_device *device);
 /* The margin for what the allocator holds and cannot use. */
@@ -107,16 +108,17 @@ typedef struct orr_memory_plan_input {
  * that may have sites of several. In the arena. */
 orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
                              const orr_device *const **ret, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena, orr_memory_plan *ret,
-                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena,
+                                  orr_memory_plan *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_memory_plan_estimate(const orr_model *model, const orr_plan *plan,
-                                 const orr_workload *workload, const orr_device *device,
-                                 orr_arena *arena, orr_memory_plan *ret,
-                                 orr_error *err) ORR_MUST_CHECK;
+                                    const orr_workload *workload, const orr_device *device,
+                                    orr_arena *arena, orr_memory_plan *ret,
+                                    orr_error *err) ORR_MUST_CHECK;
 /* Single changes of a plan that does not fit. */
 orr_status orr_memory_plan_options(const orr_model *model, const orr_plan *plan,
-                              const orr_workload *workload, const orr_device *device,
-                              const orr_memory_plan *now, orr_arena *arena, const orr_memory_plan_option **ret,
-                              uint32_t *ret_n, orr_error *err) ORR_MUST_CHECK;
+                                   const orr_workload *workload, const orr_device *device,
+                                   const orr_memory_plan *now, orr_arena *arena,
+                                   const orr_memory_plan_option **ret, uint32_t *ret_n,
+                                   orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_MODEL_MEMORY_H */
+#endif /* ORR_MODEL_MEMORY_MEMORY_H */

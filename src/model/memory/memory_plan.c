@@ -149,7 +149,8 @@ static const orr_device *device_of(const orr_memory_plan_input *job, uint32_t st
 }
 
 /* What a stage has too much; negative: room for. Memory that is not known is more than any. */
-static int64_t over_bytes(const orr_memory_plan_input *job, const orr_stage_memory *stages, uint32_t stage)
+static int64_t over_bytes(const orr_memory_plan_input *job, const orr_stage_memory *stages,
+                          uint32_t stage)
 {
     const int64_t usable = orr_usable_bytes(device_of(job, stage));
     return stages[stage].peak_bytes - (usable >= 0 ? usable : INT64_MAX / 2);
@@ -170,8 +171,8 @@ static void find_worst(const orr_memory_plan_input *job, orr_memory_plan *plan)
     plan->missing_bytes = plan->fits ? 0 : worst;
 }
 
-static orr_status plan_stages(orr_stage_memory_input *parts, const orr_memory_plan_input *job, orr_arena *arena,
-                              orr_memory_plan *ret, orr_error *err)
+static orr_status plan_stages(orr_stage_memory_input *parts, const orr_memory_plan_input *job,
+                              orr_arena *arena, orr_memory_plan *ret, orr_error *err)
 {
     const uint32_t n = parts->schedule->spec.stages;
     orr_stage_memory *stages = orr_arena_array(arena, orr_stage_memory, n);
@@ -231,8 +232,8 @@ static orr_status map_of(const orr_module_sequence *row, const orr_plan *plan, o
     return orr_stage_map_make(row, &dealt, arena, ret, err);
 }
 
-orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena, orr_memory_plan *ret,
-                              orr_error *err)
+orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena,
+                                  orr_memory_plan *ret, orr_error *err)
 {
     const orr_module_sequence *row = job->row;
     if (row->n > PLACES_MAX)
@@ -242,7 +243,7 @@ orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *a
         return orr_fail_memory(err);
     for (uint32_t m = 0; m < row->n_modules; m++)
         ORR_TRY(orr_module_memory_with_fusion(&row->modules[m], job->plan->fusion != ORR_SWITCH_OFF,
-                                     &memory[m], err));
+                                              &memory[m], err));
     orr_stage_memory_input parts = {
         .plan = job->plan,
         .task = job->workload->task,
@@ -266,8 +267,8 @@ orr_plan orr_plan_with_dpo_pairs(const orr_plan *plan)
 
 /* The pass of a task of several that holds most, as modules are built: its training step. */
 static orr_status build_row(const orr_model *model, const orr_plan *plan,
-                            const orr_workload *workload, orr_arena *arena, orr_module_sequence *ret,
-                            orr_error *err)
+                            const orr_workload *workload, orr_arena *arena,
+                            orr_module_sequence *ret, orr_error *err)
 {
     orr_plan pass = *plan;
     orr_workload update = *workload;
@@ -281,8 +282,8 @@ static orr_status build_row(const orr_model *model, const orr_plan *plan,
 }
 
 orr_status orr_memory_plan_estimate(const orr_model *model, const orr_plan *plan,
-                                 const orr_workload *workload, const orr_device *device,
-                                 orr_arena *arena, orr_memory_plan *ret, orr_error *err)
+                                    const orr_workload *workload, const orr_device *device,
+                                    orr_arena *arena, orr_memory_plan *ret, orr_error *err)
 {
     const orr_schedule_spec spec = orr_plan_schedule(plan);
     orr_module_sequence row;
@@ -294,12 +295,12 @@ orr_status orr_memory_plan_estimate(const orr_model *model, const orr_plan *plan
     ORR_TRY(map_of(&row, plan, arena, &map, err));
     ORR_TRY(orr_schedule_make(&spec, arena, &schedule, err));
     const orr_memory_plan_input job = {.model = changed,
-                                .plan = plan,
-                                .workload = workload,
-                                .device = device,
-                                .row = &row,
-                                .map = &map,
-                                .schedule = &schedule};
+                                       .plan = plan,
+                                       .workload = workload,
+                                       .device = device,
+                                       .row = &row,
+                                       .map = &map,
+                                       .schedule = &schedule};
     return orr_memory_plan_of_job(&job, arena, ret, err);
 }
 
@@ -311,7 +312,7 @@ orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,
     ORR_TRY(orr_memory_plan_estimate(model, plan, workload, device, arena, &made, err));
     if (!made.fits)
         ORR_TRY(orr_memory_plan_options(model, plan, workload, device, &made, arena, &made.options,
-                                   &made.n_options, err));
+                                        &made.n_options, err));
     *ret = made;
     return ORR_OK;
 }

@@ -7,8 +7,8 @@
  * and gradients that are applied as they are made (Mudigere et al., arXiv 2104.05158, section
  * 4.1.3). */
 enum { MASTER = 4, MOMENTS = 8, ROW_STATE = 4 };
-/* With local steps the weights of the last meeting, and the momentum of the outer optimizer, in fp32
- * (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1), kept where the inner one's are:
+/* With local steps the weights of the last meeting, and the momentum of the outer optimizer, in
+ * fp32 (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1), kept where the inner one's are:
  * assumed. */
 enum { OUTER = 8 };
 

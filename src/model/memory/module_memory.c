@@ -93,7 +93,7 @@ static void outlast(orr_live_range *life, uint32_t part_end)
 static void hand_over(const orr_module *module, orr_tape_liveness *lives)
 {
     orr_live_range *out = orr_tape_live_range_of(lives, module->out),
-             *grad_in = orr_tape_live_range_of(lives, module->grad_in);
+                   *grad_in = orr_tape_live_range_of(lives, module->grad_in);
     if (out != NULL) {
         outlast(out, lives->forward_end);
         if (lives->forward_end > 0 && out->last >= lives->forward_end)
@@ -105,8 +105,8 @@ static void hand_over(const orr_module *module, orr_tape_liveness *lives)
 
 /* Lives of what a micro-batch makes and is given. What weights alone make and keep is no
  * micro-batch's. */
-static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives, gradient_placement how,
-                             bool fused, orr_live_range *ret)
+static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives,
+                             gradient_placement how, bool fused, orr_live_range *ret)
 {
     hand_over(module, lives);
     uint32_t n = orr_memory_adjust_lifetimes(module->tape, fused, lives, ret);
@@ -135,8 +135,8 @@ static int64_t crossing_bytes(const orr_live_range *lives, uint32_t n, uint32_t 
     return bytes;
 }
 
-static orr_status peaks_of(const orr_module *module, orr_tape_liveness *all, gradient_placement how, bool fused,
-                           orr_live_range *lives, orr_module_memory *m, orr_error *err)
+static orr_status peaks_of(const orr_module *module, orr_tape_liveness *all, gradient_placement how,
+                           bool fused, orr_live_range *lives, orr_module_memory *m, orr_error *err)
 {
     const uint32_t n = gather_lives(module, all, how, fused, lives);
     int64_t forward, backward, weight;
@@ -185,14 +185,15 @@ orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret
     return orr_module_memory_with_fusion(module, true, ret, err);
 }
 
-orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused, orr_module_memory *ret,
-                                orr_error *err)
+orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused,
+                                         orr_module_memory *ret, orr_error *err)
 {
     const orr_tape *tape = module->tape;
     orr_module_memory m = {0};
     orr_status status = ORR_OK;
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_live_range *lives = orr_malloc(((size_t)tape->n_values + tape->n_calls) * sizeof *lives + 1);
+    orr_live_range *lives =
+        orr_malloc(((size_t)tape->n_values + tape->n_calls) * sizeof *lives + 1);
     if (arena == NULL || lives == NULL) {
         status = orr_fail_memory(err);
         goto out;

@@ -144,9 +144,10 @@ static int most_first(const void *a_, const void *b_)
 }
 
 orr_status orr_memory_plan_options(const orr_model *model, const orr_plan *plan,
-                              const orr_workload *workload, const orr_device *device,
-                              const orr_memory_plan *now, orr_arena *arena, const orr_memory_plan_option **ret,
-                              uint32_t *ret_n, orr_error *err)
+                                   const orr_workload *workload, const orr_device *device,
+                                   const orr_memory_plan *now, orr_arena *arena,
+                                   const orr_memory_plan_option **ret, uint32_t *ret_n,
+                                   orr_error *err)
 {
     changes c = {.n = 0};
     const bool trains = orr_task_trains(workload->task);

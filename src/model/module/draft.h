@@ -7,22 +7,22 @@
 
 /* What all modules of a job are written from. */
 typedef struct orr_job_shape {
-    const orr_model    *model;
-    const orr_plan     *plan;     /* completed */
+    const orr_model *model;
+    const orr_plan *plan; /* completed */
     const orr_workload *workload;
-    orr_sharding        how;
-    int64_t  samples;             /* B: of a micro-batch                                       */
-    int64_t  tokens;              /* S: of a sample that are computed                          */
-    int64_t  keys;                /* tokens that attention sees: S, with those in the cache    */
-    orr_dtype stream;             /* of activations                                            */
-    orr_dtype product;            /* of the inputs of linear layers                            */
-    bool     sequence;            /* the stream's tokens are sliced by TP                      */
-    bool     fused;               /* elementwise work in few kernels                           */
-    bool     dropout;             /* GPT-3 as it was trained first; no later family has it     */
-    bool     trained;             /* a backward pass follows                                   */
-    bool     serves;              /* tokens are generated: no loss, the last one's logits      */
-    bool     real;                /* an engine runs it: see orr_workload                       */
-    double   imbalance;           /* of experts                                                */
+    orr_sharding how;
+    int64_t samples;   /* B: of a micro-batch                                       */
+    int64_t tokens;    /* S: of a sample that are computed                          */
+    int64_t keys;      /* tokens that attention sees: S, with those in the cache    */
+    orr_dtype stream;  /* of activations                                            */
+    orr_dtype product; /* of the inputs of linear layers                            */
+    bool sequence;     /* the stream's tokens are sliced by TP                      */
+    bool fused;        /* elementwise work in few kernels                           */
+    bool dropout;      /* GPT-3 as it was trained first; no later family has it     */
+    bool trained;      /* a backward pass follows                                   */
+    bool serves;       /* tokens are generated: no loss, the last one's logits      */
+    bool real;         /* an engine runs it: see orr_workload                       */
+    double imbalance;  /* of experts                                                */
     const struct orr_job_shape *outer; /* of a vision encoder's: the model's                   */
 } orr_job_shape;
 /* Pictures of a sample. */
@@ -41,27 +41,27 @@ enum { ORR_DRAFT_SHARED_MAX = 2 };
  * failure stays: calls after it do nothing and give ORR_NONE. */
 typedef struct orr_draft {
     const orr_job_shape *job;
-    orr_tape    tape;
+    orr_tape tape;
     orr_layouts layouts;
-    orr_packed_dim   *forms;            /* by value                                                  */
-    uint32_t    room;
-    orr_value   in, out;          /* of the module                                             */
-    orr_value   loss;             /* what it gives to the step's loss                          */
-    orr_value   shared[ORR_DRAFT_SHARED_MAX]; /* weights that are another module's: INPUTs here          */
-    uint32_t    n_shared;
-    bool        frozen;           /* parameters written now get no gradient                    */
-    uint8_t     tag;              /* orr_weight_tag of parameters written now                  */
-    orr_status  status;
-    orr_error  *err;
+    orr_packed_dim *forms; /* by value                                                  */
+    uint32_t room;
+    orr_value in, out; /* of the module                                             */
+    orr_value loss;    /* what it gives to the step's loss                          */
+    orr_value shared[ORR_DRAFT_SHARED_MAX]; /* weights that are another module's: INPUTs here */
+    uint32_t n_shared;
+    bool frozen; /* parameters written now get no gradient                    */
+    uint8_t tag; /* orr_weight_tag of parameters written now                  */
+    orr_status status;
+    orr_error *err;
 } orr_draft;
 void orr_draft_init(orr_draft *draft, const orr_job_shape *job, orr_arena *arena, orr_error *err);
 
 /* Types and layouts in one line: ORR_DIMS(samples, tokens, hidden). */
 typedef struct orr_dims {
     uint32_t rank;
-    int64_t  dim[ORR_TYPE_DIMS];
+    int64_t dim[ORR_TYPE_DIMS];
 } orr_dims;
-#define ORR_DIMS(...)                                                                      \
+#define ORR_DIMS(...)                                                                              \
     ((orr_dims){.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}})
 
 /* Axes of more than one member among one or two. */
@@ -79,9 +79,9 @@ orr_value orr_draft_scale(orr_draft *draft, const char *name);
 /* An operator of one output, or the first of several. `args` NULL: none. */
 orr_value orr_draft_call(orr_draft *draft, orr_op op, const orr_op_args *args, const char *name,
                          uint32_t n_in, const orr_value *in);
-#define ORR_CALL(draft, op, args, name, ...)                                          \
-    orr_draft_call((draft), ORR_OP_##op, (args), (name),                              \
-                   sizeof((orr_value[]){__VA_ARGS__}) / sizeof(orr_value),            \
+#define ORR_CALL(draft, op, args, name, ...)                                                       \
+    orr_draft_call((draft), ORR_OP_##op, (args), (name),                                           \
+                   sizeof((orr_value[]){__VA_ARGS__}) / sizeof(orr_value),                         \
                    (orr_value[]){__VA_ARGS__})
 /* All outputs, shape (n_out of the operator's row). */
 void orr_draft_call_all(orr_draft *draft, orr_op op, const orr_op_args *args, const char *name,

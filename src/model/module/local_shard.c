@@ -4,7 +4,7 @@
 /* Which numbers of a whole tensor are a rank's. */
 
 uint32_t orr_module_slice_index(const orr_module *module, const orr_plan *plan, uint32_t rank,
-                          orr_axis_set slices, uint32_t *ret_n)
+                                orr_axis_set slices, uint32_t *ret_n)
 {
     uint32_t index = 0, n = 1;
     for (int axis = 0; axis < ORR_AXES; axis++)
@@ -67,7 +67,8 @@ static void add_copied(orr_dim_pieces *share, const orr_packed_dim *form, uint32
     add(share, first + form->lead, part, form->shared, form->copies);
 }
 
-static orr_dim_pieces share_of(const orr_value_placement *h, uint32_t dim, int64_t own, uint32_t slice)
+static orr_dim_pieces share_of(const orr_value_placement *h, uint32_t dim, int64_t own,
+                               uint32_t slice)
 {
     orr_dim_pieces share = {0};
     const bool special = h->form.dim == dim;
@@ -82,7 +83,7 @@ static orr_dim_pieces share_of(const orr_value_placement *h, uint32_t dim, int64
 }
 
 orr_status orr_module_local_shard(const orr_module *module, const orr_plan *plan, uint32_t rank,
-                                orr_value value, orr_local_shard *ret, orr_error *err)
+                                  orr_value value, orr_local_shard *ret, orr_error *err)
 {
     const orr_value_placement *h = value < module->tape->n_values ? find(module, value) : NULL;
     if (h == NULL)

@@ -128,7 +128,8 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
                                 orr_module *module, orr_arena *arena, orr_error *err)
 {
     const orr_value ends[] = {draft->out, draft->loss};
-    orr_value outputs[2], seeds[2], wanted[1 + ORR_DRAFT_SHARED_MAX], grads[1 + ORR_DRAFT_SHARED_MAX];
+    orr_value outputs[2], seeds[2], wanted[1 + ORR_DRAFT_SHARED_MAX],
+        grads[1 + ORR_DRAFT_SHARED_MAX];
     uint32_t n = 0, n_wanted = 0;
     for (uint32_t i = 0; i < 2; i++) {
         if (ends[i] == ORR_NONE)
@@ -191,15 +192,15 @@ static orr_status hold(const orr_draft *draft, const orr_layouts *layouts, const
     for (orr_value v = 0; v < draft->tape.n_values; v++)
         if (is_held(draft, v))
             holdings[module->n_holdings++] = (orr_value_placement){.value = local[v],
-                                                           .whole = whole_of(draft, v),
-                                                           .layout = layouts->of[v],
-                                                           .form = draft->forms[v]};
+                                                                   .whole = whole_of(draft, v),
+                                                                   .layout = layouts->of[v],
+                                                                   .form = draft->forms[v]};
     memcpy(module->members, draft->job->how.members, sizeof module->members);
     return ORR_OK;
 }
 
 orr_status orr_module_lower(const orr_draft *draft, orr_arena *arena, orr_module *module,
-                              orr_error *err)
+                            orr_error *err)
 {
     const orr_job_shape *job = draft->job;
     const uint32_t n = draft->tape.n_values;

@@ -108,7 +108,7 @@ static void fill(const filler *f, orr_tape_call *call)
 }
 
 orr_status orr_module_specialize(const orr_module *module, const orr_plan *plan, uint32_t rank,
-                          orr_arena *arena, orr_module *ret, orr_error *err)
+                                 orr_arena *arena, orr_module *ret, orr_error *err)
 {
     const filler f = {module, plan, rank};
     const orr_tape *tape = module->tape;

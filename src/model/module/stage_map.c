@@ -61,7 +61,8 @@ static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
 
 /* What is over of the layers of all stages goes to those in the middle; of the first stage's own to
  * its last chunks, of the last stage's to its first: the others have embedding and head. */
-static uint32_t layers_of_section(const partition *d, const orr_plan *plan, uint32_t k, uint32_t stage)
+static uint32_t layers_of_section(const partition *d, const orr_plan *plan, uint32_t k,
+                                  uint32_t stage)
 {
     const uint32_t layers = section_layers(plan, stage), rest = layers % d->chunks;
     const uint32_t first = stage == 0               ? d->chunks - rest
@@ -122,8 +123,8 @@ static orr_status check(const partition *d, const orr_plan *plan, orr_error *err
     return ORR_OK;
 }
 
-orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan, orr_arena *arena,
-                              orr_stage_map *ret, orr_error *err)
+orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan,
+                              orr_arena *arena, orr_stage_map *ret, orr_error *err)
 {
     const partition d = partition_of(row, plan);
     ORR_TRY(check(&d, plan, err));

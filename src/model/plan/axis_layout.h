@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_PARALLEL_AXIS_H
-#define ORR_MODEL_PARALLEL_AXIS_H
+#ifndef ORR_MODEL_PLAN_AXIS_LAYOUT_H
+#define ORR_MODEL_PLAN_AXIS_LAYOUT_H
 
 #include <orrery/machine.h>
 #include <orrery/plan.h>
@@ -19,9 +19,9 @@ typedef struct orr_digit {
 } orr_digit;
 typedef struct orr_axis_layout {
     orr_digit digits[3]; /* innermost first */
-    uint32_t  n_digits;
-    uint32_t  n;         /* indices: product of the digits' sizes */
-    uint32_t  stride, size;
+    uint32_t n_digits;
+    uint32_t n; /* indices: product of the digits' sizes */
+    uint32_t stride, size;
 } orr_axis_layout;
 orr_axis_layout orr_plan_axis_layout(const orr_plan *plan, orr_axis axis);
 
@@ -50,7 +50,7 @@ static inline uint32_t orr_axis_layout_rank(const orr_axis_layout *l, uint32_t b
  * one before, and encloses the run before it. */
 typedef struct orr_runs {
     orr_digit run[3];
-    uint32_t  n;
+    uint32_t n;
 } orr_runs;
 /* False: the group does not begin and end with whole digits. */
 bool orr_runs_of(const orr_axis_layout *l, orr_runs *ret);
@@ -66,4 +66,4 @@ bool orr_span_is_wider(const orr_span *a, const orr_span *b);
 orr_status orr_plan_site_span(const orr_plan *plan, orr_axis axis, const orr_cluster *cluster,
                               orr_span *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_MODEL_PARALLEL_AXIS_H */
+#endif /* ORR_MODEL_PLAN_AXIS_LAYOUT_H */

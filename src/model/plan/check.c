@@ -19,8 +19,8 @@ static orr_status must_divide(uint64_t what, const char *of, uint64_t by, const 
 static orr_status check_shapes(const orr_plan *p, orr_error *err)
 {
     ORR_TRY(must_divide(p->heads, "attention heads", p->tp, "tensor-parallel slices", err));
-    ORR_TRY(must_divide(p->ffn, "columns of the feed-forward part", p->tp,
-                        "tensor-parallel slices", err));
+    ORR_TRY(must_divide(p->ffn, "columns of the feed-forward part", p->tp, "tensor-parallel slices",
+                        err));
     ORR_TRY(must_divide(p->hidden, "hidden columns", p->heads, "attention heads", err));
     return must_divide(p->seq, "tokens of a sample", p->cp, "context-parallel slices", err);
 }
@@ -38,8 +38,9 @@ static orr_status check_ranks(const orr_plan *p, orr_error *err)
         return ORR_OK;
     return orr_fail(err, ORR_INVALID,
                     "experts over %u ranks in slices of %u need %llu ranks, which tp x cp x dp = "
-                    "%llu does not divide into", orr_plan_degree(p->ep), (unsigned)slices,
-                    (unsigned long long)of_experts, (unsigned long long)of_a_stage);
+                    "%llu does not divide into",
+                    orr_plan_degree(p->ep), (unsigned)slices, (unsigned long long)of_experts,
+                    (unsigned long long)of_a_stage);
 }
 
 static orr_status check_order(const orr_plan *p, orr_error *err)
@@ -72,8 +73,9 @@ static orr_status check_stages(const orr_plan *p, orr_error *err)
         return ORR_OK;
     return orr_fail(err, ORR_INVALID,
                     "%llu layers for the ends of the pipeline leave %lld of %u to the %llu other "
-                    "stages", (unsigned long long)ends, (long long)p->layers - (long long)ends,
-                    p->layers, (unsigned long long)others);
+                    "stages",
+                    (unsigned long long)ends, (long long)p->layers - (long long)ends, p->layers,
+                    (unsigned long long)others);
 }
 
 static orr_status check_batch(const orr_plan *p, orr_error *err)
@@ -89,8 +91,8 @@ static orr_status check_batch(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID, "a batch of %u does not divide into %u replicas",
                         p->batch, p->dp);
     const uint64_t of_one = p->batch / replicas;
-    ORR_TRY(must_divide(of_one, "samples of a replica", p->micro_batch,
-                        "samples a micro-batch", err));
+    ORR_TRY(
+        must_divide(of_one, "samples of a replica", p->micro_batch, "samples a micro-batch", err));
     if (p->micro_batch > 0 && p->micro_batches > 0 &&
         (uint64_t)p->micro_batch * p->micro_batches != of_one)
         return orr_fail(err, ORR_INVALID,
@@ -106,7 +108,8 @@ static orr_status check_schedule(const orr_plan *p, orr_error *err)
     if (p->pp > 1 && p->micro_batches == 0 && p->batch == 0)
         return orr_fail(err, ORR_INVALID,
                         "%u pipeline stages need a number of micro-batches (micro_batches=8) or "
-                        "a batch (batch=512)", p->pp);
+                        "a batch (batch=512)",
+                        p->pp);
     const orr_plan whole = orr_plan_with_defaults(p);
     if (whole.micro_batches == 0)
         return ORR_OK;
@@ -122,8 +125,7 @@ static orr_status check_sharding(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID, "zero=%u: there are 1, 2 and 3", p->zero);
     if (p->shards > 1 && p->zero == 0)
         return orr_fail(err, ORR_INVALID,
-                        "shards=%u share what ZeRO shards: give zero=1, 2 or 3 as well",
-                        p->shards);
+                        "shards=%u share what ZeRO shards: give zero=1, 2 or 3 as well", p->shards);
     const uint64_t ranks = (uint64_t)orr_plan_synchronous_replicas(p) * orr_plan_degree(p->cp);
     if (p->shards > 0 && ranks % p->shards != 0)
         return orr_fail(err, ORR_INVALID, "dp%s x cp = %llu ranks do not divide into %u shards",

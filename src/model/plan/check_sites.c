@@ -86,14 +86,14 @@ static orr_status check_local_steps(const orr_plan *given, orr_error *err)
     if (p.local_steps <= 1)
         return ORR_OK;
     if (p.dp_outer <= 1)
-        return orr_fail(err, ORR_INVALID,
-                        "local_steps=%u: of what parts that meet (dp_outer=2)?", p.local_steps);
+        return orr_fail(err, ORR_INVALID, "local_steps=%u: of what parts that meet (dp_outer=2)?",
+                        p.local_steps);
     if (ranks % ((uint64_t)p.ep * (p.ep > 1 ? p.etp : 1)) == 0)
         return ORR_OK;
     return orr_fail(err, ORR_INVALID,
                     "local_steps=%u: the ranks of experts, %u in slices of %u, do not divide the "
-                    "%llu of an outer part of dp", p.local_steps, p.ep, p.etp,
-                    (unsigned long long)ranks);
+                    "%llu of an outer part of dp",
+                    p.local_steps, p.ep, p.etp, (unsigned long long)ranks);
 }
 
 static orr_status check_reduction(const orr_plan *p, orr_error *err)

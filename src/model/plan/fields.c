@@ -34,16 +34,16 @@ enum {
     N_WIRE = sizeof WIRES / sizeof *WIRES,
 };
 
-#define WORDS_SCHEDULE SCHEDULES
-#define WORDS_RECOMPUTE RECOMPUTES
-#define WORDS_PRECISION PRECISIONS
+#define WORDS_SCHEDULE     SCHEDULES
+#define WORDS_RECOMPUTE    RECOMPUTES
+#define WORDS_PRECISION    PRECISIONS
 #define WORDS_CONTEXT_KIND CONTEXT_KINDS
-#define WORDS_OFFLOAD OFFLOADS
-#define WORDS_SWITCH SWITCHES
-#define WORDS_CROSS CROSSES
-#define WORDS_ALGORITHM ALGORITHMS
-#define WORDS_COMPRESS COMPRESSES
-#define WORDS_WIRE WIRES
+#define WORDS_OFFLOAD      OFFLOADS
+#define WORDS_SWITCH       SWITCHES
+#define WORDS_CROSS        CROSSES
+#define WORDS_ALGORITHM    ALGORITHMS
+#define WORDS_COMPRESS     COMPRESSES
+#define WORDS_WIRE         WIRES
 
 static const orr_plan_number NUMBERS[] = {
 #define NUMBER_ROW_(name, text) {#name, text, offsetof(orr_plan, name)},
@@ -51,7 +51,7 @@ static const orr_plan_number NUMBERS[] = {
 #undef NUMBER_ROW_
 };
 static const orr_plan_choice CHOICES[] = {
-#define CHOICE_ROW_(name, type, text) \
+#define CHOICE_ROW_(name, type, text)                                                              \
     {#name, text, offsetof(orr_plan, name), WORDS_##type, N_##type},
     ORR_PLAN_CHOICE_MAP(CHOICE_ROW_)
 #undef CHOICE_ROW_

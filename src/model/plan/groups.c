@@ -244,9 +244,9 @@ orr_axis_bases orr_plan_axis_bases(const orr_plan *plan, orr_axis axis)
     const uint32_t outer = orr_plan_degree(plan->dp_outer), inner = orr_plan_dp_inner(plan);
     const bool stages = axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED;
     if (plan->cross == ORR_CROSS_PP)
-        return stages                    ? (orr_axis_bases){outer, inner}
-               : has_outer(plan, axis)   ? (orr_axis_bases){1, 0}
-                                         : (orr_axis_bases){0, 0};
+        return stages                  ? (orr_axis_bases){outer, inner}
+               : has_outer(plan, axis) ? (orr_axis_bases){1, 0}
+                                       : (orr_axis_bases){0, 0};
     if (stages || axis == ORR_AXIS_TP || axis == ORR_AXIS_CP)
         return (orr_axis_bases){0, 0};
     if (axis == ORR_AXIS_OUTER)

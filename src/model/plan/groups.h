@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_PARALLEL_H
-#define ORR_MODEL_PARALLEL_H
+#ifndef ORR_MODEL_PLAN_GROUPS_H
+#define ORR_MODEL_PLAN_GROUPS_H
 
 #include <orrery/ensemble.h>
 #include <orrery/machine.h>
@@ -55,4 +55,4 @@ void orr_plan_site_devices(const orr_plan *plan, const orr_cluster *cluster,
  * as it was where sites do not get whole replicas, or stages. */
 orr_plan orr_plan_on_sites(const orr_plan *plan, const orr_cluster *cluster);
 
-#endif /* ORR_MODEL_PARALLEL_H */
+#endif /* ORR_MODEL_PLAN_GROUPS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_PLAN_H
-#define ORR_MODEL_PLAN_H
+#ifndef ORR_MODEL_PLAN_PLAN_H
+#define ORR_MODEL_PLAN_PLAN_H
 
 #include <orrery/ensemble.h>
 #include <orrery/plan.h>
@@ -84,7 +84,8 @@ typedef struct orr_recorded_position {
 static inline orr_recorded_position orr_recorded_position_of(const orr_plan *plan, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
-    return (orr_recorded_position){.stage = rank / t / d, .replica = rank / t % d, .slice = rank % t};
+    return (orr_recorded_position){
+        .stage = rank / t / d, .replica = rank / t % d, .slice = rank % t};
 }
 static inline uint32_t orr_recorded_rank_at(const orr_plan *plan, orr_recorded_position at)
 {
@@ -96,7 +97,7 @@ static inline uint32_t orr_recorded_rank_at(const orr_plan *plan, orr_recorded_p
  * micro-batches). 1F1B: Narayanan et al., "Efficient large-scale language model training on GPU
  * clusters using Megatron-LM", SC 2021, figure 4; GPipe: Huang et al., NeurIPS 2019, figure 2. */
 void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
-                        uint32_t micro_batches, orr_schedule_slot *ret);
+                              uint32_t micro_batches, orr_schedule_slot *ret);
 
 /* Groupings tp, dp and pp (in this order) of a plan's ranks, and their numbers. */
 enum { ORR_GROUPING_TP, ORR_GROUPING_DP, ORR_GROUPING_PP, ORR_PLAN_GROUPINGS };
@@ -108,4 +109,4 @@ typedef struct orr_strided_group {
 } orr_strided_group;
 orr_strided_group orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank);
 
-#endif /* ORR_MODEL_PLAN_H */
+#endif /* ORR_MODEL_PLAN_PLAN_H */

@@ -2,7 +2,7 @@
 #include "model/plan/plan.h"
 
 void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
-                        uint32_t micro_batches, orr_schedule_slot *ret)
+                              uint32_t micro_batches, orr_schedule_slot *ret)
 {
     uint32_t ahead = stages - 1 - stage; /* forwards that run ahead of their backwards */
     if (schedule == ORR_SCHEDULE_GPIPE || ahead > micro_batches)

@@ -12,7 +12,7 @@
 /* "name=value", not terminated. */
 typedef struct piece {
     const char *name, *value;
-    int         name_len, value_len;
+    int name_len, value_len;
 } piece;
 
 static bool is_word(const char *word, const char *at, int len)
@@ -80,7 +80,9 @@ static void list_words(const orr_plan_choice *choice, char *text, size_t room)
     size_t len = 0;
     for (size_t i = 1; i < choice->n && len < room; i++)
         len += (size_t)snprintf(text + len, room - len, "%s%s",
-                                i == 1 ? "" : i + 1 == choice->n ? " or " : ", ",
+                                i == 1               ? ""
+                                : i + 1 == choice->n ? " or "
+                                                     : ", ",
                                 choice->words[i]);
 }
 
@@ -96,8 +98,8 @@ static orr_status read_choice(const piece *p, const orr_plan_choice *choice, uin
             return ORR_OK;
         }
     list_words(choice, all, sizeof all);
-    return orr_fail(err, ORR_INVALID, "%s=%.*s: there are %s", choice->name, p->value_len,
-                    p->value, all);
+    return orr_fail(err, ORR_INVALID, "%s=%.*s: there are %s", choice->name, p->value_len, p->value,
+                    all);
 }
 
 static orr_status read_axis(const char *at, int len, uint8_t order[ORR_BASE_AXES], uint32_t n,
@@ -112,8 +114,10 @@ static orr_status read_axis(const char *at, int len, uint8_t order[ORR_BASE_AXES
         order[n] = (uint8_t)(axis + 1);
         return ORR_OK;
     }
-    return orr_fail(err, ORR_INVALID, "order: '%.*s' is none of tp, cp, dp, pp (experts take "
-                                      "their ranks out of tp, cp and dp)", len, at);
+    return orr_fail(err, ORR_INVALID,
+                    "order: '%.*s' is none of tp, cp, dp, pp (experts take "
+                    "their ranks out of tp, cp and dp)",
+                    len, at);
 }
 
 /* "tp-pp-dp"; axes that it does not name lie outside, in their usual order. */
@@ -130,8 +134,8 @@ static orr_status read_order(const piece *p, orr_plan *plan, orr_error *err)
         ORR_TRY(read_axis(p->value + at, len, order, n, err));
         at += len + 1;
         if (n + 1 == ORR_BASE_AXES && at <= p->value_len)
-            return orr_fail(err, ORR_INVALID, "order=%.*s names more than four axes",
-                            p->value_len, p->value);
+            return orr_fail(err, ORR_INVALID, "order=%.*s names more than four axes", p->value_len,
+                            p->value);
     }
     for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++)
         if (memchr(order, axis + 1, n) == NULL)
@@ -184,18 +188,16 @@ static orr_status read_parts(const piece *p, const char *name, uint16_t *first, 
             return given_twice(name, err);
     if (read_list(p->value, p->value + p->value_len, first, second))
         return ORR_OK;
-    return orr_fail(err, ORR_INVALID, "%s=%.*s: %s, at most %d of them", name, p->value_len,
-                    p->value,
-                    second != NULL ? "stages x layers, as in 8x6-4x12" : "numbers, as in 5-3",
-                    ORR_PLAN_PARTS);
+    return orr_fail(
+        err, ORR_INVALID, "%s=%.*s: %s, at most %d of them", name, p->value_len, p->value,
+        second != NULL ? "stages x layers, as in 8x6-4x12" : "numbers, as in 5-3", ORR_PLAN_PARTS);
 }
 
 static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error *err)
 {
     const char *equals = memchr(at, '=', (size_t)len);
     if (equals == NULL)
-        return orr_fail(err, ORR_INVALID, "'%.*s' is no field of a plan; write dp=4,tp=2", len,
-                        at);
+        return orr_fail(err, ORR_INVALID, "'%.*s' is no field of a plan; write dp=4,tp=2", len, at);
     const int name_len = (int)(equals - at);
     const piece p = {at, equals + 1, name_len, len - name_len - 1};
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
@@ -230,14 +232,14 @@ orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err)
 
 /* Text that grows in a buffer that holds any plan. */
 typedef struct writer {
-    char   text[2048];
+    char text[2048];
     size_t n;
 } writer;
 
 static void put_name(writer *w, const char *name)
 {
-    w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s%s=", w->n > 0 ? "," : "",
-                             name);
+    w->n +=
+        (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s%s=", w->n > 0 ? "," : "", name);
 }
 
 static void put_word(writer *w, const char *word)

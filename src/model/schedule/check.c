@@ -9,11 +9,11 @@ enum { DONE_FORWARD = 1, DONE_INPUT = 2, DONE_WEIGHT = 4, DONE_ALL = 7 };
 
 typedef struct execution {
     const orr_schedule_plan *plan;
-    uint8_t  *done;     /* shape (K x m), by virtual stage, then micro-batch */
-    uint32_t *at;       /* shape (p): next slot of each stage                */
-    uint32_t *queue;    /* shape (p): stages that may go on                  */
-    bool     *queued;   /* shape (p) */
-    uint32_t  n_queued;
+    uint8_t *done;   /* shape (K x m), by virtual stage, then micro-batch */
+    uint32_t *at;    /* shape (p): next slot of each stage                */
+    uint32_t *queue; /* shape (p): stages that may go on                  */
+    bool *queued;    /* shape (p) */
+    uint32_t n_queued;
 } execution;
 
 static uint8_t bits_of(const orr_schedule_slot *slot)
@@ -35,14 +35,16 @@ static uint8_t *done_of(const execution *y, uint32_t k, uint32_t micro_batch)
     return &y->done[(size_t)k * y->plan->spec.micro_batches + micro_batch];
 }
 
-static orr_status fail_at(uint32_t stage, const orr_schedule_slot *slot, const char *what, orr_error *err)
+static orr_status fail_at(uint32_t stage, const orr_schedule_slot *slot, const char *what,
+                          orr_error *err)
 {
     return orr_fail(err, ORR_INVALID, "stage %u: %s of micro-batch %u in chunk %u %s", stage,
-                    orr_slot_phase_name((orr_slot_phase)slot->phase), slot->micro_batch, slot->chunk,
-                    what);
+                    orr_slot_phase_name((orr_slot_phase)slot->phase), slot->micro_batch,
+                    slot->chunk, what);
 }
 
-static orr_status count_turn(execution *y, uint32_t stage, const orr_schedule_slot *slot, orr_error *err)
+static orr_status count_turn(execution *y, uint32_t stage, const orr_schedule_slot *slot,
+                             orr_error *err)
 {
     const orr_schedule_spec *s = &y->plan->spec;
     if (slot->phase >= ORR_SLOT_PHASES || slot->chunk >= s->chunks ||
@@ -50,7 +52,8 @@ static orr_status count_turn(execution *y, uint32_t stage, const orr_schedule_sl
         (s->schedule == ORR_SCHEDULE_DUALPIPE &&
          slot->chunk != (slot->micro_batch >= s->micro_batches / 2)))
         return fail_at(stage, slot, "does not belong there", err);
-    uint8_t *done = done_of(y, orr_schedule_virtual_stage_at(s, stage, slot->chunk), slot->micro_batch);
+    uint8_t *done =
+        done_of(y, orr_schedule_virtual_stage_at(s, stage, slot->chunk), slot->micro_batch);
     if (*done & bits_of(slot))
         return fail_at(stage, slot, "is there twice", err);
     *done |= bits_of(slot);
@@ -62,10 +65,10 @@ static orr_status missing(const execution *y, uint32_t k, uint32_t micro_batch, 
     const orr_stage_chunk at = orr_schedule_place(&y->plan->spec, k, micro_batch);
     const uint8_t done = *done_of(y, k, micro_batch);
     const orr_schedule_slot slot = {.phase = !(done & DONE_FORWARD) ? ORR_SLOT_FORWARD
-                                    : !(done & DONE_INPUT) ? ORR_SLOT_INPUT
-                                                           : ORR_SLOT_WEIGHT,
-                           .chunk = (uint16_t)at.chunk,
-                           .micro_batch = micro_batch};
+                                             : !(done & DONE_INPUT) ? ORR_SLOT_INPUT
+                                                                    : ORR_SLOT_WEIGHT,
+                                    .chunk = (uint16_t)at.chunk,
+                                    .micro_batch = micro_batch};
     return fail_at(at.stage, &slot, "is missing", err);
 }
 
@@ -154,12 +157,12 @@ orr_status orr_schedule_check(const orr_schedule_plan *plan, orr_error *err)
 {
     ORR_TRY(orr_schedule_spec_check(&plan->spec, err));
     const uint32_t p = plan->spec.stages;
-    execution y = {.plan = plan,
-                .done = orr_calloc(orr_schedule_virtual_stages(&plan->spec),
-                                   plan->spec.micro_batches),
-                .at = orr_calloc(p, sizeof *y.at),
-                .queue = orr_calloc(p, sizeof *y.queue),
-                .queued = orr_calloc(p, sizeof *y.queued)};
+    execution y = {
+        .plan = plan,
+        .done = orr_calloc(orr_schedule_virtual_stages(&plan->spec), plan->spec.micro_batches),
+        .at = orr_calloc(p, sizeof *y.at),
+        .queue = orr_calloc(p, sizeof *y.queue),
+        .queued = orr_calloc(p, sizeof *y.queued)};
     orr_status status;
     if (y.done == NULL || y.at == NULL || y.queue == NULL || y.queued == NULL) {
         status = orr_fail_memory(err);

@@ -12,10 +12,10 @@
 enum { NEAR, FAR };
 typedef struct dual {
     orr_slot_list *slots;
-    uint32_t   half;        /* micro-batches of a direction              */
-    bool       mirrored;
-    uint32_t   forward[2], backward[2]; /* given so far, by chunk        */
-    uint32_t   owed;        /* slots before this one owe no weight gradient */
+    uint32_t half; /* micro-batches of a direction              */
+    bool mirrored;
+    uint32_t forward[2], backward[2]; /* given so far, by chunk        */
+    uint32_t owed;                    /* slots before this one owe no weight gradient */
 } dual;
 
 static uint32_t chunk_of(const dual *d, uint32_t direction)
@@ -33,7 +33,7 @@ static void backward(dual *d, uint32_t direction, bool late)
 {
     const uint32_t chunk = chunk_of(d, direction);
     orr_slot_list_add(d->slots, late ? ORR_SLOT_INPUT : ORR_SLOT_BACKWARD, chunk,
-                  chunk * d->half + d->backward[chunk]++);
+                      chunk * d->half + d->backward[chunk]++);
 }
 
 static void both(dual *d, uint32_t ahead, uint32_t back)

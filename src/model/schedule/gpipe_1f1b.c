@@ -68,8 +68,7 @@ void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_sl
         orr_slots_1f1b(spec, stage, ret);
         return;
     }
-    one_by_one(spec,
-               2 * (uint64_t)(spec->stages - 1 - stage) +
-                   (uint64_t)(spec->chunks - 1) * spec->group,
-               ret);
+    one_by_one(
+        spec, 2 * (uint64_t)(spec->stages - 1 - stage) + (uint64_t)(spec->chunks - 1) * spec->group,
+        ret);
 }

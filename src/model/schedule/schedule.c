@@ -6,7 +6,7 @@
 typedef struct schedule_rule {
     void (*slots)(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
     uint32_t chunks; /* 0: any number */
-    bool     split;  /* a backward pass may be two slots */
+    bool split;      /* a backward pass may be two slots */
 } schedule_rule;
 static const schedule_rule ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_1F1B] = {orr_slots_1f1b, 1, false},
@@ -17,8 +17,8 @@ static const schedule_rule ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_DUALPIPE] = {orr_slots_dualpipe, 2, true},
 };
 
-/* More than any job has. A pass of a micro-batch through a chunk is two or three slots, which take a
- * few KB when they are simulated. */
+/* More than any job has. A pass of a micro-batch through a chunk is two or three slots, which take
+ * a few KB when they are simulated. */
 enum { MOST_STAGES = 1 << 14, MOST_CHUNKS = 1 << 12, MOST_PASSES = 1 << 18 };
 
 static orr_status check_dualpipe(const orr_schedule_spec *s, orr_error *err)
@@ -26,8 +26,8 @@ static orr_status check_dualpipe(const orr_schedule_spec *s, orr_error *err)
     if (s->stages % 2 != 0 || s->micro_batches % 2 != 0 || s->micro_batches < 2 * s->stages)
         return orr_fail(err, ORR_INVALID,
                         "dualpipe needs an even number of stages and at least twice as many "
-                        "micro-batches, even as well: not %u and %u", s->stages,
-                        s->micro_batches);
+                        "micro-batches, even as well: not %u and %u",
+                        s->stages, s->micro_batches);
     return ORR_OK;
 }
 
@@ -46,8 +46,8 @@ static orr_status check_group(const orr_schedule_spec *s, orr_error *err)
     if (rest > 0 && rest < p)
         return orr_fail(err, ORR_INVALID,
                         "interleaved: group=%u leaves %u of %u micro-batches to a last group, "
-                        "fewer than %u stages: group=%u does not", s->group, rest, m, p,
-                        orr_schedule_smallest_group(p, m));
+                        "fewer than %u stages: group=%u does not",
+                        s->group, rest, m, p, orr_schedule_smallest_group(p, m));
     return ORR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_SCHEDULE_H
-#define ORR_MODEL_SCHEDULE_H
+#ifndef ORR_MODEL_SCHEDULE_SCHEDULE_H
+#define ORR_MODEL_SCHEDULE_SCHEDULE_H
 
 #include <orrery/plan.h>
 
@@ -29,7 +29,7 @@ static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec
 
 /* Virtual stage that a chunk of a stage is. */
 static inline uint32_t orr_schedule_virtual_stage_at(const orr_schedule_spec *spec, uint32_t stage,
-                                               uint32_t chunk)
+                                                     uint32_t chunk)
 {
     const uint32_t p = spec->stages;
     if (spec->schedule == ORR_SCHEDULE_ZB_V)
@@ -58,13 +58,13 @@ static inline orr_stage_chunk orr_schedule_place(const orr_schedule_spec *spec, 
 /* Turns of one stage in the making. */
 typedef struct orr_slot_list {
     orr_schedule_slot *at;
-    uint32_t  n;
+    uint32_t n;
 } orr_slot_list;
 static inline void orr_slot_list_add(orr_slot_list *t, orr_slot_phase phase, uint32_t chunk,
-                                 uint32_t micro_batch)
+                                     uint32_t micro_batch)
 {
-    t->at[t->n++] = (orr_schedule_slot){.phase = (uint8_t)phase, .chunk = (uint16_t)chunk,
-                               .micro_batch = micro_batch};
+    t->at[t->n++] = (orr_schedule_slot){
+        .phase = (uint8_t)phase, .chunk = (uint16_t)chunk, .micro_batch = micro_batch};
 }
 
 /* The order of one stage, into room for all of its slots. */
@@ -75,4 +75,4 @@ void orr_slots_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_slot_lis
 void orr_slots_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
 void orr_slots_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
 
-#endif /* ORR_MODEL_SCHEDULE_H */
+#endif /* ORR_MODEL_SCHEDULE_SCHEDULE_H */

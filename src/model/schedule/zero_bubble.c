@@ -27,7 +27,7 @@ void orr_slots_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_slot_lis
  * `m` on only keep the rhythm: they are counted and left out. */
 typedef struct vee {
     orr_slot_list *slots;
-    uint32_t   m, done[2][ORR_SLOT_PHASES];
+    uint32_t m, done[2][ORR_SLOT_PHASES];
 } vee;
 
 static void next(vee *v, orr_slot_phase phase, uint32_t chunk)

@@ -25,7 +25,8 @@ static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site
 static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
 {
     orr_value made[ORR_CALL_OUT];
-    ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_ATTENTION_MERGE, NULL, both, 4, ORR_RING, made, err));
+    ORR_TRY(
+        orr_tape_call_op(pass->rank, ORR_OP_ATTENTION_MERGE, NULL, both, 4, ORR_RING, made, err));
     both[0] = made[0];
     both[1] = made[1];
     return ORR_OK;
@@ -39,8 +40,8 @@ static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
  * filled in when the rank is known. The tape has the causal mask of one slice for each of them: on
  * average half of every pair of slices is seen, and where each rank has a piece of the context's
  * first and of its second half, that is what all see (Llama 3, arXiv 2407.21783, section 3.3.2). */
-orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
-                          orr_value *ret_out)
+orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site,
+                                    const orr_value *in, orr_value *ret_out)
 {
     const orr_axis axis = first_axis(site->ring);
     const uint32_t pieces = pieces_of(pass, site);
@@ -72,7 +73,7 @@ orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *
 
 /* The loss of slices of a vocabulary: see src/op/families/loss.c. */
 orr_status orr_shard_vocabulary_loss(orr_shard_pass *pass, const orr_shard_site *site,
-                                const orr_value *in, orr_value *ret_out)
+                                     const orr_value *in, orr_value *ret_out)
 {
     const orr_axis axis = first_axis(site->vocabulary);
     const char *name = site->call->name;

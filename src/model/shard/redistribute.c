@@ -81,8 +81,8 @@ static orr_status step(orr_shard_pass *pass, orr_axis axis, int from, int to, co
 }
 
 orr_status orr_shard_redistribute_local(orr_shard_pass *pass, orr_value local, orr_layout from,
-                          const orr_layout *want, orr_axis_set replicated, const char *name,
-                          orr_value *ret)
+                                        const orr_layout *want, orr_axis_set replicated,
+                                        const char *name, orr_value *ret)
 {
     orr_axis_set gathered = 0;
     for (int kind = SUM; kind < KINDS; kind++)
@@ -141,7 +141,7 @@ static orr_status keep(orr_shard_pass *pass, const orr_shard_variant *variant)
 }
 
 orr_status orr_shard_redistribute(orr_shard_pass *pass, orr_value value, const orr_layout *want,
-                             orr_axis_set replicated, orr_value *ret)
+                                  orr_axis_set replicated, orr_value *ret)
 {
     const orr_layout *is = &pass->layouts->of[value];
     if (replicated == 0 && memcmp(is, want, sizeof *is) == 0) {
@@ -152,7 +152,7 @@ orr_status orr_shard_redistribute(orr_shard_pass *pass, orr_value value, const o
     if (*ret != ORR_NONE)
         return ORR_OK;
     ORR_TRY(orr_shard_redistribute_local(pass, pass->local[value], *is, want, replicated,
-                           pass->whole->values[value].name, ret));
+                                         pass->whole->values[value].name, ret));
     return keep(pass, &(orr_shard_variant){
                           .of = value, .local = *ret, .layout = *want, .replicated = replicated});
 }

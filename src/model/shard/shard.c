@@ -86,8 +86,9 @@ static orr_status place_outputs(orr_shard_pass *pass, const orr_shard_site *site
         if (!pass->layouts->fixed[value])
             pass->layouts->of[value] = site->give[i];
         else
-            ORR_TRY(orr_shard_redistribute_local(pass, made[i], site->give[i], &pass->layouts->of[value], 0,
-                                   site->call->name, &pass->local[value]));
+            ORR_TRY(orr_shard_redistribute_local(pass, made[i], site->give[i],
+                                                 &pass->layouts->of[value], 0, site->call->name,
+                                                 &pass->local[value]));
     }
     return ORR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_SHARD_H
-#define ORR_MODEL_SHARD_H
+#ifndef ORR_MODEL_SHARD_SHARD_H
+#define ORR_MODEL_SHARD_SHARD_H
 
 #include <orrery/op.h>
 #include <orrery/plan.h>
@@ -13,11 +13,11 @@
 /* Tags of parameters on a tape: who else has the same ones, along which axes their gradients are
  * only partial sums. */
 typedef enum orr_weight_tag {
-    ORR_WEIGHT_DENSE,   /* same on all of GRADIENT                                              */
-    ORR_WEIGHT_EXPERT,  /* same on all of EDP                                                   */
-    ORR_WEIGHT_SLICED,  /* DENSE, used by slices of tokens on TP: gradient partial on TP too      */
-    ORR_WEIGHT_TIED,    /* embedding that the head uses: gradient summed over TIED too          */
-    ORR_WEIGHT_TABLE    /* a table of embedding bags, whole or a share: on one rank only        */
+    ORR_WEIGHT_DENSE,  /* same on all of GRADIENT                                              */
+    ORR_WEIGHT_EXPERT, /* same on all of EDP                                                   */
+    ORR_WEIGHT_SLICED, /* DENSE, used by slices of tokens on TP: gradient partial on TP too      */
+    ORR_WEIGHT_TIED,   /* embedding that the head uses: gradient summed over TIED too          */
+    ORR_WEIGHT_TABLE   /* a table of embedding bags, whole or a share: on one rank only        */
 } orr_weight_tag;
 
 /* A set of axes: bit 1 << orr_axis. Axes of one member are never in a set. */
@@ -45,19 +45,19 @@ static inline orr_axis_set orr_layout_axes(const orr_layout *layout)
 
 /* What a pass goes by. */
 typedef struct orr_sharding {
-    uint32_t     members[ORR_AXES]; /* of the groups of each axis                                */
-    orr_axis_set overlapped;        /* collectives along these run beside what follows           */
-    orr_axis_set ring;              /* keys and values go round along these, beside attention    */
-    orr_axis_set summed;            /* gradients of parameters along these are summed by others  */
+    uint32_t members[ORR_AXES]; /* of the groups of each axis                                */
+    orr_axis_set overlapped;    /* collectives along these run beside what follows           */
+    orr_axis_set ring;          /* keys and values go round along these, beside attention    */
+    orr_axis_set summed;        /* gradients of parameters along these are summed by others  */
     orr_axis_set experts, expert_slices; /* EP; ETP: what rows are sliced by once dispatched     */
-    bool         backward;          /* a gradient will be wanted of it                           */
+    bool backward; /* a gradient will be wanted of it                           */
 } orr_sharding;
 
 /* What lies how, by value of the tape. `fixed`: inputs, parameters, and values that shall lie
  * so. */
 typedef struct orr_layouts {
     orr_layout *of;
-    bool       *fixed;
+    bool *fixed;
 } orr_layouts;
 
 /* The tape of one rank. `layouts`, shape (whole->n_values): on return, of every value. `ret_local`,
@@ -70,4 +70,4 @@ orr_status orr_tape_shard(const orr_tape *whole, orr_layouts *layouts, const orr
 /* Name of the calls that add up what the pieces of a ring give. */
 #define ORR_RING "ring"
 
-#endif /* ORR_MODEL_SHARD_H */
+#endif /* ORR_MODEL_SHARD_SHARD_H */

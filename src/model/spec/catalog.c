@@ -33,8 +33,8 @@ static orr_status open_registry(orr_model_registry *registry, orr_error *err)
     for (size_t i = 0; i < orr_n_model_files; i++) {
         const orr_catalog_file *file = &orr_model_files[i];
         const orr_yaml *root;
-        ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, registry->arena, &root,
-                               err));
+        ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, registry->arena,
+                               &root, err));
         ORR_TRY(orr_spec_read_file(root, NULL, registry, err));
     }
     return ORR_OK;
@@ -57,7 +57,8 @@ out:
     return status;
 }
 
-static orr_status fail_no_model(const orr_model_registry *registry, const char *name, orr_error *err)
+static orr_status fail_no_model(const orr_model_registry *registry, const char *name,
+                                orr_error *err)
 {
     const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)

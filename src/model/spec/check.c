@@ -92,9 +92,8 @@ static orr_status check_size(const orr_model *m, const orr_yaml *at, orr_error *
     NEED(layers <= ORR_MODEL_MAX_LAYERS, at, err, "model '%s': %llu layers are more than %d",
          m->name, (unsigned long long)layers, ORR_MODEL_MAX_LAYERS);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        NEED(widths[i] <= ORR_MODEL_MAX_WIDTH, at, err,
-             "model '%s': a width of %u is more than %d", m->name, widths[i],
-             ORR_MODEL_MAX_WIDTH);
+        NEED(widths[i] <= ORR_MODEL_MAX_WIDTH, at, err, "model '%s': a width of %u is more than %d",
+             m->name, widths[i], ORR_MODEL_MAX_WIDTH);
     return ORR_OK;
 }
 

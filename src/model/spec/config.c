@@ -66,7 +66,8 @@ static orr_status fail_unknown(const orr_yaml *at, orr_error *err)
 }
 
 /* The row of the one architecture that is named. */
-static orr_status find_row(const orr_yaml *root, const orr_config_architecture **ret, orr_error *err)
+static orr_status find_row(const orr_yaml *root, const orr_config_architecture **ret,
+                           orr_error *err)
 {
     const orr_yaml *list = orr_yaml_find(root, "architectures");
     if (list == NULL || list->kind != ORR_YAML_LIST || list->n != 1 ||

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_CONFIG_H
-#define ORR_MODEL_CONFIG_H
+#ifndef ORR_MODEL_SPEC_CONFIG_H
+#define ORR_MODEL_SPEC_CONFIG_H
 
 #include "model/spec/spec.h"
 
-/* A key of a config.json, "a.b" for b in a, and where its value goes. A key that is null is not there. */
+/* A key of a config.json, "a.b" for b in a, and where its value goes. A key that is null is not
+ * there. */
 typedef struct orr_config_key {
     const char *path;
-    uint8_t     kind; /* ORR_SPEC_U32, ORR_SPEC_NUMBER or ORR_SPEC_BOOL */
-    bool        required;
-    size_t      offset; /* in orr_model */
+    uint8_t kind; /* ORR_SPEC_U32, ORR_SPEC_NUMBER or ORR_SPEC_BOOL */
+    bool required;
+    size_t offset; /* in orr_model */
 } orr_config_key;
 typedef struct orr_config_table {
     const orr_config_key *keys; /* shape (n) */
@@ -32,4 +33,4 @@ void orr_config_read_rope(const orr_yaml *root, orr_model *model);
 /* The value at a path; NULL: not there, or null. */
 const orr_yaml *orr_config_find(const orr_yaml *root, const char *path);
 
-#endif /* ORR_MODEL_CONFIG_H */
+#endif /* ORR_MODEL_SPEC_CONFIG_H */

@@ -48,9 +48,12 @@ static const orr_config_key MIXTRAL[] = {
     NEED("num_experts_per_tok", moe.top_k),
 };
 static const orr_config_key QWEN3_MOE[] = {
-    U32("intermediate_size", ffn),         NEED("moe_intermediate_size", moe.expert_ffn),
-    U32("num_experts", moe.experts),       NEED("num_experts_per_tok", moe.top_k),
-    U32("decoder_sparse_step", moe.every), U32("num_local_experts", moe.experts), /* since version 5 */
+    U32("intermediate_size", ffn),
+    NEED("moe_intermediate_size", moe.expert_ffn),
+    U32("num_experts", moe.experts),
+    NEED("num_experts_per_tok", moe.top_k),
+    U32("decoder_sparse_step", moe.every),
+    U32("num_local_experts", moe.experts), /* since version 5 */
 };
 static const orr_config_key DEEPSEEK[] = {
     NEED("intermediate_size", ffn),         NEED("moe_intermediate_size", moe.expert_ffn),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_EXPERT_LOAD_H
-#define ORR_MODEL_EXPERT_LOAD_H
+#ifndef ORR_MODEL_SPEC_EXPERT_LOAD_H
+#define ORR_MODEL_SPEC_EXPERT_LOAD_H
 
 #include <orrery/model.h>
 
@@ -11,4 +11,4 @@ orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char
                                 orr_arena *arena, orr_expert_load *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_MODEL_EXPERT_LOAD_H */
+#endif /* ORR_MODEL_SPEC_EXPERT_LOAD_H */

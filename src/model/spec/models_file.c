@@ -89,7 +89,8 @@ static orr_status read_map(const orr_yaml *map, const char *what, orr_scope *sco
     return notes != NULL ? read_notes(notes, scope, model, err) : ORR_OK;
 }
 
-static orr_status fail_no_model(const orr_yaml *at, const orr_model_registry *registry, orr_error *err)
+static orr_status fail_no_model(const orr_yaml *at, const orr_model_registry *registry,
+                                orr_error *err)
 {
     const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)
@@ -100,8 +101,8 @@ static orr_status fail_no_model(const orr_yaml *at, const orr_model_registry *re
 }
 
 /* The shape of another model, without what is true of that one only. */
-static orr_status read_like(const orr_yaml *map, const orr_model_registry *registry, orr_model *model,
-                            orr_error *err)
+static orr_status read_like(const orr_yaml *map, const orr_model_registry *registry,
+                            orr_model *model, orr_error *err)
 {
     const orr_yaml *like = orr_yaml_find(map, "like");
     const char *name;
@@ -166,12 +167,13 @@ static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const or
                : orr_fail_memory(err);
 }
 
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_registry *registry,
-                              orr_error *err)
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source,
+                              orr_model_registry *registry, orr_error *err)
 {
     ORR_TRY(check_sections(file, err));
-    orr_scope scope = {
-        .source = source, .abbreviations = orr_yaml_find(file, "sources"), .arena = registry->arena};
+    orr_scope scope = {.source = source,
+                       .abbreviations = orr_yaml_find(file, "sources"),
+                       .arena = registry->arena};
     ORR_TRY(orr_scope_enter(file, &scope, err));
     const orr_yaml *models = orr_yaml_find(file, "models");
     const orr_yaml *defaults = orr_yaml_find(file, "defaults");

@@ -95,7 +95,7 @@ static orr_status check_changed(const orr_model *m, orr_error *err)
 }
 
 orr_status orr_model_override(const orr_model *model, const orr_plan *plan, orr_arena *arena,
-                             const orr_model **ret, orr_error *err)
+                              const orr_model **ret, orr_error *err)
 {
     if (!changes(model, plan)) {
         *ret = model;

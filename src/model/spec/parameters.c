@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each, uint64_t met,
-                     int64_t multiplied)
+void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each,
+                             uint64_t met, int64_t multiplied)
 {
     if (count == 0 || each == 0)
         return;
@@ -12,8 +12,8 @@ void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t 
     m->matmul = orr_saturating_add(m->matmul, orr_saturating_mul((int64_t)met, multiplied));
 }
 
-orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count *ret, orr_model_size *ret_size,
-                             orr_error *err)
+orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count *ret,
+                                     orr_model_size *ret_size, orr_error *err)
 {
     orr_parameter_count m = {0};
     orr_model_size size = {0};
@@ -30,7 +30,8 @@ orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count
         break;
     }
     for (uint32_t i = 0; i < m.n; i++) {
-        size.total = orr_saturating_add(size.total, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
+        size.total = orr_saturating_add(
+            size.total, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
         size.active = orr_saturating_add(size.active, m.parts[i].active);
     }
     if (size.total == INT64_MAX || m.matmul == INT64_MAX || size.mtp == INT64_MAX)
@@ -44,7 +45,7 @@ orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count
 }
 
 orr_status orr_model_count_parameters(const orr_model *model, orr_arena *arena, orr_model_size *ret,
-                             orr_error *err)
+                                      orr_error *err)
 {
     orr_parameter_count m;
     orr_model_size size;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_MEASURE_H
-#define ORR_MODEL_MEASURE_H
+#ifndef ORR_MODEL_SPEC_PARAMETERS_H
+#define ORR_MODEL_SPEC_PARAMETERS_H
 
 #include <orrery/model.h>
 
-/* Counting without overflow: what does not fit stays at the most there is, and orr_model_count_parameters()
- * refuses it in the end. */
+/* Counting without overflow: what does not fit stays at the most there is, and
+ * orr_model_count_parameters() refuses it in the end. */
 static inline int64_t orr_saturating_mul(int64_t a, int64_t b)
 {
     int64_t product;
@@ -31,12 +31,12 @@ typedef struct orr_parameter_count {
 } orr_parameter_count;
 /* `count` of a part with `each` parameters, of which a token meets `met`, and each of these has
  * `multiplied` parameters in products. A count of 0 is no part. */
-void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each, uint64_t met,
-                     int64_t multiplied);
+void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each,
+                             uint64_t met, int64_t multiplied);
 
 /* Everything of a model whose shape is known; the size without its parts. INVALID: does not fit. */
-orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count *ret, orr_model_size *ret_size,
-                             orr_error *err) ORR_MUST_CHECK;
+orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count *ret,
+                                     orr_model_size *ret_size, orr_error *err) ORR_MUST_CHECK;
 void orr_parameter_count_transformer(const orr_model *model, orr_parameter_count *m);
 int64_t orr_parameter_count_mtp(const orr_model *model);
 /* Encoder and what leads from it into the model; `multiplied`: of one patch, of one of what comes
@@ -50,6 +50,6 @@ double orr_flops_resnet(const orr_model *model);
 
 /* Products of a layer's attention: of its projections, and a pair of a query and a key. */
 int64_t orr_attention_matmul_parameters(const orr_model *model);
-double  orr_attention_pair_flops(const orr_model *model);
+double orr_attention_pair_flops(const orr_model *model);
 
-#endif /* ORR_MODEL_MEASURE_H */
+#endif /* ORR_MODEL_SPEC_PARAMETERS_H */

@@ -26,7 +26,8 @@ static int64_t interaction_columns(const orr_dlrm *d)
 static int64_t cross(const orr_dlrm *d, bool biases)
 {
     const int64_t columns = interaction_columns(d), rank = d->cross_rank;
-    const int64_t one = orr_saturating_add(orr_saturating_mul(2, orr_saturating_mul(columns, rank)), biases ? columns : 0);
+    const int64_t one = orr_saturating_add(orr_saturating_mul(2, orr_saturating_mul(columns, rank)),
+                                           biases ? columns : 0);
     return orr_saturating_mul(d->cross_layers, one);
 }
 
@@ -41,11 +42,13 @@ void orr_parameter_count_dlrm(const orr_model *model, orr_parameter_count *m)
     }
     const int64_t columns = interaction_columns(d);
     orr_parameter_count_add(m, "tables", (uint64_t)rows, d->dim, looked_up, 0);
-    orr_parameter_count_add(m, "bottom mlp", 1, mlp(d->dense_features, d->bottom, d->n_bottom, true), 1,
-                    mlp(d->dense_features, d->bottom, d->n_bottom, false));
-    orr_parameter_count_add(m, "cross network", d->cross_layers > 0, cross(d, true), 1, cross(d, false));
+    orr_parameter_count_add(m, "bottom mlp", 1,
+                            mlp(d->dense_features, d->bottom, d->n_bottom, true), 1,
+                            mlp(d->dense_features, d->bottom, d->n_bottom, false));
+    orr_parameter_count_add(m, "cross network", d->cross_layers > 0, cross(d, true), 1,
+                            cross(d, false));
     orr_parameter_count_add(m, "top mlp", 1, mlp(columns, d->top, d->n_top, true), 1,
-                    mlp(columns, d->top, d->n_top, false));
+                            mlp(columns, d->top, d->n_top, false));
 }
 
 double orr_flops_dlrm(const orr_model *model)
@@ -111,8 +114,8 @@ void orr_parameter_count_resnet(const orr_model *model, orr_parameter_count *m)
     for_each_convolution(r, count_convolution, &count);
     orr_parameter_count_add(m, "convolutions", 1, count.weights, 1, count.weights);
     orr_parameter_count_add(m, "norms", 1, count.norms, 1, 0);
-    orr_parameter_count_add(m, "head", 1, orr_linear_parameters(last_columns(r), r->classes, true), 1,
-                    orr_saturating_mul(last_columns(r), r->classes));
+    orr_parameter_count_add(m, "head", 1, orr_linear_parameters(last_columns(r), r->classes, true),
+                            1, orr_saturating_mul(last_columns(r), r->classes));
 }
 
 double orr_flops_resnet(const orr_model *model)

@@ -17,7 +17,8 @@ static int64_t latent_products(const orr_model *model)
     const int64_t D = model->hidden, H = model->heads;
     const int64_t query = orr_saturating_mul(H, (int64_t)a->nope_dim + a->rope_dim);
     const int64_t key_value = orr_saturating_mul(H, (int64_t)a->nope_dim + a->value_dim);
-    int64_t n = a->q_rank > 0 ? orr_saturating_add(orr_saturating_mul(D, a->q_rank), orr_saturating_mul(a->q_rank, query))
+    int64_t n = a->q_rank > 0 ? orr_saturating_add(orr_saturating_mul(D, a->q_rank),
+                                                   orr_saturating_mul(a->q_rank, query))
                               : orr_saturating_mul(D, query);
     n = orr_saturating_add(n, orr_saturating_mul(D, (int64_t)a->kv_rank + a->rope_dim));
     n = orr_saturating_add(n, orr_saturating_mul(a->kv_rank, key_value));
@@ -30,7 +31,8 @@ int64_t orr_attention_matmul_parameters(const orr_model *model)
         return latent_products(model);
     const int64_t D = model->hidden, query = orr_saturating_mul(model->heads, model->head_dim);
     const int64_t key_value = orr_saturating_mul(model->kv_heads, model->head_dim);
-    return orr_saturating_add(orr_saturating_mul(2, orr_saturating_mul(D, query)), orr_saturating_mul(2, orr_saturating_mul(D, key_value)));
+    return orr_saturating_add(orr_saturating_mul(2, orr_saturating_mul(D, query)),
+                              orr_saturating_mul(2, orr_saturating_mul(D, key_value)));
 }
 
 /* Everything beside the products: biases, norms of queries and keys, sinks. */
@@ -61,7 +63,8 @@ static int64_t mlp_multiplied(const orr_model *model, int64_t ffn)
 static int64_t mlp(const orr_model *model, int64_t ffn, bool biases)
 {
     const int64_t inner = model->activation == ORR_ACTIVATION_SWIGLU ? 2 : 1;
-    const int64_t rest = biases ? orr_saturating_add(orr_saturating_mul(inner, ffn), model->hidden) : 0;
+    const int64_t rest =
+        biases ? orr_saturating_add(orr_saturating_mul(inner, ffn), model->hidden) : 0;
     return orr_saturating_add(mlp_multiplied(model, ffn), rest);
 }
 
@@ -76,14 +79,16 @@ static void add_experts(const orr_model *model, uint64_t layers, orr_parameter_c
 {
     const orr_moe *moe = &model->moe;
     orr_parameter_count_add(m, "router", layers, router(model), layers,
-                    orr_saturating_mul(model->hidden, moe->experts));
-    orr_parameter_count_add(m, "experts", layers * moe->experts, mlp(model, moe->expert_ffn, moe->biases),
-                    layers * moe->top_k, mlp_multiplied(model, moe->expert_ffn));
+                            orr_saturating_mul(model->hidden, moe->experts));
+    orr_parameter_count_add(m, "experts", layers * moe->experts,
+                            mlp(model, moe->expert_ffn, moe->biases), layers * moe->top_k,
+                            mlp_multiplied(model, moe->expert_ffn));
     orr_parameter_count_add(m, "shared experts", layers * moe->shared,
-                    mlp(model, moe->shared_ffn, moe->biases), layers * moe->shared,
-                    mlp_multiplied(model, moe->shared_ffn));
+                            mlp(model, moe->shared_ffn, moe->biases), layers * moe->shared,
+                            mlp_multiplied(model, moe->shared_ffn));
     if (moe->shared_gate)
-        orr_parameter_count_add(m, "gates of shared experts", layers, model->hidden, layers, model->hidden);
+        orr_parameter_count_add(m, "gates of shared experts", layers, model->hidden, layers,
+                                model->hidden);
 }
 
 static void add_norms(const orr_model *model, orr_parameter_count *m)
@@ -103,20 +108,25 @@ void orr_parameter_count_transformer(const orr_model *model, orr_parameter_count
     const int64_t rows = (int64_t)model->vocab + model->extra_tokens;
     const int64_t head = orr_linear_parameters(D, model->vocab, false);
 
-    orr_parameter_count_add(m, "embedding", 1, orr_saturating_mul(rows, D), 1, model->tied ? head : 0);
+    orr_parameter_count_add(m, "embedding", 1, orr_saturating_mul(rows, D), 1,
+                            model->tied ? head : 0);
     orr_parameter_count_add(m, "positions", model->position == ORR_POSITION_LEARNED,
-                    orr_saturating_mul(model->positions, D), 1, 0);
-    orr_parameter_count_add(m, "attention", self, orr_saturating_add(attention, rest), self, attention);
+                            orr_saturating_mul(model->positions, D), 1, 0);
+    orr_parameter_count_add(m, "attention", self, orr_saturating_add(attention, rest), self,
+                            attention);
     /* Norms of queries and keys, and a gate behind attention and one behind the MLP. */
     orr_parameter_count_add(m, "cross-attention", cross,
-                    orr_saturating_add(attention, 2 * (int64_t)model->head_dim + 2), cross, attention);
+                            orr_saturating_add(attention, 2 * (int64_t)model->head_dim + 2), cross,
+                            attention);
     orr_parameter_count_add(m, "mlp", dense, mlp(model, model->ffn, model->mlp_bias), dense,
-                    mlp_multiplied(model, model->ffn));
+                            mlp_multiplied(model, model->ffn));
     add_experts(model, moe, m);
     add_norms(model, m);
     if (!model->tied)
-        orr_parameter_count_add(m, "head", 1, orr_saturating_add(head, model->head_bias ? model->vocab : 0), 1, head);
-    orr_parameter_count_add(m, "vision", model->vision.layers > 0, orr_parameter_count_vision(model), 0, 0);
+        orr_parameter_count_add(
+            m, "head", 1, orr_saturating_add(head, model->head_bias ? model->vocab : 0), 1, head);
+    orr_parameter_count_add(m, "vision", model->vision.layers > 0,
+                            orr_parameter_count_vision(model), 0, 0);
 }
 
 /* One more layer each, with a projection of two streams into one and a norm for each stream and
@@ -129,15 +139,17 @@ int64_t orr_parameter_count_mtp(const orr_model *model)
     int64_t n = 0;
     if (model->mtp == 0)
         return 0;
-    const int64_t attention = orr_saturating_add(orr_attention_matmul_parameters(model), attention_rest(model));
+    const int64_t attention =
+        orr_saturating_add(orr_attention_matmul_parameters(model), attention_rest(model));
     orr_parameter_count_add(&m, "attention", 1, attention, 1, 0);
     if (model->moe.experts > 0)
         add_experts(&layer, 1, &m);
     else
         orr_parameter_count_add(&m, "mlp", 1, mlp(model, model->ffn, model->mlp_bias), 1, 0);
     orr_parameter_count_add(&m, "norms", 5, norm(model), 5, 0);
-    orr_parameter_count_add(&m, "projection", 1, orr_saturating_mul(2, orr_saturating_mul(model->hidden, model->hidden)), 1,
-                    0);
+    orr_parameter_count_add(&m, "projection", 1,
+                            orr_saturating_mul(2, orr_saturating_mul(model->hidden, model->hidden)),
+                            1, 0);
     for (uint32_t i = 0; i < m.n; i++)
         n = orr_saturating_add(n, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
     return orr_saturating_mul(n, model->mtp);

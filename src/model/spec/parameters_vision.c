@@ -19,7 +19,8 @@ static int64_t patch_columns(const orr_vision *v)
 static int64_t layer_multiplied(const orr_vision *v)
 {
     const int64_t D = v->hidden;
-    return orr_saturating_add(orr_saturating_mul(4, D * D), orr_saturating_mul(2, D * (int64_t)v->ffn));
+    return orr_saturating_add(orr_saturating_mul(4, D * D),
+                              orr_saturating_mul(2, D * (int64_t)v->ffn));
 }
 
 static int64_t layer(const orr_vision *v)
@@ -49,7 +50,9 @@ static int64_t positions(const orr_vision *v)
 static int64_t adapter_multiplied(const orr_vision *v)
 {
     const int64_t F = v->adapter_ffn;
-    return F > 0 ? orr_saturating_add(orr_saturating_mul(v->adapter_in, F), orr_saturating_mul(F, v->output)) : 0;
+    return F > 0 ? orr_saturating_add(orr_saturating_mul(v->adapter_in, F),
+                                      orr_saturating_mul(F, v->output))
+                 : 0;
 }
 static int64_t projector_multiplied(const orr_model *model)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_SPEC_H
-#define ORR_MODEL_SPEC_H
+#ifndef ORR_MODEL_SPEC_SPEC_H
+#define ORR_MODEL_SPEC_SPEC_H
 
 #include <orrery/model.h>
 
@@ -11,26 +11,26 @@
 /* What a model's entry may say, as a table: a key, what its value is, where it goes. Offsets are
  * within orr_model, those of the fields of a section too. */
 typedef enum orr_spec_kind {
-    ORR_SPEC_U32,     /* a whole number up to `most`                           */
-    ORR_SPEC_I64,     /* likewise                                              */
-    ORR_SPEC_NUMBER,  /* double, >= 0                                          */
+    ORR_SPEC_U32,    /* a whole number up to `most`                           */
+    ORR_SPEC_I64,    /* likewise                                              */
+    ORR_SPEC_NUMBER, /* double, >= 0                                          */
     ORR_SPEC_BOOL,
     ORR_SPEC_TEXT,
-    ORR_SPEC_WORD,    /* one of `words`, into a uint8_t                        */
-    ORR_SPEC_U32S,    /* a list of at most `room`; its length at `length`      */
+    ORR_SPEC_WORD, /* one of `words`, into a uint8_t                        */
+    ORR_SPEC_U32S, /* a list of at most `room`; its length at `length`      */
     ORR_SPEC_I64S,
     ORR_SPEC_SECTION, /* a map of `fields`                                     */
     ORR_SPEC_OTHER,   /* read by who knows the entry                           */
 } orr_spec_kind;
 typedef struct orr_spec_field {
     const char *key;
-    uint8_t     kind; /* orr_spec_kind */
-    size_t      offset, length;
-    int64_t     most;
-    uint32_t    room; /* of a list */
+    uint8_t kind; /* orr_spec_kind */
+    size_t offset, length;
+    int64_t most;
+    uint32_t room; /* of a list */
     const char *const *words;
     const struct orr_spec_field *fields;
-    size_t      n; /* of words or fields */
+    size_t n; /* of words or fields */
 } orr_spec_field;
 const orr_spec_field *orr_spec_fields(size_t *ret_n);
 /* Most of what there can be of something: far above any model, and low enough that products of a
@@ -55,9 +55,9 @@ uint32_t orr_model_moe_layers(const orr_model *model);
 uint32_t orr_model_global_layers(const orr_model *model);
 uint32_t orr_model_cross_layers(const orr_model *model);
 
-/* Models while files are read: as they are, and as they were written, before what follows was filled
- * in (what is `like` a model follows from its own numbers). Arrays are freed by done; what they point
- * to is the arena's. */
+/* Models while files are read: as they are, and as they were written, before what follows was
+ * filled in (what is `like` a model follows from its own numbers). Arrays are freed by done; what
+ * they point to is the arena's. */
 typedef struct orr_model_registry {
     orr_array(const orr_model *) models, written;
     orr_arena *arena;
@@ -65,9 +65,10 @@ typedef struct orr_model_registry {
 void orr_model_registry_done(orr_model_registry *registry);
 /* The models of a file, put behind those on the registry, which they may be `like`. `source`: what
  * their facts rest on where the file does not say; NULL: it has to. */
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_registry *registry,
-                              orr_error *err) ORR_MUST_CHECK;
-/* By name, the last one; NULL: none. Names are the same whatever their case, and with '_' for '-'. */
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source,
+                              orr_model_registry *registry, orr_error *err) ORR_MUST_CHECK;
+/* By name, the last one; NULL: none. Names are the same whatever their case, and with '_' for '-'.
+ */
 const orr_model *orr_model_find(const orr_model *const *models, size_t n, const char *name);
 
 /* A Hugging Face config.json, or the text of one. */
@@ -75,8 +76,8 @@ orr_status orr_config_load(const char *path, orr_arena *arena, const orr_model *
                            orr_error *err) ORR_MUST_CHECK;
 orr_status orr_config_read(const orr_yaml *root, orr_arena *arena, const orr_model **ret,
                            orr_error *err) ORR_MUST_CHECK;
-/* JSON as a tree that remembers where each value stood. `file`: how messages call it. Errors: PARSE,
- * LIMIT and INVALID (a key twice) with the position; NO_MEMORY. */
+/* JSON as a tree that remembers where each value stood. `file`: how messages call it. Errors:
+ * PARSE, LIMIT and INVALID (a key twice) with the position; NO_MEMORY. */
 orr_status orr_config_parse(const char *text, size_t len, const char *file, orr_arena *arena,
                             const orr_yaml **ret, orr_error *err) ORR_MUST_CHECK;
 
@@ -84,4 +85,4 @@ orr_status orr_config_parse(const char *text, size_t len, const char *file, orr_
 extern const orr_catalog_file orr_model_files[];
 extern const size_t orr_n_model_files;
 
-#endif /* ORR_MODEL_SPEC_H */
+#endif /* ORR_MODEL_SPEC_SPEC_H */

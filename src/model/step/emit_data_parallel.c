@@ -70,14 +70,15 @@ void orr_stage_emit_exposed_transfers(orr_stage_emitter *l)
     if (l->exposed_pending_ns <= 0)
         return;
     orr_stage_emit_flush(l);
-    orr_stage_emit_waterfall_part(l, "beside a transfer", ORR_WATERFALL_DP, l->exposed_pending_ns, l->exposed_pending_basis);
+    orr_stage_emit_waterfall_part(l, "beside a transfer", ORR_WATERFALL_DP, l->exposed_pending_ns,
+                                  l->exposed_pending_basis);
     l->exposed_pending_ns = 0;
     snprintf(l->title, sizeof l->title, "beside a transfer");
     orr_stage_emit_flush(l);
 }
 
-static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, uint32_t axis, orr_collective collective,
-                                    int64_t bytes)
+static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, uint32_t axis,
+                                        orr_collective collective, int64_t bytes)
 {
     return (orr_emitted_transfer){
         .grouping = axis,
@@ -89,7 +90,8 @@ static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, uint32_t axi
         .ordinal = ORR_NONE};
 }
 
-static orr_node_id reduce(orr_stage_emitter *l, uint32_t axis, orr_collective collective, int64_t bytes)
+static orr_node_id reduce(orr_stage_emitter *l, uint32_t axis, orr_collective collective,
+                          int64_t bytes)
 {
     if (l->job->prices->members[axis] <= 1 || bytes <= 0)
         return ORR_NONE;
@@ -98,7 +100,8 @@ static orr_node_id reduce(orr_stage_emitter *l, uint32_t axis, orr_collective co
     return orr_stage_emit_transfer_in_order(l, &transfer);
 }
 
-void orr_stage_emit_gradient_reduction(orr_stage_emitter *l, const orr_parameter_elements *gradients, bool last)
+void orr_stage_emit_gradient_reduction(orr_stage_emitter *l,
+                                       const orr_parameter_elements *gradients, bool last)
 {
     const orr_plan *plan = l->job->plan;
     const uint32_t shards = l->job->prices->members[ORR_AXIS_SHARD];
@@ -112,8 +115,8 @@ void orr_stage_emit_gradient_reduction(orr_stage_emitter *l, const orr_parameter
         done[0] = reduce(l, ORR_AXIS_SHARD, ORR_COLL_REDUCE_SCATTER, dense);
         done[1] = reduce(l, ORR_AXIS_EDP, ORR_COLL_REDUCE_SCATTER, expert);
         if (last)
-            done[2] = reduce(l, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE,
-                             dense / (shards > 0 ? shards : 1));
+            done[2] =
+                reduce(l, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE, dense / (shards > 0 ? shards : 1));
         if (done[2] != ORR_NONE)
             orr_stage_emit_dependency(l, done[2], done[0]);
     }
@@ -127,18 +130,19 @@ static uint32_t gathers_of(const orr_stage_emitter *l, const orr_parameter_eleme
 {
     const struct {
         uint32_t axis;
-        int64_t  elements;
+        int64_t elements;
     } parts[] = {{ORR_AXIS_SHARD, weights->dense}, {ORR_AXIS_EDP, weights->expert}};
     const double each = orr_precision_element_bytes(l->job->plan->precision);
     uint32_t n = 0;
     for (int i = 0; i < 2; i++)
         if (l->job->prices->members[parts[i].axis] > 1 && parts[i].elements > 0)
-            ret[n++] = transfer_of(l, parts[i].axis, ORR_COLL_ALL_GATHER,
-                                   scaled(parts[i].elements, each));
+            ret[n++] =
+                transfer_of(l, parts[i].axis, ORR_COLL_ALL_GATHER, scaled(parts[i].elements, each));
     return n;
 }
 
-orr_node_id orr_stage_emit_weight_gather(orr_stage_emitter *l, const orr_parameter_elements *weights, bool at_once)
+orr_node_id orr_stage_emit_weight_gather(orr_stage_emitter *l,
+                                         const orr_parameter_elements *weights, bool at_once)
 {
     orr_emitted_transfer transfers[2];
     orr_node_id last = ORR_NONE;
@@ -149,7 +153,8 @@ orr_node_id orr_stage_emit_weight_gather(orr_stage_emitter *l, const orr_paramet
     return last;
 }
 
-void orr_stage_emit_wait_for_gather(orr_stage_emitter *l, const orr_parameter_elements *weights, orr_node_id gather)
+void orr_stage_emit_wait_for_gather(orr_stage_emitter *l, const orr_parameter_elements *weights,
+                                    orr_node_id gather)
 {
     orr_emitted_transfer transfers[2];
     if (gather == ORR_NONE)

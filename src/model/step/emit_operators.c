@@ -9,14 +9,14 @@
 enum { PENDING_MOST = 32, TEXT_MOST = 256 };
 
 typedef struct pending_node {
-    uint32_t    phase, joins;
+    uint32_t phase, joins;
     orr_node_id node;
 } pending_node;
 
 typedef struct thread { /* one sequence */
-    orr_node_id  last; /* transfer that its next task waits for, or ORR_NONE */
+    orr_node_id last;   /* transfer that its next task waits for, or ORR_NONE */
     pending_node beside[PENDING_MOST];
-    uint32_t     n_beside;
+    uint32_t n_beside;
 } thread;
 
 typedef struct writer {
@@ -68,8 +68,8 @@ static void describe(orr_stage_emitter *l, orr_node_id node, const orr_module *m
     static const struct {
         const char *name;
         bool out, types;
-    } LISTS[] = {{"Input Dims", false, false}, {"Input type", false, true},
-                 {"Output Dims", true, false}};
+    } LISTS[] = {
+        {"Input Dims", false, false}, {"Input type", false, true}, {"Output Dims", true, false}};
     enum { N_LISTS = sizeof LISTS / sizeof *LISTS };
     orr_str values[N_LISTS + 1];
     orr_attr attrs[N_LISTS + 1];
@@ -81,7 +81,8 @@ static void describe(orr_stage_emitter *l, orr_node_id node, const orr_module *m
                           out ? call->n_out : call->n_in, LISTS[i].types))
             continue;
         attrs[n] = (orr_attr){.kind = ORR_ATTR_JSON, .count = 1, .values = &values[n]};
-        keep(l, orr_builder_str(l->b, LISTS[i].name, strlen(LISTS[i].name), &attrs[n].name, l->err));
+        keep(l,
+             orr_builder_str(l->b, LISTS[i].name, strlen(LISTS[i].name), &attrs[n].name, l->err));
         if (orr_stage_emit_ok(l))
             keep(l, orr_builder_str(l->b, text, strlen(text), &values[n++], l->err));
     }
@@ -117,12 +118,12 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_
 {
     orr_stage_emitter *l = w->l;
     const orr_emitted_transfer transfer = {.grouping = task->axis,
-                                       .collective = (orr_collective)task->collective,
-                                       .lane = orr_axis_lane(task->axis),
-                                       .bytes = task->bytes,
-                                       .price = {.ns = task->ns, .basis = task->basis},
-                                       .peer = -1,
-                                       .ordinal = ORR_NONE};
+                                           .collective = (orr_collective)task->collective,
+                                           .lane = orr_axis_lane(task->axis),
+                                           .bytes = task->bytes,
+                                           .price = {.ns = task->ns, .basis = task->basis},
+                                           .peer = -1,
+                                           .ordinal = ORR_NONE};
     const orr_node_id node = orr_stage_emit_transfer_in_order(l, &transfer);
     if (orr_stage_emit_ok(l))
         describe(l, node, module, task->call);
@@ -159,14 +160,14 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
 }
 
 void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *sequences, uint32_t n,
-                       const orr_module *const *const *modules)
+                              const orr_module *const *const *modules)
 {
     writer w = {.l = l, .sequences = sequences, .modules = modules};
     orr_phase_simulation played;
     for (int i = 0; i < 2; i++)
         w.threads[i].last = ORR_NONE;
-    orr_simulate_phases(sequences, n, l->job->prices->kernels->calibration->compute_slowdown, write_task,
-                   &w, &played);
+    orr_simulate_phases(sequences, n, l->job->prices->kernels->calibration->compute_slowdown,
+                        write_task, &w, &played);
     for (uint32_t i = 0; i < n; i++)
         join(&w, &w.threads[i], ORR_NONE, ORR_NONE);
 }

@@ -46,12 +46,12 @@ static int64_t owned(const orr_stage_emitter *l, const stage_weights *w)
 static void sum_over(orr_stage_emitter *l, uint32_t grouping, int64_t bytes, const orr_price *price)
 {
     const orr_emitted_transfer transfer = {.grouping = grouping,
-                                       .collective = ORR_COLL_ALL_REDUCE,
-                                       .lane = ORR_STEP_DP,
-                                       .bytes = bytes,
-                                       .price = *price,
-                                       .peer = -1,
-                                       .ordinal = ORR_NONE};
+                                           .collective = ORR_COLL_ALL_REDUCE,
+                                           .lane = ORR_STEP_DP,
+                                           .bytes = bytes,
+                                           .price = *price,
+                                           .peer = -1,
+                                           .ordinal = ORR_NONE};
     orr_stage_emit_wait(l, orr_stage_emit_transfer_in_order(l, &transfer));
 }
 
@@ -63,9 +63,10 @@ static void sum_mirrors(orr_stage_emitter *l, const stage_weights *w)
     if (job->schedule->spec.schedule != ORR_SCHEDULE_DUALPIPE)
         return;
     const int64_t elements = plan->zero == 0 ? w->dense + w->expert : owned(l, w);
-    const int64_t bytes = (int64_t)((double)elements * orr_precision_element_bytes(plan->gradients));
+    const int64_t bytes =
+        (int64_t)((double)elements * orr_precision_element_bytes(plan->gradients));
     orr_price price = orr_job_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->mirror,
-                                           ORR_COLL_ALL_REDUCE, bytes);
+                                               ORR_COLL_ALL_REDUCE, bytes);
     price.ns = orr_step_jittered_ns(job->prices, price.ns);
     sum_over(l, ORR_STEP_MIRROR, bytes, &price);
 }
@@ -78,7 +79,8 @@ static void sum_tied(orr_stage_emitter *l, const stage_weights *w)
     const bool at_end = l->stage == 0 || l->stage == last;
     if (job->prices->members[ORR_AXIS_TIED] <= 1 || w->tied == 0 || !at_end)
         return;
-    const int64_t bytes = (int64_t)((double)w->tied * orr_precision_element_bytes(job->plan->gradients));
+    const int64_t bytes =
+        (int64_t)((double)w->tied * orr_precision_element_bytes(job->plan->gradients));
     const orr_price price =
         orr_step_transfer(job->prices, ORR_AXIS_TIED, ORR_COLL_ALL_REDUCE, bytes);
     sum_over(l, ORR_AXIS_TIED, bytes, &price);
@@ -133,18 +135,18 @@ static bool offloads_optimizer(const orr_plan *plan)
     return plan->offload == ORR_OFFLOAD_OPTIMIZER || plan->offload == ORR_OFFLOAD_BOTH;
 }
 
-orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes, orr_waterfall part,
-                         orr_node_id after)
+orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes,
+                                     orr_waterfall part, orr_node_id after)
 {
     const double ns = 1e9 * (double)bytes / l->job->copy_bytes_per_s;
     if (bytes <= 0)
         return ORR_NONE;
     const orr_node_id node = orr_stage_emit_node(l, &(orr_emitted_node){.name = "copy",
-                                                            .kind = ORR_NODE_COPY,
-                                                            .lane = lane,
-                                                            .part = part,
-                                                            .basis = ORR_BASIS_ROOFLINE,
-                                                            .ns = (int64_t)(ns + 0.5)});
+                                                                        .kind = ORR_NODE_COPY,
+                                                                        .lane = lane,
+                                                                        .part = part,
+                                                                        .basis = ORR_BASIS_ROOFLINE,
+                                                                        .ns = (int64_t)(ns + 0.5)});
     orr_stage_emit_dependency(l, node, after);
     const orr_copy copy = {.bytes = (uint64_t)bytes};
     if (orr_stage_emit_ok(l))
@@ -158,13 +160,15 @@ static void update_on_host(orr_stage_emitter *l, int64_t parameters)
 {
     const orr_plan *plan = l->job->plan;
     const double n = (double)parameters;
-    orr_node_id out =
-        orr_stage_emit_host_copy(l, ORR_STEP_OUT, (int64_t)(n * orr_precision_element_bytes(plan->gradients)),
-                     ORR_WATERFALL_OPTIMIZER, l->last[ORR_STEP_COMPUTE]);
+    orr_node_id out = orr_stage_emit_host_copy(
+        l, ORR_STEP_OUT, (int64_t)(n * orr_precision_element_bytes(plan->gradients)),
+        ORR_WATERFALL_OPTIMIZER, l->last[ORR_STEP_COMPUTE]);
     for (size_t i = 0; i < l->waits.n && out != ORR_NONE; i++)
         orr_stage_emit_dependency(l, out, l->waits.at[i]);
-    orr_stage_emit_wait(l, orr_stage_emit_host_copy(l, ORR_STEP_IN, (int64_t)(n * orr_precision_element_bytes(plan->precision)),
-                                 ORR_WATERFALL_OPTIMIZER, out));
+    orr_stage_emit_wait(
+        l, orr_stage_emit_host_copy(l, ORR_STEP_IN,
+                                    (int64_t)(n * orr_precision_element_bytes(plan->precision)),
+                                    ORR_WATERFALL_OPTIMIZER, out));
 }
 
 static void update(orr_stage_emitter *l, const stage_weights *w)
@@ -183,8 +187,8 @@ static void update(orr_stage_emitter *l, const stage_weights *w)
     orr_stage_emit_compute_node(l, "adamw", ORR_WATERFALL_OPTIMIZER, price.ns, price.basis);
 }
 
-/* Outer parts of dp that train alone average what they changed, in fp32 or compressed, once in so many
- * steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
+/* Outer parts of dp that train alone average what they changed, in fp32 or compressed, once in so
+ * many steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
  * (arXiv 2501.18512): assumed. The outer optimizer's own pass over memory is left out. Source:
  * Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
 static void sync_outer(orr_stage_emitter *l, const stage_weights *w)
@@ -221,8 +225,9 @@ void orr_stage_emit_optimizer(orr_stage_emitter *l)
         orr_stage_emit_exposed_transfers(l);
         reduce_late(l);
         wait_for_gradients(l);
-        orr_stage_emit_blocking_collective(l, ORR_AXIS_TP, ORR_COLL_ALL_REDUCE,
-                       (int64_t)((double)w.sliced * orr_precision_element_bytes(l->job->plan->gradients)));
+        orr_stage_emit_blocking_collective(
+            l, ORR_AXIS_TP, ORR_COLL_ALL_REDUCE,
+            (int64_t)((double)w.sliced * orr_precision_element_bytes(l->job->plan->gradients)));
         orr_stage_emit_flush(l);
         sum_tied(l, &w);
         sum_mirrors(l, &w);

@@ -17,12 +17,12 @@ uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
 /* A slot while it is laid. */
 typedef struct slot_modules {
     const orr_schedule_slot *slot;
-    uint32_t first, n;       /* places of its virtual stage */
+    uint32_t first, n; /* places of its virtual stage */
     uint32_t k;
-    bool     forward;
-    bool     gathers;        /* each module's weights come before it                    */
-    bool     gathered_first; /* some modules' do: of the step's first forward slots     */
-    bool     reduces, last;  /* gradients are summed after; for the last time           */
+    bool forward;
+    bool gathers;        /* each module's weights come before it                    */
+    bool gathered_first; /* some modules' do: of the step's first forward slots     */
+    bool reduces, last;  /* gradients are summed after; for the last time           */
 } slot_modules;
 
 static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
@@ -34,15 +34,15 @@ static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
     const bool beside = job->plan->overlap_dp == ORR_SWITCH_ON;
     const orr_chunk_slots *chunk = &l->chunks[slot->chunk];
     return (slot_modules){.slot = slot,
-                     .first = job->map->first[k],
-                     .n = job->map->first[k + 1] - job->map->first[k],
-                     .k = k,
-                     .forward = slot->phase == ORR_SLOT_FORWARD,
-                     .gathers = orr_stage_gathers_per_micro_batch(l),
-                     .gathered_first = chunk->first_forward == i,
-                     .last = chunk->last_gradient == i,
-                     .reduces = gives && (orr_stage_reduces_per_micro_batch(l) ||
-                                          (beside && chunk->last_gradient == i))};
+                          .first = job->map->first[k],
+                          .n = job->map->first[k + 1] - job->map->first[k],
+                          .k = k,
+                          .forward = slot->phase == ORR_SLOT_FORWARD,
+                          .gathers = orr_stage_gathers_per_micro_batch(l),
+                          .gathered_first = chunk->first_forward == i,
+                          .last = chunk->last_gradient == i,
+                          .reduces = gives && (orr_stage_reduces_per_micro_batch(l) ||
+                                               (beside && chunk->last_gradient == i))};
 }
 
 /* Place of the i-th module that the slot runs: backward from the last. */
@@ -63,8 +63,8 @@ static void name_node(orr_stage_emitter *l, const orr_module *module, uint8_t ph
 
 static void enter(orr_stage_emitter *l, const orr_schedule_slot *slot)
 {
-    l->now = (orr_step_node){.phase = slot->phase, .chunk = slot->chunk,
-                             .micro_batch = slot->micro_batch};
+    l->now = (orr_step_node){
+        .phase = slot->phase, .chunk = slot->chunk, .micro_batch = slot->micro_batch};
 }
 
 /* A micro-batch costs the host something beside its kernels: half forward, half backward (assumed).
@@ -74,8 +74,9 @@ static void spend_host(orr_stage_emitter *l, uint8_t phase)
     const orr_step_prices *prices = l->job->prices;
     const orr_calibration *c = prices->kernels->calibration;
     if (phase != ORR_SLOT_WEIGHT)
-        orr_stage_emit_waterfall_part(l, "micro-batch", ORR_WATERFALL_OVERHEAD,
-                      orr_step_jittered_ns(prices, (int64_t)(c->micro_batch_ns / 2)), c->basis);
+        orr_stage_emit_waterfall_part(
+            l, "micro-batch", ORR_WATERFALL_OVERHEAD,
+            orr_step_jittered_ns(prices, (int64_t)(c->micro_batch_ns / 2)), c->basis);
 }
 
 static void count_phase(orr_stage_emitter *l, const orr_phase_cost *cost)
@@ -99,8 +100,8 @@ static void count_waits(orr_stage_emitter *l, const int64_t waited_ns[ORR_AXES])
     }
 }
 
-static const orr_phase_cost *cost_of(const orr_stage_emitter *l, const slot_modules *t, uint32_t place,
-                                     const orr_module **ret_module)
+static const orr_phase_cost *cost_of(const orr_stage_emitter *l, const slot_modules *t,
+                                     uint32_t place, const orr_module **ret_module)
 {
     const uint32_t module = orr_step_module_at(l->job, t->k, place);
     *ret_module = &l->job->row->modules[module];
@@ -126,14 +127,16 @@ static void compute_module(orr_stage_emitter *l, const slot_modules *t, uint32_t
 
 /* What is no layer stays gathered from its forward to its backward pass, and so does all where
  * nothing is dropped after the forward pass. */
-static bool gathers_again(const orr_stage_emitter *l, const slot_modules *t, const orr_module *module)
+static bool gathers_again(const orr_stage_emitter *l, const slot_modules *t,
+                          const orr_module *module)
 {
     const bool layer = module->kind == ORR_MODULE_LAYER || module->kind == ORR_MODULE_MOE_LAYER ||
                        module->kind == ORR_MODULE_CROSS_LAYER || module->kind == ORR_MODULE_BODY;
     return t->forward || (layer && l->job->plan->reshard == ORR_SWITCH_ON);
 }
 
-static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot_modules *t, uint32_t i)
+static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot_modules *t,
+                                          uint32_t i)
 {
     const uint32_t id = l->job->row->module_of[place_at(t, i)];
     const orr_module_weights *w = &l->job->weights[id];
@@ -145,8 +148,8 @@ static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot
 enum { AHEAD_MOST = 64 };
 
 /* Sets out the gathers of all modules up to `ahead` of the i-th; waits for that of the i-th. */
-static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
-                         uint32_t *sent)
+static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i,
+                         orr_node_id gathers[AHEAD_MOST], uint32_t *sent)
 {
     const orr_plan *plan = l->job->plan;
     const uint32_t asked = plan->overlap_dp == ORR_SWITCH_ON ? plan->prefetch : 0;
@@ -160,10 +163,10 @@ static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i
 }
 
 /* Gradients of the i-th module join a bucket; a full one sets out. */
-static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t i, orr_parameter_elements *bucket)
+static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t i,
+                          orr_parameter_elements *bucket)
 {
-    const orr_module_weights *w =
-        &l->job->weights[l->job->row->module_of[place_at(t, i)]];
+    const orr_module_weights *w = &l->job->weights[l->job->row->module_of[place_at(t, i)]];
     bucket->dense += w->dense;
     bucket->expert += w->expert;
     if (!orr_stage_gathers_per_micro_batch(l) && i + 1 < t->n && !orr_stage_fills_bucket(l, bucket))
@@ -185,8 +188,9 @@ static void offload(orr_stage_emitter *l, const slot_modules *t, bool before)
         bytes += job->kept_bytes[orr_step_module_at(job, t->k, t->first + i)];
     const orr_node_id last = orr_stage_emit_flush(l);
     if (before)
-        orr_stage_emit_wait(l, orr_stage_emit_host_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
-                                     l->before_last_slot));
+        orr_stage_emit_wait(l,
+                            orr_stage_emit_host_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
+                                                     l->before_last_slot));
     else
         orr_stage_emit_host_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
 }
@@ -234,8 +238,8 @@ static void emit_slot(orr_stage_emitter *l, uint32_t i)
     l->last_slot = end;
 }
 
-static orr_phase_sequence sequence_of(orr_stage_emitter *l, const slot_modules *t, const orr_module **modules,
-                                     const orr_phase_cost **phases)
+static orr_phase_sequence sequence_of(orr_stage_emitter *l, const slot_modules *t,
+                                      const orr_module **modules, const orr_phase_cost **phases)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         phases[i] = cost_of(l, t, place_at(t, i), &modules[i]);
@@ -252,7 +256,8 @@ static void gather_before(orr_stage_emitter *l, const slot_modules *t)
         const uint32_t place = place_at(t, i);
         if (t->gathers && t->slot->phase != ORR_SLOT_WEIGHT) {
             const orr_parameter_elements weights = gathered_by(l, t, i);
-            orr_stage_emit_wait_for_gather(l, &weights, orr_stage_emit_weight_gather(l, &weights, false));
+            orr_stage_emit_wait_for_gather(l, &weights,
+                                           orr_stage_emit_weight_gather(l, &weights, false));
         } else if (t->gathered_first) {
             orr_stage_emit_wait_for_gather(l, &l->heads[place], l->gather_of[place]);
         }
@@ -277,14 +282,14 @@ static void compute_pair(orr_stage_emitter *l, const slot_modules t[2])
         return;
     }
     const orr_phase_sequence both[2] = {sequence_of(l, &t[0], modules, phases),
-                                       sequence_of(l, &t[1], modules + t[0].n, phases + t[0].n)};
+                                        sequence_of(l, &t[1], modules + t[0].n, phases + t[0].n)};
     const orr_module *const *of[2] = {modules, modules + t[0].n};
     if (orr_stage_emit_per_operator(l)) {
         orr_stage_emit_operators(l, both, 2, of);
     } else {
         orr_phase_simulation played;
-        orr_simulate_phases(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL, NULL,
-                       &played);
+        orr_simulate_phases(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL,
+                            NULL, &played);
         count_waits(l, played.waited_ns);
         orr_stage_emit_compute(l, played.span_ns, n > 0 ? phases[0]->basis : ORR_BASIS_NONE);
     }

@@ -26,8 +26,8 @@ static bool pass_of(const orr_schedule_spec *spec, uint32_t stage, const orr_sch
     return to != stage;
 }
 
-orr_status orr_step_stage_transfers(const orr_schedule_plan *schedule, bool trains, orr_arena *arena,
-                           orr_stage_transfers *ret, orr_error *err)
+orr_status orr_step_stage_transfers(const orr_schedule_plan *schedule, bool trains,
+                                    orr_arena *arena, orr_stage_transfers *ret, orr_error *err)
 {
     const orr_schedule_spec *spec = &schedule->spec;
     const uint32_t n_turns = schedule->first[spec->stages];
@@ -58,7 +58,8 @@ static size_t key_of(const orr_stage_emitter *l, uint32_t boundary, bool back, u
     return ((size_t)boundary * 2 + back) * l->job->schedule->spec.micro_batches + micro_batch;
 }
 
-static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, const orr_stage_transfer *pass, bool receives)
+static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, const orr_stage_transfer *pass,
+                                        bool receives)
 {
     const uint32_t p = l->job->schedule->spec.stages;
     const bool down = pass->to == (pass->from + 1) % p;
@@ -89,8 +90,9 @@ void orr_stage_emit_posted_receives(orr_stage_emitter *l)
         const orr_emitted_transfer transfer = transfer_of(l, pass, true);
         l->now.micro_batch = pass->micro_batch;
         l->now.phase = pass->back ? ORR_SLOT_BACKWARD : ORR_SLOT_FORWARD;
-        l->now.chunk = (uint16_t)orr_schedule_place(spec, pass->boundary + !pass->back,
-                                                    pass->micro_batch).chunk;
+        l->now.chunk =
+            (uint16_t)orr_schedule_place(spec, pass->boundary + !pass->back, pass->micro_batch)
+                .chunk;
         l->recv_of[transfer.ordinal] = orr_stage_emit_transfer(l, &transfer, ORR_NONE);
     }
 }

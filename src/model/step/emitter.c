@@ -10,12 +10,22 @@
  * the order of its nodes. */
 
 static const char *const LANES[ORR_STEP_LANES] = {
-    "compute", "tensor parallel", "context parallel", "expert parallel",
-    "gradients and weights", "replicas", "to the host", "from the host",
-    "send forward to next", "send forward to previous",
-    "send backward to next", "send backward to previous",
-    "receive forward from next", "receive forward from previous",
-    "receive backward from next", "receive backward from previous",
+    "compute",
+    "tensor parallel",
+    "context parallel",
+    "expert parallel",
+    "gradients and weights",
+    "replicas",
+    "to the host",
+    "from the host",
+    "send forward to next",
+    "send forward to previous",
+    "send backward to next",
+    "send backward to previous",
+    "receive forward from next",
+    "receive forward from previous",
+    "receive backward from next",
+    "receive backward from previous",
 };
 
 static void fail(orr_stage_emitter *l, orr_status status)
@@ -92,15 +102,15 @@ void orr_stage_emit_wait(orr_stage_emitter *l, orr_node_id node)
         fail(l, orr_fail_memory(l->err));
 }
 
-orr_node_id orr_stage_emit_compute_node(orr_stage_emitter *l, const char *name, orr_waterfall part, int64_t ns,
-                                uint8_t basis)
+orr_node_id orr_stage_emit_compute_node(orr_stage_emitter *l, const char *name, orr_waterfall part,
+                                        int64_t ns, uint8_t basis)
 {
     const orr_node_id id = orr_stage_emit_node(l, &(orr_emitted_node){.name = name,
-                                                          .kind = ORR_NODE_COMPUTE,
-                                                          .lane = ORR_STEP_COMPUTE,
-                                                          .part = part,
-                                                          .basis = basis,
-                                                          .ns = ns});
+                                                                      .kind = ORR_NODE_COMPUTE,
+                                                                      .lane = ORR_STEP_COMPUTE,
+                                                                      .part = part,
+                                                                      .basis = basis,
+                                                                      .ns = ns});
     for (size_t i = 0; i < l->waits.n; i++)
         orr_stage_emit_dependency(l, id, l->waits.at[i]);
     l->waits.n = 0;
@@ -121,7 +131,8 @@ void orr_stage_emit_compute(orr_stage_emitter *l, int64_t ns, uint8_t basis)
     }
 }
 
-void orr_stage_emit_waterfall_part(orr_stage_emitter *l, const char *name, orr_waterfall part, int64_t ns, uint8_t basis)
+void orr_stage_emit_waterfall_part(orr_stage_emitter *l, const char *name, orr_waterfall part,
+                                   int64_t ns, uint8_t basis)
 {
     if (ns <= 0)
         return;
@@ -145,12 +156,18 @@ orr_waterfall orr_axis_waterfall(uint32_t grouping)
 {
     switch (grouping) {
     case ORR_AXIS_TP:
-    case ORR_AXIS_ETP: return ORR_WATERFALL_TP;
-    case ORR_AXIS_CP:  return ORR_WATERFALL_CP;
-    case ORR_AXIS_EP:  return ORR_WATERFALL_EP;
-    case ORR_AXIS_PP:  return ORR_WATERFALL_PP;
-    case ORR_STEP_WORLD: return ORR_WATERFALL_OPTIMIZER;
-    default:           return ORR_WATERFALL_DP;
+    case ORR_AXIS_ETP:
+        return ORR_WATERFALL_TP;
+    case ORR_AXIS_CP:
+        return ORR_WATERFALL_CP;
+    case ORR_AXIS_EP:
+        return ORR_WATERFALL_EP;
+    case ORR_AXIS_PP:
+        return ORR_WATERFALL_PP;
+    case ORR_STEP_WORLD:
+        return ORR_WATERFALL_OPTIMIZER;
+    default:
+        return ORR_WATERFALL_DP;
     }
 }
 
@@ -158,11 +175,16 @@ orr_step_lane orr_axis_lane(uint32_t grouping)
 {
     switch (grouping) {
     case ORR_AXIS_TP:
-    case ORR_AXIS_ETP:     return ORR_STEP_TP;
-    case ORR_AXIS_CP:      return ORR_STEP_CP;
-    case ORR_AXIS_EP:      return ORR_STEP_EP;
-    case ORR_AXIS_REPLICA: return ORR_STEP_REPLICA;
-    default:               return ORR_STEP_DP;
+    case ORR_AXIS_ETP:
+        return ORR_STEP_TP;
+    case ORR_AXIS_CP:
+        return ORR_STEP_CP;
+    case ORR_AXIS_EP:
+        return ORR_STEP_EP;
+    case ORR_AXIS_REPLICA:
+        return ORR_STEP_REPLICA;
+    default:
+        return ORR_STEP_DP;
     }
 }
 
@@ -199,9 +221,9 @@ static orr_group_id group_of(orr_stage_emitter *l, uint32_t grouping)
         return l->group[grouping];
     char name[16];
     orr_group group = {.size = size_of(l, grouping), .start = 0, .stride = 1};
-    const char *axis = grouping < ORR_AXES          ? orr_axis_name((orr_axis)grouping)
+    const char *axis = grouping < ORR_AXES           ? orr_axis_name((orr_axis)grouping)
                        : grouping == ORR_STEP_MIRROR ? "mirror"
-                                                   : "world";
+                                                     : "world";
     snprintf(name, sizeof name, "%s", axis);
     if (l->who->group_names != NULL)
         snprintf(name, sizeof name, "%u", l->who->group_names[grouping]);
@@ -223,8 +245,8 @@ static orr_node_kind kind_of(const orr_emitted_transfer *t)
                                                           : ORR_NODE_COLLECTIVE;
 }
 
-/* All members of a group send to the next (keys and values that go round): no collective of NCCL's. It
- * is told as the all-gather by which each sends as many bytes. */
+/* All members of a group send to the next (keys and values that go round): no collective of NCCL's.
+ * It is told as the all-gather by which each sends as many bytes. */
 static bool rotates(const orr_emitted_transfer *t)
 {
     return t->collective == ORR_COLL_SEND && t->peer < 0;
@@ -249,19 +271,18 @@ static orr_comm comm_of(orr_stage_emitter *l, const orr_emitted_transfer *t, uin
                       .group_size = (int32_t)n,
                       .seq = ordinal,
                       .in_bytes = t->collective == ORR_COLL_RECV ? 0
-                                  : gathers                     ? t->bytes / n
-                                                                : t->bytes,
+                                  : gathers                      ? t->bytes / n
+                                                                 : t->bytes,
                       .out_bytes = t->collective == ORR_COLL_SEND ? 0
-                                   : scatters                    ? t->bytes / n
-                                                                 : t->bytes};
+                                   : scatters                     ? t->bytes / n
+                                                                  : t->bytes};
 }
 
 static void count(orr_stage_emitter *l, const orr_emitted_transfer *t)
 {
     if (t->grouping >= ORR_AXES || t->collective == ORR_COLL_RECV)
         return; /* what is received was counted where it was sent */
-    const double sent =
-        orr_step_sent_bytes(t->collective, size_of(l, t->grouping), t->bytes);
+    const double sent = orr_step_sent_bytes(t->collective, size_of(l, t->grouping), t->bytes);
     const bool sums =
         t->collective == ORR_COLL_ALL_REDUCE || t->collective == ORR_COLL_REDUCE_SCATTER;
     l->totals.busy_ns[t->grouping] += t->price.ns;
@@ -269,18 +290,17 @@ static void count(orr_stage_emitter *l, const orr_emitted_transfer *t)
     l->totals.summed_bytes[t->grouping] += sums ? sent : 0;
 }
 
-orr_node_id orr_stage_emit_transfer(orr_stage_emitter *l, const orr_emitted_transfer *t, orr_node_id after)
+orr_node_id orr_stage_emit_transfer(orr_stage_emitter *l, const orr_emitted_transfer *t,
+                                    orr_node_id after)
 {
-    const uint32_t ordinal =
-        t->ordinal != ORR_NONE ? t->ordinal : l->ordinal[t->grouping]++;
-    const orr_node_id id =
-        orr_stage_emit_node(l, &(orr_emitted_node){.name = rotates(t) ? "rotate"
-                                                          : orr_collective_name(t->collective),
-                                       .kind = kind_of(t),
-                                       .lane = t->lane,
-                                       .part = orr_axis_waterfall(t->grouping),
-                                       .basis = t->price.basis,
-                                       .ns = t->price.ns});
+    const uint32_t ordinal = t->ordinal != ORR_NONE ? t->ordinal : l->ordinal[t->grouping]++;
+    const orr_node_id id = orr_stage_emit_node(
+        l, &(orr_emitted_node){.name = rotates(t) ? "rotate" : orr_collective_name(t->collective),
+                               .kind = kind_of(t),
+                               .lane = t->lane,
+                               .part = orr_axis_waterfall(t->grouping),
+                               .basis = t->price.basis,
+                               .ns = t->price.ns});
     const orr_comm comm = comm_of(l, t, ordinal);
     orr_stage_emit_dependency(l, id, after);
     if (orr_stage_emit_ok(l))
@@ -305,24 +325,26 @@ orr_node_id orr_stage_emit_transfer_in_order(orr_stage_emitter *l, const orr_emi
     return id;
 }
 
-void orr_stage_emit_blocking_collective(orr_stage_emitter *l, orr_axis axis, orr_collective collective, int64_t bytes)
+void orr_stage_emit_blocking_collective(orr_stage_emitter *l, orr_axis axis,
+                                        orr_collective collective, int64_t bytes)
 {
     const orr_step_prices *prices = l->job->prices;
     if (prices->members[axis] <= 1 || bytes <= 0)
         return;
     const orr_price price = orr_step_transfer(prices, axis, collective, bytes);
     const orr_emitted_transfer transfer = {.grouping = axis,
-                                       .collective = collective,
-                                       .lane = orr_axis_lane(axis),
-                                       .bytes = bytes,
-                                       .price = price,
-                                       .peer = -1,
-                                       .ordinal = ORR_NONE};
+                                           .collective = collective,
+                                           .lane = orr_axis_lane(axis),
+                                           .bytes = bytes,
+                                           .price = price,
+                                           .peer = -1,
+                                           .ordinal = ORR_NONE};
     if (orr_stage_emit_per_operator(l)) {
         orr_stage_emit_wait(l, orr_stage_emit_transfer_in_order(l, &transfer));
         return;
     }
     count(l, &transfer);
     l->totals.exposed_ns[axis] += price.ns;
-    orr_stage_emit_waterfall_part(l, orr_collective_name(collective), orr_axis_waterfall(axis), price.ns, price.basis);
+    orr_stage_emit_waterfall_part(l, orr_collective_name(collective), orr_axis_waterfall(axis),
+                                  price.ns, price.basis);
 }

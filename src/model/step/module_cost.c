@@ -10,14 +10,22 @@
 static orr_collective collective_of(uint8_t op)
 {
     switch (op) {
-    case ORR_OP_ALL_REDUCE:     return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:     return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER: return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:     return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:      return ORR_COLL_BROADCAST;
-    case ORR_OP_BARRIER:        return ORR_COLL_BARRIER;
-    case ORR_OP_SEND:           return ORR_COLL_SEND;
-    default:                    return ORR_COLL_UNKNOWN;
+    case ORR_OP_ALL_REDUCE:
+        return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:
+        return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER:
+        return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:
+        return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:
+        return ORR_COLL_BROADCAST;
+    case ORR_OP_BARRIER:
+        return ORR_COLL_BARRIER;
+    case ORR_OP_SEND:
+        return ORR_COLL_SEND;
+    default:
+        return ORR_COLL_UNKNOWN;
     }
 }
 
@@ -30,12 +38,16 @@ static bool is_product(uint8_t op)
 static bool belongs(uint8_t pass, orr_slot_phase phase)
 {
     switch (phase) {
-    case ORR_SLOT_FORWARD:  return pass == ORR_PASS_FORWARD;
-    case ORR_SLOT_BACKWARD: return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT ||
-                                   pass == ORR_PASS_WEIGHT;
-    case ORR_SLOT_INPUT:    return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
-    case ORR_SLOT_WEIGHT:   return pass == ORR_PASS_WEIGHT;
-    case ORR_SLOT_PHASES:   break;
+    case ORR_SLOT_FORWARD:
+        return pass == ORR_PASS_FORWARD;
+    case ORR_SLOT_BACKWARD:
+        return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT || pass == ORR_PASS_WEIGHT;
+    case ORR_SLOT_INPUT:
+        return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
+    case ORR_SLOT_WEIGHT:
+        return pass == ORR_PASS_WEIGHT;
+    case ORR_SLOT_PHASES:
+        break;
     }
     return false;
 }
@@ -60,7 +72,7 @@ orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_co
                             int64_t bytes)
 {
     orr_price price = orr_job_rates_collective(orr_step_rates(prices, axis, collective),
-                                           &prices->span[axis], collective, bytes);
+                                               &prices->span[axis], collective, bytes);
     price.ns = orr_step_jittered_ns(prices, price.ns);
     return price;
 }
@@ -76,13 +88,17 @@ double orr_step_sent_bytes(orr_collective collective, uint32_t members, int64_t 
 {
     const double others = members > 0 ? (double)(members - 1) / members : 0;
     switch (collective) {
-    case ORR_COLL_ALL_REDUCE:     return 2 * others * (double)bytes;
+    case ORR_COLL_ALL_REDUCE:
+        return 2 * others * (double)bytes;
     case ORR_COLL_ALL_GATHER:
     case ORR_COLL_REDUCE_SCATTER:
-    case ORR_COLL_ALL_TO_ALL:     return others * (double)bytes;
+    case ORR_COLL_ALL_TO_ALL:
+        return others * (double)bytes;
     case ORR_COLL_SEND:
-    case ORR_COLL_BROADCAST:      return (double)bytes;
-    default:                      return 0;
+    case ORR_COLL_BROADCAST:
+        return (double)bytes;
+    default:
+        return 0;
     }
 }
 
@@ -111,9 +127,9 @@ orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
 }
 
 typedef struct pricer {
-    const orr_module      *module;
-    const orr_tape        *tape; /* the module's */
-    const orr_plan        *plan;
+    const orr_module *module;
+    const orr_tape *tape; /* the module's */
+    const orr_plan *plan;
     const orr_step_prices *prices;
 } pricer;
 
@@ -236,7 +252,7 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
     const orr_phase_sequence sequence = {alone, 1};
     orr_phase_simulation played;
     orr_simulate_phases(&sequence, 1, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
-                   &played);
+                        &played);
     cost->span_ns = played.span_ns;
     memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
 }
@@ -281,8 +297,8 @@ static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_co
 }
 
 orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
-                              const orr_step_prices *prices, orr_arena *arena,
-                              orr_module_cost *ret, orr_error *err)
+                              const orr_step_prices *prices, orr_arena *arena, orr_module_cost *ret,
+                              orr_error *err)
 {
     const pricer p = {module, module->tape, plan, prices};
     orr_call_cost *scratch =
@@ -297,8 +313,8 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
 }
 
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
-                              const orr_job_rates *rates, orr_arena *arena,
-                              orr_module_cost *ret, orr_error *err)
+                              const orr_job_rates *rates, orr_arena *arena, orr_module_cost *ret,
+                              orr_error *err)
 {
     orr_step_prices prices;
     ORR_TRY(orr_step_prices_of(plan, rates, &prices, err));

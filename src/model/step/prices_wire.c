@@ -76,7 +76,7 @@ static orr_job_rates *copied(const orr_job_rates *rates, uint8_t setting, orr_ar
 
 /* Gradients and weights have an algorithm of their own as well. */
 static orr_job_rates *made(const orr_plan *plan, const orr_job_rates *rates, traffic class,
-                              orr_arena *arena)
+                           orr_arena *arena)
 {
     orr_job_rates *copy = copied(rates, setting_of(plan, class), arena);
     if (copy == NULL || class != GRADIENTS)
@@ -113,8 +113,8 @@ static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
     return ORR_OK;
 }
 
-orr_status orr_step_prices_wire(const orr_plan *plan, const orr_job_rates *rates,
-                                orr_arena *arena, orr_step_prices *prices, orr_error *err)
+orr_status orr_step_prices_wire(const orr_plan *plan, const orr_job_rates *rates, orr_arena *arena,
+                                orr_step_prices *prices, orr_error *err)
 {
     const orr_job_rates *of_class[EXPERTS + 1] = {0};
     for (int axis = 0; axis < ORR_AXES; axis++) {

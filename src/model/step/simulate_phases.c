@@ -10,23 +10,23 @@ enum { SEQUENCES = 2, BESIDE_MOST = 32, MILLION = 1000000 };
 
 typedef struct pending { /* a transfer that runs beside */
     uint32_t joins;
-    uint8_t  axis;
-    int64_t  end_ns;
+    uint8_t axis;
+    int64_t end_ns;
 } pending;
 
 typedef struct sequence_state {
     const orr_phase_sequence *sequence;
     uint32_t phase, task;
-    int64_t  ready_ns; /* its last task has ended                */
-    uint8_t  waits_on; /* axis of that task; ORR_AXIS_NONE: none */
-    pending  beside[BESIDE_MOST];
+    int64_t ready_ns; /* its last task has ended                */
+    uint8_t waits_on; /* axis of that task; ORR_AXIS_NONE: none */
+    pending beside[BESIDE_MOST];
     uint32_t n_beside;
 } sequence_state;
 
 typedef struct phase_run {
-    sequence_state   states[SEQUENCES];
+    sequence_state states[SEQUENCES];
     uint32_t n;
-    int64_t  device_ns, stream_ns[ORR_AXES]; /* free from then on */
+    int64_t device_ns, stream_ns[ORR_AXES]; /* free from then on */
     uint32_t slow_ppm; /* of what computes while something travels: millionths of its time */
     orr_phase_simulation played;
 } phase_run;
@@ -71,7 +71,8 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
 }
 
 /* What is computed from `start_ns` on is slower as long as transfers are under way: counted in the
- * units of sim/engine/interference.h, so that a simulation of the same tasks ends at the same ns. */
+ * units of sim/engine/interference.h, so that a simulation of the same tasks ends at the same ns.
+ */
 static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
 {
     int64_t busy_ns = 0;
@@ -86,7 +87,8 @@ static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
     return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
 }
 
-static void run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task, int64_t start_ns)
+static void run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task,
+                        int64_t start_ns)
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
@@ -95,7 +97,8 @@ static void run_compute(phase_run *p, sequence_state *r, const orr_call_cost *ta
     r->waits_on = ORR_AXIS_NONE;
 }
 
-static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task, int64_t start_ns)
+static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task,
+                         int64_t start_ns)
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
@@ -121,7 +124,7 @@ static void finish(phase_run *p)
 }
 
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
-                    orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
+                         orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
 {
     phase_run p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
     if (compute_slowdown > 1)

@@ -81,7 +81,8 @@ static void *kept(orr_arena *arena, const void *at, size_t n, size_t bytes)
 }
 #define KEPT(arena, array) kept((arena), (array).at, (array).n, sizeof *(array).at)
 
-static orr_status freeze(orr_stage_emitter *l, orr_arena *arena, orr_step_graph *ret, orr_error *err)
+static orr_status freeze(orr_stage_emitter *l, orr_arena *arena, orr_step_graph *ret,
+                         orr_error *err)
 {
     orr_step_graph made = {.rendezvous = KEPT(arena, l->rendezvous),
                            .duration_ns = KEPT(arena, l->duration_ns),
@@ -96,8 +97,8 @@ static orr_status freeze(orr_stage_emitter *l, orr_arena *arena, orr_step_graph 
     return ORR_OK;
 }
 
-orr_status orr_step_layout_stage(const orr_step_job *job, const orr_step_target *who, orr_arena *arena,
-                              orr_step_graph *ret, orr_error *err)
+orr_status orr_step_layout_stage(const orr_step_job *job, const orr_step_target *who,
+                                 orr_arena *arena, orr_step_graph *ret, orr_error *err)
 {
     orr_stage_emitter l = {.job = job, .who = who, .stage = who->stage, .err = err};
     orr_status status;

@@ -3,8 +3,9 @@
 
 /* Activations of one input: x (...), y (...).
  *
- * - GELU: x P(x), P the normal distribution, or with `tanh` x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
- * / 2 (Hendrycks and Gimpel, arXiv 1606.08415); RELU: max(x, 0); SILU: x sigmoid(x); SIGMOID.
+ * - GELU: x P(x), P the normal distribution, or with `tanh` x (1 + tanh(sqrt(2 / pi) (x + 0.044715
+ * x^3))) / 2 (Hendrycks and Gimpel, arXiv 1606.08415); RELU: max(x, 0); SILU: x sigmoid(x);
+ * SIGMOID.
  * - ACTIVATION_BACKWARD, `op` says of which: dy and x; of RELU and SIGMOID dy and y.
  *
  * FLOPs an element, each operation of the formula counted as one (exponential, error function and

@@ -20,9 +20,9 @@
  * written and read, and what is kept is the probabilities (B, H, S, Skv), and with dropout its mask
  * of a byte an element and what it leaves: 2 + 1 + 2 bytes in 16 bits. Backward: 4 products.
  *
- * ATTENTION_MERGE: two attentions of the same queries over different keys as one over all of them (Dao, arXiv
- * 2307.08691, section 3.1; ring attention, arXiv 2310.01889): of y and z (B, S, H, Dv) with the
- * logsumexps l and m (B, H, S), in fp32:
+ * ATTENTION_MERGE: two attentions of the same queries over different keys as one over all of them
+ * (Dao, arXiv 2307.08691, section 3.1; ring attention, arXiv 2310.01889): of y and z (B, S, H, Dv)
+ * with the logsumexps l and m (B, H, S), in fp32:
  *
  *   n = log(exp(l) + exp(m))
  *   x = exp(l - n) y + exp(m - n) z
@@ -90,8 +90,7 @@ orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, c
         return orr_op_shape_error(sig, err, "%lld heads cannot share %lld heads of keys",
                                   (long long)q->dim[2], (long long)k->dim[2]);
     if (sig->args->mask == ORR_MASK_CHUNKED && sig->args->window < 1)
-        return orr_op_shape_error(sig, err, "chunks of %lld tokens",
-                                  (long long)sig->args->window);
+        return orr_op_shape_error(sig, err, "chunks of %lld tokens", (long long)sig->args->window);
     return ORR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_OP_ATTENTION_H
-#define ORR_OP_ATTENTION_H
+#ifndef ORR_OP_FAMILIES_ATTENTION_H
+#define ORR_OP_FAMILIES_ATTENTION_H
 
 #include "op/rules.h"
 
@@ -14,4 +14,4 @@ orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, c
 /* Pairs of a query and a key that the mask lets through; exact up to 2^53. */
 double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t keys);
 
-#endif /* ORR_OP_ATTENTION_H */
+#endif /* ORR_OP_FAMILIES_ATTENTION_H */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* ATTENTION_TEMPERATURE: queries that grow with their position, so that attention over very many keys stays as sharp
- * (Llama 4, layers without rotary positions; Nakanishi, arXiv 2501.19399, has the idea):
+/* ATTENTION_TEMPERATURE: queries that grow with their position, so that attention over very many
+ * keys stays as sharp (Llama 4, layers without rotary positions; Nakanishi, arXiv 2501.19399, has
+ * the idea):
  *
  *   y = x (1 + value ln(floor((p + 1) / window) + 1))
  *
@@ -26,7 +27,8 @@ static void tune_work(const orr_op_signature *sig, orr_op_work *ret)
 
 static orr_status tune_gradient(orr_gradient *g, orr_error *err)
 {
-    return orr_gradient_call(g, ORR_OP_ATTENTION_TEMPERATURE, g->args, &g->grad_out[0], 1, &g->ret_in[0], err);
+    return orr_gradient_call(g, ORR_OP_ATTENTION_TEMPERATURE, g->args, &g->grad_out[0], 1,
+                             &g->ret_in[0], err);
 }
 
 const orr_op_row orr_row_ATTENTION_TEMPERATURE = {

@@ -120,8 +120,7 @@ static orr_status input_shape(const orr_op_signature *sig, orr_type *ret_out, or
 {
     const orr_type *grad = &sig->in[0], *w = &sig->in[1];
     ORR_TRY(check_images(sig, err));
-    const orr_type x =
-        image_of(grad, grad->dim[0], w->dim[1], sig->args->begin, sig->args->count);
+    const orr_type x = image_of(grad, grad->dim[0], w->dim[1], sig->args->begin, sig->args->count);
     if (!agrees(sig->args, &x, w, grad))
         return orr_op_shape_error(sig, err, "no image of %lld x %lld gives that",
                                   (long long)sig->args->begin, (long long)sig->args->count);
@@ -241,7 +240,8 @@ const orr_op_row orr_row_POOL = {
     .gradient = pool_gradient,
 };
 
-static orr_status pool_backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
+static orr_status pool_backward_shape(const orr_op_signature *sig, orr_type *ret_out,
+                                      orr_error *err)
 {
     const orr_type *grad = &sig->in[0];
     ORR_TRY(check_images(sig, err));

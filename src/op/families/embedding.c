@@ -37,7 +37,7 @@ static void embedding_work(const orr_op_signature *sig, orr_op_work *ret)
     const orr_type *table = &sig->in[0];
     *ret = (orr_op_work){
         .read_bytes = orr_bytes(&sig->in[1]) + rows_touched(&sig->in[1], table->dim[0]) *
-                                                    orr_row_bytes(table, table->dim[1]),
+                                                   orr_row_bytes(table, table->dim[1]),
         .write_bytes = orr_bytes(&sig->out[0]),
         .dtype = table->dtype,
     };

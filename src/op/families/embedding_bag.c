@@ -25,7 +25,7 @@ static double lookups_of(const orr_op_signature *sig)
 {
     const orr_type bags = bags_of(sig);
     return sig->args->count > 0 ? orr_elements(&bags) * (double)sig->args->count / 1024
-                                 : orr_elements(&sig->in[1]);
+                                : orr_elements(&sig->in[1]);
 }
 
 static orr_status check_ids(const orr_op_signature *sig, orr_error *err)

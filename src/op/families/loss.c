@@ -30,7 +30,8 @@ static orr_status check_targets(const orr_op_signature *sig, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status cross_entropy_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
+static orr_status cross_entropy_shape(const orr_op_signature *sig, orr_type *ret_out,
+                                      orr_error *err)
 {
     ORR_TRY(check_targets(sig, err));
     if (sig->n_in > 2) {

@@ -3,9 +3,9 @@
 
 #include "op/families/tensor_rows.h"
 
-/* MASKED_SCATTER: pictures among words (early fusion, Llama 4). y is x (B, S, D), but the i-th token,
- * counted over all samples in order, whose id is args.begin has row i of pictures (N, D) instead.
- * There may be fewer such tokens than rows; more is an error of whoever runs it.
+/* MASKED_SCATTER: pictures among words (early fusion, Llama 4). y is x (B, S, D), but the i-th
+ * token, counted over all samples in order, whose id is args.begin has row i of pictures (N, D)
+ * instead. There may be fewer such tokens than rows; more is an error of whoever runs it.
  *
  * Work: what is copied; a row that is replaced is not read from x. No gradient: pictures are only
  * looked at. */

@@ -76,12 +76,11 @@ static void matmul_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const product p = product_of(sig);
     orr_op_work_stream(sig, 2.0 * (double)p.batch * (double)p.m * (double)p.k * (double)p.n, ret);
-    ret->dtype =
-        (uint8_t)orr_dtype_wider((orr_dtype)sig->in[0].dtype, (orr_dtype)sig->in[1].dtype);
+    ret->dtype = (uint8_t)orr_dtype_wider((orr_dtype)sig->in[0].dtype, (orr_dtype)sig->in[1].dtype);
 }
 
 orr_status orr_quantized_gradient(orr_gradient *g, uint32_t first_scale, orr_quantized_value *ret,
-                                orr_error *err)
+                                  orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)orr_gradient_type(g, g->in[0])->dtype;
     const orr_quantized_value dy = {.value = g->grad_out[0], .scale = ORR_NONE};
@@ -98,7 +97,8 @@ orr_status orr_quantized_gradient(orr_gradient *g, uint32_t first_scale, orr_qua
 
 /* The product a b, where both may have scales. */
 static orr_status record(orr_gradient *g, const orr_quantized_value *a, bool transpose_a,
-                         const orr_quantized_value *b, bool transpose_b, orr_value *ret, orr_error *err)
+                         const orr_quantized_value *b, bool transpose_b, orr_value *ret,
+                         orr_error *err)
 {
     const orr_op_args args = {
         .transpose_a = transpose_a, .transpose_b = transpose_b, .size = g->args->size};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_OP_MATMUL_H
-#define ORR_OP_MATMUL_H
+#ifndef ORR_OP_FAMILIES_MATMUL_H
+#define ORR_OP_FAMILIES_MATMUL_H
 
 #include "op/rules.h"
 
@@ -14,6 +14,6 @@ orr_dtype orr_matmul_dtype(orr_dtype x, orr_dtype w);
 /* The gradient that comes in, in the dtype that the forward product was made in. `first_scale`:
  * number of inputs of a product without scales. */
 orr_status orr_quantized_gradient(orr_gradient *g, uint32_t first_scale, orr_quantized_value *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_OP_MATMUL_H */
+#endif /* ORR_OP_FAMILIES_MATMUL_H */

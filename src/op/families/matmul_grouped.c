@@ -92,8 +92,9 @@ static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_quan
 }
 
 /* y = x' w for each expert: dx = w dy', dw = x dy. */
-static orr_status weight_gradient(orr_gradient *g, const orr_quantized_value *x, const orr_quantized_value *w,
-                                  const orr_quantized_value *dy, orr_error *err)
+static orr_status weight_gradient(orr_gradient *g, const orr_quantized_value *x,
+                                  const orr_quantized_value *w, const orr_quantized_value *dy,
+                                  orr_error *err)
 {
     const orr_op_args turned = {.transpose_b = true}, straight = {0};
     if (g->wanted[0])

@@ -14,7 +14,8 @@ static orr_status same_shape(const orr_op_signature *sig, orr_type *ret_out, orr
 }
 
 /* The first `read` inputs are read; all but the gradient are written. */
-static void update_work(const orr_op_signature *sig, uint32_t read, double flops_each, orr_op_work *ret)
+static void update_work(const orr_op_signature *sig, uint32_t read, double flops_each,
+                        orr_op_work *ret)
 {
     *ret =
         (orr_op_work){.flops = flops_each * orr_elements(&sig->in[0]), .dtype = sig->in[0].dtype};

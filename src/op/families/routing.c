@@ -68,7 +68,8 @@ const orr_op_row orr_row_TOP_K = {
     .gradient = top_k_gradient,
 };
 
-static orr_status top_k_backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
+static orr_status top_k_backward_shape(const orr_op_signature *sig, orr_type *ret_out,
+                                       orr_error *err)
 {
     const orr_type *indices = &sig->in[1];
     ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
@@ -245,7 +246,7 @@ static orr_status combine_shape(const orr_op_signature *sig, orr_type *ret_out, 
     if (sig->n_in > 2 && !orr_type_same_dims(third, &sig->in[2]))
         return orr_op_shape_error(sig, err,
                                   gives_products(sig) ? "every token has its indices"
-                                                       : "every index has its score");
+                                                      : "every index has its score");
     ret_out[0] = gives_products(sig) ? orr_type_with(indices, ORR_DTYPE_FP32) : tokens;
     return ORR_OK;
 }

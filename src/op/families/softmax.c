@@ -11,8 +11,7 @@ static orr_status softmax_shape(const orr_op_signature *sig, orr_type *ret_out, 
 {
     ORR_TRY(orr_op_check_rank(sig, 0, sig->args->mask == ORR_MASK_NONE ? 1 : 2, err));
     if (sig->args->mask == ORR_MASK_CHUNKED && sig->args->window < 1)
-        return orr_op_shape_error(sig, err, "chunks of %lld tokens",
-                                  (long long)sig->args->window);
+        return orr_op_shape_error(sig, err, "chunks of %lld tokens", (long long)sig->args->window);
     return orr_op_shape_same(sig, ret_out, err);
 }
 

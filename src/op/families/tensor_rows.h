@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_OP_ROWS_H
-#define ORR_OP_ROWS_H
+#ifndef ORR_OP_FAMILIES_TENSOR_ROWS_H
+#define ORR_OP_FAMILIES_TENSOR_ROWS_H
 
 #include "op/shape.h"
 
@@ -20,7 +20,8 @@ static inline int64_t orr_type_rows(const orr_type *type)
     return orr_type_span(type, 0, type->rank > 0 ? type->rank - 1u : 0);
 }
 /* Are the first dims of `whole` those of `lead`, and then `more` others? */
-static inline bool orr_type_has_leading_dims(const orr_type *lead, const orr_type *whole, uint32_t more)
+static inline bool orr_type_has_leading_dims(const orr_type *lead, const orr_type *whole,
+                                             uint32_t more)
 {
     bool same = whole->rank == lead->rank + more;
     for (uint32_t d = 0; same && d < lead->rank; d++)
@@ -41,4 +42,4 @@ static inline double orr_row_bytes(const orr_type *type, int64_t columns)
     return (double)columns * orr_dtype_bytes((orr_dtype)type->dtype);
 }
 
-#endif /* ORR_OP_ROWS_H */
+#endif /* ORR_OP_FAMILIES_TENSOR_ROWS_H */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 
 orr_status orr_live_ranges_peak(const orr_live_range *lives, uint32_t n, uint32_t from, uint32_t to,
-                          int64_t *ret_bytes, uint32_t *ret_step, orr_error *err)
+                                int64_t *ret_bytes, uint32_t *ret_step, orr_error *err)
 {
     const size_t steps = to > from ? to - from : 0;
     /* Bytes that come at a step less those that left before it. */
@@ -97,8 +97,8 @@ static void place(placed *done, uint32_t n, placed what)
     done[at] = what;
 }
 
-orr_status orr_live_ranges_pack(const orr_live_range *lives, uint32_t n, int64_t alignment, int64_t *ret_offset,
-                         int64_t *ret_bytes, orr_error *err)
+orr_status orr_live_ranges_pack(const orr_live_range *lives, uint32_t n, int64_t alignment,
+                                int64_t *ret_offset, int64_t *ret_bytes, orr_error *err)
 {
     orr_status status = ORR_OK;
     int64_t high = 0, room = 0;

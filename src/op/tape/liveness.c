@@ -146,7 +146,7 @@ static orr_status walk(const orr_tape *tape, const uint32_t *order, const bool *
 }
 
 orr_status orr_tape_liveness_of(const orr_tape *tape, bool apart, orr_arena *arena,
-                             orr_tape_liveness *ret, orr_error *err)
+                                orr_tape_liveness *ret, orr_error *err)
 {
     orr_tape_liveness lives = {
         .lives = orr_arena_array(arena, orr_tape_live_range, tape->n_values),

@@ -126,7 +126,8 @@ static orr_status infer(const orr_tape *tape, const orr_op_row *row, orr_tape_ca
     orr_type in[ORR_CALL_IN];
     for (uint32_t k = 0; k < call->n_in; k++)
         in[k] = tape->values[call->in[k]].type;
-    const orr_op_signature sig = {.op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
+    const orr_op_signature sig = {
+        .op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
     ORR_TRY(row->shape(&sig, types, err));
     for (call->n_out = row->n_out; call->n_out > 0; call->n_out--)
         if (types[call->n_out - 1].dtype < ORR_DTYPES)
@@ -205,7 +206,8 @@ bool orr_tape_is_saved(const orr_tape *tape, orr_value value)
     return tape->values[value].kept;
 }
 
-orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call, orr_op_signature_types *room)
+orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call,
+                                    orr_op_signature_types *room)
 {
     const orr_tape_call *at = &tape->calls[call];
     for (uint32_t k = 0; k < at->n_in; k++)
@@ -213,11 +215,11 @@ orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call, orr_op_
     for (uint32_t k = 0; k < at->n_out; k++)
         room->out[k] = tape->values[at->out[k]].type;
     return (orr_op_signature){.op = at->op,
-                         .args = &at->args,
-                         .n_in = at->n_in,
-                         .n_out = at->n_out,
-                         .in = room->in,
-                         .out = room->out};
+                              .args = &at->args,
+                              .n_in = at->n_in,
+                              .n_out = at->n_out,
+                              .in = room->in,
+                              .out = room->out};
 }
 
 void orr_tape_work(const orr_tape *tape, uint32_t call, orr_op_work *ret)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_OP_TAPE_H
-#define ORR_OP_TAPE_H
+#ifndef ORR_OP_TAPE_TAPE_H
+#define ORR_OP_TAPE_TAPE_H
 
 #include <orrery/op.h>
 
@@ -28,4 +28,4 @@ void orr_tape_link_outputs(orr_tape *tape, uint32_t call);
 /* Sets `kept` of all values anew, from the calls. */
 void orr_tape_mark_saved(orr_tape *tape);
 
-#endif /* ORR_OP_TAPE_H */
+#endif /* ORR_OP_TAPE_TAPE_H */

@@ -18,8 +18,7 @@ static const orr_column columns_collective_summary[] = {
     C(busbw_bytes_per_s, BYTES_PER_S),
 };
 #undef C
-ORR_RUN_(collective_summary, orr_collective_summary, orr_analyze_collective_summary,
-         "Collectives")
+ORR_RUN_(collective_summary, orr_collective_summary, orr_analyze_collective_summary, "Collectives")
 
 #define C(field, type) ORR_COL_(orr_collective_row, field, type)
 static const orr_column columns_collectives[] = {
@@ -42,8 +41,8 @@ ORR_RUN_(collectives, orr_collective_row, orr_analyze_collectives, "Every collec
 
 #define C(field, type) ORR_COL_(orr_exposed, field, type)
 static const orr_column columns_exposed_communication[] = {
-    C(rank, U32),       C(group, TEXT),  C(count, U64),         C(comm_ns, NS),
-    C(exposed_ns, NS),  C(bytes, BYTES), C(exposed_frac, FRAC),
+    C(rank, U32),      C(group, TEXT),  C(count, U64),         C(comm_ns, NS),
+    C(exposed_ns, NS), C(bytes, BYTES), C(exposed_frac, FRAC),
 };
 #undef C
 ORR_RUN_(exposed_communication, orr_exposed, orr_analyze_exposed,

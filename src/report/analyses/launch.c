@@ -5,17 +5,17 @@
 
 #define C(field, type) ORR_COL_(orr_launch, field, type)
 static const orr_column columns_cuda_kernel_launch_stats[] = {
-    C(rank, U32),           C(correlation, U64),    C(call, U32),           C(work, U32),
-    C(name, TEXT),          C(cpu_duration_ns, NS), C(gpu_duration_ns, NS), C(launch_delay_ns, NS),
+    C(rank, U32),  C(correlation, U64),    C(call, U32),           C(work, U32),
+    C(name, TEXT), C(cpu_duration_ns, NS), C(gpu_duration_ns, NS), C(launch_delay_ns, NS),
 };
 #undef C
 ORR_RUN_(cuda_kernel_launch_stats, orr_launch, orr_analyze_launches, "Launches")
 
 #define C(field, type) ORR_COL_(orr_launch_summary, field, type)
 static const orr_column columns_launch_summary[] = {
-    C(rank, U32),        C(launches, U64),        C(orphans, U64),      C(short_kernels, U64),
-    C(long_calls, U64),  C(long_delays, U64),     C(cpu_ns, NS),        C(gpu_ns, NS),
-    C(delay_ns, NS),     C(delay_median_ns, NS),  C(delay_p90_ns, NS),  C(delay_max_ns, NS),
+    C(rank, U32),       C(launches, U64),       C(orphans, U64),     C(short_kernels, U64),
+    C(long_calls, U64), C(long_delays, U64),    C(cpu_ns, NS),       C(gpu_ns, NS),
+    C(delay_ns, NS),    C(delay_median_ns, NS), C(delay_p90_ns, NS), C(delay_max_ns, NS),
 };
 #undef C
 ORR_RUN_(launch_summary, orr_launch_summary, orr_analyze_launch_summary, "Launches of each rank")
@@ -36,8 +36,8 @@ ORR_RUN_(aten_op_kernels_and_delay, orr_op_kernels, orr_analyze_op_kernels,
 
 #define C(field, type) ORR_COL_(orr_distribution, field, type)
 static const orr_column columns_queue_length_summary[] = {
-    C(rank, U32),     C(series, TEXT), C(count, U64),  C(mean, NUMBER), C(stddev, NUMBER),
-    C(min, NUMBER),   C(p25, NUMBER),  C(p50, NUMBER), C(p75, NUMBER),  C(max, NUMBER),
+    C(rank, U32),   C(series, TEXT), C(count, U64),  C(mean, NUMBER), C(stddev, NUMBER),
+    C(min, NUMBER), C(p25, NUMBER),  C(p50, NUMBER), C(p75, NUMBER),  C(max, NUMBER),
 };
 #undef C
 ORR_RUN_(queue_length_summary, orr_distribution, orr_analyze_queue_length,

@@ -30,20 +30,12 @@ ORR_RUN_(memory_timeline, orr_series_sample, orr_analyze_memory_series, "Memory 
 
 #define C(field, type) ORR_COL_(orr_distribution, field, type)
 static const orr_column columns_memory_bw_summary[] = {
-    C(rank, U32),
-    C(series, TEXT),
-    C(count, U64),
-    C(mean, BYTES_PER_S),
-    C(stddev, BYTES_PER_S),
-    C(min, BYTES_PER_S),
-    C(p25, BYTES_PER_S),
-    C(p50, BYTES_PER_S),
-    C(p75, BYTES_PER_S),
-    C(max, BYTES_PER_S),
+    C(rank, U32),           C(series, TEXT),     C(count, U64),       C(mean, BYTES_PER_S),
+    C(stddev, BYTES_PER_S), C(min, BYTES_PER_S), C(p25, BYTES_PER_S), C(p50, BYTES_PER_S),
+    C(p75, BYTES_PER_S),    C(max, BYTES_PER_S),
 };
 #undef C
-ORR_RUN_(memory_bw_summary, orr_distribution, orr_analyze_memory_bandwidth,
-         "Bandwidth of copies")
+ORR_RUN_(memory_bw_summary, orr_distribution, orr_analyze_memory_bandwidth, "Bandwidth of copies")
 
 #define C(field, type) ORR_COL_(orr_series_sample, field, type)
 static const orr_column columns_memory_bw_time_series[] = {

@@ -4,10 +4,10 @@
 /* What sets the end: the critical path of a rank and of the job. */
 
 typedef struct bound_row {
-    uint32_t    rank;
+    uint32_t rank;
     const char *bound;
-    int64_t     sum_ns;
-    double      frac;
+    int64_t sum_ns;
+    double frac;
 } bound_row;
 
 #define C(field, type) ORR_COL_(bound_row, field, type)
@@ -20,12 +20,12 @@ static const orr_column columns_critical_path[] = {
 #undef C
 
 orr_status orr_run_critical_path(const orr_job *job, const orr_analysis_options *options,
-                                    orr_arena *arena, orr_table *ret, orr_error *err)
+                                 orr_arena *arena, orr_table *ret, orr_error *err)
 {
     orr_critical_path path;
     ORR_TRY(orr_analyze_critical_path(job, options, arena, &path, err));
     bound_row *rows = orr_arena_array(arena, bound_row, ORR_BOUNDS);
-    size_t     n = 0;
+    size_t n = 0;
     if (!rows)
         return orr_fail_memory(err);
     const int64_t span = path.end_ns - path.start_ns;
@@ -45,12 +45,12 @@ static const orr_column columns_critical_path_across_ranks[] = {
 #undef C
 
 orr_status orr_run_critical_path_across_ranks(const orr_job *job,
-                                              const orr_analysis_options *options,
-                                              orr_arena *arena, orr_table *ret, orr_error *err)
+                                              const orr_analysis_options *options, orr_arena *arena,
+                                              orr_table *ret, orr_error *err)
 {
-    orr_critical_path     path;
+    orr_critical_path path;
     const orr_path_share *rows = NULL;
-    size_t                n = 0;
+    size_t n = 0;
     ORR_TRY(orr_analyze_critical_path_job(job, options, arena, &path, err));
     ORR_TRY(orr_critical_path_shares(&path, arena, &rows, &n, err));
     *ret = ORR_TABLE_("orrery.critical_path_across_ranks/1", "Whom the critical path leads through",
@@ -59,10 +59,10 @@ orr_status orr_run_critical_path_across_ranks(const orr_job *job,
 }
 
 typedef struct piece_row {
-    uint32_t    rank, node;
+    uint32_t rank, node;
     const char *name, *bound;
-    bool        wait;
-    int64_t     from_ns, to_ns, duration_ns;
+    bool wait;
+    int64_t from_ns, to_ns, duration_ns;
 } piece_row;
 
 #define C(field, type) ORR_COL_(piece_row, field, type)
@@ -73,7 +73,7 @@ static const orr_column columns_critical_path_pieces[] = {
 #undef C
 
 orr_status orr_run_critical_path_pieces(const orr_job *job, const orr_analysis_options *options,
-                                           orr_arena *arena, orr_table *ret, orr_error *err)
+                                        orr_arena *arena, orr_table *ret, orr_error *err)
 {
     orr_critical_path path;
     ORR_TRY(orr_analyze_critical_path(job, options, arena, &path, err));
@@ -82,8 +82,8 @@ orr_status orr_run_critical_path_pieces(const orr_job *job, const orr_analysis_o
         return orr_fail_memory(err);
     for (size_t i = 0; i < path.n_pieces; i++) {
         const orr_path_piece *p = &path.pieces[i];
-        rows[i] = (piece_row){p->rank,    p->node,  p->name, orr_bound_name((orr_bound)p->bound),
-                              p->wait,    p->from_ns, p->to_ns, p->to_ns - p->from_ns};
+        rows[i] = (piece_row){p->rank, p->node,    p->name,  orr_bound_name((orr_bound)p->bound),
+                              p->wait, p->from_ns, p->to_ns, p->to_ns - p->from_ns};
     }
     *ret = ORR_TABLE_("orrery.critical_path_pieces/1", "Critical path, piece by piece",
                       columns_critical_path_pieces, rows, path.n_pieces);

@@ -26,8 +26,8 @@ const orr_analysis *orr_analysis_find(const char *name)
 
 #define C(field, type) ORR_COL_(orr_diff_row, field, type)
 static const orr_column columns_diff[] = {
-    C(name, TEXT),    C(on_device, BOOL), C(change, TEXT), C(count_a, U64),
-    C(count_b, U64),  C(sum_a_ns, NS),    C(sum_b_ns, NS), C(delta_ns, NS),
+    C(name, TEXT),   C(on_device, BOOL), C(change, TEXT), C(count_a, U64),
+    C(count_b, U64), C(sum_a_ns, NS),    C(sum_b_ns, NS), C(delta_ns, NS),
 };
 #undef C
 
@@ -35,7 +35,7 @@ orr_status orr_diff_table(const orr_job *a, const orr_job *b, const orr_analysis
                           bool normalise, orr_arena *arena, orr_table *ret, orr_error *err)
 {
     const orr_diff_row *rows = NULL;
-    size_t              n = 0;
+    size_t n = 0;
     ORR_TRY(orr_analyze_diff(a, b, options, normalise, arena, &rows, &n, err));
     *ret = ORR_TABLE_("orrery.diff/1", normalise ? "Difference, per rank and step" : "Difference",
                       columns_diff, rows, n);

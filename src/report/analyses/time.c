@@ -5,19 +5,26 @@
 
 #define C(field, type) ORR_COL_(orr_temporal, field, type)
 static const orr_column columns_temporal_breakdown[] = {
-    C(rank, U32),          C(span_ns, NS),           C(idle_ns, NS),
-    C(compute_ns, NS),     C(non_compute_ns, NS),    C(exposed_comm_ns, NS),
-    C(exposed_memory_ns, NS), C(idle_frac, FRAC),    C(compute_frac, FRAC),
-    C(non_compute_frac, FRAC), C(host_only, BOOL),
+    C(rank, U32),
+    C(span_ns, NS),
+    C(idle_ns, NS),
+    C(compute_ns, NS),
+    C(non_compute_ns, NS),
+    C(exposed_comm_ns, NS),
+    C(exposed_memory_ns, NS),
+    C(idle_frac, FRAC),
+    C(compute_frac, FRAC),
+    C(non_compute_frac, FRAC),
+    C(host_only, BOOL),
 };
 #undef C
 ORR_RUN_(temporal_breakdown, orr_temporal, orr_analyze_temporal, "Where the time went")
 
 #define C(field, type) ORR_COL_(orr_step_summary, field, type)
 static const orr_column columns_profiler_steps[] = {
-    C(rank, U32),       C(name, TEXT),          C(number, I32),
-    C(start_ns, NS),    C(duration_ns, NS),     C(device_span_ns, NS),
-    C(compute_ns, NS),  C(exposed_comm_ns, NS), C(idle_ns, NS),
+    C(rank, U32),      C(name, TEXT),          C(number, I32),
+    C(start_ns, NS),   C(duration_ns, NS),     C(device_span_ns, NS),
+    C(compute_ns, NS), C(exposed_comm_ns, NS), C(idle_ns, NS),
 };
 #undef C
 ORR_RUN_(profiler_steps, orr_step_summary, orr_analyze_steps, "Steps")
@@ -33,8 +40,8 @@ ORR_RUN_(gpu_kernel_breakdown, orr_kernel_type, orr_analyze_kernel_types, "Kinds
 
 #define C(field, type) ORR_COL_(orr_kernel, field, type)
 static const orr_column columns_gpu_kernels[] = {
-    C(rank, U32),   C(name, TEXT), C(type, TEXT),       C(count, U64),        C(sum_ns, NS),
-    C(max_ns, NS),  C(min_ns, NS), C(mean_ns, NS_MEAN), C(stddev_ns, NS_MEAN),
+    C(rank, U32),  C(name, TEXT), C(type, TEXT),       C(count, U64),         C(sum_ns, NS),
+    C(max_ns, NS), C(min_ns, NS), C(mean_ns, NS_MEAN), C(stddev_ns, NS_MEAN),
 };
 #undef C
 ORR_RUN_(gpu_kernels, orr_kernel, orr_analyze_kernels, "Top kernels")
@@ -66,8 +73,8 @@ ORR_RUN_(idle_time_breakdown, orr_idle, orr_analyze_idle, "Idle time by cause")
 
 #define C(field, type) ORR_COL_(orr_annotation, field, type)
 static const orr_column columns_user_annotations[] = {
-    C(rank, U32),   C(name, TEXT),  C(on_device, BOOL),   C(count, U64),         C(sum_ns, NS),
-    C(max_ns, NS),  C(min_ns, NS),  C(mean_ns, NS_MEAN),  C(stddev_ns, NS_MEAN), C(kernel_ns, NS),
+    C(rank, U32),  C(name, TEXT), C(on_device, BOOL),  C(count, U64),         C(sum_ns, NS),
+    C(max_ns, NS), C(min_ns, NS), C(mean_ns, NS_MEAN), C(stddev_ns, NS_MEAN), C(kernel_ns, NS),
 };
 #undef C
 ORR_RUN_(user_annotations, orr_annotation, orr_analyze_annotations, "Annotations")

@@ -60,7 +60,7 @@ static const char *const FLOPS[ORR_OPS] = {
 
 typedef struct operator_row {
     const char *name, *family, *takes, *gives;
-    bool        gradient;
+    bool gradient;
     const char *flops, *pytorch, *chakra;
 } operator_row;
 

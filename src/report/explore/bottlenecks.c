@@ -71,7 +71,8 @@ static int by_time(const void *a, const void *b)
     return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
-uint32_t orr_explore_bottlenecks(const orr_outcome *o, orr_arena *arena, orr_explore_bottleneck *ret)
+uint32_t orr_explore_bottlenecks(const orr_outcome *o, orr_arena *arena,
+                                 orr_explore_bottleneck *ret)
 {
     const orr_stage_memory *worst = &o->memory.stages[o->memory.worst];
     uint32_t n = 0;
@@ -80,22 +81,23 @@ uint32_t orr_explore_bottlenecks(const orr_outcome *o, orr_arena *arena, orr_exp
         if (ns <= 0)
             continue;
         ret[n] = (orr_explore_bottleneck){GROUPS[i].limit, place_of(o, &GROUPS[i], arena), ns,
-                                     o->step_ns > 0 ? (double)ns / (double)o->step_ns : 0};
+                                          o->step_ns > 0 ? (double)ns / (double)o->step_ns : 0};
         if (ret[n++].where == NULL)
             return 0;
     }
     qsort(ret, n, sizeof *ret, by_time);
     if (o->memory.capacity_bytes > 0) {
-        ret[n] = (orr_explore_bottleneck){"memory of a device",
-                                     orr_arena_printf(arena, "stage %u", o->memory.worst), 0,
-                                     (double)worst->peak_bytes / (double)o->memory.capacity_bytes};
+        ret[n] = (orr_explore_bottleneck){
+            "memory of a device", orr_arena_printf(arena, "stage %u", o->memory.worst), 0,
+            (double)worst->peak_bytes / (double)o->memory.capacity_bytes};
         if (ret[n++].where == NULL)
             return 0;
     }
     return n;
 }
 
-const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_outcome *other, int64_t *ret_ns)
+const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_outcome *other,
+                                        int64_t *ret_ns)
 {
     const char *payer = NULL;
     *ret_ns = 0;

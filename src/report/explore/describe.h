@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_EXPLORE_WORDS_H
-#define ORR_REPORT_EXPLORE_WORDS_H
+#ifndef ORR_REPORT_EXPLORE_DESCRIBE_H
+#define ORR_REPORT_EXPLORE_DESCRIBE_H
 
 #include <orrery/report.h>
 
@@ -13,30 +13,34 @@ const char *orr_plan_short_text(const orr_plan *plan, orr_arena *arena);
 /* "pp 16 -> 8, dp 128 -> 256, zero none -> 1"; "nothing" of two that are the same. */
 const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_arena *arena);
 
-/* A value of an objective with its unit: "8.210 s", "54.2 days", "12.3 M USD", "1.20 GWh", "16,384". */
+/* A value of an objective with its unit: "8.210 s", "54.2 days", "12.3 M USD", "1.20 GWh",
+ * "16,384". */
 char *orr_objective_human(orr_objective objective, double value, char buf[ORR_HUMAN_MAX]);
 /* What lowers a thing is good: "54.2 days" of so many ns. */
 char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns);
 /* "1.23 G": plans, of which there are many. */
 char *orr_human_si(char buf[ORR_HUMAN_MAX], double count);
 
-/* How the search ended: "optimal", "within the gap", "stopped before the gap was reached", "stopped before a plan was found",
- * "interrupted", "no feasible plan". */
+/* How the search ended: "optimal", "within the gap", "stopped before the gap was reached", "stopped
+ * before a plan was found", "interrupted", "no feasible plan". */
 const char *orr_explore_status(const orr_explore_report *report);
 
 /* What limits a plan, largest first: parts of its step by what they are, then memory. */
 typedef struct orr_explore_bottleneck {
     const char *limit; /* "computation", "pipeline bubble", "gradients and weights", ... */
     const char *where; /* level or cut that it crosses, stage whose memory it is; "" */
-    int64_t     ns;    /* of the step; 0: none of it */
-    double      share_frac; /* of the step; of the memory of a device */
+    int64_t ns;        /* of the step; 0: none of it */
+    double share_frac; /* of the step; of the memory of a device */
 } orr_explore_bottleneck;
 enum { ORR_EXPLORE_BOTTLENECKS = 10 };
 /* Shape (ORR_EXPLORE_BOTTLENECKS); returns how many, 0: out of memory. Memory is the last. */
-uint32_t orr_explore_bottlenecks(const orr_outcome *outcome, orr_arena *arena, orr_explore_bottleneck *ret);
+uint32_t orr_explore_bottlenecks(const orr_outcome *outcome, orr_arena *arena,
+                                 orr_explore_bottleneck *ret);
 /* What an alternative pays most for, and how much more than the winner; NULL: nothing. */
-const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_outcome *other, int64_t *ret_ns);
+const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_outcome *other,
+                                        int64_t *ret_ns);
 /* "rtt at most 0.41 x, or bandwidth at least 2.3 x"; "": no factor alone, up to 16 either way. */
-const char *orr_explore_break_even_text(const orr_sensitivity *sensitivity, uint32_t plan, orr_arena *arena);
+const char *orr_explore_break_even_text(const orr_sensitivity *sensitivity, uint32_t plan,
+                                        orr_arena *arena);
 
-#endif /* ORR_REPORT_EXPLORE_WORDS_H */
+#endif /* ORR_REPORT_EXPLORE_DESCRIBE_H */

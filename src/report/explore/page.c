@@ -210,7 +210,8 @@ static orr_status put_alternative(const page *p, uint32_t i)
     const orr_explored *best = &x->best[0], *other = &x->best[i];
     const char *differs = orr_plan_differences(&best->plan, &other->plan, p->arena);
     const char *plan = orr_plan_short_text(&other->plan, p->arena);
-    const char *needs = p->r->sensitivity ? orr_explore_break_even_text(p->r->sensitivity, i, p->arena) : "";
+    const char *needs =
+        p->r->sensitivity ? orr_explore_break_even_text(p->r->sensitivity, i, p->arena) : "";
     char time[ORR_HUMAN_MAX];
     if (differs == NULL || plan == NULL || needs == NULL)
         return orr_fail_memory(p->err);
@@ -223,7 +224,8 @@ static orr_status put_alternative(const page *p, uint32_t i)
     orr_output_text(p->out, "</p>\n");
     if (i < p->r->n_outcomes) {
         int64_t ns;
-        const char *payer = orr_explore_largest_penalty(&p->r->outcomes[0], &p->r->outcomes[i], &ns);
+        const char *payer =
+            orr_explore_largest_penalty(&p->r->outcomes[0], &p->r->outcomes[i], &ns);
         if (payer != NULL)
             orr_output_printf(p->out, "<p>It pays for <b>%s</b>: %s more a step.</p>\n", payer,
                               orr_human_ns(time, (double)ns));

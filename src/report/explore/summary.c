@@ -202,7 +202,7 @@ static orr_status tell_winner(const teller *t, orr_error *err)
 }
 
 orr_status orr_explore_summary(const orr_explore_report *report, orr_arena *arena, orr_output *out,
-                            orr_error *err)
+                               orr_error *err)
 {
     const teller t = {report, arena, out};
     const orr_exploration *x = report->exploration;

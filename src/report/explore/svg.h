@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_EXPLORE_PAGE_H
-#define ORR_REPORT_EXPLORE_PAGE_H
+#ifndef ORR_REPORT_EXPLORE_SVG_H
+#define ORR_REPORT_EXPLORE_SVG_H
 
 #include "io/stream/output.h"
 #include "report/explore/summary.h"
 
-/* The pictures of a search's page: each a whole <svg>, as wide as the page. Classes take their colours from
- * page/explore.css. */
+/* The pictures of a search's page: each a whole <svg>, as wide as the page. Classes take their
+ * colours from page/explore.css. */
 enum { ORR_EXPLORE_WIDTH = 1400, ORR_EXPLORE_LABEL = 150 };
 void orr_explore_svg_open(orr_output *out, const char *about, int height);
 /* A rectangle that says `words` when pointed at. */
 void orr_explore_rect(orr_output *out, const char *class, double x, double y, double w, double h,
                       const char *words);
 
-/* The plan over the sites: a box for each, as wide as it has devices, stages inside; below, what crosses between
- * them. Errors: NO_MEMORY. */
+/* The plan over the sites: a box for each, as wide as it has devices, stages inside; below, what
+ * crosses between them. Errors: NO_MEMORY. */
 orr_status orr_svg_explore_sites(orr_output *out, const orr_explore_report *report,
                                  orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
-/* Objective against second objective: the front, what the bound rules out, what is worse, and who else was asked. */
+/* Objective against second objective: the front, what the bound rules out, what is worse, and who
+ * else was asked. */
 void orr_svg_explore_front(orr_output *out, const orr_explore_report *report);
 /* A bar a plan, of the parts of its step. */
 void orr_svg_explore_waterfalls(orr_output *out, const orr_explore_report *report);
@@ -28,4 +29,4 @@ void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *report
 /* What became of the plans of the space. */
 void orr_svg_explore_space(orr_output *out, const orr_explore_report *report);
 
-#endif /* ORR_REPORT_EXPLORE_PAGE_H */
+#endif /* ORR_REPORT_EXPLORE_SVG_H */

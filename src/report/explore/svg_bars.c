@@ -125,8 +125,9 @@ static double put_value_bar(orr_output *out, const char *class, const char *word
     return LABEL + w + 10;
 }
 
-static void put_baseline(orr_output *out, const orr_explore_report *r, const orr_explore_baseline_plan *baseline_plan,
-                      double best, double most, double y)
+static void put_baseline(orr_output *out, const orr_explore_report *r,
+                         const orr_explore_baseline_plan *baseline_plan, double best, double most,
+                         double y)
 {
     const orr_objective objective = (orr_objective)r->options->objective;
     const double value = baseline_plan->explored.value[objective];
@@ -139,8 +140,8 @@ static void put_baseline(orr_output *out, const orr_explore_report *r, const orr
         orr_output_text(out, "</text>\n");
         return;
     }
-    const double at = put_value_bar(out, "other", orr_baseline_about((orr_baseline)baseline_plan->baseline),
-                                    value, most, y);
+    const double at = put_value_bar(
+        out, "other", orr_baseline_about((orr_baseline)baseline_plan->baseline), value, most, y);
     orr_output_printf(out,
                       "<text class=\"strong\" x=\"%.1f\" y=\"%.1f\">%s</text>"
                       "<text x=\"%.1f\" y=\"%.1f\">%+.1f %%</text>\n",

@@ -228,7 +228,8 @@ static void put_names(const plot *p)
                 y = ys[k] + 14;
                 k = ORR_NONE; /* from the start */
             }
-        put_text(p, "halo", x, y, "start", orr_baseline_name((orr_baseline)baseline_plan->baseline));
+        put_text(p, "halo", x, y, "start",
+                 orr_baseline_name((orr_baseline)baseline_plan->baseline));
         xs[n] = x;
         ys[n++] = y;
     }

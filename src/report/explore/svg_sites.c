@@ -351,7 +351,7 @@ orr_status orr_svg_explore_sites(orr_output *out, const orr_explore_report *r, o
     ORR_TRY(find_wires(&p, &wires, &n, err));
     const uint32_t lanes = place_lanes(wires, n);
     orr_explore_svg_open(out, "The plan over the sites",
-                             LANES_TOP + 2 * PAD + (int)lanes * LANE + (lanes > 0 ? 12 : 0));
+                         LANES_TOP + 2 * PAD + (int)lanes * LANE + (lanes > 0 ? 12 : 0));
     for (uint32_t i = 0; i < n; i++)
         most_bytes = fmax(most_bytes, wires[i].bytes);
     for (uint32_t i = 0; i < p.n; i++)

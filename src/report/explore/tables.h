@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_EXPLORE_PARTS_H
-#define ORR_REPORT_EXPLORE_PARTS_H
+#ifndef ORR_REPORT_EXPLORE_TABLES_H
+#define ORR_REPORT_EXPLORE_TABLES_H
 
 #include <orrery/report.h>
 
@@ -20,4 +20,4 @@ ORR_EXPLORE_TABLE_(break_even);
 ORR_EXPLORE_TABLE_(sensitivity);
 ORR_EXPLORE_TABLE_(relaxations);
 
-#endif /* ORR_REPORT_EXPLORE_PARTS_H */
+#endif /* ORR_REPORT_EXPLORE_TABLES_H */

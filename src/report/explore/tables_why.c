@@ -32,12 +32,13 @@ static const orr_column limit_columns[] = {
     ORR_COL_(limit_row, used_frac, FRAC),
 };
 
-orr_status orr_explore_table_bottlenecks(const orr_explore_report *r, orr_arena *arena, orr_table *ret,
-                                    orr_error *err)
+orr_status orr_explore_table_bottlenecks(const orr_explore_report *r, orr_arena *arena,
+                                         orr_table *ret, orr_error *err)
 {
     orr_explore_bottleneck limits[ORR_EXPLORE_BOTTLENECKS];
     limit_row *rows = orr_arena_array(arena, limit_row, ORR_EXPLORE_BOTTLENECKS);
-    const uint32_t n = r->n_outcomes > 0 ? orr_explore_bottlenecks(&r->outcomes[0], arena, limits) : 0;
+    const uint32_t n =
+        r->n_outcomes > 0 ? orr_explore_bottlenecks(&r->outcomes[0], arena, limits) : 0;
     if (rows == NULL || (r->n_outcomes > 0 && n == 0))
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
@@ -151,7 +152,8 @@ static orr_status fill_alternative(const orr_explore_report *r, uint32_t i, orr_
         .wins_with = r->sensitivity ? orr_explore_break_even_text(r->sensitivity, i, arena) : "",
     };
     if (i < r->n_outcomes) {
-        const char *payer = orr_explore_largest_penalty(&r->outcomes[0], &r->outcomes[i], &ret->pays_ns);
+        const char *payer =
+            orr_explore_largest_penalty(&r->outcomes[0], &r->outcomes[i], &ret->pays_ns);
         ret->pays_for = payer != NULL ? payer : "nothing";
     }
     if (ret->wins_with != NULL && r->sensitivity != NULL && *ret->wins_with == '\0')
@@ -286,8 +288,8 @@ static const orr_column need_columns[] = {
     ORR_COL_(need_row, at, NUMBER),
 };
 
-orr_status orr_explore_table_break_even(const orr_explore_report *r, orr_arena *arena, orr_table *ret,
-                                   orr_error *err)
+orr_status orr_explore_table_break_even(const orr_explore_report *r, orr_arena *arena,
+                                        orr_table *ret, orr_error *err)
 {
     const orr_sensitivity *s = r->sensitivity;
     need_row *rows = orr_arena_array(arena, need_row, s ? s->n_needs : 0);
@@ -327,9 +329,9 @@ orr_status orr_explore_table_relaxations(const orr_explore_report *r, orr_arena 
     if (rows == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        rows[i] =
-            (relaxation_row){x->relaxations[i].what, orr_plan_short_text(&x->relaxations[i].plan, arena),
-                             x->relaxations[i].step_ns};
+        rows[i] = (relaxation_row){x->relaxations[i].what,
+                                   orr_plan_short_text(&x->relaxations[i].plan, arena),
+                                   x->relaxations[i].step_ns};
         if (rows[i].plan == NULL)
             return orr_fail_memory(err);
     }

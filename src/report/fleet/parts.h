@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_FLEET_PAGE_H
-#define ORR_REPORT_FLEET_PAGE_H
+#ifndef ORR_REPORT_FLEET_PARTS_H
+#define ORR_REPORT_FLEET_PARTS_H
 
 #include <orrery/report.h>
 
@@ -27,4 +27,4 @@ void orr_svg_fleet_day(orr_output *out, const orr_fleet *fleet, const char *cons
 /* What settings move, for one policy. */
 void orr_svg_fleet_sensitivity(orr_output *out, const orr_fleet *fleet, uint32_t policy);
 
-#endif /* ORR_REPORT_FLEET_PAGE_H */
+#endif /* ORR_REPORT_FLEET_PARTS_H */

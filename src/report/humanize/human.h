@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_HUMAN_H
-#define ORR_REPORT_HUMAN_H
+#ifndef ORR_REPORT_HUMANIZE_HUMAN_H
+#define ORR_REPORT_HUMANIZE_HUMAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,4 +26,4 @@ size_t orr_text_display_width(const char *text);
  * bytes with the NUL and returns the length. */
 size_t orr_text_elide(const char *text, size_t columns, char *buf, size_t cap);
 
-#endif /* ORR_REPORT_HUMAN_H */
+#endif /* ORR_REPORT_HUMANIZE_HUMAN_H */

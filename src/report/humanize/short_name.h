@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_SHORT_NAME_H
-#define ORR_REPORT_SHORT_NAME_H
+#ifndef ORR_REPORT_HUMANIZE_SHORT_NAME_H
+#define ORR_REPORT_HUMANIZE_SHORT_NAME_H
 
 #include <stddef.h>
 
@@ -17,4 +17,4 @@
  * the length. For people only: two kernels may share a short name. */
 size_t orr_short_name(const char *name, char *buf, size_t cap);
 
-#endif /* ORR_REPORT_SHORT_NAME_H */
+#endif /* ORR_REPORT_HUMANIZE_SHORT_NAME_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_ASSETS_H
-#define ORR_REPORT_ASSETS_H
+#ifndef ORR_REPORT_PAGE_ASSETS_H
+#define ORR_REPORT_PAGE_ASSETS_H
 
 #include <stddef.h>
 
@@ -15,4 +15,4 @@ extern const orr_asset orr_assets[];
 extern const size_t orr_n_assets;
 extern const char orr_assets_version[]; /* of the library: "0.1.0" */
 
-#endif /* ORR_REPORT_ASSETS_H */
+#endif /* ORR_REPORT_PAGE_ASSETS_H */

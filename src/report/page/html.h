@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_HTML_H
-#define ORR_REPORT_HTML_H
+#ifndef ORR_REPORT_PAGE_HTML_H
+#define ORR_REPORT_PAGE_HTML_H
 
 #include <orrery/report.h>
 
@@ -32,6 +32,7 @@ typedef struct orr_trace_headline {
     const orr_critical_path *path; /* or NULL */
     uint64_t events;
 } orr_trace_headline;
-void orr_html_trace_headline(orr_output *out, const orr_job *job, const orr_trace_headline *headline);
+void orr_html_trace_headline(orr_output *out, const orr_job *job,
+                             const orr_trace_headline *headline);
 
-#endif /* ORR_REPORT_HTML_H */
+#endif /* ORR_REPORT_PAGE_HTML_H */

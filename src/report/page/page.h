@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_HTML_PAGE_H
-#define ORR_REPORT_HTML_PAGE_H
+#ifndef ORR_REPORT_PAGE_PAGE_H
+#define ORR_REPORT_PAGE_PAGE_H
 
 #include "report/page/html.h"
 
@@ -31,4 +31,4 @@ void orr_html_tile(orr_output *out, const char *what, const char *value, const c
 void orr_html_figure_open(orr_output *out, const char *title, const char *note);
 void orr_html_figure_close(orr_output *out);
 
-#endif /* ORR_REPORT_HTML_PAGE_H */
+#endif /* ORR_REPORT_PAGE_PAGE_H */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_PLAN_PAGE_H
-#define ORR_REPORT_PLAN_PAGE_H
+#ifndef ORR_REPORT_PLAN_SVG_H
+#define ORR_REPORT_PLAN_SVG_H
 
 #include <orrery/report.h>
 
 #include "io/stream/output.h"
 
-/* The pictures of a plan's page: each a whole <svg>, as wide as the page. Classes take their colours
- * from the page's style sheet. */
+/* The pictures of a plan's page: each a whole <svg>, as wide as the page. Classes take their
+ * colours from the page's style sheet. */
 enum { ORR_PLAN_WIDTH = 1400, ORR_PLAN_LABEL = 150 };
 
-/* From ideal FLOP time to step time, a bar for each part that is not empty. `whole_ns`: as wide as the
- * picture. */
+/* From ideal FLOP time to step time, a bar for each part that is not empty. `whole_ns`: as wide as
+ * the picture. */
 void orr_svg_waterfall(orr_output *out, const orr_outcome *outcome, int64_t whole_ns);
 
 /* One timeline for each stage, in order of stages; those of slower ranks are left out. Shape
@@ -29,4 +29,4 @@ void orr_svg_links(orr_output *out, const orr_outcome *outcome);
 /* The first hosts of the machine, a device coloured by its stage. */
 void orr_svg_machine(orr_output *out, const orr_outcome *outcome);
 
-#endif /* ORR_REPORT_PLAN_PAGE_H */
+#endif /* ORR_REPORT_PLAN_SVG_H */

@@ -4,7 +4,8 @@
 #include "report/humanize/human.h"
 #include "report/plan/svg.h"
 
-/* Work is drawn above, what travels below it; what is narrower than MERGE pixels is one with its neighbour. */
+/* Work is drawn above, what travels below it; what is narrower than MERGE pixels is one with its
+ * neighbour. */
 enum { ROW = 26, WORK = 16, WIRE = 5, AXIS = 22 };
 static const double MERGE = 0.5;
 
@@ -32,7 +33,8 @@ typedef struct chart {
     int64_t begin_ns;
 } chart;
 
-/* A rectangle in the making: grows while what follows is of its kind and closer than can be seen. */
+/* A rectangle in the making: grows while what follows is of its kind and closer than can be seen.
+ */
 typedef struct pen {
     const char *class;
     double x, end;
@@ -105,8 +107,8 @@ static void draw_stage(const chart *c, const orr_timeline *t, int y)
                 draw(c, &work, class_of(&nodes[v]), &nodes[v], t->start_ns[v], t->duration_ns[v], y,
                      WORK);
             else if (g->kind[v] == ORR_NODE_COLLECTIVE || g->kind[v] == ORR_NODE_SEND)
-                draw(c, &wire, "comm", &nodes[v], t->start_ns[v], t->duration_ns[v],
-                     y + WORK + 1, WIRE);
+                draw(c, &wire, "comm", &nodes[v], t->start_ns[v], t->duration_ns[v], y + WORK + 1,
+                     WIRE);
         }
         lift(c, &work, y, WORK);
         lift(c, &wire, y + WORK + 1, WIRE);
@@ -120,7 +122,9 @@ static void draw_axis(const chart *c, int64_t span_ns, int y)
         char time[ORR_HUMAN_MAX];
         const double x = ORR_PLAN_LABEL + (double)span_ns * i / TICKS * c->scale;
         orr_output_printf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, y,
-                          i == TICKS ? "end" : i ? "middle" : "start",
+                          i == TICKS ? "end"
+                          : i        ? "middle"
+                                     : "start",
                           orr_human_ns(time, (double)span_ns * i / TICKS));
     }
 }
@@ -136,13 +140,14 @@ orr_status orr_svg_gantt(orr_output *out, const orr_outcome *outcome, orr_arena 
                      s->begin_ns};
     if (stages == NULL)
         return orr_fail_memory(err);
-    orr_output_printf(out,
-                      "<svg class=\"breakdown gantt\" xmlns=\"http://www.w3.org/2000/svg\" "
-                      "role=\"img\" aria-label=\"Pipeline\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n"
-                      "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" "
-                      "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-                      "<rect class=\"idle\" width=\"2\" height=\"7\"/></pattern></defs>\n",
-                      ORR_PLAN_WIDTH, (int)n * ROW + AXIS);
+    orr_output_printf(
+        out,
+        "<svg class=\"breakdown gantt\" xmlns=\"http://www.w3.org/2000/svg\" "
+        "role=\"img\" aria-label=\"Pipeline\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n"
+        "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" "
+        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+        "<rect class=\"idle\" width=\"2\" height=\"7\"/></pattern></defs>\n",
+        ORR_PLAN_WIDTH, (int)n * ROW + AXIS);
     for (uint32_t i = 0; i < n; i++) {
         const int y = (int)i * ROW + 1;
         orr_output_printf(out,

@@ -9,7 +9,8 @@ static void draw_use(orr_output *out, const orr_outcome *o, const orr_axis_use *
 {
     const double full = ORR_PLAN_WIDTH - LABEL - WORDS;
     const double w = use->utilisation_frac < 1 ? use->utilisation_frac * full : full;
-    const char *level = use->level < o->cluster->n_levels ? o->cluster->levels[use->level].name : "";
+    const char *level =
+        use->level < o->cluster->n_levels ? o->cluster->levels[use->level].name : "";
     char share[ORR_HUMAN_MAX], bytes[ORR_HUMAN_MAX], exposed[ORR_HUMAN_MAX];
     orr_output_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LABEL - 10, y + 13);
     orr_html_printf(out, "%s, in a %s", orr_axis_name((orr_axis)use->axis), level);

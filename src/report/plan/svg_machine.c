@@ -4,16 +4,26 @@
 #include "report/plan/svg.h"
 
 /* A square for each host, coloured by the stage that is on it, in boxes of the level above; beside
- * them the first host, device by device. Hosts of several stages show that of their first device. */
-enum { HOST = 11, GAP = 2, PAD = 6, HOSTS_MAX = 6144, CELL = 34, HUE = 210, HUE_STEP = 47, DEVICES_MAX = 72,
-       LEFT = 330 };
+ * them the first host, device by device. Hosts of several stages show that of their first device.
+ */
+enum {
+    HOST = 11,
+    GAP = 2,
+    PAD = 6,
+    HOSTS_MAX = 6144,
+    CELL = 34,
+    HUE = 210,
+    HUE_STEP = 47,
+    DEVICES_MAX = 72,
+    LEFT = 330
+};
 
 typedef struct layout {
     orr_output *out;
     const orr_outcome *outcome;
-    uint32_t a_host;          /* devices */
-    uint32_t hosts, a_box;    /* that are drawn; of a box */
-    uint32_t across, a_row;   /* squares of a row of a box; boxes of a row */
+    uint32_t a_host;        /* devices */
+    uint32_t hosts, a_box;  /* that are drawn; of a box */
+    uint32_t across, a_row; /* squares of a row of a box; boxes of a row */
     int box_width, box_height;
 } layout;
 

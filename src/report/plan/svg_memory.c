@@ -58,18 +58,17 @@ typedef struct plot {
 static void block(const plot *p, const char *class, span when, double low, double high)
 {
     const double x = ORR_PLAN_LABEL + (double)(when.begin_ns - p->begin_ns) * p->x_scale;
-    orr_output_printf(p->out,
-                      "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n",
-                      class, x, HEIGHT - high * p->y_scale,
-                      (double)(when.end_ns - when.begin_ns) * p->x_scale,
-                      (high - low) * p->y_scale);
+    orr_output_printf(
+        p->out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n",
+        class, x, HEIGHT - high * p->y_scale, (double)(when.end_ns - when.begin_ns) * p->x_scale,
+        (high - low) * p->y_scale);
 }
 
 /* What is there all the time, from the bottom up; returns its height. */
 static double draw_constant(const plot *p, const orr_stage_memory *m, span whole)
 {
-    static const orr_memory_kind kinds[] = {ORR_MEMORY_BUFFERS, ORR_MEMORY_FRAGMENTATION,
-                                            ORR_MEMORY_WEIGHTS, ORR_MEMORY_GRADIENTS,
+    static const orr_memory_kind kinds[] = {ORR_MEMORY_BUFFERS,   ORR_MEMORY_FRAGMENTATION,
+                                            ORR_MEMORY_WEIGHTS,   ORR_MEMORY_GRADIENTS,
                                             ORR_MEMORY_OPTIMIZER, ORR_MEMORY_CACHE};
     double at = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -127,14 +126,14 @@ orr_status orr_svg_memory(orr_output *out, const orr_outcome *outcome, orr_arena
     const span *turns = t ? find_turns(outcome, t, arena, &n_slots) : NULL;
     if (t && turns == NULL)
         return orr_fail_memory(err);
-    const plot p = {out,
-                    (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL) /
-                        (double)(whole.end_ns - whole.begin_ns),
-                    (HEIGHT - 16) / (most > 0 ? most : 1), whole.begin_ns};
-    orr_output_printf(out,
-                      "<svg class=\"breakdown\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
-                      "aria-label=\"Memory over the step\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n",
-                      ORR_PLAN_WIDTH, HEIGHT + AXIS + LEGEND);
+    const plot p = {
+        out, (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL) / (double)(whole.end_ns - whole.begin_ns),
+        (HEIGHT - 16) / (most > 0 ? most : 1), whole.begin_ns};
+    orr_output_printf(
+        out,
+        "<svg class=\"breakdown\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
+        "aria-label=\"Memory over the step\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n",
+        ORR_PLAN_WIDTH, HEIGHT + AXIS + LEGEND);
     const double base = draw_constant(&p, m, whole);
     for (uint32_t i = 0; i < n_slots && i < m->n_slots; i++) {
         const double before = i > 0 ? (double)m->activations[i - 1] : 0;

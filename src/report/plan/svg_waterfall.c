@@ -26,8 +26,7 @@ static const char *class_of(orr_waterfall part)
 static void put_row(orr_output *out, const char *words, const char *class, int64_t from_ns,
                     int64_t ns, const orr_outcome *o, int64_t whole_ns, int y)
 {
-    const double scale =
-        (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL - 60 - VALUE) / (double)whole_ns;
+    const double scale = (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL - 60 - VALUE) / (double)whole_ns;
     const double x = ORR_PLAN_LABEL + 60 + (double)from_ns * scale, w = (double)ns * scale;
     char time[ORR_HUMAN_MAX], share[ORR_HUMAN_MAX];
     orr_human_ns(time, (double)ns);
@@ -37,7 +36,8 @@ static void put_row(orr_output *out, const char *words, const char *class, int64
     orr_output_printf(out,
                       "<rect class=\"%s\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"/>"
                       "<text x=\"%.2f\" y=\"%d\">%s, %s</text>\n",
-                      class, x, y, w > 1 ? w : 1, BAR, x + (w > 1 ? w : 1) + 8, y + 14, time, share);
+                      class, x, y, w > 1 ? w : 1, BAR, x + (w > 1 ? w : 1) + 8, y + 14, time,
+                      share);
 }
 
 void orr_svg_waterfall(orr_output *out, const orr_outcome *outcome, int64_t whole_ns)

@@ -65,8 +65,8 @@ static orr_status summary_table(const orr_outcome *o, orr_arena *arena, orr_tabl
     if (rows == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        rows[i] = (summary_row){
-            figures[i].name, orr_arena_printf(arena, "%.10g", figures[i].value), figures[i].unit};
+        rows[i] = (summary_row){figures[i].name, orr_arena_printf(arena, "%.10g", figures[i].value),
+                                figures[i].unit};
         if (rows[i].value == NULL)
             return orr_fail_memory(err);
     }
@@ -182,14 +182,16 @@ typedef struct axis_row {
 } axis_row;
 
 static const orr_column axis_columns[] = {
-    ORR_COL_(axis_row, axis, TEXT),       ORR_COL_(axis_row, members, U32),
-    ORR_COL_(axis_row, level, TEXT),      ORR_COL_(axis_row, sent_bytes, BYTES),
-    ORR_COL_(axis_row, busy_ns, NS),      ORR_COL_(axis_row, exposed_ns, NS),
+    ORR_COL_(axis_row, axis, TEXT),
+    ORR_COL_(axis_row, members, U32),
+    ORR_COL_(axis_row, level, TEXT),
+    ORR_COL_(axis_row, sent_bytes, BYTES),
+    ORR_COL_(axis_row, busy_ns, NS),
+    ORR_COL_(axis_row, exposed_ns, NS),
     ORR_COL_(axis_row, utilisation_frac, FRAC),
 };
 
-static orr_status axis_table(const orr_outcome *o, orr_arena *arena, orr_table *ret,
-                             orr_error *err)
+static orr_status axis_table(const orr_outcome *o, orr_arena *arena, orr_table *ret, orr_error *err)
 {
     axis_row *rows = orr_arena_array(arena, axis_row, o->n_axes);
     if (rows == NULL)
@@ -232,10 +234,9 @@ static orr_status basis_table(const orr_outcome *o, orr_arena *arena, orr_table 
         sum += (double)o->basis_ns[b];
     for (int b = 0; b < ORR_BASES; b++)
         if (o->basis_ns[b] > 0)
-            rows[n++] =
-                (basis_row){orr_basis_name((orr_basis)b), (double)o->basis_ns[b] / sum};
-    *ret = ORR_TABLE_("orrery.outcome_basis/1", "what device work rests on", basis_columns, rows,
-                      n);
+            rows[n++] = (basis_row){orr_basis_name((orr_basis)b), (double)o->basis_ns[b] / sum};
+    *ret =
+        ORR_TABLE_("orrery.outcome_basis/1", "what device work rests on", basis_columns, rows, n);
     return ORR_OK;
 }
 
@@ -271,7 +272,7 @@ orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
         const char *name;
         orr_status (*make)(const orr_outcome *, orr_arena *, orr_table *, orr_error *);
     } tables[ORR_OUTCOME_TABLES] = {
-        {"figures", summary_table}, {"phases", phase_table}, {"waterfall", waterfall_table},
+        {"figures", summary_table}, {"phases", phase_table},  {"waterfall", waterfall_table},
         {"axes", axis_table},       {"memory", memory_table}, {"relief", relief_table},
         {"basis", basis_table},
     };
@@ -301,8 +302,8 @@ typedef struct moved_row {
 } moved_row;
 
 static const orr_column moved_columns[] = {
-    ORR_COL_(moved_row, part, TEXT),    ORR_COL_(moved_row, a_ns, NS),
-    ORR_COL_(moved_row, b_ns, NS),      ORR_COL_(moved_row, moved_ns, NS),
+    ORR_COL_(moved_row, part, TEXT),         ORR_COL_(moved_row, a_ns, NS),
+    ORR_COL_(moved_row, b_ns, NS),           ORR_COL_(moved_row, moved_ns, NS),
     ORR_COL_(moved_row, of_step_frac, FRAC),
 };
 
@@ -337,9 +338,9 @@ static orr_status moved_table(const orr_outcome *a, const orr_outcome *b, orr_ar
     for (int i = 0; i < ORR_WATERFALLS; i++) {
         const int64_t in_a = a->waterfall_ns[i], in_b = b->waterfall_ns[i];
         if (in_a != 0 || in_b != 0)
-            rows[n++] = (moved_row){orr_waterfall_name((orr_waterfall)i), in_a, in_b, in_b - in_a,
-                                    a->step_ns > 0 ? (double)(in_b - in_a) / (double)a->step_ns
-                                                   : 0};
+            rows[n++] =
+                (moved_row){orr_waterfall_name((orr_waterfall)i), in_a, in_b, in_b - in_a,
+                            a->step_ns > 0 ? (double)(in_b - in_a) / (double)a->step_ns : 0};
     }
     *ret = ORR_TABLE_("orrery.moved/1", "what moved", moved_columns, rows, n);
     return ORR_OK;

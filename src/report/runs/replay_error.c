@@ -93,8 +93,8 @@ static const orr_column cause_columns[] = {
     ORR_COL_(cause_row, difference_ns, NS),
 };
 
-static orr_status cause_table(const orr_deviations *explanation, orr_arena *arena,
-                              orr_table *ret, orr_error *err)
+static orr_status cause_table(const orr_deviations *explanation, orr_arena *arena, orr_table *ret,
+                              orr_error *err)
 {
     cause_row *rows = orr_arena_array(arena, cause_row, ORR_CAUSES);
     size_t n = 0;
@@ -149,8 +149,8 @@ static orr_status moment_table(const orr_job *job, const orr_deviations *explana
 }
 
 orr_status orr_replay_error_tables(const orr_job *job, const orr_simulation *simulation,
-                             uint32_t queue_depth, size_t most, orr_arena *arena,
-                             orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err)
+                                   uint32_t queue_depth, size_t most, orr_arena *arena,
+                                   orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err)
 {
     orr_deviations explanation;
     ORR_TRY(orr_simulation_explain(job, simulation, queue_depth, most, arena, &explanation, err));

@@ -46,7 +46,8 @@ static const orr_column expected_columns[] = {
 };
 #undef C
 
-static const orr_predicted_op *expected_of(const orr_predicted_step *expected, const orr_train_op *op)
+static const orr_predicted_op *expected_of(const orr_predicted_step *expected,
+                                           const orr_train_op *op)
 {
     for (uint32_t i = 0; expected != NULL && i < expected->n_ops; i++)
         if (expected->ops[i].op == op->op && expected->ops[i].pass == op->pass)
@@ -95,8 +96,8 @@ static const orr_column figure_columns[] = {C(figure, TEXT), C(expected, NUMBER)
                                             C(unit, TEXT), C(error_frac, FRAC)};
 #undef C
 
-static orr_status figure_table(const orr_train_result *r, const orr_predicted_step *e, orr_arena *arena,
-                               orr_table *ret, orr_error *err)
+static orr_status figure_table(const orr_train_result *r, const orr_predicted_step *e,
+                               orr_arena *arena, orr_table *ret, orr_error *err)
 {
     figure_row *rows = orr_arena_array(arena, figure_row, 2);
     if (rows == NULL)

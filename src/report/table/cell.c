@@ -162,7 +162,8 @@ static bool is_empty(const orr_table *table, const orr_column *column)
     return true;
 }
 
-orr_table orr_table_without_empty_columns(const orr_table *table, orr_column columns[ORR_COLUMNS_MAX])
+orr_table orr_table_without_empty_columns(const orr_table *table,
+                                          orr_column columns[ORR_COLUMNS_MAX])
 {
     orr_table telling = *table;
     telling.columns = columns;

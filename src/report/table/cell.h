@@ -45,7 +45,8 @@ void orr_column_heading(const orr_column *column, char buf[ORR_HUMAN_MAX]);
 /* The table without the columns in which no row says anything, for people. `columns` is where the
  * others go and has to live as long as the result. */
 enum { ORR_COLUMNS_MAX = 128 }; /* of any table; a test looks at them all */
-orr_table orr_table_without_empty_columns(const orr_table *table, orr_column columns[ORR_COLUMNS_MAX]);
+orr_table orr_table_without_empty_columns(const orr_table *table,
+                                          orr_column columns[ORR_COLUMNS_MAX]);
 /* "text", "ns", ...: the type's name in machine formats. */
 const char *orr_column_type_name(orr_column_type type);
 

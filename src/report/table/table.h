@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_TABLE_H
-#define ORR_REPORT_TABLE_H
+#ifndef ORR_REPORT_TABLE_TABLE_H
+#define ORR_REPORT_TABLE_TABLE_H
 
 #include <orrery/report.h>
 
@@ -18,4 +18,4 @@ typedef struct orr_table_style {
 
 void orr_table_write(const orr_table *table, const orr_table_style *style, orr_output *out);
 
-#endif /* ORR_REPORT_TABLE_H */
+#endif /* ORR_REPORT_TABLE_TABLE_H */

@@ -103,8 +103,8 @@ static void put_head(const orr_table *table, const size_t *widths, bool color, o
     for (size_t c = 0; c < table->n_columns; c++) {
         char heading[ORR_HUMAN_MAX];
         orr_column_heading(&table->columns[c], heading);
-        put_cell(heading, orr_text_display_width(heading), widths[c], is_left(&table->columns[c]), c == 0,
-                 c + 1 == table->n_columns, out);
+        put_cell(heading, orr_text_display_width(heading), widths[c], is_left(&table->columns[c]),
+                 c == 0, c + 1 == table->n_columns, out);
     }
     orr_output_text(out, color ? "\x1b[0m\n" : "\n");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_BLOB_H
-#define ORR_REPORT_BLOB_H
+#ifndef ORR_REPORT_TIMELINE_BLOB_H
+#define ORR_REPORT_TIMELINE_BLOB_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,4 +26,4 @@ void orr_blob_zigzag(orr_blob *blob, int64_t value);
 orr_status orr_blob_write(const void *bytes, size_t n, orr_output *out,
                           orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_REPORT_BLOB_H */
+#endif /* ORR_REPORT_TIMELINE_BLOB_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_EVENT_DETAIL_H
-#define ORR_REPORT_EVENT_DETAIL_H
+#ifndef ORR_REPORT_TIMELINE_EVENT_DETAIL_H
+#define ORR_REPORT_TIMELINE_EVENT_DETAIL_H
 
 #include <orrery/graph.h>
 
@@ -10,4 +10,4 @@
  * the NUL, whole lines only, and returns the length. */
 size_t orr_event_detail(const orr_graph *graph, orr_node_id node, char *buf, size_t cap);
 
-#endif /* ORR_REPORT_EVENT_DETAIL_H */
+#endif /* ORR_REPORT_TIMELINE_EVENT_DETAIL_H */

@@ -8,8 +8,8 @@
 /* The columns of a packed timeline, in the order in which they lie. */
 #define ORR_TIMELINE_COLUMN_MAP(X)                                                                 \
     X(GAP, "gap")                                                                                  \
-    X(DURATION, "duration") X(NAME, "name") X(DETAIL, "detail") X(EDGE, "edge") X(PEER, "peer")    \
-        X(PATH, "path")
+    X(DURATION, "duration")                                                                        \
+    X(NAME, "name") X(DETAIL, "detail") X(EDGE, "edge") X(PEER, "peer") X(PATH, "path")
 enum {
 #define ORR_TIMELINE_COLUMN_ENUM_(name, text) ORR_TIMELINE_##name,
     ORR_TIMELINE_COLUMN_MAP(ORR_TIMELINE_COLUMN_ENUM_)

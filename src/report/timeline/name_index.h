@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_NAME_INDEX_H
-#define ORR_REPORT_NAME_INDEX_H
+#ifndef ORR_REPORT_TIMELINE_NAME_INDEX_H
+#define ORR_REPORT_TIMELINE_NAME_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +34,4 @@ static inline uint32_t orr_name_index_count(const orr_name_index *index)
 const char *orr_name_index_text(const orr_name_index *index, uint32_t sorted, size_t *ret_len);
 uint8_t orr_name_index_tag(const orr_name_index *index, uint32_t sorted);
 
-#endif /* ORR_REPORT_NAME_INDEX_H */
+#endif /* ORR_REPORT_TIMELINE_NAME_INDEX_H */

@@ -22,8 +22,8 @@
 typedef struct orr_timeline_input {
     const orr_job *job;
     const orr_timeline_view *timeline;
-    const orr_critical_path *path; /* or NULL */
-    const orr_series_sample *samples;     /* memory held over time; shape (n_samples) */
+    const orr_critical_path *path;    /* or NULL */
+    const orr_series_sample *samples; /* memory held over time; shape (n_samples) */
     size_t n_samples;
 } orr_timeline_input;
 

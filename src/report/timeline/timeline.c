@@ -210,7 +210,8 @@ static orr_status prepare(build *b, uint32_t max_events, orr_error *err)
     }
     /* a hair less, so that rounding never gives one event more than there is room for */
     b->keep_frac = drawn > max_events ? (double)max_events / (double)drawn * (1 - 1e-9) : 1;
-    b->events = orr_arena_array(b->arena, orr_timeline_event, drawn < max_events ? drawn : max_events);
+    b->events =
+        orr_arena_array(b->arena, orr_timeline_event, drawn < max_events ? drawn : max_events);
     b->event_of = orr_arena_array(b->arena, uint32_t *, b->job->n_graphs);
     b->lane_nodes = orr_arena_array(b->arena, orr_node_id, widest);
     b->depths = orr_arena_array(b->arena, uint8_t, widest);
@@ -225,11 +226,11 @@ orr_status orr_timeline_build(const orr_job *job, uint32_t max_events, orr_arena
     for (uint32_t g = 0; g < job->n_graphs; g++)
         ORR_TRY(add_graph(&b, g, err));
     *ret = (orr_timeline_view){.events = b.events,
-                          .rows = b.rows,
-                          .event_of = (const uint32_t *const *)b.event_of,
-                          .n_events = b.n_events,
-                          .n_rows = b.n_rows,
-                          .thinned = b.thinned,
-                          .untimed = b.untimed};
+                               .rows = b.rows,
+                               .event_of = (const uint32_t *const *)b.event_of,
+                               .n_events = b.n_events,
+                               .n_rows = b.n_rows,
+                               .thinned = b.thinned,
+                               .untimed = b.untimed};
     return ORR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_TIMELINE_H
-#define ORR_REPORT_TIMELINE_H
+#ifndef ORR_REPORT_TIMELINE_TIMELINE_H
+#define ORR_REPORT_TIMELINE_TIMELINE_H
 
 #include <orrery/analysis.h>
 
@@ -22,9 +22,9 @@ typedef struct orr_timeline_row {
 } orr_timeline_row;
 
 typedef struct orr_timeline_view {
-    const orr_timeline_event *events;        /* shape (V) */
-    const orr_timeline_row *rows;   /* shape (W), by graph, lane in order of display, depth */
-    const uint32_t *const *event_of; /* shape (D)(N_d): event of a node, or ORR_NONE */
+    const orr_timeline_event *events; /* shape (V) */
+    const orr_timeline_row *rows;     /* shape (W), by graph, lane in order of display, depth */
+    const uint32_t *const *event_of;  /* shape (D)(N_d): event of a node, or ORR_NONE */
     uint32_t n_events, n_rows;
     uint64_t thinned; /* left out to stay within max_events                   */
     uint64_t untimed; /* without a start: they have no place on an axis       */
@@ -38,4 +38,4 @@ enum { ORR_TIMELINE_DEPTH_MAX = 96 };
 orr_status orr_timeline_build(const orr_job *job, uint32_t max_events, orr_arena *arena,
                               orr_timeline_view *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_REPORT_TIMELINE_H */
+#endif /* ORR_REPORT_TIMELINE_TIMELINE_H */

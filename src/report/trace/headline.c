@@ -53,8 +53,8 @@ static void step_tile(orr_output *out, const orr_job *job, const orr_trace_headl
 }
 
 /* Share of the ranks' spans, summed; and the time on an average rank. */
-static void share_tile(orr_output *out, const orr_trace_headline *h, const char *id, const char *swatch,
-                       const char *label, size_t offset, bool host_only)
+static void share_tile(orr_output *out, const orr_trace_headline *h, const char *id,
+                       const char *swatch, const char *label, size_t offset, bool host_only)
 {
     char value[ORR_HUMAN_MAX] = "-", time[ORR_HUMAN_MAX], note[160] = "no device work recorded";
     double span = 0, part = 0;

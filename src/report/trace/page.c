@@ -270,8 +270,8 @@ static orr_status write_page(page *p, orr_error *err)
 }
 
 orr_status orr_trace_html(const char *path, const orr_job *job,
-                           const orr_analysis_options *analysis, const orr_trace_html_options *options,
-                           orr_error *err)
+                          const orr_analysis_options *analysis,
+                          const orr_trace_html_options *options, orr_error *err)
 {
     const uint32_t max_events =
         options && options->max_events ? options->max_events : EVENTS_DEFAULT;

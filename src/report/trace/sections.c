@@ -106,7 +106,7 @@ static orr_status run_entry(const orr_job *job, const orr_analysis_options *opti
 }
 
 orr_status orr_trace_sections_run(const orr_job *job, const orr_analysis_options *options,
-                            orr_arena *arena, const orr_trace_sections **ret, orr_error *err)
+                                  orr_arena *arena, const orr_trace_sections **ret, orr_error *err)
 {
     orr_trace_sections *all = orr_arena_one(arena, orr_trace_sections);
     if (!all)

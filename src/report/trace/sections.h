@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_REPORT_HTML_SECTIONS_H
-#define ORR_REPORT_HTML_SECTIONS_H
+#ifndef ORR_REPORT_TRACE_SECTIONS_H
+#define ORR_REPORT_TRACE_SECTIONS_H
 
 #include "report/page/html.h"
 
@@ -11,9 +11,9 @@ typedef struct orr_trace_sections orr_trace_sections;
 /* Runs the analyses; tables in the arena. Errors: NO_MEMORY; an analysis that fails for another
  * reason is shown with that reason. */
 orr_status orr_trace_sections_run(const orr_job *job, const orr_analysis_options *options,
-                            orr_arena *arena, const orr_trace_sections **ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                                  orr_arena *arena, const orr_trace_sections **ret,
+                                  orr_error *err) ORR_MUST_CHECK;
 void orr_trace_sections_write(const orr_trace_sections *sections, orr_output *out);
 void orr_trace_sections_write_nav(const orr_trace_sections *sections, orr_output *out);
 
-#endif /* ORR_REPORT_HTML_SECTIONS_H */
+#endif /* ORR_REPORT_TRACE_SECTIONS_H */

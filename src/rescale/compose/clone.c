@@ -11,13 +11,13 @@
  * stream of computation as it stands, and computation waits for one whose result is used at
  * once. */
 typedef struct copy {
-    orr_composer    *c;
-    const orr_profiled_step  *step;
+    orr_composer *c;
+    const orr_profiled_step *step;
     const orr_step_piece *p;
-    orr_ratio        parameters;
-    int64_t          shift_ns; /* of host times */
-    uint32_t         products; /* aten::mm seen */
-    bool             changed;  /* shapes of the operator at hand */
+    orr_ratio parameters;
+    int64_t shift_ns;  /* of host times */
+    uint32_t products; /* aten::mm seen */
+    bool changed;      /* shapes of the operator at hand */
 } copy;
 
 /* Of the emitter, whose failures stay. */
@@ -136,14 +136,13 @@ static orr_status copy_host_node(copy *k, orr_node_id v)
     const orr_graph *g = k->step->g;
     const bool root = v == k->p->root;
     const bool runtime = g->kind[v] == ORR_NODE_RUNTIME;
-    const orr_node node = {
-        .name = orr_emit_str(e, orr_graph_str(g, g->name[v])),
-        .kind = (orr_node_kind)g->kind[v],
-        .lane = e->hosts[e->at].lane,
-        .start_ns = g->start_ns[v] + k->shift_ns,
-        .duration_ns = g->duration_ns[v],
-        .parent = root ? ORR_NONE : c->made[g->parent[v]],
-        .source_id = runtime ? ++e->correlation : ++e->record_function};
+    const orr_node node = {.name = orr_emit_str(e, orr_graph_str(g, g->name[v])),
+                           .kind = (orr_node_kind)g->kind[v],
+                           .lane = e->hosts[e->at].lane,
+                           .start_ns = g->start_ns[v] + k->shift_ns,
+                           .duration_ns = g->duration_ns[v],
+                           .parent = root ? ORR_NONE : c->made[g->parent[v]],
+                           .source_id = runtime ? ++e->correlation : ++e->record_function};
     const orr_node_id made = orr_emit_node(e, &node);
     ORR_TRY(so_far(c));
     c->made[v] = made;
@@ -202,7 +201,7 @@ static void wait_as_recorded(copy *k, orr_node_id v)
         const uint32_t on = stream_of(c, g, u);
         const orr_node_ids *issued = &c->e.streams[on].issued;
         const uint32_t depth = other == k->p ? 0 : depth_of(k, u);
-        orr_node_id before = other == k->p        ? c->made[u]
+        orr_node_id before = other == k->p       ? c->made[u]
                              : issued->n > depth ? issued->at[issued->n - 1 - depth]
                                                  : ORR_NONE;
         if (before != ORR_NONE && c->e.status == ORR_OK &&
@@ -274,7 +273,8 @@ static orr_status copy_work(copy *k, orr_node_id v)
         const orr_comm_role role = (orr_comm_role)k->p->role;
         orr_comm comm = carried_comm(k, orr_graph_comm(g, v), role);
         carry_bytes(k, role, &comm);
-        orr_emit_comm_row(e, made, &comm, orr_compose_rendezvous(c, role, comm.seq), &c->rendezvous);
+        orr_emit_comm_row(e, made, &comm, orr_compose_rendezvous(c, role, comm.seq),
+                          &c->rendezvous);
         if (role == ORR_ROLE_TP || orr_comm_is_recv(role))
             orr_emit_wait(e, orr_emit_stream_of(e, e->compute_stream), stream);
     } else if (orr_graph_copy(g, v) != NULL) {
@@ -327,8 +327,8 @@ static uint32_t thread_of(orr_composer *c, const orr_profiled_step *step, uint32
     return orr_emit_thread(&c->e, "python", (int64_t)at + 1);
 }
 
-orr_status orr_compose_copy_piece(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
-                             orr_ratio parameters)
+orr_status orr_compose_copy_piece(orr_composer *c, const orr_profiled_step *step,
+                                  const orr_step_piece *p, orr_ratio parameters)
 {
     orr_emit *e = &c->e;
     copy k = {.c = c, .step = step, .p = p, .parameters = parameters};

@@ -13,16 +13,17 @@
 const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage)
 {
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
-        if (orr_recorded_position_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage == recorded_stage)
+        if (orr_recorded_position_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage ==
+            recorded_stage)
             return &c->s->steps[d];
     return NULL;
 }
 
 /* Pieces of a block: rows of the step, in order. */
 typedef struct block {
-    orr_phase     phase;
+    orr_phase phase;
     orr_model_part_kind part;
-    int32_t       layer, micro_batch;
+    int32_t layer, micro_batch;
 } block;
 
 static bool is_in(const block *b, const orr_step_piece *p)
@@ -47,8 +48,8 @@ static bool needs_reduction(const block *b, const orr_step_piece *p, const orr_s
     return p->kind == ORR_OP_ROW || p->kind == ORR_OP_EMBEDDING;
 }
 
-static orr_status insert_reduction(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
-                                   orr_phase phase)
+static orr_status insert_reduction(orr_composer *c, const orr_profiled_step *step,
+                                   const orr_step_piece *p, orr_phase phase)
 {
     char dims[32];
     if (p->kind != ORR_OP_SOFTMAX || phase == ORR_PHASE_BACKWARD)
@@ -66,8 +67,8 @@ static const orr_step_piece *next_in(const orr_profiled_step *step, const block 
     return NULL;
 }
 
-static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, const block *b, uint32_t i,
-                            bool reduces, orr_ratio parameters, bool *softmax_seen)
+static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, const block *b,
+                            uint32_t i, bool reduces, orr_ratio parameters, bool *softmax_seen)
 {
     const orr_step_piece *p = &step->pieces[i];
     if ((p->role == ORR_ROLE_TP && c->to.tp == 1) ||
@@ -84,7 +85,8 @@ static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, cons
 }
 
 /* One block. `reduces`: its gradients are reduced now. */
-static orr_status put_block(orr_composer *c, const orr_profiled_step *step, const block *b, bool reduces)
+static orr_status put_block(orr_composer *c, const orr_profiled_step *step, const block *b,
+                            bool reduces)
 {
     const orr_ratio parameters = orr_compose_parameters(c, step, b->part, b->layer);
     const orr_step_piece *last = NULL;
@@ -105,7 +107,7 @@ static orr_status put_block(orr_composer *c, const orr_profiled_step *step, cons
 /* A recorded send or recv of that direction, of that micro-batch where there is one, from any
  * rank. */
 static const orr_step_piece *recorded_pass(const orr_composer *c, orr_comm_role role,
-                                      int32_t micro_batch, const orr_profiled_step **ret_step)
+                                           int32_t micro_batch, const orr_profiled_step **ret_step)
 {
     const orr_step_piece *any = NULL;
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
@@ -132,7 +134,8 @@ static orr_status pass(orr_composer *c, orr_comm_role role, int32_t micro_batch)
 }
 
 /* Of the recording: who has the layer, and its number there. */
-static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t layer, int32_t *ret_layer)
+static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t layer,
+                                             int32_t *ret_layer)
 {
     const uint32_t a_stage = c->from.layers / c->from.pp;
     layer %= c->from.layers;
@@ -165,9 +168,9 @@ static orr_status put_part(orr_composer *c, orr_phase phase, uint32_t i, int32_t
                             : put_module(c, orr_compose_source_step(c, 0), &b, "Front", 0, reduces);
     if (i == a_stage + 1) {
         b.part = ORR_MODEL_PART_HEAD;
-        return c->stage + 1 < c->to.pp
-                   ? ORR_OK
-                   : put_module(c, orr_compose_source_step(c, c->from.pp - 1), &b, "Back", 0, reduces);
+        return c->stage + 1 < c->to.pp ? ORR_OK
+                                       : put_module(c, orr_compose_source_step(c, c->from.pp - 1),
+                                                    &b, "Back", 0, reduces);
     }
     b.part = ORR_MODEL_PART_LAYER;
     const orr_profiled_step *step = layer_source(c, c->stage * a_stage + i - 1, &b.layer);
@@ -200,9 +203,8 @@ static orr_status put_slot(orr_composer *c, orr_schedule_slot turn)
     orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, name);
     ORR_TRY(pass(c, back ? ORR_ROLE_RECV_BACKWARD : ORR_ROLE_RECV_FORWARD, source));
     for (uint32_t i = 0; i < n; i++)
-        ORR_TRY(put_part(c, back ? ORR_PHASE_BACKWARD : ORR_PHASE_FORWARD,
-                         back ? n - 1 - i : i, source,
-                         back && reduces && (last || c->from.dp > 1)));
+        ORR_TRY(put_part(c, back ? ORR_PHASE_BACKWARD : ORR_PHASE_FORWARD, back ? n - 1 - i : i,
+                         source, back && reduces && (last || c->from.dp > 1)));
     ORR_TRY(pass(c, back ? ORR_ROLE_SEND_BACKWARD : ORR_ROLE_SEND_FORWARD, source));
     orr_emit_end(&c->e);
     return c->e.status;
@@ -215,16 +217,18 @@ static bool in_pass(const orr_step_piece *p)
 }
 
 /* Parameters of the stage that was recorded, and of the one that is made. */
-static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step *step, uint32_t old_stage)
+static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step *step,
+                                  uint32_t old_stage)
 {
     orr_ratio sum = {0, 0};
     for (uint32_t l = 0; l < c->from.layers / c->from.pp; l++)
         sum.before += orr_compose_parameters(c, step, ORR_MODEL_PART_LAYER, (int32_t)l).before;
-    const orr_profiled_step *first = orr_compose_source_step(c, 0), *end = orr_compose_source_step(c, c->from.pp - 1);
+    const orr_profiled_step *first = orr_compose_source_step(c, 0),
+                            *end = orr_compose_source_step(c, c->from.pp - 1);
     const orr_ratio front = orr_compose_parameters(c, first, ORR_MODEL_PART_EMBEDDING, -1);
     const orr_ratio back = orr_compose_parameters(c, end, ORR_MODEL_PART_HEAD, -1);
-    sum.before += (old_stage == 0 ? front.before : 0) +
-                  (old_stage + 1 == c->from.pp ? back.before : 0);
+    sum.before +=
+        (old_stage == 0 ? front.before : 0) + (old_stage + 1 == c->from.pp ? back.before : 0);
     const uint32_t a_stage = c->to.layers / c->to.pp;
     for (uint32_t l = 0; l < a_stage; l++) {
         int32_t local;
@@ -239,7 +243,7 @@ static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step
  * waits for the gradients. */
 static orr_status put_rest(orr_composer *c, bool after)
 {
-    const uint32_t old_stage = c->stage == 0                ? 0
+    const uint32_t old_stage = c->stage == 0              ? 0
                                : c->stage + 1 == c->to.pp ? c->from.pp - 1
                                : c->stage < c->from.pp    ? c->stage
                                                           : c->from.pp - 1;
@@ -278,15 +282,13 @@ static orr_status open_stage(orr_composer *c, uint32_t stage)
     const orr_graph *g = c->s->job->graphs[0];
     const orr_recording recording = {.rank = ORR_NONE,
                                      .source = orr_emit_str(&c->e, "rescaled 1"),
-                                     .device_name = orr_emit_str(&c->e,
-                                                                 orr_graph_str(g, g->device_name))};
+                                     .device_name =
+                                         orr_emit_str(&c->e, orr_graph_str(g, g->device_name))};
     orr_builder_recording(c->e.b, &recording);
     for (uint32_t i = 0; i < ORR_PLAN_GROUPINGS; i++) {
         const uint32_t size = orr_plan_group(&c->to, i, 0).size;
-        const orr_group group = {.name = orr_emit_str(&c->e, names[i]),
-                                 .size = size,
-                                 .start = -1,
-                                 .stride = 1};
+        const orr_group group = {
+            .name = orr_emit_str(&c->e, names[i]), .size = size, .start = -1, .stride = 1};
         c->groups[i] = ORR_NONE;
         ORR_TRY(c->e.status);
         if (size > 1)
@@ -304,7 +306,8 @@ orr_status orr_compose_stage(orr_composer *c, uint32_t stage, const orr_graph **
     if (turns == NULL)
         return orr_fail_memory(c->err);
     ORR_TRY_OUT(status, open_stage(c, stage));
-    orr_schedule_stage_slots((orr_schedule)c->to.schedule, stage, c->to.pp, c->to.micro_batches, turns);
+    orr_schedule_stage_slots((orr_schedule)c->to.schedule, stage, c->to.pp, c->to.micro_batches,
+                             turns);
     orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     ORR_TRY_OUT(status, put_rest(c, false));
     for (uint32_t i = 0; i < n; i++)

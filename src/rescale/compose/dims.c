@@ -15,8 +15,8 @@ static bool carry_parameters(orr_input_dims *dims, orr_ratio parameters)
     return true;
 }
 
-orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const char *op, uint32_t mm,
-                            const char *text, orr_ratio parameters, const char **ret)
+orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const char *op,
+                            uint32_t mm, const char *text, orr_ratio parameters, const char **ret)
 {
     orr_input_dims dims;
     orr_dim_meaning meaning[ORR_DIMS_MOST];
@@ -30,7 +30,8 @@ orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const 
     } else {
         orr_dims_meaning(piece, &c->from, op, mm, &dims, meaning);
         for (uint32_t i = 0; i < dims.n; i++)
-            unknown_shapes |= !orr_dim_translate(&c->from, &c->to, meaning[i], &carried.at[i].value);
+            unknown_shapes |=
+                !orr_dim_translate(&c->from, &c->to, meaning[i], &carried.at[i].value);
     }
     for (uint32_t i = 0; i < dims.n; i++)
         changed |= carried.at[i].value != dims.at[i].value;
@@ -46,7 +47,8 @@ orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const 
 }
 
 /* Of the recorded shapes, and of the same carried over. */
-static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p)
+static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step,
+                          const orr_step_piece *p)
 {
     orr_node_id op;
     orr_input_dims dims;
@@ -76,8 +78,8 @@ static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step, 
     return r;
 }
 
-orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_model_part_kind part,
-                                 int32_t layer)
+orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step,
+                                 orr_model_part_kind part, int32_t layer)
 {
     orr_ratio sum = {0, 0};
     for (uint32_t i = 0; i < step->n_pieces; i++) {

@@ -61,10 +61,11 @@ static orr_status scale_transfer(orr_composer *c, const orr_comm *comm, const or
     }
     ORR_TRY(orr_network_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
     ORR_TRY(orr_network_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
-                           c->err));
+                              c->err));
     if (now.ns < 0 || before.ns < 0)
-        return orr_fail(c->err, ORR_INVALID, "transfers between other ranks, or of other sizes, "
-                                             "have to be priced: name a cluster");
+        return orr_fail(c->err, ORR_INVALID,
+                        "transfers between other ranks, or of other sizes, "
+                        "have to be priced: name a cluster");
     *ns = orr_scale_ratio(*ns, now.ns, before.ns);
     *basis = now.basis;
     return ORR_OK;
@@ -81,9 +82,9 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
     const orr_members members = orr_plan_members(&c->to, grouping, rank, made, v, pair);
     if (from->graph != ORR_NONE) {
         /* Recorded groups agree with the recorded plan, or there would be no composing. */
-        const orr_members recorded = orr_plan_members(
-            &c->from, grouping, c->s->job->rank_of_graph[from->graph],
-            c->s->job->graphs[from->graph], from->node, old_pair);
+        const orr_members recorded =
+            orr_plan_members(&c->from, grouping, c->s->job->rank_of_graph[from->graph],
+                             c->s->job->graphs[from->graph], from->node, old_pair);
         return scale_transfer(c, comm, from, &members, &recorded, ns, basis, count);
     }
     orr_price price;
@@ -93,7 +94,7 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
     if (c->pricing->network_says)
         return ORR_OK;
     ORR_TRY(orr_network_price(&c->new_wire, &members, (orr_collective)comm->collective,
-                           orr_priced_bytes(comm), c->arena, &price, c->err));
+                              orr_priced_bytes(comm), c->arena, &price, c->err));
     if (price.ns < 0)
         return orr_fail(c->err, ORR_INVALID,
                         "'%s' was not recorded and has to be priced: name a cluster",

@@ -28,17 +28,20 @@ orr_rendezvous_id orr_compose_rendezvous(const orr_composer *c, orr_comm_role ro
         return (orr_rendezvous_id){grouping, (uint32_t)seq};
     const bool backward = role == ORR_ROLE_SEND_BACKWARD || role == ORR_ROLE_RECV_BACKWARD;
     const uint32_t lower = orr_role_is_to_next_stage(role) ? c->stage : c->stage - 1;
-    return (orr_rendezvous_id){grouping, orr_pipeline_ordinal(lower, c->to.micro_batches,
-                                                        c->micro_batch, backward)};
+    return (orr_rendezvous_id){
+        grouping, orr_pipeline_ordinal(lower, c->to.micro_batches, c->micro_batch, backward)};
 }
 
 /* Type of numbers of a piece's operator, as NCCL's records have it; "" where it is not recorded. */
-static const char *type_of(const orr_profiled_step *step, const orr_step_piece *piece, int64_t *ret_bytes)
+static const char *type_of(const orr_profiled_step *step, const orr_step_piece *piece,
+                           int64_t *ret_bytes)
 {
     static const struct {
         const char *type, *name;
-        int64_t     bytes;
-    } types[] = {{"BFloat16", "BFloat16", 2}, {"Half", "Half", 2}, {"float", "Float", 4},
+        int64_t bytes;
+    } types[] = {{"BFloat16", "BFloat16", 2},
+                 {"Half", "Half", 2},
+                 {"float", "Float", 4},
                  {"double", "Double", 8}};
     for (uint32_t i = 0; i < piece->n_nodes; i++) {
         orr_attr attr;
@@ -58,7 +61,8 @@ static const char *type_of(const orr_profiled_step *step, const orr_step_piece *
 }
 
 /* A type that this piece, or any before it, has. */
-static const char *type_near(const orr_profiled_step *step, const orr_step_piece *like, int64_t *ret_bytes)
+static const char *type_near(const orr_profiled_step *step, const orr_step_piece *like,
+                             int64_t *ret_bytes)
 {
     for (const orr_step_piece *p = like;; p--) {
         const char *type = type_of(step, p, ret_bytes);
@@ -86,23 +90,22 @@ orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_pro
                         "a communication has to be inserted, but the recording has no shapes and "
                         "types that say how large it is");
     const int64_t seq = orr_compose_next_seq(c, role);
-    const orr_comm_call call = {.role = role,
-                                .group = c->groups[grouping],
-                                .group_size = (int32_t)orr_plan_group(&c->to, grouping, 0).size,
-                                .peer = grouping == ORR_GROUPING_PP
-                                            ? (int32_t)orr_compose_peer(c, role)
-                                            : -1,
-                                .seq = seq,
-                                .bytes = elements * bytes,
-                                .dtype = type,
-                                .dims = dims};
+    const orr_comm_call call = {
+        .role = role,
+        .group = c->groups[grouping],
+        .group_size = (int32_t)orr_plan_group(&c->to, grouping, 0).size,
+        .peer = grouping == ORR_GROUPING_PP ? (int32_t)orr_compose_peer(c, role) : -1,
+        .seq = seq,
+        .bytes = elements * bytes,
+        .dtype = type,
+        .dims = dims};
     orr_emit_comm(&c->e, &call, orr_compose_rendezvous(c, role, seq), &c->rendezvous);
     c->inserted++;
     return c->e.status;
 }
 
-orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
-                                     const orr_step_piece *like)
+orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role,
+                                     const orr_profiled_step *step, const orr_step_piece *like)
 {
     char dims[96];
     const orr_plan *p = &c->to;
@@ -111,6 +114,6 @@ orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const 
                         "a communication of activations has to be inserted, but micro_batch, seq "
                         "and hidden are not all known: state them");
     snprintf(dims, sizeof dims, "[[%u, %u, %u]]", p->micro_batch, p->seq, p->hidden);
-    return orr_compose_insert(c, role, step, like,
-                              (int64_t)p->micro_batch * p->seq * p->hidden, dims);
+    return orr_compose_insert(c, role, step, like, (int64_t)p->micro_batch * p->seq * p->hidden,
+                              dims);
 }

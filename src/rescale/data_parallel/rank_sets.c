@@ -6,8 +6,7 @@
 
 /* All replicas of each stage and slice that takes part? Then more replicas join it. With one
  * replica recorded nothing tells its groups from those within it. */
-static bool spans_replicas(const orr_plan *from, const uint32_t *ranks, uint32_t n,
-                           bool *scratch)
+static bool spans_replicas(const orr_plan *from, const uint32_t *ranks, uint32_t n, bool *scratch)
 {
     uint32_t seen = 0;
     if (from->dp < 2)
@@ -121,9 +120,9 @@ orr_status orr_replication_find_sets(orr_replication *s, orr_error *err)
     for (uint32_t i = 0; i < s->n_sets; i++) {
         orr_replicated_set *set = &s->sets[i];
         set->grows = spans_replicas(&s->from, set->ranks, set->n, scratch);
-        set->changed = (set->grows && s->to.dp != s->from.dp) ||
-                       (s->pricing->recorded != NULL &&
-                        s->pricing->recorded != s->pricing->cluster);
+        set->changed =
+            (set->grows && s->to.dp != s->from.dp) ||
+            (s->pricing->recorded != NULL && s->pricing->recorded != s->pricing->cluster);
         ORR_TRY_OUT(status, check_cut(s, set, err));
     }
 out:
@@ -135,7 +134,7 @@ out:
 /* One grouping in the making: which set a recorded rank is in. */
 typedef struct packed {
     uint32_t *set_of; /* shape (recorded ranks) */
-    uint32_t  n_groups;
+    uint32_t n_groups;
 } packed;
 
 static bool fits(const packed *p, const orr_replicated_set *set)

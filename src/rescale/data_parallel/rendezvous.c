@@ -36,11 +36,12 @@ static orr_status find_spans(orr_replication *s, orr_error *err)
     return ORR_OK;
 }
 
-static int64_t price(const orr_network_prices *wire, const orr_span *span, orr_collective collective,
-                     int64_t bytes)
+static int64_t price(const orr_network_prices *wire, const orr_span *span,
+                     orr_collective collective, int64_t bytes)
 {
     return orr_collective_price(&wire->network, span, collective, (orr_algorithm)wire->algorithm,
-                                bytes).ns;
+                                bytes)
+        .ns;
 }
 
 /* One row of durations, made when the first of them changes. */
@@ -52,9 +53,9 @@ typedef struct row {
 static orr_status open_row(const orr_replication *s, uint32_t d, row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
-    const int64_t *from =
-        s->base->duration_ns != NULL && s->base->duration_ns[d] != NULL ? s->base->duration_ns[d]
-                                                                        : g->duration_ns;
+    const int64_t *from = s->base->duration_ns != NULL && s->base->duration_ns[d] != NULL
+                              ? s->base->duration_ns[d]
+                              : g->duration_ns;
     if (r->duration_ns != NULL)
         return ORR_OK;
     r->duration_ns = orr_arena_array(s->arena, int64_t, g->n_nodes);
@@ -66,8 +67,8 @@ static orr_status open_row(const orr_replication *s, uint32_t d, row *r, orr_err
     return ORR_OK;
 }
 
-static orr_status reprice(orr_replication *s, uint32_t d, orr_node_id v, const orr_replicated_set *set,
-                          row *r, orr_error *err)
+static orr_status reprice(orr_replication *s, uint32_t d, orr_node_id v,
+                          const orr_replicated_set *set, row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
     const int64_t bytes = orr_priced_bytes(orr_graph_comm(g, v));
@@ -86,14 +87,14 @@ static orr_status reprice(orr_replication *s, uint32_t d, orr_node_id v, const o
     const orr_price now = orr_collective_price(&s->new_wire.network, &set->new_span, collective,
                                                (orr_algorithm)s->new_wire.algorithm, bytes);
     r->duration_ns[v] = orr_scale_ratio(r->duration_ns[v], now.ns,
-                                  price(&s->old_wire, &set->old_span, collective, bytes));
+                                        price(&s->old_wire, &set->old_span, collective, bytes));
     r->basis[v] = now.basis;
     return ORR_OK;
 }
 
 /* The set that a communication of a graph is in, and its ordinal there. */
 static orr_replicated_set *set_of(const orr_replication *s, uint32_t d, uint32_t comm,
-                              uint32_t *ret_ordinal)
+                                  uint32_t *ret_ordinal)
 {
     const orr_rendezvous_id m = s->base->rendezvous[d][comm];
     if (m.grouping != ORR_NONE) {
@@ -108,7 +109,8 @@ static orr_replicated_set *set_of(const orr_replication *s, uint32_t d, uint32_t
     return NULL;
 }
 
-static orr_status find_rendezvous(orr_replication *s, uint32_t d, orr_rendezvous_id *rendezvous, row *r, orr_error *err)
+static orr_status find_rendezvous(orr_replication *s, uint32_t d, orr_rendezvous_id *rendezvous,
+                                  row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
     for (uint32_t c = 0; c < g->n_comms; c++)
@@ -141,7 +143,8 @@ orr_status orr_replication_rendezvous(orr_replication *s, orr_error *err)
     ORR_TRY(find_spans(s, err));
     for (uint32_t d = 0; d < n; d++) {
         row r = {NULL, NULL};
-        orr_rendezvous_id *mine = orr_arena_array(s->arena, orr_rendezvous_id, s->base->graphs[d]->n_comms);
+        orr_rendezvous_id *mine =
+            orr_arena_array(s->arena, orr_rendezvous_id, s->base->graphs[d]->n_comms);
         if (mine == NULL)
             return orr_fail_memory(err);
         ORR_TRY(find_rendezvous(s, d, mine, &r, err));

@@ -47,13 +47,14 @@ static orr_status new_ensemble(orr_replication *s, orr_error *err)
         /* Looked up once for each recorded place: replicas repeat. */
         const bool again = at.replica >= s->from.dp;
         s->source[r] =
-            again ? s->source[orr_recorded_rank_at(
-                        &s->to, (orr_recorded_position){at.stage, at.replica - s->from.dp, at.slice})]
-                  : recorded_rank_for(s, at);
+            again
+                ? s->source[orr_recorded_rank_at(
+                      &s->to, (orr_recorded_position){at.stage, at.replica - s->from.dp, at.slice})]
+                : recorded_rank_for(s, at);
         const uint32_t source = s->source[r];
         graph_of_rank[r] = source == ORR_NONE ? ORR_NONE : s->job->graph_of_rank[source];
-        start_ns[r] = source == ORR_NONE || s->base->start_ns == NULL ? 0
-                                                                      : s->base->start_ns[source];
+        start_ns[r] =
+            source == ORR_NONE || s->base->start_ns == NULL ? 0 : s->base->start_ns[source];
     }
     *s->ensemble = (orr_ensemble){.n_ranks = s->n_ranks,
                                   .n_graphs = s->base->n_graphs,
@@ -66,11 +67,11 @@ static orr_status new_ensemble(orr_replication *s, orr_error *err)
 static orr_status report(orr_replication *s, const orr_recognition *known, orr_error *err)
 {
     const bool told = s->from.tp * s->from.pp > 1 || (known != NULL && known->plan.dp > 0);
-    ORR_TRY(orr_findings_number(&s->findings, "ranks", s->n_ranks,
-                                ORR_CONFIDENCE_INFERRED, err,
+    ORR_TRY(orr_findings_number(&s->findings, "ranks", s->n_ranks, ORR_CONFIDENCE_INFERRED, err,
                                 "%u replicas of %u ranks%s", s->to.dp, s->from.tp * s->from.pp,
-                                told ? "" : "; no plan is known, so the recording is one replica, "
-                                            "repeated"));
+                                told ? ""
+                                     : "; no plan is known, so the recording is one replica, "
+                                       "repeated"));
     uint32_t grown = 0;
     for (uint32_t i = 0; i < s->n_sets; i++)
         grown += s->sets[i].grows;
@@ -78,39 +79,39 @@ static orr_status report(orr_replication *s, const orr_recognition *known, orr_e
                                 err, "of %u; those that hold all %u recorded replicas", s->n_sets,
                                 s->from.dp));
     if (s->repriced > 0)
-        ORR_TRY(orr_findings_number(&s->findings, "transfers repriced", s->repriced,
-                                    ORR_CONFIDENCE_INFERRED, err,
-                                    s->pricing->network_says
-                                        ? "left to the network of the simulation"
-                                        : "recorded x price of the new group / price of the old"));
+        ORR_TRY(orr_findings_number(
+            &s->findings, "transfers repriced", s->repriced, ORR_CONFIDENCE_INFERRED, err,
+            s->pricing->network_says ? "left to the network of the simulation"
+                                     : "recorded x price of the new group / price of the old"));
     if (s->kept > 0)
-        ORR_TRY(orr_findings_number(&s->findings, "transfers kept", s->kept,
-                                    ORR_CONFIDENCE_UNKNOWN, err,
+        ORR_TRY(orr_findings_number(&s->findings, "transfers kept", s->kept, ORR_CONFIDENCE_UNKNOWN,
+                                    err,
                                     "their group changed, but no cluster or no size is known to "
                                     "price them: as recorded"));
     if (s->to.dp > s->from.dp && s->from.dp == 1)
         ORR_TRY(orr_findings_add(&s->findings, "gradients", "not reduced", ORR_CONFIDENCE_UNKNOWN,
-                                 err, "one replica was recorded, which reduces no gradients: those "
-                                      "of %u replicas are not in this", s->to.dp));
+                                 err,
+                                 "one replica was recorded, which reduces no gradients: those "
+                                 "of %u replicas are not in this",
+                                 s->to.dp));
     return ORR_OK;
 }
 
-orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recognition, uint32_t n_ranks,
-                      const orr_pricing *pricing, orr_arena *arena, orr_rescaled *ret,
-                      orr_error *err)
+orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recognition,
+                                uint32_t n_ranks, const orr_pricing *pricing, orr_arena *arena,
+                                orr_rescaled *ret, orr_error *err)
 {
     orr_replication s = {.job = job,
-                       .pricing = pricing,
-                       .n_ranks = n_ranks,
-                       .arena = arena,
-                       .findings = {.arena = arena}};
+                         .pricing = pricing,
+                         .n_ranks = n_ranks,
+                         .arena = arena,
+                         .findings = {.arena = arena}};
     enum { RANKS_MAX = 1 << 24 }; /* as many as any job may have */
     orr_status status;
     orr_rescaled made = {0};
     if (n_ranks > RANKS_MAX)
         return orr_fail(err, ORR_LIMIT, "%u ranks are over the limit of %d", n_ranks, RANKS_MAX);
-    const orr_cluster *recorded =
-        pricing->recorded != NULL ? pricing->recorded : pricing->cluster;
+    const orr_cluster *recorded = pricing->recorded != NULL ? pricing->recorded : pricing->cluster;
     ORR_TRY_OUT(status, degrees(&s, recognition, err));
     ORR_TRY_OUT(status, orr_ensemble_of_job(job, arena, &s.base, err));
     orr_network_prices_of(recorded, pricing->algorithm, &s.old_wire);
@@ -128,8 +129,8 @@ orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recog
     made.repriced = s.repriced;
     for (uint32_t d = 0; d < job->n_graphs; d++)
         for (orr_node_id v = 0; v < job->graphs[d]->n_nodes; v++)
-            made.recorded += orr_is_kernel(job->graphs[d], v) ||
-                             orr_is_communication(job->graphs[d], v);
+            made.recorded +=
+                orr_is_kernel(job->graphs[d], v) || orr_is_communication(job->graphs[d], v);
     made.recorded -= s.repriced;
     *ret = made;
 out:

@@ -4,10 +4,10 @@
 #include "rescale/emit/host_overheads.h"
 
 static const struct {
-    int64_t     stream;
+    int64_t stream;
     const char *op, *kernel;
-    uint8_t     collective; /* orr_collective */
-    uint8_t     kind;       /* orr_node_kind  */
+    uint8_t collective; /* orr_collective */
+    uint8_t kind;       /* orr_node_kind  */
 } roles[ORR_COMM_ROLES] = {
     [ORR_ROLE_TP] = {20, "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_RING_LL",
                      ORR_COLL_ALL_REDUCE, ORR_NODE_COLLECTIVE},
@@ -38,8 +38,8 @@ bool orr_comm_is_send(orr_comm_role role)
     return roles[role].kind == ORR_NODE_SEND;
 }
 
-void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_rendezvous_id meeting,
-                       orr_rendezvous_ids *rendezvous)
+void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm,
+                       orr_rendezvous_id meeting, orr_rendezvous_ids *rendezvous)
 {
     if (e->status != ORR_OK || node == ORR_NONE)
         return;

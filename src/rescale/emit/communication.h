@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_COMM_H
-#define ORR_RESCALE_COMM_H
+#ifndef ORR_RESCALE_EMIT_COMMUNICATION_H
+#define ORR_RESCALE_EMIT_COMMUNICATION_H
 
 #include <orrery/rescale.h>
 
@@ -21,18 +21,18 @@ typedef enum orr_comm_role {
  * two communicators have: on one stream, a stage that sends forward first would wait for one that
  * sends backward first, for ever. */
 int64_t orr_comm_stream(orr_comm_role role);
-bool    orr_comm_is_recv(orr_comm_role role);
-bool    orr_comm_is_send(orr_comm_role role);
+bool orr_comm_is_recv(orr_comm_role role);
+bool orr_comm_is_send(orr_comm_role role);
 
 typedef struct orr_comm_call {
     orr_comm_role role;
-    orr_group_id  group;
-    int32_t       group_size;
-    int32_t       peer; /* rank in the group, of send and recv */
-    int64_t       seq;
-    int64_t       bytes;
-    const char   *dtype; /* "BFloat16" */
-    const char   *dims;  /* "[[2, 128, 64]]" */
+    orr_group_id group;
+    int32_t group_size;
+    int32_t peer; /* rank in the group, of send and recv */
+    int64_t seq;
+    int64_t bytes;
+    const char *dtype; /* "BFloat16" */
+    const char *dims;  /* "[[2, 128, 64]]" */
 } orr_comm_call;
 
 /* The communication as PyTorch makes it: operator, events between the streams, launch, and for
@@ -42,8 +42,8 @@ typedef orr_array(orr_rendezvous_id) orr_rendezvous_ids;
 orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_rendezvous_id meeting,
                           orr_rendezvous_ids *rendezvous);
 /* Adds the comm row and its meeting to a node. */
-void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_rendezvous_id meeting,
-                       orr_rendezvous_ids *rendezvous);
+void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm,
+                       orr_rendezvous_id meeting, orr_rendezvous_ids *rendezvous);
 
 /* Ordinal of a send and its recv in the grouping pp: of the micro-batch, from the stage up or
  * down. */
@@ -53,4 +53,4 @@ static inline uint32_t orr_pipeline_ordinal(uint32_t lower_stage, uint32_t micro
     return (lower_stage * micro_batches + micro_batch) * 2 + backward;
 }
 
-#endif /* ORR_RESCALE_COMM_H */
+#endif /* ORR_RESCALE_EMIT_COMMUNICATION_H */

@@ -18,8 +18,8 @@ static bool stopped(const orr_emit *e)
 
 bool orr_emit_open(orr_emit *e, bool host, orr_error *err)
 {
-    *e = (orr_emit){.host = host, .err = err, .handed_over = ORR_NONE,
-                     .compute_stream = ORR_EMIT_COMPUTE};
+    *e = (orr_emit){
+        .host = host, .err = err, .handed_over = ORR_NONE, .compute_stream = ORR_EMIT_COMPUTE};
     e->b = orr_graph_builder_new();
     return e->b != NULL;
 }
@@ -72,10 +72,8 @@ uint32_t orr_emit_thread(orr_emit *e, const char *name, int64_t number)
         fail(e, orr_fail(e->err, ORR_LIMIT, "over %d threads in one rank", ORR_EMIT_HOSTS));
         return 0;
     }
-    e->hosts[e->n_hosts] = (orr_emit_host){.lane = lane,
-                                           .frames = {{ORR_NONE, ORR_NONE}},
-                                           .depth = 1,
-                                           .last_root = ORR_NONE};
+    e->hosts[e->n_hosts] = (orr_emit_host){
+        .lane = lane, .frames = {{ORR_NONE, ORR_NONE}}, .depth = 1, .last_root = ORR_NONE};
     return e->n_hosts++;
 }
 
@@ -238,11 +236,11 @@ void orr_emit_wait_calls(orr_emit *e, uint32_t waiting, uint32_t on, int64_t cal
     const orr_node told = {.name = orr_emit_str(e, "Stream Wait Event"), .kind = ORR_NODE_SYNC};
     const uint64_t correlation = e->b->source_id[record];
     const orr_node_id sync = orr_emit_work(e, waiting, wait, &told);
-    orr_emit_attrs(e, sync,
-                   (orr_emit_attr[]){{"wait_on_stream", NULL, e->streams[on].number},
-                                     {"wait_on_cuda_event_record_corr_id", NULL,
-                                      (int64_t)correlation}},
-                   2);
+    orr_emit_attrs(
+        e, sync,
+        (orr_emit_attr[]){{"wait_on_stream", NULL, e->streams[on].number},
+                          {"wait_on_cuda_event_record_corr_id", NULL, (int64_t)correlation}},
+        2);
 }
 
 void orr_emit_sync_calls(orr_emit *e, const char *name, int64_t call_ns, uint32_t stream)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_EMIT_H
-#define ORR_RESCALE_EMIT_H
+#ifndef ORR_RESCALE_EMIT_EMIT_H
+#define ORR_RESCALE_EMIT_EMIT_H
 
 #include "base/array.h"
 #include "graph/builder.h"
@@ -12,8 +12,12 @@
  * recording, gets the same dependencies.
  *
  * The first failure stays in `status`, and nothing is written after it: look once, at the end. */
-enum { ORR_EMIT_COMPUTE = 7, /* the default stream of a PyTorch process */
-       ORR_EMIT_DEPTH = 8, ORR_EMIT_HOSTS = 8, ORR_EMIT_STREAMS = 32 };
+enum {
+    ORR_EMIT_COMPUTE = 7, /* the default stream of a PyTorch process */
+    ORR_EMIT_DEPTH = 8,
+    ORR_EMIT_HOSTS = 8,
+    ORR_EMIT_STREAMS = 32
+};
 
 typedef orr_array(orr_node_id) orr_node_ids;
 
@@ -23,32 +27,32 @@ typedef struct orr_emit_frame {
 } orr_emit_frame;
 
 typedef struct orr_emit_host {
-    orr_lane_id    lane;
-    int64_t        now_ns;
+    orr_lane_id lane;
+    int64_t now_ns;
     orr_emit_frame frames[ORR_EMIT_DEPTH];
-    uint32_t       depth;
-    orr_node_id    last_root; /* outermost work written last, or ORR_NONE */
+    uint32_t depth;
+    orr_node_id last_root; /* outermost work written last, or ORR_NONE */
 } orr_emit_host;
 
 typedef struct orr_emit_stream {
-    orr_lane_id  lane;
-    int64_t      number;
+    orr_lane_id lane;
+    int64_t number;
     orr_node_ids issued;  /* in order                                    */
     orr_node_ids pending; /* what the next work on it has to wait for    */
 } orr_emit_stream;
 
 typedef struct orr_emit {
     orr_graph_builder *b;
-    orr_status         status;
-    orr_error         *err;
-    bool               host; /* threads and launches are written */
-    orr_emit_host      hosts[ORR_EMIT_HOSTS];
-    uint32_t           n_hosts, at; /* at: the thread that runs */
-    orr_node_id        handed_over; /* outermost work on the thread before, or ORR_NONE */
-    orr_emit_stream    streams[ORR_EMIT_STREAMS];
-    uint32_t           n_streams;
-    uint64_t           correlation, record_function;
-    int64_t            compute_stream; /* number of the stream that kernels run on */
+    orr_status status;
+    orr_error *err;
+    bool host; /* threads and launches are written */
+    orr_emit_host hosts[ORR_EMIT_HOSTS];
+    uint32_t n_hosts, at;    /* at: the thread that runs */
+    orr_node_id handed_over; /* outermost work on the thread before, or ORR_NONE */
+    orr_emit_stream streams[ORR_EMIT_STREAMS];
+    uint32_t n_streams;
+    uint64_t correlation, record_function;
+    int64_t compute_stream; /* number of the stream that kernels run on */
 } orr_emit;
 
 /* Begin; false: out of memory. Whatever happens, orr_emit_done(). */
@@ -71,7 +75,7 @@ orr_str orr_emit_str(orr_emit *e, const char *text);
 /* A span of the running thread that holds what comes until orr_emit_end(). Without threads:
  * nothing, and ORR_NONE. */
 orr_node_id orr_emit_begin(orr_emit *e, orr_node_kind kind, const char *name);
-void        orr_emit_end(orr_emit *e);
+void orr_emit_end(orr_emit *e);
 /* A runtime call of the running thread. */
 orr_node_id orr_emit_call(orr_emit *e, const char *name, int64_t duration_ns);
 /* Work on a stream, launched by the call (ORR_NONE: by nobody): waits for the stream and for what
@@ -93,8 +97,8 @@ void orr_emit_program_order(orr_emit *e, orr_node_id node);
 /* Attributes of a node; at most 8, each a text (JSON or plain) or a number. */
 typedef struct orr_emit_attr {
     const char *name;
-    const char *json;   /* or NULL */
-    int64_t     number; /* where there is no text */
+    const char *json; /* or NULL */
+    int64_t number;   /* where there is no text */
 } orr_emit_attr;
 void orr_emit_attrs(orr_emit *e, orr_node_id node, const orr_emit_attr *attrs, uint32_t n);
 
@@ -104,4 +108,4 @@ static inline orr_node_id orr_emit_tail(const orr_emit *e, uint32_t stream)
     return issued->n > 0 ? issued->at[issued->n - 1] : ORR_NONE;
 }
 
-#endif /* ORR_RESCALE_EMIT_H */
+#endif /* ORR_RESCALE_EMIT_EMIT_H */

@@ -6,13 +6,12 @@
 /* What a recorded job tells, and can be changed. */
 static bool is_known(const orr_plan_number *number)
 {
-    static const size_t known[] = {
-        offsetof(orr_plan, dp),     offsetof(orr_plan, tp),
-        offsetof(orr_plan, pp),     offsetof(orr_plan, micro_batches),
-        offsetof(orr_plan, layers), offsetof(orr_plan, micro_batch),
-        offsetof(orr_plan, hidden), offsetof(orr_plan, ffn),
-        offsetof(orr_plan, heads),  offsetof(orr_plan, seq),
-        offsetof(orr_plan, vocab)};
+    static const size_t known[] = {offsetof(orr_plan, dp),     offsetof(orr_plan, tp),
+                                   offsetof(orr_plan, pp),     offsetof(orr_plan, micro_batches),
+                                   offsetof(orr_plan, layers), offsetof(orr_plan, micro_batch),
+                                   offsetof(orr_plan, hidden), offsetof(orr_plan, ffn),
+                                   offsetof(orr_plan, heads),  offsetof(orr_plan, seq),
+                                   offsetof(orr_plan, vocab)};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i] == number->offset)
             return true;
@@ -23,7 +22,8 @@ static orr_status refuse(const char *name, const char *about, orr_error *err)
 {
     return orr_fail(err, ORR_INVALID,
                     "%s (%s) of a recorded job cannot be changed: only dp, tp, pp, schedule, the "
-                    "micro-batches and the sizes of the model can", name, about);
+                    "micro-batches and the sizes of the model can",
+                    name, about);
 }
 
 static orr_status check_asked(const orr_plan *plan, orr_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_CHECK_H
-#define ORR_RESCALE_CHECK_H
+#ifndef ORR_RESCALE_PLAN_CHECK_H
+#define ORR_RESCALE_PLAN_CHECK_H
 
 #include <orrery/plan.h>
 
@@ -9,4 +9,4 @@
  * else that the plan asks for, by name; layers or vocabulary that do not divide. */
 orr_status orr_rescale_check(const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_RESCALE_CHECK_H */
+#endif /* ORR_RESCALE_PLAN_CHECK_H */

@@ -11,8 +11,8 @@ void orr_network_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_ne
 }
 
 orr_status orr_network_price(const orr_network_prices *wire, const orr_members *members,
-                          orr_collective collective, int64_t bytes, orr_arena *scratch,
-                          orr_price *ret, orr_error *err)
+                             orr_collective collective, int64_t bytes, orr_arena *scratch,
+                             orr_price *ret, orr_error *err)
 {
     *ret = (orr_price){.ns = -1, .basis = ORR_BASIS_NONE};
     if (wire->cluster == NULL || bytes < 0 || members->n == 0)
@@ -30,8 +30,8 @@ orr_status orr_network_price(const orr_network_prices *wire, const orr_members *
         ranks = list;
     }
     ORR_TRY_OUT(status, orr_cluster_span(wire->cluster, ranks, members->n, &span, err));
-    *ret = orr_collective_price(&wire->network, &span, collective,
-                                (orr_algorithm)wire->algorithm, bytes);
+    *ret = orr_collective_price(&wire->network, &span, collective, (orr_algorithm)wire->algorithm,
+                                bytes);
 out:
     orr_arena_rewind(scratch, mark);
     return status;

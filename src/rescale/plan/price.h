@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_PRICE_H
-#define ORR_RESCALE_PRICE_H
+#ifndef ORR_RESCALE_PLAN_PRICE_H
+#define ORR_RESCALE_PLAN_PRICE_H
 
 #include <orrery/rescale.h>
 
 /* Where ranks stand, and what a transfer between them costs there. */
 typedef struct orr_network_prices {
     const orr_cluster *cluster; /* NULL: nothing is known */
-    orr_network        network;
-    uint8_t            algorithm;
+    orr_network network;
+    uint8_t algorithm;
 } orr_network_prices;
 void orr_network_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_network_prices *ret);
 
 /* Ranks of a group: `ranks`, or `n` from `first` on by `stride`. */
 typedef struct orr_members {
     const uint32_t *ranks; /* or NULL */
-    uint32_t        first, stride, n;
+    uint32_t first, stride, n;
 } orr_members;
 /* *ret_ns: -1 where nothing is known of the wire. INVALID: a rank beyond the cluster. */
 orr_status orr_network_price(const orr_network_prices *wire, const orr_members *members,
-                          orr_collective collective, int64_t bytes, orr_arena *scratch,
-                          orr_price *ret, orr_error *err) ORR_MUST_CHECK;
+                             orr_collective collective, int64_t bytes, orr_arena *scratch,
+                             orr_price *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Who takes part in a communication of a plan: the group of `rank` in the grouping, or of it the
  * pair of a send and its recv. `pair`: room for two. */
@@ -36,7 +36,7 @@ bool orr_kernel_price(const orr_pricing *pricing, const orr_graph *graph, orr_no
 /* Two to be divided by one another, from one model. */
 typedef struct orr_kernel_at {
     const orr_graph *graph;
-    orr_node_id      node;
+    orr_node_id node;
 } orr_kernel_at;
 bool orr_kernel_prices(const orr_pricing *pricing, orr_kernel_at before, orr_kernel_at after,
                        orr_price *ret_before, orr_price *ret_after);
@@ -48,7 +48,8 @@ int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den);
 static inline bool orr_is_kernel(const orr_graph *g, orr_node_id v)
 {
     return (g->kind[v] == ORR_NODE_COMPUTE || g->kind[v] == ORR_NODE_COPY ||
-            g->kind[v] == ORR_NODE_SET) && g->lanes[g->lane[v]].kind == ORR_LANE_STREAM;
+            g->kind[v] == ORR_NODE_SET) &&
+           g->lanes[g->lane[v]].kind == ORR_LANE_STREAM;
 }
 static inline bool orr_is_communication(const orr_graph *g, orr_node_id v)
 {
@@ -56,4 +57,4 @@ static inline bool orr_is_communication(const orr_graph *g, orr_node_id v)
            g->kind[v] == ORR_NODE_RECV;
 }
 
-#endif /* ORR_RESCALE_PRICE_H */
+#endif /* ORR_RESCALE_PLAN_PRICE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_FINDINGS_H
-#define ORR_RESCALE_FINDINGS_H
+#ifndef ORR_RESCALE_RECOGNISE_FINDINGS_H
+#define ORR_RESCALE_RECOGNISE_FINDINGS_H
 
 #include <orrery/rescale.h>
 
@@ -14,10 +14,10 @@ typedef struct orr_findings {
 
 /* One more. `what` is kept as it is; `value` is copied; the evidence is formatted. */
 orr_status orr_findings_add(orr_findings *findings, const char *what, const char *value,
-                            orr_confidence confidence, orr_error *err, const char *format, ...)
-    ORR_MUST_CHECK ORR_PRINTF(6, 7);
+                            orr_confidence confidence, orr_error *err, const char *format,
+                            ...) ORR_MUST_CHECK ORR_PRINTF(6, 7);
 /* The same with a number as value. */
-#define orr_findings_number(findings, what, number, ...)                                     \
+#define orr_findings_number(findings, what, number, ...)                                           \
     orr_findings_add((findings), (what), orr_findings_decimal((findings), (number)), __VA_ARGS__)
 const char *orr_findings_decimal(orr_findings *findings, uint64_t number); /* NULL: no memory */
 /* Hand the rows over to the arena. */
@@ -25,4 +25,4 @@ orr_status orr_findings_keep(orr_findings *findings, const orr_finding **ret, ui
                              orr_error *err) ORR_MUST_CHECK;
 void orr_findings_done(orr_findings *findings);
 
-#endif /* ORR_RESCALE_FINDINGS_H */
+#endif /* ORR_RESCALE_RECOGNISE_FINDINGS_H */

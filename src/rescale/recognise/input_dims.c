@@ -34,10 +34,10 @@ bool orr_dims_parse(const char *text, orr_input_dims *ret)
                 return false;
             }
             ret->at[ret->n] = (orr_input_dim){.arg = arg,
-                                        .at = ret->n - first,
-                                        .value = value,
-                                        .text_at = (uint32_t)(begin - text),
-                                        .text_len = (uint32_t)(at - begin)};
+                                              .at = ret->n - first,
+                                              .value = value,
+                                              .text_at = (uint32_t)(begin - text),
+                                              .text_len = (uint32_t)(at - begin)};
             ret->n++;
             at--;
         }
@@ -127,7 +127,8 @@ int64_t orr_dim_symbol_value(const orr_plan *plan, orr_dim_meaning feature)
     return value % cut == 0 ? value / cut : 0;
 }
 
-bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature, int64_t *value)
+bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature,
+                       int64_t *value)
 {
     /* Whole before cut, so that a value that tells nothing of the other numbers of the plan (no
      * heads recognised, say) still changes with the slices alone. */
@@ -160,8 +161,8 @@ static const orr_dim_meaning hidden = {ORR_SYMBOL_HIDDEN, false};
 
 /* (tokens, in) x (in, out), its gradients (tokens, out) x (out, in) and (in, tokens) x (tokens,
  * out). */
-static orr_dim_meaning of_product(const orr_step_piece *p, const char *op, uint32_t mm, const orr_input_dim *d,
-                              int64_t rows, int64_t n_tokens)
+static orr_dim_meaning of_product(const orr_step_piece *p, const char *op, uint32_t mm,
+                                  const orr_input_dim *d, int64_t rows, int64_t n_tokens)
 {
     if (strstr(op, "addmm") != NULL)
         return d->arg == 1 ? (d->at == 0 ? tokens : p->in) : (d->at == 0 ? p->in : p->out);
@@ -175,8 +176,8 @@ static orr_dim_meaning of_product(const orr_step_piece *p, const char *op, uint3
     return d->arg == 0 ? (d->at == 0 ? p->in : tokens) : (d->at == 0 ? tokens : p->out);
 }
 
-static orr_dim_meaning of_pair(const orr_step_piece *p, const orr_plan *plan, const char *op, uint32_t mm,
-                           const orr_input_dim *d, int64_t first, int64_t rows)
+static orr_dim_meaning of_pair(const orr_step_piece *p, const orr_plan *plan, const char *op,
+                               uint32_t mm, const orr_input_dim *d, int64_t first, int64_t rows)
 {
     const int64_t n_tokens = orr_dim_symbol_value(plan, tokens);
     switch ((orr_op_kind)p->kind) {
@@ -196,7 +197,8 @@ static orr_dim_meaning of_pair(const orr_step_piece *p, const orr_plan *plan, co
     }
 }
 
-static orr_dim_meaning of_single(const orr_step_piece *p, const orr_plan *plan, const orr_input_dim *d)
+static orr_dim_meaning of_single(const orr_step_piece *p, const orr_plan *plan,
+                                 const orr_input_dim *d)
 {
     switch ((orr_op_kind)p->kind) {
     case ORR_OP_COLUMN:
@@ -213,7 +215,8 @@ static orr_dim_meaning of_single(const orr_step_piece *p, const orr_plan *plan, 
 }
 
 /* (samples, heads, seq, columns) or (samples, seq, heads, columns). */
-static orr_dim_meaning of_heads(const orr_plan *plan, const orr_input_dim *d, int64_t second, int64_t third)
+static orr_dim_meaning of_heads(const orr_plan *plan, const orr_input_dim *d, int64_t second,
+                                int64_t third)
 {
     static const orr_dim_meaning heads = {ORR_SYMBOL_HEADS, true}, head = {ORR_SYMBOL_HEAD, false};
     if (d->at == 0)
@@ -234,8 +237,8 @@ void orr_dims_meaning(const orr_step_piece *p, const orr_plan *plan, const char 
         if (d->value == 1 && d->at + 1 == d->n && d->n == 3)
             continue; /* (samples, seq, 1): a mean */
         if (d->n == 4)
-            ret[i] = of_heads(plan, d, orr_dims_value(dims, d->arg, 1),
-                              orr_dims_value(dims, d->arg, 2));
+            ret[i] =
+                of_heads(plan, d, orr_dims_value(dims, d->arg, 1), orr_dims_value(dims, d->arg, 2));
         else if (d->n == 3)
             ret[i] = d->at == 0   ? samples
                      : d->at == 1 ? seq

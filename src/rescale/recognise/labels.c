@@ -164,8 +164,7 @@ static void count_forwards(orr_profiled_step *step)
     bool named = false;
     for (uint32_t i = 0; i < step->n_pieces; i++)
         named |= step->pieces[i].phase == ORR_PHASE_FORWARD && step->pieces[i].micro_batch >= 0;
-    step->micro_batches_by = named ? "numbers in annotations"
-                                   : "how often the layers begin again";
+    step->micro_batches_by = named ? "numbers in annotations" : "how often the layers begin again";
     for (uint32_t i = 0; i < step->n_pieces && !named; i++) {
         orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD)
@@ -215,7 +214,7 @@ static void set_parts(orr_profiled_step *step)
 }
 
 typedef struct number {
-    int64_t  sequence;
+    int64_t sequence;
     uint32_t piece;
 } number;
 
@@ -228,14 +227,15 @@ static int by_sequence(const void *a_, const void *b_)
 }
 
 /* Numbers go to every operator of a piece; the backward piece names one of them. */
-static orr_status gather_numbers(const orr_profiled_step *step, number **ret, size_t *ret_n, orr_error *err)
+static orr_status gather_numbers(const orr_profiled_step *step, number **ret, size_t *ret_n,
+                                 orr_error *err)
 {
     orr_array(number) all = {0};
     for (uint32_t i = 0; i < step->n_pieces; i++) {
         const orr_step_piece *p = &step->pieces[i];
         for (uint32_t k = 0; k < p->n_nodes && p->phase == ORR_PHASE_FORWARD; k++) {
-            const int64_t n = orr_node_number(step->g, step->nodes[p->first_node + k],
-                                              "Sequence number", -1);
+            const int64_t n =
+                orr_node_number(step->g, step->nodes[p->first_node + k], "Sequence number", -1);
             if (n >= 0 && !orr_array_push(&all, ((number){n, i}))) {
                 orr_array_done(&all);
                 return orr_fail_memory(err);
@@ -251,7 +251,7 @@ static orr_status gather_numbers(const orr_profiled_step *step, number **ret, si
 
 /* The last forward piece of that number, or NULL. */
 static const orr_step_piece *forward_of(const orr_profiled_step *step, const number *all, size_t n,
-                                   int64_t sequence)
+                                        int64_t sequence)
 {
     size_t low = 0, high = n;
     while (low < high) {

@@ -27,7 +27,7 @@ static bool find_dims(const orr_survey *s, orr_op_kind kind, uint32_t rank_of_fi
 }
 
 static orr_status report_size(orr_survey *s, const char *what, uint32_t *field, uint32_t stated,
-                       int64_t found, const char *op, orr_error *err)
+                              int64_t found, const char *op, orr_error *err)
 {
     if (found <= 0 || found > UINT32_MAX - 1)
         found = 0;
@@ -52,21 +52,21 @@ orr_status orr_survey_shapes(orr_survey *s, const orr_plan *stated, orr_error *e
     const int64_t t = orr_plan_degree(s->plan.tp);
     orr_input_dims dims;
     const char *op = "";
-    bool found = find_dims(s, ORR_OP_NORM, 3, &dims, &op) ||
-                 find_dims(s, ORR_OP_COLUMN, 3, &dims, &op);
+    bool found =
+        find_dims(s, ORR_OP_NORM, 3, &dims, &op) || find_dims(s, ORR_OP_COLUMN, 3, &dims, &op);
     ORR_TRY(report_size(s, "hidden", &s->plan.hidden, said->hidden,
-                 found ? orr_dims_value(&dims, 0, 2) : 0, op, err));
-    ORR_TRY(report_size(s, "seq", &s->plan.seq, said->seq, found ? orr_dims_value(&dims, 0, 1) : 0, op,
-                 err));
+                        found ? orr_dims_value(&dims, 0, 2) : 0, op, err));
+    ORR_TRY(report_size(s, "seq", &s->plan.seq, said->seq, found ? orr_dims_value(&dims, 0, 1) : 0,
+                        op, err));
     ORR_TRY(report_size(s, "micro_batch", &s->plan.micro_batch, said->micro_batch,
-                 found ? orr_dims_value(&dims, 0, 0) : 0, op, err));
+                        found ? orr_dims_value(&dims, 0, 0) : 0, op, err));
     found = find_dims(s, ORR_OP_ACTIVATION, 3, &dims, &op);
-    ORR_TRY(report_size(s, "ffn", &s->plan.ffn, said->ffn, found ? orr_dims_value(&dims, 0, 2) * t : 0,
-                 op, err));
+    ORR_TRY(report_size(s, "ffn", &s->plan.ffn, said->ffn,
+                        found ? orr_dims_value(&dims, 0, 2) * t : 0, op, err));
     found = find_dims(s, ORR_OP_ATTENTION, 4, &dims, &op);
     ORR_TRY(report_size(s, "heads", &s->plan.heads, said->heads,
-                 found ? orr_dims_value(&dims, 0, 1) * t : 0, op, err));
+                        found ? orr_dims_value(&dims, 0, 1) * t : 0, op, err));
     found = find_dims(s, ORR_OP_EMBEDDING, 2, &dims, &op);
     return report_size(s, "vocab", &s->plan.vocab, said->vocab,
-                found ? orr_dims_value(&dims, 0, 0) * t : 0, op, err);
+                       found ? orr_dims_value(&dims, 0, 0) * t : 0, op, err);
 }

@@ -7,15 +7,22 @@ orr_op_kind orr_op_kind_by_name(const char *name)
 {
     static const struct {
         const char *word;
-        uint8_t     kind;
+        uint8_t kind;
     } words[] = {
-        {"layer_norm", ORR_OP_NORM},         {"rms_norm", ORR_OP_NORM},
-        {"scaled_dot_product", ORR_OP_ATTENTION}, {"flash_attention", ORR_OP_ATTENTION},
-        {"efficient_attention", ORR_OP_ATTENTION}, {"gelu", ORR_OP_ACTIVATION},
-        {"silu", ORR_OP_ACTIVATION},         {"aten::relu", ORR_OP_ACTIVATION},
-        {"embedding", ORR_OP_EMBEDDING},     {"log_softmax", ORR_OP_SOFTMAX},
-        {"nll_loss", ORR_OP_SOFTMAX},        {"cross_entropy", ORR_OP_SOFTMAX},
-        {"aten::linear", ORR_OP_COLUMN},     {"aten::addmm", ORR_OP_COLUMN},
+        {"layer_norm", ORR_OP_NORM},
+        {"rms_norm", ORR_OP_NORM},
+        {"scaled_dot_product", ORR_OP_ATTENTION},
+        {"flash_attention", ORR_OP_ATTENTION},
+        {"efficient_attention", ORR_OP_ATTENTION},
+        {"gelu", ORR_OP_ACTIVATION},
+        {"silu", ORR_OP_ACTIVATION},
+        {"aten::relu", ORR_OP_ACTIVATION},
+        {"embedding", ORR_OP_EMBEDDING},
+        {"log_softmax", ORR_OP_SOFTMAX},
+        {"nll_loss", ORR_OP_SOFTMAX},
+        {"cross_entropy", ORR_OP_SOFTMAX},
+        {"aten::linear", ORR_OP_COLUMN},
+        {"aten::addmm", ORR_OP_COLUMN},
         {"aten::mm", ORR_OP_COLUMN},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -38,8 +45,8 @@ static orr_op_kind kind_of_piece(const orr_profiled_step *step, const orr_step_p
 /* What an all-reduce-free stretch of the forward pass looks like: a norm, products whose columns
  * are cut, attention or an activation on the slices, and a product that puts them together. */
 typedef struct walk {
-    orr_op_kind last;  /* that was not OTHER */
-    orr_dim_meaning  now;   /* of activations     */
+    orr_op_kind last;    /* that was not OTHER */
+    orr_dim_meaning now; /* of activations     */
 } walk;
 
 /* What the columns of a product are for is told by what comes next. */

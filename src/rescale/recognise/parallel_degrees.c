@@ -73,7 +73,7 @@ static uint32_t degree_by_name(const orr_survey *s, orr_dimension dimension, uin
 }
 
 static orr_status report_degree(orr_survey *s, const char *what, orr_dimension dimension,
-                              uint32_t stated, uint32_t *degree, orr_error *err)
+                                uint32_t stated, uint32_t *degree, orr_error *err)
 {
     uint32_t group = 0;
     const uint32_t named = degree_by_name(s, dimension, &group);
@@ -200,7 +200,8 @@ static orr_status check_rank_order(orr_survey *s, orr_error *err)
         s->laid_out = false;
         return orr_findings_add(&s->findings, "order of ranks", "", ORR_CONFIDENCE_UNKNOWN, err,
                                 "'%s' is not of the ranks that tp-dp-pp order gives it: only the "
-                                "whole recording can be repeated", described(s->job, i));
+                                "whole recording can be repeated",
+                                described(s->job, i));
     }
     return ORR_OK;
 }
@@ -224,11 +225,11 @@ orr_status orr_survey_groups(orr_survey *s, const orr_plan *stated, orr_error *e
 static uint8_t role_of_pair(const orr_survey *s, const orr_profiled_step *step, orr_node_id v,
                             const orr_comm *comm)
 {
-    const uint32_t own = orr_recorded_position_of(&s->plan, s->job->rank_of_graph[step->graph]).stage;
+    const uint32_t own =
+        orr_recorded_position_of(&s->plan, s->job->rank_of_graph[step->graph]).stage;
     const uint32_t group = s->job->group_of[step->graph][comm->group];
-    const uint32_t rank = comm->peer < 0 ? ORR_NONE
-                                         : orr_group_rank(&s->job->groups[group],
-                                                          (uint32_t)comm->peer);
+    const uint32_t rank =
+        comm->peer < 0 ? ORR_NONE : orr_group_rank(&s->job->groups[group], (uint32_t)comm->peer);
     if (rank >= s->job->n_ranks)
         return ORR_ROLE_OTHER;
     const uint32_t peer = orr_recorded_position_of(&s->plan, rank).stage;

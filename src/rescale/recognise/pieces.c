@@ -28,7 +28,8 @@ const char *orr_node_dims(const orr_graph *g, orr_node_id v)
     return orr_graph_str(g, *(const orr_str *)attr.values);
 }
 
-const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece, orr_node_id *ret_op)
+const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece,
+                           orr_node_id *ret_op)
 {
     for (uint32_t i = 0; i < piece->n_nodes; i++) {
         const orr_node_id v = step->nodes[piece->first_node + i];
@@ -48,7 +49,7 @@ static bool is_step(const orr_graph *g, orr_node_id v)
 }
 
 typedef struct timed {
-    int64_t     ns;
+    int64_t ns;
     orr_node_id node;
 } timed;
 
@@ -149,20 +150,19 @@ static orr_status take_lane(orr_profiled_step *step, uint32_t lane, roots *r, or
         const orr_node_id v = g->lane_node[i];
         if (g->start_ns[v] == ORR_TIME_NONE || g->kind[v] == ORR_NODE_MEMORY)
             continue;
-        const uint32_t above =
-            g->parent[v] == ORR_NONE ? ORR_NONE : step->piece_of[g->parent[v]];
+        const uint32_t above = g->parent[v] == ORR_NONE ? ORR_NONE : step->piece_of[g->parent[v]];
         if (above == ORR_NONE && (orr_is_span(g, v) || !is_piece_root(step, v)))
             continue;
         if (above == ORR_NONE) {
             const orr_step_piece piece = {.root = v,
-                                     .start_ns = g->start_ns[v],
-                                     .end_ns = end_of(g, v),
-                                     .lane = lane,
-                                     .sequence = -1,
-                                     .role = ORR_ROLE_WORK,
-                                     .layer = -1,
-                                     .forward = ORR_NONE,
-                                     .micro_batch = -1};
+                                          .start_ns = g->start_ns[v],
+                                          .end_ns = end_of(g, v),
+                                          .lane = lane,
+                                          .sequence = -1,
+                                          .role = ORR_ROLE_WORK,
+                                          .layer = -1,
+                                          .forward = ORR_NONE,
+                                          .micro_batch = -1};
             if (!orr_array_push(&r->pieces, piece))
                 return orr_fail_memory(err);
         }
@@ -233,7 +233,7 @@ static orr_node_id launch_of(const orr_graph *g, orr_node_id v)
 
 /* Device work in the order of its launches, then of its stream. */
 typedef struct issued {
-    int64_t     launch_ns, start_ns;
+    int64_t launch_ns, start_ns;
     orr_node_id node;
 } issued;
 
@@ -323,8 +323,8 @@ static void describe(orr_profiled_step *step, orr_step_piece *p)
 
 static void set_gaps(orr_profiled_step *step)
 {
-    int64_t last_ns = step->span == ORR_NONE && step->n_pieces > 0 ? step->pieces[0].start_ns
-                                                                   : step->begin_ns;
+    int64_t last_ns =
+        step->span == ORR_NONE && step->n_pieces > 0 ? step->pieces[0].start_ns : step->begin_ns;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
         orr_step_piece *p = &step->pieces[i];
         step->parallel |= i > 0 && p->start_ns < step->pieces[i - 1].end_ns &&

@@ -34,8 +34,8 @@ static orr_status why_not_step(const orr_profiled_step *step, orr_arena *arena, 
 }
 
 /* Forward and, in training, backward work of every layer and micro-batch? */
-static orr_status why_not_complete(const orr_profiled_step *step, orr_arena *arena, const char **ret,
-                                   orr_error *err)
+static orr_status why_not_complete(const orr_profiled_step *step, orr_arena *arena,
+                                   const char **ret, orr_error *err)
 {
     const uint32_t m = step->micro_batches, n = step->layers * m;
     if ((uint64_t)step->layers * m > step->n_pieces) {
@@ -91,11 +91,11 @@ static orr_status sum_layers(orr_survey *s, const orr_plan *said, orr_error *err
                                     ? "no numbered modules or annotations, and no forward work "
                                       "repeats"
                                     : "stages seem to have different numbers of layers");
-    ORR_TRY(orr_findings_number(&s->findings, "layers", layers,
-                                first->layers_named ? ORR_CONFIDENCE_NAMED
-                                                    : ORR_CONFIDENCE_INFERRED, err,
-                                "%s; %u in each of %u stages", first->layers_by, first->layers,
-                                orr_plan_degree(s->plan.pp)));
+    ORR_TRY(
+        orr_findings_number(&s->findings, "layers", layers,
+                            first->layers_named ? ORR_CONFIDENCE_NAMED : ORR_CONFIDENCE_INFERRED,
+                            err, "%s; %u in each of %u stages", first->layers_by, first->layers,
+                            orr_plan_degree(s->plan.pp)));
     return orr_findings_number(&s->findings, "micro_batches", micro_batches,
                                ORR_CONFIDENCE_INFERRED, err, "%s", first->micro_batches_by);
 }
@@ -113,18 +113,16 @@ static orr_status report_schedule(orr_survey *s, const orr_plan *said, orr_error
             ahead = p->micro_batch;
     }
     const bool one_by_one = s->plan.micro_batches < 2 || ahead == 0;
-    s->plan.schedule = said->schedule != ORR_SCHEDULE_UNKNOWN ? said->schedule
-                       : one_by_one                           ? ORR_SCHEDULE_1F1B
+    s->plan.schedule = said->schedule != ORR_SCHEDULE_UNKNOWN        ? said->schedule
+                       : one_by_one                                  ? ORR_SCHEDULE_1F1B
                        : ahead + 1 == (int32_t)s->plan.micro_batches ? ORR_SCHEDULE_GPIPE
                                                                      : ORR_SCHEDULE_UNKNOWN;
     if (s->plan.layers == 0)
         return ORR_OK;
-    return orr_findings_add(&s->findings, "schedule",
-                            orr_schedule_name((orr_schedule)s->plan.schedule),
-                            said->schedule != ORR_SCHEDULE_UNKNOWN ? ORR_CONFIDENCE_STATED
-                                                                   : ORR_CONFIDENCE_INFERRED, err,
-                            "the last stage has %d forward passes before its first backward pass",
-                            ahead + 1);
+    return orr_findings_add(
+        &s->findings, "schedule", orr_schedule_name((orr_schedule)s->plan.schedule),
+        said->schedule != ORR_SCHEDULE_UNKNOWN ? ORR_CONFIDENCE_STATED : ORR_CONFIDENCE_INFERRED,
+        err, "the last stage has %d forward passes before its first backward pass", ahead + 1);
 }
 
 /* A recorded rank for each stage, or else that stage cannot be composed. */
@@ -219,8 +217,11 @@ static orr_status keep_blocks(const orr_survey *s, orr_recognition *r, orr_error
             orr_block *last = r->n_blocks > 0 ? &blocks[r->n_blocks - 1] : NULL;
             if (last == NULL || !same_block(last, d, &p)) {
                 last = &blocks[r->n_blocks++];
-                *last = (orr_block){.graph = d, .phase = p.phase, .layer = p.layer,
-                                    .micro_batch = p.micro_batch, .first = p.root};
+                *last = (orr_block){.graph = d,
+                                    .phase = p.phase,
+                                    .layer = p.layer,
+                                    .micro_batch = p.micro_batch,
+                                    .first = p.root};
             }
             last->last = p.root;
             last->n_kernels += p.n_works;

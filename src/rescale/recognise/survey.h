@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_SURVEY_H
-#define ORR_RESCALE_SURVEY_H
+#ifndef ORR_RESCALE_RECOGNISE_SURVEY_H
+#define ORR_RESCALE_RECOGNISE_SURVEY_H
 
 #include <string.h>
 
@@ -13,10 +13,10 @@
  * Spans that only say what they hold (annotations, modules) are no pieces; they say what
  * the pieces within them are. */
 typedef enum orr_model_part_kind {
-    ORR_MODEL_PART_NONE,  /* not of the model: waiting, optimizer, what is not told */
+    ORR_MODEL_PART_NONE,      /* not of the model: waiting, optimizer, what is not told */
     ORR_MODEL_PART_EMBEDDING, /* before the layers: embeddings                          */
     ORR_MODEL_PART_LAYER,
-    ORR_MODEL_PART_HEAD   /* after them: head and loss                              */
+    ORR_MODEL_PART_HEAD /* after them: head and loss                              */
 } orr_model_part_kind;
 
 /* What an operator is, as far as its shapes are concerned. */
@@ -45,61 +45,63 @@ typedef enum orr_dim_symbol {
 } orr_dim_symbol;
 typedef struct orr_dim_meaning {
     uint8_t symbol; /* orr_dim_symbol */
-    bool    cut;
+    bool cut;
 } orr_dim_meaning;
 
-enum { ORR_ROLE_WORK = ORR_COMM_ROLES, /* no communication                      */
-       ORR_ROLE_OTHER };               /* a communication of no known dimension */
+enum {
+    ORR_ROLE_WORK = ORR_COMM_ROLES, /* no communication                      */
+    ORR_ROLE_OTHER
+}; /* a communication of no known dimension */
 
 typedef struct orr_step_piece {
     orr_node_id root;
-    int64_t     start_ns, end_ns, gap_ns; /* gap: since the piece before, or the step's start */
-    uint32_t    lane;
-    uint32_t    first_node, n_nodes;   /* rows of step->nodes: the root first, then by time */
-    uint32_t    first_work, n_works;   /* rows of step->works, in order of launch            */
-    int64_t     sequence;              /* of autograd; -1 */
-    bool        of_backward;           /* it names a forward thread */
-    bool        syncs;                 /* a call in it waits for the device */
-    bool        mixed;                 /* it launches computation and communication */
-    uint8_t     phase;                 /* orr_phase     */
-    uint8_t     part;                  /* orr_model_part_kind */
-    uint8_t     role;                  /* orr_comm_role, ORR_ROLE_WORK or ORR_ROLE_OTHER     */
-    int32_t     layer;                 /* of its stage; -1 */
-    int32_t     micro_batch;           /* -1 */
-    uint32_t    forward;               /* of a backward piece: its forward piece, or ORR_NONE */
-    uint8_t     kind;                  /* orr_op_kind */
-    orr_dim_meaning in, out;               /* what the last dimension of activations means       */
+    int64_t start_ns, end_ns, gap_ns; /* gap: since the piece before, or the step's start */
+    uint32_t lane;
+    uint32_t first_node, n_nodes; /* rows of step->nodes: the root first, then by time */
+    uint32_t first_work, n_works; /* rows of step->works, in order of launch            */
+    int64_t sequence;             /* of autograd; -1 */
+    bool of_backward;             /* it names a forward thread */
+    bool syncs;                   /* a call in it waits for the device */
+    bool mixed;                   /* it launches computation and communication */
+    uint8_t phase;                /* orr_phase     */
+    uint8_t part;                 /* orr_model_part_kind */
+    uint8_t role;                 /* orr_comm_role, ORR_ROLE_WORK or ORR_ROLE_OTHER     */
+    int32_t layer;                /* of its stage; -1 */
+    int32_t micro_batch;          /* -1 */
+    uint32_t forward;             /* of a backward piece: its forward piece, or ORR_NONE */
+    uint8_t kind;                 /* orr_op_kind */
+    orr_dim_meaning in, out;      /* what the last dimension of activations means       */
 } orr_step_piece;
 
 /* One step of one rank. */
 typedef struct orr_profiled_step {
     const orr_graph *g;
-    uint32_t         graph; /* of the job */
-    orr_node_id      span;  /* ProfilerStep#n, or ORR_NONE: all of the recording */
-    int64_t          begin_ns, end_ns;
-    orr_step_piece       *pieces; /* shape (n_pieces), by time */
-    uint32_t         n_pieces;
-    orr_node_id     *nodes;  /* of threads, by piece */
-    orr_node_id     *works;  /* of streams, by piece */
-    uint32_t        *piece_of; /* shape (N): of a host node or device work; ORR_NONE */
-    bool             parallel; /* two threads issue work at the same time */
-    uint32_t         layers, micro_batches; /* 0: not told */
-    const char      *layers_by;  /* how they were told, or NULL */
-    bool             layers_named;
-    bool             trains;   /* there is a backward pass */
-    const char      *micro_batches_by;
+    uint32_t graph;   /* of the job */
+    orr_node_id span; /* ProfilerStep#n, or ORR_NONE: all of the recording */
+    int64_t begin_ns, end_ns;
+    orr_step_piece *pieces; /* shape (n_pieces), by time */
+    uint32_t n_pieces;
+    orr_node_id *nodes;             /* of threads, by piece */
+    orr_node_id *works;             /* of streams, by piece */
+    uint32_t *piece_of;             /* shape (N): of a host node or device work; ORR_NONE */
+    bool parallel;                  /* two threads issue work at the same time */
+    uint32_t layers, micro_batches; /* 0: not told */
+    const char *layers_by;          /* how they were told, or NULL */
+    bool layers_named;
+    bool trains; /* there is a backward pass */
+    const char *micro_batches_by;
 } orr_profiled_step;
 
 typedef struct orr_survey {
     const orr_job *job;
-    orr_profiled_step      *steps;     /* shape (job->n_graphs) */
-    uint32_t       n_steps_seen; /* annotated steps of the first graph */
-    orr_plan       plan;
-    bool           laid_out;  /* dp, tp, pp are known, and groups agree with the order of ranks */
-    uint8_t       *dimension; /* shape (job->n_groups), orr_dimension */
-    const char    *why_not;   /* no plan but dp can change; NULL: all can */
-    orr_findings   findings;
-    orr_arena     *arena;
+    orr_profiled_step *steps; /* shape (job->n_graphs) */
+    uint32_t n_steps_seen;    /* annotated steps of the first graph */
+    orr_plan plan;
+    bool laid_out;       /* dp, tp, pp are known, and groups agree with the order of ranks */
+    uint8_t *dimension;  /* shape (job->n_groups), orr_dimension */
+    const char *why_not; /* no plan but dp can change; NULL: all can */
+    orr_findings findings;
+    orr_arena *arena;
 } orr_survey;
 
 /* All of it. `stated` may be NULL. Lives in the arena. */
@@ -108,14 +110,14 @@ orr_status orr_survey_job(const orr_job *job, const orr_plan *stated, orr_arena 
 void orr_survey_done(orr_survey *survey); /* the findings */
 
 /* The parts of it. */
-orr_status orr_survey_steps(orr_survey *survey, orr_error *err) ORR_MUST_CHECK;  /* pieces        */
+orr_status orr_survey_steps(orr_survey *survey, orr_error *err) ORR_MUST_CHECK; /* pieces        */
 orr_status orr_survey_groups(orr_survey *survey, const orr_plan *stated,
                              orr_error *err) ORR_MUST_CHECK;                     /* dp, tp, pp    */
-void       orr_survey_roles(orr_survey *survey);                                 /* of the pieces */
+void orr_survey_roles(orr_survey *survey);                                       /* of the pieces */
 orr_status orr_survey_labels(orr_survey *survey, orr_error *err) ORR_MUST_CHECK; /* layers...     */
-void       orr_survey_kinds(orr_survey *survey);                                 /* of operators  */
+void orr_survey_kinds(orr_survey *survey);                                       /* of operators  */
 orr_status orr_survey_shapes(orr_survey *survey, const orr_plan *stated,
-                             orr_error *err) ORR_MUST_CHECK;                     /* hidden...     */
+                             orr_error *err) ORR_MUST_CHECK; /* hidden...     */
 
 /* Layers by repetition: the longest stretch of equal signatures, period after period. False: none.
  * `signature`: shape (n). At least two periods of at least four. */
@@ -123,10 +125,11 @@ bool orr_find_repetition(const uint64_t *signature, uint32_t n, uint32_t *ret_fi
                          uint32_t *ret_period, uint32_t *ret_count);
 
 /* Text of the first attribute of that name on the piece's root or within it, or NULL. */
-const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece, orr_node_id *ret_op);
+const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece,
+                           orr_node_id *ret_op);
 /* "Input Dims" of a node, or NULL. */
 const char *orr_node_dims(const orr_graph *g, orr_node_id v);
-int64_t     orr_node_number(const orr_graph *g, orr_node_id v, const char *name, int64_t otherwise);
+int64_t orr_node_number(const orr_graph *g, orr_node_id v, const char *name, int64_t otherwise);
 
 /* ProfilerStep#3; in recordings of 2020 an operator. */
 static inline bool orr_is_step(const orr_graph *g, orr_node_id v)
@@ -141,4 +144,4 @@ static inline bool orr_is_span(const orr_graph *g, orr_node_id v)
            g->kind[v] == ORR_NODE_META || orr_is_step(g, v);
 }
 
-#endif /* ORR_RESCALE_SURVEY_H */
+#endif /* ORR_RESCALE_RECOGNISE_SURVEY_H */

@@ -30,8 +30,9 @@ static orr_status check(const orr_plan *plan, orr_error *err)
     const uint64_t tokens = (uint64_t)plan->micro_batch * plan->seq;
     if (tokens > (1 << 24) || plan->hidden > (1 << 20) || plan->ffn > (1 << 22) ||
         plan->vocab > (1 << 24) || plan->layers > 4096 || plan->micro_batches > 4096)
-        return orr_fail(err, ORR_LIMIT, "a synthetic job of more than 2^24 tokens a micro-batch, "
-                                        "2^20 hidden columns or 4096 layers");
+        return orr_fail(err, ORR_LIMIT,
+                        "a synthetic job of more than 2^24 tokens a micro-batch, "
+                        "2^20 hidden columns or 4096 layers");
     return orr_rescale_check(plan, err);
 }
 
@@ -44,9 +45,8 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
         return orr_fail(err, ORR_INVALID, "rank %u of a plan of %llu ranks", rank,
                         (unsigned long long)orr_plan_ranks(&plan));
     orr_rendezvous_ids rendezvous = {0};
-    const orr_status status =
-        orr_synthesis_build(spec, &plan, orr_recorded_position_of(&plan, rank).stage, rank, ret, &rendezvous,
-                            err);
+    const orr_status status = orr_synthesis_build(
+        spec, &plan, orr_recorded_position_of(&plan, rank).stage, rank, ret, &rendezvous, err);
     orr_array_done(&rendezvous);
     return status;
 }
@@ -54,8 +54,8 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
 /* Durations of one stage's graph: shapes price its kernels, its place on the cluster the rest. */
 static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_graph *g,
                               const orr_rendezvous_id *rendezvous, const orr_pricing *pricing,
-                              const orr_network_prices *wire, orr_arena *arena, int64_t *duration_ns,
-                              uint8_t *basis, orr_error *err)
+                              const orr_network_prices *wire, orr_arena *arena,
+                              int64_t *duration_ns, uint8_t *basis, orr_error *err)
 {
     const uint32_t rank = orr_recorded_rank_at(plan, (orr_recorded_position){.stage = stage});
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
@@ -63,11 +63,10 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
         if (orr_is_communication(g, v)) {
             const orr_comm *comm = orr_graph_comm(g, v);
             uint32_t pair[2];
-            const orr_members members = orr_plan_members(
-                plan, rendezvous[g->detail[v]].grouping, rank, g, v, pair);
-            ORR_TRY(orr_network_price(wire, &members,
-                                   (orr_collective)comm->collective,
-                                   orr_priced_bytes(comm), arena, &price, err));
+            const orr_members members =
+                orr_plan_members(plan, rendezvous[g->detail[v]].grouping, rank, g, v, pair);
+            ORR_TRY(orr_network_price(wire, &members, (orr_collective)comm->collective,
+                                      orr_priced_bytes(comm), arena, &price, err));
             if (pricing->network_says)
                 price.ns = -1;
         } else if (orr_is_kernel(g, v) && !orr_kernel_price(pricing, g, v, &price)) {
@@ -81,15 +80,15 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
 }
 
 static orr_status add_stage(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                            const orr_pricing *pricing, const orr_network_prices *wire, orr_arena *arena,
-                            orr_stages *s, orr_error *err)
+                            const orr_pricing *pricing, const orr_network_prices *wire,
+                            orr_arena *arena, orr_stages *s, orr_error *err)
 {
     orr_rendezvous_ids found = {0};
     int64_t *duration_ns;
     uint8_t *basis;
     orr_status status;
-    ORR_TRY_OUT(status, orr_synthesis_build(spec, plan, stage, ORR_NONE, &s->graphs[stage], &found,
-                                            err));
+    ORR_TRY_OUT(status,
+                orr_synthesis_build(spec, plan, stage, ORR_NONE, &s->graphs[stage], &found, err));
     ORR_TRY_OUT(status, orr_stages_add(s, stage, &found, arena, &duration_ns, &basis, err));
     status = price_stage(plan, stage, s->graphs[stage], s->rendezvous[stage], pricing, wire, arena,
                          duration_ns, basis, err);

@@ -11,18 +11,18 @@ typedef struct shape {
     char text[SHAPE_TEXT];
 } shape;
 
-#define SHAPE(...)                                        \
-    (__extension__({                                      \
-        shape made_;                                      \
-        snprintf(made_.text, SHAPE_TEXT, __VA_ARGS__);    \
-        made_;                                            \
+#define SHAPE(...)                                                                                 \
+    (__extension__({                                                                               \
+        shape made_;                                                                               \
+        snprintf(made_.text, SHAPE_TEXT, __VA_ARGS__);                                             \
+        made_;                                                                                     \
     }))
 #define LL(x) ((long long)(x))
 
 /* An operator that calls another one, which launches a kernel. */
 typedef struct op {
     const char *outer, *inner, *kernel;
-    shape       outer_dims, inner_dims;
+    shape outer_dims, inner_dims;
     const char *inner_values; /* "Concrete Inputs", or NULL */
 } op;
 
@@ -101,18 +101,20 @@ static void put_norm(orr_synthesis *y)
     const shape dims = SHAPE("[[%lld, %lld, %lld], [], [%lld], [%lld], []]", LL(y->b), LL(y->s),
                              LL(y->h), LL(y->h), LL(y->h));
     put_forward(y, &(op){"aten::layer_norm", "aten::native_layer_norm",
-                         "void at::native::vectorized_layer_norm_kernel<float>",
-                         dims, dims, NULL});
+                         "void at::native::vectorized_layer_norm_kernel<float>", dims, dims, NULL});
 }
 
 static void back_norm(orr_synthesis *y, int64_t sequence)
 {
-    const op o = {NULL, "aten::native_layer_norm_backward",
+    const op o = {NULL,
+                  "aten::native_layer_norm_backward",
                   "void at::native::layer_norm_grad_input_kernel_vectorized<float>",
-                  {""}, SHAPE("[[%lld, %lld, %lld], [%lld, %lld, %lld], [], [%lld, %lld, 1], "
-                              "[%lld, %lld, 1], [%lld], [%lld], []]",
-                              LL(y->b), LL(y->s), LL(y->h), LL(y->b), LL(y->s), LL(y->h), LL(y->b),
-                              LL(y->s), LL(y->b), LL(y->s), LL(y->h), LL(y->h)), NULL};
+                  {""},
+                  SHAPE("[[%lld, %lld, %lld], [%lld, %lld, %lld], [], [%lld, %lld, 1], "
+                        "[%lld, %lld, 1], [%lld], [%lld], []]",
+                        LL(y->b), LL(y->s), LL(y->h), LL(y->b), LL(y->s), LL(y->h), LL(y->b),
+                        LL(y->s), LL(y->b), LL(y->s), LL(y->h), LL(y->h)),
+                  NULL};
     put_backward(y, "NativeLayerNormBackward0", sequence, &o, 1);
 }
 
@@ -123,7 +125,8 @@ static void put_linear(orr_synthesis *y, int64_t in, int64_t out)
                          SHAPE("[[%lld, %lld, %lld], [%lld, %lld], [%lld]]", LL(y->b), LL(y->s),
                                LL(in), LL(out), LL(in), LL(out)),
                          SHAPE("[[%lld], [%lld, %lld], [%lld, %lld], [], []]", LL(out),
-                               LL(y->b * y->s), LL(in), LL(in), LL(out)), NULL});
+                               LL(y->b * y->s), LL(in), LL(in), LL(out)),
+                         NULL});
 }
 
 /* Gradient of the input (T, out) x (out, in), of the weight (in, T) x (T, out). */
@@ -132,10 +135,18 @@ static void back_linear(orr_synthesis *y, const char *name, int64_t sequence, in
 {
     const int64_t tokens = y->b * y->s;
     const op ops[] = {
-        {NULL, "aten::mm", gemm, {""},
-         SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(tokens), LL(out), LL(out), LL(in)), NULL},
-        {NULL, "aten::mm", gemm, {""},
-         SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(in), LL(tokens), LL(tokens), LL(out)), NULL}};
+        {NULL,
+         "aten::mm",
+         gemm,
+         {""},
+         SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(tokens), LL(out), LL(out), LL(in)),
+         NULL},
+        {NULL,
+         "aten::mm",
+         gemm,
+         {""},
+         SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(in), LL(tokens), LL(tokens), LL(out)),
+         NULL}};
     put_backward(y, name, sequence, ops, 2);
 }
 
@@ -155,10 +166,13 @@ static void back_attention(orr_synthesis *y, int64_t sequence)
 {
     const shape one =
         SHAPE("[%lld, %lld, %lld, %lld]", LL(y->b), LL(y->n / y->t), LL(y->s), LL(y->d));
-    const op o = {NULL, "aten::_scaled_dot_product_flash_attention_backward",
+    const op o = {NULL,
+                  "aten::_scaled_dot_product_flash_attention_backward",
                   "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits>",
-                  {""}, SHAPE("[%.45s, %.45s, %.45s, %.45s, %.45s]", one.text, one.text, one.text,
-                              one.text, one.text), NULL};
+                  {""},
+                  SHAPE("[%.45s, %.45s, %.45s, %.45s, %.45s]", one.text, one.text, one.text,
+                        one.text, one.text),
+                  NULL};
     put_backward(y, "ScaledDotProductFlashAttentionBackward0", sequence, &o, 1);
 }
 
@@ -177,9 +191,13 @@ static void put_gelu(orr_synthesis *y)
 
 static void back_gelu(orr_synthesis *y, int64_t sequence)
 {
-    const op o = {NULL, "aten::gelu_backward", pointwise, {""},
+    const op o = {NULL,
+                  "aten::gelu_backward",
+                  pointwise,
+                  {""},
                   SHAPE("[[%lld, %lld, %lld], [%lld, %lld, %lld], []]", LL(y->b), LL(y->s),
-                        LL(y->f / y->t), LL(y->b), LL(y->s), LL(y->f / y->t)), NULL};
+                        LL(y->f / y->t), LL(y->b), LL(y->s), LL(y->f / y->t)),
+                  NULL};
     put_backward(y, "GeluBackward0", sequence, &o, 1);
 }
 
@@ -195,7 +213,8 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
                                 .bytes = elements * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_TP, (uint32_t)call.seq}, &y->rendezvous);
+    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_TP, (uint32_t)call.seq},
+                  &y->rendezvous);
 }
 
 static void reduce_hidden(orr_synthesis *y)
@@ -238,10 +257,11 @@ static void embedding_forward(orr_synthesis *y)
 {
     const shape dims = SHAPE("[[%lld, %lld], [%lld, %lld], [], [], []]", LL(y->v / y->t), LL(y->h),
                              LL(y->b), LL(y->s));
-    put_forward(y, &(op){"aten::embedding", "aten::index_select",
-                         "void at::native::indexSelectLargeIndex<long>", dims,
-                         SHAPE("[[%lld, %lld], [], [%lld]]", LL(y->v / y->t), LL(y->h),
-                               LL(y->b * y->s)), NULL});
+    put_forward(
+        y, &(op){"aten::embedding", "aten::index_select",
+                 "void at::native::indexSelectLargeIndex<long>", dims,
+                 SHAPE("[[%lld, %lld], [], [%lld]]", LL(y->v / y->t), LL(y->h), LL(y->b * y->s)),
+                 NULL});
     reduce_hidden(y);
     put_add(y);
 }
@@ -249,10 +269,13 @@ static void embedding_forward(orr_synthesis *y)
 static void embedding_backward(orr_synthesis *y, int64_t sequence)
 {
     const shape values = SHAPE("[\"\", \"\", \"%lld\", \"-1\", \"False\"]", LL(y->v / y->t));
-    const op o = {NULL, "aten::embedding_dense_backward",
+    const op o = {NULL,
+                  "aten::embedding_dense_backward",
                   "void at::native::(anonymous namespace)::compute_grad_weight<float>",
-                  {""}, SHAPE("[[%lld, %lld, %lld], [%lld, %lld], [], [], []]", LL(y->b), LL(y->s),
-                              LL(y->h), LL(y->b), LL(y->s)), values.text};
+                  {""},
+                  SHAPE("[[%lld, %lld, %lld], [%lld, %lld], [], [], []]", LL(y->b), LL(y->s),
+                        LL(y->h), LL(y->b), LL(y->s)),
+                  values.text};
     put_backward(y, "EmbeddingBackward0", sequence, &o, 1);
 }
 
@@ -260,11 +283,12 @@ static void head_forward(orr_synthesis *y)
 {
     const int64_t tokens = y->b * y->s, v = y->v / y->t;
     put_norm(y);
-    put_forward(y, &(op){"aten::linear", "aten::mm", gemm,
-                         SHAPE("[[%lld, %lld, %lld], [%lld, %lld], []]", LL(y->b), LL(y->s),
-                               LL(y->h), LL(v), LL(y->h)),
-                         SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(tokens), LL(y->h), LL(y->h),
-                               LL(v)), NULL});
+    put_forward(y,
+                &(op){"aten::linear", "aten::mm", gemm,
+                      SHAPE("[[%lld, %lld, %lld], [%lld, %lld], []]", LL(y->b), LL(y->s), LL(y->h),
+                            LL(v), LL(y->h)),
+                      SHAPE("[[%lld, %lld], [%lld, %lld]]", LL(tokens), LL(y->h), LL(y->h), LL(v)),
+                      NULL});
     const shape logits = SHAPE("[[%lld, %lld], [], []]", LL(tokens), LL(v));
     put_forward(y, &(op){"aten::log_softmax", "aten::_log_softmax",
                          "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float>",
@@ -280,15 +304,21 @@ static void head_forward(orr_synthesis *y)
 static void head_backward(orr_synthesis *y, int64_t sequence)
 {
     const int64_t tokens = y->b * y->s, v = y->v / y->t;
-    const op nll = {NULL, "aten::nll_loss_backward",
-                    "void at::native::(anonymous namespace)::nll_loss_backward_reduce_cuda", {""},
-                    SHAPE("[[], [%lld, %lld], [%lld], [], [], [], []]", LL(tokens), LL(v),
-                          LL(tokens)), NULL};
+    const op nll = {
+        NULL,
+        "aten::nll_loss_backward",
+        "void at::native::(anonymous namespace)::nll_loss_backward_reduce_cuda",
+        {""},
+        SHAPE("[[], [%lld, %lld], [%lld], [], [], [], []]", LL(tokens), LL(v), LL(tokens)),
+        NULL};
     put_backward(y, "NllLossBackward0", sequence + 3, &nll, 1);
-    const op softmax = {NULL, "aten::_log_softmax_backward_data",
-                        "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float>",
-                        {""}, SHAPE("[[%lld, %lld], [%lld, %lld], [], []]", LL(tokens), LL(v),
-                                    LL(tokens), LL(v)), NULL};
+    const op softmax = {
+        NULL,
+        "aten::_log_softmax_backward_data",
+        "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float>",
+        {""},
+        SHAPE("[[%lld, %lld], [%lld, %lld], [], []]", LL(tokens), LL(v), LL(tokens), LL(v)),
+        NULL};
     put_backward(y, "LogSoftmaxBackward0", sequence + 2, &softmax, 1);
     back_linear(y, "MmBackward0", sequence + 1, y->h, v);
     reduce_hidden(y);
@@ -321,10 +351,13 @@ void orr_part_optimizer(orr_synthesis *y, int64_t parameters)
 {
     const shape dims = SHAPE("[[[%lld]], [[%lld]], [[%lld]], [[%lld]]]", LL(parameters),
                              LL(parameters), LL(parameters), LL(parameters));
-    const op o = {NULL, "aten::_fused_adamw_",
+    const op o = {NULL,
+                  "aten::_fused_adamw_",
                   "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
                   "FusedAdamMathFunctor<float>>",
-                  {""}, dims, NULL};
+                  {""},
+                  dims,
+                  NULL};
     orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
     put_inner(y, &o);
 }

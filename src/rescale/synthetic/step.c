@@ -11,11 +11,11 @@
 /* One step of one rank: the turns of its stage, then the optimizer. */
 typedef struct parts {
     const orr_synthetic_part *part[3];
-    const char     *module[3];
-    uint32_t        count[3];
-    int64_t         parameters[3];
-    uint32_t        n; /* kinds: embedding, layers, head as far as the stage has them */
-    uint32_t        total;
+    const char *module[3];
+    uint32_t count[3];
+    int64_t parameters[3];
+    uint32_t n; /* kinds: embedding, layers, head as far as the stage has them */
+    uint32_t total;
 } parts;
 
 static void add_part(parts *p, const orr_synthetic_part *part, const char *module, uint32_t count,
@@ -60,8 +60,7 @@ static void transfer_activations(orr_synthesis *y, orr_comm_role role, uint32_t 
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
     const orr_rendezvous_id meeting = {
-        ORR_GROUPING_PP,
-        orr_pipeline_ordinal(lower, y->plan.micro_batches, micro_batch, backward)};
+        ORR_GROUPING_PP, orr_pipeline_ordinal(lower, y->plan.micro_batches, micro_batch, backward)};
     orr_emit_comm(&y->e, &call, meeting, &y->rendezvous);
 }
 
@@ -79,7 +78,8 @@ static void reduce_gradients(orr_synthesis *y, int64_t parameters)
                                 .bytes = parameters * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_DP, (uint32_t)call.seq}, &y->rendezvous);
+    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_DP, (uint32_t)call.seq},
+                  &y->rendezvous);
 }
 
 /* first[m * total + i]: the number of autograd at which part i of micro-batch m began. */
@@ -128,8 +128,8 @@ static void finish(orr_synthesis *y, const parts *p)
     orr_emit_begin(&y->e, ORR_NODE_HOST_OP, "torch.distributed.ddp.reducer::finalize_backward");
     orr_emit_advance(&y->e, ORR_HOST_T2_OP_TO_CALL_NS);
     orr_emit_wait_calls(&y->e, orr_emit_stream_of(&y->e, y->e.compute_stream),
-                        orr_emit_stream_of(&y->e, orr_comm_stream(ORR_ROLE_DP)),
-                        ORR_HOST_EVENT_NS, ORR_HOST_T5_BETWEEN_CALLS_NS);
+                        orr_emit_stream_of(&y->e, orr_comm_stream(ORR_ROLE_DP)), ORR_HOST_EVENT_NS,
+                        ORR_HOST_T5_BETWEEN_CALLS_NS);
     orr_emit_advance(&y->e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(&y->e);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, "Optimizer.step#AdamW.step");
@@ -144,11 +144,11 @@ static void step(orr_synthesis *y, int64_t *first, orr_schedule_slot *turns)
 {
     const parts p = parts_of(y);
     orr_schedule_stage_slots((orr_schedule)y->plan.schedule, y->stage, y->plan.pp,
-                       y->plan.micro_batches, turns);
+                             y->plan.micro_batches, turns);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     for (uint32_t i = 0; i < 2 * y->plan.micro_batches; i++)
         (turns[i].phase == ORR_SLOT_BACKWARD ? backward(y, &p, turns[i].micro_batch, first)
-                           : forward(y, &p, turns[i].micro_batch, first));
+                                             : forward(y, &p, turns[i].micro_batch, first));
     finish(y, &p);
     orr_emit_end(&y->e);
 }
@@ -190,8 +190,12 @@ static void open_synthesis(orr_synthesis *y, const orr_synthetic *spec, const or
     *y = (orr_synthesis){.plan = *plan,
                          .stage = stage,
                          .rank = rank,
-                         .kineto_dtype = fp32 ? "float" : fp16 ? "c10::Half" : "c10::BFloat16",
-                         .comm_dtype = fp32 ? "Float" : fp16 ? "Half" : "BFloat16",
+                         .kineto_dtype = fp32   ? "float"
+                                         : fp16 ? "c10::Half"
+                                                : "c10::BFloat16",
+                         .comm_dtype = fp32   ? "Float"
+                                       : fp16 ? "Half"
+                                              : "BFloat16",
                          .dtype_bytes = fp32 ? 4 : 2,
                          .b = plan->micro_batch,
                          .s = plan->seq,
@@ -204,8 +208,8 @@ static void open_synthesis(orr_synthesis *y, const orr_synthetic *spec, const or
 }
 
 orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                               uint32_t rank, const orr_graph **ret, orr_rendezvous_ids *ret_meetings,
-                               orr_error *err)
+                               uint32_t rank, const orr_graph **ret,
+                               orr_rendezvous_ids *ret_meetings, orr_error *err)
 {
     orr_synthesis y;
     open_synthesis(&y, spec, plan, stage, rank);
@@ -219,10 +223,10 @@ orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, 
     }
     if (spec->host)
         orr_emit_thread(&y.e, "python", 1);
-    const orr_recording recording = {
-        .rank = rank,
-        .world_size = rank == ORR_NONE ? 0 : (uint32_t)orr_plan_ranks(plan),
-        .source = orr_emit_str(&y.e, "synthetic 1")};
+    const orr_recording recording = {.rank = rank,
+                                     .world_size =
+                                         rank == ORR_NONE ? 0 : (uint32_t)orr_plan_ranks(plan),
+                                     .source = orr_emit_str(&y.e, "synthetic 1")};
     orr_builder_recording(y.e.b, &recording);
     ORR_TRY_OUT(status, add_groups(&y, err));
     step(&y, first, turns);

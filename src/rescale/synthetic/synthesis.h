@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_RESCALE_SYNTHETIC_H
-#define ORR_RESCALE_SYNTHETIC_H
+#ifndef ORR_RESCALE_SYNTHETIC_SYNTHESIS_H
+#define ORR_RESCALE_SYNTHETIC_SYNTHESIS_H
 
 #include "rescale/emit/communication.h"
 #include "model/plan/plan.h"
@@ -8,15 +8,15 @@
 /* One rank of a synthetic job in the making. Letters: b samples a micro-batch, s tokens a sample,
  * h hidden, f feed-forward, v vocabulary, n heads, d columns of a head, t slices. */
 typedef struct orr_synthesis {
-    orr_emit     e;
-    orr_plan     plan; /* complete */
-    uint32_t     stage, rank; /* rank ORR_NONE: any of the stage */
-    const char  *kineto_dtype, *comm_dtype; /* "c10::BFloat16", "BFloat16" */
-    int64_t      dtype_bytes;
-    int64_t      b, s, h, f, v, n, d, t;
-    int64_t      sequence; /* of autograd: next number of a forward operator */
+    orr_emit e;
+    orr_plan plan;                         /* complete */
+    uint32_t stage, rank;                  /* rank ORR_NONE: any of the stage */
+    const char *kineto_dtype, *comm_dtype; /* "c10::BFloat16", "BFloat16" */
+    int64_t dtype_bytes;
+    int64_t b, s, h, f, v, n, d, t;
+    int64_t sequence; /* of autograd: next number of a forward operator */
     orr_group_id groups[ORR_PLAN_GROUPINGS];
-    int64_t      seq[ORR_PLAN_GROUPINGS]; /* next number of a communication */
+    int64_t seq[ORR_PLAN_GROUPINGS]; /* next number of a communication */
     orr_rendezvous_ids rendezvous;
 } orr_synthesis;
 
@@ -42,7 +42,7 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims);
 /* The graph of a stage of a complete plan; rank ORR_NONE: of any rank of it. *ret_meetings: the
  * caller's to free, whatever happens. */
 orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                               uint32_t rank, const orr_graph **ret, orr_rendezvous_ids *ret_meetings,
-                               orr_error *err) ORR_MUST_CHECK;
+                               uint32_t rank, const orr_graph **ret,
+                               orr_rendezvous_ids *ret_meetings, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_RESCALE_SYNTHETIC_H */
+#endif /* ORR_RESCALE_SYNTHETIC_SYNTHESIS_H */

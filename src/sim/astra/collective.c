@@ -63,7 +63,8 @@ static orr_status find_members(orr_astra_run *run, uint32_t rank, const orr_astr
 }
 
 /* Count of collectives of a group that a member has begun. NULL: out of memory. */
-static uint64_t *group_ordinal(orr_astra_run *run, const orr_message_group *members, uint32_t member)
+static uint64_t *group_ordinal(orr_astra_run *run, const orr_message_group *members,
+                               uint32_t member)
 {
     while (run->ordinals.n <= members->number)
         if (!orr_array_push(&run->ordinals, NULL))
@@ -107,8 +108,8 @@ static void count_widths(const orr_astra_run *run, const orr_collective_plan *pl
     }
 }
 
-static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_plan *plan, uint64_t ordinal, uint32_t rank,
-                          const orr_astra_node *v)
+static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_plan *plan,
+                                     uint64_t ordinal, uint32_t rank, const orr_astra_node *v)
 {
     orr_collective_task *task = orr_collective_task_new(&run->messages, plan, ordinal);
     const orr_astra_collective record = {.rank = rank,
@@ -135,8 +136,8 @@ static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_pl
     return task;
 }
 
-static orr_collective_task *task_of(orr_astra_run *run, const orr_collective_plan *plan, uint64_t ordinal, uint32_t rank,
-                         const orr_astra_node *v)
+static orr_collective_task *task_of(orr_astra_run *run, const orr_collective_plan *plan,
+                                    uint64_t ordinal, uint32_t rank, const orr_astra_node *v)
 {
     for (uint32_t i = *head_of(run, plan->members, ordinal); i != ORR_NONE;) {
         orr_collective_task *task = run->messages.tasks.at[i];
@@ -233,7 +234,8 @@ void orr_astra_collective_end(void *ctx, const orr_collective_task *task, uint32
     orr_astra_node_done(run, rank, node);
 }
 
-bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task, uint32_t member)
+bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task,
+                          uint32_t member)
 {
     const orr_message_group *members = task->plan->members;
     const orr_astra_state *state = &run->ranks[orr_communicator_rank(members, member)];

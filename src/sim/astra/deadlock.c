@@ -37,7 +37,8 @@ static bool is_at(const orr_chunk *chunk, uint32_t phase, uint32_t n_phases)
 }
 
 /* Who of the member's line is not where the chunk needs it, and which chunk is there instead. */
-static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk, crossing *ret)
+static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk,
+                        crossing *ret)
 {
     const orr_collective_plan *plan = task->plan;
     const uint32_t phase = orr_collective_task_chunk(task, member, chunk)->phase;

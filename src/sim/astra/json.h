@@ -14,8 +14,8 @@ orr_status orr_astra_json_parse(const void *bytes, size_t len, const char *file,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* INVALID at the value just read: "at byte 12: endpoint-delay: a number of 0 or more". */
-#define orr_astra_json_fail(json, err, key, what)                                             \
-    orr_fail_byte((err), ORR_INVALID, orr_json_byte_pos(json), "at byte %llu: %s: %s",        \
+#define orr_astra_json_fail(json, err, key, what)                                                  \
+    orr_fail_byte((err), ORR_INVALID, orr_json_byte_pos(json), "at byte %llu: %s: %s",             \
                   (unsigned long long)orr_json_byte_pos(json), (key), (what))
 
 #endif /* ORR_SIM_ASTRA_JSON_H */

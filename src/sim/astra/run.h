@@ -16,26 +16,26 @@ typedef enum orr_astra_resource {
 } orr_astra_resource;
 
 typedef struct orr_astra_node {
-    orr_node_id id;         /* in the graph */
-    uint8_t     slot;       /* orr_astra_resource */
-    bool        skipped;    /* takes no time and no event: metadata, invalid */
-    uint8_t     collective; /* orr_collective, or 0 */
-    uint32_t    mask;       /* dimensions involved  */
-    uint32_t    peer, tag;  /* of send and receive  */
-    uint32_t    n_waits;    /* distinct nodes that it waits for */
-    int64_t     duration_ns; /* of what does not communicate, and of a broadcast */
-    int64_t     bytes;
-    int64_t     group;      /* 0: all ranks */
+    orr_node_id id;      /* in the graph */
+    uint8_t slot;        /* orr_astra_resource */
+    bool skipped;        /* takes no time and no event: metadata, invalid */
+    uint8_t collective;  /* orr_collective, or 0 */
+    uint32_t mask;       /* dimensions involved  */
+    uint32_t peer, tag;  /* of send and receive  */
+    uint32_t n_waits;    /* distinct nodes that it waits for */
+    int64_t duration_ns; /* of what does not communicate, and of a broadcast */
+    int64_t bytes;
+    int64_t group; /* 0: all ranks */
 } orr_astra_node;
 
 /* A graph as they see it: data dependencies only, nodes in the order of their ids. */
 typedef struct orr_astra_program {
-    uint32_t              n;
+    uint32_t n;
     const orr_astra_node *nodes; /* shape (n) */
-    const uint32_t       *first; /* shape (n + 1): who waits for a node: next[first[i]] ... */
-    const uint32_t       *next;
-    uint64_t              hash;
-    bool                  alone; /* speaks to other ranks through collectives of all of them only */
+    const uint32_t *first;       /* shape (n + 1): who waits for a node: next[first[i]] ... */
+    const uint32_t *next;
+    uint64_t hash;
+    bool alone; /* speaks to other ranks through collectives of all of them only */
 } orr_astra_program;
 
 /* Errors: INVALID, UNSUPPORTED: names the node. NO_MEMORY. */
@@ -47,21 +47,21 @@ typedef orr_array(uint32_t) orr_node_heap;
 
 typedef struct orr_astra_state {
     const orr_astra_program *program;
-    uint32_t     *waits;      /* shape (n): nodes still waited for */
-    int64_t      *start_ns, *end_ns; /* shape (n), by program */
+    uint32_t *waits;            /* shape (n): nodes still waited for */
+    int64_t *start_ns, *end_ns; /* shape (n), by program */
     orr_node_heap ready[ORR_ASTRA_RESOURCES], pending;
-    bool          busy[ORR_ASTRA_RESOURCES], issuing, finished;
-    uint32_t      in_flight, unfinished;
-    uint32_t      comm_node;  /* in flight        */
-    orr_collective_task     *task;       /* of it; NULL: none */
-    uint64_t      ordinal;    /* collectives of all ranks so far */
-    int64_t       finish_ns, compute_ns;
+    bool busy[ORR_ASTRA_RESOURCES], issuing, finished;
+    uint32_t in_flight, unfinished;
+    uint32_t comm_node;        /* in flight        */
+    orr_collective_task *task; /* of it; NULL: none */
+    uint64_t ordinal;          /* collectives of all ranks so far */
+    int64_t finish_ns, compute_ns;
 } orr_astra_state;
 
 /* Messages between two ranks that are alike: the k-th sent is the k-th received. */
 typedef struct orr_astra_channel {
     uint32_t from, to, tag;
-    int64_t  bytes;
+    int64_t bytes;
     uint32_t arrived;    /* and not yet asked for */
     uint32_t head, tail; /* receives that wait: entries of orr_astra_run.receives */
 } orr_astra_channel;
@@ -71,20 +71,20 @@ typedef struct orr_astra_receive {
 
 typedef struct orr_astra_run {
     const orr_astra_job *job;
-    orr_astra_mode       mode;
-    uint32_t             n_ranks; /* simulated */
-    orr_arena           *arena;   /* of the result */
-    orr_planner          planner;
-    orr_messages         messages;
-    orr_network          model;   /* MODEL */
-    orr_astra_state     *ranks;   /* shape (n_ranks) */
-    uint32_t            *task_heads, task_mask; /* tasks under way by communicator and ordinal */
+    orr_astra_mode mode;
+    uint32_t n_ranks; /* simulated */
+    orr_arena *arena; /* of the result */
+    orr_planner planner;
+    orr_messages messages;
+    orr_network model;               /* MODEL */
+    orr_astra_state *ranks;          /* shape (n_ranks) */
+    uint32_t *task_heads, task_mask; /* tasks under way by communicator and ordinal */
     orr_array(uint64_t *) ordinals; /* of each communicator's members; NULL where it is all ranks */
     orr_array(orr_astra_collective) records;
     orr_array(orr_astra_channel) pairs;
     orr_array(orr_astra_receive) receives;
     uint32_t *pair_table, pair_mask;
-    uint64_t  n_messages;
+    uint64_t n_messages;
     orr_status status; /* what stopped it */
     orr_error *err;
 } orr_astra_run;
@@ -105,7 +105,8 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
 void orr_astra_collective_end(void *ctx, const orr_collective_task *task, uint32_t member);
 void orr_astra_collectives_done(orr_astra_run *run);
 /* Has the rank joined the task, or one that is later? */
-bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task, uint32_t member);
+bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task,
+                          uint32_t member);
 /* astra_pair.c */
 void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node);
 void orr_astra_post_receive(orr_astra_run *run, uint32_t rank, uint32_t node);

@@ -99,7 +99,7 @@ void orr_astra_post_receive(orr_astra_run *run, uint32_t rank, uint32_t node)
     if (pair->arrived > 0) {
         pair->arrived--;
         orr_bucket_queue_push(&run->messages.queue, run->messages.now_ns,
-                               (orr_message_event){ORR_MESSAGE_RECV, rank, node});
+                              (orr_message_event){ORR_MESSAGE_RECV, rank, node});
         return;
     }
     if (run->receives.n >= ORR_NONE ||

@@ -153,8 +153,8 @@ static bool fold_holds(const orr_astra_run *run)
     if (run->mode == ORR_ASTRA_MODEL)
         return true;
     for (size_t i = 0; i < run->planner.communicators.n; i++)
-        for (const orr_collective_plan *plan = run->planner.communicators.at[i]->plans; plan != NULL;
-             plan = plan->next)
+        for (const orr_collective_plan *plan = run->planner.communicators.at[i]->plans;
+             plan != NULL; plan = plan->next)
             if (run->mode == ORR_ASTRA_AWARE ? !plan->symmetric_links : !plan->symmetric)
                 return false;
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_INCAST_H
-#define ORR_SIM_INCAST_H
+#ifndef ORR_SIM_EFFECTS_INCAST_H
+#define ORR_SIM_EFFECTS_INCAST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,4 +43,4 @@ typedef struct orr_incast {
 orr_status orr_incast_simulate(const orr_incast_job *job, orr_incast *ret,
                                orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_INCAST_H */
+#endif /* ORR_SIM_EFFECTS_INCAST_H */

@@ -69,7 +69,8 @@ static uint64_t balls_of(const orr_multipath_job *job)
                                                                     : queue_pairs;
 }
 
-orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret, orr_error *err)
+orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret,
+                                  orr_error *err)
 {
     if (job->flows == 0 || job->draws == 0 || job->paths <= job->failed)
         return orr_fail(err, ORR_INVALID, "%u flows over %u paths, %u of them down, %u draws",
@@ -88,8 +89,8 @@ orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_lo
     }
     qsort(drawn, job->draws, sizeof *drawn, by_value);
     *ret = (orr_multipath_load){.mean = sum / job->draws,
-                            .median = drawn[job->draws / 2],
-                            .p99 = drawn[(uint64_t)job->draws * 99 / 100]};
+                                .median = drawn[job->draws / 2],
+                                .p99 = drawn[(uint64_t)job->draws * 99 / 100]};
 out:
     orr_free(drawn);
     orr_free(d.on);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_PATHS_H
-#define ORR_SIM_PATHS_H
+#ifndef ORR_SIM_EFFECTS_MULTIPATH_H
+#define ORR_SIM_EFFECTS_MULTIPATH_H
 
 #include <orrery/machine.h>
 
@@ -23,6 +23,6 @@ typedef struct orr_multipath_load {
 } orr_multipath_load;
 /* Deterministic. Errors: INVALID: nothing to lay or nowhere to; NO_MEMORY. */
 orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret,
-                              orr_error *err) ORR_MUST_CHECK;
+                                  orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_PATHS_H */
+#endif /* ORR_SIM_EFFECTS_MULTIPATH_H */

@@ -71,8 +71,8 @@ static orr_status share_devices(orr_contention *d, const orr_engine *e, orr_erro
     return orr_interference_init(&d->overlap, n, slow_ppm, err);
 }
 
-orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_contention **ret,
-                           orr_error *err)
+orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer,
+                              orr_contention **ret, orr_error *err)
 {
     const orr_sim_options *options = engine->options;
     if (options->compute_slowdown <= 1 && options->comm_slowdown <= 1 &&
@@ -118,7 +118,7 @@ static uint32_t node_of(const orr_engine *e, uint32_t actor, uint32_t work)
 static bool add_task(orr_engine *e, const orr_interference_task *task, int64_t at_ns, uint32_t *ret)
 {
     *ret = orr_interference_add(&e->dynamic->overlap, task, at_ns, e->actors[task->actor].rank,
-                           node_of(e, task->actor, task->work));
+                                node_of(e, task->actor, task->work));
     if (*ret == ORR_NONE)
         e->no_memory = true;
     return *ret != ORR_NONE;
@@ -154,10 +154,10 @@ bool orr_contention_takes_rendezvous(orr_engine *e, uint32_t rendezvous)
     const orr_rendezvous_arrival *seats = &e->rendezvous.seats[m->first_seat];
     const bool flows = e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows;
     orr_interference_task task = {.actor = seats[m->count - 1].actor,
-                     .work = seats[m->count - 1].work,
-                     .rendezvous = rendezvous,
-                     .duration_ns = m->transfer_ns,
-                     .class = ORR_TASK_COMM};
+                                  .work = seats[m->count - 1].work,
+                                  .rendezvous = rendezvous,
+                                  .duration_ns = m->transfer_ns,
+                                  .class = ORR_TASK_COMM};
     uint32_t id;
     if (!flows && (!e->dynamic->shares_devices || m->transfer_ns == 0))
         return false;
@@ -176,7 +176,7 @@ static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
         orr_engine_end_rendezvous(e, task.rendezvous, now_ns);
     else
         orr_engine_propagate(e, task.actor,
-                       e->actors[task.actor].script->program->works[task.work].end, now_ns);
+                             e->actors[task.actor].script->program->works[task.work].end, now_ns);
 }
 
 static void take_event(orr_engine *e, const orr_queued_event *event)
@@ -188,7 +188,8 @@ static void take_event(orr_engine *e, const orr_queued_event *event)
         return;
     }
     const uint32_t rendezvous = task->rendezvous;
-    if (rendezvous != ORR_NONE && e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows)
+    if (rendezvous != ORR_NONE && e->rendezvous.moved != NULL &&
+        e->rendezvous.moved[rendezvous].flows)
         task->state = ORR_TASK_FLOWS;
     const bool flows = task->state == ORR_TASK_FLOWS;
     orr_interference_start(&d->overlap, event->id, event->at_ns, event->rank, event->node);

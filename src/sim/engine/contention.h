@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_DYNAMIC_H
-#define ORR_SIM_DYNAMIC_H
+#ifndef ORR_SIM_ENGINE_CONTENTION_H
+#define ORR_SIM_ENGINE_CONTENTION_H
 
 #include "sim/engine/engine.h"
 #include "sim/flow/flows.h"
@@ -16,22 +16,22 @@
  * already, and events come in order of time. */
 struct orr_contention {
     orr_interference overlap;
-    bool        shares_devices; /* a slowdown is asked for */
-    orr_flows  *flows;          /* NULL: no network of flows */
+    bool shares_devices; /* a slowdown is asked for */
+    orr_flows *flows;    /* NULL: no network of flows */
     orr_demands demands;
     orr_array(uint32_t) members;
-    uint32_t         n_graphs;
+    uint32_t n_graphs;
     const uint32_t **device_of_work; /* shape (D)(works): of the graph's own; ORR_NONE: none */
-    uint32_t        *n_devices;      /* shape (D) */
-    size_t          *first_device;   /* shape (n_actors) */
-    uint8_t          algorithm;
-    orr_error       *err;
-    orr_status       status; /* the first failure inside a run */
+    uint32_t *n_devices;             /* shape (D) */
+    size_t *first_device;            /* shape (n_actors) */
+    uint8_t algorithm;
+    orr_error *err;
+    orr_status status; /* the first failure inside a run */
 };
 
 /* NULL in *ret where nothing is dynamic. Free with orr_contention_free(). */
-orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_contention **ret,
-                           orr_error *err) ORR_MUST_CHECK;
+orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer,
+                              orr_contention **ret, orr_error *err) ORR_MUST_CHECK;
 void orr_contention_free(orr_contention *dynamic); /* NULL is allowed */
 
 /* False: not dynamic, its length is known. */
@@ -43,9 +43,9 @@ bool orr_contention_step(orr_engine *engine);
 
 /* The transfer of a rendezvous sets out on the network of flows (dynamic_flows.c). */
 orr_status orr_contention_start_flows(orr_engine *engine, uint32_t rendezvous, uint32_t task,
-                            int64_t now_ns) ORR_MUST_CHECK;
+                                      int64_t now_ns) ORR_MUST_CHECK;
 /* What the links carried; nothing without a network of flows. */
 orr_status orr_contention_link_use(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
-                             orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;
+                                   orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_DYNAMIC_H */
+#endif /* ORR_SIM_ENGINE_CONTENTION_H */

@@ -33,7 +33,8 @@ static bool receives(const orr_engine *e, uint32_t rank, const orr_rendezvous_tr
     return comm != NULL && comm->collective == ORR_COLL_RECV;
 }
 
-orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task, int64_t now_ns)
+orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task,
+                                      int64_t now_ns)
 {
     const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
     orr_contention *d = e->dynamic;
@@ -47,17 +48,16 @@ orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32
         members[1] = receiver;
     }
     const int32_t root = moved->transfer.root;
-    ORR_TRY(orr_flows_of_collective(d->flows, members, n,
-                                    (orr_collective)moved->transfer.collective,
-                                    (orr_algorithm)d->algorithm, moved->transfer.bytes,
-                                    root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root,
-                                    &d->demands, d->err));
+    ORR_TRY(orr_flows_of_collective(
+        d->flows, members, n, (orr_collective)moved->transfer.collective,
+        (orr_algorithm)d->algorithm, moved->transfer.bytes,
+        root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root, &d->demands, d->err));
     return orr_flows_begin(d->flows, now_ns, d->demands.at, d->demands.n, d->demands.latency_ns,
                            task, d->err);
 }
 
 orr_status orr_contention_link_use(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
-                             orr_simulation *ret, orr_error *err)
+                                   orr_simulation *ret, orr_error *err)
 {
     if (engine->dynamic == NULL || engine->dynamic->flows == NULL)
         return ORR_OK;

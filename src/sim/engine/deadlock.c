@@ -17,11 +17,11 @@ typedef struct step {
 
 typedef struct search {
     const orr_engine *engine;
-    const orr_fold   *fold;
-    orr_array(step)   steps;
-    uint32_t         *last_step; /* shape (R) */
-    uint32_t         *first;     /* edges that lead to a point, of the program looked at */
-    orr_point_id     *from;
+    const orr_fold *fold;
+    orr_array(step) steps;
+    uint32_t *last_step; /* shape (R) */
+    uint32_t *first;     /* edges that lead to a point, of the program looked at */
+    orr_point_id *from;
     const orr_sim_program *program;
 } search;
 
@@ -83,8 +83,9 @@ static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p
             if (!settled(q, actor, from))
                 before = from;
             else if (w != ORR_NONE && actor->script->call_of_work[w] != ORR_NONE) {
-                const uint32_t id = q->engine->rendezvous.of_call[actor->first_call +
-                                                                actor->script->call_of_work[w]];
+                const uint32_t id =
+                    q->engine->rendezvous
+                        .of_call[actor->first_call + actor->script->call_of_work[w]];
                 if (id != ORR_NONE &&
                     q->engine->rendezvous.at[id].arrived < q->engine->rendezvous.at[id].count)
                     return w;
@@ -104,7 +105,8 @@ static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rend
     if (q->fold->class_of_rank[rank] == ORR_NONE)
         return false;
     const orr_actor *actor = actor_of(q, rank);
-    const uint32_t call = orr_prepared_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
+    const uint32_t call =
+        orr_prepared_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
     if (call == ORR_NONE)
         return false;
     *ret_work = actor->script->calls[call].work;
@@ -165,8 +167,8 @@ static orr_status fail_with_cycle(const search *q, uint32_t from, orr_error *err
                        cycle->waits_for);
     for (size_t i = 1; i < n && i < TOLD; i++) {
         describe_place(q, &cycle[i], place);
-        len += snprintf(text + len, sizeof text - (size_t)len,
-                        ", which waits for rank %u at %s", cycle[i].waits_for, place);
+        len += snprintf(text + len, sizeof text - (size_t)len, ", which waits for rank %u at %s",
+                        cycle[i].waits_for, place);
     }
     if (n > TOLD)
         return orr_fail(err, ORR_INVALID, "deadlock: %s, and so on, %zu in all, to rank %u", text,
@@ -216,9 +218,8 @@ orr_status orr_engine_check(const orr_engine *engine, const orr_fold *fold, orr_
     if (engine->n_settled == engine->n_points)
         return ORR_OK;
     const uint32_t n_ranks = engine->ensemble->n_ranks;
-    search q = {.engine = engine,
-                 .fold = fold,
-                 .last_step = orr_malloc(n_ranks * sizeof *q.last_step)};
+    search q = {
+        .engine = engine, .fold = fold, .last_step = orr_malloc(n_ranks * sizeof *q.last_step)};
     orr_status status = ORR_OK;
     if (q.last_step == NULL) {
         status = orr_fail_memory(err);

@@ -45,17 +45,20 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
     if (id == ORR_NONE) {
         if (e->dynamic != NULL && orr_contention_takes_work(e, actor_id, work_id, now_ns))
             return;
-        orr_engine_propagate(e, actor_id, work->end, orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
+        orr_engine_propagate(e, actor_id, work->end,
+                             orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
         return;
     }
     orr_rendezvous *rendezvous = &e->rendezvous.at[id];
-    e->rendezvous.seats[rendezvous->first_seat + rendezvous->arrived++] = (orr_rendezvous_arrival){actor_id, work_id};
+    e->rendezvous.seats[rendezvous->first_seat + rendezvous->arrived++] =
+        (orr_rendezvous_arrival){actor_id, work_id};
     if (now_ns > rendezvous->start_ns)
         rendezvous->start_ns = now_ns;
     if (rendezvous->arrived < rendezvous->count)
         return;
     if (e->dynamic == NULL || !orr_contention_takes_rendezvous(e, id))
-        orr_engine_end_rendezvous(e, id, orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
+        orr_engine_end_rendezvous(e, id,
+                                  orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
 }
 
 /* Follow one actor from a settled point, as long as the next point is its own. */
@@ -86,8 +89,7 @@ static void follow(orr_engine *e, orr_settled_point from)
                 e->no_memory = true;
             next = to;
         }
-        if (next == ORR_NONE && e->ready.n > 0 &&
-            e->ready.at[e->ready.n - 1].actor == from.actor)
+        if (next == ORR_NONE && e->ready.n > 0 && e->ready.at[e->ready.n - 1].actor == from.actor)
             next = e->ready.at[--e->ready.n].point;
         p = next;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_ENGINE_H
-#define ORR_SIM_ENGINE_H
+#ifndef ORR_SIM_ENGINE_ENGINE_H
+#define ORR_SIM_ENGINE_ENGINE_H
 
 #include "base/array.h"
 #include "sim/engine/rendezvous.h"
@@ -13,26 +13,26 @@
  * cache), without a queue of events. Only works whose length depends on what else goes on meanwhile
  * need one: see dynamic.h. */
 typedef struct orr_settled_point {
-    uint32_t     actor;
+    uint32_t actor;
     orr_point_id point;
 } orr_settled_point;
 
 typedef struct orr_contention orr_contention;
 
 typedef struct orr_engine {
-    const orr_ensemble    *ensemble;
+    const orr_ensemble *ensemble;
     const orr_sim_options *options;
-    orr_actor            *actors;
-    uint32_t              n_actors;
-    size_t                n_points; /* of all actors */
-    int64_t              *time_ns;  /* shape (n_points): the latest said so far */
-    uint32_t             *waits;    /* shape (n_points): how many have yet to say */
-    const uint32_t       *actor_of_rank; /* shape (R); ORR_NONE: none */
-    orr_rendezvous_table  rendezvous;
-    orr_contention          *dynamic;  /* NULL: the length of every work is known */
-    orr_array(orr_settled_point)  ready;    /* settled, and not yet followed */
-    uint64_t              n_settled;
-    bool                  no_memory;
+    orr_actor *actors;
+    uint32_t n_actors;
+    size_t n_points;               /* of all actors */
+    int64_t *time_ns;              /* shape (n_points): the latest said so far */
+    uint32_t *waits;               /* shape (n_points): how many have yet to say */
+    const uint32_t *actor_of_rank; /* shape (R); ORR_NONE: none */
+    orr_rendezvous_table rendezvous;
+    orr_contention *dynamic;            /* NULL: the length of every work is known */
+    orr_array(orr_settled_point) ready; /* settled, and not yet followed */
+    uint64_t n_settled;
+    bool no_memory;
 } orr_engine;
 
 /* The actors of a fold, each with its points and calls laid out. `scripts`: shape (D). Free with
@@ -65,7 +65,7 @@ void orr_engine_end_rendezvous(orr_engine *engine, uint32_t rendezvous, int64_t 
 
 /* A time is said to a point. */
 static inline void orr_engine_propagate(orr_engine *engine, uint32_t actor, orr_point_id point,
-                                  int64_t time_ns)
+                                        int64_t time_ns)
 {
     const size_t at = engine->actors[actor].first_point + point;
     if (time_ns > engine->time_ns[at])
@@ -75,4 +75,4 @@ static inline void orr_engine_propagate(orr_engine *engine, uint32_t actor, orr_
         engine->no_memory = true;
 }
 
-#endif /* ORR_SIM_ENGINE_H */
+#endif /* ORR_SIM_ENGINE_ENGINE_H */

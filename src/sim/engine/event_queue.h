@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_QUEUE_H
-#define ORR_SIM_QUEUE_H
+#ifndef ORR_SIM_ENGINE_EVENT_QUEUE_H
+#define ORR_SIM_ENGINE_EVENT_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,15 +9,15 @@
  * entry is, so that an event can be moved. An entry is known by its id, a small number; each is in
  * the queue once at most. Allocates only while the largest id or the number of entries grows. */
 typedef struct orr_queued_event {
-    int64_t  at_ns;
+    int64_t at_ns;
     uint32_t rank, node;
     uint32_t id;
 } orr_queued_event;
 
 typedef struct orr_event_queue {
     orr_queued_event *heap;
-    uint32_t   n, room;
-    uint32_t  *place; /* shape (room): where in the heap; UINT32_MAX: not in it */
+    uint32_t n, room;
+    uint32_t *place; /* shape (room): where in the heap; UINT32_MAX: not in it */
 } orr_event_queue;
 
 /* Start with {0}. Room for ids below n_ids; false: out of memory. */
@@ -33,4 +33,4 @@ static inline const orr_queued_event *orr_event_queue_first(const orr_event_queu
     return queue->n > 0 ? &queue->heap[0] : 0;
 }
 
-#endif /* ORR_SIM_QUEUE_H */
+#endif /* ORR_SIM_ENGINE_EVENT_QUEUE_H */

@@ -6,7 +6,7 @@
 enum { MILLION = 1000000 };
 
 orr_status orr_interference_init(orr_interference *o, size_t n_devices,
-                            const uint32_t slow_ppm[ORR_TASK_CLASSES], orr_error *err)
+                                 const uint32_t slow_ppm[ORR_TASK_CLASSES], orr_error *err)
 {
     *o = (orr_interference){.free_task = ORR_NONE, .free_occupant = ORR_NONE};
     o->devices = orr_calloc(n_devices + 1, sizeof *o->devices);
@@ -29,8 +29,8 @@ void orr_interference_done(orr_interference *o)
     o->devices = NULL;
 }
 
-uint32_t orr_interference_add(orr_interference *o, const orr_interference_task *task, int64_t at_ns, uint32_t rank,
-                         uint32_t node)
+uint32_t orr_interference_add(orr_interference *o, const orr_interference_task *task, int64_t at_ns,
+                              uint32_t rank, uint32_t node)
 {
     uint32_t id = o->free_task;
     if (id != ORR_NONE) {
@@ -90,7 +90,8 @@ static void choose_rate(const orr_interference *o, orr_interference_task *task)
 static void requeue(orr_interference *o, uint32_t id)
 {
     const orr_queued_event *old = &o->queue.heap[o->queue.place[id]];
-    orr_event_queue_put(&o->queue, (orr_queued_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
+    orr_event_queue_put(&o->queue,
+                        (orr_queued_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
 }
 
 /* On one of its devices the other class began (+1) or ended (-1). */
@@ -140,7 +141,8 @@ static void leave(orr_interference *o, uint32_t i, int class, int64_t now_ns)
         disturb_all(o, occupant->device, !class, -1, now_ns);
 }
 
-void orr_interference_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_t rank, uint32_t node)
+void orr_interference_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_t rank,
+                            uint32_t node)
 {
     orr_interference_task *task = &o->tasks.at[id];
     task->since_ns = now_ns;

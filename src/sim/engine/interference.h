@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_OVERLAP_H
-#define ORR_SIM_OVERLAP_H
+#ifndef ORR_SIM_ENGINE_INTERFERENCE_H
+#define ORR_SIM_ENGINE_INTERFERENCE_H
 
 #include <orrery/graph.h>
 
@@ -23,15 +23,15 @@ typedef enum orr_task_state { ORR_TASK_DUE, ORR_TASK_RUNS, ORR_TASK_FLOWS } orr_
 
 typedef struct orr_interference_task {
     unsigned __int128 left;
-    int64_t  since_ns; /* `left` is of then            */
+    int64_t since_ns;  /* `left` is of then            */
     uint32_t rate;     /* units a ns                   */
     uint32_t n_busy;   /* its devices where the other class runs */
     uint32_t occupant; /* the first of its devices, or ORR_NONE; in a free task the next free one */
     uint32_t actor, work; /* who arrived last; names the task where times tie */
     uint32_t rendezvous;  /* or ORR_NONE                  */
-    int64_t  duration_ns; /* alone */
-    uint8_t  class;    /* orr_task_class               */
-    uint8_t  state;    /* orr_task_state               */
+    int64_t duration_ns;  /* alone */
+    uint8_t class;        /* orr_task_class               */
+    uint8_t state;        /* orr_task_state               */
 } orr_interference_task;
 
 /* A task on a device; in a ring of those of its class there, and a list of those of the task. */
@@ -47,30 +47,31 @@ typedef struct orr_shared_device {
 } orr_shared_device;
 
 typedef struct orr_interference {
-    orr_event_queue                queue;
-    orr_array(orr_interference_task)      tasks;
-    orr_array(orr_occupant)  occupants;
-    uint32_t                 free_task, free_occupant; /* ORR_NONE: none */
-    orr_shared_device       *devices; /* shape (n_devices) */
-    uint32_t                 slow_ppm[ORR_TASK_CLASSES]; /* at least 10^6 */
+    orr_event_queue queue;
+    orr_array(orr_interference_task) tasks;
+    orr_array(orr_occupant) occupants;
+    uint32_t free_task, free_occupant;   /* ORR_NONE: none */
+    orr_shared_device *devices;          /* shape (n_devices) */
+    uint32_t slow_ppm[ORR_TASK_CLASSES]; /* at least 10^6 */
 } orr_interference;
 
 /* Free with orr_interference_done(), also after a failure. */
 orr_status orr_interference_init(orr_interference *o, size_t n_devices,
-                            const uint32_t slow_ppm[ORR_TASK_CLASSES],
-                            orr_error *err) ORR_MUST_CHECK;
+                                 const uint32_t slow_ppm[ORR_TASK_CLASSES],
+                                 orr_error *err) ORR_MUST_CHECK;
 void orr_interference_done(orr_interference *o);
 
 /* A new task, due at at_ns; its number, or ORR_NONE: out of memory. `rank`, `node`: order at one
  * time. */
-uint32_t orr_interference_add(orr_interference *o, const orr_interference_task *task, int64_t at_ns, uint32_t rank,
-                         uint32_t node);
+uint32_t orr_interference_add(orr_interference *o, const orr_interference_task *task, int64_t at_ns,
+                              uint32_t rank, uint32_t node);
 /* The task will run on this device. False: out of memory. */
 bool orr_interference_occupy(orr_interference *o, uint32_t task, uint32_t device);
 /* It begins on all its devices; its end is in the queue unless its state is FLOWS, whose end
  * somebody else says. */
-void orr_interference_start(orr_interference *o, uint32_t task, int64_t now_ns, uint32_t rank, uint32_t node);
+void orr_interference_start(orr_interference *o, uint32_t task, int64_t now_ns, uint32_t rank,
+                            uint32_t node);
 /* It ends, and its number is free. */
 void orr_interference_stop(orr_interference *o, uint32_t task, int64_t now_ns);
 
-#endif /* ORR_SIM_OVERLAP_H */
+#endif /* ORR_SIM_ENGINE_INTERFERENCE_H */

@@ -7,10 +7,10 @@
 void orr_sim_latencies_init(orr_sim_latencies *constants)
 {
     *constants = (orr_sim_latencies){.launch_latency_ns = -1,
-                                        .kernel_gap_ns = -1,
-                                        .sync_return_ns = -1,
-                                        .handoff_ns = -1,
-                                        .event_latency_ns = -1};
+                                     .kernel_gap_ns = -1,
+                                     .sync_return_ns = -1,
+                                     .handoff_ns = -1,
+                                     .event_latency_ns = -1};
 }
 
 void orr_sim_options_init(orr_sim_options *options)
@@ -29,8 +29,8 @@ void orr_sim_options_init(orr_sim_options *options)
 const char *orr_network_mode_name(orr_network_mode mode)
 {
     switch (mode) {
-#define NAME_OF(name, text)  \
-    case ORR_NETWORK_##name: \
+#define NAME_OF(name, text)                                                                        \
+    case ORR_NETWORK_##name:                                                                       \
         return text;
         ORR_NETWORK_MODE_MAP(NAME_OF)
 #undef NAME_OF

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_OPTIONS_H
-#define ORR_SIM_OPTIONS_H
+#ifndef ORR_SIM_ENGINE_OPTIONS_H
+#define ORR_SIM_ENGINE_OPTIONS_H
 
 #include <orrery/sim.h>
 
@@ -14,4 +14,4 @@ static inline uint32_t orr_ppm(double factor)
     return (uint32_t)(factor * 1e6 + 0.5);
 }
 
-#endif /* ORR_SIM_OPTIONS_H */
+#endif /* ORR_SIM_ENGINE_OPTIONS_H */

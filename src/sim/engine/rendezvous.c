@@ -18,21 +18,21 @@ typedef struct graph_calls {
     const orr_prepared_program *script;
     uint32_t begin, end; /* its calls in this grouping      */
     uint32_t first;      /* row of `ids` of the first call  */
-    bool     takes_part; /* in the rendezvous that is priced   */
+    bool takes_part;     /* in the rendezvous that is priced   */
 } graph_calls;
 
 typedef struct finder {
     const orr_ensemble *ensemble;
-    const orr_fold     *fold;
-    const orr_actor    *actors;
-    orr_transfer_pricer         *pricer;
-    uint32_t           *of_call;
+    const orr_fold *fold;
+    const orr_actor *actors;
+    orr_transfer_pricer *pricer;
+    uint32_t *of_call;
     orr_array(orr_rendezvous) found;
-    orr_array(orr_rendezvous_transfer) moved;  /* beside `found` where there are flows */
-    orr_array(uint32_t) ranks;   /* who takes part                       */
-    orr_array(uint32_t) classes; /* of the group, each once */
-    orr_array(graph_calls)     graphs_calls;
-    orr_array(entry)    entries;
+    orr_array(orr_rendezvous_transfer) moved; /* beside `found` where there are flows */
+    orr_array(uint32_t) ranks;                /* who takes part                       */
+    orr_array(uint32_t) classes;              /* of the group, each once */
+    orr_array(graph_calls) graphs_calls;
+    orr_array(entry) entries;
     orr_array(uint32_t) ids;
     uint32_t *class_stamp, *graph_stamp, *calls_of_graph; /* seen in group number stamp - 1 */
 } finder;
@@ -123,8 +123,8 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
     }
     const bool decides = orr_transfer_pricer_decides(f->pricer, &transfer, r->transfer_ns);
     if (f->pricer->mode == ORR_NETWORK_FLOWS)
-        f->moved.at[f->moved.n++] =
-            (orr_rendezvous_transfer){transfer, group->grouping, group->group, entries[0].ordinal, decides};
+        f->moved.at[f->moved.n++] = (orr_rendezvous_transfer){
+            transfer, group->grouping, group->group, entries[0].ordinal, decides};
     if (!decides)
         return ORR_OK;
     for (size_t i = 0; i < n; i++)
@@ -136,7 +136,7 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
         return orr_fail_memory(err);
     orr_price answer;
     ORR_TRY(orr_transfer_price(f->pricer, &transfer, f->ranks.at, (uint32_t)f->ranks.n, graph,
-                           work->node, &answer, err));
+                               work->node, &answer, err));
     r->transfer_ns = answer.ns;
     r->basis = answer.basis;
     if (f->pricer->mode == ORR_NETWORK_FLOWS && transfer.collective == ORR_COLL_SEND)

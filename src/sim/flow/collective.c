@@ -13,9 +13,9 @@
  * level. A group that fills some units more than others is one line on a switch. */
 typedef struct lines {
     const orr_flows *flows;
-    const uint32_t  *members;
-    uint32_t         n, root, n_levels;
-    uint32_t         level[ORR_LEVELS_MAX], width[ORR_LEVELS_MAX], below[ORR_LEVELS_MAX];
+    const uint32_t *members;
+    uint32_t n, root, n_levels;
+    uint32_t level[ORR_LEVELS_MAX], width[ORR_LEVELS_MAX], below[ORR_LEVELS_MAX];
 } lines;
 
 static int by_device(const void *a_, const void *b_)
@@ -49,8 +49,10 @@ static lines lines_of(const orr_flows *flows, const uint32_t *sorted, uint32_t n
 
 static orr_flow_level line_at(const lines *set, uint32_t i, uint32_t first, int64_t bytes)
 {
-    orr_flow_level line = {.members = set->members + first, .stride = set->below[i],
-                          .root = set->root / set->below[i] % set->width[i], .bytes = bytes};
+    orr_flow_level line = {.members = set->members + first,
+                           .stride = set->below[i],
+                           .root = set->root / set->below[i] % set->width[i],
+                           .bytes = bytes};
     if (set->level[i] == ORR_NONE)
         line.shape = (orr_coll_topology){set->width[i], set->width[i], ORR_TOPOLOGY_SWITCH};
     else
@@ -77,18 +79,16 @@ static bool has_root(orr_collective collective)
 
 /* One ring through all, as many at once as a unit has members: of what a member passes on, the
  * share of the rings that cross here. */
-static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes,
-                      orr_demands *ret)
+static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes, orr_demands *ret)
 {
     if (!has_root(collective))
-        bytes = orr_flow_bytes_of_part(bytes, (collective == ORR_COLL_ALL_REDUCE ? 2 : 1) * (set->n - 1ull),
-                               set->n);
+        bytes = orr_flow_bytes_of_part(
+            bytes, (collective == ORR_COLL_ALL_REDUCE ? 2 : 1) * (set->n - 1ull), set->n);
     for (uint32_t i = 0; i < set->n_levels; i++) {
         const bool top = i + 1 == set->n_levels;
         const uint32_t width = set->width[i];
-        const int64_t crossing = orr_flow_bytes_of_part(bytes, top ? 1 : width - 1,
-                                                top ? set->below[i]
-                                                    : (uint64_t)set->below[i] * width);
+        const int64_t crossing = orr_flow_bytes_of_part(
+            bytes, top ? 1 : width - 1, top ? set->below[i] : (uint64_t)set->below[i] * width);
         for (uint32_t at = next_line(set, i, 0, false); at < set->n;
              at = next_line(set, i, at + 1, false)) {
             const orr_flow_level line = line_at(set, i, at, bytes);
@@ -102,8 +102,11 @@ static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes
 static bool flat_direct(const lines *set, orr_collective collective, int64_t bytes,
                         orr_demands *ret)
 {
-    const orr_flow_level line = {.members = set->members, .stride = 1, .root = set->root,
-                                .shape = {set->n, set->n, ORR_TOPOLOGY_SWITCH}, .bytes = bytes};
+    const orr_flow_level line = {.members = set->members,
+                                 .stride = 1,
+                                 .root = set->root,
+                                 .shape = {set->n, set->n, ORR_TOPOLOGY_SWITCH},
+                                 .bytes = bytes};
     return orr_flow_level_demands(&line, collective, ORR_ALGORITHM_DIRECT, ret);
 }
 
@@ -135,7 +138,7 @@ static bool by_levels(const lines *set, orr_collective collective, orr_algorithm
             const orr_flow_level line = line_at(set, i, at, held);
             for (int way = 0; way <= split; way++)
                 if (!orr_flow_level_demands(&line, split ? ORR_COLL_ALL_GATHER : collective,
-                                           algorithm, ret))
+                                            algorithm, ret))
                     return false;
         }
     }
@@ -205,8 +208,8 @@ static orr_status demands_of(orr_flows *flows, const uint32_t *members, uint32_t
         const orr_flow_demand demand = {members[0], members[1], bytes};
         return orr_array_push(ret, demand) ? ORR_OK : orr_fail_memory(err);
     }
-    const uint32_t *at = bsearch(&members[root < n ? root : 0], sorted, n, sizeof *sorted,
-                                 by_device);
+    const uint32_t *at =
+        bsearch(&members[root < n ? root : 0], sorted, n, sizeof *sorted, by_device);
     const lines set = lines_of(flows, sorted, n, (uint32_t)(at - sorted), &span);
     return add_demands(&set, collective, algorithm, bytes, ret) ? ORR_OK : orr_fail_memory(err);
 }
@@ -218,8 +221,8 @@ orr_status orr_flows_of_collective(orr_flows *flows, const uint32_t *members, ui
     uint32_t *sorted = orr_calloc(n > 0 ? n : 1, sizeof *sorted);
     if (sorted == NULL)
         return orr_fail_memory(err);
-    const orr_status status = demands_of(flows, members, sorted, n, collective, algorithm, bytes,
-                                         root, ret, err);
+    const orr_status status =
+        demands_of(flows, members, sorted, n, collective, algorithm, bytes, root, ret, err);
     orr_free(sorted);
     return status;
 }

@@ -171,7 +171,8 @@ static bool all_reduce(const orr_flow_level *line, orr_algorithm algorithm, orr_
     case ORR_ALGORITHM_IN_NETWORK:
         return shift(line, 1, line->bytes, ret);
     default:
-        return orr_flow_level_ring(line, orr_flow_bytes_of_part(line->bytes, 2 * (n - 1ull), n), ret);
+        return orr_flow_level_ring(line, orr_flow_bytes_of_part(line->bytes, 2 * (n - 1ull), n),
+                                   ret);
     }
 }
 
@@ -209,7 +210,7 @@ static bool broadcast(const orr_flow_level *line, orr_algorithm algorithm, bool 
 }
 
 bool orr_flow_level_demands(const orr_flow_level *line, orr_collective collective,
-                           orr_algorithm algorithm, orr_demands *ret)
+                            orr_algorithm algorithm, orr_demands *ret)
 {
     const bool to_root = collective == ORR_COLL_REDUCE || collective == ORR_COLL_GATHER;
     switch (collective) {
@@ -229,7 +230,8 @@ bool orr_flow_level_demands(const orr_flow_level *line, orr_collective collectiv
     case ORR_COLL_GATHER:
         return algorithm == ORR_ALGORITHM_TREE
                    ? binomial(line, to_root, true, ret)
-                   : star(line, to_root, orr_flow_bytes_of_part(line->bytes, 1, line->shape.n), ret);
+                   : star(line, to_root, orr_flow_bytes_of_part(line->bytes, 1, line->shape.n),
+                          ret);
     default:
         return true; /* a barrier carries nothing */
     }

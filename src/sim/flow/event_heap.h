@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FLOW_HEAP_H
-#define ORR_SIM_FLOW_HEAP_H
+#ifndef ORR_SIM_FLOW_EVENT_HEAP_H
+#define ORR_SIM_FLOW_EVENT_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
  * be changed. Four children a node: fewer misses than two on the way down. Only
  * orr_flow_heap_reserve() allocates. */
 typedef struct orr_flow_event {
-    int64_t  at_ns;
+    int64_t at_ns;
     uint64_t order;
     uint32_t row;
 } orr_flow_event;
@@ -31,4 +31,4 @@ bool orr_flow_heap_take(orr_flow_heap *heap, int64_t until_ns, orr_flow_event *r
 /* INT64_MAX when empty. */
 int64_t orr_flow_heap_next(const orr_flow_heap *heap);
 
-#endif /* ORR_SIM_FLOW_HEAP_H */
+#endif /* ORR_SIM_FLOW_EVENT_HEAP_H */

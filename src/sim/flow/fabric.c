@@ -41,8 +41,8 @@ static orr_status set_units(const orr_cluster *cluster, uint32_t k, orr_fabric_u
                             cluster->name, ORR_SITES_MAX, cluster->levels[e].name);
         const uint32_t devices = ends[part] - first;
         ret->first_device[part] = first;
-        ret->first_unit[part + 1] = ret->first_unit[part] +
-                                    (e == k ? 1 : (devices - 1) / cluster->levels[k].devices + 1);
+        ret->first_unit[part + 1] =
+            ret->first_unit[part] + (e == k ? 1 : (devices - 1) / cluster->levels[k].devices + 1);
     }
     ret->n_parts = part;
     return ORR_OK;
@@ -81,8 +81,7 @@ static bool tighter_below(const orr_fabric *fabric, const orr_network *network, 
 static void push(orr_fabric *fabric, double bytes_per_s, uint32_t level, uint32_t unit, bool up)
 {
     if (fabric->links != NULL) /* the first pass only counts */
-        fabric->links[fabric->n_links] =
-            (orr_fabric_link){units_of(bytes_per_s), level, unit, up};
+        fabric->links[fabric->n_links] = (orr_fabric_link){units_of(bytes_per_s), level, unit, up};
     fabric->n_links++;
 }
 
@@ -208,7 +207,8 @@ static orr_status set_levels(orr_fabric *fabric, const orr_cluster *cluster,
     uint64_t most = 0;
     for (uint32_t k = 0; k < fabric->n_levels; k++) {
         orr_fabric_level *level = &fabric->levels[k];
-        *level = (orr_fabric_level){.size = cluster->levels[k].size, .below = below,
+        *level = (orr_fabric_level){.size = cluster->levels[k].size,
+                                    .below = below,
                                     .devices = cluster->levels[k].devices,
                                     .topology = cluster->levels[k].topology};
         if (level->size <= 2)
@@ -219,9 +219,9 @@ static orr_status set_levels(orr_fabric *fabric, const orr_cluster *cluster,
         below = level->devices;
         most += shared_links(fabric, network, k) + 2 * (uint64_t)fabric->n_devices;
     }
-    return most <= INT32_MAX ? ORR_OK
-                             : orr_fail(err, ORR_LIMIT, "cluster '%s' has more than 2^31 links",
-                                        cluster->name);
+    return most <= INT32_MAX
+               ? ORR_OK
+               : orr_fail(err, ORR_LIMIT, "cluster '%s' has more than 2^31 links", cluster->name);
 }
 
 orr_status orr_fabric_init(orr_fabric *fabric, const orr_cluster *cluster,
@@ -265,8 +265,8 @@ static uint32_t route_ring(const orr_fabric_level *level, uint32_t from, uint32_
 
 static bool route_ends(uint32_t first, uint32_t from, uint32_t to, orr_route *route)
 {
-    return first == ORR_NONE || (orr_array_push(route, first + 2 * from) &&
-                                 orr_array_push(route, first + 2 * to + 1));
+    return first == ORR_NONE ||
+           (orr_array_push(route, first + 2 * from) && orr_array_push(route, first + 2 * to + 1));
 }
 
 bool orr_fabric_route(const orr_fabric *fabric, uint32_t src, uint32_t dst, orr_route *route,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FABRIC_H
-#define ORR_SIM_FABRIC_H
+#ifndef ORR_SIM_FLOW_FABRIC_H
+#define ORR_SIM_FLOW_FABRIC_H
 
 #include <orrery/cost.h>
 
@@ -9,18 +9,14 @@
 /* Fabric: the tree of levels of a cluster as links, and the way between two devices.
  *
  * A transfer crosses the lowest level that holds both devices, t. It takes links of the levels
- * base(t) .. t (orr_network_lowest_level(): NICs do not pass through NVLink), and of those below t only
- * switches. Per level, with b the bandwidth of a device, d the devices of a unit that the level
- * joins, o the oversubscription, s the units joined:
- *   port     of each device, up and down, b; left out where a switch below, on every such way, is
- *            as tight
- *   shared   of each unit, what its devices have together:
- *            SWITCH           up and down, b d / o; left out where d = 1 (the port has b / o) or
- *                             o = 1
- *            RING             to the next unit and to the one before, b d / (2 o); the shorter way,
- *                             the next where both are as long and the unit's index is even
- *            FULLY_CONNECTED  to each other unit, b d / ((s - 1) o)
- * Two units alone on a level are joined by a switch.
+ * base(t) .. t (orr_network_lowest_level(): NICs do not pass through NVLink), and of those below t
+ * only switches. Per level, with b the bandwidth of a device, d the devices of a unit that the
+ * level joins, o the oversubscription, s the units joined: port     of each device, up and down, b;
+ * left out where a switch below, on every such way, is as tight shared   of each unit, what its
+ * devices have together: SWITCH           up and down, b d / o; left out where d = 1 (the port has
+ * b / o) or o = 1 RING             to the next unit and to the one before, b d / (2 o); the shorter
+ * way, the next where both are as long and the unit's index is even FULLY_CONNECTED  to each other
+ * unit, b d / ((s - 1) o) Two units alone on a level are joined by a switch.
  *
  * Where sites are uneven, d are the devices that a unit has, and units are numbered through all
  * sites. Rings and pairs have a place for each unit that a full unit of the level has.
@@ -29,9 +25,9 @@
  * (RING: up is to the next), a pair of a FULLY_CONNECTED level the number of its unit times s
  * plus the other's index, and a port the number of its device, counted on from behind those. */
 typedef struct orr_fabric_link {
-    int64_t  capacity; /* units of sim/flow/flows.h */
+    int64_t capacity; /* units of sim/flow/flows.h */
     uint32_t level, unit;
-    bool     up;
+    bool up;
 } orr_fabric_link;
 /* The units of a level: they begin anew in each part. */
 typedef struct orr_fabric_units {
@@ -44,12 +40,12 @@ typedef struct orr_fabric_level {
     uint32_t size, below, devices; /* units joined; devices in such a unit; in one of this level */
     orr_fabric_units units;
     uint32_t base;
-    uint8_t  topology;
+    uint8_t topology;
     uint32_t shared, port; /* first link, or ORR_NONE */
-    int64_t  latency_ns;
+    int64_t latency_ns;
 } orr_fabric_level;
 typedef struct orr_fabric {
-    uint32_t         n_devices, n_levels, n_links;
+    uint32_t n_devices, n_levels, n_links;
     orr_fabric_level levels[ORR_LEVELS_MAX];
     orr_fabric_link *links; /* shape (n_links), by (level, unit, up first) */
 } orr_fabric;
@@ -65,4 +61,4 @@ void orr_fabric_done(orr_fabric *fabric);
 bool orr_fabric_route(const orr_fabric *fabric, uint32_t src, uint32_t dst, orr_route *route,
                       int64_t *ret_latency_ns);
 
-#endif /* ORR_SIM_FABRIC_H */
+#endif /* ORR_SIM_FLOW_FABRIC_H */

@@ -33,8 +33,10 @@ orr_status orr_flows_new(const orr_cluster *cluster, const orr_network *network,
         return status;
     }
     memcpy(flows->levels, cluster->levels, cluster->n_levels * sizeof *flows->levels);
-    flows->cluster = (orr_cluster){.name = "of the flows", .n_devices = cluster->n_devices,
-                                   .n_levels = cluster->n_levels, .levels = flows->levels};
+    flows->cluster = (orr_cluster){.name = "of the flows",
+                                   .n_devices = cluster->n_devices,
+                                   .n_levels = cluster->n_levels,
+                                   .levels = flows->levels};
     flows->network = *network;
     flows->free_transfer = ORR_NONE;
     *ret = flows;
@@ -131,8 +133,7 @@ static void end_flow(orr_flows *flows, uint32_t f)
         finish(flows, row->transfer);
 }
 
-void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_done,
-                       size_t *ret_n)
+void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_done, size_t *ret_n)
 {
     orr_flow_event event;
     settle(flows);
@@ -169,8 +170,8 @@ static orr_status check(const orr_flows *flows, const orr_flow_demand *demand, o
 {
     const uint32_t n = flows->fabric.n_devices;
     if (demand->src >= n || demand->dst >= n)
-        return orr_fail(err, ORR_INVALID, "a flow from device %u to %u: there are %u",
-                        demand->src, demand->dst, n);
+        return orr_fail(err, ORR_INVALID, "a flow from device %u to %u: there are %u", demand->src,
+                        demand->dst, n);
     if (demand->bytes < 0)
         return orr_fail(err, ORR_INVALID, "a flow of %lld bytes", (long long)demand->bytes);
     if (demand->bytes > ORR_FLOW_BYTES_MAX)
@@ -189,8 +190,8 @@ static orr_status find_routes(orr_flows *flows, const orr_flow_demand *demands, 
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++) {
         ORR_TRY(check(flows, &demands[i], err));
-        if (demands[i].bytes > 0 && !orr_fabric_route(&flows->fabric, demands[i].src,
-                                                      demands[i].dst, &flows->route, NULL))
+        if (demands[i].bytes > 0 &&
+            !orr_fabric_route(&flows->fabric, demands[i].src, demands[i].dst, &flows->route, NULL))
             return orr_fail_memory(err);
         if (flows->route.n > INT32_MAX)
             return orr_fail(err, ORR_LIMIT, "flows over more than 2^31 links");
@@ -232,8 +233,8 @@ static uint32_t take_transfer(orr_flows *flows, int64_t latency_ns, uint64_t tag
         t = (uint32_t)flows->transfers.n++;
     else
         flows->free_transfer = flows->transfers.at[t].next_free;
-    flows->transfers.at[t] = (orr_flow_transfer){.tag = tag, .order = flows->n_begun++,
-                                            .latency_ns = latency_ns > 0 ? latency_ns : 0};
+    flows->transfers.at[t] = (orr_flow_transfer){
+        .tag = tag, .order = flows->n_begun++, .latency_ns = latency_ns > 0 ? latency_ns : 0};
     flows->n_transfers++;
     return t;
 }
@@ -253,7 +254,8 @@ orr_status orr_flows_begin(orr_flows *flows, int64_t now_ns, const orr_flow_dema
         const uint32_t f = orr_flow_rates_add(&flows->rates, flows->route.at + begin, n_links);
         flows->rows.at[f] = (orr_flow_row){.bytes = demands[i].bytes,
                                            .left = demands[i].bytes << ORR_FLOW_UNIT_SHIFT,
-                                           .since_ns = now_ns, .transfer = t};
+                                           .since_ns = now_ns,
+                                           .transfer = t};
         flows->transfers.at[t].n_left++;
     }
     if (flows->transfers.at[t].n_left == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FLOW_H
-#define ORR_SIM_FLOW_H
+#ifndef ORR_SIM_FLOW_FLOWS_H
+#define ORR_SIM_FLOW_FLOWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,13 +29,13 @@
  * thread. */
 typedef struct orr_flows orr_flows;
 
-enum { ORR_FLOW_UNIT_SHIFT = 20 }; /* rate unit: 1 byte per 2^20 ns */
+enum { ORR_FLOW_UNIT_SHIFT = 20 };            /* rate unit: 1 byte per 2^20 ns */
 #define ORR_FLOW_BYTES_MAX (INT64_C(1) << 42) /* of one flow; more is LIMIT */
 
 /* Who sends how much to whom. Devices of the cluster; src == dst takes no link. */
 typedef struct orr_flow_demand {
     uint32_t src, dst;
-    int64_t  bytes;
+    int64_t bytes;
 } orr_flow_demand;
 
 /* The links of the cluster (fabric.h), at the bandwidth that `network` reaches with its BANDWIDTH
@@ -61,8 +61,7 @@ orr_status orr_flows_add(orr_flows *flows, int64_t now_ns, uint32_t src, uint32_
 bool orr_flows_next(orr_flows *flows, int64_t *ret_at_ns);
 /* Let time pass until at_ns, at most what orr_flows_next() says. The tags of the transfers that
  * ended then, in the order in which they began; valid until the next call. Allocates nothing. */
-void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_done,
-                       size_t *ret_n);
+void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_done, size_t *ret_n);
 
 /* What the links have carried until the time of the last advance or begin, links that carried
  * nothing left out, by (level, unit, up). `begin_ns` .. that time is the span of
@@ -88,9 +87,9 @@ orr_status orr_flows_links(orr_flows *flows, int64_t begin_ns, orr_arena *arena,
  * NO_MEMORY. */
 typedef struct orr_demands {
     orr_flow_demand *at;
-    size_t           n, room;
-    int64_t          latency_ns;
-    orr_price        price; /* alone on the network */
+    size_t n, room;
+    int64_t latency_ns;
+    orr_price price; /* alone on the network */
 } orr_demands;
 orr_status orr_flows_of_collective(orr_flows *flows, const uint32_t *members, uint32_t n,
                                    orr_collective collective, orr_algorithm algorithm,
@@ -98,4 +97,4 @@ orr_status orr_flows_of_collective(orr_flows *flows, const uint32_t *members, ui
                                    orr_error *err) ORR_MUST_CHECK;
 void orr_demands_done(orr_demands *demands);
 
-#endif /* ORR_SIM_FLOW_H */
+#endif /* ORR_SIM_FLOW_FLOWS_H */

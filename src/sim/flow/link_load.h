@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FLOW_USE_H
-#define ORR_SIM_FLOW_USE_H
+#ifndef ORR_SIM_FLOW_LINK_LOAD_H
+#define ORR_SIM_FLOW_LINK_LOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,4 +29,4 @@ void orr_link_load_done(orr_link_load *use);
  * lost by that. */
 void orr_link_load_set(orr_link_load *use, int64_t now_ns, int64_t load);
 
-#endif /* ORR_SIM_FLOW_USE_H */
+#endif /* ORR_SIM_FLOW_LINK_LOAD_H */

@@ -11,8 +11,8 @@ static double bytes_under_way(const orr_flows *flows, uint32_t l)
     for (int32_t h = flows->rates.links[l].first_hop; h >= 0; h = hops[h].next) {
         const orr_flow_row *row = &flows->rows.at[hops[h].flow];
         const int64_t left = row->left - row->rate * (flows->now_ns - row->since_ns);
-        bytes += row->bytes - (((left > 0 ? left : 0) + (1 << ORR_FLOW_UNIT_SHIFT) - 1) >>
-                               ORR_FLOW_UNIT_SHIFT);
+        bytes += row->bytes -
+                 (((left > 0 ? left : 0) + (1 << ORR_FLOW_UNIT_SHIFT) - 1) >> ORR_FLOW_UNIT_SHIFT);
     }
     return (double)bytes;
 }
@@ -36,9 +36,13 @@ static bool fill_link(const orr_flows *flows, uint32_t l, int64_t begin_ns, orr_
         at_ns[i] = use->samples.at[i].at_ns;
         load_frac[i] = (double)use->samples.at[i].load / (double)link->capacity;
     }
-    *ret = (orr_link_use){.level = link->level, .unit = link->unit, .up = link->up,
+    *ret = (orr_link_use){.level = link->level,
+                          .unit = link->unit,
+                          .up = link->up,
                           .bytes = (double)use->bytes + bytes_under_way(flows, l),
-                          .busy_ns = (double)use->busy_ns, .n_samples = n, .at_ns = at_ns,
+                          .busy_ns = (double)use->busy_ns,
+                          .n_samples = n,
+                          .at_ns = at_ns,
                           .load_frac = load_frac};
     if (use->load > 0)
         ret->busy_ns += (double)(flows->now_ns - use->since_ns);

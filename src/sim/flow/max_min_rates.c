@@ -5,14 +5,16 @@
 
 bool orr_flow_rates_init(orr_flow_rates *rates, const int64_t *capacity, uint32_t n_links)
 {
-    *rates = (orr_flow_rates){.n_links = n_links, .free_flow = ORR_FLOW_LIST_END,
-                              .free_hop = ORR_FLOW_LIST_END, .solved = true};
+    *rates = (orr_flow_rates){.n_links = n_links,
+                              .free_flow = ORR_FLOW_LIST_END,
+                              .free_hop = ORR_FLOW_LIST_END,
+                              .solved = true};
     rates->links = orr_calloc(n_links > 0 ? n_links : 1, sizeof *rates->links);
     if (rates->links == NULL)
         return false;
     for (uint32_t l = 0; l < n_links; l++)
-        rates->links[l] = (orr_rate_link){.capacity = capacity[l], .saturation = ORR_RATE_NEVER,
-                                          .first_hop = ORR_FLOW_LIST_END};
+        rates->links[l] = (orr_rate_link){
+            .capacity = capacity[l], .saturation = ORR_RATE_NEVER, .first_hop = ORR_FLOW_LIST_END};
     return true;
 }
 
@@ -37,7 +39,7 @@ bool orr_flow_rates_reserve(orr_flow_rates *rates, size_t n_flows, size_t n_hops
     const size_t flows = rates->n_live_flows + n_flows;
     if (flows > INT32_MAX || rates->n_live_hops + n_hops > INT32_MAX)
         return false;
-#define ROOM_(array, total) \
+#define ROOM_(array, total)                                                                        \
     ((array)->n >= (total) || orr_array_reserve((array), (total) - (array)->n))
     return ROOM_(&rates->flows, flows) && ROOM_(&rates->hops, rates->n_live_hops + n_hops) &&
            ROOM_(&rates->open, rates->open.n + flows) && ROOM_(&rates->touched, links) &&
@@ -102,8 +104,11 @@ uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, uint32
     for (uint32_t i = n_links; i-- > 0;) {
         orr_rate_link *link = &rates->links[links[i]];
         const int32_t h = take_hop(rates);
-        rates->hops.at[h] = (orr_rate_hop){.flow = f, .link = links[i], .next = link->first_hop,
-                                           .previous = ORR_FLOW_LIST_END, .further = further};
+        rates->hops.at[h] = (orr_rate_hop){.flow = f,
+                                           .link = links[i],
+                                           .next = link->first_hop,
+                                           .previous = ORR_FLOW_LIST_END,
+                                           .further = further};
         if (link->first_hop >= 0)
             rates->hops.at[link->first_hop].previous = h;
         link->first_hop = h;
@@ -177,9 +182,8 @@ static int64_t at_least_one(int64_t level)
 static int64_t saturation_of(const orr_flow_rates *rates, const orr_rate_link *link)
 {
     if (link->n_open == link->n_flows) /* all in the two sums */
-        return link->rising == 0
-                   ? ORR_RATE_NEVER
-                   : at_least_one((link->capacity - link->stopped) / link->rising);
+        return link->rising == 0 ? ORR_RATE_NEVER
+                                 : at_least_one((link->capacity - link->stopped) / link->rising);
     int64_t w = at_least_one(link->capacity / link->n_flows);
     for (;;) {
         int64_t sum = 0;
@@ -306,8 +310,7 @@ static bool open_more(orr_flow_rates *rates, bool all)
     const size_t before = rates->open.n;
     for (size_t i = 0; i < rates->touched.n; i++) {
         const orr_rate_link *link = &rates->links[rates->touched.at[i]];
-        if (link->n_open == link->n_flows ||
-            (!all && link->saturation == link->was_saturation))
+        if (link->n_open == link->n_flows || (!all && link->saturation == link->was_saturation))
             continue;
         for (int32_t h = link->first_hop; h >= 0; h = rates->hops.at[h].next) {
             const uint32_t f = rates->hops.at[h].flow;

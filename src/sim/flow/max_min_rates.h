@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FLOW_RATES_H
-#define ORR_SIM_FLOW_RATES_H
+#ifndef ORR_SIM_FLOW_MAX_MIN_RATES_H
+#define ORR_SIM_FLOW_MAX_MIN_RATES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,48 +32,48 @@
  *
  * Nothing allocates but orr_flow_rates_reserve(). Threads: one. */
 enum { ORR_FLOW_LIST_END = -1 };
-#define ORR_RATE_NEVER INT64_MAX /* does not saturate; has not stopped rising */
+#define ORR_RATE_NEVER        INT64_MAX /* does not saturate; has not stopped rising */
 #define ORR_RATE_CAPACITY_MAX (INT64_C(1) << 62)
 
 typedef struct orr_rate_hop { /* a flow on a link */
     uint32_t flow, link;
-    int32_t  next, previous;  /* on the link                            */
-    int32_t  further;         /* along the flow; or the next free hop   */
+    int32_t next, previous; /* on the link                            */
+    int32_t further;        /* along the flow; or the next free hop   */
 } orr_rate_hop;
 typedef struct orr_rate_flow {
     int64_t rate;      /* 0: not solved yet, or of a free row */
     int64_t level;     /* where it stops, while solving; else its rate */
     int32_t first_hop; /* or the next free flow               */
-    bool    open;
+    bool open;
 } orr_rate_flow;
 typedef struct orr_rate_link {
-    int64_t  capacity, load, saturation;
-    int32_t  first_hop;
+    int64_t capacity, load, saturation;
+    int32_t first_hop;
     uint32_t n_flows;
     /* while solving */
-    bool     touched, settled;
+    bool touched, settled;
     uint32_t n_open, rising;
-    int64_t  stopped;        /* sum of the levels of open flows that stopped */
-    int64_t  was_saturation;
+    int64_t stopped; /* sum of the levels of open flows that stopped */
+    int64_t was_saturation;
 } orr_rate_link;
 typedef struct orr_rate_key { /* of the heap: the link saturates at `level` or later */
-    int64_t  level;
+    int64_t level;
     uint32_t link;
 } orr_rate_key;
 
 typedef struct orr_flow_rates {
     orr_rate_link *links; /* shape (n_links) */
-    uint32_t       n_links;
+    uint32_t n_links;
     orr_array(orr_rate_flow) flows;
     orr_array(orr_rate_hop) hops;
-    int32_t        free_flow, free_hop;
-    uint32_t       n_live_flows, n_live_hops;
+    int32_t free_flow, free_hop;
+    uint32_t n_live_flows, n_live_hops;
     orr_array(uint32_t) touched; /* links that changed, or were looked at in the last solve */
     orr_array(uint32_t) open;    /* flows whose rate is to be found, or was in the last solve */
     orr_array(orr_rate_key) heap;
-    orr_array(uint32_t) full;    /* links that are full from the level at hand */
-    bool           solved;
-    uint64_t       n_opened;     /* flows recomputed, over all solves */
+    orr_array(uint32_t) full; /* links that are full from the level at hand */
+    bool solved;
+    uint64_t n_opened; /* flows recomputed, over all solves */
 } orr_flow_rates;
 
 /* Capacities in units, shape (n_links), 1 .. ORR_RATE_CAPACITY_MAX. False: out of memory. */
@@ -89,4 +89,4 @@ void orr_flow_rates_remove(orr_flow_rates *rates, uint32_t flow);
  * changed, `touched` the links. */
 void orr_flow_rates_solve(orr_flow_rates *rates);
 
-#endif /* ORR_SIM_FLOW_RATES_H */
+#endif /* ORR_SIM_FLOW_MAX_MIN_RATES_H */

@@ -10,38 +10,38 @@
 
 /* Inside of orr_flows, for flow*.c and tests. A flow has the same row in `rates.flows`. */
 typedef struct orr_flow_row {
-    int64_t  bytes;
-    int64_t  left;     /* 2^-20 bytes, at since_ns */
-    int64_t  rate;     /* 0: a free row            */
-    int64_t  since_ns;
+    int64_t bytes;
+    int64_t left; /* 2^-20 bytes, at since_ns */
+    int64_t rate; /* 0: a free row            */
+    int64_t since_ns;
     uint32_t transfer;
 } orr_flow_row;
 
 /* The flows of one begin. */
 typedef struct orr_flow_transfer {
     uint64_t tag, order;
-    int64_t  latency_ns;
-    uint32_t n_left;    /* flows still under way */
+    int64_t latency_ns;
+    uint32_t n_left; /* flows still under way */
     uint32_t next_free;
 } orr_flow_transfer;
 
 struct orr_flows {
-    orr_cluster    cluster; /* devices and levels only */
-    orr_level      levels[ORR_LEVELS_MAX];
-    orr_network    network;
-    orr_fabric     fabric;
+    orr_cluster cluster; /* devices and levels only */
+    orr_level levels[ORR_LEVELS_MAX];
+    orr_network network;
+    orr_fabric fabric;
     orr_flow_rates rates;
-    orr_link_load  *uses;    /* shape (n_links) */
+    orr_link_load *uses; /* shape (n_links) */
     orr_array(orr_flow_row) rows;
     orr_array(orr_flow_transfer) transfers;
-    uint32_t       free_transfer, n_transfers;
-    orr_flow_heap  ends;    /* of flows, by row     */
-    orr_flow_heap  dones;   /* of transfers, by row */
+    uint32_t free_transfer, n_transfers;
+    orr_flow_heap ends;  /* of flows, by row     */
+    orr_flow_heap dones; /* of transfers, by row */
     orr_array(uint64_t) done;
-    orr_route      route;   /* of the demands that are being begun */
+    orr_route route;               /* of the demands that are being begun */
     orr_array(uint32_t) route_end; /* shape (n demands) */
-    int64_t        now_ns;
-    uint64_t       n_begun;
+    int64_t now_ns;
+    uint64_t n_begun;
 };
 
 #endif /* ORR_SIM_FLOW_STATE_H */

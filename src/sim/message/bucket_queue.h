@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_MESSAGE_QUEUE_H
-#define ORR_SIM_MESSAGE_QUEUE_H
+#ifndef ORR_SIM_MESSAGE_BUCKET_QUEUE_H
+#define ORR_SIM_MESSAGE_BUCKET_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,13 +19,13 @@ typedef struct orr_message_event {
 } orr_message_event;
 
 typedef struct orr_time_bucket {
-    int64_t    ns; /* -1: idle */
+    int64_t ns; /* -1: idle */
     orr_message_event *at;
-    uint32_t   n, room;
+    uint32_t n, room;
 } orr_time_bucket;
 
 typedef struct orr_time_bucket_key {
-    int64_t  ns;
+    int64_t ns;
     uint32_t bucket;
 } orr_time_bucket_key;
 
@@ -37,7 +37,7 @@ typedef struct orr_bucket_queue {
     uint32_t *table; /* bucket + 1 by time, open addressing; 0: empty */
     uint32_t table_mask, used;
     uint32_t recent[ORR_QUEUE_RECENT]; /* buckets pushed to last, by time */
-    bool     failed; /* out of memory: events were lost */
+    bool failed;                       /* out of memory: events were lost */
 } orr_bucket_queue;
 
 bool orr_bucket_queue_init(orr_bucket_queue *queue); /* false: out of memory */
@@ -54,7 +54,8 @@ static inline uint32_t orr_bucket_queue_slot(int64_t ns)
 }
 
 /* `ns`: not before the time of the bucket taken last. */
-static inline void orr_bucket_queue_push(orr_bucket_queue *queue, int64_t ns, orr_message_event event)
+static inline void orr_bucket_queue_push(orr_bucket_queue *queue, int64_t ns,
+                                         orr_message_event event)
 {
     orr_time_bucket *bucket = &queue->buckets.at[queue->recent[orr_bucket_queue_slot(ns)]];
     if (__builtin_expect(bucket->ns != ns, 0))
@@ -69,6 +70,6 @@ static inline void orr_bucket_queue_push(orr_bucket_queue *queue, int64_t ns, or
 /* Take the earliest bucket: its number, or UINT32_MAX when there is none. Events pushed for its
  * time while it is worked on join its end; then orr_bucket_queue_recycle() it. */
 uint32_t orr_bucket_queue_take(orr_bucket_queue *queue);
-void     orr_bucket_queue_recycle(orr_bucket_queue *queue, uint32_t bucket);
+void orr_bucket_queue_recycle(orr_bucket_queue *queue, uint32_t bucket);
 
-#endif /* ORR_SIM_MESSAGE_QUEUE_H */
+#endif /* ORR_SIM_MESSAGE_BUCKET_QUEUE_H */

@@ -10,7 +10,8 @@ static orr_waiting *waiting_at(const orr_collective_task *task, uint32_t member,
 }
 
 /* As many as the line takes. */
-static void start_chunks(orr_messages *m, orr_collective_task *task, uint32_t member, orr_waiting *at)
+static void start_chunks(orr_messages *m, orr_collective_task *task, uint32_t member,
+                         orr_waiting *at)
 {
     while (at->head != UINT16_MAX && at->running < m->job->system->active_chunks) {
         const uint16_t chunk = at->head;
@@ -32,7 +33,8 @@ static void queue_up(orr_collective_task *task, uint32_t member, uint32_t chunk,
     at->tail = (uint16_t)chunk;
 }
 
-void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
+void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member,
+                         uint32_t chunk)
 {
     orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     orr_waiting *before = waiting_at(task, member, c->phase);
@@ -69,7 +71,8 @@ void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32
     }
 }
 
-orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal)
+orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
+                                             uint64_t ordinal)
 {
     const size_t members = m->folded ? 1 : plan->members->n;
     const bool walked = m->mode != ORR_ASTRA_MODEL;
@@ -77,9 +80,9 @@ orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collecti
     if (task == NULL)
         return NULL;
     *task = (orr_collective_task){.plan = plan,
-                       .ordinal = ordinal,
-                       .n_members = (uint32_t)members,
-                       .relayed = walked && orr_uncontended_applies(m, plan)};
+                                  .ordinal = ordinal,
+                                  .n_members = (uint32_t)members,
+                                  .relayed = walked && orr_uncontended_applies(m, plan)};
     task->unfinished = orr_calloc(members, sizeof *task->unfinished);
     if (walked) {
         task->chunks = orr_calloc(members * plan->n_chunks, sizeof *task->chunks);

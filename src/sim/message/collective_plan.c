@@ -60,7 +60,8 @@ static uint32_t log2_of(uint32_t n)
     return 31 - (uint32_t)__builtin_clz(n);
 }
 
-static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind, orr_collective_phase *phase)
+static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind,
+                       orr_collective_phase *phase)
 {
     const uint32_t n = phase->n;
     const uint32_t once = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING ? log2_of(n) : n - 1;
@@ -90,7 +91,8 @@ static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind,
 
 /* How far it is to those that are spoken to is the same for all ranks of a ring, and at each step
  * of halvingDoubling. */
-static void set_distances(const orr_astra_network *network, const orr_line *line, orr_collective_phase *phase)
+static void set_distances(const orr_astra_network *network, const orr_line *line,
+                          orr_collective_phase *phase)
 {
     if (line->dim < 0)
         return;
@@ -119,10 +121,11 @@ static orr_status add_phase(const orr_planner *planner, orr_collective_plan *pla
 {
     const orr_astra_system *system = planner->job->system;
     static const orr_astra_implementation ring = {.algorithm = ORR_ASTRA_RING};
-    const orr_astra_implementation *way = plan->members->local ? &ring : &system->ways[plan->kind][line];
+    const orr_astra_implementation *way =
+        plan->members->local ? &ring : &system->ways[plan->kind][line];
     orr_collective_phase *phase = &plan->phases[plan->n_phases++];
-    *phase =
-        (orr_collective_phase){.algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
+    *phase = (orr_collective_phase){
+        .algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
     if ((way->algorithm == ORR_ASTRA_HALVING_DOUBLING ||
          way->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) &&
         !is_power_of_two(phase->n))
@@ -211,8 +214,8 @@ static orr_status set_lines(const orr_planner *planner, orr_collective_plan *pla
 }
 
 /* size / splits, but no less than a byte a rank (all-gather apart: its size is a rank's own). */
-static orr_status set_chunks(const orr_planner *planner, orr_collective_plan *plan, int64_t *ret_chunk_bytes,
-                             orr_error *err)
+static orr_status set_chunks(const orr_planner *planner, orr_collective_plan *plan,
+                             int64_t *ret_chunk_bytes, orr_error *err)
 {
     const int64_t splits = planner->job->system->splits;
     const int64_t ranks = planner->job->network->n_ranks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_ASTRA_PLAN_H
-#define ORR_SIM_ASTRA_PLAN_H
+#ifndef ORR_SIM_MESSAGE_COLLECTIVE_PLAN_H
+#define ORR_SIM_MESSAGE_COLLECTIVE_PLAN_H
 
 #include <orrery/astra.h>
 
@@ -12,25 +12,25 @@
 /* Ranks that speak in a phase. A member is a rank's number in its communicator; its place in the
  * line is pos(member), and the member at place q is member + (q - pos) * stride. */
 typedef struct orr_line {
-    uint32_t        n;      /* ranks in the line               */
-    uint32_t        stride; /* between neighbours, in members  */
-    const uint32_t *pos;    /* shape (members); NULL: a member is its place */
-    int32_t         dim;    /* of the network that the line lies in; -1: it may cross several */
+    uint32_t n;          /* ranks in the line               */
+    uint32_t stride;     /* between neighbours, in members  */
+    const uint32_t *pos; /* shape (members); NULL: a member is its place */
+    int32_t dim;         /* of the network that the line lies in; -1: it may cross several */
 } orr_line;
 
 /* Who takes part in a collective. */
 struct orr_collective_plan;
 typedef struct orr_message_group {
-    uint32_t        number;  /* in orr_planner.communicators */
-    int64_t         group;   /* 0: all ranks */
-    uint32_t        n;       /* members */
-    const uint32_t *ranks;   /* shape (n); NULL: a member is its rank */
-    uint32_t        mask;    /* dimensions that are walked */
-    uint32_t        first;   /* lowest rank of a slice of all ranks */
-    uint32_t        n_dims;
-    orr_line        dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where it is not
-                                           * walked; of a group: one */
-    bool            local;   /* a group of some ranks: a ring, with an endpoint delay of its own */
+    uint32_t number;       /* in orr_planner.communicators */
+    int64_t group;         /* 0: all ranks */
+    uint32_t n;            /* members */
+    const uint32_t *ranks; /* shape (n); NULL: a member is its rank */
+    uint32_t mask;         /* dimensions that are walked */
+    uint32_t first;        /* lowest rank of a slice of all ranks */
+    uint32_t n_dims;
+    orr_line dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where it is not
+                                    * walked; of a group: one */
+    bool local; /* a group of some ranks: a ring, with an endpoint delay of its own */
     const struct orr_collective_plan *plans; /* that were made for it */
 } orr_message_group;
 
@@ -39,41 +39,41 @@ typedef enum orr_tree { ORR_TREE_ALTERNATE, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FI
 
 /* One step of halvingDoubling. */
 typedef struct orr_halving_step {
-    uint32_t offset;    /* to the partner: its place is this one's, exclusive or offset */
-    int64_t  bytes;
-    int64_t  reduce_ns; /* of what comes in before it; also for one more than there are steps */
-    int64_t  ns;        /* in a dimension, without congestion */
+    uint32_t offset; /* to the partner: its place is this one's, exclusive or offset */
+    int64_t bytes;
+    int64_t reduce_ns; /* of what comes in before it; also for one more than there are steps */
+    int64_t ns;        /* in a dimension, without congestion */
 } orr_halving_step;
 
 typedef struct orr_collective_phase {
-    uint8_t  algorithm; /* orr_astra_algorithm */
-    uint8_t  line;      /* of orr_collective_plan.lines   */
-    uint8_t  tree;      /* orr_tree, of doubleBinaryTree */
-    uint32_t n;         /* ranks in the line                                              */
-    uint32_t steps;     /* messages that a rank sends                                     */
-    uint32_t parallel;  /* packets in flight                                              */
-    uint32_t turn;      /* packets of a turn: the first `parallel` of each reduce nothing, */
-    uint32_t reducing;  /* nor does any after so many turns                               */
-    int64_t  endpoint_ns;
-    int64_t  reduce_ns; /* all but halvingDoubling                                        */
-    int64_t  bytes;     /* of a message; all but halvingDoubling                          */
-    double   serial_ns; /* bytes over the bandwidth of the line's dimension; likewise */
-    int64_t  near_ns;   /* of a ring in a dimension: to the neighbour, without congestion */
+    uint8_t algorithm; /* orr_astra_algorithm */
+    uint8_t line;      /* of orr_collective_plan.lines   */
+    uint8_t tree;      /* orr_tree, of doubleBinaryTree */
+    uint32_t n;        /* ranks in the line                                              */
+    uint32_t steps;    /* messages that a rank sends                                     */
+    uint32_t parallel; /* packets in flight                                              */
+    uint32_t turn;     /* packets of a turn: the first `parallel` of each reduce nothing, */
+    uint32_t reducing; /* nor does any after so many turns                               */
+    int64_t endpoint_ns;
+    int64_t reduce_ns;         /* all but halvingDoubling                                        */
+    int64_t bytes;             /* of a message; all but halvingDoubling                          */
+    double serial_ns;          /* bytes over the bandwidth of the line's dimension; likewise */
+    int64_t near_ns;           /* of a ring in a dimension: to the neighbour, without congestion */
     orr_halving_step *halving; /* shape (steps + 1), or NULL */
 } orr_collective_phase;
 
 typedef struct orr_collective_plan {
-    const struct orr_collective_plan  *next; /* of the same members */
+    const struct orr_collective_plan *next; /* of the same members */
     const orr_message_group *members;
-    uint8_t  kind;      /* orr_astra_kind */
-    int64_t  bytes;     /* of the collective, as asked for */
+    uint8_t kind;  /* orr_astra_kind */
+    int64_t bytes; /* of the collective, as asked for */
     uint32_t n_chunks, n_lines, n_phases;
     orr_line lines[ORR_ASTRA_DIMS];
     orr_collective_phase *phases; /* shape (n_phases) */
-    uint64_t messages;  /* of all members and chunks */
-    bool     symmetric; /* each member sends what it gets, as far, in the same order */
-    bool     symmetric_links; /* and over links that are as loaded: not so for halvingDoubling on a
-                               * ring, where half the ranks go one way round, half the other */
+    uint64_t messages;            /* of all members and chunks */
+    bool symmetric;               /* each member sends what it gets, as far, in the same order */
+    bool symmetric_links; /* and over links that are as loaded: not so for halvingDoubling on a
+                           * ring, where half the ranks go one way round, half the other */
 } orr_collective_plan;
 
 typedef struct orr_planner {
@@ -105,8 +105,8 @@ static inline uint32_t orr_communicator_rank(const orr_message_group *members, u
 
 /* Errors: INVALID: the system file has no way for it; a size that cannot be split; halvingDoubling
  * or doubleBinaryTree where the ranks are no power of two. */
-orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members,
-                            orr_astra_kind kind, int64_t bytes, const orr_collective_plan **ret,
+orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members, orr_astra_kind kind,
+                            int64_t bytes, const orr_collective_plan **ret,
                             orr_error *err) ORR_MUST_CHECK;
 
 /* Does the bundle of this packet reduce: was data received that is to be added up? */
@@ -116,4 +116,4 @@ static inline bool orr_phase_reduces(const orr_collective_phase *phase, uint32_t
     return turn < phase->reducing && packet - turn * phase->turn >= phase->parallel;
 }
 
-#endif /* ORR_SIM_ASTRA_PLAN_H */
+#endif /* ORR_SIM_MESSAGE_COLLECTIVE_PLAN_H */

@@ -131,10 +131,10 @@ orr_status orr_planner_group(orr_planner *planner, uint32_t number, orr_message_
         *members = *all;
     else
         *members = (orr_message_group){.n = group->n,
-                                      .ranks = group->ranks,
-                                      .local = true,
-                                      .n_dims = 1,
-                                      .dims = {{.n = group->n, .stride = 1, .dim = -1}}};
+                                       .ranks = group->ranks,
+                                       .local = true,
+                                       .n_dims = 1,
+                                       .dims = {{.n = group->n, .stride = 1, .dim = -1}}};
     members->number = place;
     members->group = group->id;
     members->plans = NULL;

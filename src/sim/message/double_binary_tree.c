@@ -44,7 +44,8 @@ static bool root_is_last(const orr_collective_phase *phase, uint32_t chunk)
 
 static tree_place place_of(const orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    const orr_collective_phase *phase = &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
+    const orr_collective_phase *phase =
+        &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     return place_in_tree(phase->n, orr_line_place(line, member), root_is_last(phase, chunk));
 }
@@ -90,10 +91,11 @@ void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t memb
         orr_packets_pack(m, task, member, chunk, is_leaf(&at) ? PACK_END : PACK_DOWN);
 }
 
-static void send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, int64_t to,
-                 uint32_t index)
+static void send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                 int64_t to, uint32_t index)
 {
-    const orr_collective_phase *phase = &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
+    const orr_collective_phase *phase =
+        &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
     orr_packets_send(m, task, member, chunk, (uint32_t)to, index, phase->bytes);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_MESSAGE_H
-#define ORR_SIM_MESSAGE_H
+#ifndef ORR_SIM_MESSAGE_MESSAGES_H
+#define ORR_SIM_MESSAGE_MESSAGES_H
 
 #include "sim/message/collective_plan.h"
 #include "sim/message/network.h"
@@ -11,8 +11,8 @@
  * A collective that is under way is a task; each member holds a few words for each of its chunks,
  * in one array. Chunks of a member queue for the lines of its plan; a line works on as many at once
  * as the system file says. What happens on a rank goes through its own agenda: all that it is to do
- * at one time is done at the place of what it was told first (the original's Sys::event_queue), which
- * decides who is first at a link. */
+ * at one time is done at the place of what it was told first (the original's Sys::event_queue),
+ * which decides who is first at a link. */
 
 typedef enum orr_message_event_kind {
     ORR_MESSAGE_ARRIVES, /* at member `who` of a task: message `index` of chunk and phase */
@@ -21,11 +21,11 @@ typedef enum orr_message_event_kind {
     ORR_MESSAGE_LINK,    /* link `who` of dimension `index` is free */
     ORR_MESSAGE_PASSED,  /* a message between two ranks (astra_pair.c): its pair is `who` */
     /* on an agenda */
-    ORR_MESSAGE_BUNDLE,  /* packet `index` went through the memory of member `who` */
-    ORR_MESSAGE_REDUCED, /* and was added up */
-    ORR_MESSAGE_NODE,    /* node `index` of rank `who` is done */
-    ORR_MESSAGE_RECEIVED,/* message that was there before it was asked for */
-    ORR_MESSAGE_RECV,    /* node `index` of rank `who` got the message that it waited for */
+    ORR_MESSAGE_BUNDLE,   /* packet `index` went through the memory of member `who` */
+    ORR_MESSAGE_REDUCED,  /* and was added up */
+    ORR_MESSAGE_NODE,     /* node `index` of rank `who` is done */
+    ORR_MESSAGE_RECEIVED, /* message that was there before it was asked for */
+    ORR_MESSAGE_RECV,     /* node `index` of rank `who` got the message that it waited for */
 } orr_message_event_kind;
 
 /* kind 8 bits, phase 8, chunk 16, task 32 */
@@ -34,23 +34,35 @@ static inline uint64_t orr_message_what(orr_message_event_kind kind, uint32_t ta
 {
     return (uint64_t)task << 32 | (uint64_t)chunk << 16 | (uint64_t)phase << 8 | (uint64_t)kind;
 }
-static inline uint32_t orr_what_kind(uint64_t what) { return (uint32_t)what & 0xff; }
-static inline uint32_t orr_what_phase(uint64_t what) { return (uint32_t)(what >> 8) & 0xff; }
-static inline uint32_t orr_what_chunk(uint64_t what) { return (uint32_t)(what >> 16) & 0xffff; }
-static inline uint32_t orr_what_task(uint64_t what) { return (uint32_t)(what >> 32); }
+static inline uint32_t orr_what_kind(uint64_t what)
+{
+    return (uint32_t)what & 0xff;
+}
+static inline uint32_t orr_what_phase(uint64_t what)
+{
+    return (uint32_t)(what >> 8) & 0xff;
+}
+static inline uint32_t orr_what_chunk(uint64_t what)
+{
+    return (uint32_t)(what >> 16) & 0xffff;
+}
+static inline uint32_t orr_what_task(uint64_t what)
+{
+    return (uint32_t)(what >> 32);
+}
 
 /* One chunk of one member. */
 typedef struct orr_chunk {
-    uint32_t packets;  /* made                                    */
-    uint32_t sent;     /* of them: sent, and as many asked for    */
+    uint32_t packets; /* made                                    */
+    uint32_t sent;    /* of them: sent, and as many asked for    */
     uint32_t received;
-    uint32_t free;     /* packets that may go now                 */
-    uint32_t left;     /* messages still to send                  */
-    uint32_t early;    /* messages that came before asked for     */
-    uint16_t next;     /* chunk that waits for the same line      */
-    uint8_t  phase;
-    uint8_t  state;    /* of a tree, and whether it has begun     */
-    int64_t  ready_ns; /* of a relay: when the last was sent      */
+    uint32_t free;  /* packets that may go now                 */
+    uint32_t left;  /* messages still to send                  */
+    uint32_t early; /* messages that came before asked for     */
+    uint16_t next;  /* chunk that waits for the same line      */
+    uint8_t phase;
+    uint8_t state;    /* of a tree, and whether it has begun     */
+    int64_t ready_ns; /* of a relay: when the last was sent      */
 } orr_chunk;
 
 /* Chunks of one member at one line. */
@@ -61,58 +73,58 @@ typedef struct orr_waiting {
 
 typedef struct orr_collective_task {
     const orr_collective_plan *plan;
-    uint64_t     ordinal;   /* of the collective among those of its communicator */
-    uint32_t     number, next_same; /* in the engine's table; next of one hash  */
-    uint32_t     joined, ended;     /* members */
-    uint32_t     record;    /* collective in the result */
-    uint32_t     n_members; /* that are simulated */
-    bool         relayed;   /* see message_relay.c */
-    orr_chunk   *chunks;    /* shape (n_chunks, n_members): events come in order of members */
-    orr_waiting *waiting;   /* shape (n_members, n_lines) */
-    uint32_t    *unfinished;/* shape (n_members): chunks */
-    int64_t      begin_ns;  /* MODEL: last arrival     */
+    uint64_t ordinal;           /* of the collective among those of its communicator */
+    uint32_t number, next_same; /* in the engine's table; next of one hash  */
+    uint32_t joined, ended;     /* members */
+    uint32_t record;            /* collective in the result */
+    uint32_t n_members;         /* that are simulated */
+    bool relayed;               /* see message_relay.c */
+    orr_chunk *chunks;          /* shape (n_chunks, n_members): events come in order of members */
+    orr_waiting *waiting;       /* shape (n_members, n_lines) */
+    uint32_t *unfinished;       /* shape (n_members): chunks */
+    int64_t begin_ns;           /* MODEL: last arrival     */
 } orr_collective_task;
 
 /* What a rank is to do at one time: runs of events whose index counts up, since a rank may have as
  * many packets as there are ranks. */
 typedef struct orr_agenda_run {
     orr_message_event event;
-    uint32_t  count;
-    uint32_t  next; /* of the entry, or idle */
+    uint32_t count;
+    uint32_t next; /* of the entry, or idle */
 } orr_agenda_run;
 typedef struct orr_agenda_entry {
-    int64_t        ns;
+    int64_t ns;
     orr_agenda_run first;
-    uint32_t       last; /* run, or ORR_NONE: the first */
-    uint32_t       next; /* of the rank, or idle        */
+    uint32_t last; /* run, or ORR_NONE: the first */
+    uint32_t next; /* of the rank, or idle        */
 } orr_agenda_entry;
 
 /* Messages that came before they were asked for: a set of (what, who, index). */
 typedef struct orr_unexpected {
     orr_message_event *table; /* what 0: empty */
-    uint32_t   mask, used;
+    uint32_t mask, used;
 } orr_unexpected;
 
 typedef struct orr_messages {
     const orr_astra_job *job;
-    orr_astra_mode    mode;
-    bool              folded;
-    bool              literal; /* no relays: for tests */
-    uint32_t          origin;  /* folded: of what happened at this time; 0: nothing yet */
-    bool              tied;    /* folded: things happened at one time that come from different
-                                * ranks, so that each rank has an order of its own */
-    int64_t           now_ns;
+    orr_astra_mode mode;
+    bool folded;
+    bool literal;    /* no relays: for tests */
+    uint32_t origin; /* folded: of what happened at this time; 0: nothing yet */
+    bool tied;       /* folded: things happened at one time that come from different
+                      * ranks, so that each rank has an order of its own */
+    int64_t now_ns;
     orr_bucket_queue queue;
-    orr_links         links;   /* AWARE */
-    orr_unexpected         early;
+    orr_links links; /* AWARE */
+    orr_unexpected early;
     orr_array(orr_collective_task *) tasks; /* NULL where one has ended */
-    orr_array(uint32_t)   idle_tasks;
-    uint32_t             *agenda; /* shape (ranks): first entry, or ORR_NONE */
+    orr_array(uint32_t) idle_tasks;
+    uint32_t *agenda; /* shape (ranks): first entry, or ORR_NONE */
     orr_array(orr_agenda_entry) entries;
-    orr_array(orr_agenda_run)   runs;
-    uint32_t              idle_entry, idle_run;
-    uint64_t              n_events;
-    bool                  failed; /* out of memory */
+    orr_array(orr_agenda_run) runs;
+    uint32_t idle_entry, idle_run;
+    uint64_t n_events;
+    bool failed; /* out of memory */
     /* A member has ended its part of a task; the task may be freed in it. */
     void (*on_end)(void *ctx, const orr_collective_task *task, uint32_t member);
     /* NODE, PASSED, RECV. */
@@ -131,13 +143,15 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err) ORR_MUST_CHECK;
 void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event);
 
 /* A task for all members to join; NULL: out of memory. */
-orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal);
-void      orr_collective_task_free(orr_messages *m, orr_collective_task *task);
+orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
+                                             uint64_t ordinal);
+void orr_collective_task_free(orr_messages *m, orr_collective_task *task);
 /* A member begins. Its end may be told at once, when there is nothing to do. */
 void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
 
 /* message_lines.c: the chunk has ended a phase; goes on to the next, or is done. */
-void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
+void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member,
+                         uint32_t chunk);
 
 /* message_walk.c, and for trees message_tree.c */
 void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
@@ -146,16 +160,18 @@ void orr_packets_received(orr_messages *m, orr_message_event event);
 void orr_packets_packed(orr_messages *m, orr_message_event event);
 void orr_packets_reduced(orr_messages *m, orr_message_event event);
 /* Send, ask for, and have a packet of these bytes go through the memory (index: its number). */
-void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
-                   uint32_t index, int64_t bytes);
-void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index);
+void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                      uint32_t to, uint32_t index, int64_t bytes);
+void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member,
+                              uint32_t chunk, uint32_t index);
 void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
-                   uint32_t index);
+                      uint32_t index);
 /* message_relay.c */
 bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *plan);
-void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
-void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
-                        uint32_t index);
+void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member,
+                           uint32_t chunk);
+void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member,
+                              uint32_t chunk, uint32_t index);
 void orr_tree_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 bool orr_tree_has_posted(const orr_chunk *chunk, uint32_t index);
 bool orr_tree_reduces(uint32_t index);
@@ -163,7 +179,8 @@ void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t memb
                        uint32_t index);
 void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 
-static inline orr_chunk *orr_collective_task_chunk(const orr_collective_task *task, uint32_t member, uint32_t chunk)
+static inline orr_chunk *orr_collective_task_chunk(const orr_collective_task *task, uint32_t member,
+                                                   uint32_t chunk)
 {
     return &task->chunks[(size_t)chunk * task->n_members + member];
 }
@@ -174,7 +191,7 @@ static inline uint32_t orr_line_place(const orr_line *line, uint32_t member)
 
 bool orr_unexpected_init(orr_unexpected *early);
 void orr_unexpected_done(orr_unexpected *early);
-bool orr_unexpected_add(orr_unexpected *early, orr_message_event key); /* false: out of memory */
+bool orr_unexpected_add(orr_unexpected *early, orr_message_event key);  /* false: out of memory */
 bool orr_unexpected_take(orr_unexpected *early, orr_message_event key); /* was it there? */
 
-#endif /* ORR_SIM_MESSAGE_H */
+#endif /* ORR_SIM_MESSAGE_MESSAGES_H */

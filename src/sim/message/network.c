@@ -68,7 +68,8 @@ static uint32_t parcel_new(orr_links *links)
         links->idle = links->parcels.at[idle].next;
         return idle;
     }
-    if (links->parcels.n >= ORR_NONE || !orr_array_push(&links->parcels, (orr_message_in_flight){0})) {
+    if (links->parcels.n >= ORR_NONE ||
+        !orr_array_push(&links->parcels, (orr_message_in_flight){0})) {
         links->queue->failed = true;
         return ORR_NONE;
     }
@@ -78,8 +79,8 @@ static uint32_t parcel_new(orr_links *links)
 /* The next link of a parcel, and where it will then be. Dimensions are crossed in order; a ring
  * the shorter way, clockwise when both are as long. A parcel keeps its way: each step makes it
  * shorter. */
-static uint32_t next_link(const orr_links *links, const orr_message_in_flight *parcel, uint32_t *ret_dim,
-                          uint32_t *ret_rank, bool *ret_at_switch)
+static uint32_t next_link(const orr_links *links, const orr_message_in_flight *parcel,
+                          uint32_t *ret_dim, uint32_t *ret_rank, bool *ret_at_switch)
 {
     const orr_astra_network *network = links->network;
     const uint32_t dim = first_difference(network, parcel->at, parcel->to);
@@ -123,9 +124,9 @@ static void transmit(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64
     const double serial = (double)links->parcels.at[parcel].bytes / network->bytes_per_ns[dim];
     links->links[link].busy = true;
     orr_bucket_queue_push(links->queue, now_ns + (int64_t)(network->latency_ns[dim] + serial),
-                           (orr_message_event){hop_what, parcel, link});
+                          (orr_message_event){hop_what, parcel, link});
     orr_bucket_queue_push(links->queue, now_ns + (int64_t)serial,
-                           (orr_message_event){free_what, link, dim});
+                          (orr_message_event){free_what, link, dim});
 }
 
 static void enter(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
@@ -159,8 +160,8 @@ void orr_links_send(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_
     const uint32_t number = parcel_new(links);
     if (number == ORR_NONE)
         return;
-    links->parcels.at[number] =
-        (orr_message_in_flight){.arrival = arrival, .bytes = bytes, .at = from, .to = to, .next = ORR_NONE};
+    links->parcels.at[number] = (orr_message_in_flight){
+        .arrival = arrival, .bytes = bytes, .at = from, .to = to, .next = ORR_NONE};
     enter(links, now_ns, hop_what, free_what, number, true);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_MESSAGE_NET_H
-#define ORR_SIM_MESSAGE_NET_H
+#ifndef ORR_SIM_MESSAGE_NETWORK_H
+#define ORR_SIM_MESSAGE_NETWORK_H
 
 #include <orrery/astra.h>
 
@@ -34,8 +34,7 @@ static inline uint32_t orr_hops(uint8_t topology, uint32_t n, uint32_t from, uin
 static inline int64_t orr_message_ns(const orr_astra_network *network, uint32_t dim, uint32_t hops,
                                      int64_t bytes)
 {
-    return (int64_t)(hops * network->latency_ns[dim] +
-                     (double)bytes / network->bytes_per_ns[dim]);
+    return (int64_t)(hops * network->latency_ns[dim] + (double)bytes / network->bytes_per_ns[dim]);
 }
 
 /* Between any two ranks. */
@@ -45,28 +44,28 @@ int64_t orr_message_ns_between(const orr_astra_network *network, uint32_t from, 
 /* A message that is under way over links. */
 typedef struct orr_message_in_flight {
     orr_message_event arrival; /* what happens when it is there */
-    int64_t   bytes;
-    uint32_t  at, to;  /* ranks; at a switch: the rank that it came from */
-    uint32_t  next;    /* waiting for the same link, or idle             */
-    bool      at_switch;
+    int64_t bytes;
+    uint32_t at, to; /* ranks; at a switch: the rank that it came from */
+    uint32_t next;   /* waiting for the same link, or idle             */
+    bool at_switch;
 } orr_message_in_flight;
 
 typedef struct orr_link_state {
     uint32_t head, tail; /* parcels that wait; ORR_NONE: none */
-    bool     busy;
-    int64_t  came_ns, sent_ns; /* when the last one came from elsewhere, and from the rank here */
+    bool busy;
+    int64_t came_ns, sent_ns; /* when the last one came from elsewhere, and from the rank here */
 } orr_link_state;
 
 typedef struct orr_links {
     const orr_astra_network *network;
     orr_bucket_queue *queue;
-    uint64_t        first[ORR_ASTRA_DIMS + 1]; /* number of the first link of a dimension */
-    orr_link_state *links; /* shape (first[D]) */
+    uint64_t first[ORR_ASTRA_DIMS + 1]; /* number of the first link of a dimension */
+    orr_link_state *links;              /* shape (first[D]) */
     orr_array(orr_message_in_flight) parcels;
-    uint32_t idle;         /* list of parcels, or ORR_NONE */
-    bool     folded;       /* one rank stands for all: every link is its own */
-    bool     tied;         /* two messages came to a link at once, and who is first was left to
-                            * the order of ranks: a folded run cannot tell */
+    uint32_t idle; /* list of parcels, or ORR_NONE */
+    bool folded;   /* one rank stands for all: every link is its own */
+    bool tied;     /* two messages came to a link at once, and who is first was left to
+                    * the order of ranks: a folded run cannot tell */
 } orr_links;
 
 /* `ranks`: that are simulated. Errors: NO_MEMORY; LIMIT: too many links. */
@@ -84,4 +83,4 @@ bool orr_links_hop(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t
 void orr_links_free(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
                     uint32_t link, uint32_t dim);
 
-#endif /* ORR_SIM_MESSAGE_NET_H */
+#endif /* ORR_SIM_MESSAGE_NETWORK_H */

@@ -29,8 +29,9 @@ static uint32_t target(const orr_collective_phase *phase, const orr_line *line, 
 }
 
 /* Without congestion. In a dimension it is known but for the hops. */
-static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan, const orr_collective_phase *phase,
-                         uint32_t member, uint32_t to_member, uint32_t index, int64_t bytes)
+static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan,
+                         const orr_collective_phase *phase, uint32_t member, uint32_t to_member,
+                         uint32_t index, int64_t bytes)
 {
     const orr_astra_network *network = m->job->network;
     const orr_line *line = &plan->lines[phase->line];
@@ -46,16 +47,17 @@ static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan,
     return (int64_t)(hops * network->latency_ns[line->dim] + phase->serial_ns);
 }
 
-void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
-                   uint32_t index, int64_t bytes)
+void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                      uint32_t to, uint32_t index, int64_t bytes)
 {
     const orr_collective_plan *plan = task->plan;
     const uint32_t number = orr_collective_task_chunk(task, member, chunk)->phase;
     const orr_collective_phase *phase = &plan->phases[number];
     const orr_line *line = &plan->lines[phase->line];
     const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
-    const orr_message_event arrival = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
-                               m->folded ? 0 : to_member, index};
+    const orr_message_event arrival = {
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
+        m->folded ? 0 : to_member, index};
     if (m->mode == ORR_ASTRA_AWARE)
         orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK,
                        orr_communicator_rank(plan->members, member),
@@ -66,35 +68,39 @@ void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t membe
             arrival);
 }
 
-void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member,
+                              uint32_t chunk, uint32_t index)
 {
     orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     if (__builtin_expect(c->early == 0, 1))
         return;
-    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase),
-                           member, index};
+    const orr_message_event key = {
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase), member, index};
     if (!orr_unexpected_take(&m->early, key))
         return;
     c->early--;
     orr_bucket_queue_push(
         &m->queue, m->now_ns,
-        (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase), member,
-                    index});
+        (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase),
+                            member, index});
 }
 
-void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                      uint32_t index)
 {
     const orr_collective_plan *plan = task->plan;
     const uint32_t phase = orr_collective_task_chunk(task, member, chunk)->phase;
-    orr_messages_at(m, orr_communicator_rank(plan->members, member),
-                    m->now_ns + plan->phases[phase].endpoint_ns,
-                    (orr_message_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
-                                member, index});
+    orr_messages_at(
+        m, orr_communicator_rank(plan->members, member),
+        m->now_ns + plan->phases[phase].endpoint_ns,
+        (orr_message_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
+                            member, index});
 }
 
 static void pack_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_packets_pack(m, task, member, chunk, orr_collective_task_chunk(task, member, chunk)->packets++);
+    orr_packets_pack(m, task, member, chunk,
+                     orr_collective_task_chunk(task, member, chunk)->packets++);
 }
 
 void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
@@ -129,8 +135,9 @@ static void send_next(orr_messages *m, orr_collective_task *task, uint32_t membe
     c->sent++;
     c->left--;
     c->free--;
-    orr_packets_send(m, task, member, chunk, target(phase, line, orr_line_place(line, member), packet),
-                  packet, halving ? phase->halving[packet].bytes : phase->bytes);
+    orr_packets_send(m, task, member, chunk,
+                     target(phase, line, orr_line_place(line, member), packet), packet,
+                     halving ? phase->halving[packet].bytes : phase->bytes);
     orr_packets_post_receive(m, task, member, chunk, packet);
 }
 
@@ -194,7 +201,8 @@ void orr_packets_received(orr_messages *m, orr_message_event event)
              &task->plan->phases[orr_what_phase(event.what)]);
 }
 
-static void go_on(orr_messages *m, orr_collective_task *task, orr_message_event event, const orr_collective_phase *phase)
+static void go_on(orr_messages *m, orr_collective_task *task, orr_message_event event,
+                  const orr_collective_phase *phase)
 {
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE)
         orr_tree_packed(m, task, event.who, orr_what_chunk(event.what));

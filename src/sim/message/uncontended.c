@@ -32,15 +32,15 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
     orr_bucket_queue_push(
         &m->queue, ready_ns + ns,
         (orr_message_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
-                    m->folded ? 0 : member + (to - place) * line->stride, packet});
+                            m->folded ? 0 : member + (to - place) * line->stride, packet});
 }
 
 /* Whether message `index` was there before it was asked for, at c->ready_ns. */
-static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chunk *c, uint32_t member,
-                       uint32_t chunk, uint32_t index)
+static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
+                       uint32_t member, uint32_t chunk, uint32_t index)
 {
-    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0), member,
-                           index};
+    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
+                                   member, index};
     if (c->early == 0 || !orr_unexpected_take(&m->early, key))
         return false;
     c->early--;
@@ -48,8 +48,8 @@ static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chu
 }
 
 /* Message `index` is in: goes on as long as the next one is in too. */
-static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint32_t member, uint32_t chunk,
-                  uint32_t index)
+static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint32_t member,
+                  uint32_t chunk, uint32_t index)
 {
     const orr_collective_phase *phase = &task->plan->phases[0];
     const bool halving = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING;
@@ -60,10 +60,10 @@ static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint
             if (in_ns == m->now_ns)
                 orr_packets_pack(m, task, member, chunk, packet);
             else
-                orr_bucket_queue_push(
-                    &m->queue, in_ns,
-                    (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, 0),
-                                member, index});
+                orr_bucket_queue_push(&m->queue, in_ns,
+                                      (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED,
+                                                                           task->number, chunk, 0),
+                                                          member, index});
             return;
         }
         int64_t ready_ns = in_ns + phase->endpoint_ns;
@@ -76,7 +76,8 @@ static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint
     }
 }
 
-void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
+void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member,
+                           uint32_t chunk)
 {
     orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     c->left = 0; /* the last bundle ends the phase */
@@ -85,8 +86,8 @@ void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t 
         go_on(m, task, c, member, chunk, 0);
 }
 
-void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
-                        uint32_t index)
+void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member,
+                              uint32_t chunk, uint32_t index)
 {
     go_on(m, task, orr_collective_task_chunk(task, member, chunk), member, chunk, index);
 }

@@ -95,11 +95,11 @@ static orr_status freeze_edges(const orr_compiler *c, orr_sim_program *ret)
 static orr_status freeze(const orr_compiler *c, orr_sim_program *ret)
 {
     orr_sim_program program = {.graph = c->g,
-                           .n_points = c->n_points,
-                           .n_works = (uint32_t)c->works.n,
-                           .floor_ns = c->floor_ns,
-                           .start_point = c->start_point,
-                           .end_point = c->end_point};
+                               .n_points = c->n_points,
+                               .n_works = (uint32_t)c->works.n,
+                               .floor_ns = c->floor_ns,
+                               .start_point = c->start_point,
+                               .end_point = c->end_point};
     ORR_TRY(freeze_edges(c, &program));
     orr_sim_work *works = orr_arena_array(c->arena, orr_sim_work, c->works.n);
     uint32_t *work_at = orr_arena_array(c->arena, uint32_t, c->n_points);
@@ -130,7 +130,8 @@ static orr_status run_steps(orr_compiler *c, orr_sim_program *ret)
 }
 
 /* Points that can be settled, one after the other: all, or there is a cycle. */
-static orr_status is_acyclic(const orr_sim_program *p, orr_arena *scratch, bool *ret, orr_error *err)
+static orr_status is_acyclic(const orr_sim_program *p, orr_arena *scratch, bool *ret,
+                             orr_error *err)
 {
     uint32_t *waits_for = orr_arena_array(scratch, uint32_t, p->n_points);
     orr_point_id *settled = orr_arena_array(scratch, orr_point_id, p->n_points);
@@ -166,8 +167,8 @@ static void drop(orr_compiler *c)
 }
 
 orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
-                               const orr_sim_latencies *constants, uint32_t queue_depth,
-                               orr_arena *arena, orr_sim_program *ret, orr_error *err)
+                                   const orr_sim_latencies *constants, uint32_t queue_depth,
+                                   orr_arena *arena, orr_sim_program *ret, orr_error *err)
 {
     orr_compiler c = {.g = graph,
                       .duration_ns = duration_ns != NULL ? duration_ns : graph->duration_ns,

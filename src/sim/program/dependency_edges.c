@@ -19,7 +19,8 @@ static int64_t start_of(const orr_compiler *c, orr_node_id v)
 
 /* Does the recording have it the other way round? Whatever goes from lane to lane must go forward
  * in time, or a cycle could come of it; but a call may run what it called at once. */
-static bool contradicted(const orr_compiler *c, const orr_dependency_edge *tie, orr_node_id v, bool calls)
+static bool contradicted(const orr_compiler *c, const orr_dependency_edge *tie, orr_node_id v,
+                         bool calls)
 {
     const orr_graph *g = c->g;
     const int64_t from = start_of(c, tie->from);
@@ -59,7 +60,8 @@ static void by_kind(const orr_compiler *c, orr_dep_kind kind, bool from_thread, 
         tie->lag_ns = to_thread && !from_thread ? k->sync_return_ns : 0;
 }
 
-bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_dependency_edge *ret)
+bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
+                            orr_dependency_edge *ret)
 {
     const orr_graph *g = c->g;
     const orr_node_id u = g->dep[dep];

@@ -11,18 +11,18 @@
 
 /* Where no recording shows one. Assumed: the order of magnitude that V100, A100 and H100 show. */
 static const orr_sim_latencies assumed = {.launch_latency_ns = 6000,
-                                             .kernel_gap_ns = 1000,
-                                             .sync_return_ns = 5000,
-                                             .handoff_ns = 20000,
-                                             .event_latency_ns = 2000};
+                                          .kernel_gap_ns = 1000,
+                                          .sync_return_ns = 5000,
+                                          .handoff_ns = 20000,
+                                          .event_latency_ns = 2000};
 
 typedef orr_array(int64_t) samples;
 
 typedef struct measurement {
     const orr_graph *g;
-    orr_streams      streams;
-    int64_t          launch_latency_ns; /* known by now */
-    samples          launch, gap, sync, handoff, event;
+    orr_streams streams;
+    int64_t launch_latency_ns; /* known by now */
+    samples launch, gap, sync, handoff, event;
 } measurement;
 
 static bool add(samples *s, int64_t ns)
@@ -63,8 +63,7 @@ static bool find_arrival(const measurement *m, uint32_t row, arrival *ret)
 {
     const orr_graph *g = m->g;
     const orr_node_id v = m->streams.node[row], call = m->streams.launch[row];
-    if (g->start_ns[v] == ORR_TIME_NONE || call == ORR_NONE ||
-        g->start_ns[call] == ORR_TIME_NONE)
+    if (g->start_ns[v] == ORR_TIME_NONE || call == ORR_NONE || g->start_ns[call] == ORR_TIME_NONE)
         return false;
     *ret = (arrival){g->start_ns[v], g->start_ns[call], stream_free(m, row),
                      last_of(g, v, ORR_DEP_EVENT)};
@@ -173,8 +172,8 @@ static orr_status for_each(const orr_graph *const *graphs, const orr_streams *st
 }
 
 orr_status orr_sim_latencies_measure(const orr_graph *const *graphs, uint32_t n,
-                              orr_sim_latencies *constants, orr_sim_latencies *ret_seen,
-                              orr_error *err)
+                                     orr_sim_latencies *constants, orr_sim_latencies *ret_seen,
+                                     orr_error *err)
 {
     orr_sim_latencies found = *constants, seen;
     measurement m = {0};

@@ -30,9 +30,8 @@ static bool hold_back(orr_compiler *c, uint32_t row)
     const orr_streams *s = &c->streams;
     const uint32_t oldest = row - c->queue_depth;
     const orr_node_id call = s->launch[row];
-    if (s->launch[oldest] == ORR_NONE ||
-        (s->start_ns[oldest] != ORR_TIME_NONE &&
-         s->start_ns[oldest] > orr_recorded_end(c->g, call)))
+    if (s->launch[oldest] == ORR_NONE || (s->start_ns[oldest] != ORR_TIME_NONE &&
+                                          s->start_ns[oldest] > orr_recorded_end(c->g, call)))
         return true;
     return orr_compile_edge(c, row_start(c, oldest), c->end_point[call], 0, false);
 }

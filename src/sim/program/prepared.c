@@ -31,8 +31,7 @@ static orr_status fail_without_duration(const orr_sim_program *program, const or
     return orr_fail(err, ORR_INVALID,
                     "node %u '%s' has no duration, and is no communication that a network could "
                     "price",
-                    work->node,
-                    orr_graph_str(program->graph, program->graph->name[work->node]));
+                    work->node, orr_graph_str(program->graph, program->graph->name[work->node]));
 }
 
 /* Durations of what meets nobody. What does meet others is priced with all who take part; where a
@@ -93,23 +92,24 @@ static uint32_t find_calls(const orr_sim_program *program, const orr_rendezvous_
     return n;
 }
 
-static orr_status check_calls(const orr_sim_program *program, const orr_comm_work *calls, uint32_t n,
-                              orr_error *err)
+static orr_status check_calls(const orr_sim_program *program, const orr_comm_work *calls,
+                              uint32_t n, orr_error *err)
 {
     for (uint32_t i = 1; i < n; i++)
         if (calls[i].grouping == calls[i - 1].grouping && calls[i].ordinal == calls[i - 1].ordinal)
-            return orr_fail(err, ORR_INVALID,
-                            "nodes %u and %u of one graph take part in the same rendezvous (grouping "
-                            "%u, ordinal %u)",
-                            program->works[calls[i - 1].work].node,
-                            program->works[calls[i].work].node, calls[i].grouping,
-                            calls[i].ordinal);
+            return orr_fail(
+                err, ORR_INVALID,
+                "nodes %u and %u of one graph take part in the same rendezvous (grouping "
+                "%u, ordinal %u)",
+                program->works[calls[i - 1].work].node, program->works[calls[i].work].node,
+                calls[i].grouping, calls[i].ordinal);
     return ORR_OK;
 }
 
-orr_status orr_prepared_program_make(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
-                                 double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
-                                 orr_prepared_program *ret, orr_error *err)
+orr_status orr_prepared_program_make(const orr_sim_program *program,
+                                     const orr_rendezvous_id *rendezvous, double host_speed,
+                                     orr_transfer_pricer *pricer, orr_arena *arena,
+                                     orr_prepared_program *ret, orr_error *err)
 {
     const orr_edge *edges = scaled_edges(program, host_speed, arena);
     int64_t *earliest_ns = orr_arena_array(arena, int64_t, program->n_points);
@@ -134,7 +134,7 @@ orr_status orr_prepared_program_make(const orr_sim_program *program, const orr_r
     for (uint32_t i = 0; i < n_calls; i++)
         call_of_work[calls[i].work] = i;
     const orr_prepared_program script = {program,     edges,        earliest_ns, waits,  alone_ns,
-                               alone_basis, call_of_work, calls,       n_calls};
+                                         alone_basis, call_of_work, calls,       n_calls};
     ORR_TRY(find_durations(program, &script, pricer, alone_ns, alone_basis, err));
     *ret = script;
     return ORR_OK;
@@ -155,8 +155,8 @@ static uint32_t lower_bound(const orr_prepared_program *script, uint32_t groupin
     return low;
 }
 
-void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping, uint32_t *ret_begin,
-                         uint32_t *ret_end)
+void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping,
+                           uint32_t *ret_begin, uint32_t *ret_end)
 {
     *ret_begin = lower_bound(script, grouping, 0);
     *ret_end = lower_bound(script, grouping + 1, 0); /* a grouping is never ORR_NONE here */

@@ -49,24 +49,24 @@ static bool add_work(orr_compiler *c, orr_lane_id lane, uint32_t row)
     const orr_node_id v = c->streams.node[row];
     c->start_point[v] = row_start(c, row);
     c->end_point[v] = row_start(c, row) + 1;
-    return orr_array_push(&c->works, ((orr_sim_work){
-                                         .node = v,
-                                         .start = c->start_point[v],
-                                         .end = c->end_point[v],
-                                         .work_class = class_of(g, v),
-                                         .device = g->lanes[lane].device,
-                                         .duration_ns = duration_of(c, lane, row),
-                                         .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v]
-                                                                             : ORR_NONE,
-                                     }));
+    return orr_array_push(&c->works,
+                          ((orr_sim_work){
+                              .node = v,
+                              .start = c->start_point[v],
+                              .end = c->end_point[v],
+                              .work_class = class_of(g, v),
+                              .device = g->lanes[lane].device,
+                              .duration_ns = duration_of(c, lane, row),
+                              .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v] : ORR_NONE,
+                          }));
 }
 
 /* All that leads to the start of a row, as edges; and the recorded moment by which it had all let
  * the row start. */
 typedef struct lead {
-    size_t  first_edge;
+    size_t first_edge;
     int64_t ready_ns; /* INT64_MIN: nothing leads here */
-    bool    called;   /* a thread did                  */
+    bool called;      /* a thread did                  */
 } lead;
 
 static void ready_by(lead *l, int64_t moment_ns, int64_t lag_ns)

@@ -35,10 +35,10 @@ static orr_node_id launch_of(const orr_graph *g, orr_node_id v)
 
 typedef struct finder {
     const orr_graph *g;
-    orr_node_id     *node, *launch;
-    int64_t         *start_ns;
-    uint32_t        *first, *row_of;
-    uint32_t         n;
+    orr_node_id *node, *launch;
+    int64_t *start_ns;
+    uint32_t *first, *row_of;
+    uint32_t n;
     orr_array(orr_node_id) before;
     orr_array(uint32_t) running; /* rows that nothing follows yet */
 } finder;
@@ -52,8 +52,8 @@ static bool beside(const finder *f, uint32_t other, uint32_t row)
         return false;
     const int64_t end_u = orr_recorded_end(g, u), end_v = orr_recorded_end(g, v);
     const int64_t overlap = (end_u < end_v ? end_u : end_v) - g->start_ns[v];
-    const int64_t shorter = g->duration_ns[u] < g->duration_ns[v] ? g->duration_ns[u]
-                                                                  : g->duration_ns[v];
+    const int64_t shorter =
+        g->duration_ns[u] < g->duration_ns[v] ? g->duration_ns[u] : g->duration_ns[v];
     if (overlap <= shorter / 2)
         return false;
     return f->launch[other] == f->launch[row];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_STREAMS_H
-#define ORR_SIM_STREAMS_H
+#ifndef ORR_SIM_PROGRAM_STREAMS_H
+#define ORR_SIM_PROGRAM_STREAMS_H
 
 #include <orrery/graph.h>
 
@@ -13,18 +13,18 @@
  *
  * Letters: N nodes, S device nodes that occupy a stream. */
 typedef struct orr_streams {
-    uint32_t           n;
-    const orr_node_id *node;       /* shape (S), lane after lane, each in recorded order   */
-    const uint32_t    *lane_first; /* shape (L + 1): rows of a lane                        */
-    const uint32_t    *first;      /* shape (S + 1): row i waits for before[first[i]]..    */
-    const orr_node_id *before;     /* on the same stream; mostly one, none for the first   */
-    const uint32_t    *row_of;     /* shape (N), or ORR_NONE                               */
-    const orr_node_id *launch;     /* shape (S): the call that launched it, or ORR_NONE    */
-    const bool        *inner;      /* shape (S): a CUDA graph's, or its call launched other work
-                                    * before it: the call does not say when it may begin   */
-    const int64_t     *start_ns;   /* shape (S): recorded start, but not before the launch nor
-                                    * before what precedes it: never falls along an edge;
-                                    * ORR_TIME_NONE if not recorded                        */
+    uint32_t n;
+    const orr_node_id *node;    /* shape (S), lane after lane, each in recorded order   */
+    const uint32_t *lane_first; /* shape (L + 1): rows of a lane                        */
+    const uint32_t *first;      /* shape (S + 1): row i waits for before[first[i]]..    */
+    const orr_node_id *before;  /* on the same stream; mostly one, none for the first   */
+    const uint32_t *row_of;     /* shape (N), or ORR_NONE                               */
+    const orr_node_id *launch;  /* shape (S): the call that launched it, or ORR_NONE    */
+    const bool *inner;          /* shape (S): a CUDA graph's, or its call launched other work
+                                 * before it: the call does not say when it may begin   */
+    const int64_t *start_ns;    /* shape (S): recorded start, but not before the launch nor
+                                 * before what precedes it: never falls along an edge;
+                                 * ORR_TIME_NONE if not recorded                        */
 } orr_streams;
 
 /* Lives in `arena`. O(N) but for work that runs side by side. Errors: NO_MEMORY. */
@@ -53,4 +53,4 @@ static inline bool orr_on_thread(const orr_graph *g, orr_node_id v)
     return g->lanes[g->lane[v]].kind == ORR_LANE_HOST;
 }
 
-#endif /* ORR_SIM_STREAMS_H */
+#endif /* ORR_SIM_PROGRAM_STREAMS_H */

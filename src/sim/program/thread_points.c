@@ -9,17 +9,17 @@
 
 /* What has begun and not ended: a heap, the next end on top. */
 typedef struct open_node {
-    int64_t     end_ns;
-    uint32_t    order; /* of beginning: of equal ends the later begun is first */
+    int64_t end_ns;
+    uint32_t order; /* of beginning: of equal ends the later begun is first */
     orr_node_id node;
 } open_node;
 
 typedef struct point_writer {
     orr_compiler *c;
-    orr_lane_id   lane;
-    uint32_t      first;        /* point of the lane               */
-    uint32_t      n_transfers;  /* communications that are open    */
-    uint32_t      order;
+    orr_lane_id lane;
+    uint32_t first;       /* point of the lane               */
+    uint32_t n_transfers; /* communications that are open    */
+    uint32_t order;
     orr_array(open_node) open;
 } point_writer;
 
@@ -33,8 +33,7 @@ static bool open_push(point_writer *l, open_node node)
     if (!orr_array_push(&l->open, node))
         return false;
     size_t i = l->open.n - 1;
-    for (open_node *at = l->open.at; i > 0 && ends_before(&node, &at[(i - 1) / 2]);
-         i = (i - 1) / 2)
+    for (open_node *at = l->open.at; i > 0 && ends_before(&node, &at[(i - 1) / 2]); i = (i - 1) / 2)
         at[i] = at[(i - 1) / 2];
     l->open.at[i] = node;
     return true;
@@ -63,9 +62,7 @@ static orr_point_id lay_point(point_writer *l, int64_t at_ns)
     orr_compiler *c = l->c;
     const orr_point_id p = c->n_points++;
     c->at_ns[p] = at_ns;
-    c->chain_ns[p] = p == l->first        ? -1
-                     : l->n_transfers > 0 ? 0
-                                          : at_ns - c->at_ns[p - 1];
+    c->chain_ns[p] = p == l->first ? -1 : l->n_transfers > 0 ? 0 : at_ns - c->at_ns[p - 1];
     c->chain_host[p] = l->n_transfers == 0;
     return p;
 }
@@ -73,15 +70,15 @@ static orr_point_id lay_point(point_writer *l, int64_t at_ns)
 static bool add_transfer(orr_compiler *c, orr_node_id v)
 {
     const orr_graph *g = c->g;
-    return orr_array_push(&c->works, ((orr_sim_work){
-                                         .node = v,
-                                         .start = c->start_point[v],
-                                         .work_class = ORR_WORK_HOST,
-                                         .device = -1,
-                                         .duration_ns = c->duration_ns[v],
-                                         .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v]
-                                                                             : ORR_NONE,
-                                     }));
+    return orr_array_push(&c->works,
+                          ((orr_sim_work){
+                              .node = v,
+                              .start = c->start_point[v],
+                              .work_class = ORR_WORK_HOST,
+                              .device = -1,
+                              .duration_ns = c->duration_ns[v],
+                              .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v] : ORR_NONE,
+                          }));
 }
 
 /* Was the thread idle before this start until something else was done? Its own program then says
@@ -111,8 +108,7 @@ static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
 static bool slept_before(const point_writer *l, orr_point_id p)
 {
     static const int64_t sleep_ns = 1000000; /* assumed: longer than threads dawdle */
-    return l->lane != l->c->main && p > l->first && l->open.n == 0 &&
-           l->c->chain_ns[p] >= sleep_ns;
+    return l->lane != l->c->main && p > l->first && l->open.n == 0 && l->c->chain_ns[p] >= sleep_ns;
 }
 
 static bool lay_start(point_writer *l, orr_node_id v)

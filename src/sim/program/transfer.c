@@ -8,8 +8,7 @@
 /* What one member holds, see orr_collective_price(): of the two that are recorded, the larger. */
 orr_transfer orr_transfer_of(const orr_comm *comm)
 {
-    const uint8_t collective =
-        comm->collective == ORR_COLL_RECV ? ORR_COLL_SEND : comm->collective;
+    const uint8_t collective = comm->collective == ORR_COLL_RECV ? ORR_COLL_SEND : comm->collective;
     int64_t bytes = comm->in_bytes > comm->out_bytes ? comm->in_bytes : comm->out_bytes;
     if (bytes < 0 && collective == ORR_COLL_BARRIER)
         bytes = 0;
@@ -37,7 +36,8 @@ void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options
         orr_network_of_cluster(options->cluster, &pricer->network);
 }
 
-bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
+bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
+                                 int64_t given_ns)
 {
     const bool known = transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
     return given_ns < 0 || (known && pricer->mode != ORR_NETWORK_RECORDED);
@@ -79,9 +79,9 @@ static orr_price priced(orr_transfer_pricer *p, const orr_span *span, const orr_
     return p->kept[slot].price;
 }
 
-orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
-                          uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
-                          orr_error *err)
+orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer,
+                              const uint32_t *ranks, uint32_t n, const orr_graph *graph,
+                              orr_node_id who, orr_price *ret, orr_error *err)
 {
     orr_span span = {0};
     if (pricer->cluster == NULL)
@@ -93,16 +93,16 @@ orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *t
     return ORR_OK;
 }
 
-orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
-                                const orr_comm *comm, orr_price *ret, orr_error *err)
+orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph,
+                                    orr_node_id who, const orr_comm *comm, orr_price *ret,
+                                    orr_error *err)
 {
     const orr_group *group = comm->group != ORR_NONE ? &graph->groups[comm->group] : NULL;
-    const bool is_pair =
-        comm->collective == ORR_COLL_SEND || comm->collective == ORR_COLL_RECV;
-    uint32_t n = group && group->size > 0     ? group->size
-                 : comm->group_size > 0       ? (uint32_t)comm->group_size
-                 : graph->world_size > 0      ? graph->world_size
-                                              : 1;
+    const bool is_pair = comm->collective == ORR_COLL_SEND || comm->collective == ORR_COLL_RECV;
+    uint32_t n = group && group->size > 0 ? group->size
+                 : comm->group_size > 0   ? (uint32_t)comm->group_size
+                 : graph->world_size > 0  ? graph->world_size
+                                          : 1;
     if (is_pair)
         n = 2;
     if (pricer->cluster != NULL && n > pricer->cluster->n_devices)

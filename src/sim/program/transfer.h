@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_TRANSFER_H
-#define ORR_SIM_TRANSFER_H
+#ifndef ORR_SIM_PROGRAM_TRANSFER_H
+#define ORR_SIM_PROGRAM_TRANSFER_H
 
 #include <orrery/sim.h>
 
@@ -21,30 +21,30 @@ orr_transfer orr_transfer_join(orr_transfer a, orr_transfer b);
 enum { ORR_PRICES_KEPT = 256 };
 typedef struct orr_transfer_pricer {
     const orr_cluster *cluster; /* NULL: there is none */
-    orr_network        network;
-    uint8_t            mode;      /* orr_network_mode */
-    uint8_t            algorithm; /* orr_algorithm    */
+    orr_network network;
+    uint8_t mode;      /* orr_network_mode */
+    uint8_t algorithm; /* orr_algorithm    */
     struct {
-        orr_span     span;
+        orr_span span;
         orr_transfer transfer;
-        orr_price    price;
-        bool         taken;
+        orr_price price;
+        bool taken;
     } kept[ORR_PRICES_KEPT];
 } orr_transfer_pricer;
 
 void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options);
 /* Does the network say how long it takes, and not the ensemble? */
 bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
-                        int64_t given_ns);
+                                 int64_t given_ns);
 /* `ranks`: shape (n), the members. Errors: INVALID: no cluster, or one that is too small; bytes or
  * kind not known (who: for the message). */
-orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
-                          uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
-                          orr_error *err) ORR_MUST_CHECK;
+orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer,
+                              const uint32_t *ranks, uint32_t n, const orr_graph *graph,
+                              orr_node_id who, orr_price *ret, orr_error *err) ORR_MUST_CHECK;
 /* Of a communication whose partners are not in the ensemble: its recorded group lies where that
  * says; a group of which only the size is known is taken to be the first devices (assumed). */
-orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
-                                const orr_comm *comm, orr_price *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph,
+                                    orr_node_id who, const orr_comm *comm, orr_price *ret,
+                                    orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_TRANSFER_H */
+#endif /* ORR_SIM_PROGRAM_TRANSFER_H */

@@ -3,9 +3,9 @@
 
 typedef struct sums {
     const orr_engine *engine;
-    const orr_actor  *actor;
-    const uint8_t    *basis; /* shape (N), or NULL */
-    int64_t           ns[ORR_BASES]; /* of one rank */
+    const orr_actor *actor;
+    const uint8_t *basis;  /* shape (N), or NULL */
+    int64_t ns[ORR_BASES]; /* of one rank */
 } sums;
 
 static uint8_t basis_of(const sums *s, orr_node_id v)
@@ -82,9 +82,7 @@ void orr_basis_sums(const orr_engine *engine, const orr_timeline *timelines,
     for (uint32_t a = 0; a < engine->n_actors; a++) {
         const orr_actor *actor = &engine->actors[a];
         const uint8_t *const *basis = engine->ensemble->basis;
-        sums s = {.engine = engine,
-                  .actor = actor,
-                  .basis = basis ? basis[actor->graph] : NULL};
+        sums s = {.engine = engine, .actor = actor, .basis = basis ? basis[actor->graph] : NULL};
         for (uint32_t w = 0; w < actor->script->program->n_works; w++)
             add_work(&s, w);
         add_host(&s, &timelines[a]);

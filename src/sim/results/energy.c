@@ -63,8 +63,7 @@ static double energy_j(const orr_device *device, double busy_ns, double span_ns)
 }
 
 orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
-                         const orr_simulation *simulation, orr_timeline *timelines,
-                         orr_error *err)
+                         const orr_simulation *simulation, orr_timeline *timelines, orr_error *err)
 {
     const double span_ns = (double)(simulation->end_ns - simulation->begin_ns);
     size_t most = 1;
@@ -78,8 +77,7 @@ orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
         const orr_actor *actor = &engine->actors[a];
         const orr_device *of = device_of(engine, actor, device);
         if (!isnan(orr_fact_or(&of->power_w, NAN)))
-            timelines[a].energy_j =
-                energy_j(of, (double)busy_ns(engine, actor, scratch), span_ns);
+            timelines[a].energy_j = energy_j(of, (double)busy_ns(engine, actor, scratch), span_ns);
     }
     orr_free(scratch);
     return ORR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_ENERGY_H
-#define ORR_SIM_ENERGY_H
+#ifndef ORR_SIM_RESULTS_ENERGY_H
+#define ORR_SIM_RESULTS_ENERGY_H
 
 #include "sim/engine/engine.h"
 
@@ -24,4 +24,4 @@ orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
 void orr_basis_sums(const orr_engine *engine, const orr_timeline *timelines,
                     int64_t basis_ns[ORR_BASES]);
 
-#endif /* ORR_SIM_ENERGY_H */
+#endif /* ORR_SIM_RESULTS_ENERGY_H */

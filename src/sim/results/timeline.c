@@ -44,8 +44,8 @@ static orr_status fill(const orr_engine *engine, const orr_actor *actor, orr_are
         const int64_t from_ns = time_ns[program->start_point[v]];
         const int64_t to_ns = time_ns[program->end_point[v]];
         if (from_ns == INT64_MAX || to_ns == INT64_MAX)
-            return orr_fail(err, ORR_LIMIT, "rank %u, node %u '%s': beyond 2^63 ns", actor->rank,
-                            v, orr_graph_str(graph, graph->name[v]));
+            return orr_fail(err, ORR_LIMIT, "rank %u, node %u '%s': beyond 2^63 ns", actor->rank, v,
+                            orr_graph_str(graph, graph->name[v]));
         start_ns[v] = from_ns;
         duration_ns[v] = to_ns - from_ns;
         if (!orr_sim_executes(graph, v))

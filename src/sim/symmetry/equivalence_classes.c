@@ -12,13 +12,13 @@
  * which its graph communicates. */
 typedef struct folder {
     const orr_ensemble *ensemble;
-    const orr_prepared_program   *scripts;
-    const orr_cluster  *cluster;
-    uint32_t  n_ranks, n_vertices;
+    const orr_prepared_program *scripts;
+    const orr_cluster *cluster;
+    uint32_t n_ranks, n_vertices;
     uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of a grouping */
     uint32_t *class_of;    /* shape (n_vertices) */
-    uint32_t  n_classes;
-    uint32_t *first, *to;  /* neighbours */
+    uint32_t n_classes;
+    uint32_t *first, *to; /* neighbours */
 } folder;
 
 static orr_status number_vertices(folder *f, orr_error *err)
@@ -89,7 +89,7 @@ static orr_status find_edges(folder *f, orr_error *err)
 
 /* What tells two ranks apart by themselves. */
 typedef struct rank_key {
-    int64_t  start_ns;
+    int64_t start_ns;
     uint32_t graph, slowdown_ppm, rank;
 } rank_key;
 
@@ -173,8 +173,7 @@ static orr_status colour_groups(folder *f, orr_error *err)
             const uint32_t n = grouping->first[g + 1] - grouping->first[g];
             memcpy(members, grouping->members + grouping->first[g], n * sizeof *members);
             const size_t len = write_signature(f, k, members, n, text);
-            const uint32_t id =
-                orr_strtab_add(signatures, (const char *)text, len * sizeof *text);
+            const uint32_t id = orr_strtab_add(signatures, (const char *)text, len * sizeof *text);
             room = id != UINT32_MAX;
             f->class_of[f->first_group[k] + g] = f->n_classes + id - 1; /* number 0 is "" */
         }
@@ -253,13 +252,11 @@ static orr_status keep(const folder *f, const orr_partition *p, orr_arena *arena
 }
 
 orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
-                          const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
-                          orr_error *err)
+                               const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
+                               orr_error *err)
 {
-    folder f = {.ensemble = ensemble,
-                .scripts = scripts,
-                .cluster = cluster,
-                .n_ranks = ensemble->n_ranks};
+    folder f = {
+        .ensemble = ensemble, .scripts = scripts, .cluster = cluster, .n_ranks = ensemble->n_ranks};
     orr_partition p = {0};
     orr_status status = ORR_OK;
 

@@ -20,14 +20,13 @@ static orr_status keep_groups(const orr_ensemble *ensemble, orr_arena *arena, or
 }
 
 orr_status orr_fold_none(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
-                            orr_error *err)
+                         orr_error *err)
 {
     const uint32_t n = ensemble->n_ranks;
     uint32_t *class_of_rank = orr_arena_array(arena, uint32_t, n);
     uint32_t *first_rank = orr_arena_array(arena, uint32_t, n);
     uint32_t *n_ranks = orr_arena_array(arena, uint32_t, n);
-    orr_fold fold = {
-        .class_of_rank = class_of_rank, .first_rank = first_rank, .n_ranks = n_ranks};
+    orr_fold fold = {.class_of_rank = class_of_rank, .first_rank = first_rank, .n_ranks = n_ranks};
     if (class_of_rank == NULL || first_rank == NULL || n_ranks == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < n; r++) {

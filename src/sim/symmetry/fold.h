@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_FOLD_H
-#define ORR_SIM_FOLD_H
+#ifndef ORR_SIM_SYMMETRY_FOLD_H
+#define ORR_SIM_SYMMETRY_FOLD_H
 
 #include "sim/program/prepared.h"
 
@@ -17,7 +17,7 @@ typedef struct orr_fold_group {
 } orr_fold_group;
 
 typedef struct orr_fold {
-    uint32_t        n_classes, n_groups;
+    uint32_t n_classes, n_groups;
     const uint32_t *class_of_rank; /* shape (R); ORR_NONE: has no graph                 */
     const uint32_t *first_rank;    /* shape (n_classes), ascending                      */
     const uint32_t *n_ranks;       /* shape (n_classes)                                 */
@@ -26,11 +26,11 @@ typedef struct orr_fold {
 
 /* Every rank and every group for itself. */
 orr_status orr_fold_none(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
-                            orr_error *err) ORR_MUST_CHECK;
+                         orr_error *err) ORR_MUST_CHECK;
 /* `scripts`: shape (D). `cluster`: where ranks lie decides what a transfer costs; NULL: it does
  * not. In the arena; nothing else is left in it. Errors: NO_MEMORY, LIMIT. */
 orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
-                          const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
-                          orr_error *err) ORR_MUST_CHECK;
+                               const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
+                               orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_FOLD_H */
+#endif /* ORR_SIM_SYMMETRY_FOLD_H */

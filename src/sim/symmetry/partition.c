@@ -50,13 +50,13 @@ typedef struct hit_vertex {
 } hit_vertex;
 
 typedef struct refiner {
-    orr_partition  *p;
+    orr_partition *p;
     const uint32_t *first, *to;
-    uint32_t *hits;        /* by vertex: neighbours in the splitter              */
-    uint32_t *class_hits;  /* by class: vertices with any, at the front of it    */
+    uint32_t *hits;       /* by vertex: neighbours in the splitter              */
+    uint32_t *class_hits; /* by class: vertices with any, at the front of it    */
     uint32_t *hit_classes, n_hit_classes;
     uint32_t *todo, n_todo; /* classes yet to split by */
-    bool     *is_todo;
+    bool *is_todo;
     uint32_t *splitter;
     hit_vertex *sorted;
 } refiner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_PARTITION_H
-#define ORR_SIM_PARTITION_H
+#ifndef ORR_SIM_SYMMETRY_PARTITION_H
+#define ORR_SIM_SYMMETRY_PARTITION_H
 
 #include <orrery/status.h>
 
@@ -13,7 +13,7 @@
  * algorithm for minimizing states in a finite automaton", 1971; Paige, Tarjan, "Three partition
  * refinement algorithms", SIAM J. Comput. 16, 1987. */
 typedef struct orr_partition {
-    uint32_t  n, n_classes;
+    uint32_t n, n_classes;
     uint32_t *order;    /* shape (n): vertices, those of a class side by side */
     uint32_t *place;    /* shape (n): where in `order` a vertex is            */
     uint32_t *class_of; /* shape (n)                                          */
@@ -32,4 +32,4 @@ void orr_partition_done(orr_partition *p);
 orr_status orr_partition_refine(orr_partition *p, const uint32_t *first, const uint32_t *to,
                                 orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_PARTITION_H */
+#endif /* ORR_SIM_SYMMETRY_PARTITION_H */

@@ -18,7 +18,8 @@ bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *s)
     return true;
 }
 
-const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *s, uint32_t graph)
+const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *s,
+                                               uint32_t graph)
 {
     const uint32_t c = s->class_of_rank[job->rank_of_graph[graph]];
     return c == ORR_NONE ? NULL : &s->timelines[c];
@@ -26,18 +27,18 @@ const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_sim
 
 /* One rank's recording and replay. */
 typedef struct pair {
-    const orr_job      *job;
-    const orr_graph    *g;
+    const orr_job *job;
+    const orr_graph *g;
     const orr_timeline *t;
-    uint32_t            rank, graph;
-    bool                device; /* something ran on one */
+    uint32_t rank, graph;
+    bool device; /* something ran on one */
 } pair;
 
 /* A span under construction. */
 typedef struct gauge {
     int64_t recorded_from, recorded_to, simulated_from, simulated_to;
     orr_array(int64_t) starts; /* |error| */
-    int64_t     worst;
+    int64_t worst;
     orr_node_id worst_node;
 } gauge;
 
@@ -225,7 +226,7 @@ static orr_status finish(const report *r, orr_arena *arena, orr_validation *ret,
 }
 
 orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *simulation,
-                              orr_arena *arena, orr_validation *ret, orr_error *err)
+                                   orr_arena *arena, orr_validation *ret, orr_error *err)
 {
     if (!orr_simulation_is_of_job(job, simulation))
         return orr_fail(err, ORR_INVALID, "the simulation is not a replay of this recording");

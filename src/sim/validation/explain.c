@@ -24,23 +24,23 @@ const char *orr_deviation_cause_name(orr_deviation_cause cause)
 
 /* What came last before a point: when, and from which point (ORR_NONE: it starts by itself). */
 typedef struct ready {
-    int64_t      at_ns;
+    int64_t at_ns;
     orr_point_id from;
 } ready;
 
 typedef struct explainer {
-    const orr_job      *job;
-    const orr_graph    *g;
+    const orr_job *job;
+    const orr_graph *g;
     const orr_timeline *t;
-    const orr_sim_program  *program;
-    orr_streams         streams;
-    uint32_t            graph;
-    orr_node_id        *node;      /* shape (points): whose start or end it is; ORR_NONE   */
-    int64_t            *recorded;  /* shape (points), on the job's clock; ORR_TIME_NONE    */
-    int64_t            *simulated; /* shape (points)                                       */
-    ready              *was, *is;  /* shape (points): recorded, simulated                  */
-    bool               *leaps;     /* shape (points): reached by an edge longer than a host's own
-                                    * time: from another's start, when a device was full       */
+    const orr_sim_program *program;
+    orr_streams streams;
+    uint32_t graph;
+    orr_node_id *node;  /* shape (points): whose start or end it is; ORR_NONE   */
+    int64_t *recorded;  /* shape (points), on the job's clock; ORR_TIME_NONE    */
+    int64_t *simulated; /* shape (points)                                       */
+    ready *was, *is;    /* shape (points): recorded, simulated                  */
+    bool *leaps;        /* shape (points): reached by an edge longer than a host's own
+                         * time: from another's start, when a device was full       */
 } explainer;
 
 typedef orr_array(orr_deviation) row_list;
@@ -96,9 +96,9 @@ static int64_t last_arrival(const explainer *x, const orr_simulation *s, orr_nod
     for (uint32_t i = match->first; i < match->first + match->count; i++) {
         const orr_member member = x->job->members[i];
         const orr_timeline *t = orr_simulation_timeline_of(x->job, s, member.graph);
-        const int64_t at = recorded      ? orr_job_start_ns(x->job, member.graph, member.node)
+        const int64_t at = recorded    ? orr_job_start_ns(x->job, member.graph, member.node)
                            : t == NULL ? ORR_TIME_NONE
-                                         : t->start_ns[member.node];
+                                       : t->start_ns[member.node];
         last = at > last ? at : last;
     }
     return last;
@@ -188,18 +188,18 @@ static bool add_rows(explainer *x, row_list *rows)
         if (recorded == simulated)
             continue;
         const orr_deviation_cause cause = orr_on_thread(x->g, v)
-                                           ? cause_on_thread(x, p)
-                                           : cause_on_device(x, p, recorded - simulated);
+                                              ? cause_on_thread(x, p)
+                                              : cause_on_device(x, p, recorded - simulated);
         const orr_deviation row = {.rank = x->job->rank_of_graph[x->graph],
-                                    .graph = x->graph,
-                                    .lane = x->g->lane[v],
-                                    .node = v,
-                                    .name = orr_graph_str(x->g, x->g->name[v]),
-                                    .end = p != x->program->start_point[v],
-                                    .cause = (uint8_t)cause,
-                                    .recorded_gap_ns = recorded,
-                                    .simulated_gap_ns = simulated,
-                                    .difference_ns = simulated - recorded};
+                                   .graph = x->graph,
+                                   .lane = x->g->lane[v],
+                                   .node = v,
+                                   .name = orr_graph_str(x->g, x->g->name[v]),
+                                   .end = p != x->program->start_point[v],
+                                   .cause = (uint8_t)cause,
+                                   .recorded_gap_ns = recorded,
+                                   .simulated_gap_ns = simulated,
+                                   .difference_ns = simulated - recorded};
         if (!orr_array_push(rows, row))
             return false;
     }
@@ -212,7 +212,7 @@ static orr_status explain_graph(explainer *x, const orr_simulation *s, uint32_t 
     const int64_t *const *durations = s->ensemble->duration_ns;
     orr_sim_program program;
     ORR_TRY(orr_sim_program_compile(x->g, durations != NULL ? durations[x->graph] : NULL,
-                                &s->constants, queue_depth, scratch, &program, err));
+                                    &s->constants, queue_depth, scratch, &program, err));
     ORR_TRY(orr_streams_find(x->g, scratch, &x->streams, err));
     const uint32_t n = program.n_points;
     x->program = &program;
@@ -253,8 +253,8 @@ static int compare(const void *a_, const void *b_)
     return a->end - b->end;
 }
 
-static orr_status finish(row_list *rows, size_t most, orr_arena *arena,
-                         orr_deviations *ret, orr_error *err)
+static orr_status finish(row_list *rows, size_t most, orr_arena *arena, orr_deviations *ret,
+                         orr_error *err)
 {
     orr_deviations e = {.n = rows->n < most ? rows->n : most};
     orr_deviation *kept = orr_arena_array(arena, orr_deviation, e.n);
@@ -274,8 +274,8 @@ static orr_status finish(row_list *rows, size_t most, orr_arena *arena,
 }
 
 orr_status orr_simulation_explain(const orr_job *job, const orr_simulation *simulation,
-                              uint32_t queue_depth, size_t most, orr_arena *arena,
-                              orr_deviations *ret, orr_error *err)
+                                  uint32_t queue_depth, size_t most, orr_arena *arena,
+                                  orr_deviations *ret, orr_error *err)
 {
     if (!orr_simulation_is_of_job(job, simulation))
         return orr_fail(err, ORR_INVALID, "the simulation is not a replay of this recording");

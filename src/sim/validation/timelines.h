@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_REPLAY_H
-#define ORR_SIM_REPLAY_H
+#ifndef ORR_SIM_VALIDATION_TIMELINES_H
+#define ORR_SIM_VALIDATION_TIMELINES_H
 
 #include <orrery/sim.h>
 
@@ -12,6 +12,6 @@
 bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *simulation);
 /* Of the rank that a graph of the job was recorded on; NULL: not simulated. */
 const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *simulation,
-                                        uint32_t graph);
+                                               uint32_t graph);
 
-#endif /* ORR_SIM_REPLAY_H */
+#endif /* ORR_SIM_VALIDATION_TIMELINES_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_EXPLAIN_H
-#define ORR_SIM_EXPLAIN_H
+#ifndef ORR_SIM_VALIDATION_VALIDATION_H
+#define ORR_SIM_VALIDATION_VALIDATION_H
 
 #include <orrery/sim.h>
 
@@ -12,31 +12,31 @@
 
 /* From the first start to the last end, and the starts in between. */
 typedef struct orr_validation_span {
-    int64_t     recorded_ns, simulated_ns;
-    double      error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded         */
-    uint64_t    n_starts;      /* that were compared                                             */
-    double      mean_start_ns; /* mean of |simulated start - recorded start|                     */
-    int64_t     p90_start_ns, worst_start_ns; /* of the same                                     */
-    orr_node_id worst;         /* which; ORR_NONE                                                */
+    int64_t recorded_ns, simulated_ns;
+    double error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded         */
+    uint64_t n_starts;    /* that were compared                                             */
+    double mean_start_ns; /* mean of |simulated start - recorded start|                     */
+    int64_t p90_start_ns, worst_start_ns; /* of the same                                     */
+    orr_node_id worst; /* which; ORR_NONE                                                */
 } orr_validation_span;
 
 /* A rank: its span is that of host operators, runtime calls and what ran on devices; its starts are
  * those of device work or, without a device, of communications on threads. */
 typedef struct orr_validation_rank {
-    uint32_t        rank, graph;
+    uint32_t rank, graph;
     orr_validation_span span;
 } orr_validation_rank;
 /* A thread or a stream: span and starts of the same nodes, those of this lane. */
 typedef struct orr_validation_lane {
-    uint32_t        rank, graph;
-    orr_lane_id     lane;
+    uint32_t rank, graph;
+    orr_lane_id lane;
     orr_validation_span span;
 } orr_validation_lane;
 /* A step of PyTorch's profiler ("ProfilerStep#12"): how long it took; starts: its own. */
 typedef struct orr_validation_step {
-    uint32_t        rank, graph;
-    orr_node_id     node;
-    const char     *name;
+    uint32_t rank, graph;
+    orr_node_id node;
+    const char *name;
     orr_validation_span span;
 } orr_validation_step;
 
@@ -50,52 +50,52 @@ typedef struct orr_validation {
 } orr_validation;
 /* Errors: INVALID: the simulation is of another job; NO_MEMORY. */
 orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *simulation,
-                              orr_arena *arena, orr_validation *ret,
-                              orr_error *err) ORR_MUST_CHECK;
+                                   orr_arena *arena, orr_validation *ret,
+                                   orr_error *err) ORR_MUST_CHECK;
 
 /* Why a moment came sooner or later after what it waited for than in the recording. */
-#define ORR_CAUSE_MAP(X)                                                                        \
-    X(LOST, "lost dependency")      /* it waited for something that nothing tells of          */ \
-    X(UNEXPLAINED, "unexplained gap") /* no launch is recorded, or a CUDA graph's inside      */ \
-    X(LAUNCH, "launch")             /* the launch took another time than most                 */ \
-    X(KERNEL_GAP, "kernel gap")     /* so did the next work of a stream                       */ \
-    X(EVENT, "event")               /* so did the wait for another stream                     */ \
-    X(FULL_DEVICE, "crowded device")    /* the device was full of other work                      */ \
-    X(SYNC, "synchronisation")      /* the return of a call that waited for a device          */ \
-    X(HANDOFF, "hand-off")          /* so did the start of a thread that was handed work      */ \
-    X(QUEUE, "full queue")          /* a launch into a queue that was full                    */ \
-    X(JITTER, "host jitter")        /* the own time of a call that may wait                   */ \
-    X(COLLECTIVE, "collective")     /* the transfer after the last arrival                    */
+#define ORR_CAUSE_MAP(X)                                                                           \
+    X(LOST, "lost dependency")        /* it waited for something that nothing tells of          */ \
+    X(UNEXPLAINED, "unexplained gap") /* no launch is recorded, or a CUDA graph's inside      */   \
+    X(LAUNCH, "launch")               /* the launch took another time than most                 */ \
+    X(KERNEL_GAP, "kernel gap")       /* so did the next work of a stream                       */ \
+    X(EVENT, "event")                 /* so did the wait for another stream                     */ \
+    X(FULL_DEVICE, "crowded device")  /* the device was full of other work                      */ \
+    X(SYNC, "synchronisation")        /* the return of a call that waited for a device          */ \
+    X(HANDOFF, "hand-off")            /* so did the start of a thread that was handed work      */ \
+    X(QUEUE, "full queue")            /* a launch into a queue that was full                    */ \
+    X(JITTER, "host jitter")          /* the own time of a call that may wait                   */ \
+    X(COLLECTIVE, "collective")       /* the transfer after the last arrival                    */
 
 typedef enum orr_deviation_cause {
 #define ORR_CAUSE_ENUM_(name, text) ORR_CAUSE_##name,
     ORR_CAUSE_MAP(ORR_CAUSE_ENUM_)
 #undef ORR_CAUSE_ENUM_
-    ORR_CAUSES
+        ORR_CAUSES
 } orr_deviation_cause;
 const char *orr_deviation_cause_name(orr_deviation_cause cause);
 
 typedef struct orr_deviation {
-    uint32_t    rank, graph;
+    uint32_t rank, graph;
     orr_lane_id lane;
     orr_node_id node;
     const char *name;
-    bool        end;   /* it is the end of the node, else the start */
-    uint8_t     cause; /* orr_deviation_cause */
-    int64_t     recorded_gap_ns, simulated_gap_ns; /* after the latest of what led to it */
-    int64_t     difference_ns;                     /* simulated - recorded */
+    bool end;                                  /* it is the end of the node, else the start */
+    uint8_t cause;                             /* orr_deviation_cause */
+    int64_t recorded_gap_ns, simulated_gap_ns; /* after the latest of what led to it */
+    int64_t difference_ns;                     /* simulated - recorded */
 } orr_deviation;
 
 typedef struct orr_deviations {
     const orr_deviation *rows; /* shape (n), most different first; ties by rank, node */
-    size_t   n;
-    uint64_t count[ORR_CAUSES];         /* of all moments that differ, not only of the rows */
-    int64_t  difference_ns[ORR_CAUSES]; /* sum of |difference|                              */
+    size_t n;
+    uint64_t count[ORR_CAUSES];        /* of all moments that differ, not only of the rows */
+    int64_t difference_ns[ORR_CAUSES]; /* sum of |difference|                              */
 } orr_deviations;
 /* At most `most` rows. `queue_depth`: of the options that the simulation ran with. Errors: INVALID:
  * the simulation is of another job; LIMIT, NO_MEMORY. */
 orr_status orr_simulation_explain(const orr_job *job, const orr_simulation *simulation,
-                              uint32_t queue_depth, size_t most, orr_arena *arena,
-                              orr_deviations *ret, orr_error *err) ORR_MUST_CHECK;
+                                  uint32_t queue_depth, size_t most, orr_arena *arena,
+                                  orr_deviations *ret, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_EXPLAIN_H */
+#endif /* ORR_SIM_VALIDATION_VALIDATION_H */

@@ -34,7 +34,7 @@ typedef struct orr_chunk_range {
 
 /* Spans end to end, as chunks. */
 typedef struct orr_placed_span {
-    char    *data;
+    char *data;
     uint64_t begin; /* in the state */
 } orr_placed_span;
 typedef struct orr_chunks {
@@ -46,7 +46,7 @@ typedef struct orr_chunks {
 /* Errors: LIMIT: too much for numbers of 32 bits; NO_MEMORY. */
 orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n,
                            orr_error *err) ORR_MUST_CHECK;
-void     orr_chunks_done(orr_chunks *chunks);
+void orr_chunks_done(orr_chunks *chunks);
 uint32_t orr_chunk_bytes(const orr_chunks *chunks, uint32_t chunk);
 /* Where all of it lies; NULL: in several spans. */
 void *orr_chunk_address(const orr_chunks *chunks, uint32_t chunk);

@@ -97,14 +97,15 @@ static reply read_kept(orr_state_provider *source, uint32_t chunk, void **ret_ro
     if (room == NULL)
         return REPLY_DROP;
     const size_t nth = (chunk - source->kept.from) / source->n;
-    memcpy(room, source->copy + nth * ORR_CATCHUP_CHUNK_BYTES, orr_chunk_bytes(&source->chunks, chunk));
+    memcpy(room, source->copy + nth * ORR_CATCHUP_CHUNK_BYTES,
+           orr_chunk_bytes(&source->chunks, chunk));
     *ret_room = room;
     return REPLY_GIVE;
 }
 
 /* What becomes of a request now; `ret_gone`: what is still had, where the reply is GONE. */
-static reply decide(orr_state_provider *source, const orr_state_provider_client *t, uint32_t chunk, void **ret_room,
-                    orr_net_frame *ret_gone)
+static reply decide(orr_state_provider *source, const orr_state_provider_client *t, uint32_t chunk,
+                    void **ret_room, orr_net_frame *ret_gone)
 {
     pthread_mutex_lock(&source->lock);
     reply r;
@@ -151,9 +152,9 @@ static bool serve(orr_state_provider *source, orr_state_provider_client *t)
         if (r == REPLY_GIVE) {
             t->sending[t->n_sending++] = room;
             frame = (orr_net_frame){.kind = ORR_CATCHUP_DATA,
-                                .step = t->step,
-                                .chunk = chunk,
-                                .bytes = orr_chunk_bytes(&source->chunks, chunk)};
+                                    .step = t->step,
+                                    .chunk = chunk,
+                                    .bytes = orr_chunk_bytes(&source->chunks, chunk)};
         }
         net->send(net, t->conn, &frame, room, r == REPLY_GIVE);
     }
@@ -179,7 +180,8 @@ void orr_state_provider_serve(orr_state_provider *source)
         look_again(source);
 }
 
-static bool makes_sense(const orr_state_provider *source, const orr_state_provider_client *t, const orr_net_frame *f)
+static bool makes_sense(const orr_state_provider *source, const orr_state_provider_client *t,
+                        const orr_net_frame *f)
 {
     if (f->kind != ORR_CATCHUP_REQUEST && f->kind != ORR_CATCHUP_ACK)
         return false;
@@ -259,20 +261,20 @@ static void on_woken(void *ctx)
     orr_state_provider_serve(ctx);
 }
 
-orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_state_span *spans, uint32_t n,
-                          orr_state_provider **ret, orr_error *err)
+orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_state_span *spans,
+                                  uint32_t n, orr_state_provider **ret, orr_error *err)
 {
     orr_state_provider *source = orr_calloc(1, sizeof *source);
     if (source == NULL)
         return orr_fail_memory(err);
     *source = (orr_state_provider){.net = net,
-                           .user = {.ctx = source,
-                                    .accepted = on_accepted,
-                                    .frame = on_frame,
-                                    .drained = on_drained,
-                                    .closed = on_closed,
-                                    .woken = on_woken},
-                           .n = 1};
+                                   .user = {.ctx = source,
+                                            .accepted = on_accepted,
+                                            .frame = on_frame,
+                                            .drained = on_drained,
+                                            .closed = on_closed,
+                                            .woken = on_woken},
+                                   .n = 1};
     pthread_mutex_init(&source->turn, NULL);
     pthread_mutex_init(&source->lock, NULL);
     orr_status status = orr_chunks_init(&source->chunks, spans, n, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEAM_SOURCE_H
-#define ORR_TEAM_SOURCE_H
+#ifndef ORR_TEAM_CATCHUP_PROVIDER_H
+#define ORR_TEAM_CATCHUP_PROVIDER_H
 
 #include <pthread.h>
 
@@ -13,10 +13,10 @@
 enum { ORR_PROVIDER_MAX_SENDING = 2 }; /* chunks handed to the net, of one taker */
 
 typedef enum orr_state_provider_phase {
-    ORR_PROVIDER_NEW,     /* nothing was ever offered            */
-    ORR_PROVIDER_LIVE,    /* the spans hold the state            */
+    ORR_PROVIDER_NEW,          /* nothing was ever offered            */
+    ORR_PROVIDER_LIVE,         /* the spans hold the state            */
     ORR_PROVIDER_SNAPSHOTTING, /* requests wait                       */
-    ORR_PROVIDER_SNAPSHOT     /* only what is in `kept`              */
+    ORR_PROVIDER_SNAPSHOT      /* only what is in `kept`              */
 } orr_state_provider_phase;
 
 typedef struct orr_state_provider_client {
@@ -29,7 +29,7 @@ typedef struct orr_state_provider_client {
     orr_chunk_range lacks; /* of this source's part         */
     /* Of the polling thread: */
     uint32_t pending[ORR_CATCHUP_WINDOW], first, n_pending; /* requests, a ring */
-    void    *sending[ORR_PROVIDER_MAX_SENDING];                   /* rooms            */
+    void *sending[ORR_PROVIDER_MAX_SENDING];                /* rooms            */
     uint32_t n_sending;
 } orr_state_provider_client;
 
@@ -51,9 +51,9 @@ struct orr_state_provider {
     orr_state_provider_client *takers; /* changed by the polling thread only */
     orr_state_provider_phase phase;
     uint64_t step;
-    uint32_t wanted;   /* takers that will ask                             */
-    uint32_t done;     /* of them have all of this source's part, and left */
-    uint32_t index, n; /* this source's part                               */
+    uint32_t wanted;      /* takers that will ask                             */
+    uint32_t done;        /* of them have all of this source's part, and left */
+    uint32_t index, n;    /* this source's part                               */
     orr_chunk_range kept; /* chunks of the part; what is copied, from its first on */
     char *copy;
     size_t copy_room;
@@ -63,4 +63,4 @@ struct orr_state_provider {
 /* Answers what can be answered; in the thread that polls. */
 void orr_state_provider_serve(orr_state_provider *source);
 
-#endif /* ORR_TEAM_SOURCE_H */
+#endif /* ORR_TEAM_CATCHUP_PROVIDER_H */

@@ -17,8 +17,8 @@ static void tell(orr_state_provider *source)
         orr_state_provider_serve(source);
 }
 
-void orr_state_provider_offer(orr_state_provider *source, uint64_t step, uint32_t takers, uint32_t index,
-                      uint32_t n)
+void orr_state_provider_offer(orr_state_provider *source, uint64_t step, uint32_t takers,
+                              uint32_t index, uint32_t n)
 {
     assert(index < n);
     pthread_mutex_lock(&source->turn);

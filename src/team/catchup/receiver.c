@@ -104,12 +104,14 @@ static void drop(orr_state_receiver *taker, orr_state_receiver_provider *s, cons
 }
 
 /* Whether this is the chunk that the source owes next. */
-static bool is_owed(const orr_state_receiver *taker, const orr_state_receiver_provider *s, const orr_net_frame *f)
+static bool is_owed(const orr_state_receiver *taker, const orr_state_receiver_provider *s,
+                    const orr_net_frame *f)
 {
     return s->n_asked > 0 && f->step == taker->step && f->chunk == s->asked[s->first];
 }
 
-static bool is_given(const orr_state_receiver *taker, const orr_state_receiver_provider *s, const orr_net_frame *f)
+static bool is_given(const orr_state_receiver *taker, const orr_state_receiver_provider *s,
+                     const orr_net_frame *f)
 {
     return f->kind == ORR_CATCHUP_DATA && is_owed(taker, s, f) &&
            f->bytes == orr_chunk_bytes(&taker->chunks, f->chunk);
@@ -130,7 +132,8 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *f)
     return s->scratch;
 }
 
-static void take(orr_state_receiver *taker, orr_state_receiver_provider *s, const orr_net_frame *f, const void *payload)
+static void take(orr_state_receiver *taker, orr_state_receiver_provider *s, const orr_net_frame *f,
+                 const void *payload)
 {
     if (payload == NULL) {
         drop(taker, s, "no memory for what it sent");
@@ -154,7 +157,8 @@ static void take(orr_state_receiver *taker, orr_state_receiver_provider *s, cons
 }
 
 /* What it still says to have must leave out what it refused, or it would be asked for ever. */
-static void refuse(orr_state_receiver *taker, orr_state_receiver_provider *s, const orr_net_frame *f)
+static void refuse(orr_state_receiver *taker, orr_state_receiver_provider *s,
+                   const orr_net_frame *f)
 {
     const uint32_t me = (uint32_t)(s - taker->sources);
     const bool same_part = f->lane == me && f->partition == taker->n;
@@ -230,22 +234,23 @@ static void on_woken(void *ctx)
     go_on(taker);
 }
 
-orr_status orr_state_receiver_new(orr_net *net, const orr_state_span *spans, uint32_t n, uint32_t window,
-                         const orr_state_receiver_callbacks *user, orr_state_receiver **ret, orr_error *err)
+orr_status orr_state_receiver_new(orr_net *net, const orr_state_span *spans, uint32_t n,
+                                  uint32_t window, const orr_state_receiver_callbacks *user,
+                                  orr_state_receiver **ret, orr_error *err)
 {
     orr_state_receiver *taker = orr_calloc(1, sizeof *taker);
     if (taker == NULL)
         return orr_fail_memory(err);
     *taker = (orr_state_receiver){.net = net,
-                         .net_user = {.ctx = taker,
-                                      .place = on_place,
-                                      .frame = on_frame,
-                                      .closed = on_closed,
-                                      .woken = on_woken},
-                         .user = *user,
-                         .window = window == 0                   ? WINDOW
-                                   : window < ORR_CATCHUP_WINDOW ? window
-                                                                 : ORR_CATCHUP_WINDOW};
+                                  .net_user = {.ctx = taker,
+                                               .place = on_place,
+                                               .frame = on_frame,
+                                               .closed = on_closed,
+                                               .woken = on_woken},
+                                  .user = *user,
+                                  .window = window == 0                   ? WINDOW
+                                            : window < ORR_CATCHUP_WINDOW ? window
+                                                                          : ORR_CATCHUP_WINDOW};
     const orr_status status = orr_chunks_init(&taker->chunks, spans, n, err);
     if (status != ORR_OK) {
         orr_free(taker);
@@ -296,7 +301,8 @@ static orr_status prepare(orr_state_receiver *taker, uint32_t n, orr_error *err)
 }
 
 /* One that cannot be reached is like one that is lost; only all of them are an error. */
-static orr_status connect_all(orr_state_receiver *taker, const char *const *addresses, orr_error *err)
+static orr_status connect_all(orr_state_receiver *taker, const char *const *addresses,
+                              orr_error *err)
 {
     orr_net *net = taker->net;
     orr_error why = {0};
@@ -314,13 +320,15 @@ static orr_status connect_all(orr_state_receiver *taker, const char *const *addr
     return connected > 0 ? ORR_OK : orr_fail(err, status, "no source of the state: %s", why.text);
 }
 
-orr_status orr_state_receiver_begin(orr_state_receiver *taker, uint64_t step, const char *const *addresses,
-                           uint32_t n, int64_t silence_ns, orr_error *err)
+orr_status orr_state_receiver_begin(orr_state_receiver *taker, uint64_t step,
+                                    const char *const *addresses, uint32_t n, int64_t silence_ns,
+                                    orr_error *err)
 {
     leave_all(taker, false);
     if (n == 0 || n > ORR_CATCHUP_MAX_PROVIDERS)
         return orr_fail(err, n == 0 ? ORR_INVALID : ORR_LIMIT,
-                        "%u sources of the state: there may be 1 to %d", n, ORR_CATCHUP_MAX_PROVIDERS);
+                        "%u sources of the state: there may be 1 to %d", n,
+                        ORR_CATCHUP_MAX_PROVIDERS);
     if (!taker->begun || taker->step != step) {
         if (taker->had != NULL)
             memset(taker->had, 0, bitmap_bytes(taker));

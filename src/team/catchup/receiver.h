@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEAM_TAKER_H
-#define ORR_TEAM_TAKER_H
+#ifndef ORR_TEAM_CATCHUP_RECEIVER_H
+#define ORR_TEAM_CATCHUP_RECEIVER_H
 
 #include "team/catchup/parts.h"
 
@@ -9,14 +9,14 @@
 
 typedef struct orr_state_receiver_provider {
     orr_conn conn;       /* 0: lost                                              */
-    bool     live;       /* has every chunk, as far as is known; else only `has` */
+    bool live;           /* has every chunk, as far as is known; else only `has` */
     orr_chunk_range has; /* of its part                                          */
     /* Positions in its part (chunk = source + position * sources): none is missing outside. */
     orr_chunk_range lacks;
     /* Chunks, a ring, as they will be answered. */
     uint32_t asked[ORR_CATCHUP_WINDOW], first, n_asked;
-    int64_t  heard_ns;
-    void    *scratch; /* a chunk that crosses spans, while it arrives; NULL: not needed yet */
+    int64_t heard_ns;
+    void *scratch; /* a chunk that crosses spans, while it arrives; NULL: not needed yet */
 } orr_state_receiver_provider;
 
 struct orr_state_receiver {
@@ -58,4 +58,4 @@ void orr_state_receiver_acknowledge(orr_state_receiver *taker, uint32_t source);
 /* A chunk that no source has any more; NONE: all can still be had. */
 uint32_t orr_state_receiver_lost_chunk(const orr_state_receiver *taker);
 
-#endif /* ORR_TEAM_TAKER_H */
+#endif /* ORR_TEAM_CATCHUP_RECEIVER_H */

@@ -12,9 +12,11 @@ static uint32_t chunk_at(const orr_state_receiver *taker, uint32_t source, uint3
 void orr_state_receiver_trim_missing(orr_state_receiver *taker, uint32_t source)
 {
     orr_chunk_range *lacks = &taker->sources[source].lacks;
-    while (lacks->from < lacks->to && orr_bitmap_get(taker->had, chunk_at(taker, source, lacks->from)))
+    while (lacks->from < lacks->to &&
+           orr_bitmap_get(taker->had, chunk_at(taker, source, lacks->from)))
         lacks->from++;
-    while (lacks->from < lacks->to && orr_bitmap_get(taker->had, chunk_at(taker, source, lacks->to - 1)))
+    while (lacks->from < lacks->to &&
+           orr_bitmap_get(taker->had, chunk_at(taker, source, lacks->to - 1)))
         lacks->to--;
 }
 
@@ -70,12 +72,12 @@ static orr_net_frame frame_to(const orr_state_receiver *taker, uint32_t source, 
     const orr_state_receiver_provider *s = &taker->sources[source];
     const bool none = s->lacks.from == s->lacks.to;
     return (orr_net_frame){.kind = kind,
-                       .lane = (uint16_t)source,
-                       .epoch = taker->chunks.bytes,
-                       .step = taker->step,
-                       .partition = taker->n,
-                       .op = none ? 0 : chunk_at(taker, source, s->lacks.from),
-                       .round = none ? 0 : chunk_at(taker, source, s->lacks.to - 1) + 1};
+                           .lane = (uint16_t)source,
+                           .epoch = taker->chunks.bytes,
+                           .step = taker->step,
+                           .partition = taker->n,
+                           .op = none ? 0 : chunk_at(taker, source, s->lacks.from),
+                           .round = none ? 0 : chunk_at(taker, source, s->lacks.to - 1) + 1};
 }
 
 void orr_state_receiver_acknowledge(orr_state_receiver *taker, uint32_t source)

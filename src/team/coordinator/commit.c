@@ -125,7 +125,7 @@ static void commit(orr_coordinator *c)
     settle_reports(c);
     send_commit(c);
     orr_coordinator_emit_event(c, ORR_TEAM_COMMIT, "%u contribute to the next",
-                         orr_epoch_contributors(&c->epoch));
+                               orr_epoch_contributors(&c->epoch));
     c->attempted = false;
     if (broken || members_change(c))
         orr_coordinator_form_epoch(c);
@@ -145,7 +145,7 @@ static void note_prepared(orr_coordinator *c, orr_peer *peer)
 }
 
 void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
-                           const orr_ready_message *ready)
+                              const orr_ready_message *ready)
 {
     if (c->state != ORR_STATE_RUNNING || !peer->in || frame->epoch != c->epoch.epoch ||
         frame->step != c->epoch.step + 1)
@@ -163,7 +163,7 @@ void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_
     }
     c->counters.lost[ORR_LOST_DIGEST]++;
     orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "sums of step %llu differ between replicas",
-                         (unsigned long long)frame->step);
+                               (unsigned long long)frame->step);
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         c->peers[i].report.prepared = false;
     orr_coordinator_form_epoch(c);

@@ -10,7 +10,8 @@
 
 /* Who connects, and what they say. */
 
-void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
+void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format,
+                                ...)
 {
     char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
@@ -176,16 +177,18 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
         c->first_hello_ns = c->net->now_ns(c->net);
     orr_membership_arrived(&c->memory, &hello->report.id);
     if (hello->report.step == ORR_TEAM_NONE)
-        orr_coordinator_emit_event(c, ORR_TEAM_JOINED, "%s, without a state", hello->report.id.name);
+        orr_coordinator_emit_event(c, ORR_TEAM_JOINED, "%s, without a state",
+                                   hello->report.id.name);
     else
         orr_coordinator_emit_event(c, ORR_TEAM_JOINED, "%s, after step %llu", hello->report.id.name,
-                             (unsigned long long)hello->report.step);
+                                   (unsigned long long)hello->report.step);
 }
 
 static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
-                           const orr_heartbeat *h)
+                         const orr_heartbeat *h)
 {
-    orr_message_send(c->net, peer->conn, ORR_MESSAGE_HEARTBEAT_ACK, c->memory.record.epoch, 0, NULL);
+    orr_message_send(c->net, peer->conn, ORR_MESSAGE_HEARTBEAT_ACK, c->memory.record.epoch, 0,
+                     NULL);
     if (frame->epoch != c->epoch.epoch || memcmp(&peer->progress, h, sizeof *h) == 0)
         return;
     peer->progress = *h;
@@ -193,7 +196,8 @@ static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame
 }
 
 /* false: it is no message of a member. */
-static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const void *payload)
+static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
+                 const void *payload)
 {
     orr_hello hello;
     orr_heartbeat heartbeat;
@@ -249,7 +253,8 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
-    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > ORR_COORDINATOR_MAX_INBOX)
+    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES ||
+        frame->bytes > ORR_COORDINATOR_MAX_INBOX)
         return NULL;
     if (frame->bytes > peer->inbox_bytes) {
         orr_free(peer->inbox);
@@ -323,11 +328,11 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     c->retry_at_ns = INT64_MAX;
     c->began_ns = net->now_ns(net);
     c->user = (orr_net_callbacks){.ctx = c,
-                             .accepted = on_accepted,
-                             .place = on_place,
-                             .frame = on_frame,
-                             .closed = on_closed,
-                             .woken = on_woken};
+                                  .accepted = on_accepted,
+                                  .place = on_place,
+                                  .frame = on_frame,
+                                  .closed = on_closed,
+                                  .woken = on_woken};
     ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &c->times, err));
     if (settings->join_window_ns == 0)
         c->settings.join_window_ns = 10 * c->times.failure_ns;

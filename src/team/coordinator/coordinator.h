@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEAM_COORDINATOR_H
-#define ORR_TEAM_COORDINATOR_H
+#ifndef ORR_TEAM_COORDINATOR_COORDINATOR_H
+#define ORR_TEAM_COORDINATOR_COORDINATOR_H
 
 #include <orrery/team.h>
 
@@ -9,27 +9,27 @@
 #include "team/store/store.h"
 
 /* The coordinator: keeps who is in, finds who is lost, decides which steps are committed. All of it
- * happens in the net's callbacks; what it decides is decided by roster.h, what it must remember is in the
- * store before anybody is told. */
+ * happens in the net's callbacks; what it decides is decided by roster.h, what it must remember is
+ * in the store before anybody is told. */
 typedef struct orr_coordinator orr_coordinator;
 typedef struct orr_coordinator_settings {
-    const char     *listen;
+    const char *listen;
     orr_team_store *store;    /* NULL: it remembers nothing that outlives it */
     uint32_t replicas, least; /* as orr_coordinator_options */
-    int64_t  failure_timeout_ns, join_window_ns;
-    bool     stay;
-    uint64_t jump;            /* a random number below 2^20: see orr_membership */
+    int64_t failure_timeout_ns, join_window_ns;
+    bool stay;
+    uint64_t jump; /* a random number below 2^20: see orr_membership */
     void (*told)(void *ctx, const orr_team_event *event);
     void *ctx;
 } orr_coordinator_settings;
 /* Errors: of the store, of listening; INVALID: settings that contradict each other. */
 orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *settings,
                                orr_coordinator **ret, orr_error *err) ORR_MUST_CHECK;
-void        orr_coordinator_free(orr_coordinator *coordinator); /* NULL is allowed */
+void orr_coordinator_free(orr_coordinator *coordinator); /* NULL is allowed */
 const char *orr_coordinator_address(const orr_coordinator *coordinator);
 /* All have left (and it was not to stay), or another coordinator has taken the store. */
 bool orr_coordinator_has_ended(const orr_coordinator *coordinator, const char **ret_why);
 bool orr_coordinator_is_superseded(const orr_coordinator *coordinator); /* the latter */
 void orr_coordinator_status(const orr_coordinator *coordinator, orr_team_status *ret);
 
-#endif /* ORR_TEAM_COORDINATOR_H */
+#endif /* ORR_TEAM_COORDINATOR_COORDINATOR_H */

@@ -165,9 +165,9 @@ static void announce(orr_coordinator *c, const forming *f)
         if (f->peers[i]->conn != 0 && f->peers[i]->leaving && !f->peers[i]->in)
             dismiss(c, f->peers[i]);
     orr_coordinator_emit_event(c, ORR_TEAM_EPOCH, "%u replicas after step %llu, %u contribute%s",
-                         c->epoch.n, (unsigned long long)c->epoch.step,
-                         orr_epoch_contributors(&c->epoch),
-                         c->epoch.carried ? ", to sums that are there already" : "");
+                               c->epoch.n, (unsigned long long)c->epoch.step,
+                               orr_epoch_contributors(&c->epoch),
+                               c->epoch.carried ? ", to sums that are there already" : "");
 }
 
 /* All go: the job has ended; if it is complete, for those who wait too. */

@@ -58,8 +58,9 @@ static bool waits_for_frames(orr_coordinator *c)
  * how long frames take is. */
 static bool stalls(orr_coordinator *c, int64_t now)
 {
-    const int64_t patience_ns =
-        waits_for_frames(c) ? c->times.failure_ns : orr_team_stall_timeout_ns(&c->times, c->step_ns);
+    const int64_t patience_ns = waits_for_frames(c)
+                                    ? c->times.failure_ns
+                                    : orr_team_stall_timeout_ns(&c->times, c->step_ns);
     int64_t moved = c->attempt_ns;
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         const orr_peer *peer = orr_peer_of_index(c, i);
@@ -122,8 +123,8 @@ static void retry(orr_coordinator *c, orr_loss_cause how, const char *why)
         return;
     }
     c->counters.lost[how]++;
-    orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "step %llu: %s", (unsigned long long)c->epoch.step + 1,
-                         why);
+    orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "step %llu: %s",
+                               (unsigned long long)c->epoch.step + 1, why);
     orr_coordinator_form_epoch(c);
 }
 
@@ -147,8 +148,8 @@ void orr_coordinator_on_fault(orr_coordinator *c, orr_peer *from, const orr_faul
     orr_peer *about = orr_peer_of_index(c, fault->about);
     (about != NULL ? about : from)->complaints++;
     orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "%s says that the ring broke at %s: %s",
-                         from->report.id.name, about != NULL ? about->report.id.name : "nobody",
-                         fault->why);
+                               from->report.id.name,
+                               about != NULL ? about->report.id.name : "nobody", fault->why);
     if (c->retry_at_ns == INT64_MAX) /* who died is known in a moment */
         c->retry_at_ns = c->net->now_ns(c->net) + c->times.grace_ns;
     c->net->wake_at(c->net, &c->user, c->retry_at_ns);

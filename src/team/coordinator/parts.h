@@ -10,24 +10,24 @@
 
 /* Who is connected: a replica that has said hello, or somebody who has not yet. */
 typedef struct orr_peer {
-    orr_conn conn;          /* 0: nobody here                                          */
-    bool     hello;
-    bool     leaving, done; /* wants to go at the next commit; since the job is complete */
-    bool     in;            /* a member of the epoch, at `index`                       */
+    orr_conn conn; /* 0: nobody here                                          */
+    bool hello;
+    bool leaving, done; /* wants to go at the next commit; since the job is complete */
+    bool in;            /* a member of the epoch, at `index`                       */
     uint32_t index;
-    int64_t  heard_ns;
-    int64_t  excluded_ns;   /* is no candidate before then                             */
-    orr_member_report report;      /* as it said, and as it must be by what it was told since */
+    int64_t heard_ns;
+    int64_t excluded_ns;      /* is no candidate before then                             */
+    orr_member_report report; /* as it said, and as it must be by what it was told since */
     uint32_t ranks;
-    char    *addresses;     /* as in its hello                                         */
-    size_t   address_bytes;
-    uint8_t *inbox;         /* of payloads that the net has no room for                */
-    size_t   inbox_bytes;
+    char *addresses; /* as in its hello                                         */
+    size_t address_bytes;
+    uint8_t *inbox; /* of payloads that the net has no room for                */
+    size_t inbox_bytes;
     /* Of the step under way: */
-    bool     ready, whole;
+    bool ready, whole;
     uint64_t digest;
     orr_heartbeat progress;
-    int64_t  moved_ns;      /* when that changed last                                  */
+    int64_t moved_ns; /* when that changed last                                  */
     uint32_t complaints;
 } orr_peer;
 
@@ -38,33 +38,34 @@ struct orr_coordinator {
     orr_net_callbacks user;
     orr_coordinator_settings settings;
     orr_team_timeouts times;
-    char     address[ORR_NET_ADDRESS_BYTES];
+    char address[ORR_NET_ADDRESS_BYTES];
     orr_team_state state;
     orr_membership memory;
-    orr_epoch  epoch;       /* as it stands for the step under way; of no use unless RUNNING */
+    orr_epoch epoch; /* as it stands for the step under way; of no use unless RUNNING */
     uint64_t fingerprint;
-    bool     known;         /* fingerprint is */
-    int64_t  began_ns, halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
-    int64_t  retry_at_ns;   /* the attempt is to be made again; INT64_MAX: it is not */
-    int64_t  lost_at_ns;    /* when what is being recovered from was found; 0: nothing is */
-    uint32_t retries;       /* of the step */
-    bool     attempted;     /* the step under way, before */
-    bool     first_commit;  /* is yet to come, of the epoch */
-    bool     taken;         /* the store, by another coordinator */
-    bool     ended, changed; /* changed: who is here, since it was looked at last */
-    char     why[ORR_TEAM_REASON_BYTES];
+    bool known; /* fingerprint is */
+    int64_t began_ns, halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
+    int64_t retry_at_ns; /* the attempt is to be made again; INT64_MAX: it is not */
+    int64_t lost_at_ns;  /* when what is being recovered from was found; 0: nothing is */
+    uint32_t retries;    /* of the step */
+    bool attempted;      /* the step under way, before */
+    bool first_commit;   /* is yet to come, of the epoch */
+    bool taken;          /* the store, by another coordinator */
+    bool ended, changed; /* changed: who is here, since it was looked at last */
+    char why[ORR_TEAM_REASON_BYTES];
     orr_team_status counters;
     orr_peer peers[ORR_COORDINATOR_MAX_PEERS];
 };
 
 /* Something happened; text as printf. */
-void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
-    ORR_PRINTF(3, 4);
+void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format,
+                                ...) ORR_PRINTF(3, 4);
 
 /* Is it one that the next epoch may have? */
 bool orr_peer_is_candidate(const orr_coordinator *c, const orr_peer *peer);
 orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn); /* NULL: none */
-orr_peer *orr_peer_of_index(orr_coordinator *c, uint32_t index); /* member of the epoch; NULL: gone */
+orr_peer *orr_peer_of_index(orr_coordinator *c,
+                            uint32_t index); /* member of the epoch; NULL: gone */
 void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why);
 void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was is forgotten */
 /* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
@@ -73,10 +74,12 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 /* After anything that happened: forms an epoch if one can and must be (coordinator_form.c). */
 void orr_coordinator_reconfigure(orr_coordinator *c);
 /* A member is prepared: perhaps all are (coordinator_commit.c). */
-void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const orr_ready_message *ready);
+void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
+                              const orr_ready_message *ready);
 /* The attempt is given up and made again with who is here. */
 void orr_coordinator_form_epoch(orr_coordinator *c);
-/* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not, and all halt. */
+/* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not,
+ * and all halt. */
 bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed);
 void orr_coordinator_end(orr_coordinator *c, const char *why);
 /* Who is silent, who does not move, whose connection broke (coordinator_watch.c). */

@@ -17,9 +17,9 @@ static void give(orr_team_member *m, const orr_team_directive *turn, bool live)
     m->follows = false;
     if (turn->kind == ORR_DIRECTIVE_COMPUTE || turn->kind == ORR_DIRECTIVE_ZEROS)
         m->reductions.n = 0;
-    m->phase = turn->kind == ORR_DIRECTIVE_APPLY  ? ORR_MEMBER_PHASE_UPDATE
+    m->phase = turn->kind == ORR_DIRECTIVE_APPLY   ? ORR_MEMBER_PHASE_UPDATE
                : turn->kind == ORR_DIRECTIVE_LEAVE ? ORR_MEMBER_PHASE_LEFT
-                                             : ORR_MEMBER_PHASE_COMPUTE;
+                                                   : ORR_MEMBER_PHASE_COMPUTE;
     m->owner.turn(m->owner.ctx, turn);
 }
 
@@ -33,15 +33,16 @@ static bool step_directive(const orr_team_member *m, orr_team_directive *ret)
     if (heals && !orr_team_member_may_defer(m))
         return false;
     *ret = (orr_team_directive){.kind = heals ? ORR_DIRECTIVE_ZEROS : ORR_DIRECTIVE_COMPUTE,
-                           .epoch = m->epoch.epoch,
-                           .step = m->epoch.step + 1,
-                           .slot = heals ? 0 : me->slot};
+                                .epoch = m->epoch.epoch,
+                                .step = m->epoch.step + 1,
+                                .slot = heals ? 0 : me->slot};
     return true;
 }
 
 static void lead(orr_team_member *m)
 {
-    orr_team_directive turn = {.kind = ORR_DIRECTIVE_LEAVE, .epoch = m->epoch.epoch, .step = m->epoch.step};
+    orr_team_directive turn = {
+        .kind = ORR_DIRECTIVE_LEAVE, .epoch = m->epoch.epoch, .step = m->epoch.step};
     if (m->dismissed)
         give(m, &turn, false);
     else if (!orr_team_member_apply_deferred(m) && m->in && step_directive(m, &turn))
@@ -90,8 +91,8 @@ void orr_team_member_follow(orr_team_member *m, const orr_team_directive *turn)
     orr_team_member_next_directive(m);
 }
 
-orr_status orr_team_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in, void *out,
-                             size_t n, orr_error *err)
+orr_status orr_team_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in,
+                                  void *out, size_t n, orr_error *err)
 {
     uint32_t op;
     if (m->phase != ORR_MEMBER_PHASE_COMPUTE || !m->live)
@@ -150,8 +151,9 @@ void orr_team_member_updated(orr_team_member *m, uint64_t step)
 
 void orr_team_member_try_ready(orr_team_member *m)
 {
-    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->said_ready || !m->in || m->epoch.carried ||
-        m->reduced < m->reductions.n || orr_ring_progress_of(m->ring).reduced < m->reductions.n)
+    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->said_ready || !m->in ||
+        m->epoch.carried || m->reduced < m->reductions.n ||
+        orr_ring_progress_of(m->ring).reduced < m->reductions.n)
         return;
     const bool whole = !orr_team_member_is_healing(m) || orr_team_member_has_caught_up(m);
     const orr_ready_message ready = {.digest = orr_ring_digest(m->ring), .whole = whole};

@@ -123,7 +123,8 @@ static void enter_plain(orr_team_member *m, uint64_t step_before)
     if (commits)
         m->turn.contributors = m->report.n_slots;
     reset_step(m);
-    orr_team_member_conclude_step(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED, retries);
+    orr_team_member_conclude_step(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED,
+                                  retries);
 }
 
 bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, const void *payload)
@@ -137,8 +138,9 @@ bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, co
         return false;
     const uint64_t before = m->report.step;
     note_epoch(m);
-    orr_team_member_emit_event(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu", m->epoch.n,
-                    orr_epoch_contributors(&m->epoch), (unsigned long long)m->epoch.step);
+    orr_team_member_emit_event(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu",
+                               m->epoch.n, orr_epoch_contributors(&m->epoch),
+                               (unsigned long long)m->epoch.step);
     if (m->epoch.carried) {
         enter_carried(m);
         return true;

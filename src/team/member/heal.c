@@ -47,15 +47,16 @@ void orr_team_member_try_fetch(orr_team_member *m)
 {
     const char *addresses[ORR_TEAM_MAX_REPLICAS];
     orr_error err;
-    if (!orr_team_member_is_healing(m) || m->epoch.carried || m->fetching || m->fetched || !may_write(m) ||
-        m->deferred.n > 0)
+    if (!orr_team_member_is_healing(m) || m->epoch.carried || m->fetching || m->fetched ||
+        !may_write(m) || m->deferred.n > 0)
         return;
     const uint32_t n = sources(m, addresses);
     m->fetch_key = orr_team_member_state_key(m);
     m->fetching = true;
     orr_team_member_emit_event(m, ORR_TEAM_FETCH, "the state after step %llu, from %u replicas",
-                    (unsigned long long)m->epoch.step, n);
-    if (orr_state_receiver_begin(m->taker, m->fetch_key, addresses, n, m->times.fetch_ns, &err) != ORR_OK)
+                               (unsigned long long)m->epoch.step, n);
+    if (orr_state_receiver_begin(m->taker, m->fetch_key, addresses, n, m->times.fetch_ns, &err) !=
+        ORR_OK)
         orr_team_member_on_state_lost(m, err.text);
 }
 
@@ -67,7 +68,8 @@ void orr_team_member_on_state_received(void *ctx)
     m->fetching = false;
     m->fetched = true;
     m->all_fetched = m->settings.ranks == 1;
-    orr_team_member_emit_event(m, ORR_TEAM_CAUGHT_UP, "the state is here, %zu steps to apply", m->deferred.n);
+    orr_team_member_emit_event(m, ORR_TEAM_CAUGHT_UP, "the state is here, %zu steps to apply",
+                               m->deferred.n);
     if (!m->all_fetched)
         orr_team_member_send(m, ORR_MESSAGE_STATE_COMPLETE, m->fetch_key, NULL);
     orr_team_member_next_directive(m);
@@ -143,9 +145,9 @@ bool orr_team_member_apply_deferred(orr_team_member *m)
     orr_free(first.sums);
     memmove(m->deferred.at, m->deferred.at + 1, --m->deferred.n * sizeof *m->deferred.at);
     m->turn = (orr_team_directive){.kind = ORR_DIRECTIVE_APPLY,
-                              .epoch = m->epoch.epoch,
-                              .step = first.step,
-                              .contributors = first.contributors};
+                                   .epoch = m->epoch.epoch,
+                                   .step = first.step,
+                                   .contributors = first.contributors};
     m->phase = ORR_MEMBER_PHASE_UPDATE;
     m->follows = false;
     m->owner.turn(m->owner.ctx, &m->turn);
@@ -172,7 +174,7 @@ void orr_team_member_offer_state(orr_team_member *m)
     orr_state_provider_offer(m->source, orr_team_member_state_key(m), takers, index, n);
     m->offered = true;
     orr_team_member_emit_event(m, ORR_TEAM_SERVE, "the state after step %llu, to %u",
-                    (unsigned long long)m->epoch.step, takers);
+                               (unsigned long long)m->epoch.step, takers);
 }
 
 void orr_team_member_snapshot_state(orr_team_member *m)
@@ -185,7 +187,8 @@ void orr_team_member_snapshot_state(orr_team_member *m)
     if (!m->offered)
         return;
     if (heals)
-        status = orr_state_provider_snapshot(m->source, &err); /* on failure takers are told that it is gone */
+        status = orr_state_provider_snapshot(m->source,
+                                             &err); /* on failure takers are told that it is gone */
     else
         orr_state_provider_withdraw(m->source);
     if (status != ORR_OK)

@@ -10,7 +10,8 @@
 
 /* A member and its coordinator: calling it, hearing it, telling it that one lives. */
 
-void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
+void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format,
+                                ...)
 {
     char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
@@ -27,7 +28,8 @@ void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, co
     m->owner.told(m->owner.ctx, &event);
 }
 
-void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload)
+void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step,
+                          const orr_message_bytes *payload)
 {
     orr_message_send(m->net, m->conn, kind, m->epoch.epoch, step, payload);
 }
@@ -219,7 +221,8 @@ static void on_broken(void *ctx, uint32_t member, const char *why)
         orr_team_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
     orr_array_done(&payload);
     orr_team_member_emit_event(m, ORR_TEAM_RETRY, "the ring broke at %s: %s",
-                    member < m->epoch.n ? m->epoch.members[member].id.name : "nobody", why);
+                               member < m->epoch.n ? m->epoch.members[member].id.name : "nobody",
+                               why);
 }
 
 static orr_status check(const orr_team_member_settings *s, orr_error *err)
@@ -247,7 +250,8 @@ static orr_status open_parts(orr_team_member *m, orr_error *err)
 }
 
 orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *settings,
-                          const orr_team_member_callbacks *owner, orr_team_member **ret, orr_error *err)
+                               const orr_team_member_callbacks *owner, orr_team_member **ret,
+                               orr_error *err)
 {
     ORR_TRY(check(settings, err));
     orr_team_member *m = orr_calloc(1, sizeof *m);
@@ -259,8 +263,9 @@ orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *set
     m->user = (orr_net_callbacks){
         .ctx = m, .place = on_place, .frame = on_frame, .closed = on_closed, .woken = on_woken};
     m->ring_user = (orr_ring_callbacks){.ctx = m, .reduced = on_reduced, .broken = on_broken};
-    m->taker_user =
-        (orr_state_receiver_callbacks){.ctx = m, .whole = orr_team_member_on_state_received, .lost = orr_team_member_on_state_lost};
+    m->taker_user = (orr_state_receiver_callbacks){.ctx = m,
+                                                   .whole = orr_team_member_on_state_received,
+                                                   .lost = orr_team_member_on_state_lost};
     snprintf(m->coordinator, sizeof m->coordinator, "%s", settings->coordinator);
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", settings->name);
     m->report.id.incarnation = settings->incarnation;
@@ -307,7 +312,8 @@ void orr_team_member_drain(orr_team_member *m, bool done)
     say_leave(m);
 }
 
-void orr_team_member_position(const orr_team_member *m, uint64_t *ret_step, orr_team_data_cursor *ret)
+void orr_team_member_position(const orr_team_member *m, uint64_t *ret_step,
+                              orr_team_data_cursor *ret)
 {
     const bool entered = m->epoch.epoch > 0;
     *ret_step = entered ? m->epoch.step : m->settings.step;

@@ -72,7 +72,8 @@ static void refuse(orr_replica_proxy *h, orr_conn conn, const char *why)
     h->net->close(h->net, conn, true);
 }
 
-static bool on_hello(orr_replica_proxy *h, orr_conn conn, const orr_net_frame *frame, const void *payload)
+static bool on_hello(orr_replica_proxy *h, orr_conn conn, const orr_net_frame *frame,
+                     const void *payload)
 {
     orr_hello hello;
     if (!orr_read_hello(payload, frame->bytes, &hello))
@@ -90,12 +91,12 @@ static bool on_hello(orr_replica_proxy *h, orr_conn conn, const orr_net_frame *f
         hang_up(h);
     orr_replica_proxy_rank *rank = &h->ranks[hello.rank];
     *rank = (orr_replica_proxy_rank){.conn = conn,
-                           .hello = true,
-                           .heard_ns = h->net->now_ns(h->net),
-                           .fingerprint = hello.fingerprint,
-                           .report = hello.report,
-                           .address_bytes = hello.addresses.bytes,
-                           .whole_step = ORR_TEAM_NONE};
+                                     .hello = true,
+                                     .heard_ns = h->net->now_ns(h->net),
+                                     .fingerprint = hello.fingerprint,
+                                     .report = hello.report,
+                                     .address_bytes = hello.addresses.bytes,
+                                     .whole_step = ORR_TEAM_NONE};
     memcpy(rank->addresses, hello.addresses.text, hello.addresses.bytes);
     if (orr_replica_proxy_all_here(h))
         call(h);
@@ -120,10 +121,12 @@ static void forward_state_complete(orr_replica_proxy *h, uint64_t step)
         if (h->ranks[i].whole_step != step)
             return;
     for (uint32_t i = 0; i < h->n; i++)
-        orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_STATE_COMPLETE, h->epoch, step, NULL);
+        orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_STATE_COMPLETE, h->epoch, step,
+                         NULL);
 }
 
-static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank, const orr_net_frame *frame, const void *payload)
+static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank,
+                            const orr_net_frame *frame, const void *payload)
 {
     orr_fault_report fault;
     orr_message_bytes copy = {0};
@@ -240,9 +243,8 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     orr_replica_proxy_rank *rank = rank_of(h, conn);
     if (rank != NULL)
         rank->heard_ns = h->net->now_ns(h->net);
-    if (rank == NULL
-            ? cut || frame->kind != ORR_MESSAGE_HELLO || !on_hello(h, conn, frame, payload)
-            : cut || !on_rank_message(h, rank, frame, payload)) {
+    if (rank == NULL ? cut || frame->kind != ORR_MESSAGE_HELLO || !on_hello(h, conn, frame, payload)
+                     : cut || !on_rank_message(h, rank, frame, payload)) {
         if (rank == NULL)
             h->net->close(h->net, conn, false);
         else
@@ -295,8 +297,8 @@ static void on_woken(void *ctx)
     h->net->wake_at(h->net, &h->user, now + h->times.heartbeat_ns);
 }
 
-orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings, orr_replica_proxy **ret,
-                       orr_error *err)
+orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings,
+                                 orr_replica_proxy **ret, orr_error *err)
 {
     orr_replica_proxy *h = orr_calloc(1, sizeof *h);
     orr_status status;
@@ -305,11 +307,11 @@ orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings 
     h->net = net;
     h->n = settings->ranks;
     h->user = (orr_net_callbacks){.ctx = h,
-                             .accepted = on_accepted,
-                             .place = on_place,
-                             .frame = on_frame,
-                             .closed = on_closed,
-                             .woken = on_woken};
+                                  .accepted = on_accepted,
+                                  .place = on_place,
+                                  .frame = on_frame,
+                                  .closed = on_closed,
+                                  .woken = on_woken};
     snprintf(h->coordinator, sizeof h->coordinator, "%s", settings->coordinator);
     h->ranks = orr_calloc(h->n, sizeof *h->ranks);
     ORR_TRY_OUT(status, h->ranks != NULL ? ORR_OK : orr_fail_memory(err));

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEAM_HUB_H
-#define ORR_TEAM_HUB_H
+#ifndef ORR_TEAM_MEMBER_PROXY_H
+#define ORR_TEAM_MEMBER_PROXY_H
 
 #include "io/net/net.h"
 
-/* Speaks to the coordinator for a replica of several ranks: what all ranks say becomes what the replica says, and
- * what the coordinator says goes to all of them, each with the addresses of its own ring. Its ranks are members
- * who take it for their coordinator. When a rank is gone, or the coordinator is, it hangs up on everybody, and begins
- * again when all ranks have called. */
+/* Speaks to the coordinator for a replica of several ranks: what all ranks say becomes what the
+ * replica says, and what the coordinator says goes to all of them, each with the addresses of its
+ * own ring. Its ranks are members who take it for their coordinator. When a rank is gone, or the
+ * coordinator is, it hangs up on everybody, and begins again when all ranks have called. */
 typedef struct orr_replica_proxy orr_replica_proxy;
 typedef struct orr_replica_proxy_settings {
     const char *coordinator; /* "host:port"          */
     const char *where;       /* its ranks call there */
-    uint32_t    ranks;
-    int64_t     failure_timeout_ns;
+    uint32_t ranks;
+    int64_t failure_timeout_ns;
 } orr_replica_proxy_settings;
-orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings, orr_replica_proxy **ret,
-                       orr_error *err) ORR_MUST_CHECK;
-void        orr_replica_proxy_free(orr_replica_proxy *hub); /* NULL is allowed */
+orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings,
+                                 orr_replica_proxy **ret, orr_error *err) ORR_MUST_CHECK;
+void orr_replica_proxy_free(orr_replica_proxy *hub); /* NULL is allowed */
 const char *orr_replica_proxy_address(const orr_replica_proxy *hub);
 
-#endif /* ORR_TEAM_HUB_H */
+#endif /* ORR_TEAM_MEMBER_PROXY_H */

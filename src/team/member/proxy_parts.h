@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TEAM_HUB_PARTS_H
-#define ORR_TEAM_HUB_PARTS_H
+#ifndef ORR_TEAM_MEMBER_PROXY_PARTS_H
+#define ORR_TEAM_MEMBER_PROXY_PARTS_H
 
 #include "team/member/proxy.h"
 #include "team/protocol/message.h"
@@ -9,16 +9,16 @@
 /* What the files hub*.c share. */
 
 typedef struct orr_replica_proxy_rank {
-    orr_conn  conn;         /* 0: not here                              */
-    bool      hello, leaves, done;
-    int64_t   heard_ns;
-    uint64_t  fingerprint;
-    orr_member_report report;      /* as in its hello                          */
-    char      addresses[2 * ORR_NET_ADDRESS_BYTES];
-    size_t    address_bytes;
-    uint64_t  ready_epoch, ready_step;
+    orr_conn conn; /* 0: not here                              */
+    bool hello, leaves, done;
+    int64_t heard_ns;
+    uint64_t fingerprint;
+    orr_member_report report; /* as in its hello                          */
+    char addresses[2 * ORR_NET_ADDRESS_BYTES];
+    size_t address_bytes;
+    uint64_t ready_epoch, ready_step;
     orr_ready_message ready;
-    uint64_t  whole_step;   /* the state after it is there; NEVER       */
+    uint64_t whole_step; /* the state after it is there; NEVER       */
     orr_heartbeat progress;
 } orr_replica_proxy_rank;
 
@@ -26,22 +26,23 @@ struct orr_replica_proxy {
     orr_net *net;
     orr_net_callbacks user;
     orr_team_timeouts times;
-    char      coordinator[ORR_NET_ADDRESS_BYTES], address[ORR_NET_ADDRESS_BYTES];
-    uint32_t  n;
-    orr_conn  up;
-    int64_t   heard_ns;
-    bool      carried, said_ready; /* carried: the epoch is */
-    bool      dismissed;    /* a rank that has not heard it yet is told when it calls */
-    uint64_t  epoch, step;  /* the step under way */
-    uint8_t  *inbox;
-    size_t    inbox_bytes;
-    orr_replica_proxy_rank *ranks;    /* shape (n) */
+    char coordinator[ORR_NET_ADDRESS_BYTES], address[ORR_NET_ADDRESS_BYTES];
+    uint32_t n;
+    orr_conn up;
+    int64_t heard_ns;
+    bool carried, said_ready; /* carried: the epoch is */
+    bool dismissed;           /* a rank that has not heard it yet is told when it calls */
+    uint64_t epoch, step;     /* the step under way */
+    uint8_t *inbox;
+    size_t inbox_bytes;
+    orr_replica_proxy_rank *ranks; /* shape (n) */
 };
 
 /* What all ranks have said, as one (hub_join.c). */
-bool orr_replica_proxy_all_here(const orr_replica_proxy *hub);               /* hello */
+bool orr_replica_proxy_all_here(const orr_replica_proxy *hub); /* hello */
 bool orr_replica_proxy_write_hello(const orr_replica_proxy *hub, orr_message_bytes *to);
-bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub, orr_ready_message *ret); /* false: not all are */
+bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub,
+                                   orr_ready_message *ret); /* false: not all are */
 void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *hub, orr_heartbeat *ret);
 
-#endif /* ORR_TEAM_HUB_PARTS_H */
+#endif /* ORR_TEAM_MEMBER_PROXY_PARTS_H */

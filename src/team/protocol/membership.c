@@ -11,7 +11,8 @@ static const orr_member_list *roll_of(const orr_membership *memory, int which)
     return which == 0 ? &memory->record.members : &memory->record.base;
 }
 
-void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
+void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *candidates,
+                            uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const orr_member_report *r = candidates[i].report;
@@ -22,7 +23,8 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
             memory->record.epoch = r->epoch;
             continue;
         }
-        memory->record = (orr_epoch_record){.epoch = r->epoch, .members = r->members, .base = r->base};
+        memory->record =
+            (orr_epoch_record){.epoch = r->epoch, .members = r->members, .base = r->base};
         memset(memory->gone, 0, sizeof memory->gone);
         memset(memory->dead, 0, sizeof memory->dead);
         memory->lost = memory->anew = true;
@@ -128,8 +130,8 @@ void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)
     memory->lost = memory->anew = false;
 }
 
-static orr_quorum count(const orr_membership *memory, int which, const orr_epoch_candidate *candidates,
-                        uint32_t n)
+static orr_quorum count(const orr_membership *memory, int which,
+                        const orr_epoch_candidate *candidates, uint32_t n)
 {
     orr_quorum q = {.told = true};
     const orr_member_list *roll = roll_of(memory, which);
@@ -149,7 +151,8 @@ static orr_quorum count(const orr_membership *memory, int which, const orr_epoch
     return q;
 }
 
-orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
+orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candidate *candidates,
+                             uint32_t n)
 {
     orr_quorum q = count(memory, 1, candidates, n);
     const orr_quorum last = count(memory, 0, candidates, n);

@@ -341,9 +341,9 @@ void orr_message_send(orr_net *net, orr_conn conn, orr_team_message_kind kind, u
                       uint64_t step, const orr_message_bytes *payload)
 {
     const orr_net_frame frame = {.kind = (uint16_t)kind,
-                             .epoch = epoch,
-                             .step = step,
-                             .bytes = payload != NULL ? (uint32_t)payload->n : 0};
+                                 .epoch = epoch,
+                                 .step = step,
+                                 .bytes = payload != NULL ? (uint32_t)payload->n : 0};
     if (conn != 0)
         net->send(net, conn, &frame, payload != NULL ? payload->at : NULL, false);
 }

@@ -22,7 +22,8 @@ static bool is_foreign(const orr_membership *memory, const orr_member_report *r)
 }
 
 /* Of two branches, one that begins anew takes the later epoch's: the team had gone on with that. */
-static bool is_further(const orr_membership *memory, const orr_member_report *a, const orr_member_report *b)
+static bool is_further(const orr_membership *memory, const orr_member_report *a,
+                       const orr_member_report *b)
 {
     const bool later = a->data.epoch > b->data.epoch, same = a->data.epoch == b->data.epoch;
     if (memory->anew)
@@ -31,8 +32,8 @@ static bool is_further(const orr_membership *memory, const orr_member_report *a,
 }
 
 /* The furthest state that anybody has; NULL: nobody has one. */
-static const orr_member_report *furthest(const orr_membership *memory, const orr_epoch_candidate *candidates,
-                                  uint32_t n)
+static const orr_member_report *furthest(const orr_membership *memory,
+                                         const orr_epoch_candidate *candidates, uint32_t n)
 {
     const orr_member_report *best = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -46,7 +47,7 @@ static const orr_member_report *furthest(const orr_membership *memory, const orr
 /* One that is prepared for the step after this one: if all who have the state are, with the same
  * sums. */
 static const orr_member_report *all_prepared(const orr_epoch_candidate *candidates, uint32_t n,
-                                      const orr_member_report *best)
+                                             const orr_member_report *best)
 {
     const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -62,7 +63,8 @@ static const orr_member_report *all_prepared(const orr_epoch_candidate *candidat
 
 /* The one of the latest epoch that is prepared for the step after this one, with a whole state or
  * without. */
-static const orr_member_report *latest_prepared(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step)
+static const orr_member_report *latest_prepared(const orr_epoch_candidate *candidates, uint32_t n,
+                                                uint64_t step)
 {
     const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -75,7 +77,8 @@ static const orr_member_report *latest_prepared(const orr_epoch_candidate *candi
 
 /* Somebody has entered an epoch into which the step was carried: others may have committed it
  * there. */
-static const orr_member_report *latest_carried(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step)
+static const orr_member_report *latest_carried(const orr_epoch_candidate *candidates, uint32_t n,
+                                               uint64_t step)
 {
     const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -87,8 +90,8 @@ static const orr_member_report *latest_carried(const orr_epoch_candidate *candid
 }
 
 /* Who has the state, and the sums that were prepared in this epoch, or have this digest. */
-static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step,
-                                const uint64_t *epoch, const uint64_t *digest)
+static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n,
+                                       uint64_t step, const uint64_t *epoch, const uint64_t *digest)
 {
     for (uint32_t i = 0; i < n; i++) {
         const orr_member_report *r = candidates[i].report;
@@ -101,8 +104,9 @@ static const orr_member_report *holder(const orr_epoch_candidate *candidates, ui
 
 /* Sums that the next epoch must carry, since somebody may have committed them; `ret_must`: without
  * them it cannot be. */
-static const orr_member_report *must_carry(const orr_membership *memory, const orr_epoch_candidate *candidates,
-                                    uint32_t n, const orr_member_report *best, bool told, bool *ret_must)
+static const orr_member_report *must_carry(const orr_membership *memory,
+                                           const orr_epoch_candidate *candidates, uint32_t n,
+                                           const orr_member_report *best, bool told, bool *ret_must)
 {
     const orr_member_report *carried = latest_carried(candidates, n, best->step);
     const orr_member_report *latest = latest_prepared(candidates, n, best->step);
@@ -121,15 +125,16 @@ static const orr_member_report *must_carry(const orr_membership *memory, const o
 
 /* The committed step of the next epoch, the data after it, and whether the next one is carried
  * over. */
-static bool settle_step(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
-                        orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
+static bool settle_step(const orr_membership *memory, const orr_epoch_candidate *candidates,
+                        uint32_t n, orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
     const orr_member_report *best = furthest(memory, candidates, n);
     const bool told =
         memory->waited || (!memory->lost && orr_roster_quorum(memory, candidates, n).told);
     bool must;
     if (best == NULL) {
-        snprintf(why, ORR_TEAM_REASON_BYTES, "no replica has a whole state: begin from a checkpoint");
+        snprintf(why, ORR_TEAM_REASON_BYTES,
+                 "no replica has a whole state: begin from a checkpoint");
         return false;
     }
     const orr_member_report *sums = must_carry(memory, candidates, n, best, told, &must);
@@ -235,15 +240,16 @@ static uint32_t admit(const orr_epoch_candidate *candidates, uint32_t n, const o
     return taken;
 }
 
-bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
-                       orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
+bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candidate *candidates,
+                           uint32_t n, orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
     orr_epoch_candidate sorted[ORR_TEAM_MAX_REPLICAS];
     *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
     if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
         ret->epoch += memory->jump;
     if (n > ORR_TEAM_MAX_REPLICAS) {
-        snprintf(why, ORR_TEAM_REASON_BYTES, "%u replicas, of at most %d", n, ORR_TEAM_MAX_REPLICAS);
+        snprintf(why, ORR_TEAM_REASON_BYTES, "%u replicas, of at most %d", n,
+                 ORR_TEAM_MAX_REPLICAS);
         return false;
     }
     if (!settle_step(memory, candidates, n, ret, why))

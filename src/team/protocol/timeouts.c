@@ -14,13 +14,13 @@ orr_status orr_team_timeouts_of(int64_t failure_ns, orr_team_timeouts *ret, orr_
                         "a failure timeout of %lld ms: at least 50 ms, at most a day",
                         (long long)(t / MS));
     *ret = (orr_team_timeouts){.failure_ns = t,
-                            .heartbeat_ns = t / 10,
-                            .silent_ns = t / 10 * 8,
-                            .fenced_ns = t,
-                            .grace_ns = t / 50,
-                            .reconnect_ns = t / 40,
-                            .fetch_ns = 5 * t,
-                            .call_ns = t / 10 * 4};
+                               .heartbeat_ns = t / 10,
+                               .silent_ns = t / 10 * 8,
+                               .fenced_ns = t,
+                               .grace_ns = t / 50,
+                               .reconnect_ns = t / 40,
+                               .fetch_ns = 5 * t,
+                               .call_ns = t / 10 * 4};
     return ORR_OK;
 }
 

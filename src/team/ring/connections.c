@@ -40,10 +40,10 @@ orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err)
         ORR_TRY(ring->net->connect(ring->net, &ring->net_user, right, &conn, err));
         ring->right[i] = (orr_ring_connection){.conn = conn};
         const orr_net_frame hello = {.kind = ORR_RING_HELLO,
-                                 .lane = (uint16_t)i,
-                                 .epoch = ring->epoch,
-                                 .step = ring->step,
-                                 .from = ring->me};
+                                     .lane = (uint16_t)i,
+                                     .epoch = ring->epoch,
+                                     .step = ring->step,
+                                     .from = ring->me};
         ring->net->send(ring->net, conn, &hello, NULL, false);
     }
     return ORR_OK;
@@ -151,5 +151,6 @@ void orr_ring_on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
     if (link == NULL)
         return;
     link->conn = 0;
-    orr_ring_break(ring, left ? orr_ring_left(ring) : orr_ring_right(ring), orr_net_close_reason_text(why));
+    orr_ring_break(ring, left ? orr_ring_left(ring) : orr_ring_right(ring),
+                   orr_net_close_reason_text(why));
 }

@@ -37,12 +37,12 @@ static void grant(orr_ring *ring)
     if (!due || ring->left[0].conn == 0)
         return;
     const orr_net_frame credit = {.kind = ORR_RING_CREDIT,
-                              .lane = ORR_RING_LEFTWARD,
-                              .epoch = ring->epoch,
-                              .step = ring->step,
-                              .partition = ring->opened,
-                              .round = ring->taken_left,
-                              .from = ring->me};
+                                  .lane = ORR_RING_LEFTWARD,
+                                  .epoch = ring->epoch,
+                                  .step = ring->step,
+                                  .partition = ring->opened,
+                                  .round = ring->taken_left,
+                                  .from = ring->me};
     ring->granted = ring->opened;
     ring->told = ring->taken_left;
     ring->net->send(ring->net, ring->left[0].conn, &credit, NULL, false);
@@ -98,7 +98,8 @@ void orr_ring_complete(orr_ring *ring)
 static bool free_seats(orr_ring *ring)
 {
     const uint32_t first = ring->first;
-    while (ring->first < ring->opened && is_complete(ring, orr_ring_partition_of(ring, ring->first)))
+    while (ring->first < ring->opened &&
+           is_complete(ring, orr_ring_partition_of(ring, ring->first)))
         ring->first++;
     orr_ring_complete(ring);
     return ring->first != first;

@@ -91,14 +91,14 @@ struct orr_ring {
     uint64_t changes; /* of what is under way: a callback may have made one */
     uint64_t epoch, step;
     uint32_t n, me;
-    orr_ring_connection *right, *left;       /* shape (streams): made here, and accepted */
+    orr_ring_connection *right, *left;           /* shape (streams): made here, and accepted */
     orr_ring_pending held[ORR_RING_MAX_PENDING]; /* the oldest first */
     uint32_t n_held;
 
     /* the step */
     orr_array(orr_ring_op) ops;
     orr_ring_partition *parts; /* shape (window): g is at g mod window */
-    uint64_t *hashes;     /* of final chunks: shape (window, n)   */
+    uint64_t *hashes;          /* of final chunks: shape (window, n)   */
     uint32_t first, granted, opened, end;
     uint32_t open_op; /* of `opened` */
     /* Operations: those below `reduced` are told of, those below `done` are complete; for those
@@ -132,7 +132,8 @@ orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, ui
 /* ring_links.c: who is connected. */
 void orr_ring_close_connections(orr_ring *ring, uint32_t member); /* NONE: of all */
 orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err) ORR_MUST_CHECK;
-void orr_ring_adopt_pending(orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
+void orr_ring_adopt_pending(
+    orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
 void orr_ring_on_accepted(void *ctx, orr_conn conn);
 void orr_ring_on_closed(void *ctx, orr_conn conn, orr_net_close_reason why);
 /* On a connection that is no neighbour's yet. */
@@ -151,12 +152,12 @@ static inline uint32_t orr_ring_left(const orr_ring *ring)
 }
 
 /* ring_flow.c: what may be sent, by whom, when; and what is complete. */
-void orr_ring_advance(orr_ring *ring);    /* after a post or a change: opens, grants, sends */
+void orr_ring_advance(orr_ring *ring);       /* after a post or a change: opens, grants, sends */
 void orr_ring_reset_cursors(orr_ring *ring); /* all cursors at the beginning                   */
 const char *orr_ring_on_credit(orr_ring *ring,
-                              const orr_net_frame *frame); /* NULL, or what is wrong with it */
-void orr_ring_on_chunk(orr_ring *ring, uint32_t g);        /* a chunk of this partition */
-void orr_ring_complete(orr_ring *ring);                /* moves `done`, when `first` has moved */
+                               const orr_net_frame *frame); /* NULL, or what is wrong with it */
+void orr_ring_on_chunk(orr_ring *ring, uint32_t g);         /* a chunk of this partition */
+void orr_ring_complete(orr_ring *ring); /* moves `done`, when `first` has moved */
 void orr_ring_report_reduced(
     orr_ring *ring); /* reduced(), of what is handed over; nothing may be done after it */
 

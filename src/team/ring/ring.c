@@ -65,20 +65,20 @@ static orr_status set_up(orr_ring *ring, const char *where, orr_error *err)
 }
 
 orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options *options,
-                        const orr_ring_reducer *adder, const orr_ring_callbacks *user, orr_ring **ret,
-                        orr_error *err)
+                        const orr_ring_reducer *adder, const orr_ring_callbacks *user,
+                        orr_ring **ret, orr_error *err)
 {
     orr_ring *ring = orr_calloc(1, sizeof *ring);
     if (ring == NULL)
         return orr_fail_memory(err);
     ring->net = net;
     ring->net_user = (orr_net_callbacks){.ctx = ring,
-                                    .accepted = orr_ring_on_accepted,
-                                    .place = orr_ring_place,
-                                    .frame = orr_ring_on_frame,
-                                    .drained = drained,
-                                    .closed = orr_ring_on_closed,
-                                    .woken = woken};
+                                         .accepted = orr_ring_on_accepted,
+                                         .place = orr_ring_place,
+                                         .frame = orr_ring_on_frame,
+                                         .drained = drained,
+                                         .closed = orr_ring_on_closed,
+                                         .woken = woken};
     ring->adder = adder != NULL ? *adder : orr_ring_reducer_host;
     ring->user = *user;
     orr_status status = choose(ring, options, err);
@@ -116,7 +116,8 @@ const char *orr_ring_address(const orr_ring *ring)
  * larger operations are posted. */
 static orr_status make_scratch(orr_ring *ring, const orr_ring_op *op, orr_error *err)
 {
-    if (ring->n < 2 || op->in == NULL || orr_ring_shard_of(ring, op, 0, 0).bytes <= ORR_NET_BUFFER_BYTES)
+    if (ring->n < 2 || op->in == NULL ||
+        orr_ring_shard_of(ring, op, 0, 0).bytes <= ORR_NET_BUFFER_BYTES)
         return ORR_OK;
     for (uint32_t i = 0; i < ring->options.streams; i++) {
         if (ring->left[i].scratch == NULL)
@@ -171,7 +172,8 @@ orr_status orr_ring_form(orr_ring *ring, uint64_t epoch, uint64_t step,
                          const char *const *addresses, uint32_t n, uint32_t me, orr_error *err)
 {
     if (n > ORR_RING_MAX_MEMBERS)
-        return orr_fail(err, ORR_LIMIT, "a ring of %u members: %d at most", n, ORR_RING_MAX_MEMBERS);
+        return orr_fail(err, ORR_LIMIT, "a ring of %u members: %d at most", n,
+                        ORR_RING_MAX_MEMBERS);
     if (me >= n || epoch <= ring->epoch)
         return orr_fail(err, ORR_INVALID, "member %u of %u, epoch %llu after %llu", me, n,
                         (unsigned long long)epoch, (unsigned long long)ring->epoch);

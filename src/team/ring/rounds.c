@@ -36,18 +36,18 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t 
     const uint32_t stream = g % ring->options.streams;
     orr_ring_connection *link = left ? &ring->left[stream] : &ring->right[stream];
     const bool is_input = !left && turn == 0, is_final = left || turn + 1 >= ring->n;
-    const orr_net_frame frame = {.kind = ORR_RING_CHUNK,
-                             .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
-                             .epoch = ring->epoch,
-                             .step = ring->step,
-                             .op = part->op,
-                             .partition = part->partition,
-                             .chunk = number,
-                             .round = turn,
-                             .bytes = (uint32_t)shard.bytes,
-                             .payload_hash =
-                                 is_final && shard.n > 0 ? *orr_ring_hash_of(ring, g, number) : 0,
-                             .from = ring->me};
+    const orr_net_frame frame = {
+        .kind = ORR_RING_CHUNK,
+        .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
+        .epoch = ring->epoch,
+        .step = ring->step,
+        .op = part->op,
+        .partition = part->partition,
+        .chunk = number,
+        .round = turn,
+        .bytes = (uint32_t)shard.bytes,
+        .payload_hash = is_final && shard.n > 0 ? *orr_ring_hash_of(ring, g, number) : 0,
+        .from = ring->me};
     link->sent += shard.bytes;
     ring->sent++;
     ring->net->send(ring->net, link->conn, &frame,
@@ -132,7 +132,8 @@ static const char *expect(orr_ring *ring, arrival *x, const orr_net_frame *frame
     if (x->g < ring->first || x->g >= ring->opened || x->g % ring->options.streams != stream)
         return "it sent a chunk of what is not under way";
     x->part = orr_ring_partition_of(ring, x->g);
-    const char *wrong = x->left ? expect_rightward(ring, x, frame) : expect_leftward(ring, x, frame);
+    const char *wrong =
+        x->left ? expect_rightward(ring, x, frame) : expect_leftward(ring, x, frame);
     if (wrong != NULL)
         return wrong;
     x->shard = orr_ring_shard_of(ring, x->op, frame->partition, x->number);
@@ -181,7 +182,8 @@ static void gather(orr_ring *ring, const arrival *x, const void *payload, uint64
         x->part->received++;
     else
         x->part->back_received++;
-    record_hash(ring, x, x->shard.bytes > 0 ? hash : orr_net_frame_hash(NULL, 0)); /* nets may differ */
+    record_hash(ring, x,
+                x->shard.bytes > 0 ? hash : orr_net_frame_hash(NULL, 0)); /* nets may differ */
 }
 
 static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, const void *payload)
@@ -199,7 +201,8 @@ static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, 
     return NULL;
 }
 
-static const char *frame_of(orr_ring *ring, arrival *x, const orr_net_frame *frame, const void *payload)
+static const char *frame_of(orr_ring *ring, arrival *x, const orr_net_frame *frame,
+                            const void *payload)
 {
     if (frame->kind == ORR_RING_CHUNK) {
         ring->received++;

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 orr_status orr_http_resolve(const char *address, bool to_listen, struct addrinfo **ret,
-                                     orr_error *err)
+                            orr_error *err)
 {
     const char *colon = strrchr(address, ':');
     const char *begin = address, *end = colon;

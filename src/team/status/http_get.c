@@ -175,8 +175,8 @@ static orr_status get(getter *g, const char *path, orr_text *ret, orr_error *err
     return take(g, path, ret, err);
 }
 
-orr_status orr_http_get(const char *address, const char *path, int64_t timeout_ns,
-                            orr_arena *arena, orr_text *ret, orr_error *err)
+orr_status orr_http_get(const char *address, const char *path, int64_t timeout_ns, orr_arena *arena,
+                        orr_text *ret, orr_error *err)
 {
     static const char SCHEME[] = "http://";
     if (strncmp(address, SCHEME, sizeof SCHEME - 1) == 0)

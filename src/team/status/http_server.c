@@ -258,7 +258,7 @@ static struct MHD_Response *render(int which, const orr_team_status *status)
 }
 
 orr_status orr_http_server_publish(orr_http_server *endpoint, const orr_team_status *status,
-                                orr_error *err)
+                                   orr_error *err)
 {
     struct MHD_Response *fresh[PAGES] = {NULL}, *old[PAGES] = {NULL};
     bool whole = true;

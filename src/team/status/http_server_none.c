@@ -17,7 +17,7 @@ const char *orr_http_server_address(const orr_http_server *endpoint)
 }
 
 orr_status orr_http_server_publish(orr_http_server *endpoint, const orr_team_status *status,
-                                orr_error *err)
+                                   orr_error *err)
 {
     (void)endpoint, (void)status;
     return orr_fail(err, ORR_UNSUPPORTED, "%s", WHY);

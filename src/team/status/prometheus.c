@@ -115,8 +115,8 @@ static void recoveries(orr_output *out, const orr_team_status *s)
 {
     head(out, "orrery_team_losses_total", "counter", "Losses found, by how they were found.");
     for (int i = 0; i < ORR_LOSS_CAUSES; i++)
-        orr_output_printf(out, "orrery_team_losses_total{kind=\"%s\"} %llu\n", orr_loss_cause_name(i),
-                          (unsigned long long)s->lost[i]);
+        orr_output_printf(out, "orrery_team_losses_total{kind=\"%s\"} %llu\n",
+                          orr_loss_cause_name(i), (unsigned long long)s->lost[i]);
     head(out, "orrery_team_recovery_seconds", "summary",
          "From finding a loss to the next committed step.");
     orr_output_text(out, "orrery_team_recovery_seconds_sum ");

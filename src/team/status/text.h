@@ -8,13 +8,13 @@
 
 /* A team's status as text. Threads: any. */
 
-/* Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). Times in
- * seconds; counters are since the coordinator began. */
+/* Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
+ * Times in seconds; counters are since the coordinator began. */
 void orr_team_status_prometheus(const orr_team_status *status, orr_output *out);
 #define ORR_PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* JSON, "schema": "orrery.team/1". What is not known is null; incarnations are texts, since many readers
- * of JSON know no integers beyond 2^53. */
+/* JSON, "schema": "orrery.team/1". What is not known is null; incarnations are texts, since many
+ * readers of JSON know no integers beyond 2^53. */
 void orr_team_status_json(const orr_team_status *status, orr_output *out);
 /* The way back. Unknown keys are passed over. Errors: PARSE: it is no such status; NO_MEMORY. */
 orr_status orr_team_status_read(orr_text json, orr_team_status *ret, orr_error *err) ORR_MUST_CHECK;

@@ -18,8 +18,8 @@ void orr_etcd_write_range(orr_output *out, const char *key)
     orr_output_text(out, "}");
 }
 
-void orr_etcd_write_compare_and_swap(orr_output *out, const char *key, uint64_t revision, const void *value,
-                         size_t bytes)
+void orr_etcd_write_compare_and_swap(orr_output *out, const char *key, uint64_t revision,
+                                     const void *value, size_t bytes)
 {
     orr_output_text(out, "{\"compare\":[");
     put_key(out, key);

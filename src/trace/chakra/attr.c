@@ -11,19 +11,20 @@
  * scalar of kind k is field 3 + 2 k, its list the one after it. */
 static const struct {
     orr_proto_wire wire;
-    uint8_t        bytes; /* of one value in orr_attr */
+    uint8_t bytes; /* of one value in orr_attr */
 } KINDS[] = {
-    [ORR_ATTR_DOUBLE] = {ORR_PROTO_FIXED64, 8}, [ORR_ATTR_FLOAT] = {ORR_PROTO_FIXED32, 4},
-    [ORR_ATTR_INT32] = {ORR_PROTO_VARINT, 4},   [ORR_ATTR_INT64] = {ORR_PROTO_VARINT, 8},
-    [ORR_ATTR_UINT32] = {ORR_PROTO_VARINT, 4},  [ORR_ATTR_UINT64] = {ORR_PROTO_VARINT, 8},
-    [ORR_ATTR_SINT32] = {ORR_PROTO_VARINT, 4},  [ORR_ATTR_SINT64] = {ORR_PROTO_VARINT, 8},
-    [ORR_ATTR_FIXED32] = {ORR_PROTO_FIXED32, 4}, [ORR_ATTR_FIXED64] = {ORR_PROTO_FIXED64, 8},
+    [ORR_ATTR_DOUBLE] = {ORR_PROTO_FIXED64, 8},   [ORR_ATTR_FLOAT] = {ORR_PROTO_FIXED32, 4},
+    [ORR_ATTR_INT32] = {ORR_PROTO_VARINT, 4},     [ORR_ATTR_INT64] = {ORR_PROTO_VARINT, 8},
+    [ORR_ATTR_UINT32] = {ORR_PROTO_VARINT, 4},    [ORR_ATTR_UINT64] = {ORR_PROTO_VARINT, 8},
+    [ORR_ATTR_SINT32] = {ORR_PROTO_VARINT, 4},    [ORR_ATTR_SINT64] = {ORR_PROTO_VARINT, 8},
+    [ORR_ATTR_FIXED32] = {ORR_PROTO_FIXED32, 4},  [ORR_ATTR_FIXED64] = {ORR_PROTO_FIXED64, 8},
     [ORR_ATTR_SFIXED32] = {ORR_PROTO_FIXED32, 4}, [ORR_ATTR_SFIXED64] = {ORR_PROTO_FIXED64, 8},
-    [ORR_ATTR_BOOL] = {ORR_PROTO_VARINT, 1},    [ORR_ATTR_STRING] = {ORR_PROTO_BYTES, 4},
+    [ORR_ATTR_BOOL] = {ORR_PROTO_VARINT, 1},      [ORR_ATTR_STRING] = {ORR_PROTO_BYTES, 4},
     [ORR_ATTR_BYTES] = {ORR_PROTO_BYTES, 4},
 };
 #define N_KINDS (sizeof KINDS / sizeof *KINDS)
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fixed-width lists are copied as they lie");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "fixed-width lists are copied as they lie");
 
 /* A number as it came off the wire, as the kind's C type. */
 static void store_number(orr_attr_kind kind, uint64_t wire, void *to)
@@ -174,8 +175,8 @@ static bool is_text(const orr_proto_field *f)
 }
 
 /* All fields but name and doc, as they are, for a writer to put behind those. */
-static orr_status push_unknown(orr_chakra_attrs *attrs, orr_graph_builder *builder,
-                               orr_attr *attr, const uint8_t *bytes, size_t len, orr_error *err)
+static orr_status push_unknown(orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_attr *attr,
+                               const uint8_t *bytes, size_t len, orr_error *err)
 {
     uint8_t *rest = orr_arena_alloc(attrs->arena, len, 1, 1);
     orr_str *text = orr_arena_one(attrs->arena, orr_str);
@@ -237,8 +238,8 @@ orr_status orr_chakra_attr_read(orr_chakra_attrs *attrs, orr_graph_builder *buil
 }
 
 orr_status orr_chakra_attr_text(orr_chakra_attrs *attrs, orr_graph_builder *builder,
-                                const char *name, orr_attr_kind kind, const void *text,
-                                size_t len, orr_error *err)
+                                const char *name, orr_attr_kind kind, const void *text, size_t len,
+                                orr_error *err)
 {
     orr_str *value = orr_arena_one(attrs->arena, orr_str);
     if (value == NULL)

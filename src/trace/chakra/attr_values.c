@@ -10,9 +10,10 @@
 
 /* CollectiveCommType, in order. */
 static const uint8_t COLLECTIVES[] = {
-    ORR_COLL_ALL_REDUCE, ORR_COLL_REDUCE,    ORR_COLL_ALL_GATHER,     ORR_COLL_GATHER,
-    ORR_COLL_SCATTER,    ORR_COLL_BROADCAST, ORR_COLL_ALL_TO_ALL,     ORR_COLL_REDUCE_SCATTER,
-    ORR_COLL_REDUCE_SCATTER /* _BLOCK */,    ORR_COLL_BARRIER,
+    ORR_COLL_ALL_REDUCE, ORR_COLL_REDUCE,         ORR_COLL_ALL_GATHER,
+    ORR_COLL_GATHER,     ORR_COLL_SCATTER,        ORR_COLL_BROADCAST,
+    ORR_COLL_ALL_TO_ALL, ORR_COLL_REDUCE_SCATTER, ORR_COLL_REDUCE_SCATTER /* _BLOCK */,
+    ORR_COLL_BARRIER,
 };
 
 orr_collective orr_chakra_collective(int64_t comm_type)
@@ -81,8 +82,8 @@ bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr,
     if (attr->list || attr->count != 1 || attr->kind != ORR_ATTR_STRING)
         return orr_attr_int(attr, ret);
     const orr_str s = *(const orr_str *)attr->values;
-    return orr_text_int64((orr_text){orr_builder_text(builder, s),
-                                     orr_strtab_len(builder->strings, s)}, ret);
+    return orr_text_int64(
+        (orr_text){orr_builder_text(builder, s), orr_strtab_len(builder->strings, s)}, ret);
 }
 
 int64_t orr_chakra_micros(int64_t ns)
@@ -134,12 +135,18 @@ static bool set_number(orr_chakra_attr_values *facts, const char *name, int64_t 
     return false;
 }
 
-orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder, const orr_attr *attrs,
-                                     size_t n)
+orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder,
+                                                 const orr_attr *attrs, size_t n)
 {
-    orr_chakra_attr_values facts = {.comm_type = -1, .comm_size = -1, .comm_src = -1, .comm_dst = -1,
-                              .comm_tag = -1, .in_bytes = -1, .out_bytes = -1, .seq = -1,
-                              .root = -1};
+    orr_chakra_attr_values facts = {.comm_type = -1,
+                                    .comm_size = -1,
+                                    .comm_src = -1,
+                                    .comm_dst = -1,
+                                    .comm_tag = -1,
+                                    .in_bytes = -1,
+                                    .out_bytes = -1,
+                                    .seq = -1,
+                                    .root = -1};
     for (size_t i = 0; i < n; i++) {
         const char *name = orr_builder_text(builder, attrs[i].name);
         int64_t value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_CHAKRA_H
-#define ORR_TRACE_CHAKRA_H
+#ifndef ORR_TRACE_CHAKRA_CHAKRA_H
+#define ORR_TRACE_CHAKRA_CHAKRA_H
 
 #include <orrery/graph.h>
 
@@ -26,7 +26,12 @@ enum orr_chakra_node_field {
     CHAKRA_NODE_ATTR,
 };
 
-enum orr_chakra_io_field { CHAKRA_IO_VALUES = 1, CHAKRA_IO_SHAPES, CHAKRA_IO_TYPES, CHAKRA_IO_STRIDES };
+enum orr_chakra_io_field {
+    CHAKRA_IO_VALUES = 1,
+    CHAKRA_IO_SHAPES,
+    CHAKRA_IO_TYPES,
+    CHAKRA_IO_STRIDES
+};
 
 enum orr_chakra_attr_field { CHAKRA_ATTR_NAME = 1, CHAKRA_ATTR_DOC, CHAKRA_ATTR_FIRST_VALUE };
 
@@ -44,11 +49,11 @@ typedef enum orr_chakra_node_type {
 /* CollectiveCommType <-> orr_collective. A number that Chakra does not have is
  * ORR_COLL_UNKNOWN; a collective that it does not have is -1. */
 orr_collective orr_chakra_collective(int64_t comm_type);
-int32_t        orr_chakra_comm_type(orr_collective collective);
+int32_t orr_chakra_comm_type(orr_collective collective);
 
 /* Attributes of one record on their way into the builder. Values live in `arena`. */
 typedef struct orr_chakra_attrs {
-    orr_arena          *arena;
+    orr_arena *arena;
     orr_array(orr_attr) list;
 } orr_chakra_attrs;
 
@@ -58,8 +63,8 @@ typedef struct orr_chakra_attrs {
 orr_status orr_chakra_attr_read(orr_chakra_attrs *attrs, orr_graph_builder *builder,
                                 const uint8_t *bytes, size_t len, orr_error *err) ORR_MUST_CHECK;
 /* Text of ours at the end of the list. */
-orr_status orr_chakra_attr_text(orr_chakra_attrs *attrs, orr_graph_builder *builder, const char *name,
-                                orr_attr_kind kind, const void *text, size_t len,
+orr_status orr_chakra_attr_text(orr_chakra_attrs *attrs, orr_graph_builder *builder,
+                                const char *name, orr_attr_kind kind, const void *text, size_t len,
                                 orr_error *err) ORR_MUST_CHECK;
 /* Numbers of ours at the end of the list; `values` must outlive the call that adds them. */
 orr_status orr_chakra_attr_numbers(orr_chakra_attrs *attrs, orr_graph_builder *builder,
@@ -79,15 +84,16 @@ bool orr_chakra_is_reserved(const char *name, size_t len);
 
 /* What the attributes of a node say, as far as our columns have a place for it. */
 typedef struct orr_chakra_attr_values {
-    bool    has_cpu_op, is_cpu_op, on_host;
-    bool    has_comm_type, has_start_ns, has_duration_ns, has_self_ns, has_tid, has_stream;
+    bool has_cpu_op, is_cpu_op, on_host;
+    bool has_comm_type, has_start_ns, has_duration_ns, has_self_ns, has_tid, has_stream;
     int64_t comm_type, comm_size, comm_src, comm_dst, comm_tag; /* -1: not said */
     int64_t in_bytes, out_bytes, seq, root;                     /* -1: not said */
     int64_t tid, stream, start_ns, duration_ns, self_ns;
     orr_str pg_name, kind, dtype;
 } orr_chakra_attr_values;
 
-orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder, const orr_attr *attrs, size_t n);
+orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder,
+                                                 const orr_attr *attrs, size_t n);
 
 /* Microseconds as the file has them: rounded, half away from zero. */
 int64_t orr_chakra_micros(int64_t ns);
@@ -105,4 +111,4 @@ void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message);
 orr_status orr_chakra_export(const orr_graph *graph, orr_output *out,
                              orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_CHAKRA_H */
+#endif /* ORR_TRACE_CHAKRA_CHAKRA_H */

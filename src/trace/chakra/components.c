@@ -9,13 +9,13 @@
  * component wait for each other. */
 typedef struct finder {
     const orr_chakra_nodes *nodes;
-    const uint32_t *on;    /* shape (n waiting): node depended on, or ORR_NONE */
+    const uint32_t *on; /* shape (n waiting): node depended on, or ORR_NONE */
     uint32_t n, n_stack, n_path, visited;
     uint32_t *first;       /* shape (N + 1): rows of waiting */
     uint32_t *at;          /* shape (N): next dependency to look at */
     uint32_t *order, *low; /* shape (N): of the visit, from 1 */
     uint32_t *stack, *path;
-    uint32_t *component;   /* out, shape (N) */
+    uint32_t *component; /* out, shape (N) */
 } finder;
 
 static void enter(finder *f, uint32_t v)
@@ -58,8 +58,8 @@ static void visit(finder *f, uint32_t root)
     }
 }
 
-orr_status orr_chakra_components(const orr_chakra_nodes *nodes, const uint32_t *on,
-                                 uint32_t **ret, orr_error *err)
+orr_status orr_chakra_components(const orr_chakra_nodes *nodes, const uint32_t *on, uint32_t **ret,
+                                 orr_error *err)
 {
     const uint32_t n = orr_builder_n_nodes(nodes->builder);
     uint32_t *memory = orr_calloc((size_t)n + 1, 7 * sizeof *memory);

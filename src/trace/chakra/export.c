@@ -12,9 +12,9 @@
  * Dependencies, order and times are those of chakra_plan.h; ids count from 1 in the order of the
  * file. ctrl_deps: what a node is nested in or launched by. data_deps: everything it waits
  * for. start_time_micros and duration_micros are rounded; exact are the attributes
- * start_ns and duration_ns (with children and waiting) and, where it differs, self_ns (the part that
- * duration_micros holds). Attributes have the names and kinds of Chakra's own
- * converter, then follow those of the recording under their own names. */
+ * start_ns and duration_ns (with children and waiting) and, where it differs, self_ns (the part
+ * that duration_micros holds). Attributes have the names and kinds of Chakra's own converter, then
+ * follow those of the recording under their own names. */
 static void put_nonzero(orr_chakra_writer *w, uint32_t field, uint64_t value)
 {
     if (value != 0)

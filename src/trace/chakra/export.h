@@ -9,9 +9,9 @@
  * attributes. */
 typedef struct orr_chakra_writer {
     const orr_graph *graph;
-    orr_output      *out;
-    orr_chakra_lowering  plan;
-    uint8_t         *role; /* shape (S): of a string as the name of an attribute */
+    orr_output *out;
+    orr_chakra_lowering plan;
+    uint8_t *role; /* shape (S): of a string as the name of an attribute */
     orr_proto_buffer message, text;
 } orr_chakra_writer;
 

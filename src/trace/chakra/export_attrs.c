@@ -56,19 +56,22 @@ static bool is_cpu_op(const orr_chakra_writer *w, orr_node_id v)
     return is_host(w, v) && !is_comm(w, v);
 }
 
-/* Attributes that are written in a form of their own: Chakra's name for them, our readers' names. */
+/* Attributes that are written in a form of their own: Chakra's name for them, our readers' names.
+ */
 static const struct {
     const char *chakra, *et, *kineto;
 } RENAMED[] = {
-    {"fw_parent", "fw_parent", NULL}, {"seq_id", "seq_id", "Sequence number"},
-    {"scope", "scope", NULL},         {"fw_tid", "fw_tid", "Fwd thread id"},
+    {"fw_parent", "fw_parent", NULL},
+    {"seq_id", "seq_id", "Sequence number"},
+    {"scope", "scope", NULL},
+    {"fw_tid", "fw_tid", "Fwd thread id"},
 };
 enum { N_RENAMED = sizeof RENAMED / sizeof *RENAMED, OP_SCHEMA = N_RENAMED, IO_FIRST };
 
 /* Inputs and outputs as text, under the names of execution traces and of Kineto. */
 static const struct {
     const char *et, *kineto;
-    uint32_t    message, field;
+    uint32_t message, field;
 } IO_TEXTS[] = {
     {ORR_NAME_INPUT_VALUES, "Concrete Inputs", CHAKRA_NODE_INPUTS, CHAKRA_IO_VALUES},
     {ORR_NAME_INPUT_SHAPES, "Input Dims", CHAKRA_NODE_INPUTS, CHAKRA_IO_SHAPES},
@@ -84,7 +87,7 @@ enum { N_IO_TEXTS = sizeof IO_TEXTS / sizeof *IO_TEXTS, N_PLACES = IO_FIRST + N_
 /* The attributes of a node, sorted out in one pass: those with a place, and whether one has it. */
 typedef struct sorted_attrs {
     orr_attr placed[N_PLACES];
-    bool     has[N_PLACES];
+    bool has[N_PLACES];
 } sorted_attrs;
 
 /* What becomes of an attribute of that name: its place above, or one of these. */
@@ -94,11 +97,28 @@ enum { ROLE_UNKNOWN, ROLE_OURS, ROLE_OTHER, ROLE_PLACE };
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {
-        "rf_id",      "correlation",     "tid",      "stream",        "is_cpu_op",
-        "comm_type",  "comm_size",       "comm_src", "comm_dst",      "comm_tag",
-        "pg_name",    "comm_seq",        "comm_root", "comm_in_bytes", "comm_out_bytes",
-        "comm_dtype", "bytes",           ORR_NAME_START_NS, ORR_NAME_DURATION_NS,
-        ORR_NAME_SELF_NS, ORR_NAME_KIND, ORR_NAME_ON_HOST,
+        "rf_id",
+        "correlation",
+        "tid",
+        "stream",
+        "is_cpu_op",
+        "comm_type",
+        "comm_size",
+        "comm_src",
+        "comm_dst",
+        "comm_tag",
+        "pg_name",
+        "comm_seq",
+        "comm_root",
+        "comm_in_bytes",
+        "comm_out_bytes",
+        "comm_dtype",
+        "bytes",
+        ORR_NAME_START_NS,
+        ORR_NAME_DURATION_NS,
+        ORR_NAME_SELF_NS,
+        ORR_NAME_KIND,
+        ORR_NAME_ON_HOST,
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
@@ -162,8 +182,8 @@ static void put_io(orr_chakra_writer *w, const sorted_attrs *sorted, uint32_t me
             mark = orr_proto_begin(&w->message, message);
         begun = true;
         w->text.n = 0;
-        orr_python_repr(&w->text, (orr_text){orr_graph_str(w->graph, s),
-                                             orr_graph_str_len(w->graph, s)});
+        orr_python_repr(&w->text,
+                        (orr_text){orr_graph_str(w->graph, s), orr_graph_str_len(w->graph, s)});
         orr_proto_put_bytes(&w->message, IO_TEXTS[i].field, w->text.at, w->text.n);
     }
     if (begun)

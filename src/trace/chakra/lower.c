@@ -8,12 +8,12 @@
 
 typedef struct planner {
     const orr_graph *g;
-    orr_arena       *arena;
+    orr_arena *arena;
     orr_chakra_lowering *plan;
-    uint32_t        *place_in_lane; /* shape (N): in g->lane_node            */
-    orr_node_id     *last;          /* shape (N): last node of the subtree   */
-    bool            *launches;      /* shape (N): device work is launched by it */
-    int64_t         *waited_until;  /* shape (N): waiting up to then is left out already */
+    uint32_t *place_in_lane; /* shape (N): in g->lane_node            */
+    orr_node_id *last;       /* shape (N): last node of the subtree   */
+    bool *launches;          /* shape (N): device work is launched by it */
+    int64_t *waited_until;   /* shape (N): waiting up to then is left out already */
     orr_chakra_edges edges;
 } planner;
 
@@ -145,8 +145,8 @@ static int64_t busy_until(const orr_graph *g, uint32_t lane, int64_t ns)
     return until < ns ? until : ns;
 }
 
-/* The thread of u handed work to that of v. Where it then stays silent inside of an operator (a call
- * of backward(), say) it waits for the other thread: that is not the operator's own time. */
+/* The thread of u handed work to that of v. Where it then stays silent inside of an operator (a
+ * call of backward(), say) it waits for the other thread: that is not the operator's own time. */
 static void leave_out_waiting(planner *p, orr_node_id v, orr_node_id u)
 {
     const orr_graph *g = p->g;
@@ -218,8 +218,8 @@ static orr_status plan_node(planner *p, orr_node_id v, orr_error *err)
     for (uint32_t d = g->dep_first[v]; d < g->dep_first[v + 1]; d++) {
         const orr_node_id u = g->dep[d];
         const orr_dep_kind kind = (orr_dep_kind)g->dep_kind[d];
-        const bool whole = kind == ORR_DEP_THREAD || kind == ORR_DEP_HANDOFF ||
-                           kind == ORR_DEP_DATA;
+        const bool whole =
+            kind == ORR_DEP_THREAD || kind == ORR_DEP_HANDOFF || kind == ORR_DEP_DATA;
         follows |= kind == ORR_DEP_THREAD;
         if (kind == ORR_DEP_LAUNCH)
             launched_by = u;
@@ -240,7 +240,7 @@ static orr_status plan_node(planner *p, orr_node_id v, orr_error *err)
 }
 
 orr_status orr_chakra_lower(const orr_graph *graph, orr_arena *arena, orr_chakra_lowering *ret,
-                                orr_error *err)
+                            orr_error *err)
 {
     planner p = {.g = graph, .arena = arena, .plan = ret};
     orr_status status;

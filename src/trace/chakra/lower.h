@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_CHAKRA_PLAN_H
-#define ORR_TRACE_CHAKRA_PLAN_H
+#ifndef ORR_TRACE_CHAKRA_LOWER_H
+#define ORR_TRACE_CHAKRA_LOWER_H
 
 #include <orrery/graph.h>
 
@@ -18,17 +18,17 @@
  * The order is such that dependencies come first. Should recorded clocks contradict each
  * other so that there is a cycle, the dependencies that close it are left out and counted. */
 typedef struct orr_chakra_lowering {
-    orr_node_id *order;     /* shape (N): the nodes in the order of the file */
-    uint32_t    *place;     /* shape (N): where in it a node stands */
-    orr_node_id *ctrl;      /* shape (N): what it is nested in, or launched by; or ORR_NONE */
-    uint32_t    *dep_first; /* shape (N + 1), by node: rows of dep */
-    orr_node_id *dep;       /* no node twice in a row */
-    int64_t     *self_ns;   /* shape (N) */
-    uint32_t     dropped;   /* dependencies left out to break a cycle */
+    orr_node_id *order;  /* shape (N): the nodes in the order of the file */
+    uint32_t *place;     /* shape (N): where in it a node stands */
+    orr_node_id *ctrl;   /* shape (N): what it is nested in, or launched by; or ORR_NONE */
+    uint32_t *dep_first; /* shape (N + 1), by node: rows of dep */
+    orr_node_id *dep;    /* no node twice in a row */
+    int64_t *self_ns;    /* shape (N) */
+    uint32_t dropped;    /* dependencies left out to break a cycle */
 } orr_chakra_lowering;
 
 /* Everything lives in `arena`. Errors: NO_MEMORY. */
 orr_status orr_chakra_lower(const orr_graph *graph, orr_arena *arena, orr_chakra_lowering *ret,
-                                orr_error *err) ORR_MUST_CHECK;
+                            orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_CHAKRA_PLAN_H */
+#endif /* ORR_TRACE_CHAKRA_LOWER_H */

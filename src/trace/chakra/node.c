@@ -52,21 +52,22 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
 /* Where start and duration come from: the exact attributes of our own files where they agree with
  * the microseconds, else these, which are then kept apart if a rewriting would not find them. */
 static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
-                            orr_chakra_attrs *attrs, orr_graph_builder *builder,
-                            orr_node *ret, orr_error *err)
+                            orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
+                            orr_error *err)
 {
     const uint64_t most_us = INT64_MAX / 1000 / 2;
     if (node->start_us > most_us || node->duration_us > most_us)
-        return orr_fail(err, ORR_INVALID, "node %" PRIu64 ": start or duration is over %" PRIu64
-                        " us", node->id, most_us);
+        return orr_fail(err, ORR_INVALID,
+                        "node %" PRIu64 ": start or duration is over %" PRIu64 " us", node->id,
+                        most_us);
     ret->start_ns = node->start_us == 0 ? ORR_TIME_NONE : (int64_t)node->start_us * 1000;
     ret->duration_ns = (int64_t)node->duration_us * 1000;
     if (facts->has_start_ns) {
         if (facts->start_ns >= 0 && orr_chakra_micros(facts->start_ns) == (int64_t)node->start_us)
             ret->start_ns = facts->start_ns;
         else
-            ORR_TRY(orr_chakra_attr_numbers(attrs, builder, ORR_NAME_CHAKRA_START,
-                                            ORR_ATTR_UINT64, false, &node->start_us, 1, err));
+            ORR_TRY(orr_chakra_attr_numbers(attrs, builder, ORR_NAME_CHAKRA_START, ORR_ATTR_UINT64,
+                                            false, &node->start_us, 1, err));
     }
     if (facts->has_duration_ns || facts->has_self_ns) {
         const int64_t ns = facts->has_self_ns ? facts->self_ns : facts->duration_ns;
@@ -112,11 +113,11 @@ static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_attr_va
 static orr_status set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
                            orr_node *ret, orr_error *err)
 {
-    const bool host = facts->on_host      ? true
-                      : facts->has_cpu_op ? facts->is_cpu_op
-                                          : ret->kind == ORR_NODE_HOST_OP ||
-                                              ret->kind == ORR_NODE_META ||
-                                              ret->kind == ORR_NODE_OTHER;
+    const bool host = facts->on_host ? true
+                      : facts->has_cpu_op
+                          ? facts->is_cpu_op
+                          : ret->kind == ORR_NODE_HOST_OP || ret->kind == ORR_NODE_META ||
+                                ret->kind == ORR_NODE_OTHER;
     orr_lane lane = {.kind = host ? ORR_LANE_HOST : ORR_LANE_STREAM,
                      .device = host ? -1 : 0,
                      .pid = host ? nodes->pid : 0};
@@ -166,9 +167,14 @@ static void set_bytes(orr_comm *comm, const orr_chakra_attr_values *facts)
 static orr_status add_comm(orr_chakra_nodes *nodes, orr_node_id id, orr_node_kind kind,
                            const orr_chakra_attr_values *facts, orr_error *err)
 {
-    orr_comm comm = {.peer = -1, .root = int32_or_none(facts->root),
-                     .tag = int32_or_none(facts->comm_tag), .group = ORR_NONE, .group_size = -1,
-                     .seq = facts->seq, .out_bytes = -1, .dtype = facts->dtype};
+    orr_comm comm = {.peer = -1,
+                     .root = int32_or_none(facts->root),
+                     .tag = int32_or_none(facts->comm_tag),
+                     .group = ORR_NONE,
+                     .group_size = -1,
+                     .seq = facts->seq,
+                     .out_bytes = -1,
+                     .dtype = facts->dtype};
     if (facts->pg_name != 0) {
         const orr_group like = {.name = facts->pg_name, .start = -1};
         ORR_TRY(orr_process_groups_named(&nodes->groups, nodes->builder, &like, &comm.group, err));
@@ -198,7 +204,8 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
                                orr_chakra_attrs *attrs, orr_error *err)
 {
     orr_graph_builder *b = nodes->builder;
-    const orr_chakra_attr_values facts = orr_chakra_attr_values_of(b, attrs->list.at, attrs->list.n);
+    const orr_chakra_attr_values facts =
+        orr_chakra_attr_values_of(b, attrs->list.at, attrs->list.n);
     orr_node out = {.name = node->name, .parent = ORR_NONE, .source_id = node->id};
     uint32_t old;
     orr_node_id id;
@@ -209,8 +216,7 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
     ORR_TRY(set_kind(node, &facts, attrs, b, &out, err));
     ORR_TRY(set_lane(nodes, &facts, &out, err));
     ORR_TRY(orr_builder_node(b, &out, &id, err));
-    if (out.kind == ORR_NODE_COLLECTIVE || out.kind == ORR_NODE_SEND ||
-        out.kind == ORR_NODE_RECV)
+    if (out.kind == ORR_NODE_COLLECTIVE || out.kind == ORR_NODE_SEND || out.kind == ORR_NODE_RECV)
         ORR_TRY(add_comm(nodes, id, out.kind, &facts, err));
     return orr_builder_attrs(b, id, attrs->list.at, (uint32_t)attrs->list.n, err);
 }
@@ -229,9 +235,10 @@ static orr_status missing(orr_chakra_nodes *nodes, const orr_chakra_dep *dep, bo
 {
     const orr_graph_builder *b = nodes->builder;
     if (!tolerant)
-        return orr_fail(err, ORR_INVALID, "node %" PRIu64 " '%.80s' waits for the data of node %"
-                        PRIu64 ", which is not in the file", b->source_id[dep->node],
-                        orr_builder_text(b, b->name[dep->node]), dep->on);
+        return orr_fail(err, ORR_INVALID,
+                        "node %" PRIu64 " '%.80s' waits for the data of node %" PRIu64
+                        ", which is not in the file",
+                        b->source_id[dep->node], orr_builder_text(b, b->name[dep->node]), dep->on);
     report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
     return ORR_OK;
 }
@@ -252,8 +259,8 @@ static orr_status resolve(const orr_chakra_nodes *nodes, uint32_t **ret_on,
 
 typedef orr_array(uint64_t) dangling_list;
 
-static orr_status keep_apart(dangling_list *dangling, const orr_chakra_dep *dep,
-                             uint64_t position, orr_error *err)
+static orr_status keep_apart(dangling_list *dangling, const orr_chakra_dep *dep, uint64_t position,
+                             orr_error *err)
 {
     if (!orr_array_reserve(dangling, 3))
         return orr_fail_memory(err);
@@ -288,8 +295,8 @@ orr_status orr_chakra_nodes_finish(orr_chakra_nodes *nodes, orr_chakra_attrs *re
     }
     if (dangling.n > 0)
         ORR_TRY_OUT(status, orr_chakra_attr_numbers(recording, nodes->builder,
-                                                    ORR_NAME_CHAKRA_DANGLING, ORR_ATTR_UINT64,
-                                                    true, dangling.at, (uint32_t)dangling.n, err));
+                                                    ORR_NAME_CHAKRA_DANGLING, ORR_ATTR_UINT64, true,
+                                                    dangling.at, (uint32_t)dangling.n, err));
     status = orr_builder_attrs(nodes->builder, ORR_NONE, recording->list.at,
                                (uint32_t)recording->list.n, err);
 out:

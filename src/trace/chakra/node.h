@@ -11,23 +11,23 @@
  * Dependencies name ids that may come later, so they wait in `waiting` until the
  * last node is there. Zero-initialised but for `builder`. */
 typedef struct orr_chakra_dep {
-    uint64_t    on; /* id in the file */
+    uint64_t on; /* id in the file */
     orr_node_id node;
-    bool        is_data;
+    bool is_data;
 } orr_chakra_dep;
 
 typedef struct orr_chakra_nodes {
-    orr_graph_builder        *builder;
-    int64_t                   pid;
-    orr_idmap                 ids; /* id in the file -> node */
-    orr_process_groups        groups;
+    orr_graph_builder *builder;
+    int64_t pid;
+    orr_idmap ids; /* id in the file -> node */
+    orr_process_groups groups;
     orr_array(orr_chakra_dep) waiting;
 } orr_chakra_nodes;
 
 typedef struct orr_chakra_node {
     uint64_t id;
-    orr_str  name;
-    int32_t  type;
+    orr_str name;
+    int32_t type;
     uint64_t start_us, duration_us;
 } orr_chakra_node;
 
@@ -58,7 +58,7 @@ orr_status orr_chakra_nodes_finish(orr_chakra_nodes *nodes, orr_chakra_attrs *re
 
 /* For each node a number that it shares with the nodes that it is in a cycle with. `on`: shape of
  * nodes->waiting, the node depended on or ORR_NONE. Free with orr_free(). */
-orr_status orr_chakra_components(const orr_chakra_nodes *nodes, const uint32_t *on,
-                                 uint32_t **ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_chakra_components(const orr_chakra_nodes *nodes, const uint32_t *on, uint32_t **ret,
+                                 orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_CHAKRA_NODE_H */

@@ -9,7 +9,7 @@
 
 typedef struct printer {
     orr_proto_buffer *out;
-    const char       *at, *end;
+    const char *at, *end;
 } printer;
 
 static void put(printer *p, const char *text, size_t n)
@@ -24,8 +24,9 @@ static void put_cstr(printer *p, const char *text)
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                                              : 0;
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                : 0;
 }
 
 static uint32_t four_digits(const char *at, const char *end)
@@ -158,8 +159,8 @@ static void put_number(printer *p)
 
 static const struct {
     const char *json, *python;
-} WORDS[] = {{"true", "True"}, {"false", "False"}, {"null", "None"},
-             {"NaN", "nan"},   {"Infinity", "inf"}};
+} WORDS[] = {
+    {"true", "True"}, {"false", "False"}, {"null", "None"}, {"NaN", "nan"}, {"Infinity", "inf"}};
 
 static bool put_word(printer *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_PYTHON_REPR_H
-#define ORR_TRACE_PYTHON_REPR_H
+#ifndef ORR_TRACE_CHAKRA_PYTHON_REPR_H
+#define ORR_TRACE_CHAKRA_PYTHON_REPR_H
 
 #include "io/json/reader.h"
 #include "io/protobuf/wire.h"
@@ -10,4 +10,4 @@
  * [[9, 6, 0, 48, 4, 'cuda:0'], True, None, 1.0]. The text must be valid JSON. */
 void orr_python_repr(orr_proto_buffer *out, orr_text json);
 
-#endif /* ORR_TRACE_PYTHON_REPR_H */
+#endif /* ORR_TRACE_CHAKRA_PYTHON_REPR_H */

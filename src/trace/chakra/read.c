@@ -12,13 +12,12 @@
 /* A Chakra file is read in one pass, message by message. */
 typedef struct reader {
     orr_graph_builder *builder;
-    orr_chakra_nodes   nodes;
-    orr_chakra_attrs   recording, attrs; /* of the file; of the current node */
-    orr_proto_buffer   unknown;          /* fields that we do not know, of the current message */
+    orr_chakra_nodes nodes;
+    orr_chakra_attrs recording, attrs; /* of the file; of the current node */
+    orr_proto_buffer unknown;          /* fields that we do not know, of the current message */
 } reader;
 
-static orr_status keep_unknown(reader *r, orr_chakra_attrs *attrs, const char *name,
-                               orr_error *err)
+static orr_status keep_unknown(reader *r, orr_chakra_attrs *attrs, const char *name, orr_error *err)
 {
     if (r->unknown.failed)
         return orr_fail_memory(err);
@@ -31,8 +30,8 @@ static orr_status keep_unknown(reader *r, orr_chakra_attrs *attrs, const char *n
 static orr_status set_source(reader *r, orr_text version, orr_error *err)
 {
     const int n = (int)(version.n < 64 ? version.n : 64);
-    char *text = orr_arena_printf(r->recording.arena, n == 0 ? "chakra%.*s" : "chakra %.*s", n,
-                                  version.at);
+    char *text =
+        orr_arena_printf(r->recording.arena, n == 0 ? "chakra%.*s" : "chakra %.*s", n, version.at);
     if (text == NULL)
         return orr_fail_memory(err);
     return orr_builder_str(r->builder, text, strlen(text), &r->builder->recording.source, err);
@@ -65,8 +64,8 @@ static orr_status read_metadata(reader *r, const uint8_t *bytes, size_t len, orr
 static const char *const IO_NAMES[2][6] = {
     {ORR_NAME_INPUT_VALUES, ORR_NAME_INPUT_SHAPES, ORR_NAME_INPUT_TYPES, ORR_NAME_INPUT_STRIDES,
      ORR_NAME_INPUT_MORE, ORR_NAME_INPUT_EMPTY},
-    {ORR_NAME_OUTPUT_VALUES, ORR_NAME_OUTPUT_SHAPES, ORR_NAME_OUTPUT_TYPES,
-     ORR_NAME_OUTPUT_STRIDES, ORR_NAME_OUTPUT_MORE, ORR_NAME_OUTPUT_EMPTY},
+    {ORR_NAME_OUTPUT_VALUES, ORR_NAME_OUTPUT_SHAPES, ORR_NAME_OUTPUT_TYPES, ORR_NAME_OUTPUT_STRIDES,
+     ORR_NAME_OUTPUT_MORE, ORR_NAME_OUTPUT_EMPTY},
 };
 
 static orr_status read_io(reader *r, const orr_proto_field *io, orr_error *err)
@@ -90,15 +89,15 @@ static orr_status read_io(reader *r, const orr_proto_field *io, orr_error *err)
     }
     for (int i = CHAKRA_IO_VALUES; i <= CHAKRA_IO_STRIDES; i++)
         if (text[i].len > 0)
-            ORR_TRY_OUT(status, orr_chakra_attr_text(&r->attrs, r->builder, names[i - 1],
-                                                     ORR_ATTR_STRING, text[i].bytes, text[i].len,
-                                                     err));
+            ORR_TRY_OUT(status,
+                        orr_chakra_attr_text(&r->attrs, r->builder, names[i - 1], ORR_ATTR_STRING,
+                                             text[i].bytes, text[i].len, err));
     if (more.n > 0)
-        ORR_TRY_OUT(status, orr_chakra_attr_text(&r->attrs, r->builder, names[4],
-                                                 ORR_ATTR_UNKNOWN, more.at, more.n, err));
+        ORR_TRY_OUT(status, orr_chakra_attr_text(&r->attrs, r->builder, names[4], ORR_ATTR_UNKNOWN,
+                                                 more.at, more.n, err));
     if (r->attrs.list.n == before)
-        ORR_TRY_OUT(status, orr_chakra_attr_numbers(&r->attrs, r->builder, names[5],
-                                                    ORR_ATTR_NONE, false, NULL, 1, err));
+        ORR_TRY_OUT(status, orr_chakra_attr_numbers(&r->attrs, r->builder, names[5], ORR_ATTR_NONE,
+                                                    false, NULL, 1, err));
 out:
     orr_proto_buffer_done(&more);
     return status;
@@ -223,8 +222,8 @@ orr_status orr_chakra_read(orr_stream *stream, const orr_read_options *options,
         status = orr_fail(err, ORR_PARSE, "the file is empty");
         goto out;
     }
-    ORR_TRY_OUT(status, orr_chakra_nodes_finish(&r.nodes, &r.recording, options->tolerant, report,
-                                                err));
+    ORR_TRY_OUT(status,
+                orr_chakra_nodes_finish(&r.nodes, &r.recording, options->tolerant, report, err));
 out:
     orr_chakra_nodes_done(&r.nodes);
     orr_array_done(&r.recording.list);

@@ -15,22 +15,21 @@
 typedef orr_array(uint64_t) id_list;
 
 typedef struct reader {
-    orr_json          *json;
+    orr_json *json;
     orr_graph_builder *builder;
-    orr_chakra_nodes   nodes;
-    orr_chakra_attrs   recording, attrs;
-    id_list            ctrl, data; /* dependencies of the current node */
+    orr_chakra_nodes nodes;
+    orr_chakra_attrs recording, attrs;
+    id_list ctrl, data; /* dependencies of the current node */
 } reader;
 
 static const struct {
-    const char   *name;
+    const char *name;
     orr_attr_kind kind;
 } KINDS[] = {
-    {"is_cpu_op", ORR_ATTR_BOOL},     {"num_ops", ORR_ATTR_INT64},
-    {"tensor_size", ORR_ATTR_UINT64}, {"comm_type", ORR_ATTR_INT64},
-    {"comm_size", ORR_ATTR_INT64},    {"comm_priority", ORR_ATTR_INT32},
-    {"comm_src", ORR_ATTR_INT32},     {"comm_dst", ORR_ATTR_INT32},
-    {"comm_tag", ORR_ATTR_INT32},     {"pg_name", ORR_ATTR_STRING},
+    {"is_cpu_op", ORR_ATTR_BOOL},  {"num_ops", ORR_ATTR_INT64},   {"tensor_size", ORR_ATTR_UINT64},
+    {"comm_type", ORR_ATTR_INT64}, {"comm_size", ORR_ATTR_INT64}, {"comm_priority", ORR_ATTR_INT32},
+    {"comm_src", ORR_ATTR_INT32},  {"comm_dst", ORR_ATTR_INT32},  {"comm_tag", ORR_ATTR_INT32},
+    {"pg_name", ORR_ATTR_STRING},
 };
 
 static orr_attr_kind kind_of(orr_text key)
@@ -84,8 +83,8 @@ static orr_status read_attr(reader *r, orr_chakra_attrs *attrs, orr_text key, or
         return orr_chakra_attr_numbers(attrs, r->builder, name, kind, false, number, 1, err);
     /* Text without an escape is a string; the rest stays as it is. */
     if (raw.n >= 2 && raw.at[0] == '"' && memchr(raw.at, '\\', raw.n) == NULL)
-        return orr_chakra_attr_text(attrs, r->builder, name, ORR_ATTR_STRING, raw.at + 1,
-                                    raw.n - 2, err);
+        return orr_chakra_attr_text(attrs, r->builder, name, ORR_ATTR_STRING, raw.at + 1, raw.n - 2,
+                                    err);
     return orr_chakra_attr_text(attrs, r->builder, name, ORR_ATTR_JSON, raw.at, raw.n, err);
 }
 
@@ -201,8 +200,7 @@ static orr_status read_workload(reader *r, orr_read_report *report, orr_error *e
 }
 
 orr_status orr_chakra_json_read(orr_stream *stream, const orr_read_options *options,
-                                orr_graph_builder *builder, orr_read_report *report,
-                                orr_error *err)
+                                orr_graph_builder *builder, orr_read_report *report, orr_error *err)
 {
     static const char source[] = "chakra-json";
     reader r = {.builder = builder, .nodes = {.builder = builder}};
@@ -219,8 +217,8 @@ orr_status orr_chakra_json_read(orr_stream *stream, const orr_read_options *opti
     ORR_TRY_OUT(status, read_workload(&r, report, err));
     ORR_TRY_OUT(status, orr_json_end(r.json, err));
     ORR_TRY_OUT(status, orr_chakra_recording(&r.nodes, &r.recording, err));
-    ORR_TRY_OUT(status, orr_chakra_nodes_finish(&r.nodes, &r.recording, options->tolerant, report,
-                                                err));
+    ORR_TRY_OUT(status,
+                orr_chakra_nodes_finish(&r.nodes, &r.recording, options->tolerant, report, err));
     orr_report_json_faults(report, r.json);
 out:
     orr_json_free(r.json);

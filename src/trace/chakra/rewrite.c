@@ -12,10 +12,10 @@
  * serialisers do. */
 typedef struct writer {
     const orr_graph *graph;
-    orr_output      *out;
+    orr_output *out;
     orr_proto_buffer message;
-    const uint64_t  *dangling; /* node, position, id; see attr_names.h */
-    uint32_t         n_dangling;
+    const uint64_t *dangling; /* node, position, id; see attr_names.h */
+    uint32_t n_dangling;
 } writer;
 
 void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message)
@@ -123,8 +123,7 @@ static uint64_t kept_or(const writer *w, orr_node_id id, const char *name, uint6
 static void put_times(writer *w, orr_node_id id)
 {
     const orr_graph *g = w->graph;
-    const int64_t start_ns =
-        g->start_ns[id] == ORR_TIME_NONE ? 0 : orr_node_clock_start_ns(g, id);
+    const int64_t start_ns = g->start_ns[id] == ORR_TIME_NONE ? 0 : orr_node_clock_start_ns(g, id);
     int64_t duration_ns = g->duration_ns[id];
     orr_attr self;
     if (orr_graph_find_attr(g, id, ORR_NAME_SELF_NS, &self) && self.kind == ORR_ATTR_INT64 &&

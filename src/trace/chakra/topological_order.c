@@ -7,11 +7,11 @@
 typedef struct sorter {
     const orr_graph *g;
     orr_chakra_lowering *plan;
-    uint32_t        *waits;      /* shape (N): dependencies that are not placed yet */
-    uint32_t        *next_first; /* shape (N + 1): rows of `next` */
-    orr_node_id     *next;       /* who waits for a node */
-    orr_node_id     *heap;       /* shape (N): the ready ones */
-    uint32_t         n_heap, n_placed;
+    uint32_t *waits;      /* shape (N): dependencies that are not placed yet */
+    uint32_t *next_first; /* shape (N + 1): rows of `next` */
+    orr_node_id *next;    /* who waits for a node */
+    orr_node_id *heap;    /* shape (N): the ready ones */
+    uint32_t n_heap, n_placed;
 } sorter;
 
 static bool earlier(const orr_graph *g, orr_node_id a, orr_node_id b)
@@ -209,7 +209,7 @@ static orr_status break_cycles(sorter *s, orr_arena *arena, orr_error *err)
 }
 
 orr_status orr_chakra_topological_order(const orr_graph *graph, const orr_chakra_edges *edges,
-                            orr_arena *arena, orr_chakra_lowering *plan, orr_error *err)
+                                        orr_arena *arena, orr_chakra_lowering *plan, orr_error *err)
 {
     sorter s = {.g = graph, .plan = plan};
     const uint32_t n = graph->n_nodes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_CHAKRA_ORDER_H
-#define ORR_TRACE_CHAKRA_ORDER_H
+#ifndef ORR_TRACE_CHAKRA_TOPOLOGICAL_ORDER_H
+#define ORR_TRACE_CHAKRA_TOPOLOGICAL_ORDER_H
 
 #include "base/array.h"
 #include "trace/chakra/lower.h"
@@ -14,7 +14,7 @@ typedef orr_array(orr_chakra_edge) orr_chakra_edges;
  * nodes into an order in which dependencies (and plan->ctrl) come first and starts rise as far as
  * they can. A plan->ctrl that cannot come first is taken out. */
 orr_status orr_chakra_topological_order(const orr_graph *graph, const orr_chakra_edges *edges,
-                            orr_arena *arena, orr_chakra_lowering *plan,
-                            orr_error *err) ORR_MUST_CHECK;
+                                        orr_arena *arena, orr_chakra_lowering *plan,
+                                        orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_CHAKRA_ORDER_H */
+#endif /* ORR_TRACE_CHAKRA_TOPOLOGICAL_ORDER_H */

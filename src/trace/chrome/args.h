@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_CHROME_H
-#define ORR_TRACE_CHROME_H
+#ifndef ORR_TRACE_CHROME_ARGS_H
+#define ORR_TRACE_CHROME_ARGS_H
 
 #include <orrery/graph.h>
 
@@ -13,4 +13,4 @@ void orr_chrome_write_args(orr_json_writer *w, const orr_graph *graph, orr_node_
 /* An attribute's value as JSON. Bytes that have no place in JSON are null. */
 void orr_chrome_write_attr(orr_json_writer *w, const orr_graph *graph, const orr_attr *attr);
 
-#endif /* ORR_TRACE_CHROME_H */
+#endif /* ORR_TRACE_CHROME_ARGS_H */

@@ -12,7 +12,7 @@
  * takes for the recording that it was. Nodes keep their order, so also their numbers.
  * One graph keeps its process and thread numbers; of several each gets a range of its own. */
 typedef struct writer {
-    orr_json_writer      json;
+    orr_json_writer json;
     const orr_write_set *set;
 } writer;
 

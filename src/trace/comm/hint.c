@@ -40,12 +40,12 @@ static orr_comm_hint hint_of_word(const char *text, size_t len)
 }
 
 /* Libraries whose kernels are all communication. */
-static const char *const kernel_families[] = {"nccl", "rccl", "msccl",  "hccl",
+static const char *const kernel_families[] = {"nccl", "rccl",   "msccl", "hccl",
                                               "hcom", "oneccl", "ccl::", "nvshmem"};
 
 static const struct {
     const char *word;
-    uint8_t     collective;
+    uint8_t collective;
 } direct_kernels[] = {
     {"crossdevicereduce", ORR_COLL_ALL_REDUCE},
     {"oneshotallreduce", ORR_COLL_ALL_REDUCE},
@@ -74,8 +74,8 @@ orr_comm_hint orr_comm_of_kernel(const char *name, size_t len)
     return (orr_comm_hint){.communicates = false};
 }
 
-static const char *const backends[] = {"nccl:", "gloo:", "mpi:",  "ucc:",
-                                       "xccl:", "hccl:", "rccl:", "c10d::"};
+static const char *const backends[] = {
+    "nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "rccl:", "c10d::"};
 
 orr_comm_hint orr_comm_of_host(const char *name, size_t len)
 {

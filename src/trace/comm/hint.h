@@ -11,8 +11,8 @@
 /* Is it communication, and which? What names of kernels and of host events tell, and what
  * follows from counts of elements. Threads: any; nothing here has state. */
 typedef struct orr_comm_hint {
-    bool    communicates;
-    bool    vector;     /* uneven or coalesced                                        */
+    bool communicates;
+    bool vector;        /* uneven or coalesced                                        */
     uint8_t collective; /* orr_collective; UNKNOWN where the name does not tell which */
 } orr_comm_hint;
 

@@ -13,10 +13,10 @@ void orr_process_groups_done(orr_process_groups *groups)
 
 /* A group as its object says, on the way into the builder. */
 typedef struct parsed {
-    orr_group            group;
-    orr_array(uint32_t)  ranks;
-    int64_t              backend_id;
-    bool                 has_backend_id;
+    orr_group group;
+    orr_array(uint32_t) ranks;
+    int64_t backend_id;
+    bool has_backend_id;
 } parsed;
 
 static orr_status read_text(orr_json *json, orr_graph_builder *b, orr_str *to, orr_error *err)
@@ -107,8 +107,7 @@ static orr_status read_group(orr_process_groups *groups, orr_graph_builder *b, o
     ORR_TRY_OUT(status, orr_builder_group(b, &p.group, &id, err));
     ORR_TRY_OUT(status, orr_idmap_set(&groups->by_name, p.group.name, id, err));
     if (p.has_backend_id)
-        ORR_TRY_OUT(status,
-                    orr_idmap_set(&groups->by_backend_id, (uint64_t)p.backend_id, id, err));
+        ORR_TRY_OUT(status, orr_idmap_set(&groups->by_backend_id, (uint64_t)p.backend_id, id, err));
 out:
     orr_array_done(&p.ranks);
     return status;
@@ -128,8 +127,7 @@ static orr_status read_list(orr_process_groups *groups, orr_graph_builder *b, or
 }
 
 orr_status orr_process_groups_read(orr_process_groups *groups, orr_graph_builder *builder,
-                                   const char *text, size_t len, bool *ret_whole,
-                                   orr_error *err)
+                                   const char *text, size_t len, bool *ret_whole, orr_error *err)
 {
     orr_stream *stream = NULL;
     orr_json *json = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_PROCESS_GROUPS_H
-#define ORR_TRACE_PROCESS_GROUPS_H
+#ifndef ORR_TRACE_COMM_PROCESS_GROUPS_H
+#define ORR_TRACE_COMM_PROCESS_GROUPS_H
 
 #include <orrery/graph.h>
 
@@ -33,4 +33,4 @@ orr_status orr_process_groups_named(orr_process_groups *groups, orr_graph_builde
 /* The groups of a graph as the text that orr_process_groups_read() reads. */
 void orr_process_groups_write(const orr_graph *graph, orr_json_writer *w);
 
-#endif /* ORR_TRACE_PROCESS_GROUPS_H */
+#endif /* ORR_TRACE_COMM_PROCESS_GROUPS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_SHAPES_H
-#define ORR_TRACE_SHAPES_H
+#ifndef ORR_TRACE_COMM_SHAPES_H
+#define ORR_TRACE_COMM_SHAPES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +21,6 @@ const char *orr_types_first(const char *types, size_t len, size_t *ret_len);
  * size, start and stride are recorded beside it. Errors: NO_MEMORY. */
 orr_status orr_ranks_parse(const char *text, size_t len, uint32_t **ret_list, orr_group *group,
                            orr_error *err) ORR_MUST_CHECK;
-void       orr_ranks_free(uint32_t *list);
+void orr_ranks_free(uint32_t *list);
 
-#endif /* ORR_TRACE_SHAPES_H */
+#endif /* ORR_TRACE_COMM_SHAPES_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_ATTR_NAMES_H
-#define ORR_TRACE_ATTR_NAMES_H
+#ifndef ORR_TRACE_COMMON_ATTR_NAMES_H
+#define ORR_TRACE_COMMON_ATTR_NAMES_H
 
 /* Attributes that we name, so that readers and writers of different formats agree.
  *
@@ -18,18 +18,19 @@
 /* What a Chakra file holds beyond its attributes and our columns, so that it can be
  * written again as it was. An attribute of a file whose name begins with one of
  * the prefixes "inputs.", "outputs." or "chakra." is kept as CHAKRA_ATTR. */
-#define ORR_NAME_INPUT_EMPTY  "inputs.empty"   /* NONE: an IOInfo is there, with nothing in it  */
-#define ORR_NAME_OUTPUT_EMPTY "outputs.empty"
-#define ORR_NAME_INPUT_MORE   "inputs.more"    /* UNKNOWN: fields of a newer IOInfo             */
-#define ORR_NAME_OUTPUT_MORE  "outputs.more"
-#define ORR_NAME_CHAKRA_TYPE  "chakra.type"    /* INT32: node type, where `kind` does not say   */
-#define ORR_NAME_CHAKRA_START "chakra.start"   /* UINT64: start_time_micros, where ...          */
-#define ORR_NAME_CHAKRA_DURATION "chakra.duration" /* ... or duration_micros is not the columns' */
-#define ORR_NAME_CHAKRA_MORE  "chakra.more"    /* UNKNOWN: fields of a newer Node or metadata   */
-#define ORR_NAME_CHAKRA_ATTR  "chakra.attr"    /* UNKNOWN: a whole attribute                    */
+#define ORR_NAME_INPUT_EMPTY     "inputs.empty" /* NONE: an IOInfo is there, with nothing in it  */
+#define ORR_NAME_OUTPUT_EMPTY    "outputs.empty"
+#define ORR_NAME_INPUT_MORE      "inputs.more" /* UNKNOWN: fields of a newer IOInfo             */
+#define ORR_NAME_OUTPUT_MORE     "outputs.more"
+#define ORR_NAME_CHAKRA_TYPE     "chakra.type"  /* INT32: node type, where `kind` does not say   */
+#define ORR_NAME_CHAKRA_START    "chakra.start" /* UINT64: start_time_micros, where ...          */
+#define ORR_NAME_CHAKRA_DURATION "chakra.duration" /* ... or duration_micros is not the columns'   \
+                                                    */
+#define ORR_NAME_CHAKRA_MORE    "chakra.more"    /* UNKNOWN: fields of a newer Node or metadata   */
+#define ORR_NAME_CHAKRA_ATTR    "chakra.attr"    /* UNKNOWN: a whole attribute                    */
 #define ORR_NAME_CHAKRA_VERSION "chakra.version" /* STRING, of the recording                    */
-/* UINT64 list, of the recording: node number, position in its ctrl_deps and id there, for each control
- * dependency that is not one of the graph's: on a node that is not in the file, or against
+/* UINT64 list, of the recording: node number, position in its ctrl_deps and id there, for each
+ * control dependency that is not one of the graph's: on a node that is not in the file, or against
  * its data dependencies. */
 #define ORR_NAME_CHAKRA_DANGLING "chakra.dangling"
 
@@ -40,4 +41,4 @@
 #define ORR_NAME_ON_HOST     "on_host"     /* BOOL: a communication of a host thread             */
 #define ORR_NAME_KIND        "node_kind"   /* STRING, orr_node_kind_name()                    */
 
-#endif /* ORR_TRACE_ATTR_NAMES_H */
+#endif /* ORR_TRACE_COMMON_ATTR_NAMES_H */

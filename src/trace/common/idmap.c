@@ -31,8 +31,7 @@ static orr_status grow(orr_idmap *map, orr_error *err)
 {
     const size_t room = map->room ? map->room * 2 : 64;
     size_t bytes;
-    orr_idmap_slot *slots =
-        orr_mul_size(room, sizeof *slots, &bytes) ? orr_malloc(bytes) : NULL;
+    orr_idmap_slot *slots = orr_mul_size(room, sizeof *slots, &bytes) ? orr_malloc(bytes) : NULL;
     if (slots == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < room; i++)

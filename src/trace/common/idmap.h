@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_IDMAP_H
-#define ORR_TRACE_IDMAP_H
+#ifndef ORR_TRACE_COMMON_IDMAP_H
+#define ORR_TRACE_COMMON_IDMAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ typedef struct orr_idmap_slot {
 
 typedef struct orr_idmap {
     orr_idmap_slot *slot; /* shape (room), room a power of two */
-    size_t          n, room;
+    size_t n, room;
 } orr_idmap;
 
 void orr_idmap_done(orr_idmap *map);
@@ -30,4 +30,4 @@ orr_status orr_idmap_set(orr_idmap *map, uint64_t key, uint32_t value,
 orr_status orr_idmap_add(orr_idmap *map, uint64_t key, uint32_t value, uint32_t *ret_old,
                          orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_IDMAP_H */
+#endif /* ORR_TRACE_COMMON_IDMAP_H */

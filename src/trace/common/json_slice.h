@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_JSON_SLICE_H
-#define ORR_TRACE_JSON_SLICE_H
+#ifndef ORR_TRACE_COMMON_JSON_SLICE_H
+#define ORR_TRACE_COMMON_JSON_SLICE_H
 
 #include <stdbool.h>
 
@@ -29,4 +29,4 @@ orr_text orr_json_unquote(orr_text text);
 orr_json_slice orr_type_list_of(orr_text type);
 bool orr_type_list_next(orr_json_slice *slice, orr_text *ret);
 
-#endif /* ORR_TRACE_JSON_SLICE_H */
+#endif /* ORR_TRACE_COMMON_JSON_SLICE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_READER_H
-#define ORR_TRACE_READER_H
+#ifndef ORR_TRACE_COMMON_READER_H
+#define ORR_TRACE_COMMON_READER_H
 
 #include <orrery/graph.h>
 #include <orrery/trace.h>
@@ -43,4 +43,4 @@ orr_status orr_read_progress(const orr_read_options *options, const orr_stream *
 struct orr_json;
 void orr_report_json_faults(orr_read_report *report, const struct orr_json *json);
 
-#endif /* ORR_TRACE_READER_H */
+#endif /* ORR_TRACE_COMMON_READER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_WRITE_H
-#define ORR_TRACE_WRITE_H
+#ifndef ORR_TRACE_COMMON_WRITER_H
+#define ORR_TRACE_COMMON_WRITER_H
 
 #include <orrery/graph.h>
 
@@ -15,14 +15,15 @@ orr_status orr_chakra_write(const orr_graph *graph, orr_output *out, orr_error *
  * start_ns[v], counted from base_ns. */
 typedef struct orr_write_set {
     const orr_graph *const *graphs; /* shape (n) */
-    const int64_t          *shift_ns; /* shape (n) */
-    const uint32_t         *ranks;  /* shape (n): ORR_NONE where it is not known */
-    uint32_t                n;
-    int64_t                 base_ns;
+    const int64_t *shift_ns;        /* shape (n) */
+    const uint32_t *ranks;          /* shape (n): ORR_NONE where it is not known */
+    uint32_t n;
+    int64_t base_ns;
 } orr_write_set;
 
-orr_status orr_chrome_write(const orr_write_set *set, orr_output *out, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_chrome_write(const orr_write_set *set, orr_output *out,
+                            orr_error *err) ORR_MUST_CHECK;
 orr_status orr_perfetto_write(const orr_write_set *set, orr_output *out,
                               orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_WRITE_H */
+#endif /* ORR_TRACE_COMMON_WRITER_H */

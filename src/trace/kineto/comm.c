@@ -85,8 +85,7 @@ static elements from_shapes(const kineto *k, const kineto_event *e)
     return n;
 }
 
-static orr_status dtype_from_types(kineto *k, const kineto_event *e, kineto_comm *c,
-                                   orr_error *err)
+static orr_status dtype_from_types(kineto *k, const kineto_event *e, kineto_comm *c, orr_error *err)
 {
     size_t len, type_len;
     if (!kineto_has(e, ARG_INPUT_TYPE))
@@ -122,9 +121,9 @@ orr_status kineto_add_comm(kineto *k, const kineto_event *e, orr_node_id node,
                      .executes = executes,
                      .comm = {.peer = -1, .root = -1, .tag = -1, .group = ORR_NONE}};
     const bool kernel = e->cat == CAT_KERNEL;
-    set_collective(&c, (orr_comm_hint){
-        .vector = !kernel && name->vector,
-        .collective = kernel ? name->kernel_collective : name->host_collective});
+    set_collective(&c, (orr_comm_hint){.vector = !kernel && name->vector,
+                                       .collective = kernel ? name->kernel_collective
+                                                            : name->host_collective});
     from_args(k, e, &c);
     elements n = {kineto_value(e, ARG_IN_ELEMENTS, -1), kineto_value(e, ARG_OUT_ELEMENTS, -1)};
     if (!kernel && n.in < 0 && n.out < 0) {
@@ -155,8 +154,8 @@ void kineto_merge_comm(kineto_comm *to, const kineto_comm *from)
         to->comm.collective = from->comm.collective;
         to->comm.vector |= from->comm.vector;
     }
-#define TAKE_FIELD(field, unknown) \
-    if (to->field == (unknown)) \
+#define TAKE_FIELD(field, unknown)                                                                 \
+    if (to->field == (unknown))                                                                    \
     to->field = from->field
     TAKE_FIELD(in_bytes, -1);
     TAKE_FIELD(out_bytes, -1);

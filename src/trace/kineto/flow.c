@@ -14,8 +14,7 @@ orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err)
         return orr_array_push(&k->recovery.forward, flow) ? ORR_OK : orr_fail_memory(err);
     }
     /* Kineto draws an arrow right after each event that has a correlation, which is its id. */
-    if (e->cat != CAT_FLOW_LAUNCH ||
-        (e->id == k->last_correlation && e->ts_ns == k->last_ts_ns) ||
+    if (e->cat != CAT_FLOW_LAUNCH || (e->id == k->last_correlation && e->ts_ns == k->last_ts_ns) ||
         e->pid.number == INT64_MIN || e->tid.number == INT64_MIN)
         return ORR_OK;
     const kineto_arrow arrow = {e->id, e->ts_ns, e->pid.number, e->tid.number, finish};
@@ -24,7 +23,7 @@ orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err)
 
 /* A lane by its numbers. */
 typedef struct lane_key {
-    int64_t  pid, tid;
+    int64_t pid, tid;
     uint32_t kind, lane;
 } lane_key;
 
@@ -42,9 +41,8 @@ static orr_status pass(kineto *k, const lane_key *keys, size_t n_keys, orr_error
 {
     for (size_t i = 0; i < k->arrows.n; i++) {
         const kineto_arrow *a = &k->arrows.at[i];
-        const lane_key wanted = {.pid = a->pid,
-                                 .tid = a->tid,
-                                 .kind = a->finish ? ORR_LANE_STREAM : ORR_LANE_HOST};
+        const lane_key wanted = {
+            .pid = a->pid, .tid = a->tid, .kind = a->finish ? ORR_LANE_STREAM : ORR_LANE_HOST};
         const lane_key *key = bsearch(&wanted, keys, n_keys, sizeof *keys, by_key);
         if (key == NULL)
             continue;

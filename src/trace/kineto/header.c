@@ -105,8 +105,7 @@ static orr_status read_device(kineto *k, orr_error *err)
         }
     }
     ORR_TRY(status);
-    return orr_array_push(&k->devices, ((kineto_device){id, name})) ? ORR_OK
-                                                                      : orr_fail_memory(err);
+    return orr_array_push(&k->devices, ((kineto_device){id, name})) ? ORR_OK : orr_fail_memory(err);
 }
 
 static orr_status read_devices(kineto *k, orr_error *err)
@@ -150,9 +149,9 @@ static orr_str device_name(const kineto *k)
 orr_status kineto_finish_header(kineto *k, orr_error *err)
 {
     char source[32];
-    const int n = k->is_list ? snprintf(source, sizeof source, "kineto 0")
-                             : snprintf(source, sizeof source, "kineto %lld",
-                                        (long long)k->schema_version);
+    const int n =
+        k->is_list ? snprintf(source, sizeof source, "kineto 0")
+                   : snprintf(source, sizeof source, "kineto %lld", (long long)k->schema_version);
     orr_recording *recording = &k->builder->recording;
     ORR_TRY(orr_builder_str(k->builder, source, (size_t)n, &recording->source, err));
     recording->device_name = device_name(k);

@@ -11,7 +11,7 @@
  * or between two (HANDOFF). */
 typedef struct request {
     const kineto_comm *comm;
-    int64_t            start_ns;
+    int64_t start_ns;
 } request;
 
 typedef orr_array(request) requests;
@@ -41,8 +41,7 @@ static bool stands_alone(const kineto *k, const kineto_comm *c)
 {
     const orr_graph_builder *b = k->builder;
     return c->executes && b->lanes.at[b->lane[c->node]].kind == ORR_LANE_HOST &&
-           (b->parent[c->node] == ORR_NONE ||
-            b->kind[b->parent[c->node]] != ORR_NODE_HOST_OP);
+           (b->parent[c->node] == ORR_NONE || b->kind[b->parent[c->node]] != ORR_NODE_HOST_OP);
 }
 
 static bool asks(const kineto *k, const kineto_comm *c)
@@ -99,11 +98,9 @@ static orr_status resume(const kineto *k, orr_node_id done, orr_node_id asked, o
     if (row == b->lane_rows.first[lane])
         return ORR_OK; /* nothing began before */
     const orr_node_id open = open_at(b, row - 1, end);
-    while (row < b->lane_rows.first[lane + 1] &&
-           b->kind[b->lane_rows.node[row]] == ORR_NODE_MEMORY)
+    while (row < b->lane_rows.first[lane + 1] && b->kind[b->lane_rows.node[row]] == ORR_NODE_MEMORY)
         row++;
-    const orr_node_id next =
-        row < b->lane_rows.first[lane + 1] ? b->lane_rows.node[row] : ORR_NONE;
+    const orr_node_id next = row < b->lane_rows.first[lane + 1] ? b->lane_rows.node[row] : ORR_NONE;
     if (next != ORR_NONE && b->parent[next] == open)
         return b->start_ns[next] - end > soon_ns
                    ? ORR_OK
@@ -126,7 +123,7 @@ static orr_status pair(kineto *k, const requests *asked, const requests *done, o
             asked->at[a].start_ns >= done->at[d].start_ns)
             continue; /* asked for before the recording began */
         kineto_comm *executed = &k->comms.at[done->at[d].comm - k->comms.at];
-        const kineto_comm *operator = asked->at[a++].comm;
+        const kineto_comm *operator= asked->at[a++].comm;
         kineto_merge_comm(executed, operator);
         ORR_TRY(orr_builder_dep(k->builder, executed->node, operator->node, ORR_DEP_CONTROL, err));
         ORR_TRY(resume(k, executed->node, operator->node, err));

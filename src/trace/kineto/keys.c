@@ -28,9 +28,12 @@ kineto_key kineto_key_of(orr_text t)
 /* The first letter picks a row or two; capitals are the names of 2020. */
 static const struct {
     const char *text;
-    uint8_t     n, cat;
+    uint8_t n, cat;
 } categories[] = {
-#define CATEGORY(text, cat) {text, sizeof(text) - 1, cat}
+#define CATEGORY(text, cat)                                                                        \
+    {                                                                                              \
+        text, sizeof(text) - 1, cat                                                                \
+    }
     CATEGORY("cpu_op", CAT_CPU_OP),
     CATEGORY("cuda_runtime", CAT_RUNTIME),
     CATEGORY("kernel", CAT_KERNEL),
@@ -78,7 +81,7 @@ kineto_cat kineto_cat_of(orr_text t)
 
 static const struct {
     const char *text;
-    uint8_t     n, use;
+    uint8_t n, use;
 } args[KINETO_N_ARGS] = {
 #define KINETO_ARG_ROW(name, text, use) {text, sizeof(text) - 1, use},
     KINETO_ARGS(KINETO_ARG_ROW)

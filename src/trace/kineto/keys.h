@@ -60,69 +60,69 @@ typedef enum kineto_use {
 } kineto_use;
 
 /* Arguments: X(name, text, use). */
-#define KINETO_ARGS(X)                                                                        \
-    X(OTHER, "", USE_ATTR)                                                                    \
-    X(EXTERNAL_ID, "External id", USE_NOT)                                                    \
-    X(EXTERNAL_ID_OLD, "external id", USE_NOT)                                                \
-    X(EXTERNAL_TS, "external ts", USE_NOT)                                                    \
-    X(EVENT_INDEX, "Ev Idx", USE_NOT)                                                         \
-    X(EVENT_INDEX_OLD, "Profiler Event Index", USE_NOT)                                       \
-    X(TRACE_NAME, "Trace name", USE_NOT)                                                      \
-    X(TRACE_ITERATION, "Trace iteration", USE_NOT)                                            \
-    X(CBID, "cbid", USE_NOT)                                                                  \
-    X(CID, "cid", USE_NOT)                                                                    \
-    X(QUEUED, "queued", USE_NOT)                                                              \
-    X(CONTEXT, "context", USE_NOT)                                                            \
-    X(PYTHON_ID, "Python id", USE_NOT)                                                        \
-    X(PYTHON_PARENT, "Python parent id", USE_NOT)                                             \
-    X(SORT_INDEX, "sort_index", USE_NOT)                                                      \
-    X(SYNC_KIND, "cuda_sync_kind", USE_NOT)                                                   \
-    X(CORRELATION, "correlation", USE_INT)                                                    \
-    X(RECORD_FUNCTION, "Record function id", USE_INT)                                         \
-    X(SEQUENCE, "Sequence number", USE_INT_TOO)                                               \
-    X(FORWARD_THREAD, "Fwd thread id", USE_INT_TOO)                                           \
-    X(DEVICE, "device", USE_INT)                                                              \
-    X(STREAM, "stream", USE_INT)                                                              \
-    X(STREAM_ID, "stream_id", USE_INT)                                                        \
-    X(BYTES, "bytes", USE_INT)                                                                \
-    X(SIZE, "size", USE_INT_TOO)                                                              \
-    X(BANDWIDTH, "memory bandwidth (GB/s)", USE_RATE)                                         \
-    X(MEMORY_BYTES, "Bytes", USE_INT)                                                         \
-    X(MEMORY_ADDR, "Addr", USE_INT)                                                           \
-    X(MEMORY_DEVICE, "Device Id", USE_INT)                                                    \
-    X(MEMORY_DEVICE_TYPE, "Device Type", USE_INT)                                             \
-    X(MEMORY_ALLOCATED, "Total Allocated", USE_INT)                                           \
-    X(MEMORY_RESERVED, "Total Reserved", USE_INT)                                             \
-    X(WAIT_STREAM, "wait_on_stream", USE_INT)                                                 \
-    X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id", USE_INT)                              \
-    X(WAIT_EVENT, "wait_on_cuda_event_id", USE_INT)                                           \
-    X(SEQ_NUM, "seq_num", USE_INT_TOO)                                                        \
-    X(COLLECTIVE, "Collective name", USE_TEXT)                                                \
-    X(DTYPE, "dtype", USE_TEXT)                                                               \
-    X(IN_ELEMENTS, "In msg nelems", USE_INT)                                                  \
-    X(OUT_ELEMENTS, "Out msg nelems", USE_INT)                                                \
-    X(IN_SPLITS, "In split size", USE_TEXT)                                                   \
-    X(OUT_SPLITS, "Out split size", USE_TEXT)                                                 \
-    X(GROUP_SIZE, "Group size", USE_INT)                                                      \
-    X(GROUP_NAME, "Process Group Name", USE_TEXT)                                             \
-    X(GROUP_ID, "Process Group ID", USE_TEXT)                                                 \
-    X(GROUP_DESC, "Process Group Description", USE_TEXT)                                      \
-    X(GROUP_RANKS, "Process Group Ranks", USE_TEXT)                                           \
-    X(GLOBAL_START, "Global rank start", USE_INT)                                             \
-    X(GLOBAL_STRIDE, "Global rank stride", USE_INT)                                           \
-    X(RANK, "Rank", USE_INT)                                                                  \
-    X(SRC_RANK, "Src Rank", USE_INT)                                                          \
-    X(DST_RANK, "Dst Rank", USE_INT)                                                          \
-    X(SEQ, "Seq", USE_INT)                                                                    \
-    X(META_NAME, "name", USE_TEXT)                                                            \
-    X(INPUT_DIMS, "Input Dims", USE_ATTR)                                                     \
+#define KINETO_ARGS(X)                                                                             \
+    X(OTHER, "", USE_ATTR)                                                                         \
+    X(EXTERNAL_ID, "External id", USE_NOT)                                                         \
+    X(EXTERNAL_ID_OLD, "external id", USE_NOT)                                                     \
+    X(EXTERNAL_TS, "external ts", USE_NOT)                                                         \
+    X(EVENT_INDEX, "Ev Idx", USE_NOT)                                                              \
+    X(EVENT_INDEX_OLD, "Profiler Event Index", USE_NOT)                                            \
+    X(TRACE_NAME, "Trace name", USE_NOT)                                                           \
+    X(TRACE_ITERATION, "Trace iteration", USE_NOT)                                                 \
+    X(CBID, "cbid", USE_NOT)                                                                       \
+    X(CID, "cid", USE_NOT)                                                                         \
+    X(QUEUED, "queued", USE_NOT)                                                                   \
+    X(CONTEXT, "context", USE_NOT)                                                                 \
+    X(PYTHON_ID, "Python id", USE_NOT)                                                             \
+    X(PYTHON_PARENT, "Python parent id", USE_NOT)                                                  \
+    X(SORT_INDEX, "sort_index", USE_NOT)                                                           \
+    X(SYNC_KIND, "cuda_sync_kind", USE_NOT)                                                        \
+    X(CORRELATION, "correlation", USE_INT)                                                         \
+    X(RECORD_FUNCTION, "Record function id", USE_INT)                                              \
+    X(SEQUENCE, "Sequence number", USE_INT_TOO)                                                    \
+    X(FORWARD_THREAD, "Fwd thread id", USE_INT_TOO)                                                \
+    X(DEVICE, "device", USE_INT)                                                                   \
+    X(STREAM, "stream", USE_INT)                                                                   \
+    X(STREAM_ID, "stream_id", USE_INT)                                                             \
+    X(BYTES, "bytes", USE_INT)                                                                     \
+    X(SIZE, "size", USE_INT_TOO)                                                                   \
+    X(BANDWIDTH, "memory bandwidth (GB/s)", USE_RATE)                                              \
+    X(MEMORY_BYTES, "Bytes", USE_INT)                                                              \
+    X(MEMORY_ADDR, "Addr", USE_INT)                                                                \
+    X(MEMORY_DEVICE, "Device Id", USE_INT)                                                         \
+    X(MEMORY_DEVICE_TYPE, "Device Type", USE_INT)                                                  \
+    X(MEMORY_ALLOCATED, "Total Allocated", USE_INT)                                                \
+    X(MEMORY_RESERVED, "Total Reserved", USE_INT)                                                  \
+    X(WAIT_STREAM, "wait_on_stream", USE_INT)                                                      \
+    X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id", USE_INT)                                   \
+    X(WAIT_EVENT, "wait_on_cuda_event_id", USE_INT)                                                \
+    X(SEQ_NUM, "seq_num", USE_INT_TOO)                                                             \
+    X(COLLECTIVE, "Collective name", USE_TEXT)                                                     \
+    X(DTYPE, "dtype", USE_TEXT)                                                                    \
+    X(IN_ELEMENTS, "In msg nelems", USE_INT)                                                       \
+    X(OUT_ELEMENTS, "Out msg nelems", USE_INT)                                                     \
+    X(IN_SPLITS, "In split size", USE_TEXT)                                                        \
+    X(OUT_SPLITS, "Out split size", USE_TEXT)                                                      \
+    X(GROUP_SIZE, "Group size", USE_INT)                                                           \
+    X(GROUP_NAME, "Process Group Name", USE_TEXT)                                                  \
+    X(GROUP_ID, "Process Group ID", USE_TEXT)                                                      \
+    X(GROUP_DESC, "Process Group Description", USE_TEXT)                                           \
+    X(GROUP_RANKS, "Process Group Ranks", USE_TEXT)                                                \
+    X(GLOBAL_START, "Global rank start", USE_INT)                                                  \
+    X(GLOBAL_STRIDE, "Global rank stride", USE_INT)                                                \
+    X(RANK, "Rank", USE_INT)                                                                       \
+    X(SRC_RANK, "Src Rank", USE_INT)                                                               \
+    X(DST_RANK, "Dst Rank", USE_INT)                                                               \
+    X(SEQ, "Seq", USE_INT)                                                                         \
+    X(META_NAME, "name", USE_TEXT)                                                                 \
+    X(INPUT_DIMS, "Input Dims", USE_ATTR)                                                          \
     X(INPUT_TYPE, "Input type", USE_ATTR)
 
 typedef enum kineto_arg {
 #define KINETO_ARG_ENUM(name, text, use) ARG_##name,
     KINETO_ARGS(KINETO_ARG_ENUM)
 #undef KINETO_ARG_ENUM
-    KINETO_N_ARGS
+        KINETO_N_ARGS
 } kineto_arg;
 
 /* Hash table of the argument names, and what usually follows what. Zero it, then
@@ -133,7 +133,7 @@ typedef struct kineto_arg_table {
     uint8_t last;
 } kineto_arg_table;
 
-void       kineto_args_init(kineto_arg_table *table);
+void kineto_args_init(kineto_arg_table *table);
 kineto_arg kineto_arg_of(kineto_arg_table *table, orr_text text);
 kineto_use kineto_arg_use(kineto_arg arg);
 

@@ -89,8 +89,8 @@ orr_status kineto_add_label(kineto *k, const kineto_event *e, orr_error *err)
 static int by_ids(const void *a, const void *b)
 {
     const kineto_label *x = a, *y = b;
-#define COMPARE(f) \
-    if (x->f != y->f) \
+#define COMPARE(f)                                                                                 \
+    if (x->f != y->f)                                                                              \
     return x->f < y->f ? -1 : 1
     COMPARE(of_process);
     COMPARE(pid.number);

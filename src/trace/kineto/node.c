@@ -148,8 +148,7 @@ static orr_status add_call(kineto *k, const kineto_event *e, orr_node_id node,
         return orr_fail_memory(err);
     if (name->call_role == ORR_HOST_CALL_NONE)
         return ORR_OK;
-    const int64_t stream =
-        kineto_value(e, ARG_STREAM_ID, kineto_value(e, ARG_STREAM, INT64_MIN));
+    const int64_t stream = kineto_value(e, ARG_STREAM_ID, kineto_value(e, ARG_STREAM, INT64_MIN));
     const orr_host_call call = {.node = node, .role = name->call_role, .stream = stream};
     return orr_array_push(&k->recovery.calls, call) ? ORR_OK : orr_fail_memory(err);
 }
@@ -165,8 +164,8 @@ static orr_status add_autograd(kineto *k, const kineto_event *e, orr_node_id nod
 }
 
 /* What a node of its kind has beside its columns. */
-static orr_status add_detail(kineto *k, const kineto_event *e, const orr_node *node,
-                             orr_node_id id, const kineto_name *name, orr_error *err)
+static orr_status add_detail(kineto *k, const kineto_event *e, const orr_node *node, orr_node_id id,
+                             const kineto_name *name, orr_error *err)
 {
     switch ((kineto_cat)e->cat) {
     case CAT_CPU_OP:

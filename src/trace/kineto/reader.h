@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_KINETO_H
-#define ORR_TRACE_KINETO_H
+#ifndef ORR_TRACE_KINETO_READER_H
+#define ORR_TRACE_KINETO_READER_H
 
 #include <orrery/graph.h>
 #include <orrery/trace.h>
@@ -25,16 +25,16 @@ typedef struct kineto_id {
 } kineto_id;
 
 typedef struct kineto_event {
-    char       ph;
-    uint8_t    cat; /* kineto_cat */
-    bool       has_ts, has_id;
-    orr_str    name;
-    kineto_id  pid, tid;
-    int64_t    ts_ns, dur_ns;
-    uint64_t   id;
-    uint64_t   has;                 /* bit a of kineto_arg a: value[a] is there */
-    int64_t    value[KINETO_N_ARGS]; /* integers, and orr_str of texts; only where `has` says */
-    double     rate_gb_per_s;
+    char ph;
+    uint8_t cat; /* kineto_cat */
+    bool has_ts, has_id;
+    orr_str name;
+    kineto_id pid, tid;
+    int64_t ts_ns, dur_ns;
+    uint64_t id;
+    uint64_t has;                 /* bit a of kineto_arg a: value[a] is there */
+    int64_t value[KINETO_N_ARGS]; /* integers, and orr_str of texts; only where `has` says */
+    double rate_gb_per_s;
 } kineto_event;
 
 static inline bool kineto_has(const kineto_event *e, kineto_arg arg)
@@ -50,46 +50,46 @@ _Static_assert(KINETO_N_ARGS <= 64, "one bit each in kineto_event.has");
 /* Communication of a node as far as it is known: of a kernel, of an operator that led to it. */
 typedef struct kineto_comm {
     orr_node_id node;
-    bool        executes; /* a kernel, or a host event that is the communication itself */
-    orr_comm    comm;     /* group and bytes are still open */
-    int64_t     in_bytes, out_bytes; /* as recorded; -1: not known */
-    int64_t     in_elements;         /* the same, where the element is not known */
-    orr_str     group_name, group_desc, group_ranks;
-    int64_t     global_start, global_stride; /* INT64_MIN: not known */
-    int64_t     rank;        /* of the peer or root in the group; -1 */
-    int64_t     global_peer; /* of a peer in the job; -1 */
+    bool executes;               /* a kernel, or a host event that is the communication itself */
+    orr_comm comm;               /* group and bytes are still open */
+    int64_t in_bytes, out_bytes; /* as recorded; -1: not known */
+    int64_t in_elements;         /* the same, where the element is not known */
+    orr_str group_name, group_desc, group_ranks;
+    int64_t global_start, global_stride; /* INT64_MIN: not known */
+    int64_t rank;                        /* of the peer or root in the group; -1 */
+    int64_t global_peer;                 /* of a peer in the job; -1 */
 } kineto_comm;
 
 /* What a name means, found out once a name. */
 typedef struct kineto_name {
-    bool    known;
+    bool known;
     uint8_t call_role; /* orr_host_call_role, of runtime calls */
-    bool    kernel_communicates, host_communicates, host_executes;
-    bool    vector;
+    bool kernel_communicates, host_communicates, host_executes;
+    bool vector;
     uint8_t kernel_collective, host_collective; /* orr_collective */
 } kineto_name;
 
 typedef struct kineto_lane_slot {
     kineto_id pid, tid;
-    uint8_t   kind; /* orr_lane_kind; UINT8_MAX: free */
-    uint16_t  lane;
+    uint8_t kind; /* orr_lane_kind; UINT8_MAX: free */
+    uint16_t lane;
 } kineto_lane_slot;
 
 typedef struct kineto_arrow { /* one end of a launch flow, in the recording's own terms */
     uint64_t id;
-    int64_t  at_ns, pid, tid;
-    bool     finish;
+    int64_t at_ns, pid, tid;
+    bool finish;
 } kineto_arrow;
 
 typedef struct kineto_copy_size { /* bytes that a runtime call says it copies */
     orr_node_id node;
-    int64_t     bytes;
+    int64_t bytes;
 } kineto_copy_size;
 
 typedef struct kineto_label { /* a metadata event that names a process or thread */
     kineto_id pid, tid;
-    orr_str   name;
-    bool      of_process;
+    orr_str name;
+    bool of_process;
 } kineto_label;
 
 typedef struct kineto_device {
@@ -100,42 +100,42 @@ typedef struct kineto_device {
 /* Attribute being collected; one of the fields by its kind. */
 typedef union kineto_attr_value {
     int64_t int64;
-    double  real;
+    double real;
     orr_str str;
     uint8_t boolean;
 } kineto_attr_value;
 
 typedef struct kineto {
-    orr_json               *json;
-    orr_graph_builder      *builder;
+    orr_json *json;
+    orr_graph_builder *builder;
     const orr_read_options *options;
-    orr_read_report        *report;
-    orr_stream             *stream;
+    orr_read_report *report;
+    orr_stream *stream;
 
     kineto_arg_table arg_table;
-    orr_str          arg_name[KINETO_N_ARGS]; /* interned when first seen; 0: not yet */
+    orr_str arg_name[KINETO_N_ARGS]; /* interned when first seen; 0: not yet */
     kineto_lane_slot lane_cache[256];
-    orr_array(kineto_name)       names; /* by orr_str */
-    orr_array(kineto_label)      labels;
-    orr_array(kineto_comm)       comms;      /* by increasing node */
-    orr_array(kineto_copy_size)  copy_sizes; /* by increasing node */
-    orr_array(kineto_arrow)      arrows;
-    orr_array(orr_attr)          attrs; /* of the event being read */
+    orr_array(kineto_name) names; /* by orr_str */
+    orr_array(kineto_label) labels;
+    orr_array(kineto_comm) comms;           /* by increasing node */
+    orr_array(kineto_copy_size) copy_sizes; /* by increasing node */
+    orr_array(kineto_arrow) arrows;
+    orr_array(orr_attr) attrs; /* of the event being read */
     orr_array(kineto_attr_value) attr_values;
-    orr_array(orr_attr)          recording_attrs;
+    orr_array(orr_attr) recording_attrs;
     orr_array(kineto_attr_value) recording_values;
 
-    orr_recovery       recovery;
+    orr_recovery recovery;
     orr_process_groups groups;
 
     uint64_t last_correlation; /* of the last node, which flows usually repeat */
-    int64_t  last_ts_ns;
-    uint64_t uncorrelated;     /* device work without a correlation */
-    bool     fractions;  /* some time was not a whole number of microseconds */
-    bool     is_list;
-    bool     only_group; /* of all communications: the recording names one */
-    int64_t  schema_version;
-    int32_t  first_device; /* that did something; -1: none yet */
+    int64_t last_ts_ns;
+    uint64_t uncorrelated; /* device work without a correlation */
+    bool fractions;        /* some time was not a whole number of microseconds */
+    bool is_list;
+    bool only_group; /* of all communications: the recording names one */
+    int64_t schema_version;
+    int32_t first_device;             /* that did something; -1: none yet */
     orr_array(kineto_device) devices; /* of deviceProperties */
 } kineto;
 
@@ -160,7 +160,7 @@ orr_status kineto_name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *
 orr_status kineto_lane(kineto *k, const kineto_event *e, orr_lane_kind kind, orr_lane_id *ret,
                        orr_error *err) ORR_MUST_CHECK;
 orr_status kineto_add_label(kineto *k, const kineto_event *e, orr_error *err) ORR_MUST_CHECK;
-void       kineto_apply_labels(kineto *k);
+void kineto_apply_labels(kineto *k);
 
 /* Metadata of a communication, from arguments or from the shapes of an annotation. */
 orr_status kineto_add_comm(kineto *k, const kineto_event *e, orr_node_id node,
@@ -176,4 +176,4 @@ orr_status kineto_resolve_comms(kineto *k, orr_error *err) ORR_MUST_CHECK;
 orr_status kineto_read_header(kineto *k, orr_text key, orr_error *err) ORR_MUST_CHECK;
 orr_status kineto_finish_header(kineto *k, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_KINETO_H */
+#endif /* ORR_TRACE_KINETO_READER_H */

@@ -5,8 +5,8 @@
 
 enum { MOST_LEVELS_ABOVE = 64 };
 
-#define FILL(field, unknown)    \
-    if (to->field == (unknown)) \
+#define FILL(field, unknown)                                                                       \
+    if (to->field == (unknown))                                                                    \
     to->field = from->field
 
 void orr_link_fill_comm(orr_comm *to, const orr_comm *from)

@@ -88,8 +88,9 @@ orr_status orr_trace_link(const orr_graph *host, const orr_graph *device,
         report = &own;
     *report = (orr_link_report){0};
     if (host->rank != ORR_NONE && device->rank != ORR_NONE && host->rank != device->rank)
-        return orr_fail(err, ORR_INVALID, "the host trace is of rank %u, the device trace of rank %u",
-                        host->rank, device->rank);
+        return orr_fail(err, ORR_INVALID,
+                        "the host trace is of rank %u, the device trace of rank %u", host->rank,
+                        device->rank);
     link.arena = orr_arena_new(0, 0);
     if (link.arena == NULL)
         return orr_fail_memory(err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_LINK_H
-#define ORR_TRACE_LINK_H
+#ifndef ORR_TRACE_LINK_LINK_H
+#define ORR_TRACE_LINK_LINK_H
 
 #include <orrery/trace.h>
 
@@ -8,13 +8,13 @@
  * S strings of the host trace, L lanes of the host trace. */
 typedef struct orr_linker {
     const orr_graph *host, *device;
-    orr_arena       *arena;
-    orr_node_id     *partner;   /* shape (H): node of the device trace, or ORR_NONE */
-    bool            *taken;     /* shape (D): it has a partner */
-    uint8_t         *by_name;   /* shape (H): its id was found, at an operator of another name */
-    orr_str         *name;      /* shape (S): the string in the device trace, or ORR_NONE */
-    uint32_t        *lane;      /* shape (L): lane of the device trace, or ORR_NONE */
-    uint32_t         n_device_ids; /* operators of the device trace that have an id */
+    orr_arena *arena;
+    orr_node_id *partner;  /* shape (H): node of the device trace, or ORR_NONE */
+    bool *taken;           /* shape (D): it has a partner */
+    uint8_t *by_name;      /* shape (H): its id was found, at an operator of another name */
+    orr_str *name;         /* shape (S): the string in the device trace, or ORR_NONE */
+    uint32_t *lane;        /* shape (L): lane of the device trace, or ORR_NONE */
+    uint32_t n_device_ids; /* operators of the device trace that have an id */
 } orr_linker;
 
 /* Operators that have a counterpart in a trace of the other kind. */
@@ -26,7 +26,8 @@ orr_status orr_link_by_id(orr_linker *link, uint32_t *ret_matched, orr_error *er
 
 /* Fills link->lane, and pairs what is left, thread by thread, by the order of names.
  * Errors: NO_MEMORY. */
-orr_status orr_link_by_order(orr_linker *link, uint32_t *ret_matched, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_link_by_order(orr_linker *link, uint32_t *ret_matched,
+                             orr_error *err) ORR_MUST_CHECK;
 
 /* Both traces, linked, into a builder. `loose`: also what recorded times cannot vouch for:
  * dependencies of nodes without times, and the host trace's word where times are equal.
@@ -34,4 +35,4 @@ orr_status orr_link_by_order(orr_linker *link, uint32_t *ret_matched, orr_error 
 orr_status orr_link_merge(const orr_linker *link, bool loose, orr_graph_builder *builder,
                           orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_LINK_H */
+#endif /* ORR_TRACE_LINK_LINK_H */

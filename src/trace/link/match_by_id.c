@@ -2,12 +2,12 @@
 #include "trace/common/idmap.h"
 #include "trace/link/link.h"
 
-/* Record-function ids count up in both traces, of the same run. Where the two observers did not begin
- * together the ids of one are off by a constant: it is found by a vote of the operators whose name
- * occurs once in each trace. */
+/* Record-function ids count up in both traces, of the same run. Where the two observers did not
+ * begin together the ids of one are off by a constant: it is found by a vote of the operators whose
+ * name occurs once in each trace. */
 typedef struct matcher {
-    orr_linker  *link;
-    orr_idmap  by_id; /* operators of the device trace */
+    orr_linker *link;
+    orr_idmap by_id; /* operators of the device trace */
 } matcher;
 
 static orr_status index_device(matcher *m, orr_error *err)
@@ -78,8 +78,8 @@ static orr_status vote(const matcher *m, uint64_t *ret_offset, orr_error *err)
         if (of_host[s] == ORR_NONE || link->name[s] == ORR_NONE ||
             of_device[link->name[s]] == ORR_NONE)
             continue;
-        const uint64_t offset = link->device->source_id[of_device[link->name[s]]] -
-                                link->host->source_id[of_host[s]];
+        const uint64_t offset =
+            link->device->source_id[of_device[link->name[s]]] - link->host->source_id[of_host[s]];
         const uint32_t before = orr_idmap_get(&votes, offset);
         const uint32_t now = before == UINT32_MAX ? 1 : before + 1;
         ORR_TRY_OUT(status, orr_idmap_set(&votes, offset, now, err));

@@ -5,15 +5,15 @@
 #include "trace/link/link.h"
 
 /* Threads of the two traces are paired by what runs in them, and their operators by the order of
- * names. Both sequences are in the order of calls. Where they differ, the next place is sought where
- * they agree again: first nearby, then by the next run of RUN names wherever it comes later
+ * names. Both sequences are in the order of calls. Where they differ, the next place is sought
+ * where they agree again: first nearby, then by the next run of RUN names wherever it comes later
  * in the device trace. So the work is linear, but for a sort. */
 enum { RUN = 6, NEARBY = 24, SHORT = 64, LONGEST_SAMPLE = 4096, MOST_LANES = 64 };
 
 typedef struct sequence {
     orr_node_id *node;
-    orr_str     *name; /* of the device trace; ORR_NONE where it does not occur there */
-    uint32_t     n;
+    orr_str *name; /* of the device trace; ORR_NONE where it does not occur there */
+    uint32_t n;
 } sequence;
 
 /* Where runs of RUN names stand in the sequence of the device trace. */
@@ -24,15 +24,15 @@ typedef struct run {
 
 typedef struct aligner {
     orr_linker *link;
-    sequence  host, device;
-    run      *runs;
-    uint32_t  n_runs;
-    uint32_t  matched;
+    sequence host, device;
+    run *runs;
+    uint32_t n_runs;
+    uint32_t matched;
 } aligner;
 
 /* The operators without a partner among nodes[0..n), a stretch of a lane. */
-static bool make_sequence(const orr_linker *link, bool of_host, const orr_node_id *nodes, uint32_t n,
-                          sequence *ret)
+static bool make_sequence(const orr_linker *link, bool of_host, const orr_node_id *nodes,
+                          uint32_t n, sequence *ret)
 {
     const orr_graph *g = of_host ? link->host : link->device;
     *ret = (sequence){.node = orr_arena_array(link->arena, orr_node_id, n),
@@ -41,8 +41,7 @@ static bool make_sequence(const orr_linker *link, bool of_host, const orr_node_i
         return false;
     for (uint32_t i = 0; i < n; i++) {
         const orr_node_id v = nodes[i];
-        if (!orr_link_is_op(g, v) ||
-            (of_host ? link->partner[v] != ORR_NONE : link->taken[v]))
+        if (!orr_link_is_op(g, v) || (of_host ? link->partner[v] != ORR_NONE : link->taken[v]))
             continue;
         ret->node[ret->n] = v;
         ret->name[ret->n++] = of_host ? link->name[g->name[v]] : g->name[v];
@@ -131,8 +130,8 @@ static void pair(aligner *a, uint32_t i, uint32_t j, bool keep)
 /* Two operators that seem to begin and end together may stand either way round. */
 static bool is_swapped(const aligner *a, uint32_t i, uint32_t j)
 {
-    return i + 1 < a->host.n && j + 1 < a->device.n &&
-           a->host.name[i] == a->device.name[j + 1] && a->host.name[i + 1] == a->device.name[j];
+    return i + 1 < a->host.n && j + 1 < a->device.n && a->host.name[i] == a->device.name[j + 1] &&
+           a->host.name[i + 1] == a->device.name[j];
 }
 
 /* Both sequences, up to `most` operators of the host trace; pairs only when `keep`. */

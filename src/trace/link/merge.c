@@ -24,8 +24,8 @@ static orr_status add_strings(orr_link_merger *m, orr_error *err)
 {
     orr_str same;
     for (orr_str s = 0; s < m->device->n_strings; s++)
-        ORR_TRY(orr_builder_str(m->b, orr_graph_str(m->device, s),
-                                orr_graph_str_len(m->device, s), &same, err));
+        ORR_TRY(orr_builder_str(m->b, orr_graph_str(m->device, s), orr_graph_str_len(m->device, s),
+                                &same, err));
     for (orr_str s = 0; s < m->host->n_strings; s++)
         ORR_TRY(orr_builder_str(m->b, orr_graph_str(m->host, s), orr_graph_str_len(m->host, s),
                                 &m->str[s], err));
@@ -49,7 +49,8 @@ static orr_status add_lanes(orr_link_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status add_group(orr_link_merger *m, const orr_group *group, orr_group_id *ret, orr_error *err)
+static orr_status add_group(orr_link_merger *m, const orr_group *group, orr_group_id *ret,
+                            orr_error *err)
 {
     if (group->name != 0)
         return orr_process_groups_named(&m->groups, m->b, group, ret, err);
@@ -72,9 +73,13 @@ static orr_status add_groups(orr_link_merger *m, orr_error *err)
 
 static orr_node node_of(const orr_graph *g, orr_node_id v)
 {
-    return (orr_node){.name = g->name[v], .kind = (orr_node_kind)g->kind[v], .lane = g->lane[v],
-                      .start_ns = g->start_ns[v], .duration_ns = g->duration_ns[v],
-                      .parent = g->parent[v], .source_id = g->source_id[v]};
+    return (orr_node){.name = g->name[v],
+                      .kind = (orr_node_kind)g->kind[v],
+                      .lane = g->lane[v],
+                      .start_ns = g->start_ns[v],
+                      .duration_ns = g->duration_ns[v],
+                      .parent = g->parent[v],
+                      .source_id = g->source_id[v]};
 }
 
 static orr_status add_nodes(orr_link_merger *m, orr_error *err)
@@ -128,8 +133,8 @@ static bool has_attr(const orr_link_merger *m, size_t n, orr_str name)
 }
 
 /* Attributes of both, of one name only those of the device trace. */
-static orr_status add_attrs_of(orr_link_merger *m, orr_node_id d, bool has_d, orr_node_id h, bool has_h,
-                               orr_node_id v, orr_error *err)
+static orr_status add_attrs_of(orr_link_merger *m, orr_node_id d, bool has_d, orr_node_id h,
+                               bool has_h, orr_node_id v, orr_error *err)
 {
     m->attrs.n = 0;
     orr_arena_reset(m->values);
@@ -154,8 +159,8 @@ static orr_status add_attrs(orr_link_merger *m, orr_error *err)
         if (!m->link->taken[d])
             ORR_TRY(add_attrs_of(m, d, true, 0, false, d, err));
     for (orr_node_id h = 0; h < m->host->n_nodes; h++)
-        ORR_TRY(add_attrs_of(m, m->node[h], m->link->partner[h] != ORR_NONE, h, true, m->node[h],
-                             err));
+        ORR_TRY(
+            add_attrs_of(m, m->node[h], m->link->partner[h] != ORR_NONE, h, true, m->node[h], err));
     return add_attrs_of(m, ORR_NONE, true, ORR_NONE, true, ORR_NONE, err);
 }
 
@@ -251,12 +256,12 @@ static orr_status set_recording(orr_link_merger *m, orr_error *err)
     orr_recording *r = &m->b->recording;
     *r = (orr_recording){.base_ns = device->base_ns,
                          .rank = device->rank != ORR_NONE ? device->rank : host->rank,
-                         .world_size = device->world_size != 0 ? device->world_size
-                                                               : host->world_size,
+                         .world_size =
+                             device->world_size != 0 ? device->world_size : host->world_size,
                          .device_name = device->device_name};
-    const char *text = orr_arena_printf(m->link->arena, "%s + %s",
-                                        orr_graph_str(device, device->source),
-                                        orr_graph_str(host, host->source));
+    const char *text =
+        orr_arena_printf(m->link->arena, "%s + %s", orr_graph_str(device, device->source),
+                         orr_graph_str(host, host->source));
     if (text == NULL)
         return orr_fail_memory(err);
     return orr_builder_str(m->b, text, strlen(text), &r->source, err);
@@ -265,8 +270,8 @@ static orr_status set_recording(orr_link_merger *m, orr_error *err)
 orr_status orr_link_merge(const orr_linker *link, bool loose, orr_graph_builder *builder,
                           orr_error *err)
 {
-    orr_link_merger m = {.link = link, .host = link->host, .device = link->device, .b = builder,
-                .loose = loose};
+    orr_link_merger m = {
+        .link = link, .host = link->host, .device = link->device, .b = builder, .loose = loose};
     orr_status status;
     m.values = orr_arena_new(0, 0);
     if (m.values == NULL)

@@ -10,22 +10,22 @@
  * the host trace that have no partner. Its first strings and lanes are those of the
  * device trace, with the same numbers. */
 typedef struct orr_link_merger {
-    const orr_linker    *link;
-    const orr_graph   *host, *device;
+    const orr_linker *link;
+    const orr_graph *host, *device;
     orr_graph_builder *b;
-    bool               loose;
-    orr_str           *str;   /* shape (S): strings of the host trace ... */
-    orr_lane_id       *lane;  /* shape (L): ... its lanes                 */
-    orr_node_id       *node;  /* shape (H): ... and its nodes             */
-    orr_group_id      *host_group, *device_group;
-    bool              *moved;  /* shape (D): its parent is that of the host trace */
+    bool loose;
+    orr_str *str;      /* shape (S): strings of the host trace ... */
+    orr_lane_id *lane; /* shape (L): ... its lanes                 */
+    orr_node_id *node; /* shape (H): ... and its nodes             */
+    orr_group_id *host_group, *device_group;
+    bool *moved; /* shape (D): its parent is that of the host trace */
     orr_process_groups groups;
     orr_array(orr_attr) attrs;
-    orr_arena          *values; /* of the attributes of one node */
+    orr_arena *values; /* of the attributes of one node */
 } orr_link_merger;
 
 /* Parents of all nodes, and dependencies of both traces (link_tree.c). */
-void       orr_link_merger_set_parents(orr_link_merger *m);
+void orr_link_merger_set_parents(orr_link_merger *m);
 orr_status orr_link_merger_add_deps(orr_link_merger *m, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_LINK_MERGE_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/link/merge.h"
 
-/* What is inside of what, and what waits for what, in a linked graph. Recorded times decide; the host
- * trace has its say where they leave it open. */
+/* What is inside of what, and what waits for what, in a linked graph. Recorded times decide; the
+ * host trace has its say where they leave it open. */
 
 /* Is everything above h only in the host trace? Then no recorded time speaks against it. */
 static bool is_free_above(const orr_link_merger *m, orr_node_id h)
@@ -23,8 +23,7 @@ static bool is_inside(const orr_graph_builder *b, orr_node_id v, orr_node_id out
 static bool contains(const orr_graph *g, orr_node_id outer, orr_node_id inner)
 {
     return g->start_ns[outer] != ORR_TIME_NONE && g->start_ns[outer] <= g->start_ns[inner] &&
-           g->start_ns[inner] + g->duration_ns[inner] <=
-               g->start_ns[outer] + g->duration_ns[outer];
+           g->start_ns[inner] + g->duration_ns[inner] <= g->start_ns[outer] + g->duration_ns[outer];
 }
 
 /* Times of whole microseconds do not tell what an operator of no length that stands on the end of
@@ -57,7 +56,8 @@ void orr_link_merger_set_parents(orr_link_merger *m)
 }
 
 /* Do the recorded times say so too? Strictly, so that no cycle can come of it. */
-static bool agrees_with_times(const orr_link_merger *m, orr_node_id v, orr_node_id u, orr_dep_kind kind)
+static bool agrees_with_times(const orr_link_merger *m, orr_node_id v, orr_node_id u,
+                              orr_dep_kind kind)
 {
     const orr_graph_builder *b = m->b;
     const int64_t start = b->start_ns[v], end = b->start_ns[u] + b->duration_ns[u];
@@ -84,8 +84,8 @@ static orr_status add_host_dep(orr_link_merger *m, orr_node_id h, uint32_t d, or
     return orr_builder_dep(m->b, v, u, kind, err);
 }
 
-/* Program order between a node and one that it is inside of since it was moved holds no longer. Of a
- * moved node of its caller's times, what it followed is what the caller follows. */
+/* Program order between a node and one that it is inside of since it was moved holds no longer. Of
+ * a moved node of its caller's times, what it followed is what the caller follows. */
 static orr_status add_device_dep(orr_link_merger *m, orr_node_id v, uint32_t d, orr_error *err)
 {
     const orr_graph *g = m->device;

@@ -90,8 +90,7 @@ void orr_perfetto_describe_lane(orr_perfetto *p, uint32_t lane_id, uint64_t proc
     if (lane->name != 0)
         snprintf(name, sizeof name, "%.150s", orr_graph_str(p->graph, lane->name));
     else
-        snprintf(name, sizeof name, "%s %lld",
-                 lane->kind == ORR_LANE_STREAM ? "stream" : "thread",
+        snprintf(name, sizeof name, "%s %lld", lane->kind == ORR_LANE_STREAM ? "stream" : "thread",
                  (long long)(lane->tid == INT64_MIN ? 0 : lane->tid));
     p->packet.n = 0;
     orr_proto_put_uint(&p->packet, PACKET_SEQUENCE_ID, p->index + 1);
@@ -126,11 +125,11 @@ void orr_perfetto_describe_row(orr_perfetto *p, uint64_t parent, uint64_t track)
 static void begin_packet(orr_perfetto *p, int64_t at_ns)
 {
     p->packet.n = 0;
-    orr_proto_put_uint(&p->packet, PACKET_TIMESTAMP, (uint64_t)orr_ns_add_saturating(at_ns, p->shift_ns));
+    orr_proto_put_uint(&p->packet, PACKET_TIMESTAMP,
+                       (uint64_t)orr_ns_add_saturating(at_ns, p->shift_ns));
     orr_proto_put_uint(&p->packet, PACKET_SEQUENCE_ID, p->index + 1);
     orr_proto_put_uint(&p->packet, PACKET_SEQUENCE_FLAGS,
-                       p->started ? SEQUENCE_NEEDS_STATE
-                                  : SEQUENCE_CLEARED | SEQUENCE_NEEDS_STATE);
+                       p->started ? SEQUENCE_NEEDS_STATE : SEQUENCE_CLEARED | SEQUENCE_NEEDS_STATE);
     p->started = true;
 }
 
@@ -207,7 +206,8 @@ static void put_annotation(orr_perfetto *p, const orr_attr *attr)
     case ORR_ATTR_INT32:
     case ORR_ATTR_SINT32:
     case ORR_ATTR_SFIXED32:
-        orr_proto_put_uint(&p->packet, ANNOTATION_INT, (uint64_t)(int64_t)*(const int32_t *)value);
+        orr_proto_put_uint(&p->packet, ANNOTATION_INT,
+                           (uint64_t)(int64_t) * (const int32_t *)value);
         break;
     case ORR_ATTR_UINT32:
     case ORR_ATTR_FIXED32:

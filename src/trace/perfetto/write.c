@@ -16,7 +16,7 @@ typedef struct row {
 } row;
 
 typedef struct rows {
-    row      at[MOST_ROWS];
+    row at[MOST_ROWS];
     uint32_t n;
 } rows;
 
@@ -108,11 +108,14 @@ static orr_status write_lanes(orr_perfetto *p, orr_error *err)
     return status;
 }
 
-static orr_status write_graph(const orr_write_set *set, uint32_t i, orr_output *out,
-                              orr_error *err)
+static orr_status write_graph(const orr_write_set *set, uint32_t i, orr_output *out, orr_error *err)
 {
-    orr_perfetto p = {.graph = set->graphs[i], .out = out, .index = i, .rank = set->ranks[i],
-                      .several = set->n > 1, .shift_ns = set->shift_ns[i]};
+    orr_perfetto p = {.graph = set->graphs[i],
+                      .out = out,
+                      .index = i,
+                      .rank = set->ranks[i],
+                      .several = set->n > 1,
+                      .shift_ns = set->shift_ns[i]};
     orr_status status;
     /* Time stamps have no sign: a base from before the epoch is left out. */
     if (set->base_ns > 0)

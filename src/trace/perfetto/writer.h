@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_PERFETTO_H
-#define ORR_TRACE_PERFETTO_H
+#ifndef ORR_TRACE_PERFETTO_WRITER_H
+#define ORR_TRACE_PERFETTO_WRITER_H
 
 #include <orrery/graph.h>
 
@@ -54,18 +54,18 @@ enum perfetto_annotation {
 /* One graph on its way out. Names go out once, before their first use. */
 typedef struct orr_perfetto {
     const orr_graph *graph;
-    orr_output      *out;
-    orr_arena       *arena;
-    uint32_t         index;    /* of the graph in the set; its sequence id is one more */
-    uint32_t         rank;
-    bool             several;  /* ranks in one file */
-    int64_t          shift_ns; /* to the time stamps of the file */
-    bool            *named;    /* shape (S): interned as the name of an event       */
-    bool            *keyed;    /* shape (S): interned as the name of an annotation  */
-    bool             started;  /* the sequence has its first packet                 */
-    uint32_t         categories; /* bit k: category of kind k is interned           */
-    uint64_t         n_tracks; /* handed out in this graph */
-    orr_edges        next;     /* who waits for whom: arrows */
+    orr_output *out;
+    orr_arena *arena;
+    uint32_t index; /* of the graph in the set; its sequence id is one more */
+    uint32_t rank;
+    bool several;        /* ranks in one file */
+    int64_t shift_ns;    /* to the time stamps of the file */
+    bool *named;         /* shape (S): interned as the name of an event       */
+    bool *keyed;         /* shape (S): interned as the name of an annotation  */
+    bool started;        /* the sequence has its first packet                 */
+    uint32_t categories; /* bit k: category of kind k is interned           */
+    uint64_t n_tracks;   /* handed out in this graph */
+    orr_edges next;      /* who waits for whom: arrows */
     orr_proto_buffer packet;
 } orr_perfetto;
 
@@ -82,4 +82,4 @@ void orr_perfetto_describe_row(orr_perfetto *p, uint64_t parent, uint64_t track)
 void orr_perfetto_begin(orr_perfetto *p, orr_node_id node, uint64_t track);
 void orr_perfetto_end(orr_perfetto *p, int64_t at_ns, uint64_t track);
 
-#endif /* ORR_TRACE_PERFETTO_H */
+#endif /* ORR_TRACE_PERFETTO_WRITER_H */

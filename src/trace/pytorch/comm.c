@@ -16,11 +16,12 @@
  * start, stride and size. From 1.1.0 on attributes say the same and more. */
 typedef struct arguments {
     orr_text seq, group, rank, collective, in_splits, out_splits;
-    int64_t  more[3];
-    int      n_more;
+    int64_t more[3];
+    int n_more;
 } arguments;
 
-static bool next_argument(orr_json_slice *values, orr_json_slice *types, orr_text *value, orr_text *type)
+static bool next_argument(orr_json_slice *values, orr_json_slice *types, orr_text *value,
+                          orr_text *type)
 {
     if (!orr_json_slice_next(values, value) || !orr_json_slice_next(types, type))
         return false;
@@ -113,9 +114,9 @@ static orr_status find_group(orr_et_reader *r, const arguments *args, orr_comm *
         ORR_TRY(orr_process_groups_named(&r->groups, r->builder, &group, &comm->group, err));
     } else {
         const int64_t backend_id = number_or(args->group, 0);
-        comm->group = backend_id == 0 ? ORR_NONE
-                                      : orr_idmap_get(&r->groups.by_backend_id,
-                                                      (uint64_t)backend_id);
+        comm->group = backend_id == 0
+                          ? ORR_NONE
+                          : orr_idmap_get(&r->groups.by_backend_id, (uint64_t)backend_id);
     }
     comm->group_size = group.size > 0 ? (int32_t)group.size : -1;
     if (comm->group_size < 0 && comm->group != ORR_NONE)
@@ -146,8 +147,8 @@ static int64_t bytes_of(const orr_graph_builder *b, const orr_et_tensors *tensor
     int64_t sum = tensors->n > 0 ? 0 : -1, bytes;
     for (size_t i = 0; i < tensors->n; i++) {
         const orr_tensor *t = &b->tensors.at[tensors->at[i]];
-        if (__builtin_mul_overflow(t->elements, (int64_t)t->element_bytes, &bytes) ||
-            bytes < 0 || __builtin_add_overflow(sum, bytes, &sum))
+        if (__builtin_mul_overflow(t->elements, (int64_t)t->element_bytes, &bytes) || bytes < 0 ||
+            __builtin_add_overflow(sum, bytes, &sum))
             return -1;
     }
     return sum;
@@ -176,8 +177,8 @@ static void set_bytes(const orr_et_reader *r, orr_comm *comm)
 {
     const orr_graph_builder *b = r->builder;
     const orr_et_node *node = &r->node;
-    const uint32_t element_bytes =
-        orr_element_bytes(orr_builder_text(b, node->dtype), orr_strtab_len(b->strings, node->dtype));
+    const uint32_t element_bytes = orr_element_bytes(orr_builder_text(b, node->dtype),
+                                                     orr_strtab_len(b->strings, node->dtype));
     int64_t in, out;
     if (element_bytes > 0 && node->in_elements >= 0 && node->out_elements >= 0 &&
         !__builtin_mul_overflow(node->in_elements, (int64_t)element_bytes, &in) &&
@@ -209,9 +210,15 @@ orr_status orr_et_find_comm(orr_et_reader *r, orr_comm *ret, bool *ret_is, orr_e
     const orr_comm_hint hint = orr_comm_of_collective(args.collective.at, args.collective.n);
     if (!hint.communicates)
         return ORR_OK;
-    *ret = (orr_comm){.collective = hint.collective, .vector = hint.vector, .peer = -1,
-                      .root = -1, .tag = -1, .group = ORR_NONE, .group_size = -1,
-                      .seq = number_or(args.seq, -1), .in_splits = r->node.in_splits,
+    *ret = (orr_comm){.collective = hint.collective,
+                      .vector = hint.vector,
+                      .peer = -1,
+                      .root = -1,
+                      .tag = -1,
+                      .group = ORR_NONE,
+                      .group_size = -1,
+                      .seq = number_or(args.seq, -1),
+                      .in_splits = r->node.in_splits,
                       .out_splits = r->node.out_splits};
     ORR_TRY(find_group(r, &args, ret, err));
     ORR_TRY(keep_splits(r, args.in_splits, &ret->in_splits, ret, err));

@@ -11,15 +11,15 @@
  * is no cycle. */
 typedef struct maker {
     orr_graph_builder *b;
-    const orr_et_row  *row;     /* shape (N), by id */
-    uint32_t           n;
-    uint32_t          *last;    /* shape (N): last node of the subtree */
-    uint32_t          *child;   /* shape (N): the latest child seen so far */
-    uint32_t          *ends;    /* shape (N): first node whose subtree ends with this one ... */
-    uint32_t          *ends_too; /* shape (N): ... and the next such one, outwards */
-    uint32_t          *io;      /* shape (N): row of io_rows */
-    uint32_t          *writes;  /* shape (N): first of its rows in `written` */
-    orr_idmap          writer;  /* storage -> the node that wrote it last */
+    const orr_et_row *row; /* shape (N), by id */
+    uint32_t n;
+    uint32_t *last;     /* shape (N): last node of the subtree */
+    uint32_t *child;    /* shape (N): the latest child seen so far */
+    uint32_t *ends;     /* shape (N): first node whose subtree ends with this one ... */
+    uint32_t *ends_too; /* shape (N): ... and the next such one, outwards */
+    uint32_t *io;       /* shape (N): row of io_rows */
+    uint32_t *writes;   /* shape (N): first of its rows in `written` */
+    orr_idmap writer;   /* storage -> the node that wrote it last */
 } maker;
 
 static orr_status make_arrays(maker *m, orr_error *err)

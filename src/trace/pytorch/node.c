@@ -37,8 +37,8 @@ static orr_status keep_text(orr_et_reader *r, const char *name, orr_attr_kind ki
     return keep(r, name, kind, value, err);
 }
 
-static orr_status keep_number(orr_et_reader *r, const char *name, orr_attr_kind kind,
-                              uint64_t bits, orr_error *err)
+static orr_status keep_number(orr_et_reader *r, const char *name, orr_attr_kind kind, uint64_t bits,
+                              orr_error *err)
 {
     if (!r->options->attributes)
         return ORR_OK;
@@ -99,7 +99,7 @@ static orr_status read_io_part(orr_et_reader *r, orr_et_io *io, int which, orr_e
 /* Names and types are short words; longer ones are cut. */
 typedef struct word {
     size_t n;
-    char   at[64];
+    char at[64];
 } word;
 
 static void set_word(word *w, orr_text text)
@@ -109,17 +109,21 @@ static void set_word(word *w, orr_text text)
     w->at[w->n] = '\0';
 }
 
-#define WORD_IS(w, literal) \
+#define WORD_IS(w, literal)                                                                        \
     ((w)->n == sizeof(literal) - 1 && memcmp((w)->at, literal, sizeof(literal) - 1) == 0)
 
 /* Numbers and texts that have a place of their own; the others are only attributes. */
 typedef struct place {
-    size_t      n;
+    size_t n;
     const char *name;
-    size_t      offset; /* in orr_et_node */
+    size_t offset; /* in orr_et_node */
 } place;
-#define PLACE(name, field) {sizeof(name) - 1, name, offsetof(orr_et_node, field)}
-static const place NUMBERS[] = { /* int64_t */
+#define PLACE(name, field)                                                                         \
+    {                                                                                              \
+        sizeof(name) - 1, name, offsetof(orr_et_node, field)                                       \
+    }
+static const place NUMBERS[] = {
+    /* int64_t */
     PLACE("rf_id", rf_id),
     PLACE("fw_parent", fw_parent),
     PLACE("tid", tid),
@@ -130,11 +134,10 @@ static const place NUMBERS[] = { /* int64_t */
     PLACE("global_rank_start", group_start),
     PLACE("global_rank_stride", group_stride),
 };
-static const place TEXTS[] = { /* orr_str */
-    PLACE("op_schema", op_schema),
-    PLACE("collective_name", collective),
-    PLACE("dtype", dtype),
-    PLACE("pg_name", pg_name),
+static const place TEXTS[] = {
+    /* orr_str */
+    PLACE("op_schema", op_schema), PLACE("collective_name", collective),
+    PLACE("dtype", dtype),         PLACE("pg_name", pg_name),
     PLACE("pg_desc", pg_desc),
 };
 #define FIND_PLACE(places, w) find_place(places, sizeof(places) / sizeof *(places), w)
@@ -153,8 +156,8 @@ static bool is_column(const word *name)
     return WORD_IS(name, "rf_id") || WORD_IS(name, "tid");
 }
 
-static orr_status take_number(orr_et_reader *r, const word *name, orr_text digits,
-                              bool is_signed, orr_error *err)
+static orr_status take_number(orr_et_reader *r, const word *name, orr_text digits, bool is_signed,
+                              orr_error *err)
 {
     uint64_t bits;
     int64_t value;
@@ -271,8 +274,8 @@ static orr_status read_id(orr_et_reader *r, uint64_t *ret, bool *ret_is, orr_err
 /* Fields of the flat layout. */
 static orr_status read_flat(orr_et_reader *r, orr_text key, orr_error *err)
 {
-    static const word unsigned_names[] = {{5, "rf_id"}, {9, "fw_parent"}, {5, "scope"},
-                                          {3, "tid"}, {6, "fw_tid"}};
+    static const word unsigned_names[] = {
+        {5, "rf_id"}, {9, "fw_parent"}, {5, "scope"}, {3, "tid"}, {6, "fw_tid"}};
     orr_et_node *n = &r->node;
     orr_text text;
     bool is;
@@ -325,8 +328,12 @@ static orr_status read_field(orr_et_reader *r, orr_text key, orr_error *err)
 static void clear_node(orr_et_node *n)
 {
     const orr_et_io in = n->in, out = n->out;
-    *n = (orr_et_node){.scope = -1, .in_elements = -1, .out_elements = -1, .group_size = -1,
-                       .group_start = -1, .group_stride = -1};
+    *n = (orr_et_node){.scope = -1,
+                       .in_elements = -1,
+                       .out_elements = -1,
+                       .group_size = -1,
+                       .group_start = -1,
+                       .group_stride = -1};
     n->in = in;
     n->out = out;
     for (int i = 0; i < ORR_ET_IO_TEXTS; i++)

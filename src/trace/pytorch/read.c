@@ -29,8 +29,7 @@ static orr_status set_source(orr_et_reader *r, orr_text schema, orr_error *err)
 {
     if (schema.n > 64)
         schema.n = 64;
-    char *text = orr_arena_printf(r->recording_arena, "pytorch-et %.*s%s", (int)schema.n,
-                                  schema.at,
+    char *text = orr_arena_printf(r->recording_arena, "pytorch-et %.*s%s", (int)schema.n, schema.at,
                                   is_known_schema(schema) ? "" : " (not known, read as 1.1.1)");
     if (text == NULL)
         return orr_fail_memory(err);
@@ -75,8 +74,8 @@ static orr_status read_groups(orr_et_reader *r, orr_error *err)
     if (list.type == ORR_JSON_ARRAY && orr_json_next_element(json, &status, err))
         ORR_TRY_OUT(status, orr_json_value_next(json, &text, err));
     if (status == ORR_OK && text.type == ORR_JSON_STRING)
-        status = orr_process_groups_read(&r->groups, r->builder, text.text.at, text.text.n,
-                                         &whole, err);
+        status =
+            orr_process_groups_read(&r->groups, r->builder, text.text.at, text.text.n, &whole, err);
     if (status == ORR_OK && !whole)
         r->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
 out:
@@ -99,8 +98,11 @@ static orr_status add_node(orr_et_reader *r, orr_error *err)
     const char *name = orr_builder_text(b, n->name);
     const bool is_init = strstr(name, "process_group:init") != NULL;
     const orr_lane lane = {.kind = ORR_LANE_HOST, .device = -1, .pid = r->pid, .tid = n->tid};
-    orr_node node = {.name = n->name, .kind = kind_of(n, name, is_init),
-                     .start_ns = ORR_TIME_NONE, .parent = ORR_NONE, .source_id = n->rf_id};
+    orr_node node = {.name = n->name,
+                     .kind = kind_of(n, name, is_init),
+                     .start_ns = ORR_TIME_NONE,
+                     .parent = ORR_NONE,
+                     .source_id = n->rf_id};
     orr_comm comm;
     orr_node_id id;
     bool is_comm = false;
@@ -114,8 +116,7 @@ static orr_status add_node(orr_et_reader *r, orr_error *err)
     ORR_TRY(orr_builder_node(b, &node, &id, err));
     if (is_comm)
         ORR_TRY(orr_builder_comm(b, id, &comm, err));
-    ORR_TRY(orr_builder_io(b, id, r->in.at, (uint32_t)r->in.n, r->out.at, (uint32_t)r->out.n,
-                           err));
+    ORR_TRY(orr_builder_io(b, id, r->in.at, (uint32_t)r->in.n, r->out.at, (uint32_t)r->out.n, err));
     if (r->attrs.n > 0)
         ORR_TRY(orr_builder_attrs(b, id, r->attrs.at, (uint32_t)r->attrs.n, err));
     ORR_TRY(orr_et_note_writes(r, id, err));
@@ -250,11 +251,10 @@ static void done(orr_et_reader *r)
 }
 
 orr_status orr_pytorch_et_read(orr_stream *stream, const orr_read_options *options,
-                               orr_graph_builder *builder, orr_read_report *report,
-                               orr_error *err)
+                               orr_graph_builder *builder, orr_read_report *report, orr_error *err)
 {
-    orr_et_reader r = {.stream = stream, .builder = builder, .options = options,
-                       .report = report, .rank = -1};
+    orr_et_reader r = {
+        .stream = stream, .builder = builder, .options = options, .report = report, .rank = -1};
     orr_status status = ORR_OK;
     r.arena = orr_arena_new(0, 0);
     r.recording_arena = orr_arena_new(4096, 0);
@@ -271,8 +271,7 @@ orr_status orr_pytorch_et_read(orr_stream *stream, const orr_read_options *optio
     ORR_TRY_OUT(status, orr_et_add_deps(&r, err));
     set_world(&r);
     if (r.recording.n > 0)
-        status = orr_builder_attrs(builder, ORR_NONE, r.recording.at, (uint32_t)r.recording.n,
-                                   err);
+        status = orr_builder_attrs(builder, ORR_NONE, r.recording.at, (uint32_t)r.recording.n, err);
 out:
     done(&r);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_TRACE_PYTORCH_ET_H
-#define ORR_TRACE_PYTORCH_ET_H
+#ifndef ORR_TRACE_PYTORCH_READER_H
+#define ORR_TRACE_PYTORCH_READER_H
 
 #include <orrery/graph.h>
 
@@ -19,32 +19,32 @@ enum { ORR_ET_VALUES, ORR_ET_SHAPES, ORR_ET_TYPES, ORR_ET_STRIDES, ORR_ET_IO_TEX
 typedef struct orr_et_io {
     orr_et_text object;                /* of the newer layouts */
     orr_et_text held[ORR_ET_IO_TEXTS]; /* of the flat one      */
-    orr_text    text[ORR_ET_IO_TEXTS]; /* in one of these      */
+    orr_text text[ORR_ET_IO_TEXTS];    /* in one of these      */
 } orr_et_io;
 
 /* One node of the file. Attributes are in `attrs`, typed. */
 typedef struct orr_et_node {
-    uint64_t  id, parent, rf_id, fw_parent;
-    int64_t   tid, scope;
-    bool      has_id, has_parent;
-    orr_str   name, op_schema;
+    uint64_t id, parent, rf_id, fw_parent;
+    int64_t tid, scope;
+    bool has_id, has_parent;
+    orr_str name, op_schema;
     orr_et_io in, out;
     /* of a communication, where attributes say it (1.1.0 on) */
-    int64_t   in_elements, out_elements, group_size, group_start, group_stride; /* -1: not said */
-    orr_str   collective, dtype, pg_name, pg_desc, in_splits, out_splits;
+    int64_t in_elements, out_elements, group_size, group_start, group_stride; /* -1: not said */
+    orr_str collective, dtype, pg_name, pg_desc, in_splits, out_splits;
 } orr_et_node;
 
 /* What dependencies are made of: one row a node, in the order of the file and then of ids. */
 typedef struct orr_et_row {
-    uint64_t    id, parent, fw_parent; /* ids of the file */
-    orr_node_id node;                  /* before orr_et_sort() */
-    bool        has_parent;
+    uint64_t id, parent, fw_parent; /* ids of the file */
+    orr_node_id node;               /* before orr_et_sort() */
+    bool has_parent;
 } orr_et_row;
 typedef orr_array(orr_et_row) orr_et_rows;
 
 /* A storage that a node writes though it is only among its inputs. */
 typedef struct orr_et_write {
-    uint64_t    storage;
+    uint64_t storage;
     orr_node_id node;
 } orr_et_write;
 typedef orr_array(orr_et_write) orr_et_writes;
@@ -52,21 +52,21 @@ typedef orr_array(orr_et_write) orr_et_writes;
 typedef orr_array(orr_tensor_id) orr_et_tensors;
 
 typedef struct orr_et_reader {
-    orr_stream             *stream;
-    orr_json               *json;
-    orr_graph_builder      *builder;
+    orr_stream *stream;
+    orr_json *json;
+    orr_graph_builder *builder;
     const orr_read_options *options;
-    orr_read_report        *report;
-    orr_arena              *arena, *recording_arena; /* of the current node; of the file */
-    orr_array(orr_attr)     attrs, recording;        /* of the current node; of the file */
-    orr_et_tensors          in, out;                 /* of the current node */
-    orr_et_node             node;
-    orr_et_rows             rows;
-    orr_et_writes           writes;
-    orr_process_groups      groups;
-    int64_t                 pid;
-    int64_t                 rank; /* -1: not known, -2: contradictory */
-    bool                    has_nodes;
+    orr_read_report *report;
+    orr_arena *arena, *recording_arena;   /* of the current node; of the file */
+    orr_array(orr_attr) attrs, recording; /* of the current node; of the file */
+    orr_et_tensors in, out;               /* of the current node */
+    orr_et_node node;
+    orr_et_rows rows;
+    orr_et_writes writes;
+    orr_process_groups groups;
+    int64_t pid;
+    int64_t rank; /* -1: not known, -2: contradictory */
+    bool has_nodes;
 } orr_et_reader;
 
 /* Fields of a node from the JSON object that stands next, into r->node, r->attrs, r->in
@@ -95,4 +95,4 @@ orr_status orr_et_set_parents(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
 /* Program order, callers from other threads, and who reads what who wrote. */
 orr_status orr_et_add_deps(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_TRACE_PYTORCH_ET_H */
+#endif /* ORR_TRACE_PYTORCH_READER_H */

@@ -15,7 +15,7 @@ enum { MOST_NESTED = 16 };
 
 typedef struct finder {
     orr_graph_builder *builder;
-    orr_et_tensors    *found;
+    orr_et_tensors *found;
 } finder;
 
 static bool next_int(orr_json_slice *slice, int64_t *ret)

@@ -78,7 +78,8 @@ static orr_status follow_sequence(orr_graph_builder *b, const orr_autograd *ops,
             if (backward == ORR_NONE || b->start_ns[v] < b->start_ns[backward])
                 backward = v;
         } else if (backward != ORR_NONE && orr_recorded_end_ns(b, v) < b->start_ns[backward] &&
-                   (forward == ORR_NONE || orr_recorded_end_ns(b, v) > orr_recorded_end_ns(b, forward))) {
+                   (forward == ORR_NONE ||
+                    orr_recorded_end_ns(b, v) > orr_recorded_end_ns(b, forward))) {
             forward = v;
         }
     }
@@ -105,7 +106,8 @@ out:
     return status;
 }
 
-orr_status orr_recover_autograd_handoffs(orr_graph_builder *b, const orr_recovery *r, orr_error *err)
+orr_status orr_recover_autograd_handoffs(orr_graph_builder *b, const orr_recovery *r,
+                                         orr_error *err)
 {
     if (r->forward.n > 0)
         return follow_arrows(b, r, err);

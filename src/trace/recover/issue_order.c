@@ -62,8 +62,7 @@ static orr_status gather(const orr_sync_context *s, orr_issue_order *issues, boo
             issues->row[issues->first[lane_of(s, v, by_thread) + 1]++] =
                 (orr_issued_work){b->start_ns[s->r->launch[v]], v};
     for (size_t lane = 0; lane < n_lanes; lane++)
-        sort_lane(issues->row + issues->first[lane],
-                  issues->first[lane + 1] - issues->first[lane]);
+        sort_lane(issues->row + issues->first[lane], issues->first[lane + 1] - issues->first[lane]);
     return ORR_OK;
 }
 

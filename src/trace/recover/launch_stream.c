@@ -7,8 +7,8 @@
 /* Correlation -> host call. Correlations count up, so a plain table does for nearly every
  * recording; a hash table for the rest. */
 typedef struct call_table {
-    uint64_t  lowest;
-    uint64_t  span; /* of `call`; 0: the map is used */
+    uint64_t lowest;
+    uint64_t span;  /* of `call`; 0: the map is used */
     uint32_t *call; /* node + 1; 0: none */
     orr_idmap map;
 } call_table;
@@ -101,7 +101,8 @@ static orr_status follow_arrows(orr_graph_builder *b, orr_recovery *r, orr_error
         uint32_t last;
         if (call == ORR_NONE)
             continue;
-        for (uint32_t row = orr_lane_rows_at(b, flow->lane, flow->at_ns, &last); row < last; row++) {
+        for (uint32_t row = orr_lane_rows_at(b, flow->lane, flow->at_ns, &last); row < last;
+             row++) {
             const orr_node_id v = b->lane_rows.node[row];
             if (is_device_work(b, v) && b->source_id[v] == 0)
                 r->launch[v] = call;

@@ -5,11 +5,11 @@
 
 /* What is open on a thread, from the outside in. The lowest is the thread itself. */
 typedef struct frame {
-    int64_t     end_ns;
-    orr_node_id node;          /* ORR_NONE: the thread */
-    orr_node_id last;          /* the child that ended last, or ORR_NONE */
-    int64_t     last_end_ns;
-    orr_node_id before_last;   /* what `last` follows: ended before it began, or ORR_NONE */
+    int64_t end_ns;
+    orr_node_id node; /* ORR_NONE: the thread */
+    orr_node_id last; /* the child that ended last, or ORR_NONE */
+    int64_t last_end_ns;
+    orr_node_id before_last; /* what `last` follows: ended before it began, or ORR_NONE */
 } frame;
 
 typedef orr_array(frame) frames;
@@ -63,10 +63,8 @@ orr_status orr_recover_nesting(orr_graph_builder *b, const orr_recovery *r, orr_
     for (uint32_t lane = 0; lane < b->lanes.n; lane++) {
         if (b->lanes.at[lane].kind != ORR_LANE_HOST)
             continue;
-        const frame thread = {.end_ns = INT64_MAX,
-                              .node = ORR_NONE,
-                              .last = ORR_NONE,
-                              .before_last = ORR_NONE};
+        const frame thread = {
+            .end_ns = INT64_MAX, .node = ORR_NONE, .last = ORR_NONE, .before_last = ORR_NONE};
         open.n = 0;
         if (!orr_array_push(&open, thread)) {
             status = orr_fail_memory(err);

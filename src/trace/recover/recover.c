@@ -29,7 +29,7 @@ orr_host_call_role orr_host_call_role_of(const char *name, size_t len)
 {
     static const struct {
         const char *word;
-        uint8_t     role;
+        uint8_t role;
     } words[] = {
         {"EventRecord", ORR_HOST_CALL_RECORD_EVENT},
         {"EventRecordWithFlags", ORR_HOST_CALL_RECORD_EVENT},
@@ -68,12 +68,12 @@ bool orr_occupies_stream(const orr_graph_builder *b, const orr_recovery *r, orr_
     if (kind != ORR_NODE_SYNC || r->syncs.n == 0)
         return true;
     const orr_sync_record wanted = {.node = node};
-    const orr_sync_record *sync =
-        bsearch(&wanted, r->syncs.at, r->syncs.n, sizeof wanted, by_node);
+    const orr_sync_record *sync = bsearch(&wanted, r->syncs.at, r->syncs.n, sizeof wanted, by_node);
     return sync == NULL || sync->kind == ORR_SYNC_DEVICE_WAIT;
 }
 
-uint32_t orr_lane_rows_at(const orr_graph_builder *b, uint32_t lane, int64_t at_ns, uint32_t *ret_last)
+uint32_t orr_lane_rows_at(const orr_graph_builder *b, uint32_t lane, int64_t at_ns,
+                          uint32_t *ret_last)
 {
     const uint32_t end = b->lane_rows.first[lane + 1];
     uint32_t low = b->lane_rows.first[lane], high = end;

@@ -102,8 +102,7 @@ static bool is_blocking(const orr_sync_context *s, orr_node_id copy, orr_node_id
     const orr_host_call wanted = {.node = call};
     const orr_recovery *r = s->r;
     const orr_host_call *found =
-        r->calls.n == 0 ? NULL
-                        : bsearch(&wanted, r->calls.at, r->calls.n, sizeof wanted, by_node);
+        r->calls.n == 0 ? NULL : bsearch(&wanted, r->calls.at, r->calls.n, sizeof wanted, by_node);
     if (found != NULL && found->role == ORR_HOST_CALL_BLOCKING_COPY)
         return true;
     const char *name = orr_builder_text(s->b, s->b->name[copy]);

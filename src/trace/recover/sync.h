@@ -8,29 +8,29 @@
 /* Device work in the order in which the host issued it: what synchronisation is about. */
 
 enum {
-    ORR_WAKEUP_MAX_NS = 10000,  /* work that starts within this of an event came for nothing else      */
+    ORR_WAKEUP_MAX_NS = 10000, /* work that starts within this of an event came for nothing else */
     ORR_SYNC_STREAMS_MAX = 256 /* to look through for one wait; more than a process makes */
 };
 
 typedef struct orr_issued_work {
-    int64_t     at_ns; /* start of the launch */
-    orr_node_id node;  /* of device work      */
+    int64_t at_ns;    /* start of the launch */
+    orr_node_id node; /* of device work      */
 } orr_issued_work;
 
 /* By lane, then time of the launch, then node. Lane l has rows first[l] .. first[l + 1] - 1. */
 typedef struct orr_issue_order {
-    orr_issued_work *row;   /* shape (n) */
-    uint32_t  *first; /* shape (lanes + 2) */
-    uint32_t   n;
+    orr_issued_work *row; /* shape (n) */
+    uint32_t *first;      /* shape (lanes + 2) */
+    uint32_t n;
 } orr_issue_order;
 
 typedef struct orr_sync_context {
-    orr_graph_builder  *b;
+    orr_graph_builder *b;
     const orr_recovery *r;
     orr_issue_order by_stream; /* rows of each stream lane */
     orr_issue_order by_thread; /* rows of each host lane   */
-    orr_idmap  streams;   /* orr_stream_key()      -> lane */
-    orr_idmap  records;   /* correlation of a call that records an event -> that call */
+    orr_idmap streams;         /* orr_stream_key()      -> lane */
+    orr_idmap records;         /* correlation of a call that records an event -> that call */
 } orr_sync_context;
 
 orr_status orr_sync_open(orr_sync_context *s, orr_graph_builder *b, const orr_recovery *r,

@@ -33,20 +33,19 @@ static orr_status sync_device(const orr_sync_context *s, orr_node_id call, orr_e
     bool made;
     for (uint32_t lane = 0; lane < s->b->lanes.n; lane++)
         if (s->b->lanes.at[lane].kind == ORR_LANE_STREAM) {
-            const orr_node_id work =
-                orr_issued_before(&s->by_stream, lane, s->b->start_ns[call]);
+            const orr_node_id work = orr_issued_before(&s->by_stream, lane, s->b->start_ns[call]);
             ORR_TRY(orr_sync_call(s, work, call, &made, err));
         }
     return ORR_OK;
 }
 
 /* A call that really waited ended right after what it waited for. */
-static orr_status sync_what_just_ended(const orr_sync_context *s, orr_node_id call,
-                                       orr_error *err)
+static orr_status sync_what_just_ended(const orr_sync_context *s, orr_node_id call, orr_error *err)
 {
     bool made;
     const orr_graph_builder *b = s->b;
-    const orr_node_id work = last_over(s, b->start_ns[call], orr_recorded_end_ns(b, call), ORR_NONE);
+    const orr_node_id work =
+        last_over(s, b->start_ns[call], orr_recorded_end_ns(b, call), ORR_NONE);
     if (work == ORR_NONE || orr_recorded_end_ns(b, work) <= b->start_ns[call])
         return ORR_OK;
     return orr_sync_call(s, work, call, &made, err);

@@ -45,7 +45,7 @@ static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_n
 /* Moments of calls that make a stream wait, of any thread, in order. */
 typedef struct moments {
     int64_t *at_ns; /* shape (n) */
-    size_t   n;
+    size_t n;
 } moments;
 
 static int compare_ns(const void *a, const void *b)
@@ -85,7 +85,7 @@ static int64_t last_wait(const moments *waits, int64_t from_ns, int64_t to_ns)
 /* Did a thread make a stream wait between the launches of two pieces of work of one stream, and the
  * second begin long after both its launch and the first, just when other work had ended? */
 static orr_status follow_late(const orr_sync_context *s, const orr_issued_work *first,
-                               const orr_issued_work *second, const moments *waits, orr_error *err)
+                              const orr_issued_work *second, const moments *waits, orr_error *err)
 {
     const orr_graph_builder *b = s->b;
     const int64_t start = b->start_ns[second->node];
@@ -109,8 +109,8 @@ orr_status orr_sync_by_late_start(const orr_sync_context *s, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t lane = 0; lane < s->b->lanes.n; lane++)
         for (uint32_t row = issues->first[lane]; row + 1 < issues->first[lane + 1]; row++)
-            ORR_TRY_OUT(status, follow_late(s, &issues->row[row], &issues->row[row + 1], &waits,
-                                             err));
+            ORR_TRY_OUT(status,
+                        follow_late(s, &issues->row[row], &issues->row[row + 1], &waits, err));
 out:
     orr_free(waits.at_ns);
     return status;

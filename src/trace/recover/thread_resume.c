@@ -16,11 +16,11 @@ static const int64_t soon_ns = 500000; /* from falling silent to the other's wak
 
 /* One end of a silence of a thread. */
 typedef struct turn {
-    int64_t     at_ns;
+    int64_t at_ns;
     orr_node_id node; /* the last before, or the first after it */
-    uint16_t    lane;
-    bool        wakes;
-    int64_t     silent_ns; /* wakes: how long it was; INT64_MAX at the thread's first */
+    uint16_t lane;
+    bool wakes;
+    int64_t silent_ns; /* wakes: how long it was; INT64_MAX at the thread's first */
 } turn;
 typedef orr_array(turn) turns;
 

@@ -10,8 +10,8 @@
 
 #include <orrery/orrery.h>
 
-#define ADD_KERNEL                                                                        \
-    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, " \
+#define ADD_KERNEL                                                                                 \
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "       \
     "at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<float>)"
 #define HOSTILE "</script><img src=x onerror=\"window.pwned=1\"><!--"
 
@@ -107,10 +107,7 @@ static void add_step(draft *d, int number, int64_t at, orr_group_id group, int64
     const orr_node_id step = node(d, name, ORR_NODE_ANNOTATION, d->host, at, 900000, ORR_NONE);
     memory(d, at + 1000, 8 << 20, 24 << 20);
     step_part(d, "aten::linear", "ampere_sgemm_128x64_tn", at + 10000 + late_ns, 180000, step);
-    step_part(
-        d, HOSTILE,
-        ADD_KERNEL,
-        at + 230000 + late_ns, 60000, step);
+    step_part(d, HOSTILE, ADD_KERNEL, at + 230000 + late_ns, 60000, step);
     const orr_node_id host =
         node(d, "c10d::allreduce_", ORR_NODE_HOST_OP, d->host, at + 300000 + late_ns, 30000, step);
     const orr_node_id call =
@@ -157,7 +154,8 @@ static void make_small(const char *path)
     uint32_t n_drawn = 0;
     const orr_graph *graphs[] = {small_rank(0, &n_drawn), small_rank(1, &n_drawn)};
     const orr_job *job;
-    const orr_trace_html_options page = {.struct_bytes = sizeof page, .title = "Two ranks " HOSTILE};
+    const orr_trace_html_options page = {.struct_bytes = sizeof page,
+                                         .title = "Two ranks " HOSTILE};
     must(orr_job_build(graphs, 2, &job, &err));
     must(orr_trace_html(path, job, NULL, &page, &err));
     printf("{\"events\": %" PRIu32 ", \"ranks\": 2, \"lanes\": 6, \"matches\": %" PRIu32 ",\n"

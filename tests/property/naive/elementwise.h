@@ -123,7 +123,8 @@ static double naive_slope(uint8_t op, bool by_tanh, double at)
     switch (op) {
     case ORR_OP_GELU:
         if (by_tanh)
-            return (1 + t) / 2 + at * (1 - t * t) / 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * at * at);
+            return (1 + t) / 2 +
+                   at * (1 - t * t) / 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * at * at);
         return naive_normal(at) + at * exp(-at * at / 2) / sqrt(2 * M_PI);
     case ORR_OP_RELU:
         return at > 0;

@@ -14,7 +14,7 @@ typedef struct bench {
     orr_arena *arena;
     orr_tape tape;
     orr_error err;
-    orr_dtype dtype; /* of numbers that are drawn; FP64, which is 0: as asked */
+    orr_dtype dtype;                /* of numbers that are drawn; FP64, which is 0: as asked */
     double *data[BENCH_VALUES];     /* of what no call makes */
     orr_value leaves[BENCH_LEAVES]; /* that gradients are asked of */
     orr_value ids_of[BENCH_LEAVES]; /* of a table with a sparse gradient: its ids; or ORR_NONE */

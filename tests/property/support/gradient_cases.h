@@ -140,7 +140,8 @@ static void case_tune(bench *b, uint32_t way)
 {
     const int64_t tokens = bench_size(b, 6), heads = bench_size(b, 2);
     const orr_value x = NUMBER(b, 2, tokens, heads, 3);
-    bench_output(b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 2, .offset = way * 5), x));
+    bench_output(
+        b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 2, .offset = way * 5), x));
 }
 
 static void case_swiglu(bench *b, uint32_t way)
@@ -158,7 +159,8 @@ static void case_swiglu(bench *b, uint32_t way)
 
 static void case_activation(bench *b, uint32_t way)
 {
-    static const orr_op OPS[] = {ORR_OP_GELU, ORR_OP_RELU, ORR_OP_SILU, ORR_OP_SIGMOID, ORR_OP_GELU};
+    static const orr_op OPS[] = {ORR_OP_GELU, ORR_OP_RELU, ORR_OP_SILU, ORR_OP_SIGMOID,
+                                 ORR_OP_GELU};
     const int64_t n = bench_size(b, 8);
     const orr_value x = bench_spread(b, NUMBER(b, n, 2));
     bench_output(b, bench_apply(b, OPS[way], ARGS(.tanh = way == 4), &x, 1));

@@ -213,7 +213,8 @@ static void large_cast(bench *b, uint32_t way)
 static void large_tune(bench *b, uint32_t way)
 {
     const orr_value x = NUMBER(b, 2, bench_size(b, 30), bench_size(b, 5), wide(b));
-    bench_output(b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 8, .offset = way * 50), x));
+    bench_output(
+        b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 8, .offset = way * 50), x));
 }
 
 static void large_cache(bench *b, uint32_t way)

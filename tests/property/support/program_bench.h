@@ -9,31 +9,48 @@
 #include "engine/run/program.h"
 #include "../naive/run.h"
 
-/* Programs run by the naive kernels: tapes whose numbers are made fp64, so that a program gives the very
- * bits of the naive interpreter. Also ranks as threads of one process. */
+/* Programs run by the naive kernels: tapes whose numbers are made fp64, so that a program gives the
+ * very bits of the naive interpreter. Also ranks as threads of one process. */
 
 static inline double bench_load(const orr_operand *o, int64_t element)
 {
     const char *at = o->data;
     switch (o->type.dtype) {
-    case ORR_DTYPE_FP64:  return ((const double *)(const void *)at)[element];
-    case ORR_DTYPE_FP32:  return ((const float *)(const void *)at)[element];
-    case ORR_DTYPE_INT64: return (double)((const int64_t *)(const void *)at)[element];
-    case ORR_DTYPE_INT32: return ((const int32_t *)(const void *)at)[element];
-    case ORR_DTYPE_INT8:  return ((const int8_t *)(const void *)at)[element];
-    default:              abort();
+    case ORR_DTYPE_FP64:
+        return ((const double *)(const void *)at)[element];
+    case ORR_DTYPE_FP32:
+        return ((const float *)(const void *)at)[element];
+    case ORR_DTYPE_INT64:
+        return (double)((const int64_t *)(const void *)at)[element];
+    case ORR_DTYPE_INT32:
+        return ((const int32_t *)(const void *)at)[element];
+    case ORR_DTYPE_INT8:
+        return ((const int8_t *)(const void *)at)[element];
+    default:
+        abort();
     }
 }
 static inline void bench_store(const orr_operand *o, int64_t element, double x)
 {
     char *at = o->data;
     switch (o->type.dtype) {
-    case ORR_DTYPE_FP64:  ((double *)(void *)at)[element] = x; break;
-    case ORR_DTYPE_FP32:  ((float *)(void *)at)[element] = (float)x; break;
-    case ORR_DTYPE_INT64: ((int64_t *)(void *)at)[element] = (int64_t)x; break;
-    case ORR_DTYPE_INT32: ((int32_t *)(void *)at)[element] = (int32_t)x; break;
-    case ORR_DTYPE_INT8:  ((int8_t *)(void *)at)[element] = (int8_t)x; break;
-    default:              abort();
+    case ORR_DTYPE_FP64:
+        ((double *)(void *)at)[element] = x;
+        break;
+    case ORR_DTYPE_FP32:
+        ((float *)(void *)at)[element] = (float)x;
+        break;
+    case ORR_DTYPE_INT64:
+        ((int64_t *)(void *)at)[element] = (int64_t)x;
+        break;
+    case ORR_DTYPE_INT32:
+        ((int32_t *)(void *)at)[element] = (int32_t)x;
+        break;
+    case ORR_DTYPE_INT8:
+        ((int8_t *)(void *)at)[element] = (int8_t)x;
+        break;
+    default:
+        abort();
     }
 }
 /* Where element i, in row-major order, is. */
@@ -80,8 +97,7 @@ static inline orr_status bench_kernel(const orr_kernel_call *call, orr_error *er
     for (uint32_t k = 0; k < c.n_out; k++)
         for (int64_t i = 0; i < naive_size(&out[k]); i++) {
             const int64_t at = bench_element(&call->out[k], i);
-            const double more =
-                k == 0 && call->accumulate ? bench_load(&call->out[k], at) : 0;
+            const double more = k == 0 && call->accumulate ? bench_load(&call->out[k], at) : 0;
             bench_store(&call->out[k], at, c.out[k][i] + more);
         }
     return ORR_OK;
@@ -123,8 +139,8 @@ static inline orr_backend bench_backend(void)
     for (int op = 0; op < ORR_OPS; op++)
         if (NAIVE[op] != NULL && !orr_op_of((orr_op)op)->shares)
             backend.entries[op] = (orr_kernel_entry){.run = bench_kernel,
-                                                  .workspace = bench_workspace,
-                                                  .accumulates = op == ORR_OP_MATMUL};
+                                                     .workspace = bench_workspace,
+                                                     .accumulates = op == ORR_OP_MATMUL};
     return backend;
 }
 
@@ -155,17 +171,17 @@ static inline void bench_fill(const orr_type *type, void *data, const double *fr
 /* Ranks of one process: a message is taken over by a mailbox for each pair and channel. */
 enum { BENCH_RANKS = 4, BENCH_MESSAGE = 1 << 14 };
 typedef struct bench_mailbox {
-    char   bytes[BENCH_MESSAGE];
+    char bytes[BENCH_MESSAGE];
     size_t n;
-    bool   full;
+    bool full;
 } bench_mailbox;
 typedef struct bench_world {
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    bool            aborted;
-    uint32_t        ranks;
-    orr_transport   transports[BENCH_RANKS];
-    bench_mailbox   boxes[BENCH_RANKS][BENCH_RANKS][ORR_CHANNELS]; /* from, to, channel */
+    pthread_cond_t changed;
+    bool aborted;
+    uint32_t ranks;
+    orr_transport transports[BENCH_RANKS];
+    bench_mailbox boxes[BENCH_RANKS][BENCH_RANKS][ORR_CHANNELS]; /* from, to, channel */
 } bench_world;
 
 static inline orr_status bench_exchange(orr_transport *self, const orr_exchange *e, orr_error *err)

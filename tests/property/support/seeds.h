@@ -24,11 +24,11 @@ static inline seed_range seeds(uint64_t count)
 }
 
 /* fail_msg() of cmocka with the seed in front. */
-#define seed_fail(seed, ...)                                              \
-    do {                                                                  \
-        char seed_text_[600];                                             \
-        snprintf(seed_text_, sizeof seed_text_, __VA_ARGS__);             \
-        fail_msg("ORRERY_SEED=%llu: %s", (unsigned long long)(seed), seed_text_); \
+#define seed_fail(seed, ...)                                                                       \
+    do {                                                                                           \
+        char seed_text_[600];                                                                      \
+        snprintf(seed_text_, sizeof seed_text_, __VA_ARGS__);                                      \
+        fail_msg("ORRERY_SEED=%llu: %s", (unsigned long long)(seed), seed_text_);                  \
     } while (0)
 
 #endif /* TESTS_SEEDS_H */

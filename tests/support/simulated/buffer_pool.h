@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_WORLD_POOL_H
-#define ORR_SIM_WORLD_POOL_H
+#ifndef ORR_SUPPORT_SIMULATED_BUFFER_POOL_H
+#define ORR_SUPPORT_SIMULATED_BUFFER_POOL_H
 
 #include <stdint.h>
 
@@ -19,4 +19,4 @@ void *orr_buffer_pool_take(orr_buffer_pool *pool, size_t bytes, uint8_t *ret_siz
 void orr_buffer_pool_give(orr_buffer_pool *pool, void *memory, uint8_t size);
 void orr_buffer_pool_done(orr_buffer_pool *pool);
 
-#endif /* ORR_SIM_WORLD_POOL_H */
+#endif /* ORR_SUPPORT_SIMULATED_BUFFER_POOL_H */

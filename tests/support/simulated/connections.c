@@ -39,7 +39,7 @@ static bool read_port(const char *where, uint32_t *ret)
 }
 
 orr_status orr_simnet_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
-                            char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err)
+                             char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err)
 {
     orr_simnet_host *host = (orr_simnet_host *)net;
     orr_simnet *world = host->world;
@@ -99,10 +99,10 @@ static void begin_end(orr_simnet *world, uint32_t at, uint32_t host)
     orr_simnet_end *end = &world->ends.at[at];
     const uint32_t drawn = orr_random_u32(&world->random);
     *end = (orr_simnet_end){.generation = end->generation,
-                           .host = host,
-                           .handed_ns = INT64_MAX,
-                           .reads_late = drawn & 1,
-                           .own_memory = drawn & 2};
+                            .host = host,
+                            .handed_ns = INT64_MAX,
+                            .reads_late = drawn & 1,
+                            .own_memory = drawn & 2};
 }
 
 /* Both sides are done with it: what is still under way to either will find another generation. */
@@ -119,7 +119,7 @@ static void release_if_done(orr_simnet *world, orr_simnet_end *end)
 }
 
 orr_status orr_simnet_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
-                             orr_conn *ret, orr_error *err)
+                              orr_conn *ret, orr_error *err)
 {
     orr_simnet_host *host = (orr_simnet_host *)net;
     orr_simnet *world = host->world;
@@ -139,8 +139,10 @@ orr_status orr_simnet_connect(orr_net *net, const orr_net_callbacks *user, const
     end->arrive_ns = world->now_ns + orr_simnet_delay_ns(world, host->index, to);
     end->free_ns = end->arrive_ns + orr_simnet_delay_ns(world, to, host->index);
     link_to_host(world, host, at);
-    const orr_simnet_event dial = {
-        .kind = ORR_SIMNET_EVENT_CONNECT, .host = to, .port = port, .conn = orr_simnet_conn(world, at ^ 1)};
+    const orr_simnet_event dial = {.kind = ORR_SIMNET_EVENT_CONNECT,
+                                   .host = to,
+                                   .port = port,
+                                   .conn = orr_simnet_conn(world, at ^ 1)};
     if (!end->lost)
         orr_simnet_schedule(world, end->arrive_ns, &dial);
     *ret = orr_simnet_conn(world, at);
@@ -155,7 +157,8 @@ void orr_simnet_connect_arrives(orr_simnet *world, const orr_simnet_event *event
     if (end == NULL)
         return;
     orr_simnet_end *caller = orr_simnet_peer(world, end);
-    if (host->silent || orr_simnet_link_faults(world, end->host, caller->host) & ORR_SIMNET_LINK_CUT)
+    if (host->silent ||
+        orr_simnet_link_faults(world, end->host, caller->host) & ORR_SIMNET_LINK_CUT)
         return;
     const int64_t at_ns = world->now_ns + orr_simnet_delay_ns(world, end->host, caller->host);
     const orr_simnet_listener *listener =
@@ -169,8 +172,9 @@ void orr_simnet_connect_arrives(orr_simnet *world, const orr_simnet_event *event
     end->free_ns = world->now_ns;
     end->arrive_ns = at_ns;
     link_to_host(world, host, (uint32_t)event->conn);
-    const orr_simnet_event answer = {
-        .kind = ORR_SIMNET_EVENT_CONNECTED, .host = caller->host, .conn = orr_simnet_conn_of(world, caller)};
+    const orr_simnet_event answer = {.kind = ORR_SIMNET_EVENT_CONNECTED,
+                                     .host = caller->host,
+                                     .conn = orr_simnet_conn_of(world, caller)};
     const orr_simnet_event accept = {
         .kind = ORR_SIMNET_EVENT_ACCEPT, .host = event->host, .conn = event->conn};
     orr_simnet_schedule(world, at_ns, &answer);
@@ -201,12 +205,13 @@ void orr_simnet_connected(orr_simnet *world, const orr_simnet_event *event)
         end->user->connected(end->user->ctx, event->conn);
 }
 
-void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns, orr_net_close_reason why)
+void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns,
+                              orr_net_close_reason why)
 {
     const orr_simnet_event event = {.kind = ORR_SIMNET_EVENT_CLOSE,
-                                   .why = (uint8_t)why,
-                                   .host = end->host,
-                                   .conn = orr_simnet_conn_of(world, end)};
+                                    .why = (uint8_t)why,
+                                    .host = end->host,
+                                    .conn = orr_simnet_conn_of(world, end)};
     orr_simnet_schedule(world, at_ns, &event);
 }
 
@@ -251,6 +256,7 @@ void orr_simnet_disconnect(orr_simnet *world, orr_simnet_end *end, orr_simnet_di
     orr_simnet_end *peer = orr_simnet_peer(world, end);
     end->lost |= (orr_simnet_link_faults(world, end->host, peer->host) & ORR_SIMNET_LINK_CUT) != 0;
     if (peer->state != ORR_SIMNET_CLOSED && !end->lost && how != ORR_DISCONNECT_VANISH)
-        orr_simnet_report_closed(world, peer, parting_ns(world, end, peer->host, how), ORR_NET_PEER_CLOSED);
+        orr_simnet_report_closed(world, peer, parting_ns(world, end, peer->host, how),
+                                 ORR_NET_PEER_CLOSED);
     release_if_done(world, end);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_DISK_H
-#define ORR_SIM_DISK_H
+#ifndef ORR_SUPPORT_SIMULATED_DISK_H
+#define ORR_SUPPORT_SIMULATED_DISK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +34,4 @@ orr_status orr_sim_disk_save(orr_sim_disk *disk, uint64_t version, const void *r
 void orr_sim_disk_wipe(orr_sim_disk *disk);  /* amnesia: an empty disk in its place */
 void orr_sim_disk_spoil(orr_sim_disk *disk); /* until the next save                 */
 
-#endif /* ORR_SIM_DISK_H */
+#endif /* ORR_SUPPORT_SIMULATED_DISK_H */

@@ -47,7 +47,7 @@ bool orr_simnet_queue_put(orr_simnet_queue *queue, int64_t at_ns, uint32_t event
     if (!orr_array_reserve(&queue->heap, 1))
         return false;
     const orr_simnet_queue_entry entry = {.at_ns = at_ns < 0 ? 0 : at_ns,
-                                   .order = queue->sequence++ << EVENT_BITS | event};
+                                          .order = queue->sequence++ << EVENT_BITS | event};
     orr_simnet_queue_entry *heap = queue->heap.at;
     size_t i = queue->heap.n++;
     for (; i > 0 && before(entry, heap[(i - 1) / CHILDREN]); i = (i - 1) / CHILDREN)
@@ -71,7 +71,7 @@ static size_t least_child(const orr_simnet_queue_entry *heap, size_t n, size_t f
 }
 
 bool orr_simnet_queue_take(orr_simnet_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
-                          uint32_t *ret)
+                           uint32_t *ret)
 {
     orr_simnet_queue_entry *heap = queue->heap.at;
     if (queue->heap.n == 0 || heap[0].at_ns >= until_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_WORLD_QUEUE_H
-#define ORR_SIM_WORLD_QUEUE_H
+#ifndef ORR_SUPPORT_SIMULATED_EVENT_QUEUE_H
+#define ORR_SUPPORT_SIMULATED_EVENT_QUEUE_H
 
 #include "base/array.h"
 #include "io/net/net.h"
@@ -67,10 +67,10 @@ void orr_simnet_queue_free(orr_simnet_queue *queue, uint32_t event);
 bool orr_simnet_queue_put(orr_simnet_queue *queue, int64_t at_ns, uint32_t event);
 /* The next event before `until_ns`; it keeps its number. */
 bool orr_simnet_queue_take(orr_simnet_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
-                          uint32_t *ret);
+                           uint32_t *ret);
 static inline uint32_t orr_simnet_queue_entry_event(const orr_simnet_queue_entry *entry)
 {
     return (uint32_t)(entry->order & 0xffffff);
 }
 
-#endif /* ORR_SIM_WORLD_QUEUE_H */
+#endif /* ORR_SUPPORT_SIMULATED_EVENT_QUEUE_H */

@@ -26,8 +26,9 @@ static bool fill(orr_simnet *world, orr_simnet_event *event, const orr_net_frame
 
 static void arm_drain(orr_simnet *world, orr_simnet_end *end)
 {
-    const orr_simnet_event drain = {
-        .kind = ORR_SIMNET_EVENT_DRAINED, .host = end->host, .conn = orr_simnet_conn_of(world, end)};
+    const orr_simnet_event drain = {.kind = ORR_SIMNET_EVENT_DRAINED,
+                                    .host = end->host,
+                                    .conn = orr_simnet_conn_of(world, end)};
     if (!end->drain_armed && end->user->drained != NULL)
         end->drain_armed = orr_simnet_schedule(world, end->free_ns, &drain);
 }
@@ -44,7 +45,7 @@ static uint8_t break_next(orr_simnet *world, const orr_simnet_end *end, uint32_t
 }
 
 void orr_simnet_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
-                    bool keep)
+                     bool keep)
 {
     orr_simnet_host *host = (orr_simnet_host *)net;
     orr_simnet *world = host->world;
@@ -64,7 +65,8 @@ void orr_simnet_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, co
         (double)(frame->bytes + ORR_NET_FRAME_BYTES) * world->ns_per_byte * slowness;
     const int64_t from_ns = end->free_ns > world->now_ns ? end->free_ns : world->now_ns;
     end->free_ns = from_ns + (int64_t)takes_ns;
-    end->early_bytes += end->state == ORR_SIMNET_CONNECTING ? frame->bytes + ORR_NET_FRAME_BYTES : 0;
+    end->early_bytes +=
+        end->state == ORR_SIMNET_CONNECTING ? frame->bytes + ORR_NET_FRAME_BYTES : 0;
     end->late += late;
     end->late_bytes += late ? frame->bytes + ORR_NET_FRAME_BYTES : 0;
     arm_drain(world, end);
@@ -95,7 +97,8 @@ size_t orr_simnet_queued(orr_net *net, orr_conn conn)
 
 static void keep_copy(orr_simnet *world, orr_simnet_event *event, orr_conn to)
 {
-    if (event->kind != ORR_SIMNET_EVENT_FRAME || event->conn != to || !(event->flags & ORR_FRAME_LATE))
+    if (event->kind != ORR_SIMNET_EVENT_FRAME || event->conn != to ||
+        !(event->flags & ORR_FRAME_LATE))
         return;
     void *copy = orr_buffer_pool_take(&world->pool, event->frame.bytes, &event->size);
     if (copy == NULL) {
@@ -165,8 +168,8 @@ static void arrives_at_nobody(orr_simnet *world, orr_simnet_end *end, const orr_
         return;
     end->vanished = false;
     orr_simnet_report_closed(world, sender,
-                          world->now_ns + orr_simnet_delay_ns(world, event->host, sender->host),
-                          ORR_NET_PEER_CLOSED);
+                             world->now_ns + orr_simnet_delay_ns(world, event->host, sender->host),
+                             ORR_NET_PEER_CLOSED);
 }
 
 /* Is the payload what its hash says? Kept memory that is not was changed too early. */
@@ -174,7 +177,8 @@ static bool is_whole(orr_simnet *world, const orr_simnet_event *event)
 {
     if (event->flags & ORR_FRAME_BROKEN_PAYLOAD)
         return false;
-    if (!(event->flags & ORR_FRAME_CHECK) || orr_net_frame_payload_is_valid(&event->frame, event->payload))
+    if (!(event->flags & ORR_FRAME_CHECK) ||
+        orr_net_frame_payload_is_valid(&event->frame, event->payload))
         return true;
     world->changed += (event->flags & ORR_FRAME_LATE) != 0;
     return false;

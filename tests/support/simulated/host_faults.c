@@ -22,7 +22,7 @@ void orr_simnet_kill(orr_simnet *world, uint32_t index, bool silently)
     host->silent = silently;
     while (host->ends != NONE)
         orr_simnet_disconnect(world, &world->ends.at[host->ends],
-                       silently ? ORR_DISCONNECT_VANISH : ORR_DISCONNECT_DIE);
+                              silently ? ORR_DISCONNECT_VANISH : ORR_DISCONNECT_DIE);
     orr_simnet_users_forget(world, host);
     drop_waiting(world, host);
     host->stopped = false;

@@ -38,8 +38,7 @@ void orr_simnet_link_set(orr_simnet *world, uint32_t from, uint32_t to, uint32_t
 
 double orr_simnet_slowdown(const orr_simnet *world, uint32_t from, uint32_t to)
 {
-    const double a = orr_simnet_host_at(world, from)->slow,
-                 b = orr_simnet_host_at(world, to)->slow;
+    const double a = orr_simnet_host_at(world, from)->slow, b = orr_simnet_host_at(world, to)->slow;
     return a > b ? a : b;
 }
 

@@ -131,14 +131,14 @@ orr_status orr_simnet_add_host(orr_simnet *world, uint32_t *ret, orr_error *err)
     }
     const uint32_t index = world->n_hosts++;
     *orr_simnet_host_at(world, index) = (orr_simnet_host){.net = world_net,
-                                                              .world = world,
-                                                              .index = index,
-                                                              .users = NONE,
-                                                              .listeners = NONE,
-                                                              .ends = NONE,
-                                                              .waiting_first = NONE,
-                                                              .waiting_last = NONE,
-                                                              .slow = 1};
+                                                          .world = world,
+                                                          .index = index,
+                                                          .users = NONE,
+                                                          .listeners = NONE,
+                                                          .ends = NONE,
+                                                          .waiting_first = NONE,
+                                                          .waiting_last = NONE,
+                                                          .slow = 1};
     *ret = index;
     return ORR_OK;
 }
@@ -172,10 +172,12 @@ void orr_simnet_event_drop(orr_simnet *world, orr_simnet_event *event)
 }
 
 orr_status orr_simnet_at(orr_simnet *world, int64_t at_ns, orr_simnet_call *what, void *ctx,
-                        orr_error *err)
+                         orr_error *err)
 {
-    const orr_simnet_event event = {.kind = ORR_SIMNET_EVENT_CALL, .host = NONE, .call = what, .ctx = ctx};
-    const bool put = orr_simnet_schedule(world, at_ns > world->now_ns ? at_ns : world->now_ns, &event);
+    const orr_simnet_event event = {
+        .kind = ORR_SIMNET_EVENT_CALL, .host = NONE, .call = what, .ctx = ctx};
+    const bool put =
+        orr_simnet_schedule(world, at_ns > world->now_ns ? at_ns : world->now_ns, &event);
     return put ? ORR_OK : orr_fail_memory(err);
 }
 

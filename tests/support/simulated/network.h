@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_WORLD_H
-#define ORR_SIM_WORLD_H
+#ifndef ORR_SUPPORT_SIMULATED_NETWORK_H
+#define ORR_SUPPORT_SIMULATED_NETWORK_H
 
 #include "io/net/net.h"
 
 /* Hosts that speak over a simulated network, in one thread, on one clock: the same seed and the
- * same calls give the same run. Each host has a net (io/net/net.h) that the protocol cannot tell from
- * the system's.
+ * same calls give the same run. Each host has a net (io/net/net.h) that the protocol cannot tell
+ * from the system's.
  *
  * Connections keep their frames in order; different connections are independent, so frames of
  * different connections overtake one another. A frame takes latency + bytes / bandwidth + jitter;
  * connections of a host share nothing else. Times are drawn from the seed (base/philox.h).
  *
- * What io/net/net.h leaves open is drawn for each connection: whether memory that is kept is read at
- * once or only when the frame arrives (drained() follows then), and whether payloads are put where
- * place() says or are read where they are.
+ * What io/net/net.h leaves open is drawn for each connection: whether memory that is kept is read
+ * at once or only when the frame arrives (drained() follows then), and whether payloads are put
+ * where place() says or are read where they are.
  *
  * Faults: a host that is killed drops all it had; peers see their connections close one latency
  * later (a process that died on a machine that lives), or never (the machine died: `silently`). A
@@ -33,7 +33,7 @@ typedef struct orr_simnet_options {
     bool unhashed; /* payloads are not hashed (corruption is then told by its flag): speed */
 } orr_simnet_options;
 orr_status orr_simnet_new(const orr_simnet_options *options, orr_simnet **ret,
-                         orr_error *err) ORR_MUST_CHECK;
+                          orr_error *err) ORR_MUST_CHECK;
 void orr_simnet_free(orr_simnet *world); /* nets too; users are forgotten, not called */
 int64_t orr_simnet_now_ns(const orr_simnet *world);
 uint64_t orr_simnet_events(const orr_simnet *world); /* so far */
@@ -46,7 +46,7 @@ bool orr_simnet_out_of_memory(const orr_simnet *world);
 
 /* What happens, as it happens: for a log. `frame` NULL: no frame. */
 typedef void orr_simnet_observer(void *ctx, int64_t at_ns, const char *what, uint32_t from,
-                               uint32_t to, const orr_net_frame *frame);
+                                 uint32_t to, const orr_net_frame *frame);
 void orr_simnet_observe(orr_simnet *world, orr_simnet_observer *watcher, void *ctx);
 
 /* A host, and its net. Addresses of its listeners: "h3:1". */
@@ -56,7 +56,7 @@ orr_net *orr_simnet_host_net(orr_simnet *world, uint32_t host);
 /* Calls `what` at that time, in no host. */
 typedef void orr_simnet_call(void *ctx);
 orr_status orr_simnet_at(orr_simnet *world, int64_t at_ns, orr_simnet_call *what, void *ctx,
-                        orr_error *err) ORR_MUST_CHECK;
+                         orr_error *err) ORR_MUST_CHECK;
 /* Handles the next event; false: there is none before `until_ns`, and it is that time now. */
 bool orr_simnet_step(orr_simnet *world, int64_t until_ns);
 void orr_simnet_run(orr_simnet *world, int64_t until_ns);
@@ -72,6 +72,6 @@ void orr_simnet_cut(orr_simnet *world, uint32_t from, uint32_t to, bool cut); /*
 void orr_simnet_slow(orr_simnet *world, uint32_t host, double factor);        /* 1: as before */
 void orr_simnet_corrupt(orr_simnet *world, uint32_t from, uint32_t to);
 void orr_simnet_reset(orr_simnet *world, uint32_t a,
-                     uint32_t b); /* all connections between them close */
+                      uint32_t b); /* all connections between them close */
 
-#endif /* ORR_SIM_WORLD_H */
+#endif /* ORR_SUPPORT_SIMULATED_NETWORK_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_WORLD_PARTS_H
-#define ORR_SIM_WORLD_PARTS_H
+#ifndef ORR_SUPPORT_SIMULATED_NETWORK_INTERNAL_H
+#define ORR_SUPPORT_SIMULATED_NETWORK_INTERNAL_H
 
 #include <assert.h>
 
@@ -88,7 +88,7 @@ struct orr_simnet {
     orr_array(orr_simnet_user) users;
     orr_array(orr_simnet_listener) listeners;
     uint32_t free_pair, free_user, free_listener; /* first; linked by next */
-    orr_array(orr_simnet_link) links;              /* those with a fault; few */
+    orr_array(orr_simnet_link) links;             /* those with a fault; few */
     orr_simnet_observer *watcher;
     void *watcher_ctx;
 };
@@ -127,21 +127,22 @@ int64_t orr_simnet_delay_ns(orr_simnet *world, uint32_t from, uint32_t to);
 
 /* world_users.c */
 orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
-                                  const orr_net_callbacks *user);
-void orr_simnet_user_forget(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user);
+                                    const orr_net_callbacks *user);
+void orr_simnet_user_forget(orr_simnet *world, orr_simnet_host *host,
+                            const orr_net_callbacks *user);
 void orr_simnet_users_forget(orr_simnet *world, orr_simnet_host *host); /* all */
 void orr_simnet_timer_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
 void orr_simnet_timer_fires(orr_simnet *world, const orr_simnet_event *event);
-bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user,
-                            uint32_t port);
+bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host,
+                             const orr_net_callbacks *user, uint32_t port);
 const orr_simnet_listener *orr_simnet_listener_of(const orr_simnet *world,
-                                                const orr_simnet_host *host, uint32_t port);
+                                                  const orr_simnet_host *host, uint32_t port);
 
 /* world_calls.c: connections come and go. */
 orr_status orr_simnet_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
-                             orr_conn *ret, orr_error *err);
+                              orr_conn *ret, orr_error *err);
 orr_status orr_simnet_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
-                            char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
+                             char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
 typedef enum orr_simnet_disconnection {
     ORR_DISCONNECT_CLOSE, /* what is queued is lost            */
     ORR_DISCONNECT_FLUSH, /* it is handed over first           */
@@ -149,7 +150,8 @@ typedef enum orr_simnet_disconnection {
     ORR_DISCONNECT_VANISH /* the machine died: nobody is told  */
 } orr_simnet_disconnection;
 void orr_simnet_disconnect(orr_simnet *world, orr_simnet_end *end, orr_simnet_disconnection how);
-void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns, orr_net_close_reason why);
+void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns,
+                              orr_net_close_reason why);
 void orr_simnet_connect_arrives(orr_simnet *world, const orr_simnet_event *event);
 void orr_simnet_accepted(orr_simnet *world, const orr_simnet_event *event);
 void orr_simnet_connected(orr_simnet *world, const orr_simnet_event *event);
@@ -157,7 +159,7 @@ void orr_simnet_closed(orr_simnet *world, const orr_simnet_event *event);
 
 /* world_frames.c: and what passes over them. */
 void orr_simnet_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
-                    bool keep);
+                     bool keep);
 size_t orr_simnet_queued(orr_net *net, orr_conn conn);
 void orr_simnet_keep_copies(orr_simnet *world, const orr_simnet_end *from);
 void orr_simnet_frame_arrives(orr_simnet *world, orr_simnet_event *event);
@@ -169,4 +171,4 @@ bool orr_simnet_schedule(orr_simnet *world, int64_t at_ns, const orr_simnet_even
 /* Frees what an event holds. */
 void orr_simnet_event_drop(orr_simnet *world, orr_simnet_event *event);
 
-#endif /* ORR_SIM_WORLD_PARTS_H */
+#endif /* ORR_SUPPORT_SIMULATED_NETWORK_INTERNAL_H */

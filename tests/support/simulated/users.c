@@ -5,7 +5,7 @@
 #define NONE ORR_SIMNET_NONE
 
 static orr_simnet_user *find(orr_simnet *world, const orr_simnet_host *host,
-                            const orr_net_callbacks *user)
+                             const orr_net_callbacks *user)
 {
     for (uint32_t i = host->users; i != NONE; i = world->users.at[i].next)
         if (world->users.at[i].user == user)
@@ -14,7 +14,7 @@ static orr_simnet_user *find(orr_simnet *world, const orr_simnet_host *host,
 }
 
 orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
-                                  const orr_net_callbacks *user)
+                                    const orr_net_callbacks *user)
 {
     orr_simnet_user *found = find(world, host, user);
     if (found != NULL)
@@ -30,10 +30,10 @@ orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
         return NULL;
     }
     world->users.at[at] = (orr_simnet_user){.user = user,
-                                           .wake_ns = INT64_MAX,
-                                           .armed_ns = INT64_MAX,
-                                           .generation = generation,
-                                           .next = host->users};
+                                            .wake_ns = INT64_MAX,
+                                            .armed_ns = INT64_MAX,
+                                            .generation = generation,
+                                            .next = host->users};
     host->users = at;
     return &world->users.at[at];
 }
@@ -94,10 +94,10 @@ static void arm(orr_simnet *world, uint32_t host, orr_simnet_user *record)
     if (record->wake_ns >= record->armed_ns)
         return;
     const orr_simnet_event event = {.kind = ORR_SIMNET_EVENT_TIMER,
-                                   .host = host,
-                                   .user = (uint32_t)(record - world->users.at),
-                                   .generation = record->generation,
-                                   .at_ns = record->wake_ns};
+                                    .host = host,
+                                    .user = (uint32_t)(record - world->users.at),
+                                    .generation = record->generation,
+                                    .at_ns = record->wake_ns};
     if (orr_simnet_schedule(world, record->wake_ns, &event))
         record->armed_ns = record->wake_ns;
 }
@@ -131,8 +131,8 @@ void orr_simnet_timer_fires(orr_simnet *world, const orr_simnet_event *event)
         user->woken(user->ctx);
 }
 
-bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user,
-                            uint32_t port)
+bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host,
+                             const orr_net_callbacks *user, uint32_t port)
 {
     uint32_t at = world->free_listener;
     if (at != NONE)
@@ -148,7 +148,7 @@ bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host, const orr
 }
 
 const orr_simnet_listener *orr_simnet_listener_of(const orr_simnet *world,
-                                                const orr_simnet_host *host, uint32_t port)
+                                                  const orr_simnet_host *host, uint32_t port)
 {
     for (uint32_t i = host->listeners; i != NONE; i = world->listeners.at[i].next)
         if (world->listeners.at[i].port == port)

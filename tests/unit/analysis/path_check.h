@@ -7,10 +7,10 @@
 /* What a critical path must look like, piece by piece. */
 typedef struct want_piece {
     const char *name;
-    orr_bound   bound;
-    bool        wait;
-    int64_t     from_ns, to_ns;
-    uint32_t    rank;
+    orr_bound bound;
+    bool wait;
+    int64_t from_ns, to_ns;
+    uint32_t rank;
 } want_piece;
 
 static inline void small_dep(small *s, uint32_t node, uint32_t on, orr_dep_kind kind)
@@ -49,11 +49,13 @@ static inline void check_path(const orr_critical_path *path, const want_piece *w
     }
     assert_int_equal(path->n_pieces, n);
 }
-#define ON(rank, name, bound, wait, from_ns, to_ns) \
-    {(name), ORR_BOUND_##bound, (wait), (from_ns), (to_ns), (rank)}
+#define ON(rank, name, bound, wait, from_ns, to_ns)                                                \
+    {                                                                                              \
+        (name), ORR_BOUND_##bound, (wait), (from_ns), (to_ns), (rank)                              \
+    }
 #define PIECE(name, bound, wait, from_ns, to_ns) ON(0, name, bound, wait, from_ns, to_ns)
-#define CHECK_PATH(path, ...)                                      \
-    check_path((path), (const want_piece[]){__VA_ARGS__},          \
+#define CHECK_PATH(path, ...)                                                                      \
+    check_path((path), (const want_piece[]){__VA_ARGS__},                                          \
                sizeof((const want_piece[]){__VA_ARGS__}) / sizeof(want_piece))
 
 static inline orr_critical_path find_path(small *s, const orr_analysis_options *options)

@@ -21,7 +21,7 @@ static void test_nearest(void **state)
     for (orr_node_id v = 0; v < 5; v++)
         assert_int_equal(up[v], want[v]);
     assert_int_equal(orr_nearest_ancestor(s.graphs[0], ORR_KIND(HOST_OP) | ORR_KIND(ANNOTATION),
-                                       s.arena, &up, NULL),
+                                          s.arena, &up, NULL),
                      ORR_OK);
     assert_int_equal(up[e], d);
     assert_int_equal(up[d], c);

@@ -21,7 +21,8 @@ static void add_nodes(small *s)
     small_job(s);
 }
 
-static size_t group(small *s, unsigned classes, orr_attributed_order order, const orr_attributed_work **ret)
+static size_t group(small *s, unsigned classes, orr_attributed_order order,
+                    const orr_attributed_work **ret)
 {
     const orr_view *views;
     const orr_node_id *op_of;

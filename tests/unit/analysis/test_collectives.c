@@ -19,8 +19,8 @@ static void four_ranks(small *s)
     for (int rank = 0; rank < 4; rank++) {
         const uint32_t gpu = small_stream(s, 0, 7);
         const orr_group_id world = small_group(s, "0", "default_pg", 4);
-        small_comm(s, ORR_COLL_ALL_REDUCE, world, 4, gpu, arrival_ns[rank],
-                   1300 - arrival_ns[rank], 4000);
+        small_comm(s, ORR_COLL_ALL_REDUCE, world, 4, gpu, arrival_ns[rank], 1300 - arrival_ns[rank],
+                   4000);
         small_comm(s, ORR_COLL_BARRIER, ORR_NONE, -1, gpu, 2000, 50, -1); /* no group: by order */
         /* the graph's first start is 0 on its own axis; a mark keeps the axes of all alike */
         small_node(s, ORR_NODE_HOST_OP, "mark", small_thread(s, 1), 0, 1, ORR_NONE);
@@ -36,8 +36,7 @@ static void test_matched(void **state)
     four_ranks(&s);
     const orr_collective_row *rows;
     size_t n;
-    SMALL_SURVIVES_NO_MEMORY(
-        orr_analyze_collectives(s.job, NULL, s.arena, &rows, &n, &s.err));
+    SMALL_SURVIVES_NO_MEMORY(orr_analyze_collectives(s.job, NULL, s.arena, &rows, &n, &s.err));
     assert_int_equal(n, 2);
     const orr_collective_row *r = &rows[0];
     assert_string_equal(r->collective, "all_reduce");
@@ -114,13 +113,18 @@ static void test_busbw_factors(void **state)
     (void)state;
     static const struct {
         orr_collective collective;
-        double         of_8;
+        double of_8;
     } want[] = {
-        {ORR_COLL_ALL_REDUCE, 14.0 / 8},    {ORR_COLL_ALL_GATHER, 7.0 / 8},
-        {ORR_COLL_REDUCE_SCATTER, 7.0 / 8}, {ORR_COLL_ALL_TO_ALL, 7.0 / 8},
-        {ORR_COLL_GATHER, 7.0 / 8},         {ORR_COLL_SCATTER, 7.0 / 8},
-        {ORR_COLL_BROADCAST, 1},            {ORR_COLL_REDUCE, 1},
-        {ORR_COLL_SEND, 1},                 {ORR_COLL_RECV, 1},
+        {ORR_COLL_ALL_REDUCE, 14.0 / 8},
+        {ORR_COLL_ALL_GATHER, 7.0 / 8},
+        {ORR_COLL_REDUCE_SCATTER, 7.0 / 8},
+        {ORR_COLL_ALL_TO_ALL, 7.0 / 8},
+        {ORR_COLL_GATHER, 7.0 / 8},
+        {ORR_COLL_SCATTER, 7.0 / 8},
+        {ORR_COLL_BROADCAST, 1},
+        {ORR_COLL_REDUCE, 1},
+        {ORR_COLL_SEND, 1},
+        {ORR_COLL_RECV, 1},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         assert_float_equal(orr_busbw_factor(want[i].collective, 8), want[i].of_8, 1e-12);

@@ -11,9 +11,9 @@ static void test_by_group(void **state)
     small_work(&s, ORR_NODE_COMPUTE, "gemm", compute, 0, 100, ORR_NONE);
     small_comm(&s, ORR_COLL_ALL_REDUCE, dp, 8, comm, 50, 100, 1000); /* half hidden */
     small_comm(&s, ORR_COLL_ALL_GATHER, tp, 4, comm, 200, 40, 10);
-    small_comm(&s, ORR_COLL_ALL_GATHER, tp, 4, other, 220, 40, 10); /* 20 of both at once */
-    small_comm(&s, ORR_COLL_ALL_GATHER, tp, 4, comm, 80, 20, -1);   /* hidden */
-    small_comm(&s, ORR_COLL_BARRIER, ORR_NONE, -1, comm, 300, 0, -1); /* takes no time */
+    small_comm(&s, ORR_COLL_ALL_GATHER, tp, 4, other, 220, 40, 10);    /* 20 of both at once */
+    small_comm(&s, ORR_COLL_ALL_GATHER, tp, 4, comm, 80, 20, -1);      /* hidden */
+    small_comm(&s, ORR_COLL_BARRIER, ORR_NONE, -1, comm, 300, 0, -1);  /* takes no time */
     small_work(&s, ORR_NODE_COPY, "copy", compute, 300, 10, ORR_NONE); /* hides nothing */
     small_job(&s);
     const orr_exposed *rows;

@@ -4,7 +4,7 @@
 #include "analysis/common.h"
 
 #define SPANS(arena, ...)                                                                          \
-    spans_of((arena), (orr_interval[]){__VA_ARGS__},                                                   \
+    spans_of((arena), (orr_interval[]){__VA_ARGS__},                                               \
              sizeof((orr_interval[]){__VA_ARGS__}) / sizeof(orr_interval))
 
 static orr_interval_set spans_of(orr_arena *arena, const orr_interval *any, size_t n)
@@ -30,7 +30,8 @@ static void test_merges_overlapping_touching_unsorted(void **state)
 {
     (void)state;
     orr_arena *arena = orr_arena_new(0, 0);
-    const orr_interval_set s = SPANS(arena, {30, 40}, {0, 10}, {5, 20}, {20, 25}, {50, 50}, {31, 32});
+    const orr_interval_set s =
+        SPANS(arena, {30, 40}, {0, 10}, {5, 20}, {20, 25}, {50, 50}, {31, 32});
     assert_spans(&s, (orr_interval[]){{0, 25}, {30, 40}}, 2);
     assert_int_equal(orr_interval_set_length(&s), 35);
     orr_arena_free(arena);

@@ -3,9 +3,8 @@
 
 #include "analysis/path/graph.h"
 
-static const orr_points_filter everything = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
-                                         .from_ns = INT64_MIN,
-                                         .to_ns = INT64_MAX};
+static const orr_points_filter everything = {
+    .kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES, .from_ns = INT64_MIN, .to_ns = INT64_MAX};
 
 static orr_points points_of(small *s, const orr_points_filter *of)
 {
@@ -73,10 +72,8 @@ static void test_who_takes_part(void **state)
     small_node(&s, ORR_NODE_HOST_OP, "zero", cpu, 26, 0, ORR_NONE);
     small_node(&s, ORR_NODE_HOST_OP, "after", cpu, 30, 1, ORR_NONE);
     small_work(&s, ORR_NODE_COMPUTE, "kernel", gpu, 22, 3, ORR_NONE);
-    const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
-                              .from_ns = 10,
-                              .to_ns = 30,
-                              .duration_min_ns = 1};
+    const orr_points_filter of = {
+        .kinds = ORR_PATH_EXECUTES, .from_ns = 10, .to_ns = 30, .duration_min_ns = 1};
     const orr_points touching = points_of(&s, &of);
     assert_int_equal(touching.n, 4);
     assert_int_equal(touching.node[0], over);

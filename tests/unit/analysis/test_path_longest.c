@@ -30,8 +30,8 @@ static void test_gaps_weigh_nothing(void **state)
     record_syncs(&s);
     const orr_critical_path path = find_longest(&s);
     CHECK_PATH(&path, PIECE("before", CPU, false, 0, 20),
-               PIECE("cudaLaunchKernel", NONE, true, 20, 25),
-               PIECE("kernel", LAUNCH, true, 25, 35), PIECE("kernel", COMPUTE, false, 35, 65),
+               PIECE("cudaLaunchKernel", NONE, true, 20, 25), PIECE("kernel", LAUNCH, true, 25, 35),
+               PIECE("kernel", COMPUTE, false, 35, 65),
                PIECE("cudaDeviceSynchronize", NONE, true, 65, 90));
     assert_int_equal(path.n_nodes, 10);
     assert_int_equal(path.n_edges, 7 + 1 + 1 + 1);
@@ -49,8 +49,7 @@ static void test_host_work_can_be_longer(void **state)
     sync_call(&s, cpu, 70, 20, kernel);
     record_syncs(&s);
     const orr_critical_path path = find_longest(&s);
-    CHECK_PATH(&path, PIECE("cudaLaunchKernel", CPU, false, 0, 5),
-               PIECE("work", CPU, false, 5, 65),
+    CHECK_PATH(&path, PIECE("cudaLaunchKernel", CPU, false, 0, 5), PIECE("work", CPU, false, 5, 65),
                PIECE("cudaDeviceSynchronize", NONE, true, 65, 90));
     small_end(&s);
 }
@@ -97,10 +96,10 @@ static void test_event_has_no_weight(void **state)
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1);
     const uint32_t a = small_stream(&s, 0, 7), b = small_stream(&s, 0, 20);
-    const uint32_t k1 = small_work(&s, ORR_NODE_COMPUTE, "k1", a, 10, 40,
-                                   small_call(&s, cpu, 0, 2, ORR_NONE));
-    const uint32_t k2 = small_work(&s, ORR_NODE_COMPUTE, "k2", b, 60, 40,
-                                   small_call(&s, cpu, 3, 2, ORR_NONE));
+    const uint32_t k1 =
+        small_work(&s, ORR_NODE_COMPUTE, "k1", a, 10, 40, small_call(&s, cpu, 0, 2, ORR_NONE));
+    const uint32_t k2 =
+        small_work(&s, ORR_NODE_COMPUTE, "k2", b, 60, 40, small_call(&s, cpu, 3, 2, ORR_NONE));
     small_dep(&s, k2, k1, ORR_DEP_EVENT);
     record_syncs(&s);
     const orr_critical_path path = find_longest(&s);
@@ -124,10 +123,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gaps_weigh_nothing),
-        cmocka_unit_test(test_host_work_can_be_longer),
-        cmocka_unit_test(test_order_of_a_stream),
-        cmocka_unit_test(test_event_has_no_weight),
+        cmocka_unit_test(test_gaps_weigh_nothing), cmocka_unit_test(test_host_work_can_be_longer),
+        cmocka_unit_test(test_order_of_a_stream),  cmocka_unit_test(test_event_has_no_weight),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

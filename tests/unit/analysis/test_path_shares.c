@@ -13,8 +13,7 @@ static void test_shares(void **state)
         {.name = copy, .bound = ORR_BOUND_COMPUTE, .from_ns = 50, .to_ns = 80},
         {.name = copy, .rank = 1, .bound = ORR_BOUND_COMPUTE, .from_ns = 80, .to_ns = 100},
     };
-    const orr_critical_path path = {
-        .pieces = pieces, .n_pieces = 5, .start_ns = 0, .end_ns = 100};
+    const orr_critical_path path = {.pieces = pieces, .n_pieces = 5, .start_ns = 0, .end_ns = 100};
     const orr_path_share *rows;
     size_t n;
     SMALL_SURVIVES_NO_MEMORY(orr_critical_path_shares(&path, s.arena, &rows, &n, &s.err));

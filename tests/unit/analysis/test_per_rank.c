@@ -70,8 +70,9 @@ static void test_allocation_failure(void **state)
     const void *rows;
     size_t n;
     three_ranks(&s);
-    SMALL_SURVIVES_NO_MEMORY(orr_analyze_ranks(&(orr_analysis_request){s.job, NULL, s.arena, &s.err},
-                                               sizeof(uint32_t), two_rows_a_rank, &rows, &n));
+    SMALL_SURVIVES_NO_MEMORY(
+        orr_analyze_ranks(&(orr_analysis_request){s.job, NULL, s.arena, &s.err}, sizeof(uint32_t),
+                          two_rows_a_rank, &rows, &n));
     assert_int_equal(n, 6);
     small_end(&s);
 }

@@ -14,8 +14,12 @@ static void test_last(void **state)
     static const struct {
         const char *path, *last;
     } cases[] = {
-        {"a.json", "a.json"}, {"traces/a.json", "a.json"}, {"/x/traces//", "traces"},
-        {"traces/", "traces"}, {"/", "/"},                  {"", ""},
+        {"a.json", "a.json"},
+        {"traces/a.json", "a.json"},
+        {"/x/traces//", "traces"},
+        {"traces/", "traces"},
+        {"/", "/"},
+        {"", ""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -141,11 +141,11 @@ static void rates_are_read(void **state)
         const char *text;
         double value;
     } cases[] = {
-        {orr_parse_flops, "989TFLOPS", 989e12}, {orr_parse_flops, "67 TFLOP/s", 67e12},
-        {orr_parse_flops, "2PFLOPS", 2e15},     {orr_parse_flops, "1979TOPS", 1979e12},
-        {orr_parse_flops, "5GOP/s", 5e9},       {orr_parse_frequency, "1410MHz", 1410e6},
+        {orr_parse_flops, "989TFLOPS", 989e12},  {orr_parse_flops, "67 TFLOP/s", 67e12},
+        {orr_parse_flops, "2PFLOPS", 2e15},      {orr_parse_flops, "1979TOPS", 1979e12},
+        {orr_parse_flops, "5GOP/s", 5e9},        {orr_parse_frequency, "1410MHz", 1410e6},
         {orr_parse_frequency, "2.1 GHz", 2.1e9}, {orr_parse_power, "700W", 700},
-        {orr_parse_power, "10.2kW", 10200},     {orr_parse_iops, "550kIOPS", 550e3},
+        {orr_parse_power, "10.2kW", 10200},      {orr_parse_iops, "550kIOPS", 550e3},
         {orr_parse_iops, "1.5 MIOPS", 1.5e6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -157,9 +157,9 @@ static void rates_are_read(void **state)
         orr_status (*parse)(const char *, double *, orr_error *);
         const char *text;
     } wrong[] = {
-        {orr_parse_flops, "989"},     {orr_parse_flops, "989TFLOP"},  {orr_parse_flops, "-1TFLOPS"},
+        {orr_parse_flops, "989"},      {orr_parse_flops, "989TFLOP"}, {orr_parse_flops, "-1TFLOPS"},
         {orr_parse_frequency, "1410"}, {orr_parse_frequency, "5us"},  {orr_parse_power, "700"},
-        {orr_parse_power, "700Wh"},   {orr_parse_iops, "550k"},       {orr_parse_iops, "IOPS"},
+        {orr_parse_power, "700Wh"},    {orr_parse_iops, "550k"},      {orr_parse_iops, "IOPS"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         double value = 42;
@@ -173,11 +173,10 @@ static void rates_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_read),     cmocka_unit_test(bytes_are_read),
-        cmocka_unit_test(durations_are_read),
-        cmocka_unit_test(rates_are_read),  cmocka_unit_test(bandwidths_are_read),
-        cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(three_digits_are_printed),
-        cmocka_unit_test(locale_does_not_matter),
+        cmocka_unit_test(counts_are_read),          cmocka_unit_test(bytes_are_read),
+        cmocka_unit_test(durations_are_read),       cmocka_unit_test(rates_are_read),
+        cmocka_unit_test(bandwidths_are_read),      cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(three_digits_are_printed), cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static int print_kind(void **state, const char *kind)
     const int fd = mkstemp(p->path), old = dup(STDOUT_FILENO);
     if (fd < 0 || old < 0)
         return -1;
-    const char *const  args[] = {kind};
+    const char *const args[] = {kind};
     const orr_settings settings = {.args = args, .n_args = 1};
     fflush(stdout);
     dup2(fd, STDOUT_FILENO);
@@ -51,16 +51,28 @@ static int print_kind(void **state, const char *kind)
     return code == EXIT_DONE && n > 0 ? 0 : -1;
 }
 
-static int print_bash(void **state) { return print_kind(state, "bash"); }
-static int print_zsh(void **state) { return print_kind(state, "zsh"); }
-static int print_fish(void **state) { return print_kind(state, "fish"); }
-static int print_man(void **state) { return print_kind(state, "man"); }
+static int print_bash(void **state)
+{
+    return print_kind(state, "bash");
+}
+static int print_zsh(void **state)
+{
+    return print_kind(state, "zsh");
+}
+static int print_fish(void **state)
+{
+    return print_kind(state, "fish");
+}
+static int print_man(void **state)
+{
+    return print_kind(state, "man");
+}
 
 /* `before`NAME`after` stands in the text, with each '-' of the name as `dash`. */
 static bool has(const char *text, const char *before, const char *name, const char *after,
                 const char *dash)
 {
-    char  wanted[128];
+    char wanted[128];
     char *at = wanted + snprintf(wanted, sizeof wanted, "%s", before);
 
     for (; *name; name++)
@@ -145,30 +157,33 @@ static void fish_parses_it(void **state)
 
 static void groff_has_nothing_to_say(void **state)
 {
-    check(*state, "groff", "said=$(groff -man -ww -z -Tutf8 \"$1\" 2>&1) && test -z \"$said\" || { echo \"# $said\"; exit 1; }");
+    check(
+        *state, "groff",
+        "said=$(groff -man -ww -z -Tutf8 \"$1\" 2>&1) && test -z \"$said\" || { echo \"# $said\"; exit 1; }");
 }
 
 /* What bash offers for a line whose last word is being typed. */
 static void bash_completes_words(void **state)
 {
-    check(*state, "bash",
-          "bash -c '. \"$1\"\n"
-          "offers() { want=$1; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _orrery;\n"
-          "  [ \"${COMPREPLY[*]}\" = \"$want\" ] || { echo \"# $*: ${COMPREPLY[*]}\"; exit 1; }; }\n"
-          "offers analyze orrery an\n"
-          "offers \"convert compare coordinator completion\" orrery co\n"
-          "offers json orrery analyze --format j\n"
-          "offers json orrery analyze -f j\n"
-          "offers --html orrery analyze --ht\n"
-          "offers \"\" orrery validate --ht\n"
-          "offers \"bash zsh fish man\" orrery completion \"\"\n"
-          "cd \"$(mktemp -d)\" && touch rank0.json && offers rank0.json orrery analyze ra\n"
-          "rm -r \"$PWD\"' x \"$1\"");
+    check(
+        *state, "bash",
+        "bash -c '. \"$1\"\n"
+        "offers() { want=$1; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _orrery;\n"
+        "  [ \"${COMPREPLY[*]}\" = \"$want\" ] || { echo \"# $*: ${COMPREPLY[*]}\"; exit 1; }; }\n"
+        "offers analyze orrery an\n"
+        "offers \"convert compare coordinator completion\" orrery co\n"
+        "offers json orrery analyze --format j\n"
+        "offers json orrery analyze -f j\n"
+        "offers --html orrery analyze --ht\n"
+        "offers \"\" orrery validate --ht\n"
+        "offers \"bash zsh fish man\" orrery completion \"\"\n"
+        "cd \"$(mktemp -d)\" && touch rank0.json && offers rank0.json orrery analyze ra\n"
+        "rm -r \"$PWD\"' x \"$1\"");
 }
 
 static void an_unknown_kind_is_refused(void **state)
 {
-    const char *const  args[] = {"tcsh"};
+    const char *const args[] = {"tcsh"};
     const orr_settings settings = {.args = args, .n_args = 1};
 
     (void)state;

@@ -11,17 +11,20 @@
 
 typedef struct row {
     const char *name;
-    double      idle_frac, mean_ns, bandwidth;
-    int64_t     span_ns, peak_bytes;
-    uint64_t    count;
-    uint32_t    rank;
-    bool        host_only;
+    double idle_frac, mean_ns, bandwidth;
+    int64_t span_ns, peak_bytes;
+    uint64_t count;
+    uint32_t rank;
+    bool host_only;
 } row;
 
-#define C(name, type) {#name, ORR_COLUMN_##type, offsetof(row, name)}
+#define C(name, type)                                                                              \
+    {                                                                                              \
+#name, ORR_COLUMN_##type, offsetof(row, name)                                              \
+    }
 static const orr_column COLUMNS[] = {
-    C(name, TEXT),       C(idle_frac, FRAC), C(mean_ns, NS_MEAN), C(bandwidth, BYTES_PER_S),
-    C(span_ns, NS),      C(count, U64),      C(rank, U32),        C(host_only, BOOL),
+    C(name, TEXT),        C(idle_frac, FRAC), C(mean_ns, NS_MEAN), C(bandwidth, BYTES_PER_S),
+    C(span_ns, NS),       C(count, U64),      C(rank, U32),        C(host_only, BOOL),
     C(peak_bytes, BYTES),
 };
 #undef C
@@ -33,14 +36,19 @@ static const row ROWS[] = {
 
 static orr_table table_of(size_t n_rows)
 {
-    return (orr_table){"orrery.temporal_breakdown/1", "Rows", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS,
-                       ROWS, sizeof(row), n_rows};
+    return (orr_table){"orrery.temporal_breakdown/1",
+                       "Rows",
+                       COLUMNS,
+                       sizeof COLUMNS / sizeof *COLUMNS,
+                       ROWS,
+                       sizeof(row),
+                       n_rows};
 }
 
 static bool holds(const char *text)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     assert_int_equal(orr_condition_parse(text, &condition, &err), ORR_OK);
@@ -50,8 +58,8 @@ static bool holds(const char *text)
 
 static void no_condition_never_holds(void **state)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     (void)state;
@@ -64,7 +72,7 @@ static void no_condition_never_holds(void **state)
 static void the_table_is_named_or_the_breakdown(void **state)
 {
     orr_condition condition;
-    orr_error     err;
+    orr_error err;
 
     (void)state;
     assert_int_equal(orr_condition_parse("idle_frac>0.3", &condition, &err), ORR_OK);
@@ -120,15 +128,15 @@ static void a_fraction_may_be_of_any_size(void **state)
 static void what_is_not_known_never_holds(void **state)
 {
     (void)state;
-    assert_false(holds("peak_bytes<0"));      /* -1: not known */
-    assert_false(holds("bandwidth<1"));       /* 0: not known  */
+    assert_false(holds("peak_bytes<0")); /* -1: not known */
+    assert_false(holds("bandwidth<1"));  /* 0: not known  */
     assert_false(holds("peak_bytes!=1048576"));
 }
 
 static void no_rows_hold_nothing(void **state)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(0);
 
     (void)state;
@@ -139,8 +147,8 @@ static void no_rows_hold_nothing(void **state)
 
 static void another_table_is_not_held_against_it(void **state)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     (void)state;
@@ -151,8 +159,8 @@ static void another_table_is_not_held_against_it(void **state)
 
 static void the_finding_names_the_row(void **state)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     (void)state;
@@ -167,13 +175,13 @@ static void the_finding_names_the_row(void **state)
 static void what_is_no_condition_is_refused(void **state)
 {
     static const char *const texts[] = {
-        "",    ">",    "idle_frac", "idle_frac>",   ">0.3",
-        "a=3", "a=>3", "a>>3",      "a<>3",         "a!3",
-        "a>",  "a>1>2", "a > ",     "no_table.a>1", "temporal_breakdown.>1",
+        "",    ">",     "idle_frac", "idle_frac>",   ">0.3",
+        "a=3", "a=>3",  "a>>3",      "a<>3",         "a!3",
+        "a>",  "a>1>2", "a > ",      "no_table.a>1", "temporal_breakdown.>1",
     };
     orr_condition condition;
-    orr_error     err;
-    char          long_text[600];
+    orr_error err;
+    char long_text[600];
 
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -190,12 +198,12 @@ static void what_is_no_condition_is_refused(void **state)
 static void what_is_no_number_of_the_column_is_refused(void **state)
 {
     static const char *const texts[] = {
-        "idle_frac>x",   "idle_frac>0.3x", "idle_frac>0.3 0.4", "idle_frac>5us", "span_ns>1us us",
-        "span_ns>1GiB",  "peak_bytes>1ms", "bandwidth>5us",     "idle_frac>--1", "idle_frac>nan",
-        "count>1us",
+        "idle_frac>x",    "idle_frac>0.3x", "idle_frac>0.3 0.4", "idle_frac>5us",
+        "span_ns>1us us", "span_ns>1GiB",   "peak_bytes>1ms",    "bandwidth>5us",
+        "idle_frac>--1",  "idle_frac>nan",  "count>1us",
     };
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     (void)state;
@@ -212,16 +220,18 @@ static void what_is_no_number_of_the_column_is_refused(void **state)
 
 static void a_column_that_is_text_or_missing_is_refused(void **state)
 {
-    orr_condition   condition;
-    orr_error       err;
+    orr_condition condition;
+    orr_error err;
     const orr_table table = table_of(2);
 
     (void)state;
     assert_int_equal(orr_condition_parse("name>1", &condition, &err), ORR_OK);
-    assert_int_equal(orr_condition_check(&condition, "temporal_breakdown", &table, &err), ORR_INVALID);
+    assert_int_equal(orr_condition_check(&condition, "temporal_breakdown", &table, &err),
+                     ORR_INVALID);
     assert_string_equal(err.text, "--fail-if: temporal_breakdown.name is text");
     assert_int_equal(orr_condition_parse("idle>1", &condition, &err), ORR_OK);
-    assert_int_equal(orr_condition_check(&condition, "temporal_breakdown", &table, &err), ORR_INVALID);
+    assert_int_equal(orr_condition_check(&condition, "temporal_breakdown", &table, &err),
+                     ORR_INVALID);
     assert_string_equal(err.text, "--fail-if: temporal_breakdown has no column 'idle'");
 }
 

@@ -14,11 +14,11 @@ enum { ARGS_MAX = 8 };
 
 /* A command line: the command, then its words. */
 typedef struct line {
-    const char  *command;
-    const char  *words[ARGS_MAX];
-    char        *argv[ARGS_MAX];
+    const char *command;
+    const char *words[ARGS_MAX];
+    char *argv[ARGS_MAX];
     orr_settings settings;
-    orr_error    err;
+    orr_error err;
 } line;
 
 static orr_status parse(line *l)
@@ -213,7 +213,7 @@ static void a_flag_of_the_environment_is_off_when_empty_or_0(void **state)
 {
     const struct {
         const char *value;
-        bool        quiet;
+        bool quiet;
     } cases[] = {{"", false}, {"0", false}, {"1", true}, {"yes", true}};
 
     (void)state;

@@ -28,11 +28,22 @@ static inline orr_device some_device(const char *name, double peak_flops, double
 {
     const orr_fact unknown = {.value = NAN, .basis = ORR_FACT_UNKNOWN, .source = ""};
     orr_device device = {
-        .name = name, .vendor = "ACME", .kind = "gpu", .notes = "",
-        .memory_bytes = unknown, .achievable_memory_bytes_per_s = unknown, .l2_bytes = unknown,
-        .l2_bytes_per_s = unknown, .sms = known(100), .clock_hz = unknown,
-        .launch_latency_ns = unknown, .kernel_gap_ns = unknown, .pcie_bytes_per_s = known(16e9),
-        .power_w = unknown, .idle_power_w = unknown, .memory_bytes_per_s = known(bytes_per_s),
+        .name = name,
+        .vendor = "ACME",
+        .kind = "gpu",
+        .notes = "",
+        .memory_bytes = unknown,
+        .achievable_memory_bytes_per_s = unknown,
+        .l2_bytes = unknown,
+        .l2_bytes_per_s = unknown,
+        .sms = known(100),
+        .clock_hz = unknown,
+        .launch_latency_ns = unknown,
+        .kernel_gap_ns = unknown,
+        .pcie_bytes_per_s = known(16e9),
+        .power_w = unknown,
+        .idle_power_w = unknown,
+        .memory_bytes_per_s = known(bytes_per_s),
     };
     for (int dtype = 0; dtype < ORR_DTYPES; dtype++) {
         device.peak_flops[dtype] = known(peak_flops);
@@ -43,8 +54,12 @@ static inline orr_device some_device(const char *name, double peak_flops, double
 
 static inline orr_work gemm(int64_t m, int64_t n, int64_t k)
 {
-    orr_work work = {.family = ORR_FAMILY_GEMM, .dtype = ORR_DTYPE_FP16, .n_dims = 4,
-                     .dims = {1, m, n, k}, .op = "aten::mm", .kernel = "gemm"};
+    orr_work work = {.family = ORR_FAMILY_GEMM,
+                     .dtype = ORR_DTYPE_FP16,
+                     .n_dims = 4,
+                     .dims = {1, m, n, k},
+                     .op = "aten::mm",
+                     .kernel = "gemm"};
     orr_work_complete(&work);
     return work;
 }

@@ -7,30 +7,30 @@
 
 #include "cost/models/file.h"
 
-#define FEATURES                                                                                 \
-    "\"features\":[\"dim0\",\"dim1\",\"dim2\",\"dim3\",\"dim4\",\"dim5\",\"dim6\",\"dim7\","     \
-    "\"flops\",\"bytes\",\"intensity\",\"roofline_ns\",\"element_bytes\",\"backward\",\"copy\"," \
+#define FEATURES                                                                                   \
+    "\"features\":[\"dim0\",\"dim1\",\"dim2\",\"dim3\",\"dim4\",\"dim5\",\"dim6\",\"dim7\","       \
+    "\"flops\",\"bytes\",\"intensity\",\"roofline_ns\",\"element_bytes\",\"backward\",\"copy\","   \
     "\"peak_flops\",\"memory_bytes_per_s\",\"l2_bytes\",\"sms\"]"
-#define NULLS                                                                                    \
-    "[null,null,null,null,null,null,null,null,null,null,"                                        \
+#define NULLS                                                                                      \
+    "[null,null,null,null,null,null,null,null,null,null,"                                          \
     "null,null,null,null,null,null,null,null,null]"
 #define LEARNED(families) "\"learned\":{" FEATURES ",\"families\":[" families "]}"
-#define FAMILY(trees)                                                                       \
-    "{\"family\":\"gemm\",\"base\":-0.5,\"error_frac\":0.1,\"samples\":9,\"groups\":3,"     \
+#define FAMILY(trees)                                                                              \
+    "{\"family\":\"gemm\",\"base\":-0.5,\"error_frac\":0.1,\"samples\":9,\"groups\":3,"            \
     "\"low\":" NULLS ",\"high\":" NULLS ",\"trees\":[" trees "]}"
-#define TREE(feature, value, child, missing)                                       \
-    "{\"feature\":[" feature "],\"value\":[" value "],\"child\":[" child           \
+#define TREE(feature, value, child, missing)                                                       \
+    "{\"feature\":[" feature "],\"value\":[" value "],\"child\":[" child                           \
     "],\"missing_left\":[" missing "]}"
-#define GOOD_TREE TREE("8,-1,-1", "20,0.5,-0.5", "1,0,0", "1,0,0")
+#define GOOD_TREE               TREE("8,-1,-1", "20,0.5,-0.5", "1,0,0", "1,0,0")
 #define TABLE(families, series) "\"table\":{\"families\":[" families "],\"series\":[" series "]}"
-#define GEMM                                                                                     \
-    "{\"family\":\"gemm\",\"neighbours\":2,\"trend\":false,\"error_frac\":null,"                 \
+#define GEMM                                                                                       \
+    "{\"family\":\"gemm\",\"neighbours\":2,\"trend\":false,\"error_frac\":null,"                   \
     "\"repeat_frac\":0.5}"
-#define SERIES(points)                                                                          \
-    "{\"family\":\"gemm\",\"dtype\":\"fp16\",\"copy\":0,\"backward\":false,\"n_dims\":4,"       \
+#define SERIES(points)                                                                             \
+    "{\"family\":\"gemm\",\"dtype\":\"fp16\",\"copy\":0,\"backward\":false,\"n_dims\":4,"          \
     "\"label\":\"\",\"device\":\"one\",\"points\":[" points "]}"
 #define POINT(ns, m) "[" ns ",3,1000,10,10,1," m ",64,64]"
-#define BODY(parts)                                                                              \
+#define BODY(parts)                                                                                \
     "{\"schema\":\"orrery.cost/1\",\"seed\":\"7\",\"samples\":9,\"sources\":[\"a\"],"              \
     "\"devices\":[\"one\"]," parts "}"
 

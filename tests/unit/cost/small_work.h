@@ -59,17 +59,14 @@ static inline orr_device small_device(void)
 
 static inline orr_work small_dims(orr_kernel_family family, uint8_t n, const int64_t *dims)
 {
-    orr_work w = {.family = (uint8_t)family,
-                  .dtype = ORR_DTYPE_FP32,
-                  .n_dims = n,
-                  .op = "",
-                  .kernel = ""};
+    orr_work w = {
+        .family = (uint8_t)family, .dtype = ORR_DTYPE_FP32, .n_dims = n, .op = "", .kernel = ""};
     memcpy(w.dims, dims, n * sizeof *dims);
     return w;
 }
-#define SMALL_WORK(family, ...)                                              \
-    small_dims(ORR_FAMILY_##family,                                          \
-               (uint8_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+#define SMALL_WORK(family, ...)                                                                    \
+    small_dims(ORR_FAMILY_##family,                                                                \
+               (uint8_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                \
                (const int64_t[]){__VA_ARGS__})
 
 #endif /* SMALL_WORK_H */

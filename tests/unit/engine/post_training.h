@@ -29,9 +29,15 @@ static inline void post_open(post_training *p, const char *folder, orr_task task
     if (orr_plan_parse(plan, &p->plan, &p->err) != ORR_OK)
         fail_msg("%s", p->err.text);
     (void)snprintf(p->data, sizeof p->data, "%s/lines.jsonl", folder);
-    p->options = (orr_train_options){.model = p->model, .plan = &p->plan, .workload = &p->workload,
-                                     .data = p->data, .steps = steps, .rate = 1e-2, .seed = 4,
-                                     .threads = 1, .rate_schedule = ORR_LEARNING_RATE_CONSTANT};
+    p->options = (orr_train_options){.model = p->model,
+                                     .plan = &p->plan,
+                                     .workload = &p->workload,
+                                     .data = p->data,
+                                     .steps = steps,
+                                     .rate = 1e-2,
+                                     .seed = 4,
+                                     .threads = 1,
+                                     .rate_schedule = ORR_LEARNING_RATE_CONSTANT};
 }
 
 static inline void post_write(const post_training *p, const char *lines)

@@ -23,16 +23,16 @@
 enum { SMALL_TOKENS = 16, SMALL_VOCAB = 64, SMALL_MICRO_BATCHES = 8 };
 
 typedef struct small_training {
-    orr_arena   *arena;
+    orr_arena *arena;
     const orr_model *model;
-    orr_plan     plan;
+    orr_plan plan;
     orr_workload workload;
     orr_step_source source;
     orr_engine_step *step;
     orr_step_inputs inputs[SMALL_MICRO_BATCHES];
-    orr_update   update;
-    orr_status   status;
-    orr_error    err;
+    orr_update update;
+    orr_status status;
+    orr_error err;
 } small_training;
 
 static inline void small_read(small_training *t, const char *model, const char *plan)
@@ -48,10 +48,13 @@ static inline void small_read(small_training *t, const char *model, const char *
     if (orr_plan_check(&t->plan, &t->err) != ORR_OK)
         fail_msg("%s: %s", plan, t->err.text);
     t->workload = (orr_workload){.task = ORR_TASK_PRETRAIN};
-    t->update = (orr_update){.rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8,
-                             .step = 1, .gradient_scale = 1};
-    t->source = (orr_step_source){.model = t->model, .plan = &t->plan, .workload = &t->workload,
-                                  .transport = orr_transport_self(), .seed = 7};
+    t->update = (orr_update){
+        .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .step = 1, .gradient_scale = 1};
+    t->source = (orr_step_source){.model = t->model,
+                                  .plan = &t->plan,
+                                  .workload = &t->workload,
+                                  .transport = orr_transport_self(),
+                                  .seed = 7};
     assert_int_equal(orr_backend_cpu(&t->source.backend, &t->err), ORR_OK);
 }
 

@@ -148,8 +148,10 @@ static void another_plan_puts_it_together(void **state)
     assert_int_equal(orr_checkpoint_restore(c, &f, back.parameters, 2, &err), ORR_OK);
     for (int64_t i = COLUMNS; i < N; i++)
         assert_true(back.master[i] == whole_at(0, i / COLUMNS, 2 + i % COLUMNS));
-    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, N, &err), ORR_INVALID);
-    assert_int_equal(orr_checkpoint_read_tensor(c, "5.none.0", "mean", whole, N, &err), ORR_INVALID);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, N, &err),
+                     ORR_INVALID);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "5.none.0", "mean", whole, N, &err),
+                     ORR_INVALID);
     orr_checkpoint_close(c);
 }
 

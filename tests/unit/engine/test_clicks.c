@@ -95,8 +95,8 @@ static void criteo_lines_are_read(void **state)
     d.n_tables = 3;
     assert_int_equal(orr_click_data_criteo(path, &d, &clicks, &err), ORR_INVALID);
     assert_int_equal(orr_click_data_criteo("/nowhere",
-                                       &(orr_dlrm){.dense_features = 13, .n_tables = 26}, &clicks,
-                                       &err),
+                                           &(orr_dlrm){.dense_features = 13, .n_tables = 26},
+                                           &clicks, &err),
                      ORR_IO);
 }
 

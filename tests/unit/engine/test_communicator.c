@@ -42,13 +42,26 @@ static void fill(orr_dtype dtype, void *at, int64_t n, uint64_t seed, uint64_t m
     for (int64_t i = 0; i < n; i++) {
         const float x = orr_random_below(&r, 500) == 0 ? odd[orr_random_below(&r, 5)] : real(&r);
         switch (dtype) {
-        case ORR_DTYPE_FP64: ((double *)at)[i] = x * 1.000000001; break;
-        case ORR_DTYPE_BF16: ((uint16_t *)at)[i] = orr_fp32_to_bf16(x); break;
-        case ORR_DTYPE_FP16: ((uint16_t *)at)[i] = orr_fp32_to_fp16(x); break;
-        case ORR_DTYPE_INT64: ((uint64_t *)at)[i] = orr_random_u64(&r); break;
-        case ORR_DTYPE_INT32: ((uint32_t *)at)[i] = orr_random_u32(&r); break;
-        case ORR_DTYPE_INT8: ((uint8_t *)at)[i] = (uint8_t)orr_random_u32(&r); break;
-        default: ((float *)at)[i] = x;
+        case ORR_DTYPE_FP64:
+            ((double *)at)[i] = x * 1.000000001;
+            break;
+        case ORR_DTYPE_BF16:
+            ((uint16_t *)at)[i] = orr_fp32_to_bf16(x);
+            break;
+        case ORR_DTYPE_FP16:
+            ((uint16_t *)at)[i] = orr_fp32_to_fp16(x);
+            break;
+        case ORR_DTYPE_INT64:
+            ((uint64_t *)at)[i] = orr_random_u64(&r);
+            break;
+        case ORR_DTYPE_INT32:
+            ((uint32_t *)at)[i] = orr_random_u32(&r);
+            break;
+        case ORR_DTYPE_INT8:
+            ((uint8_t *)at)[i] = (uint8_t)orr_random_u32(&r);
+            break;
+        default:
+            ((float *)at)[i] = x;
         }
     }
 }
@@ -66,34 +79,59 @@ static void plain_sum(orr_dtype dtype, const void *const *of, uint32_t members, 
         case ORR_DTYPE_FP64:
             d = m == 0 ? ((const double *)of[m])[i] : d + ((const double *)of[m])[i];
             break;
-        case ORR_DTYPE_BF16: x = orr_bf16_to_fp32(((const uint16_t *)of[m])[i]); break;
-        case ORR_DTYPE_FP16: x = orr_fp16_to_fp32(((const uint16_t *)of[m])[i]); break;
-        case ORR_DTYPE_INT64: u += ((const uint64_t *)of[m])[i]; break;
-        case ORR_DTYPE_INT32: u += ((const uint32_t *)of[m])[i]; break;
-        case ORR_DTYPE_INT8: u += ((const uint8_t *)of[m])[i]; break;
-        default: x = ((const float *)of[m])[i];
+        case ORR_DTYPE_BF16:
+            x = orr_bf16_to_fp32(((const uint16_t *)of[m])[i]);
+            break;
+        case ORR_DTYPE_FP16:
+            x = orr_fp16_to_fp32(((const uint16_t *)of[m])[i]);
+            break;
+        case ORR_DTYPE_INT64:
+            u += ((const uint64_t *)of[m])[i];
+            break;
+        case ORR_DTYPE_INT32:
+            u += ((const uint32_t *)of[m])[i];
+            break;
+        case ORR_DTYPE_INT8:
+            u += ((const uint8_t *)of[m])[i];
+            break;
+        default:
+            x = ((const float *)of[m])[i];
         }
         f = m == 0 ? x : f + x;
     }
     switch (dtype) {
-    case ORR_DTYPE_FP64: memcpy(ret, &d, 8); break;
-    case ORR_DTYPE_BF16: *(uint16_t *)ret = orr_fp32_to_bf16(f); break;
-    case ORR_DTYPE_FP16: *(uint16_t *)ret = orr_fp32_to_fp16(f); break;
+    case ORR_DTYPE_FP64:
+        memcpy(ret, &d, 8);
+        break;
+    case ORR_DTYPE_BF16:
+        *(uint16_t *)ret = orr_fp32_to_bf16(f);
+        break;
+    case ORR_DTYPE_FP16:
+        *(uint16_t *)ret = orr_fp32_to_fp16(f);
+        break;
     case ORR_DTYPE_FP32:
-    case ORR_DTYPE_TF32: memcpy(ret, &f, 4); break;
-    default: memcpy(ret, &u, (size_t)orr_dtype_bytes(dtype)); /* little-endian */
+    case ORR_DTYPE_TF32:
+        memcpy(ret, &f, 4);
+        break;
+    default:
+        memcpy(ret, &u, (size_t)orr_dtype_bytes(dtype)); /* little-endian */
     }
 }
 
 static bool is_nan(orr_dtype dtype, const void *at)
 {
     switch (dtype) {
-    case ORR_DTYPE_FP64: return isnan(*(const double *)at);
-    case ORR_DTYPE_BF16: return isnan(orr_bf16_to_fp32(*(const uint16_t *)at));
-    case ORR_DTYPE_FP16: return isnan(orr_fp16_to_fp32(*(const uint16_t *)at));
+    case ORR_DTYPE_FP64:
+        return isnan(*(const double *)at);
+    case ORR_DTYPE_BF16:
+        return isnan(orr_bf16_to_fp32(*(const uint16_t *)at));
+    case ORR_DTYPE_FP16:
+        return isnan(orr_fp16_to_fp32(*(const uint16_t *)at));
     case ORR_DTYPE_FP32:
-    case ORR_DTYPE_TF32: return isnan(*(const float *)at);
-    default: return false;
+    case ORR_DTYPE_TF32:
+        return isnan(*(const float *)at);
+    default:
+        return false;
     }
 }
 
@@ -106,12 +144,12 @@ static bool same(orr_dtype dtype, const void *a, const void *b)
 
 /* A case, the same for all of its members. */
 typedef struct group_case {
-    uint64_t  seed;
-    uint32_t  members[RANKS], n;
-    uint32_t  channel;
+    uint64_t seed;
+    uint32_t members[RANKS], n;
+    uint32_t channel;
     orr_dtype dtype;
-    int64_t   count;
-    size_t    scratch_bytes;
+    int64_t count;
+    size_t scratch_bytes;
 } group_case;
 
 static group_case case_of(uint64_t seed, uint32_t channel)
@@ -141,13 +179,13 @@ typedef struct member {
     uint8_t *of[RANKS]; /* all members' numbers, members x count each */
     const char *wrong;
     orr_status status;
-    orr_error  err;
+    orr_error err;
 } member;
 
-#define TRY(m, call)                                                             \
-    do {                                                                         \
-        if (((m)->status = (call)) != ORR_OK)                                    \
-            return;                                                              \
+#define TRY(m, call)                                                                               \
+    do {                                                                                           \
+        if (((m)->status = (call)) != ORR_OK)                                                      \
+            return;                                                                                \
     } while (0)
 
 static void check_all_reduce(member *m, uint8_t *room, bool in_place)
@@ -271,7 +309,7 @@ typedef struct rank {
     uint32_t number, channel;
     orr_transport *transport;
     uint64_t seed;
-    char     failure[600];
+    char failure[600];
 } rank;
 
 static void *run_rank(void *ctx)
@@ -352,7 +390,8 @@ static void sums(void **state)
             uint64_t *want = orr_arena_array(arena, uint64_t, N);
             for (int64_t i = 0; i < N; i++)
                 plain_sum(dtypes[d], parts, members, i, &want[i]);
-            orr_reduction_sum(dtypes[d], parts, members, N, first); /* in the place of one of them */
+            orr_reduction_sum(dtypes[d], parts, members, N,
+                              first); /* in the place of one of them */
             for (size_t i = 0; i < N; i++)
                 if (!same(dtypes[d], &want[i], (uint8_t *)first + i * each))
                     fail_msg("%s, %u parts, number %zu", orr_dtype_name(dtypes[d]), members, i);

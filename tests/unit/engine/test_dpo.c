@@ -10,23 +10,23 @@ static void derivatives_are_the_loss_s(void **state)
     const double h = 1e-5;
     for (int i = 0; i < 6; i++) {
         const orr_dpo_pair p = {.chosen = -3 - i,
-                                  .rejected = -4 + 2 * i,
-                                  .chosen_reference = -2.5,
-                                  .rejected_reference = -5,
-                                  .tokens = 3};
+                                .rejected = -4 + 2 * i,
+                                .chosen_reference = -2.5,
+                                .rejected_reference = -5,
+                                .tokens = 3};
         const orr_dpo_loss l = orr_dpo_loss_of(&p, 0.7, 0.2);
         orr_dpo_pair more = p, less = p; /* by minus log p */
         more.chosen -= h;
         less.chosen += h;
-        const double by_chosen = (orr_dpo_loss_of(&more, 0.7, 0.2).loss -
-                                  orr_dpo_loss_of(&less, 0.7, 0.2).loss) /
-                                 (2 * h);
+        const double by_chosen =
+            (orr_dpo_loss_of(&more, 0.7, 0.2).loss - orr_dpo_loss_of(&less, 0.7, 0.2).loss) /
+            (2 * h);
         more = less = p;
         more.rejected -= h;
         less.rejected += h;
-        const double by_rejected = (orr_dpo_loss_of(&more, 0.7, 0.2).loss -
-                                    orr_dpo_loss_of(&less, 0.7, 0.2).loss) /
-                                   (2 * h);
+        const double by_rejected =
+            (orr_dpo_loss_of(&more, 0.7, 0.2).loss - orr_dpo_loss_of(&less, 0.7, 0.2).loss) /
+            (2 * h);
         assert_true(fabs(l.by_chosen - by_chosen) < 1e-7);
         assert_true(fabs(l.by_rejected - by_rejected) < 1e-7);
         const double margin = 0.7 * ((p.chosen + 2.5) - (p.rejected + 5));

@@ -174,11 +174,11 @@ static void test_numbers_that_are_none(void **state)
         uint64_t bits;
         bool odd;
     } cases[] = {
-        {ORR_DTYPE_FP32, 0x7f7fffff, false}, {ORR_DTYPE_FP32, 0x7f800000, true},
-        {ORR_DTYPE_FP32, 0xff800000, true},  {ORR_DTYPE_FP32, 0xffc00000, true},
-        {ORR_DTYPE_BF16, 0x7f7f, false},     {ORR_DTYPE_BF16, 0x7f80, true},
-        {ORR_DTYPE_BF16, 0xffff, true},      {ORR_DTYPE_FP16, 0x7bff, false},
-        {ORR_DTYPE_FP16, 0x7c00, true},      {ORR_DTYPE_FP16, 0x7e00, true},
+        {ORR_DTYPE_FP32, 0x7f7fffff, false},  {ORR_DTYPE_FP32, 0x7f800000, true},
+        {ORR_DTYPE_FP32, 0xff800000, true},   {ORR_DTYPE_FP32, 0xffc00000, true},
+        {ORR_DTYPE_BF16, 0x7f7f, false},      {ORR_DTYPE_BF16, 0x7f80, true},
+        {ORR_DTYPE_BF16, 0xffff, true},       {ORR_DTYPE_FP16, 0x7bff, false},
+        {ORR_DTYPE_FP16, 0x7c00, true},       {ORR_DTYPE_FP16, 0x7e00, true},
         {ORR_DTYPE_INT32, 0x7f800000, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -193,14 +193,14 @@ static void test_numbers_that_are_none(void **state)
         f.bindings[y].data = to;
         memcpy(from, &cases[i].bits, sizeof cases[i].bits);
         make(&f);
-        assert_int_equal(
-            orr_program_execute(f.program, &(orr_program_run){.check = true}, &f.err),
-            cases[i].odd ? ORR_INVALID : ORR_OK);
+        assert_int_equal(orr_program_execute(f.program, &(orr_program_run){.check = true}, &f.err),
+                         cases[i].odd ? ORR_INVALID : ORR_OK);
         end(&f);
     }
 }
 
-/* Whatever the threads and lanes, the same bits: a long sum of products, and its parts elsewhere. */
+/* Whatever the threads and lanes, the same bits: a long sum of products, and its parts elsewhere.
+ */
 static void test_the_same_bits(void **state)
 {
     (void)state;
@@ -334,8 +334,8 @@ static void test_messages_between_stages(void **state)
     begin_ranks(ranks, world);
     for (uint32_t r = 0; r < 2; r++) {
         fixture *f = &ranks[r].f;
-        const orr_op_args to = {.members = 2, .begin = 2 - r}, from = {.members = 2,
-                                                                       .count = 2 - r};
+        const orr_op_args to = {.members = 2, .begin = 2 - r},
+                          from = {.members = 2, .count = 2 - r};
         const orr_value x = given(f, TYPE(2));
         ((double *)f->bindings[x].data)[1] = r + 5;
         orr_value y[2];

@@ -30,7 +30,7 @@ static const char *self_path;
 /* What a rank does instead of its part, in the middle of the work. */
 typedef enum deed { NOTHING, FAIL, DIE, CRASH, STOP, SLOW, LEAVE, ANSWER_OTHERS } deed;
 typedef struct work {
-    deed     deed;
+    deed deed;
     uint32_t who;
     _Atomic int32_t *pids; /* shape (RANKS), shared */
 } work;
@@ -39,13 +39,25 @@ static orr_status misbehave(deed what, orr_error *err)
 {
     const struct timespec late = {.tv_nsec = 100 * 1000 * 1000};
     switch (what) {
-    case FAIL: return orr_fail(err, ORR_PARSE, "a file is broken");
-    case DIE: raise(SIGKILL); break;
-    case CRASH: signal(SIGABRT, SIG_DFL); raise(SIGABRT); break;
-    case STOP: raise(SIGSTOP); break;
-    case SLOW: nanosleep(&late, NULL); break;
-    case LEAVE: return ORR_OK;
-    default: break;
+    case FAIL:
+        return orr_fail(err, ORR_PARSE, "a file is broken");
+    case DIE:
+        raise(SIGKILL);
+        break;
+    case CRASH:
+        signal(SIGABRT, SIG_DFL);
+        raise(SIGABRT);
+        break;
+    case STOP:
+        raise(SIGSTOP);
+        break;
+    case SLOW:
+        nanosleep(&late, NULL);
+        break;
+    case LEAVE:
+        return ORR_OK;
+    default:
+        break;
     }
     return ORR_OK;
 }
@@ -268,8 +280,8 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "mpi") == 0)
         return run_under_mpi(argv + 2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launched),    cmocka_unit_test(works),       cmocka_unit_test(failures),
-        cmocka_unit_test(hang),        cmocka_unit_test(one_rank),    cmocka_unit_test(parent_dies),
+        cmocka_unit_test(launched),  cmocka_unit_test(works),    cmocka_unit_test(failures),
+        cmocka_unit_test(hang),      cmocka_unit_test(one_rank), cmocka_unit_test(parent_dies),
         cmocka_unit_test(by_mpirun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,8 +8,8 @@
 #include "engine/record/recorder.h"
 #include "program_fixture.h"
 
-/* A program of a product, its gradient's way and, in a lane of its own, an all-reduce of rank 0 of two,
- * whose partner is a thread. */
+/* A program of a product, its gradient's way and, in a lane of its own, an all-reduce of rank 0 of
+ * two, whose partner is a thread. */
 typedef struct recorded {
     fixture f, peer;
     orr_communicator *communicators[ORR_AXES], *peers[ORR_AXES];
@@ -233,8 +233,13 @@ static void test_analyses_read_it(void **state)
 
 static void note(orr_recorder *r, uint8_t lane, const char *name, int64_t start_ns, int64_t end_ns)
 {
-    orr_recorded_annotation n = {.lane = lane, .name = name, .start_ns = start_ns, .end_ns = end_ns, .epoch = 3,
-                  .step = 8, .text = "b is silent"};
+    orr_recorded_annotation n = {.lane = lane,
+                                 .name = name,
+                                 .start_ns = start_ns,
+                                 .end_ns = end_ns,
+                                 .epoch = 3,
+                                 .step = 8,
+                                 .text = "b is silent"};
     orr_recorder_annotate(r, &n);
 }
 
@@ -302,7 +307,8 @@ static void test_totals_by_operator(void **state)
     run_step(&r, 2);
     assert_int_equal(orr_recorder_ops(r.recorder, r.f.arena, &ops, &n, NULL), ORR_OK);
     assert_int_equal(n, 4);
-    assert_true(ops[0].op == ORR_OP_SCALE || ops[1].op == ORR_OP_SCALE); /* or what waits for the peer */
+    assert_true(ops[0].op == ORR_OP_SCALE ||
+                ops[1].op == ORR_OP_SCALE); /* or what waits for the peer */
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(ops[i].calls, 2);
         assert_true(i == 0 || ops[i].ns <= ops[i - 1].ns);

@@ -33,9 +33,10 @@ static void ratios_are_clipped(void **state)
             const double ratio = exp(1 - losses[i]);
             const double kept = ratio < 0.8 ? 0.8 : ratio > 1.2 ? 1.2 : ratio;
             const double want = -fmin(ratio * 2 * sign, kept * 2 * sign);
-            const double slope = (orr_ppo_clipped_loss(losses[i] + h, 1, 2.0 * sign, 0.2, &unused) -
-                                  orr_ppo_clipped_loss(losses[i] - h, 1, 2.0 * sign, 0.2, &unused)) /
-                                 (2 * h);
+            const double slope =
+                (orr_ppo_clipped_loss(losses[i] + h, 1, 2.0 * sign, 0.2, &unused) -
+                 orr_ppo_clipped_loss(losses[i] - h, 1, 2.0 * sign, 0.2, &unused)) /
+                (2 * h);
             assert_true(fabs(loss - want) < 1e-12);
             assert_true(fabs(by - slope) < 1e-6);
         }

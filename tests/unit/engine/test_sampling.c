@@ -91,9 +91,12 @@ static void nonsense_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_of_the_most_likely), cmocka_unit_test(draws_follow_the_probabilities),
-        cmocka_unit_test(only_the_best_are_drawn),      cmocka_unit_test(seeds_repeat),
-        cmocka_unit_test(log_probabilities_sum_to_one), cmocka_unit_test(nonsense_is_survived),
+        cmocka_unit_test(the_first_of_the_most_likely),
+        cmocka_unit_test(draws_follow_the_probabilities),
+        cmocka_unit_test(only_the_best_are_drawn),
+        cmocka_unit_test(seeds_repeat),
+        cmocka_unit_test(log_probabilities_sum_to_one),
+        cmocka_unit_test(nonsense_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@
 static void rates_go_up_and_down(void **state)
 {
     (void)state;
-    orr_learning_rate r = {.most = 1, .least = 0.1, .warmup = 10, .steps = 110, .schedule = ORR_LEARNING_RATE_COSINE};
+    orr_learning_rate r = {
+        .most = 1, .least = 0.1, .warmup = 10, .steps = 110, .schedule = ORR_LEARNING_RATE_COSINE};
     assert_true(fabs(orr_learning_rate_at(&r, 1) - 0.1) < 1e-15);
     assert_true(orr_learning_rate_at(&r, 10) == 1);
     assert_true(fabs(orr_learning_rate_at(&r, 60) - 0.55) < 1e-12); /* half way: the middle */

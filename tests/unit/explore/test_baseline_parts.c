@@ -11,19 +11,19 @@ enum { LAYERS = 16 };
 static orr_baseline_planner three_sites(const orr_model *model)
 {
     orr_baseline_planner r = {.model = model,
-                   .n_sites = 3,
-                   .host_devices = 8,
-                   .host = {100e9, 0},
-                   .inner = {10e9, 1e3},
-                   .n_inner_levels = 2,
-                   .level_bytes_per_s = {100e9, 10e9},
-                   .level_devices = {8, 64},
-                   .layers = LAYERS,
-                   .hidden = 1000,
-                   .seq = 1000,
-                   .batch = 96,
-                   .layer_flops = 1e12,
-                   .layer_elements = 1e9};
+                              .n_sites = 3,
+                              .host_devices = 8,
+                              .host = {100e9, 0},
+                              .inner = {10e9, 1e3},
+                              .n_inner_levels = 2,
+                              .level_bytes_per_s = {100e9, 10e9},
+                              .level_devices = {8, 64},
+                              .layers = LAYERS,
+                              .hidden = 1000,
+                              .seq = 1000,
+                              .batch = 96,
+                              .layer_flops = 1e12,
+                              .layer_elements = 1e9};
     r.arena = orr_arena_new(0, 0);
     assert_non_null(r.arena);
     for (uint32_t s = 0; s < 3; s++) {
@@ -42,7 +42,8 @@ static void test_replicas_fill_large_sites_first(void **state)
     (void)state;
     orr_baseline_planner r = three_sites(&dense);
     orr_plan plan = {.tp = 4, .pp = 2, .cp = 1, .micro_batch = 1, .batch = 96};
-    assert_true(orr_baseline_assign_replicas(&r, &plan)); /* 8 + 4 + 4 = 16, which 96 divides into */
+    assert_true(
+        orr_baseline_assign_replicas(&r, &plan)); /* 8 + 4 + 4 = 16, which 96 divides into */
     assert_int_equal(plan.dp, 16);
     assert_int_equal(plan.cross, ORR_CROSS_DP);
     assert_int_equal(plan.sites[0], 8);
@@ -65,8 +66,8 @@ static void test_experts_stay_in_a_site(void **state)
     orr_baseline_planner r = three_sites(&dense);
     r.sites[1].devices = 48;
     orr_plan plan = {.tp = 1, .pp = 2, .cp = 1, .micro_batch = 1, .batch = 96, .ep = 16, .etp = 1};
-    assert_true(
-        orr_baseline_assign_replicas(&r, &plan)); /* 32 + 16 (of 24) + 16; 96 divides into 48 and 32 */
+    assert_true(orr_baseline_assign_replicas(
+        &r, &plan)); /* 32 + 16 (of 24) + 16; 96 divides into 48 and 32 */
     assert_int_equal(plan.dp, 48);
     for (int s = 0; s < 3; s++)
         assert_int_equal(plan.sites[s] % 16, 0);

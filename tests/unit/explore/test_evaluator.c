@@ -18,7 +18,7 @@ static orr_evaluator *judge_of(plan_world *w, const orr_explore_options *options
     orr_evaluator *evaluator = NULL;
     world_must(w,
                orr_evaluator_new(world_model(w, "llama3.1-70b"), world_cluster(w, "dgx_h100_pod"),
-                             options, &evaluator, &w->err),
+                                 options, &evaluator, &w->err),
                "evaluator");
     return evaluator;
 }

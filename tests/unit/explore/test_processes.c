@@ -173,8 +173,8 @@ static int run_under_mpi(void)
     if (status == ORR_OK)
         wrong = meet(share);
     printf("[%s] rank %u of %u: %s\n", orr_status_name(status),
-           share != NULL ? orr_processes_rank(share) : 0, share != NULL ? orr_processes_count(share) : 0,
-           wrong != NULL ? wrong : err.text);
+           share != NULL ? orr_processes_rank(share) : 0,
+           share != NULL ? orr_processes_count(share) : 0, wrong != NULL ? wrong : err.text);
     orr_processes_close(share);
     return status == ORR_OK && wrong == NULL ? 0 : 3;
 }

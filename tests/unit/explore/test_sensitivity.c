@@ -21,10 +21,12 @@ typedef struct sensitive {
 static void judge_plans(sensitive *s)
 {
     orr_evaluator *evaluator;
-    world_must(&s->w, orr_evaluator_new(s->model, s->cluster, &s->options, &evaluator, &s->w.err), "evaluator");
+    world_must(&s->w, orr_evaluator_new(s->model, s->cluster, &s->options, &evaluator, &s->w.err),
+               "evaluator");
     for (int i = 0; i < PLANS_N; i++) {
         const orr_plan plan = world_plan(&s->w, PLANS[i]);
-        world_must(&s->w, orr_evaluator_simulate(evaluator, &plan, &s->plans[i], &s->w.err), PLANS[i]);
+        world_must(&s->w, orr_evaluator_simulate(evaluator, &plan, &s->plans[i], &s->w.err),
+                   PLANS[i]);
     }
     orr_evaluator_free(evaluator);
 }
@@ -63,9 +65,8 @@ static void test_values_are_those_of_the_changed_machine(void **state)
     orr_sensitivity got;
     open_world(&s);
     world_must(&s.w,
-               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration,
-                                             true, s.w.arena,
-                                       &got, &s.w.err),
+               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration, true,
+                                       s.w.arena, &got, &s.w.err),
                "sensitivity");
     assert_int_equal(got.n_changes, 2 * ORR_FACTORS);
     for (uint32_t c = 0; c < got.n_changes; c++) {
@@ -93,9 +94,8 @@ static void test_what_an_alternative_needs_lets_it_win(void **state)
     orr_sensitivity got;
     open_world(&s);
     world_must(&s.w,
-               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration,
-                                             true, s.w.arena,
-                                       &got, &s.w.err),
+               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration, true,
+                                       s.w.arena, &got, &s.w.err),
                "sensitivity");
     assert_int_equal(got.n_needs, (PLANS_N - 1) * ORR_FACTORS);
     for (uint32_t i = 0; i < got.n_needs; i++) {

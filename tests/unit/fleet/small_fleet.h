@@ -21,12 +21,12 @@
 #define assert_near(a, b, most) assert_true(fabs((double)(a) - (double)(b)) <= (most))
 
 typedef struct fleet_world {
-    orr_arena          *arena;
+    orr_arena *arena;
     orr_failure_catalog catalog;
-    orr_failures        failures; /* of one kind, explicit, replaced; tests change it */
+    orr_failures failures; /* of one kind, explicit, replaced; tests change it */
     orr_failure_category categories[4];
-    orr_fleet_options   options;
-    orr_error           err;
+    orr_fleet_options options;
+    orr_error err;
 } fleet_world;
 
 static inline void world_set(fleet_world *w, const char *text)
@@ -44,19 +44,23 @@ static inline void world_open(fleet_world *w)
     assert_int_equal(orr_failure_catalog_open(NULL, w->arena, &w->catalog, &w->err), ORR_OK);
     assert_int_equal(orr_fleet_timing_find(&w->catalog, "ft_hsdp", &timing, &w->err), ORR_OK);
     for (int i = 0; i < 4; i++)
-        w->categories[i] = (orr_failure_category){
-            .name = "gpu", .layer = "gpu", .count = {.value = 1, .basis = ORR_FACT_ASSUMED}, .replace = true};
-    w->failures = (orr_failures){.name = "test", .title = "a test", .n_categories = 1,
-                                 .categories = w->categories};
+        w->categories[i] = (orr_failure_category){.name = "gpu",
+                                                  .layer = "gpu",
+                                                  .count = {.value = 1, .basis = ORR_FACT_ASSUMED},
+                                                  .replace = true};
+    w->failures = (orr_failures){
+        .name = "test", .title = "a test", .n_categories = 1, .categories = w->categories};
     orr_fleet_options_init(&w->options, &w->failures, timing);
     w->options.gpus = 512;
     w->options.horizon_ns = DAY_NS;
     w->options.repetitions = 4;
     w->options.threads = 1;
-    /* A minute until it is known; 30 s to regroup; back after 60 + 120 + 10 + 20 + 100 (+ 30 + 40 alone). */
-    world_set(w, "detect=1min,detect_hang=5min,regroup=30s,schedule=2min,start=10s,init_16k=20s,"
-                 "init_98k=20s,load=30s,first_step=40s,rebuild=100s,fetch=5s,rejoin=15s,save=0s,"
-                 "checkpoint=1000d,step=10s,rate=0,retried=1,slowdown=0.5,detect_slow=10min,repair=1h");
+    /* A minute until it is known; 30 s to regroup; back after 60 + 120 + 10 + 20 + 100 (+ 30 + 40
+     * alone). */
+    world_set(
+        w, "detect=1min,detect_hang=5min,regroup=30s,schedule=2min,start=10s,init_16k=20s,"
+           "init_98k=20s,load=30s,first_step=40s,rebuild=100s,fetch=5s,rejoin=15s,save=0s,"
+           "checkpoint=1000d,step=10s,rate=0,retried=1,slowdown=0.5,detect_slow=10min,repair=1h");
 }
 
 static inline void world_close(fleet_world *w)

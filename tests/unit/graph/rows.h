@@ -11,13 +11,13 @@ enum { MS = 1000000 };
 
 /* One communication of a rank; rows of one rank stand together. */
 typedef struct row {
-    uint32_t       rank;
-    int64_t        start_ms; /* negative: not recorded */
+    uint32_t rank;
+    int64_t start_ms; /* negative: not recorded */
     orr_collective collective;
-    int32_t        group_size;
-    int64_t        seq;
-    int32_t        peer;
-    int            want; /* rows of one number belong together; -1: with nobody */
+    int32_t group_size;
+    int64_t seq;
+    int32_t peer;
+    int want; /* rows of one number belong together; -1: with nobody */
 } row;
 
 static inline orr_node_kind kind_of(orr_collective collective)
@@ -30,8 +30,8 @@ static inline orr_node_kind kind_of(orr_collective collective)
 /* What is the same for all rows. */
 typedef struct setting {
     const orr_group *group; /* NULL: not known */
-    int64_t          lasts_ms;
-    bool             on_host;
+    int64_t lasts_ms;
+    bool on_host;
 } setting;
 
 static inline const orr_graph *graph_of(const row *rows, size_t n, const setting *all)
@@ -95,7 +95,7 @@ static inline void match_rows(const row *rows, size_t n, setting all)
         }
     orr_job_free(job);
 }
-#define MATCH_SETTING(rows, ...) \
+#define MATCH_SETTING(rows, ...)                                                                   \
     match_rows((rows), sizeof(rows) / sizeof *(rows), (setting){__VA_ARGS__})
 #define MATCH(rows, of_group) MATCH_SETTING(rows, .group = (of_group), .lasts_ms = 5)
 

@@ -143,8 +143,7 @@ static void test_tensors_of_nodes_in_any_order(void **state)
         OK(orr_builder_io(b, first, first == 0 ? in : out, first == 0 ? 3 : 0, out, 1, NULL));
         OK(orr_builder_io(b, second, second == 0 ? in : out, second == 0 ? 3 : 0, out, 1, NULL));
         assert_int_equal(orr_builder_io(b, 3, in, 1, NULL, 0, NULL), ORR_INVALID);
-        assert_int_equal(orr_builder_io(b, 1, (orr_tensor_id[]){4}, 1, NULL, 0, NULL),
-                         ORR_INVALID);
+        assert_int_equal(orr_builder_io(b, 1, (orr_tensor_id[]){4}, 1, NULL, 0, NULL), ORR_INVALID);
         const orr_graph *g = built(b);
         const uint32_t rows[4] = {0, 4, 4, 5}, outs[3] = {3, 4, 4};
         const orr_tensor_id io[5] = {3, 0, 0, 2, 2};

@@ -133,8 +133,10 @@ static void test_along_a_chain_and_islands(void **state)
     const orr_node_kind mixed[2] = {ORR_NODE_COLLECTIVE, ORR_NODE_SEND};
     const orr_node_kind receives[1] = {ORR_NODE_RECV};
     const orr_graph *graphs[5] = {
-        graph_of(0, 0, first, one, 1),          graph_of(1, 100 * MS, middle, mixed, 2),
-        graph_of(2, 300 * MS, last, receives, 1), graph_of(3, 500 * MS, island, one, 1),
+        graph_of(0, 0, first, one, 1),
+        graph_of(1, 100 * MS, middle, mixed, 2),
+        graph_of(2, 300 * MS, last, receives, 1),
+        graph_of(3, 500 * MS, island, one, 1),
         graph_of(4, 700 * MS, island, one, 1),
     };
     const orr_job *job;

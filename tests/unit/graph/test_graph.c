@@ -72,11 +72,14 @@ static void test_device_work(void **state)
     const orr_lane_id stream = lane(b, ORR_LANE_STREAM, 7);
     static const struct {
         orr_node_kind kind;
-        bool          on_stream, want;
+        bool on_stream, want;
     } cases[] = {
-        {ORR_NODE_COMPUTE, true, true},      {ORR_NODE_SYNC, true, true},
-        {ORR_NODE_COLLECTIVE, true, true},   {ORR_NODE_COLLECTIVE, false, false},
-        {ORR_NODE_DEVICE_ANNOTATION, true, false}, {ORR_NODE_MEMORY, true, false},
+        {ORR_NODE_COMPUTE, true, true},
+        {ORR_NODE_SYNC, true, true},
+        {ORR_NODE_COLLECTIVE, true, true},
+        {ORR_NODE_COLLECTIVE, false, false},
+        {ORR_NODE_DEVICE_ANNOTATION, true, false},
+        {ORR_NODE_MEMORY, true, false},
         {ORR_NODE_RUNTIME, false, false},
     };
     enum { N = sizeof cases / sizeof *cases };
@@ -123,12 +126,9 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_ranks_of_groups),
-        cmocka_unit_test(test_dependants),
-        cmocka_unit_test(test_device_work),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_ranks_of_groups),
+        cmocka_unit_test(test_dependants), cmocka_unit_test(test_device_work),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

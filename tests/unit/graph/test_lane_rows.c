@@ -36,10 +36,14 @@ static uint32_t random_number(uint64_t *seed)
 static int64_t start_in(int shape, uint32_t i, uint32_t n, uint64_t *seed)
 {
     switch (shape) {
-    case 0: return random_number(seed) % (n + 1);
-    case 1: return n - i;
-    case 2: return i;
-    default: return i % 37;
+    case 0:
+        return random_number(seed) % (n + 1);
+    case 1:
+        return n - i;
+    case 2:
+        return i;
+    default:
+        return i % 37;
     }
 }
 
@@ -90,10 +94,18 @@ static void test_build_sees_that_rows_no_longer_hold(void **state)
             node(b, "late", -9, 1, ORR_NONE);
         const orr_graph *g = built(b);
         switch (change) {
-        case SAME: assert_ptr_equal(g->lane_node, rows); break;
-        case TIME: same_row(g, 0, (const orr_node_id[]){3, 0, 1, 2}, 4); break;
-        case LANE: same_row(g, 0, (const orr_node_id[]){0, 2, 3}, 3); break;
-        default: same_row(g, 0, (const orr_node_id[]){4, 0, 1, 2, 3}, 5); break;
+        case SAME:
+            assert_ptr_equal(g->lane_node, rows);
+            break;
+        case TIME:
+            same_row(g, 0, (const orr_node_id[]){3, 0, 1, 2}, 4);
+            break;
+        case LANE:
+            same_row(g, 0, (const orr_node_id[]){0, 2, 3}, 3);
+            break;
+        default:
+            same_row(g, 0, (const orr_node_id[]){4, 0, 1, 2, 3}, 5);
+            break;
         }
         orr_graph_free(g);
     }

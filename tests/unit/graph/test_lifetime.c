@@ -30,23 +30,23 @@ static void test_lives_and_peaks(void **state)
     const orr_tensor_id weight = tensor(b, 1, 0, 10, "cuda:0"), x = tensor(b, 2, 0, 5, "cuda:0");
     const orr_tensor_id y = tensor(b, 3, 0, 100, "cuda:0"), view = tensor(b, 3, 396, 2, "cuda:0");
     const orr_tensor_id host = tensor(b, 9, 0, 7, "cpu"), loss = tensor(b, 4, 0, 1, "cuda:0");
-    tensor(b, 77, 0, 1000000, "cuda:0"); /* no node names it */
-    op(b, &host, 1, &x, 1);                                /* 0 */
-    op(b, (orr_tensor_id[]){x, weight}, 2, &y, 1);         /* 1: weight, x, y: 40 + 20 + 404 */
-    op(b, &view, 1, &loss, 1);                             /* 2: weight, y, loss */
-    op(b, (orr_tensor_id[]){weight, loss}, 2, NULL, 0);    /* 3 */
+    tensor(b, 77, 0, 1000000, "cuda:0");                /* no node names it */
+    op(b, &host, 1, &x, 1);                             /* 0 */
+    op(b, (orr_tensor_id[]){x, weight}, 2, &y, 1);      /* 1: weight, x, y: 40 + 20 + 404 */
+    op(b, &view, 1, &loss, 1);                          /* 2: weight, y, loss */
+    op(b, (orr_tensor_id[]){weight, loss}, 2, NULL, 0); /* 3 */
     const orr_graph *g = built(b);
     orr_arena *arena = orr_arena_new(0, 0);
     orr_lifetimes lives;
     OK(orr_graph_lifetimes(g, arena, &lives, NULL));
 
     static const struct {
-        int64_t     id;
-        uint64_t    bytes;
+        int64_t id;
+        uint64_t bytes;
         orr_node_id first, last;
-        bool        produced;
+        bool produced;
     } want[5] = {
-        {2, 20, 0, 1, true}, {9, 28, 0, 0, false}, {1, 40, 1, 3, false},
+        {2, 20, 0, 1, true},  {9, 28, 0, 0, false}, {1, 40, 1, 3, false},
         {3, 404, 1, 2, true}, {4, 4, 2, 3, true},
     };
     assert_int_equal(lives.n_storages, 5);

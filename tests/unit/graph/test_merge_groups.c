@@ -3,12 +3,12 @@
 
 /* One group of a graph, in a table of groups by rank. */
 typedef struct row {
-    uint32_t    rank;
+    uint32_t rank;
     const char *name;
-    uint32_t    size;
-    int32_t     start, stride;
+    uint32_t size;
+    int32_t start, stride;
     const uint32_t *ranks;
-    uint32_t    want; /* the job's group that it must be */
+    uint32_t want; /* the job's group that it must be */
 } row;
 
 static void merge(const row *rows, size_t n, uint32_t want_groups)
@@ -53,7 +53,7 @@ static void test_same_name_and_ranks(void **state)
 {
     (void)state;
     const row rows[] = {
-        {0, "dp", 4, 0, 1, NULL, 0},          /* by start and stride */
+        {0, "dp", 4, 0, 1, NULL, 0}, /* by start and stride */
         {0, "tp", 2, 0, 1, NULL, 1},
         {1, "dp", 4, 9, 9, zero_to_three, 0}, /* by a list that says the same */
         {1, "tp", 2, 0, 1, NULL, 1},
@@ -80,12 +80,9 @@ static void test_unknown_ranks_find_the_group_of_their_rank(void **state)
     (void)state;
     const row rows[] = {
         {0, "tp", 2, -1, 0, NULL, 0}, /* before the known ones, and still finds its own */
-        {1, "tp", 2, 0, 1, NULL, 0},
-        {2, "tp", 0, -1, 0, NULL, 1},
-        {3, "tp", 2, 2, 1, NULL, 1},
+        {1, "tp", 2, 0, 1, NULL, 0},  {2, "tp", 0, -1, 0, NULL, 1}, {3, "tp", 2, 2, 1, NULL, 1},
         {4, "tp", 2, -1, 0, NULL, 2}, /* of a group that nobody knows */
-        {5, "tp", 2, -1, 0, NULL, 2},
-        {6, "tp", 4, -1, 0, NULL, 3}, /* another size */
+        {5, "tp", 2, -1, 0, NULL, 2}, {6, "tp", 4, -1, 0, NULL, 3}, /* another size */
         {7, "tp", 0, -1, 0, NULL, 2}, /* no size: the first of the name */
     };
     MERGE(rows, 4);

@@ -57,7 +57,8 @@ static inline void *on_place(void *ctx, orr_conn conn, const orr_net_frame *fram
     return frame->bytes <= self->place_bytes ? self->place : NULL;
 }
 
-static inline void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
+static inline void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame,
+                            const void *payload)
 {
     end *self = ctx;
     const uint8_t *bytes = payload;
@@ -101,13 +102,13 @@ static inline void end_init(end *self, const orr_net_system_options *options)
     orr_error err = {0};
     *self = (end){0};
     self->user = (orr_net_callbacks){.ctx = self,
-                                .accepted = on_accepted,
-                                .connected = on_connected,
-                                .place = on_place,
-                                .frame = on_frame,
-                                .drained = on_drained,
-                                .closed = on_closed,
-                                .woken = on_woken};
+                                     .accepted = on_accepted,
+                                     .connected = on_connected,
+                                     .place = on_place,
+                                     .frame = on_frame,
+                                     .drained = on_drained,
+                                     .closed = on_closed,
+                                     .woken = on_woken};
     assert_int_equal(orr_net_system_new(options, &self->net, &err), ORR_OK);
 }
 

@@ -56,7 +56,8 @@ static void test_sizes(void **state)
             ends[e].place = orr_malloc(LARGE);
         }
         for (int k = 0; k < TIMES * N; k++) {
-            const orr_net_frame frame = {.bytes = (uint32_t)sizes[(k * 5) % N], .round = (uint32_t)k};
+            const orr_net_frame frame = {.bytes = (uint32_t)sizes[(k * 5) % N],
+                                         .round = (uint32_t)k};
             for (uint32_t j = 0; j < frame.bytes; j++)
                 sum += bytes[j] * (uint64_t)(j + 1);
             total += frame.bytes;

@@ -326,10 +326,10 @@ static bool talk(const char *where, uint64_t fails_from)
     orr_alloc_fail_from(fails_from);
     for (int e = 0; e < ENDS; e++) {
         ends[e].user = (orr_net_callbacks){.ctx = &ends[e],
-                                      .accepted = on_accepted,
-                                      .frame = on_frame,
-                                      .closed = on_closed,
-                                      .woken = on_woken};
+                                           .accepted = on_accepted,
+                                           .frame = on_frame,
+                                           .closed = on_closed,
+                                           .woken = on_woken};
         if (orr_net_system_new(NULL, &ends[e].net, &err) != ORR_OK)
             goto out;
     }

@@ -27,13 +27,13 @@ static const int64_t patient_ns = INT64_C(60) * 1000 * 1000 * 1000;
 static const int64_t short_ns = INT64_C(300) * 1000 * 1000;
 
 typedef struct party {
-    bool     tcp;
+    bool tcp;
     uint32_t ranks;
     orr_transport_shm *shm;
-    int      listeners[RANKS];
-    char     addresses[RANKS][64];
+    int listeners[RANKS];
+    char addresses[RANKS][64];
     const char *address_of[RANKS];
-    int64_t  deadline_ns;
+    int64_t deadline_ns;
 } party;
 
 static void party_init(party *p, bool tcp, uint32_t ranks, int64_t deadline_ns)
@@ -43,8 +43,9 @@ static void party_init(party *p, bool tcp, uint32_t ranks, int64_t deadline_ns)
     if (!tcp)
         assert_int_equal(orr_transport_shm_new(ranks, &p->shm, &err), ORR_OK);
     for (uint32_t i = 0; tcp && i < ranks; i++) {
-        assert_int_equal(orr_transport_tcp_listen("127.0.0.1", &p->listeners[i], p->addresses[i], 64, &err),
-                         ORR_OK);
+        assert_int_equal(
+            orr_transport_tcp_listen("127.0.0.1", &p->listeners[i], p->addresses[i], 64, &err),
+            ORR_OK);
         p->address_of[i] = p->addresses[i];
     }
 }
@@ -59,18 +60,18 @@ static void party_done(party *p)
 static orr_status join(party *p, uint32_t rank, orr_transport **ret, orr_error *err)
 {
     if (p->tcp)
-        return orr_transport_tcp_connect(rank, p->ranks, p->listeners[rank], p->address_of, p->deadline_ns,
-                               ret, err);
+        return orr_transport_tcp_connect(rank, p->ranks, p->listeners[rank], p->address_of,
+                                         p->deadline_ns, ret, err);
     return orr_transport_shm_attach(p->shm, rank, p->deadline_ns, ret, err);
 }
 
 typedef struct guest {
-    party    *party;
-    uint32_t  rank;
-    uint64_t  seed;
-    void    (*body)(struct guest *self, orr_transport *t);
+    party *party;
+    uint32_t rank;
+    uint64_t seed;
+    void (*body)(struct guest *self, orr_transport *t);
     orr_status status;
-    orr_error  err;
+    orr_error err;
     const char *wrong;
 } guest;
 
@@ -109,10 +110,14 @@ static size_t size_of(uint64_t seed, uint64_t message, uint32_t from)
 {
     orr_random r = orr_random_of(seed, message * 64 + from);
     switch (orr_random_below(&r, 4)) {
-    case 0: return 0;
-    case 1: return orr_random_below(&r, 40);
-    case 2: return orr_random_below(&r, 20000);
-    default: return orr_random_below(&r, LARGEST);
+    case 0:
+        return 0;
+    case 1:
+        return orr_random_below(&r, 40);
+    case 2:
+        return orr_random_below(&r, 20000);
+    default:
+        return orr_random_below(&r, LARGEST);
     }
 }
 
@@ -439,7 +444,8 @@ static void strangers(void **state)
     char address[64];
     assert_int_equal(orr_transport_tcp_listen("127.0.0.1", &listener, address, 64, &err), ORR_OK);
     /* the last of three ranks calls where a job of two meets */
-    const orr_status status = orr_transport_tcp_connect(2, 3, listener, addresses, short_ns, &t, &err);
+    const orr_status status =
+        orr_transport_tcp_connect(2, 3, listener, addresses, short_ns, &t, &err);
     run_all(&p, 5, talk_once, guests);
     assert_int_equal(guests[0].status, ORR_OK);
     assert_int_equal(guests[1].status, ORR_OK);
@@ -462,8 +468,9 @@ static void nobody_there(void **state)
     close(p.listeners[0]);
     assert_int_equal(join(&p, 1, &t, &err), ORR_IO);
     assert_non_null(strstr(err.text, "cannot be reached"));
-    assert_int_equal(orr_transport_tcp_listen("no such host.", &p.listeners[0], p.addresses[0], 64, &err),
-                     ORR_IO);
+    assert_int_equal(
+        orr_transport_tcp_listen("no such host.", &p.listeners[0], p.addresses[0], 64, &err),
+        ORR_IO);
     close(p.listeners[1]);
 }
 
@@ -492,18 +499,12 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_shm),
-        cmocka_unit_test(messages_tcp),
-        cmocka_unit_test(channels_at_once),
-        cmocka_unit_test(lengths_that_disagree),
-        cmocka_unit_test(silence),
-        cmocka_unit_test(slow_rank),
-        cmocka_unit_test(giving_up),
-        cmocka_unit_test(leaving),
-        cmocka_unit_test(killed),
-        cmocka_unit_test(alone),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(nobody_there),
+        cmocka_unit_test(messages_shm),     cmocka_unit_test(messages_tcp),
+        cmocka_unit_test(channels_at_once), cmocka_unit_test(lengths_that_disagree),
+        cmocka_unit_test(silence),          cmocka_unit_test(slow_rank),
+        cmocka_unit_test(giving_up),        cmocka_unit_test(leaving),
+        cmocka_unit_test(killed),           cmocka_unit_test(alone),
+        cmocka_unit_test(strangers),        cmocka_unit_test(nobody_there),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

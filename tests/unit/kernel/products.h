@@ -115,7 +115,8 @@ static tensor rows_of(orr_row_format format, orr_dtype dtype, int64_t experts, i
         const int64_t count =
             last ? all - first : 1 + (int64_t)orr_random_below(r, (uint64_t)(all - first));
         char *data = t.bytes + (first + t.rows.n_segments) * row_bytes;
-        t.segments[t.rows.n_segments] = (orr_row_segment){.data = data, .first = first, .count = count};
+        t.segments[t.rows.n_segments] =
+            (orr_row_segment){.data = data, .first = first, .count = count};
         for (int64_t i = 0; i < count; i++) {
             for (int64_t j = 0; j < k; j++)
                 row[j] = random_number(r);

@@ -14,7 +14,8 @@
 
 #include "base/philox.h"
 
-/* The GPU's kernels, where there is a GPU, held against the CPU's. Without one: one line that says so. */
+/* The GPU's kernels, where there is a GPU, held against the CPU's. Without one: one line that says
+ * so. */
 
 static orr_backend *cpu, *gpu;
 
@@ -47,8 +48,8 @@ static void without_a_gpu_it_is_said_in_one_line(void **state)
 /* Operands of a call on one side. */
 typedef struct side {
     orr_backend *backend;
-    orr_operand  in[ORR_CALL_IN], out[ORR_CALL_OUT];
-    size_t       bytes[ORR_CALL_IN + ORR_CALL_OUT];
+    orr_operand in[ORR_CALL_IN], out[ORR_CALL_OUT];
+    size_t bytes[ORR_CALL_IN + ORR_CALL_OUT];
 } side;
 
 static void put(side *s, orr_operand *o, const orr_type *type, const void *host, size_t *ret_bytes)
@@ -61,20 +62,30 @@ static void put(side *s, orr_operand *o, const orr_type *type, const void *host,
 }
 
 typedef struct cuda_case {
-    orr_op      op;
+    orr_op op;
     orr_op_args args;
-    uint32_t    n_in;
-    orr_type    in[6];
-    int64_t     limit; /* of ids */
+    uint32_t n_in;
+    orr_type in[6];
+    int64_t limit; /* of ids */
 } cuda_case;
 
 static void run(side *s, const cuda_case *c, uint32_t n_out)
 {
-    static const orr_update update = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
-                                      .step = 3, .gradient_scale = 1};
+    static const orr_update update = {.rate = 0.01,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.95,
+                                      .epsilon = 1e-8,
+                                      .decay = 0.1,
+                                      .step = 3,
+                                      .gradient_scale = 1};
     const orr_kernel_entry *entry = &s->backend->entries[c->op];
-    orr_kernel_call call = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .n_out = n_out,
-                            .in = s->in, .out = s->out, .update = &update};
+    orr_kernel_call call = {.op = (uint8_t)c->op,
+                            .args = &c->args,
+                            .n_in = c->n_in,
+                            .n_out = n_out,
+                            .in = s->in,
+                            .out = s->out,
+                            .update = &update};
     const size_t bytes = entry->workspace != NULL ? entry->workspace(&call) : 0;
     orr_error err;
     assert_non_null(entry->run);
@@ -99,8 +110,8 @@ static void draw(const orr_type *type, int64_t limit, orr_random *random, void *
             ((float *)host)[i] = (float)(0.1 + orr_random_unit(random));
 }
 
-static void compare(const side *a, const side *b, uint32_t n, const orr_operand *x, const orr_operand *y,
-                    const char *name)
+static void compare(const side *a, const side *b, uint32_t n, const orr_operand *x,
+                    const orr_operand *y, const char *name)
 {
     for (uint32_t k = 0; k < n; k++) {
         const size_t bytes = (size_t)orr_type_bytes(&x[k].type);
@@ -125,7 +136,8 @@ static void check(const cuda_case *c)
     side sides[2] = {{.backend = cpu}, {.backend = gpu}};
     orr_type out[ORR_CALL_OUT];
     uint32_t n_out = row->n_out;
-    const orr_op_signature site = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .in = c->in};
+    const orr_op_signature site = {
+        .op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .in = c->in};
     assert_int_equal(row->shape(&site, out, NULL), ORR_OK);
     while (n_out > 0 && out[n_out - 1].dtype >= ORR_DTYPES)
         n_out--;
@@ -147,15 +159,31 @@ static void check(const cuda_case *c)
     for (int s = 0; s < 2; s++)
         for (uint32_t k = 0; k < c->n_in + n_out; k++)
             sides[s].backend->release(sides[s].backend,
-                                      k < c->n_in ? sides[s].in[k].data : sides[s].out[k - c->n_in].data,
+                                      k < c->n_in ? sides[s].in[k].data
+                                                  : sides[s].out[k - c->n_in].data,
                                       sides[s].bytes[k]);
 }
 
-#define F2(a, b)       {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {a, b}}
-#define F1(a)          {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {a}}
-#define F3(a, b, c)    {.dtype = ORR_DTYPE_FP32, .rank = 3, .dim = {a, b, c}}
-#define F4(a, b, c, d) {.dtype = ORR_DTYPE_FP32, .rank = 4, .dim = {a, b, c, d}}
-#define I1(a)          {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {a}}
+#define F2(a, b)                                                                                   \
+    {                                                                                              \
+        .dtype = ORR_DTYPE_FP32, .rank = 2, .dim = { a, b }                                        \
+    }
+#define F1(a)                                                                                      \
+    {                                                                                              \
+        .dtype = ORR_DTYPE_FP32, .rank = 1, .dim = { a }                                           \
+    }
+#define F3(a, b, c)                                                                                \
+    {                                                                                              \
+        .dtype = ORR_DTYPE_FP32, .rank = 3, .dim = { a, b, c }                                     \
+    }
+#define F4(a, b, c, d)                                                                             \
+    {                                                                                              \
+        .dtype = ORR_DTYPE_FP32, .rank = 4, .dim = { a, b, c, d }                                  \
+    }
+#define I1(a)                                                                                      \
+    {                                                                                              \
+        .dtype = ORR_DTYPE_INT64, .rank = 1, .dim = { a }                                          \
+    }
 
 static void its_kernels_agree_with_the_cpus(void **state)
 {
@@ -167,13 +195,23 @@ static void its_kernels_agree_with_the_cpus(void **state)
         {ORR_OP_RMS_NORM, {.value = 1e-5}, 2, {F2(17, 300), F1(300)}, 0},
         {ORR_OP_LAYER_NORM, {.value = 1e-5}, 3, {F2(17, 300), F1(300), F1(300)}, 0},
         {ORR_OP_RMS_NORM_BACKWARD, {0}, 4, {F2(17, 300), F2(17, 300), F1(17), F1(300)}, 0},
-        {ORR_OP_LAYER_NORM_BACKWARD, {0}, 5, {F2(17, 300), F2(17, 300), F1(17), F1(17), F1(300)}, 0},
+        {ORR_OP_LAYER_NORM_BACKWARD,
+         {0},
+         5,
+         {F2(17, 300), F2(17, 300), F1(17), F1(17), F1(300)},
+         0},
         {ORR_OP_ROTARY, {.value = 1e4, .offset = 3}, 1, {F4(2, 5, 3, 32)}, 0},
         {ORR_OP_ROTARY, {.value = 1e4, .interleaved = true}, 1, {F4(2, 5, 3, 32)}, 0},
-        {ORR_OP_ATTENTION, {.flash = true, .mask = ORR_MASK_CAUSAL}, 3,
-         {F4(2, 19, 4, 32), F4(2, 19, 2, 32), F4(2, 19, 2, 32)}, 0},
-        {ORR_OP_ATTENTION, {.flash = true, .mask = ORR_MASK_CHUNKED, .window = 8}, 3,
-         {F4(1, 19, 2, 64), F4(1, 19, 2, 64), F4(1, 19, 2, 64)}, 0},
+        {ORR_OP_ATTENTION,
+         {.flash = true, .mask = ORR_MASK_CAUSAL},
+         3,
+         {F4(2, 19, 4, 32), F4(2, 19, 2, 32), F4(2, 19, 2, 32)},
+         0},
+        {ORR_OP_ATTENTION,
+         {.flash = true, .mask = ORR_MASK_CHUNKED, .window = 8},
+         3,
+         {F4(1, 19, 2, 64), F4(1, 19, 2, 64), F4(1, 19, 2, 64)},
+         0},
         {ORR_OP_EMBEDDING, {0}, 2, {F2(50, 33), I1(20)}, 50},
         {ORR_OP_EMBEDDING_BACKWARD, {.count = 50}, 2, {F2(20, 33), I1(20)}, 50},
         {ORR_OP_CROSS_ENTROPY, {0}, 2, {F2(9, 700), I1(9)}, 700},

@@ -31,7 +31,8 @@ static void test_small_floats(void **state)
     (void)state;
     round_trip(orr_fp8_e4m3_to_fp32, orr_fp32_to_fp8_e4m3, 0x7f);
     round_trip(orr_fp4_e2m1_to_fp32, orr_fp32_to_fp4_e2m1, 8);
-    assert_true(orr_fp8_e4m3_to_fp32(0x7e) == 448 && orr_fp8_e4m3_to_fp32(0x01) == 0x1p-9f && isnan(orr_fp8_e4m3_to_fp32(0x7f)));
+    assert_true(orr_fp8_e4m3_to_fp32(0x7e) == 448 && orr_fp8_e4m3_to_fp32(0x01) == 0x1p-9f &&
+                isnan(orr_fp8_e4m3_to_fp32(0x7f)));
     assert_true(orr_fp4_e2m1_to_fp32(7) == 6 && orr_fp4_e2m1_to_fp32(1) == 0.5f);
     assert_int_equal(orr_fp32_to_fp8_e4m3(1e9f), 0x7e);
     assert_int_equal(orr_fp32_to_fp8_e4m3(-1e9f), 0xfe);

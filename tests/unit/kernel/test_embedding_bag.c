@@ -2,8 +2,8 @@
 #include "tensors.h"
 #include "kernel/cpu/simd/cpu_level.h"
 
-/* Bags over tables in rows of every format and in segments; ids that repeat a million times; what is
- * not in the table. */
+/* Bags over tables in rows of every format and in segments; ids that repeat a million times; what
+ * is not in the table. */
 enum { ROWS = 300 };
 
 static const int64_t WIDTHS[] = {1, 15, 64, 100, 224};
@@ -32,13 +32,13 @@ static void make_table(table *t, orr_row_format format, int64_t columns)
     const int64_t first[] = {0, 120, 121, ROWS};
     for (int i = 0; i < 3; i++)
         t->segments[i] = (orr_row_segment){.data = t->data + first[i] * bytes,
-                                       .first = first[i],
-                                       .count = first[i + 1] - first[i]};
+                                           .first = first[i],
+                                           .count = first[i + 1] - first[i]};
     t->rows = (orr_weight_rows){.format = (uint8_t)format,
-                         .columns = columns,
-                         .row_bytes = bytes,
-                         .segments = t->segments,
-                         .n_segments = 3};
+                                .columns = columns,
+                                .row_bytes = bytes,
+                                .segments = t->segments,
+                                .n_segments = 3};
 }
 
 static tensor ids_of(int64_t bags, int64_t each, bool wide)

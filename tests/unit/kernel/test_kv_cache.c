@@ -39,7 +39,8 @@ static orr_status run(orr_op op, const orr_op_args *args, const orr_operand *in,
                             .out = out,
                             .first = first};
     assert_non_null(entry->run);
-    call.workspace = orr_malloc_aligned(entry->workspace != NULL ? entry->workspace(&call) + 64 : 64);
+    call.workspace =
+        orr_malloc_aligned(entry->workspace != NULL ? entry->workspace(&call) + 64 : 64);
     assert_non_null(call.workspace);
     const orr_status status = entry->run(&call, err);
     orr_free(call.workspace);
@@ -111,10 +112,10 @@ static void test_tables_in_any_format(void **state)
         }
         const orr_row_segment segments[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
         const orr_weight_rows rows = {.format = (uint8_t)f,
-                               .columns = COLUMNS,
-                               .row_bytes = row_bytes,
-                               .segments = segments,
-                               .n_segments = 2};
+                                      .columns = COLUMNS,
+                                      .row_bytes = row_bytes,
+                                      .segments = segments,
+                                      .n_segments = 2};
         orr_operand in[2] = {FLOATS(NULL, ROWS, COLUMNS), IDS(ids, 3)};
         in[0].rows = &rows;
         const orr_operand out = FLOATS(got, 3, COLUMNS);
@@ -151,9 +152,9 @@ static void test_strays_are_refused(void **state)
         run(ORR_OP_DISPATCH, &six, (orr_operand[]){tokens, chosen}, 2, &rows, NULL, &err),
         ORR_INVALID);
     assert_string_equal(err.text, "dispatch: expert 4 of 4, at 1");
-    assert_int_equal(
-        run(ORR_OP_MASKED_SCATTER, &spliced, (orr_operand[]){tokens, asked, pictures}, 3, &out, NULL, &err),
-        ORR_INVALID);
+    assert_int_equal(run(ORR_OP_MASKED_SCATTER, &spliced, (orr_operand[]){tokens, asked, pictures},
+                         3, &out, NULL, &err),
+                     ORR_INVALID);
     assert_string_equal(err.text, "masked_scatter: more than 1 tokens ask for a picture's row");
     assert_int_equal(run(ORR_OP_ADAMW, &none, (orr_operand[]){t, t, t, t}, 4, NULL, NULL, &err),
                      ORR_INVALID);

@@ -162,7 +162,8 @@ static void clusters_of_sites_are_what_they_say(void **state)
             km = fmax(km, c->cuts[k].km.value);
         assert_true(isnan(cases[i].km) ? isnan(km) : km == cases[i].km);
     }
-    assert_int_equal(orr_catalog_cluster(catalog, "h100_ncclx_region")->levels[4].transport->paths, 76);
+    assert_int_equal(orr_catalog_cluster(catalog, "h100_ncclx_region")->levels[4].transport->paths,
+                     76);
     const orr_cluster *cloud = orr_catalog_cluster(catalog, "gcp_a100_two_regions");
     assert_true(cloud->cuts[0].price_per_gb.value == 0.01 &&
                 cloud->cuts[1].price_per_gb.value == 0.02);

@@ -165,11 +165,13 @@ static void what_is_not_there_is_refused(void **state)
     const orr_cluster *all = three_sites(), *c = NULL;
     orr_error err = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(orr_cluster_select_sites(all, cases[i].devices, arena, &c, &err), ORR_INVALID);
+        assert_int_equal(orr_cluster_select_sites(all, cases[i].devices, arena, &c, &err),
+                         ORR_INVALID);
         assert_string_equal(err.text, cases[i].message);
     }
     const orr_cluster none = {.name = "n", .n_devices = 8};
-    assert_int_equal(orr_cluster_select_sites(&none, cases[0].devices, arena, &c, &err), ORR_INVALID);
+    assert_int_equal(orr_cluster_select_sites(&none, cases[0].devices, arena, &c, &err),
+                     ORR_INVALID);
     assert_string_equal(err.text, "cluster 'n' has no sites");
     assert_null(c);
 }

@@ -59,9 +59,10 @@ static void later_rules_win_where_they_say_something(void **state)
 static void a_distance_takes_the_place_of_a_latency(void **state)
 {
     (void)state;
-    const orr_site_link *cuts = cut_with("      - {between: sites, latency: 1ms}\n"
-                                   "      - {between: sites, distance: 4km}\n"
-                                   "      - {between: regions, distance: 1km, latency: 1ms}\n");
+    const orr_site_link *cuts =
+        cut_with("      - {between: sites, latency: 1ms}\n"
+                 "      - {between: sites, distance: 4km}\n"
+                 "      - {between: regions, distance: 1km, latency: 1ms}\n");
     assert_true(cuts[0].latency_ns.value == 30e3);
     assert_true(cuts[1].latency_ns.value == 1e6 && cuts[1].km.value == 1);
 }
@@ -69,10 +70,11 @@ static void a_distance_takes_the_place_of_a_latency(void **state)
 static void a_capacity_is_shared_by_the_smaller_site(void **state)
 {
     (void)state;
-    const orr_site_link *cuts = cut_with("      - {between: [north, south], capacity: 700GB/s}\n"
-                                   "      - {between: [north, far], capacity: 1PB/s}\n"
-                                   "      - {between: [south, far], capacity: 5GB/s}\n"
-                                   "      - {between: [south, far], oversubscription: 1:4}\n");
+    const orr_site_link *cuts =
+        cut_with("      - {between: [north, south], capacity: 700GB/s}\n"
+                 "      - {between: [north, far], capacity: 1PB/s}\n"
+                 "      - {between: [south, far], capacity: 5GB/s}\n"
+                 "      - {between: [south, far], oversubscription: 1:4}\n");
     /* 28 devices, 50 GB/s each, through 700 GB/s */
     assert_fact(&cuts[0].oversubscription, 2, ORR_FACT_DERIVED, "a paper");
     assert_string_equal(cuts[0].oversubscription.note, "of a capacity of 5.6 Tbit/s");

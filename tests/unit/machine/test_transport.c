@@ -31,9 +31,10 @@ static void all_is_read(void **state)
 static void what_is_not_said_stays(void **state)
 {
     (void)state;
-    orr_rdma_transport transport = {.paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
-    assert_int_equal(read_over("{balance: unknown, loss: 0, queue_pairs: unknown}", &transport, NULL),
-                     ORR_OK);
+    orr_rdma_transport transport = {
+        .paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
+    assert_int_equal(
+        read_over("{balance: unknown, loss: 0, queue_pairs: unknown}", &transport, NULL), ORR_OK);
     assert_int_equal(transport.paths, 8);
     assert_int_equal(transport.balance, ORR_BALANCE_UNKNOWN);
     assert_int_equal(transport.queue_pairs, 0);

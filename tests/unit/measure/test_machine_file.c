@@ -30,16 +30,38 @@ static int end(void **state)
 
 static void what_is_saved_is_loaded(void **state)
 {
-    const orr_measured_kernel kernels[] = {
-        {.op = ORR_OP_MATMUL, .dtype = ORR_DTYPE_BF16, .form = 2, .threads = 3, .dim = {5, 6, 7}, .flops = 420,
-         .bytes = 214, .ns = 99, .spread = 0.25},
-        {.op = ORR_OP_RMS_NORM, .dtype = ORR_DTYPE_FP32, .cold = true, .threads = 1, .dim = {8, 9, 0},
-         .flops = 288, .bytes = 612, .ns = 1000}};
+    const orr_measured_kernel kernels[] = {{.op = ORR_OP_MATMUL,
+                                            .dtype = ORR_DTYPE_BF16,
+                                            .form = 2,
+                                            .threads = 3,
+                                            .dim = {5, 6, 7},
+                                            .flops = 420,
+                                            .bytes = 214,
+                                            .ns = 99,
+                                            .spread = 0.25},
+                                           {.op = ORR_OP_RMS_NORM,
+                                            .dtype = ORR_DTYPE_FP32,
+                                            .cold = true,
+                                            .threads = 1,
+                                            .dim = {8, 9, 0},
+                                            .flops = 288,
+                                            .bytes = 612,
+                                            .ns = 1000}};
     const orr_measured_collective transfers[] = {{ORR_COLL_ALL_REDUCE, 4, 1024, 777}};
-    const orr_measured m = {.cpu = "a CPU: fast", .isa = "plain", .when = "some day", .cores = 12,
-                            .read_bytes_per_s = 25e9, .copy_bytes_per_s = 11e9, .flops_fp32 = 1e11,
-                            .flops_bf16 = 2e11, .cache_bytes = 1 << 25, .base_bytes = 4096,
-                            .kernels = kernels, .n_kernels = 2, .transfers = transfers, .n_transfers = 1};
+    const orr_measured m = {.cpu = "a CPU: fast",
+                            .isa = "plain",
+                            .when = "some day",
+                            .cores = 12,
+                            .read_bytes_per_s = 25e9,
+                            .copy_bytes_per_s = 11e9,
+                            .flops_fp32 = 1e11,
+                            .flops_bf16 = 2e11,
+                            .cache_bytes = 1 << 25,
+                            .base_bytes = 4096,
+                            .kernels = kernels,
+                            .n_kernels = 2,
+                            .transfers = transfers,
+                            .n_transfers = 1};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_measured back;
     orr_error err;
@@ -83,8 +105,8 @@ static void refused(const char *text, const char *why)
     orr_arena_free(arena);
 }
 
-#define HEAD                                                                                           \
-    "schema: orrery.machine/1\ncpu: a\nisa: b\nwhen: c\ncores: 2\nread_bytes_per_s: 1\n"              \
+#define HEAD                                                                                       \
+    "schema: orrery.machine/1\ncpu: a\nisa: b\nwhen: c\ncores: 2\nread_bytes_per_s: 1\n"           \
     "copy_bytes_per_s: 1\nflops_fp32: 1\nflops_bf16: 1\ncache_bytes: 1\nbase_bytes: 1\n"
 
 static void what_is_wrong_is_named(void **state)
@@ -96,8 +118,10 @@ static void what_is_wrong_is_named(void **state)
     refused("schema: orrery.machine/1\n", "cpu");
     refused(HEAD "kernels: 3\ntransfers: []\n", "kernels");
     refused(HEAD "kernels:\n  - [1, 2]\ntransfers: []\n", "12 values");
-    refused(HEAD "kernels:\n  - [nothing, fp32, 0, true, 1, 1, 1, 1, 1, 1, 1, 0]\ntransfers: []\n", "operator");
-    refused(HEAD "kernels:\n  - [add, fp32, 0, true, -1, 1, 1, 1, 1, 1, 1, 0]\ntransfers: []\n", "from 0");
+    refused(HEAD "kernels:\n  - [nothing, fp32, 0, true, 1, 1, 1, 1, 1, 1, 1, 0]\ntransfers: []\n",
+            "operator");
+    refused(HEAD "kernels:\n  - [add, fp32, 0, true, -1, 1, 1, 1, 1, 1, 1, 0]\ntransfers: []\n",
+            "from 0");
     refused(HEAD "kernels: []\ntransfers:\n  - [shout, 2, 3, 4]\n", "collective");
 }
 

@@ -15,7 +15,7 @@ enum { SIDES = 3, ROWS = 3, KERNELS = SIDES * SIDES * SIDES + 2 * ROWS };
 static const int64_t side[SIDES] = {16, 64, 256};
 static orr_measured_kernel kernels[KERNELS];
 static const orr_measured_collective transfers[] = {{ORR_COLL_ALL_REDUCE, 2, 1000, 1000},
-                                                  {ORR_COLL_ALL_REDUCE, 2, 1000000, 1000000}};
+                                                    {ORR_COLL_ALL_REDUCE, 2, 1000000, 1000000}};
 static orr_measured machine(void)
 {
     uint32_t n = 0;
@@ -40,7 +40,8 @@ static orr_measured machine(void)
                                                  .bytes = (double)bytes,
                                                  .ns = bytes * (cold ? 4 : 1)};
         }
-    return (orr_measured){.kernels = kernels, .n_kernels = n, .transfers = transfers, .n_transfers = 2};
+    return (orr_measured){
+        .kernels = kernels, .n_kernels = n, .transfers = transfers, .n_transfers = 2};
 }
 
 typedef struct bench {
@@ -61,7 +62,8 @@ static void begin(bench *b)
 static void call(bench *b, orr_op op, int64_t rows, int64_t inner, int64_t columns)
 {
     const orr_type x = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {rows, inner}};
-    const orr_type w = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {op == ORR_OP_MATMUL ? inner : rows, columns}};
+    const orr_type w = {
+        .dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {op == ORR_OP_MATMUL ? inner : rows, columns}};
     orr_value in[2], out[ORR_CALL_OUT];
     assert_int_equal(orr_tape_value_new(&b->tape, ORR_VALUE_INPUT, &x, "", &in[0], NULL), ORR_OK);
     assert_int_equal(orr_tape_value_new(&b->tape, ORR_VALUE_INPUT, &w, "", &in[1], NULL), ORR_OK);
@@ -77,7 +79,8 @@ static void near(int64_t ns, double expected)
 /* On the grid, between its points, beyond it. */
 static void products_go_by_flops(void **state)
 {
-    static const int64_t sizes[][3] = {{64, 64, 64}, {64, 100, 30}, {17, 200, 256}, {1000, 512, 300}, {2, 3, 4}};
+    static const int64_t sizes[][3] = {
+        {64, 64, 64}, {64, 100, 30}, {17, 200, 256}, {1000, 512, 300}, {2, 3, 4}};
     (void)state;
     for (size_t i = 0; i < 5; i++) {
         bench b;

@@ -18,7 +18,9 @@ typedef struct rank {
 static orr_value add(rank *r, orr_value a, orr_value b)
 {
     orr_value out[ORR_CALL_OUT];
-    assert_int_equal(orr_tape_call_op(&r->tape, ORR_OP_ADD, NULL, (orr_value[]){a, b}, 2, "", out, NULL), ORR_OK);
+    assert_int_equal(
+        orr_tape_call_op(&r->tape, ORR_OP_ADD, NULL, (orr_value[]){a, b}, 2, "", out, NULL),
+        ORR_OK);
     return out[0];
 }
 
@@ -31,7 +33,8 @@ static void write_rank(rank *r, orr_arena *arena, const int64_t ns[4], bool over
     orr_tape_init(&r->tape, arena);
     assert_int_equal(orr_tape_value_new(&r->tape, ORR_VALUE_INPUT, &type, "", &x, NULL), ORR_OK);
     const orr_value y = add(r, x, x);
-    assert_int_equal(orr_tape_call_op(&r->tape, ORR_OP_ALL_REDUCE, &args, &y, 1, "", sum, NULL), ORR_OK);
+    assert_int_equal(orr_tape_call_op(&r->tape, ORR_OP_ALL_REDUCE, &args, &y, 1, "", sum, NULL),
+                     ORR_OK);
     add(r, add(r, x, x), sum[0]);
     for (int i = 0; i < 4; i++)
         r->ns[i] = ns[i];
@@ -48,12 +51,14 @@ static int64_t play(const int64_t first[4], const int64_t second[4], bool overla
     write_rank(&ranks[0], arena, first, overlap);
     write_rank(&ranks[1], arena, second, overlap);
     for (int i = 0; i < 2; i++)
-        played[i] = (orr_simulated_rank){.source = {.tape = &ranks[i].tape, .calls = ranks[i].calls},
-                                      .ns = ranks[i].ns,
-                                      .end_ns = ranks[i].end_ns};
+        played[i] =
+            (orr_simulated_rank){.source = {.tape = &ranks[i].tape, .calls = ranks[i].calls},
+                                 .ns = ranks[i].ns,
+                                 .end_ns = ranks[i].end_ns};
     if (orr_simulate_ranks(&plan, played, 2, shared, arena, &err) != ORR_OK)
         fail_msg("%s", err.text);
-    const int64_t span = played[0].span_ns > played[1].span_ns ? played[0].span_ns : played[1].span_ns;
+    const int64_t span =
+        played[0].span_ns > played[1].span_ns ? played[0].span_ns : played[1].span_ns;
     orr_arena_free(arena);
     return span;
 }

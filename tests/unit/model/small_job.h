@@ -52,10 +52,10 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
     j->module_of[0] = 0;
     j->module_of[SMALL_PLACES - 1] = 2;
     j->row = (orr_module_sequence){.modules = j->modules,
-                              .n_modules = 3,
-                              .n = SMALL_PLACES,
-                              .module_of = j->module_of,
-                              .again_of = j->module_of};
+                                   .n_modules = 3,
+                                   .n = SMALL_PLACES,
+                                   .module_of = j->module_of,
+                                   .again_of = j->module_of};
     const orr_schedule_spec spec = orr_plan_schedule(&j->plan);
     const uint32_t n = orr_schedule_virtual_stages(&spec);
     assert_int_equal(orr_schedule_make(&spec, j->arena, &j->schedule, NULL), ORR_OK);
@@ -63,17 +63,17 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
         j->first[k] = k == 0 ? 0 : k == n ? SMALL_PLACES : 1 + k * SMALL_LAYERS / n;
     j->map = (orr_stage_map){.stages = n, .chunks = 1, .first = j->first};
     j->stage = (orr_stage_memory_input){.plan = &j->plan,
-                                 .task = (uint8_t)task,
-                                 .row = &j->row,
-                                 .memory = j->memory,
-                                 .map = &j->map,
-                                 .schedule = &j->schedule};
+                                        .task = (uint8_t)task,
+                                        .row = &j->row,
+                                        .memory = j->memory,
+                                        .map = &j->map,
+                                        .schedule = &j->schedule};
     j->job = (orr_memory_plan_input){.model = &j->model,
-                              .plan = &j->plan,
-                              .workload = &j->workload,
-                              .row = &j->row,
-                              .map = &j->map,
-                              .schedule = &j->schedule};
+                                     .plan = &j->plan,
+                                     .workload = &j->workload,
+                                     .row = &j->row,
+                                     .map = &j->map,
+                                     .schedule = &j->schedule};
 }
 
 /* A device of so much memory, with fp8 or without. */

@@ -34,10 +34,10 @@ static void make(row *r, orr_plan plan)
     r->memory[1].backward_peak_bytes += SMALL_Y;
     memset(r->again_of, 1, sizeof r->again_of);
     r->row = (orr_module_sequence){.modules = r->modules,
-                              .n_modules = 2,
-                              .n = PLACES,
-                              .module_of = r->module_of,
-                              .again_of = r->again_of};
+                                   .n_modules = 2,
+                                   .n = PLACES,
+                                   .module_of = r->module_of,
+                                   .again_of = r->again_of};
     r->plan = orr_plan_with_defaults(&plan);
     const orr_schedule_spec spec = orr_plan_schedule(&r->plan);
     assert_int_equal(orr_schedule_make(&spec, r->arena, &r->schedule, NULL), ORR_OK);
@@ -46,11 +46,11 @@ static void make(row *r, orr_plan plan)
         r->first[k] = k * PLACES / n;
     r->map = (orr_stage_map){.stages = n, .chunks = 1, .first = r->first};
     r->parts = (orr_stage_memory_input){.plan = &r->plan,
-                                 .task = ORR_TASK_PRETRAIN,
-                                 .row = &r->row,
-                                 .memory = r->memory,
-                                 .map = &r->map,
-                                 .schedule = &r->schedule};
+                                        .task = ORR_TASK_PRETRAIN,
+                                        .row = &r->row,
+                                        .memory = r->memory,
+                                        .map = &r->map,
+                                        .schedule = &r->schedule};
 }
 
 static orr_stage_memory slots(row *r, uint32_t stage)

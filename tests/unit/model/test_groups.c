@@ -18,8 +18,8 @@ static void must_have(const orr_plan *plan, orr_axis axis, uint32_t rank, const 
     orr_plan_members_of(plan, axis, rank, members);
     assert_memory_equal(members, want, n * sizeof *want);
 }
-#define MUST_HAVE(plan, axis, rank, ...)                                     \
-    must_have((plan), ORR_AXIS_##axis, (rank), (const uint32_t[]){__VA_ARGS__}, \
+#define MUST_HAVE(plan, axis, rank, ...)                                                           \
+    must_have((plan), ORR_AXIS_##axis, (rank), (const uint32_t[]){__VA_ARGS__},                    \
               sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 static void ranks_in_the_usual_order(void **state)
@@ -155,8 +155,14 @@ static void spans_on_sites(void **state)
     const orr_level levels[] = {{.size = 4, .devices = 4},
                                 {.size = 5, .devices = 20, .ends = ends},
                                 {.size = 2, .devices = 28}};
-    const orr_cluster cluster = {.name = "toy", .levels = levels, .n_levels = 3, .n_devices = 28,
-                                 .n_sites = 2, .site_level = 1, .sites = sites, .n_cuts = 1,
+    const orr_cluster cluster = {.name = "toy",
+                                 .levels = levels,
+                                 .n_levels = 3,
+                                 .n_devices = 28,
+                                 .n_sites = 2,
+                                 .site_level = 1,
+                                 .sites = sites,
+                                 .n_cuts = 1,
                                  .cuts = &cut};
     const orr_plan plan = orr_plan_with_defaults(
         &(orr_plan){.tp = 4, .dp = 7, .sites = {5, 2}, .zero = 1, .shards = 1});
@@ -198,11 +204,17 @@ static void plans_lie_on_sites(void **state)
     const orr_level levels[] = {{.name = "host", .size = 4, .devices = 4},
                                 {.name = "site", .size = 4, .devices = 16, .ends = ends},
                                 {.name = "region", .size = 3, .devices = 40}};
-    const orr_cluster cluster = {.name = "toy", .levels = levels, .n_levels = 3, .n_devices = 40,
-                                 .n_sites = 3, .site_level = 1, .sites = sites, .n_cuts = 3,
+    const orr_cluster cluster = {.name = "toy",
+                                 .levels = levels,
+                                 .n_levels = 3,
+                                 .n_devices = 40,
+                                 .n_sites = 3,
+                                 .site_level = 1,
+                                 .sites = sites,
+                                 .n_cuts = 3,
                                  .cuts = cuts};
-    const orr_cluster *lies, plain = {.name = "plain", .levels = levels, .n_levels = 1,
-                                      .n_devices = 4};
+    const orr_cluster *lies,
+        plain = {.name = "plain", .levels = levels, .n_levels = 1, .n_devices = 4};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {0};
     orr_plan plan = orr_plan_with_defaults(&(orr_plan){.tp = 2, .dp = 6, .sites = {4, 0, 2}});
@@ -212,9 +224,13 @@ static void plans_lie_on_sites(void **state)
     assert_string_equal(lies->sites[1].name, "south");
     assert_int_equal(orr_cluster_site(lies, 7), 0);
     assert_int_equal(orr_cluster_site(lies, 8), 1);
-    plan = orr_plan_with_defaults(&(orr_plan){.tp = 2, .dp = 2, .dp_outer = 2, .pp = 3,
-                                          .sites = {2, 1, 3}, .cross = ORR_CROSS_PP,
-                                          .micro_batches = 3});
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 2,
+                                              .dp = 2,
+                                              .dp_outer = 2,
+                                              .pp = 3,
+                                              .sites = {2, 1, 3},
+                                              .cross = ORR_CROSS_PP,
+                                              .micro_batches = 3});
     assert_int_equal(orr_plan_cluster(&plan, &cluster, arena, &lies, &err), ORR_OK);
     assert_int_equal(lies->sites[0].devices, 4);
     assert_int_equal(lies->sites[2].devices, 6);

@@ -13,7 +13,8 @@ static orr_value value_of(const orr_module *module, const char *name, uint32_t n
     return ORR_NONE;
 }
 
-static orr_local_shard owned(const built *b, const orr_module *module, uint32_t rank, orr_value value)
+static orr_local_shard owned(const built *b, const orr_module *module, uint32_t rank,
+                             orr_value value)
 {
     orr_local_shard o;
     orr_error err = {0};
@@ -22,8 +23,8 @@ static orr_local_shard owned(const built *b, const orr_module *module, uint32_t 
     return o;
 }
 
-static void is_piece(const orr_dim_pieces *share, uint32_t i, int64_t whole, int64_t own, int64_t count,
-                     uint32_t copies)
+static void is_piece(const orr_dim_pieces *share, uint32_t i, int64_t whole, int64_t own,
+                     int64_t count, uint32_t copies)
 {
     assert_true(i < share->n);
     assert_int_equal(share->piece[i].whole, whole);
@@ -89,7 +90,7 @@ static void a_vocabulary_is_padded(void **state)
     const orr_module *embedding = module_of(&b, ORR_MODULE_EMBEDDING);
     const orr_value table = value_of(embedding, "embedding", 0);
     const orr_local_shard first = owned(&b, embedding, 0, table),
-                        last = owned(&b, embedding, 3, table);
+                          last = owned(&b, embedding, 3, table);
     assert_int_equal(embedding->tape->values[table].type.dim[0], 12565);
     assert_int_equal(last.whole.dim[0], 50257);
     is_piece(&first.by[0], 0, 0, 0, 12565, 1);
@@ -139,8 +140,8 @@ static orr_module own(built *b, orr_module_kind kind, uint32_t rank)
 {
     orr_module module;
     orr_error err = {0};
-    assert_int_equal(orr_module_specialize(module_of(b, kind), &b->plan, rank, b->arena, &module, &err),
-                     ORR_OK);
+    assert_int_equal(
+        orr_module_specialize(module_of(b, kind), &b->plan, rank, b->arena, &module, &err), ORR_OK);
     return module;
 }
 

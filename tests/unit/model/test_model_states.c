@@ -41,12 +41,15 @@ static void zero_shards_states_then_gradients_then_weights(void **state)
 static void local_steps_have_an_outer_optimizer(void **state)
 {
     (void)state;
-    assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9},
-                         ORR_TASK_PRETRAIN), 2000, 4000, 20000);
+    assert_states(
+        states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9}, ORR_TASK_PRETRAIN),
+        2000, 4000, 20000);
     assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9, .zero = 1},
-                         ORR_TASK_PRETRAIN), 2000, 4000, 5000);
+                         ORR_TASK_PRETRAIN),
+                  2000, 4000, 5000);
     assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9, .zero = 3},
-                         ORR_TASK_PRETRAIN), 1000, 1000, 4000);
+                         ORR_TASK_PRETRAIN),
+                  1000, 1000, 4000);
 }
 
 static void replicas_of_shards_have_larger_shards(void **state)

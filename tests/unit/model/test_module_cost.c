@@ -14,12 +14,12 @@
 /* A layer by hand: x is gathered along TP beside nothing, y = x w, y is scattered; backward the
  * same with the gather beside the gradient of the weights. */
 typedef struct scene {
-    orr_arena      *arena;
+    orr_arena *arena;
     const orr_catalog *catalog;
-    orr_error       err;
-    orr_tape        tape;
-    orr_module      module;
-    orr_plan        plan;
+    orr_error err;
+    orr_tape tape;
+    orr_module module;
+    orr_plan plan;
     orr_calibration calibration;
     orr_job_rates rates;
 } scene;

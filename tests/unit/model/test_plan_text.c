@@ -35,24 +35,27 @@ static void texts_are_read(void **state)
     must_parse("dp=4,tp=2", &(orr_plan){.dp = 4, .tp = 2});
     must_parse("seq=4k,schedule=gpipe,vocab=1M,",
                &(orr_plan){.seq = 4096, .vocab = 1 << 20, .schedule = ORR_SCHEDULE_GPIPE});
-    must_parse("sp=off,recompute=selective,precision=mxfp8,gradients=bf16,cp_kind=all_gather,zero=3,"
-               "offload=both",
-               &(orr_plan){.sp = ORR_SWITCH_OFF, .recompute = ORR_RECOMPUTE_SELECTIVE,
-                           .precision = ORR_PRECISION_MXFP8, .gradients = ORR_PRECISION_BF16,
-                           .cp_kind = ORR_CONTEXT_ALL_GATHER, .zero = 3,
-                           .offload = ORR_OFFLOAD_BOTH});
+    must_parse(
+        "sp=off,recompute=selective,precision=mxfp8,gradients=bf16,cp_kind=all_gather,zero=3,"
+        "offload=both",
+        &(orr_plan){.sp = ORR_SWITCH_OFF,
+                    .recompute = ORR_RECOMPUTE_SELECTIVE,
+                    .precision = ORR_PRECISION_MXFP8,
+                    .gradients = ORR_PRECISION_BF16,
+                    .cp_kind = ORR_CONTEXT_ALL_GATHER,
+                    .zero = 3,
+                    .offload = ORR_OFFLOAD_BOTH});
 }
 
 /* Axes that are not named lie outside. */
 static void orders_are_read(void **state)
 {
     (void)state;
-    must_parse("order=tp-cp-pp-dp",
-               &(orr_plan){.order = {ORR_AXIS_TP + 1, ORR_AXIS_CP + 1, ORR_AXIS_PP + 1,
-                                     ORR_AXIS_DP + 1}});
-    must_parse("order=pp-tp,tp=2",
-               &(orr_plan){.tp = 2, .order = {ORR_AXIS_PP + 1, ORR_AXIS_TP + 1, ORR_AXIS_CP + 1,
-                                              ORR_AXIS_DP + 1}});
+    must_parse("order=tp-cp-pp-dp", &(orr_plan){.order = {ORR_AXIS_TP + 1, ORR_AXIS_CP + 1,
+                                                          ORR_AXIS_PP + 1, ORR_AXIS_DP + 1}});
+    must_parse("order=pp-tp,tp=2", &(orr_plan){.tp = 2,
+                                               .order = {ORR_AXIS_PP + 1, ORR_AXIS_TP + 1,
+                                                         ORR_AXIS_CP + 1, ORR_AXIS_DP + 1}});
     must_fail("order=tp-tp", "twice");
     must_fail("order=tp-ep-dp", "'ep' is none of");
     must_fail("order=", "'' is none of");
@@ -87,8 +90,7 @@ static void parts_are_read(void **state)
     (void)state;
     must_parse("sites=5-3", &(orr_plan){.sites = {5, 3}});
     must_parse("dp=12,sites=12-0", &(orr_plan){.dp = 12, .sites = {12}});
-    must_parse("sites=0-4-0-4,cross=pp",
-               &(orr_plan){.sites = {0, 4, 0, 4}, .cross = ORR_CROSS_PP});
+    must_parse("sites=0-4-0-4,cross=pp", &(orr_plan){.sites = {0, 4, 0, 4}, .cross = ORR_CROSS_PP});
     must_parse("sections=8x6-4x12",
                &(orr_plan){.section_stages = {8, 4}, .section_layers = {6, 12}});
     must_parse("sections=1x0-3x2", &(orr_plan){.section_stages = {1, 3}, .section_layers = {0, 2}});
@@ -163,15 +165,19 @@ static void changes_leave_the_rest(void **state)
 {
     (void)state;
     const orr_plan from = {.dp = 2, .tp = 4, .layers = 8, .schedule = ORR_SCHEDULE_GPIPE};
-    const orr_plan plan =
-        orr_plan_override(&from, &(orr_plan){.tp = 1, .seq = 7, .sp = ORR_SWITCH_OFF,
-                                            .order = {1, 2, 4, 3}});
-    const orr_plan want = {.dp = 2, .tp = 1, .layers = 8, .seq = 7, .sp = ORR_SWITCH_OFF,
-                           .schedule = ORR_SCHEDULE_GPIPE, .order = {1, 2, 4, 3}};
+    const orr_plan plan = orr_plan_override(
+        &from, &(orr_plan){.tp = 1, .seq = 7, .sp = ORR_SWITCH_OFF, .order = {1, 2, 4, 3}});
+    const orr_plan want = {.dp = 2,
+                           .tp = 1,
+                           .layers = 8,
+                           .seq = 7,
+                           .sp = ORR_SWITCH_OFF,
+                           .schedule = ORR_SCHEDULE_GPIPE,
+                           .order = {1, 2, 4, 3}};
     assert_true(orr_plan_equal(&plan, &want));
-    const orr_plan over = orr_plan_override(&(orr_plan){.dp = 4, .sites = {1, 3}},
-                                           &(orr_plan){.sites = {4}, .section_stages = {2},
-                                                       .section_layers = {3}});
+    const orr_plan over =
+        orr_plan_override(&(orr_plan){.dp = 4, .sites = {1, 3}},
+                          &(orr_plan){.sites = {4}, .section_stages = {2}, .section_layers = {3}});
     const orr_plan merged = {.dp = 4, .sites = {4}, .section_stages = {2}, .section_layers = {3}};
     assert_true(orr_plan_equal(&over, &merged));
 }
@@ -216,8 +222,7 @@ static void what_is_not_said_is_filled_in(void **state)
 static void must_order(const char *text, orr_axis a, orr_axis b, orr_axis c, orr_axis d)
 {
     const orr_plan plan = completed(text);
-    const uint8_t want[] = {(uint8_t)(a + 1), (uint8_t)(b + 1), (uint8_t)(c + 1),
-                            (uint8_t)(d + 1)};
+    const uint8_t want[] = {(uint8_t)(a + 1), (uint8_t)(b + 1), (uint8_t)(c + 1), (uint8_t)(d + 1)};
     assert_memory_equal(plan.order, want, sizeof want);
 }
 
@@ -320,19 +325,22 @@ static void plans_that_cannot_be(void **state)
     must_not_be("dp=8,dp_outer=3", "dp=8 does not divide into 3 outer parts");
     must_not_be("dp=2,dp_outer=4", "dp=2 does not divide into 4 outer parts");
     must_not_be("dp=8,local_steps=10", "of what parts that meet");
-    must_not_be("dp=8,dp_outer=4,local_steps=10,ep=4", "do not divide the 2 of an outer part of dp");
+    must_not_be("dp=8,dp_outer=4,local_steps=10,ep=4",
+                "do not divide the 2 of an outer part of dp");
     must_not_be("dp=8,dp_outer=4,local_steps=10,zero=1,shards=4",
                 "dp / dp_outer x cp = 2 ranks do not divide into 4 shards");
     must_not_be("dp=8,dp_chunks=4,dp_algorithm=ring", "goes with dp_algorithm=hierarchical");
     must_not_be("pp=4,batch=8,sections=2x3-3x2", "sections of 5 stages: there are 4");
-    must_not_be("pp=4,batch=8,layers=10,sections=2x3-2x3", "sections of 12 layers: the model has 10");
+    must_not_be("pp=4,batch=8,layers=10,sections=2x3-2x3",
+                "sections of 12 layers: the model has 10");
     must_not_be("pp=4,batch=8,sections=2x3-2x3,first_layers=2", "are too much");
     must_not_be("pp=4,batch=8,sections=4x3,schedule=dualpipe", "DualPipe");
     must_not_be("pp=4,vp=2,batch=8,sections=1x0-3x4", "0 layers cannot fill 2 chunks");
     must_not_be("pp=4,batch=8,sections=1x2-1x0-2x2", "0 layers cannot fill 1 chunks");
     orr_error err = {0};
-    assert_int_equal(orr_plan_check(&(orr_plan){.section_layers = {0, 3}, .section_stages = {1}},
-                                    &err), ORR_INVALID);
+    assert_int_equal(
+        orr_plan_check(&(orr_plan){.section_layers = {0, 3}, .section_stages = {1}}, &err),
+        ORR_INVALID);
     assert_non_null(strstr(err.text, "no stages of 3 layers"));
     assert_int_equal(orr_plan_check(&(orr_plan){.order = {1, 1, 2, 3}}, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "once each"));

@@ -61,8 +61,8 @@ static void classes_have_wires_of_their_own(void **state)
                                  .wire_ep = ORR_RDMA_QP4,
                                  .dp_algorithm = ORR_ALGORITHM_HIERARCHICAL,
                                  .dp_chunks = 3});
-    static const orr_axis of_dp[] = {ORR_AXIS_DP,     ORR_AXIS_EDP,     ORR_AXIS_GRADIENT,
-                                     ORR_AXIS_SHARD,  ORR_AXIS_REPLICA, ORR_AXIS_TIED,
+    static const orr_axis of_dp[] = {ORR_AXIS_DP,    ORR_AXIS_EDP,     ORR_AXIS_GRADIENT,
+                                     ORR_AXIS_SHARD, ORR_AXIS_REPLICA, ORR_AXIS_TIED,
                                      ORR_AXIS_OUTER};
     for (size_t i = 0; i < sizeof of_dp / sizeof *of_dp; i++) {
         const orr_job_rates *rates = prices.transfers[of_dp[i]];
@@ -120,8 +120,8 @@ static void no_memory_is_survived(void **state)
     (void)state;
     scene s;
     open_scene(&s, "three_buildings");
-    const orr_plan plan =
-        orr_plan_with_defaults(&(orr_plan){.wire_dp = ORR_RDMA_QP16, .compress = ORR_COMPRESS_INT8});
+    const orr_plan plan = orr_plan_with_defaults(
+        &(orr_plan){.wire_dp = ORR_RDMA_QP16, .compress = ORR_COMPRESS_INT8});
     orr_arena *small = orr_arena_new(0, 64);
     orr_step_prices prices = {.kernels = &s.rates};
     assert_int_equal(orr_step_prices_wire(&plan, &s.rates, small, &prices, NULL), ORR_NO_MEMORY);

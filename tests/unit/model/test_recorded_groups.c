@@ -17,8 +17,9 @@ static void must_be(orr_schedule schedule, uint32_t stage, uint32_t stages, uint
     size_t len = 0;
     orr_schedule_stage_slots(schedule, stage, stages, n, slots);
     for (uint32_t i = 0; i < 2 * n; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%u",
-                                slots[i].phase == ORR_SLOT_BACKWARD ? "b" : "f", slots[i].micro_batch);
+        len +=
+            (size_t)snprintf(text + len, sizeof text - len, "%s%u",
+                             slots[i].phase == ORR_SLOT_BACKWARD ? "b" : "f", slots[i].micro_batch);
     assert_string_equal(text, want);
 }
 
@@ -64,11 +65,11 @@ static void groupings_partition_the_ranks(void **state)
         assert_int_equal(g[i].first[g[i].n_groups], 24);
         for (uint32_t a = 0; a < 24; a++)
             for (uint32_t b = 0; b < 24; b++) {
-                const orr_recorded_position x = orr_recorded_position_of(&plan, a), y = orr_recorded_position_of(&plan, b);
-                const bool together =
-                    (i == ORR_GROUPING_TP || x.slice == y.slice) &&
-                    (i == ORR_GROUPING_DP || x.replica == y.replica) &&
-                    (i == ORR_GROUPING_PP || x.stage == y.stage);
+                const orr_recorded_position x = orr_recorded_position_of(&plan, a),
+                                            y = orr_recorded_position_of(&plan, b);
+                const bool together = (i == ORR_GROUPING_TP || x.slice == y.slice) &&
+                                      (i == ORR_GROUPING_DP || x.replica == y.replica) &&
+                                      (i == ORR_GROUPING_PP || x.stage == y.stage);
                 assert_int_equal(g[i].group_of[a] == g[i].group_of[b], together);
             }
         for (uint32_t r = 0; r < 24; r++) {

@@ -25,7 +25,7 @@ static void must_be(orr_schedule_spec spec, uint32_t stage, const char *want)
     for (uint32_t i = plan.first[stage]; i < plan.first[stage + 1]; i++) {
         const orr_schedule_slot *t = &plan.slots[i];
         n += (size_t)snprintf(text + n, sizeof text - n, "%c%u%.*s%s", "fbiw"[t->phase],
-                              t->micro_batch, t->chunk, "''''", t->paired ? "+" : "");
+                              t -> micro_batch, t -> chunk, "''''", t->paired ? "+" : "");
     }
     assert_string_equal(text, want);
     assert_int_equal(orr_schedule_check(&plan, NULL), ORR_OK);
@@ -40,10 +40,12 @@ static void figures_of_1f1b(void **state)
     must_be(plain, 0, "f0f1f2f3b0f4b1f5b2f6b3f7b4b5b6b7");
     must_be(plain, 3, "f0b0f1b1f2b2f3b3f4b4f5b5f6b6f7b7");
     const orr_schedule_spec two = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4};
-    must_be(two, 0, "f0f1f2f3f0'f1'f2'f3'f4f5f6b0'f7b1'f4'b2'f5'b3'f6'b0f7'b1b2b3b4'b5'b6'b7'b4b5"
-                    "b6b7");
-    must_be(two, 3, "f0f1f2f3f0'b0'f1'b1'f2'b2'f3'b3'f4b0f5b1f6b2f7b3f4'b4'f5'b5'f6'b6'f7'b7'b4b5"
-                    "b6b7");
+    must_be(two, 0,
+            "f0f1f2f3f0'f1'f2'f3'f4f5f6b0'f7b1'f4'b2'f5'b3'f6'b0f7'b1b2b3b4'b5'b6'b7'b4b5"
+            "b6b7");
+    must_be(two, 3,
+            "f0f1f2f3f0'b0'f1'b1'f2'b2'f3'b3'f4b0f5b1f6b2f7b3f4'b4'f5'b5'f6'b6'f7'b7'b4b5"
+            "b6b7");
 }
 
 /* Breadth first: all micro-batches of a chunk in a row. */
@@ -138,8 +140,7 @@ static void faults_are_named(void **state)
     slots[1] = (orr_schedule_slot){.phase = ORR_SLOT_BACKWARD, .micro_batch = 1};
     slots[3] = (orr_schedule_slot){.phase = ORR_SLOT_FORWARD, .micro_batch = 0};
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
-    assert_string_equal(err.text,
-                        "stage 0: backward of micro-batch 1 in chunk 0 waits for ever");
+    assert_string_equal(err.text, "stage 0: backward of micro-batch 1 in chunk 0 waits for ever");
     orr_arena_free(arena);
 }
 

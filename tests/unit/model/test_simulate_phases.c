@@ -8,9 +8,18 @@
 
 #include "model/step/module_cost.h"
 
-#define COMPUTE(length)           {.axis = ORR_AXIS_NONE, .ns = (length)}
-#define INLINE(along, length)     {.axis = (along), .ns = (length)}
-#define BESIDE(along, length, by) {.axis = (along), .ns = (length), .beside = true, .joins = (by)}
+#define COMPUTE(length)                                                                            \
+    {                                                                                              \
+        .axis = ORR_AXIS_NONE, .ns = (length)                                                      \
+    }
+#define INLINE(along, length)                                                                      \
+    {                                                                                              \
+        .axis = (along), .ns = (length)                                                            \
+    }
+#define BESIDE(along, length, by)                                                                  \
+    {                                                                                              \
+        .axis = (along), .ns = (length), .beside = true, .joins = (by)                             \
+    }
 
 static orr_phase_simulation play(const orr_call_cost *tasks, uint32_t n, double slowdown)
 {
@@ -103,10 +112,8 @@ static void two_sequences_hide_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_line_adds_up),
-        cmocka_unit_test(what_is_beside_hides),
-        cmocka_unit_test(a_stream_is_in_order),
-        cmocka_unit_test(sharing_slows),
+        cmocka_unit_test(what_is_in_line_adds_up),       cmocka_unit_test(what_is_beside_hides),
+        cmocka_unit_test(a_stream_is_in_order),          cmocka_unit_test(sharing_slows),
         cmocka_unit_test(two_sequences_hide_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

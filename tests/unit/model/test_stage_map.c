@@ -25,10 +25,10 @@ static void make_row(row *r, uint32_t layers)
         r->places[i] = 1;
     r->places[layers + 1] = 2;
     r->of = (orr_module_sequence){.modules = r->modules,
-                             .n_modules = 3,
-                             .n = layers + 2,
-                             .module_of = r->places,
-                             .again_of = r->places};
+                                  .n_modules = 3,
+                                  .n = layers + 2,
+                                  .module_of = r->places,
+                                  .again_of = r->places};
 }
 
 /* Layers of each virtual stage. */
@@ -109,12 +109,17 @@ static void sections_are_as_told(void **state)
     must_deal(10, &(orr_plan){.pp = 4, .section_stages = {1, 2, 1}, .section_layers = {0, 3, 4}},
               (uint32_t[]){0, 3, 3, 4});
     must_deal(5, &(orr_plan){.section_stages = {1}, .section_layers = {5}}, (uint32_t[]){5});
-    must_deal(14, &(orr_plan){.pp = 3, .vp = 2, .section_stages = {1, 1, 1},
-                              .section_layers = {3, 5, 6}}, (uint32_t[]){1, 2, 3, 2, 3, 3});
+    must_deal(
+        14, &(orr_plan){.pp = 3, .vp = 2, .section_stages = {1, 1, 1}, .section_layers = {3, 5, 6}},
+        (uint32_t[]){1, 2, 3, 2, 3, 3});
     must_deal(8, &(orr_plan){.pp = 2, .vp = 2, .section_stages = {1, 1}, .section_layers = {3, 5}},
               (uint32_t[]){1, 3, 2, 2});
-    must_deal(8, &(orr_plan){.pp = 2, .vp = 2, .schedule = ORR_SCHEDULE_ZB_V,
-                             .section_stages = {1, 1}, .section_layers = {3, 5}},
+    must_deal(8,
+              &(orr_plan){.pp = 2,
+                          .vp = 2,
+                          .schedule = ORR_SCHEDULE_ZB_V,
+                          .section_stages = {1, 1},
+                          .section_layers = {3, 5}},
               (uint32_t[]){1, 3, 2, 2});
 }
 

@@ -15,33 +15,35 @@
  * and transfers are free unless a test says otherwise. */
 enum { MOST_PLACES = 64 };
 typedef struct scene {
-    orr_arena        *arena;
-    orr_error         err;
-    orr_cluster       cluster;
-    orr_device        device;
-    orr_level         level;
-    orr_calibration   calibration;
-    orr_job_rates  rates;
-    orr_step_prices   prices;
-    orr_tape          tape;
-    orr_module        module;
-    orr_call_cost     tasks[ORR_SLOT_PHASES];
-    orr_module_cost   cost;
+    orr_arena *arena;
+    orr_error err;
+    orr_cluster cluster;
+    orr_device device;
+    orr_level level;
+    orr_calibration calibration;
+    orr_job_rates rates;
+    orr_step_prices prices;
+    orr_tape tape;
+    orr_module module;
+    orr_call_cost tasks[ORR_SLOT_PHASES];
+    orr_module_cost cost;
     orr_module_weights weights;
-    uint8_t           module_of[MOST_PLACES];
-    uint32_t          first[MOST_PLACES + 1];
-    orr_price         hops[MOST_PLACES];
-    orr_module_sequence    row;
-    orr_stage_map     map;
-    orr_plan          plan;
+    uint8_t module_of[MOST_PLACES];
+    uint32_t first[MOST_PLACES + 1];
+    orr_price hops[MOST_PLACES];
+    orr_module_sequence row;
+    orr_stage_map map;
+    orr_plan plan;
     orr_schedule_plan schedule;
-    orr_step_job      job;
+    orr_step_job job;
 } scene;
 
 static void set_times(scene *s, int64_t forward, int64_t input, int64_t weight)
 {
-    const int64_t ns[] = {[ORR_SLOT_FORWARD] = forward, [ORR_SLOT_BACKWARD] = input + weight,
-                          [ORR_SLOT_INPUT] = input, [ORR_SLOT_WEIGHT] = weight};
+    const int64_t ns[] = {[ORR_SLOT_FORWARD] = forward,
+                          [ORR_SLOT_BACKWARD] = input + weight,
+                          [ORR_SLOT_INPUT] = input,
+                          [ORR_SLOT_WEIGHT] = weight};
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         s->tasks[phase] = (orr_call_cost){.axis = ORR_AXIS_NONE, .ns = ns[phase]};
         s->cost.phase[phase] = (orr_phase_cost){
@@ -55,10 +57,13 @@ static void open_scene(scene *s, const orr_schedule_spec *spec)
     s->arena = orr_arena_new(0, 0);
     s->device = (orr_device){.name = "device"};
     s->level = (orr_level){.name = "host", .size = 64, .devices = 64};
-    s->cluster = (orr_cluster){.name = "cluster", .device = &s->device, .n_devices = 64,
-                               .n_levels = 1, .levels = &s->level};
-    s->rates = (orr_job_rates){.device = &s->device, .cluster = &s->cluster,
-                                  .calibration = &s->calibration};
+    s->cluster = (orr_cluster){.name = "cluster",
+                               .device = &s->device,
+                               .n_devices = 64,
+                               .n_levels = 1,
+                               .levels = &s->level};
+    s->rates = (orr_job_rates){
+        .device = &s->device, .cluster = &s->cluster, .calibration = &s->calibration};
     s->prices = (orr_step_prices){.kernels = &s->rates, .stretch = 1};
     for (int axis = 0; axis < ORR_AXES; axis++) {
         s->prices.transfers[axis] = &s->rates;
@@ -72,19 +77,31 @@ static void open_scene(scene *s, const orr_schedule_spec *spec)
     assert_true(n <= MOST_PLACES);
     for (uint32_t k = 0; k <= n; k++)
         s->first[k] = k;
-    s->row = (orr_module_sequence){.modules = &s->module, .n_modules = 1, .n = n,
-                              .module_of = s->module_of, .again_of = s->module_of};
+    s->row = (orr_module_sequence){.modules = &s->module,
+                                   .n_modules = 1,
+                                   .n = n,
+                                   .module_of = s->module_of,
+                                   .again_of = s->module_of};
     s->map = (orr_stage_map){.stages = spec->stages, .chunks = spec->chunks, .first = s->first};
-    s->plan = (orr_plan){.pp = spec->stages, .vp = spec->chunks, .schedule = spec->schedule,
-                         .micro_batches = spec->micro_batches, .group = spec->group};
+    s->plan = (orr_plan){.pp = spec->stages,
+                         .vp = spec->chunks,
+                         .schedule = spec->schedule,
+                         .micro_batches = spec->micro_batches,
+                         .group = spec->group};
     s->plan = orr_plan_with_defaults(&s->plan);
     assert_int_equal(orr_schedule_make(spec, s->arena, &s->schedule, &s->err), ORR_OK);
-    s->job = (orr_step_job){.plan = &s->plan, .task = ORR_TASK_PRETRAIN, .row = &s->row,
-                            .map = &s->map, .schedule = &s->schedule, .costs = &s->cost,
-                            .weights = &s->weights, .prices = &s->prices, .hops = s->hops,
+    s->job = (orr_step_job){.plan = &s->plan,
+                            .task = ORR_TASK_PRETRAIN,
+                            .row = &s->row,
+                            .map = &s->map,
+                            .schedule = &s->schedule,
+                            .costs = &s->cost,
+                            .weights = &s->weights,
+                            .prices = &s->prices,
+                            .hops = s->hops,
                             .copy_bytes_per_s = 1e9};
-    assert_int_equal(orr_step_stage_transfers(&s->schedule, true, s->arena, &s->job.passes, &s->err),
-                     ORR_OK);
+    assert_int_equal(
+        orr_step_stage_transfers(&s->schedule, true, s->arena, &s->job.passes, &s->err), ORR_OK);
 }
 
 static void close_scene(scene *s)
@@ -93,9 +110,9 @@ static void close_scene(scene *s)
 }
 
 typedef struct played {
-    orr_step_graph   graphs[MOST_PLACES];
-    orr_simulation   simulation;
-    uint32_t         n;
+    orr_step_graph graphs[MOST_PLACES];
+    orr_simulation simulation;
+    uint32_t n;
 } played;
 
 static void play(scene *s, played *p)
@@ -120,9 +137,14 @@ static void play(scene *s, played *p)
         ns[i] = p->graphs[i].duration_ns;
         of_rank[i] = i;
     }
-    *e = (orr_ensemble){.n_ranks = n, .n_graphs = n, .n_groupings = ORR_STEP_GROUPINGS,
-                        .graphs = graphs, .graph_of_rank = of_rank, .groupings = groupings,
-                        .rendezvous = rendezvous, .duration_ns = ns};
+    *e = (orr_ensemble){.n_ranks = n,
+                        .n_graphs = n,
+                        .n_groupings = ORR_STEP_GROUPINGS,
+                        .graphs = graphs,
+                        .graph_of_rank = of_rank,
+                        .groupings = groupings,
+                        .rendezvous = rendezvous,
+                        .duration_ns = ns};
     orr_sim_options options;
     orr_sim_options_init(&options);
     options.constants = (orr_sim_latencies){0, 0, 0, 0, 0};
@@ -147,10 +169,10 @@ static uint32_t count(const orr_step_graph *g, orr_node_kind kind)
 }
 
 static const orr_schedule_spec specs[] = {
-    {ORR_SCHEDULE_1F1B, 4, 1, 8, 0},        {ORR_SCHEDULE_1F1B, 1, 1, 3, 0},
-    {ORR_SCHEDULE_GPIPE, 5, 1, 7, 0},       {ORR_SCHEDULE_INTERLEAVED, 4, 3, 8, 4},
+    {ORR_SCHEDULE_1F1B, 4, 1, 8, 0},          {ORR_SCHEDULE_1F1B, 1, 1, 3, 0},
+    {ORR_SCHEDULE_GPIPE, 5, 1, 7, 0},         {ORR_SCHEDULE_INTERLEAVED, 4, 3, 8, 4},
     {ORR_SCHEDULE_INTERLEAVED, 4, 2, 12, 12}, {ORR_SCHEDULE_INTERLEAVED, 2, 4, 6, 2},
-    {ORR_SCHEDULE_ZB_H1, 4, 1, 9, 0},       {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0},
+    {ORR_SCHEDULE_ZB_H1, 4, 1, 9, 0},         {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0},
     {ORR_SCHEDULE_DUALPIPE, 4, 2, 12, 0},
 };
 enum { N_SPECS = sizeof specs / sizeof *specs };
@@ -176,8 +198,8 @@ static void all_schedules_run(void **state)
         const orr_schedule_spec *spec = &specs[i / 2];
         assert_int_equal(sends, receives);
         if (spec->schedule != ORR_SCHEDULE_ZB_V) /* where one boundary lies within a stage */
-            assert_int_equal(sends, 2 * (orr_schedule_virtual_stages(spec) - 1) *
-                                        spec->micro_batches);
+            assert_int_equal(sends,
+                             2 * (orr_schedule_virtual_stages(spec) - 1) * spec->micro_batches);
         const int64_t work =
             (int64_t)6000 * spec->micro_batches * orr_schedule_virtual_stages(spec) / spec->stages;
         assert_true(p.simulation.end_ns - p.simulation.begin_ns >= work);
@@ -306,22 +328,22 @@ static uint32_t transfers(const orr_step_graph *g, orr_axis axis, orr_collective
  * how often by each stage of ZeRO. */
 typedef struct sharing {
     uint32_t zero, shards, replicas;
-    bool     beside, reshard;
+    bool beside, reshard;
     uint32_t all_reduces, scatters, gathers, of_replicas;
 } sharing;
 
 static void gradients_and_weights_travel(void **state)
 {
     static const sharing cases[] = {
-        {0, 1, 4, true, true, 2, 0, 0, 0},    /* buckets: modules 2 and 1, module 0            */
-        {0, 1, 4, false, true, 1, 0, 0, 0},   /* all at once, at the end                       */
-        {1, 4, 1, true, true, 0, 2, 2, 0},    /* gathered first, in the same buckets           */
+        {0, 1, 4, true, true, 2, 0, 0, 0},  /* buckets: modules 2 and 1, module 0            */
+        {0, 1, 4, false, true, 1, 0, 0, 0}, /* all at once, at the end                       */
+        {1, 4, 1, true, true, 0, 2, 2, 0},  /* gathered first, in the same buckets           */
         {1, 4, 1, false, true, 0, 1, 1, 0},
         {1, 2, 2, true, true, 0, 2, 2, 2},
-        {2, 4, 1, true, true, 0, 4, 2, 0},    /* after each micro-batch                        */
-        {3, 4, 1, true, true, 0, 6, 12, 0},   /* each module: forward, and again backward      */
+        {2, 4, 1, true, true, 0, 4, 2, 0},  /* after each micro-batch                        */
+        {3, 4, 1, true, true, 0, 6, 12, 0}, /* each module: forward, and again backward      */
         {3, 4, 1, true, false, 0, 6, 6, 0},
-        {3, 2, 2, true, true, 0, 6, 12, 3},   /* replicas only once                            */
+        {3, 2, 2, true, true, 0, 6, 12, 3}, /* replicas only once                            */
         {3, 4, 1, false, true, 0, 6, 12, 0},
     };
     (void)state;
@@ -389,9 +411,12 @@ static void the_optimizer_has_its_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_schedules_run),   cmocka_unit_test(bubbles_are_the_published_ones),
-        cmocka_unit_test(blocking_sends_cost), cmocka_unit_test(pairs_are_one),
-        cmocka_unit_test(nodes_are_told),      cmocka_unit_test(gradients_and_weights_travel),
+        cmocka_unit_test(all_schedules_run),
+        cmocka_unit_test(bubbles_are_the_published_ones),
+        cmocka_unit_test(blocking_sends_cost),
+        cmocka_unit_test(pairs_are_one),
+        cmocka_unit_test(nodes_are_told),
+        cmocka_unit_test(gradients_and_weights_travel),
         cmocka_unit_test(the_optimizer_has_its_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

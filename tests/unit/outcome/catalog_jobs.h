@@ -16,9 +16,9 @@
 #define assert_near(a, b, most) assert_true(fabs((double)(a) - (double)(b)) <= (most))
 
 typedef struct plan_world {
-    orr_arena         *arena;
+    orr_arena *arena;
     const orr_catalog *catalog;
-    orr_error          err;
+    orr_error err;
 } plan_world;
 
 static inline void world_open(plan_world *w)

@@ -6,11 +6,11 @@
 static const char plan_text[] = "tp=4,pp=2,dp=8,micro_batches=4,seq=2k,layers=8";
 
 typedef struct scene {
-    plan_world         w;
-    const orr_model   *model;
+    plan_world w;
+    const orr_model *model;
     const orr_cluster *cluster;
-    orr_job_options    options;
-    int64_t            usual_ns;
+    orr_job_options options;
+    int64_t usual_ns;
 } scene;
 
 static void open_scene(scene *s)
@@ -67,8 +67,8 @@ static void another_device(void **state)
     scene s;
     uint32_t graphs;
     open_scene(&s);
-    const orr_heterogeneous_ranks heterogeneous = {.first = 8, .count = 8,
-                               .device = orr_catalog_device(s.w.catalog, "a100_sxm_80g")};
+    const orr_heterogeneous_ranks heterogeneous = {
+        .first = 8, .count = 8, .device = orr_catalog_device(s.w.catalog, "a100_sxm_80g")};
     s.options.heterogeneous = &heterogeneous;
     s.options.n_heterogeneous = 1;
     assert_true(step_ns(&s, &graphs) > s.usual_ns);
@@ -102,7 +102,8 @@ static void all_different(void **state)
     orr_heterogeneous_ranks heterogeneous[64];
     open_scene(&s);
     for (uint32_t i = 0; i < 64; i++)
-        heterogeneous[i] = (orr_heterogeneous_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
+        heterogeneous[i] =
+            (orr_heterogeneous_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
     s.options.detail = ORR_DETAIL_OPERATOR;
     s.options.heterogeneous = heterogeneous;
     s.options.n_heterogeneous = 64;
@@ -117,19 +118,20 @@ static void refuse(scene *s)
 {
     const orr_plan plan = world_plan(&s->w, plan_text);
     orr_outcome o;
-    assert_int_equal(orr_outcome_of(s->model, &plan, s->cluster, &s->options, s->w.arena, &o,
-                                    &s->w.err),
-                     ORR_INVALID);
+    assert_int_equal(
+        orr_outcome_of(s->model, &plan, s->cluster, &s->options, s->w.arena, &o, &s->w.err),
+        ORR_INVALID);
 }
 
 static void says_what_does_not_exist(void **state)
 {
     (void)state;
-    static const orr_heterogeneous_ranks heterogeneous[] = {{.first = 64, .count = 1, .slowdown = 2},
-                                        {.first = 60, .count = 5, .slowdown = 2},
-                                        {.first = 0, .count = 0, .slowdown = 2},
-                                        {.first = 0, .count = 1, .slowdown = 0.5},
-                                        {.first = 0, .count = 1, .slowdown = NAN}};
+    static const orr_heterogeneous_ranks heterogeneous[] = {
+        {.first = 64, .count = 1, .slowdown = 2},
+        {.first = 60, .count = 5, .slowdown = 2},
+        {.first = 0, .count = 0, .slowdown = 2},
+        {.first = 0, .count = 1, .slowdown = 0.5},
+        {.first = 0, .count = 1, .slowdown = NAN}};
     static const orr_slow_link slow[] = {{.level = 9, .unit = 0, .bandwidth_frac = 0.5},
                                          {.level = 0, .unit = 8, .bandwidth_frac = 0.5},
                                          {.level = 0, .unit = 0, .bandwidth_frac = 0},
@@ -153,8 +155,10 @@ static void says_what_does_not_exist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_straggler), cmocka_unit_test(another_device),
-        cmocka_unit_test(a_slow_link), cmocka_unit_test(all_different),
+        cmocka_unit_test(a_straggler),
+        cmocka_unit_test(another_device),
+        cmocka_unit_test(a_slow_link),
+        cmocka_unit_test(all_different),
         cmocka_unit_test(says_what_does_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,8 @@ static void decoding_is_bound_by_memory(void **state)
     print_message("a token of 70B on 8 H100: %.2f ms, floor %.2f ms\n", 1e-6 * (double)o.step_ns,
                   1e-6 * floor_ns);
     assert_true((double)o.step_ns > floor_ns);
-    /* Launches within a graph and 160 all-reduces of a few microseconds each are about as much again. */
+    /* Launches within a graph and 160 all-reduces of a few microseconds each are about as much
+     * again. */
     assert_true((double)o.step_ns < 5 * floor_ns);
     assert_true(fabs(o.tokens_per_s * (double)o.step_ns / 1e9 - 1) < 1e-9);
     orr_outcome_free(&o);
@@ -175,9 +176,9 @@ static void a_task_of_one_pass_has_no_phases(void **state)
     options.workload.task = ORR_TASK_SFT;
     assert_false(orr_task_is_multi_pass(ORR_TASK_SFT));
     assert_false(orr_task_is_multi_pass(ORR_TASK_DECODE));
-    assert_int_equal(
-        orr_multi_pass_outcome_of(f.model, &(orr_plan){.dp = 1}, f.cluster, &options, f.arena, &o, &err),
-        ORR_INVALID);
+    assert_int_equal(orr_multi_pass_outcome_of(f.model, &(orr_plan){.dp = 1}, f.cluster, &options,
+                                               f.arena, &o, &err),
+                     ORR_INVALID);
     assert_string_equal(err.text, "sft is one pass, not several");
     orr_arena_free(f.arena);
 }

@@ -25,7 +25,7 @@ static void says_a_step(void **state)
     assert_near(o.tokens_per_s, tokens / seconds, 1e-6 * tokens / seconds);
     assert_near(o.tokens_per_s_per_device, o.tokens_per_s / 16, 1e-6 * o.tokens_per_s);
     assert_near(o.model_flops, 3 * 16 * orr_model_flops(o.model, 4096, false),
-                       1e-9 * o.model_flops);
+                1e-9 * o.model_flops);
     assert_true(o.mfu_frac > 0.1 && o.mfu_frac < 0.7);
     assert_true(o.hfu_frac >= o.mfu_frac);
     assert_true(o.energy_j > 0);
@@ -44,8 +44,7 @@ static void ideal_time_is_mfu(void **state)
     world_open(&w);
     orr_outcome o = world_outcome(&w, world_model(&w, "llama3.2-1b"), "tp=2,dp=2,micro_batches=2",
                                   world_cluster(&w, "dgx_h100"), NULL);
-    assert_near((double)o.waterfall_ns[ORR_WATERFALL_IDEAL] / (double)o.step_ns, o.mfu_frac,
-                       1e-6);
+    assert_near((double)o.waterfall_ns[ORR_WATERFALL_IDEAL] / (double)o.step_ns, o.mfu_frac, 1e-6);
     orr_outcome_free(&o);
     world_close(&w);
 }
@@ -243,10 +242,10 @@ static void inference_is_forward(void **state)
 
 /* Independent jobs on threads of their own: models and clusters are shared, nothing else is. */
 typedef struct batch {
-    const orr_model   *model;
+    const orr_model *model;
     const orr_cluster *cluster;
-    orr_plan           plans[8];
-    int64_t            step_ns[8];
+    orr_plan plans[8];
+    int64_t step_ns[8];
 } batch;
 
 static orr_status run_one(void *ctx, size_t i, orr_error *err)
@@ -274,8 +273,12 @@ static void jobs_run_beside_one_another(void **state)
     batch b = {.model = world_model(&w, "llama3.2-1b"),
                .cluster = world_cluster(&w, "dgx_h100_pod")};
     for (uint32_t i = 0; i < 8; i++)
-        b.plans[i] = (orr_plan){.tp = 2, .pp = 1u << i % 3, .dp = 4, .micro_batches = 4 + i,
-                                .seq = 1024, .zero = i % 4};
+        b.plans[i] = (orr_plan){.tp = 2,
+                                .pp = 1u << i % 3,
+                                .dp = 4,
+                                .micro_batches = 4 + i,
+                                .seq = 1024,
+                                .zero = i % 4};
     world_must(&w, orr_parallel_for(8, 4, run_one, &b, &w.err), "threads");
     for (size_t i = 0; i < 8; i++) {
         const int64_t beside_ns = b.step_ns[i];
@@ -315,12 +318,18 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_a_step),    cmocka_unit_test(ideal_time_is_mfu),
-        cmocka_unit_test(computes_again), cmocka_unit_test(axes_are_told),
-        cmocka_unit_test(overlap_hides),  cmocka_unit_test(says_what_cannot_be),
-        cmocka_unit_test(many_ranks_are_few), cmocka_unit_test(flows_say_about_the_same),
-        cmocka_unit_test(tied_weights_are_summed), cmocka_unit_test(inference_is_forward),
-        cmocka_unit_test(jobs_run_beside_one_another), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(says_a_step),
+        cmocka_unit_test(ideal_time_is_mfu),
+        cmocka_unit_test(computes_again),
+        cmocka_unit_test(axes_are_told),
+        cmocka_unit_test(overlap_hides),
+        cmocka_unit_test(says_what_cannot_be),
+        cmocka_unit_test(many_ranks_are_few),
+        cmocka_unit_test(flows_say_about_the_same),
+        cmocka_unit_test(tied_weights_are_summed),
+        cmocka_unit_test(inference_is_forward),
+        cmocka_unit_test(jobs_run_beside_one_another),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

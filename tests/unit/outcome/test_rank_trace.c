@@ -11,12 +11,11 @@
 #include "base/alloc.h"
 
 enum { RANKS = 16 };
-static const char plan_text[] =
-    "tp=2,cp=2,pp=2,dp=2,micro_batches=4,seq=512,layers=4,zero=1";
+static const char plan_text[] = "tp=2,cp=2,pp=2,dp=2,micro_batches=4,seq=512,layers=4,zero=1";
 
 typedef struct scene {
-    plan_world       w;
-    orr_outcome      outcome;
+    plan_world w;
+    orr_outcome outcome;
     const orr_graph *graphs[RANKS];
 } scene;
 
@@ -84,8 +83,7 @@ static void groups_are_numbered(void **state)
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t k = 0; k < s.graphs[r]->n_groups; k++) {
             const orr_group *group = &s.graphs[r]->groups[k];
-            uint32_t number =
-                (uint32_t)strtoul(orr_graph_str(s.graphs[r], group->name), NULL, 10);
+            uint32_t number = (uint32_t)strtoul(orr_graph_str(s.graphs[r], group->name), NULL, 10);
             uint32_t i = 0;
             assert_true(number >= 1);
             for (number--; number >= groupings[i].n_groups; i++)
@@ -186,14 +184,12 @@ static void astra_sim_reads_them(void **state)
     const orr_grouping *groupings;
     orr_astra_group groups[256];
     uint32_t n = 0, n_groupings;
-    world_must(&s.w,
-               orr_outcome_groups(&s.outcome, s.w.arena, &groupings, &n_groupings, &s.w.err),
+    world_must(&s.w, orr_outcome_groups(&s.outcome, s.w.arena, &groupings, &n_groupings, &s.w.err),
                "groups");
     for (uint32_t i = 0; i < n_groupings; i++)
         for (uint32_t g = 0; g < groupings[i].n_groups; g++, n++)
-            groups[n] =
-                (orr_astra_group){n + 1, groupings[i].first[g + 1] - groupings[i].first[g],
-                                  groupings[i].members + groupings[i].first[g]};
+            groups[n] = (orr_astra_group){n + 1, groupings[i].first[g + 1] - groupings[i].first[g],
+                                          groupings[i].members + groupings[i].first[g]};
     const orr_astra_groups all = {n, groups};
     const orr_astra_job job = {&sys, &net, &all, s.graphs};
     world_must(&s.w,
@@ -234,10 +230,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_is_its_kind), cmocka_unit_test(groups_are_numbered),
-        cmocka_unit_test(ranks_make_a_job),
-        cmocka_unit_test(ranks_of_sites_make_a_job), cmocka_unit_test(astra_sim_reads_them),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(a_rank_is_its_kind),   cmocka_unit_test(groups_are_numbered),
+        cmocka_unit_test(ranks_make_a_job),     cmocka_unit_test(ranks_of_sites_make_a_job),
+        cmocka_unit_test(astra_sim_reads_them), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

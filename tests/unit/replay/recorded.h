@@ -38,7 +38,7 @@ typedef struct recorded_call {
 
 static inline orr_node_id recorded_add(recorded *r, const recorded_call *c)
 {
-    static const char *const names[] = {"inputs.values", "inputs.shapes", "inputs.types",
+    static const char *const names[] = {"inputs.values",  "inputs.shapes",  "inputs.types",
                                         "outputs.values", "outputs.shapes", "outputs.types"};
     orr_attr attrs[6];
     orr_str values[6];
@@ -56,7 +56,8 @@ static inline orr_node_id recorded_add(recorded *r, const recorded_call *c)
         if (text == NULL)
             continue;
         values[n] = recorded_text(r, text);
-        attrs[n] = (orr_attr){.name = recorded_text(r, names[i]), .kind = ORR_ATTR_JSON, .count = 1};
+        attrs[n] =
+            (orr_attr){.name = recorded_text(r, names[i]), .kind = ORR_ATTR_JSON, .count = 1};
         attrs[n].values = &values[n];
         n++;
     }

@@ -10,26 +10,28 @@
 
 #include "recorded.h"
 
-/* linear(8 x 16, 32 x 16) around addmm, a view, an operator that nobody knows (1 ms), relu in place. */
+/* linear(8 x 16, 32 x 16) around addmm, a view, an operator that nobody knows (1 ms), relu in
+ * place. */
 static const orr_graph *small(void)
 {
     recorded r;
     recorded_begin(&r);
-    const orr_node_id linear =
-        recorded_add(&r, &(recorded_call){.name = "aten::linear",
-                                          .parent = ORR_NONE,
-                                          .ns = 50000,
-                                          .in = {"[[1,10,0,128,4,\"cpu\"],[2,11,0,512,4,\"cpu\"],\"<None>\"]",
-                                                 "[[8,16],[32,16],[]]",
-                                                 "[\"Tensor(float)\",\"Tensor(float)\",\"None\"]"},
-                                          .out = {"[[3,12,0,256,4,\"cpu\"]]", "[[8,32]]", "[\"Tensor(float)\"]"}});
+    const orr_node_id linear = recorded_add(
+        &r, &(recorded_call){
+                .name = "aten::linear",
+                .parent = ORR_NONE,
+                .ns = 50000,
+                .in = {"[[1,10,0,128,4,\"cpu\"],[2,11,0,512,4,\"cpu\"],\"<None>\"]",
+                       "[[8,16],[32,16],[]]", "[\"Tensor(float)\",\"Tensor(float)\",\"None\"]"},
+                .out = {"[[3,12,0,256,4,\"cpu\"]]", "[[8,32]]", "[\"Tensor(float)\"]"}});
     recorded_add(&r, &(recorded_call){.name = "aten::addmm", .parent = linear, .ns = 40000});
     recorded_add(&r, &(recorded_call){.name = "aten::view", .parent = ORR_NONE, .ns = 1000});
     recorded_add(&r, &(recorded_call){.name = "mine::mystery", .parent = ORR_NONE, .ns = 1000000});
-    recorded_add(&r, &(recorded_call){.name = "aten::relu_",
-                                      .parent = ORR_NONE,
-                                      .ns = 5000,
-                                      .in = {"[[3,12,0,256,4,\"cpu\"]]", "[[8,32]]", "[\"Tensor(float)\"]"}});
+    recorded_add(&r, &(recorded_call){
+                         .name = "aten::relu_",
+                         .parent = ORR_NONE,
+                         .ns = 5000,
+                         .in = {"[[3,12,0,256,4,\"cpu\"]]", "[[8,32]]", "[\"Tensor(float)\"]"}});
     return recorded_end(&r);
 }
 
@@ -45,7 +47,8 @@ static void begin(bench *b, const orr_graph *graph)
 {
     *b = (bench){.arena = orr_arena_new(0, 0), .graph = graph};
     assert_non_null(b->arena);
-    b->options = (orr_replay_options){.graphs = &b->graph, .n_graphs = 1, .iterations = 2, .threads = 2};
+    b->options =
+        (orr_replay_options){.graphs = &b->graph, .n_graphs = 1, .iterations = 2, .threads = 2};
 }
 static orr_status run(bench *b)
 {
@@ -147,15 +150,17 @@ static void nonsense_is_emulated(void **state)
     recorded r;
     (void)state;
     recorded_begin(&r);
-    recorded_add(&r, &(recorded_call){.name = "aten::mm",
-                                      .parent = ORR_NONE,
-                                      .ns = 1000,
-                                      .in = {"[[1,10,0,6,4,\"cpu\"],[2,11,0,20,4,\"cpu\"]]", "[[2,3],[4,5]]",
-                                             "[\"Tensor(float)\",\"Tensor(float)\"]"}});
-    recorded_add(&r, &(recorded_call){.name = "aten::mul",
-                                      .parent = ORR_NONE,
-                                      .ns = 1000,
-                                      .in = {"[[1,", "[[99999999999999999999999],,", "[\"Tensor(float)\""}});
+    recorded_add(
+        &r, &(recorded_call){.name = "aten::mm",
+                             .parent = ORR_NONE,
+                             .ns = 1000,
+                             .in = {"[[1,10,0,6,4,\"cpu\"],[2,11,0,20,4,\"cpu\"]]", "[[2,3],[4,5]]",
+                                    "[\"Tensor(float)\",\"Tensor(float)\"]"}});
+    recorded_add(
+        &r, &(recorded_call){.name = "aten::mul",
+                             .parent = ORR_NONE,
+                             .ns = 1000,
+                             .in = {"[[1,", "[[99999999999999999999999],,", "[\"Tensor(float)\""}});
     begin(&b, recorded_end(&r));
     if (run(&b) != ORR_OK)
         fail_msg("%s", b.err.text);
@@ -188,11 +193,12 @@ static const orr_graph *meeting(uint32_t rank)
     recorded r;
     recorded_begin(&r);
     orr_builder_recording(r.b, &(orr_recording){.rank = rank, .world_size = 2});
-    recorded_add(&r, &(recorded_call){.name = "c10d::allreduce_",
-                                      .parent = ORR_NONE,
-                                      .ns = 1000,
-                                      .in = {"[[[1,10,0,1000,4,\"cpu\"]],\"<Object>\"]", "[[[1000]],[]]",
-                                             "[\"GenericList[Tensor(float)]\",\"Object\"]"}});
+    recorded_add(
+        &r, &(recorded_call){.name = "c10d::allreduce_",
+                             .parent = ORR_NONE,
+                             .ns = 1000,
+                             .in = {"[[[1,10,0,1000,4,\"cpu\"]],\"<Object>\"]", "[[[1000]],[]]",
+                                    "[\"GenericList[Tensor(float)]\",\"Object\"]"}});
     return recorded_end(&r);
 }
 

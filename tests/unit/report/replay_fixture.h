@@ -9,7 +9,7 @@
 /* A recording and its simulation; `factor` is of device work. */
 typedef struct replay {
     const orr_job *job, *simulated;
-    orr_arena     *arena;
+    orr_arena *arena;
     orr_simulation simulation;
 } replay;
 

@@ -107,7 +107,8 @@ static scene *make(void)
     s->front[1].value[ORR_OBJECTIVE_DEVICES] = 64;
     ask_what_if(s);
     s->baseline_plans[0] = (orr_explore_baseline_plan){ORR_BASELINE_PRODUCTION, NULL, s->best[2]};
-    s->baseline_plans[1] = (orr_explore_baseline_plan){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
+    s->baseline_plans[1] =
+        (orr_explore_baseline_plan){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
     s->exploration =
         (orr_exploration){.n = PLANS,
                           .best = s->best,
@@ -426,8 +427,8 @@ static void people_are_told_plan_proof_and_limits(void **state)
 {
     scene *s = make();
     (void)state;
-    char *told =
-        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
+    char *told = WRITTEN(
+        out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "\nplan: dp=32,tp=4,"));
     assert_non_null(strstr(told, "no plan of the space is better than 980.0 ms: the gap is 2.0 %"));
     assert_non_null(strstr(told, "us-west1-b: 32 of 128 devices, stages 0 to 0, 8 replicas"));
@@ -435,8 +436,8 @@ static void people_are_told_plan_proof_and_limits(void **state)
     assert_non_null(strstr(told, "12 simulated and 3 by an earlier run, in 1.500 s"));
     free(told);
     s->report.interrupted = true;
-    told =
-        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
+    told = WRITTEN(out,
+                   assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "interrupted: this is the best so far\n"));
     free(told);
     done(s);
@@ -456,8 +457,8 @@ static void nothing_feasible_says_what_would_be(void **state)
     assert_int_equal(orr_explore_tables(&s->report, s->arena, s->tables, NULL), ORR_OK);
     assert_int_equal(table_of(s, "plans")->n_rows, 0);
     assert_string_equal(text(table_of(s, "relaxations"), 0, "change"), "tp=8 instead of 7");
-    char *told =
-        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
+    char *told = WRITTEN(
+        out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "no feasible plan: device memory: 93 GiB of 79 GiB\n"));
     free(told);
     char *json =
@@ -471,8 +472,8 @@ static void nothing_feasible_says_what_would_be(void **state)
     s->exploration.complete = false;
     assert_int_equal(orr_explore_tables(&s->report, s->arena, s->tables, NULL), ORR_OK);
     assert_int_equal(table_of(s, "relaxations")->n_rows, 0);
-    told =
-        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
+    told = WRITTEN(out,
+                   assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "stopped before a plan was found\n"));
     assert_null(strstr(told, "no feasible plan"));
     free(told);

@@ -72,8 +72,8 @@ static void a_name_cannot_drive_the_terminal(void **state)
     char out[64];
     (void)state;
     orr_text_elide("a\x1b[2Jb\x7f\n\xC2\x9B"
-                 "c\xFF",
-                 40, out, sizeof out);
+                   "c\xFF",
+                   40, out, sizeof out);
     assert_string_equal(out, "a?[2Jb???c?");
 }
 

@@ -8,7 +8,8 @@
 static const orr_level levels[] = {{.name = "host", .size = 8, .devices = 8},
                                    {.name = "pod", .size = 4, .devices = 32}};
 static const orr_device device = {.name = "gpu"};
-static const orr_cluster cluster = {.name = "small", .device = &device, .n_levels = 2, .levels = levels};
+static const orr_cluster cluster = {
+    .name = "small", .device = &device, .n_levels = 2, .levels = levels};
 
 typedef struct sample {
     orr_stage_memory stages[2];
@@ -33,8 +34,13 @@ static orr_outcome *make(sample *s, int64_t step_ns, int64_t bubble_ns)
         .mfu_frac = 0.5,
         .hfu_frac = NAN,
         .energy_j = NAN,
-        .memory = {.n_stages = 2, .worst = 1, .stages = s->stages, .capacity_bytes = 250,
-                   .missing_bytes = 50, .options = s->options, .n_options = 1},
+        .memory = {.n_stages = 2,
+                   .worst = 1,
+                   .stages = s->stages,
+                   .capacity_bytes = 250,
+                   .missing_bytes = 50,
+                   .options = s->options,
+                   .n_options = 1},
         .axes = s->axes,
         .n_axes = 1,
     };

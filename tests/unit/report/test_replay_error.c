@@ -13,9 +13,8 @@ static const orr_job *launching_job(void)
     for (int i = 0; i < KERNELS; i++) {
         const orr_node_id call =
             rig_node(&r, "cudaLaunchKernel", ORR_NODE_RUNTIME, r.host, 200 * i, 5);
-        const orr_node_id kernel =
-            rig_node(&r, i == LATE ? "late" : "kernel", ORR_NODE_COMPUTE, r.stream,
-                     200 * i + (i == LATE ? 14 : 10), 50);
+        const orr_node_id kernel = rig_node(&r, i == LATE ? "late" : "kernel", ORR_NODE_COMPUTE,
+                                            r.stream, 200 * i + (i == LATE ? 14 : 10), 50);
         rig_dep(&r, kernel, call, ORR_DEP_LAUNCH);
     }
     return rig_job(&r);

@@ -95,7 +95,8 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
 static void a_page_is_whole_and_holds_no_foreign_markup(void **state)
 {
     const orr_job *job = small_job();
-    const orr_trace_html_options options = {.struct_bytes = sizeof options, .title = "A <run> & \"more\""};
+    const orr_trace_html_options options = {.struct_bytes = sizeof options,
+                                            .title = "A <run> & \"more\""};
     (void)state;
     assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
@@ -128,11 +129,11 @@ static void a_page_can_show_two_tellings(void **state)
     (void)state;
     assert_int_equal(orr_job_overlay(job, "simulated", job, "recorded", &overlay, NULL), ORR_OK);
     const orr_trace_html_options options = {.struct_bytes = sizeof options,
-                                      .title = "Two",
-                                      .overlay = overlay,
-                                      .tables = &table,
-                                      .n_tables = 1,
-                                      .tables_title = "Predicted & such"};
+                                            .title = "Two",
+                                            .overlay = overlay,
+                                            .tables = &table,
+                                            .n_tables = 1,
+                                            .tables_title = "Predicted & such"};
     assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
     assert_non_null(strstr(page, "<h2>Predicted &amp; such</h2>"));

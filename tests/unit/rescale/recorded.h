@@ -18,11 +18,11 @@
 #include "../../property/support/seeds.h"
 
 typedef struct world {
-    orr_arena            *arena;
-    const orr_catalog    *catalog;
-    orr_pricing           pricing;
-    orr_sim_options       options;
-    char                  folder[64];
+    orr_arena *arena;
+    const orr_catalog *catalog;
+    orr_pricing pricing;
+    orr_sim_options options;
+    char folder[64];
 } world;
 
 static inline void must(orr_status status, const orr_error *err, uint64_t seed, const char *what)
@@ -39,12 +39,10 @@ static inline void open_world(world *w, const char *name, uint64_t seed)
     assert_non_null(w->arena);
     must(orr_catalog_open(w->arena, &w->catalog, &err), &err, seed, "catalogue");
     const orr_cluster *cluster = NULL;
-    must(orr_cluster_load(w->catalog, name, w->arena, &cluster, &err), &err, seed,
-         "cluster");
+    must(orr_cluster_load(w->catalog, name, w->arena, &cluster, &err), &err, seed, "cluster");
     must(orr_cluster_resize(cluster, 64, w->arena, &cluster, &err), &err, seed, "resize");
-    w->pricing = (orr_pricing){.chain = orr_cost_default_chain(),
-                               .device = cluster->device,
-                               .cluster = cluster};
+    w->pricing = (orr_pricing){
+        .chain = orr_cost_default_chain(), .device = cluster->device, .cluster = cluster};
     orr_sim_options_init(&w->options);
     w->options.constants = (orr_sim_latencies){5000, 1000, 2000, 1500, 1200};
     w->options.cluster = cluster;

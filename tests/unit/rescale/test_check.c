@@ -32,8 +32,9 @@ static void what_a_recording_can_be(void **state)
 {
     (void)state;
     must_be("");
-    must_be("dp=4,tp=2,pp=8,micro_batches=16,micro_batch=1,layers=32,hidden=4096,ffn=11008,heads=32,"
-            "seq=2048,vocab=32000,schedule=gpipe");
+    must_be(
+        "dp=4,tp=2,pp=8,micro_batches=16,micro_batch=1,layers=32,hidden=4096,ffn=11008,heads=32,"
+        "seq=2048,vocab=32000,schedule=gpipe");
 }
 
 static void what_it_cannot_be_is_named(void **state)

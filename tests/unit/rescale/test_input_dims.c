@@ -7,10 +7,10 @@
 
 #include "rescale/recognise/input_dims.h"
 
-static const orr_plan small = {.tp = 1, .micro_batch = 2, .seq = 8, .hidden = 16, .ffn = 64,
-                               .heads = 4, .vocab = 100};
-static const orr_plan large = {.tp = 2, .micro_batch = 4, .seq = 12, .hidden = 32, .ffn = 96,
-                               .heads = 4, .vocab = 200};
+static const orr_plan small = {
+    .tp = 1, .micro_batch = 2, .seq = 8, .hidden = 16, .ffn = 64, .heads = 4, .vocab = 100};
+static const orr_plan large = {
+    .tp = 2, .micro_batch = 4, .seq = 12, .hidden = 32, .ffn = 96, .heads = 4, .vocab = 200};
 
 static void texts_are_parsed(void **state)
 {
@@ -53,14 +53,14 @@ static const orr_dim_meaning cut_vocab = {ORR_SYMBOL_VOCAB, true};
 static void products_are_cut_by_columns_and_rows(void **state)
 {
     (void)state;
-    const orr_step_piece qkv = {.phase = ORR_PHASE_FORWARD, .kind = ORR_OP_COLUMN, .in = hidden,
-                           .out = cut_hidden};
+    const orr_step_piece qkv = {
+        .phase = ORR_PHASE_FORWARD, .kind = ORR_OP_COLUMN, .in = hidden, .out = cut_hidden};
     must_carry(&qkv, "aten::linear", 0, "[[2, 8, 16], [48, 16], [48]]",
                "[[4, 12, 32], [48, 32], [48]]");
     must_carry(&qkv, "aten::addmm", 0, "[[48], [16, 16], [16, 48], [], []]",
                "[[48], [48, 32], [32, 48], [], []]");
-    const orr_step_piece down = {.phase = ORR_PHASE_FORWARD, .kind = ORR_OP_ROW, .in = cut_ffn,
-                            .out = hidden};
+    const orr_step_piece down = {
+        .phase = ORR_PHASE_FORWARD, .kind = ORR_OP_ROW, .in = cut_ffn, .out = hidden};
     must_carry(&down, "aten::linear", 0, "[[2, 8, 64], [16, 64], [16]]",
                "[[4, 12, 48], [32, 48], [32]]");
 }
@@ -69,8 +69,8 @@ static void products_are_cut_by_columns_and_rows(void **state)
 static void gradients_of_products_are_told_apart(void **state)
 {
     (void)state;
-    const orr_step_piece up = {.phase = ORR_PHASE_BACKWARD, .kind = ORR_OP_COLUMN, .in = hidden,
-                          .out = cut_ffn};
+    const orr_step_piece up = {
+        .phase = ORR_PHASE_BACKWARD, .kind = ORR_OP_COLUMN, .in = hidden, .out = cut_ffn};
     must_carry(&up, "aten::mm", 0, "[[16, 64], [64, 16]]", "[[48, 48], [48, 32]]");
     must_carry(&up, "aten::mm", 1, "[[16, 16], [16, 64]]", "[[32, 48], [48, 48]]");
 }
@@ -78,7 +78,8 @@ static void gradients_of_products_are_told_apart(void **state)
 static void other_operators(void **state)
 {
     (void)state;
-    const orr_step_piece attention = {.kind = ORR_OP_ATTENTION, .in = cut_hidden, .out = cut_hidden};
+    const orr_step_piece attention = {
+        .kind = ORR_OP_ATTENTION, .in = cut_hidden, .out = cut_hidden};
     must_carry(&attention, "aten::scaled_dot_product_attention", 0, "[[2, 4, 8, 4]]",
                "[[4, 2, 12, 8]]");
     must_carry(&attention, "aten::_flash_attention_forward", 0, "[[2, 8, 4, 4]]",

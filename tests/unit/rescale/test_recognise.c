@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recorded.h"
 
-static const orr_synthetic job = {
-    .plan = {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 3, .micro_batch = 2, .layers = 4,
-             .hidden = 64, .ffn = 192, .heads = 4, .seq = 16, .vocab = 512,
-             .schedule = ORR_SCHEDULE_1F1B},
-    .dtype = ORR_DTYPE_BF16,
-    .host = true};
+static const orr_synthetic job = {.plan = {.dp = 2,
+                                           .tp = 2,
+                                           .pp = 2,
+                                           .micro_batches = 3,
+                                           .micro_batch = 2,
+                                           .layers = 4,
+                                           .hidden = 64,
+                                           .ffn = 192,
+                                           .heads = 4,
+                                           .seq = 16,
+                                           .vocab = 512,
+                                           .schedule = ORR_SCHEDULE_1F1B},
+                                  .dtype = ORR_DTYPE_BF16,
+                                  .host = true};
 
 static const orr_finding *find(const orr_recognition *r, const char *what)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recorded.h"
 
-static const orr_synthetic job = {
-    .plan = {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2, .micro_batch = 2, .layers = 4,
-             .hidden = 64, .heads = 4, .seq = 16},
-    .dtype = ORR_DTYPE_BF16,
-    .host = true};
+static const orr_synthetic job = {.plan = {.dp = 2,
+                                           .tp = 2,
+                                           .pp = 2,
+                                           .micro_batches = 2,
+                                           .micro_batch = 2,
+                                           .layers = 4,
+                                           .hidden = 64,
+                                           .heads = 4,
+                                           .seq = 16},
+                                  .dtype = ORR_DTYPE_BF16,
+                                  .host = true};
 
 static uint32_t group_size(const orr_grouping *g, uint32_t rank)
 {
@@ -28,7 +34,8 @@ static void a_hundred_thousand_ranks(void **state)
     const orr_job *recorded = record(&w, &job, 0);
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
     const orr_pricing unpriced = {.chain = w.pricing.chain};
-    must(orr_rescale_replicas(recorded, &known, RANKS, &unpriced, w.arena, &big, &err), &err, 0, "spread");
+    must(orr_rescale_replicas(recorded, &known, RANKS, &unpriced, w.arena, &big, &err), &err, 0,
+         "spread");
     const orr_ensemble *e = big.ensemble;
     assert_int_equal(e->n_ranks, RANKS);
     assert_int_equal(e->n_graphs, 8);
@@ -64,7 +71,8 @@ static void an_unknown_job_is_repeated(void **state)
     replicas.plan.tp = replicas.plan.pp = 1;
     open_world(&w, "gb200_nvl72", 0);
     const orr_job *recorded = record(&w, &replicas, 0);
-    must(orr_rescale_replicas(recorded, NULL, 5, &w.pricing, w.arena, &big, &err), &err, 0, "spread");
+    must(orr_rescale_replicas(recorded, NULL, 5, &w.pricing, w.arena, &big, &err), &err, 0,
+         "spread");
     for (uint32_t r = 0; r < 5; r++)
         assert_int_equal(big.ensemble->graph_of_rank[r], r % 2);
     assert_int_equal(big.ensemble->n_groupings, 1);
@@ -92,8 +100,9 @@ static void ranks_that_do_not_divide_are_told(void **state)
                      ORR_INVALID);
     assert_int_equal(orr_rescale_replicas(recorded, &known, 0, &w.pricing, w.arena, &big, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_rescale_replicas(recorded, &known, UINT32_MAX, &w.pricing, w.arena, &big, &err),
-                     ORR_LIMIT);
+    assert_int_equal(
+        orr_rescale_replicas(recorded, &known, UINT32_MAX, &w.pricing, w.arena, &big, &err),
+        ORR_LIMIT);
     assert_null(big.ensemble);
     orr_job_free(recorded);
     close_world(&w);

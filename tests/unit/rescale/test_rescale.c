@@ -3,11 +3,17 @@
 
 #include "base/alloc.h"
 
-static const orr_synthetic job = {
-    .plan = {.dp = 2, .tp = 1, .pp = 1, .micro_batches = 2, .micro_batch = 2, .layers = 4,
-             .hidden = 64, .heads = 4, .seq = 16},
-    .dtype = ORR_DTYPE_BF16,
-    .host = true};
+static const orr_synthetic job = {.plan = {.dp = 2,
+                                           .tp = 1,
+                                           .pp = 1,
+                                           .micro_batches = 2,
+                                           .micro_batch = 2,
+                                           .layers = 4,
+                                           .hidden = 64,
+                                           .heads = 4,
+                                           .seq = 16},
+                                  .dtype = ORR_DTYPE_BF16,
+                                  .host = true};
 
 static void must_not_rescale(const orr_pricing *pricing, const char *to, const char *why)
 {
@@ -21,7 +27,8 @@ static void must_not_rescale(const orr_pricing *pricing, const char *to, const c
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
     must(orr_plan_parse(to, &change, &err), &err, 0, "parse");
     assert_int_equal(orr_rescale(recorded, &known, &change, pricing ? pricing : &w.pricing, w.arena,
-                                 &made, &err), ORR_INVALID);
+                                 &made, &err),
+                     ORR_INVALID);
     if (strstr(err.text, why) == NULL)
         fail_msg("%s: '%s' does not say '%s'", to, err.text, why);
     assert_null(made.ensemble);

@@ -3,11 +3,17 @@
 
 #include "base/alloc.h"
 
-static const orr_synthetic job = {
-    .plan = {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 3, .micro_batch = 2, .layers = 4,
-             .hidden = 64, .heads = 4, .seq = 16},
-    .dtype = ORR_DTYPE_BF16,
-    .host = true};
+static const orr_synthetic job = {.plan = {.dp = 2,
+                                           .tp = 2,
+                                           .pp = 2,
+                                           .micro_batches = 3,
+                                           .micro_batch = 2,
+                                           .layers = 4,
+                                           .hidden = 64,
+                                           .heads = 4,
+                                           .seq = 16},
+                                  .dtype = ORR_DTYPE_BF16,
+                                  .host = true};
 
 static uint32_t count(const orr_graph *g, orr_node_kind kind)
 {

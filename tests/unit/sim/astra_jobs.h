@@ -19,13 +19,13 @@
 enum { JOB_MAX_RANKS = 4096 };
 
 typedef struct astra_job {
-    orr_astra_system  system;
+    orr_astra_system system;
     orr_astra_network network;
-    orr_astra_groups  groups;
-    const orr_graph  *graphs[JOB_MAX_RANKS];
-    orr_arena        *arena;
-    orr_astra_result  result;
-    orr_error         err;
+    orr_astra_groups groups;
+    const orr_graph *graphs[JOB_MAX_RANKS];
+    orr_arena *arena;
+    orr_astra_result result;
+    orr_error err;
 } astra_job;
 
 /* The worked example: 4 chunks, one at a time, endpoint delay 10, memory 1600 GB/s. */
@@ -79,8 +79,8 @@ static inline void astra_close(astra_job *job)
 /* Building one graph. Node ids are 1, 2, ... */
 typedef struct astra_graph {
     orr_graph_builder *builder;
-    orr_lane_id        host, stream;
-    uint32_t           n;
+    orr_lane_id host, stream;
+    uint32_t n;
 } astra_graph;
 
 static inline orr_str astra_str(astra_graph *g, const char *text)
@@ -106,9 +106,13 @@ static inline orr_node_id astra_add(astra_graph *g, orr_node_kind kind, const ch
 {
     orr_node_id id;
     const bool host = kind == ORR_NODE_HOST_OP || kind == ORR_NODE_META;
-    const orr_node node = {.name = astra_str(g, name), .kind = kind,
-                           .lane = host ? g->host : g->stream, .start_ns = ORR_TIME_NONE,
-                           .duration_ns = duration_ns, .parent = ORR_NONE, .source_id = ++g->n};
+    const orr_node node = {.name = astra_str(g, name),
+                           .kind = kind,
+                           .lane = host ? g->host : g->stream,
+                           .start_ns = ORR_TIME_NONE,
+                           .duration_ns = duration_ns,
+                           .parent = ORR_NONE,
+                           .source_id = ++g->n};
     assert_int_equal(orr_builder_node(g->builder, &node, &id, NULL), ORR_OK);
     return id;
 }
@@ -124,8 +128,14 @@ static inline orr_node_id astra_collective(astra_graph *g, const char *name,
                                            const char *group)
 {
     const orr_node_id id = astra_add(g, ORR_NODE_COLLECTIVE, name, 0);
-    orr_comm comm = {.collective = (uint8_t)collective, .peer = -1, .root = -1, .tag = -1,
-                     .group = ORR_NONE, .group_size = -1, .seq = -1, .in_bytes = bytes,
+    orr_comm comm = {.collective = (uint8_t)collective,
+                     .peer = -1,
+                     .root = -1,
+                     .tag = -1,
+                     .group = ORR_NONE,
+                     .group_size = -1,
+                     .seq = -1,
+                     .in_bytes = bytes,
                      .out_bytes = bytes};
     if (group != NULL) {
         const orr_group like = {.name = astra_str(g, group), .start = -1};
@@ -140,15 +150,24 @@ static inline orr_node_id astra_point_to_point(astra_graph *g, bool send, uint32
 {
     const orr_node_id id =
         astra_add(g, send ? ORR_NODE_SEND : ORR_NODE_RECV, send ? "send" : "recv", 0);
-    const orr_comm comm = {.collective = send ? ORR_COLL_SEND : ORR_COLL_RECV, .peer = -1,
-                           .root = -1, .tag = -1, .group = ORR_NONE, .group_size = -1, .seq = -1,
-                           .in_bytes = bytes, .out_bytes = bytes};
+    const orr_comm comm = {.collective = send ? ORR_COLL_SEND : ORR_COLL_RECV,
+                           .peer = -1,
+                           .root = -1,
+                           .tag = -1,
+                           .group = ORR_NONE,
+                           .group_size = -1,
+                           .seq = -1,
+                           .in_bytes = bytes,
+                           .out_bytes = bytes};
     const int64_t peer_value = peer, tag_value = tag;
-    const orr_attr attrs[] = {
-        {.name = astra_str(g, send ? "comm_dst" : "comm_src"), .kind = ORR_ATTR_INT64, .count = 1,
-         .values = &peer_value},
-        {.name = astra_str(g, "comm_tag"), .kind = ORR_ATTR_INT64, .count = 1,
-         .values = &tag_value}};
+    const orr_attr attrs[] = {{.name = astra_str(g, send ? "comm_dst" : "comm_src"),
+                               .kind = ORR_ATTR_INT64,
+                               .count = 1,
+                               .values = &peer_value},
+                              {.name = astra_str(g, "comm_tag"),
+                               .kind = ORR_ATTR_INT64,
+                               .count = 1,
+                               .values = &tag_value}};
     assert_int_equal(orr_builder_comm(g->builder, id, &comm, NULL), ORR_OK);
     assert_int_equal(orr_builder_attrs(g->builder, id, attrs, 2, NULL), ORR_OK);
     return id;

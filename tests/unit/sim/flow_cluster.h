@@ -16,13 +16,13 @@
 
 typedef struct small_cluster {
     orr_cluster cluster;
-    orr_level   levels[ORR_LEVELS_MAX];
+    orr_level levels[ORR_LEVELS_MAX];
     orr_network network;
-    orr_error   err;
-    orr_flows  *flows;
-    uint64_t    done[64]; /* ended at at_ns, not told yet */
-    size_t      n_done, told;
-    int64_t     at_ns;
+    orr_error err;
+    orr_flows *flows;
+    uint64_t done[64]; /* ended at at_ns, not told yet */
+    size_t n_done, told;
+    int64_t at_ns;
 } small_cluster;
 
 static inline orr_fact small_fact(double value)
@@ -36,7 +36,9 @@ static inline void small_level(small_cluster *s, uint32_t size, orr_topology top
 {
     const uint32_t k = s->cluster.n_levels++;
     const uint32_t below = k > 0 ? s->levels[k - 1].devices : 1;
-    s->levels[k] = (orr_level){.name = "level", .size = size, .devices = size * below,
+    s->levels[k] = (orr_level){.name = "level",
+                               .size = size,
+                               .devices = size * below,
                                .topology = (uint8_t)topology,
                                .bytes_per_s = small_fact(bytes_per_s),
                                .latency_ns = small_fact(latency_ns),

@@ -10,15 +10,15 @@
 
 typedef struct replayed {
     orr_sim_program program;
-    int64_t    *at_ns; /* shape (points) */
-    uint32_t    settled;
+    int64_t *at_ns; /* shape (points) */
+    uint32_t settled;
 } replayed;
 
 static const orr_sim_latencies SMALL_CONSTANTS = {.launch_latency_ns = 7,
-                                                     .kernel_gap_ns = 2,
-                                                     .sync_return_ns = 5,
-                                                     .handoff_ns = 11,
-                                                     .event_latency_ns = 3};
+                                                  .kernel_gap_ns = 2,
+                                                  .sync_return_ns = 5,
+                                                  .handoff_ns = 11,
+                                                  .event_latency_ns = 3};
 
 static inline void small_dep(small *s, orr_node_id node, orr_node_id on, orr_dep_kind kind)
 {
@@ -74,8 +74,8 @@ static inline replayed replay_graph(const orr_graph *graph, uint32_t queue_depth
 {
     replayed r;
     orr_error err;
-    if (orr_sim_program_compile(graph, NULL, &SMALL_CONSTANTS, queue_depth, arena, &r.program, &err) !=
-        ORR_OK)
+    if (orr_sim_program_compile(graph, NULL, &SMALL_CONSTANTS, queue_depth, arena, &r.program,
+                                &err) != ORR_OK)
         fail_msg("%s", err.text);
     settle(&r, arena);
     assert_int_equal(r.settled, r.program.n_points); /* no cycle */

@@ -134,8 +134,8 @@ static void test_own_time_is_one_number_a_name(void **state)
     (void)state;
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
-    const uint32_t k = small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 8, 10,
-                                  call(&s, "cudaLaunchKernel", cpu, 0, 5));
+    const uint32_t k =
+        small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 8, 10, call(&s, "cudaLaunchKernel", cpu, 0, 5));
     static const int64_t own_ns[] = {30, 10, 20};
     uint32_t sync[4];
     int64_t at = 100;
@@ -197,8 +197,8 @@ static void test_transfers_on_threads(void **state)
     small s = small_begin();
     const uint32_t main = small_thread(&s, 1), gloo = small_thread(&s, 2);
     const uint32_t asks = op(&s, "c10d::allreduce_", main, 0, 20);
-    const uint32_t runs = small_node(&s, ORR_NODE_COLLECTIVE, "gloo:all_reduce", gloo, 400, 90,
-                                     ORR_NONE);
+    const uint32_t runs =
+        small_node(&s, ORR_NODE_COLLECTIVE, "gloo:all_reduce", gloo, 400, 90, ORR_NONE);
     const orr_comm comm = {.collective = ORR_COLL_ALL_REDUCE, .group = ORR_NONE};
     assert_int_equal(orr_builder_comm(s.builder, runs, &comm, &s.err), ORR_OK);
     const uint32_t waits = op(&s, "wait", main, 30, 500);
@@ -294,8 +294,8 @@ static void test_shadows(void **state)
     (void)state;
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
-    const uint32_t k = small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 20, 40,
-                                  call(&s, "cudaLaunchKernel", cpu, 0, 5));
+    const uint32_t k =
+        small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 20, 40, call(&s, "cudaLaunchKernel", cpu, 0, 5));
     const uint32_t step = small_node(&s, ORR_NODE_DEVICE_ANNOTATION, "step", gpu, 20, 40, ORR_NONE);
     const uint32_t sync = call(&s, "cudaStreamSynchronize", cpu, 10, 60);
     const uint32_t record = small_work(&s, ORR_NODE_SYNC, "Stream Sync", gpu, 10, 60, sync);
@@ -315,11 +315,11 @@ static void test_device_waits(void **state)
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1);
     const uint32_t a = small_stream(&s, 0, 7), b = small_stream(&s, 0, 20);
-    const uint32_t k = small_work(&s, ORR_NODE_COMPUTE, "k", a, 8, 500,
-                                  call(&s, "launch", cpu, 0, 5));
+    const uint32_t k =
+        small_work(&s, ORR_NODE_COMPUTE, "k", a, 8, 500, call(&s, "launch", cpu, 0, 5));
     small_work(&s, ORR_NODE_SYNC, "event_wait", b, 12, 496, call(&s, "wait", cpu, 6, 2));
-    const uint32_t next = small_work(&s, ORR_NODE_COMPUTE, "next", b, 520, 10,
-                                     call(&s, "launch", cpu, 10, 5));
+    const uint32_t next =
+        small_work(&s, ORR_NODE_COMPUTE, "next", b, 520, 10, call(&s, "launch", cpu, 10, 5));
     small_dep(&s, next, k, ORR_DEP_EVENT);
     const replayed r = replay_small(&s);
     assert_int_equal(start_of(&r, next), 507 + 3);
@@ -400,8 +400,8 @@ static void test_contradictions(void **state)
     const uint32_t gpu = small_stream(&s, 0, 7);
     const uint32_t k1 = small_work(&s, ORR_NODE_COMPUTE, "k1", gpu, 5, 10,
                                    call(&s, "cudaLaunchKernel", cpu, 100, 5));
-    const uint32_t k2 = small_work(&s, ORR_NODE_COMPUTE, "k2", gpu, 6, 30,
-                                   call(&s, "cudaLaunchKernel", cpu, 0, 5));
+    const uint32_t k2 =
+        small_work(&s, ORR_NODE_COMPUTE, "k2", gpu, 6, 30, call(&s, "cudaLaunchKernel", cpu, 0, 5));
     const uint32_t sync = call(&s, "cudaStreamSynchronize", cpu, 20, 20);
     small_dep(&s, sync, k2, ORR_DEP_SYNC);
     const uint32_t before = op(&s, "before", other, 10, 5);

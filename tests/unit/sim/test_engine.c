@@ -117,7 +117,8 @@ static void test_a_pipeline_has_its_bubble(void **state)
     for (uint32_t s = 0; s < STAGES; s++) {
         toy_graph(t);
         for (uint32_t m = 0; m < MICRO; m++) {
-            const uint32_t receive = s > 0 ? toy_communicate(t, 0, 1, pp, (s - 1) * MICRO + m) : ORR_NONE;
+            const uint32_t receive =
+                s > 0 ? toy_communicate(t, 0, 1, pp, (s - 1) * MICRO + m) : ORR_NONE;
             const uint32_t forward = toy_work(t, ORR_WORK_COMPUTE, SLOT_NS, 0);
             if (receive != ORR_NONE)
                 toy_wait(t, forward, receive, 0);

@@ -13,8 +13,8 @@
 static void test_order_of_ties(void **state)
 {
     (void)state;
-    static const orr_queued_event events[] = {
-        {7, 0, 9, 0}, {5, 2, 1, 1}, {5, 1, 9, 2}, {5, 1, 8, 3}, {-3, 9, 9, 4}, {5, 1, 8, 5}};
+    static const orr_queued_event events[] = {{7, 0, 9, 0}, {5, 2, 1, 1},  {5, 1, 9, 2},
+                                              {5, 1, 8, 3}, {-3, 9, 9, 4}, {5, 1, 8, 5}};
     static const uint32_t order[] = {4, 3, 5, 2, 1, 0};
     orr_event_queue q = {0};
     orr_queued_event event;
@@ -46,7 +46,7 @@ static void test_against_a_list(void **state)
         if (orr_random_below(&random, 5) < 3) {
             const uint32_t id = (uint32_t)orr_random_below(&random, n_ids);
             list[id] = (orr_queued_event){(int64_t)orr_random_below(&random, 1000),
-                                   (uint32_t)orr_random_below(&random, 3), 0, id};
+                                          (uint32_t)orr_random_below(&random, 3), 0, id};
             in[id] = true;
             orr_event_queue_put(&q, list[id]);
             continue;

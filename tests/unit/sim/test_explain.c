@@ -157,8 +157,8 @@ static void test_causes_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_differs), cmocka_unit_test(test_a_lost_dependency_is_named),
-        cmocka_unit_test(test_another_job),     cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_nothing_differs),   cmocka_unit_test(test_a_lost_dependency_is_named),
+        cmocka_unit_test(test_another_job),       cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_causes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

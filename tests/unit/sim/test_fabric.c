@@ -133,8 +133,8 @@ static void uneven_sites_have_links_of_their_size(void **state)
     init(&s, &fabric);
     assert_route(&fabric, 0, 3, "0.0^ 0.3v", 1000);
     assert_route(&fabric, 8, 9, "0.8^ 0.9v", 1000);
-    assert_route(&fabric, 4, 1, "1.9^ 1.6v 1.1^ 1.0v", 5000);       /* five hosts, then ports */
-    assert_route(&fabric, 9, 3, "1.14^ 1.8v 1.2^ 1.0v", 6000);      /* of one site */
+    assert_route(&fabric, 4, 1, "1.9^ 1.6v 1.1^ 1.0v", 5000);  /* five hosts, then ports */
+    assert_route(&fabric, 9, 3, "1.14^ 1.8v 1.2^ 1.0v", 6000); /* of one site */
     assert_route(&fabric, 9, 10, "1.14^ 1.15v 1.2^ 1.3v 3.0^ 3.1v", 9000);
     assert_route(&fabric, 17, 10, "1.22^ 1.15v 1.4^ 1.3v 3.2^ 3.1v 4.1^ 4.0v", 70000);
     const double unit = 1048576 / 1e9;

@@ -36,8 +36,9 @@ static small_cluster cluster_of(int which)
 static int64_t run_alone(small_cluster *s, const orr_demands *demands, int64_t now_ns)
 {
     uint64_t tag;
-    assert_int_equal(orr_flows_begin(s->flows, now_ns, demands->at, demands->n,
-                                     demands->latency_ns, 1, &s->err), ORR_OK);
+    assert_int_equal(
+        orr_flows_begin(s->flows, now_ns, demands->at, demands->n, demands->latency_ns, 1, &s->err),
+        ORR_OK);
     return small_next(s, &tag) - now_ns;
 }
 
@@ -46,7 +47,7 @@ static void alone_they_take_their_price(void **state)
 {
     static const struct {
         orr_collective collective;
-        orr_algorithm  algorithm;
+        orr_algorithm algorithm;
     } cases[] = {
         {ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_RING},
         {ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HALVING_DOUBLING},
@@ -73,7 +74,8 @@ static void alone_they_take_their_price(void **state)
             for (int64_t bytes = 1000; bytes < INT64_C(10000000000); bytes *= 100) {
                 assert_int_equal(orr_flows_of_collective(s.flows, members, n, cases[i].collective,
                                                          cases[i].algorithm, bytes, 0, &demands,
-                                                         &s.err), ORR_OK);
+                                                         &s.err),
+                                 ORR_OK);
                 const int64_t ns = run_alone(&s, &demands, now_ns);
                 now_ns += ns;
                 const double want = (double)demands.price.ns;
@@ -126,7 +128,8 @@ static void members_send_what_the_collective_says(void **state)
                 assert_int_equal(
                     orr_flows_of_collective(s.flows, members, n,
                                             rounds == 2 ? ORR_COLL_ALL_REDUCE : ORR_COLL_ALL_GATHER,
-                                            optimal[a], bytes, 0, &demands, &s.err), ORR_OK);
+                                            optimal[a], bytes, 0, &demands, &s.err),
+                    ORR_OK);
                 if (demands.price.model != orr_algorithm_name(optimal[a]))
                     continue; /* does not serve here */
                 const traffic t = traffic_of(&demands);
@@ -148,26 +151,30 @@ static void roots_send_and_get(void **state)
     orr_demands demands = {0};
     for (int a = 0; a < 3; a++) {
         assert_int_equal(orr_flows_of_collective(s.flows, members, 8, ORR_COLL_BROADCAST,
-                                                 algorithms[a], 1000, 2, &demands, &s.err), ORR_OK);
+                                                 algorithms[a], 1000, 2, &demands, &s.err),
+                         ORR_OK);
         traffic t = traffic_of(&demands);
         assert_int_equal(demands.n, 7);
         for (uint32_t i = 0; i < 8; i++)
             assert_int_equal(t.got[i], i == 5 ? 0 : 1000);
         assert_int_equal(orr_flows_of_collective(s.flows, members, 8, ORR_COLL_REDUCE,
-                                                 algorithms[a], 1000, 2, &demands, &s.err), ORR_OK);
+                                                 algorithms[a], 1000, 2, &demands, &s.err),
+                         ORR_OK);
         t = traffic_of(&demands);
         for (uint32_t i = 0; i < 8; i++)
             assert_int_equal(t.sent[i], i == 5 ? 0 : 1000);
     }
     for (int a = 1; a < 3; a++) {
         assert_int_equal(orr_flows_of_collective(s.flows, members, 8, ORR_COLL_SCATTER,
-                                                 algorithms[a], 8000, 2, &demands, &s.err), ORR_OK);
+                                                 algorithms[a], 8000, 2, &demands, &s.err),
+                         ORR_OK);
         traffic t = traffic_of(&demands);
         for (uint32_t i = 0; i < 8; i++)
             assert_int_equal(t.got[i] - t.sent[i], i == 5 ? -7000 : 1000);
     }
-    assert_int_equal(orr_flows_of_collective(s.flows, members, 2, ORR_COLL_SEND,
-                                             ORR_ALGORITHM_AUTO, 123, 0, &demands, &s.err), ORR_OK);
+    assert_int_equal(orr_flows_of_collective(s.flows, members, 2, ORR_COLL_SEND, ORR_ALGORITHM_AUTO,
+                                             123, 0, &demands, &s.err),
+                     ORR_OK);
     assert_int_equal(demands.n, 1);
     assert_true(demands.at[0].src == 7 && demands.at[0].dst == 6 && demands.at[0].bytes == 123);
     orr_demands_done(&demands);

@@ -51,9 +51,9 @@ static void test_a_straggler_splits_what_it_touches(void **state)
     }
     assert_int_equal(toy_stop(t, 6, 0), 150);
     assert_int_equal(toy_start(t, 5, 1), 100);
-    assert_int_equal(toy_stop(t, 5, 1), 200);  /* waited in the row         */
-    assert_int_equal(toy_stop(t, 2, 3), 400);  /* waited in the column      */
-    assert_int_equal(toy_stop(t, 0, 3), 350);  /* in column 0 of row 1, late */
+    assert_int_equal(toy_stop(t, 5, 1), 200); /* waited in the row         */
+    assert_int_equal(toy_stop(t, 2, 3), 400); /* waited in the column      */
+    assert_int_equal(toy_stop(t, 0, 3), 350); /* in column 0 of row 1, late */
     toy_end(t);
 }
 

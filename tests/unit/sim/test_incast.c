@@ -13,8 +13,11 @@
 #include "sim/effects/incast.h"
 
 /* 16 senders of 4 MB into 400 Gbit/s, 22 us there and back. */
-static const orr_incast_job SIXTEEN = {.senders = 16, .sender_bytes = 4e6, .buffer_bytes = 2e6,
-                                       .bytes_per_s = 50e9, .round_trip_ns = 22000,
+static const orr_incast_job SIXTEEN = {.senders = 16,
+                                       .sender_bytes = 4e6,
+                                       .buffer_bytes = 2e6,
+                                       .bytes_per_s = 50e9,
+                                       .round_trip_ns = 22000,
                                        .hop_ns = 1000};
 
 static orr_incast run(const orr_incast_job *job)
@@ -49,10 +52,10 @@ static void one_sender_with_a_window(void **state)
     for (double part = 0.1; part < 1.5; part += 0.2) {
         job.window_bytes = part * 22e-6 * 50e9;
         const double reached = run(&job).goodput_frac;
-        const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1,
-                               .segment_bytes = job.window_bytes};
-        const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 1,
-                                      .round_trip_ns = 22e3, .devices = 1};
+        const orr_rdma_transport transport = {
+            .queue_pairs = 1, .outstanding = 1, .segment_bytes = job.window_bytes};
+        const orr_rdma_path place = {
+            .bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 22e3, .devices = 1};
         const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
         const double said = fmin(1, effect.window_bytes_per_s / 50e9);
         assert_true(reached < said * 1.02 && reached > said * 0.78); /* the last one's way, too */
@@ -89,14 +92,19 @@ static void windows_bound_the_queue(void **state)
     (void)state;
     for (uint32_t n = 2; n <= 8; n *= 2)
         for (double window = 1e6; window <= 8e6; window *= 2) {
-            const orr_incast_job job = {.senders = n, .sender_bytes = 24e6,
-                                        .window_bytes = window, .buffer_bytes = 1e9,
-                                        .bytes_per_s = 50e9, .round_trip_ns = 20000,
+            const orr_incast_job job = {.senders = n,
+                                        .sender_bytes = 24e6,
+                                        .window_bytes = window,
+                                        .buffer_bytes = 1e9,
+                                        .bytes_per_s = 50e9,
+                                        .round_trip_ns = 20000,
                                         .hop_ns = 1000};
-            const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = window,
-                                   .buffers = ORR_BUFFERS_DEEP};
-            const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = n,
-                                          .round_trip_ns = 20000, .devices = n};
+            const orr_rdma_transport transport = {.queue_pairs = 1,
+                                                  .outstanding = 1,
+                                                  .segment_bytes = window,
+                                                  .buffers = ORR_BUFFERS_DEEP};
+            const orr_rdma_path place = {
+                .bytes_per_s = 50e9, .oversubscription = n, .round_trip_ns = 20000, .devices = n};
             const double said = orr_rdma_effect_of(&transport, &place).queue_ns * 50;
             assert_true(fabs(run(&job).peak_bytes / said - 1) < 0.05);
         }

@@ -47,10 +47,10 @@ static void test_events(void **state)
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1);
     const uint32_t a = small_stream(&s, 0, 7), b = small_stream(&s, 0, 20);
-    const uint32_t first = small_work(&s, ORR_NODE_COMPUTE, "k", a, 5, 100,
-                                      small_call(&s, cpu, 0, 1, ORR_NONE));
-    const uint32_t then = small_work(&s, ORR_NODE_COMPUTE, "k", b, 109, 10,
-                                     small_call(&s, cpu, 2, 1, ORR_NONE));
+    const uint32_t first =
+        small_work(&s, ORR_NODE_COMPUTE, "k", a, 5, 100, small_call(&s, cpu, 0, 1, ORR_NONE));
+    const uint32_t then =
+        small_work(&s, ORR_NODE_COMPUTE, "k", b, 109, 10, small_call(&s, cpu, 2, 1, ORR_NONE));
     small_dep(&s, then, first, ORR_DEP_EVENT);
     const orr_sim_latencies c = measure(&s);
     assert_int_equal(c.event_latency_ns, 4);
@@ -67,8 +67,8 @@ static void test_waits_and_hand_offs(void **state)
     small s = small_begin();
     const uint32_t main = small_thread(&s, 1), other = small_thread(&s, 2);
     const uint32_t gpu = small_stream(&s, 0, 7);
-    const uint32_t k = small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 5, 100,
-                                  small_call(&s, main, 0, 1, ORR_NONE));
+    const uint32_t k =
+        small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 5, 100, small_call(&s, main, 0, 1, ORR_NONE));
     const uint32_t waits =
         small_node(&s, ORR_NODE_RUNTIME, "cudaStreamSynchronize", main, 10, 98, ORR_NONE);
     const uint32_t does_not =
@@ -135,7 +135,7 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launches_and_gaps), cmocka_unit_test(test_events),
+        cmocka_unit_test(test_launches_and_gaps),   cmocka_unit_test(test_events),
         cmocka_unit_test(test_waits_and_hand_offs), cmocka_unit_test(test_given_and_assumed),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -51,8 +51,7 @@ static void many_changes_in_few_samples(void **state)
     assert_in_range(use.samples.n, LIMIT / 4, LIMIT);
     for (size_t i = 0; i + 1 < use.samples.n; i++) {
         assert_true(use.samples.at[i].at_ns < use.samples.at[i + 1].at_ns);
-        sum += use.samples.at[i].load *
-                   (use.samples.at[i + 1].at_ns - use.samples.at[i].at_ns) +
+        sum += use.samples.at[i].load * (use.samples.at[i + 1].at_ns - use.samples.at[i].at_ns) +
                use.samples.at[i].rest;
     }
     assert_true(sum == want);

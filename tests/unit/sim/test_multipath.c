@@ -25,11 +25,13 @@ static orr_multipath_load drawn(const orr_multipath_job *job)
  * least as many flows as paths, so that no path is faster than it has to be. */
 static double said(const orr_multipath_job *job)
 {
-    const orr_rdma_transport transport = {.balance = job->balance, .queue_pairs = job->queue_pairs,
-                           .outstanding = job->segments, .paths = job->paths,
-                           .failed = job->failed};
-    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 1,
-                                  .round_trip_ns = 1, .devices = job->flows};
+    const orr_rdma_transport transport = {.balance = job->balance,
+                                          .queue_pairs = job->queue_pairs,
+                                          .outstanding = job->segments,
+                                          .paths = job->paths,
+                                          .failed = job->failed};
+    const orr_rdma_path place = {
+        .bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 1, .devices = job->flows};
     return 1 / orr_rdma_effect_of(&transport, &place).balance_frac;
 }
 
@@ -41,9 +43,14 @@ static void closed_form_of_hashed_flows(void **state)
         for (uint32_t paths = 4; paths <= 64; paths *= 4)
             for (uint32_t flows = paths; flows <= 1024; flows *= 4)
                 for (uint32_t failed = 0; failed < 3; failed += 2) {
-                    const orr_multipath_job job = {.balance = balance, .flows = flows,
-                                               .queue_pairs = 4, .segments = 4, .paths = paths,
-                                               .failed = failed, .draws = 60, .seed = 1};
+                    const orr_multipath_job job = {.balance = balance,
+                                                   .flows = flows,
+                                                   .queue_pairs = 4,
+                                                   .segments = 4,
+                                                   .paths = paths,
+                                                   .failed = failed,
+                                                   .draws = 60,
+                                                   .seed = 1};
                     worst = fmax(worst, fabs(said(&job) / drawn(&job).mean - 1));
                 }
     print_message("closed form within %.1f %%\n", 100 * worst);
@@ -55,9 +62,13 @@ static void closed_form_of_central_engineering(void **state)
 {
     (void)state;
     for (uint32_t failed = 0; failed < 8; failed++) {
-        const orr_multipath_job job = {.balance = ORR_BALANCE_CENTRAL, .flows = 1000,
-                                   .queue_pairs = 1, .paths = 16, .failed = failed, .draws = 200,
-                                   .seed = 2};
+        const orr_multipath_job job = {.balance = ORR_BALANCE_CENTRAL,
+                                       .flows = 1000,
+                                       .queue_pairs = 1,
+                                       .paths = 16,
+                                       .failed = failed,
+                                       .draws = 200,
+                                       .seed = 2};
         assert_true(fabs(0.95 * said(&job) / drawn(&job).mean - 1) < 0.03);
     }
 }
@@ -65,16 +76,21 @@ static void closed_form_of_central_engineering(void **state)
 static void adaptive_is_even(void **state)
 {
     (void)state;
-    const orr_multipath_job job = {.balance = ORR_BALANCE_ADAPTIVE, .flows = 130, .queue_pairs = 4,
-                               .paths = 16, .failed = 3, .draws = 3, .seed = 1};
+    const orr_multipath_job job = {.balance = ORR_BALANCE_ADAPTIVE,
+                                   .flows = 130,
+                                   .queue_pairs = 4,
+                                   .paths = 16,
+                                   .failed = 3,
+                                   .draws = 3,
+                                   .seed = 1};
     assert_true(drawn(&job).mean == 40.0 * 13 / 520);
 }
 
 static void a_seed_is_a_result(void **state)
 {
     (void)state;
-    orr_multipath_job job = {.balance = ORR_BALANCE_ECMP, .flows = 100, .paths = 16, .draws = 50,
-                         .seed = 1};
+    orr_multipath_job job = {
+        .balance = ORR_BALANCE_ECMP, .flows = 100, .paths = 16, .draws = 50, .seed = 1};
     const double first = drawn(&job).mean;
     assert_true(first == drawn(&job).mean);
     job.seed = 2;
@@ -84,7 +100,8 @@ static void a_seed_is_a_result(void **state)
 static void what_cannot_be(void **state)
 {
     (void)state;
-    const orr_multipath_job good = {.balance = ORR_BALANCE_ECMP, .flows = 8, .paths = 4, .draws = 2};
+    const orr_multipath_job good = {
+        .balance = ORR_BALANCE_ECMP, .flows = 8, .paths = 4, .draws = 2};
     orr_multipath_job bad = good;
     orr_multipath_load load;
     orr_error err;

@@ -163,10 +163,8 @@ static void test_survives_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_a_path_is_told_apart),
-        cmocka_unit_test(test_a_ring_stays_whole),
-        cmocka_unit_test(test_a_long_path_is_quick),
+        cmocka_unit_test(test_random_graphs),      cmocka_unit_test(test_a_path_is_told_apart),
+        cmocka_unit_test(test_a_ring_stays_whole), cmocka_unit_test(test_a_long_path_is_quick),
         cmocka_unit_test(test_survives_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

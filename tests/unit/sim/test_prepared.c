@@ -20,8 +20,8 @@ static void test_calls_are_found_by_grouping_and_ordinal(void **state)
     orr_transfer_pricer pricer;
     uint32_t begin, end;
     orr_transfer_pricer_init(&pricer, &t->options);
-    assert_int_equal(orr_prepared_program_make(&t->programs[0], t->rendezvous[0], 1, &pricer, t->arena,
-                                           &script, &t->err),
+    assert_int_equal(orr_prepared_program_make(&t->programs[0], t->rendezvous[0], 1, &pricer,
+                                               t->arena, &script, &t->err),
                      ORR_OK);
     assert_int_equal(script.n_calls, 3);
     orr_prepared_calls_of(&script, a, &begin, &end);

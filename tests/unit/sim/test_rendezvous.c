@@ -7,11 +7,11 @@ enum { RANKS = 6 };
 
 /* What orr_engine_init() lays out, for six ranks without folding. */
 typedef struct fixture {
-    toy                 *t;
-    orr_prepared_program           scripts[3];
-    orr_actor            actors[RANKS];
-    orr_fold             fold;
-    orr_transfer_pricer           pricer;
+    toy *t;
+    orr_prepared_program scripts[3];
+    orr_actor actors[RANKS];
+    orr_fold fold;
+    orr_transfer_pricer pricer;
     orr_rendezvous_table table;
 } fixture;
 
@@ -31,7 +31,7 @@ static fixture *begin(void)
         toy_end_graph(t);
         orr_transfer_pricer_init(&c->pricer, &t->options);
         assert_int_equal(orr_prepared_program_make(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
-                                               t->arena, &c->scripts[g], &t->err),
+                                                   t->arena, &c->scripts[g], &t->err),
                          ORR_OK);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -116,8 +116,8 @@ static void test_every_failed_allocation_is_survived(void **state)
     uint64_t nth = 1;
     for (; status != ORR_OK; nth++) {
         orr_alloc_fail_from(nth);
-        status = orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, &c->table,
-                                     NULL);
+        status =
+            orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, &c->table, NULL);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
     }

@@ -22,8 +22,8 @@ static const orr_job *recorded(small *s)
                                          110000 - mm_ns, 1 << 20);
         assert_int_equal(orr_builder_dep(s->builder, meet, b, ORR_DEP_LAUNCH, &s->err), ORR_OK);
         assert_int_equal(orr_builder_dep(s->builder, meet, mm, ORR_DEP_STREAM, &s->err), ORR_OK);
-        const uint32_t sync = small_node(s, ORR_NODE_RUNTIME, "cudaDeviceSynchronize", cpu, 31000,
-                                         91000, ORR_NONE);
+        const uint32_t sync =
+            small_node(s, ORR_NODE_RUNTIME, "cudaDeviceSynchronize", cpu, 31000, 91000, ORR_NONE);
         assert_int_equal(orr_builder_dep(s->builder, sync, meet, ORR_DEP_SYNC, &s->err), ORR_OK);
         small_rank(s);
     }
@@ -96,8 +96,8 @@ static void test_many_ranks_of_few_graphs(void **state)
         graph_of_rank[r] = r % RANKS;
         group_of[r] = r / 8;
     }
-    assert_int_equal(
-        orr_grouping_of("0", group_of, MANY, MANY / 8, s.arena, &grouping, &s.err), ORR_OK);
+    assert_int_equal(orr_grouping_of("0", group_of, MANY, MANY / 8, s.arena, &grouping, &s.err),
+                     ORR_OK);
     orr_ensemble many = *four;
     many.n_ranks = MANY;
     many.graph_of_rank = graph_of_rank;
@@ -133,12 +133,12 @@ static void test_options_are_checked(void **state)
     const orr_ensemble *ensemble = ensemble_of(&s);
     orr_sim_options good, bad;
     orr_sim_options_init(&good);
-#define REFUSES(field, value, message)                                                         \
-    do {                                                                                       \
-        bad = good;                                                                            \
-        bad.field = (value);                                                                   \
-        assert_int_equal(orr_simulate(ensemble, &bad, s.arena, &sim, &s.err), ORR_INVALID);    \
-        assert_string_equal(s.err.text, message);                                              \
+#define REFUSES(field, value, message)                                                             \
+    do {                                                                                           \
+        bad = good;                                                                                \
+        bad.field = (value);                                                                       \
+        assert_int_equal(orr_simulate(ensemble, &bad, s.arena, &sim, &s.err), ORR_INVALID);        \
+        assert_string_equal(s.err.text, message);                                                  \
     } while (0)
     REFUSES(host_speed, 0, "host speed 0: must be from 0.000001 to 1000000");
     REFUSES(host_speed, __builtin_nan(""), "host speed nan: must be from 0.000001 to 1000000");

@@ -46,15 +46,15 @@ static void test_side_by_side(void **state)
     (void)state;
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
-    const uint32_t first = small_work(&s, ORR_NODE_COMPUTE, "first", gpu, 10, 10,
-                                      small_call(&s, cpu, 0, 1, ORR_NONE));
+    const uint32_t first =
+        small_work(&s, ORR_NODE_COMPUTE, "first", gpu, 10, 10, small_call(&s, cpu, 0, 1, ORR_NONE));
     const uint32_t launch =
         small_node(&s, ORR_NODE_RUNTIME, "cudaGraphLaunch", cpu, 2, 1, ORR_NONE);
     const uint32_t a = small_work(&s, ORR_NODE_COMPUTE, "a", gpu, 30, 50, launch);
     const uint32_t b = small_work(&s, ORR_NODE_COMPUTE, "b", gpu, 31, 50, launch);
     const uint32_t c = small_work(&s, ORR_NODE_COMPUTE, "c", gpu, 32, 50, launch);
-    const uint32_t last = small_work(&s, ORR_NODE_COMPUTE, "last", gpu, 70, 50,
-                                     small_call(&s, cpu, 4, 1, ORR_NONE));
+    const uint32_t last =
+        small_work(&s, ORR_NODE_COMPUTE, "last", gpu, 70, 50, small_call(&s, cpu, 4, 1, ORR_NONE));
     const orr_streams streams = find(&s);
     const uint32_t graph[] = {a, b, c};
     for (int i = 0; i < 3; i++) {

@@ -17,8 +17,7 @@ static void test_meetings_are_priced(void **state)
     toy_all_ranks_run(t, 0);
     t->options.cluster = toy_cluster();
     const int64_t in_host = toy_price_ns((uint32_t[]){0, 1}, 2, ORR_COLL_ALL_REDUCE, 1 << 20);
-    const int64_t across =
-        toy_price_ns((uint32_t[]){1, 3, 5, 7}, 4, ORR_COLL_ALL_GATHER, 1 << 22);
+    const int64_t across = toy_price_ns((uint32_t[]){1, 3, 5, 7}, 4, ORR_COLL_ALL_GATHER, 1 << 22);
     assert_true(in_host > 1000 && across > 5000);
     for (int fold = 0; fold < 2; fold++) {
         t->options.fold = fold;
@@ -128,10 +127,10 @@ static void test_what_cannot_be_priced(void **state)
 static void test_joining(void **state)
 {
     (void)state;
-    const orr_comm gives = {.collective = ORR_COLL_RECV, .root = -1, .in_bytes = -1,
-                            .out_bytes = 9};
-    const orr_comm barrier = {.collective = ORR_COLL_BARRIER, .root = 2, .in_bytes = -1,
-                              .out_bytes = -1};
+    const orr_comm gives = {
+        .collective = ORR_COLL_RECV, .root = -1, .in_bytes = -1, .out_bytes = 9};
+    const orr_comm barrier = {
+        .collective = ORR_COLL_BARRIER, .root = 2, .in_bytes = -1, .out_bytes = -1};
     const orr_transfer a = orr_transfer_of(&gives), b = orr_transfer_of(&barrier);
     assert_int_equal(a.collective, ORR_COLL_SEND);
     assert_int_equal(a.bytes, 9);

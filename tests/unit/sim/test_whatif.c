@@ -10,10 +10,10 @@ enum { KERNEL, REDUCE_NODE, COPY_NODE, HOST };
 
 /* Two ranks alike: a kernel of which nothing is known, an all-reduce of 1 MiB, a copy, a call. */
 typedef struct fixture {
-    const orr_job      *job;
-    orr_arena          *arena;
+    const orr_job *job;
+    orr_arena *arena;
     const orr_ensemble *ensemble;
-    orr_whatif          what;
+    orr_whatif what;
 } fixture;
 
 static const orr_graph *one_rank(uint32_t rank)
@@ -237,8 +237,7 @@ static void test_survives_no_memory(void **state)
         const orr_ensemble *e;
         orr_whatif_report report;
         orr_alloc_fail_from(nth);
-        const orr_status status =
-            orr_whatif_apply(f.ensemble, &f.what, arena, &e, &report, NULL);
+        const orr_status status = orr_whatif_apply(f.ensemble, &f.what, arena, &e, &report, NULL);
         orr_alloc_fail_from(0);
         orr_arena_free(arena);
         if (status == ORR_OK)

@@ -28,39 +28,33 @@
 #include "base/alloc.h"
 #include "sim/simulate_programs.h"
 
-enum {
-    TOY_LANES = 6,
-    TOY_NODES = 512,
-    TOY_EDGES = 4096,
-    TOY_GRAPHS = 96,
-    TOY_GROUPINGS = 8
-};
+enum { TOY_LANES = 6, TOY_NODES = 512, TOY_EDGES = 4096, TOY_GRAPHS = 96, TOY_GROUPINGS = 8 };
 
 typedef struct toy_link {
     orr_point_id from;
-    orr_edge     edge;
+    orr_edge edge;
 } toy_link;
 
 typedef struct toy {
-    orr_arena         *arena;
+    orr_arena *arena;
     orr_graph_builder *builder;
-    orr_ensemble       ensemble;
-    orr_grouping       groupings[TOY_GROUPINGS];
-    const orr_graph   *graphs[TOY_GRAPHS];
-    orr_sim_program        programs[TOY_GRAPHS];
+    orr_ensemble ensemble;
+    orr_grouping groupings[TOY_GROUPINGS];
+    const orr_graph *graphs[TOY_GRAPHS];
+    orr_sim_program programs[TOY_GRAPHS];
     const orr_rendezvous_id *rendezvous[TOY_GRAPHS];
-    uint32_t          *graph_of_rank;
-    int64_t           *start_ns;
-    uint32_t          *slowdown_ppm;
+    uint32_t *graph_of_rank;
+    int64_t *start_ns;
+    uint32_t *slowdown_ppm;
     /* of the graph being made */
-    uint32_t           n, last[TOY_LANES], n_links, n_comms;
-    orr_sim_work       works[TOY_NODES];
-    toy_link           links[TOY_EDGES];
-    int64_t            floors[2 * TOY_NODES];
-    orr_rendezvous_id        meets[TOY_NODES];
-    orr_sim_options    options;
-    orr_simulation     sim;
-    orr_error          err;
+    uint32_t n, last[TOY_LANES], n_links, n_comms;
+    orr_sim_work works[TOY_NODES];
+    toy_link links[TOY_EDGES];
+    int64_t floors[2 * TOY_NODES];
+    orr_rendezvous_id meets[TOY_NODES];
+    orr_sim_options options;
+    orr_simulation sim;
+    orr_error err;
 } toy;
 
 static inline toy *toy_begin(uint32_t n_ranks)
@@ -152,7 +146,7 @@ static inline uint32_t toy_node(toy *t, orr_work_class class, int64_t duration_n
     t->works[v] = (orr_sim_work){.node = v,
                                  .start = 2 * v,
                                  .end = 2 * v + 1,
-                                 .work_class = (uint8_t)class,
+                                 .work_class = (uint8_t) class,
                                  .device = class == ORR_WORK_HOST ? -1 : 0,
                                  .duration_ns = duration_ns,
                                  .comm = ORR_NONE};
@@ -168,9 +162,8 @@ static inline uint32_t toy_work(toy *t, orr_work_class class, int64_t duration_n
     return toy_node(t, class, duration_ns, lane);
 }
 
-static inline uint32_t toy_meet_bytes(toy *t, int64_t duration_ns, uint32_t lane,
-                                      uint32_t grouping, uint32_t ordinal,
-                                      orr_collective collective, int64_t bytes)
+static inline uint32_t toy_meet_bytes(toy *t, int64_t duration_ns, uint32_t lane, uint32_t grouping,
+                                      uint32_t ordinal, orr_collective collective, int64_t bytes)
 {
     const uint32_t v = toy_node(t, ORR_WORK_COMM, duration_ns, lane);
     const orr_comm comm = {.collective = (uint8_t)collective,
@@ -188,8 +181,8 @@ static inline uint32_t toy_meet_bytes(toy *t, int64_t duration_ns, uint32_t lane
     return v;
 }
 
-static inline uint32_t toy_communicate(toy *t, int64_t duration_ns, uint32_t lane, uint32_t grouping,
-                                uint32_t ordinal)
+static inline uint32_t toy_communicate(toy *t, int64_t duration_ns, uint32_t lane,
+                                       uint32_t grouping, uint32_t ordinal)
 {
     return toy_meet_bytes(t, duration_ns, lane, grouping, ordinal, ORR_COLL_ALL_REDUCE, 1 << 20);
 }
@@ -233,16 +226,16 @@ static inline void toy_end_graph(toy *t)
     memcpy(meets, t->meets, t->n_comms * sizeof *meets);
     t->rendezvous[d] = meets;
     t->programs[d] = (orr_sim_program){.graph = t->graphs[d],
-                                   .n_points = n_points,
-                                   .n_edges = t->n_links,
-                                   .n_works = t->n,
-                                   .edge_first = first,
-                                   .edges = edges,
-                                   .floor_ns = floors,
-                                   .works = works,
-                                   .work_at = work_at,
-                                   .start_point = start,
-                                   .end_point = end};
+                                       .n_points = n_points,
+                                       .n_edges = t->n_links,
+                                       .n_works = t->n,
+                                       .edge_first = first,
+                                       .edges = edges,
+                                       .floor_ns = floors,
+                                       .works = works,
+                                       .work_at = work_at,
+                                       .start_point = start,
+                                       .end_point = end};
 }
 
 static inline void toy_all_ranks_run(toy *t, uint32_t graph)
@@ -253,7 +246,8 @@ static inline void toy_all_ranks_run(toy *t, uint32_t graph)
 
 static inline orr_status toy_try(toy *t)
 {
-    return orr_simulate_programs(&t->ensemble, t->programs, &t->options, t->arena, &t->sim, &t->err);
+    return orr_simulate_programs(&t->ensemble, t->programs, &t->options, t->arena, &t->sim,
+                                 &t->err);
 }
 
 static inline void toy_simulate(toy *t)

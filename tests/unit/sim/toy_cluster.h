@@ -4,7 +4,10 @@
 
 #include "toy.h"
 
-#define TOY_FACT(v) {.value = (v), .basis = ORR_FACT_ASSUMED, .source = "test"}
+#define TOY_FACT(v)                                                                                \
+    {                                                                                              \
+        .value = (v), .basis = ORR_FACT_ASSUMED, .source = "test"                                  \
+    }
 
 /* Four hosts of two devices in a rack, all on switches. 100 GB/s and 1 us in a host, 10 GB/s and
  * 5 us across; 400 W, 100 W idle. Static storage. */

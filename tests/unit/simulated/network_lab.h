@@ -98,13 +98,13 @@ static void lab_begin(orr_simnet *world, lab_host *host)
     assert_int_equal(orr_simnet_add_host(world, &host->host, NULL), ORR_OK);
     host->net = orr_simnet_host_net(world, host->host);
     host->user = (orr_net_callbacks){.ctx = host,
-                                .accepted = lab_accepted,
-                                .connected = lab_connected,
-                                .place = lab_place,
-                                .frame = lab_frame,
-                                .drained = lab_drained,
-                                .closed = lab_closed,
-                                .woken = lab_woken};
+                                     .accepted = lab_accepted,
+                                     .connected = lab_connected,
+                                     .place = lab_place,
+                                     .frame = lab_frame,
+                                     .drained = lab_drained,
+                                     .closed = lab_closed,
+                                     .woken = lab_woken};
     assert_int_equal(host->net->listen(host->net, &host->user, "here:0", host->address, NULL),
                      ORR_OK);
 }

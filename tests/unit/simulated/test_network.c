@@ -150,7 +150,8 @@ static void drained_when_all_is_handed_over(void **state)
         orr_simnet_run(world, begin_ns + MS);
         assert_int_equal(a.n, 1);
         assert_int_equal(a.notes[0].what, 'd');
-        const int64_t at_ns = a.notes[0].at_ns - begin_ns, left_ns = 2 * (5000 + ORR_NET_FRAME_BYTES);
+        const int64_t at_ns = a.notes[0].at_ns - begin_ns,
+                      left_ns = 2 * (5000 + ORR_NET_FRAME_BYTES);
         if (a.notes[0].at_ns > b.notes[1].at_ns) /* the memory was read when the frame arrived */
             late++;
         else
@@ -369,10 +370,10 @@ static void memory_may_run_out(void **state)
             a.net = orr_simnet_host_net(world, a.host);
             b.net = orr_simnet_host_net(world, b.host);
             a.user = b.user = (orr_net_callbacks){.ctx = &a,
-                                             .frame = lab_frame,
-                                             .closed = lab_closed,
-                                             .drained = lab_drained,
-                                             .place = lab_place};
+                                                  .frame = lab_frame,
+                                                  .closed = lab_closed,
+                                                  .drained = lab_drained,
+                                                  .place = lab_place};
             orr_conn conn = 0;
             failed = b.net->listen(b.net, &b.user, ":5", b.address, NULL) != ORR_OK;
             failed |= a.net->connect(a.net, &a.user, "h1:5", &conn, NULL) != ORR_OK;

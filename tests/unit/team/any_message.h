@@ -120,8 +120,9 @@ static inline bool any_addresses_bounded(const orr_addresses *a, const char *pay
 
 static inline bool any_epoch_bounded(const orr_epoch *e, const char *payload, size_t bytes)
 {
-    bool ok = e->n <= ORR_TEAM_MAX_REPLICAS && e->you < e->n && e->n_slots <= ORR_TEAM_MAX_REPLICAS &&
-              e->epoch > 0 && any_data_bounded(&e->data) && any_roll_bounded(&e->base);
+    bool ok = e->n <= ORR_TEAM_MAX_REPLICAS && e->you < e->n &&
+              e->n_slots <= ORR_TEAM_MAX_REPLICAS && e->epoch > 0 && any_data_bounded(&e->data) &&
+              any_roll_bounded(&e->base);
     for (uint32_t i = 0; ok && i < e->n; i++)
         ok = any_id_bounded(&e->members[i].id) && e->members[i].role <= ORR_ROLE_HEALING &&
              e->members[i].addresses.ranks == e->members[0].addresses.ranks &&

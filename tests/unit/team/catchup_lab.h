@@ -85,14 +85,16 @@ static inline void member_init(lab *l, uint32_t i, bool source)
     m->net = orr_simnet_host_net(l->world, m->host);
     for (int k = 0; k < SPANS; k++)
         m->spans[k] = (orr_state_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
-                                 .bytes = span_bytes[k]};
+                                       .bytes = span_bytes[k]};
     if (source) {
-        assert_int_equal(orr_state_provider_new(m->net, "h:0", m->spans, SPANS, &m->source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_new(m->net, "h:0", m->spans, SPANS, &m->source, &err),
+                         ORR_OK);
         l->addresses[i] = orr_state_provider_address(m->source);
         return;
     }
     const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
-    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 0, &user, &m->taker, &err), ORR_OK);
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 0, &user, &m->taker, &err),
+                     ORR_OK);
 }
 
 /* Members 0 ... sources - 1 serve, the next `takers` fetch. 1 MiB takes a millisecond and a bit. */
@@ -130,7 +132,8 @@ static inline void begin(lab *l, uint32_t taker, uint64_t step, uint32_t n)
 {
     orr_error err = {0};
     assert_int_equal(
-        orr_state_receiver_begin(l->members[taker].taker, step, l->addresses, n, silence_ns, &err), ORR_OK);
+        orr_state_receiver_begin(l->members[taker].taker, step, l->addresses, n, silence_ns, &err),
+        ORR_OK);
 }
 
 static inline void run_for(lab *l, int64_t ns)

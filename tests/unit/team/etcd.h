@@ -16,8 +16,8 @@
 
 /* A real etcd of one member, on ports that are free, its data in a folder of the test's. */
 typedef struct etcd_process {
-    char  folder[4096];
-    int   port, peer_port;
+    char folder[4096];
+    int port, peer_port;
     pid_t pid; /* 0: does not run */
 } etcd_process;
 
@@ -62,8 +62,8 @@ static inline void etcd_start(etcd_process *etcd)
     (void)dup2(null, 2);
     (void)execlp("etcd", "etcd", "--data-dir", etcd->folder, "--listen-client-urls", client,
                  "--advertise-client-urls", client, "--listen-peer-urls", peer,
-                 "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster, "--max-request-bytes",
-                 "500000", NULL);
+                 "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+                 "--max-request-bytes", "500000", NULL);
     _exit(127);
 }
 

@@ -34,8 +34,8 @@ typedef struct lab_owner {
     orr_net_callbacks user;
     orr_replica_proxy *hub;
     orr_team_member *member; /* NULL: dead */
-    float *state;       /* shape (lab.words) */
-    uint64_t step;      /* that it has the state after; NEVER: it is not whole */
+    float *state;            /* shape (lab.words) */
+    uint64_t step;           /* that it has the state after; NEVER: it is not whole */
     float in[2][LAB_GRADIENTS], out[2][LAB_GRADIENTS];
     orr_team_directive turn, turns[LAB_TURNS]; /* of a follower: what is to be followed */
     uint32_t n_turns;
@@ -148,7 +148,7 @@ static inline void lab_work(lab_owner *o)
             o->in[op][i] =
                 (float)((o->turn.slot * 31 + i * 7 + op) % 101) / 64.0F + o->state[i] / 1024.0F;
         if (orr_team_member_reduce(o->member, ORR_RING_FP32, zeros ? NULL : o->in[op], o->out[op],
-                              LAB_GRADIENTS, &err) != ORR_OK)
+                                   LAB_GRADIENTS, &err) != ORR_OK)
             LAB_WRONG(o->of, "%s: %s", o->name, err.text);
     }
     o->doing = LAB_WAITS;
@@ -208,14 +208,14 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
     const lab_owner *first = &l->owners[(size_t)(o - l->owners) / l->ranks * l->ranks];
     const orr_state_span span = {o->state, l->words * sizeof *o->state};
     const orr_team_member_callbacks user = {.ctx = o,
-                                  .turn = lab_turn,
-                                  .outcome = lab_outcome,
-                                  .refused = lab_refused,
-                                  .told = lab_told};
+                                            .turn = lab_turn,
+                                            .outcome = lab_outcome,
+                                            .refused = lab_refused,
+                                            .told = lab_told};
     const orr_replica_proxy_settings hub = {.coordinator = l->address,
-                                  .where = "any:9",
-                                  .ranks = l->ranks,
-                                  .failure_timeout_ns = LAB_TIMEOUT};
+                                            .where = "any:9",
+                                            .ranks = l->ranks,
+                                            .failure_timeout_ns = LAB_TIMEOUT};
     if (l->ranks > 1 && o->rank == 0)
         ORR_TRY(orr_replica_proxy_new(o->net, &hub, &o->hub, err));
     memset(o->state, 0, span.bytes);
@@ -224,19 +224,19 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
     o->n_turns = 0;
     o->left = false;
     o->life++;
-    const orr_team_member_settings settings = {.coordinator = l->ranks > 1 ? orr_replica_proxy_address(first->hub)
-                                                                      : l->address,
-                                          .name = o->name,
-                                          .incarnation = o->life,
-                                          .rank = o->rank,
-                                          .ranks = l->ranks,
-                                          .leads = o->rank == 0,
-                                          .fingerprint = o->fingerprint,
-                                          .where = "any:0",
-                                          .failure_timeout_ns = LAB_TIMEOUT,
-                                          .catch_up_steps = o->catch_up_steps,
-                                          .spans = &span,
-                                          .n_spans = 1};
+    const orr_team_member_settings settings = {
+        .coordinator = l->ranks > 1 ? orr_replica_proxy_address(first->hub) : l->address,
+        .name = o->name,
+        .incarnation = o->life,
+        .rank = o->rank,
+        .ranks = l->ranks,
+        .leads = o->rank == 0,
+        .fingerprint = o->fingerprint,
+        .where = "any:0",
+        .failure_timeout_ns = LAB_TIMEOUT,
+        .catch_up_steps = o->catch_up_steps,
+        .spans = &span,
+        .n_spans = 1};
     return orr_team_member_new(o->net, &settings, &user, &o->member, err);
 }
 
@@ -252,8 +252,8 @@ static inline bool lab_open(lab *l, uint32_t replicas, uint32_t ranks, size_t wo
         .listen = "any:1", .replicas = replicas, .failure_timeout_ns = LAB_TIMEOUT, .jump = 1000};
     if (orr_simnet_new(&options, &l->world, &err) != ORR_OK ||
         orr_simnet_add_host(l->world, &l->host, &err) != ORR_OK ||
-        orr_coordinator_new(orr_simnet_host_net(l->world, l->host), &settings, &l->coordinator, &err) !=
-            ORR_OK)
+        orr_coordinator_new(orr_simnet_host_net(l->world, l->host), &settings, &l->coordinator,
+                            &err) != ORR_OK)
         return false;
     snprintf(l->address, sizeof l->address, "%s", orr_coordinator_address(l->coordinator));
     for (uint32_t i = 0; i < replicas * ranks; i++) {

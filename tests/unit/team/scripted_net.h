@@ -153,7 +153,8 @@ static inline void *hand_give(hand_net *hand, orr_conn conn, const orr_net_frame
 static inline void hand_hello(hand_net *hand, orr_conn conn, uint64_t epoch, uint32_t from,
                               uint16_t lane)
 {
-    const orr_net_frame hello = {.kind = ORR_RING_HELLO, .lane = lane, .epoch = epoch, .from = from};
+    const orr_net_frame hello = {
+        .kind = ORR_RING_HELLO, .lane = lane, .epoch = epoch, .from = from};
     hand->user->accepted(hand->user->ctx, conn);
     hand->user->frame(hand->user->ctx, conn, &hello, NULL);
 }

@@ -162,7 +162,8 @@ static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const
     m->report.base = m->report.members;
 }
 
-static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
+static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *frame,
+                              const void *payload)
 {
     hand_member *m = ctx;
     orr_fault_report why;
@@ -206,8 +207,8 @@ static inline void hand_closed(void *ctx, orr_conn conn, orr_net_close_reason wh
     m->closes++;
 }
 
-static inline void hand_say(hand_member *m, orr_team_message_kind kind, uint64_t epoch, uint64_t step,
-                            orr_message_bytes *payload)
+static inline void hand_say(hand_member *m, orr_team_message_kind kind, uint64_t epoch,
+                            uint64_t step, orr_message_bytes *payload)
 {
     orr_message_send(m->net, m->conn, kind, epoch, step, payload);
     orr_array_done(payload);
@@ -314,8 +315,8 @@ static inline void hand_step(hand_team *t)
 static inline bool hand_start(hand_team *t)
 {
     orr_error err;
-    const orr_status status =
-        orr_coordinator_new(orr_simnet_host_net(t->world, t->host), &t->settings, &t->coordinator, &err);
+    const orr_status status = orr_coordinator_new(orr_simnet_host_net(t->world, t->host),
+                                                  &t->settings, &t->coordinator, &err);
     if (status == ORR_OK)
         snprintf(t->address, sizeof t->address, "%s", orr_coordinator_address(t->coordinator));
     return status == ORR_OK;
@@ -338,8 +339,8 @@ static inline hand_member *hand_another(hand_team *t, const char *name, uint64_t
     if (orr_simnet_add_host(t->world, &m->host, &err) != ORR_OK)
         t->broken++;
     m->net = orr_simnet_host_net(t->world, m->host);
-    m->user =
-        (orr_net_callbacks){.ctx = m, .frame = hand_frame, .closed = hand_closed, .woken = hand_woken};
+    m->user = (orr_net_callbacks){
+        .ctx = m, .frame = hand_frame, .closed = hand_closed, .woken = hand_woken};
     m->fingerprint = 5;
     m->ranks = 1;
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", name);

@@ -124,12 +124,14 @@ static void test_unreachable_sources(void **state)
     assert_whole(&l, 3, 3);
     l.addresses[0] = l.addresses[2] = "neither";
     orr_error err = {0};
-    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 3, silence_ns, &err),
-                     ORR_INVALID);
-    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 0, silence_ns, &err),
-                     ORR_INVALID);
-    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, ORR_CATCHUP_MAX_PROVIDERS + 1,
-                                     silence_ns, &err),
+    assert_int_equal(
+        orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 3, silence_ns, &err),
+        ORR_INVALID);
+    assert_int_equal(
+        orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 0, silence_ns, &err),
+        ORR_INVALID);
+    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses,
+                                              ORR_CATCHUP_MAX_PROVIDERS + 1, silence_ns, &err),
                      ORR_LIMIT);
     run_for(&l, 1000 * ms_ns);
     assert_int_equal(l.members[3].losses, 0);
@@ -470,8 +472,9 @@ static void test_a_slow_source_is_helped(void **state)
     orr_simnet_slow(l.world, l.members[0].host, 20);
     offer(&l, 3, 1, 3);
     orr_error err = {0};
-    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 3, l.addresses, 3, 1000 * ms_ns, &err),
-                     ORR_OK);
+    assert_int_equal(
+        orr_state_receiver_begin(l.members[3].taker, 3, l.addresses, 3, 1000 * ms_ns, &err),
+        ORR_OK);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 3, 3);
     assert_true(orr_state_provider_counts_of(l.members[1].source).served_bytes +
@@ -566,7 +569,8 @@ static void test_calls_from_the_end(void **state)
     const orr_state_receiver_callbacks user = {.ctx = &l, .whole = gone, .lost = again};
     orr_error err = {0};
     orr_state_receiver_free(m->taker);
-    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 2, &user, &m->taker, &err), ORR_OK);
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 2, &user, &m->taker, &err),
+                     ORR_OK);
     offer(&l, 4, 1, 2);
     begin(&l, 2, 3, 2);
     run_for(&l, 1000 * ms_ns);

@@ -77,11 +77,11 @@ static void send(stranger *s, const orr_net_frame *f)
 static orr_net_frame honest_ask(uint32_t chunk)
 {
     return (orr_net_frame){.kind = ORR_CATCHUP_REQUEST,
-                       .epoch = lab_bytes(),
-                       .step = 3,
-                       .chunk = chunk,
-                       .partition = 1,
-                       .round = CHUNKS};
+                           .epoch = lab_bytes(),
+                           .step = 3,
+                           .chunk = chunk,
+                           .partition = 1,
+                           .round = CHUNKS};
 }
 
 static void test_requests_that_cannot_be(void **state)
@@ -212,9 +212,9 @@ static void answer_wrongly(stranger *s, const orr_net_frame *asked)
     if (asked->kind != ORR_CATCHUP_REQUEST)
         return;
     orr_net_frame f = {.kind = ORR_CATCHUP_DATA,
-                   .step = asked->step,
-                   .chunk = asked->chunk,
-                   .bytes = ORR_CATCHUP_CHUNK_BYTES};
+                       .step = asked->step,
+                       .chunk = asked->chunk,
+                       .bytes = ORR_CATCHUP_CHUNK_BYTES};
     switch (s->nth) {
     case 0:
         f.chunk = CHUNKS - 2;
@@ -286,7 +286,8 @@ static void test_a_state_of_another_size(void **state)
     member *m = &l.members[1];
     const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
     orr_state_receiver_free(m->taker);
-    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS - 2, 0, &user, &m->taker, &err), ORR_OK);
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS - 2, 0, &user, &m->taker, &err),
+                     ORR_OK);
     begin(&l, 1, 3, 1);
     run_for(&l, 50 * ms_ns);
     assert_int_equal(m->losses, 1);

@@ -48,7 +48,8 @@ static void trainer_init(trainer *t)
     *t = (trainer){.words = calloc(WORDS, sizeof *t->words)};
     const orr_state_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
     assert_int_equal(orr_net_system_new(&options, &t->net, &err), ORR_OK);
-    assert_int_equal(orr_state_provider_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err), ORR_OK);
+    assert_int_equal(orr_state_provider_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err),
+                     ORR_OK);
     assert_int_equal(pthread_create(&t->thread, NULL, poll_net, t), 0);
 }
 
@@ -84,7 +85,8 @@ static void run_round(trainer *trainers, orr_net *net, orr_state_receiver *taker
     orr_error err = {0};
     for (int i = 0; i < SOURCES; i++)
         addresses[i] = orr_state_provider_address(trainers[i].source);
-    assert_int_equal(orr_state_receiver_begin(taker, step, addresses, SOURCES, patient_ns, &err), ORR_OK);
+    assert_int_equal(orr_state_receiver_begin(taker, step, addresses, SOURCES, patient_ns, &err),
+                     ORR_OK);
     const uint64_t before = step % 4; /* chunks fetched before memory changes */
     for (uint32_t i = 0; i < SOURCES; i++) {
         train(&trainers[i], step);

@@ -138,9 +138,9 @@ static void test_noise(void **state)
         for (uint32_t k = 0; k < bytes; k++)
             noise[k] = i % 2 == 0 ? (uint8_t)orr_random_u32(&random) : 0;
         const orr_net_frame frame = {.kind = (uint16_t)orr_random_below(&random, 20),
-                                 .bytes = bytes,
-                                 .epoch = orr_random_below(&random, 4),
-                                 .step = orr_random_below(&random, 4)};
+                                     .bytes = bytes,
+                                     .epoch = orr_random_below(&random, 4),
+                                     .step = orr_random_below(&random, 4)};
         if (frame.kind == ORR_MESSAGE_LEAVE) /* would be one */
             continue;
         hand_member *from = i % 4 < 2 ? c : x;

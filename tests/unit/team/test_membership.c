@@ -27,19 +27,21 @@ static orr_member_list roll_of(const char *names)
 
 static orr_membership memory_of(const char *members, const char *base)
 {
-    return (orr_membership){.record = {.epoch = 3, .members = roll_of(members), .base = roll_of(base)},
-                        .step = 5,
-                        .epoch = 3};
+    return (orr_membership){
+        .record = {.epoch = 3, .members = roll_of(members), .base = roll_of(base)},
+        .step = 5,
+        .epoch = 3};
 }
 
 /* Lower case: in the life that the rolls have; upper case: in the next one. */
-static uint32_t come(orr_member_report reports[8], orr_epoch_candidate candidates[8], const char *names)
+static uint32_t come(orr_member_report reports[8], orr_epoch_candidate candidates[8],
+                     const char *names)
 {
     uint32_t n = 0;
     for (; names[n] != '\0'; n++) {
         const bool later = names[n] < 'a';
-        reports[n] =
-            (orr_member_report){.id = id_of(later ? (char)(names[n] + 32) : names[n], later ? 2 : 1)};
+        reports[n] = (orr_member_report){
+            .id = id_of(later ? (char)(names[n] + 32) : names[n], later ? 2 : 1)};
         candidates[n] = (orr_epoch_candidate){.report = &reports[n]};
     }
     return n;
@@ -216,11 +218,11 @@ static void test_members_know_better_than_a_record(void **state)
     orr_membership memory = memory_of("abc", "abc");
     memory.anew = true;
     orr_member_report report = {.id = id_of('a', 1),
-                         .epoch = 7,
-                         .members = roll_of("ad"),
-                         .base = roll_of("acd"),
-                         .known = 9,
-                         .known_epoch = 6};
+                                .epoch = 7,
+                                .members = roll_of("ad"),
+                                .base = roll_of("acd"),
+                                .known = 9,
+                                .known_epoch = 6};
     const orr_epoch_candidate one = {.report = &report};
     const orr_member_id b = id_of('b', 1);
     orr_membership_gone(&memory, &b);
@@ -245,10 +247,10 @@ static void test_but_not_than_one_that_has_committed(void **state)
     (void)state;
     orr_membership memory = memory_of("abc", "abc");
     orr_member_report report = {.id = id_of('x', 1),
-                         .epoch = 7,
-                         .members = roll_of("xy"),
-                         .base = roll_of("xy"),
-                         .known = 9};
+                                .epoch = 7,
+                                .members = roll_of("xy"),
+                                .base = roll_of("xy"),
+                                .known = 9};
     const orr_epoch_candidate one = {.report = &report};
     orr_membership_refresh(&memory, &one, 1);
     assert_int_equal(memory.record.epoch, 7);

@@ -49,18 +49,18 @@ static any_message example(any_kind kind, uint32_t n)
     case ANY_HELLO:
         m.hello = (orr_hello){.fingerprint = 11, .ranks = 2, .addresses = TWO_RANKS};
         m.hello.report = (orr_member_report){.id = id_of(3),
-                                      .step = 41,
-                                      .data = data_of(n),
-                                      .known = 42,
-                                      .known_epoch = 17,
-                                      .slot = 12,
-                                      .epoch = 7,
-                                      .members = roll_of(n),
-                                      .base = roll_of(n / 2),
-                                      .carried = true,
-                                      .prepared = true,
-                                      .digest = 13,
-                                      .n_slots = n};
+                                             .step = 41,
+                                             .data = data_of(n),
+                                             .known = 42,
+                                             .known_epoch = 17,
+                                             .slot = 12,
+                                             .epoch = 7,
+                                             .members = roll_of(n),
+                                             .base = roll_of(n / 2),
+                                             .carried = true,
+                                             .prepared = true,
+                                             .digest = 13,
+                                             .n_slots = n};
         for (uint32_t i = 0; i < n; i++)
             m.hello.report.slots[i] = 100 + i;
         break;
@@ -311,7 +311,8 @@ static void test_65_members(void **state)
             number(&commit, ORR_ROLE_CONTRIBUTOR);
             number(&commit, i);
         }
-        assert_int_equal(any_read(ANY_COMMIT, commit.at, commit.n, &back), n <= ORR_TEAM_MAX_REPLICAS);
+        assert_int_equal(any_read(ANY_COMMIT, commit.at, commit.n, &back),
+                         n <= ORR_TEAM_MAX_REPLICAS);
         number(&record, ORR_TEAM_VERSION);
         number(&record, 5);
         number(&record, n);
@@ -322,7 +323,8 @@ static void test_65_members(void **state)
             number(&record, id.incarnation);
         }
         number(&record, 0);
-        assert_int_equal(any_read(ANY_RECORD, record.at, record.n, &back), n <= ORR_TEAM_MAX_REPLICAS);
+        assert_int_equal(any_read(ANY_RECORD, record.at, record.n, &back),
+                         n <= ORR_TEAM_MAX_REPLICAS);
         orr_array_done(&commit);
         orr_array_done(&record);
     }

@@ -96,8 +96,9 @@ static void largest_ring(void **state)
     for (size_t i = 0; i <= ORR_RING_MAX_MEMBERS; i++)
         many[i] = orr_ring_address(team.members[1].ring);
     orr_error err;
-    assert_int_equal(orr_ring_form(team.members[0].ring, 2, 1, many, ORR_RING_MAX_MEMBERS + 1, 0, &err),
-                     ORR_LIMIT);
+    assert_int_equal(
+        orr_ring_form(team.members[0].ring, 2, 1, many, ORR_RING_MAX_MEMBERS + 1, 0, &err),
+        ORR_LIMIT);
     assert_int_equal(orr_ring_form(team.members[0].ring, 1, 1, many, 2, 0, &err), ORR_INVALID);
     assert_int_equal(orr_ring_form(team.members[0].ring, 2, 1, many, 2, 2, &err), ORR_INVALID);
     team_free(&team);

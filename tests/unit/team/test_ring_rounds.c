@@ -31,12 +31,12 @@ static void post(bench *b)
 static void credit(bench *b, uint32_t partition, uint32_t taken)
 {
     const orr_net_frame frame = {.kind = ORR_RING_CREDIT,
-                             .lane = ORR_RING_LEFTWARD,
-                             .epoch = 5,
-                             .step = 3,
-                             .partition = partition,
-                             .round = taken,
-                             .from = 1};
+                                 .lane = ORR_RING_LEFTWARD,
+                                 .epoch = 5,
+                                 .step = 3,
+                                 .partition = partition,
+                                 .round = taken,
+                                 .from = 1};
     hand_give(&b->hand, RIGHT, &frame, NULL);
 }
 
@@ -68,14 +68,14 @@ static void end(bench *b)
 static orr_net_frame turn_of(uint32_t partition, uint32_t turn)
 {
     return (orr_net_frame){.kind = ORR_RING_CHUNK,
-                       .epoch = 5,
-                       .step = 3,
-                       .partition = partition,
-                       .chunk = turn == 0 ? 1 : 0,
-                       .round = turn,
-                       .bytes = 64,
-                       .payload_hash = 77,
-                       .from = 1};
+                           .epoch = 5,
+                           .step = 3,
+                           .partition = partition,
+                           .chunk = turn == 0 ? 1 : 0,
+                           .round = turn,
+                           .bytes = 64,
+                           .payload_hash = 77,
+                           .from = 1};
 }
 
 static void give(bench *b, uint32_t partition, uint32_t turn)
@@ -146,7 +146,7 @@ static void hostile(uint32_t turns, orr_conn conn, const orr_net_frame *frame)
 
 #define HOSTILE(turns, conn, ...)                                                                  \
     do {                                                                                           \
-        orr_net_frame x = turn_of(0, turns);                                                           \
+        orr_net_frame x = turn_of(0, turns);                                                       \
         __VA_ARGS__;                                                                               \
         hostile((turns), (conn), &x);                                                              \
     } while (0)
@@ -186,11 +186,11 @@ static void credits_that_cannot_be(void **state)
 {
     (void)state;
     const orr_net_frame good = {.kind = ORR_RING_CREDIT,
-                            .lane = ORR_RING_LEFTWARD,
-                            .epoch = 5,
-                            .step = 3,
-                            .partition = 2,
-                            .from = 1};
+                                .lane = ORR_RING_LEFTWARD,
+                                .epoch = 5,
+                                .step = 3,
+                                .partition = 2,
+                                .from = 1};
     HOSTILE(1, RIGHT, x = good, x.round = 3); /* two were sent */
     HOSTILE(1, RIGHT, x = good, x.round = UINT32_MAX);
     HOSTILE(1, RIGHT, x = good, x.partition = 1);

@@ -67,14 +67,14 @@ static orr_member_report *comes(situation *s, char name)
     orr_member_report *r = &s->reports[s->n];
     const orr_member_list *members = &s->memory.record.members;
     *r = (orr_member_report){.id = id_of(name, 1),
-                      .step = STEP,
-                      .known = STEP,
-                      .known_epoch = LAST,
-                      .data = {.next = 15, .epoch = LAST},
-                      .slot = 15 + (uint64_t)(name - 'a'),
-                      .epoch = LAST,
-                      .members = *members,
-                      .base = s->memory.record.base};
+                             .step = STEP,
+                             .known = STEP,
+                             .known_epoch = LAST,
+                             .data = {.next = 15, .epoch = LAST},
+                             .slot = 15 + (uint64_t)(name - 'a'),
+                             .epoch = LAST,
+                             .members = *members,
+                             .base = s->memory.record.base};
     if (members->n == 0)
         r->members = r->base = roll_of("abc");
     s->candidates[s->n++].report = r;
@@ -103,10 +103,10 @@ static orr_member_report *heals(orr_member_report *r)
 static orr_member_report *fresh(orr_member_report *r, uint64_t step, uint64_t life)
 {
     *r = (orr_member_report){.id = r->id,
-                      .step = step,
-                      .known = step,
-                      .slot = ORR_TEAM_NONE,
-                      .data = {.next = 3 * step}};
+                             .step = step,
+                             .known = step,
+                             .slot = ORR_TEAM_NONE,
+                             .data = {.next = 3 * step}};
     r->id.incarnation = life;
     return r;
 }

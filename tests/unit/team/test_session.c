@@ -354,7 +354,8 @@ static void test_no_coordinator(void **state)
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(to.tv_sec - from.tv_sec < 30);
     assert_non_null(strstr(err.text, "no team"));
-    assert_int_equal(orr_team_next_directive(team, &turn, &err), ORR_LIMIT); /* as long as it is so */
+    assert_int_equal(orr_team_next_directive(team, &turn, &err),
+                     ORR_LIMIT); /* as long as it is so */
     orr_team_leave(team);
 }
 

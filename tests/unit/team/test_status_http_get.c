@@ -165,8 +165,7 @@ static void test_time(void **state)
         server s = {.answer = part, .n = i == 0 ? 0 : sizeof part - 1, .stay = true};
         serve(&s);
         const int64_t before = orr_clock_now_ns(&orr_clock_monotonic);
-        assert_int_equal(orr_http_get(s.address, "/status", 200 * MS, arena, &text, &err),
-                         ORR_IO);
+        assert_int_equal(orr_http_get(s.address, "/status", 200 * MS, arena, &text, &err), ORR_IO);
         assert_int_equal(err.os_errno, ETIMEDOUT);
         const int64_t took = orr_clock_now_ns(&orr_clock_monotonic) - before;
         assert_true(took >= 200 * MS && took < 3000 * MS);
@@ -222,8 +221,7 @@ static void test_no_memory(void **state)
         server s = {.answer = answer, .n = sizeof answer - 1};
         serve(&s);
         orr_alloc_fail_from(n);
-        const orr_status status =
-            orr_http_get(s.address, "/status", PATIENT, arena, &text, &err);
+        const orr_status status = orr_http_get(s.address, "/status", PATIENT, arena, &text, &err);
         orr_alloc_fail_from(0);
         served(&s);
         if (status == ORR_OK)

@@ -102,7 +102,8 @@ static void test_addresses(void **state)
     assert_non_null(strrchr(orr_http_server_address(endpoint), ':'));
     orr_http_server_close(endpoint);
     endpoint = open_endpoint("127.0.0.1:0");
-    assert_int_equal(orr_http_server_open(orr_http_server_address(endpoint), &second, &err), ORR_IO);
+    assert_int_equal(orr_http_server_open(orr_http_server_address(endpoint), &second, &err),
+                     ORR_IO);
     assert_non_null(strstr(err.text, "in use"));
     assert_non_null(strstr(err.text, orr_http_server_address(endpoint)));
     orr_http_server_close(endpoint);
@@ -251,7 +252,7 @@ static void *run_asker(void *ctx)
         orr_team_status got;
         const unsigned before = atomic_load(a->published);
         if (orr_http_get(orr_http_server_address(a->endpoint), "/status", PATIENT, arena, &text,
-                             &err) != ORR_OK ||
+                         &err) != ORR_OK ||
             orr_team_status_read(text, &got, &err) != ORR_OK || got.epoch != got.commits ||
             got.n != got.epoch % 100 || got.epoch < before ||
             got.epoch > atomic_load(a->published) + 1)

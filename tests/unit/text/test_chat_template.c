@@ -45,7 +45,8 @@ static orr_tokenizer *open_golden(const char *name)
         strcmp(name, "llama2.model") == 0
             ? orr_sentencepiece_read(bytes, n, &t, &err)
             : orr_tiktoken_read(bytes, n,
-                                strncmp(name, "o200k", 5) == 0 ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_LLAMA3,
+                                strncmp(name, "o200k", 5) == 0 ? ORR_PRE_TOKENIZER_O200K
+                                                               : ORR_PRE_TOKENIZER_LLAMA3,
                                 &t, &err);
     assert_int_equal(status, ORR_OK);
     return t;

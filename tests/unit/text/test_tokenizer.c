@@ -58,9 +58,10 @@ static orr_tokenizer *open_golden(const char *name)
     if (strstr(name, ".model") != NULL)
         status = orr_sentencepiece_read(text.at, text.n, &t, &err);
     else if (strstr(name, ".tiktoken") != NULL)
-        status = orr_tiktoken_read(
-            text.at, text.n, strstr(name, "o200k") != NULL ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_LLAMA3, &t,
-            &err);
+        status = orr_tiktoken_read(text.at, text.n,
+                                   strstr(name, "o200k") != NULL ? ORR_PRE_TOKENIZER_O200K
+                                                                 : ORR_PRE_TOKENIZER_LLAMA3,
+                                   &t, &err);
     else
         status = orr_tokenizer_json_read(text, (orr_text){0}, (orr_text){0}, &t, &err);
     if (status != ORR_OK)
@@ -299,7 +300,8 @@ static orr_status read_json(const char *json)
 static orr_status read_lines(const char *lines)
 {
     orr_tokenizer *t = NULL;
-    const orr_status status = orr_tiktoken_read(lines, strlen(lines), ORR_PRE_TOKENIZER_NONE, &t, &err);
+    const orr_status status =
+        orr_tiktoken_read(lines, strlen(lines), ORR_PRE_TOKENIZER_NONE, &t, &err);
     if (status == ORR_OK)
         orr_tokenizer_close(t);
     return status;

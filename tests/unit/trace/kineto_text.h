@@ -17,21 +17,21 @@
 /* Recordings as text in the tests, with ' for ". Times are microseconds. */
 
 #define LIST(events) "{'schemaVersion':1,'traceEvents':[" events "]}"
-#define EVENT(cat, name, pid, tid, ts, dur, args)                                             \
-    "{'ph':'X','cat':'" cat "','name':'" name "','pid':" #pid ",'tid':" #tid ",'ts':" #ts      \
+#define EVENT(cat, name, pid, tid, ts, dur, args)                                                  \
+    "{'ph':'X','cat':'" cat "','name':'" name "','pid':" #pid ",'tid':" #tid ",'ts':" #ts          \
     ",'dur':" #dur ",'args':{" args "}}"
-#define OP(name, tid, ts, dur)                EVENT("cpu_op", name, 100, tid, ts, dur, "")
-#define OP_ARGS(name, tid, ts, dur, args)     EVENT("cpu_op", name, 100, tid, ts, dur, args)
-#define CALL(name, tid, ts, dur, correlation) \
+#define OP(name, tid, ts, dur)            EVENT("cpu_op", name, 100, tid, ts, dur, "")
+#define OP_ARGS(name, tid, ts, dur, args) EVENT("cpu_op", name, 100, tid, ts, dur, args)
+#define CALL(name, tid, ts, dur, correlation)                                                      \
     EVENT("cuda_runtime", name, 100, tid, ts, dur, "'correlation':" #correlation)
-#define KERNEL(name, stream, ts, dur, correlation) \
-    EVENT("kernel", name, 0, stream, ts, dur,      \
+#define KERNEL(name, stream, ts, dur, correlation)                                                 \
+    EVENT("kernel", name, 0, stream, ts, dur,                                                      \
           "'device':0,'stream':" #stream ",'correlation':" #correlation)
-#define COPY(name, stream, ts, dur, correlation, bytes) \
-    EVENT("gpu_memcpy", name, 0, stream, ts, dur,       \
+#define COPY(name, stream, ts, dur, correlation, bytes)                                            \
+    EVENT("gpu_memcpy", name, 0, stream, ts, dur,                                                  \
           "'device':0,'stream':" #stream ",'correlation':" #correlation ",'bytes':" #bytes)
-#define FLOW(ph, cat, id, pid, tid, ts)                                                       \
-    "{'ph':'" ph "','id':" #id ",'pid':" #pid ",'tid':" #tid ",'ts':" #ts ",'cat':'" cat       \
+#define FLOW(ph, cat, id, pid, tid, ts)                                                            \
+    "{'ph':'" ph "','id':" #id ",'pid':" #pid ",'tid':" #tid ",'ts':" #ts ",'cat':'" cat           \
     "','name':'" cat "'}"
 
 /* The text with " for ', malloc'ed. */
@@ -52,8 +52,7 @@ static inline orr_status try_read(const char *text, bool tolerant, const orr_gra
     options.tolerant = tolerant;
     options.format = ORR_FORMAT_KINETO;
     char *json = as_json(text);
-    const orr_status status =
-        orr_trace_read_memory(json, strlen(json), &options, ret, report, err);
+    const orr_status status = orr_trace_read_memory(json, strlen(json), &options, ret, report, err);
     free(json);
     return status;
 }
@@ -109,9 +108,9 @@ static inline bool waits(const orr_graph *g, orr_node_id v, orr_node_id on, orr_
             return true;
     return false;
 }
-#define assert_waits(g, v, on, kind) \
+#define assert_waits(g, v, on, kind)                                                               \
     assert_true(waits((g), named((g), (v)), named((g), (on)), (kind)))
-#define assert_waits_not(g, v, on, kind) \
+#define assert_waits_not(g, v, on, kind)                                                           \
     assert_false(waits((g), named((g), (v)), named((g), (on)), (kind)))
 
 static inline const char *parent_name(const orr_graph *g, const char *name)

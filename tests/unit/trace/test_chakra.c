@@ -24,13 +24,20 @@ static void writes_every_file_again_byte_by_byte(void **state)
 {
     (void)state;
     static const char *const kinds[] = {
-        "generator/ALL_GATHER.%d.et",  "generator/ALL_REDUCE.%d.et",
-        "generator/ALL_TO_ALL.%d.et",  "generator/BARRIER.%d.et",
-        "generator/BROADCAST.%d.et",   "generator/REDUCE_SCATTER.%d.et",
-        "generator/one_comm_recv_node.%d.et", "generator/one_comm_send_node.%d.et",
-        "generator/one_comp_node.%d.et", "generator/one_metadata_node_all_types.%d.et",
-        "generator/one_remote_mem_load_node.%d.et", "generator/one_remote_mem_store_node.%d.et",
-        "generator/two_comp_nodes_dependent.%d.et", "generator/two_comp_nodes_independent.%d.et",
+        "generator/ALL_GATHER.%d.et",
+        "generator/ALL_REDUCE.%d.et",
+        "generator/ALL_TO_ALL.%d.et",
+        "generator/BARRIER.%d.et",
+        "generator/BROADCAST.%d.et",
+        "generator/REDUCE_SCATTER.%d.et",
+        "generator/one_comm_recv_node.%d.et",
+        "generator/one_comm_send_node.%d.et",
+        "generator/one_comp_node.%d.et",
+        "generator/one_metadata_node_all_types.%d.et",
+        "generator/one_remote_mem_load_node.%d.et",
+        "generator/one_remote_mem_store_node.%d.et",
+        "generator/two_comp_nodes_dependent.%d.et",
+        "generator/two_comp_nodes_independent.%d.et",
         "astra_all_reduce/all_reduce.%d.et",
     };
     char name[96];
@@ -122,8 +129,7 @@ static orr_status try_file(const file *f, bool tolerant, orr_read_report *report
     orr_read_options_init(&options);
     options.tolerant = tolerant;
     options.format = ORR_FORMAT_CHAKRA;
-    const orr_status status =
-        orr_trace_read_memory(f->all.at, f->all.n, &options, &g, report, err);
+    const orr_status status = orr_trace_read_memory(f->all.at, f->all.n, &options, &g, report, err);
     if (status == ORR_OK)
         orr_graph_free(g);
     return status;
@@ -135,9 +141,9 @@ static void reads_every_kind_of_attribute(void **state)
     const orr_graph *g = read_data("chakra/generator/one_metadata_node_all_types.0.et", NULL);
     orr_attr a;
     assert_int_equal(g->kind[0], ORR_NODE_META);
-    static const char *const names[] = {"double", "float", "int32", "int64", "uint32", "uint64",
-                                        "sint32", "sint64", "fixed32", "fixed64", "sfixed32",
-                                        "sfixed64", "bool", "string", "bytes"};
+    static const char *const names[] = {"double",   "float",    "int32",  "int64",   "uint32",
+                                        "uint64",   "sint32",   "sint64", "fixed32", "fixed64",
+                                        "sfixed32", "sfixed64", "bool",   "string",  "bytes"};
     for (int kind = ORR_ATTR_DOUBLE; kind <= ORR_ATTR_BYTES; kind++) {
         char list[32];
         snprintf(list, sizeof list, "%s_list", names[kind]);
@@ -270,7 +276,7 @@ static void keeps_what_it_does_not_know(void **state)
     orr_proto_put_bytes(&f.message, CHAKRA_ATTR_DOC, "no value", 8);
     orr_proto_end(&f.message, mark);
     put_number_attr(&f, "inputs.values", ORR_ATTR_INT64, 7); /* a name that we use ourselves */
-    orr_proto_put_bytes(&f.message, 11, "\010\001", 2); /* StorageInfo */
+    orr_proto_put_bytes(&f.message, 11, "\010\001", 2);      /* StorageInfo */
     end_message(&f);
     const orr_graph *g = read_file(&f);
     orr_attr a;
@@ -446,8 +452,7 @@ static void writes_compressed_files(void **state)
 static void survives_each_failing_allocation(void **state)
 {
     (void)state;
-    const test_bytes bytes =
-        slurp(data_path("chakra/generator/one_metadata_node_all_types.1.et"));
+    const test_bytes bytes = slurp(data_path("chakra/generator/one_metadata_node_all_types.1.et"));
     const orr_graph *g;
     orr_error err;
     for (uint64_t nth = 1;; nth++) {

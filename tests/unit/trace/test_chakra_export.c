@@ -146,17 +146,17 @@ static void b3_no_node_is_lost(void **state)
 }
 
 /* A kernel of either family under what the host calls the collective. */
-#define NCCL(kernel, host)                                                                       \
-    "{\"schemaVersion\":1,\"traceEvents\":["                                                     \
-    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"record_param_comms\",\"pid\":1,\"tid\":1,"      \
-    "\"ts\":0,\"dur\":9,\"args\":{" host "}},"                                                   \
-    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"  \
-    "\"ts\":2,\"dur\":2,\"args\":{\"correlation\":5}},"                                          \
-    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" kernel "\",\"pid\":0,\"tid\":7,\"ts\":5,"     \
+#define NCCL(kernel, host)                                                                         \
+    "{\"schemaVersion\":1,\"traceEvents\":["                                                       \
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"record_param_comms\",\"pid\":1,\"tid\":1,"        \
+    "\"ts\":0,\"dur\":9,\"args\":{" host "}},"                                                     \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"    \
+    "\"ts\":2,\"dur\":2,\"args\":{\"correlation\":5}},"                                            \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" kernel "\",\"pid\":0,\"tid\":7,\"ts\":5,"       \
     "\"dur\":3,\"args\":{\"correlation\":5,\"device\":0,\"stream\":7}}]}"
-#define COLLECTIVE(name, in, out)                                                             \
-    "\"Collective name\":\"" name "\",\"dtype\":\"Float\",\"In msg nelems\":" #in            \
-    ",\"Out msg nelems\":" #out ",\"Group size\":4,\"Process Group Name\":\"3\","             \
+#define COLLECTIVE(name, in, out)                                                                  \
+    "\"Collective name\":\"" name "\",\"dtype\":\"Float\",\"In msg nelems\":" #in                  \
+    ",\"Out msg nelems\":" #out ",\"Group size\":4,\"Process Group Name\":\"3\","                  \
     "\"Process Group Ranks\":\"[0, 2, 4, 6]\",\"Rank\":1"
 
 static void b4_both_names_of_kernels_and_all_collectives(void **state)
@@ -167,8 +167,8 @@ static void b4_both_names_of_kernels_and_all_collectives(void **state)
         int type; /* CollectiveCommType */
         int64_t bytes;
     } cases[] = {
-        {NCCL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", COLLECTIVE("all_to_allv", 8, 12)),
-         6, 32},
+        {NCCL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", COLLECTIVE("all_to_allv", 8, 12)), 6,
+         32},
         {NCCL("ncclDevKernel_SendRecv(x)", COLLECTIVE("all_to_all", 8, 8)), 6, 32},
         {NCCL("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", COLLECTIVE("allreduce", 8, 8)), 0, 32},
         {NCCL("ncclKernel_AllGather_RING_LL_Sum_int8_t(x)", COLLECTIVE("_allgather_base", 8, 32)),
@@ -317,17 +317,17 @@ static void b9_groups_and_sizes_are_right(void **state)
     }
 }
 
-#define P2P(name, peer)                                                                      \
-    "{\"schema\":\"1.1.0-chakra.0.0.4\",\"pid\":1,\"nodes\":["                               \
-    "{\"id\":2,\"name\":\"## process_group:init ##\",\"ctrl_deps\":2,\"inputs\":{\"values\":[" \
-    "\"[{\\\"pg_name\\\": \\\"7\\\", \\\"ranks\\\": [1, 3, 5], \\\"group_size\\\": 3}]\"],"  \
-    "\"shapes\":[[]],\"types\":[\"String\"]},"                                               \
-    "\"outputs\":{\"values\":[],\"shapes\":[],\"types\":[]},\"attrs\":[]},"                  \
-    "{\"id\":3,\"name\":\"record_param_comms\",\"ctrl_deps\":3,\"inputs\":{\"values\":["     \
-    "[[5,6,0,16,4,\"cuda:0\"]],[9,true],[\"7\",\"pipe\"]," peer ",\"" name "\",[],[],1,2,3],"     \
-    "\"shapes\":[[[16]],[],[],[],[],[],[],[],[],[]],"                                        \
-    "\"types\":[\"GenericList[Tensor(float)]\",\"Tuple[Int,Bool]\",\"Tuple[String,String]\"," \
-    "\"Int\",\"String\",\"GenericList[]\",\"GenericList[]\",\"Int\",\"Int\",\"Int\"]},"      \
+#define P2P(name, peer)                                                                            \
+    "{\"schema\":\"1.1.0-chakra.0.0.4\",\"pid\":1,\"nodes\":["                                     \
+    "{\"id\":2,\"name\":\"## process_group:init ##\",\"ctrl_deps\":2,\"inputs\":{\"values\":["     \
+    "\"[{\\\"pg_name\\\": \\\"7\\\", \\\"ranks\\\": [1, 3, 5], \\\"group_size\\\": 3}]\"],"        \
+    "\"shapes\":[[]],\"types\":[\"String\"]},"                                                     \
+    "\"outputs\":{\"values\":[],\"shapes\":[],\"types\":[]},\"attrs\":[]},"                        \
+    "{\"id\":3,\"name\":\"record_param_comms\",\"ctrl_deps\":3,\"inputs\":{\"values\":["           \
+    "[[5,6,0,16,4,\"cuda:0\"]],[9,true],[\"7\",\"pipe\"]," peer ",\"" name "\",[],[],1,2,3],"      \
+    "\"shapes\":[[[16]],[],[],[],[],[],[],[],[],[]],"                                              \
+    "\"types\":[\"GenericList[Tensor(float)]\",\"Tuple[Int,Bool]\",\"Tuple[String,String]\","      \
+    "\"Int\",\"String\",\"GenericList[]\",\"GenericList[]\",\"Int\",\"Int\",\"Int\"]},"            \
     "\"outputs\":{\"values\":[],\"shapes\":[],\"types\":[]},\"attrs\":[]}]}"
 
 /* Peers are ranks of the world, as Chakra's simulators want them. */
@@ -390,10 +390,9 @@ static void b12_there_are_no_cycles(void **state)
         check_order(g, "linked dlrm");
         orr_graph_free(g);
     }
-    static const char *const ets[] = {"pytorch_et/simple_add_a100.1.0.1.json.gz",
-                                      "pytorch_et/resnet.1.0.3.json.gz",
-                                      "pytorch_et/resnet.1.1.0.json.gz",
-                                      "dlrm_v100x8/rank5.host.json.gz"};
+    static const char *const ets[] = {
+        "pytorch_et/simple_add_a100.1.0.1.json.gz", "pytorch_et/resnet.1.0.3.json.gz",
+        "pytorch_et/resnet.1.1.0.json.gz", "dlrm_v100x8/rank5.host.json.gz"};
     for (size_t i = 0; i < sizeof ets / sizeof *ets; i++) {
         const orr_graph *g = read_data(ets[i], NULL);
         check_order(g, ets[i]);
@@ -446,8 +445,8 @@ static void b13_hip_launches_are_known(void **state)
     orr_graph_free(et);
 }
 
-/* Played back, node after node by nothing but the file, the file takes as long as what was recorded.
- * (Chakra's own converter and simulator are 24.6 % off on these eight.) */
+/* Played back, node after node by nothing but the file, the file takes as long as what was
+ * recorded. (Chakra's own converter and simulator are 24.6 % off on these eight.) */
 static int64_t played_ns(const orr_graph *g)
 {
     orr_chakra_lowering plan;
@@ -510,15 +509,16 @@ static int64_t *rf_ids_of(const orr_graph *g)
     return ids;
 }
 
-/* Operators, call tree, texts and numbers as Chakra's own converter writes them; it is right there. */
+/* Operators, call tree, texts and numbers as Chakra's own converter writes them; it is right there.
+ */
 static void agrees_with_chakras_converter(void **state)
 {
     (void)state;
-    static const char *const texts[] = {ORR_NAME_INPUT_VALUES, ORR_NAME_INPUT_SHAPES,
-                                        ORR_NAME_INPUT_TYPES, ORR_NAME_OUTPUT_VALUES,
-                                        ORR_NAME_OUTPUT_SHAPES, ORR_NAME_OUTPUT_TYPES, "op_schema"};
-    static const char *const numbers[] = {"fw_parent", "seq_id", "scope", "fw_tid", "is_cpu_op",
-                                          "stream"};
+    static const char *const texts[] = {
+        ORR_NAME_INPUT_VALUES,  ORR_NAME_INPUT_SHAPES, ORR_NAME_INPUT_TYPES, ORR_NAME_OUTPUT_VALUES,
+        ORR_NAME_OUTPUT_SHAPES, ORR_NAME_OUTPUT_TYPES, "op_schema"};
+    static const char *const numbers[] = {"fw_parent", "seq_id",    "scope",
+                                          "fw_tid",    "is_cpu_op", "stream"};
     for (int rank = 0; rank < 4; rank++) {
         char path[96];
         snprintf(path, sizeof path, "expected/dlrm_v100x8.rank%d.chakra_converter.et.gz", rank);
@@ -569,8 +569,8 @@ static void agrees_with_chakras_converter(void **state)
 static void survives_each_failing_allocation(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(NCCL("ncclDevKernel_SendRecv(x)",
-                                        COLLECTIVE("all_to_all", 8, 8)));
+    const orr_graph *g =
+        read_text(NCCL("ncclDevKernel_SendRecv(x)", COLLECTIVE("all_to_all", 8, 8)));
     orr_error err;
     for (uint64_t nth = 1;; nth++) {
         orr_output *out = NULL;

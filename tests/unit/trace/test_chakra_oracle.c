@@ -88,11 +88,10 @@ static void compare(const test_bytes *bytes)
 static void decodes_what_we_write(void **state)
 {
     (void)state;
-    static const char *const names[] = {"kineto/nsfw-vit_h100.json.gz",
-                                        "kineto/w128_rank0_noflows.json.gz",
-                                        "kineto/mi250_minitoy.json.gz",
-                                        "pytorch_et/simple_add_a100.1.0.1.json.gz",
-                                        "dlrm_v100x8/rank4.host.json.gz"};
+    static const char *const names[] = {
+        "kineto/nsfw-vit_h100.json.gz", "kineto/w128_rank0_noflows.json.gz",
+        "kineto/mi250_minitoy.json.gz", "pytorch_et/simple_add_a100.1.0.1.json.gz",
+        "dlrm_v100x8/rank4.host.json.gz"};
     for (size_t i = 0; i <= sizeof names / sizeof *names; i++) {
         const orr_graph *g = i == 0 ? linked_dlrm(4, NULL) : read_data(names[i - 1], NULL);
         const test_bytes bytes = chakra_bytes(g);
@@ -105,8 +104,7 @@ static void decodes_what_we_write(void **state)
 static void decodes_every_kind_as_we_do(void **state)
 {
     (void)state;
-    const test_bytes bytes =
-        slurp(data_path("chakra/generator/one_metadata_node_all_types.0.et"));
+    const test_bytes bytes = slurp(data_path("chakra/generator/one_metadata_node_all_types.0.et"));
     const orr_graph *g = read_bytes(bytes.at, bytes.n, NULL);
     orr_proto file = orr_proto_of(bytes.at, bytes.n);
     et__global_metadata__free_unpacked(read_metadata(&file), NULL);

@@ -9,8 +9,8 @@
 static test_bytes chrome_bytes(const orr_graph *g)
 {
     const int64_t no_shift = 0;
-    const orr_write_set set = {.graphs = &g, .shift_ns = &no_shift, .ranks = &g->rank, .n = 1,
-                               .base_ns = g->base_ns};
+    const orr_write_set set = {
+        .graphs = &g, .shift_ns = &no_shift, .ranks = &g->rank, .n = 1, .base_ns = g->base_ns};
     orr_output *out;
     orr_error err;
     size_t n;

@@ -5,8 +5,8 @@
 
 static const struct named {
     const char *name;
-    bool        communicates;
-    uint8_t     collective;
+    bool communicates;
+    uint8_t collective;
 } kernels[] = {
     {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", true, ORR_COLL_ALL_REDUCE},
     {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", true,
@@ -110,7 +110,7 @@ static void comm_hint_bytes_by_collective(void **state)
     (void)state;
     static const struct {
         uint8_t collective;
-        bool    vector;
+        bool vector;
         int32_t n;
         int64_t recorded_in, recorded_out, in_bytes, out_bytes;
     } rows[] = {
@@ -135,9 +135,8 @@ static void comm_hint_bytes_by_collective(void **state)
         {ORR_COLL_ALL_TO_ALL, false, 8, -1, -1, -1, -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        orr_comm comm = {.collective = rows[i].collective,
-                         .vector = rows[i].vector,
-                         .group_size = rows[i].n};
+        orr_comm comm = {
+            .collective = rows[i].collective, .vector = rows[i].vector, .group_size = rows[i].n};
         orr_comm_set_bytes(&comm, rows[i].recorded_in, rows[i].recorded_out);
         if (comm.in_bytes != rows[i].in_bytes || comm.out_bytes != rows[i].out_bytes)
             fail_msg("row %zu: %lld in, %lld out", i, (long long)comm.in_bytes,

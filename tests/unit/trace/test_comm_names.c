@@ -54,10 +54,22 @@ static void knows_the_sizes_of_types(void **state)
         const char *name;
         uint32_t bytes;
     } cases[] = {
-        {"Float", 4}, {"c10::BFloat16", 2}, {"c10::Half", 2}, {"long int", 8}, {"Long", 8},
-        {"Tensor(float)", 4}, {"Tensor(c10::Half)", 2}, {"Tensor(long int)", 8},
-        {"unsigned char", 1}, {"Bool", 1}, {"c10::complex<float>", 8}, {"Float8_e4m3fn", 1},
-        {"float32", 4}, {"torch.bfloat16", 0}, {"Tensor(nullptr (uninitialized))", 0}, {"", 0},
+        {"Float", 4},
+        {"c10::BFloat16", 2},
+        {"c10::Half", 2},
+        {"long int", 8},
+        {"Long", 8},
+        {"Tensor(float)", 4},
+        {"Tensor(c10::Half)", 2},
+        {"Tensor(long int)", 8},
+        {"unsigned char", 1},
+        {"Bool", 1},
+        {"c10::complex<float>", 8},
+        {"Float8_e4m3fn", 1},
+        {"float32", 4},
+        {"torch.bfloat16", 0},
+        {"Tensor(nullptr (uninitialized))", 0},
+        {"", 0},
         {"a name that is far too long to be one of them", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -73,17 +85,25 @@ static void describes_a_communication_by_one_size(void **state)
         int64_t in, out, want;
         int32_t n;
     } cases[] = {
-        {ORR_COLL_ALL_REDUCE, 32, 32, 32, 4},      {ORR_COLL_ALL_GATHER, 8, 32, 8, 4},
-        {ORR_COLL_ALL_GATHER, -1, 32, 8, 4},       {ORR_COLL_ALL_GATHER, -1, 32, -1, -1},
-        {ORR_COLL_REDUCE_SCATTER, 32, 8, 32, 4},   {ORR_COLL_REDUCE_SCATTER, -1, 8, 32, 4},
-        {ORR_COLL_REDUCE_SCATTER, -1, INT64_MAX, -1, 4}, {ORR_COLL_ALL_TO_ALL, 24, 12, 24, 4},
-        {ORR_COLL_BROADCAST, 0, 16, 16, 4},        {ORR_COLL_RECV, 0, 16, 16, 2},
-        {ORR_COLL_SEND, 16, 0, 16, 2},             {ORR_COLL_BARRIER, -1, -1, 0, 4},
-        {ORR_COLL_SCATTER, 64, 16, 16, 4},         {ORR_COLL_UNKNOWN, -1, -1, -1, -1},
+        {ORR_COLL_ALL_REDUCE, 32, 32, 32, 4},
+        {ORR_COLL_ALL_GATHER, 8, 32, 8, 4},
+        {ORR_COLL_ALL_GATHER, -1, 32, 8, 4},
+        {ORR_COLL_ALL_GATHER, -1, 32, -1, -1},
+        {ORR_COLL_REDUCE_SCATTER, 32, 8, 32, 4},
+        {ORR_COLL_REDUCE_SCATTER, -1, 8, 32, 4},
+        {ORR_COLL_REDUCE_SCATTER, -1, INT64_MAX, -1, 4},
+        {ORR_COLL_ALL_TO_ALL, 24, 12, 24, 4},
+        {ORR_COLL_BROADCAST, 0, 16, 16, 4},
+        {ORR_COLL_RECV, 0, 16, 16, 2},
+        {ORR_COLL_SEND, 16, 0, 16, 2},
+        {ORR_COLL_BARRIER, -1, -1, 0, 4},
+        {ORR_COLL_SCATTER, 64, 16, 16, 4},
+        {ORR_COLL_UNKNOWN, -1, -1, -1, -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const orr_comm comm = {.collective = (uint8_t)cases[i].collective,
-                               .in_bytes = cases[i].in, .out_bytes = cases[i].out,
+                               .in_bytes = cases[i].in,
+                               .out_bytes = cases[i].out,
                                .group_size = cases[i].n};
         assert_int_equal(orr_comm_size(&comm), cases[i].want);
     }

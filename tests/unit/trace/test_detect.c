@@ -36,7 +36,7 @@ static void detect_json_by_its_keys(void **state)
 static void detect_what_is_none_of_ours(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"",      "{}",    "[]",     "{'a':1}", "3", "hello world",
+    static const char *const texts[] = {"",      "{}",     "[]",     "{'a':1}", "3", "hello world",
                                         "[1,2]", "<html>", "{'a':]", "[{}]"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (detect_json(texts[i]) != ORR_FORMAT_UNKNOWN)
@@ -77,7 +77,7 @@ static void detect_real_files(void **state)
     (void)state;
     static const struct {
         const char *file;
-        orr_format  format;
+        orr_format format;
     } rows[] = {
         {"kineto/bert-small_h100.json.gz", ORR_FORMAT_KINETO},
         {"kineto/resnet50_v100_2020_old_categories.json.gz", ORR_FORMAT_KINETO},
@@ -116,12 +116,12 @@ static void rank_in_file_names(void **state)
     (void)state;
     static const struct {
         const char *path;
-        uint32_t    rank;
+        uint32_t rank;
     } rows[] = {
-        {"rank3.json", 3},          {"/a/rank9/rank-3.json.gz", 3}, {"trace.3.et", 3},
-        {"run_Rank_12.json", 12},   {"rank=7_step1.json", 7},       {"all_reduce.0.et.gz", 0},
-        {"rank0.device.json.gz", 0}, {"trace.json", ORR_NONE},      {"ranks.json", ORR_NONE},
-        {"v1.2.json", ORR_NONE},    {"rank99999999999.json", ORR_NONE}, {"", ORR_NONE},
+        {"rank3.json", 3},           {"/a/rank9/rank-3.json.gz", 3},     {"trace.3.et", 3},
+        {"run_Rank_12.json", 12},    {"rank=7_step1.json", 7},           {"all_reduce.0.et.gz", 0},
+        {"rank0.device.json.gz", 0}, {"trace.json", ORR_NONE},           {"ranks.json", ORR_NONE},
+        {"v1.2.json", ORR_NONE},     {"rank99999999999.json", ORR_NONE}, {"", ORR_NONE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (orr_rank_from_path(rows[i].path) != rows[i].rank)

@@ -46,17 +46,18 @@ static void write_rank(void **state, const char *name, int rank)
 {
     char text[512];
     (void)snprintf(text, sizeof text,
-                   "{'distributedInfo':{'rank':%d,'world_size':4},'traceEvents':[" OP(
-                       "aten::mm", 1, 0, 5) "]}", rank);
+                   "{'distributedInfo':{'rank':%d,'world_size':4},'traceEvents':[" OP("aten::mm", 1,
+                                                                                      0, 5) "]}",
+                   rank);
     write_text(in(state, name), text);
 }
 
 typedef struct outcome {
-    orr_arena          *arena;
-    const orr_job      *job;
+    orr_arena *arena;
+    const orr_job *job;
     const orr_job_file *files;
-    size_t              n;
-    orr_error           err;
+    size_t n;
+    orr_error err;
 } outcome;
 
 static orr_status read_paths(const char *const *paths, size_t n, const orr_read_options *options,

@@ -30,9 +30,10 @@ static void gives_the_elements_of_an_array(void **state)
     (void)state;
     static const char *const want[] = {"[5, [6, \"]\"]]", "-1.5e3", "\"a, \\\"b]\"", "{\"k\": [1]}",
                                        "true"};
-    check_elements(orr_json_slice_of(text_of("[[5, [6, \"]\"]], -1.5e3,\n \"a, \\\"b]\",{\"k\": [1]}, "
-                                        "true]")),
-                   want, 5);
+    check_elements(
+        orr_json_slice_of(text_of("[[5, [6, \"]\"]], -1.5e3,\n \"a, \\\"b]\",{\"k\": [1]}, "
+                                  "true]")),
+        want, 5);
     check_elements(orr_json_slice_of(text_of("[]")), NULL, 0);
     check_elements(orr_json_slice_of(text_of("7")), NULL, 0);
     check_elements(orr_json_slice_of(text_of("")), NULL, 0);
@@ -54,8 +55,9 @@ static void ends_where_the_text_ends(void **state)
 static void gives_the_members_of_an_object(void **state)
 {
     (void)state;
-    orr_json_slice slice = orr_json_slice_of_object(text_of("{\"values\": [1, 2], \"shapes\":[[]],\"t\" : "
-                                                  "\"x\"}"));
+    orr_json_slice slice =
+        orr_json_slice_of_object(text_of("{\"values\": [1, 2], \"shapes\":[[]],\"t\" : "
+                                         "\"x\"}"));
     orr_text key, value;
     assert_true(orr_json_slice_next_member(&slice, &key, &value));
     assert_true(orr_text_is(key, "values") && orr_text_is(value, "[1, 2]"));
@@ -89,7 +91,7 @@ static void an_absent_text_has_no_elements(void **state)
 {
     (void)state;
     orr_json_slice array = orr_json_slice_of((orr_text){NULL, 0}),
-              object = orr_json_slice_of_object((orr_text){NULL, 0});
+                   object = orr_json_slice_of_object((orr_text){NULL, 0});
     assert_true(array.at == array.end);
     assert_true(object.at == object.end);
 }

@@ -8,18 +8,17 @@ static const orr_comm *comm_of(const orr_graph *g, const char *name)
     return comm;
 }
 
-#define NCCL(name, args)                                                                      \
-    EVENT("kernel", name, 0, 20, 50, 10, "'stream':20,'correlation':7," args)
-#define FULL_ARGS(collective, in, out, rest)                                                  \
-    "'Collective name':'" collective "','dtype':'BFloat16','In msg nelems':" #in               \
-    ",'Out msg nelems':" #out ",'Group size':4,'Process Group Name':'3',"                      \
+#define NCCL(name, args) EVENT("kernel", name, 0, 20, 50, 10, "'stream':20,'correlation':7," args)
+#define FULL_ARGS(collective, in, out, rest)                                                       \
+    "'Collective name':'" collective "','dtype':'BFloat16','In msg nelems':" #in                   \
+    ",'Out msg nelems':" #out ",'Group size':4,'Process Group Name':'3',"                          \
     "'Process Group Description':'dp','Process Group Ranks':'[1, 3, 5, 7]','Seq':12" rest
 
 static void kineto_comm_from_the_kernels_arguments(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(NCCL("ncclDevKernel_AllGather_RING_LL(x)",
-        FULL_ARGS("_allgather_base", 100, 400, ""))));
+    const orr_graph *g = read_text(LIST(
+        NCCL("ncclDevKernel_AllGather_RING_LL(x)", FULL_ARGS("_allgather_base", 100, 400, ""))));
     const orr_comm *comm = comm_of(g, "ncclDevKernel_AllGather_RING_LL(x)");
     assert_int_equal(g->kind[0], ORR_NODE_COLLECTIVE);
     assert_int_equal(comm->collective, ORR_COLL_ALL_GATHER);
@@ -39,14 +38,20 @@ static void kineto_comm_from_the_kernels_arguments(void **state)
 static void kineto_comm_carried_from_operator_to_kernel(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("c10d::alltoall_base_", 1, 0, 40) ","
-        OP_ARGS("record_param_comms", 1, 2, 30,
-                FULL_ARGS("all_to_allv", 6, 10, ",'In split size':'[1, 2, 3, 0]',"
-                          "'Out split size':'[4, 4, 1, 1]'")) ","
-        EVENT("user_annotation", "nccl:all_to_all", 100, 1, 4, 20, "'Input Dims':[[6]]") ","
-        CALL("cudaLaunchKernel", 1, 6, 5, 7) ","
-        KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", 20, 50, 10, 7)));
+    const orr_graph *g = read_text(LIST(OP("c10d::alltoall_base_", 1, 0, 40) "," OP_ARGS(
+        "record_param_comms", 1, 2, 30,
+        FULL_ARGS(
+            "all_to_allv", 6, 10,
+            ",'In split size':'[1, 2, 3, 0]',"
+            "'Out split size':'[4, 4, 1, 1]'")) "," EVENT("user_annotation", "nccl:all_to_all", 100,
+                                                          1, 4, 20,
+                                                          "'Input Dims':[[6]]") "," CALL("cudaLaunchKernel",
+                                                                                         1, 6, 5,
+                                                                                         7) "," KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)",
+                                                                                                       20,
+                                                                                                       50,
+                                                                                                       10,
+                                                                                                       7)));
     const orr_comm *comm = comm_of(g, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)");
     assert_int_equal(comm->collective, ORR_COLL_ALL_TO_ALL);
     assert_true(comm->vector || comm->in_splits != 0);
@@ -67,8 +72,8 @@ static const orr_graph *point_to_point(const char *annotation, const char *args)
                    "'dur':30,'args':{%s}},"
                    "{'ph':'X','cat':'user_annotation','name':'%s','pid':1,'tid':1,'ts':2,'dur':20},"
                    "{'ph':'X','cat':'cuda_runtime','name':'cudaLaunchKernelExC','pid':1,'tid':1,"
-                   "'ts':4,'dur':3,'args':{'correlation':7}}," KERNEL(
-                       "ncclDevKernel_SendRecv(x)", 20, 10, 5, 7) "]}",
+                   "'ts':4,'dur':3,'args':{'correlation':7}}," KERNEL("ncclDevKernel_SendRecv(x)",
+                                                                      20, 10, 5, 7) "]}",
                    args, annotation);
     return read_text(text);
 }
@@ -112,7 +117,8 @@ static void kineto_comm_root_of_a_broadcast(void **state)
 static void kineto_comm_expands_ranks_that_were_cut(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(NCCL("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+    const orr_graph *g = read_text(LIST(NCCL(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
         "'Collective name':'allreduce','dtype':'Float','In msg nelems':'8','Out msg nelems':'8',"
         "'Group size':64,'Process Group Name':'7','Process Group Ranks':'[2, 10, 18, ...]',"
         "'Global rank start':2,'Global rank stride':8")));
@@ -128,15 +134,25 @@ static void kineto_comm_expands_ranks_that_were_cut(void **state)
 static void kineto_comm_bytes_from_shapes(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP_ARGS("c10d::_reduce_scatter_base_", 1, 0, 40,
-                "'Input Dims':[[8192, 64], [65536, 64], [], [], []],"
-                "'Input type':['c10::BFloat16','c10::BFloat16','','','Scalar']") ","
-        OP("record_param_comms", 1, 2, 30) ","
-        EVENT("user_annotation", "nccl:_reduce_scatter_base", 100, 1, 4, 20,
-              "'Input Dims':[[65536, 64]],'Input type':['c10::BFloat16']") ","
-        CALL("cudaLaunchKernel", 1, 6, 5, 7) ","
-        KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", 20, 50, 10, 7)));
+    const orr_graph *g = read_text(LIST(OP_ARGS(
+        "c10d::_reduce_scatter_base_", 1, 0, 40,
+        "'Input Dims':[[8192, 64], [65536, 64], [], [], []],"
+        "'Input type':['c10::BFloat16','c10::BFloat16','','','Scalar']") "," OP("record_param_comms",
+                                                                                1, 2,
+                                                                                30) "," EVENT("user_annotation",
+                                                                                              "nccl:_reduce_scatter_base",
+                                                                                              100,
+                                                                                              1, 4,
+                                                                                              20,
+                                                                                              "'Input Dims':[[65536, 64]],'Input type':['c10::BFloat16']") "," CALL("cudaLaunchKernel",
+                                                                                                                                                                    1,
+                                                                                                                                                                    6,
+                                                                                                                                                                    5,
+                                                                                                                                                                    7) "," KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)",
+                                                                                                                                                                                  20,
+                                                                                                                                                                                  50,
+                                                                                                                                                                                  10,
+                                                                                                                                                                                  7)));
     const orr_comm *comm = comm_of(g, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)");
     assert_int_equal(comm->collective, ORR_COLL_REDUCE_SCATTER);
     assert_int_equal(comm->in_bytes, 65536 * 64 * 2);
@@ -148,10 +164,11 @@ static void kineto_comm_bytes_from_shapes(void **state)
 static void kineto_comm_on_the_host_where_there_is_no_device(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        EVENT("user_annotation", "gloo:all_reduce", 100, 1, 0, 5,
-              "'Input Dims':[[10]],'Input type':['float']") ","
-        EVENT("user_annotation", "nccl:all_reduce", 100, 1, 9, 5, "")));
+    const orr_graph *g = read_text(
+        LIST(EVENT("user_annotation", "gloo:all_reduce", 100, 1, 0, 5,
+                   "'Input Dims':[[10]],'Input type':['float']") "," EVENT("user_annotation",
+                                                                           "nccl:all_reduce", 100,
+                                                                           1, 9, 5, "")));
     assert_int_equal(g->kind[0], ORR_NODE_COLLECTIVE);
     assert_int_equal(g->lanes[g->lane[0]].kind, ORR_LANE_HOST);
     assert_int_equal(comm_of(g, "gloo:all_reduce")->in_bytes, 40);
@@ -166,16 +183,27 @@ static void kineto_comm_on_a_thread_of_its_own(void **state)
     (void)state;
     const orr_graph *g = read_text(
         "{'distributedInfo':{'rank':0,'world_size':2,'pg_config':[{'pg_name':'0','pg_size':2,"
-        "'ranks':[0,1]}]},'traceEvents':["
-        OP_ARGS("c10d::alltoall_base_", 1, 0, 10, "'Input Dims':[[30],[10],[],[]],"
-                "'Input type':['float','float','','']") ","
-        OP_ARGS("c10d::alltoall_base_", 1, 100, 10, "'Input Dims':[[5],[20],[],[]],"
-                "'Input type':['float','float','','']") ","
-        OP("aten::after", 1, 400, 10) ","
-        EVENT("user_annotation", "gloo:all_to_all", 100, 7, 105, 200,
-              "'Input Dims':[[20]],'Input type':['float']") ","
-        EVENT("user_annotation", "gloo:all_to_all", 100, 8, 8, 50,
-              "'Input Dims':[[10]],'Input type':['float']") "]}");
+        "'ranks':[0,1]}]},'traceEvents':[" OP_ARGS(
+            "c10d::alltoall_base_", 1, 0, 10,
+            "'Input Dims':[[30],[10],[],[]],"
+            "'Input type':['float','float','','']") "," OP_ARGS("c10d::alltoall_base_", 1, 100, 10,
+                                                                "'Input Dims':[[5],[20],[],[]],"
+                                                                "'Input type':['float','float','','']") "," OP("aten::after",
+                                                                                                               1,
+                                                                                                               400,
+                                                                                                               10) "," EVENT("user_annotation",
+                                                                                                                             "gloo:all_to_all",
+                                                                                                                             100,
+                                                                                                                             7,
+                                                                                                                             105,
+                                                                                                                             200,
+                                                                                                                             "'Input Dims':[[20]],'Input type':['float']") "," EVENT("user_annotation",
+                                                                                                                                                                                     "gloo:all_to_all",
+                                                                                                                                                                                     100,
+                                                                                                                                                                                     8,
+                                                                                                                                                                                     8,
+                                                                                                                                                                                     50,
+                                                                                                                                                                                     "'Input Dims':[[10]],'Input type':['float']") "]}");
     const orr_node_id late = nth(g, "gloo:all_to_all", 0), early = nth(g, "gloo:all_to_all", 1);
     assert_true(waits(g, early, nth(g, "c10d::alltoall_base_", 0), ORR_DEP_CONTROL));
     assert_true(waits(g, late, nth(g, "c10d::alltoall_base_", 1), ORR_DEP_CONTROL));
@@ -188,16 +216,14 @@ static void kineto_comm_on_a_thread_of_its_own(void **state)
     assert_true(waits(g, nth(g, "c10d::alltoall_base_", 1), early, ORR_DEP_HANDOFF));
     orr_graph_free(g);
     /* Waited for within an operator. */
-    g = read_text(LIST(
-        OP("AllToAll", 1, 0, 80) "," OP("c10d::allreduce_", 1, 1, 10) "," OP("next", 1, 90, 5) ","
-        EVENT("user_annotation", "gloo:all_reduce", 100, 7, 15, 50, "")));
+    g = read_text(LIST(OP("AllToAll", 1, 0, 80) "," OP("c10d::allreduce_", 1, 1, 10) "," OP(
+        "next", 1, 90, 5) "," EVENT("user_annotation", "gloo:all_reduce", 100, 7, 15, 50, "")));
     assert_waits(g, "AllToAll", "gloo:all_reduce", ORR_DEP_SYNC);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 0);
     orr_graph_free(g);
     /* Long forgotten when it ended. */
-    g = read_text(LIST(
-        OP("c10d::allreduce_", 1, 0, 10) "," OP("busy", 1, 20, 900) "," OP("next", 1, 930, 5) ","
-        EVENT("user_annotation", "gloo:all_reduce", 100, 7, 5, 50, "")));
+    g = read_text(LIST(OP("c10d::allreduce_", 1, 0, 10) "," OP("busy", 1, 20, 900) "," OP(
+        "next", 1, 930, 5) "," EVENT("user_annotation", "gloo:all_reduce", 100, 7, 5, 50, "")));
     assert_int_equal(count_deps(g, ORR_DEP_CONTROL), 1);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF) + count_deps(g, ORR_DEP_SYNC), 0);
     orr_graph_free(g);
@@ -206,8 +232,8 @@ static void kineto_comm_on_a_thread_of_its_own(void **state)
 static void kineto_comm_unknown_stays_unknown(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(KERNEL("ncclKernel_SendRecv_x(y)", 20, 1, 1, 7) ","
-                                        KERNEL("ncclDevKernel_Generic_1(y)", 20, 3, 1, 8)));
+    const orr_graph *g = read_text(LIST(KERNEL("ncclKernel_SendRecv_x(y)", 20, 1, 1, 7) "," KERNEL(
+        "ncclDevKernel_Generic_1(y)", 20, 3, 1, 8)));
     for (orr_node_id v = 0; v < 2; v++) {
         assert_int_equal(g->kind[v], ORR_NODE_COLLECTIVE);
         const orr_comm *comm = orr_graph_comm(g, v);
@@ -222,15 +248,15 @@ static void kineto_comm_unknown_stays_unknown(void **state)
 static void kineto_comm_shapes_of_another_type(void **state)
 {
     (void)state;
-    static const char *const args[] = {"'Input Dims':2000000,'Input type':true",
-                                       "'Input Dims':'x','Input type':'float'",
-                                       "'Input Dims':{'a':1},'Input type':7.5",
-                                       "'Input Dims':null,'Input type':[]"};
+    static const char *const args[] = {
+        "'Input Dims':2000000,'Input type':true", "'Input Dims':'x','Input type':'float'",
+        "'Input Dims':{'a':1},'Input type':7.5", "'Input Dims':null,'Input type':[]"};
     for (size_t i = 0; i < sizeof args / sizeof *args; i++) {
         char text[512];
         (void)snprintf(text, sizeof text,
                        "{'traceEvents':[{'ph':'X','cat':'user_annotation','name':'gloo:all_reduce',"
-                       "'pid':1,'tid':1,'ts':0,'dur':1,'args':{%s}}]}", args[i]);
+                       "'pid':1,'tid':1,'ts':0,'dur':1,'args':{%s}}]}",
+                       args[i]);
         const orr_graph *g = read_text(text);
         assert_int_equal(comm_of(g, "gloo:all_reduce")->in_bytes, -1);
         orr_graph_free(g);
@@ -241,9 +267,9 @@ static void kineto_comm_shapes_of_another_type(void **state)
 static void kineto_comm_wait_is_none(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP_ARGS("record_param_comms", 1, 0, 30, FULL_ARGS("wait", 1, 1, "")) ","
-        CALL("cudaLaunchKernel", 1, 6, 5, 7) "," KERNEL("fill", 7, 50, 10, 7)));
+    const orr_graph *g = read_text(
+        LIST(OP_ARGS("record_param_comms", 1, 0, 30, FULL_ARGS("wait", 1, 1, "")) "," CALL(
+            "cudaLaunchKernel", 1, 6, 5, 7) "," KERNEL("fill", 7, 50, 10, 7)));
     assert_int_equal(g->n_comms, 0);
     orr_graph_free(g);
 }

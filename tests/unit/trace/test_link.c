@@ -6,8 +6,8 @@
 /* A trace of operators on threads, for both sides: "name" at `start` on thread `tid`. */
 typedef struct op {
     const char *name;
-    int64_t     tid, start_us, duration_us;
-    uint64_t    id; /* record-function id */
+    int64_t tid, start_us, duration_us;
+    uint64_t id; /* record-function id */
 } op;
 
 static const orr_graph *make(const op *ops, size_t n, bool timed)
@@ -18,7 +18,8 @@ static const orr_graph *make(const op *ops, size_t n, bool timed)
     assert_non_null(b);
     for (size_t i = 0; i < n; i++) {
         const orr_lane lane = {.kind = ORR_LANE_HOST, .device = -1, .pid = 1, .tid = ops[i].tid};
-        orr_node node = {.kind = ORR_NODE_HOST_OP, .parent = ORR_NONE,
+        orr_node node = {.kind = ORR_NODE_HOST_OP,
+                         .parent = ORR_NONE,
                          .start_ns = timed ? ops[i].start_us * 1000 : ORR_TIME_NONE,
                          .duration_ns = timed ? ops[i].duration_us * 1000 : 0,
                          .source_id = ops[i].id};
@@ -33,8 +34,8 @@ static const orr_graph *make(const op *ops, size_t n, bool timed)
     return graph;
 }
 
-#define LINK(host_ops, device_ops, report)                                          \
-    link_made(host_ops, sizeof(host_ops) / sizeof *(host_ops), device_ops,          \
+#define LINK(host_ops, device_ops, report)                                                         \
+    link_made(host_ops, sizeof(host_ops) / sizeof *(host_ops), device_ops,                         \
               sizeof(device_ops) / sizeof *(device_ops), report)
 
 static const orr_graph *link_made(const op *host_ops, size_t n_host, const op *device_ops,
@@ -119,10 +120,10 @@ static void b11_links_dlrm_by_order_where_there_are_no_ids(void **state)
 static void b11_links_by_ids_that_are_off_by_a_constant(void **state)
 {
     (void)state;
-    static const op host[] = {{"a", 1, 0, 0, 10}, {"b", 1, 0, 0, 11}, {"c", 1, 0, 0, 12},
-                              {"b", 1, 0, 0, 13}};
-    static const op device[] = {{"a", 9, 0, 1, 4}, {"b", 9, 2, 1, 5}, {"c", 9, 4, 1, 6},
-                                {"b", 9, 6, 1, 7}};
+    static const op host[] = {
+        {"a", 1, 0, 0, 10}, {"b", 1, 0, 0, 11}, {"c", 1, 0, 0, 12}, {"b", 1, 0, 0, 13}};
+    static const op device[] = {
+        {"a", 9, 0, 1, 4}, {"b", 9, 2, 1, 5}, {"c", 9, 4, 1, 6}, {"b", 9, 6, 1, 7}};
     orr_link_report report;
     const orr_graph *g = LINK(host, device, &report);
     assert_int_equal(report.matched_by_id, 4);
@@ -171,10 +172,13 @@ static void finds_the_step_that_both_saw(void **state)
 static void pairs_threads_by_what_runs_in_them(void **state)
 {
     (void)state;
-    static const op host[] = {{"f1", 1, 0, 0, 0}, {"b1", 2, 0, 0, 0}, {"f2", 1, 0, 0, 0},
-                              {"b2", 2, 0, 0, 0}, {"lonely", 3, 0, 0, 0}};
-    static const op device[] = {{"b1", 77, 5, 1, 0}, {"b2", 77, 7, 1, 0}, {"f1", 78, 0, 1, 0},
-                                {"f2", 78, 2, 1, 0}};
+    static const op host[] = {{"f1", 1, 0, 0, 0},
+                              {"b1", 2, 0, 0, 0},
+                              {"f2", 1, 0, 0, 0},
+                              {"b2", 2, 0, 0, 0},
+                              {"lonely", 3, 0, 0, 0}};
+    static const op device[] = {
+        {"b1", 77, 5, 1, 0}, {"b2", 77, 7, 1, 0}, {"f1", 78, 0, 1, 0}, {"f2", 78, 2, 1, 0}};
     orr_link_report report;
     const orr_graph *g = LINK(host, device, &report);
     assert_int_equal(report.matched_by_order, 4);
@@ -185,11 +189,11 @@ static void pairs_threads_by_what_runs_in_them(void **state)
 static void says_why_an_operator_has_no_partner(void **state)
 {
     (void)state;
-    static const op host[] = {{"a", 1, 0, 0, 1}, {"b", 1, 0, 0, 2}, {"c", 1, 0, 0, 3},
-                              {"d", 1, 0, 0, 4}, {"e", 1, 0, 0, 5}, {"f", 1, 0, 0, 6},
+    static const op host[] = {{"a", 1, 0, 0, 1},       {"b", 1, 0, 0, 2},     {"c", 1, 0, 0, 3},
+                              {"d", 1, 0, 0, 4},       {"e", 1, 0, 0, 5},     {"f", 1, 0, 0, 6},
                               {"renamed", 1, 0, 0, 7}, {"gone", 1, 0, 0, 90}, {"bare", 1, 0, 0, 0}};
-    static const op device[] = {{"a", 9, 0, 1, 1}, {"b", 9, 2, 1, 2}, {"c", 9, 4, 1, 3},
-                                {"d", 9, 6, 1, 4}, {"e", 9, 8, 1, 5}, {"f", 9, 10, 1, 6},
+    static const op device[] = {{"a", 9, 0, 1, 1},     {"b", 9, 2, 1, 2}, {"c", 9, 4, 1, 3},
+                                {"d", 9, 6, 1, 4},     {"e", 9, 8, 1, 5}, {"f", 9, 10, 1, 6},
                                 {"other", 9, 12, 1, 7}};
     orr_link_report report;
     const orr_graph *g = LINK(host, device, &report);
@@ -268,7 +272,8 @@ static void linked_call_tree_is_that_of_the_host_trace(void **state)
     orr_graph_free(g);
 }
 
-/* Kernels that serve several collectives get theirs, with sizes and sequence, from the host trace. */
+/* Kernels that serve several collectives get theirs, with sizes and sequence, from the host trace.
+ */
 static void kernels_learn_what_they_were_used_for(void **state)
 {
     (void)state;

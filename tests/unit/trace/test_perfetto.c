@@ -5,8 +5,8 @@
 #include "io/protobuf/wire.h"
 #include "trace/perfetto/writer.h"
 
-/* A reader of the few fields that we write, which keeps the rules of Perfetto's trace processor: tracks
- * are described before they are used, times of a track never fall, slices nest, interned
+/* A reader of the few fields that we write, which keeps the rules of Perfetto's trace processor:
+ * tracks are described before they are used, times of a track never fall, slices nest, interned
  * names are known. */
 enum { MOST_TRACKS = 512, DEEPEST = 512 };
 
@@ -17,10 +17,10 @@ typedef struct track {
 } track;
 
 typedef struct checker {
-    track    tracks[MOST_TRACKS];
+    track tracks[MOST_TRACKS];
     uint32_t n_tracks, slices, instants, packets;
     uint64_t total_ns, flows_out, flows_in, flow_sum;
-    bool     named[1 << 20];
+    bool named[1 << 20];
 } checker;
 
 static track *find_track(checker *c, uint64_t id)
@@ -137,8 +137,8 @@ static checker *check(const orr_write_set *set)
 static checker *check_graph(const orr_graph *g)
 {
     const int64_t no_shift = 0;
-    const orr_write_set set = {.graphs = &g, .shift_ns = &no_shift, .ranks = &g->rank, .n = 1,
-                               .base_ns = g->base_ns};
+    const orr_write_set set = {
+        .graphs = &g, .shift_ns = &no_shift, .ranks = &g->rank, .n = 1, .base_ns = g->base_ns};
     return check(&set);
 }
 
@@ -184,7 +184,10 @@ static void ranks_keep_apart(void **state)
                                   read_data("dlrm_v100x8/rank1.device.json.gz", NULL)};
     const int64_t shift_ns[2] = {0, 5000};
     const uint32_t ranks[2] = {0, 1};
-    const orr_write_set set = {.graphs = graphs, .shift_ns = shift_ns, .ranks = ranks, .n = 2,
+    const orr_write_set set = {.graphs = graphs,
+                               .shift_ns = shift_ns,
+                               .ranks = ranks,
+                               .n = 2,
                                .base_ns = graphs[0]->base_ns};
     checker *c = check(&set);
     assert_int_equal(c->slices, graphs[0]->n_nodes + graphs[1]->n_nodes);

@@ -5,25 +5,25 @@
 #include "graph/builder.h"
 #include "trace/pytorch/reader.h"
 
-#define ROOT \
-    "{\"id\":1,\"name\":\"[pytorch|profiler|execution_trace|process]\",\"ctrl_deps\":1," EMPTY_IO \
-    ATTRS("0", "0", "7")
-#define EMPTY_IO                                             \
-    "\"inputs\":{\"values\":[],\"shapes\":[],\"types\":[]}," \
+#define ROOT                                                                                       \
+    "{\"id\":1,\"name\":\"[pytorch|profiler|execution_trace|process]\",\"ctrl_deps\":1," EMPTY_IO  \
+        ATTRS("0", "0", "7")
+#define EMPTY_IO                                                                                   \
+    "\"inputs\":{\"values\":[],\"shapes\":[],\"types\":[]},"                                       \
     "\"outputs\":{\"values\":[],\"shapes\":[],\"types\":[]},"
-#define ATTRS(rf, tid, scope)                                                       \
-    "\"attrs\":[{\"name\":\"rf_id\",\"type\":\"uint64\",\"value\":" rf "},"         \
-    "{\"name\":\"scope\",\"type\":\"uint64\",\"value\":" scope "},"                 \
+#define ATTRS(rf, tid, scope)                                                                      \
+    "\"attrs\":[{\"name\":\"rf_id\",\"type\":\"uint64\",\"value\":" rf "},"                        \
+    "{\"name\":\"scope\",\"type\":\"uint64\",\"value\":" scope "},"                                \
     "{\"name\":\"tid\",\"type\":\"uint64\",\"value\":" tid "}]}"
-#define NODE(id, name, parent, rf)                                                       \
+#define NODE(id, name, parent, rf)                                                                 \
     "{\"id\":" id ",\"name\":\"" name "\",\"ctrl_deps\":" parent "," EMPTY_IO ATTRS(rf, "1", "0")
 #define TRACE(nodes) "{\"schema\":\"1.1.1-chakra.0.0.4\",\"pid\":7,\"nodes\":[" nodes "]}"
 /* Values, shapes and types of one float tensor of 4 elements at the start of a storage. */
-#define TENSOR_IO(tensor, storage)                                                        \
-    "{\"values\":[[" tensor "," storage ",0,4,4,\"cuda:0\"]],\"shapes\":[[2,2]],"         \
+#define TENSOR_IO(tensor, storage)                                                                 \
+    "{\"values\":[[" tensor "," storage ",0,4,4,\"cuda:0\"]],\"shapes\":[[2,2]],"                  \
     "\"types\":[\"Tensor(float)\"]}"
-#define OP(id, parent, in, out)                                                           \
-    "{\"id\":" id ",\"name\":\"op" id "\",\"ctrl_deps\":" parent ",\"inputs\":" in        \
+#define OP(id, parent, in, out)                                                                    \
+    "{\"id\":" id ",\"name\":\"op" id "\",\"ctrl_deps\":" parent ",\"inputs\":" in                 \
     ",\"outputs\":" out "," ATTRS("0", "1", "0")
 #define NOTHING "{\"values\":[],\"shapes\":[],\"types\":[]}"
 
@@ -35,8 +35,8 @@ static void reads_every_schema(void **state)
         uint32_t nodes, comms, groups;
     } files[] = {
         {"pytorch_et/simple_add_a100.1.0.1.json.gz", NULL, "pytorch-et 1.0.1", 38, 0, 0},
-        {"pytorch_et/small.1.0.2.tgz", "1.0.2-chakra.0.0.4.json",
-         "pytorch-et 1.0.2-chakra.0.0.4", 263, 10, 1},
+        {"pytorch_et/small.1.0.2.tgz", "1.0.2-chakra.0.0.4.json", "pytorch-et 1.0.2-chakra.0.0.4",
+         263, 10, 1},
         {"pytorch_et/resnet.1.0.3.json.gz", NULL, "pytorch-et 1.0.3-chakra.0.0.4", 14391, 21, 1},
         {"pytorch_et/resnet.1.1.0.json.gz", NULL, "pytorch-et 1.1.0-chakra.0.0.4", 14392, 21, 1},
         {"pytorch_et/pt2.1.1.1.tar.gz", "pt2_et.json", "pytorch-et 1.1.1-chakra.0.0.4", 20, 0, 0},
@@ -186,13 +186,12 @@ static void finds_tensors_in_lists(void **state)
 {
     (void)state;
     const orr_graph *g = read_text(
-        TRACE(ROOT ","
-              OP("2", "1",
-                 "{\"values\":[[[3,4,0,8,2],[5,6,16,8,2]],7,[[[8,9,0,1,4,\"x\"]]]],"
-                 "\"shapes\":[[[8],[2,4]],[],[[[1]]]],"
-                 "\"types\":[\"GenericList[Tensor(c10::Half),Tensor(c10::Half)]\",\"Int\","
-                 "\"GenericList[GenericList[Tensor(float)]]\"]}",
-                 NOTHING)));
+        TRACE(ROOT "," OP("2", "1",
+                          "{\"values\":[[[3,4,0,8,2],[5,6,16,8,2]],7,[[[8,9,0,1,4,\"x\"]]]],"
+                          "\"shapes\":[[[8],[2,4]],[],[[[1]]]],"
+                          "\"types\":[\"GenericList[Tensor(c10::Half),Tensor(c10::Half)]\",\"Int\","
+                          "\"GenericList[GenericList[Tensor(float)]]\"]}",
+                          NOTHING)));
     assert_int_equal(g->io_out[1] - g->io_first[1], 3);
     const orr_tensor *second = &g->tensors[g->io[g->io_first[1] + 1]];
     assert_int_equal(second->storage, 6);
@@ -212,7 +211,8 @@ static void reads_inputs_that_come_twice(void **state)
         snprintf(text, sizeof text,
                  "{\"schema\":\"1.1.1\",\"nodes\":[{\"id\":1,\"name\":\"x\",\"inputs\":%s,"
                  "\"inputs\":{\"values\":[[5,6,0,4,4,\"a rather long name of a device\"]],"
-                 "\"shapes\":[[4]],\"types\":[\"Tensor(float)\"]}}]}", first[i]);
+                 "\"shapes\":[[4]],\"types\":[\"Tensor(float)\"]}}]}",
+                 first[i]);
         const orr_graph *g = read_text(text);
         assert_int_equal(g->io_out[0] - g->io_first[0], 1);
         assert_int_equal(g->tensors[g->io[0]].storage, 6);
@@ -223,9 +223,9 @@ static void reads_inputs_that_come_twice(void **state)
 static void program_order_follows_ids_not_the_file(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(TRACE(NODE("4", "child", "3", "2") "," NODE("5", "last", "2", "3")
-                                         "," NODE("3", "first", "2", "1") "," NODE("2", "t", "1", "0")
-                                         "," ROOT));
+    const orr_graph *g =
+        read_text(TRACE(NODE("4", "child", "3", "2") "," NODE("5", "last", "2", "3") "," NODE(
+            "3", "first", "2", "1") "," NODE("2", "t", "1", "0") "," ROOT));
     const orr_node_id first = node_named(g, "first"), child = node_named(g, "child");
     const orr_node_id last = node_named(g, "last");
     assert_true(first < child && child < last);
@@ -242,11 +242,12 @@ static void program_order_follows_ids_not_the_file(void **state)
 static void readers_wait_for_the_last_writer(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(
-        TRACE(ROOT "," OP("2", "1", NOTHING, TENSOR_IO("10", "11")) ","
-              OP("3", "2", NOTHING, TENSOR_IO("10", "11")) ","
-              OP("4", "2", TENSOR_IO("10", "11"), NOTHING) ","
-              OP("5", "1", TENSOR_IO("10", "11"), NOTHING)));
+    const orr_graph *g =
+        read_text(TRACE(ROOT "," OP("2", "1", NOTHING, TENSOR_IO("10", "11")) "," OP(
+            "3", "2", NOTHING, TENSOR_IO("10", "11")) "," OP("4", "2", TENSOR_IO("10", "11"),
+                                                             NOTHING) "," OP("5", "1",
+                                                                             TENSOR_IO("10", "11"),
+                                                                             NOTHING)));
     const orr_node_id op2 = node_named(g, "op2"), op3 = node_named(g, "op3");
     assert_true(waits_for(g, node_named(g, "op4"), op3, ORR_DEP_DATA));
     assert_false(waits_for(g, node_named(g, "op4"), op2, ORR_DEP_DATA));
@@ -261,19 +262,19 @@ static void schema_tells_what_is_written_in_place(void **state)
     assert_int_equal(orr_et_written_args("aten::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)"),
                      1);
     assert_int_equal(orr_et_written_args("aten::f(Tensor x, int[2] d=[1, 2], *, Tensor(b!)[] y) "
-                                         "-> ()"), 4);
+                                         "-> ()"),
+                     4);
     assert_int_equal(orr_et_written_args("aten::add(Tensor self, Tensor other) -> Tensor"), 0);
     assert_int_equal(orr_et_written_args(""), 0);
-    const orr_graph *g = read_text(
-        "{\"schema\":\"1.0.1\",\"nodes\":["
-        "{\"name\":\"add_\",\"id\":2,\"parent\":2,\"tid\":1,"
-        "\"op_schema\":\"aten::_foreach_add_(Tensor(a!)[] self) -> ()\","
-        "\"inputs\":[[[5,6,0,4,4,\"cpu\"]]],\"input_shapes\":[[[4]]],"
-        "\"input_types\":[\"GenericList[Tensor(float)]\"],"
-        "\"outputs\":[],\"output_shapes\":[],\"output_types\":[]},"
-        "{\"name\":\"read\",\"id\":7,\"parent\":7,\"tid\":1,"
-        "\"inputs\":[[5,6,0,4,4,\"cpu\"]],\"input_shapes\":[[4]],"
-        "\"input_types\":[\"Tensor(float)\"]}]}");
+    const orr_graph *g = read_text("{\"schema\":\"1.0.1\",\"nodes\":["
+                                   "{\"name\":\"add_\",\"id\":2,\"parent\":2,\"tid\":1,"
+                                   "\"op_schema\":\"aten::_foreach_add_(Tensor(a!)[] self) -> ()\","
+                                   "\"inputs\":[[[5,6,0,4,4,\"cpu\"]]],\"input_shapes\":[[[4]]],"
+                                   "\"input_types\":[\"GenericList[Tensor(float)]\"],"
+                                   "\"outputs\":[],\"output_shapes\":[],\"output_types\":[]},"
+                                   "{\"name\":\"read\",\"id\":7,\"parent\":7,\"tid\":1,"
+                                   "\"inputs\":[[5,6,0,4,4,\"cpu\"]],\"input_shapes\":[[4]],"
+                                   "\"input_types\":[\"Tensor(float)\"]}]}");
     assert_true(waits_for(g, node_named(g, "read"), node_named(g, "add_"), ORR_DEP_DATA));
     orr_graph_free(g);
 }
@@ -312,8 +313,8 @@ static void both_layouts_say_the_same(void **state)
         "{\"name\":\"tid\",\"type\":\"uint64\",\"value\":1},"
         "{\"name\":\"fw_tid\",\"type\":\"uint64\",\"value\":0},"
         "{\"name\":\"op_schema\",\"type\":\"string\",\"value\":\"s\"}]}]}");
-    static const char *const names[] = {"id", "fw_parent", "seq_id", "scope", "fw_tid",
-                                        "op_schema", "inputs.values", "inputs.types"};
+    static const char *const names[] = {"id",     "fw_parent", "seq_id",        "scope",
+                                        "fw_tid", "op_schema", "inputs.values", "inputs.types"};
     assert_int_equal(flat->source_id[0], nested->source_id[0]);
     assert_int_equal(flat->lanes[0].tid, 1);
     assert_int_equal(nested->lanes[0].tid, 1);
@@ -344,9 +345,9 @@ static void reads_versions_to_come_and_says_so(void **state)
     orr_graph_free(newer);
 }
 
-#define INIT(text)                                                                          \
-    "{\"id\":3,\"name\":\"## process_group:init ##\",\"ctrl_deps\":1,\"inputs\":{\"values\":[\"" \
-    text "\"],\"shapes\":[[]],\"types\":[\"String\"]},\"outputs\":" NOTHING "," ATTRS("1", "1", "7")
+#define INIT(text)                                                                                    \
+    "{\"id\":3,\"name\":\"## process_group:init ##\",\"ctrl_deps\":1,\"inputs\":{\"values\":[\"" text \
+    "\"],\"shapes\":[[]],\"types\":[\"String\"]},\"outputs\":" NOTHING "," ATTRS("1", "1", "7")
 
 static void reads_process_groups(void **state)
 {
@@ -390,8 +391,8 @@ static void takes_the_caller_of_a_parent_called_later(void **state)
 {
     (void)state;
     orr_read_report report;
-    const char *late = TRACE(ROOT "," NODE("3", "c10d::allreduce_", "1", "1") ","
-                             NODE("4", "gloo:all_reduce", "5", "2") "," NODE("5", "b", "3", "3"));
+    const char *late = TRACE(ROOT "," NODE("3", "c10d::allreduce_", "1", "1") "," NODE(
+        "4", "gloo:all_reduce", "5", "2") "," NODE("5", "b", "3", "3"));
     const orr_graph *g = read_bytes(late, strlen(late), &report);
     assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 0);
     for (orr_node_id v = 0; v < g->n_nodes; v++)
@@ -405,8 +406,8 @@ static void names_faulty_ids(void **state)
     (void)state;
     orr_error err;
     orr_read_report report;
-    const char *twice = TRACE(ROOT "," NODE("2", "aten::a", "1", "1") "," NODE("2", "aten::b", "1",
-                                                                               "2"));
+    const char *twice =
+        TRACE(ROOT "," NODE("2", "aten::a", "1", "1") "," NODE("2", "aten::b", "1", "2"));
     assert_int_equal(try_text(twice, false, &report, &err), ORR_INVALID);
     assert_string_equal(err.text, "two nodes of id 2: 'aten::a' and 'aten::b'");
     const char *orphan = TRACE(ROOT "," NODE("4", "aten::a", "3", "1"));
@@ -432,7 +433,8 @@ static void tolerates_what_the_observer_gets_wrong(void **state)
     assert_int_equal(try_text(no_comma, false, &report, &err), ORR_PARSE);
     assert_int_equal(try_text(no_comma, true, &report, &err), ORR_OK);
     assert_int_equal(report.faults[ORR_TRACE_FAULT_MISSING_COMMA], 1);
-    const char *cut = "{\"schema\":\"1.0.2\",\"nodes\":[" ROOT "," NODE("2", "a", "1", "1") ",{\"id\":";
+    const char *cut =
+        "{\"schema\":\"1.0.2\",\"nodes\":[" ROOT "," NODE("2", "a", "1", "1") ",{\"id\":";
     assert_int_equal(try_text(cut, false, &report, &err), ORR_PARSE);
     assert_int_equal(try_text(cut, true, &report, &err), ORR_OK);
     assert_int_equal(report.faults[ORR_TRACE_FAULT_TRUNCATED], 1);
@@ -441,14 +443,14 @@ static void tolerates_what_the_observer_gets_wrong(void **state)
 static void survives_each_failing_allocation(void **state)
 {
     (void)state;
-    const char *text = TRACE(NODE("4", "child", "3", "2") "," INIT("[{\\\"pg_name\\\": \\\"0\\\"}]") ","
-                             OP("5", "1", TENSOR_IO("10", "11"), TENSOR_IO("10", "11")) "," ROOT);
+    const char *text =
+        TRACE(NODE("4", "child", "3", "2") "," INIT("[{\\\"pg_name\\\": \\\"0\\\"}]") "," OP(
+            "5", "1", TENSOR_IO("10", "11"), TENSOR_IO("10", "11")) "," ROOT);
     const orr_graph *g;
     orr_error err;
     for (uint64_t nth = 1;; nth++) {
         orr_alloc_fail_from(nth);
-        const orr_status status =
-            orr_trace_read_memory(text, strlen(text), NULL, &g, NULL, &err);
+        const orr_status status = orr_trace_read_memory(text, strlen(text), NULL, &g, NULL, &err);
         orr_alloc_fail_from(0);
         if (status == ORR_OK)
             break;

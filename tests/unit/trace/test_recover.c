@@ -3,23 +3,25 @@
 
 #include "trace/recover/recover.h"
 
-#define SYNC(name, ts, dur, correlation, args)                                    \
-    EVENT("cuda_sync", name, 0, -1, ts, dur,                                      \
+#define SYNC(name, ts, dur, correlation, args)                                                     \
+    EVENT("cuda_sync", name, 0, -1, ts, dur,                                                       \
           "'correlation':" #correlation ",'device':0,'context':1," args)
-#define STREAM_WAIT(stream, other, ts, correlation, record)                        \
-    EVENT("cuda_sync", "Stream Wait Event", 0, stream, ts, 0,                      \
-          "'correlation':" #correlation ",'device':0,'stream':" #stream            \
+#define STREAM_WAIT(stream, other, ts, correlation, record)                                        \
+    EVENT("cuda_sync", "Stream Wait Event", 0, stream, ts, 0,                                      \
+          "'correlation':" #correlation ",'device':0,'stream':" #stream                            \
           ",'wait_on_stream':" #other ",'wait_on_cuda_event_record_corr_id':" #record)
 
 static void recover_nests_by_time(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        EVENT("user_annotation", "step", 100, 1, 0, 100, "") ","
-        EVENT("python_function", "f.py(3): f", 100, 1, 5, 50, "") ","
-        OP("aten::linear", 1, 10, 20) "," OP("aten::addmm", 1, 12, 18) ","
-        CALL("cudaLaunchKernel", 1, 15, 5, 1) "," OP("aten::relu", 1, 60, 10) ","
-        OP("elsewhere", 2, 12, 3)));
+    const orr_graph *g =
+        read_text(LIST(EVENT("user_annotation", "step", 100, 1, 0, 100, "") "," EVENT(
+            "python_function", "f.py(3): f", 100, 1, 5, 50,
+            "") "," OP("aten::linear", 1, 10,
+                       20) "," OP("aten::addmm", 1, 12,
+                                  18) "," CALL("cudaLaunchKernel", 1, 15, 5,
+                                               1) "," OP("aten::relu", 1, 60,
+                                                         10) "," OP("elsewhere", 2, 12, 3)));
     assert_string_equal(parent_name(g, "step"), "");
     assert_string_equal(parent_name(g, "f.py(3): f"), "step");
     assert_string_equal(parent_name(g, "aten::linear"), "f.py(3): f");
@@ -36,8 +38,8 @@ static void recover_nests_by_time(void **state)
 static void recover_tolerates_rounding(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(OP("p", 1, 10, 5) "," OP("c", 1, 12, 4) ","
-                                        OP("next", 1, 16, 2)));
+    const orr_graph *g =
+        read_text(LIST(OP("p", 1, 10, 5) "," OP("c", 1, 12, 4) "," OP("next", 1, 16, 2)));
     assert_string_equal(parent_name(g, "c"), "p");
     assert_waits(g, "next", "p", ORR_DEP_THREAD);
     orr_graph_free(g);
@@ -51,10 +53,11 @@ static void recover_tolerates_rounding(void **state)
 static void recover_overlap_makes_siblings(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("outer", 1, 0, 1000) "," OP("before", 1, 5, 5) "," OP("enter", 1, 100, 50) ","
-        OP("range", 1, 120, 400) "," OP("inside", 1, 200, 10) "," OP("exit", 1, 500, 50) ","
-        OP("after", 1, 600, 10)));
+    const orr_graph *g = read_text(
+        LIST(OP("outer", 1, 0, 1000) "," OP("before", 1, 5, 5) "," OP("enter", 1, 100, 50) "," OP(
+            "range", 1, 120, 400) "," OP("inside", 1, 200, 10) "," OP("exit", 1, 500,
+                                                                      50) "," OP("after", 1, 600,
+                                                                                 10)));
     static const char *const siblings[] = {"before", "enter", "range", "exit", "after"};
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(parent_name(g, siblings[i]), "outer");
@@ -70,9 +73,8 @@ static void recover_overlap_makes_siblings(void **state)
 static void recover_launch_is_in_the_operator_that_encloses_it(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("around", 1, 0, 100) "," OP("over", 1, 5, 10) "," CALL("cudaLaunchKernel", 1, 50, 5, 1)
-        "," KERNEL("k", 7, 60, 5, 1)));
+    const orr_graph *g = read_text(LIST(OP("around", 1, 0, 100) "," OP("over", 1, 5, 10) "," CALL(
+        "cudaLaunchKernel", 1, 50, 5, 1) "," KERNEL("k", 7, 60, 5, 1)));
     assert_string_equal(parent_name(g, "cudaLaunchKernel"), "around");
     orr_graph_free(g);
 }
@@ -80,10 +82,11 @@ static void recover_launch_is_in_the_operator_that_encloses_it(void **state)
 static void recover_device_depends_on_device(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        CALL("cudaLaunchKernel", 1, 0, 5, 1) "," CALL("cudaLaunchKernel", 1, 6, 5, 2) ","
-        CALL("cudaLaunchKernel", 1, 12, 5, 3) ","
-        KERNEL("k3", 9, 20, 5, 3) "," KERNEL("k2", 7, 30, 5, 2) "," KERNEL("k1", 7, 10, 5, 1)));
+    const orr_graph *g = read_text(
+        LIST(CALL("cudaLaunchKernel", 1, 0, 5, 1) "," CALL("cudaLaunchKernel", 1, 6, 5, 2) "," CALL(
+            "cudaLaunchKernel", 1, 12, 5,
+            3) "," KERNEL("k3", 9, 20, 5, 3) "," KERNEL("k2", 7, 30, 5, 2) "," KERNEL("k1", 7, 10,
+                                                                                      5, 1)));
     assert_waits(g, "k2", "k1", ORR_DEP_STREAM); /* in the order of time, not of the file */
     assert_int_equal(count_deps(g, ORR_DEP_STREAM), 1);
     orr_graph_free(g);
@@ -93,9 +96,8 @@ static void recover_device_depends_on_device(void **state)
 static void recover_stream_order_of_overlapping_work(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        KERNEL("a", 7, 10, 10, 1) "," KERNEL("b", 7, 15, 20, 1) "," KERNEL("c", 7, 22, 5, 1) ","
-        KERNEL("d", 7, 40, 5, 1)));
+    const orr_graph *g = read_text(LIST(KERNEL("a", 7, 10, 10, 1) "," KERNEL(
+        "b", 7, 15, 20, 1) "," KERNEL("c", 7, 22, 5, 1) "," KERNEL("d", 7, 40, 5, 1)));
     assert_waits(g, "c", "a", ORR_DEP_STREAM);
     assert_waits(g, "d", "b", ORR_DEP_STREAM);
     assert_waits(g, "d", "c", ORR_DEP_STREAM);
@@ -106,17 +108,20 @@ static void recover_stream_order_of_overlapping_work(void **state)
 static void recover_device_clock_ahead_of_host(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        CALL("cudaLaunchKernel", 1, 10, 5, 1) "," KERNEL("k", 7, 9, 3, 1)));
+    const orr_graph *g =
+        read_text(LIST(CALL("cudaLaunchKernel", 1, 10, 5, 1) "," KERNEL("k", 7, 9, 3, 1)));
     assert_waits(g, "k", "cudaLaunchKernel", ORR_DEP_LAUNCH); /* and no cycle */
     orr_graph_free(g);
 }
 
-#define TWO_STREAMS                                                                          \
-    CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("produce", 7, 10, 20, 1) ","             \
-    CALL("cudaEventRecord", 1, 6, 1, 2) "," CALL("cudaLaunchKernel", 1, 8, 3, 3) ","         \
-    KERNEL("unrelated", 7, 30, 50, 3) "," CALL("cudaStreamWaitEvent", 1, 12, 1, 4) ","       \
-    CALL("cudaLaunchKernel", 1, 14, 5, 5) "," KERNEL("consume", 20, 31, 5, 5)
+#define TWO_STREAMS                                                                                \
+    CALL("cudaLaunchKernel", 1, 0, 5, 1)                                                           \
+    "," KERNEL("produce", 7, 10, 20, 1) "," CALL("cudaEventRecord", 1, 6, 1, 2) "," CALL(          \
+        "cudaLaunchKernel", 1, 8, 3,                                                               \
+        3) "," KERNEL("unrelated", 7, 30, 50,                                                      \
+                      3) "," CALL("cudaStreamWaitEvent", 1, 12, 1,                                 \
+                                  4) "," CALL("cudaLaunchKernel", 1, 14, 5,                        \
+                                              5) "," KERNEL("consume", 20, 31, 5, 5)
 
 static void recover_stream_waits_for_event(void **state)
 {
@@ -141,20 +146,23 @@ static void recover_event_without_records_of_cuda(void **state)
 static void recover_event_contradicted_by_time_is_none(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("produce", 7, 10, 20, 1) ","
-        CALL("cudaEventRecord", 1, 6, 1, 2) "," CALL("cudaStreamWaitEvent", 1, 8, 1, 4) ","
-        CALL("cudaLaunchKernel", 1, 10, 5, 5) "," KERNEL("consume", 20, 25, 5, 5) ","
-        STREAM_WAIT(20, 7, 8, 4, 2)));
+    const orr_graph *g = read_text(
+        LIST(CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("produce", 7, 10, 20, 1) "," CALL(
+            "cudaEventRecord", 1, 6, 1,
+            2) "," CALL("cudaStreamWaitEvent", 1, 8, 1,
+                        4) "," CALL("cudaLaunchKernel", 1, 10, 5,
+                                    5) "," KERNEL("consume", 20, 25, 5, 5) "," STREAM_WAIT(20, 7, 8,
+                                                                                           4, 2)));
     assert_int_equal(count_deps(g, ORR_DEP_EVENT), 0);
     orr_graph_free(g);
 }
 
 /* Stream 20's work is launched at once and begins at `at`, when stream 7's has just ended. */
-#define LATE(wait, at)                                                                       \
-    CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("produce", 7, 10, 190, 1) ","            \
-    CALL("cudaLaunchKernel", 1, 6, 5, 2) "," KERNEL("first", 20, 15, 5, 2) "," wait          \
-    CALL("cudaLaunchKernel", 1, 14, 5, 3) "," KERNEL("consume", 20, at, 5, 3)
+#define LATE(wait, at)                                                                             \
+    CALL("cudaLaunchKernel", 1, 0, 5, 1)                                                           \
+    "," KERNEL("produce", 7, 10, 190, 1) "," CALL("cudaLaunchKernel", 1, 6, 5, 2) "," KERNEL(      \
+        "first", 20, 15, 5, 2) "," wait CALL("cudaLaunchKernel", 1, 14, 5,                         \
+                                             3) "," KERNEL("consume", 20, at, 5, 3)
 
 static uint32_t late_events(const char *text)
 {
@@ -185,31 +193,32 @@ static void recover_late_work_that_waited_for_nothing_known(void **state)
     assert_int_equal(late_events(LIST(LATE(CALL("cudaStreamWaitEvent", 2, 12, 1, 4) ",", 30))), 0);
 }
 
-#define TWO_KERNELS                                                                          \
-    CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("k7", 7, 10, 20, 1) ","                   \
-    CALL("cudaEventRecord", 1, 6, 1, 2) ","                                                   \
-    CALL("cudaLaunchKernel", 1, 8, 3, 3) "," KERNEL("k20", 20, 12, 30, 3)
+#define TWO_KERNELS                                                                                \
+    CALL("cudaLaunchKernel", 1, 0, 5, 1)                                                           \
+    "," KERNEL("k7", 7, 10, 20, 1) "," CALL("cudaEventRecord", 1, 6, 1, 2) "," CALL(               \
+        "cudaLaunchKernel", 1, 8, 3, 3) "," KERNEL("k20", 20, 12, 30, 3)
 
 /* Chakra's sync dependencies never reach its output; here they are, and only onto the call. */
 static void recover_host_waits_for_device(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(TWO_KERNELS "," CALL("cudaDeviceSynchronize", 1, 13, 31, 9)
-                                        "," SYNC("Context Sync", 13, 31, 9, "'stream':-1")));
+    const orr_graph *g = read_text(LIST(TWO_KERNELS "," CALL(
+        "cudaDeviceSynchronize", 1, 13, 31, 9) "," SYNC("Context Sync", 13, 31, 9, "'stream':-1")));
     assert_waits(g, "cudaDeviceSynchronize", "k7", ORR_DEP_SYNC);
     assert_waits(g, "cudaDeviceSynchronize", "k20", ORR_DEP_SYNC);
     assert_int_equal(count_deps(g, ORR_DEP_SYNC), 2);
     orr_graph_free(g);
 
-    g = read_text(LIST(TWO_KERNELS "," CALL("cudaStreamSynchronize", 1, 13, 18, 9) ","
-                       SYNC("Stream Sync", 13, 18, 9, "'stream':7")));
+    g = read_text(LIST(TWO_KERNELS "," CALL("cudaStreamSynchronize", 1, 13, 18,
+                                            9) "," SYNC("Stream Sync", 13, 18, 9, "'stream':7")));
     assert_waits(g, "cudaStreamSynchronize", "k7", ORR_DEP_SYNC);
     assert_int_equal(count_deps(g, ORR_DEP_SYNC), 1);
     orr_graph_free(g);
 
-    g = read_text(LIST(TWO_KERNELS "," CALL("cudaEventSynchronize", 1, 13, 18, 9) ","
-                       SYNC("Event Sync", 13, 18, 9, "'stream':-1,'wait_on_stream':7,"
-                            "'wait_on_cuda_event_record_corr_id':2")));
+    g = read_text(LIST(TWO_KERNELS "," CALL("cudaEventSynchronize", 1, 13, 18,
+                                            9) "," SYNC("Event Sync", 13, 18, 9,
+                                                        "'stream':-1,'wait_on_stream':7,"
+                                                        "'wait_on_cuda_event_record_corr_id':2")));
     assert_waits(g, "cudaEventSynchronize", "k7", ORR_DEP_SYNC);
     assert_int_equal(count_deps(g, ORR_DEP_SYNC), 1);
     orr_graph_free(g);
@@ -232,13 +241,13 @@ static void recover_host_waits_without_records_of_cuda(void **state)
 static void recover_no_sync_against_time(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(TWO_KERNELS "," CALL("cudaStreamSynchronize", 1, 13, 5, 9)
-                                        "," SYNC("Stream Sync", 13, 5, 9, "'stream':7")));
+    const orr_graph *g = read_text(LIST(TWO_KERNELS "," CALL(
+        "cudaStreamSynchronize", 1, 13, 5, 9) "," SYNC("Stream Sync", 13, 5, 9, "'stream':7")));
     assert_int_equal(count_deps(g, ORR_DEP_SYNC), 0);
     orr_graph_free(g);
     /* Nor for what was launched after it. */
-    g = read_text(LIST(CALL("cudaDeviceSynchronize", 1, 0, 100, 9) ","
-                       CALL("cudaLaunchKernel", 2, 5, 5, 1) "," KERNEL("k", 7, 12, 5, 1)));
+    g = read_text(LIST(CALL("cudaDeviceSynchronize", 1, 0, 100, 9) "," CALL(
+        "cudaLaunchKernel", 2, 5, 5, 1) "," KERNEL("k", 7, 12, 5, 1)));
     assert_int_equal(count_deps(g, ORR_DEP_SYNC), 0);
     orr_graph_free(g);
 }
@@ -246,13 +255,13 @@ static void recover_no_sync_against_time(void **state)
 static void recover_blocking_copies(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        CALL("cudaMemcpyAsync", 1, 0, 30, 1) ","
-        COPY("Memcpy DtoH (Device -> Pageable)", 7, 10, 19, 1, 4) ","
-        CALL("cudaMemcpyAsync", 1, 40, 30, 2) ","
-        COPY("Memcpy DtoH (Device -> Pinned)", 7, 45, 10, 2, 4) ","
-        CALL("cudaMemcpy", 1, 80, 30, 3) ","
-        COPY("Memcpy HtoD (Pageable -> Device)", 7, 85, 10, 3, 4)));
+    const orr_graph *g = read_text(LIST(CALL("cudaMemcpyAsync", 1, 0, 30, 1) "," COPY(
+        "Memcpy DtoH (Device -> Pageable)", 7, 10, 19, 1,
+        4) "," CALL("cudaMemcpyAsync", 1, 40, 30,
+                    2) "," COPY("Memcpy DtoH (Device -> Pinned)", 7, 45, 10, 2,
+                                4) "," CALL("cudaMemcpy", 1, 80, 30,
+                                            3) "," COPY("Memcpy HtoD (Pageable -> Device)", 7, 85,
+                                                        10, 3, 4)));
     const orr_node_id call = named(g, "cudaMemcpyAsync");
     assert_true(waits(g, call, named(g, "Memcpy DtoH (Device -> Pageable)"), ORR_DEP_SYNC));
     assert_waits(g, "cudaMemcpy", "Memcpy HtoD (Pageable -> Device)", ORR_DEP_SYNC);
@@ -264,10 +273,9 @@ static void recover_amd_copies_have_their_launchs_bytes(void **state)
 {
     (void)state;
     const orr_graph *g = read_text(LIST(
-        EVENT("cuda_runtime", "hipMemcpyWithStream", 100, 1, 0, 30,
-              "'correlation':5,'cid':9,'src':'0x7f','dst':'0x8','size':4096,'kind':'HtoD'") ","
-        EVENT("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 2, 0, 10, 5,
-              "'device':2,'stream':0,'correlation':5,'kind':'HtoD'")));
+        EVENT("cuda_runtime", "hipMemcpyWithStream", 100, 1, 0, 30, "'correlation':5,'cid':9,'src':'0x7f','dst':'0x8','size':4096,'kind':'HtoD'") "," EVENT(
+            "gpu_memcpy", "Memcpy HtoD (Host -> Device)", 2, 0, 10, 5,
+            "'device':2,'stream':0,'correlation':5,'kind':'HtoD'")));
     assert_int_equal(orr_graph_copy(g, named(g, "Memcpy HtoD (Host -> Device)"))->bytes, 4096);
     assert_waits(g, "hipMemcpyWithStream", "Memcpy HtoD (Host -> Device)", ORR_DEP_SYNC);
     orr_graph_free(g);
@@ -276,12 +284,12 @@ static void recover_amd_copies_have_their_launchs_bytes(void **state)
 static void recover_forward_to_backward_by_arrows(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("aten::mul", 1, 0, 10) "," OP("busy", 1, 20, 100) ","
-        OP("autograd::evaluate", 2, 50, 10) ","
-        OP("MulBackward0", 2, 52, 6) ","
-        FLOW("s", "fwdbwd", 1, 100, 1, 0) "," FLOW("f", "fwdbwd", 1, 100, 2, 52) ","
-        FLOW("f", "fwdbwd", 2, 100, 2, 50)));
+    const orr_graph *g = read_text(LIST(OP("aten::mul", 1, 0, 10) "," OP("busy", 1, 20, 100) "," OP(
+        "autograd::evaluate", 2, 50,
+        10) "," OP("MulBackward0", 2, 52, 6) "," FLOW("s", "fwdbwd", 1, 100, 1,
+                                                      0) "," FLOW("f", "fwdbwd", 1, 100, 2,
+                                                                  52) "," FLOW("f", "fwdbwd", 2,
+                                                                               100, 2, 50)));
     assert_waits(g, "MulBackward0", "aten::mul", ORR_DEP_HANDOFF);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 1);
     orr_graph_free(g);
@@ -291,11 +299,14 @@ static void recover_forward_to_backward_by_sequence(void **state)
 {
     (void)state;
     const orr_graph *g = read_text(LIST(
-        OP_ARGS("aten::mul", 1, 0, 10, "'Sequence number':7,'Fwd thread id':0") ","
-        OP_ARGS("aten::add", 1, 12, 10, "'Sequence number':8,'Fwd thread id':0") ","
-        OP_ARGS("autograd::evaluate", 2, 50, 10, "'Sequence number':7,'Fwd thread id':1") ","
-        OP_ARGS("MulBackward0", 2, 52, 6, "'Sequence number':7,'Fwd thread id':1") ","
-        OP_ARGS("same thread", 1, 70, 6, "'Sequence number':8,'Fwd thread id':1")));
+        OP_ARGS("aten::mul", 1, 0, 10, "'Sequence number':7,'Fwd thread id':0") "," OP_ARGS("aten::add", 1, 12, 10, "'Sequence number':8,'Fwd thread id':0") "," OP_ARGS(
+            "autograd::evaluate", 2, 50, 10,
+            "'Sequence number':7,'Fwd thread id':1") "," OP_ARGS("MulBackward0", 2, 52, 6,
+                                                                 "'Sequence number':7,'Fwd thread id':1") "," OP_ARGS("same thread",
+                                                                                                                      1,
+                                                                                                                      70,
+                                                                                                                      6,
+                                                                                                                      "'Sequence number':8,'Fwd thread id':1")));
     assert_waits(g, "autograd::evaluate", "aten::mul", ORR_DEP_HANDOFF);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 1);
     orr_graph_free(g);
@@ -304,10 +315,10 @@ static void recover_forward_to_backward_by_sequence(void **state)
 static void recover_threads_take_turns(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("loss", 1, 0, 500) "," OP("ones_like", 1, 510, 20) ","
-        OP("backward first", 2, 600, 300) "," OP("backward last", 2, 910, 600) ","
-        OP("optimizer", 1, 1600, 100)));
+    const orr_graph *g =
+        read_text(LIST(OP("loss", 1, 0, 500) "," OP("ones_like", 1, 510, 20) "," OP(
+            "backward first", 2, 600, 300) "," OP("backward last", 2, 910,
+                                                  600) "," OP("optimizer", 1, 1600, 100)));
     assert_waits(g, "backward first", "ones_like", ORR_DEP_HANDOFF);
     assert_waits(g, "optimizer", "backward last", ORR_DEP_HANDOFF);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 2);
@@ -317,8 +328,8 @@ static void recover_threads_take_turns(void **state)
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 0);
     orr_graph_free(g);
     /* Two threads that work side by side have nothing to do with each other. */
-    g = read_text(LIST(OP("a1", 1, 0, 50) "," OP("a2", 1, 80, 50) "," OP("a3", 1, 150, 50) ","
-                       OP("b1", 2, 10, 50) "," OP("b2", 2, 90, 50) "," OP("b3", 2, 160, 50)));
+    g = read_text(LIST(OP("a1", 1, 0, 50) "," OP("a2", 1, 80, 50) "," OP("a3", 1, 150, 50) "," OP(
+        "b1", 2, 10, 50) "," OP("b2", 2, 90, 50) "," OP("b3", 2, 160, 50)));
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 0);
     orr_graph_free(g);
 }
@@ -328,14 +339,14 @@ static void recover_evaluations_wake_threads(void **state)
 {
     (void)state;
 #define EVALUATE(what, tid, ts, dur) OP("autograd::engine::evaluate_function: " what, tid, ts, dur)
-    const orr_graph *g = read_text(LIST(
-        OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) "," EVALUATE("B", 1, 310, 90) ","
-        EVALUATE("C", 1, 405, 500) "," EVALUATE("grad", 2, 430, 20)));
+    const orr_graph *g =
+        read_text(LIST(OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) "," EVALUATE(
+            "B", 1, 310, 90) "," EVALUATE("C", 1, 405, 500) "," EVALUATE("grad", 2, 430, 20)));
     assert_waits(g, "autograd::engine::evaluate_function: grad",
                  "autograd::engine::evaluate_function: B", ORR_DEP_HANDOFF);
     orr_graph_free(g);
-    g = read_text(LIST(OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) ","
-                       EVALUATE("C", 1, 405, 500) "," OP("other", 2, 430, 20)));
+    g = read_text(LIST(OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) "," EVALUATE(
+        "C", 1, 405, 500) "," OP("other", 2, 430, 20)));
     assert_waits_not(g, "other", "autograd::engine::evaluate_function: A", ORR_DEP_HANDOFF);
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 1); /* from the loss */
     orr_graph_free(g);
@@ -346,9 +357,9 @@ static void recover_evaluations_wake_threads(void **state)
 static void recover_turns_within_steps_of_2020(void **state)
 {
     (void)state;
-    const orr_graph *g = read_text(LIST(
-        OP("ProfilerStep#7", 1, 0, 2000) "," OP("loss", 1, 5, 500) ","
-        OP("NllLossBackward", 2, 600, 300) "," OP("optimizer", 1, 1000, 100)));
+    const orr_graph *g =
+        read_text(LIST(OP("ProfilerStep#7", 1, 0, 2000) "," OP("loss", 1, 5, 500) "," OP(
+            "NllLossBackward", 2, 600, 300) "," OP("optimizer", 1, 1000, 100)));
     assert_waits(g, "NllLossBackward", "loss", ORR_DEP_HANDOFF);
     assert_waits(g, "optimizer", "NllLossBackward", ORR_DEP_HANDOFF);
     orr_graph_free(g);
@@ -358,12 +369,19 @@ static void recover_work_that_waits_on_mtia(void **state)
 {
     (void)state;
     const orr_graph *g = read_text(LIST(
-        EVENT("mtia_ccp_events", "remote", 17, 3570, 0, 10, "'stream':102") ","
-        EVENT("mtia_ccp_events", "event_record", 17, 3570, 11, 1, "'stream':102,'seq_num':5") ","
-        EVENT("mtia_ccp_events", "event_wait", 17, 3638, 1, 13,
-              "'stream':104,'wait_on_stream':102,'seq_num':5") ","
-        EVENT("mtia_ccp_events", "dma_request", 17, 3638, 15, 5, "'stream':104,'size':64") ","
-        EVENT("mtia_runtime", "synchronizeStream", 865, 1, 3, 20, "'stream_id':'104'")));
+        EVENT("mtia_ccp_events", "remote", 17, 3570, 0, 10, "'stream':102") "," EVENT("mtia_ccp_events", "event_record", 17, 3570, 11, 1, "'stream':102,'seq_num':5") "," EVENT(
+            "mtia_ccp_events", "event_wait", 17,
+            3638, 1, 13,
+            "'stream':104,'wait_on_stream':102,'seq_num':5") "," EVENT("mtia_ccp_events",
+                                                                       "dma_request", 17, 3638, 15,
+                                                                       5,
+                                                                       "'stream':104,'size':64") "," EVENT("mtia_runtime",
+                                                                                                           "synchronizeStream",
+                                                                                                           865,
+                                                                                                           1,
+                                                                                                           3,
+                                                                                                           20,
+                                                                                                           "'stream_id':'104'")));
     assert_int_equal(g->kind[named(g, "event_wait")], ORR_NODE_SYNC);
     assert_waits(g, "dma_request", "event_record", ORR_DEP_EVENT);
     assert_waits(g, "dma_request", "event_wait", ORR_DEP_STREAM);
@@ -375,7 +393,7 @@ static void recover_call_roles(void **state)
 {
     (void)state;
     static const struct {
-        const char   *name;
+        const char *name;
         orr_host_call_role role;
     } rows[] = {
         {"cudaEventRecord", ORR_HOST_CALL_RECORD_EVENT},
@@ -460,7 +478,7 @@ static void recover_from_real_recordings(void **state)
     (void)state;
     static const struct {
         const char *file;
-        unsigned    stream;
+        unsigned stream;
     } rows[] = {
         {"kineto/a100_w16_missing_launches.json.gz", 7741},
         {"kineto/ddp_a100_w8_rank3.json.gz", 9446},
@@ -492,8 +510,8 @@ static void recover_syncs_of_real_recordings(void **state)
         if (g->kind[v] == ORR_NODE_SYNC)
             assert_int_equal(g->dep_first[v + 1] - g->dep_first[v], 1); /* its host call */
     assert_waits(g, "cudaStreamSynchronize", "Memcpy DtoH (Device -> Pageable)", ORR_DEP_SYNC);
-    assert_waits(g, "cudaEventSynchronize",
-                 "at::cuda::(anonymous namespace)::spin_kernel(long)", ORR_DEP_SYNC);
+    assert_waits(g, "cudaEventSynchronize", "at::cuda::(anonymous namespace)::spin_kernel(long)",
+                 ORR_DEP_SYNC);
     orr_graph_free(g);
     g = read_real("kineto/ns_v100.json.gz", &report);
     assert_true(count_deps(g, ORR_DEP_HANDOFF) >= 905); /* one for each pair of arrows */

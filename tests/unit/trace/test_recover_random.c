@@ -6,9 +6,9 @@
 /* Random recordings, most of them impossible: whatever the times say, what is recovered from
  * them is never a cycle and agrees with them. */
 typedef struct text {
-    char      *at;
-    size_t     n, room;
-    uint32_t   step_us;
+    char *at;
+    size_t n, room;
+    uint32_t step_us;
     orr_random random;
 } text;
 
@@ -40,17 +40,20 @@ static void add_times(text *t, bool fractions)
 static void add_host(text *t, bool fractions)
 {
     static const char *const events[] = {
-        "cpu_op\",\"name\":\"op", "user_annotation\",\"name\":\"step",
-        "cuda_runtime\",\"name\":\"cudaLaunchKernel", "cuda_runtime\",\"name\":\"cudaEventRecord",
+        "cpu_op\",\"name\":\"op",
+        "user_annotation\",\"name\":\"step",
+        "cuda_runtime\",\"name\":\"cudaLaunchKernel",
+        "cuda_runtime\",\"name\":\"cudaEventRecord",
         "cuda_runtime\",\"name\":\"cudaStreamWaitEvent",
         "cuda_runtime\",\"name\":\"cudaStreamSynchronize",
         "cuda_runtime\",\"name\":\"cudaDeviceSynchronize",
-        "cuda_runtime\",\"name\":\"cudaEventSynchronize", "cuda_runtime\",\"name\":\"cudaMemcpy",
-        "python_function\",\"name\":\"f.py(1): wait", "cpu_op\",\"name\":\"c10d::allreduce_",
+        "cuda_runtime\",\"name\":\"cudaEventSynchronize",
+        "cuda_runtime\",\"name\":\"cudaMemcpy",
+        "python_function\",\"name\":\"f.py(1): wait",
+        "cpu_op\",\"name\":\"c10d::allreduce_",
         "user_annotation\",\"name\":\"gloo:all_reduce",
     };
-    add(t, "{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":1,\"tid\":%u,", events[below(t, 12)],
-        below(t, 3));
+    add(t, "{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":1,\"tid\":%u,", events[below(t, 12)], below(t, 3));
     add_times(t, fractions);
     add(t, ",\"args\":{\"correlation\":%u", 1 + below(t, 20));
     if (below(t, 3) == 0)
@@ -77,8 +80,9 @@ static void add_record(text *t, bool fractions)
     add(t, "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"%s\",\"pid\":0,\"tid\":-1,",
         names[below(t, 4)]);
     add_times(t, fractions);
-    add(t, ",\"args\":{\"stream\":%u,\"wait_on_stream\":%u,\"correlation\":%u,"
-           "\"wait_on_cuda_event_record_corr_id\":%u,\"device\":0}},",
+    add(t,
+        ",\"args\":{\"stream\":%u,\"wait_on_stream\":%u,\"correlation\":%u,"
+        "\"wait_on_cuda_event_record_corr_id\":%u,\"device\":0}},",
         below(t, 3), below(t, 3), below(t, 20), below(t, 20));
 }
 

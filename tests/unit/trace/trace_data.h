@@ -33,7 +33,7 @@ static inline const char *data_path(const char *name)
 
 typedef struct test_bytes {
     uint8_t *at;
-    size_t   n;
+    size_t n;
 } test_bytes;
 
 /* A whole file, decompressed. Free `at`. */

@@ -77,9 +77,8 @@ static inline const char *checkpoint(const char *family)
     return path;
 }
 
-static const char *const families[] = {"llama2", "llama3",        "llama4", "llama4_vision",
-                                       "mixtral", "qwen2",        "qwen3",  "qwen3_moe",
-                                       "gpt2"};
+static const char *const families[] = {"llama2", "llama3", "llama4",    "llama4_vision", "mixtral",
+                                       "qwen2",  "qwen3",  "qwen3_moe", "gpt2"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* A checkpoint and its model. */

@@ -41,17 +41,17 @@ static orr_tokenizer *of_ranks(void)
     const int32_t bos = add_text("<|begin|>", 0, ORR_PIECE_CONTROL);
     const int32_t eos = add_text("<|end|>", 0, ORR_PIECE_CONTROL);
     const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_TIKTOKEN,
-                                       .algorithm = ORR_BPE_RANKS,
-                                       .split = ORR_PRE_TOKENIZER_LLAMA3,
-                                       .byte_level = true,
-                                       .whole_first = true,
-                                       .pieces = pieces,
-                                       .n = n_pieces,
-                                       .unknown = -1,
-                                       .bos = bos,
-                                       .eos = eos,
-                                       .pad = -1,
-                                       .adds_bos = true};
+                                      .algorithm = ORR_BPE_RANKS,
+                                      .split = ORR_PRE_TOKENIZER_LLAMA3,
+                                      .byte_level = true,
+                                      .whole_first = true,
+                                      .pieces = pieces,
+                                      .n = n_pieces,
+                                      .unknown = -1,
+                                      .bos = bos,
+                                      .eos = eos,
+                                      .pad = -1,
+                                      .adds_bos = true};
     if (orr_tokenizer_build(&parts, &t, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return t;
@@ -79,17 +79,17 @@ static orr_tokenizer *of_scores(void)
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
         (void)add_text(letters[i], -100 - (float)i, ORR_PIECE_NORMAL);
     const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_SENTENCEPIECE,
-                                       .algorithm = ORR_BPE_SCORES,
-                                       .prefix = ORR_PREPEND_FIRST,
-                                       .spaces = true,
-                                       .byte_fallback = true,
-                                       .pieces = pieces,
-                                       .n = n_pieces,
-                                       .unknown = unknown,
-                                       .bos = bos,
-                                       .eos = eos,
-                                       .pad = -1,
-                                       .adds_bos = true};
+                                      .algorithm = ORR_BPE_SCORES,
+                                      .prefix = ORR_PREPEND_FIRST,
+                                      .spaces = true,
+                                      .byte_fallback = true,
+                                      .pieces = pieces,
+                                      .n = n_pieces,
+                                      .unknown = unknown,
+                                      .bos = bos,
+                                      .eos = eos,
+                                      .pad = -1,
+                                      .adds_bos = true};
     if (orr_tokenizer_build(&parts, &t, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return t;

@@ -138,10 +138,12 @@ static void quantised_files_keep_what_must_be_exact(void **state)
     static const struct {
         const char *name;
         uint8_t format;
-    } want[] = {
-        {"blk.0.attn_q.weight", ORR_ROW_FORMAT_Q4_0},        {"token_embd.weight", ORR_ROW_FORMAT_Q4_0},
-        {"blk.0.ffn_gate_inp.weight", ORR_ROW_FORMAT_FP32},  {"blk.0.attn_norm.weight", ORR_ROW_FORMAT_FP32},
-        {"blk.0.ffn_down_exps.weight", ORR_ROW_FORMAT_FP16}, {"blk.0.ffn_up_exps.weight", ORR_ROW_FORMAT_Q4_0}};
+    } want[] = {{"blk.0.attn_q.weight", ORR_ROW_FORMAT_Q4_0},
+                {"token_embd.weight", ORR_ROW_FORMAT_Q4_0},
+                {"blk.0.ffn_gate_inp.weight", ORR_ROW_FORMAT_FP32},
+                {"blk.0.attn_norm.weight", ORR_ROW_FORMAT_FP32},
+                {"blk.0.ffn_down_exps.weight", ORR_ROW_FORMAT_FP16},
+                {"blk.0.ffn_up_exps.weight", ORR_ROW_FORMAT_Q4_0}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         assert_int_equal(orr_weights_find(gguf.weights, want[i].name)->format, want[i].format);
     assert_int_equal(gguf.model->moe.experts, 4);
@@ -159,9 +161,9 @@ static void nothing_half_written_stays(void **state)
     orr_model other = *from.model;
     save(&from, ORR_ROW_FORMAT_BF16, in_scratch("whole.safetensors"), 0);
     other.layers = 3; /* the last one's weights are missing */
-    assert_int_equal(
-        orr_weights_save(&other, &reader, ORR_ROW_FORMAT_FP32, in_scratch("whole.safetensors"), 0, &err),
-        ORR_NOT_FOUND);
+    assert_int_equal(orr_weights_save(&other, &reader, ORR_ROW_FORMAT_FP32,
+                                      in_scratch("whole.safetensors"), 0, &err),
+                     ORR_NOT_FOUND);
     must_say(&err, "of layer 2");
     orr_free(s.numbers);
     orr_weights *w;

@@ -90,7 +90,8 @@ static opened written(const char *config, bool interleaved, const char *folder)
         fail_msg("%s", err.text);
     orr_model turned = *model;
     turned.rope_interleaved = interleaved;
-    if (orr_weights_save(&turned, &reader, ORR_ROW_FORMAT_FP32, in_scratch(folder), 0, &err) != ORR_OK)
+    if (orr_weights_save(&turned, &reader, ORR_ROW_FORMAT_FP32, in_scratch(folder), 0, &err) !=
+        ORR_OK)
         fail_msg("%s", err.text);
     opened o = open_at(in_scratch(folder));
     orr_model *again = orr_arena_one(o.arena, orr_model);

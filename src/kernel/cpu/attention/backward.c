@@ -31,9 +31,12 @@ typedef struct backward {
 /* Tensors of a block with lanes: q, dy, dq (W, lanes), weight and slope (keys, lanes); and as rows.
  * In pairs of bf16 where heads are. */
 typedef struct room {
-    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], dy[ORR_QUERY_BLOCK_FLOATS], dq[ORR_QUERY_BLOCK_FLOATS];
-    float q_rows[ORR_QUERY_BLOCK_FLOATS], dy_rows[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
-    float weight[ORR_BLOCK_LANES * ORR_BLOCK_LANES], slope[ORR_BLOCK_LANES * ORR_BLOCK_LANES], pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], dy[ORR_QUERY_BLOCK_FLOATS],
+        dq[ORR_QUERY_BLOCK_FLOATS];
+    float q_rows[ORR_QUERY_BLOCK_FLOATS], dy_rows[ORR_QUERY_BLOCK_FLOATS],
+        keys[ORR_QUERY_BLOCK_FLOATS];
+    float weight[ORR_BLOCK_LANES * ORR_BLOCK_LANES], slope[ORR_BLOCK_LANES * ORR_BLOCK_LANES],
+        pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
     float minus[ORR_BLOCK_LANES], delta[ORR_BLOCK_LANES];
 } room;
 
@@ -43,8 +46,8 @@ static void multiply(const orr_attention_problem *h, const orr_block_product *p)
 }
 
 /* Rows of whole vectors, zeros behind; pairs are of two rows. */
-static void read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
-                      int64_t wide, float *keys, float *to)
+static void read_rows(const orr_attention_problem *h, const orr_head_rows *of,
+                      const orr_query_block *b, int64_t wide, float *keys, float *to)
 {
     float *rows = h->pairs ? keys : to;
     memset(rows, 0, (size_t)(b->n * wide) * sizeof(float));
@@ -75,7 +78,8 @@ static void read_kept(const backward *w, const orr_query_block *b, room *r)
 }
 
 /* Gradients of the probabilities, dy v', (n, lanes). */
-static void make_slopes(const backward *w, const orr_query_block *b, int64_t key, int64_t n, room *r)
+static void make_slopes(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
+                        room *r)
 {
     const orr_attention_problem *h = w->h;
     const int64_t columns = h->pairs ? (h->value_width + 1) / 2 : h->value_width;
@@ -84,20 +88,20 @@ static void make_slopes(const backward *w, const orr_query_block *b, int64_t key
     else
         orr_keys_read(&h->v, b->sample, b->group, key, n, r->keys, columns);
     multiply(h, &(orr_block_product){.a = r->keys,
-                               .a_row = columns,
-                               .a_step = 1,
-                               .b = r->dy,
-                               .b_row = b->lanes,
-                               .c = r->slope,
-                               .c_row = b->lanes,
-                               .rows = n,
-                               .depth = columns,
-                               .lanes = b->lanes});
+                                     .a_row = columns,
+                                     .a_step = 1,
+                                     .b = r->dy,
+                                     .b_row = b->lanes,
+                                     .c = r->slope,
+                                     .c_row = b->lanes,
+                                     .rows = n,
+                                     .depth = columns,
+                                     .lanes = b->lanes});
 }
 
 /* Numbers of all rows from `key` on, with lanes. */
-static void read_pairs(const orr_attention_problem *h, const orr_query_block *b, const orr_operand *of,
-                       int64_t key, int64_t n, float *rows, float *to)
+static void read_pairs(const orr_attention_problem *h, const orr_query_block *b,
+                       const orr_operand *of, int64_t key, int64_t n, float *rows, float *to)
 {
     memset(rows, 0, (size_t)(n * b->lanes) * sizeof(float));
     for (int64_t i = 0; i < b->n; i++) {
@@ -150,20 +154,21 @@ static void make_weights(const backward *w, const orr_query_block *b, int64_t ke
 }
 
 /* sums (n, wide) += x' rows, x (n, lanes) */
-static void add_to_keys(const orr_attention_problem *h, const orr_query_block *b, const float *x, int64_t n,
-                        const float *rows, float *sums, int64_t row, int64_t wide, float *pairs)
+static void add_to_keys(const orr_attention_problem *h, const orr_query_block *b, const float *x,
+                        int64_t n, const float *rows, float *sums, int64_t row, int64_t wide,
+                        float *pairs)
 {
     orr_block_product p = {.a = x,
-                     .a_row = b->lanes,
-                     .a_step = 1,
-                     .b = rows,
-                     .b_row = wide,
-                     .c = sums,
-                     .c_row = row,
-                     .rows = n,
-                     .depth = b->n,
-                     .lanes = wide,
-                     .add = true};
+                           .a_row = b->lanes,
+                           .a_step = 1,
+                           .b = rows,
+                           .b_row = wide,
+                           .c = sums,
+                           .c_row = row,
+                           .rows = n,
+                           .depth = b->n,
+                           .lanes = wide,
+                           .add = true};
     if (h->pairs) {
         h->lanes->pairs_along(x, n * b->lanes, pairs);
         p.a = pairs;
@@ -174,20 +179,20 @@ static void add_to_keys(const orr_attention_problem *h, const orr_query_block *b
 }
 
 /* dq += k' ds */
-static void add_to_queries(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n,
-                           room *r)
+static void add_to_queries(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
+                           int64_t n, room *r)
 {
     orr_block_product p = {.a = r->keys,
-                     .a_row = 1,
-                     .a_step = h->width,
-                     .b = r->slope,
-                     .b_row = b->lanes,
-                     .c = r->dq,
-                     .c_row = b->lanes,
-                     .rows = h->width,
-                     .depth = n,
-                     .lanes = b->lanes,
-                     .add = true};
+                           .a_row = 1,
+                           .a_step = h->width,
+                           .b = r->slope,
+                           .b_row = b->lanes,
+                           .c = r->dq,
+                           .c_row = b->lanes,
+                           .rows = h->width,
+                           .depth = n,
+                           .lanes = b->lanes,
+                           .add = true};
     if (h->pairs) {
         orr_keys_pairs_across(h->lanes, &h->k, b->sample, b->group, key, n, r->keys);
         h->lanes->pairs_across(r->slope, n, b->lanes, r->pairs);
@@ -243,7 +248,8 @@ static void run_piece(void *ctx, size_t i, int thread)
     memset(sums, 0, (size_t)numbers * sizeof(float));
     room r;
     for (int64_t number = part; number < h->blocks; number += w->parts) {
-        const orr_query_block b = orr_query_block_of(h, place / h->groups, place % h->groups, number);
+        const orr_query_block b =
+            orr_query_block_of(h, place / h->groups, place % h->groups, number);
         use_block(w, &b, sums, &r);
     }
 }
@@ -254,7 +260,8 @@ static void run_merge(void *ctx, size_t i, int thread)
     (void)thread;
     const backward *w = ctx;
     const orr_attention_problem *h = w->h;
-    const int64_t blocks = (h->keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES, wide = w->wide_k + w->wide_v;
+    const int64_t blocks = (h->keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES,
+                  wide = w->wide_k + w->wide_v;
     const int64_t place = (int64_t)i / blocks, key = (int64_t)i % blocks * ORR_BLOCK_LANES;
     const int64_t n = h->keys - key < ORR_BLOCK_LANES ? h->keys - key : ORR_BLOCK_LANES;
     float *sums = w->sums + (place * w->parts * h->keys + key) * wide;
@@ -316,10 +323,11 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     }
     const int64_t places = h.batch * h.groups;
     orr_workers_run(call->workers, (size_t)(places * w.parts), run_piece, &w);
-    orr_workers_run(call->workers, (size_t)(places * ((h.keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES)),
+    orr_workers_run(call->workers,
+                    (size_t)(places * ((h.keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES)),
                     run_merge, &w);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_ATTENTION_BACKWARD = {.run = backward_run,
-                                                    .workspace = backward_workspace};
+                                                     .workspace = backward_workspace};

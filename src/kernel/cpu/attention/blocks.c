@@ -60,7 +60,8 @@ static orr_status check(const orr_attention_problem *h, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first, orr_attention_problem *ret, orr_error *err)
+orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first,
+                                    orr_attention_problem *ret, orr_error *err)
 {
     const orr_operand *q = &call->in[first], *k = q + 1, *v = q + 2;
     orr_attention_problem h = {
@@ -91,7 +92,8 @@ orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first,
 }
 
 /* The keys that a token of the sample sees. */
-static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, int64_t *least, int64_t *last)
+static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, int64_t *least,
+                 int64_t *last)
 {
     const orr_op_args *args = h->call->args;
     const int64_t keys = orr_attention_key_count(h, sample);
@@ -102,7 +104,8 @@ static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, 
         *least = within(position / args->window * args->window - args->begin, *last);
 }
 
-orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sample, int64_t group, int64_t number)
+orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sample, int64_t group,
+                                   int64_t number)
 {
     const int64_t row = number * h->block, left = h->rows - row;
     orr_query_block b = {.sample = sample, .group = group, .row = row, .begin = INT64_MAX};
@@ -119,8 +122,8 @@ orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sampl
     return b;
 }
 
-void orr_attention_mask_scores(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n,
-                    float *score, float hidden)
+void orr_attention_mask_scores(const orr_attention_problem *h, const orr_query_block *b,
+                               int64_t key, int64_t n, float *score, float hidden)
 {
     int32_t least[ORR_BLOCK_LANES], last[ORR_BLOCK_LANES];
     bool whole = true;
@@ -133,26 +136,27 @@ void orr_attention_mask_scores(const orr_attention_problem *h, const orr_query_b
         h->lanes->mask_scores(score, n, b->lanes, least, last, hidden);
 }
 
-static char *row_of(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b, int64_t i)
+static char *row_of(const orr_attention_problem *h, const orr_head_rows *of,
+                    const orr_query_block *b, int64_t i)
 {
     const int64_t r = b->row + i;
     return of->data + b->sample * of->sample + r / h->share * of->token +
            (b->group * h->share + r % h->share) * of->head;
 }
 
-void orr_attention_read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b, float *to,
-                    int64_t to_row)
+void orr_attention_read_rows(const orr_attention_problem *h, const orr_head_rows *of,
+                             const orr_query_block *b, float *to, int64_t to_row)
 {
     for (int64_t i = 0; i < b->n; i++)
         orr_strided_to_fp32(of->dtype, row_of(h, of, b, i), of->column, of->width, to + i * to_row);
 }
 
-void orr_attention_write_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
-                     const float *from, int64_t from_row)
+void orr_attention_write_rows(const orr_attention_problem *h, const orr_head_rows *of,
+                              const orr_query_block *b, const float *from, int64_t from_row)
 {
     for (int64_t i = 0; of->data != NULL && i < b->n; i++)
         orr_strided_from_fp32(of->dtype, from + i * from_row, of->width, of->column,
-                          row_of(h, of, b, i));
+                              row_of(h, of, b, i));
 }
 
 /* A row of bf16 as pairs; zero behind an odd number. */
@@ -163,8 +167,8 @@ static void copy_pairs(const char *from, int64_t width, float *to)
     memcpy(to, from, (size_t)width * 2);
 }
 
-void orr_attention_read_transposed(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
-                          bool pairs, float *room, float *to)
+void orr_attention_read_transposed(const orr_attention_problem *h, const orr_head_rows *of,
+                                   const orr_query_block *b, bool pairs, float *room, float *to)
 {
     const int64_t columns = pairs ? (of->width + 1) / 2 : of->width;
     if (pairs)
@@ -186,7 +190,7 @@ void orr_keys_read(const orr_head_rows *of, int64_t sample, int64_t group, int64
 {
     for (int64_t i = 0; i < n; i++)
         orr_strided_to_fp32(of->dtype, key_of(of, sample, group, token + i), of->column, of->width,
-                         to + i * to_row);
+                            to + i * to_row);
 }
 
 void orr_keys_write(const orr_head_rows *of, int64_t sample, int64_t group, int64_t token,
@@ -194,7 +198,7 @@ void orr_keys_write(const orr_head_rows *of, int64_t sample, int64_t group, int6
 {
     for (int64_t i = 0; of->data != NULL && i < n; i++)
         orr_strided_from_fp32(of->dtype, from + i * from_row, of->width, of->column,
-                          key_of(of, sample, group, token + i));
+                              key_of(of, sample, group, token + i));
 }
 
 void orr_keys_pairs_along(const orr_head_rows *of, int64_t sample, int64_t group, int64_t token,

@@ -28,13 +28,14 @@ typedef struct flash {
 
 /* A piece of work in scratch: queries and what they gave so far, with lanes. */
 typedef struct room {
-    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS],
+        keys[ORR_QUERY_BLOCK_FLOATS];
     float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES / 2];
     float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
 } room;
 
-void orr_attention_scores(const orr_attention_problem *h, const orr_query_block *b, const float *q, int64_t key,
-                          int64_t n, float *packed, float *ret)
+void orr_attention_scores(const orr_attention_problem *h, const orr_query_block *b, const float *q,
+                          int64_t key, int64_t n, float *packed, float *ret)
 {
     const int64_t columns = h->pairs ? (h->width + 1) / 2 : h->width;
     if (h->pairs)
@@ -42,30 +43,31 @@ void orr_attention_scores(const orr_attention_problem *h, const orr_query_block 
     else
         orr_keys_read(&h->k, b->sample, b->group, key, n, packed, columns);
     const orr_block_product p = {.a = packed,
-                           .a_row = columns,
-                           .a_step = 1,
-                           .b = q,
-                           .b_row = b->lanes,
-                           .c = ret,
-                           .c_row = b->lanes,
-                           .rows = n,
-                           .depth = columns,
-                           .lanes = b->lanes};
+                                 .a_row = columns,
+                                 .a_step = 1,
+                                 .b = q,
+                                 .b_row = b->lanes,
+                                 .c = ret,
+                                 .c_row = b->lanes,
+                                 .rows = n,
+                                 .depth = columns,
+                                 .lanes = b->lanes};
     (h->pairs ? h->lanes->pair_product : h->lanes->product)(&p);
 }
 
 /* o += values' weights */
-static void add_values(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n, room *r)
+static void add_values(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
+                       int64_t n, room *r)
 {
     orr_block_product p = {.a = r->keys,
-                     .a_row = 1,
-                     .a_step = h->value_width,
-                     .b_row = b->lanes,
-                     .c = r->o,
-                     .c_row = b->lanes,
-                     .rows = h->value_width,
-                     .lanes = b->lanes,
-                     .add = true};
+                           .a_row = 1,
+                           .a_step = h->value_width,
+                           .b_row = b->lanes,
+                           .c = r->o,
+                           .c_row = b->lanes,
+                           .rows = h->value_width,
+                           .lanes = b->lanes,
+                           .add = true};
     if (h->pairs) {
         orr_keys_pairs_across(h->lanes, &h->v, b->sample, b->group, key, n, r->keys);
         h->lanes->pairs_across(r->score, n, b->lanes, r->pairs);
@@ -80,8 +82,8 @@ static void add_values(const orr_attention_problem *h, const orr_query_block *b,
     }
 }
 
-static void go_over_keys(const orr_attention_problem *h, const orr_query_block *b, int64_t begin, int64_t end,
-                         room *r)
+static void go_over_keys(const orr_attention_problem *h, const orr_query_block *b, int64_t begin,
+                         int64_t end, room *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
         r->most[i] = LOWEST;
@@ -95,12 +97,12 @@ static void go_over_keys(const orr_attention_problem *h, const orr_query_block *
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
         orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
         const orr_online_softmax_block soft = {.score = r->score,
-                                     .most = r->most,
-                                     .sum = r->sum,
-                                     .factor = r->factor,
-                                     .scale = h->scale * 1.44269504f,
-                                     .keys = n,
-                                     .lanes = b->lanes};
+                                               .most = r->most,
+                                               .sum = r->sum,
+                                               .factor = r->factor,
+                                               .scale = h->scale * 1.44269504f,
+                                               .keys = n,
+                                               .lanes = b->lanes};
         if (h->lanes->online_softmax(&soft))
             h->lanes->scale(r->o, h->value_width, b->lanes, r->factor);
         add_values(h, b, key, n, r);
@@ -168,7 +170,8 @@ static void run_part(void *ctx, size_t i, int thread)
     memcpy(kept + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
 }
 
-static void merge_part(const orr_attention_problem *h, const orr_query_block *b, const float *kept, room *r)
+static void merge_part(const orr_attention_problem *h, const orr_query_block *b, const float *kept,
+                       room *r)
 {
     float other[ORR_BLOCK_LANES];
     for (int64_t i = 0; i < b->lanes; i++) {

@@ -84,8 +84,8 @@ static orr_status tune_run(const orr_kernel_call *call, orr_error *err)
     orr_tensor_iter_add(&t.walk, &call->out[0]);
     orr_tensor_iter_coalesce(&t.walk, 1);
     if (t.columns > 0)
-        orr_parallel_ranges(orr_tensor_iter_rows(&t.walk), orr_rows_per_range(t.columns), tune_rows, &t,
-                       call->workers);
+        orr_parallel_ranges(orr_tensor_iter_rows(&t.walk), orr_rows_per_range(t.columns), tune_rows,
+                            &t, call->workers);
     return ORR_OK;
 }
 

@@ -18,7 +18,8 @@ typedef struct plain {
 } plain;
 
 typedef struct room {
-    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS],
+        keys[ORR_QUERY_BLOCK_FLOATS];
     float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], row[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
     float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
 } room;
@@ -33,8 +34,8 @@ bool orr_attention_dropout_keeps(uint64_t seed, int64_t i, double dropped)
     return (double)drawn[i % 4] >= dropped * 4294967296.0;
 }
 
-orr_score_row orr_score_row_of(const orr_attention_problem *h, const orr_query_block *b, const orr_operand *pairs,
-                             int64_t i, int64_t key)
+orr_score_row orr_score_row_of(const orr_attention_problem *h, const orr_query_block *b,
+                               const orr_operand *pairs, int64_t i, int64_t key)
 {
     const orr_dtype dtype = (orr_dtype)pairs->type.dtype;
     const int64_t row = b->row + i, head = b->group * h->share + row % h->share,
@@ -42,7 +43,8 @@ orr_score_row orr_score_row_of(const orr_attention_problem *h, const orr_query_b
     const int64_t at =
         b->sample * stride[0] + head * stride[1] + token * stride[2] + key * stride[3];
     return (orr_score_row){
-        .data = pairs->data == NULL ? NULL : (char *)pairs->data + at * orr_dtype_stride_bytes(dtype),
+        .data =
+            pairs->data == NULL ? NULL : (char *)pairs->data + at * orr_dtype_stride_bytes(dtype),
         .dtype = dtype,
         .stride = stride[3] * orr_dtype_stride_bytes(dtype),
         .index = ((b->sample * h->heads + head) * h->queries + token) * h->keys + key};
@@ -65,7 +67,7 @@ static void drop_out(const plain *p, const orr_query_block *b, int64_t i, int64_
     const orr_attention_problem *h = p->h;
     const double dropped = h->call->args->value;
     const orr_score_row mask = orr_score_row_of(h, b, p->mask, i, key),
-                       left = orr_score_row_of(h, b, p->left, i, key);
+                        left = orr_score_row_of(h, b, p->left, i, key);
     const float grown = (float)(1 / (1 - dropped));
     for (int64_t j = 0; j < n; j++) {
         const bool keeps = orr_attention_dropout_keeps(h->call->seed, mask.index + j, dropped);
@@ -87,12 +89,12 @@ static void add_up(const orr_attention_problem *h, const orr_query_block *b, roo
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
         orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
         (void)h->lanes->online_softmax(&(orr_online_softmax_block){.score = r->score,
-                                                 .most = r->most,
-                                                 .sum = r->sum,
-                                                 .factor = r->factor,
-                                                 .scale = h->scale * 1.44269504f,
-                                                 .keys = n,
-                                                 .lanes = b->lanes});
+                                                                   .most = r->most,
+                                                                   .sum = r->sum,
+                                                                   .factor = r->factor,
+                                                                   .scale = h->scale * 1.44269504f,
+                                                                   .keys = n,
+                                                                   .lanes = b->lanes});
     }
     for (int64_t i = 0; i < b->lanes; i++) /* 2^(s scale - factor) is the probability */
         r->factor[i] =
@@ -100,7 +102,8 @@ static void add_up(const orr_attention_problem *h, const orr_query_block *b, roo
 }
 
 /* Probabilities of the keys [key, key + n) into row, (lanes, n); what is not seen: zeros. */
-static void make_rows(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n, room *r)
+static void make_rows(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
+                      int64_t n, room *r)
 {
     if (key + n <= b->begin || key >= b->end) {
         memset(r->row, 0, (size_t)(n * b->lanes) * sizeof(float));
@@ -125,16 +128,16 @@ static void use_keys(const plain *p, const orr_query_block *b, int64_t key, int6
     h->lanes->transpose(r->row, n, b->lanes, n, r->score, b->lanes);
     orr_keys_read(&h->v, b->sample, b->group, key, n, r->keys, h->value_width);
     h->lanes->product(&(orr_block_product){.a = r->keys,
-                                     .a_row = 1,
-                                     .a_step = h->value_width,
-                                     .b = r->score,
-                                     .b_row = b->lanes,
-                                     .c = r->o,
-                                     .c_row = b->lanes,
-                                     .rows = h->value_width,
-                                     .depth = n,
-                                     .lanes = b->lanes,
-                                     .add = true});
+                                           .a_row = 1,
+                                           .a_step = h->value_width,
+                                           .b = r->score,
+                                           .b_row = b->lanes,
+                                           .c = r->o,
+                                           .c_row = b->lanes,
+                                           .rows = h->value_width,
+                                           .depth = n,
+                                           .lanes = b->lanes,
+                                           .add = true});
 }
 
 static void run_block(void *ctx, size_t i, int thread)

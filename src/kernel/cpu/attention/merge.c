@@ -46,7 +46,8 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end)
     orr_tensor_iter_seek(&m->y, begin, &y);
     orr_tensor_iter_seek(&m->l, begin, &l);
     for (int64_t i = begin; i < end; i++) {
-        const float a = orr_tensor_iter_read_scalar(&m->l, 0, &l), b = orr_tensor_iter_read_scalar(&m->l, 1, &l);
+        const float a = orr_tensor_iter_read_scalar(&m->l, 0, &l),
+                    b = orr_tensor_iter_read_scalar(&m->l, 1, &l);
         float sum, ignored;
         const float share = share_of(a, b, &sum);
         if (m->y.part[2].data != NULL)
@@ -84,7 +85,7 @@ static orr_status merge_run(const orr_kernel_call *call, orr_error *err)
         (void)orr_tensor_iter_add(&m.l, &l[k]);
     m.columns = orr_tensor_iter_columns(&m.y);
     orr_parallel_ranges(orr_tensor_iter_rows(&m.y), orr_rows_per_range(m.columns), merge_rows, &m,
-                   call->workers);
+                        call->workers);
     return ORR_OK;
 }
 

@@ -5,8 +5,8 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call, cosines and
- * sines once a token for all its heads. */
+/* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call,
+ * cosines and sines once a token for all its heads. */
 enum { PAIRS = ORR_ELEMENT_CHUNK / 2 }; /* turned at once */
 
 typedef struct rotary {
@@ -43,7 +43,8 @@ static void make_frequencies(const orr_op_args *args, int64_t pairs, double *ret
 }
 
 typedef struct turn_room {
-    _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_ELEMENT_CHUNK], y[ORR_ELEMENT_CHUNK], pair[4][PAIRS];
+    _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_ELEMENT_CHUNK], y[ORR_ELEMENT_CHUNK],
+        pair[4][PAIRS];
 } turn_room;
 
 /* Pairs from..from + n of one head. */
@@ -67,15 +68,15 @@ static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y
         room->pair[1][i] = x[2 * i + 1];
     }
     orr_vector_math_of_cpu()->turn(room->pair[0], room->pair[1], room->cosine, room->sine, n,
-                             room->pair[2], room->pair[3]);
+                                   room->pair[2], room->pair[3]);
     for (int64_t i = 0; i < n; i++) {
         y[2 * i] = room->pair[2][i];
         y[2 * i + 1] = room->pair[3][i];
     }
 }
 
-static void turn_neighbours_at(const rotary *r, const orr_tensor_cursor *cursor, int64_t from, int64_t n,
-                               turn_room *room)
+static void turn_neighbours_at(const rotary *r, const orr_tensor_cursor *cursor, int64_t from,
+                               int64_t n, turn_room *room)
 {
     const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 2 * from, 2 * n, room->x);
     float *y = orr_tensor_iter_buffer(&r->walk, 1, cursor, 2 * from, room->y);
@@ -84,7 +85,8 @@ static void turn_neighbours_at(const rotary *r, const orr_tensor_cursor *cursor,
 }
 
 /* Heads that lie one behind another, as many as the buffers hold. */
-static void turn_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t heads, turn_room *room)
+static void turn_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t heads,
+                       turn_room *room)
 {
     const int64_t n = r->pairs;
     const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 0, heads * 2 * n, room->x);
@@ -94,7 +96,7 @@ static void turn_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t
             turn_neighbours(x + at, n, room, y + at);
         else
             orr_vector_math_of_cpu()->turn(x + at, x + at + n, room->cosine, room->sine, n, y + at,
-                                     y + at + n);
+                                           y + at + n);
     orr_tensor_iter_write(&r->walk, 1, cursor, 0, heads * 2 * n, y);
 }
 
@@ -181,8 +183,8 @@ static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
     orr_tensor_iter_add(&r.walk, &call->in[0]);
     orr_tensor_iter_add(&r.walk, &call->out[0]);
     orr_tensor_iter_coalesce(&r.walk, 1);
-    orr_parallel_ranges(orr_tensor_iter_rows(&r.walk) / r.heads, orr_rows_per_range(r.heads * r.pairs * 2),
-                   turn_tokens, &r, call->workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&r.walk) / r.heads,
+                        orr_rows_per_range(r.heads * r.pairs * 2), turn_tokens, &r, call->workers);
     return ORR_OK;
 }
 

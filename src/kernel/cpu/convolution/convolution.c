@@ -27,7 +27,8 @@ orr_convolution orr_convolution_of(const orr_op_args *args, const orr_operand *x
                              .stride = args->stride > 0 ? args->stride : 1,
                              .padding = args->padding,
                              .taps = wd[1] * wd[2] * wd[3],
-                             .blocks = (yd[2] * yd[3] + ORR_CONVOLUTION_PIXELS - 1) / ORR_CONVOLUTION_PIXELS};
+                             .blocks = (yd[2] * yd[3] + ORR_CONVOLUTION_PIXELS - 1) /
+                                       ORR_CONVOLUTION_PIXELS};
 }
 
 static int64_t bytes_of(const orr_operand *o)
@@ -58,8 +59,8 @@ static void gather_row(const orr_convolution *c, int64_t sample, int64_t channel
     memset(to + end, 0, (size_t)(n - end) * sizeof *to);
     if (begin < end)
         orr_strided_to_fp32((orr_dtype)c->x->type.dtype,
-                         pixel_of(c->x, sample, channel, row, at + begin * c->stride),
-                         c->stride * c->x->stride[3] * bytes_of(c->x), end - begin, to + begin);
+                            pixel_of(c->x, sample, channel, row, at + begin * c->stride),
+                            c->stride * c->x->stride[3] * bytes_of(c->x), end - begin, to + begin);
 }
 
 void orr_convolution_im2col(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
@@ -87,8 +88,8 @@ void orr_planes_read(const orr_operand *image, int64_t sample, int64_t plane, in
             int64_t row, column;
             run = orr_pixel_run(first + done, n - done, image->type.dim[3], &row, &column);
             orr_strided_to_fp32((orr_dtype)image->type.dtype,
-                             pixel_of(image, sample, plane + k, row, column),
-                             image->stride[3] * bytes_of(image), run, to + done);
+                                pixel_of(image, sample, plane + k, row, column),
+                                image->stride[3] * bytes_of(image), run, to + done);
         }
         memset(to + n, 0, (size_t)(ORR_CONVOLUTION_PIXELS - n) * sizeof *to);
     }
@@ -102,8 +103,8 @@ void orr_planes_write(const orr_operand *image, int64_t sample, int64_t plane, i
             int64_t row, column;
             run = orr_pixel_run(first + done, n - done, image->type.dim[3], &row, &column);
             orr_strided_from_fp32((orr_dtype)image->type.dtype, from + done, run,
-                              image->stride[3] * bytes_of(image),
-                              pixel_of(image, sample, plane + k, row, column));
+                                  image->stride[3] * bytes_of(image),
+                                  pixel_of(image, sample, plane + k, row, column));
         }
 }
 
@@ -123,8 +124,8 @@ static void copy_filters(const orr_operand *w, float *to)
     const int64_t *d = w->type.dim;
     for (int64_t i = 0; i < d[0] * d[1] * d[2]; i++)
         orr_strided_to_fp32((orr_dtype)w->type.dtype,
-                         pixel_of(w, i / d[2] / d[1], i / d[2] % d[1], i % d[2], 0),
-                         w->stride[3] * bytes_of(w), d[3], to + i * d[3]);
+                            pixel_of(w, i / d[2] / d[1], i / d[2] % d[1], i % d[2], 0),
+                            w->stride[3] * bytes_of(w), d[3], to + i * d[3]);
 }
 
 static void convolve_block(const forward *f, int64_t block, float *room)
@@ -132,21 +133,23 @@ static void convolve_block(const forward *f, int64_t block, float *room)
     const orr_convolution *c = &f->c;
     float *met = room, *sum = room + ORR_CONVOLUTION_DEPTH * ORR_CONVOLUTION_PIXELS;
     const int64_t sample = block / c->blocks, first = block % c->blocks * ORR_CONVOLUTION_PIXELS,
-                  left = c->rows * c->columns - first, n = left < ORR_CONVOLUTION_PIXELS ? left : ORR_CONVOLUTION_PIXELS;
+                  left = c->rows * c->columns - first,
+                  n = left < ORR_CONVOLUTION_PIXELS ? left : ORR_CONVOLUTION_PIXELS;
     for (int64_t tap = 0; tap < c->taps; tap += ORR_CONVOLUTION_DEPTH) {
-        const int64_t taps = c->taps - tap < ORR_CONVOLUTION_DEPTH ? c->taps - tap : ORR_CONVOLUTION_DEPTH;
+        const int64_t taps =
+            c->taps - tap < ORR_CONVOLUTION_DEPTH ? c->taps - tap : ORR_CONVOLUTION_DEPTH;
         orr_convolution_im2col(c, sample, first, n, tap, taps, met);
         c->lanes->product(&(orr_block_product){.a = f->filters + tap,
-                                         .a_row = c->taps,
-                                         .a_step = 1,
-                                         .b = met,
-                                         .b_row = ORR_CONVOLUTION_PIXELS,
-                                         .c = sum,
-                                         .c_row = ORR_CONVOLUTION_PIXELS,
-                                         .rows = c->filters,
-                                         .depth = taps,
-                                         .lanes = ORR_CONVOLUTION_PIXELS,
-                                         .add = tap > 0});
+                                               .a_row = c->taps,
+                                               .a_step = 1,
+                                               .b = met,
+                                               .b_row = ORR_CONVOLUTION_PIXELS,
+                                               .c = sum,
+                                               .c_row = ORR_CONVOLUTION_PIXELS,
+                                               .rows = c->filters,
+                                               .depth = taps,
+                                               .lanes = ORR_CONVOLUTION_PIXELS,
+                                               .add = tap > 0});
     }
     orr_planes_write(c->y, sample, 0, c->filters, first, n, sum);
 }
@@ -167,8 +170,9 @@ static size_t convolution_workspace(const orr_kernel_call *call)
     const orr_convolution c =
         orr_convolution_of(call->args, &call->in[0], &call->in[1], &call->out[0]);
     const int64_t copied = lies_in_rows(c.w) ? 0 : orr_round_up_to_vectors(c.filters * c.taps);
-    return orr_onednn_workspace(call, orr_parallel_scratch_bytes(c.samples * c.blocks, room_of(&c)) +
-                                          (size_t)copied * sizeof(float));
+    return orr_onednn_workspace(call,
+                                orr_parallel_scratch_bytes(c.samples * c.blocks, room_of(&c)) +
+                                    (size_t)copied * sizeof(float));
 }
 
 static orr_status convolution_run(const orr_kernel_call *call, orr_error *err)
@@ -187,11 +191,11 @@ static orr_status convolution_run(const orr_kernel_call *call, orr_error *err)
         room += orr_round_up_to_vectors(f.c.filters * f.c.taps);
     }
     orr_parallel_scratch_run(f.c.samples * f.c.blocks, room_of(&f.c), convolve_blocks, &f, room,
-                   call->workers);
+                             call->workers);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_CONVOLUTION = {.run = convolution_run,
-                                             .workspace = convolution_workspace,
-                                             .prepare = orr_onednn_prepare,
-                                             .release = orr_onednn_release};
+                                              .workspace = convolution_workspace,
+                                              .prepare = orr_onednn_prepare,
+                                              .release = orr_onednn_release};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_CONVOLUTION_H
-#define ORR_KERNEL_CONVOLUTION_H
+#ifndef ORR_KERNEL_CPU_CONVOLUTION_CONVOLUTION_H
+#define ORR_KERNEL_CPU_CONVOLUTION_CONVOLUTION_H
 
 #include "kernel/cpu/simd/block_math.h"
 #include "kernel/cpu/tensor/parallel_scratch.h"
@@ -24,7 +24,7 @@ orr_convolution orr_convolution_of(const orr_op_args *args, const orr_operand *x
 /* `n` pixels of a plane (rows, columns) from `first` on, in pieces of rows: those of one row at a
  * time. Returns how many, and where they begin. */
 static inline int64_t orr_pixel_run(int64_t first, int64_t n, int64_t columns, int64_t *ret_row,
-                                     int64_t *ret_column)
+                                    int64_t *ret_column)
 {
     *ret_row = first / columns;
     *ret_column = first % columns;
@@ -42,4 +42,4 @@ void orr_planes_read(const orr_operand *image, int64_t sample, int64_t plane, in
 void orr_planes_write(const orr_operand *image, int64_t sample, int64_t plane, int64_t planes,
                       int64_t first, int64_t n, const float *from);
 
-#endif /* ORR_KERNEL_CONVOLUTION_H */
+#endif /* ORR_KERNEL_CPU_CONVOLUTION_CONVOLUTION_H */

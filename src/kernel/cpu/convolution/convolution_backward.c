@@ -28,7 +28,7 @@ static void copy_places(const orr_convolution *c, float *to)
                       s = i / c->channels % c->filter_wide;
         const int64_t at = channel * w->stride[1] + r * w->stride[2] + s * w->stride[3];
         orr_strided_to_fp32((orr_dtype)w->type.dtype, (const char *)w->data + at * bytes_of(w),
-                         w->stride[0] * bytes_of(w), c->filters, to + i * c->filters);
+                            w->stride[0] * bytes_of(w), c->filters, to + i * c->filters);
     }
 }
 
@@ -54,10 +54,10 @@ static void gather_row(const orr_convolution *c, int64_t sample, int64_t k, int6
                                                    bytes_of(y);
     if (c->stride == 1 && count > 0)
         orr_strided_to_fp32((orr_dtype)y->type.dtype, from, y->stride[3] * bytes_of(y), count,
-                         to + begin);
+                            to + begin);
     for (int64_t i = 0; c->stride > 1 && i < count; i++)
         orr_strided_to_fp32((orr_dtype)y->type.dtype, from + i * y->stride[3] * bytes_of(y), 0, 1,
-                         to + begin + i * c->stride);
+                            to + begin + i * c->stride);
 }
 
 static void gather(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
@@ -79,23 +79,26 @@ static void input_block(const input *f, int64_t block, float *room)
     const orr_convolution *c = &f->c;
     float *met = room, *sum = room + ORR_CONVOLUTION_DEPTH * ORR_CONVOLUTION_PIXELS;
     const int64_t sample = block / f->blocks, first = block % f->blocks * ORR_CONVOLUTION_PIXELS,
-                  left = c->high * c->wide - first, n = left < ORR_CONVOLUTION_PIXELS ? left : ORR_CONVOLUTION_PIXELS;
+                  left = c->high * c->wide - first,
+                  n = left < ORR_CONVOLUTION_PIXELS ? left : ORR_CONVOLUTION_PIXELS;
     memset(sum, 0, (size_t)(c->channels * ORR_CONVOLUTION_PIXELS) * sizeof *sum);
     for (int64_t place = 0; place < c->filter_high * c->filter_wide; place++)
         for (int64_t k = 0; k < c->filters; k += ORR_CONVOLUTION_DEPTH) {
-            const int64_t planes = c->filters - k < ORR_CONVOLUTION_DEPTH ? c->filters - k : ORR_CONVOLUTION_DEPTH;
+            const int64_t planes =
+                c->filters - k < ORR_CONVOLUTION_DEPTH ? c->filters - k : ORR_CONVOLUTION_DEPTH;
             gather(c, sample, first, n, place, k, planes, met);
-            c->lanes->product(&(orr_block_product){.a = f->filters + place * c->channels * c->filters + k,
-                                             .a_row = c->filters,
-                                             .a_step = 1,
-                                             .b = met,
-                                             .b_row = ORR_CONVOLUTION_PIXELS,
-                                             .c = sum,
-                                             .c_row = ORR_CONVOLUTION_PIXELS,
-                                             .rows = c->channels,
-                                             .depth = planes,
-                                             .lanes = ORR_CONVOLUTION_PIXELS,
-                                             .add = true});
+            c->lanes->product(
+                &(orr_block_product){.a = f->filters + place * c->channels * c->filters + k,
+                                     .a_row = c->filters,
+                                     .a_step = 1,
+                                     .b = met,
+                                     .b_row = ORR_CONVOLUTION_PIXELS,
+                                     .c = sum,
+                                     .c_row = ORR_CONVOLUTION_PIXELS,
+                                     .rows = c->channels,
+                                     .depth = planes,
+                                     .lanes = ORR_CONVOLUTION_PIXELS,
+                                     .add = true});
         }
     orr_planes_write(c->x, sample, 0, c->channels, first, n, sum);
 }
@@ -121,9 +124,9 @@ static int64_t input_room(const orr_convolution *c)
 static size_t input_workspace(const orr_kernel_call *call)
 {
     const input f = input_of(call);
-    return orr_onednn_workspace(call, orr_parallel_scratch_bytes(f.c.samples * f.blocks, input_room(&f.c)) +
-                                          (size_t)orr_round_up_to_vectors(f.c.filters * f.c.taps) *
-                                              sizeof(float));
+    return orr_onednn_workspace(
+        call, orr_parallel_scratch_bytes(f.c.samples * f.blocks, input_room(&f.c)) +
+                  (size_t)orr_round_up_to_vectors(f.c.filters * f.c.taps) * sizeof(float));
 }
 
 static orr_status input_run(const orr_kernel_call *call, orr_error *err)
@@ -138,14 +141,15 @@ static orr_status input_run(const orr_kernel_call *call, orr_error *err)
     copy_places(&f.c, places);
     f.filters = places;
     orr_parallel_scratch_run(f.c.samples * f.blocks, input_room(&f.c), input_blocks, &f,
-                   places + orr_round_up_to_vectors(f.c.filters * f.c.taps), call->workers);
+                             places + orr_round_up_to_vectors(f.c.filters * f.c.taps),
+                             call->workers);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_CONVOLUTION_INPUT = {.run = input_run,
-                                                   .workspace = input_workspace,
-                                                   .prepare = orr_onednn_prepare,
-                                                   .release = orr_onednn_release};
+                                                    .workspace = input_workspace,
+                                                    .prepare = orr_onednn_prepare,
+                                                    .release = orr_onednn_release};
 
 /* Gradient of the filters: blocks of 64 filters and 64 taps, which go over all pixels of all
  * samples, in order. Here taps are the lanes. */
@@ -161,16 +165,16 @@ static void add_pixels(const orr_convolution *c, int64_t sample, int64_t first, 
     c->lanes->transpose(met, BLOCK, BLOCK, BLOCK, across, BLOCK);
     orr_planes_read(c->y, sample, k, filters, first, n, dy);
     c->lanes->product(&(orr_block_product){.a = dy,
-                                     .a_row = BLOCK,
-                                     .a_step = 1,
-                                     .b = across,
-                                     .b_row = BLOCK,
-                                     .c = sum,
-                                     .c_row = BLOCK,
-                                     .rows = filters,
-                                     .depth = n,
-                                     .lanes = BLOCK,
-                                     .add = true});
+                                           .a_row = BLOCK,
+                                           .a_step = 1,
+                                           .b = across,
+                                           .b_row = BLOCK,
+                                           .c = sum,
+                                           .c_row = BLOCK,
+                                           .rows = filters,
+                                           .depth = n,
+                                           .lanes = BLOCK,
+                                           .add = true});
 }
 
 static void write_taps(const orr_convolution *c, int64_t k, int64_t filters, int64_t tap,
@@ -185,7 +189,7 @@ static void write_taps(const orr_convolution *c, int64_t k, int64_t filters, int
             const int64_t at = (k + i) * w->stride[0] + channel * w->stride[1] + r * w->stride[2] +
                                s * w->stride[3];
             orr_strided_from_fp32((orr_dtype)w->type.dtype, &sum[i * BLOCK + t], 1, 0,
-                              (char *)w->data + at * bytes_of(w));
+                                  (char *)w->data + at * bytes_of(w));
         }
 }
 
@@ -221,7 +225,8 @@ static size_t weight_workspace(const orr_kernel_call *call)
 {
     const orr_convolution c =
         orr_convolution_of(call->args, &call->in[0], &call->out[0], &call->in[1]);
-    return orr_onednn_workspace(call, orr_parallel_scratch_bytes(weight_count(&c), 4 * BLOCK * BLOCK));
+    return orr_onednn_workspace(call,
+                                orr_parallel_scratch_bytes(weight_count(&c), 4 * BLOCK * BLOCK));
 }
 
 static orr_status weight_run(const orr_kernel_call *call, orr_error *err)
@@ -233,12 +238,12 @@ static orr_status weight_run(const orr_kernel_call *call, orr_error *err)
     }
     const orr_convolution c =
         orr_convolution_of(call->args, &call->in[0], &call->out[0], &call->in[1]);
-    orr_parallel_scratch_run(weight_count(&c), 4 * BLOCK * BLOCK, weight_blocks, &c, call->workspace,
-                   call->workers);
+    orr_parallel_scratch_run(weight_count(&c), 4 * BLOCK * BLOCK, weight_blocks, &c,
+                             call->workspace, call->workers);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_CONVOLUTION_WEIGHT = {.run = weight_run,
-                                                    .workspace = weight_workspace,
-                                                    .prepare = orr_onednn_prepare,
-                                                    .release = orr_onednn_release};
+                                                     .workspace = weight_workspace,
+                                                     .prepare = orr_onednn_prepare,
+                                                     .release = orr_onednn_release};

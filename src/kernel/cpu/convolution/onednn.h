@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ONEDNN_H
-#define ORR_KERNEL_ONEDNN_H
+#ifndef ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_H
+#define ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_H
 
 #include <stdbool.h>
 
@@ -24,4 +24,4 @@ void orr_onednn_release(void *state);
 /* Of a call with a state. */
 void orr_onednn_run(const orr_kernel_call *call);
 
-#endif /* ORR_KERNEL_ONEDNN_H */
+#endif /* ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_H */

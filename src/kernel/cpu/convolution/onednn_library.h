@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ONEDNN_LIBRARY_H
-#define ORR_KERNEL_ONEDNN_LIBRARY_H
+#ifndef ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_LIBRARY_H
+#define ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_LIBRARY_H
 
 #include <stdbool.h>
 
@@ -60,4 +60,4 @@ static inline void orr_onednn_end(const orr_onednn_api *api, int threads)
         api->omp_set_num_threads(threads);
 }
 
-#endif /* ORR_KERNEL_ONEDNN_LIBRARY_H */
+#endif /* ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_LIBRARY_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ONEDNN_CONVOLUTION_H
-#define ORR_KERNEL_ONEDNN_CONVOLUTION_H
+#ifndef ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_PLAN_H
+#define ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_PLAN_H
 
 #include <orrery/kernel.h>
 
@@ -35,4 +35,4 @@ typedef struct orr_onednn_plan {
 bool orr_onednn_plan_convolution(const orr_onednn_api *api, const orr_kernel_call *call,
                                  orr_onednn_plan *ret);
 
-#endif /* ORR_KERNEL_ONEDNN_CONVOLUTION_H */
+#endif /* ORR_KERNEL_CPU_CONVOLUTION_ONEDNN_PLAN_H */

@@ -43,8 +43,9 @@ static void read_plane(const orr_operand *o, int64_t plane, float *to)
 {
     const orr_dtype dtype = (orr_dtype)o->type.dtype;
     for (int64_t r = 0; r < o->type.dim[2]; r++)
-        orr_strided_to_fp32(dtype, plane_row(o, plane, r), o->stride[3] * orr_dtype_stride_bytes(dtype),
-                         o->type.dim[3], to + r * o->type.dim[3]);
+        orr_strided_to_fp32(dtype, plane_row(o, plane, r),
+                            o->stride[3] * orr_dtype_stride_bytes(dtype), o->type.dim[3],
+                            to + r * o->type.dim[3]);
 }
 
 static void write_plane(const orr_operand *o, int64_t plane, const float *from)
@@ -52,7 +53,7 @@ static void write_plane(const orr_operand *o, int64_t plane, const float *from)
     const orr_dtype dtype = (orr_dtype)o->type.dtype;
     for (int64_t r = 0; r < o->type.dim[2]; r++)
         orr_strided_from_fp32(dtype, from + r * o->type.dim[3], o->type.dim[3],
-                          o->stride[3] * orr_dtype_stride_bytes(dtype), plane_row(o, plane, r));
+                              o->stride[3] * orr_dtype_stride_bytes(dtype), plane_row(o, plane, r));
 }
 
 /* The window of a place, within the image. */
@@ -166,7 +167,7 @@ static orr_status pool_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     const pooling p = pooling_of(call->args, &call->in[0], &call->out[0]);
     orr_parallel_scratch_run(planes_of(&call->in[0]), room_of(&p), pool_planes, &p, call->workspace,
-                   call->workers);
+                             call->workers);
     return ORR_OK;
 }
 
@@ -181,11 +182,11 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     pooling p = pooling_of(call->args, &call->out[0], &call->in[0]);
     p.seen = &call->in[1];
-    orr_parallel_scratch_run(planes_of(&call->out[0]), room_of(&p), give_back_planes, &p, call->workspace,
-                   call->workers);
+    orr_parallel_scratch_run(planes_of(&call->out[0]), room_of(&p), give_back_planes, &p,
+                             call->workspace, call->workers);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_POOL = {.run = pool_run, .workspace = pool_workspace};
 const orr_kernel_entry orr_cpu_POOL_BACKWARD = {.run = backward_run,
-                                               .workspace = backward_workspace};
+                                                .workspace = backward_workspace};

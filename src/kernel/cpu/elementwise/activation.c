@@ -23,9 +23,9 @@ static orr_status activation_run(const orr_kernel_call *call, orr_error *err)
     const orr_vector_math *math = orr_vector_math_of_cpu();
     orr_vector_unary *gelu = call->args->tanh ? math->gelu_tanh : math->gelu;
     orr_vector_unary *function = call->op == ORR_OP_GELU   ? gelu
-                              : call->op == ORR_OP_RELU ? math->relu
-                              : call->op == ORR_OP_SILU ? math->silu
-                                                        : math->sigmoid;
+                                 : call->op == ORR_OP_RELU ? math->relu
+                                 : call->op == ORR_OP_SILU ? math->silu
+                                                           : math->sigmoid;
     orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     orr_tensor_iter_add(&walk, &call->in[0]);
     orr_tensor_iter_add(&walk, &call->out[0]);
@@ -44,9 +44,9 @@ static orr_status slope_run(const orr_kernel_call *call, orr_error *err)
     const orr_vector_math *math = orr_vector_math_of_cpu();
     orr_vector_binary *gelu = call->args->tanh ? math->gelu_tanh_slope : math->gelu_slope;
     orr_vector_binary *function = call->args->op == ORR_OP_GELU   ? gelu
-                               : call->args->op == ORR_OP_RELU ? math->relu_slope
-                               : call->args->op == ORR_OP_SILU ? math->silu_slope
-                                                               : math->sigmoid_slope;
+                                  : call->args->op == ORR_OP_RELU ? math->relu_slope
+                                  : call->args->op == ORR_OP_SILU ? math->silu_slope
+                                                                  : math->sigmoid_slope;
     orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     orr_tensor_iter_add(&walk, &call->in[0]);
     orr_tensor_iter_add(&walk, &call->in[1]);
@@ -94,7 +94,7 @@ static void swiglu_back_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     orr_vector_math_of_cpu()->swiglu_gradient(span->in[0], span->in[1], span->in[2], span->n,
-                                        span->out[0], span->out[1]);
+                                              span->out[0], span->out[1]);
 }
 
 static orr_status swiglu_back_run(const orr_kernel_call *call, orr_error *err)

@@ -25,7 +25,7 @@ static orr_status binary_run(const orr_kernel_call *call, orr_error *err)
     orr_tensor_iter_add(&walk, &call->in[1]);
     orr_tensor_iter_add(&walk, &call->out[0]);
     orr_elementwise(&walk, 2, call->accumulate, call->op == ORR_OP_MUL ? mul_body : add_body, NULL,
-             call->workers);
+                    call->workers);
     return ORR_OK;
 }
 

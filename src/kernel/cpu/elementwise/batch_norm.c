@@ -40,7 +40,7 @@ static void read_row(const orr_operand *o, int64_t channel, int64_t i, int64_t f
                      float *to)
 {
     orr_strided_to_fp32((orr_dtype)o->type.dtype, row_of(o, channel, i) + from * step_of(o),
-                     step_of(o), n, to);
+                        step_of(o), n, to);
 }
 static void write_row(const orr_operand *o, int64_t channel, int64_t i, int64_t from, int64_t n,
                       const float *values)
@@ -48,20 +48,20 @@ static void write_row(const orr_operand *o, int64_t channel, int64_t i, int64_t 
     if (o->data == NULL)
         return;
     orr_strided_from_fp32((orr_dtype)o->type.dtype, values, n, step_of(o),
-                      row_of(o, channel, i) + from * step_of(o));
+                          row_of(o, channel, i) + from * step_of(o));
 }
 static float read_one(const orr_operand *o, int64_t channel)
 {
     float value;
     orr_strided_to_fp32((orr_dtype)o->type.dtype,
-                     (const char *)o->data + channel * o->stride[0] * bytes_of(o), 0, 1, &value);
+                        (const char *)o->data + channel * o->stride[0] * bytes_of(o), 0, 1, &value);
     return value;
 }
 static void write_one(const orr_operand *o, int64_t channel, float value)
 {
     if (o->data != NULL)
         orr_strided_from_fp32((orr_dtype)o->type.dtype, &value, 1, 0,
-                          (char *)o->data + channel * o->stride[0] * bytes_of(o));
+                              (char *)o->data + channel * o->stride[0] * bytes_of(o));
 }
 
 static channels channels_of(const orr_operand *x)

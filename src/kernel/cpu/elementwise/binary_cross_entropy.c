@@ -31,7 +31,7 @@ static orr_status bce_run(const orr_kernel_call *call, orr_error *err)
         orr_tensor_iter_add(&walk, &call->in[k]);
     orr_tensor_iter_add(&walk, &call->out[0]);
     orr_elementwise(&walk, call->n_in, call->accumulate,
-             call->op == ORR_OP_BCE_LOSS ? loss_body : gradient_body, NULL, call->workers);
+                    call->op == ORR_OP_BCE_LOSS ? loss_body : gradient_body, NULL, call->workers);
     return ORR_OK;
 }
 

@@ -82,11 +82,13 @@ static orr_status cast_run(const orr_kernel_call *call, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED, "cast: fp4 has scales: quantize, dequantize");
     } else if (is_integer(x->type.dtype) && is_integer(y->type.dtype) && !call->accumulate) {
         orr_tensor_iter_coalesce(&walk, 1);
-        orr_parallel_ranges(orr_tensor_iter_rows(&walk), orr_rows_per_range(orr_tensor_iter_columns(&walk)),
-                       cast_integers, &walk, call->workers);
+        orr_parallel_ranges(orr_tensor_iter_rows(&walk),
+                            orr_rows_per_range(orr_tensor_iter_columns(&walk)), cast_integers,
+                            &walk, call->workers);
     } else {
-        orr_elementwise(&walk, 1, call->accumulate, is_integer(y->type.dtype) ? cut_body : orr_elementwise_copy,
-                 NULL, call->workers);
+        orr_elementwise(&walk, 1, call->accumulate,
+                        is_integer(y->type.dtype) ? cut_body : orr_elementwise_copy, NULL,
+                        call->workers);
     }
     return ORR_OK;
 }

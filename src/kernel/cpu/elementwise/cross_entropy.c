@@ -103,8 +103,8 @@ static orr_status cross_entropy_run(const orr_kernel_call *call, orr_error *err)
     orr_tensor_iter_coalesce(&c.walk, 1);
     c.columns = words_of(call->args, orr_tensor_iter_columns(&c.walk));
     c.rows = orr_tensor_iter_rows(&c.walk);
-    orr_parallel_ranges(c.rows, orr_rows_per_range(c.gathered != NULL ? 256 : c.columns), entropy_rows,
-                   &c, call->workers);
+    orr_parallel_ranges(c.rows, orr_rows_per_range(c.gathered != NULL ? 256 : c.columns),
+                        entropy_rows, &c, call->workers);
     return ORR_OK;
 }
 
@@ -155,8 +155,9 @@ static orr_status cross_entropy_back_run(const orr_kernel_call *call, orr_error 
     c.sum = call->n_in > 4 ? orr_tensor_iter_add_per_row(&c.walk, &call->in[4]) : c.pick;
     orr_tensor_iter_coalesce(&c.walk, 1);
     c.columns = words_of(call->args, orr_tensor_iter_columns(&c.walk));
-    orr_parallel_ranges(orr_tensor_iter_rows(&c.walk), orr_rows_per_range(orr_tensor_iter_columns(&c.walk)),
-                   gradient_rows, &c, call->workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&c.walk),
+                        orr_rows_per_range(orr_tensor_iter_columns(&c.walk)), gradient_rows, &c,
+                        call->workers);
     return ORR_OK;
 }
 

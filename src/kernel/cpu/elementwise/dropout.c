@@ -52,10 +52,10 @@ static orr_status dropout_run(const orr_kernel_call *call, orr_error *err)
         orr_tensor_iter_add(&walk, &call->in[k]);
     orr_tensor_iter_add(&walk, &call->out[0]);
     if (!given)
-        orr_tensor_iter_add(&walk,
-                     call->n_out > 1 ? &call->out[1] : &(orr_operand){.type = call->in[0].type});
+        orr_tensor_iter_add(&walk, call->n_out > 1 ? &call->out[1]
+                                                   : &(orr_operand){.type = call->in[0].type});
     orr_elementwise(&walk, call->n_in, call->accumulate, given ? apply_body : draw_body, &d,
-             call->workers);
+                    call->workers);
     return ORR_OK;
 }
 

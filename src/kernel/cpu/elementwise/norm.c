@@ -28,7 +28,8 @@ static const float *chunk_of(norm_row *row, int64_t from, int64_t *ret_n)
     const bool fits = row->columns <= HELD;
     *ret_n = left < ORR_ELEMENT_CHUNK ? left : ORR_ELEMENT_CHUNK;
     if (row->held == NULL && fits)
-        row->held = orr_tensor_iter_read(&row->norm->walk, 0, row->cursor, 0, row->columns, row->buffer);
+        row->held =
+            orr_tensor_iter_read(&row->norm->walk, 0, row->cursor, 0, row->columns, row->buffer);
     return fits ? row->held + from
                 : orr_tensor_iter_read(&row->norm->walk, 0, row->cursor, from, *ret_n, row->buffer);
 }
@@ -116,8 +117,9 @@ static orr_status norm_run(const orr_kernel_call *call, orr_error *err)
     if (call->n_out > (layer ? 2 : 1))
         n.r = orr_tensor_iter_add_per_row(&n.walk, &call->out[layer ? 2 : 1]);
     orr_tensor_iter_coalesce(&n.walk, 1);
-    orr_parallel_ranges(orr_tensor_iter_rows(&n.walk), orr_rows_per_range(orr_tensor_iter_columns(&n.walk)), norm_rows,
-                   &n, call->workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&n.walk),
+                        orr_rows_per_range(orr_tensor_iter_columns(&n.walk)), norm_rows, &n,
+                        call->workers);
     return ORR_OK;
 }
 

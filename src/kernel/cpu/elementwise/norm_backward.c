@@ -10,7 +10,9 @@
  * stages: rows stand in a fixed number of parts, each sums its own in the workspace, then the parts
  * are added in order. `accumulate` is of dw. */
 enum { PARTS_MAX = 32, ROWS_LEAST = 16, DY = 0, X = 1 };
-enum { CHUNK = 4 * ORR_ELEMENT_CHUNK }; /* rows are longer than other chunks: read once if they fit */
+enum {
+    CHUNK = 4 * ORR_ELEMENT_CHUNK
+}; /* rows are longer than other chunks: read once if they fit */
 
 typedef struct norm_back {
     orr_tensor_iter walk;
@@ -88,7 +90,8 @@ static void back_part(void *ctx, size_t part, int thread)
     orr_tensor_iter_seek(&b->walk, begin, &cursor);
     for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&b->walk, &cursor)) {
         const back_row row = {.cursor = &cursor,
-                              .m = b->centred ? orr_tensor_iter_read_scalar(&b->walk, b->m, &cursor) : 0,
+                              .m = b->centred ? orr_tensor_iter_read_scalar(&b->walk, b->m, &cursor)
+                                              : 0,
                               .r = orr_tensor_iter_read_scalar(&b->walk, b->r, &cursor)};
         back_of_row(b, &row, dw, buffers);
     }
@@ -106,8 +109,8 @@ static void add_parts(void *ctx, int64_t begin, int64_t end)
     for (int64_t p = 1; p < b->parts; p++)
         orr_vector_math_of_cpu()->add(sum, sum + p * b->columns, end - begin, sum);
     if (b->accumulate)
-        orr_vector_math_of_cpu()->add(orr_tensor_iter_read(&walk, 0, &start, begin, end - begin, old), sum,
-                                end - begin, sum);
+        orr_vector_math_of_cpu()->add(
+            orr_tensor_iter_read(&walk, 0, &start, begin, end - begin, old), sum, end - begin, sum);
     orr_tensor_iter_write(&walk, 0, &start, begin, end - begin, sum);
 }
 

@@ -32,7 +32,7 @@ static void adamw_body(const void *ctx, const orr_element_span *span)
     carry(span, MEAN, 1);
     carry(span, SQUARE, 2);
     orr_vector_math_of_cpu()->adamw(ctx, span->in[GRAD], span->n, span->out[0], span->out[1],
-                              span->out[2]);
+                                    span->out[2]);
 }
 static void adamw_copy_body(const void *ctx, const orr_element_span *span)
 {
@@ -60,8 +60,8 @@ static orr_status adamw_run(const orr_kernel_call *call, orr_error *err)
     for (uint32_t k = PARAM; k < call->n_in; k++)
         if (k != GRAD)
             orr_tensor_iter_add(&walk, &call->in[k]);
-    orr_elementwise(&walk, SQUARE + 1, false, call->n_in > SQUARE + 1 ? adamw_copy_body : adamw_body, &by,
-             call->workers);
+    orr_elementwise(&walk, SQUARE + 1, false,
+                    call->n_in > SQUARE + 1 ? adamw_copy_body : adamw_body, &by, call->workers);
     return ORR_OK;
 }
 
@@ -73,7 +73,7 @@ static void sgd_body(const void *ctx, const orr_element_span *span)
     const orr_update *u = ctx;
     carry(span, PARAM, 0);
     orr_vector_math_of_cpu()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay, 0,
-                            (float)u->rate, span->n, span->out[0], NULL);
+                                  (float)u->rate, span->n, span->out[0], NULL);
 }
 static void sgd_momentum_body(const void *ctx, const orr_element_span *span)
 {
@@ -81,8 +81,8 @@ static void sgd_momentum_body(const void *ctx, const orr_element_span *span)
     carry(span, PARAM, 0);
     carry(span, 2, 1);
     orr_vector_math_of_cpu()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay,
-                            (float)u->momentum, (float)u->rate, span->n, span->out[0],
-                            span->out[1]);
+                                  (float)u->momentum, (float)u->rate, span->n, span->out[0],
+                                  span->out[1]);
 }
 
 static orr_status sgd_run(const orr_kernel_call *call, orr_error *err)
@@ -96,7 +96,7 @@ static orr_status sgd_run(const orr_kernel_call *call, orr_error *err)
     if (momentum)
         orr_tensor_iter_add(&walk, &call->in[2]);
     orr_elementwise(&walk, call->n_in, false, momentum ? sgd_momentum_body : sgd_body, call->update,
-             call->workers);
+                    call->workers);
     return ORR_OK;
 }
 

@@ -20,7 +20,7 @@ static float largest_of(uint8_t dtype)
 
 typedef struct quantizing {
     const orr_operand *x, *q, *scale; /* x: what is wide */
-    orr_tensor_iter walk;                    /* rows of x */
+    orr_tensor_iter walk;             /* rows of x */
     int64_t columns, block, blocks;   /* blocks: of a row */
     float whole;                      /* the scale of all; 0: blocks have theirs */
     float *sizes;                     /* largest of each piece */
@@ -93,19 +93,20 @@ static float number_read(const quantizing *z, int64_t row, int64_t column)
     return value;
 }
 
-static float size_of(const quantizing *z, const orr_tensor_cursor *cursor, int64_t from, int64_t end)
+static float size_of(const quantizing *z, const orr_tensor_cursor *cursor, int64_t from,
+                     int64_t end)
 {
     float buffer[ORR_ELEMENT_CHUNK], size = 0;
     for (int64_t n; from < end; from += n) {
         n = end - from < ORR_ELEMENT_CHUNK ? end - from : ORR_ELEMENT_CHUNK;
-        size = fmaxf(
-            size, orr_vector_math_of_cpu()->size(orr_tensor_iter_read(&z->walk, 0, cursor, from, n, buffer), n));
+        size = fmaxf(size, orr_vector_math_of_cpu()->size(
+                               orr_tensor_iter_read(&z->walk, 0, cursor, from, n, buffer), n));
     }
     return size;
 }
 
-static void round_block(const quantizing *z, const orr_tensor_cursor *cursor, int64_t row, int64_t from,
-                        int64_t end, float scale)
+static void round_block(const quantizing *z, const orr_tensor_cursor *cursor, int64_t row,
+                        int64_t from, int64_t end, float scale)
 {
     float buffer[ORR_ELEMENT_CHUNK];
     const float factor = scale > 0 ? 1 / scale : 0;
@@ -145,7 +146,8 @@ static void size_piece(void *ctx, size_t piece, int thread)
     orr_tensor_cursor cursor;
     float size = 0;
     orr_tensor_iter_seek(&z->walk, rows * p / n, &cursor);
-    for (int64_t i = rows * p / n; i < rows * (p + 1) / n; i++, orr_tensor_iter_next(&z->walk, &cursor))
+    for (int64_t i = rows * p / n; i < rows * (p + 1) / n;
+         i++, orr_tensor_iter_next(&z->walk, &cursor))
         size = fmaxf(size, size_of(z, &cursor, 0, z->columns));
     z->sizes[p] = size;
 }
@@ -191,8 +193,8 @@ static orr_status quantize_run(const orr_kernel_call *call, orr_error *err)
         return ORR_OK;
     if (call->args->size == 0)
         z.whole = scale_of_all(&z, call->workers);
-    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), quantize_rows, &z,
-                   call->workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), quantize_rows,
+                        &z, call->workers);
     return ORR_OK;
 }
 
@@ -227,8 +229,8 @@ static orr_status dequantize_run(const orr_kernel_call *call, orr_error *err)
         return ORR_OK;
     if (call->args->size == 0)
         z.whole = *(const float *)z.scale->data;
-    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), widen_rows, &z,
-                   call->workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), widen_rows,
+                        &z, call->workers);
     return ORR_OK;
 }
 

@@ -44,23 +44,24 @@ static float most_of(const softmax *s, const orr_tensor_cursor *cursor, seen see
     float buffer[ORR_ELEMENT_CHUNK], most = -INFINITY;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
-        most = fmaxf(
-            most, orr_vector_math_of_cpu()->most(orr_tensor_iter_read(&s->walk, 0, cursor, from, n, buffer), n));
+        most = fmaxf(most, orr_vector_math_of_cpu()->most(
+                               orr_tensor_iter_read(&s->walk, 0, cursor, from, n, buffer), n));
     }
     return most;
 }
 
 /* Exponentials of what the row sees, and their sum; kept in `held` if they fit. */
-static double sum_of(const softmax *s, const orr_tensor_cursor *cursor, seen sees, float most, float *held)
+static double sum_of(const softmax *s, const orr_tensor_cursor *cursor, seen sees, float most,
+                     float *held)
 {
     float buffer[ORR_ELEMENT_CHUNK];
     double sum = 0;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
         const float *x = orr_tensor_iter_read(&s->walk, 0, cursor, from, n, buffer);
-        sum += (double)(held != NULL
-                            ? orr_vector_math_of_cpu()->exp_write(x, most, n, held + from - sees.begin)
-                            : orr_vector_math_of_cpu()->exp_sum(x, most, n));
+        sum += (double)(held != NULL ? orr_vector_math_of_cpu()->exp_write(x, most, n,
+                                                                           held + from - sees.begin)
+                                     : orr_vector_math_of_cpu()->exp_sum(x, most, n));
     }
     return sum;
 }
@@ -89,7 +90,8 @@ static void softmax_row(const softmax *s, int64_t row, const orr_tensor_cursor *
     const float factor = sum != 0 ? (float)(1 / sum) : 0;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
-        const float *x = held != NULL ? NULL : orr_tensor_iter_read(&s->walk, 0, cursor, from, n, in);
+        const float *x =
+            held != NULL ? NULL : orr_tensor_iter_read(&s->walk, 0, cursor, from, n, in);
         float *y = orr_tensor_iter_buffer(&s->walk, 1, cursor, from, out);
         if (held != NULL)
             math->scale(held + from - sees.begin, factor, n, y);
@@ -133,8 +135,8 @@ static orr_status softmax_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     softmax s = rows_of(call);
     if (call->out[0].data != NULL)
-        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns), softmax_rows, &s,
-                       call->workers);
+        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns),
+                            softmax_rows, &s, call->workers);
     return ORR_OK;
 }
 
@@ -171,8 +173,8 @@ static orr_status softmax_back_run(const orr_kernel_call *call, orr_error *err)
     softmax s = rows_of(call);
     orr_tensor_iter_coalesce(&s.walk, 1);
     if (call->out[0].data != NULL)
-        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns), gradient_rows, &s,
-                       call->workers);
+        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns),
+                            gradient_rows, &s, call->workers);
     return ORR_OK;
 }
 

@@ -61,11 +61,11 @@ static orr_tensor_iter row_of(const summing *s, int64_t kept, int64_t summed)
     const int64_t at = offset_of(s->n_kept, s->kept_dim, s->kept_stride, kept) +
                        offset_of(s->n_summed, s->summed_dim, s->summed_stride, summed);
     return (orr_tensor_iter){.rank = 1,
-                      .dim = {s->along > s->columns ? s->along : s->columns},
-                      .n = 1,
-                      .part = {{.data = (char *)s->x->data + at * bytes,
-                                .dtype = s->x->type.dtype,
-                                .stride = {s->step * bytes}}}};
+                             .dim = {s->along > s->columns ? s->along : s->columns},
+                             .n = 1,
+                             .part = {{.data = (char *)s->x->data + at * bytes,
+                                       .dtype = s->x->type.dtype,
+                                       .stride = {s->step * bytes}}}};
 }
 
 /* Columns [from, from + n) of what part `part` sums into row `kept`. */
@@ -80,7 +80,8 @@ static void sum_columns(const summing *s, int64_t kept, int64_t part, int64_t fr
         for (int64_t at = 0, some; at < n; at += some) {
             some = n - at < ORR_ELEMENT_CHUNK ? n - at : ORR_ELEMENT_CHUNK;
             orr_vector_math_of_cpu()->add(
-                sum + at, orr_tensor_iter_read(&row, 0, &start, from + at, some, buffer), some, sum + at);
+                sum + at, orr_tensor_iter_read(&row, 0, &start, from + at, some, buffer), some,
+                sum + at);
         }
     }
 }
@@ -94,8 +95,8 @@ static void sum_rows(const summing *s, int64_t kept, int64_t part)
         const orr_tensor_iter row = row_of(s, kept, i);
         for (int64_t from = 0, n; from < s->along; from += n) {
             n = s->along - from < ORR_ELEMENT_CHUNK ? s->along - from : ORR_ELEMENT_CHUNK;
-            sum +=
-                (double)orr_vector_math_of_cpu()->sum(orr_tensor_iter_read(&row, 0, &start, from, n, buffer), n);
+            sum += (double)orr_vector_math_of_cpu()->sum(
+                orr_tensor_iter_read(&row, 0, &start, from, n, buffer), n);
         }
     }
     s->sums[part * s->kept + kept] = (float)sum;
@@ -125,7 +126,7 @@ static orr_status sum_run(const orr_kernel_call *call, orr_error *err)
         return ORR_OK;
     const int64_t work = s.along * s.summed / s.parts * (s.columns / s.strips);
     orr_parallel_ranges(s.kept * s.strips * s.parts, orr_rows_per_range(work), sum_pieces, &s,
-                   call->workers);
+                        call->workers);
     for (int64_t p = 1; p < s.parts; p++)
         orr_vector_math_of_cpu()->add(s.sums, s.sums + p * made, made, s.sums);
     orr_tensor_iter walk = orr_tensor_iter_over(&s.y->type);

@@ -19,7 +19,8 @@ static int format_of(orr_dtype dtype)
     }
 }
 
-orr_status orr_embedding_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret, orr_error *err)
+orr_status orr_embedding_table_of(const orr_operand *operand, const char *op,
+                                  orr_embedding_table *ret, orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)operand->type.dtype;
     *ret = (orr_embedding_table){
@@ -94,7 +95,7 @@ void orr_invalid_id_note(orr_invalid_id *stray, int64_t at)
 }
 
 orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *ids, int64_t rows,
-                           const char *op, orr_error *err)
+                                const char *op, orr_error *err)
 {
     const int64_t at = atomic_load(&stray->at);
     if (at < 0)
@@ -104,8 +105,8 @@ orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *
                     (long long)rows);
 }
 
-void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
-                    orr_invalid_id *stray, const char **ret)
+void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids,
+                              int64_t from, int64_t n, orr_invalid_id *stray, const char **ret)
 {
     const int64_t *wide = (const int64_t *)ids->of->data + from;
     const int32_t *narrow = (const int32_t *)ids->of->data + from;
@@ -139,7 +140,7 @@ static void sum_read(orr_row_format format, const char *const *row, int64_t n, i
                            float *sum)                                                             \
     {                                                                                              \
         (void)more;                                                                                \
-        sum_read(ORR_ROW_FORMAT_##name, row, n, columns, sum);                                           \
+        sum_read(ORR_ROW_FORMAT_##name, row, n, columns, sum);                                     \
     }
 ORR_ROW_FORMAT_MAP(SUM_READ_)
 #undef SUM_READ_

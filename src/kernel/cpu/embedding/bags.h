@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_BAGS_H
-#define ORR_KERNEL_BAGS_H
+#ifndef ORR_KERNEL_CPU_EMBEDDING_BAGS_H
+#define ORR_KERNEL_CPU_EMBEDDING_BAGS_H
 
 #include <stdatomic.h>
 
@@ -17,8 +17,8 @@ typedef struct orr_embedding_table {
     orr_row_format format;
 } orr_embedding_table;
 /* UNSUPPORTED: a dtype that is no format of rows, or gaps between columns. */
-orr_status orr_embedding_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret,
-                        orr_error *err) ORR_MUST_CHECK;
+orr_status orr_embedding_table_of(const orr_operand *operand, const char *op,
+                                  orr_embedding_table *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Ids in the order of bags: those of bag b begin at its offset, or are `each`. */
 typedef struct orr_bags {
@@ -40,16 +40,16 @@ typedef struct orr_invalid_id {
 } orr_invalid_id;
 void orr_invalid_id_note(orr_invalid_id *stray, int64_t at);
 orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *ids, int64_t rows,
-                           const char *op, orr_error *err) ORR_MUST_CHECK;
+                                const char *op, orr_error *err) ORR_MUST_CHECK;
 
 /* Where the rows of ids [from, from + n) are; those of strays: row 0. */
-void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
-                    orr_invalid_id *stray, const char **ret);
+void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids,
+                              int64_t from, int64_t n, orr_invalid_id *stray, const char **ret);
 
 /* sum[j] += numbers of n rows, one after another. `more`: addresses behind the n that are fetched
  * already. */
 typedef void orr_row_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
-                          float *sum);
+                         float *sum);
 /* state += mean(g^2), row -= rate g / (sqrt(state) + epsilon); `mean`: 1 / columns. */
 typedef struct orr_adagrad_step {
     float rate, epsilon, mean;
@@ -65,6 +65,7 @@ typedef struct orr_row_sum_kernels {
     orr_row_sum *of[ORR_ROW_FORMATS]; /* NULL: by way of orr_row_to_fp32() */
     orr_adagrad_row *adagrad;
 } orr_row_sum_kernels;
-extern const orr_row_sum_kernels orr_row_sum_kernels_plain, orr_row_sum_kernels_avx2, orr_row_sum_kernels_avx512;
+extern const orr_row_sum_kernels orr_row_sum_kernels_plain, orr_row_sum_kernels_avx2,
+    orr_row_sum_kernels_avx512;
 
-#endif /* ORR_KERNEL_BAGS_H */
+#endif /* ORR_KERNEL_CPU_EMBEDDING_BAGS_H */

@@ -35,8 +35,8 @@ static const float *read_row(const lookup *l, int64_t row, int64_t from, int64_t
         return buffer;
     }
     if (l->rows_of != NULL) {
-        orr_row_range_to_fp32((orr_row_format)l->rows_of->format, orr_row_at(l->rows_of, row), from, n,
-                          buffer);
+        orr_row_range_to_fp32((orr_row_format)l->rows_of->format, orr_row_at(l->rows_of, row), from,
+                              n, buffer);
         return buffer;
     }
     orr_tensor_iter_seek(&l->table, row, &cursor);
@@ -56,7 +56,8 @@ static void look_up(void *ctx, int64_t begin, int64_t end)
             note_stray(l, i);
         for (int64_t at = 0, n; at < l->columns; at += n) {
             n = l->columns - at < ORR_ELEMENT_CHUNK ? l->columns - at : ORR_ELEMENT_CHUNK;
-            orr_tensor_iter_write(&l->y, 0, &cursor, at, n, read_row(l, here ? row : -1, at, n, buffer));
+            orr_tensor_iter_write(&l->y, 0, &cursor, at, n,
+                                  read_row(l, here ? row : -1, at, n, buffer));
         }
     }
 }

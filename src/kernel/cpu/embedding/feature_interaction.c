@@ -45,7 +45,7 @@ static void read_sample(const interaction *a, int64_t sample, float *to)
     memset(to, 0, (size_t)(a->wide_f * a->wide_d) * sizeof *to);
     for (int64_t i = 0; i < a->features; i++)
         orr_strided_to_fp32((orr_dtype)a->x->type.dtype, row_of(a->x, sample, i), step_of(a->x),
-                         a->columns, to + i * a->wide_d);
+                            a->columns, to + i * a->wide_d);
 }
 
 static void multiply_pairs(const void *ctx, int64_t begin, int64_t end, float *room)
@@ -54,15 +54,15 @@ static void multiply_pairs(const void *ctx, int64_t begin, int64_t end, float *r
     float *x = room, *across = x + a->wide_f * a->wide_d, *all = across + a->wide_f * a->wide_d;
     const orr_dtype dtype = (orr_dtype)a->pairs->type.dtype;
     const orr_block_product p = {.a = x,
-                           .a_row = a->wide_d,
-                           .a_step = 1,
-                           .b = across,
-                           .b_row = a->wide_f,
-                           .c = all,
-                           .c_row = a->wide_f,
-                           .rows = a->features,
-                           .depth = a->columns,
-                           .lanes = a->wide_f};
+                                 .a_row = a->wide_d,
+                                 .a_step = 1,
+                                 .b = across,
+                                 .b_row = a->wide_f,
+                                 .c = all,
+                                 .c_row = a->wide_f,
+                                 .rows = a->features,
+                                 .depth = a->columns,
+                                 .lanes = a->wide_f};
     for (int64_t sample = begin; sample < end; sample++) {
         read_sample(a, sample, x);
         a->lanes->transpose(x, a->wide_d, a->wide_f, a->wide_d, across, a->wide_f);
@@ -78,21 +78,21 @@ static void multiply_gradients(const void *ctx, int64_t begin, int64_t end, floa
     const interaction *a = ctx;
     float *x = room, *dx = x + a->wide_f * a->wide_d, *all = dx + a->wide_f * a->wide_d;
     const orr_block_product p = {.a = all,
-                           .a_row = a->wide_f,
-                           .a_step = 1,
-                           .b = x,
-                           .b_row = a->wide_d,
-                           .c = dx,
-                           .c_row = a->wide_d,
-                           .rows = a->features,
-                           .depth = a->features,
-                           .lanes = a->wide_d};
+                                 .a_row = a->wide_f,
+                                 .a_step = 1,
+                                 .b = x,
+                                 .b_row = a->wide_d,
+                                 .c = dx,
+                                 .c_row = a->wide_d,
+                                 .rows = a->features,
+                                 .depth = a->features,
+                                 .lanes = a->wide_d};
     for (int64_t sample = begin; sample < end; sample++) {
         read_sample(a, sample, x);
         const char *from = row_of(a->pairs, sample, 0);
         for (int64_t i = 0; i < a->features; from += i++ * step_of(a->pairs)) {
             orr_strided_to_fp32((orr_dtype)a->pairs->type.dtype, from, step_of(a->pairs), i,
-                             all + i * a->wide_f);
+                                all + i * a->wide_f);
             all[i * a->wide_f + i] = 0;
             for (int64_t j = 0; j < i; j++)
                 all[j * a->wide_f + i] = all[i * a->wide_f + j];
@@ -100,7 +100,7 @@ static void multiply_gradients(const void *ctx, int64_t begin, int64_t end, floa
         a->lanes->product(&p);
         for (int64_t i = 0; i < a->features; i++)
             orr_strided_from_fp32((orr_dtype)a->dx->type.dtype, dx + i * a->wide_d, a->columns,
-                              step_of(a->dx), row_of(a->dx, sample, i));
+                                  step_of(a->dx), row_of(a->dx, sample, i));
     }
 }
 
@@ -121,7 +121,7 @@ static orr_status interaction_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     const interaction a = interaction_of(&call->in[0], &call->out[0], NULL);
     orr_parallel_scratch_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_pairs, &a,
-                   call->workspace, call->workers);
+                             call->workspace, call->workers);
     return ORR_OK;
 }
 
@@ -130,11 +130,11 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     const interaction a = interaction_of(&call->in[0], &call->in[1], &call->out[0]);
     orr_parallel_scratch_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_gradients, &a,
-                   call->workspace, call->workers);
+                             call->workspace, call->workers);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_INTERACTION = {.run = interaction_run,
-                                             .workspace = interaction_workspace};
+                                              .workspace = interaction_workspace};
 const orr_kernel_entry orr_cpu_INTERACTION_BACKWARD = {.run = backward_run,
-                                                      .workspace = interaction_workspace};
+                                                       .workspace = interaction_workspace};

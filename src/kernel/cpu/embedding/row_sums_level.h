@@ -164,7 +164,7 @@ HERE void AT(sum_rows)(const char *const *row, int64_t n, int64_t more, int64_t 
     LEVEL static void AT(sum_##name)(const char *const *row, int64_t n, int64_t more,              \
                                      int64_t columns, float *sum)                                  \
     {                                                                                              \
-        AT(sum_rows)(row, n, more, columns, sum, ORR_ROW_FORMAT_##name);                                 \
+        AT(sum_rows)(row, n, more, columns, sum, ORR_ROW_FORMAT_##name);                           \
     }
 SUM_(FP32)
 SUM_(BF16)

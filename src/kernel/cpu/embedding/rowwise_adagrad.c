@@ -20,7 +20,7 @@ enum { COLUMNS = 1024, PART = 256, AHEAD = 16 };
 typedef struct adagrad {
     orr_sorted_lookups sparse;
     orr_embedding_table table, gradient; /* rows of the gradient: a table that is read by number */
-    int64_t each;              /* lookups of a row of the gradient                     */
+    int64_t each;                        /* lookups of a row of the gradient                     */
     float *state;
     int64_t state_step;
     orr_adagrad_step step;
@@ -84,7 +84,8 @@ static void update_row(const adagrad *a, char *row, float *state, const float *g
         a->update(&a->step, g, n, state, (float *)(void *)row);
         return;
     }
-    const orr_dtype dtype = a->table.format == ORR_ROW_FORMAT_BF16 ? ORR_DTYPE_BF16 : ORR_DTYPE_FP16;
+    const orr_dtype dtype =
+        a->table.format == ORR_ROW_FORMAT_BF16 ? ORR_DTYPE_BF16 : ORR_DTYPE_FP16;
     float values[COLUMNS];
     orr_dtype_to_fp32(dtype, row, n, values);
     a->update(&a->step, g, n, state, values);
@@ -145,11 +146,12 @@ static orr_status adagrad_run(const orr_kernel_call *call, orr_error *err)
     a.scale = (float)call->update->gradient_scale;
     a.sum = orr_row_sum_of(a.gradient.format);
     a.math = orr_vector_math_of_cpu();
-    ORR_TRY(orr_sorted_lookups_partition(&a.sparse, &ids, a.table.rows, call->workspace, call->workers, err));
+    ORR_TRY(orr_sorted_lookups_partition(&a.sparse, &ids, a.table.rows, call->workspace,
+                                         call->workers, err));
     ORR_TRY(orr_invalid_id_check(&a.sparse.stray, &ids, a.table.rows, "rowwise_adagrad", err));
     orr_workers_run(call->workers, (size_t)a.sparse.ranges, update_range, &a);
     return ORR_OK;
 }
 
 const orr_kernel_entry orr_cpu_ROWWISE_ADAGRAD = {.run = adagrad_run,
-                                                 .workspace = adagrad_workspace};
+                                                  .workspace = adagrad_workspace};

@@ -109,8 +109,8 @@ static void deal_chunk(void *ctx, size_t chunk, int thread)
     }
 }
 
-orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, const orr_indices *ids, int64_t rows, void *room,
-                           orr_workers *workers, orr_error *err)
+orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, const orr_indices *ids, int64_t rows,
+                                        void *room, orr_workers *workers, orr_error *err)
 {
     *s = (orr_sorted_lookups){.ids = ids, .rows = rows, .stray.at = -1};
     shape_of(ids->n, rows, s);
@@ -151,7 +151,8 @@ static void sort_digit(const orr_lookup *from, int64_t n, int shift, orr_lookup 
         to[place[from[i].row >> shift & digit]++] = from[i];
 }
 
-const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int64_t range, int64_t *ret_n)
+const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int64_t range,
+                                                int64_t *ret_n)
 {
     const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
     orr_lookup *a = s->lookup + first, *b = s->other + first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_SPARSE_H
-#define ORR_KERNEL_SPARSE_H
+#ifndef ORR_KERNEL_CPU_EMBEDDING_SORTED_LOOKUPS_H
+#define ORR_KERNEL_CPU_EMBEDDING_SORTED_LOOKUPS_H
 
 #include "kernel/cpu/embedding/bags.h"
 
@@ -24,11 +24,13 @@ typedef struct orr_sorted_lookups {
 } orr_sorted_lookups;
 
 size_t orr_sorted_lookups_bytes(int64_t ids, int64_t rows);
-/* Deals lookups to ranges. `room`: orr_sorted_lookups_bytes(), aligned to 64. Strays are noted and left
- * out. UNSUPPORTED: 2^32 ids or more. */
-orr_status orr_sorted_lookups_partition(orr_sorted_lookups *sparse, const orr_indices *ids, int64_t rows, void *room,
-                           orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
+/* Deals lookups to ranges. `room`: orr_sorted_lookups_bytes(), aligned to 64. Strays are noted and
+ * left out. UNSUPPORTED: 2^32 ids or more. */
+orr_status orr_sorted_lookups_partition(orr_sorted_lookups *sparse, const orr_indices *ids,
+                                        int64_t rows, void *room, orr_workers *workers,
+                                        orr_error *err) ORR_MUST_CHECK;
 /* Lookups of a range by row, then by number; `ret_n` of them. Threads: one for each range. */
-const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *sparse, int64_t range, int64_t *ret_n);
+const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *sparse, int64_t range,
+                                                int64_t *ret_n);
 
-#endif /* ORR_KERNEL_SPARSE_H */
+#endif /* ORR_KERNEL_CPU_EMBEDDING_SORTED_LOOKUPS_H */

@@ -127,7 +127,8 @@ static cut cut_of(const orr_gemm_batch *products)
     c.a_bytes = c.shared == SHARE_A ? 0 : panels_bytes(&c, c.m_block, rows);
     c.b_bytes = c.shared == SHARE_B ? 0 : panels_bytes(&c, c.n_block, columns);
     c.c_bytes = sums_in_place(p) ? 0 : aligned((size_t)(c.m_block * c.n_block) * sizeof(float));
-    c.thread_bytes = c.a_bytes + c.b_bytes + c.c_bytes + aligned(orr_gemm_pack_scratch_bytes(c.tiler));
+    c.thread_bytes =
+        c.a_bytes + c.b_bytes + c.c_bytes + aligned(orr_gemm_pack_scratch_bytes(c.tiler));
     return c;
 }
 
@@ -303,8 +304,8 @@ static void pack_piece(void *ctx, size_t piece, int thread)
         return;
     const int64_t units = (n_k + t->per_unit - 1) / t->per_unit;
     char *scratch = thread_at(c, thread) + c->a_bytes + c->b_bytes + c->c_bytes;
-    orr_gemm_pack(t, c->shared == SHARE_A ? &p.a : &p.b, width, c->span_from + i, n_i, k0, n_k, scratch,
-             shared_panels(c, kb, i, width, units));
+    orr_gemm_pack(t, c->shared == SHARE_A ? &p.a : &p.b, width, c->span_from + i, n_i, k0, n_k,
+                  scratch, shared_panels(c, kb, i, width, units));
 }
 
 static void run_span(cut *c, orr_workers *workers)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_GEMM_H
-#define ORR_KERNEL_GEMM_H
+#ifndef ORR_KERNEL_CPU_GEMM_GEMM_H
+#define ORR_KERNEL_CPU_GEMM_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,7 +57,8 @@ typedef struct orr_gemm_microkernel {
 /* The best here for products that may be computed in bf16, or not. */
 const orr_gemm_microkernel *orr_gemm_microkernel_of(bool bf16);
 extern const orr_gemm_microkernel orr_gemm_microkernel_plain;
-extern const orr_gemm_microkernel orr_gemm_microkernel_avx2, orr_gemm_microkernel_avx512, orr_gemm_microkernel_avx512_bf16;
+extern const orr_gemm_microkernel orr_gemm_microkernel_avx2, orr_gemm_microkernel_avx512,
+    orr_gemm_microkernel_avx512_bf16;
 /* Sums to bf16; what is below 2^-126 becomes zero. */
 void orr_fp32_to_bf16_avx512(const float *from, int64_t n, uint16_t *ret);
 
@@ -76,8 +77,8 @@ void orr_gemm_copy_units(const void *from, int64_t n, uint32_t *ret);
 /* Packs i0 .. i0 + n_i - 1 by k0 .. k0 + n_k - 1 into panels of `width`. `scratch`:
  * orr_gemm_pack_scratch_bytes(). */
 size_t orr_gemm_pack_scratch_bytes(const orr_gemm_microkernel *tiler);
-void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
-              int64_t k0, int64_t n_k, void *scratch, void *ret);
+void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0,
+                   int64_t n_i, int64_t k0, int64_t n_k, void *scratch, void *ret);
 
 /* Many products of the same shape (m and k: the largest of them); at(ctx, i, p) fills in what
  * differs for number i: places, and m or k where it is less. */
@@ -98,4 +99,4 @@ bool orr_skinny_gemm_applies(const orr_gemm_batch *products);
 size_t orr_skinny_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers);
 void orr_skinny_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 
-#endif /* ORR_KERNEL_GEMM_H */
+#endif /* ORR_KERNEL_CPU_GEMM_GEMM_H */

@@ -4,8 +4,9 @@
 #include "kernel/format/row.h"
 #include "kernel/cpu/entries.h"
 
-/* GROUPED_MATMUL of op/families/matmul_grouped.c: a product an expert, each of as many tokens as `counts`
- * says. Rows of y behind the last expert's tokens, where counts leave some, become zeros. */
+/* GROUPED_MATMUL of op/families/matmul_grouped.c: a product an expert, each of as many tokens as
+ * `counts` says. Rows of y behind the last expert's tokens, where counts leave some, become zeros.
+ */
 
 typedef struct grouped {
     const orr_kernel_call *call;
@@ -139,8 +140,9 @@ static void clear_rest(const grouped *g)
         for (int64_t j = 0; j < y->type.dim[1]; j++) {
             const float zero = 0;
             const orr_dtype dtype = (orr_dtype)y->type.dtype;
-            orr_dtype_from_fp32(dtype, &zero, 1,
-                              orr_element_at(dtype, y->data, i * y->stride[0] + j * y->stride[1]));
+            orr_dtype_from_fp32(
+                dtype, &zero, 1,
+                orr_element_at(dtype, y->data, i * y->stride[0] + j * y->stride[1]));
         }
 }
 

@@ -3,8 +3,8 @@
 
 #include "kernel/cpu/entries.h"
 
-/* MATMUL of op/families/matmul.c: products of all leading dims, or one of them all where these lie one
- * behind another. */
+/* MATMUL of op/families/matmul.c: products of all leading dims, or one of them all where these lie
+ * one behind another. */
 
 orr_matrix orr_matrix_of(const orr_operand *operand, bool turned)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_MATMUL_H
-#define ORR_KERNEL_MATMUL_H
+#ifndef ORR_KERNEL_CPU_GEMM_MATMUL_H
+#define ORR_KERNEL_CPU_GEMM_MATMUL_H
 
 #include "kernel/cpu/gemm/gemm.h"
 
@@ -21,4 +21,4 @@ void *orr_element_at(orr_dtype dtype, const void *data, int64_t elements);
 size_t orr_gemm_batch_workspace(const orr_gemm_batch *products, const orr_workers *workers);
 void orr_gemm_batch_run(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 
-#endif /* ORR_KERNEL_MATMUL_H */
+#endif /* ORR_KERNEL_CPU_GEMM_MATMUL_H */

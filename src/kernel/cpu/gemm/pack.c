@@ -45,7 +45,7 @@ static void read_wide(const packing *p, int64_t i)
     const orr_dtype dtype = (orr_dtype)from->dtype;
     if (from->rows != NULL)
         orr_row_range_to_fp32((orr_row_format)from->rows->format,
-                          orr_row_at(from->rows, from->first_row + i), p->k0, p->n_k, p->wide);
+                              orr_row_at(from->rows, from->first_row + i), p->k0, p->n_k, p->wide);
     else if (from->stride_k == 1)
         orr_dtype_to_fp32(dtype, number_at(p, i, p->k0), p->n_k, p->wide);
     else
@@ -59,7 +59,8 @@ static const void *row_of(const packing *p, int64_t i, int slot)
 {
     const orr_matrix *from = p->from;
     const bool whole = p->n_k % p->tiler->per_unit == 0;
-    const orr_row_format same = p->dtype == ORR_DTYPE_BF16 ? ORR_ROW_FORMAT_BF16 : ORR_ROW_FORMAT_FP32;
+    const orr_row_format same =
+        p->dtype == ORR_DTYPE_BF16 ? ORR_ROW_FORMAT_BF16 : ORR_ROW_FORMAT_FP32;
     if (whole && from->rows != NULL && from->rows->format == same)
         return (const char *)orr_row_at(from->rows, from->first_row + i) + (size_t)p->k0 * p->bytes;
     if (whole && from->rows == NULL && from->dtype == p->dtype && from->stride_k == 1)
@@ -130,8 +131,8 @@ static void pack_columns(const packing *p, uint32_t *ret)
     }
 }
 
-void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
-              int64_t k0, int64_t n_k, void *scratch, void *ret)
+void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0,
+                   int64_t n_i, int64_t k0, int64_t n_k, void *scratch, void *ret)
 {
     const size_t row_bytes = row_bytes_of(tiler);
     const packing p = {

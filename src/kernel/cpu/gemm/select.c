@@ -4,7 +4,7 @@
 size_t orr_gemm_batch_workspace(const orr_gemm_batch *products, const orr_workers *workers)
 {
     return orr_skinny_gemm_applies(products) ? orr_skinny_gemm_workspace(products, workers)
-                                     : orr_blocked_gemm_workspace(products, workers);
+                                             : orr_blocked_gemm_workspace(products, workers);
 }
 
 void orr_gemm_batch_run(const orr_gemm_batch *products, void *workspace, orr_workers *workers)

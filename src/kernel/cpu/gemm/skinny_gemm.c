@@ -100,8 +100,8 @@ static int rows_at(const orr_matrix *b, int64_t i, int64_t end, const void **ret
 }
 
 /* Rows n0 .. n0 + n - 1 by up to 8 tokens. */
-static void make_sums(const few *f, const orr_gemm_problem *p, int64_t n0, int64_t n, const char *tokens,
-                      int n_tokens, float sums[ORR_VEC_DOT_TOKENS][PIECE_ROWS])
+static void make_sums(const few *f, const orr_gemm_problem *p, int64_t n0, int64_t n,
+                      const char *tokens, int n_tokens, float sums[ORR_VEC_DOT_TOKENS][PIECE_ROWS])
 {
     const void *rows[ORR_VEC_DOT_ROWS];
     for (int64_t i = 0; i < n; i += ORR_VEC_DOT_ROWS)

@@ -79,7 +79,7 @@ static void dots_of_row(orr_row_format format, const void *row, const char *toke
                             int64_t ret_stride)                                                    \
     {                                                                                              \
         for (int r = 0; r < n_rows; r++)                                                           \
-            dots_of_row(ORR_ROW_FORMAT_##name, rows[r], tokens, token_bytes, n_tokens, k, ret + r,       \
+            dots_of_row(ORR_ROW_FORMAT_##name, rows[r], tokens, token_bytes, n_tokens, k, ret + r, \
                         ret_stride);                                                               \
     }
 ORR_ROW_FORMAT_MAP(ANY_)
@@ -99,9 +99,12 @@ static const orr_vec_dot *const AVX512[ORR_ROW_FORMATS] = {
     [ORR_ROW_FORMAT_BF16] = &orr_vec_dot_fp32_by_bf16,
 };
 static const orr_vec_dot *const AVX512_BF16[ORR_ROW_FORMATS] = {
-    [ORR_ROW_FORMAT_FP32] = &orr_vec_dot_fp32_by_fp32,  [ORR_ROW_FORMAT_FP16] = &orr_vec_dot_fp32_by_fp16,
-    [ORR_ROW_FORMAT_BF16] = &orr_vec_dot_fp32_by_bf16,  [ORR_ROW_FORMAT_Q8_0] = &orr_vec_dot_int15_by_q8_0,
-    [ORR_ROW_FORMAT_Q4_0] = &orr_vec_dot_int8_by_q4_0,  [ORR_ROW_FORMAT_INT8] = &orr_vec_dot_int16_by_int8,
+    [ORR_ROW_FORMAT_FP32] = &orr_vec_dot_fp32_by_fp32,
+    [ORR_ROW_FORMAT_FP16] = &orr_vec_dot_fp32_by_fp16,
+    [ORR_ROW_FORMAT_BF16] = &orr_vec_dot_fp32_by_bf16,
+    [ORR_ROW_FORMAT_Q8_0] = &orr_vec_dot_int15_by_q8_0,
+    [ORR_ROW_FORMAT_Q4_0] = &orr_vec_dot_int8_by_q4_0,
+    [ORR_ROW_FORMAT_INT8] = &orr_vec_dot_int16_by_int8,
     [ORR_ROW_FORMAT_INT4] = &orr_vec_dot_int16_by_int4,
 };
 #endif
@@ -111,8 +114,8 @@ const orr_vec_dot *orr_vec_dot_of(orr_row_format format, orr_dtype x)
 #if ORR_X86
     const orr_cpu_level_id level = orr_cpu_level();
     const orr_vec_dot *const *of = level >= ORR_CPU_AVX512_BF16 ? AVX512_BF16
-                                : level >= ORR_CPU_AVX512    ? AVX512
-                                                             : NULL;
+                                   : level >= ORR_CPU_AVX512    ? AVX512
+                                                                : NULL;
     if (level >= ORR_CPU_AVX512_BF16 && format == ORR_ROW_FORMAT_BF16 && x == ORR_DTYPE_BF16)
         return &orr_vec_dot_bf16;
     if (of != NULL && of[format] != NULL)

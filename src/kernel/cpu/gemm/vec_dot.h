@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_DOTS_H
-#define ORR_KERNEL_DOTS_H
+#ifndef ORR_KERNEL_CPU_GEMM_VEC_DOT_H
+#define ORR_KERNEL_CPU_GEMM_VEC_DOT_H
 
 #include "kernel/cpu/gemm/gemm.h"
 
@@ -30,9 +30,9 @@ const orr_vec_dot *orr_vec_dot_of(orr_row_format format, orr_dtype x);
 
 /* Of dots_avx512.c. */
 extern const orr_vec_dot orr_vec_dot_bf16, orr_vec_dot_fp32_by_fp32, orr_vec_dot_fp32_by_bf16,
-    orr_vec_dot_fp32_by_fp16, orr_vec_dot_int16_by_int8, orr_vec_dot_int16_by_int4, orr_vec_dot_int15_by_q8_0,
-    orr_vec_dot_int8_by_q4_0;
+    orr_vec_dot_fp32_by_fp16, orr_vec_dot_int16_by_int8, orr_vec_dot_int16_by_int4,
+    orr_vec_dot_int15_by_q8_0, orr_vec_dot_int8_by_q4_0;
 size_t orr_token_bytes_fp32(int64_t k);
 void orr_token_prepare_fp32(const float *x, int64_t k, void *ret);
 
-#endif /* ORR_KERNEL_DOTS_H */
+#endif /* ORR_KERNEL_CPU_GEMM_VEC_DOT_H */

@@ -168,10 +168,10 @@ DOTS_(fp32_by_bf16, FP32_BF16)
 DOTS_(fp32_by_fp16, FP32_FP16)
 
 const orr_vec_dot orr_vec_dot_bf16 = {token_bytes_bf16, prepare_bf16, bf16_by_bf16, 32};
-const orr_vec_dot orr_vec_dot_fp32_by_fp32 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp32,
-                                        16};
-const orr_vec_dot orr_vec_dot_fp32_by_bf16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_bf16,
-                                        16};
-const orr_vec_dot orr_vec_dot_fp32_by_fp16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp16,
-                                        16};
+const orr_vec_dot orr_vec_dot_fp32_by_fp32 = {orr_token_bytes_fp32, orr_token_prepare_fp32,
+                                              fp32_by_fp32, 16};
+const orr_vec_dot orr_vec_dot_fp32_by_bf16 = {orr_token_bytes_fp32, orr_token_prepare_fp32,
+                                              fp32_by_bf16, 16};
+const orr_vec_dot orr_vec_dot_fp32_by_fp16 = {orr_token_bytes_fp32, orr_token_prepare_fp32,
+                                              fp32_by_fp16, 16};
 #endif

@@ -103,7 +103,8 @@ ORR_AVX512_BF16 BODY orders orders_of(void)
 
 ORR_AVX512_BF16 BODY void add_pair(const void *const *rows, int n_rows, const char *tokens,
                                    size_t bytes, int n_tokens, int64_t p, __mmask64 mask,
-                                   const orders *o, __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
+                                   const orders *o,
+                                   __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
 {
     weights w[ORR_VEC_DOT_ROWS];
 #pragma GCC unroll 4

@@ -84,7 +84,8 @@ static orr_status routes_of(const orr_kernel_call *call, const char *name, route
 
 typedef struct moving {
     routes by;
-    orr_tensor_iter tokens, sorted, scores; /* a row for each token; sorted row; scores of a token */
+    orr_tensor_iter tokens, sorted,
+        scores; /* a row for each token; sorted row; scores of a token */
     bool scored, products, accumulate;
     int64_t columns;
 } moving;
@@ -177,7 +178,8 @@ static orr_status dispatch_run(const orr_kernel_call *call, orr_error *err)
     ORR_TRY(routes_of(call, "dispatch", &m.by, err));
     put_counts(call, &m.by);
     if (call->out[0].data != NULL && m.columns > 0)
-        orr_parallel_ranges(m.by.rows, orr_rows_per_range(m.columns), dispatch_rows, &m, call->workers);
+        orr_parallel_ranges(m.by.rows, orr_rows_per_range(m.columns), dispatch_rows, &m,
+                            call->workers);
     return ORR_OK;
 }
 
@@ -197,8 +199,8 @@ static void combine_chunk(const moving *m, int64_t token, const orr_tensor_curso
         if (m->by.place[choice] == NOWHERE)
             continue;
         orr_tensor_iter_seek(&m->sorted, m->by.place[choice], &from);
-        math->add_scaled(orr_tensor_iter_read(&m->sorted, 0, &from, at, n, in), score_of(m, choice), n,
-                         sum);
+        math->add_scaled(orr_tensor_iter_read(&m->sorted, 0, &from, at, n, in), score_of(m, choice),
+                         n, sum);
     }
     orr_tensor_iter_write(&m->tokens, 0, to, at, n, sum);
 }
@@ -227,9 +229,9 @@ static void multiply_tokens(void *ctx, int64_t begin, int64_t end)
         orr_tensor_iter_seek(&m->sorted, place == NOWHERE ? 0 : place, &from);
         for (int64_t at = 0, n; place != NOWHERE && at < m->columns; at += n) {
             n = chunk(at, m->columns);
-            product +=
-                (double)orr_vector_math_of_cpu()->dot(orr_tensor_iter_read(&m->sorted, 0, &from, at, n, a),
-                                                orr_tensor_iter_read(&m->tokens, 0, &token, at, n, b), n);
+            product += (double)orr_vector_math_of_cpu()->dot(
+                orr_tensor_iter_read(&m->sorted, 0, &from, at, n, a),
+                orr_tensor_iter_read(&m->tokens, 0, &token, at, n, b), n);
         }
         const float narrow = (float)product;
         orr_tensor_iter_write(&m->scores, 0, &to, choice % m->by.choices, 1, &narrow);
@@ -245,8 +247,9 @@ static orr_status combine_run(const orr_kernel_call *call, orr_error *err)
     m.accumulate = call->accumulate;
     ORR_TRY(routes_of(call, "combine", &m.by, err));
     if (call->out[0].data != NULL && m.by.choices > 0)
-        orr_parallel_ranges(m.by.indices.n / m.by.choices, orr_rows_per_range(m.columns * m.by.choices),
-                       products ? multiply_tokens : combine_tokens, &m, call->workers);
+        orr_parallel_ranges(m.by.indices.n / m.by.choices,
+                            orr_rows_per_range(m.columns * m.by.choices),
+                            products ? multiply_tokens : combine_tokens, &m, call->workers);
     return ORR_OK;
 }
 

@@ -183,8 +183,8 @@ static void route_piece(void *ctx, size_t piece, int thread)
 {
     const router *r = ctx;
     (void)thread;
-    const int64_t rows = orr_tensor_iter_rows(&r->walk), p = (int64_t)piece, begin = rows * p / r->pieces,
-                  end = rows * (p + 1) / r->pieces;
+    const int64_t rows = orr_tensor_iter_rows(&r->walk), p = (int64_t)piece,
+                  begin = rows * p / r->pieces, end = rows * (p + 1) / r->pieces;
     float *room = r->room + p * 3 * r->experts;
     orr_tensor_cursor cursor;
     orr_tensor_iter_seek(&r->walk, begin, &cursor);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_LANES_H
-#define ORR_KERNEL_LANES_H
+#ifndef ORR_KERNEL_CPU_SIMD_BLOCK_MATH_H
+#define ORR_KERNEL_CPU_SIMD_BLOCK_MATH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ typedef struct orr_block_math {
     /* Key j is seen by lanes whose least[lane] <= j < end[lane]; the others' scores become
      * `hidden`. */
     void (*mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
-                 const int32_t *end, float hidden);
+                        const int32_t *end, float hidden);
     /* One step of an online softmax. False: all factors are 1. */
     bool (*online_softmax)(const orr_online_softmax_block *block);
     /* x[r][lane] *= factor[lane] */
@@ -63,6 +63,7 @@ typedef struct orr_block_math {
 /* Of the level that the processor has. */
 const orr_block_math *orr_block_math_of_cpu(void);
 
-extern const orr_block_math orr_block_math_plain, orr_block_math_avx2, orr_block_math_avx512, orr_block_math_avx512_bf16;
+extern const orr_block_math orr_block_math_plain, orr_block_math_avx2, orr_block_math_avx512,
+    orr_block_math_avx512_bf16;
 
-#endif /* ORR_KERNEL_LANES_H */
+#endif /* ORR_KERNEL_CPU_SIMD_BLOCK_MATH_H */

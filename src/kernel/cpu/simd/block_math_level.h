@@ -123,7 +123,7 @@ LEVEL static void AT(transpose)(const float *from, int64_t from_row, int64_t row
 }
 
 LEVEL static void AT(mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
-                           const int32_t *end, float hidden)
+                                  const int32_t *end, float hidden)
 {
     for (int64_t lane = 0; lane < lanes; lane += NUMBERS) {
         const I low = AT(get_int)(least + lane), high = AT(get_int)(end + lane);
@@ -172,7 +172,7 @@ LEVEL static void AT(scale)(float *x, int64_t rows, int64_t lanes, const float *
 }
 
 LEVEL static void AT(exp2_scaled)(float *score, int64_t keys, int64_t lanes, float scale,
-                            const float *minus)
+                                  const float *minus)
 {
     for (int64_t j = 0; j < keys; j++)
         for (int64_t lane = 0; lane < lanes; lane += NUMBERS) {

@@ -34,7 +34,8 @@ HERE V AT(get)(const float *p)
 }
 
 /* `wide` and `high` are constants where it is inlined: then the sums are registers. */
-HERE void AT(tile)(const orr_block_product *p, int64_t row, int64_t lane, const int wide, const int high)
+HERE void AT(tile)(const orr_block_product *p, int64_t row, int64_t lane, const int wide,
+                   const int high)
 {
     V sum[24];
     const float *a = p->a + row * p->a_row, *b = p->b + lane;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_CPU_H
-#define ORR_KERNEL_CPU_H
+#ifndef ORR_KERNEL_CPU_SIMD_CPU_LEVEL_H
+#define ORR_KERNEL_CPU_SIMD_CPU_LEVEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <orrery/kernel.h>
 
-/* What this processor can do, each level with all below it. Kernels that have several versions choose by
+/* What this processor can do, each level with all below it. Kernels that have several versions
+ * choose by
  *
  *   if (orr_cpu_level() >= ORR_CPU_AVX512) ...
  *
@@ -17,22 +18,24 @@
  *   AVX512       F, BW, DQ, VL
  *   AVX512_BF16  and VNNI, VBMI: products of pairs of bf16 and of four int8, any order of bytes
  *   AMX          tiles of bf16 and int8 */
-#define ORR_CPU_LEVEL_MAP(X) \
-    X(PLAIN, "plain") X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_BF16, "avx512_bf16") X(AMX, "amx")
+#define ORR_CPU_LEVEL_MAP(X)                                                                       \
+    X(PLAIN, "plain")                                                                              \
+    X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_BF16, "avx512_bf16") X(AMX, "amx")
 typedef enum orr_cpu_level_id {
 #define ORR_CPU_LEVEL_ENUM_(name, text) ORR_CPU_##name,
     ORR_CPU_LEVEL_MAP(ORR_CPU_LEVEL_ENUM_)
 #undef ORR_CPU_LEVEL_ENUM_
-    ORR_CPU_LEVELS
+        ORR_CPU_LEVELS
 } orr_cpu_level_id;
 
 #if defined __x86_64__
-#define ORR_X86 1
-#define ORR_AVX2        __attribute__((target("avx2,fma,f16c")))
-#define ORR_AVX512      __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
-#define ORR_AVX512_BF16 \
-    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni," \
-                          "avx512vbmi")))
+#define ORR_X86    1
+#define ORR_AVX2   __attribute__((target("avx2,fma,f16c")))
+#define ORR_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
+#define ORR_AVX512_BF16                                                                            \
+    __attribute__((                                                                                \
+        target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,"           \
+               "avx512vbmi")))
 /* Mask of the first n of 16 lanes. */
 static inline uint16_t orr_first_lanes_mask(int64_t n)
 {
@@ -42,8 +45,8 @@ static inline uint16_t orr_first_lanes_mask(int64_t n)
 #define ORR_X86 0
 #endif
 
-/* The highest that both this processor has and ORRERY_CPU (plain, avx2, avx512, avx512_bf16, amx) allows.
- * Read once; then a load. Threads: any. */
+/* The highest that both this processor has and ORRERY_CPU (plain, avx2, avx512, avx512_bf16, amx)
+ * allows. Read once; then a load. Threads: any. */
 orr_cpu_level_id orr_cpu_level(void);
 const char *orr_cpu_level_name(orr_cpu_level_id level);
 /* Test seam: asks for less from now on; ORR_CPU_LEVELS: what there is again. */
@@ -51,4 +54,4 @@ void orr_cpu_level_limit(orr_cpu_level_id level);
 /* "AMD EPYC 9354", cut to `size`. */
 void orr_cpu_model(char *ret, size_t size);
 
-#endif /* ORR_KERNEL_CPU_H */
+#endif /* ORR_KERNEL_CPU_SIMD_CPU_LEVEL_H */

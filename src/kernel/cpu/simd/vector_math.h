@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ROW_MATH_H
-#define ORR_KERNEL_ROW_MATH_H
+#ifndef ORR_KERNEL_CPU_SIMD_VECTOR_MATH_H
+#define ORR_KERNEL_CPU_SIMD_VECTOR_MATH_H
 
 #include <stdint.h>
 
@@ -30,8 +30,9 @@ typedef struct orr_vector_math {
     void (*fill)(float value, int64_t n, float *y);
 
     orr_vector_unary *gelu, *gelu_tanh, *relu, *silu, *sigmoid;
-    orr_vector_binary *gelu_slope, *gelu_tanh_slope, *relu_slope, *silu_slope, *sigmoid_slope; /* a: dy, b: x or y */
-    orr_vector_binary *swiglu;                                               /* a: gate, b: up   */
+    orr_vector_binary *gelu_slope, *gelu_tanh_slope, *relu_slope, *silu_slope,
+        *sigmoid_slope;        /* a: dy, b: x or y */
+    orr_vector_binary *swiglu; /* a: gate, b: up   */
     void (*swiglu_gradient)(const float *dy, const float *gate, const float *up, int64_t n,
                             float *dgate, float *dup);
 
@@ -74,4 +75,4 @@ typedef struct orr_vector_math {
 /* Of the level that the processor has. */
 const orr_vector_math *orr_vector_math_of_cpu(void);
 
-#endif /* ORR_KERNEL_ROW_MATH_H */
+#endif /* ORR_KERNEL_CPU_SIMD_VECTOR_MATH_H */

@@ -131,8 +131,7 @@ HERE V AT(normal)(V x, V *ret_density)
             AT(store)(y + i, AT(name##_of)(AT(load)(a + i), AT(load)(b + i)));                     \
         if (i < n)                                                                                 \
             AT(store_some)                                                                         \
-            (y + i, n - i,                                                                         \
-             AT(name##_of)(AT(load_some)(a + i, n - i), AT(load_some)(b + i, n - i)));             \
+        (y + i, n - i, AT(name##_of)(AT(load_some)(a + i, n - i), AT(load_some)(b + i, n - i)));   \
     }
 
 BINARY(add, return a + b;)
@@ -144,8 +143,7 @@ UNARY(relu, return AT(choose)(x > 0.0f, x, AT(choose)(x == x, ONES * 0.0f, x));)
 UNARY(silu, return x / (1.0f + AT(exponential_held)(-x));)
 UNARY(sigmoid, return AT(logistic)(x);)
 BINARY(gelu_slope, V density; const V p = AT(normal)(b, &density); return a * (p + b * density);)
-BINARY(gelu_tanh_slope,
-       const V s = AT(logistic)(b * (1.595769122f + 0.0713548163f * b * b));
+BINARY(gelu_tanh_slope, const V s = AT(logistic)(b * (1.595769122f + 0.0713548163f * b * b));
        return a * (s + b * s * (1.0f - s) * (1.595769122f + 0.214064449f * b * b));)
 BINARY(relu_slope, return AT(choose)(b > 0.0f, a, ONES * 0.0f);)
 BINARY(silu_slope, const V s = AT(logistic)(b); return a * s * (1.0f + b * (1.0f - s));)

@@ -22,7 +22,8 @@ static void run_span(const each *e, const orr_tensor_cursor *cursor, int64_t row
 {
     const orr_tensor_iter *walk = e->walk;
     const int64_t columns = orr_tensor_iter_columns(walk), left = columns - from;
-    orr_element_span span = {.n = left < ORR_ELEMENT_CHUNK ? left : ORR_ELEMENT_CHUNK, .index = row * columns + from};
+    orr_element_span span = {.n = left < ORR_ELEMENT_CHUNK ? left : ORR_ELEMENT_CHUNK,
+                             .index = row * columns + from};
     const float *old = NULL;
     for (uint32_t p = 0; p < e->n_in; p++)
         span.in[p] = orr_tensor_iter_read(walk, p, cursor, from, span.n, buffers[p]);
@@ -63,8 +64,8 @@ void orr_elementwise_copy(const void *ctx, const orr_element_span *span)
         memcpy(span->out[0], span->in[0], (size_t)span->n * sizeof(float));
 }
 
-void orr_elementwise(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_elementwise_body *body, const void *ctx,
-              orr_workers *workers)
+void orr_elementwise(orr_tensor_iter *walk, uint32_t n_in, bool accumulate,
+                     orr_elementwise_body *body, const void *ctx, orr_workers *workers)
 {
     orr_tensor_iter_coalesce(walk, 0);
     const int64_t columns = orr_tensor_iter_columns(walk), rows = orr_tensor_iter_rows(walk);

@@ -103,7 +103,8 @@ void orr_tensor_iter_next(const orr_tensor_iter *walk, orr_tensor_cursor *cursor
     }
 }
 
-static char *place(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from)
+static char *place(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor,
+                   int64_t from)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     return part->data + cursor->offset[p] + from * part->stride[walk->rank - 1];
@@ -116,35 +117,37 @@ static bool is_dense(const orr_tensor_iter *walk, uint32_t p)
            part->stride[walk->rank - 1] == (int64_t)sizeof(float);
 }
 
-const float *orr_tensor_iter_read(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                           int64_t n, float *buffer)
+const float *orr_tensor_iter_read(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor, int64_t from, int64_t n,
+                                  float *buffer)
 {
     const char *at = place(walk, p, cursor, from);
     if (is_dense(walk, p))
         return (const float *)at;
     orr_strided_to_fp32((orr_dtype)walk->part[p].dtype, at, walk->part[p].stride[walk->rank - 1], n,
-                     buffer);
+                        buffer);
     return buffer;
 }
 
-float *orr_tensor_iter_buffer(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                     float *buffer)
+float *orr_tensor_iter_buffer(const orr_tensor_iter *walk, uint32_t p,
+                              const orr_tensor_cursor *cursor, int64_t from, float *buffer)
 {
     return is_dense(walk, p) ? (float *)place(walk, p, cursor, from) : buffer;
 }
 
-void orr_tensor_iter_write(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                    int64_t n, const float *values)
+void orr_tensor_iter_write(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor,
+                           int64_t from, int64_t n, const float *values)
 {
     if (walk->part[p].data == NULL)
         return;
     char *at = place(walk, p, cursor, from);
     if ((const void *)at != values)
         orr_strided_from_fp32((orr_dtype)walk->part[p].dtype, values, n,
-                          walk->part[p].stride[walk->rank - 1], at);
+                              walk->part[p].stride[walk->rank - 1], at);
 }
 
-float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor)
+float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     float value;
@@ -152,7 +155,8 @@ float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p, const
     return value;
 }
 
-void orr_tensor_iter_write_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, float value)
+void orr_tensor_iter_write_scalar(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor, float value)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     if (part->data != NULL)
@@ -171,7 +175,8 @@ static int64_t index_of(orr_dtype dtype, const char *at)
     return narrow;
 }
 
-int64_t orr_tensor_iter_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor)
+int64_t orr_tensor_iter_read_index(const orr_tensor_iter *walk, uint32_t p,
+                                   const orr_tensor_cursor *cursor)
 {
     return index_of((orr_dtype)walk->part[p].dtype, walk->part[p].data + cursor->offset[p]);
 }
@@ -211,7 +216,8 @@ static void split_piece(void *ctx, size_t i, int thread)
     s->body(s->ctx, begin, begin + (left < s->each ? left : s->each));
 }
 
-void orr_parallel_ranges(int64_t n, int64_t each, orr_range_body *body, void *ctx, orr_workers *workers)
+void orr_parallel_ranges(int64_t n, int64_t each, orr_range_body *body, void *ctx,
+                         orr_workers *workers)
 {
     split s = {.n = n, .each = each, .body = body, .ctx = ctx};
     if (n > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_ROWS_H
-#define ORR_KERNEL_ROWS_H
+#ifndef ORR_KERNEL_CPU_TENSOR_ITERATOR_H
+#define ORR_KERNEL_CPU_TENSOR_ITERATOR_H
 
 #include <orrery/kernel.h>
 
@@ -48,18 +48,22 @@ void orr_tensor_iter_seek(const orr_tensor_iter *walk, int64_t row, orr_tensor_c
 void orr_tensor_iter_next(const orr_tensor_iter *walk, orr_tensor_cursor *cursor);
 
 /* `n` numbers of the cursor's row of part p, from column `from` on: in place, or in `buffer`. */
-const float *orr_tensor_iter_read(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                           int64_t n, float *buffer);
+const float *orr_tensor_iter_read(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor, int64_t from, int64_t n,
+                                  float *buffer);
 /* Where to write them: then orr_tensor_iter_write() what stands there. */
-float *orr_tensor_iter_buffer(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                     float *buffer);
-void orr_tensor_iter_write(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
-                    int64_t n, const float *values);
+float *orr_tensor_iter_buffer(const orr_tensor_iter *walk, uint32_t p,
+                              const orr_tensor_cursor *cursor, int64_t from, float *buffer);
+void orr_tensor_iter_write(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor,
+                           int64_t from, int64_t n, const float *values);
 /* The number of the row in a part that has one for each. */
-float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor);
-void orr_tensor_iter_write_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, float value);
+float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor);
+void orr_tensor_iter_write_scalar(const orr_tensor_iter *walk, uint32_t p,
+                                  const orr_tensor_cursor *cursor, float value);
 /* The same of indices: INT32 or INT64. */
-int64_t orr_tensor_iter_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor);
+int64_t orr_tensor_iter_read_index(const orr_tensor_iter *walk, uint32_t p,
+                                   const orr_tensor_cursor *cursor);
 /* A tensor of INT32 or INT64, by row-major index. */
 typedef struct orr_indices {
     const orr_operand *of;
@@ -69,7 +73,8 @@ typedef struct orr_indices {
 orr_indices orr_indices_of(const orr_operand *operand);
 int64_t orr_indices_at(const orr_indices *indices, int64_t i);
 
-/* Kernels on elements. Of a span of up to ORR_ELEMENT_CHUNK elements, outputs may be where inputs are. */
+/* Kernels on elements. Of a span of up to ORR_ELEMENT_CHUNK elements, outputs may be where inputs
+ * are. */
 typedef struct orr_element_span {
     const float *in[ORR_TENSOR_ITER_PARTS];
     float *out[ORR_TENSOR_ITER_PARTS];
@@ -77,8 +82,8 @@ typedef struct orr_element_span {
 } orr_element_span;
 typedef void orr_elementwise_body(const void *ctx, const orr_element_span *span);
 /* The first `n_in` parts of the walk are inputs, the others outputs. */
-void orr_elementwise(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_elementwise_body *body, const void *ctx,
-              orr_workers *workers);
+void orr_elementwise(orr_tensor_iter *walk, uint32_t n_in, bool accumulate,
+                     orr_elementwise_body *body, const void *ctx, orr_workers *workers);
 
 /* Output 0 is input 0. */
 void orr_elementwise_copy(const void *ctx, const orr_element_span *span);
@@ -86,7 +91,8 @@ void orr_elementwise_copy(const void *ctx, const orr_element_span *span);
 /* Pieces of up to `each` of `n`, and the pieces' ends: body(ctx, begin, end), for every piece.
  * Pieces do not depend on the number of threads. */
 typedef void orr_range_body(void *ctx, int64_t begin, int64_t end);
-void orr_parallel_ranges(int64_t n, int64_t each, orr_range_body *body, void *ctx, orr_workers *workers);
+void orr_parallel_ranges(int64_t n, int64_t each, orr_range_body *body, void *ctx,
+                         orr_workers *workers);
 /* Rows that make a piece of about 64 Ki elements. */
 static inline int64_t orr_rows_per_range(int64_t columns)
 {
@@ -94,4 +100,4 @@ static inline int64_t orr_rows_per_range(int64_t columns)
     return rows > 0 ? rows : 1;
 }
 
-#endif /* ORR_KERNEL_ROWS_H */
+#endif /* ORR_KERNEL_CPU_TENSOR_ITERATOR_H */

@@ -31,8 +31,8 @@ static void run_piece(void *ctx, size_t i, int thread)
             p->room > 0 ? p->rooms + piece * p->room : NULL);
 }
 
-void orr_parallel_scratch_run(int64_t n, int64_t room, orr_parallel_scratch_body *body, const void *ctx, void *workspace,
-                    orr_workers *workers)
+void orr_parallel_scratch_run(int64_t n, int64_t room, orr_parallel_scratch_body *body,
+                              const void *ctx, void *workspace, orr_workers *workers)
 {
     pieces p = {.n = n,
                 .room = orr_round_up_to_vectors(room),

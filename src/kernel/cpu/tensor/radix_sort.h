@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_SORT_H
-#define ORR_KERNEL_SORT_H
+#ifndef ORR_KERNEL_CPU_TENSOR_RADIX_SORT_H
+#define ORR_KERNEL_CPU_TENSOR_RADIX_SORT_H
 
 #include "kernel/cpu/tensor/iterator.h"
 
@@ -8,4 +8,4 @@
  * the sorted ones stand in the one that is returned. Fewer than 2^32 of them. */
 uint32_t *orr_radix_sort_ids(const orr_indices *ids, uint32_t *a, uint32_t *b);
 
-#endif /* ORR_KERNEL_SORT_H */
+#endif /* ORR_KERNEL_CPU_TENSOR_RADIX_SORT_H */

@@ -83,8 +83,8 @@ static int64_t part_of(int64_t whole, int64_t at)
     return whole - at < TILE ? whole - at : TILE;
 }
 
-/* Tiles beside each other on the side that is read, then those below them: so both sides come back to
- * pages that were just in use. */
+/* Tiles beside each other on the side that is read, then those below them: so both sides come back
+ * to pages that were just in use. */
 static void copy_tiles(void *ctx, int64_t begin, int64_t end)
 {
     const copying *c = ctx;
@@ -135,7 +135,8 @@ static void copy_run(copying *c, orr_workers *workers)
     enum { PIECE = 1 << 18 }; /* bytes of a row at once */
     orr_tensor_iter_coalesce(&c->walk, 0);
     const uint32_t last = c->walk.rank - 1;
-    const int64_t columns = orr_tensor_iter_columns(&c->walk), rows = orr_tensor_iter_rows(&c->walk);
+    const int64_t columns = orr_tensor_iter_columns(&c->walk),
+                  rows = orr_tensor_iter_rows(&c->walk);
     if (columns == 0 || rows == 0)
         return;
     if (columns == 1 || (c->walk.part[FROM].stride[last] == c->bytes &&
@@ -148,8 +149,8 @@ static void copy_run(copying *c, orr_workers *workers)
         return;
     }
     find_high(c);
-    orr_parallel_ranges(orr_tensor_iter_rows(&c->walk) * c->tiles_high * c->tiles_wide, 64, copy_tiles, c,
-                   workers);
+    orr_parallel_ranges(orr_tensor_iter_rows(&c->walk) * c->tiles_high * c->tiles_wide, 64,
+                        copy_tiles, c, workers);
 }
 
 /* As bytes where elements are less. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_KERNEL_COPY_H
-#define ORR_KERNEL_COPY_H
+#ifndef ORR_KERNEL_CPU_TENSOR_STRIDED_COPY_H
+#define ORR_KERNEL_CPU_TENSOR_STRIDED_COPY_H
 
 #include <orrery/kernel.h>
 
@@ -14,4 +14,4 @@ void orr_copy_operand(const orr_operand *from, const orr_operand *to, orr_worker
 /* Where index `at` of dim `d` begins. */
 void *orr_operand_at(const orr_operand *operand, int32_t d, int64_t at);
 
-#endif /* ORR_KERNEL_COPY_H */
+#endif /* ORR_KERNEL_CPU_TENSOR_STRIDED_COPY_H */

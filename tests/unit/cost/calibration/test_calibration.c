@@ -243,8 +243,8 @@ static void odd_rows_are_slow(void **state)
     assert_true(llabs(orr_job_rates_kernel(&rates, &work, false).ns - 2 * even) < 10);
 }
 
-/* Computation takes as long as its launches where these take longer, and a little longer than either
- * where both take as long. */
+/* Computation takes as long as its launches where these take longer, and a little longer than
+ * either where both take as long. */
 static void a_host_that_launches_slowly_is_waited_for(void **state)
 {
     (void)state;

@@ -27,18 +27,18 @@ enum { EXEC_DEVICES = 128, EXEC_LEVELS = 3, EXEC_UNITS = 40 };
 typedef struct exec_level {
     uint32_t size, used; /* units that it has, and that take part: the first ones */
     uint32_t topology;
-    double   alpha_ns, bytes_per_ns, oversubscription;
-    uint32_t network;    /* levels of one number share their ports */
+    double alpha_ns, bytes_per_ns, oversubscription;
+    uint32_t network; /* levels of one number share their ports */
 } exec_level;
 
 typedef struct exec {
-    uint32_t   n_levels, n; /* n devices take part */
+    uint32_t n_levels, n; /* n devices take part */
     exec_level level[EXEC_LEVELS];
-    double     chain_ns[EXEC_DEVICES], next_ns[EXEC_DEVICES];
-    double     port[EXEC_LEVELS][EXEC_DEVICES][2];
-    double     unit[EXEC_LEVELS][EXEC_DEVICES][2];
-    double     pair[EXEC_LEVELS][EXEC_DEVICES][EXEC_UNITS];
-    double     transfer_ns;
+    double chain_ns[EXEC_DEVICES], next_ns[EXEC_DEVICES];
+    double port[EXEC_LEVELS][EXEC_DEVICES][2];
+    double unit[EXEC_LEVELS][EXEC_DEVICES][2];
+    double pair[EXEC_LEVELS][EXEC_DEVICES][EXEC_UNITS];
+    double transfer_ns;
 } exec;
 
 static inline uint32_t exec_below(const exec *x, uint32_t k)

@@ -10,7 +10,7 @@
 
 /* Members of a line: devices that differ in their unit of one level. */
 typedef struct line {
-    exec    *x;
+    exec *x;
     uint32_t k, n, first, stride;
 } line;
 
@@ -97,7 +97,8 @@ static inline bool reduce_all_step(const line *l, orr_algorithm algorithm, doubl
     if (algorithm == ORR_ALGORITHM_RECURSIVE_DOUBLING)
         return exchange_step(l, S, step);
     if (algorithm == ORR_ALGORITHM_HALVING_DOUBLING)
-        for (steps = 0; 1u << steps < n; steps++) {}
+        for (steps = 0; 1u << steps < n; steps++) {
+        }
     if (step < steps && algorithm == ORR_ALGORITHM_HALVING_DOUBLING)
         step = steps - 1 - step; /* the reduce-scatter: the gather backwards */
     else if (step >= steps)
@@ -195,7 +196,7 @@ static inline bool is_rooted(orr_collective collective)
 
 /* All lines of a level, step by step. */
 static inline void on_level(exec *x, uint32_t k, orr_collective collective, orr_algorithm algorithm,
-                     double S)
+                            double S)
 {
     const uint32_t stride = exec_below(x, k), n = x->level[k].used;
     const bool rooted = is_rooted(collective);
@@ -252,8 +253,8 @@ static inline void agree(const exec *x, orr_collective collective, orr_algorithm
 
 typedef struct served {
     orr_collective collective;
-    orr_algorithm  algorithm;
-    bool           switch_only, power_of_two_on_rings;
+    orr_algorithm algorithm;
+    bool switch_only, power_of_two_on_rings;
 } served;
 
 /* What goes step by step and level by level; the pipelined ones follow below. */
@@ -300,8 +301,11 @@ static inline exec levels_of(int shape, uint32_t topologies, bool one_network)
     double bytes_per_ns = 450;
     for (uint32_t k = 0; k < 3; k++, topologies /= 3) {
         const uint32_t used = SHAPES[shape][k];
-        x.level[k] = (exec_level){.size = used, .used = used, .topology = topologies % 3,
-                                  .alpha_ns = 700 * (k + 1), .bytes_per_ns = bytes_per_ns,
+        x.level[k] = (exec_level){.size = used,
+                                  .used = used,
+                                  .topology = topologies % 3,
+                                  .alpha_ns = 700 * (k + 1),
+                                  .bytes_per_ns = bytes_per_ns,
                                   .oversubscription = k > 0 ? k + 0.5 : 1,
                                   .network = one_network ? 0 : k};
         bytes_per_ns /= one_network ? 1 : 5;

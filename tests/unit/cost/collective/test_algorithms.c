@@ -9,8 +9,12 @@ static const double SIZES[] = {0, 1, 4096, 1 << 20, 12345678901.0};
 static exec one_level(uint32_t topology, uint32_t used, uint32_t size)
 {
     exec x = {.n_levels = 1};
-    x.level[0] = (exec_level){.size = size, .used = used, .topology = topology, .alpha_ns = 700,
-                              .bytes_per_ns = 450, .oversubscription = 1};
+    x.level[0] = (exec_level){.size = size,
+                              .used = used,
+                              .topology = topology,
+                              .alpha_ns = 700,
+                              .bytes_per_ns = 450,
+                              .oversubscription = 1};
     x.level[1].used = x.level[2].used = 1;
     return x;
 }
@@ -110,8 +114,8 @@ static void in_the_switch(void **state)
                                      450000);
         assert_string_equal(price.model, "in_network");
         assert_int_equal(price.ns, 2 * 700 + 1000); /* up and down, S through each port */
-        network.reduction[0] = (orr_alpha_beta){.base_ns = {0, 0, 50}, .alpha_ns = {0, 0, 10},
-                                                .bytes_per_s = {0, 0, 900e9}};
+        network.reduction[0] = (orr_alpha_beta){
+            .base_ns = {0, 0, 50}, .alpha_ns = {0, 0, 10}, .bytes_per_s = {0, 0, 900e9}};
         price = orr_collective_price(&network, &span, ORR_COLL_BROADCAST, ORR_ALGORITHM_IN_NETWORK,
                                      450000);
         assert_int_equal(price.ns, 50 + 2 * 10 + 500);

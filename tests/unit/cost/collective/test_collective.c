@@ -50,14 +50,16 @@ static void fastest_protocol_for_the_message(void **state)
     (void)state;
     orr_network network = {.n_levels = 1, .oversubscription = {2}};
     const orr_span span = {.n_ranks = 2, .n_levels = 1, .width = {2}, .even = true};
-    network.levels[0] = (orr_alpha_beta){.base_ns = {100, 200, 300}, .alpha_ns = {10, 20, 30},
-                                         .bytes_per_s = {1e9, 2e9, 8e9}};
+    network.levels[0] = (orr_alpha_beta){
+        .base_ns = {100, 200, 300}, .alpha_ns = {10, 20, 30}, .bytes_per_s = {1e9, 2e9, 8e9}};
     const struct {
         int64_t bytes, ns;
     } want[] = {{0, 110}, {50, 210}, {120, 340}, {4000, 1330}}; /* twice the bytes: 1:2 */
     for (int i = 0; i < 4; i++)
-        assert_int_equal(orr_collective_price(&network, &span, ORR_COLL_SEND, ORR_ALGORITHM_AUTO,
-                                              want[i].bytes).ns, want[i].ns);
+        assert_int_equal(
+            orr_collective_price(&network, &span, ORR_COLL_SEND, ORR_ALGORITHM_AUTO, want[i].bytes)
+                .ns,
+            want[i].ns);
 }
 
 static void nobody_to_speak_to(void **state)
@@ -65,8 +67,8 @@ static void nobody_to_speak_to(void **state)
     (void)state;
     const orr_network network = {.n_levels = 1};
     const orr_span span = {.n_ranks = 1, .n_levels = 1, .width = {1}, .even = true};
-    const orr_price price = orr_collective_price(&network, &span, ORR_COLL_ALL_REDUCE,
-                                                 ORR_ALGORITHM_AUTO, 1 << 20);
+    const orr_price price =
+        orr_collective_price(&network, &span, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_AUTO, 1 << 20);
     assert_int_equal(price.ns, 0);
     assert_int_equal(price.basis, ORR_BASIS_NONE);
     assert_string_equal(price.model, "");

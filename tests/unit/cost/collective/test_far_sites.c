@@ -27,8 +27,11 @@ static orr_network a_network(double far_ns, double oversubscription)
 
 static orr_span a_span(uint32_t inside, uint32_t across)
 {
-    return (orr_span){.n_ranks = inside * across, .n_levels = 2, .width = {inside, across},
-                      .top = across > 1, .even = true};
+    return (orr_span){.n_ranks = inside * across,
+                      .n_levels = 2,
+                      .width = {inside, across},
+                      .top = across > 1,
+                      .even = true};
 }
 
 static double need(const orr_network *network, const orr_span *span, orr_collective collective,
@@ -46,17 +49,18 @@ static void doubling_over_long_hops(void **state)
     const orr_network network = a_network(5e6, 1);
     const orr_span alone = a_span(1, 2), deep = a_span(16, 2);
     for (int64_t bytes = 1; bytes < (int64_t)1 << 40; bytes *= 8) {
-        const orr_price price = orr_collective_price(&network, &alone, ORR_COLL_ALL_REDUCE,
-                                                     ORR_ALGORITHM_AUTO, bytes);
+        const orr_price price =
+            orr_collective_price(&network, &alone, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_AUTO, bytes);
         assert_string_equal(price.model, "recursive_doubling");
         orr_coll_schedule schedule;
-        (void)need(&network, &deep, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL,
-                   (double)bytes, &schedule);
+        (void)need(&network, &deep, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, (double)bytes,
+                   &schedule);
         assert_true(schedule.phases[schedule.n - 1].steps[1] == 1);
     }
     const orr_span many = a_span(1, 64); /* few bytes: 2 hops of pairs; rings have 126 */
-    assert_true(orr_collective_price(&network, &many, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_AUTO,
-                                     64).ns <= 10010000);
+    assert_true(
+        orr_collective_price(&network, &many, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_AUTO, 64).ns <=
+        10010000);
 }
 
 /* Doubling over 2^6 ranks, bit by bit: who sends how much across which level. */
@@ -116,11 +120,12 @@ static void compressed_across(void **state)
     assert_true(fabs(orr_coll_phase_ns(&network, was, NULL) -
                      orr_coll_phase_ns(&network, is, NULL) - (saved_ns - copied_ns)) < 1);
     network.bytes_frac[1] = 0;
-    const int64_t weights_ns = orr_collective_price(&network, &span, ORR_COLL_ALL_GATHER,
-                                                    ORR_ALGORITHM_RING, 1 << 30).ns;
+    const int64_t weights_ns =
+        orr_collective_price(&network, &span, ORR_COLL_ALL_GATHER, ORR_ALGORITHM_RING, 1 << 30).ns;
     network.bytes_frac[1] = 0.5; /* weights are not gradients */
-    assert_int_equal(weights_ns, orr_collective_price(&network, &span, ORR_COLL_ALL_GATHER,
-                                                      ORR_ALGORITHM_RING, 1 << 30).ns);
+    assert_int_equal(
+        weights_ns,
+        orr_collective_price(&network, &span, ORR_COLL_ALL_GATHER, ORR_ALGORITHM_RING, 1 << 30).ns);
 }
 
 /* Five replicas in one site and three in the other: three ports are what the cut has. */
@@ -132,29 +137,24 @@ static void through_the_smaller_site(void **state)
     orr_coll_schedule schedule;
     uneven.n_ranks = 8;
     uneven.even = false;
-    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9,
-               &schedule);
+    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9, &schedule);
     assert_true(schedule.phases[2].bytes[1] == 3e9); /* as it ever was */
     network.uneven[1] = true;
-    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9,
-               &schedule);
+    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9, &schedule);
     assert_true(schedule.phases[2].bytes[1] == 5e9);
     assert_true(schedule.phases[0].bytes[0] == 12e9);
     uneven.n_ranks = 9; /* five and four */
-    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 12e9,
-               &schedule);
+    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 12e9, &schedule);
     assert_true(schedule.phases[2].bytes[1] == 3e9);
     uneven.n_ranks = 6; /* five and one: half of the mean of three */
-    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 12e9,
-               &schedule);
+    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 12e9, &schedule);
     assert_true(schedule.phases[2].bytes[1] == 8e9);
     uneven.n_ranks = 8;
     /* each of the three speaks to five others, whatever the ports */
     (void)need(&network, &uneven, ORR_COLL_ALL_GATHER, ORR_ALGORITHM_DIRECT, 8e9, &schedule);
     assert_true(schedule.phases[0].bytes[1] == 5e9);
     uneven.even = true; /* five each */
-    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9,
-               &schedule);
+    (void)need(&network, &uneven, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 15e9, &schedule);
     assert_true(schedule.phases[2].bytes[1] == 3e9);
 }
 
@@ -168,8 +168,8 @@ static void pieces_have_a_best_number(void **state)
     double at[13];
     for (uint32_t i = 0; i < 13; i++) {
         network.chunks = 1u << i;
-        at[i] = need(&network, &span, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 4e9,
-                     &schedule);
+        at[i] =
+            need(&network, &span, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, 4e9, &schedule);
         assert_int_equal(schedule.pieces, network.chunks);
     }
     assert_true(at[4] < 0.83 * at[0] && at[12] > 2 * at[4]);

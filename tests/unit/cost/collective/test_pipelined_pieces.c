@@ -18,7 +18,7 @@ enum { PIECES = 24, TURNS = 2 * ORR_LEVELS_MAX };
 
 typedef struct turn {
     uint32_t level;
-    double   ns;
+    double ns;
 } turn;
 
 /* Phases of one piece as they follow one another: in, across, out again. */
@@ -67,8 +67,8 @@ static double carried_out(const turn *turns, uint32_t n_turns, uint32_t pieces)
 static orr_network random_network(orr_random *random, orr_span *span)
 {
     orr_network network = {.n_levels = 2 + (uint32_t)orr_random_below(random, 2)};
-    *span = (orr_span){.n_ranks = 1, .n_levels = network.n_levels, .top = network.n_levels - 1,
-                       .even = true};
+    *span = (orr_span){
+        .n_ranks = 1, .n_levels = network.n_levels, .top = network.n_levels - 1, .even = true};
     for (uint32_t k = 0; k < network.n_levels; k++) {
         network.oversubscription[k] = 1 + 7 * orr_random_unit(random);
         for (int p = 0; p < ORR_PROTOCOLS; p++) {

@@ -169,18 +169,17 @@ static void levels_hierarchical(void **state)
                         least = 2 * lesser(least, exec_ns(&best));
                     } else if (x.level[k].topology == ORR_TOPOLOGY_SWITCH || x.level[k].size == 2) {
                         const double L = ceil(log2(x.level[k].used)), n = x.level[k].used;
-                        least = lesser(least, 2 * L * x.level[k].alpha_ns +
-                                                  (n < 4 ? n / 2 : 2) * sizes[s] /
-                                                      exec_below(&x, k) *
-                                                      x.level[k].oversubscription /
-                                                      x.level[k].bytes_per_ns);
+                        least = lesser(
+                            least, 2 * L * x.level[k].alpha_ns +
+                                       (n < 4 ? n / 2 : 2) * sizes[s] / exec_below(&x, k) *
+                                           x.level[k].oversubscription / x.level[k].bytes_per_ns);
                     }
                     want += least;
                 }
                 x.n = exec_below(&x, x.n_levels);
                 bool serves;
-                const double ns = form_ns(&x, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL,
-                                          sizes[s], &serves);
+                const double ns =
+                    form_ns(&x, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_HIERARCHICAL, sizes[s], &serves);
                 assert_true(serves);
                 if (fabs(ns - want) > 1e-9 * want)
                     fail_msg("hierarchical, shape %d, topologies %u: %.6f ns, executed %.6f ns",

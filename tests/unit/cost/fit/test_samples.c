@@ -105,8 +105,7 @@ static void no_memory_is_survived(void **state)
         orr_samples_report report = {0};
         orr_alloc_fail_from(nth);
         orr_samples *samples = orr_samples_new();
-        status =
-            samples == NULL ? ORR_NO_MEMORY : orr_samples_add(samples, &sample, &report, NULL);
+        status = samples == NULL ? ORR_NO_MEMORY : orr_samples_add(samples, &sample, &report, NULL);
         if (status == ORR_OK)
             status = orr_samples_add_source(samples, "a/b", NULL);
         orr_alloc_fail_from(0);

@@ -29,7 +29,8 @@ static size_t points_of(const orr_network *network, orr_algorithm algorithm, orr
         const orr_span span = {.n_ranks = 8, .n_levels = 1, .width = {8}, .even = true};
         ret[n] = (orr_busbw_point){.span = span,
                                    .collective = ORR_COLL_ALL_REDUCE,
-                                   .algorithm = (uint8_t)algorithm, .bytes = bytes};
+                                   .algorithm = (uint8_t)algorithm,
+                                   .bytes = bytes};
         orr_coll_schedule schedule;
         ret[n].ns = orr_coll_choose(network, &ret[n].span, ORR_COLL_ALL_REDUCE, algorithm,
                                     (double)bytes, &algorithm, &schedule);

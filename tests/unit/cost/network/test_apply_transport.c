@@ -16,8 +16,8 @@
 
 /* A cluster of hosts, racks and buildings; the transport is that of the buildings. */
 typedef struct site_lab {
-    orr_level   levels[3];
-    orr_device  device;
+    orr_level levels[3];
+    orr_device device;
     orr_cluster cluster;
 } site_lab;
 
@@ -29,8 +29,11 @@ static orr_fact fact(double value)
 static orr_level a_level(uint32_t size, uint32_t devices, double bytes_per_s, double latency_ns,
                          double oversubscription)
 {
-    return (orr_level){.size = size, .devices = devices, .bytes_per_s = fact(bytes_per_s),
-                       .latency_ns = fact(latency_ns), .technology = "",
+    return (orr_level){.size = size,
+                       .devices = devices,
+                       .bytes_per_s = fact(bytes_per_s),
+                       .latency_ns = fact(latency_ns),
+                       .technology = "",
                        .oversubscription = fact(oversubscription)};
 }
 
@@ -42,14 +45,17 @@ static void set_up(site_lab *lab, const orr_rdma_transport *transport)
     lab->levels[2] = a_level(4, 512, 50e9, 500e3, 2.8);
     lab->levels[2].transport = transport;
     lab->device.memory_bytes_per_s = lab->device.achievable_memory_bytes_per_s = fact(3e12);
-    lab->cluster = (orr_cluster){.name = "lab", .device = &lab->device, .n_devices = 512,
-                                 .n_levels = 3, .levels = lab->levels};
+    lab->cluster = (orr_cluster){.name = "lab",
+                                 .device = &lab->device,
+                                 .n_devices = 512,
+                                 .n_levels = 3,
+                                 .levels = lab->levels};
 }
 
-static const orr_span ACROSS = {.n_ranks = 4, .n_levels = 3, .width = {1, 1, 4}, .top = 2,
-                                .even = true};
-static const orr_span INSIDE = {.n_ranks = 16, .n_levels = 3, .width = {1, 16, 1}, .top = 1,
-                                .even = true};
+static const orr_span ACROSS = {
+    .n_ranks = 4, .n_levels = 3, .width = {1, 1, 4}, .top = 2, .even = true};
+static const orr_span INSIDE = {
+    .n_ranks = 16, .n_levels = 3, .width = {1, 16, 1}, .top = 1, .even = true};
 
 static int64_t price(const orr_network *network, const orr_span *span, int64_t bytes)
 {
@@ -107,9 +113,10 @@ static void a_levels_own_wire_counts(void **state)
 static void the_share_is_that_of_the_formula(void **state)
 {
     (void)state;
-    const orr_rdma_transport transport = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
-    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
-                                  .round_trip_ns = 1e6, .devices = 128};
+    const orr_rdma_transport transport = {
+        .balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
+    const orr_rdma_path place = {
+        .bytes_per_s = 50e9, .oversubscription = 2.8, .round_trip_ns = 1e6, .devices = 128};
     site_lab lab;
     orr_network network;
     set_up(&lab, &transport);
@@ -121,8 +128,8 @@ static void the_share_is_that_of_the_formula(void **state)
 static void the_last_call_counts(void **state)
 {
     (void)state;
-    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .paths = 16,
-                           .buffers = ORR_BUFFERS_SHALLOW};
+    const orr_rdma_transport transport = {
+        .balance = ORR_BALANCE_ECMP, .paths = 16, .buffers = ORR_BUFFERS_SHALLOW};
     site_lab lab;
     orr_network once, twice, own;
     set_up(&lab, &transport);
@@ -137,7 +144,8 @@ static void the_last_call_counts(void **state)
     assert_true(same_constants(&twice, &own));
 }
 
-/* Without a transport a setting assumes one, but not for the links of a host; and takes it off again. */
+/* Without a transport a setting assumes one, but not for the links of a host; and takes it off
+ * again. */
 static void settings_without_a_wire(void **state)
 {
     (void)state;
@@ -166,15 +174,16 @@ static void settings_without_a_wire(void **state)
     assert_true(set.levels[2].bytes_per_s[0] == 0.95 * bare.levels[2].bytes_per_s[0]);
 }
 
-/* 128 devices over 76 paths, of which the transport says no more: one queue pair loses what 16 gain. */
+/* 128 devices over 76 paths, of which the transport says no more: one queue pair loses what 16
+ * gain. */
 static void settings_on_paths_without_a_balance(void **state)
 {
     (void)state;
     const orr_rdma_transport transport = {.paths = 76, .failed = 2};
-    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
-                                  .round_trip_ns = 1e6, .devices = 128};
+    const orr_rdma_path place = {
+        .bytes_per_s = 50e9, .oversubscription = 2.8, .round_trip_ns = 1e6, .devices = 128};
     const orr_rdma_transport single = orr_rdma_transport_with(&transport, ORR_RDMA_SINGLE, &place),
-                   many = orr_rdma_transport_with(&transport, ORR_RDMA_QP16, &place);
+                             many = orr_rdma_transport_with(&transport, ORR_RDMA_QP16, &place);
     site_lab lab;
     orr_network own, set;
     set_up(&lab, &transport);
@@ -203,10 +212,10 @@ static void a_window_starves_a_long_level(void **state)
     orr_network_of_cluster(&lab.cluster, &filled);
     const orr_span two = {.n_ranks = 2, .n_levels = 3, .width = {1, 1, 2}, .top = 2, .even = true};
     const int64_t bytes = 1000 * 1000 * 1000;
-    const orr_price slow = orr_collective_price(&starved, &two, ORR_COLL_SEND,
-                                                ORR_ALGORITHM_DIRECT, bytes);
-    const orr_price fast = orr_collective_price(&filled, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT,
-                                                bytes);
+    const orr_price slow =
+        orr_collective_price(&starved, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, bytes);
+    const orr_price fast =
+        orr_collective_price(&filled, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, bytes);
     assert_int_equal(slow.ns, 200 * 1000 * 1000);             /* 5 GB/s */
     assert_int_equal(fast.ns, 500 * 1000 + 56 * 1000 * 1000); /* 50 GB/s at 1:2.8 */
     /* a message that fits is as fast as without */
@@ -216,9 +225,11 @@ static void a_window_starves_a_long_level(void **state)
         orr_collective_price(&filled, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, little).ns);
     /* connections to all others at once have a window each */
     const int64_t ring = orr_collective_price(&starved, &ACROSS, ORR_COLL_ALL_GATHER,
-                                              ORR_ALGORITHM_RING, bytes).ns,
+                                              ORR_ALGORITHM_RING, bytes)
+                             .ns,
                   pairs = orr_collective_price(&starved, &ACROSS, ORR_COLL_ALL_GATHER,
-                                               ORR_ALGORITHM_DIRECT, bytes).ns;
+                                               ORR_ALGORITHM_DIRECT, bytes)
+                              .ns;
     assert_true(ring == 150 * 1000 * 1000 && pairs == 50 * 1000 * 1000);
 }
 
@@ -237,12 +248,13 @@ static void queues_are_waited_for_once(void **state)
     orr_network_apply_transport(&sprayed, &lab.cluster, ORR_RDMA_SPRAY);
     orr_network_apply_transport(&bounded, &lab.cluster, ORR_RDMA_BOUNDED);
     for (int64_t bytes = 1000; bytes < (int64_t)1 << 32; bytes *= 10) {
-        const int64_t bare = orr_collective_price(&plain, &two, ORR_COLL_SEND,
-                                                  ORR_ALGORITHM_DIRECT, bytes).ns,
-                      queued = orr_collective_price(&sprayed, &two, ORR_COLL_SEND,
-                                                    ORR_ALGORITHM_DIRECT, bytes).ns,
-                      held = orr_collective_price(&bounded, &two, ORR_COLL_SEND,
-                                                  ORR_ALGORITHM_DIRECT, bytes).ns;
+        const int64_t
+            bare =
+                orr_collective_price(&plain, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, bytes).ns,
+            queued =
+                orr_collective_price(&sprayed, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, bytes).ns,
+            held =
+                orr_collective_price(&bounded, &two, ORR_COLL_SEND, ORR_ALGORITHM_DIRECT, bytes).ns;
         const double own_ns = (double)bytes * 2.8 / 50;
         assert_true(fabs((double)(queued - bare) - fmin(4e6, own_ns)) < 2 + 0.03 * own_ns);
         assert_true(held >= bare && held <= queued);
@@ -267,9 +279,14 @@ static orr_span random_span(orr_random *random)
 static void prices_with_wires(void **state)
 {
     (void)state;
-    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .buffers = ORR_BUFFERS_DEEP, .paths = 16,
-                           .failed = 1, .queue_pairs = 2, .outstanding = 8,
-                           .segment_bytes = 1 << 19, .loss_frac = 1e-6};
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP,
+                                          .buffers = ORR_BUFFERS_DEEP,
+                                          .paths = 16,
+                                          .failed = 1,
+                                          .queue_pairs = 2,
+                                          .outstanding = 8,
+                                          .segment_bytes = 1 << 19,
+                                          .loss_frac = 1e-6};
     site_lab with, without;
     orr_network bare, own;
     set_up(&with, &transport);
@@ -288,11 +305,10 @@ static void prices_with_wires(void **state)
         network.bytes_frac[2] = other.bytes_frac[2] = (double)orr_random_below(&random, 3) / 2;
         int64_t last_ns = 0;
         for (int64_t bytes = 1; bytes < (int64_t)1 << 38; bytes *= 3) {
-            const int64_t ns = orr_collective_price(&network, &span, collective, algorithm,
-                                                    bytes).ns;
+            const int64_t ns =
+                orr_collective_price(&network, &span, collective, algorithm, bytes).ns;
             assert_true(ns >= last_ns);
-            assert_true(ns >= orr_collective_price(&other, &span, collective, algorithm,
-                                                   bytes).ns);
+            assert_true(ns >= orr_collective_price(&other, &span, collective, algorithm, bytes).ns);
             last_ns = ns;
         }
     }
@@ -303,8 +319,8 @@ static void rates_know_the_wire(void **state)
 {
     (void)state;
     const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .paths = 16};
-    const orr_calibration calibration = {.name = "x", .memory = 0.5, .scale_up = 0.8,
-                                         .scale_out = 0.8};
+    const orr_calibration calibration = {
+        .name = "x", .memory = 0.5, .scale_up = 0.8, .scale_out = 0.8};
     site_lab with, without;
     orr_job_rates a, b;
     set_up(&with, &transport);

@@ -21,11 +21,19 @@ static const orr_span HOST = {.n_ranks = 8, .n_levels = 2, .width = {8, 1}, .eve
 static void levels_as_they_are_without_measurements(void **state)
 {
     (void)state;
-    const orr_level levels[] = {
-        {.size = 8, .devices = 8, .topology = ORR_TOPOLOGY_RING, .bytes_per_s = fact(1e11),
-         .latency_ns = fact(900), .oversubscription = fact(1)},
-        {.size = 4, .devices = 32, .bytes_per_s = fact(NAN), .latency_ns = fact(NAN),
-         .oversubscription = fact(7), .technology = "string", .in_network_reduction = true}};
+    const orr_level levels[] = {{.size = 8,
+                                 .devices = 8,
+                                 .topology = ORR_TOPOLOGY_RING,
+                                 .bytes_per_s = fact(1e11),
+                                 .latency_ns = fact(900),
+                                 .oversubscription = fact(1)},
+                                {.size = 4,
+                                 .devices = 32,
+                                 .bytes_per_s = fact(NAN),
+                                 .latency_ns = fact(NAN),
+                                 .oversubscription = fact(7),
+                                 .technology = "string",
+                                 .in_network_reduction = true}};
     const orr_cluster cluster = {.n_levels = 2, .n_devices = 32, .levels = levels};
     orr_network network;
     orr_network_of_cluster(&cluster, &network);
@@ -39,8 +47,8 @@ static void levels_as_they_are_without_measurements(void **state)
     assert_true(network.levels[1].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] == 1e9);
     assert_true(network.levels[1].alpha_ns[ORR_PROTOCOL_BANDWIDTH] == 0);
     assert_true(network.oversubscription[1] == 7 && network.in_network[1]);
-    const orr_price price = orr_collective_price(&network, &HOST, ORR_COLL_ALL_REDUCE,
-                                                 ORR_ALGORITHM_RING, 800000);
+    const orr_price price =
+        orr_collective_price(&network, &HOST, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_RING, 800000);
     assert_int_equal(price.ns, 14 * 900 + 14000);
     assert_int_equal(price.basis, ORR_BASIS_ASSUMED);
     assert_true(isnan(price.error_frac));
@@ -51,8 +59,12 @@ static void levels_as_they_are_without_measurements(void **state)
 static void fitted_constants_scale_with_the_link(void **state)
 {
     (void)state;
-    orr_level level = {.size = 8, .devices = 8, .bytes_per_s = fact(450e9),
-                       .latency_ns = fact(1), .oversubscription = fact(1), .technology = "NVLink4",
+    orr_level level = {.size = 8,
+                       .devices = 8,
+                       .bytes_per_s = fact(450e9),
+                       .latency_ns = fact(1),
+                       .oversubscription = fact(1),
+                       .technology = "NVLink4",
                        .in_network_reduction = true};
     const orr_cluster cluster = {.n_levels = 1, .n_devices = 8, .levels = &level};
     orr_network whole, half;
@@ -66,8 +78,8 @@ static void fitted_constants_scale_with_the_link(void **state)
         assert_true(half.levels[0].base_ns[p] == fit->messages.base_ns[p]);
     }
     for (int64_t bytes = 8; bytes < INT64_C(1) << 36; bytes *= 8) { /* what was measured wins */
-        const orr_price price = orr_collective_price(&whole, &HOST, ORR_COLL_ALL_REDUCE,
-                                                     ORR_ALGORITHM_AUTO, bytes);
+        const orr_price price =
+            orr_collective_price(&whole, &HOST, ORR_COLL_ALL_REDUCE, ORR_ALGORITHM_AUTO, bytes);
         assert_int_equal(price.basis, ORR_BASIS_FITTED);
         assert_string_equal(price.model, "in_network");
         assert_true(price.error_frac == fit->reduction.error_frac);

@@ -18,8 +18,8 @@ static bool near_to(double got, double want, double within)
 
 static orr_rdma_path a_place(double devices)
 {
-    return (orr_rdma_path){.bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 20e3,
-                            .devices = devices};
+    return (orr_rdma_path){
+        .bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 20e3, .devices = devices};
 }
 
 static double frac_of(const orr_rdma_transport *transport, double devices)
@@ -86,9 +86,10 @@ static void central_engineering_loses_under_failures(void **state)
     (void)state;
     double gain[9];
     for (uint32_t failed = 0; failed < 9; failed++) {
-        const orr_rdma_transport central = {.balance = ORR_BALANCE_CENTRAL, .paths = 16, .failed = failed};
-        const orr_rdma_transport hashed = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16,
-                                 .failed = failed};
+        const orr_rdma_transport central = {
+            .balance = ORR_BALANCE_CENTRAL, .paths = 16, .failed = failed};
+        const orr_rdma_transport hashed = {
+            .balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = failed};
         gain[failed] = frac_of(&central, 1000) / frac_of(&hashed, 1000);
     }
     assert_true(gain[0] > 1.045 && gain[0] < 1.10);
@@ -111,8 +112,8 @@ static void failed_paths_are_gone(void **state)
 static void windows(void **state)
 {
     (void)state;
-    orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 1e6,
-                            .devices = 1};
+    orr_rdma_path place = {
+        .bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 1e6, .devices = 1};
     orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 50, .segment_bytes = 1e6};
     orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
     assert_true(near_to(effect.window_bytes_per_s, 50e9, 1e-12));
@@ -132,10 +133,13 @@ static void a_bounded_window_holds_the_round_trip(void **state)
 {
     (void)state;
     for (double round_trip_ns = 1e3; round_trip_ns < 1e9; round_trip_ns *= 3) {
-        const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
-                                      .round_trip_ns = round_trip_ns, .devices = 100};
+        const orr_rdma_path place = {.bytes_per_s = 50e9,
+                                     .oversubscription = 2.8,
+                                     .round_trip_ns = round_trip_ns,
+                                     .devices = 100};
         const orr_rdma_transport deep = {.buffers = ORR_BUFFERS_DEEP};
-        const orr_rdma_transport transport = orr_rdma_transport_with(&deep, ORR_RDMA_BOUNDED, &place);
+        const orr_rdma_transport transport =
+            orr_rdma_transport_with(&deep, ORR_RDMA_BOUNDED, &place);
         const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
         assert_true(transport.segment_bytes >= 1 << 16 && transport.segment_bytes <= 1 << 20);
         assert_true(effect.window_bytes_per_s >= 50e9 / 2.8 * (1 - 1e-9));
@@ -148,8 +152,10 @@ static void queues_stand_where_the_fabric_is_slower(void **state)
 {
     (void)state;
     orr_rdma_path place = a_place(128);
-    orr_rdma_transport transport = {.queue_pairs = 16, .outstanding = 128, .segment_bytes = 1 << 20,
-                     .buffers = ORR_BUFFERS_DEEP};
+    orr_rdma_transport transport = {.queue_pairs = 16,
+                                    .outstanding = 128,
+                                    .segment_bytes = 1 << 20,
+                                    .buffers = ORR_BUFFERS_DEEP};
     assert_true(orr_rdma_effect_of(&transport, &place).queue_ns == 0);
     place.oversubscription = 2.8;
     assert_true(orr_rdma_effect_of(&transport, &place).queue_ns == 4e6);
@@ -202,15 +208,16 @@ static void lost_packets_go_back_n(void **state)
 
 static orr_rdma_transport random_wire(orr_random *random)
 {
-    return (orr_rdma_transport){.balance = (uint8_t)orr_random_below(random, ORR_BALANCE_CENTRAL + 1),
-                      .congestion = (uint8_t)orr_random_below(random, ORR_CONGESTION_CREDITS + 1),
-                      .buffers = (uint8_t)orr_random_below(random, ORR_BUFFERS_DEEP + 1),
-                      .queue_pairs = (uint32_t)orr_random_below(random, 33),
-                      .outstanding = (uint32_t)orr_random_below(random, 257),
-                      .paths = (uint32_t)orr_random_below(random, 100),
-                      .failed = (uint32_t)orr_random_below(random, 5),
-                      .segment_bytes = (double)orr_random_below(random, 1 << 22),
-                      .loss_frac = fmax(0, 2e-3 * orr_random_unit(random) - 1e-3)};
+    return (orr_rdma_transport){
+        .balance = (uint8_t)orr_random_below(random, ORR_BALANCE_CENTRAL + 1),
+        .congestion = (uint8_t)orr_random_below(random, ORR_CONGESTION_CREDITS + 1),
+        .buffers = (uint8_t)orr_random_below(random, ORR_BUFFERS_DEEP + 1),
+        .queue_pairs = (uint32_t)orr_random_below(random, 33),
+        .outstanding = (uint32_t)orr_random_below(random, 257),
+        .paths = (uint32_t)orr_random_below(random, 100),
+        .failed = (uint32_t)orr_random_below(random, 5),
+        .segment_bytes = (double)orr_random_below(random, 1 << 22),
+        .loss_frac = fmax(0, 2e-3 * orr_random_unit(random) - 1e-3)};
 }
 
 /* Of anything: above 0, at most all of it; worse with loss and with one more path down; a message's
@@ -222,10 +229,11 @@ static void never_above_and_monotone(void **state)
         orr_random random = orr_random_of(11, seed);
         const orr_rdma_transport level = random_wire(&random);
         const orr_rdma_path place = {.bytes_per_s = pow(10, 9 + 2 * orr_random_unit(&random)),
-                                      .oversubscription = 1 + 7 * orr_random_unit(&random),
-                                      .round_trip_ns = pow(10, 7.5 * orr_random_unit(&random)),
-                                      .devices = pow(10, 5 * orr_random_unit(&random))};
-        orr_rdma_transport transport = orr_rdma_transport_with(&level, (uint8_t)(seed % ORR_RDMA_PRESETS), &place);
+                                     .oversubscription = 1 + 7 * orr_random_unit(&random),
+                                     .round_trip_ns = pow(10, 7.5 * orr_random_unit(&random)),
+                                     .devices = pow(10, 5 * orr_random_unit(&random))};
+        orr_rdma_transport transport =
+            orr_rdma_transport_with(&level, (uint8_t)(seed % ORR_RDMA_PRESETS), &place);
         const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
         assert_true(effect.frac > 0 && effect.frac <= 1 && effect.queue_ns >= 0);
         double took_ns = 0, reached = 0;

@@ -98,8 +98,8 @@ static void test_more_work_backward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hit_rate),     cmocka_unit_test(test_simple_bytes),
-        cmocka_unit_test(test_monotone),     cmocka_unit_test(test_curve),
+        cmocka_unit_test(test_hit_rate),           cmocka_unit_test(test_simple_bytes),
+        cmocka_unit_test(test_monotone),           cmocka_unit_test(test_curve),
         cmocka_unit_test(test_more_work_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,8 +93,10 @@ static void test_unknown_facts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles_from_names), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_waves),            cmocka_unit_test(test_monotone),
+        cmocka_unit_test(test_tiles_from_names),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_waves),
+        cmocka_unit_test(test_monotone),
         cmocka_unit_test(test_thin_products_are_bound_by_memory),
         cmocka_unit_test(test_unknown_facts),
     };

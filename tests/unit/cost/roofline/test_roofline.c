@@ -23,8 +23,11 @@ static int64_t ns_of(orr_work w)
 
 static orr_work smallest(unsigned family)
 {
-    orr_work w = {.family = (uint8_t)family, .dtype = ORR_DTYPE_FP32, .n_dims = ORR_WORK_DIMS,
-                  .op = "", .kernel = ""};
+    orr_work w = {.family = (uint8_t)family,
+                  .dtype = ORR_DTYPE_FP32,
+                  .n_dims = ORR_WORK_DIMS,
+                  .op = "",
+                  .kernel = ""};
     for (int i = 0; i < ORR_WORK_DIMS; i++)
         w.dims[i] = 2;
     return w;

@@ -20,8 +20,8 @@ static void check_dims(const orr_work *work, uint8_t n, const int64_t *dims)
     assert_int_equal(work->n_dims, n);
     assert_memory_equal(work->dims, dims, n * sizeof *dims);
 }
-#define CHECK_DIMS(work, ...)                                                       \
-    check_dims((work), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),   \
+#define CHECK_DIMS(work, ...)                                                                      \
+    check_dims((work), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                   \
                (const int64_t[]){__VA_ARGS__})
 
 static void test_embeddings(void **state)
@@ -105,17 +105,19 @@ static void test_lists(void **state)
     orr_work w;
     assert_true(read_with(orr_read_lists, "[[[10], [20]], [[10], [20]], []]", NULL, "", &w));
     assert_true(w.read_bytes == 240 && w.write_bytes == 120);
-    assert_true(
-        read_with(orr_read_lists, "[[[30]], [[30]], [[30]], [[30]], [[1]]]", NULL, "", &w));
+    assert_true(read_with(orr_read_lists, "[[[30]], [[30]], [[30]], [[30]], [[1]]]", NULL, "", &w));
     assert_true(w.read_bytes == 480 && w.write_bytes == 360);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_embeddings),       cmocka_unit_test(test_split_lookup),
-        cmocka_unit_test(test_interaction_and_gather), cmocka_unit_test(test_rows_and_columns),
-        cmocka_unit_test(test_bytes),            cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_split_lookup),
+        cmocka_unit_test(test_interaction_and_gather),
+        cmocka_unit_test(test_rows_and_columns),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

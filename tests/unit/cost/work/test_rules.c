@@ -45,7 +45,8 @@ static void test_families(void **state)
         if (rule == NULL)
             fail_msg("no rule for %s", CASES[i].op);
         if (rule->family != CASES[i].family || rule->backward != CASES[i].backward)
-            fail_msg("%s is %s", CASES[i].op, orr_kernel_family_name((orr_kernel_family)rule->family));
+            fail_msg("%s is %s", CASES[i].op,
+                     orr_kernel_family_name((orr_kernel_family)rule->family));
     }
 }
 

@@ -90,7 +90,8 @@ static void with_scores_and_dropout(void **state)
     TAPE_IS(&t, 1, "attention_backward(d, q, k, v, 4, 5, 6):8,9,10 input\n");
     int64_t kept = 0;
     for (int i = 0; i < 4; i++)
-        kept += orr_tape_is_saved(&t.tape, out[i]) ? orr_type_bytes(&t.tape.values[out[i]].type) : 0;
+        kept +=
+            orr_tape_is_saved(&t.tape, out[i]) ? orr_type_bytes(&t.tape.values[out[i]].type) : 0;
     assert_int_equal(kept, 5 * 4 * 32 * 32);
     try_work(&t, 2 * pairs * 32, 4 * each + 5 * pairs + 6 * pairs, 3 * each + 4 * pairs);
     try_end(&t);

@@ -34,10 +34,11 @@ static void what_does_not_fit_is_named(void **state)
         "attention_merge: y (2, 16, 4, 8), logsumexp (2, 16, 4), y2 (2, 16, 4, 8) and logsumexp2 (2, 16, "
         "4): two outputs of attention and their logsumexps",
         y, turned, y, turned);
-    TRY_FAIL(&t, ATTENTION_MERGE, NULL,
-             "attention_merge: y (2, 4, 16), logsumexp (2, 4, 16), y2 (2, 4, 16) and logsumexp2 (2, 4, 16): "
-             "four dims are needed: batch, tokens, heads, columns",
-             l, l, l, l);
+    TRY_FAIL(
+        &t, ATTENTION_MERGE, NULL,
+        "attention_merge: y (2, 4, 16), logsumexp (2, 4, 16), y2 (2, 4, 16) and logsumexp2 (2, 4, 16): "
+        "four dims are needed: batch, tokens, heads, columns",
+        l, l, l, l);
     try_end(&t);
 }
 

@@ -26,9 +26,10 @@ static void what_does_not_fit_is_named(void **state)
     try_begin(&t);
     const orr_value x = TRY_VALUE(&t, INPUT, BF16, 16, 4, 8),
                     flat = TRY_VALUE(&t, INPUT, BF16, 16, 8);
-    TRY_FAIL(&t, ATTENTION_TEMPERATURE, NULL, "attention_temperature: x (16, 4, 8): steps of 0 tokens", x);
-    TRY_FAIL(&t, ATTENTION_TEMPERATURE, TRY_ARGS(.window = 4), "attention_temperature: x (16, 8): 3 dims are needed, there are 2",
-             flat);
+    TRY_FAIL(&t, ATTENTION_TEMPERATURE, NULL,
+             "attention_temperature: x (16, 4, 8): steps of 0 tokens", x);
+    TRY_FAIL(&t, ATTENTION_TEMPERATURE, TRY_ARGS(.window = 4),
+             "attention_temperature: x (16, 8): 3 dims are needed, there are 2", flat);
     try_end(&t);
 }
 

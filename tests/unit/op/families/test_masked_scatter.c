@@ -27,20 +27,21 @@ static void what_does_not_fit_is_named(void **state)
                     pictures = TRY_VALUE(&t, INPUT, BF16, 5, 8),
                     narrow = TRY_VALUE(&t, INPUT, BF16, 5, 7),
                     wide = TRY_VALUE(&t, INPUT, FP32, 5, 8);
-    TRY_FAIL(&t, MASKED_SCATTER, NULL,
-             "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 8): ids are int32 or int64", x,
-             numbers, pictures);
+    TRY_FAIL(
+        &t, MASKED_SCATTER, NULL,
+        "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 8): ids are int32 or int64", x,
+        numbers, pictures);
     TRY_FAIL(
         &t, MASKED_SCATTER, NULL,
         "masked_scatter: x (2, 16, 8), ids (2, 15) and pictures (5, 8): there is an id for each row of x",
         x, short_ids, pictures);
     TRY_FAIL(
         &t, MASKED_SCATTER, NULL,
-        "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 7): pictures are rows of 8 columns", x,
-        ids, narrow);
+        "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 7): pictures are rows of 8 columns",
+        x, ids, narrow);
     TRY_FAIL(&t, MASKED_SCATTER, NULL,
-             "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 8): the dtypes differ", x, ids,
-             wide);
+             "masked_scatter: x (2, 16, 8), ids (2, 16) and pictures (5, 8): the dtypes differ", x,
+             ids, wide);
     try_end(&t);
 }
 

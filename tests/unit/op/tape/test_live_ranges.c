@@ -32,8 +32,8 @@ static void peak_tells_what_does_not_fit(void **state)
     assert_int_equal(bytes, -7);
 }
 
-static void check_layout(const orr_live_range *lives, uint32_t n, const int64_t *offset, int64_t high,
-                         int64_t alignment)
+static void check_layout(const orr_live_range *lives, uint32_t n, const int64_t *offset,
+                         int64_t high, int64_t alignment)
 {
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(offset[i] % alignment, 0);

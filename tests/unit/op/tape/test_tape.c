@@ -48,7 +48,8 @@ static void roles_go_by_the_pass(void **state)
     assert_int_equal(t.tape.values[t.out[0]].role, ORR_VALUE_GRADIENT);
     assert_true(orr_tape_is_saved(&t.tape, x));
     TRY_OP(&t, COPY, NULL, t.out[0]);
-    assert_false(orr_tape_is_saved(&t.tape, t.tape.calls[1].out[0])); /* made after the forward pass */
+    assert_false(
+        orr_tape_is_saved(&t.tape, t.tape.calls[1].out[0])); /* made after the forward pass */
     t.tape.pass = ORR_PASS_OPTIMIZER;
     TRY_OP(&t, COPY, NULL, y);
     assert_int_equal(t.tape.values[t.out[0]].role, ORR_VALUE_STATE);
