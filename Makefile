@@ -5,7 +5,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all demo test install sanitize coverage fuzz bench accuracy format clean help
+.PHONY: all demo test install sanitize tsan arm64 coverage fuzz bench accuracy format clean help
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -45,6 +45,20 @@ sanitize: ## every test under address and undefined-behaviour sanitizers, with c
 	ninja -C build-sanitize
 	@python3 tools/run_tests.py build-sanitize
 
+tsan: ## what several threads do (reading, training, searching; io, team, engine, sim) under the thread sanitizer, with clang
+	@tools/setup.sh test
+	@test -f build-tsan/build.ninja || CC=clang $(MESON_SETUP) build-tsan --buildtype=debugoptimized \
+		-Db_sanitize=thread -Db_lundef=false -Ddefault_library=static -Dtests=enabled
+	ninja -C build-tsan
+	@python3 tools/run_tests.py build-tsan -t 3 --suite threads --suite base --suite io --suite team --suite engine --suite sim
+
+arm64: ## the unit tests, built for arm64 and run under qemu-user
+	@tools/setup.sh build arm64
+	@test -f build-arm64/build.ninja || $(MESON_SETUP) build-arm64 --cross-file tools/cross/aarch64.ini \
+		-Dtests=enabled -Dwerror=true
+	ninja -C build-arm64
+	@python3 tools/run_tests.py build-arm64 -t 6 --suite unit
+
 coverage: ## tests but those of whole processes, with coverage; the report is build-coverage/coverage.html
 	@tools/setup.sh test coverage
 	@test -f build-coverage/build.ninja || $(MESON_SETUP) build-coverage --buildtype=debug -Db_coverage=true \
@@ -77,10 +91,10 @@ format: ## put the sources into the project's style
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-coverage build-fuzz
+	rm -rf build build-sanitize build-tsan build-arm64 build-coverage build-fuzz
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /make \1\t/p' Makefile | expand -t 16
 
 $(BUILD)/build.ninja:
 	@tools/setup.sh build
