@@ -5,7 +5,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all demo test install sanitize tsan arm64 coverage fuzz bench accuracy format clean help
+.PHONY: all demo test install sanitize tsan arm64 coverage fuzz bench accuracy abi format clean help
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -86,6 +86,9 @@ accuracy: ## the tables of docs/accuracy.md, made again from the traces and fact
 	@meson configure $(BUILD) -Dtests=enabled
 	ninja -C $(BUILD)
 	@python3 bench/accuracy.py $(BUILD)
+
+abi: all ## list anew the symbols that the shared library exports (tests/abi/liborrery.symbols)
+	tests/abi/run.sh --update $(BUILD)/liborrery.so
 
 format: ## put the sources into the project's style
 	git ls-files '*.c' '*.h' | xargs clang-format -i
