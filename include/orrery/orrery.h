@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-/* Version of the library in use: "0.1.0". Static storage. */
+/* Version of the library in use: "0.2.0". Static storage. */
 ORR_API const char *orr_version(void);
 
 #ifdef __cplusplus

@@ -13,6 +13,6 @@ typedef struct orr_asset {
 } orr_asset;
 extern const orr_asset orr_assets[];
 extern const size_t orr_n_assets;
-extern const char orr_assets_version[]; /* of the library: "0.1.0" */
+extern const char orr_assets_version[]; /* of the library: "0.2.0" */
 
 #endif /* ORR_REPORT_PAGE_ASSETS_H */

@@ -232,7 +232,7 @@ static void the_environment_of_other_commands_is_left_alone(void **state)
     (void)state;
     setenv("ORRERY_RANK", "not a number", 1);
     setenv("ORRERY_HELP", "1", 1);
-    setenv("ORRERY_VERSION", "0.1.0", 1);
+    setenv("ORRERY_VERSION", "0.2.0", 1);
     assert_int_equal(parse(&l), ORR_OK);
     assert_int_equal(l.settings.rank, -1);
     assert_false(l.settings.help);
