@@ -5,7 +5,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all demo test install sanitize tsan arm64 coverage fuzz bench accuracy abi format clean help
+.PHONY: all demo test install sanitize tsan arm64 dist dist-check coverage fuzz bench accuracy abi format clean help
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -59,6 +59,14 @@ arm64: ## the unit tests, built for arm64 and run under qemu-user
 	ninja -C build-arm64
 	@python3 tools/run_tests.py build-arm64 -t 6 --suite unit
 
+dist: ## a source archive of the last commit, Debian packages built from it, and checksums, in dist/
+	@tools/setup.sh dist
+	@tools/dist.sh dist
+
+dist-check: ## install the packages of dist/ in a bare Debian and use them there; needs root
+	@tools/setup.sh dist
+	@tools/test_dist.sh dist
+
 coverage: ## tests but those of whole processes, with coverage; the report is build-coverage/coverage.html
 	@tools/setup.sh test coverage
 	@test -f build-coverage/build.ninja || $(MESON_SETUP) build-coverage --buildtype=debug -Db_coverage=true \
@@ -94,7 +102,7 @@ format: ## put the sources into the project's style
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-tsan build-arm64 build-coverage build-fuzz
+	rm -rf build build-sanitize build-tsan build-arm64 build-coverage build-fuzz dist
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /make \1\t/p' Makefile | expand -t 16

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that the named purposes need and that are missing: through apt
 # as root or with password-less sudo, else prints the one line to run.
-#   tools/setup.sh build|test|coverage|arm64 ...
+#   tools/setup.sh build|test|coverage|arm64|dist ...
 set -eu
 
 packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev libyaml-dev libdnnl-dev
@@ -10,6 +10,7 @@ packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev li
 packages_test="$packages_build g++ clang libclang-rt-14-dev libcmocka-dev protobuf-compiler protobuf-c-compiler
     libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium etcd-server spin iproute2"
 packages_coverage="gcovr"
+packages_dist="$packages_build debhelper dpkg-dev fakeroot git mmdebstrap xz-utils libopenmpi-dev libxgboost-dev"
 packages_arm64="gcc-aarch64-linux-gnu qemu-user libc6-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 libxxhash-dev:arm64
     libyaml-dev:arm64 libsqlite3-dev:arm64 libcmocka-dev:arm64"
 
