@@ -66,7 +66,7 @@ check "the version" "orrery $version" orrery --version
 check "the demonstration" "Where the time went" orrery demo --html demo.html
 check "its page" "<html" head -c 2000 demo.html
 check "a recording" "exposed" orrery analyze "$job"
-check "a simulation" "step" orrery simulate llama3.1-8b --cluster dgx_h100 --plan dp=8,batch=64,seq=2k
+check "a simulation" "step" orrery simulate llama3.1-8b --cluster dgx_h100 --plan dp=8,batch=64,seq=2k,zero=3
 check "a training" "loss" orrery train gpt2 --plan layers=1,hidden=64,seq=32,batch=2,dp=2 --steps 2
 check "the man page" ".TH" zcat /usr/share/man/man1/orrery.1.gz
 check "completions" "orrery" sh -c 'cat /usr/share/bash-completion/completions/orrery \
