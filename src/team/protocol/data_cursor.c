@@ -28,7 +28,7 @@ static bool give_out_up_to(orr_team_data_cursor *data, uint64_t slot)
     if (last >= ORR_TEAM_MAX_RETURNED_SLOTS - data->n)
         return false;
     /* Counted, since a loop of `next <= slot` does not end for the largest slot: clang 14 takes it
-     * that it does, and leaves out the caller's check for ORR_TEAM_NEVER. */
+     * that it does, and leaves out the caller's check for ORR_TEAM_NONE. */
     for (uint64_t i = 0; i <= last; i++)
         data->returned[data->n++] = data->next++;
     return true;
