@@ -9,10 +9,12 @@
 import gzip
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = pathlib.Path(os.environ.get("ORRERY_SOURCE", pathlib.Path(__file__).resolve().parent.parent))
@@ -20,6 +22,7 @@ BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", SOURCE / "build"))
 BIN = os.environ.get("ORRERY_BIN", str(BUILD / "src" / "cli" / "orrery"))
 SHARED = pathlib.Path(os.environ["ORRERY_SHARED"]) if "ORRERY_SHARED" in os.environ else None
 SANITIZED = os.environ.get("ORRERY_SANITIZE", "none") not in ("", "none")
+PATIENCE_S = 1800  # a bound against hanging alone: no test may depend on how fast the machine is
 SLOW = os.environ.get("ORRERY_SLOW", "0") not in ("", "0")
 EXAMPLES = SOURCE / "examples" / "traces"
 
@@ -67,13 +70,30 @@ def environment(**more):
     return kept
 
 
-def orrery(*args, cwd=None, timeout=120, **more):
+def orrery(*args, cwd=None, timeout=PATIENCE_S, **more):
     """Run the command to its end; the result's stdout and stderr are text unless stdin is bytes."""
     options = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
     options.update(capture_output="stdout" not in more, text=not isinstance(more.get("input"), bytes),
                    env=environment(), cwd=cwd, timeout=timeout)
     options.update(more)
     return subprocess.run([BIN, *map(str, args)], check=False, **options)
+
+
+def wait_for(condition, what):
+    """Return once the condition holds, however long that takes; `what` is told if it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.005)
+
+
+def wait_until_it_catches(process, number):
+    """Return once the process has a handler for the signal, so that it does not just die of it."""
+    def catches():
+        assert process.poll() is None, f"it ended before it could be stopped: {process.stderr.read()}"
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii", errors="replace")
+        return int(re.search(r"^SigCgt:\s*(\w+)", status, re.M)[1], 16) >> (number - 1) & 1
+    wait_for(catches, "it never catches the signal")
 
 
 def one_line(result, code):
