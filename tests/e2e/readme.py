@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import harness  # noqa: E402
-from harness import BUILD, SOURCE, Skip, environment, scratch  # noqa: E402
+from harness import BUILD, PATIENCE_S, SOURCE, Skip, environment, scratch  # noqa: E402
 
 NOT_RUN = re.compile(r"(?:sudo|git|cd|apt-get|pip)\b")
 MAKE = re.compile(r"make\b\s*(.*)")
@@ -72,7 +72,7 @@ def check(command, output):
     with scratch() as folder:
         like_the_source(folder)
         result = subprocess.run(["bash", "-c", command], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=120,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=PATIENCE_S,
                                 env=environment())
         folder_name = str(folder)
     assert result.returncode in (0, 1), f"exit {result.returncode}: {result.stdout}"

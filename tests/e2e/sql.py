@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`orrery sql` beside those who write, and stopped in the middle; searches that are killed and go on."""
+import contextlib
 import json
 import pathlib
 import shutil
@@ -8,10 +9,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import BIN, BUILD, SANITIZED, Skip, case, environment, main, orrery, scratch  # noqa: E402
+from harness import (BIN, BUILD, PATIENCE_S, SANITIZED, Skip, case, environment, main, orrery,  # noqa: E402
+                     scratch, wait_for, wait_until_it_catches)
 
 ENDLESS = "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 
@@ -41,12 +42,10 @@ def stopped_by(number, code):
         database(folder / "a.db").close()
         with subprocess.Popen([BIN, "sql", "a.db", ENDLESS], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            deadline = time.monotonic() + 60
-            while not running(process.pid):
-                assert process.poll() is None and time.monotonic() < deadline, "it does not run"
-                time.sleep(0.01)
+            wait_until_it_catches(process, number)
+            wait_for(lambda: running(process.pid), "it does not run")
             process.send_signal(number)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out, err) == (code, "", ""), (process.returncode, out, err)
         assert [path.name for path in folder.iterdir()] == ["a.db"], list(folder.iterdir())
 
@@ -97,6 +96,17 @@ SHORT = search_of("llama3.1-8b", "dgx_h100", 256)
 LONG = SHORT if SANITIZED else search_of("llama3.1-70b", "dgx_h100_pod", 1024)
 
 
+def kept(path):
+    """Plans that are simulated so far."""
+    if not path.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=PATIENCE_S)) as base:
+        try:
+            return base.execute("SELECT count(*) FROM plan WHERE step_ns > 0").fetchone()[0]
+        except sqlite3.OperationalError:  # it is not there yet
+            return 0
+
+
 def counted(folder):
     """Plans that are simulated, with their steps; none while there is no file."""
     result = orrery("sql", "runs.db", "SELECT plan, step_ns FROM plan WHERE step_ns > 0", "-f", "json", cwd=folder)
@@ -114,11 +124,7 @@ def killed_search(folder):
     """What stands after a search that was killed once it had simulated some plans."""
     with subprocess.Popen([BIN, *LONG, "--store", "runs.db"], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 120
-        while len(counted(folder)) < 20:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Skip("the search was over before it could be killed")
-            time.sleep(0.2)
+        wait_for(lambda: process.poll() is not None or kept(folder / "runs.db") >= 20, "no plans are kept")
         process.kill()
     return counted(folder)
 
@@ -148,7 +154,7 @@ def processes_of_mpirun_search_together():
         words = ' "$0" "$@" -o "$OMPI_COMM_WORLD_RANK.json"'
         result = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", "sh", "-c", "exec" + words, BIN, *SHORT, "-j",
                                  "1", "--store", "runs.db"], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=250, check=False)
+                                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert result.returncode == 0, result.stderr
         alone = answer(orrery(*SHORT, cwd=folder).stdout)
         assert answer((folder / "0.json").read_text()) == alone

@@ -32,7 +32,7 @@ def run(folder, where):
         if path.name not in ("cmd", "want"):
             (shutil.copytree if path.is_dir() else shutil.copy)(path, where / path.name)
     return subprocess.run(["sh", folder / "cmd"], cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="backslashreplace", check=False, timeout=120,
+                          errors="backslashreplace", check=False, timeout=harness.PATIENCE_S,
                           env=harness.environment(COLUMNS="100", EXAMPLES=str(harness.EXAMPLES),
                                                   INPUTS=str(HERE / "inputs")))
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import Failed, Skip, cases, main, scratch  # noqa: E402
+from harness import PATIENCE_S, Failed, Skip, cases, main, scratch  # noqa: E402
 
 MODEL = pathlib.Path(__file__).resolve().parent / "team.pml"
 RULES = {name: number for name, number in re.findall(r"^#define BAD_(\w+) +(\d+)", MODEL.read_text(), re.M)}
@@ -100,7 +100,7 @@ class Verifier:
 
     def call(self, command, **environment):
         result = subprocess.run(command, cwd=self.folder, env={**os.environ, **environment}, text=True,
-                                capture_output=True, timeout=3600, check=False)
+                                capture_output=True, timeout=3 * PATIENCE_S, check=False)
         if result.returncode != 0:
             raise Failed(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
         return result.stdout

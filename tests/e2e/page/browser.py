@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 import time
 
+from harness import PATIENCE_S
+
 
 def find():
     """Path of a Chromium, or None."""
@@ -68,7 +70,7 @@ class Browser:
         message, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(message)
 
-    def send(self, method, timeout=60, **params):
+    def send(self, method, timeout=PATIENCE_S, **params):
         self.n_sent += 1
         call = {"id": self.n_sent, "method": method, "params": params}
         if self.session:
@@ -83,7 +85,7 @@ class Browser:
             else:
                 return message["result"]
 
-    def eval(self, expression, timeout=60):
+    def eval(self, expression, timeout=PATIENCE_S):
         """The value of a JavaScript expression; a promise is awaited."""
         result = self.send("Runtime.evaluate", timeout=timeout, expression=expression,
                            returnByValue=True, awaitPromise=True)
@@ -92,7 +94,7 @@ class Browser:
             raise RuntimeError(details.get("exception", {}).get("description") or details["text"])
         return result["result"].get("value")
 
-    def open(self, url, ready="window.orrery && window.orrery.ready", timeout=60):
+    def open(self, url, ready="window.orrery && window.orrery.ready", timeout=PATIENCE_S):
         self.events.clear()
         self.send("Page.navigate", url=url)
         end = time.monotonic() + timeout
@@ -145,11 +147,11 @@ class Browser:
     def close(self):
         try:
             self.session = None
-            self.send("Browser.close", timeout=5)
+            self.send("Browser.close", timeout=PATIENCE_S)
         except (TimeoutError, EOFError, RuntimeError, OSError):
             pass
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
