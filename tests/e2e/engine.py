@@ -15,7 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import BIN, BUILD, EXAMPLES, SOURCE, Skip, case, environment, main, one_line, orrery, scratch  # noqa: E402
+from harness import (BIN, BUILD, EXAMPLES, PATIENCE_S, SOURCE, Skip, case, environment, main, one_line,  # noqa: E402
+                     orrery, scratch, wait_for)
 
 TINY = "layers=2,hidden=64,heads=4,vocab=512,seq=32"
 SHAPE = TINY + ",batch=4"
@@ -61,13 +62,6 @@ def members(group):
         if int(fields[2]) == group and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found
-
-
-def wait_for(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
 
 
 def end(process):
@@ -151,7 +145,7 @@ def an_interrupt_ends_after_the_step_with_a_checkpoint():
             assert any("loss" in line for line in iter(process.stdout.readline, "")), "it never began"
             process.stdout.readline()
             os.kill(process.pid, signal.SIGINT)
-            said, wrong = process.communicate(timeout=60)
+            said, wrong = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 130 and wrong == "", f"{process.returncode}: {wrong}"
             assert "stopped" in said, said
             assert (folder / "kept" / "latest").exists()
@@ -170,10 +164,10 @@ def a_rank_that_dies_ends_the_others_with_one_line():
                 others = [number for number in members(process.pid) if number != process.pid]
                 assert others, "its ranks are no processes"
                 os.kill(others[0], signal.SIGKILL)
-                wrong = process.communicate(timeout=60)[1]
+                wrong = process.communicate(timeout=PATIENCE_S)[1]
                 assert process.returncode == 3, process.returncode
                 assert len(wrong.splitlines()) == 1 and wrong.startswith("orrery: "), wrong
-                wait_for(lambda: not members(process.pid), f"{plan}: processes are left: {members(process.pid)}", 10)
+                wait_for(lambda: not members(process.pid), f"{plan}: processes are left")
             finally:
                 end(process)
 
@@ -191,7 +185,7 @@ def ranks_started_by_mpirun_train_together():
                           ORRERY_MPI_PLUGIN=str(plugin),
                           ASAN_OPTIONS="detect_leaks=0")  # Open MPI leaks its own
         result = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                timeout=100, check=False)
+                                timeout=PATIENCE_S, check=False)
         assert result.returncode == 0, result.stderr
         assert steps_of(result.stdout) == alone, f"{result.stdout[:500]} and {alone}"
 
@@ -350,15 +344,14 @@ def every_family_generates_and_scores():
 def tokens_come_one_by_one():
     with scratch() as folder:
         model = exported(folder)
-        process = start(folder, "generate", "-q", model, "the quick", "--generated", 1000, "-j", 1)
-        try:
-            first = process.stdout.read(1)
-            early = process.poll() is None
-            rest = process.communicate(timeout=60)[0]
-            assert first and len(rest) > 100 and process.returncode == 0
-            assert early, "all came at once"
-        finally:
-            end(process)
+        out, into = os.pipe2(os.O_DIRECT)  # each write is a packet, and is read alone
+        with subprocess.Popen([BIN, "generate", "-q", model, "the quick", "--generated", "1000", "-j", "1"], cwd=folder,
+                              env=environment(), stdin=subprocess.DEVNULL, stdout=into) as process:
+            os.close(into)
+            writes = list(iter(lambda: os.read(out, 1 << 16), b""))
+            os.close(out)
+        assert process.returncode == 0 and sum(map(len, writes)) > 100, writes
+        assert len(writes) > 100, f"{len(writes)} writes of 1000 tokens"
 
 
 @case
