@@ -4,6 +4,7 @@
 same, and a search that is interrupted, killed or pinned too tightly says so and loses nothing."""
 import contextlib
 import csv
+import fcntl
 import html.parser
 import json
 import os
@@ -13,8 +14,10 @@ import re
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "page")]
@@ -240,6 +243,7 @@ def a_terminal_sees_where_it_stands_and_then_the_answer():
         ours, theirs = pty.openpty()
     except OSError as error:
         raise Skip(f"no terminals here: {error}") from error
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
     process = subprocess.Popen([BIN, "explore", *LARGE, "--format", "plan"], env=environment(), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=theirs, text=True)
     os.close(theirs)
@@ -249,7 +253,7 @@ def a_terminal_sees_where_it_stands_and_then_the_answer():
             while chunk := os.read(ours, 65536):
                 seen += chunk
                 if not shown:
-                    shown = re.search(rb"\rexploring .* best \d.* plans .*/s", seen)
+                    shown = re.search(rb"\rexploring .* best \d.* plans .*/s .* [1-9][\d,]* simulated", seen)
                     if shown:
                         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=PATIENCE_S)
