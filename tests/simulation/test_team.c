@@ -129,12 +129,11 @@ static int run_one(uint64_t seed, bool trace, bool frames)
 
 static void seeds_hold(void **state)
 {
-    enum { SEEDS = 10000, SECONDS = 30 };
+    enum { SEEDS = 10000 };
     static scenario d;
-    const double until_s = now_s() + SECONDS;
     uint64_t seed = 0, events = 0;
     (void)state;
-    for (; seed < SEEDS && now_s() < until_s; seed++) {
+    for (; seed < SEEDS; seed++) {
         const bool ok = scenario_run(&d, seed, NULL, false);
         events += orr_simnet_events(d.world);
         scenario_done(&d);
@@ -142,7 +141,6 @@ static void seeds_hold(void **state)
             fail_msg("seed %" PRIu64 ": %s (--seed %" PRIu64 " --trace)", seed, d.why, seed);
     }
     print_message("%" PRIu64 " seeds, %" PRIu64 " events\n", seed, events);
-    assert_true(seed > 100);
 }
 
 static void a_seed_is_one_run(void **state)

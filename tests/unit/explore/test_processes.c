@@ -194,7 +194,7 @@ static void by_mpirun(void **state)
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI leaks its own */
-    snprintf(command, sizeof command, "timeout 100 mpirun --oversubscribe -np 3 '%s' mpi 2>&1",
+    snprintf(command, sizeof command, "timeout 1800 mpirun --oversubscribe -np 3 '%s' mpi 2>&1",
              self_path);
     FILE *f = popen(command, "r");
     assert_non_null(f);

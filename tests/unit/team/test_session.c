@@ -97,7 +97,8 @@ typedef struct rank {
     uint32_t given, taken;
     float state[WORDS], in[WORDS], out[WORDS];
     uint64_t step, slots; /* slots: sum of those that it computed and that were committed */
-    uint32_t committed, zeros, applied;
+    atomic_uint committed;
+    uint32_t zeros, applied;
     orr_status status;
     orr_error err;
     orr_team *team;
@@ -323,7 +324,8 @@ static void test_one_dies_and_comes_back(void **state)
     memset(ranks[2].state, 0, sizeof ranks[2].state);
     ranks[2].step = ranks[2].dies_after = ranks[2].committed = 0;
     start_rank(&ranks[2]);
-    nap(1500 * MS);
+    while (atomic_load(&ranks[2].committed) == 0)
+        nap(10 * MS);
     orr_team_position(ranks[0].team, &step, &data);
     for (uint32_t i = 0; i < 3; i++)
         atomic_store(&ranks[i].last, step + 200); /* which nobody has reached yet */
@@ -347,12 +349,8 @@ static void test_no_coordinator(void **state)
     orr_team *team = NULL;
     orr_team_directive turn;
     orr_error err = {0};
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
     assert_int_equal(orr_team_join(&options, &team, &err), ORR_OK);
     assert_int_equal(orr_team_next_directive(team, &turn, &err), ORR_LIMIT);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    assert_true(to.tv_sec - from.tv_sec < 30);
     assert_non_null(strstr(err.text, "no team"));
     assert_int_equal(orr_team_next_directive(team, &turn, &err),
                      ORR_LIMIT); /* as long as it is so */

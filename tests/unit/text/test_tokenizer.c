@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <orrery/text.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/philox.h"
 #include "text/tokenizer_build.h"
 
@@ -240,13 +240,12 @@ static void hostile(void **state)
                 text[at] = repeated[r][at % n];
             int32_t *ids = NULL;
             size_t n_ids = 0;
-            const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+            const clock_t begin = clock(); /* of the processor */
             orr_arena *own = orr_arena_new(0, 0);
             assert_int_equal(orr_tokenize(t, text, LEN, false, true, own, &ids, &n_ids, &err),
                              ORR_OK);
             orr_arena_free(own);
-            const int64_t took_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
-            assert_true(took_ns < INT64_C(60) * 1000000000); /* n squared would be many minutes */
+            assert_true(clock() - begin < 60 * CLOCKS_PER_SEC); /* n squared would be many minutes */
         }
         orr_tokenizer_close(t);
     }
