@@ -19,7 +19,7 @@
  * process, as include/orrery/team.h tells them to go. */
 enum { RANKS = 4, WORDS = 5000, OPS = 3 };
 #define MS      INT64_C(1000000)
-#define TIMEOUT (500 * MS)
+#define TIMEOUT (600000 * MS)
 
 typedef struct service {
     pthread_t thread;
@@ -207,7 +207,7 @@ static orr_status join(rank *r)
                                       .fingerprint = 5,
                                       .replicas = r->replicas,
                                       .failure_timeout_ns = TIMEOUT,
-                                      .give_up_ns = 20000 * MS,
+                                      .give_up_ns = 1800000 * MS,
                                       .no_shared_memory = true,
                                       .spans = &span,
                                       .n_spans = 1};
