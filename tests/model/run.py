@@ -83,7 +83,7 @@ class Verifier:
 
     def __init__(self, folder, full=False):
         self.folder = folder
-        self.stores = "-DHC4" if full else "-DCOLLAPSE"  # hashes of states, a few of which are alike; or states
+        self.stores = ["-DHC4"] if full else []  # hashes of states, a few of which are alike; or states
         self.made = False
 
     def make(self):
@@ -94,7 +94,7 @@ class Verifier:
                 raise Skip(f"{tool} is not installed")
         shutil.copy(MODEL, self.folder)  # its trails are written beside it
         self.call(["spin", "-a", MODEL.name])
-        self.call(["gcc", "-O2", "-w", "-DSAFETY", self.stores, "-DVECTORSZ=2048",
+        self.call(["gcc", "-O2", "-w", "-DSAFETY", *self.stores, "-DVECTORSZ=2048",
                    f"-DMEMLIM={MEMORY_MIB}", "-o", "pan", "pan.c"])
         self.made = True
 
