@@ -97,10 +97,14 @@ class Browser:
     def open(self, url, ready="window.orrery && window.orrery.ready", timeout=PATIENCE_S):
         self.events.clear()
         self.send("Page.navigate", url=url)
+        self.until(ready, f"{url} did not become ready", timeout)
+
+    def until(self, condition, what, timeout=PATIENCE_S):
+        """Return once the expression is true: what the browser is told reaches the page later."""
         end = time.monotonic() + timeout
-        while not self.eval(f"!!({ready})"):
+        while not self.eval(f"!!({condition})"):
             if time.monotonic() > end:
-                raise TimeoutError(f"{url} did not become ready: {self.problems()}")
+                raise TimeoutError(f"{what}: {self.problems()}")
             time.sleep(0.02)
 
     def mouse(self, kind, x, y, **more):

@@ -287,8 +287,7 @@ def light_and_dark_follow_the_system_and_the_button():
     colors = {}
     for theme in ("light", "dark"):
         page.theme(theme)
-        page.eval("new Promise(done => setTimeout(done, 50))")
-        assert page.eval("orrery.state().theme") == theme
+        page.until(f"orrery.state().theme == '{theme}'", f"it does not turn {theme}")
         colors[theme] = page.eval("getComputedStyle(document.body).backgroundColor")
     assert colors["light"] != colors["dark"]
     page.eval("document.getElementById('theme').click()")
