@@ -39,40 +39,81 @@ static tensor operand_of(const shape *s, orr_dtype dtype, int64_t rows, int64_t 
     return tensor_of(dtype, rank, dims, s->gaps, turned, r);
 }
 
+/* A product in double: the weight of one of the batch, the sums of its columns' magnitudes, and a
+ * row of the result with the magnitudes of its terms. */
+typedef struct reference {
+    double *weight;                    /* (k, n) */
+    double *weights, *sum, *magnitude; /* (n) */
+} reference;
+
+static void take_weight(reference *ref, const shape *s, const double *w)
+{
+    memset(ref->weights, 0, (size_t)s->n * sizeof *ref->weights);
+    for (int64_t k = 0; k < s->k; k++)
+        for (int64_t j = 0; j < s->n; j++) {
+            const double weight = w[s->tb ? j * s->k + k : k * s->n + j];
+            ref->weight[k * s->n + j] = weight;
+            ref->weights[j] += fabs(weight);
+        }
+}
+
+/* A row of the product: terms are added in the order of k. */
+static void multiply_row(reference *ref, const shape *s, const double *a, int64_t i,
+                         const double *old)
+{
+    for (int64_t j = 0; j < s->n; j++) {
+        ref->sum[j] = s->accumulate ? old[j] : 0;
+        ref->magnitude[j] = fabs(ref->sum[j]);
+    }
+    for (int64_t k = 0; k < s->k; k++) {
+        const double left = a[s->ta ? k * s->m + i : i * s->k + k];
+        for (int64_t j = 0; j < s->n; j++) {
+            const double term = left * ref->weight[k * s->n + j];
+            ref->sum[j] += term;
+            ref->magnitude[j] += fabs(term);
+        }
+    }
+}
+
+static void check_row(const reference *ref, const shape *s, uint64_t seed, const tensor *y,
+                      int64_t row)
+{
+    const bool narrow = s->x == ORR_DTYPE_BF16 && s->w == ORR_DTYPE_BF16 && s->format >= 0 &&
+                        s->format != ORR_ROWS_BF16;
+    for (int64_t j = 0; j < s->n; j++) {
+        const double got = (double)number_at(y, row * s->n + j);
+        const tolerance t = {.magnitude = ref->magnitude[j],
+                             .weights = ref->weights[j],
+                             .token = token_rounding(s->format),
+                             .k = s->k,
+                             .coarse = narrow,
+                             .dtype = s->y};
+        if (!is_near(got, ref->sum[j], &t))
+            fail_msg("seed %llu, %s: (%lld, %lld, %lld) leading %u, ta %d tb %d, %s %s %s rows %d, "
+                     "row %lld column %lld: %g, not %g",
+                     (unsigned long long)seed, orr_cpu_level_name(orr_cpu_level()), (long long)s->m,
+                     (long long)s->n, (long long)s->k, s->leading, s->ta, s->tb,
+                     orr_dtype_name(s->x), orr_dtype_name(s->w), orr_dtype_name(s->y), s->format,
+                     (long long)row, (long long)j, got, ref->sum[j]);
+    }
+}
+
 static void check_values(const shape *s, uint64_t seed, const tensor *x, const tensor *w,
                          const double *old, const tensor *y)
 {
-    const int64_t batch = y->n / (s->m * s->n);
-    const bool narrow = s->x == ORR_DTYPE_BF16 && s->w == ORR_DTYPE_BF16 && s->format >= 0 &&
-                        s->format != ORR_ROW_FORMAT_BF16;
-    for (int64_t b = 0; b < batch; b++)
-        for (int64_t i = 0; i < s->m; i++)
-            for (int64_t j = 0; j < s->n; j++) {
-                const double *a = x->values + b * s->m * s->k;
-                const double *c = w->values + (s->w_has_leading ? b * s->k * s->n : 0);
-                const int64_t at = (b * s->m + i) * s->n + j;
-                double sum = s->accumulate ? old[at] : 0;
-                tolerance t = {.magnitude = fabs(sum),
-                               .token = token_rounding(s->format),
-                               .k = s->k,
-                               .coarse = narrow,
-                               .dtype = s->y};
-                for (int64_t k = 0; k < s->k; k++) {
-                    const double weight = c[s->tb ? j * s->k + k : k * s->n + j];
-                    const double term = a[s->ta ? k * s->m + i : i * s->k + k] * weight;
-                    sum += term;
-                    t.magnitude += fabs(term);
-                    t.weights += fabs(weight);
-                }
-                if (!is_near((double)number_at(y, at), sum, &t))
-                    fail_msg(
-                        "seed %llu, %s: (%lld, %lld, %lld) leading %u, ta %d tb %d, %s %s %s rows %d, row %lld "
-                        "column %lld: %g, not %g",
-                        (unsigned long long)seed, orr_cpu_level_name(orr_cpu_level()),
-                        (long long)s->m, (long long)s->n, (long long)s->k, s->leading, s->ta, s->tb,
-                        orr_dtype_name(s->x), orr_dtype_name(s->w), orr_dtype_name(s->y), s->format,
-                        (long long)i, (long long)j, (double)number_at(y, at), sum);
-            }
+    const size_t n = (size_t)s->n;
+    double *room = malloc(((size_t)s->k + 3) * n * sizeof *room);
+    reference ref = {room, room + s->k * s->n, room + (s->k + 1) * s->n, room + (s->k + 2) * s->n};
+    for (int64_t b = 0; b < y->n / (s->m * s->n); b++) {
+        if (b == 0 || s->w_has_leading)
+            take_weight(&ref, s, w->values + b * s->k * s->n);
+        for (int64_t i = 0; i < s->m; i++) {
+            const int64_t row = b * s->m + i;
+            multiply_row(&ref, s, x->values + b * s->m * s->k, i, old + row * s->n);
+            check_row(&ref, s, seed, y, row);
+        }
+    }
+    free(room);
 }
 
 /* The same bits by 1, 2, 3 and 5 threads and without workers, at the right values. */
