@@ -71,6 +71,24 @@ static void test_more_than_can_come_back(void **state)
     assert_false(orr_team_data_cursor_consume(&data, &slot, 1));
 }
 
+/* As many have come back as there is room for: what is looked for is looked for among them alone,
+ * which a sanitizer sees where the next number happens to be no slot. */
+static void test_all_places_are_taken(void **state)
+{
+    (void)state;
+    orr_team_data data = {
+        .next = 2 * ORR_TEAM_RETURNED, .n = ORR_TEAM_RETURNED, .epoch = UINT64_MAX};
+    for (uint32_t i = 0; i < ORR_TEAM_RETURNED; i++)
+        data.returned[i] = 2 * i;
+    for (uint64_t slot = 0; slot < 2 * ORR_TEAM_RETURNED; slot++)
+        assert_int_equal(orr_team_data_open(&data, slot), slot % 2 == 0);
+    assert_true(orr_team_data_open(&data, 2 * ORR_TEAM_RETURNED));
+    uint64_t slot = 2 * ORR_TEAM_RETURNED - 2; /* the last of them */
+    assert_true(orr_team_data_consume(&data, &slot, 1));
+    assert_false(orr_team_data_open(&data, slot));
+    assert_int_equal(data.n, ORR_TEAM_RETURNED - 1);
+}
+
 /* As a payload may say it: NEVER is no slot. */
 static void test_at_the_end_of_numbers(void **state)
 {
@@ -140,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_what_was_passed_over_comes_back),
         cmocka_unit_test(test_twice_is_refused),
         cmocka_unit_test(test_more_than_can_come_back),
+        cmocka_unit_test(test_all_places_are_taken),
         cmocka_unit_test(test_at_the_end_of_numbers),
         cmocka_unit_test(test_random_histories),
     };
