@@ -79,7 +79,7 @@ static void check_row(const reference *ref, const shape *s, uint64_t seed, const
                       int64_t row)
 {
     const bool narrow = s->x == ORR_DTYPE_BF16 && s->w == ORR_DTYPE_BF16 && s->format >= 0 &&
-                        s->format != ORR_ROWS_BF16;
+                        s->format != ORR_ROW_FORMAT_BF16;
     for (int64_t j = 0; j < s->n; j++) {
         const double got = (double)number_at(y, row * s->n + j);
         const tolerance t = {.magnitude = ref->magnitude[j],

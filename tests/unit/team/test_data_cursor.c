@@ -76,17 +76,18 @@ static void test_more_than_can_come_back(void **state)
 static void test_all_places_are_taken(void **state)
 {
     (void)state;
-    orr_team_data data = {
-        .next = 2 * ORR_TEAM_RETURNED, .n = ORR_TEAM_RETURNED, .epoch = UINT64_MAX};
-    for (uint32_t i = 0; i < ORR_TEAM_RETURNED; i++)
+    orr_team_data_cursor data = {.next = 2 * ORR_TEAM_MAX_RETURNED_SLOTS,
+                                 .n = ORR_TEAM_MAX_RETURNED_SLOTS,
+                                 .epoch = UINT64_MAX};
+    for (uint32_t i = 0; i < ORR_TEAM_MAX_RETURNED_SLOTS; i++)
         data.returned[i] = 2 * i;
-    for (uint64_t slot = 0; slot < 2 * ORR_TEAM_RETURNED; slot++)
-        assert_int_equal(orr_team_data_open(&data, slot), slot % 2 == 0);
-    assert_true(orr_team_data_open(&data, 2 * ORR_TEAM_RETURNED));
-    uint64_t slot = 2 * ORR_TEAM_RETURNED - 2; /* the last of them */
-    assert_true(orr_team_data_consume(&data, &slot, 1));
-    assert_false(orr_team_data_open(&data, slot));
-    assert_int_equal(data.n, ORR_TEAM_RETURNED - 1);
+    for (uint64_t slot = 0; slot < 2 * ORR_TEAM_MAX_RETURNED_SLOTS; slot++)
+        assert_int_equal(orr_team_data_cursor_is_open(&data, slot), slot % 2 == 0);
+    assert_true(orr_team_data_cursor_is_open(&data, 2 * ORR_TEAM_MAX_RETURNED_SLOTS));
+    uint64_t slot = 2 * ORR_TEAM_MAX_RETURNED_SLOTS - 2; /* the last of them */
+    assert_true(orr_team_data_cursor_consume(&data, &slot, 1));
+    assert_false(orr_team_data_cursor_is_open(&data, slot));
+    assert_int_equal(data.n, ORR_TEAM_MAX_RETURNED_SLOTS - 1);
 }
 
 /* As a payload may say it: NEVER is no slot. */
