@@ -7,16 +7,18 @@
 #include "base/array.h"
 
 typedef struct known {
-    uint32_t devices, teams;
+    uint32_t devices, replicas;
     double frac;
 } known;
 struct orr_effective_time {
     orr_fleet_options options;
-    pthread_mutex_t lock; /* of what is known, also while it is found: nobody finds it twice */
+    pthread_mutex_t lock; /* of the cache; held while a value is computed, so that no other thread
+                             computes it too */
     orr_array(known) known;
 };
 
-/* A search compares hundreds of pairs of devices and teams: shorter lives, fewer of them. */
+/* A search compares hundreds of pairs of devices and replicas: shorter and fewer trials than usual.
+ */
 enum { REPETITIONS = 4, DAYS = 30 };
 static const int64_t DAY_NS = INT64_C(86400000000000);
 
@@ -48,21 +50,21 @@ void orr_effective_time_free(orr_effective_time *e)
     orr_free(e);
 }
 
-/* As many as a fleet can have, each of as many copies. */
-static uint32_t teams_of(uint32_t copies, uint32_t devices, uint32_t devices_of_node)
+/* Groups copies into the number of replicas that a fleet can have. */
+static uint32_t replicas_for(uint32_t copies, uint32_t devices, uint32_t devices_of_node)
 {
     const uint32_t nodes = devices / (devices_of_node > 0 ? devices_of_node : 1);
-    uint32_t teams = copies < ORR_FLEET_REPLICAS ? copies : ORR_FLEET_REPLICAS;
-    while (teams > 1 && (copies % teams != 0 || nodes % teams != 0))
-        teams--;
-    return teams;
+    uint32_t replicas = copies < ORR_FLEET_REPLICAS ? copies : ORR_FLEET_REPLICAS;
+    while (replicas > 1 && (copies % replicas != 0 || nodes % replicas != 0))
+        replicas--;
+    return replicas;
 }
 
-static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t teams,
+static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t replicas,
                            double *ret, orr_error *err)
 {
     const orr_fleet_policy policies[2] = {{.way = ORR_FLEET_SYNC, .replicas = 1},
-                                          {.way = ORR_FLEET_FT, .replicas = teams}};
+                                          {.way = ORR_FLEET_FT, .replicas = replicas}};
     orr_fleet_options options = e->options;
     orr_fleet fleet;
     orr_arena *arena = orr_arena_new(0, 0);
@@ -70,7 +72,7 @@ static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32
         return orr_fail_memory(err);
     options.gpus = devices;
     const orr_status status =
-        orr_fleet_of(&options, policies, teams > 1 ? 2 : 1, false, arena, &fleet, err);
+        orr_fleet_of(&options, policies, replicas > 1 ? 2 : 1, false, arena, &fleet, err);
     *ret = 0;
     for (uint32_t i = 0; status == ORR_OK && i < fleet.n; i++)
         if (fleet.outcomes[i].effective.mean > *ret)
@@ -79,17 +81,17 @@ static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32
     return status;
 }
 
-static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret,
+static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t replicas, double *ret,
                        orr_error *err)
 {
-    known made = {.devices = devices, .teams = teams};
+    known made = {.devices = devices, .replicas = replicas};
     for (size_t i = 0; i < e->known.n; i++)
-        if (e->known.at[i].devices == devices && e->known.at[i].teams == teams) {
+        if (e->known.at[i].devices == devices && e->known.at[i].replicas == replicas) {
             *ret = e->known.at[i].frac;
             return ORR_OK;
         }
-    ORR_TRY(simulate(e, devices, teams, &made.frac, err));
-    if (made.frac < 1e-3) /* a job that never gets anywhere is slow, not endless */
+    ORR_TRY(simulate(e, devices, replicas, &made.frac, err));
+    if (made.frac < 1e-3) /* a job that never makes progress is slow, not endless */
         made.frac = 1e-3;
     if (!orr_array_push(&e->known, made))
         return orr_fail_memory(err);
@@ -100,9 +102,9 @@ static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, 
 orr_status orr_effective_time_frac(orr_effective_time *e, uint32_t devices, uint32_t copies,
                                    double *ret, orr_error *err)
 {
-    const uint32_t teams = teams_of(copies, devices, e->options.gpus_per_node);
+    const uint32_t replicas = replicas_for(copies, devices, e->options.gpus_per_node);
     (void)pthread_mutex_lock(&e->lock);
-    const orr_status status = find(e, devices, teams, ret, err);
+    const orr_status status = find(e, devices, replicas, ret, err);
     (void)pthread_mutex_unlock(&e->lock);
     return status;
 }

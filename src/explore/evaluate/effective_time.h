@@ -4,11 +4,13 @@
 
 #include <orrery/fleet.h>
 
-/* Share of time that is training that stands, of a job on so many devices in so many copies: the
- * better of all stopping and restarting, and of copies that fail for themselves (fleet.h); copies
- * beyond what a fleet knows are taken together. Simulated once for each pair and remembered; it
- * does not depend on the plan's step: that of the fleet's own times is taken, so that a shorter
- * step is always the shorter job. Any number of threads. */
+/* Effective training time ratio (goodput): the share of wall time that is training which is not
+ * lost to failures, for a job on so many devices in so many copies of the states. It is the better
+ * of two recoveries: all ranks stop and restart from a checkpoint, or copies fail independently
+ * (fleet.h). Copies beyond the largest number of replicas of a fleet are grouped. The Monte Carlo
+ * simulation runs once for each pair and is cached. It takes the step time of the fleet's settings,
+ * not the plan's, so that a plan with a shorter step always has the shorter job. Any thread may
+ * call. */
 typedef struct orr_effective_time orr_effective_time;
 orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret,
                                   orr_error *err) ORR_MUST_CHECK;

@@ -16,8 +16,8 @@ struct orr_evaluator {
     orr_explore_options options;
     orr_job_options job;
     orr_estimator *estimator;
-    orr_effective_time *effective; /* NULL: failures are not asked about */
-    bool borrowed;                 /* that one is another evaluator's */
+    orr_effective_time *effective; /* cache of effective times; NULL: failures are not simulated */
+    bool borrowed;                 /* the cache belongs to another evaluator */
 };
 
 orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
@@ -25,85 +25,89 @@ orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
                              orr_error *err)
 {
     orr_status status = ORR_OK;
-    orr_evaluator *j = orr_calloc(1, sizeof *j);
-    if (j == NULL)
+    orr_evaluator *evaluator = orr_calloc(1, sizeof *evaluator);
+    if (evaluator == NULL)
         return orr_fail_memory(err);
-    j->model = model;
-    j->cluster = cluster;
-    j->options = *options;
-    orr_job_options_init(&j->job);
-    j->job.workload = options->workload;
-    ORR_TRY_OUT(status, orr_estimator_new(model, cluster, &j->job, &j->estimator, err));
+    evaluator->model = model;
+    evaluator->cluster = cluster;
+    evaluator->options = *options;
+    orr_job_options_init(&evaluator->job);
+    evaluator->job.workload = options->workload;
+    ORR_TRY_OUT(status,
+                orr_estimator_new(model, cluster, &evaluator->job, &evaluator->estimator, err));
     if (options->fleet != NULL)
-        ORR_TRY_OUT(status, orr_effective_time_new(options->fleet, &j->effective, err));
-    *ret = j;
+        ORR_TRY_OUT(status, orr_effective_time_new(options->fleet, &evaluator->effective, err));
+    *ret = evaluator;
     return ORR_OK;
 out:
-    orr_evaluator_free(j);
+    orr_evaluator_free(evaluator);
     return status;
 }
 
-void orr_evaluator_share_failures(orr_evaluator *j, const orr_evaluator *from)
+void orr_evaluator_share_failures(orr_evaluator *evaluator, const orr_evaluator *from)
 {
-    if (j == from || j->effective == NULL || j->borrowed)
+    if (evaluator == from || evaluator->effective == NULL || evaluator->borrowed)
         return;
-    orr_effective_time_free(j->effective);
-    j->effective = from->effective;
-    j->borrowed = true;
+    orr_effective_time_free(evaluator->effective);
+    evaluator->effective = from->effective;
+    evaluator->borrowed = true;
 }
 
-void orr_evaluator_free(orr_evaluator *j)
+void orr_evaluator_free(orr_evaluator *evaluator)
 {
-    if (j == NULL)
+    if (evaluator == NULL)
         return;
-    if (!j->borrowed)
-        orr_effective_time_free(j->effective);
-    orr_estimator_free(j->estimator);
-    orr_free(j);
+    if (!evaluator->borrowed)
+        orr_effective_time_free(evaluator->effective);
+    orr_estimator_free(evaluator->estimator);
+    orr_free(evaluator);
 }
 
-/* --- what a step of so long means ------------------------------------------------------------ */
+/* --- from step time to objectives ------------------------------------------------------------ */
 
-/* USD of all devices in an hour; NAN: the price of one is not known. */
-static double price_of_hour(const orr_evaluator *j, const orr_objective_inputs *use)
+/* USD of all devices for an hour; NAN: a price is unknown. */
+static double price_of_hour(const orr_evaluator *evaluator, const orr_objective_inputs *use)
 {
-    const double usual = j->options.price_per_hour > 0 ? j->options.price_per_hour : NAN;
+    const double usual =
+        evaluator->options.price_per_hour > 0 ? evaluator->options.price_per_hour : NAN;
     double sum = 0;
-    if (use->site_devices == NULL || j->cluster->n_sites == 0)
+    if (use->site_devices == NULL || evaluator->cluster->n_sites == 0)
         return use->n_devices * usual;
-    for (uint32_t s = 0; s < j->cluster->n_sites; s++)
+    for (uint32_t s = 0; s < evaluator->cluster->n_sites; s++)
         if (use->site_devices[s] > 0)
-            sum += use->site_devices[s] * orr_fact_or(&j->cluster->sites[s].price_per_hour, usual);
+            sum += use->site_devices[s] *
+                   orr_fact_or(&evaluator->cluster->sites[s].price_per_hour, usual);
     return sum;
 }
 
-static double tokens_of_step(const orr_evaluator *j, const orr_plan *plan)
+static double tokens_of_step(const orr_evaluator *evaluator, const orr_plan *plan)
 {
-    const uint32_t seq = j->options.workload.seq > 0 ? j->options.workload.seq : plan->seq;
+    const uint32_t seq =
+        evaluator->options.workload.seq > 0 ? evaluator->options.workload.seq : plan->seq;
     return (double)plan->batch * seq;
 }
 
-orr_status orr_evaluator_objectives(orr_evaluator *j, const orr_plan *plan,
+orr_status orr_evaluator_objectives(orr_evaluator *evaluator, const orr_plan *plan,
                                     const orr_objective_inputs *use, double ret[ORR_OBJECTIVES],
                                     double *ret_effective, orr_error *err)
 {
-    const bool budget = j->options.tokens > 0;
-    const double steps = budget ? j->options.tokens / tokens_of_step(j, plan) : 1;
+    const bool budget = evaluator->options.tokens > 0;
+    const double steps = budget ? evaluator->options.tokens / tokens_of_step(evaluator, plan) : 1;
     double effective = 1;
-    if (j->effective != NULL)
-        ORR_TRY(
-            orr_effective_time_frac(j->effective, use->n_devices, use->replicas, &effective, err));
+    if (evaluator->effective != NULL)
+        ORR_TRY(orr_effective_time_frac(evaluator->effective, use->n_devices, use->replicas,
+                                        &effective, err));
     const double wall_ns = steps * use->step_ns / effective;
     ret[ORR_OBJECTIVE_STEP] = use->step_ns;
     ret[ORR_OBJECTIVE_BUDGET] = budget ? wall_ns : NAN;
-    ret[ORR_OBJECTIVE_COST] = price_of_hour(j, use) * wall_ns / 3600e9;
+    ret[ORR_OBJECTIVE_COST] = price_of_hour(evaluator, use) * wall_ns / 3600e9;
     ret[ORR_OBJECTIVE_ENERGY] = steps / effective * use->energy_j;
     ret[ORR_OBJECTIVE_DEVICES] = use->n_devices;
-    *ret_effective = j->effective != NULL ? effective : NAN;
+    *ret_effective = evaluator->effective != NULL ? effective : NAN;
     return ORR_OK;
 }
 
-/* Copies of all weights and states: what can go on when another fails. */
+/* Copies of all weights and states: the unit that can go on when another one fails. */
 static uint32_t copies(const orr_plan *plan)
 {
     return plan->zero > 0 ? orr_plan_group_size(plan, ORR_AXIS_REPLICA)
@@ -111,20 +115,21 @@ static uint32_t copies(const orr_plan *plan)
 }
 
 typedef struct draw {
-    double idle_w, more_w; /* that it draws while it computes */
+    double idle_w, more_w; /* idle power, and what computation adds */
 } draw;
 
-/* The least of any device that takes part; NAN: of one it is not known. */
-static draw least_draw(const orr_evaluator *j, const orr_objective_inputs *use)
+/* The lowest draw of the devices that take part; NAN: unknown for one of them. */
+static draw least_draw(const orr_evaluator *evaluator, const orr_objective_inputs *use)
 {
     draw least = {INFINITY, INFINITY};
-    const uint32_t n = j->cluster->n_sites > 0 ? j->cluster->n_sites : 1;
+    const uint32_t n = evaluator->cluster->n_sites > 0 ? evaluator->cluster->n_sites : 1;
     for (uint32_t s = 0; s < n; s++) {
-        const bool sites = j->cluster->n_sites > 0;
-        const orr_device *device = sites ? j->cluster->sites[s].device : j->cluster->device;
+        const bool sites = evaluator->cluster->n_sites > 0;
+        const orr_device *device =
+            sites ? evaluator->cluster->sites[s].device : evaluator->cluster->device;
         const double power_w = orr_fact_or(&device->power_w, NAN);
         const double idle_w =
-            orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/results/energy.h */
+            orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* as in sim/results/energy.h */
         if (sites && use->site_devices[s] == 0)
             continue;
         if (isnan(power_w))
@@ -135,21 +140,21 @@ static draw least_draw(const orr_evaluator *j, const orr_objective_inputs *use)
     return least;
 }
 
-/* What all devices draw at least: all of their power while they compute, what an idle one draws for
+/* Lower bound of the energy: full power for the computation that every plan needs, idle power for
  * the rest. */
-static orr_status least_energy(orr_evaluator *j, const orr_plan *plan,
+static orr_status least_energy(orr_evaluator *evaluator, const orr_plan *plan,
                                const orr_objective_inputs *use, double *ret_j, orr_error *err)
 {
-    const draw each = least_draw(j, use);
+    const draw each = least_draw(evaluator, use);
     double floor_ns;
-    ORR_TRY(orr_estimate_family_bound(j->estimator, plan, use->n_devices, &floor_ns, err));
+    ORR_TRY(orr_estimate_family_bound(evaluator->estimator, plan, use->n_devices, &floor_ns, err));
     *ret_j = use->n_devices * 1e-9 * (each.more_w * floor_ns + each.idle_w * use->step_ns);
     return ORR_OK;
 }
 
-static bool changes_numerics(const orr_evaluator *j, const orr_plan *plan)
+static bool changes_numerics(const orr_evaluator *evaluator, const orr_plan *plan)
 {
-    const orr_plan *usual = j->options.base;
+    const orr_plan *usual = evaluator->options.base;
     const uint8_t precision =
         usual != NULL && usual->precision != 0 ? usual->precision : ORR_PRECISION_BF16;
     return plan->precision != precision || plan->compress > ORR_COMPRESS_NONE ||
@@ -158,50 +163,53 @@ static bool changes_numerics(const orr_evaluator *j, const orr_plan *plan)
 
 /* --- closed form ----------------------------------------------------------------------------- */
 
-orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret,
+orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan, orr_explored *ret,
                                   orr_error *err)
 {
     orr_explored made = {
         .plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
     orr_estimate estimate;
     uint32_t sites[ORR_SITES_MAX];
-    ORR_TRY(orr_estimate_of(j->estimator, plan, &estimate, err));
+    ORR_TRY(orr_estimate_of(evaluator->estimator, plan, &estimate, err));
     made.n_devices = (uint32_t)orr_plan_ranks(&made.plan);
     made.bound_ns = estimate.bound_ns;
     made.estimate_ns = estimate.step_ns;
     made.peak_bytes = estimate.peak_bytes;
     made.usable_bytes = estimate.usable_bytes;
-    made.other_numerics = changes_numerics(j, &made.plan);
-    orr_plan_site_devices(&made.plan, j->cluster, sites);
+    made.other_numerics = changes_numerics(evaluator, &made.plan);
+    orr_plan_site_devices(&made.plan, evaluator->cluster, sites);
     orr_objective_inputs use = {.site_devices = sites,
                                 .n_devices = made.n_devices,
                                 .replicas = copies(&made.plan),
                                 .step_ns = (double)estimate.bound_ns,
                                 .energy_j = NAN};
-    if (j->options.objective == ORR_OBJECTIVE_ENERGY || j->options.second == ORR_OBJECTIVE_ENERGY)
-        ORR_TRY(least_energy(j, &made.plan, &use, &use.energy_j, err));
-    ORR_TRY(orr_evaluator_objectives(j, &made.plan, &use, made.value, &made.effective_frac, err));
+    if (evaluator->options.objective == ORR_OBJECTIVE_ENERGY ||
+        evaluator->options.second == ORR_OBJECTIVE_ENERGY)
+        ORR_TRY(least_energy(evaluator, &made.plan, &use, &use.energy_j, err));
+    ORR_TRY(orr_evaluator_objectives(evaluator, &made.plan, &use, made.value, &made.effective_frac,
+                                     err));
     *ret = made;
     return ORR_OK;
 }
 
-orr_status orr_evaluator_order_free_bound(orr_evaluator *j, const orr_plan *plan, bool anywhere,
-                                          double *ret_ns, orr_error *err)
+orr_status orr_evaluator_order_free_bound(orr_evaluator *evaluator, const orr_plan *plan,
+                                          bool anywhere, double *ret_ns, orr_error *err)
 {
-    return orr_estimate_order_free_bound(j->estimator, plan, anywhere, ret_ns, err);
+    return orr_estimate_order_free_bound(evaluator->estimator, plan, anywhere, ret_ns, err);
 }
 
-orr_status orr_evaluator_family_bound(orr_evaluator *j, const orr_plan *plan, double *ret_ns,
-                                      orr_error *err)
+orr_status orr_evaluator_family_bound(orr_evaluator *evaluator, const orr_plan *plan,
+                                      double *ret_ns, orr_error *err)
 {
-    const uint32_t most = j->options.max_devices;
-    const uint32_t n = most > 0 && most < j->cluster->n_devices ? most : j->cluster->n_devices;
-    return orr_estimate_family_bound(j->estimator, plan, n, ret_ns, err);
+    const uint32_t most = evaluator->options.max_devices;
+    const uint32_t n =
+        most > 0 && most < evaluator->cluster->n_devices ? most : evaluator->cluster->n_devices;
+    return orr_estimate_family_bound(evaluator->estimator, plan, n, ret_ns, err);
 }
 
-/* --- simulated ------------------------------------------------------------------------------- */
+/* --- simulation ------------------------------------------------------------------------------ */
 
-/* USD for what leaves a site in a step: half of what crosses a cut goes each way. */
+/* USD for the traffic that leaves sites in a step: half of what crosses a link goes each way. */
 static double price_of_cuts(const orr_outcome *outcome)
 {
     double sum = 0;
@@ -220,11 +228,11 @@ static void take_worst_stage(const orr_memory_plan *memory, orr_explored *ret)
     ret->usable_bytes = memory->capacity_bytes;
 }
 
-static orr_status judge_outcome(orr_evaluator *j, const orr_outcome *outcome, orr_explored *ret,
-                                orr_error *err)
+static orr_status judge_outcome(orr_evaluator *evaluator, const orr_outcome *outcome,
+                                orr_explored *ret, orr_error *err)
 {
     uint32_t sites[ORR_SITES_MAX];
-    orr_plan_site_devices(&outcome->plan, j->cluster, sites);
+    orr_plan_site_devices(&outcome->plan, evaluator->cluster, sites);
     const orr_objective_inputs use = {.site_devices = sites,
                                       .n_devices = outcome->n_ranks,
                                       .replicas = copies(&outcome->plan),
@@ -234,25 +242,26 @@ static orr_status judge_outcome(orr_evaluator *j, const orr_outcome *outcome, or
     ret->tokens_per_s = outcome->tokens_per_s;
     ret->mfu_frac = outcome->mfu_frac;
     take_worst_stage(&outcome->memory, ret);
-    ORR_TRY(
-        orr_evaluator_objectives(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
+    ORR_TRY(orr_evaluator_objectives(evaluator, &outcome->plan, &use, ret->value,
+                                     &ret->effective_frac, err));
     const double steps = ret->value[ORR_OBJECTIVE_BUDGET] / use.step_ns;
     ret->value[ORR_OBJECTIVE_COST] += price_of_cuts(outcome) * (isnan(steps) ? 1 : steps);
     return ORR_OK;
 }
 
-orr_status orr_evaluator_simulate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret,
+orr_status orr_evaluator_simulate(orr_evaluator *evaluator, const orr_plan *plan, orr_explored *ret,
                                   orr_error *err)
 {
     orr_explored made;
     orr_outcome outcome = {0};
-    ORR_TRY(orr_evaluator_estimate(j, plan, &made, err));
+    ORR_TRY(orr_evaluator_estimate(evaluator, plan, &made, err));
     orr_arena *arena = orr_arena_new(0, 0);
     if (arena == NULL)
         return orr_fail_memory(err);
-    orr_status status = orr_outcome_of(j->model, plan, j->cluster, &j->job, arena, &outcome, err);
+    orr_status status = orr_outcome_of(evaluator->model, plan, evaluator->cluster, &evaluator->job,
+                                       arena, &outcome, err);
     if (status == ORR_OK)
-        status = judge_outcome(j, &outcome, &made, err);
+        status = judge_outcome(evaluator, &outcome, &made, err);
     orr_outcome_free(&outcome);
     orr_arena_free(arena);
     if (status == ORR_OK)

@@ -11,7 +11,7 @@
 
 enum { TEXT = 512, SEARCH_S = 3 };
 
-typedef struct relaxer {
+typedef struct relaxation_search {
     const orr_model *model;
     const orr_cluster *cluster;
     const orr_explore_options *options;
@@ -19,9 +19,10 @@ typedef struct relaxer {
     orr_arena *arena;
     orr_error *err;
     orr_array(orr_relaxation) found;
-} relaxer;
+} relaxation_search;
 
-static orr_status keep(relaxer *r, const char *what, const orr_plan *plan, double step_ns)
+static orr_status add_relaxation(relaxation_search *r, const char *what, const orr_plan *plan,
+                                 double step_ns)
 {
     const orr_relaxation relaxation = {orr_arena_strndup(r->arena, what, strlen(what)), *plan,
                                        step_ns};
@@ -30,9 +31,9 @@ static orr_status keep(relaxer *r, const char *what, const orr_plan *plan, doubl
     return ORR_OK;
 }
 
-/* Any plan will do: the first that is followed to its end. A question that cannot be asked is no
- * relaxation. */
-static orr_status try_options(relaxer *r, orr_explore_options changed, const char *what)
+/* Searches again with changed options until the first feasible plan. Options that are invalid are
+ * no relaxation. */
+static orr_status try_options(relaxation_search *r, orr_explore_options changed, const char *what)
 {
     orr_exploration made;
     changed.keep = 1;
@@ -48,13 +49,13 @@ static orr_status try_options(relaxer *r, orr_explore_options changed, const cha
         return orr_fail_memory(r->err);
     if (status != ORR_OK || made.n == 0)
         return ORR_OK;
-    return keep(r, what, &made.best[0].plan, (double)made.best[0].step_ns);
+    return add_relaxation(r, what, &made.best[0].plan, (double)made.best[0].step_ns);
 }
 
-/* --- words of a list, one at a time ---------------------------------------------------------- */
+/* --- words of a list ------------------------------------------------------------------------- */
 
-/* The list without its i-th word; false: it has no such word. */
-static bool without(const char *list, uint32_t i, char *ret, char *ret_word)
+/* Copies the list without its i-th word. False: it has none. */
+static bool remove_word(const char *list, uint32_t i, char *ret, char *ret_word)
 {
     size_t n = 0;
     bool found = false;
@@ -77,13 +78,13 @@ static bool is_question(const char *word)
     return strncmp(word, "batch=", 6) == 0 || strncmp(word, "seq=", 4) == 0;
 }
 
-static orr_status let_go(relaxer *r, const char *list, const char **field,
-                         orr_explore_options *changed, const char *what)
+static orr_status relax_list(relaxation_search *r, const char *list, const char **field,
+                             orr_explore_options *changed, const char *what)
 {
     char rest[TEXT], word[TEXT], text[TEXT + 64];
     if (list == NULL || strlen(list) >= TEXT)
         return ORR_OK;
-    for (uint32_t i = 0; without(list, i, rest, word); i++) {
+    for (uint32_t i = 0; remove_word(list, i, rest, word); i++) {
         if (is_question(word))
             continue;
         *field = rest;
@@ -94,17 +95,17 @@ static orr_status let_go(relaxer *r, const char *list, const char **field,
     return ORR_OK;
 }
 
-static orr_status let_go_of_words(relaxer *r)
+static orr_status relax_lists(relaxation_search *r)
 {
     orr_explore_options changed = *r->options;
-    ORR_TRY(let_go(r, r->options->limit, &changed.limit, &changed, "without the bound %s"));
-    ORR_TRY(let_go(r, r->options->exclude, &changed.exclude, &changed, "with %s"));
-    return let_go(r, r->options->fix, &changed.fix, &changed, "with %s not fixed");
+    ORR_TRY(relax_list(r, r->options->limit, &changed.limit, &changed, "without the bound %s"));
+    ORR_TRY(relax_list(r, r->options->exclude, &changed.exclude, &changed, "with %s"));
+    return relax_list(r, r->options->fix, &changed.fix, &changed, "with %s not fixed");
 }
 
-/* --- numbers --------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------- */
 
-static orr_status try_batch(relaxer *r, const orr_plan *fixed, uint32_t batch)
+static orr_status try_batch(relaxation_search *r, const orr_plan *fixed, uint32_t batch)
 {
     orr_plan plan = *fixed;
     orr_explore_options changed = *r->options;
@@ -117,8 +118,8 @@ static orr_status try_batch(relaxer *r, const orr_plan *fixed, uint32_t batch)
     return try_options(r, changed, what);
 }
 
-/* The next batches that powers of two divide, up to as many samples as there are devices. */
-static orr_status change_batch(relaxer *r)
+/* Tries the next batches that powers of two divide, up to one sample for each device. */
+static orr_status relax_batch(relaxation_search *r)
 {
     orr_plan fixed = {0};
     const size_t before = r->found.n;
@@ -136,7 +137,7 @@ static orr_status change_batch(relaxer *r)
     return ORR_OK;
 }
 
-static orr_status take_more_devices(relaxer *r)
+static orr_status relax_devices(relaxation_search *r)
 {
     orr_explore_options changed = *r->options;
     const size_t before = r->found.n;
@@ -164,12 +165,13 @@ static double gib(int64_t bytes)
     return (double)bytes / (1024.0 * 1024 * 1024);
 }
 
-/* What does not fit was looked at with as few micro-batches as show that: the whole batch is asked
- * about. */
-static orr_status whole_batch(const relaxer *r, orr_plan *plan, double *ret_step_ns)
+/* The memory test may have run with fewer micro-batches: evaluates the plan with the whole batch.
+ */
+static orr_status estimate_whole_batch(const relaxation_search *r, orr_plan *plan,
+                                       double *ret_step_ns)
 {
     orr_plan fixed = {0};
-    orr_explored judged;
+    orr_explored estimated;
     orr_evaluator *evaluator;
     *ret_step_ns = NAN;
     if (r->options->fix == NULL || orr_plan_parse(r->options->fix, &fixed, NULL) != ORR_OK ||
@@ -178,29 +180,29 @@ static orr_status whole_batch(const relaxer *r, orr_plan *plan, double *ret_step
     plan->batch = fixed.batch;
     plan->micro_batches = plan->group = 0;
     ORR_TRY(orr_evaluator_new(r->model, r->cluster, r->options, &evaluator, r->err));
-    if (orr_evaluator_estimate(evaluator, plan, &judged, NULL) == ORR_OK)
-        *ret_step_ns = (double)judged.estimate_ns;
+    if (orr_evaluator_estimate(evaluator, plan, &estimated, NULL) == ORR_OK)
+        *ret_step_ns = (double)estimated.estimate_ns;
     orr_evaluator_free(evaluator);
     return ORR_OK;
 }
 
-static orr_status take_more_memory(relaxer *r)
+static orr_status relax_memory(relaxation_search *r)
 {
-    const orr_explored *least = &r->binding->least;
-    orr_plan plan = least->plan;
+    const orr_explored *nearest = &r->binding->least;
+    orr_plan plan = nearest->plan;
     double step_ns;
     char what[128];
     if (!r->binding->has_least)
         return ORR_OK;
-    ORR_TRY(whole_batch(r, &plan, &step_ns));
+    ORR_TRY(estimate_whole_batch(r, &plan, &step_ns));
     snprintf(what, sizeof what, "with %.1f GiB of device memory to use instead of %.1f GiB",
-             gib(least->peak_bytes), gib(least->usable_bytes));
-    return keep(r, what, &plan, step_ns);
+             gib(nearest->peak_bytes), gib(nearest->usable_bytes));
+    return add_relaxation(r, what, &plan, step_ns);
 }
 
-/* --- the sentence ---------------------------------------------------------------------------- */
+/* --- report ---------------------------------------------------------------------------------- */
 
-static orr_status report_binding(const relaxer *r, const char **ret)
+static orr_status report_binding(const relaxation_search *r, const char **ret)
 {
     const orr_binding_constraint *t = r->binding;
     char text[256];
@@ -226,17 +228,17 @@ orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *
                                      const orr_binding_constraint *binding, orr_arena *arena,
                                      orr_exploration *ret, orr_error *err)
 {
-    relaxer r = {.model = model,
-                 .cluster = cluster,
-                 .options = options,
-                 .binding = binding,
-                 .arena = arena,
-                 .err = err};
+    relaxation_search r = {.model = model,
+                           .cluster = cluster,
+                           .options = options,
+                           .binding = binding,
+                           .arena = arena,
+                           .err = err};
     orr_status status = ORR_OK;
-    ORR_TRY_OUT(status, let_go_of_words(&r));
-    ORR_TRY_OUT(status, change_batch(&r));
-    ORR_TRY_OUT(status, take_more_devices(&r));
-    ORR_TRY_OUT(status, take_more_memory(&r));
+    ORR_TRY_OUT(status, relax_lists(&r));
+    ORR_TRY_OUT(status, relax_batch(&r));
+    ORR_TRY_OUT(status, relax_devices(&r));
+    ORR_TRY_OUT(status, relax_memory(&r));
     ORR_TRY_OUT(status, report_binding(&r, &ret->infeasible));
     orr_relaxation *kept = orr_arena_array(arena, orr_relaxation, r.found.n);
     if (kept == NULL) {

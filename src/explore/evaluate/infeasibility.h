@@ -4,16 +4,17 @@
 
 #include <orrery/explore.h>
 
-/* When no plan is feasible: why, and what would have to be otherwise. */
+/* The binding constraint of an infeasible question: how many plans each reason pruned, and the plan
+ * that came closest to fitting. */
 typedef struct orr_binding_constraint {
     double pruned[ORR_PRUNES];
     bool has_least;
-    orr_explored least; /* of the plans that do not fit, the one whose peak is least beyond what its
-                           devices hold */
+    orr_explored least; /* the plan that exceeds its memory by the smallest factor */
 } orr_binding_constraint;
-/* Fills in `infeasible` and `relaxations`, by searching again with one thing at a time let go: a
- * bound, what was left out, what was fixed; another batch; more devices; more memory. In the arena.
- * Errors: NO_MEMORY, IO. */
+/* Infeasibility analysis (feasibility relaxation): finds the smallest changes of the question that
+ * have a feasible plan, by searching again with one constraint relaxed at a time: a limit, an
+ * exclusion, a fixed field, the batch, the number of devices, the memory. Fills in `infeasible` and
+ * `relaxations`, in the arena. Errors: NO_MEMORY, IO. */
 orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *cluster,
                                      const orr_explore_options *options,
                                      const orr_binding_constraint *binding, orr_arena *arena,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/explore.h>
 
-/* Words for objectives, and for why a plan was not followed. */
+/* Names of the objectives and of the reasons for pruning. */
 
 #define OBJECTIVE_NAME_(name, word, unit, about)  word,
 #define OBJECTIVE_UNIT_(name, word, unit, about)  unit,

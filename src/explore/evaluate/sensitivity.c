@@ -4,7 +4,8 @@
 
 #include "explore/evaluate/evaluator.h"
 
-/* The plans of an exploration on machines that are a little other. */
+/* Sensitivity of an exploration to the machine: which plan wins when a bandwidth, latency or rate
+ * is scaled, where the winner changes, and what an alternative would need to win. */
 
 static const char *const FACTORS[] = {
 #define NAME_(name, text) text,
@@ -23,7 +24,7 @@ typedef struct question {
     const orr_explore_options *options;
     const orr_explored *plans; /* shape (n) */
     uint32_t n;
-    orr_arena *scratch; /* a machine at a time */
+    orr_arena *scratch; /* memory of one changed machine */
     orr_error *err;
 } question;
 
@@ -38,7 +39,7 @@ static orr_cluster_factors factors_of(orr_factor factor, double by)
     return f;
 }
 
-/* A evaluator of the changed machine, which lives in the scratch arena until the next one. */
+/* An evaluator of the changed machine, which lives in the scratch arena until the next one. */
 static orr_status open_evaluator(const question *q, orr_factor factor, double by,
                                  orr_evaluator **ret)
 {
@@ -49,22 +50,22 @@ static orr_status open_evaluator(const question *q, orr_factor factor, double by
     return orr_evaluator_new(q->model, cluster, q->options, ret, q->err);
 }
 
-/* NAN: it cannot be there. Out of memory is the only error. */
+/* NAN: the plan is invalid there. NO_MEMORY is the only error. */
 static orr_status value_of(const question *q, orr_evaluator *evaluator, uint32_t plan,
                            bool simulated, double *ret)
 {
-    orr_explored judged;
+    orr_explored evaluated;
     const orr_status status =
-        simulated ? orr_evaluator_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
-                  : orr_evaluator_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
+        simulated ? orr_evaluator_simulate(evaluator, &q->plans[plan].plan, &evaluated, NULL)
+                  : orr_evaluator_estimate(evaluator, &q->plans[plan].plan, &evaluated, NULL);
     *ret = NAN;
     if (status == ORR_NO_MEMORY)
         return orr_fail_memory(q->err);
     if (status != ORR_OK)
         return ORR_OK;
-    *ret = judged.value[q->options->objective];
-    if (!simulated) /* what its estimate says instead of its bound */
-        *ret *= (double)judged.estimate_ns / (double)judged.bound_ns;
+    *ret = evaluated.value[q->options->objective];
+    if (!simulated) /* the estimate in place of the bound */
+        *ret *= (double)evaluated.estimate_ns / (double)evaluated.bound_ns;
     return ORR_OK;
 }
 
@@ -90,11 +91,12 @@ static uint32_t winner_of(const double *value, uint32_t n)
     return best;
 }
 
-/* --- by half, and by half as much again ------------------------------------------------------ */
+/* --- factors of 0.5 and 1.5 ------------------------------------------------------------------ */
 
 enum { BISECTIONS = 6 };
 
-/* Nearest factor to 1 at which the first no longer wins, when it does not at `by`. */
+/* Bisection for the factor nearest to 1 at which the first plan no longer wins, given that it does
+ * not at `by`. */
 static orr_status find_flip(const question *q, orr_factor factor, double by, double *scratch,
                             double *ret)
 {
@@ -137,9 +139,9 @@ static orr_status find_changes(const question *q, orr_arena *arena, orr_sensitiv
 
 /* --- what an alternative needs --------------------------------------------------------------- */
 
-/* Closed forms find where two plans cross: each scaled by how far it was from its simulation on the
- * machine as it is, so that they start from the simulated order. */
-enum { GRID = 17, GRID_HALF = GRID / 2 }; /* 1/16 to 16, by roots of 2 */
+/* The estimator finds where two plans cross. Each estimate is scaled by the ratio of the plan's
+ * simulation to its estimate on the given machine, so that the order starts as simulated. */
+enum { GRID = 17, GRID_HALF = GRID / 2 }; /* 1/16 to 16 in factors of sqrt(2) */
 
 static double grid_at(int i)
 {
@@ -152,7 +154,7 @@ static void correct(const question *q, const double *at_one, double *values)
         values[i] *= q->plans[i].value[q->options->objective] / at_one[i];
 }
 
-/* Nearest point of the grid, on either side of 1, at which the plan beats the first; NAN: none. */
+/* The grid point nearest to 1, on either side, at which the plan beats the first; NAN: none. */
 static double nearest_win(const double *values, uint32_t n, uint32_t plan)
 {
     for (int d = 1; d <= GRID_HALF; d++)
