@@ -44,7 +44,7 @@ typedef struct orr_baseline_planner {
     const orr_model *model; /* as the fixed fields change it */
     const orr_cluster *cluster;
     const orr_explore_options *options;
-    orr_space_constraints words; /* what is fixed, bounded, left out */
+    orr_space_constraints constraints; /* what is fixed, bounded, left out */
     orr_plan given;              /* of them, what is fixed */
     uint32_t n_sites;            /* 1 where the cluster has none */
     orr_baseline_site sites[ORR_SITES_MAX];

@@ -16,7 +16,7 @@ bool orr_baseline_allows(const orr_baseline_planner *r, const orr_plan *plan)
     const orr_plan whole = orr_plan_with_defaults(plan);
     const uint64_t ranks = orr_plan_ranks(&whole);
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
-        if (!orr_space_allows(&r->words, i, orr_plan_get(&whole, i)))
+        if (!orr_space_allows(&r->constraints, i, orr_plan_get(&whole, i)))
             return false;
     return ranks >= r->options->min_devices &&
            (r->options->max_devices == 0 || ranks <= r->options->max_devices);
@@ -111,7 +111,7 @@ static orr_status read_sites(orr_baseline_planner *r, orr_error *err)
 
 uint32_t orr_baseline_default_zero(const orr_baseline_planner *r)
 {
-    return r->given.zero > 0 ? r->given.zero : orr_space_allows(&r->words, ORR_AT_zero, 1);
+    return r->given.zero > 0 ? r->given.zero : orr_space_allows(&r->constraints, ORR_AT_zero, 1);
 }
 
 uint32_t orr_baseline_count_sites(const orr_baseline_planner *r)
@@ -156,7 +156,7 @@ static void give_left_out(orr_baseline_planner *r)
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++) {
         const orr_plan_choice *choice = orr_plan_choice_at(c);
         uint8_t *given = orr_plan_choice_field(&r->given, c);
-        if (*given != 0 || !(r->words.excluded_fields >> (ORR_PLAN_NUMBERS + c) & 1))
+        if (*given != 0 || !(r->constraints.excluded_fields >> (ORR_PLAN_NUMBERS + c) & 1))
             continue;
         for (uint8_t v = 1; v < choice->n; v++)
             if (strcmp(choice->words[v], "off") == 0 || strcmp(choice->words[v], "none") == 0)
@@ -164,7 +164,7 @@ static void give_left_out(orr_baseline_planner *r)
     }
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         if (i != ORR_AT_zero && *orr_plan_field(&r->given, i) == 0 &&
-            (r->words.excluded_fields >> i & 1))
+            (r->constraints.excluded_fields >> i & 1))
             *orr_plan_field(&r->given, i) = 1;
 }
 
@@ -181,8 +181,8 @@ static void give_overlap(orr_baseline_planner *r)
 static orr_status read_job(orr_baseline_planner *r, const orr_model *model, orr_error *err)
 {
     const orr_explore_options *o = r->options;
-    ORR_TRY(orr_space_read_constraints(o, &r->words, err));
-    r->given = r->words.fixed;
+    ORR_TRY(orr_space_read_constraints(o, &r->constraints, err));
+    r->given = r->constraints.fixed;
     give_left_out(r);
     if (r->given.batch == 0)
         return orr_fail(err, ORR_INVALID, "the batch is not given (batch=2048)");

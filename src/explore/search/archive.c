@@ -4,11 +4,12 @@
 
 #include "explore/search/search.h"
 
-/* The best plans that are unlike one another, and the front of two objectives. */
+/* The archive of a search: the best simulated plan of each arrangement, and the Pareto front of two
+ * objectives. */
 
 typedef struct sorter {
     const orr_incumbent *incumbent;
-    uint8_t by; /* objective */
+    uint8_t by; /* an orr_objective */
     bool estimated;
 } sorter;
 
@@ -33,9 +34,9 @@ static void sort(const orr_search *s, orr_explored_list *list, bool estimated)
         qsort_r(list->at, list->n, sizeof *list->at, by_value, &how);
 }
 
-/* An alternative differs in degrees, in what crosses, or in the kind of schedule; those that are
- * only more of the same (fewer replicas of the best) come after all others. */
-static bool is_unlike_all(const orr_explored_list *list, const orr_explored *e)
+/* Plans of an arrangement that is in the list already (fewer replicas of the best, say) are no
+ * alternatives. */
+static bool differs_from_all(const orr_explored_list *list, const orr_explored *e)
 {
     for (size_t i = 0; i < list->n; i++)
         if (orr_plan_same_arrangement(&list->at[i].plan, &e->plan))
@@ -47,7 +48,7 @@ static orr_status choose(orr_search *s, uint32_t most, orr_explored_list *ret, o
 {
     sort(s, &s->done, false);
     for (size_t i = 0; i < s->done.n && ret->n < most; i++)
-        if (is_unlike_all(ret, &s->done.at[i]) && !orr_array_push(ret, s->done.at[i]))
+        if (differs_from_all(ret, &s->done.at[i]) && !orr_array_push(ret, s->done.at[i]))
             return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -59,21 +60,20 @@ static uint32_t wanted(const orr_search *s)
 
 static bool is_known(const orr_search *s, const orr_explored *e)
 {
-    return !is_unlike_all(&s->done, e);
+    return !differs_from_all(&s->done, e);
 }
 
-/* Of arrangements of which nothing was simulated yet the best by estimate: as many as are wanted
- * and some more, for estimates may be a little off. */
+/* Estimates may be a little off, so a few more arrangements are simulated than will be reported. */
 orr_status orr_search_alternatives(orr_search *s, orr_error *err)
 {
     const size_t most = wanted(s) + 4;
-    size_t n = 0, passed = 0;
+    size_t n = 0, taken = 0;
     if (wanted(s) <= 1)
         return ORR_OK;
     sort(s, &s->seen, true);
-    for (; passed < s->seen.n && passed < most; passed++)
-        if (!is_known(s, &s->seen.at[passed]))
-            s->seen.at[n++] = s->seen.at[passed];
+    for (; taken < s->seen.n && taken < most; taken++)
+        if (!is_known(s, &s->seen.at[taken]))
+            s->seen.at[n++] = s->seen.at[taken];
     return orr_search_simulate(s, s->seen.at, n, true, err);
 }
 
@@ -110,7 +110,8 @@ orr_status orr_search_report_best(orr_search *s, orr_exploration *ret, orr_error
     return status;
 }
 
-/* From the least of the first objective on, what is less of the second than all before. */
+/* Scan in the order of the first objective: a plan is on the front if its second is below all
+ * before. */
 orr_status orr_search_report_front(orr_search *s, orr_exploration *ret, orr_error *err)
 {
     orr_explored_list front = {0};

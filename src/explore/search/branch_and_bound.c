@@ -6,9 +6,24 @@
 #include "base/clock.h"
 #include "explore/search/search.h"
 
-/* Families are gone through by their floors, then candidates are simulated by their bounds, in
- * rounds: what a round does follows from what the ones before it found, however many threads there
- * are. */
+/* Best-first branch and bound (Land and Doig, 1960) over families and candidates, in rounds. A
+ * round
+ *    1. takes up to 16 work items for the plans that the last round estimated to be best, since a
+ *       better incumbent prunes more than any other work;
+ *    2. takes up to 16 families, lowest bound first, until one is dominated by the incumbent; while
+ *       there is no incumbent, the items of 1 alone;
+ *    3. if that gives no item, takes up to 16 candidates, lowest bound first, from two heaps:
+ * `open` (transports not chosen yet: branched on) and `candidates` (simulated);
+ *    4. runs the items on all threads of all processes, with the incumbent of the start of the
+ * round;
+ *    5. merges what came of them in the order of the items: simulated plans into the incumbent,
+ * plans that were not pruned into the heaps, bounds of pruned plans into `left_bound`.
+ *
+ * The choice of items and the order of merging do not depend on timing, so any number of threads
+ * and processes finds the same plans. `left_bound` is the minimum over all that was pruned: with
+ * the heaps' minima and the next family's bound it is the proven lower bound of the space. A round
+ * that is stopped midway is undone: its candidates go back into the heaps and only completed
+ * simulations count. */
 
 enum { ROUND = 16, MOST_CANDIDATES = 1 << 20 };
 
@@ -19,7 +34,7 @@ bool orr_search_should_stop(void *ctx)
            (s->deadline_ns > 0 && orr_clock_now_ns(&orr_clock_monotonic) >= s->deadline_ns);
 }
 
-/* --- what is known --------------------------------------------------------------------------- */
+/* --- simulated plans ------------------------------------------------------------------------- */
 
 static double bound_of(const orr_incumbent *incumbent, const orr_explored *e)
 {
@@ -43,22 +58,22 @@ static orr_memo_key key_of(orr_search *s, const orr_plan *plan, orr_error *err, 
     return key;
 }
 
-bool orr_search_knows(orr_search *s, const orr_plan *plan)
+static bool is_simulated(orr_search *s, const orr_plan *plan)
 {
     orr_status status;
     const orr_memo_key key = key_of(s, plan, NULL, &status);
-    return status == ORR_OK && orr_memo_find(&s->known, &key) != NULL;
+    return status == ORR_OK && orr_memo_find(&s->known_plans, &key) != NULL;
 }
 
-static orr_status learn(orr_search *s, const orr_explored *e, orr_error *err)
+static orr_status add_simulated(orr_search *s, const orr_explored *e, orr_error *err)
 {
     static char yes;
     orr_status status;
     const orr_memo_key key = key_of(s, &e->plan, err, &status);
     ORR_TRY(status);
-    if (orr_memo_find(&s->known, &key) != NULL)
+    if (orr_memo_find(&s->known_plans, &key) != NULL)
         return ORR_OK;
-    if (!orr_memo_add(&s->known, &key, &yes))
+    if (!orr_memo_add(&s->known_plans, &key, &yes))
         return orr_fail_memory(err);
     if (e->step_ns <= 0 || !orr_explored_fits(e, 0))
         return ORR_OK;
@@ -67,7 +82,7 @@ static orr_status learn(orr_search *s, const orr_explored *e, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error *err)
+static orr_status remember_arrangement(orr_search *s, const orr_explored *e, orr_error *err)
 {
     for (size_t i = 0; i < s->seen.n; i++) {
         if (!orr_plan_same_arrangement(&s->seen.at[i].plan, &e->plan))
@@ -80,19 +95,21 @@ static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error 
     return orr_array_push(&s->seen, *e) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* --- candidates ------------------------------------------------------------------------------ */
+/* --- heaps of candidates --------------------------------------------------------------------- */
 
-static bool is_before(const orr_incumbent *incumbent, const orr_explored *a, const orr_explored *b)
+static bool has_lower_bound(const orr_incumbent *incumbent, const orr_explored *a,
+                            const orr_explored *b)
 {
-    return orr_explored_is_better(incumbent, a, b); /* their values are bounds */
+    return orr_explored_is_better(incumbent, a, b); /* values of candidates are lower bounds */
 }
 
-bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
-                            const orr_explored *e)
+/* False: out of memory. */
+static bool heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
+                      const orr_explored *e)
 {
     if (!orr_array_push(heap, *e))
         return false;
-    for (size_t i = heap->n - 1; i > 0 && is_before(incumbent, e, &heap->at[(i - 1) / 2]);
+    for (size_t i = heap->n - 1; i > 0 && has_lower_bound(incumbent, e, &heap->at[(i - 1) / 2]);
          i = (i - 1) / 2) {
         heap->at[i] = heap->at[(i - 1) / 2];
         heap->at[(i - 1) / 2] = *e;
@@ -100,14 +117,15 @@ bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *h
     return true;
 }
 
-orr_explored orr_explored_heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap)
+static orr_explored heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap)
 {
     const orr_explored least = heap->at[0], last = heap->at[--heap->n];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < heap->n; i = child) {
-        if (child + 1 < heap->n && is_before(incumbent, &heap->at[child + 1], &heap->at[child]))
+        if (child + 1 < heap->n &&
+            has_lower_bound(incumbent, &heap->at[child + 1], &heap->at[child]))
             child++;
-        if (!is_before(incumbent, &heap->at[child], &last))
+        if (!has_lower_bound(incumbent, &heap->at[child], &last))
             break;
         heap->at[i] = heap->at[child];
     }
@@ -116,26 +134,26 @@ orr_explored orr_explored_heap_pop(const orr_incumbent *incumbent, orr_explored_
     return least;
 }
 
-/* More than memory should hold: half of them go, those with the highest bounds (of a heap, roughly
- * the leaves). What they could have been is remembered in the bound. */
-static void make_room(orr_search *s, orr_explored_list *heap)
+/* Bounds the memory of the search: drops half of a heap, its leaves, which have roughly the highest
+ * bounds. Their bounds stay in `left_bound`, so that the gap remains proven. */
+static void drop_worst_half(orr_search *s, orr_explored_list *heap)
 {
     const size_t keep = heap->n / 2;
     for (size_t i = keep; i < heap->n; i++)
-        s->behind = fmin(s->behind, bound_of(&s->incumbent, &heap->at[i]));
+        s->left_bound = fmin(s->left_bound, bound_of(&s->incumbent, &heap->at[i]));
     heap->n = keep;
 }
 
-/* The heap with the least bound; NULL: all are empty. */
-static orr_explored_list *least_heap(orr_search *s)
+/* The heap whose minimum is lower; NULL: both are empty. */
+static orr_explored_list *lowest_heap(orr_search *s)
 {
     if (s->open.n == 0 || s->candidates.n == 0)
         return s->open.n > 0 ? &s->open : s->candidates.n > 0 ? &s->candidates : NULL;
-    return is_before(&s->incumbent, &s->open.at[0], &s->candidates.at[0]) ? &s->open
-                                                                          : &s->candidates;
+    return has_lower_bound(&s->incumbent, &s->open.at[0], &s->candidates.at[0]) ? &s->open
+                                                                                : &s->candidates;
 }
 
-/* --- what came of an item ------------------------------------------------------------------ */
+/* --- results of work items ------------------------------------------------------------------- */
 
 static void add_counts(orr_search *s, const orr_work_item *e)
 {
@@ -143,7 +161,7 @@ static void add_counts(orr_search *s, const orr_work_item *e)
     s->simulated += e->simulated.n - e->resumed;
     if (e->scan)
         return;
-    s->behind = fmin(s->behind, e->result.bound);
+    s->left_bound = fmin(s->left_bound, e->result.bound);
     if (e->family == NULL)
         return;
     s->plans += e->result.plans;
@@ -153,7 +171,7 @@ static void add_counts(orr_search *s, const orr_work_item *e)
         s->pruned[i] += e->result.pruned[i];
 }
 
-static void take_binding(orr_search *s, const orr_binding_constraint *t)
+static void merge_binding(orr_search *s, const orr_binding_constraint *t)
 {
     orr_binding_constraint *best = &s->binding;
     if (!t->has_least)
@@ -163,13 +181,13 @@ static void take_binding(orr_search *s, const orr_binding_constraint *t)
         *best = *t;
 }
 
-static orr_status take_over(orr_search *s, const orr_work_item *e, orr_error *err)
+static orr_status merge_item(orr_search *s, const orr_work_item *e, orr_error *err)
 {
     const orr_explored *likely = NULL;
     const bool opens = s->space.chooses_transport && e->family != NULL;
     ORR_TRY(orr_search_store(s, e, err));
     for (size_t i = 0; i < e->simulated.n; i++)
-        ORR_TRY(learn(s, &e->simulated.at[i], err));
+        ORR_TRY(add_simulated(s, &e->simulated.at[i], err));
     if (e->stopped)
         return ORR_OK;
     if (e->scan)
@@ -177,8 +195,7 @@ static orr_status take_over(orr_search *s, const orr_work_item *e, orr_error *er
                    ? ORR_OK
                    : orr_fail_memory(err);
     for (size_t i = 0; i < e->left.n; i++) {
-        if (!orr_explored_heap_push(&s->incumbent, opens ? &s->open : &s->candidates,
-                                    &e->left.at[i]))
+        if (!heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
             return orr_fail_memory(err);
         if (likely == NULL || orr_explored_estimated_value(&e->left.at[i], s->incumbent.objective) <
                                   orr_explored_estimated_value(likely, s->incumbent.objective))
@@ -187,18 +204,19 @@ static orr_status take_over(orr_search *s, const orr_work_item *e, orr_error *er
     if (likely != NULL && !orr_array_push(&s->promising, *likely))
         return orr_fail_memory(err);
     for (size_t i = 0; i < e->seen.n; i++)
-        ORR_TRY(remember_seen(s, &e->seen.at[i], err));
-    take_binding(s, &e->binding);
+        ORR_TRY(remember_arrangement(s, &e->seen.at[i], err));
+    merge_binding(s, &e->binding);
     add_counts(s, e);
     if (s->candidates.n > MOST_CANDIDATES)
-        make_room(s, &s->candidates);
+        drop_worst_half(s, &s->candidates);
     if (s->open.n > MOST_CANDIDATES)
-        make_room(s, &s->open);
+        drop_worst_half(s, &s->open);
     return ORR_OK;
 }
 
-/* Values of what was simulated are no bounds: what it was before that. */
-static void take_bound(const orr_search *s, orr_explored *e)
+/* The values of a simulated plan are no lower bounds: scales them back from the step to its bound.
+ */
+static void restore_bound(const orr_search *s, orr_explored *e)
 {
     if (e->step_ns <= 0)
         return;
@@ -211,18 +229,17 @@ static void take_bound(const orr_search *s, orr_explored *e)
 
 orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, orr_error *err)
 {
-    ORR_TRY(remember_seen(s, e, err));
+    ORR_TRY(remember_arrangement(s, e, err));
     const bool fits = e->step_ns > 0 && orr_explored_fits(e, 0);
     orr_explored left = *e;
     if (fits) {
         s->resumed++;
-        ORR_TRY(learn(s, e, err));
+        ORR_TRY(add_simulated(s, e, err));
     }
     if (fits && !s->space.chooses_transport)
         return ORR_OK;
-    take_bound(s, &left);
-    return orr_explored_heap_push(&s->incumbent,
-                                  s->space.chooses_transport ? &s->open : &s->candidates, &left)
+    restore_bound(s, &left);
+    return heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -232,22 +249,22 @@ orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, or
 typedef struct round {
     orr_search *search;
     orr_work_item *items;
-} round_of;
+} search_round;
 
 static void run_item(void *ctx, size_t i, int thread)
 {
-    const round_of *r = ctx;
+    const search_round *r = ctx;
     orr_search *s = r->search;
     const orr_search_thread search_thread = {.space = &s->space,
                                              .incumbent = &s->incumbent,
                                              .evaluator = s->evaluators[thread],
-                                             .least = s->least[thread],
+                                             .ideal = s->ideal[thread],
                                              .flat = s->flat[thread],
                                              .counts = &s->counts[thread],
                                              .arena = s->arenas[thread],
                                              .results = s->results,
-                                             .stops = orr_search_should_stop,
-                                             .stops_ctx = s,
+                                             .should_stop = orr_search_should_stop,
+                                             .should_stop_ctx = s,
                                              .slack = s->options->exact ? 0.10 : 0.02};
     orr_work_item *e = &r->items[i];
     e->result.bound = INFINITY;
@@ -277,16 +294,18 @@ static void report_progress(const orr_search *s)
         s->options->progress(s->options->progress_ctx, &at);
 }
 
-orr_status orr_search_run(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
+/* Runs the items on all threads of all processes, then merges their results in the order of the
+ * items. */
+static orr_status run_round(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
 {
-    round_of r = {s, items};
+    search_round r = {s, items};
     orr_status status = ORR_OK;
     orr_workers_run(s->workers, n, run_item, &r);
     status = orr_search_exchange(s, items, n, err);
     for (uint32_t i = 0; i < n && status == ORR_OK; i++) {
         if (items[i].status != ORR_OK && err != NULL)
             *err = items[i].err;
-        status = items[i].status != ORR_OK ? items[i].status : take_over(s, &items[i], err);
+        status = items[i].status != ORR_OK ? items[i].status : merge_item(s, &items[i], err);
     }
     for (uint32_t i = 0; i < n; i++)
         orr_work_item_done(&items[i]);
@@ -294,9 +313,9 @@ orr_status orr_search_run(orr_search *s, orr_work_item *items, uint32_t n, orr_e
     return status;
 }
 
-/* --- a first good plan ----------------------------------------------------------------------- */
+/* --- a first incumbent ----------------------------------------------------------------------- */
 
-/* Of the scanned families so far the best estimates, best first. */
+/* Keeps the best estimates of the families scanned so far, best first. */
 static void keep_promising(orr_search *s, uint32_t most)
 {
     const uint8_t objective = s->incumbent.objective;
@@ -314,8 +333,8 @@ static void keep_promising(orr_search *s, uint32_t most)
         s->promising.n = most;
 }
 
-/* The incumbent is set by estimates while families are scanned: what it keeps out is not lost, for
- * all of them are gone through afterwards. */
+/* Warm start. Estimates of scanned families serve as the incumbent during the scan; this prunes
+ * nothing for good, because every family is searched afterwards. */
 orr_status orr_search_scan(orr_search *s, orr_error *err)
 {
     enum { MOST_SCANNED = 4096, AT_ONCE = 64 };
@@ -326,7 +345,7 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
         for (; n < AT_ONCE && i < s->families.n; i++)
             if (!orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor))
                 items[n++] = (orr_work_item){.family = &s->families.at[i], .scan = true};
-        ORR_TRY(orr_search_run(s, items, n, err));
+        ORR_TRY(run_round(s, items, n, err));
         keep_promising(s, ROUND);
         if (s->promising.n > 0)
             s->incumbent.best = fmin(s->incumbent.best,
@@ -338,14 +357,14 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
 
 /* --- from round to round --------------------------------------------------------------------- */
 
-static bool family_is_beaten(const orr_search *s, uint32_t i)
+static bool family_is_dominated(const orr_search *s, uint32_t i)
 {
     return orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor);
 }
 
 static void add_candidate(orr_search *s, orr_work_item *items, uint32_t *n, const orr_explored *e)
 {
-    if (orr_search_knows(s, &e->plan))
+    if (is_simulated(s, &e->plan))
         return;
     for (uint32_t i = 0; i < *n; i++)
         if (items[i].family == NULL && !items[i].transports &&
@@ -354,7 +373,7 @@ static void add_candidate(orr_search *s, orr_work_item *items, uint32_t *n, cons
     items[(*n)++] = (orr_work_item){.candidate = *e};
 }
 
-/* What was promising in the last round, before it is known whether it has to be looked at. */
+/* Adds the plans that the last round estimated to be best. */
 static void add_promising(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     for (size_t i = 0; i < s->promising.n && *n < 2 * ROUND; i++)
@@ -364,7 +383,7 @@ static void add_promising(orr_search *s, orr_work_item *items, uint32_t *n)
     s->promising.n = 0;
 }
 
-/* So many families; how many of the list are then behind. */
+/* Adds at most `most` families, and returns how far the list of families was consumed. */
 static uint32_t add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint32_t most)
 {
     uint32_t passed = 0;
@@ -372,7 +391,7 @@ static uint32_t add_families(orr_search *s, orr_work_item *items, uint32_t *n, u
         const uint32_t next = s->next_family + passed;
         if (s->families.at[next].resumed)
             continue;
-        if (family_is_beaten(s, next))
+        if (family_is_dominated(s, next))
             break;
         items[(*n)++] = (orr_work_item){.family = &s->families.at[next]};
         added++;
@@ -383,14 +402,14 @@ static uint32_t add_families(orr_search *s, orr_work_item *items, uint32_t *n, u
 static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     const bool one = s->incumbent.second >= ORR_OBJECTIVES;
-    for (orr_explored_list *heap; *n < ROUND && (heap = least_heap(s)) != NULL;) {
-        const bool beaten = orr_incumbent_dominates(&s->incumbent, heap->at[0].value),
+    for (orr_explored_list *heap; *n < ROUND && (heap = lowest_heap(s)) != NULL;) {
+        const bool dominated = orr_incumbent_dominates(&s->incumbent, heap->at[0].value),
                    open = heap == &s->open;
-        if (beaten && one)
+        if (dominated && one)
             return;
-        const orr_explored e = orr_explored_heap_pop(&s->incumbent, heap);
-        if (beaten)
-            s->behind = fmin(s->behind, bound_of(&s->incumbent, &e));
+        const orr_explored e = heap_pop(&s->incumbent, heap);
+        if (dominated)
+            s->left_bound = fmin(s->left_bound, bound_of(&s->incumbent, &e));
         else if (open)
             items[(*n)++] = (orr_work_item){.candidate = e, .transports = true};
         else
@@ -398,14 +417,14 @@ static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
     }
 }
 
-/* A stopped round is as if it had not been, but for what was simulated. */
-static orr_status undo(orr_search *s, const orr_work_item *items, uint32_t n, orr_error *err)
+/* Undoes a stopped round, but for what was simulated. */
+static orr_status undo_round(orr_search *s, const orr_work_item *items, uint32_t n, orr_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
         if (items[i].family == NULL &&
-            (items[i].transports || !orr_search_knows(s, &items[i].candidate.plan)) &&
-            !orr_explored_heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
-                                    &items[i].candidate))
+            (items[i].transports || !is_simulated(s, &items[i].candidate.plan)) &&
+            !heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
+                       &items[i].candidate))
             return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -417,7 +436,7 @@ orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
         uint32_t n = 0;
         add_promising(s, items, &n);
         const uint32_t families =
-            n > 0 && isinf(s->incumbent.best) ? 0 : ROUND; /* first a incumbent */
+            n > 0 && isinf(s->incumbent.best) ? 0 : ROUND; /* an incumbent first */
         const uint32_t promising = n, passed = add_families(s, items, &n, families),
                        added = n - promising;
         if (n == 0)
@@ -426,9 +445,9 @@ orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
             s->next_family += passed;
             break;
         }
-        ORR_TRY(orr_search_run(s, items, n, err));
+        ORR_TRY(run_round(s, items, n, err));
         if (s->stopped) {
-            ORR_TRY(undo(s, items, n, err));
+            ORR_TRY(undo_round(s, items, n, err));
             break;
         }
         s->next_family += passed;
@@ -439,7 +458,7 @@ orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
 
 double orr_search_bound(const orr_search *s)
 {
-    double bound = fmin(s->behind, s->incumbent.best);
+    double bound = fmin(s->left_bound, s->incumbent.best);
     if (s->candidates.n > 0)
         bound = fmin(bound, bound_of(&s->incumbent, &s->candidates.at[0]));
     if (s->open.n > 0)
@@ -459,7 +478,7 @@ orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, si
             add_candidate(s, items, &some, &candidates[at++]);
         for (uint32_t i = 0; i < some; i++)
             items[i].alternative = alternatives;
-        ORR_TRY(orr_search_run(s, items, some, err));
+        ORR_TRY(run_round(s, items, some, err));
     }
     return ORR_OK;
 }

@@ -3,13 +3,13 @@
 
 #include "explore/explore.h"
 
-/* A candidate: taken to its end, with all settings of the network; and what is tried instead when
- * it does not fit. */
+/* Simulation of one candidate: with its transports chosen, and with plans of less memory put in its
+ * place when the simulated peak does not fit. */
 
-/* --- what turns out not to fit --------------------------------------------------------------- */
+/* --- candidates that do not fit -------------------------------------------------------------- */
 
-static orr_status leave_if_worth_it(const orr_search_thread *search_thread, orr_work_item *item,
-                                    const orr_explored *e, orr_error *err)
+static orr_status keep_unless_dominated(const orr_search_thread *search_thread, orr_work_item *item,
+                                        const orr_explored *e, orr_error *err)
 {
     const double bound = e->value[search_thread->incumbent->objective];
     if (orr_incumbent_dominates(search_thread->incumbent, e->value)) {
@@ -19,30 +19,31 @@ static orr_status leave_if_worth_it(const orr_search_thread *search_thread, orr_
     return orr_array_push(&item->left, *e) ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status leave(const orr_search_thread *search_thread, orr_evaluator *evaluator,
-                        orr_work_item *item, const orr_plan *plan, uint32_t again, uint8_t offload,
-                        orr_error *err)
+static orr_status keep_plan(const orr_search_thread *search_thread, orr_evaluator *evaluator,
+                            orr_work_item *item, const orr_plan *plan, uint32_t recompute,
+                            uint8_t offload, orr_error *err)
 {
-    const orr_plan p = orr_plan_with_memory_option(plan, again, offload);
+    const orr_plan p = orr_plan_with_memory_option(plan, recompute, offload);
     orr_explored e;
     const orr_status status = orr_evaluator_estimate(evaluator, &p, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     e.plan = p;
-    return status == ORR_OK ? leave_if_worth_it(search_thread, item, &e, err) : ORR_OK;
+    return status == ORR_OK ? keep_unless_dominated(search_thread, item, &e, err) : ORR_OK;
 }
 
-static orr_status leave_all(const orr_search_thread *search_thread, orr_evaluator *evaluator,
-                            orr_work_item *item, const orr_plan *plan, const orr_memory_options *r,
-                            uint8_t offload, orr_error *err)
+static orr_status keep_all(const orr_search_thread *search_thread, orr_evaluator *evaluator,
+                           orr_work_item *item, const orr_plan *plan, const orr_memory_options *r,
+                           uint8_t offload, orr_error *err)
 {
-    const uint32_t most = orr_offloads_activations(offload) ? r->most_again : r->least_again;
-    for (uint32_t again = r->least_again; again <= most; again++)
-        ORR_TRY(leave(search_thread, evaluator, item, plan, again, offload, err));
+    const uint32_t most = orr_offloads_activations(offload) ? r->max_recompute : r->min_recompute;
+    for (uint32_t recompute = r->min_recompute; recompute <= most; recompute++)
+        ORR_TRY(keep_plan(search_thread, evaluator, item, plan, recompute, offload, err));
     return ORR_OK;
 }
 
-/* What the next smaller plans are: those that were passed over because this one seemed to fit. */
+/* Puts into `left` the plans next to `plan` in memory: one more recomputed layer, or another
+ * offload. The family search skipped them because the estimate said that `plan` fits. */
 orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread,
                                        orr_evaluator *evaluator, orr_work_item *item,
                                        const orr_plan *plan, orr_error *err)
@@ -52,21 +53,21 @@ orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread,
     orr_memory_options r;
     if (!orr_space_memory_options(search_thread->space, &whole, &r))
         return ORR_OK;
-    if (plan->recompute_layers < r.most_again && !orr_offloads_activations(offload))
-        ORR_TRY(
-            leave(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload, err));
-    if (plan->recompute_layers > r.least_again)
+    if (plan->recompute_layers < r.max_recompute && !orr_offloads_activations(offload))
+        ORR_TRY(keep_plan(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload,
+                          err));
+    if (plan->recompute_layers > r.min_recompute)
         return ORR_OK;
     for (uint32_t i = 0; i < r.n_offloads; i++) {
         const bool both = r.offload[i] == ORR_OFFLOAD_BOTH;
         if (r.offload[i] != offload &&
             (both ? offload != ORR_OFFLOAD_NONE || r.n_offloads == 2 : offload == ORR_OFFLOAD_NONE))
-            ORR_TRY(leave_all(search_thread, evaluator, item, plan, &r, r.offload[i], err));
+            ORR_TRY(keep_all(search_thread, evaluator, item, plan, &r, r.offload[i], err));
     }
     return ORR_OK;
 }
 
-/* --- a candidate ----------------------------------------------------------------------------- */
+/* --- a candidate ---------------------------------------------------------------------------- */
 
 orr_status orr_search_thread_simulate(const orr_search_thread *search_thread,
                                       const orr_explored *candidate, orr_work_item *item,
@@ -84,7 +85,7 @@ orr_status orr_search_thread_simulate(const orr_search_thread *search_thread,
     }
     orr_arena_free(arena);
     if (status != ORR_OK && status != ORR_NO_MEMORY && status != ORR_IO) {
-        *ret = *candidate; /* the estimate knows it, the simulation does not: it is none */
+        *ret = *candidate; /* the estimator accepts it, the simulator does not: invalid */
         ret->step_ns = 0;
         status = ORR_OK;
     }
@@ -103,16 +104,16 @@ void orr_candidate_simulate(const orr_search_thread *search_thread, orr_work_ite
                                                    &item->candidate.plan, &item->err);
 }
 
-/* --- a candidate with all settings of the network -------------------------------------------- */
+/* --- transports of a candidate --------------------------------------------------------------- */
 
-typedef struct wiring {
+typedef struct transport_visit {
     const orr_search_thread *search_thread;
     orr_work_item *item;
-} wiring;
+} transport_visit;
 
-static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
+static orr_status on_transport(void *ctx, const orr_plan *plan, orr_error *err)
 {
-    const wiring *w = ctx;
+    const transport_visit *w = ctx;
     orr_explored e;
     const orr_status status = orr_evaluator_estimate(w->search_thread->evaluator, plan, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
@@ -120,28 +121,28 @@ static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
     if (status != ORR_OK)
         return ORR_OK;
     e.plan = *plan;
-    return leave_if_worth_it(w->search_thread, w->item, &e, err);
+    return keep_unless_dominated(w->search_thread, w->item, &e, err);
 }
 
 void orr_candidate_choose_transport(const orr_search_thread *search_thread, orr_work_item *item)
 {
-    wiring w = {search_thread, item};
+    transport_visit w = {search_thread, item};
     orr_explored simulated;
-    size_t likely = 0;
-    item->status = orr_space_each_transport(search_thread->space, &item->candidate.plan, on_wire,
-                                            &w, &item->err);
+    size_t best = 0;
+    item->status = orr_space_each_transport(search_thread->space, &item->candidate.plan,
+                                            on_transport, &w, &item->err);
     for (size_t i = 1; i < item->left.n; i++)
-        if (item->left.at[i].estimate_ns < item->left.at[likely].estimate_ns)
-            likely = i;
+        if (item->left.at[i].estimate_ns < item->left.at[best].estimate_ns)
+            best = i;
     if (item->status == ORR_OK && item->left.n > 0 &&
-        orr_explored_estimated_value(&item->left.at[likely], search_thread->incumbent->objective) <
+        orr_explored_estimated_value(&item->left.at[best], search_thread->incumbent->objective) <
             search_thread->incumbent->best)
-        item->status = orr_search_thread_simulate(search_thread, &item->left.at[likely], item,
+        item->status = orr_search_thread_simulate(search_thread, &item->left.at[best], item,
                                                   &simulated, &item->err);
     else
         return;
     if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_explored_fits(&simulated, 0)) {
-        const orr_plan plan = item->left.at[likely].plan;
+        const orr_plan plan = item->left.at[best].plan;
         item->status = orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item,
                                                    &plan, &item->err);
     }

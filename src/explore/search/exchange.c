@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "explore/search/search.h"
 
-/* Errands of a round over several processes: each runs every n-th, and tells the others what came
- * of it. */
+/* Exchange of a round's results between processes: each runs every n-th work item, and an allgather
+ * gives all of them the results of all. */
 
-typedef struct item_header { /* before the lists of an item */
+typedef struct item_header { /* precedes the lists of an item */
     uint32_t item;
     int32_t status;
     uint32_t stopped, n_left, n_simulated, n_seen;
@@ -83,37 +83,37 @@ static bool take_item(orr_work_item *items, const char **at)
 
 bool orr_search_is_mine(const orr_search *s, uint32_t item)
 {
-    return item % orr_processes_count(s->share) == orr_processes_rank(s->share);
+    return item % orr_processes_count(s->processes) == orr_processes_rank(s->processes);
 }
 
-/* Whoever is asked to stop stops all. */
+/* A process that is asked to stop stops all. */
 orr_status orr_search_exchange(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
 {
     bytes_list mine = {0};
     orr_status status = ORR_OK;
     const void *all;
     size_t n_bytes;
-    bool room = true, stops = orr_search_should_stop(s);
+    bool room = true, should_stop = orr_search_should_stop(s);
     double none = 0;
-    if (orr_processes_count(s->share) == 1) {
-        s->stopped = stops;
+    if (orr_processes_count(s->processes) == 1) {
+        s->stopped = should_stop;
         return ORR_OK;
     }
     for (uint32_t i = 0; i < n && room; i++)
         room = !orr_search_is_mine(s, i) || put_item(&mine, &items[i], i);
     orr_arena *arena = orr_arena_new(0, 0);
     if (!room || arena == NULL) {
-        orr_processes_abort(s->share);
+        orr_processes_abort(s->processes);
         ORR_TRY_OUT(status, orr_fail_memory(err));
     }
-    ORR_TRY_OUT(status, orr_processes_allreduce_min(s->share, &none, &stops, err));
+    ORR_TRY_OUT(status, orr_processes_allreduce_min(s->processes, &none, &should_stop, err));
     ORR_TRY_OUT(status,
-                orr_processes_allgather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
-    s->stopped = stops;
+                orr_processes_allgather(s->processes, mine.at, mine.n, arena, &all, &n_bytes, err));
+    s->stopped = should_stop;
     for (const char *at = all, *end = at + n_bytes; at < end && room;)
         room = take_item(items, &at);
     if (!room) {
-        orr_processes_abort(s->share);
+        orr_processes_abort(s->processes);
         status = orr_fail_memory(err);
     }
 out:

@@ -4,38 +4,51 @@
 #include <math.h>
 #include <string.h>
 
-/* A family, gone through: what cannot be better than what is known, or does not fit, is left
- * behind; the rest is to be simulated. On the way plans that seem much better than the best known
- * are simulated at once, so that the others are held against them. */
+/* The search of one family: enumerates its plans depth first and prunes subtrees by lower bounds
+ * that get sharper with depth. Plans that survive become candidates.
+ *    DEGREES    family bound, scaled to the devices that the degrees use
+ *    ANYWHERE   order-free bound of a schedule on the flat cluster: holds for every layout
+ *    LAYOUT     memory: even the leanest plan with these degrees exceeds its devices
+ *    SCHEDULE   order-free bound of the schedule in this layout
+ *    leaf       bound and memory of the estimate (estimate/bound.c, estimate/memory.c)
+ *
+ * A leaf that does not fit is given memory options. Time grows and memory shrinks with the number
+ * of recomputed layers, so the fewest that fit are found by binary search; only where activations
+ * are offloaded does more recomputation compete. A plan whose estimate is well below the incumbent
+ * is simulated at once (a probe), so that the rest of the family is pruned against it. A scan
+ * visits a sample of the family (most of the devices, common schedules, few layouts) for the best
+ * estimate only. */
 
-enum { SEEN = 64, ASK_EVERY = 256 };
-static const double WORTH_PROBING = 0.95, WORTH_KEEPING = 1.5; /* share of the best: assumed */
+enum { SEEN = 64, POLL_EVERY = 256 };
+static const double WORTH_PROBING = 0.95,
+                    WORTH_KEEPING = 1.5; /* relative to the incumbent: assumed */
 
 typedef struct family_search {
     const orr_search_thread *search_thread;
     orr_work_item *item;
-    orr_incumbent incumbent; /* with what this item found itself; the front is the search's */
-    bool scanning;           /* only for the best estimate */
-    orr_explored likely;     /* that one; estimate_ns 0: none yet */
-    orr_plan last;           /* the first of its kind that was scanned */
-    uint32_t last_seen, asked, layouts;
-    bool weighing, weighed, too_big; /* the degrees at hand */
+    orr_incumbent incumbent;    /* of the search, lowered by what this item simulated; `front` stays
+                                   the search's */
+    bool scanning;              /* only the best estimate is wanted */
+    orr_explored best_estimate; /* the best estimate; estimate_ns 0: none yet */
+    orr_plan last_scanned;      /* the first plan of its kind that was scanned */
+    uint32_t last_seen, leaves, layouts;
+    bool testing_degrees, degrees_tested, too_big; /* memory test of the current degrees */
 } family_search;
 
-static double least_of(const family_search *g, const orr_explored *e)
+static double bound_of(const family_search *g, const orr_explored *e)
 {
     const double bound = e->value[g->incumbent.objective];
     return isnan(bound) ? 0 : bound;
 }
 
-/* --- one plan -------------------------------------------------------------------------------- */
+/* --- one plan ------------------------------------------------------------------------------- */
 
 typedef struct verdict {
-    bool can_be, worse, fits;
+    bool valid, dominated, fits;
     orr_explored explored;
 } verdict;
 
-static void note_nearest(family_search *g, const orr_explored *e)
+static void note_binding(family_search *g, const orr_explored *e)
 {
     orr_binding_constraint *t = &g->item->binding;
     const bool nearer =
@@ -49,8 +62,9 @@ static void note_nearest(family_search *g, const orr_explored *e)
 
 static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret, orr_error *err)
 {
-    *ret = (verdict){.can_be = false};
-    orr_evaluator *evaluator = g->weighing ? g->search_thread->flat : g->search_thread->least;
+    *ret = (verdict){.valid = false};
+    orr_evaluator *evaluator =
+        g->testing_degrees ? g->search_thread->flat : g->search_thread->ideal;
     const orr_status status = orr_evaluator_estimate(evaluator, plan, &ret->explored, err);
     g->item->result.estimated += !g->scanning;
     if (status == ORR_NO_MEMORY || status == ORR_IO)
@@ -58,11 +72,11 @@ static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret,
     if (status != ORR_OK)
         return ORR_OK;
     ret->explored.plan = *plan;
-    ret->can_be = true;
-    ret->worse = orr_incumbent_dominates(&g->incumbent, ret->explored.value);
+    ret->valid = true;
+    ret->dominated = orr_incumbent_dominates(&g->incumbent, ret->explored.value);
     ret->fits = orr_explored_fits(&ret->explored, g->search_thread->slack);
     if (!ret->fits)
-        note_nearest(g, &ret->explored);
+        note_binding(g, &ret->explored);
     return ORR_OK;
 }
 
@@ -72,7 +86,7 @@ static void prune(family_search *g, orr_prune why, double n)
         g->item->result.pruned[why] += n;
 }
 
-/* The best of each arrangement, for alternatives. */
+/* Keeps the best plan of each arrangement, for alternatives. */
 static orr_status remember(family_search *g, const orr_explored *e, orr_error *err)
 {
     orr_explored_list *seen = &g->item->seen;
@@ -107,7 +121,7 @@ static orr_status probe_by_simulation(family_search *g, const orr_explored *e, o
     if (simulated.step_ns > 0 && orr_explored_fits(&simulated, 0))
         g->incumbent.best = fmin(g->incumbent.best, simulated.value[g->incumbent.objective]);
     else if (simulated.step_ns > 0)
-        return orr_candidate_reduce_memory(g->search_thread, g->search_thread->least, g->item,
+        return orr_candidate_reduce_memory(g->search_thread, g->search_thread->ideal, g->item,
                                            &e->plan, err);
     return ORR_OK;
 }
@@ -115,9 +129,9 @@ static orr_status probe_by_simulation(family_search *g, const orr_explored *e, o
 static orr_status record(family_search *g, const verdict *v, orr_error *err)
 {
     ORR_TRY(remember(g, &v->explored, err));
-    if (v->worse) {
+    if (v->dominated) {
         prune(g, ORR_PRUNE_BOUND, 1);
-        g->item->result.bound = fmin(g->item->result.bound, least_of(g, &v->explored));
+        g->item->result.bound = fmin(g->item->result.bound, bound_of(g, &v->explored));
         return ORR_OK;
     }
     ORR_TRY(probe_by_simulation(g, &v->explored, err));
@@ -126,22 +140,22 @@ static orr_status record(family_search *g, const verdict *v, orr_error *err)
     return ORR_OK;
 }
 
-/* --- a plan, and what makes it smaller ------------------------------------------------------- */
+/* --- memory options of a plan ---------------------------------------------------------------- */
 
-/* The fewest layers that have to be computed again for it to fit: more take longer. */
+/* Binary search for the fewest recomputed layers with which the plan fits: more take longer. */
 static orr_status least_recompute(family_search *g, const orr_plan *plan,
                                   const orr_memory_options *r, uint8_t offload, verdict *ret,
                                   orr_error *err)
 {
-    uint32_t low = r->least_again, high = r->most_again;
+    uint32_t low = r->min_recompute, high = r->max_recompute;
     orr_plan p = orr_plan_with_memory_option(plan, high, offload);
     ORR_TRY(evaluate(g, &p, ret, err));
-    while (ret->can_be && ret->fits && low < high) {
+    while (ret->valid && ret->fits && low < high) {
         verdict v;
         const uint32_t middle = (low + high) / 2;
         p = orr_plan_with_memory_option(plan, middle, offload);
         ORR_TRY(evaluate(g, &p, &v, err));
-        if (v.can_be && v.fits) {
+        if (v.valid && v.fits) {
             high = middle;
             *ret = v;
         } else {
@@ -155,14 +169,15 @@ static orr_status record_with_more_recompute(family_search *g, const orr_plan *p
                                              const orr_memory_options *r, const orr_plan *fits,
                                              orr_error *err)
 {
-    for (uint32_t again = fits->recompute_layers + 1; again <= r->most_again; again++) {
-        const orr_plan p = orr_plan_with_memory_option(plan, again, fits->offload);
+    for (uint32_t recompute = fits->recompute_layers + 1; recompute <= r->max_recompute;
+         recompute++) {
+        const orr_plan p = orr_plan_with_memory_option(plan, recompute, fits->offload);
         verdict v;
         ORR_TRY(evaluate(g, &p, &v, err));
-        if (v.can_be && v.fits)
+        if (v.valid && v.fits)
             ORR_TRY(record(g, &v, err));
         else
-            prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, 1);
+            prune(g, v.valid ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, 1);
     }
     return ORR_OK;
 }
@@ -170,8 +185,9 @@ static orr_status record_with_more_recompute(family_search *g, const orr_plan *p
 static orr_status apply_memory_options(family_search *g, const orr_plan *plan,
                                        const orr_memory_options *r, orr_error *err)
 {
-    const double n = (double)(r->most_again - r->least_again + 1);
-    bool done = false; /* an offload that takes nothing else makes it fit */
+    const double n = (double)(r->max_recompute - r->min_recompute + 1);
+    bool done =
+        false; /* a single offload fits without recomputation: both together are dominated */
     for (uint32_t i = 0; i < r->n_offloads; i++) {
         verdict v;
         if (done && r->offload[i] == ORR_OFFLOAD_BOTH) {
@@ -179,18 +195,18 @@ static orr_status apply_memory_options(family_search *g, const orr_plan *plan,
             continue;
         }
         ORR_TRY(least_recompute(g, plan, r, r->offload[i], &v, err));
-        if (!v.can_be || !v.fits) {
-            prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, n);
+        if (!v.valid || !v.fits) {
+            prune(g, v.valid ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, n);
             continue;
         }
-        const uint32_t again = v.explored.plan.recompute_layers;
-        prune(g, ORR_PRUNE_MEMORY, again - r->least_again);
-        done |= again == r->least_again;
+        const uint32_t recompute = v.explored.plan.recompute_layers;
+        prune(g, ORR_PRUNE_MEMORY, recompute - r->min_recompute);
+        done |= recompute == r->min_recompute;
         ORR_TRY(record(g, &v, err));
         if (orr_offloads_activations(r->offload[i]))
             ORR_TRY(record_with_more_recompute(g, plan, r, &v.explored.plan, err));
         else
-            prune(g, ORR_PRUNE_DOMINATED, r->most_again - again);
+            prune(g, ORR_PRUNE_DOMINATED, r->max_recompute - recompute);
     }
     return ORR_OK;
 }
@@ -199,25 +215,25 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_opti
                           orr_error *err)
 {
     family_search *g = ctx;
-    const orr_plan first =
-        orr_plan_with_memory_option(plan, memory_options->least_again, memory_options->offload[0]);
+    const orr_plan first = orr_plan_with_memory_option(plan, memory_options->min_recompute,
+                                                       memory_options->offload[0]);
     const double n = orr_memory_options_count(memory_options);
     verdict v;
-    if (++g->asked % ASK_EVERY == 0 && g->search_thread->stops != NULL &&
-        g->search_thread->stops(g->search_thread->stops_ctx)) {
+    if (++g->leaves % POLL_EVERY == 0 && g->search_thread->should_stop != NULL &&
+        g->search_thread->should_stop(g->search_thread->should_stop_ctx)) {
         g->item->stopped = true;
         return orr_fail(err, ORR_CANCELED, "stopped");
     }
     ORR_TRY(evaluate(g, &first, &v, err));
-    if (!v.can_be) {
+    if (!v.valid) {
         prune(g, ORR_PRUNE_INVALID, n);
         return ORR_OK;
     }
-    if (v.worse && v.fits)
+    if (v.dominated && v.fits)
         ORR_TRY(remember(g, &v.explored, err));
-    if (v.worse) {
+    if (v.dominated) {
         prune(g, ORR_PRUNE_BOUND, n);
-        g->item->result.bound = fmin(g->item->result.bound, least_of(g, &v.explored));
+        g->item->result.bound = fmin(g->item->result.bound, bound_of(g, &v.explored));
         return ORR_OK;
     }
     if (!v.fits)
@@ -226,26 +242,28 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_opti
     return record(g, &v, err);
 }
 
-/* --- many plans at once ---------------------------------------------------------------------- */
+/* --- pruning of subtrees --------------------------------------------------------------------- */
 
-/* Of the floor of all devices, what so many of them cannot do better. */
-static double floor_on(const orr_search_thread *s, const orr_plan_family *f, uint32_t devices)
+/* Family bound on `devices`: all but the constant part scales inversely with their number. */
+static double family_bound_on(const orr_search_thread *s, const orr_plan_family *f,
+                              uint32_t devices)
 {
     const double constant = s->space->constant_ns;
-    if (!s->space->alike || f->floor_ns <= constant)
+    if (!s->space->uniform_devices || f->floor_ns <= constant)
         return f->floor_ns;
     return constant + (f->floor_ns - constant) * s->space->most_devices / devices;
 }
 
-/* The leanest of all plans with these degrees: one micro-batch under way, everything sharded, and
- * moved out of the way. Schedules cut a little differently, so that it has to miss by a quarter. */
+/* Tests the leanest plans with these degrees: one micro-batch in flight, everything sharded and
+ * offloaded. Schedules split layers a little differently, so the leanest plan has to exceed the
+ * memory by a quarter before the degrees are pruned. */
 static orr_status is_too_big(family_search *g, const orr_plan *degrees, bool *ret, orr_error *err)
 {
     const double MISS = 0.25;
     verdict v;
     bool fits = false;
     orr_status status = ORR_OK;
-    g->weighing = true;
+    g->testing_degrees = true;
     for (uint32_t zero = 1; zero <= 3 && !fits && status == ORR_OK; zero++) {
         orr_plan p = *degrees;
         p.schedule = ORR_SCHEDULE_1F1B;
@@ -257,14 +275,14 @@ static orr_status is_too_big(family_search *g, const orr_plan *degrees, bool *re
             p.recompute = ORR_RECOMPUTE_FULL;
         status = evaluate(g, &p, &v, err);
         g->item->result.estimated -= !g->scanning;
-        fits = status == ORR_OK && (!v.can_be || orr_explored_fits(&v.explored, MISS));
+        fits = status == ORR_OK && (!v.valid || orr_explored_fits(&v.explored, MISS));
     }
-    g->weighing = false;
+    g->testing_degrees = false;
     *ret = !fits;
     return status;
 }
 
-/* A scan looks at plans on most of the devices, of the usual kinds. */
+/* The sample that a scan visits. */
 static bool is_scanned(family_search *g, orr_walk_depth depth, const orr_plan *plan)
 {
     enum { LAYOUTS = 6 };
@@ -282,9 +300,8 @@ static bool is_scanned(family_search *g, orr_walk_depth depth, const orr_plan *p
     }
 }
 
-/* All plans that begin so are left behind when not even the least that they could come to is worth
- * it. */
-static bool leave_behind(family_search *g, double least_ns, uint32_t devices, double n)
+/* Prunes a subtree if the incumbent dominates a lower bound of all its plans. */
+static bool prune_subtree(family_search *g, double least_ns, uint32_t devices, double n)
 {
     double least[ORR_OBJECTIVES];
     orr_space_objective_bounds(g->search_thread->space, least_ns, devices, least);
@@ -305,11 +322,12 @@ static bool fail(family_search *g, orr_status status)
 static bool enter_degrees(family_search *g, uint32_t devices, double n)
 {
     g->item->result.plans += g->scanning ? 0 : (uint64_t)n;
-    g->weighed = false;
-    return !leave_behind(g, floor_on(g->search_thread, g->item->family, devices), devices, n);
+    g->degrees_tested = false;
+    return !prune_subtree(g, family_bound_on(g->search_thread, g->item->family, devices), devices,
+                          n);
 }
 
-/* Degrees are weighed where the first layout of them is looked at. */
+/* The memory test runs once for each choice of degrees, at its first layout. */
 static bool enter_layout(family_search *g, const orr_plan *plan, double n)
 {
     orr_plan degrees = *plan;
@@ -319,10 +337,10 @@ static bool enter_layout(family_search *g, const orr_plan *plan, double n)
     degrees.dp_outer = 0;
     memset(degrees.section_stages, 0, sizeof degrees.section_stages);
     memset(degrees.section_layers, 0, sizeof degrees.section_layers);
-    if (!g->weighed && g->search_thread->space->alike &&
+    if (!g->degrees_tested && g->search_thread->space->uniform_devices &&
         fail(g, is_too_big(g, &degrees, &g->too_big, &g->item->err)))
         return false;
-    g->weighed = true;
+    g->degrees_tested = true;
     if (g->too_big)
         prune(g, ORR_PRUNE_MEMORY, n);
     return !g->too_big;
@@ -331,15 +349,15 @@ static bool enter_layout(family_search *g, const orr_plan *plan, double n)
 static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere, uint32_t devices,
                            double n)
 {
-    double quick_ns = 0;
+    double bound_ns = 0;
     orr_plan p = *plan;
-    p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least */
+    p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least one layer */
     const orr_status status =
-        orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->least,
-                                       &p, anywhere, &quick_ns, &g->item->err);
+        orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->ideal,
+                                       &p, anywhere, &bound_ns, &g->item->err);
     if (fail(g, status))
         return false;
-    return status != ORR_OK || !leave_behind(g, quick_ns, devices, n);
+    return status != ORR_OK || !prune_subtree(g, bound_ns, devices, n);
 }
 
 static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
@@ -352,7 +370,8 @@ static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, doub
     case ORR_WALK_DEGREES:
         return enter_degrees(g, devices, n);
     case ORR_WALK_ANYWHERE:
-        return !g->search_thread->space->alike || enter_schedule(g, plan, true, devices, n);
+        return !g->search_thread->space->uniform_devices ||
+               enter_schedule(g, plan, true, devices, n);
     case ORR_WALK_SCHEDULE:
         return enter_schedule(g, plan, false, devices, n);
     default:
@@ -377,37 +396,39 @@ void orr_family_search(const orr_search_thread *search_thread, orr_work_item *it
     item->result.bounded = (uint64_t)item->result.pruned[ORR_PRUNE_BOUND];
 }
 
-/* --- a family, looked at in passing ---------------------------------------------------------- */
+/* --- scan ------------------------------------------------------------------------------------ */
 
-/* The first way to shard alone: of these the best estimate. */
+/* Looks at the first way of sharding only. */
 static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan,
                                   const orr_memory_options *memory_options, orr_error *err)
 {
     family_search *g = ctx;
     const uint8_t objective = g->incumbent.objective;
     const orr_plan degrees = *plan;
-    const bool same = plan->dp == g->last.dp && plan->pp == g->last.pp &&
-                      plan->schedule == g->last.schedule && plan->vp == g->last.vp &&
-                      memcmp(plan->order, g->last.order, sizeof plan->order) == 0 &&
-                      memcmp(plan->sites, g->last.sites, sizeof plan->sites) == 0;
-    if (same && (plan->zero != g->last.zero || plan->shards != g->last.shards ||
-                 plan->reshard != g->last.reshard))
+    const bool same = plan->dp == g->last_scanned.dp && plan->pp == g->last_scanned.pp &&
+                      plan->schedule == g->last_scanned.schedule &&
+                      plan->vp == g->last_scanned.vp &&
+                      memcmp(plan->order, g->last_scanned.order, sizeof plan->order) == 0 &&
+                      memcmp(plan->sites, g->last_scanned.sites, sizeof plan->sites) == 0;
+    if (same && (plan->zero != g->last_scanned.zero || plan->shards != g->last_scanned.shards ||
+                 plan->reshard != g->last_scanned.reshard))
         return ORR_OK;
-    g->last = degrees;
+    g->last_scanned = degrees;
     for (uint32_t i = 0; i < memory_options->n_offloads && i < 3; i++) {
-        const orr_plan p = orr_plan_with_memory_option(plan, memory_options->most_again,
+        const orr_plan p = orr_plan_with_memory_option(plan, memory_options->max_recompute,
                                                        memory_options->offload[i]);
         verdict v;
         ORR_TRY(evaluate(g, &p, &v, err));
-        if (!v.can_be || (v.worse && g->likely.estimate_ns > 0))
+        if (!v.valid || (v.dominated && g->best_estimate.estimate_ns > 0))
             return ORR_OK;
         if (!orr_explored_fits(&v.explored, 0))
             continue;
-        if (g->likely.estimate_ns == 0 || orr_explored_estimated_value(&v.explored, objective) <
-                                              orr_explored_estimated_value(&g->likely, objective))
-            g->likely = v.explored;
+        if (g->best_estimate.estimate_ns == 0 ||
+            orr_explored_estimated_value(&v.explored, objective) <
+                orr_explored_estimated_value(&g->best_estimate, objective))
+            g->best_estimate = v.explored;
         g->incumbent.best =
-            fmin(g->incumbent.best, orr_explored_estimated_value(&g->likely, objective));
+            fmin(g->incumbent.best, orr_explored_estimated_value(&g->best_estimate, objective));
         return ORR_OK;
     }
     return ORR_OK;
@@ -429,7 +450,7 @@ void orr_family_search_scan(const orr_search_thread *search_thread, orr_work_ite
         orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
     if (item->status == ORR_OK)
         item->status = status;
-    if (item->status == ORR_OK && g.likely.estimate_ns > 0 &&
-        !orr_array_push(&item->left, g.likely))
+    if (item->status == ORR_OK && g.best_estimate.estimate_ns > 0 &&
+        !orr_array_push(&item->left, g.best_estimate))
         item->status = orr_fail_memory(&item->err);
 }

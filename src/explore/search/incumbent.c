@@ -5,7 +5,9 @@
 #include "model/plan/groups.h"
 #include "explore/explore.h"
 
-/* Which plan is better, and what is not worth looking at any more. */
+/* The incumbent of the branch and bound: which bounds it dominates (the pruning rule, for one
+ * objective or a Pareto front of two), which of two plans is better, and the canonical form of a
+ * plan. */
 
 static double known(double bound)
 {
@@ -44,7 +46,7 @@ bool orr_incumbent_add(orr_incumbent *s, const double values[ORR_OBJECTIVES])
     return orr_array_push(&s->front, point);
 }
 
-static int by_words(const orr_plan *a, const orr_plan *b)
+static int compare_fields(const orr_plan *a, const orr_plan *b)
 {
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++)
         if (orr_plan_get(a, field) != orr_plan_get(b, field))
@@ -67,7 +69,7 @@ bool orr_explored_is_better(const orr_incumbent *s, const orr_explored *a, const
         return isnan(y);
     const double u = s->second < ORR_OBJECTIVES ? a->value[s->second] : 0,
                  v = s->second < ORR_OBJECTIVES ? b->value[s->second] : 0;
-    return u != v ? u < v : by_words(&a->plan, &b->plan) < 0;
+    return u != v ? u < v : compare_fields(&a->plan, &b->plan) < 0;
 }
 
 double orr_explored_estimated_value(const orr_explored *e, uint8_t objective)
@@ -80,10 +82,10 @@ double orr_explored_estimated_value(const orr_explored *e, uint8_t objective)
     return e->bound_ns > 0 ? value * ((double)e->estimate_ns / (double)e->bound_ns) : value;
 }
 
-/* --- without knowing the plan ---------------------------------------------------------------- */
+/* --- bounds without a plan ------------------------------------------------------------------- */
 
 /* USD for an hour of the cheapest device. */
-static double least_price(const orr_space *s)
+static double lowest_price(const orr_space *s)
 {
     const orr_cluster *c = s->cluster;
     const double usual = s->options->price_per_hour > 0 ? s->options->price_per_hour : NAN;
@@ -100,23 +102,23 @@ void orr_space_objective_bounds(const orr_space *s, double step_ns, uint32_t n_d
     const double wall_ns = tokens > 0 ? tokens / of_step * step_ns : step_ns;
     ret[ORR_OBJECTIVE_STEP] = step_ns;
     ret[ORR_OBJECTIVE_BUDGET] = tokens > 0 ? wall_ns : NAN;
-    ret[ORR_OBJECTIVE_COST] = n_devices * least_price(s) * wall_ns / 3600e9;
+    ret[ORR_OBJECTIVE_COST] = n_devices * lowest_price(s) * wall_ns / 3600e9;
     ret[ORR_OBJECTIVE_ENERGY] = 0;
     ret[ORR_OBJECTIVE_DEVICES] = n_devices;
 }
 
-/* --- plans ----------------------------------------------------------------------------------- */
+/* --- canonical form -------------------------------------------------------------------------- */
 
-/* Said even where they are the default: what a plan is known by. */
-static bool is_always_said(uint32_t field)
+/* Fields that are printed even where they have their defaults: people identify a plan by them. */
+static bool is_always_printed(uint32_t field)
 {
     return field == ORR_AT_dp || field == ORR_AT_tp || field == ORR_AT_pp ||
            field == ORR_AT_batch || field == ORR_AT_micro_batch || field == ORR_AT_schedule ||
            field == ORR_AT_precision;
 }
 
-/* One of what there may be several of is none. */
-static void leave_out_ones(orr_plan *p)
+/* A count of one means the same as none. */
+static void drop_ones(orr_plan *p)
 {
     p->dp_outer = p->dp_outer > 1 ? p->dp_outer : 0;
     p->dp_chunks = p->dp_chunks > 1 ? p->dp_chunks : 0;
@@ -127,11 +129,11 @@ static void leave_out_ones(orr_plan *p)
 orr_plan orr_plan_without_defaults(const orr_plan *plan)
 {
     orr_plan p = *plan;
-    leave_out_ones(&p);
+    drop_ones(&p);
     const orr_plan whole = orr_plan_with_defaults(&p);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
         const uint32_t value = orr_plan_get(&p, field);
-        if (value == 0 || is_always_said(field))
+        if (value == 0 || is_always_printed(field))
             continue;
         orr_plan_put(&p, field, 0);
         const orr_plan without = orr_plan_with_defaults(&p);

@@ -2,8 +2,9 @@
 #include "model/schedule/schedule.h"
 #include "explore/search/search.h"
 
-/* What the space has few values of, or one: from the best plans on, a step at a time, as long as
- * that helps. The bound is of the space without these. */
+/* Hill climbing after the branch and bound: fields of which the space enumerates few values or one
+ * are changed a step at a time from the best plans on, as long as that helps. The proven bound is
+ * that of the space without these values. */
 
 enum { STEPS = 3, TRIED = 24 };
 
@@ -17,7 +18,7 @@ typedef struct tries {
 static void try_value(tries *t, uint32_t field, uint32_t value)
 {
     orr_plan plan = t->from->plan;
-    const orr_space_constraints *w = &t->space->words;
+    const orr_space_constraints *w = &t->space->constraints;
     const uint8_t scheduling = ORR_SEARCH_SCHEDULING, network = ORR_SEARCH_NETWORK;
     const bool of_network = field == ORR_AT_dp_chunks || field == ORR_AT_bucket_bytes;
     if (t->n == TRIED || value == 0 || !orr_space_allows(w, field, value) ||
@@ -31,8 +32,8 @@ static void try_value(tries *t, uint32_t field, uint32_t value)
     t->at[t->n++].plan = orr_plan_without_defaults(&plan);
 }
 
-/* The layers of the first and the last stage: one less where all are alike by default, for
- * embedding and head. */
+/* One layer fewer than an even split on the first and the last stage, which have the embedding and
+ * the head. */
 static void try_ends(tries *t, const orr_plan *p, uint32_t layers)
 {
     const uint32_t each = layers / p->pp;
@@ -48,7 +49,7 @@ static void try_all(tries *t)
 {
     const orr_plan p = orr_plan_with_defaults(&t->from->plan);
     const uint32_t bucket =
-        p.bucket_bytes > 0 ? p.bucket_bytes : 160000000; /* 40M elements: estimate_bound.c */
+        p.bucket_bytes > 0 ? p.bucket_bytes : 160000000; /* 40M elements, as in estimate/bound.c */
     if (p.dp * p.cp > 1 && p.zero < 3) {
         try_value(t, ORR_AT_bucket_bytes, bucket / 2);
         try_value(t, ORR_AT_bucket_bytes, bucket < UINT32_MAX / 2 ? bucket * 2 : 0);
@@ -68,7 +69,7 @@ static void try_all(tries *t)
     try_ends(t, &p, t->space->model->layers);
 }
 
-/* The best of what was simulated that differs from no other arrangement than this one. */
+/* The best simulated plan of the arrangement. */
 static const orr_explored *best_like(const orr_search *s, const orr_plan *plan)
 {
     const orr_explored *best = NULL;

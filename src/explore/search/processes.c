@@ -8,21 +8,21 @@
 #include "base/alloc.h"
 #include "io/transport/transport.h"
 
-/* Meetings are rare and what is said is short: everybody tells everybody, and works out the same.
- */
+/* Collectives of a distributed search over the transport. They are rare and short, so everything is
+ * an all-to-all exchange after which each process computes the same result. */
 struct orr_processes {
     orr_transport *transport;
-    bool is_ours; /* to be closed */
+    bool owns_transport; /* closed with this object */
 };
 
 orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret,
                                         orr_error *err)
 {
-    orr_processes *share = orr_calloc(1, sizeof *share);
-    if (share == NULL)
+    orr_processes *processes = orr_calloc(1, sizeof *processes);
+    if (processes == NULL)
         return orr_fail_memory(err);
-    share->transport = transport;
-    *ret = share;
+    processes->transport = transport;
+    *ret = processes;
     return ORR_OK;
 }
 
@@ -35,51 +35,50 @@ orr_status orr_processes_open(orr_processes **ret, orr_error *err)
         ORR_TRY(orr_transport_mpi_connect(0, &transport, err));
     const orr_status status = orr_processes_over_transport(transport, ret, err);
     if (status == ORR_OK)
-        (*ret)->is_ours = together;
+        (*ret)->owns_transport = together;
     else if (together)
         transport->abort(transport);
     return status;
 }
 
-void orr_processes_close(orr_processes *share)
+void orr_processes_close(orr_processes *processes)
 {
-    if (share == NULL)
+    if (processes == NULL)
         return;
-    if (share->is_ours)
-        share->transport->close(share->transport);
-    orr_free(share);
+    if (processes->owns_transport)
+        processes->transport->close(processes->transport);
+    orr_free(processes);
 }
 
-void orr_processes_abort(orr_processes *share)
+void orr_processes_abort(orr_processes *processes)
 {
-    share->transport->abort(share->transport);
+    processes->transport->abort(processes->transport);
 }
 
-uint32_t orr_processes_rank(const orr_processes *share)
+uint32_t orr_processes_rank(const orr_processes *processes)
 {
-    return share->transport->rank;
+    return processes->transport->rank;
 }
 
-uint32_t orr_processes_count(const orr_processes *share)
+uint32_t orr_processes_count(const orr_processes *processes)
 {
-    return share->transport->ranks;
+    return processes->transport->ranks;
 }
 
-/* Nobody waits for a process that cannot take part. */
-static orr_status no_memory(orr_processes *share, orr_error *err)
+/* Aborts the transport, so that no process waits for one that cannot take part. */
+static orr_status no_memory(orr_processes *processes, orr_error *err)
 {
-    orr_processes_abort(share);
+    orr_processes_abort(processes);
     return orr_fail_memory(err);
 }
 
-/* --- rendezvous --------------------------------------------------------------------------------
- */
+/* --- collectives ----------------------------------------------------------------------------- */
 
-/* Rank r's part of `all` is [first[r], first[r + 1]). */
-static orr_status exchange_all(orr_processes *share, const void *mine, const size_t *first,
+/* The part of rank r in `all` is [first[r], first[r + 1]). */
+static orr_status exchange_all(orr_processes *processes, const void *mine, const size_t *first,
                                uint8_t *all, orr_error *err)
 {
-    orr_transport *t = share->transport;
+    orr_transport *t = processes->transport;
     const size_t n_bytes = first[t->rank + 1] - first[t->rank];
     if (n_bytes > 0)
         memcpy(all + first[t->rank], mine, n_bytes);
@@ -96,11 +95,11 @@ static orr_status exchange_all(orr_processes *share, const void *mine, const siz
     return ORR_OK;
 }
 
-/* So many bytes of each, in memory to be freed. */
-static orr_status exchange_same(orr_processes *share, const void *mine, size_t n_bytes, void **ret,
-                                orr_error *err)
+/* Exchanges `n_bytes` of each process; the result is to be freed. */
+static orr_status exchange_same(orr_processes *processes, const void *mine, size_t n_bytes,
+                                void **ret, orr_error *err)
 {
-    const uint32_t ranks = share->transport->ranks;
+    const uint32_t ranks = processes->transport->ranks;
     size_t all_bytes = 0;
     uint8_t *all = NULL;
     size_t *first = orr_calloc((size_t)ranks + 1, sizeof *first);
@@ -109,8 +108,8 @@ static orr_status exchange_same(orr_processes *share, const void *mine, size_t n
     for (uint32_t r = 0; first != NULL && r < ranks; r++)
         first[r + 1] = (r + 1) * n_bytes;
     const orr_status status = first != NULL && all != NULL
-                                  ? exchange_all(share, mine, first, all, err)
-                                  : no_memory(share, err);
+                                  ? exchange_all(processes, mine, first, all, err)
+                                  : no_memory(processes, err);
     orr_free(first);
     if (status == ORR_OK)
         *ret = all;
@@ -119,22 +118,22 @@ static orr_status exchange_same(orr_processes *share, const void *mine, size_t n
     return status;
 }
 
-orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool *more,
+orr_status orr_processes_allreduce_min(orr_processes *processes, double *value, bool *more,
                                        orr_error *err)
 {
-    typedef struct word {
+    typedef struct contribution {
         double value;
         uint64_t more;
-    } word;
-    const word mine = {.value = *value, .more = *more};
+    } contribution;
+    const contribution mine = {.value = *value, .more = *more};
     void *all = NULL;
-    ORR_TRY(exchange_same(share, &mine, sizeof mine, &all, err));
-    const word *words = all;
+    ORR_TRY(exchange_same(processes, &mine, sizeof mine, &all, err));
+    const contribution *values = all;
     double least = INFINITY;
     bool any = false;
-    for (uint32_t r = 0; r < share->transport->ranks; r++) {
-        least = words[r].value < least ? words[r].value : least;
-        any |= words[r].more != 0;
+    for (uint32_t r = 0; r < processes->transport->ranks; r++) {
+        least = values[r].value < least ? values[r].value : least;
+        any |= values[r].more != 0;
     }
     orr_free(all);
     *value = least;
@@ -142,8 +141,8 @@ orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool
     return ORR_OK;
 }
 
-/* Where each begins; NULL: more than there is room for. */
-static size_t *places(const uint64_t *sizes, uint32_t ranks)
+/* Offset of each rank's part. NULL: the sum overflows, or out of memory. */
+static size_t *offsets(const uint64_t *sizes, uint32_t ranks)
 {
     size_t *first = orr_calloc((size_t)ranks + 1, sizeof *first);
     for (uint32_t r = 0; first != NULL && r < ranks; r++)
@@ -154,19 +153,19 @@ static size_t *places(const uint64_t *sizes, uint32_t ranks)
     return first;
 }
 
-orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes,
+orr_status orr_processes_allgather(orr_processes *processes, const void *mine, size_t n_bytes,
                                    orr_arena *arena, const void **ret, size_t *ret_bytes,
                                    orr_error *err)
 {
-    const uint32_t ranks = share->transport->ranks;
+    const uint32_t ranks = processes->transport->ranks;
     const uint64_t size = n_bytes;
     void *sizes = NULL;
-    ORR_TRY(exchange_same(share, &size, sizeof size, &sizes, err));
-    size_t *first = places(sizes, ranks);
+    ORR_TRY(exchange_same(processes, &size, sizeof size, &sizes, err));
+    size_t *first = offsets(sizes, ranks);
     uint8_t *all =
         first != NULL ? orr_arena_alloc(arena, first[ranks], 1, _Alignof(max_align_t)) : NULL;
     const orr_status status =
-        all != NULL ? exchange_all(share, mine, first, all, err) : no_memory(share, err);
+        all != NULL ? exchange_all(processes, mine, first, all, err) : no_memory(processes, err);
     if (status == ORR_OK) {
         *ret = all;
         *ret_bytes = first[ranks];

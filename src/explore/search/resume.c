@@ -6,12 +6,16 @@
 
 #include "explore/search/search.h"
 
-/* What a search leaves for one that goes on: families that are done, candidates, and plans that
- * were simulated. */
+/* Checkpoint and resume of a search: families that are done, candidates, and simulated plans go
+ * into the results database under a digest of the question, and a later run of the same question
+ * starts from them. The digest covers all that changes the answer: cluster, transports, options,
+ * and, in place of the model and the failure data, the values that follow from them (family bounds;
+ * objectives of a step). A new option has to be added to put_options(), or runs with different
+ * values would share results. */
 
-/* --- the question ---------------------------------------------------------------------------- */
+/* --- digest of the question ------------------------------------------------------------------ */
 
-/* Numbers and words that change the answer, as one number. */
+/* Hash of the numbers and texts that change the answer. */
 typedef struct digest {
     XXH3_state_t *state;
 } digest;
@@ -31,7 +35,7 @@ static void put_number(const digest *d, double value)
     put_bytes(d, &value, sizeof value);
 }
 
-static void put_wire(const digest *d, const orr_rdma_transport *w)
+static void put_transport(const digest *d, const orr_rdma_transport *w)
 {
     const double numbers[] = {w == NULL,           w ? w->balance : 0,     w ? w->congestion : 0,
                               w ? w->buffers : 0,  w ? w->queue_pairs : 0, w ? w->outstanding : 0,
@@ -62,7 +66,7 @@ static void put_level(const digest *d, const orr_level *level)
                               level->in_network_reduction};
     put_text(d, level->technology);
     put_bytes(d, numbers, sizeof numbers);
-    put_wire(d, level->transport);
+    put_transport(d, level->transport);
 }
 
 static void put_cluster(const digest *d, const orr_cluster *c)
@@ -85,13 +89,12 @@ static void put_cluster(const digest *d, const orr_cluster *c)
                                   cut->oversubscription.value,
                                   cut->price_per_gb.value};
         put_bytes(d, numbers, sizeof numbers);
-        put_wire(d, cut->transport);
+        put_transport(d, cut->transport);
     }
 }
 
-/* Of the model and of failures what they come to: the floors of families, and what a step that was
- * interrupted is worth. */
-static orr_status put_what_follows(const digest *d, const orr_search *s, orr_error *err)
+/* In place of the model and the failure data: family bounds, and the objectives of a step. */
+static orr_status put_derived_values(const digest *d, const orr_search *s, orr_error *err)
 {
     const orr_objective_inputs use = {
         .n_devices = s->space.most_devices, .replicas = 2, .step_ns = 1e9, .energy_j = 1};
@@ -120,8 +123,9 @@ static void put_options(const digest *d, const orr_search *s, const char *base)
         put_text(d, texts[i]);
 }
 
-/* Said in words as far as people ask for it, and the rest as a number that tells it from others. */
-static orr_status word_question(const orr_search *s, const char **ret, orr_error *err)
+/* The question as text: what people ask for in words, and the digest, which tells it from others.
+ */
+static orr_status describe_question(const orr_search *s, const char **ret, orr_error *err)
 {
     const orr_explore_options *o = s->options;
     const char *base = o->base != NULL ? orr_plan_text(o->base, s->arena) : "";
@@ -133,7 +137,7 @@ static orr_status word_question(const orr_search *s, const char **ret, orr_error
     XXH3_64bits_reset(d.state);
     put_cluster(&d, s->cluster);
     put_options(&d, s, base);
-    const orr_status status = put_what_follows(&d, s, err);
+    const orr_status status = put_derived_values(&d, s, err);
     const uint64_t hash = XXH3_64bits_digest(d.state);
     XXH3_freeState(d.state);
     ORR_TRY(status);
@@ -146,15 +150,15 @@ static orr_status word_question(const orr_search *s, const char **ret, orr_error
 orr_status orr_search_open_store(orr_search *s, orr_error *err)
 {
     const char *question;
-    if (s->options->store == NULL || orr_processes_rank(s->share) > 0)
+    if (s->options->store == NULL || orr_processes_rank(s->processes) > 0)
         return ORR_OK;
-    ORR_TRY(word_question(s, &question, err));
+    ORR_TRY(describe_question(s, &question, err));
     ORR_TRY(orr_results_open(s->options->store, question, s->options->resume, &s->results, err));
     ORR_TRY(orr_results_note(s->results, "model", s->model->name, err));
     return orr_results_note(s->results, "cluster", s->cluster->name, err);
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static orr_status store_explored(orr_search *s, const char *family, const orr_explored *e,
                                  orr_error *err)
@@ -171,10 +175,11 @@ static orr_status store_explored(orr_search *s, const char *family, const orr_ex
     return status;
 }
 
-/* In place of a family: so that a search that goes on is given it. */
+/* Stands in place of a family, so that a resumed search gets the alternatives. */
 static const char *const ALTERNATIVE = "alternative";
 
-/* A family is said to be done after all that it left. */
+/* A family is stored as done after all of its candidates, so that a kill between them loses work
+ * only. */
 orr_status orr_search_store(orr_search *s, const orr_work_item *e, orr_error *err)
 {
     if (s->results == NULL || e->scan)
@@ -188,10 +193,10 @@ orr_status orr_search_store(orr_search *s, const orr_work_item *e, orr_error *er
     return orr_results_add_family(s->results, e->family->key, &e->result, err);
 }
 
-/* --- going on -------------------------------------------------------------------------------- */
+/* --- resuming -------------------------------------------------------------------------------- */
 
 typedef struct resumed_family {
-    uint32_t index; /* of s->families */
+    uint32_t index; /* into s->families */
     orr_family_result result;
 } resumed_family;
 typedef orr_array(resumed_family) resumed_families;
@@ -207,13 +212,13 @@ static orr_status read_families(orr_search *s, resumed_families *ret, orr_error 
     return ORR_OK;
 }
 
-/* The process that has the store tells the others. */
+/* The process that has the database sends the others its content. */
 static orr_status gather_all(orr_search *s, const void *mine, size_t n_bytes, const void **ret,
                              size_t *ret_bytes, orr_error *err)
 {
-    const bool tells = orr_processes_rank(s->share) == 0;
-    return orr_processes_allgather(s->share, mine, tells ? n_bytes : 0, s->arena, ret, ret_bytes,
-                                   err);
+    const bool sends = orr_processes_rank(s->processes) == 0;
+    return orr_processes_allgather(s->processes, mine, sends ? n_bytes : 0, s->arena, ret,
+                                   ret_bytes, err);
 }
 
 static void take_family(orr_search *s, const resumed_family *f)
@@ -222,7 +227,7 @@ static void take_family(orr_search *s, const resumed_family *f)
     s->families_resumed++;
     s->plans += f->result.plans;
     s->bounded += f->result.bounded;
-    s->behind = fmin(s->behind, f->result.bound);
+    s->left_bound = fmin(s->left_bound, f->result.bound);
     for (int i = 0; i < ORR_PRUNES; i++)
         s->pruned[i] += f->result.pruned[i];
 }

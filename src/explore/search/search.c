@@ -11,7 +11,9 @@
 #include "model/plan/plan.h"
 #include "explore/search/search.h"
 
-/* A search from its beginning to its end. */
+/* orr_explore(): one search from its options to its result. The phases are bounds of all families,
+ * results of earlier runs, a scan for a first incumbent, branch and bound, alternatives, local
+ * search and, where nothing is feasible, infeasibility analysis. */
 
 void orr_explore_options_init(orr_explore_options *options)
 {
@@ -22,7 +24,7 @@ void orr_explore_options_init(orr_explore_options *options)
                                      .keep = 4};
 }
 
-/* What a device costs has to be known of all of them. */
+/* The objective cost needs a price for every device. */
 static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o,
                               orr_error *err)
 {
@@ -53,9 +55,9 @@ static orr_status check(const orr_cluster *cluster, const orr_explore_options *o
     return cost ? check_price(cluster, o, err) : ORR_OK;
 }
 
-/* --- beginning ------------------------------------------------------------------------------- */
+/* --- opening and closing --------------------------------------------------------------------- */
 
-/* Of a floor, what every step pays however many devices there are. */
+/* The part of every step that more devices do not reduce. */
 static orr_status find_constant(orr_search *s, orr_error *err)
 {
     const orr_calibration *calibration;
@@ -64,41 +66,41 @@ static orr_status find_constant(orr_search *s, orr_error *err)
     return ORR_OK;
 }
 
-/* The processes that were started together serve one search: the first. Those after it, and those
- * for relaxations, each process makes for itself. */
-static orr_status open_share(orr_search *s, orr_error *err)
+/* MPI can be opened once in a process: the first search gets the processes that were started
+ * together. Later searches, and those of relaxations, run in each process alone. */
+static orr_status open_processes(orr_search *s, orr_error *err)
 {
     static atomic_bool taken;
     if (s->options->relaxed || atomic_exchange(&taken, true))
-        return orr_processes_over_transport(orr_transport_self(), &s->share, err);
-    return orr_processes_open(&s->share, err);
+        return orr_processes_over_transport(orr_transport_self(), &s->processes, err);
+    return orr_processes_open(&s->processes, err);
 }
 
-orr_status orr_search_open(orr_search *s, orr_error *err)
+static orr_status open_search(orr_search *s, orr_error *err)
 {
     s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
-    s->behind = INFINITY;
+    s->left_bound = INFINITY;
     s->incumbent = (orr_incumbent){.objective = s->options->objective,
                                    .second = s->options->second,
                                    .best = INFINITY,
                                    .gap = s->options->exact ? 0 : s->options->gap_frac};
     ORR_TRY(orr_space_make(s->model, s->cluster, s->options, s->arena, &s->space, err));
-    if (s->cluster->n_sites == 0 && orr_plan_has_sites(&s->space.words.fixed))
+    if (s->cluster->n_sites == 0 && orr_plan_has_sites(&s->space.constraints.fixed))
         return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none",
                         s->cluster->name);
     ORR_TRY(find_constant(s, err));
     ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
-    ORR_TRY(open_share(s, err));
+    ORR_TRY(open_processes(s, err));
     ORR_TRY(orr_workers_new((int)s->options->threads, &s->workers, err));
     s->n_evaluators = (uint32_t)orr_workers_count(s->workers);
     s->evaluators = orr_calloc(s->n_evaluators, sizeof *s->evaluators);
-    s->least =
-        s->space.chooses_transport ? orr_calloc(s->n_evaluators, sizeof *s->least) : s->evaluators;
-    s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_evaluators, sizeof *s->flat) : s->least;
+    s->ideal =
+        s->space.chooses_transport ? orr_calloc(s->n_evaluators, sizeof *s->ideal) : s->evaluators;
+    s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_evaluators, sizeof *s->flat) : s->ideal;
     s->counts = orr_calloc(s->n_evaluators, sizeof *s->counts);
     s->arenas = orr_calloc(s->n_evaluators, sizeof *s->arenas);
-    if (s->evaluators == NULL || s->least == NULL || s->flat == NULL || s->counts == NULL ||
+    if (s->evaluators == NULL || s->ideal == NULL || s->flat == NULL || s->counts == NULL ||
         s->arenas == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < s->n_evaluators; i++)
@@ -106,12 +108,13 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
             return orr_fail_memory(err);
     for (uint32_t i = 0; i < s->n_evaluators; i++) {
         ORR_TRY(orr_evaluator_new(s->model, s->cluster, s->options, &s->evaluators[i], err));
-        if (s->least != s->evaluators)
-            ORR_TRY(orr_evaluator_new(s->model, &s->space.bare, s->options, &s->least[i], err));
-        if (s->flat != s->least)
+        if (s->ideal != s->evaluators)
+            ORR_TRY(orr_evaluator_new(s->model, &s->space.ideal_network, s->options, &s->ideal[i],
+                                      err));
+        if (s->flat != s->ideal)
             ORR_TRY(orr_evaluator_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
         orr_evaluator_share_failures(s->evaluators[i], s->evaluators[0]);
-        orr_evaluator_share_failures(s->least[i], s->evaluators[0]);
+        orr_evaluator_share_failures(s->ideal[i], s->evaluators[0]);
         orr_evaluator_share_failures(s->flat[i], s->evaluators[0]);
     }
     return ORR_OK;
@@ -124,9 +127,9 @@ static void free_evaluators(orr_evaluator **evaluators, uint32_t n)
     orr_free(evaluators);
 }
 
-void orr_search_close(orr_search *s)
+static void close_search(orr_search *s)
 {
-    orr_processes_close(s->share);
+    orr_processes_close(s->processes);
     for (uint32_t i = 0; i < s->n_evaluators; i++) {
         if (s->counts != NULL)
             orr_memo_done(&s->counts[i]);
@@ -135,10 +138,10 @@ void orr_search_close(orr_search *s)
     }
     orr_free(s->counts);
     orr_free(s->arenas);
-    if (s->flat != s->least)
+    if (s->flat != s->ideal)
         free_evaluators(s->flat, s->n_evaluators);
-    if (s->least != s->evaluators)
-        free_evaluators(s->least, s->n_evaluators);
+    if (s->ideal != s->evaluators)
+        free_evaluators(s->ideal, s->n_evaluators);
     free_evaluators(s->evaluators, s->n_evaluators);
     orr_array_done(&s->open);
     orr_workers_free(s->workers);
@@ -147,27 +150,30 @@ void orr_search_close(orr_search *s)
     orr_array_done(&s->promising);
     orr_array_done(&s->done);
     orr_array_done(&s->seen);
-    orr_memo_done(&s->known);
+    orr_memo_done(&s->known_plans);
 }
 
-/* --- floors ---------------------------------------------------------------------------------- */
+/* --- family bounds --------------------------------------------------------------------------- */
 
-/* Known where the family can be; else not a number. */
+/* Leaves NAN where no plan of the family is valid. */
 static void find_floor(void *ctx, size_t i, int thread)
 {
     orr_search *s = ctx;
     orr_plan_family *f = &s->families.at[i];
     orr_plan plan = orr_plan_override(&s->space.common, &f->plan);
-    plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* of all layers at least one */
+    plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* at least one layer */
     f->floor_ns = NAN;
     if (orr_search_should_stop(s)) {
         f->floor_ns = 0;
         return;
     }
-    if (orr_evaluator_family_bound(s->space.alike ? s->flat[thread] : s->least[thread], &plan,
-                                   &f->floor_ns, NULL) != ORR_OK)
-        f->floor_ns = s->space.alike ? NAN : 0; /* of mixed devices not all floors are known */
-    const uint32_t devices = s->space.alike ? s->space.most_devices : s->space.least_devices;
+    if (orr_evaluator_family_bound(s->space.uniform_devices ? s->flat[thread] : s->ideal[thread],
+                                   &plan, &f->floor_ns, NULL) != ORR_OK)
+        f->floor_ns = s->space.uniform_devices
+                          ? NAN
+                          : 0; /* with mixed devices, not every family has a bound */
+    const uint32_t devices =
+        s->space.uniform_devices ? s->space.most_devices : s->space.least_devices;
     orr_space_objective_bounds(&s->space, f->floor_ns, devices, f->floor);
     f->floor[ORR_OBJECTIVE_DEVICES] = s->space.least_devices;
 }
@@ -184,7 +190,7 @@ static int by_floor(const void *a, const void *b, void *ctx)
     return strcmp(x->key, y->key);
 }
 
-/* Families that cannot be are left out. */
+/* Bounds all families, drops the invalid ones and sorts by bound. */
 static void find_floors(orr_search *s)
 {
     uint32_t n = 0;
@@ -197,7 +203,7 @@ static void find_floors(orr_search *s)
         qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->incumbent.objective);
 }
 
-/* --- ending ---------------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------ */
 
 static void count_pruned(const orr_search *s, orr_exploration *ret)
 {
@@ -209,7 +215,7 @@ static void count_pruned(const orr_search *s, orr_exploration *ret)
     }
     rest -= (double)(s->simulated + s->resumed);
     ret->pruned[ORR_PRUNE_BOUND] +=
-        rest > 0 ? rest : 0; /* with families, or candidates, that were never reached */
+        rest > 0 ? rest : 0; /* includes families and candidates that were never reached */
     ret->pruned[ORR_PRUNE_DOMINATED] += s->space_plans - searched;
 }
 
@@ -236,7 +242,7 @@ static orr_status fill_result(orr_search *s, bool stopped, orr_exploration *ret,
 
 static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
 {
-    ORR_TRY(orr_search_open(s, err));
+    ORR_TRY(open_search(s, err));
     s->space_plans = orr_space_count(&s->space, &s->families);
     find_floors(s);
     ORR_TRY(orr_search_open_store(s, err));
@@ -269,12 +275,12 @@ orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,
     ORR_TRY(check(cluster, &o, err));
     orr_search s = {.model = model, .cluster = cluster, .options = &o, .arena = arena};
     orr_status status = search(&s, &made, err);
-    if (s.share != NULL && (status == ORR_NO_MEMORY || status == ORR_IO))
-        orr_processes_abort(s.share); /* the others would wait for ever */
+    if (s.processes != NULL && (status == ORR_NO_MEMORY || status == ORR_IO))
+        orr_processes_abort(s.processes); /* or the other processes would wait forever */
     const orr_status closed = orr_results_close(s.results, status == ORR_OK ? err : NULL);
     status = status == ORR_OK ? closed : status;
     made.wall_ns = orr_clock_now_ns(&orr_clock_monotonic) - s.began_ns;
-    orr_search_close(&s);
+    close_search(&s);
     if (status == ORR_OK)
         *ret = made;
     return status;

@@ -7,8 +7,9 @@
 #include "base/units.h"
 #include "explore/explore.h"
 
-/* What the user says of the space: "tp=8,schedule=zb_v", "tp<=8,pp>=4", "fp8,zero=3,overlap_tp",
- * "local_steps". */
+/* Parser of the user's constraints on the space: "tp=8,schedule=zb_v" (fix), "tp<=8,pp>=4" (limit),
+ * "fp8,zero=3,overlap_tp" (exclude), "local_steps" (allow), and the dimensions that are searched.
+ */
 
 enum { WORD = 64 };
 
@@ -18,9 +19,10 @@ const char *orr_space_field_name(uint32_t field)
                                     : orr_plan_choice_at(field - ORR_PLAN_NUMBERS)->name;
 }
 
-/* --- words ----------------------------------------------------------------------------------- */
+/* --- lists of words -------------------------------------------------------------------------- */
 
-/* The next word of a list, without blanks around it. False: there is none. */
+/* Reads the next word of a comma-separated list, trimmed. *ret_any false: the list is at its end.
+ */
 static orr_status next_word(const char **at, const char *what, char ret[WORD], bool *ret_any,
                             orr_error *err)
 {
@@ -50,9 +52,10 @@ static uint32_t field_named(const char *name)
     return ORR_PLAN_FIELDS;
 }
 
-typedef orr_status (*word_reader)(orr_space_constraints *words, const char *word, orr_error *err);
+typedef orr_status (*word_reader)(orr_space_constraints *constraints, const char *word,
+                                  orr_error *err);
 
-static orr_status read_list(orr_space_constraints *words, const char *list, const char *what,
+static orr_status read_list(orr_space_constraints *constraints, const char *list, const char *what,
                             word_reader read, orr_error *err)
 {
     char word[WORD];
@@ -60,12 +63,12 @@ static orr_status read_list(orr_space_constraints *words, const char *list, cons
     for (const char *at = list; any;) {
         ORR_TRY(next_word(&at, what, word, &any, err));
         if (any)
-            ORR_TRY(read(words, word, err));
+            ORR_TRY(read(constraints, word, err));
     }
     return ORR_OK;
 }
 
-/* --- limit ----------------------------------------------------------------------------------- */
+/* --- limit ---------------------------------------------------------------------------------- */
 
 static orr_status unknown_number(const char *name, orr_error *err)
 {
@@ -89,8 +92,8 @@ static void lower_to(uint32_t *most, uint64_t value)
         *most = (uint32_t)(value < UINT32_MAX ? value : UINT32_MAX);
 }
 
-/* tp<=8, tp<8, tp>=8, tp>8, tp=8 */
-static orr_status read_limit(orr_space_constraints *words, const char *word, orr_error *err)
+/* Reads tp<=8, tp<8, tp>=8, tp>8 or tp=8. */
+static orr_status read_limit(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
     char name[WORD];
     uint64_t value;
@@ -109,30 +112,30 @@ static orr_status read_limit(orr_space_constraints *words, const char *word, orr
     if (*sign != '>') {
         if (strict && value < 2)
             return orr_fail(err, ORR_INVALID, "limit: '%s' leaves nothing", word);
-        lower_to(&words->most[field], value - strict);
+        lower_to(&constraints->most[field], value - strict);
     }
     if (*sign != '<')
-        raise_to(&words->least[field], value + strict);
-    if (words->most[field] > 0 && words->least[field] > words->most[field])
+        raise_to(&constraints->least[field], value + strict);
+    if (constraints->most[field] > 0 && constraints->least[field] > constraints->most[field])
         return orr_fail(err, ORR_INVALID,
                         "limit: '%s' leaves nothing: %s is at least %u and at most %u", word, name,
-                        words->least[field], words->most[field]);
+                        constraints->least[field], constraints->most[field]);
     return ORR_OK;
 }
 
-/* --- exclude --------------------------------------------------------------------------------- */
+/* --- exclude -------------------------------------------------------------------------------- */
 
-static orr_status exclude_value(orr_space_constraints *words, uint32_t field, uint32_t value,
+static orr_status exclude_value(orr_space_constraints *constraints, uint32_t field, uint32_t value,
                                 orr_error *err)
 {
-    if (words->n_excluded == ORR_SPACE_EXCLUDED)
+    if (constraints->n_excluded == ORR_SPACE_EXCLUDED)
         return orr_fail(err, ORR_INVALID, "exclude: more than %d choices", ORR_SPACE_EXCLUDED);
-    words->excluded[words->n_excluded].field = (uint8_t)field;
-    words->excluded[words->n_excluded++].value = value;
+    constraints->excluded[constraints->n_excluded].field = (uint8_t)field;
+    constraints->excluded[constraints->n_excluded++].value = value;
     return ORR_OK;
 }
 
-/* What is never meant by a word alone: it stands for a choice in many fields. */
+/* Whether the word is a choice of many fields, and so never excludes one of them by itself. */
 static bool is_general(const char *word)
 {
     return strcmp(word, "unknown") == 0 || strcmp(word, "on") == 0 || strcmp(word, "off") == 0 ||
@@ -154,36 +157,36 @@ static orr_status unknown_exclusion(const char *word, orr_error *err)
                     word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static orr_status exclude_pair(orr_space_constraints *words, const char *word, orr_error *err)
+static orr_status exclude_pair(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
     orr_plan plan;
     if (strncmp(word, "zero=0", 7) == 0)
-        return exclude_value(words, ORR_AT_zero, 0, err);
+        return exclude_value(constraints, ORR_AT_zero, 0, err);
     ORR_TRY(orr_plan_parse(word, &plan, err));
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
         if (orr_plan_get(&plan, i) != 0)
-            return exclude_value(words, i, orr_plan_get(&plan, i), err);
+            return exclude_value(constraints, i, orr_plan_get(&plan, i), err);
     return orr_fail(err, ORR_INVALID, "exclude: '%s' is no choice", word);
 }
 
-static orr_status read_exclude(orr_space_constraints *words, const char *word, orr_error *err)
+static orr_status read_exclude(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
     bool found = false;
     if (strchr(word, '=') != NULL)
-        return exclude_pair(words, word, err);
+        return exclude_pair(constraints, word, err);
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++)
         for (uint32_t v = 1; v < orr_plan_choice_at(c)->n; v++)
             if (!is_general(word) && strcmp(orr_plan_choice_at(c)->words[v], word) == 0) {
-                ORR_TRY(exclude_value(words, ORR_PLAN_NUMBERS + c, v, err));
+                ORR_TRY(exclude_value(constraints, ORR_PLAN_NUMBERS + c, v, err));
                 found = true;
             }
     const uint32_t field = field_named(word);
     if (field < ORR_PLAN_FIELDS)
-        words->excluded_fields |= UINT64_C(1) << field;
+        constraints->excluded_fields |= UINT64_C(1) << field;
     return found || field < ORR_PLAN_FIELDS ? ORR_OK : unknown_exclusion(word, err);
 }
 
-/* --- allow, dimensions ----------------------------------------------------------------------- */
+/* --- allow, dimensions ---------------------------------------------------------------------- */
 
 static orr_status one_of(const char *what, const char *word, const char *const *names, size_t n,
                          size_t *ret, orr_error *err)
@@ -201,46 +204,48 @@ static orr_status one_of(const char *what, const char *word, const char *const *
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static orr_status read_allow(orr_space_constraints *words, const char *word, orr_error *err)
+static orr_status read_allow(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
     static const char *const NAMES[] = {"local_steps", "compress",  "mxfp8",
                                         "fp4",         "gradients", "offload"};
-    bool *const allowed[] = {&words->local_steps, &words->compress,  &words->mxfp8,
-                             &words->fp4,         &words->gradients, &words->offload};
+    bool *const allowed[] = {&constraints->local_steps, &constraints->compress,
+                             &constraints->mxfp8,       &constraints->fp4,
+                             &constraints->gradients,   &constraints->offload};
     size_t i;
     ORR_TRY(one_of("allow", word, NAMES, sizeof NAMES / sizeof *NAMES, &i, err));
     *allowed[i] = true;
     return ORR_OK;
 }
 
-static orr_status read_dimension(orr_space_constraints *words, const char *word, orr_error *err)
+static orr_status read_dimension(orr_space_constraints *constraints, const char *word,
+                                 orr_error *err)
 {
     static const char *const NAMES[] = {"placement", "scheduling", "network"};
     size_t i;
     ORR_TRY(one_of("dimensions", word, NAMES, sizeof NAMES / sizeof *NAMES, &i, err));
-    words->searched |= (uint8_t)(1U << i);
+    constraints->searched |= (uint8_t)(1U << i);
     return ORR_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- all constraints ------------------------------------------------------------------------- */
 
 orr_status orr_space_read_constraints(const orr_explore_options *options,
                                       orr_space_constraints *ret, orr_error *err)
 {
-    orr_space_constraints words = {0};
+    orr_space_constraints constraints = {0};
     if (options->fix != NULL)
-        ORR_TRY(orr_plan_parse(options->fix, &words.fixed, err));
-    ORR_TRY(read_list(&words, options->limit, "limit", read_limit, err));
-    ORR_TRY(read_list(&words, options->exclude, "exclude", read_exclude, err));
-    ORR_TRY(read_list(&words, options->allow, "allow", read_allow, err));
-    ORR_TRY(read_list(&words, options->dimensions, "dimensions", read_dimension, err));
-    if (words.searched == 0)
-        words.searched = ORR_SEARCH_ALL;
-    *ret = words;
+        ORR_TRY(orr_plan_parse(options->fix, &constraints.fixed, err));
+    ORR_TRY(read_list(&constraints, options->limit, "limit", read_limit, err));
+    ORR_TRY(read_list(&constraints, options->exclude, "exclude", read_exclude, err));
+    ORR_TRY(read_list(&constraints, options->allow, "allow", read_allow, err));
+    ORR_TRY(read_list(&constraints, options->dimensions, "dimensions", read_dimension, err));
+    if (constraints.searched == 0)
+        constraints.searched = ORR_SEARCH_ALL;
+    *ret = constraints;
     return ORR_OK;
 }
 
-/* What a field is where nobody uses it. */
+/* Whether a field has the value that it has where the feature is not used. */
 static bool is_neutral(uint32_t field, uint32_t value)
 {
     if (field < ORR_PLAN_NUMBERS)
@@ -251,18 +256,19 @@ static bool is_neutral(uint32_t field, uint32_t value)
                : false;
 }
 
-bool orr_space_allows(const orr_space_constraints *words, uint32_t field, uint32_t value)
+bool orr_space_allows(const orr_space_constraints *constraints, uint32_t field, uint32_t value)
 {
-    const uint32_t fixed = orr_plan_get(&words->fixed, field);
-    if ((fixed != 0 || (words->pinned >> field & 1)) && fixed != value)
+    const uint32_t fixed = orr_plan_get(&constraints->fixed, field);
+    if ((fixed != 0 || (constraints->pinned >> field & 1)) && fixed != value)
         return false;
     if (field < ORR_PLAN_NUMBERS &&
-        (value < words->least[field] || (words->most[field] > 0 && value > words->most[field])))
+        (value < constraints->least[field] ||
+         (constraints->most[field] > 0 && value > constraints->most[field])))
         return false;
-    if ((words->excluded_fields >> field & 1) && !is_neutral(field, value))
+    if ((constraints->excluded_fields >> field & 1) && !is_neutral(field, value))
         return false;
-    for (uint32_t i = 0; i < words->n_excluded; i++)
-        if (words->excluded[i].field == field && words->excluded[i].value == value)
+    for (uint32_t i = 0; i < constraints->n_excluded; i++)
+        if (constraints->excluded[i].field == field && constraints->excluded[i].value == value)
             return false;
     return true;
 }

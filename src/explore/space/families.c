@@ -5,7 +5,9 @@
 
 #include "base/array.h"
 
-/* Families: all ways to slice a layer and to compute it. */
+/* Enumeration of the families: the product of all fields that the modules of a rank depend on
+ * (slices of a layer, precision, recomputation, fusion). Families are the subproblems of the first
+ * level of the branch and bound. */
 
 static const uint8_t FIELDS[] = {
     ORR_AT_tp,        ORR_AT_cp,        ORR_AT_ep,      ORR_AT_etp,        ORR_AT_micro_batch,
@@ -13,7 +15,7 @@ static const uint8_t FIELDS[] = {
     ORR_AT_sp,        ORR_AT_flash,     ORR_AT_fusion,  ORR_AT_graphs};
 enum { N_FIELDS = sizeof FIELDS / sizeof *FIELDS };
 
-/* A choice that changes nothing here is left to its default. */
+/* Whether the choice changes anything in this model; one that does not is left at its default. */
 static bool matters(const orr_space *s, const orr_plan *p, uint32_t field)
 {
     switch (field) {
@@ -37,10 +39,10 @@ static orr_space_list values_of(const orr_space *s, const orr_plan *p, uint32_t 
     orr_space_list list = s->list[field];
     if (field == ORR_AT_etp) {
         list = (orr_space_list){2, {p->tp, 1}};
-        const uint32_t fixed = s->words.fixed.etp;
+        const uint32_t fixed = s->constraints.fixed.etp;
         if (fixed != 0 && p->tp % fixed == 0)
             list = (orr_space_list){1, {fixed}};
-        if (!orr_space_allows(&s->words, field, p->tp) && list.n == 2)
+        if (!orr_space_allows(&s->constraints, field, p->tp) && list.n == 2)
             list = (orr_space_list){1, {1}};
     }
     if (!matters(s, p, field))
@@ -51,7 +53,7 @@ static orr_space_list values_of(const orr_space *s, const orr_plan *p, uint32_t 
 static bool can_be(const orr_space *s, const orr_plan *p)
 {
     return s->common.batch % p->micro_batch == 0 &&
-           orr_space_allows(&s->words, ORR_AT_etp, p->etp) &&
+           orr_space_allows(&s->constraints, ORR_AT_etp, p->etp) &&
            (uint64_t)p->tp * p->cp <= s->most_devices;
 }
 

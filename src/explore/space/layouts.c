@@ -3,8 +3,8 @@
 
 #include "explore/explore.h"
 
-/* How ranks lie on the machine: the order of axes, and which sites have how much of what crosses
- * the cuts. */
+/* Layouts of given degrees on the cluster: the order of the parallel axes, and, on several sites,
+ * how much of the crossing axis each site gets. */
 
 orr_plan orr_plan_with_layout(const orr_plan *plan, const orr_space_layout *layout)
 {
@@ -32,8 +32,8 @@ static uint32_t degree_of(const orr_plan *p, uint32_t axis)
     }
 }
 
-/* Orders that differ in where axes of one stand are the same: of those the first. What crosses cuts
- * is outermost, and has to be named so. */
+/* Orders that differ only in the places of axes of degree 1 are equal: the first is kept. On
+ * several sites the axis that crosses is outermost and has to be named as such. */
 static bool same_order(const orr_plan *p, const uint8_t *a, const uint8_t *b)
 {
     uint32_t j = 0;
@@ -48,7 +48,7 @@ static bool same_order(const orr_plan *p, const uint8_t *a, const uint8_t *b)
     return true;
 }
 
-static bool is_first_of_its_kind(const orr_space *s, const orr_plan *p, uint32_t at)
+static bool is_first_equivalent(const orr_space *s, const orr_plan *p, uint32_t at)
 {
     const uint32_t last = ORR_BASE_AXES - 1;
     for (uint32_t i = 0; i < at; i++)
@@ -58,28 +58,28 @@ static bool is_first_of_its_kind(const orr_space *s, const orr_plan *p, uint32_t
     return true;
 }
 
-static orr_space_layout plain(const orr_space *s, const uint8_t *order)
+static orr_space_layout single_site_layout(const orr_space *s, const uint8_t *order)
 {
-    orr_space_layout l = {.dp_outer = orr_plan_degree(s->words.fixed.dp_outer)};
+    orr_space_layout l = {.dp_outer = orr_plan_degree(s->constraints.fixed.dp_outer)};
     memcpy(l.order, order, sizeof l.order);
-    memcpy(l.section_stages, s->words.fixed.section_stages, sizeof l.section_stages);
-    memcpy(l.section_layers, s->words.fixed.section_layers, sizeof l.section_layers);
+    memcpy(l.section_stages, s->constraints.fixed.section_stages, sizeof l.section_stages);
+    memcpy(l.section_layers, s->constraints.fixed.section_layers, sizeof l.section_layers);
     return l;
 }
 
 uint32_t orr_space_layouts(const orr_space *s, const orr_plan *degrees, orr_space_layout *ret)
 {
     uint32_t n = 0;
-    const uint32_t outer = orr_plan_degree(s->words.fixed.dp_outer);
+    const uint32_t outer = orr_plan_degree(s->constraints.fixed.dp_outer);
     if (degrees->dp % outer != 0)
         return 0;
     for (uint32_t i = 0; i < s->n_orders && n < ORR_SPACE_LAYOUTS; i++) {
-        if (!is_first_of_its_kind(s, degrees, i))
+        if (!is_first_equivalent(s, degrees, i))
             continue;
         if (s->cluster->n_sites > 1)
             n += orr_space_site_layouts(s, degrees, s->order[i], ret + n, ORR_SPACE_LAYOUTS - n);
         else
-            ret[n++] = plain(s, s->order[i]);
+            ret[n++] = single_site_layout(s, s->order[i]);
     }
     return n;
 }

@@ -6,13 +6,14 @@
 
 #include "explore/explore.h"
 
-/* For every field of a plan the values that are searched.
+/* The search space: for every field of a plan, the values that are searched.
  *
- * What never helps is not searched, but counted: sequence parallelism off (the same transfers, more
- * activations and more elementwise work), attention in many kernels, elementwise work not fused,
- * transfers of gradients or between stages that computation waits for (the same transfers, later),
- * and any algorithm of reduction but the cheapest. Each is tried only where the user leaves nothing
- * else. Nor are settings of the network that others are as good as in everything. */
+ * Values that are dominated, which means never better than another value of the field, are counted
+ * but not searched: no sequence parallelism (the same transfers, more activations and elementwise
+ * work), attention in many kernels, elementwise work not fused, transfers of gradients or between
+ * stages that computation waits for (the same transfers, later), any algorithm of reduction but the
+ * cheapest, and transports that another one matches in everything (transports.c). Each is searched
+ * only where constraints leave nothing else. */
 
 static void add(orr_space_list *list, uint32_t value)
 {
@@ -28,15 +29,15 @@ static void keep_allowed(orr_space *s, uint32_t field)
     orr_space_list *list = &s->list[field];
     uint32_t n = 0;
     for (uint32_t i = 0; i < list->n; i++)
-        if (orr_space_allows(&s->words, field, list->at[i]))
+        if (orr_space_allows(&s->constraints, field, list->at[i]))
             list->at[n++] = list->at[i];
     list->n = n;
 }
 
-/* --- what the machine and the model are ------------------------------------------------------ */
+/* --- capabilities of the cluster and the model ----------------------------------------------- */
 
-/* All devices that may take part know the dtype. */
-static bool knows(const orr_cluster *c, orr_dtype dtype)
+/* Whether all devices that may take part support the dtype. */
+static bool supports(const orr_cluster *c, orr_dtype dtype)
 {
     bool all = !isnan(orr_fact_or(&c->device->peak_flops[dtype], NAN));
     for (uint32_t s = 0; s < c->n_sites; s++)
@@ -49,10 +50,9 @@ static uint32_t scale_up_of(const orr_cluster *c)
     return c->n_levels > 0 ? c->levels[0].size : 1;
 }
 
-/* --- lists ----------------------------------------------------------------------------------- */
+/* --- values of each field -------------------------------------------------------------------- */
 
-/* Slices of a layer: within the domain in which devices are joined fastest, and across two of them.
- */
+/* Tensor parallelism up to two of the domains with the fastest links. */
 static void list_slices(orr_space *s)
 {
     orr_space_list *list = &s->list[ORR_AT_tp];
@@ -67,8 +67,8 @@ static void list_slices(orr_space *s)
     }
 }
 
-/* A slice of the context has a thousand tokens at least: fewer leave kernels too small to be worth
- * it (assumed). */
+/* A context slice has at least 1,024 tokens: below, kernels are too small to be efficient
+ * (assumed). */
 static void list_contexts(orr_space *s)
 {
     enum { LEAST_TOKENS = 1024 };
@@ -93,22 +93,22 @@ static void list_experts(orr_space *s)
 static void list_precisions(orr_space *s)
 {
     orr_space_list *list = &s->list[ORR_AT_precision];
-    if (knows(s->cluster, ORR_DTYPE_FP8))
+    if (supports(s->cluster, ORR_DTYPE_FP8))
         add(list, ORR_PRECISION_FP8);
-    if (knows(s->cluster, ORR_DTYPE_FP8) && s->words.mxfp8)
+    if (supports(s->cluster, ORR_DTYPE_FP8) && s->constraints.mxfp8)
         add(list, ORR_PRECISION_MXFP8);
-    if (knows(s->cluster, ORR_DTYPE_FP4) && s->words.fp4)
+    if (supports(s->cluster, ORR_DTYPE_FP4) && s->constraints.fp4)
         add(list, ORR_PRECISION_FP4);
-    add(list, knows(s->cluster, ORR_DTYPE_BF16) || !knows(s->cluster, ORR_DTYPE_FP16)
+    add(list, supports(s->cluster, ORR_DTYPE_BF16) || !supports(s->cluster, ORR_DTYPE_FP16)
                   ? ORR_PRECISION_BF16
                   : ORR_PRECISION_FP16);
 }
 
-static void list_wires(orr_space *s)
+static void list_transports(orr_space *s)
 {
     static const uint32_t FIELDS[] = {ORR_AT_wire_dp, ORR_AT_wire_pp, ORR_AT_wire_cp,
                                       ORR_AT_wire_ep};
-    bool said = false; /* of any level or cut what its network is */
+    bool said = false; /* any level or link has a transport */
     for (uint32_t l = 0; l < s->cluster->n_levels; l++)
         said |= s->cluster->levels[l].transport != NULL;
     for (uint32_t c = 0; c < s->cluster->n_cuts; c++)
@@ -120,12 +120,12 @@ static void list_wires(orr_space *s)
     }
 }
 
-/* Stages that layers divide into evenly, with embedding and head as one of them each or not, and a
- * few others. */
+/* Numbers of stages that divide the layers evenly, with embedding and head counted as a layer or
+ * not, and a few others. */
 static void list_stages(orr_space *s)
 {
     enum { MOST = 128 };
-    const uint32_t l = s->model->layers, fixed = s->words.fixed.pp;
+    const uint32_t l = s->model->layers, fixed = s->constraints.fixed.pp;
     if (fixed != 0) {
         add(&s->stages, fixed);
         return;
@@ -133,13 +133,13 @@ static void list_stages(orr_space *s)
     for (uint32_t p = 1; p <= MOST && p <= s->most_devices && (p == 1 || p <= l + 2); p++) {
         const uint32_t odd = p / (p & -p);
         const bool even = l > 0 && (l % p == 0 || (l + 1) % p == 0 || (l + 2) % p == 0);
-        if ((even || odd == 1 || odd == 3) && orr_space_allows(&s->words, ORR_AT_pp, p))
+        if ((even || odd == 1 || odd == 3) && orr_space_allows(&s->constraints, ORR_AT_pp, p))
             add(&s->stages, p);
     }
 }
 
-/* What the batch divides into: the replicas that there may be. */
-static orr_status list_parts(orr_space *s, orr_arena *arena, orr_error *err)
+/* Divisors of the batch, which are the possible numbers of replicas. */
+static orr_status list_divisors(orr_space *s, orr_arena *arena, orr_error *err)
 {
     const uint32_t batch = s->common.batch;
     uint32_t n = 0;
@@ -187,12 +187,12 @@ static void list_choices(orr_space *s)
     ADD(s, fusion, ORR_SWITCH_ON);
     ADD(s, graphs, ORR_SWITCH_OFF);
     ADD(s, offload, ORR_OFFLOAD_NONE, ORR_OFFLOAD_OPTIMIZER);
-    if (s->words.offload)
+    if (s->constraints.offload)
         ADD(s, offload, ORR_OFFLOAD_ACTIVATIONS, ORR_OFFLOAD_BOTH);
     ADD(s, zero, 1, 2, 0, 3);
     ADD(s, prefetch, 1);
     ADD(s, gradients, 0);
-    if (s->words.gradients)
+    if (s->constraints.gradients)
         ADD(s, gradients, ORR_PRECISION_BF16, ORR_PRECISION_FP32);
     ADD(s, dp_algorithm, ORR_ALGORITHM_AUTO);
     ADD(s, dp_chunks, 1);
@@ -201,14 +201,14 @@ static void list_choices(orr_space *s)
     if (s->cluster->n_sites > 1) {
         ADD(s, cross, ORR_CROSS_DP, ORR_CROSS_PP);
         ADD(s, dp_chunks, 16);
-        if (s->words.compress)
+        if (s->constraints.compress)
             ADD(s, compress, ORR_COMPRESS_BF16, ORR_COMPRESS_FP8, ORR_COMPRESS_INT8);
-        if (s->words.local_steps)
+        if (s->constraints.local_steps)
             ADD(s, local_steps, 10, 100);
     }
 }
 
-/* tp innermost always: its transfers are the most, and nothing hides all of them. */
+/* tp is innermost in all orders: it transfers most, and computation hides only part of it. */
 static void list_orders(orr_space *s)
 {
     static const uint8_t OTHERS[6][3] = {
@@ -216,8 +216,8 @@ static void list_orders(orr_space *s)
         {ORR_AXIS_DP, ORR_AXIS_PP, ORR_AXIS_CP}, {ORR_AXIS_PP, ORR_AXIS_DP, ORR_AXIS_CP},
         {ORR_AXIS_DP, ORR_AXIS_CP, ORR_AXIS_PP}, {ORR_AXIS_PP, ORR_AXIS_CP, ORR_AXIS_DP}};
     s->n_orders = 1;
-    if (orr_plan_has_order(&s->words.fixed)) {
-        memcpy(s->order[0], s->words.fixed.order, sizeof s->order[0]);
+    if (orr_plan_has_order(&s->constraints.fixed)) {
+        memcpy(s->order[0], s->constraints.fixed.order, sizeof s->order[0]);
         return;
     }
     for (s->n_orders = 0; s->n_orders < 6; s->n_orders++) {
@@ -227,10 +227,10 @@ static void list_orders(orr_space *s)
     }
 }
 
-/* --- what the user leaves of them ------------------------------------------------------------ */
+/* --- values that the constraints leave ------------------------------------------------------- */
 
-/* Fields whose values follow from others: their lists are made where these are known. */
-static bool follows(uint32_t field)
+/* Fields whose values depend on other fields: they are listed during the walk. */
+static bool depends_on_others(uint32_t field)
 {
     switch (field) {
     case ORR_AT_dp:
@@ -258,13 +258,13 @@ static bool follows(uint32_t field)
     }
 }
 
-static orr_status narrow(orr_space *s, uint32_t field, orr_error *err)
+static orr_status apply_constraints(orr_space *s, uint32_t field, orr_error *err)
 {
-    const uint32_t fixed = orr_plan_get(&s->words.fixed, field);
+    const uint32_t fixed = orr_plan_get(&s->constraints.fixed, field);
     keep_allowed(s, field);
     if (s->list[field].n > 0)
         return ORR_OK;
-    if (fixed != 0 || (s->words.pinned >> field & 1))
+    if (fixed != 0 || (s->constraints.pinned >> field & 1))
         add(&s->list[field], fixed);
     else if (field >= ORR_PLAN_NUMBERS)
         for (uint32_t v = 1; v < orr_plan_choice_at(field - ORR_PLAN_NUMBERS)->n; v++)
@@ -276,7 +276,7 @@ static orr_status narrow(orr_space *s, uint32_t field, orr_error *err)
                     orr_space_field_name(field));
 }
 
-/* --- dimensions that stay as they are -------------------------------------------------------- */
+/* --- dimensions that are not searched -------------------------------------------------------- */
 
 static bool is_scheduling(uint32_t field)
 {
@@ -327,91 +327,94 @@ static uint8_t dimension_of(uint32_t field)
                                 : ORR_SEARCH_PLACEMENT;
 }
 
-/* Numbers that follow from others that are searched. */
-static bool is_free(const orr_space_constraints *words, uint32_t field)
+/* Whether a field stays free though its dimension is not searched, since it follows from others. */
+static bool is_free(const orr_space_constraints *constraints, uint32_t field)
 {
-    return (words->searched & dimension_of(field)) || field == ORR_AT_batch ||
+    return (constraints->searched & dimension_of(field)) || field == ORR_AT_batch ||
            field == ORR_AT_micro_batches ||
-           (field == ORR_AT_group && (words->searched & ORR_SEARCH_PLACEMENT)) ||
-           orr_plan_get(&words->fixed, field) != 0;
+           (field == ORR_AT_group && (constraints->searched & ORR_SEARCH_PLACEMENT)) ||
+           orr_plan_get(&constraints->fixed, field) != 0;
 }
 
-/* What the other plan has of dimensions that are not searched is as if the user had fixed it. */
-static void pin(orr_space_constraints *words, const orr_plan *base)
+/* Fixes all fields of the dimensions that are not searched to what they are in the base plan. */
+static void fix_unsearched(orr_space_constraints *constraints, const orr_plan *base)
 {
     const orr_plan whole = orr_plan_with_defaults(base);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
-        if (is_free(words, field))
+        if (is_free(constraints, field))
             continue;
-        orr_plan_put(&words->fixed, field, orr_plan_get(&whole, field));
-        words->pinned |= UINT64_C(1) << field;
+        orr_plan_put(&constraints->fixed, field, orr_plan_get(&whole, field));
+        constraints->pinned |= UINT64_C(1) << field;
     }
-    if (words->searched & ORR_SEARCH_PLACEMENT)
+    if (constraints->searched & ORR_SEARCH_PLACEMENT)
         return;
-    if (!orr_plan_has_order(&words->fixed))
-        memcpy(words->fixed.order, whole.order, sizeof whole.order);
-    if (!orr_plan_has_sites(&words->fixed))
-        memcpy(words->fixed.sites, whole.sites, sizeof whole.sites);
-    if (!orr_plan_has_sections(&words->fixed)) {
-        memcpy(words->fixed.section_stages, whole.section_stages, sizeof whole.section_stages);
-        memcpy(words->fixed.section_layers, whole.section_layers, sizeof whole.section_layers);
+    if (!orr_plan_has_order(&constraints->fixed))
+        memcpy(constraints->fixed.order, whole.order, sizeof whole.order);
+    if (!orr_plan_has_sites(&constraints->fixed))
+        memcpy(constraints->fixed.sites, whole.sites, sizeof whole.sites);
+    if (!orr_plan_has_sections(&constraints->fixed)) {
+        memcpy(constraints->fixed.section_stages, whole.section_stages,
+               sizeof whole.section_stages);
+        memcpy(constraints->fixed.section_layers, whole.section_layers,
+               sizeof whole.section_layers);
     }
 }
 
-static orr_status pin_dimensions(orr_space *s, orr_error *err)
+static orr_status fix_unsearched_dimensions(orr_space *s, orr_error *err)
 {
     orr_explored production;
     const orr_plan *base = s->options->base;
-    if (s->words.searched == ORR_SEARCH_ALL)
+    if (s->constraints.searched == ORR_SEARCH_ALL)
         return ORR_OK;
     if (base == NULL) {
         ORR_TRY(orr_baseline_of(ORR_BASELINE_PRODUCTION, s->model, s->cluster, s->options,
                                 &production, err));
         base = &production.plan;
     }
-    pin(&s->words, base);
+    fix_unsearched(&s->constraints, base);
     return ORR_OK;
 }
 
-/* For each plan that is searched so many differ from it in what never helps. */
+/* Number of plans per searched plan that differ from it in dominated values only. */
 static double count_dominated(const orr_space *s)
 {
     static const uint8_t SWITCHES[] = {ORR_AT_sp, ORR_AT_flash, ORR_AT_fusion, ORR_AT_overlap_dp,
                                        ORR_AT_overlap_pp};
     double n = 1;
     for (uint32_t i = 0; i < sizeof SWITCHES; i++)
-        n *= orr_space_allows(&s->words, SWITCHES[i], ORR_SWITCH_ON) +
-             orr_space_allows(&s->words, SWITCHES[i], ORR_SWITCH_OFF);
+        n *= orr_space_allows(&s->constraints, SWITCHES[i], ORR_SWITCH_ON) +
+             orr_space_allows(&s->constraints, SWITCHES[i], ORR_SWITCH_OFF);
     double algorithms = 0;
     for (uint32_t a = 0; a < ORR_ALGORITHMS; a++)
-        algorithms += orr_space_allows(&s->words, ORR_AT_dp_algorithm, a);
+        algorithms += orr_space_allows(&s->constraints, ORR_AT_dp_algorithm, a);
     return n * fmax(algorithms, 1);
 }
 
-static bool are_alike(const orr_cluster *c)
+static bool have_uniform_devices(const orr_cluster *c)
 {
-    bool alike = true;
+    bool uniform = true;
     for (uint32_t i = 0; i < c->n_sites; i++)
-        alike &= c->sites[i].device == c->device ||
-                 strcmp(c->sites[i].device->name, c->device->name) == 0;
-    return alike;
+        uniform &= c->sites[i].device == c->device ||
+                   strcmp(c->sites[i].device->name, c->device->name) == 0;
+    return uniform;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the whole space ------------------------------------------------------------------------- */
 
 static uint32_t sequence_of(const orr_space *s)
 {
-    enum { USUAL = 8192 }; /* as <orrery/model.h> has it */
+    enum { DEFAULT_TOKENS = 8192 }; /* as in <orrery/model.h> */
     const uint32_t said =
-        s->options->workload.seq > 0 ? s->options->workload.seq : s->words.fixed.seq;
+        s->options->workload.seq > 0 ? s->options->workload.seq : s->constraints.fixed.seq;
     if (said > 0)
         return said;
-    return s->model->context > 0 && s->model->context < USUAL ? s->model->context : USUAL;
+    return s->model->context > 0 && s->model->context < DEFAULT_TOKENS ? s->model->context
+                                                                       : DEFAULT_TOKENS;
 }
 
-static orr_status take_common(orr_space *s, orr_error *err)
+static orr_status set_common(orr_space *s, orr_error *err)
 {
-    const orr_plan *fixed = &s->words.fixed;
+    const orr_plan *fixed = &s->constraints.fixed;
     if (fixed->batch == 0)
         return orr_fail(err, ORR_INVALID, "a search needs the samples of a step: fix batch=2048");
     s->common = (orr_plan){.batch = fixed->batch,
@@ -450,24 +453,24 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
     *ret = (orr_space){.model = model, .cluster = cluster, .options = options};
     ret->fails = options->fleet != NULL && (options->objective == ORR_OBJECTIVE_BUDGET ||
                                             options->second == ORR_OBJECTIVE_BUDGET);
-    ORR_TRY(orr_space_read_constraints(options, &ret->words, err));
-    ORR_TRY(orr_model_override(model, &ret->words.fixed, arena, &ret->model, err));
-    ORR_TRY(pin_dimensions(ret, err));
-    ORR_TRY(take_common(ret, err));
+    ORR_TRY(orr_space_read_constraints(options, &ret->constraints, err));
+    ORR_TRY(orr_model_override(model, &ret->constraints.fixed, arena, &ret->model, err));
+    ORR_TRY(fix_unsearched_dimensions(ret, err));
+    ORR_TRY(set_common(ret, err));
     ORR_TRY(count_devices(ret, err));
-    ret->alike = are_alike(cluster);
+    ret->uniform_devices = have_uniform_devices(cluster);
     list_slices(ret);
     list_contexts(ret);
     list_experts(ret);
     list_precisions(ret);
-    list_wires(ret);
+    list_transports(ret);
     list_choices(ret);
     list_orders(ret);
     list_stages(ret);
-    ORR_TRY(list_parts(ret, arena, err));
+    ORR_TRY(list_divisors(ret, arena, err));
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++)
-        if (!follows(field))
-            ORR_TRY(narrow(ret, field, err));
+        if (!depends_on_others(field))
+            ORR_TRY(apply_constraints(ret, field, err));
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
         orr_space_keep_undominated_transports(ret, &ret->list[field]);
     ORR_TRY(orr_space_make_ideal_network(ret, arena, err));

@@ -4,8 +4,9 @@
 
 #include "explore/explore.h"
 
-/* Settings of the network that are worth trying: those that no other one is as good as in
- * everything that a transfer depends on (src/cost/network/rdma_transport.h), at every level. */
+/* Transport presets worth searching: those that no other preset matches in every quantity that a
+ * transfer depends on (src/cost/network/rdma_transport.h), at every level. Also the relaxed
+ * clusters of which the search takes its bounds: without transport penalties, and flat. */
 
 static double or_unbounded(double bytes_per_s)
 {
@@ -28,7 +29,7 @@ static bool is_as_good(const orr_network *a, const orr_network *b)
     return true;
 }
 
-/* Of settings that are alike the first, and before all what the cluster has. */
+/* Of equal presets the first is kept; that of the cluster comes before all. */
 void orr_space_keep_undominated_transports(const orr_space *s, orr_space_list *list)
 {
     orr_network networks[ORR_RDMA_PRESETS];
@@ -50,24 +51,24 @@ void orr_space_keep_undominated_transports(const orr_space *s, orr_space_list *l
     list->n = n;
 }
 
-/* Units of levels are whole there, and what is next to one another in a plan is so on the machine.
- */
+/* One site with as many whole units of each level as the plan may use: neighbours in the plan are
+ * neighbours on the machine, so that no layout is better than any on this cluster. */
 static orr_status make_flat(orr_space *s, orr_arena *arena, orr_error *err)
 {
-    const orr_cluster *bare = &s->bare;
-    s->flat = *bare;
-    if (bare->n_sites < 2)
+    const orr_cluster *ideal_network = &s->ideal_network;
+    s->flat = *ideal_network;
+    if (ideal_network->n_sites < 2)
         return ORR_OK;
-    const uint32_t n = bare->site_level + 1;
+    const uint32_t n = ideal_network->site_level + 1;
     orr_level *levels = orr_arena_array(arena, orr_level, n);
     if (levels == NULL)
         return orr_fail_memory(err);
     for (uint32_t l = 0; l < n; l++) {
         const uint32_t below = l > 0 ? levels[l - 1].devices : 1;
-        levels[l] = bare->levels[l];
+        levels[l] = ideal_network->levels[l];
         levels[l].ends = NULL;
         if (l + 1 == n)
-            levels[l].size = (bare->n_devices + below - 1) / below;
+            levels[l].size = (ideal_network->n_devices + below - 1) / below;
         levels[l].devices = levels[l].size * below;
     }
     s->flat.levels = levels;
@@ -79,7 +80,7 @@ static orr_status make_flat(orr_space *s, orr_arena *arena, orr_error *err)
     return ORR_OK;
 }
 
-/* Settings are chosen at the end where there are any. */
+/* Transports are chosen last where the cluster has any. */
 orr_status orr_space_make_ideal_network(orr_space *s, orr_arena *arena, orr_error *err)
 {
     const orr_cluster *c = s->cluster;
@@ -97,8 +98,8 @@ orr_status orr_space_make_ideal_network(orr_space *s, orr_arena *arena, orr_erro
         cuts[i] = c->cuts[i];
         cuts[i].transport = NULL;
     }
-    s->bare = *c;
-    s->bare.levels = levels;
-    s->bare.cuts = cuts;
+    s->ideal_network = *c;
+    s->ideal_network.levels = levels;
+    s->ideal_network.cuts = cuts;
     return make_flat(s, arena, err);
 }

@@ -5,38 +5,46 @@
 #include "model/schedule/schedule.h"
 #include "explore/explore.h"
 
-/* The plans of a family, by nested loops: stages and replicas, how they lie, what runs when, what
- * is sharded, and how it travels. What does not divide is never made. */
+/* Enumeration of the plans of a family by nested loops, outermost first: stages (pp), replicas
+ * (dp), layout, schedule, sharding, algorithms and transports. Memory options are handed to the
+ * leaf, which searches them. Values that do not divide evenly are never generated.
+ *
+ * At each depth the number of plans below is known before they are visited: the counts of the inner
+ * loops are multiplied, and sums over layouts are cached (they depend on the degrees alone). A
+ * pruned subtree is therefore counted exactly, and the whole space is counted without visiting its
+ * plans. */
 
 enum { SCHEDULES = 96, SHARDINGS = 96, PARTS = 256 };
 
-typedef struct way_to_run {
+typedef struct schedule_choice {
     uint8_t schedule;
     uint32_t vp, group;
     orr_memory_options memory_options;
-} way_to_run;
-typedef struct way_to_shard {
+} schedule_choice;
+typedef struct sharding_choice {
     uint8_t zero, reshard, gradients;
     uint32_t shards, prefetch;
-} way_to_shard;
+} sharding_choice;
 
 typedef struct walker {
     const orr_space *space;
     const orr_plan_walk *walk;
-    way_to_run schedules[SCHEDULES];
+    schedule_choice schedules[SCHEDULES];
     uint32_t n_schedules;
     orr_space_layout layouts[ORR_SPACE_LAYOUTS];
     uint32_t n_layouts;
-    way_to_shard shardings[SHARDINGS];
+    sharding_choice shardings[SHARDINGS];
     uint32_t n_shardings;
-    orr_plan sharded; /* whose these are: as another one with the same degrees and order */
-    uint32_t parts[PARTS], n_parts, parted;
+    orr_plan
+        sharding_of; /* the plan for which they were listed: they depend on degrees and order */
+    uint32_t parts[PARTS], n_parts, parts_of;
     orr_error *err;
 } walker;
 
-/* --- what runs when -------------------------------------------------------------------------- */
+/* --- schedules and memory options ------------------------------------------------------------ */
 
-/* Layers of a chunk that may be computed again: all of them is another way to recompute. */
+/* At most all layers of a chunk but one are recomputed: recomputing all is another choice of the
+ * field. */
 bool orr_space_memory_options(const orr_space *s, const orr_plan *p, orr_memory_options *ret)
 {
     const orr_schedule_spec spec = orr_plan_schedule(p);
@@ -46,19 +54,19 @@ bool orr_space_memory_options(const orr_space *s, const orr_plan *p, orr_memory_
     for (uint32_t i = 0; i < r.n_offloads && i < 4; i++)
         r.offload[i] = (uint8_t)s->list[ORR_AT_offload].at[i];
     if (p->recompute == ORR_RECOMPUTE_BLOCK) {
-        const uint32_t least = s->words.least[ORR_AT_recompute_layers],
-                       most = s->words.most[ORR_AT_recompute_layers];
-        r.least_again = least > 1 ? least : 1;
-        r.most_again = layers > 0 ? layers - 1 : 0;
-        if (most > 0 && most < r.most_again)
-            r.most_again = most;
-        if (s->words.fixed.recompute_layers > 0)
-            r.least_again = r.most_again = s->words.fixed.recompute_layers;
-    } else if (!orr_space_allows(&s->words, ORR_AT_recompute_layers, 0)) {
+        const uint32_t least = s->constraints.least[ORR_AT_recompute_layers],
+                       most = s->constraints.most[ORR_AT_recompute_layers];
+        r.min_recompute = least > 1 ? least : 1;
+        r.max_recompute = layers > 0 ? layers - 1 : 0;
+        if (most > 0 && most < r.max_recompute)
+            r.max_recompute = most;
+        if (s->constraints.fixed.recompute_layers > 0)
+            r.min_recompute = r.max_recompute = s->constraints.fixed.recompute_layers;
+    } else if (!orr_space_allows(&s->constraints, ORR_AT_recompute_layers, 0)) {
         return false;
     }
     *ret = r;
-    return r.most_again >= r.least_again;
+    return r.max_recompute >= r.min_recompute;
 }
 
 static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp, uint32_t group)
@@ -66,22 +74,22 @@ static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp
     const orr_space *s = w->space;
     const orr_schedule_spec spec = {name, p->pp, vp, p->micro_batches, group};
     const uint32_t chunks = orr_schedule_virtual_stages(&spec);
-    way_to_run made = {.schedule = name, .vp = vp, .group = group};
+    schedule_choice made = {.schedule = name, .vp = vp, .group = group};
     orr_plan scheduled = *p;
     scheduled.schedule = name;
     scheduled.vp = vp;
     scheduled.group = group;
     if (w->n_schedules == SCHEDULES || orr_schedule_spec_check(&spec, NULL) != ORR_OK ||
         (p->pp > 1 && s->model->layers + 2 < chunks) ||
-        !orr_space_allows(&s->words, ORR_AT_vp, vp) ||
-        !orr_space_allows(&s->words, ORR_AT_group, group) ||
+        !orr_space_allows(&s->constraints, ORR_AT_vp, vp) ||
+        !orr_space_allows(&s->constraints, ORR_AT_group, group) ||
         !orr_space_memory_options(s, &scheduled, &made.memory_options))
         return;
     w->schedules[w->n_schedules++] = made;
 }
 
-/* Chunks that layers divide into evenly, and powers of two. */
-static bool is_good_cut(uint32_t layers, uint32_t pp, uint32_t vp)
+/* Numbers of chunks that divide the layers evenly, and powers of two. */
+static bool splits_well(uint32_t layers, uint32_t pp, uint32_t vp)
 {
     const uint32_t chunks = pp * vp;
     return (vp & (vp - 1)) == 0 || layers % chunks == 0 || (layers + 1) % chunks == 0 ||
@@ -92,10 +100,10 @@ static void add_interleaved(walker *w, const orr_plan *p)
 {
     enum { MOST_CHUNKS = 32 };
     const orr_space *s = w->space;
-    const uint32_t fixed = s->words.fixed.vp, m = p->micro_batches;
-    const uint32_t best = orr_schedule_smallest_group(p->pp, m), group = s->words.fixed.group;
+    const uint32_t fixed = s->constraints.fixed.vp, m = p->micro_batches;
+    const uint32_t best = orr_schedule_smallest_group(p->pp, m), group = s->constraints.fixed.group;
     for (uint32_t vp = 2; vp <= MOST_CHUNKS && p->pp * vp <= s->model->layers + 2; vp++) {
-        if (fixed != vp && (fixed != 0 || !is_good_cut(s->model->layers, p->pp, vp)))
+        if (fixed != vp && (fixed != 0 || !splits_well(s->model->layers, p->pp, vp)))
             continue;
         add_schedule(w, p, ORR_SCHEDULE_INTERLEAVED, vp, group != 0 ? group : best);
         if (group == 0 && best != m)
@@ -118,9 +126,10 @@ static void list_schedules(walker *w, const orr_plan *p)
     }
 }
 
-/* --- what is sharded ------------------------------------------------------------------------- */
+/* --- sharding -------------------------------------------------------------------------------- */
 
-/* Devices from the first to the last of so many neighbours that have the same weights. */
+/* Number of devices from the first to the last of `shards` neighbours that hold the same weights.
+ */
 static uint64_t reach_of(const orr_plan *p, uint32_t shards)
 {
     uint64_t reach = 1;
@@ -141,19 +150,19 @@ static uint64_t reach_of(const orr_plan *p, uint32_t shards)
     return left > 1 ? UINT64_MAX : reach;
 }
 
-/* What ranks divide into, the most first, but for all and for one. */
-static void find_parts(walker *w, uint32_t ranks)
+/* Divisors of the number of ranks, largest first, without the number itself and 1. */
+static void list_divisors(walker *w, uint32_t ranks)
 {
-    if (w->parted == ranks)
+    if (w->parts_of == ranks)
         return;
-    w->parted = ranks;
+    w->parts_of = ranks;
     w->n_parts = 0;
     for (uint32_t copies = 2; copies <= ranks / 2 && w->n_parts < PARTS; copies++)
         if (ranks % copies == 0)
             w->parts[w->n_parts++] = ranks / copies;
 }
 
-/* As many as lie within a unit of a level; 0: as for another level, or all. */
+/* The largest shard group that stays within `devices` neighbours; 0: none, or all. */
 static uint32_t shards_within(const walker *w, const orr_plan *p, uint32_t devices)
 {
     for (uint32_t i = 0; i < w->n_parts; i++)
@@ -167,16 +176,16 @@ static void add_sharding(walker *w, uint8_t zero, uint32_t shards)
     const orr_space *s = w->space;
     const orr_space_list *reshard = &s->list[ORR_AT_reshard],
                          *gradients = &s->list[ORR_AT_gradients];
-    if (zero > 0 && !orr_space_allows(&s->words, ORR_AT_shards, shards))
+    if (zero > 0 && !orr_space_allows(&s->constraints, ORR_AT_shards, shards))
         return;
     for (uint32_t r = 0; r < (zero == 3 ? reshard->n : 1); r++)
         for (uint32_t g = 0; g < gradients->n && w->n_shardings < SHARDINGS; g++)
             w->shardings[w->n_shardings++] =
-                (way_to_shard){.zero = zero,
-                               .shards = shards,
-                               .reshard = zero == 3 ? (uint8_t)reshard->at[r] : 0,
-                               .prefetch = zero == 3 ? s->list[ORR_AT_prefetch].at[0] : 0,
-                               .gradients = (uint8_t)gradients->at[g]};
+                (sharding_choice){.zero = zero,
+                                  .shards = shards,
+                                  .reshard = zero == 3 ? (uint8_t)reshard->at[r] : 0,
+                                  .prefetch = zero == 3 ? s->list[ORR_AT_prefetch].at[0] : 0,
+                                  .gradients = (uint8_t)gradients->at[g]};
 }
 
 static double rate_of(const orr_level *level)
@@ -185,8 +194,8 @@ static double rate_of(const orr_level *level)
            fmax(orr_fact_or(&level->oversubscription, 1), 1);
 }
 
-/* Shards stay within units of a level where what is beyond it is slower. */
-static bool is_a_step(const orr_cluster *c, uint32_t level)
+/* Whether the next level is slower, so that keeping shards within this one may pay off. */
+static bool is_next_slower(const orr_cluster *c, uint32_t level)
 {
     return level + 1 >= c->n_levels ||
            !(rate_of(&c->levels[level + 1]) >= rate_of(&c->levels[level]));
@@ -207,17 +216,17 @@ static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
 {
     const orr_cluster *c = w->space->cluster;
     const uint32_t ranks = orr_plan_synchronous_replicas(p) * p->cp,
-                   fixed = w->space->words.fixed.shards;
-    find_parts(w, ranks);
+                   fixed = w->space->constraints.fixed.shards;
+    list_divisors(w, ranks);
     *ret = (orr_space_list){1, {fixed != 0 ? fixed : ranks}};
     if (fixed != 0) {
         ret->n = ranks % fixed == 0;
         return;
     }
     for (uint32_t l = 0; l < c->n_levels; l++)
-        if (is_a_step(c, l))
+        if (is_next_slower(c, l))
             add_shards(ret, shards_within(w, p, c->levels[l].devices));
-    /* Where failures cost: copies of the states, each of which can go on without the others. */
+    /* With failures, several copies of the states allow the others to go on without one. */
     for (uint32_t copies = 2; w->space->fails && copies <= MOST_COPIES; copies *= 2)
         if (ranks % copies == 0)
             add_shards(ret, ranks / copies);
@@ -228,31 +237,32 @@ static void list_shardings(walker *w, const orr_plan *p)
     const orr_space *s = w->space;
     const orr_space_list *zeros = &s->list[ORR_AT_zero];
     orr_space_list shards;
-    const bool same =
-        w->n_shardings > 0 && memcmp(w->sharded.order, p->order, sizeof p->order) == 0 &&
-        w->sharded.dp == p->dp && w->sharded.pp == p->pp && w->sharded.dp_outer == p->dp_outer;
+    const bool same = w->n_shardings > 0 &&
+                      memcmp(w->sharding_of.order, p->order, sizeof p->order) == 0 &&
+                      w->sharding_of.dp == p->dp && w->sharding_of.pp == p->pp &&
+                      w->sharding_of.dp_outer == p->dp_outer;
     if (same)
         return;
-    w->sharded = *p;
+    w->sharding_of = *p;
     w->n_shardings = 0;
     list_shards(w, p, &shards);
     for (uint32_t z = 0; z < zeros->n; z++) {
         const bool alone = p->dp * p->cp == 1, sharded = zeros->at[z] > 0;
-        if (!sharded && orr_space_allows(&s->words, ORR_AT_shards, 0))
+        if (!sharded && orr_space_allows(&s->constraints, ORR_AT_shards, 0))
             add_sharding(w, 0, 0);
         for (uint32_t i = 0; i < shards.n && sharded && (!alone || zeros->n == 1); i++)
             add_sharding(w, (uint8_t)zeros->at[z], shards.at[i]);
     }
 }
 
-/* --- how it travels -------------------------------------------------------------------------- */
+/* --- algorithms and transports --------------------------------------------------------------- */
 
 enum { NETWORK_FIELDS = 8 };
 static const uint8_t NETWORK[NETWORK_FIELDS] = {
     ORR_AT_dp_algorithm, ORR_AT_dp_chunks, ORR_AT_compress, ORR_AT_local_steps,
     ORR_AT_wire_dp,      ORR_AT_wire_pp,   ORR_AT_wire_cp,  ORR_AT_wire_ep};
 
-/* A setting of what does not travel has its first value alone. */
+/* Fields of transfers that the plan does not have keep their first value. */
 static uint32_t network_values(const orr_space *s, const orr_plan *p,
                                const orr_space_layout *layout, uint32_t field)
 {
@@ -294,7 +304,7 @@ static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_lay
         return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
     const orr_space_list *list = &w->space->list[NETWORK[at]];
     const uint32_t n = network_values(w->space, p, layout, NETWORK[at]);
-    if (w->walk->without_wires && NETWORK[at] >= ORR_AT_wire_dp)
+    if (w->walk->default_transports && NETWORK[at] >= ORR_AT_wire_dp)
         return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
     for (uint32_t i = 0; i < n; i++) {
         orr_plan_put(p, NETWORK[at], list->at[i]);
@@ -321,14 +331,14 @@ orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* --- from the outside in --------------------------------------------------------------------- */
+/* --- nested loops ---------------------------------------------------------------------------- */
 
 static bool enters(const walker *w, orr_walk_depth depth, const orr_plan *p, double n)
 {
     return n > 0 && (w->walk->enter == NULL || w->walk->enter(w->walk->ctx, depth, p, n));
 }
 
-static double count_reliefs(const walker *w)
+static double count_memory_options(const walker *w)
 {
     double n = 0;
     for (uint32_t i = 0; i < w->n_schedules; i++)
@@ -336,10 +346,10 @@ static double count_reliefs(const walker *w)
     return n;
 }
 
-static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_space_layout *layout,
-                                const way_to_run *schedule)
+static orr_status walk_schedule(walker *w, const orr_plan *placed, const orr_space_layout *layout,
+                                const schedule_choice *schedule)
 {
-    orr_plan p = *laid;
+    orr_plan p = *placed;
     p.schedule = schedule->schedule;
     p.vp = schedule->vp;
     p.group = schedule->group;
@@ -348,7 +358,7 @@ static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_space
     if (w->walk->leaf == NULL || !enters(w, ORR_WALK_SCHEDULE, &p, n))
         return ORR_OK;
     for (uint32_t i = 0; i < w->n_shardings; i++) {
-        const way_to_shard *sharding = &w->shardings[i];
+        const sharding_choice *sharding = &w->shardings[i];
         p.zero = sharding->zero;
         p.shards = sharding->shards;
         p.prefetch = sharding->prefetch;
@@ -361,35 +371,35 @@ static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_space
 
 static orr_status walk_layouts(walker *w, const orr_plan *p)
 {
-    const double memory_options = count_reliefs(w);
+    const double memory_options = count_memory_options(w);
     for (uint32_t l = 0; l < w->n_layouts; l++) {
-        const orr_plan laid = orr_plan_with_layout(p, &w->layouts[l]);
-        list_shardings(w, &laid);
+        const orr_plan placed = orr_plan_with_layout(p, &w->layouts[l]);
+        list_shardings(w, &placed);
         const double n =
-            w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * memory_options;
-        if (!enters(w, ORR_WALK_LAYOUT, &laid, n))
+            w->n_shardings * count_network(w->space, &placed, &w->layouts[l]) * memory_options;
+        if (!enters(w, ORR_WALK_LAYOUT, &placed, n))
             continue;
         for (uint32_t i = 0; i < w->n_schedules; i++)
-            ORR_TRY(walk_schedule(w, &laid, &w->layouts[l], &w->schedules[i]));
+            ORR_TRY(walk_schedule(w, &placed, &w->layouts[l], &w->schedules[i]));
     }
     return ORR_OK;
 }
 
-/* Ways to shard and to travel, over all layouts. */
+/* Number of choices of sharding, algorithms and transports, summed over the layouts. */
 static double count_layouts(walker *w, const orr_plan *p)
 {
     double n = 0;
     w->n_layouts = orr_space_layouts(w->space, p, w->layouts);
     for (uint32_t l = 0; l < w->n_layouts; l++) {
-        const orr_plan laid = orr_plan_with_layout(p, &w->layouts[l]);
-        list_shardings(w, &laid);
-        n += w->n_shardings * count_network(w->space, &laid, &w->layouts[l]);
+        const orr_plan placed = orr_plan_with_layout(p, &w->layouts[l]);
+        list_shardings(w, &placed);
+        n += w->n_shardings * count_network(w->space, &placed, &w->layouts[l]);
     }
     return n;
 }
 
-/* The same for all families with these degrees. */
-static double known_layouts(walker *w, const orr_plan *p)
+/* count_layouts(), cached: it depends on the degrees alone. */
+static double cached_layouts(walker *w, const orr_plan *p)
 {
     const orr_memo_key key = {{p->tp, p->cp, p->ep, p->etp, p->pp, p->dp}};
     if (w->walk->counts == NULL)
@@ -401,17 +411,17 @@ static double known_layouts(walker *w, const orr_plan *p)
     known = orr_arena_one(w->walk->arena, double);
     if (known != NULL) {
         *known = n;
-        (void)orr_memo_add(w->walk->counts, &key, known); /* else it is counted again */
+        (void)orr_memo_add(w->walk->counts, &key, known); /* on failure it is counted again */
     }
     return n;
 }
 
-/* Schedules that no layout makes worth it go. */
-static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
+/* Drops the schedules whose bound prunes them in every layout. */
+static void prune_schedules(walker *w, const orr_plan *degrees, double layouts)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->n_schedules; i++) {
-        const way_to_run *run = &w->schedules[i];
+        const schedule_choice *run = &w->schedules[i];
         orr_plan p = *degrees;
         p.schedule = run->schedule;
         p.vp = run->vp;
@@ -423,32 +433,32 @@ static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
     w->n_schedules = n;
 }
 
-static bool can_be(const orr_space *s, const orr_plan *p)
+static bool is_valid(const orr_space *s, const orr_plan *p)
 {
     const uint64_t of_stage = (uint64_t)p->tp * p->cp * p->dp, ranks = of_stage * p->pp;
     return s->common.batch % ((uint64_t)p->dp * p->micro_batch) == 0 && ranks >= s->least_devices &&
            ranks <= s->most_devices && of_stage % ((uint64_t)p->ep * p->etp) == 0 &&
-           orr_space_allows(&s->words, ORR_AT_dp, p->dp) &&
-           orr_space_allows(&s->words, ORR_AT_pp, p->pp);
+           orr_space_allows(&s->constraints, ORR_AT_dp, p->dp) &&
+           orr_space_allows(&s->constraints, ORR_AT_pp, p->pp);
 }
 
-/* The most replicas first: the most devices. */
+/* Largest dp first, for plans on the most devices tend to be best. */
 static orr_status walk_replicas(walker *w, const orr_plan *stages)
 {
     const orr_space *s = w->space;
     for (uint32_t i = 0; i < s->n_parts; i++) {
         orr_plan p = *stages;
         p.dp = s->parts[i];
-        if (!can_be(s, &p))
+        if (!is_valid(s, &p))
             continue;
         p.micro_batches = s->common.batch / (p.dp * p.micro_batch);
-        if (!orr_space_allows(&s->words, ORR_AT_micro_batches, p.micro_batches))
+        if (!orr_space_allows(&s->constraints, ORR_AT_micro_batches, p.micro_batches))
             continue;
         list_schedules(w, &p);
-        const double layouts = w->n_schedules > 0 ? known_layouts(w, &p) : 0;
-        if (!enters(w, ORR_WALK_DEGREES, &p, layouts * count_reliefs(w)))
+        const double layouts = w->n_schedules > 0 ? cached_layouts(w, &p) : 0;
+        if (!enters(w, ORR_WALK_DEGREES, &p, layouts * count_memory_options(w)))
             continue;
-        sift_schedules(w, &p, layouts);
+        prune_schedules(w, &p, layouts);
         if (w->n_schedules == 0)
             continue;
         w->n_layouts = orr_space_layouts(s, &p, w->layouts);
@@ -471,17 +481,17 @@ orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const 
     return ORR_OK;
 }
 
-/* --- how many there are ---------------------------------------------------------------------- */
+/* --- size of the space ----------------------------------------------------------------------- */
 
-static bool add_up(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
+static bool add_count(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
 {
     (void)plan;
     *(double *)ctx += depth == ORR_WALK_DEGREES ? n : 0;
     return false;
 }
 
-/* Families that differ in nothing that the loops look at have as many. */
-static bool counts_alike(const orr_plan *a, const orr_plan *b)
+/* Whether two families have equally many plans: equal fields as far as the loops depend on them. */
+static bool have_equal_counts(const orr_plan *a, const orr_plan *b)
 {
     return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp &&
            a->micro_batch == b->micro_batch &&
@@ -497,8 +507,8 @@ double orr_space_count(const orr_space *space, const orr_families *families)
         const bool is_block = plan->recompute == ORR_RECOMPUTE_BLOCK;
         const orr_plan **of = is_block ? &block_of : &other_of;
         double *n = is_block ? &block : &other;
-        if (*of == NULL || !counts_alike(*of, plan)) {
-            const orr_plan_walk walk = {.enter = add_up, .ctx = n};
+        if (*of == NULL || !have_equal_counts(*of, plan)) {
+            const orr_plan_walk walk = {.enter = add_count, .ctx = n};
             *n = 0;
             *of = plan;
             if (orr_space_walk(space, plan, &walk, NULL) != ORR_OK)
