@@ -6,9 +6,11 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* Plans for planners: degrees one after another, replicas and stages dealt to sites, candidates. */
+/* Parts that the baseline planners share: enumeration of degrees, assignment of replicas, stages
+ * and layers to sites (largest first, or Webster's method), and the list of candidates. */
 
-/* Closed forms of memory are off by less than that: then the simulation has the word. */
+/* The closed form of memory is off by less than this; plans within it are decided by the
+ * simulation. */
 static const double NEARLY = 1.03;
 
 enum { LONG_CONTEXT = 16384, TOKENS_OF_SLICE = 8192, MOST_MICRO_BATCH = 8, RUNS = ORR_PLAN_PARTS };
@@ -40,7 +42,8 @@ static orr_status visit_relief(orr_baseline_planner *r, orr_plan plan, orr_basel
     return ORR_OK;
 }
 
-/* Not at all, none beyond a host, 64 as DeepSeek-V3 had them, one a rank. */
+/* Degrees of expert parallelism: none, within a host, 64 as in DeepSeek-V3, one expert to a rank.
+ */
 static orr_status visit_experts(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit,
                                 orr_error *err)
 {
@@ -108,7 +111,7 @@ orr_status orr_baseline_enumerate(orr_baseline_planner *r, orr_baseline_visit vi
 
 /* --- sites ------------------------------------------------------------------------------- */
 
-/* Replicas that one set of experts is spread over, when not all of it is in one. */
+/* Number of replicas over which one set of experts is spread. */
 static uint64_t replicas_of_experts(const orr_plan *plan)
 {
     const uint64_t slices = plan->ep > 1 ? orr_plan_degree(plan->etp) : 1;
@@ -124,8 +127,8 @@ uint32_t orr_baseline_site_capacity(const orr_baseline_site *site, const orr_pla
     return (uint32_t)(site->devices / ranks);
 }
 
-/* Index of the site with the most left; n_sites: there is none. */
-static uint32_t largest(const orr_baseline_planner *r, const uint32_t *left)
+/* Index of the site with the most room left; n_sites: none has any. */
+static uint32_t largest_site(const orr_baseline_planner *r, const uint32_t *left)
 {
     uint32_t best = r->n_sites;
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -134,20 +137,21 @@ static uint32_t largest(const orr_baseline_planner *r, const uint32_t *left)
     return best;
 }
 
-/* Sites hold parts of one axis; with local steps what lies outside of it follows from them. */
-static void cross_with(orr_plan *plan, orr_cross axis)
+/* Each site has a part of one axis. With local steps, the outer part of dp follows from the sites.
+ */
+static void set_crossing(orr_plan *plan, orr_cross axis)
 {
     plan->cross = (uint8_t)axis;
     if (plan->dp_outer == 0 && plan->local_steps <= 1)
         plan->dp_outer = 1;
 }
 
-/* So many units, whole sites from the largest on. */
-static bool fill(const orr_baseline_planner *r, uint32_t *room, uint32_t units, uint16_t *ret)
+/* Assigns `units` by filling whole sites, largest first. */
+static bool fill_sites(const orr_baseline_planner *r, uint32_t *room, uint32_t units, uint16_t *ret)
 {
     memset(ret, 0, ORR_PLAN_PARTS * sizeof *ret);
     while (units > 0) {
-        const uint32_t s = largest(r, room);
+        const uint32_t s = largest_site(r, room);
         if (s == r->n_sites || room[s] > UINT16_MAX)
             return false;
         const uint32_t taken = room[s] < units ? room[s] : units;
@@ -158,9 +162,10 @@ static bool fill(const orr_baseline_planner *r, uint32_t *room, uint32_t units, 
     return true;
 }
 
-/* Webster's method: each unit to the site that is furthest behind its share. */
-static void fill_evenly(const orr_baseline_planner *r, const uint32_t *room, uint32_t units,
-                        uint16_t *ret)
+/* Webster's method of apportionment: each unit goes to the site that is furthest below its share.
+ */
+static void apportion(const orr_baseline_planner *r, const uint32_t *room, uint32_t units,
+                      uint16_t *ret)
 {
     memset(ret, 0, ORR_PLAN_PARTS * sizeof *ret);
     while (units-- > 0) {
@@ -189,8 +194,8 @@ bool orr_baseline_assign_replicas(const orr_baseline_planner *r, orr_plan *plan)
             plan->dp = dp;
             if (r->n_sites == 1)
                 return true;
-            cross_with(plan, ORR_CROSS_DP);
-            return fill(r, room, dp, plan->sites);
+            set_crossing(plan, ORR_CROSS_DP);
+            return fill_sites(r, room, dp, plan->sites);
         }
     return false;
 }
@@ -210,10 +215,10 @@ bool orr_baseline_assign_stages(const orr_baseline_planner *r, bool even, orr_pl
         return false;
     if (r->n_sites == 1)
         return true;
-    cross_with(plan, ORR_CROSS_PP);
+    set_crossing(plan, ORR_CROSS_PP);
     if (!even)
-        return fill(r, room, plan->pp, plan->sites);
-    fill_evenly(r, room, plan->pp, plan->sites);
+        return fill_sites(r, room, plan->pp, plan->sites);
+    apportion(r, room, plan->pp, plan->sites);
     return true;
 }
 
@@ -265,8 +270,9 @@ static bool all_alike(const orr_baseline_planner *r, const orr_plan *plan,
     return true;
 }
 
-/* One layer after another to the stage that would be done with it first; earlier stages first. */
-static void deal_layers(const orr_baseline_planner *r, uint32_t pp, orr_baseline_stage *stages)
+/* List scheduling: each layer goes to the stage that would finish it first, earlier stages first.
+ */
+static void balance_layers(const orr_baseline_planner *r, uint32_t pp, orr_baseline_stage *stages)
 {
     for (uint32_t s = 0; s < pp; s++)
         stages[s].layers = 1;
@@ -290,7 +296,7 @@ bool orr_baseline_balance_layers(const orr_baseline_planner *r, orr_plan *plan,
     uint32_t runs = 0;
     if (all_alike(r, plan, stages))
         return true;
-    deal_layers(r, plan->pp, stages);
+    balance_layers(r, plan->pp, stages);
     for (uint32_t s = 0; s < plan->pp; s++) {
         if (s == 0 || stages[s].layers != stages[s - 1].layers)
             runs++;
@@ -346,15 +352,15 @@ orr_status orr_baseline_refine_candidates(orr_baseline_planner *r, orr_baseline_
     return ORR_OK;
 }
 
-/* What is wrong with a plan is no reason to stop. */
-static orr_status of_plan(orr_status status)
+/* An invalid plan does not end the enumeration. */
+static orr_status ignore_invalid(orr_status status)
 {
     return status == ORR_NO_MEMORY || status == ORR_IO || status == ORR_CANCELED ? status : ORR_OK;
 }
 
 static bool has_room(const orr_explored *e, double times)
 {
-    return e->usable_bytes <= 0 || /* not known */
+    return e->usable_bytes <= 0 || /* unknown */
            (double)e->peak_bytes <= times * (double)e->usable_bytes;
 }
 
@@ -366,7 +372,7 @@ orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool
     if (status == ORR_OK && !has_room(&judged, 1) && has_room(&judged, NEARLY))
         status = orr_evaluator_simulate(r->evaluator, plan, &judged, err);
     *ret_fits = status == ORR_OK && has_room(&judged, 1);
-    return of_plan(status);
+    return ignore_invalid(status);
 }
 
 orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits,
@@ -377,5 +383,5 @@ orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, 
         return ORR_OK;
     const orr_status status = orr_evaluator_simulate(r->evaluator, plan, ret, err);
     *ret_fits = status == ORR_OK && has_room(ret, 1);
-    return of_plan(status);
+    return ignore_invalid(status);
 }

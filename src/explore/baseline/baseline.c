@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explore/baseline/baseline.h"
 
-/* A planner makes its candidates; the one that it takes for the quickest of those that fit is
- * judged. */
+/* Runs a baseline planner: it enumerates candidates, and the fastest by its own cost model that
+ * fits is simulated. */
 
 static const struct {
     const char *name, *about;

@@ -4,19 +4,19 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* The simple cost model of planners. FLOPs over what large products reach; a ring all-reduce of S
- * bytes among n is 2 (n - 1) / n S over the bandwidth (Patarasuk and Yuan, 2009); nothing overlaps,
- * nothing contends. */
+/* Cost model of the baseline planners. Computation is FLOPs over the rate of large matrix products;
+ * a ring all-reduce of S bytes among n ranks takes 2 (n - 1) / n S over the bandwidth (Patarasuk
+ * and Yuan, 2009). Nothing overlaps and links have no contention. */
 
-enum { ACTIVATION_BYTES = 2, GRADIENT_BYTES = 4 }; /* bf16; summed in fp32 */
+enum { ACTIVATION_BYTES = 2, GRADIENT_BYTES = 4 }; /* bf16; gradients are summed in fp32 */
 
 static double ring_share(double n)
 {
     return n > 1 ? 2 * (n - 1) / n : 0;
 }
 
-/* Tensor-parallel slices sum twice in a forward pass, twice in a backward one (Shoeybi et al.
- * 2019); with sequence parallelism as many bytes. */
+/* Tensor parallelism has two all-reduces in a forward and two in a backward pass (Shoeybi et al.,
+ * 2019); sequence parallelism moves as many bytes. */
 static double slices_ns(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const double t = orr_plan_degree(plan->tp), c = orr_plan_degree(plan->cp);
@@ -25,7 +25,7 @@ static double slices_ns(const orr_baseline_planner *r, const orr_plan *plan)
                 (t > 1 ? 2 * r->host.latency_ns : 0));
 }
 
-/* Tokens to their experts and back, of a layer; mean of those that have any. */
+/* All-to-all of the tokens to their experts and back, of a layer; mean over all layers. */
 static double experts_ns(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const double e = orr_plan_degree(plan->ep), t = orr_plan_degree(plan->tp),
@@ -77,7 +77,7 @@ orr_baseline_link orr_baseline_link_of(const orr_baseline_planner *r, uint32_t f
 
 /* --- gradients --------------------------------------------------------------------------- */
 
-/* The thinnest level that so many neighbouring devices lie in, of those above the host. */
+/* The lowest bandwidth of the levels above the host that so many neighbouring devices span. */
 static double thinnest(const orr_baseline_planner *r, double devices)
 {
     double least = r->inner.bytes_per_s;
@@ -86,7 +86,7 @@ static double thinnest(const orr_baseline_planner *r, double devices)
     return least;
 }
 
-/* Replicas of a plan in several sites: the ring goes through all of their cuts. */
+/* Data parallelism across sites: the ring passes through all links between them. */
 static orr_baseline_link replicas_link(const orr_baseline_planner *r, const orr_plan *plan,
                                        const orr_baseline_network_view *view)
 {
@@ -124,7 +124,7 @@ double orr_baseline_sync_ns(const orr_baseline_planner *r, const orr_plan *plan,
 
 /* --- a step ------------------------------------------------------------------------------ */
 
-/* A replica in several sites waits for the slowest. */
+/* Replicas of a stage on several sites wait for the slowest. */
 static uint32_t slowest_site(const orr_baseline_planner *r, const orr_plan *plan, uint32_t site)
 {
     for (uint32_t s = 0; s < r->n_sites && plan->cross == ORR_CROSS_DP; s++)
@@ -151,7 +151,8 @@ double orr_baseline_step_ns(const orr_baseline_planner *r, const orr_plan *plan,
                 orr_baseline_link_of(r, stages[s].site, stages[s + 1].site, view);
             const double moved_ns = bytes / link.bytes_per_s * 1e9;
             way_ns += 2 * (moved_ns + link.latency_ns);
-            most_ns = fmax(most_ns, 2 * moved_ns); /* a thin link is a slow stage */
+            most_ns =
+                fmax(most_ns, 2 * moved_ns); /* a slow link bounds the pipeline like a slow stage */
         }
         sum_ns += ns;
         most_ns = fmax(most_ns, ns);

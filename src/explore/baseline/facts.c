@@ -7,9 +7,9 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* What planners know of a job and of a machine. */
+/* What baseline planners know of the job and the machine: what a profile would tell. */
 
-enum { LONGEST_USUAL = 8192 }; /* tokens of a sample where nobody says: as orr_workload has it */
+enum { DEFAULT_TOKENS = 8192 }; /* default tokens of a sample, as in orr_workload */
 
 bool orr_baseline_allows(const orr_baseline_planner *r, const orr_plan *plan)
 {
@@ -24,7 +24,7 @@ bool orr_baseline_allows(const orr_baseline_planner *r, const orr_plan *plan)
 
 /* --- machine ----------------------------------------------------------------------------- */
 
-/* What large products reach, as a profile would say. */
+/* FLOP/s of large matrix products, as a profile would measure. */
 static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, double *ret,
                              orr_error *err)
 {
@@ -41,7 +41,7 @@ static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, 
                     orr_dtype_name(dtype));
 }
 
-/* Where nothing is known, 1 GB/s and no time, as orr_network_of_cluster() has it. */
+/* Defaults are 1 GB/s and no latency, as in orr_network_of_cluster(). */
 static orr_baseline_link link_of(const orr_fact *bytes_per_s, const orr_fact *latency_ns,
                                  double oversubscription)
 {
@@ -76,7 +76,7 @@ static void read_cuts(orr_baseline_planner *r)
     }
 }
 
-/* The largest sites, where not all may be used. */
+/* Keeps the largest sites where the options limit their number. */
 static void keep_largest_sites(orr_baseline_planner *r)
 {
     const uint32_t most = r->options->max_sites > 0 ? r->options->max_sites : r->n_sites;
@@ -150,8 +150,8 @@ static orr_status read_model(orr_baseline_planner *r, orr_error *err)
     return ORR_OK;
 }
 
-/* A choice that is left out altogether is what it is where nobody uses it, and so given. */
-static void give_left_out(orr_baseline_planner *r)
+/* A choice whose values are all excluded but that of not using it counts as fixed. */
+static void fix_excluded(orr_baseline_planner *r)
 {
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++) {
         const orr_plan_choice *choice = orr_plan_choice_at(c);
@@ -168,9 +168,9 @@ static void give_left_out(orr_baseline_planner *r)
             *orr_plan_field(&r->given, i) = 1;
 }
 
-/* Switches of the software that runs a plan, which no publication chooses, are the same for all:
- * transfers of slices and of tokens beside computation, as Megatron and DeepSeek-V3 have them. */
-static void give_overlap(orr_baseline_planner *r)
+/* Overlap of transfers is a property of the software that no publication chooses: it is the same
+ * for all planners, on for slices and tokens as in Megatron and DeepSeek-V3. */
+static void fix_overlap(orr_baseline_planner *r)
 {
     if (r->given.overlap_tp == 0)
         r->given.overlap_tp = ORR_SWITCH_ON;
@@ -183,15 +183,15 @@ static orr_status read_job(orr_baseline_planner *r, const orr_model *model, orr_
     const orr_explore_options *o = r->options;
     ORR_TRY(orr_space_read_constraints(o, &r->constraints, err));
     r->given = r->constraints.fixed;
-    give_left_out(r);
+    fix_excluded(r);
     if (r->given.batch == 0)
         return orr_fail(err, ORR_INVALID, "the batch is not given (batch=2048)");
     if (r->given.micro_batch > r->given.batch || r->given.dp > r->given.batch)
         return orr_fail(err, ORR_INVALID, "a batch of %u does not fill what is given",
                         r->given.batch);
     ORR_TRY(orr_model_override(model, &r->given, r->arena, &r->model, err));
-    give_overlap(r);
-    const uint32_t usual = model->context < LONGEST_USUAL ? model->context : LONGEST_USUAL;
+    fix_overlap(r);
+    const uint32_t usual = model->context < DEFAULT_TOKENS ? model->context : DEFAULT_TOKENS;
     r->batch = r->given.batch;
     r->seq = o->workload.seq > 0 ? o->workload.seq : r->given.seq > 0 ? r->given.seq : usual;
     return read_model(r, err);

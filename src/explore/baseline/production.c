@@ -4,7 +4,7 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* What people run: no search, a rule. */
+/* The production rule: how large training runs were configured, by rule instead of search. */
 
 enum { HOST_SLICES = 8, USUAL_STAGES = 16, USUAL_EXPERT_RANKS = 64, PARTS = 8, TRIED = 8 };
 
@@ -34,7 +34,8 @@ static void set_order(const orr_baseline_planner *r, orr_plan *plan)
 {
     static const uint8_t outward[] = {ORR_AXIS_TP + 1, ORR_AXIS_CP + 1, ORR_AXIS_PP + 1,
                                       ORR_AXIS_DP + 1};
-    const bool near_experts = plan->ep > 1 && r->n_sites == 1; /* their ranks stand side by side */
+    const bool near_experts =
+        plan->ep > 1 && r->n_sites == 1; /* the ranks of an expert group are neighbours */
     for (uint32_t i = 0; i < ORR_BASE_AXES && r->given.order[0] == 0 && !near_experts; i++)
         plan->order[i] = outward[i];
 }
@@ -43,13 +44,12 @@ static void set_order(const orr_baseline_planner *r, orr_plan *plan)
 
 static uint32_t most_chunks(const orr_baseline_planner *r, uint32_t pp)
 {
-    return pp > 1 ? (r->layers + 2) / pp : 1; /* embedding and head may have a chunk of their own */
+    return pp > 1 ? (r->layers + 2) / pp : 1; /* embedding and head may be a chunk each */
 }
 
-/* So many eighths of the layers of a chunk are computed again. False: that is no number of layers.
- */
-static bool set_again(const orr_baseline_planner *r, orr_plan *plan, uint32_t chunks,
-                      uint32_t eighths)
+/* Sets the recomputed layers to so many eighths of a chunk's layers. False: not a whole number. */
+static bool set_recompute(const orr_baseline_planner *r, orr_plan *plan, uint32_t chunks,
+                          uint32_t eighths)
 {
     const uint64_t parts = (uint64_t)plan->pp * chunks;
     const uint32_t layers = (uint32_t)((r->layers + parts - 1) / parts);
@@ -63,9 +63,9 @@ static bool set_again(const orr_baseline_planner *r, orr_plan *plan, uint32_t ch
     return layers * eighths % PARTS == 0;
 }
 
-/* Its own figures: Llama 3 had a memory estimator and a projection of performance, which nobody
- * else has; ours stand for them here. */
-static orr_status offer_projected(orr_baseline_planner *r, const orr_plan *plan, orr_error *err)
+/* Llama 3's planners had a memory estimator and a performance projection, which are not published:
+ * Orrery's estimator stands for both. */
+static orr_status add_projected(orr_baseline_planner *r, const orr_plan *plan, orr_error *err)
 {
     orr_explored projected;
     bool fits;
@@ -80,15 +80,15 @@ static orr_status offer_again(orr_baseline_planner *r, orr_plan plan, uint32_t c
                               uint32_t most_eighths, orr_error *err)
 {
     for (uint32_t eighths = 0; eighths <= most_eighths; eighths++)
-        if (set_again(r, &plan, chunks, eighths))
-            ORR_TRY(offer_projected(r, &plan, err));
+        if (set_recompute(r, &plan, chunks, eighths))
+            ORR_TRY(add_projected(r, &plan, err));
     return ORR_OK;
 }
 
-/* What is tuned by hand when degrees are settled: gradients whole or sharded, chunks, what is
- * computed again; with experts DualPipe too, which hides their transfers. */
-static orr_status offer_knobs(orr_baseline_planner *r, orr_plan plan, uint32_t most_eighths,
-                              orr_error *err)
+/* What is tuned by hand once the degrees are set: gradients whole or sharded, chunks,
+ * recomputation; with experts also DualPipe, which hides their transfers. */
+static orr_status add_settings(orr_baseline_planner *r, orr_plan plan, uint32_t most_eighths,
+                               orr_error *err)
 {
     const uint32_t chunks = most_chunks(r, plan.pp), given = r->given.zero;
     if (!orr_baseline_assign_replicas(r, &plan))
@@ -109,29 +109,29 @@ static orr_status offer_knobs(orr_baseline_planner *r, orr_plan plan, uint32_t m
     return ORR_OK;
 }
 
-/* As few stages as keep all activations; where none do, 16, or what memory then asks for. */
-static orr_status offer_pipelines(orr_baseline_planner *r, orr_plan plan, orr_error *err)
+/* The fewest stages that keep all activations; if none do, 16, or as many as memory needs. */
+static orr_status add_pipelines(orr_baseline_planner *r, orr_plan plan, orr_error *err)
 {
     const uint32_t given = r->given.pp, most = r->layers < USUAL_STAGES ? r->layers : USUAL_STAGES;
     const size_t before = r->candidates.n;
     uint32_t stages = given > 0 ? given : 1;
     for (; given == 0 && stages < most; stages *= 2) {
         plan.pp = stages;
-        ORR_TRY(offer_knobs(r, plan, 0, err));
+        ORR_TRY(add_settings(r, plan, 0, err));
         if (r->candidates.n > before)
             break;
     }
-    r->candidates.n = before; /* again with all of the knobs */
+    r->candidates.n = before; /* once more with all settings */
     for (plan.pp = stages; plan.pp <= r->layers; plan.pp *= 2) {
-        ORR_TRY(offer_knobs(r, plan, PARTS, err));
+        ORR_TRY(add_settings(r, plan, PARTS, err));
         if (r->candidates.n > before || given > 0)
             break;
     }
     return ORR_OK;
 }
 
-/* The most promising are tried on the machine, which for us is the simulator. */
-static orr_status try_few(orr_baseline_planner *r, orr_error *err)
+/* The best candidates are tried on the machine; the simulator stands for it. */
+static orr_status simulate_best(orr_baseline_planner *r, orr_error *err)
 {
     uint32_t tried = 0;
     orr_baseline_sort_candidates(r);
@@ -149,10 +149,10 @@ static orr_status try_few(orr_baseline_planner *r, orr_error *err)
 
 /* Llama 3 (arXiv 2407.21783, section 3.3.2): axes in the order TP, CP, PP, DP, the one that needs
  * the network most innermost: TP within the host, CP where the sequence needs it, PP as memory
- * needs, DP outermost, and so over buildings; 1F1B interleaved; optimizer states sharded, and
- * gradients where that pays; one sample a micro-batch. Experts, which Llama 3 has not, as
- * DeepSeek-V3 (arXiv 2412.19437) had them: 64 ranks, and no TP and DualPipe where that is quicker.
- * Left out: uneven first and last stages, the tuning of collectives per group. */
+ * needs, DP outermost and so across buildings; interleaved 1F1B; optimizer states sharded, and
+ * gradients where that pays; one sample a micro-batch. Experts, which Llama 3 has not, are as in
+ * DeepSeek-V3 (arXiv 2412.19437): 64 ranks, no TP, and DualPipe where that is faster. Left out:
+ * uneven first and last stages, tuning of collectives for each group. */
 orr_status orr_baseline_production(orr_baseline_planner *r, orr_error *err)
 {
     orr_plan plan = r->given;
@@ -160,12 +160,12 @@ orr_status orr_baseline_production(orr_baseline_planner *r, orr_error *err)
     plan.micro_batch = r->given.micro_batch > 0 ? r->given.micro_batch : 1;
     set_experts(r, &plan);
     plan.tp = slices_of_host(r);
-    ORR_TRY(offer_pipelines(r, plan, err));
+    ORR_TRY(add_pipelines(r, plan, err));
     if (plan.ep > 1 && plan.tp > 1 && r->given.tp == 0) {
         plan.tp = 1;
-        ORR_TRY(offer_pipelines(r, plan, err));
+        ORR_TRY(add_pipelines(r, plan, err));
     }
-    return try_few(r, err);
+    return simulate_best(r, err);
 }
 
 /* --- FSDP -------------------------------------------------------------------------------- */
@@ -178,8 +178,8 @@ static uint32_t idle_devices(const orr_baseline_planner *r, const orr_plan *plan
     return all - (uint32_t)orr_plan_ranks(plan);
 }
 
-/* Few idle devices, then few slices, then few experts to a rank, then nothing computed again, then
- * few micro-batches: weights are gathered for each. */
+/* In this order: few idle devices, few slices, few experts to a rank, no recomputation, few
+ * micro-batches (weights are gathered for each). */
 static orr_status visit_fsdp(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     static const uint32_t contexts[] = {1, 2, 4, 8, 16};
@@ -202,8 +202,8 @@ static orr_status visit_fsdp(orr_baseline_planner *r, const orr_plan *visited, o
 
 /* FSDP (Zhao et al., VLDB 2023; ZeRO 3: Rajbhandari et al., SC 2020) over all devices of all sites:
  * weights, gradients and states in as many shards as there are devices, gathered layer by layer
- * across whatever lies between. Slices only where the batch has fewer samples than there are
- * devices. Left out: hybrid sharding, which would keep gathers within a building. */
+ * across all links. Slices only where the batch has fewer samples than there are devices. Left out:
+ * hybrid sharding, which would keep gathers within a building. */
 orr_status orr_baseline_fsdp(orr_baseline_planner *r, orr_error *err)
 {
     if (r->given.pp > 1)

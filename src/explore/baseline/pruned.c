@@ -5,14 +5,15 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* Rivals that enumerate with pruning, made for clusters of one site: Metis, AMP, Galvatron. */
+/* Baseline planners that enumerate with pruning, made for clusters of one site: Metis, AMP,
+ * Galvatron. */
 
 /* --- Metis ------------------------------------------------------------------------------- */
 
 enum {
     METIS_BATCHES = 8,
     METIS_EXPERTS = 8,
-    METIS_SEATS = (ORR_BASELINE_MAX_STAGES + 1) * METIS_BATCHES * METIS_EXPERTS * 2
+    METIS_ENTRIES = (ORR_BASELINE_MAX_STAGES + 1) * METIS_BATCHES * METIS_EXPERTS * 2
 };
 
 static uint32_t power_of(uint32_t value)
@@ -27,18 +28,18 @@ static uint32_t power_of(uint32_t value)
 
 static uint32_t seat_of(const orr_plan *plan)
 {
-    const uint32_t again = plan->recompute == ORR_RECOMPUTE_FULL;
+    const uint32_t recomputed = plan->recompute == ORR_RECOMPUTE_FULL;
     return ((plan->pp * METIS_BATCHES + power_of(plan->micro_batch)) * METIS_EXPERTS +
             power_of(plan->ep)) *
                2 +
-           again;
+           recomputed;
 }
 
-/* Fewest slices come first; what has room with fewer is not tried with more. */
+/* Small tp comes first; what fits with a smaller one is not tried with a larger one. */
 static orr_status visit_metis(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     static const orr_baseline_network_view blind = {0};
-    bool *settled = r->own;
+    bool *settled = r->state;
     orr_plan plan = *visited;
     orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     bool fits;
@@ -56,20 +57,20 @@ static orr_status visit_metis(orr_baseline_planner *r, const orr_plan *visited, 
                                       err);
 }
 
-/* Metis (ATC 2024): stages of device groups, in the order of device types, micro-batches; within a
- * group data parallelism before tensor parallelism, which grows only where memory fails; layers
- * dealt to stages by the speed of their devices. Knows a bandwidth within hosts and one between
- * them, no distances. Left out: groups of unlike sizes, and unlike samples for the replicas of a
- * mixed group: a plan of ours has one dp and one tp. */
+/* Metis (ATC 2024): stages of device groups, in the order of device types, and micro-batches;
+ * within a group data parallelism before tensor parallelism, which grows only where memory fails;
+ * layers balanced by the speed of the stages' devices. It knows one bandwidth within hosts and one
+ * between them, and no latency. Left out: groups of different sizes, and different samples for the
+ * replicas of a mixed group: a plan has one dp and one tp. */
 orr_status orr_baseline_metis(orr_baseline_planner *r, orr_error *err)
 {
-    bool *settled = orr_calloc(METIS_SEATS, sizeof *settled);
+    bool *settled = orr_calloc(METIS_ENTRIES, sizeof *settled);
     if (settled == NULL)
         return orr_fail_memory(err);
-    r->own = settled;
+    r->state = settled;
     const orr_status status = orr_baseline_enumerate(r, visit_metis, err);
     orr_free(settled);
-    r->own = NULL;
+    r->state = NULL;
     return status;
 }
 
@@ -95,10 +96,9 @@ static orr_status visit_amp(orr_baseline_planner *r, const orr_plan *visited, or
                                       err);
 }
 
-/* AMP (NeurIPS 2022, arXiv 2210.07297): all of dp, pp, tp and micro-batch, replicas or stages over
- * the slower links, layers dealt by what they take; a group is as slow as its thinnest link. Left
- * out: memory is no part of its model, what does not fit is passed over here; it knows no latency.
- */
+/* AMP (NeurIPS 2022, arXiv 2210.07297): all dp, pp, tp and micro-batch, replicas or stages over the
+ * slower links, layers balanced by their times; a group is as slow as its slowest link. Left out:
+ * memory is not in its model, so plans that do not fit are skipped here; it knows no latency. */
 orr_status orr_baseline_amp(orr_baseline_planner *r, orr_error *err)
 {
     return orr_baseline_enumerate(r, visit_amp, err);
@@ -108,7 +108,7 @@ orr_status orr_baseline_amp(orr_baseline_planner *r, orr_error *err)
 
 static const orr_baseline_network_view ISLANDS = {0};
 
-/* Computation beside transfers makes both slower by that: measured in the publication. */
+/* Slowdown of computation and transfers that overlap: measured in the publication. */
 static const double CONTENTION = 1.3;
 
 static double sharded_gathers_ns(const orr_baseline_planner *r, const orr_plan *plan,
@@ -116,10 +116,11 @@ static double sharded_gathers_ns(const orr_baseline_planner *r, const orr_plan *
 {
     const double m = (double)r->batch / plan->dp / plan->micro_batch;
     return plan->zero == 3 ? m * 0.5 * orr_baseline_sync_ns(r, plan, stage, &ISLANDS)
-                           : 0; /* twice the weights in bf16 */
+                           : 0; /* two gathers of the weights in bf16 */
 }
 
-static double galvatron_step_ns(const orr_baseline_planner *r, const orr_plan *plan, uint32_t again)
+static double galvatron_step_ns(const orr_baseline_planner *r, const orr_plan *plan,
+                                uint32_t recomputed)
 {
     orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     orr_baseline_stages_of(r, plan, stages);
@@ -127,18 +128,20 @@ static double galvatron_step_ns(const orr_baseline_planner *r, const orr_plan *p
     const double m = (double)r->batch / plan->dp / plan->micro_batch;
     const double backward_ns = stages[0].layers * layer.backward_ns;
     const double sync_ns = orr_baseline_sync_ns(r, plan, &stages[0], &ISLANDS);
-    const double beside_ns = fmin(sync_ns, backward_ns);
-    const double exposed_ns = sync_ns - beside_ns + (CONTENTION - 1) * beside_ns;
+    const double overlapped_ns = fmin(sync_ns, backward_ns);
+    const double exposed_ns = sync_ns - overlapped_ns + (CONTENTION - 1) * overlapped_ns;
     return orr_baseline_step_ns(r, plan, stages, &ISLANDS) - sync_ns + exposed_ns +
-           sharded_gathers_ns(r, plan, &stages[0]) + again * layer.forward_ns * (plan->pp - 1 + m);
+           sharded_gathers_ns(r, plan, &stages[0]) +
+           recomputed * layer.forward_ns * (plan->pp - 1 + m);
 }
 
-/* Dynamic programming over layers that are all alike comes down to this: as few are computed again
- * as memory asks for. */
-static orr_status relieve(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
+/* The published dynamic programming over layers, for equal layers: recompute as few as memory
+ * needs, found by binary search. */
+static orr_status choose_recompute(orr_baseline_planner *r, orr_plan *plan, double *ret_ns,
+                                   orr_error *err)
 {
     const uint32_t layers = (r->layers + plan->pp - 1) / plan->pp;
-    uint32_t least = 0, most = layers + 1; /* the answer; most: none does */
+    uint32_t least = 0, most = layers + 1; /* search interval; `most` beyond `layers`: none fits */
     while (least < most) {
         orr_plan tried = *plan;
         bool fits;
@@ -162,7 +165,7 @@ static orr_status refine(orr_baseline_planner *r, orr_plan *plan, double *ret_ns
 {
     bool fits;
     if (r->given.recompute == 0 && r->given.recompute_layers == 0)
-        return relieve(r, plan, ret_ns, err);
+        return choose_recompute(r, plan, ret_ns, err);
     ORR_TRY(orr_baseline_fits(r, plan, &fits, err));
     *ret_ns = fits ? galvatron_step_ns(r, plan, 0) : INFINITY;
     return ORR_OK;
@@ -173,7 +176,7 @@ static orr_status visit_galvatron(orr_baseline_planner *r, const orr_plan *visit
     const uint32_t sharding[] = {orr_baseline_default_zero(r), 3};
     orr_plan plan = *visited;
     if (r->given.recompute == 0 && plan.recompute != ORR_RECOMPUTE_NONE)
-        return ORR_OK; /* chosen layer by layer */
+        return ORR_OK; /* recomputation is chosen layer by layer */
     plan.dp = orr_baseline_next_lower_dp(r, visited, 0);
     if (plan.dp == 0 || !orr_baseline_assign_stages(r, true, &plan))
         return ORR_OK;
@@ -187,11 +190,11 @@ static orr_status visit_galvatron(orr_baseline_planner *r, const orr_plan *visit
 }
 
 /* Galvatron (VLDB 2023) and Galvatron-BMW (arXiv 2307.02031): stages over the slower links between
- * islands of devices; in a stage data, sharded data (ZeRO 3) or tensor parallelism and layers
- * computed again, chosen by dynamic programming over layers within what memory there is; transfers
- * beside computation slow both. Left out: another choice of parallelism for each layer, as the
- * layers of these models are alike and plans of ours have one; data parallelism shards its
- * optimizer states here. Knows no distances. */
+ * islands of devices; in a stage data, sharded data (ZeRO 3) or tensor parallelism and recomputed
+ * layers, chosen by dynamic programming over layers within the memory; overlap slows transfers and
+ * computation down. Left out: another parallelism for each layer, since the layers of these models
+ * are equal and a plan has one; data parallelism shards its optimizer states here. It knows no
+ * latency. */
 orr_status orr_baseline_galvatron(orr_baseline_planner *r, orr_error *err)
 {
     ORR_TRY(orr_baseline_enumerate(r, visit_galvatron, err));

@@ -6,19 +6,23 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* Rivals that deal the stages of a pipeline to regions: greedily (Atlas), and by dynamic
- * programming (Sailor). */
+/* Baseline planners that place the stages of a pipeline on regions: greedily (Atlas), and by
+ * dynamic programming (Sailor).
+ *
+ * Sailor's recurrence: best(stage, region, room) is the better of the tail that skips this region,
+ * best(stage, region + 1, room of that region), and the tail that puts the stage here, this stage +
+ * best(stage + 1, region, room - 1). Tails are compared by the time of 1F1B bound by the slowest
+ * stage: sum + (m - 1) x slowest + gradient all-reduce. Since a longer sum may come with a faster
+ * slowest stage, keeping one tail for each state is a heuristic, as in the publication. */
 
-enum {
-    FEWER = 8
-}; /* replicas: with an eighth of those that there is room for no plan is quicker */
+enum { FEWER = 8 }; /* with dp below an eighth of the largest that fits, no plan is faster */
 
 static const orr_baseline_network_view REGIONS = {.cuts = true, .latency = true};
 
 /* --- Atlas ------------------------------------------------------------------------------- */
 
-/* Pipelines that share what joins two sites take turns, each with all of it: the last of a cell
- * waits, none is slower on the way. */
+/* Pipelines that share a link between two sites use it one after another at its full rate: the last
+ * of a cell waits, and none is slower on the way. */
 static double atlas_step_ns(const orr_baseline_planner *r, const orr_plan *plan,
                             const orr_baseline_stage *stages)
 {
@@ -52,9 +56,9 @@ static orr_status visit_atlas(orr_baseline_planner *r, const orr_plan *visited, 
 
 /* Atlas (arXiv 2411.14458): stages cross sites, replicas of a stage never do; dp, pp, tp and
  * micro-batches are enumerated, the sites filled with stages one after another, the largest first,
- * and the quickest taken by the paper's kind of arithmetic. Left out: the turns that pipelines take
- * on a wide-area link are in its opinion of a plan, but no plan of ours can schedule them; several
- * TCP connections a pair; BubbleTea. On one site it is an enumeration of plain 1F1B. */
+ * and the fastest is taken by the paper's kind of arithmetic. Left out: sharing of a wide-area link
+ * in time is in its estimate, but no plan can schedule it; several TCP connections for a pair;
+ * BubbleTea. On one site it enumerates plain 1F1B. */
 orr_status orr_baseline_atlas(orr_baseline_planner *r, orr_error *err)
 {
     return orr_baseline_enumerate(r, visit_atlas, err);
@@ -62,12 +66,11 @@ orr_status orr_baseline_atlas(orr_baseline_planner *r, orr_error *err)
 
 /* --- Sailor ------------------------------------------------------------------------------ */
 
-/* The rest of a pipeline, from stage `first` on, with so many stages' room left in each site: what
- * it adds. */
+/* A tail of the pipeline: the stages from `first` on, and what they add to the step. */
 typedef struct tail {
     double sum_ns, most_ns,
-        sync_ns;   /* sum_ns < 0: not looked at; most_ns INFINITY: there is no room */
-    uint32_t site; /* of its first stage */
+        sync_ns;   /* sum_ns < 0: not computed yet; most_ns INFINITY: does not fit */
+    uint32_t site; /* of the tail's first stage */
 } tail;
 
 typedef struct sailor {
@@ -75,10 +78,10 @@ typedef struct sailor {
     const orr_plan *plan;
     double m, hop_bytes;
     double stage_ns[ORR_SITES_MAX], head_ns[ORR_SITES_MAX], sync_ns[ORR_SITES_MAX]; /* by place */
-    uint32_t sites, places[ORR_SITES_MAX]; /* sites in use, their numbers */
-    uint32_t room[ORR_SITES_MAX];          /* of stages, by place */
-    tail *
-        known; /* shape (pp + 1, sites + 1, widest + 1): stage, place, what is left in that place */
+    uint32_t sites, places[ORR_SITES_MAX]; /* sites in use, and the index of each in the cluster */
+    uint32_t room[ORR_SITES_MAX];          /* capacity in stages, by place */
+    tail *memo; /* memo, shape (pp + 1, sites + 1, widest + 1): stage, place, capacity left in the
+                   place */
     uint32_t widest;
 } sailor;
 
@@ -89,25 +92,25 @@ static double tail_ns(const sailor *s, const tail *t)
 
 static tail with_stage(const sailor *s, uint32_t stage, uint32_t place, const tail *rest)
 {
-    tail made = {.site = place, .sum_ns = s->stage_ns[place]};
+    tail added = {.site = place, .sum_ns = s->stage_ns[place]};
     double slowest_ns;
     if (stage + 1 == s->plan->pp)
-        made.sum_ns += s->head_ns[place];
-    slowest_ns = made.sum_ns;
+        added.sum_ns += s->head_ns[place];
+    slowest_ns = added.sum_ns;
     if (stage + 1 < s->plan->pp) {
         const orr_baseline_link link =
             orr_baseline_link_of(s->r, s->places[place], s->places[rest->site], &REGIONS);
         const double moved_ns = s->hop_bytes / link.bytes_per_s * 1e9;
-        made.sum_ns += rest->sum_ns + 2 * (moved_ns + link.latency_ns);
+        added.sum_ns += rest->sum_ns + 2 * (moved_ns + link.latency_ns);
         slowest_ns = fmax(slowest_ns, 2 * moved_ns);
     }
-    made.most_ns = fmax(slowest_ns, rest->most_ns);
-    made.sync_ns = fmax(s->sync_ns[place], rest->sync_ns);
-    return made;
+    added.most_ns = fmax(slowest_ns, rest->most_ns);
+    added.sync_ns = fmax(s->sync_ns[place], rest->sync_ns);
+    return added;
 }
 
-/* The best tail that begins in this place or a later one: regions in their order, as a pipeline
- * goes through each once. */
+/* The best tail that begins in this place or a later one. Regions are passed in their order, each
+ * once. */
 static const tail *best_tail(sailor *s, uint32_t stage, uint32_t place, uint32_t left)
 {
     static const tail end = {0}, none = {.most_ns = INFINITY, .sum_ns = INFINITY};
@@ -115,7 +118,7 @@ static const tail *best_tail(sailor *s, uint32_t stage, uint32_t place, uint32_t
         return &end;
     if (place == s->sites)
         return &none;
-    tail *best = &s->known[((size_t)stage * (s->sites + 1) + place) * (s->widest + 1) + left];
+    tail *best = &s->memo[((size_t)stage * (s->sites + 1) + place) * (s->widest + 1) + left];
     if (best->sum_ns >= 0)
         return best;
     *best = none;
@@ -125,9 +128,10 @@ static const tail *best_tail(sailor *s, uint32_t stage, uint32_t place, uint32_t
         *best = *later;
     if (left > 0) {
         const tail *rest = best_tail(s, stage + 1, place, left - 1);
-        const tail made = isinf(rest->most_ns) ? none : with_stage(s, stage, place, rest);
-        if (!isinf(made.most_ns) && (isinf(best->most_ns) || tail_ns(s, &made) < tail_ns(s, best)))
-            *best = made;
+        const tail added = isinf(rest->most_ns) ? none : with_stage(s, stage, place, rest);
+        if (!isinf(added.most_ns) &&
+            (isinf(best->most_ns) || tail_ns(s, &added) < tail_ns(s, best)))
+            *best = added;
     }
     return best;
 }
@@ -148,16 +152,16 @@ static void add_place(sailor *s, uint32_t site, uint32_t room)
 {
     const uint32_t place = s->sites++;
     const orr_baseline_stage on = {.site = site, .layers = (double)s->r->layers / s->plan->pp};
-    const orr_baseline_layer_time turn = orr_baseline_layer_time_of(s->r, site, s->plan);
+    const orr_baseline_layer_time layer = orr_baseline_layer_time_of(s->r, site, s->plan);
     s->places[place] = site;
     s->room[place] = room < s->plan->pp ? room : s->plan->pp;
     s->widest = s->room[place] > s->widest ? s->room[place] : s->widest;
-    s->stage_ns[place] = on.layers * (turn.forward_ns + turn.backward_ns);
+    s->stage_ns[place] = on.layers * (layer.forward_ns + layer.backward_ns);
     s->head_ns[place] = 3 * orr_baseline_head_ns(s->r, site, s->plan);
     s->sync_ns[place] = orr_baseline_sync_ns(s->r, s->plan, &on, &REGIONS);
 }
 
-/* Returns the time, INFINITY: no room. */
+/* *ret_ns INFINITY: the stages do not fit. */
 static orr_status place_stages(orr_baseline_planner *r, orr_plan *plan, double *ret_ns,
                                orr_error *err)
 {
@@ -169,22 +173,22 @@ static orr_status place_stages(orr_baseline_planner *r, orr_plan *plan, double *
         if (r->sites[site].devices > 0)
             add_place(&s, site, orr_baseline_site_capacity(&r->sites[site], plan, plan->dp));
     const size_t n = (size_t)(plan->pp + 1) * (s.sites + 1) * (s.widest + 1);
-    s.known = orr_calloc(n, sizeof *s.known);
-    if (s.known == NULL)
+    s.memo = orr_calloc(n, sizeof *s.memo);
+    if (s.memo == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++)
-        s.known[i].sum_ns = -1;
+        s.memo[i].sum_ns = -1;
     const tail *best = best_tail(&s, 0, 0, s.room[0]);
     *ret_ns = isinf(best->most_ns) ? INFINITY : tail_ns(&s, best);
     if (!isinf(*ret_ns) && r->n_sites > 1) {
         read_tail(&s, plan->sites);
         plan->cross = ORR_CROSS_PP;
     }
-    orr_free(s.known);
+    orr_free(s.memo);
     return ORR_OK;
 }
 
-/* Buildings of one region are one to it: replicas may be on both sides. */
+/* Sites of one region count as one: replicas may be on both. */
 static bool one_region(const orr_baseline_planner *r)
 {
     const char *region = NULL;
@@ -220,12 +224,12 @@ static orr_status visit_sailor(orr_baseline_planner *r, const orr_plan *visited,
     return ORR_OK;
 }
 
-/* Sailor (SOSP 2025, arXiv 2504.17096): pp, micro-batch and dp enumerated; stages placed region by
- * region by dynamic programming, memoised on what is left; a step bound by its stragglers;
- * buildings of a region count as one, replicas of a stage never cross regions; regions may stay
- * unused. Left out: tensor-parallel degrees that differ from device to device (a plan of ours has
- * one tp), replicas of one stage on unlike devices, budgets in USD. A pipeline goes through regions
- * in their order. */
+/* Sailor (SOSP 2025, arXiv 2504.17096): pp, micro-batch and dp are enumerated; stages are placed
+ * region by region by dynamic programming with memoization of the remaining resources; a step is
+ * bound by its stragglers; sites of a region count as one, replicas of a stage never cross regions,
+ * and regions may stay unused. Left out: tensor-parallel degrees that differ between devices (a
+ * plan has one tp), replicas of a stage on different devices, budgets in USD. A pipeline passes
+ * regions in their order. */
 orr_status orr_baseline_sailor(orr_baseline_planner *r, orr_error *err)
 {
     return orr_baseline_enumerate(r, visit_sailor, err);
