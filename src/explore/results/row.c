@@ -5,7 +5,7 @@
 
 #include "model/plan/plan.h"
 
-/* Rows: what is bound and what is read, in the order of the tables. */
+/* Rows of the results tables: parameters are bound and columns read in the order of the tables. */
 
 static void set_parts(orr_query *q, int at, const uint16_t *first, const uint16_t *second)
 {
@@ -32,7 +32,7 @@ static void set_order(orr_query *q, int at, const orr_plan *plan)
     orr_query_bind_text(q, at, n > 0 ? text : NULL);
 }
 
-/* What the plan comes to with every default, so that one can ask for tp = 1. */
+/* Binds the plan with all defaults filled in, so that SQL can ask for tp = 1. */
 static void set_fields(orr_query *q, int at, const orr_plan *asked)
 {
     orr_plan plan = orr_plan_with_defaults(asked);
@@ -84,7 +84,7 @@ void orr_results_get_figures(const orr_query *q, orr_explored *ret)
     ret->n_devices = (uint32_t)orr_query_int(q, at++);
     ret->bound_ns = orr_query_int(q, at++);
     ret->estimate_ns = orr_query_int(q, at++);
-    ret->step_ns = orr_query_int(q, at++); /* NULL: 0 */
+    ret->step_ns = orr_query_int(q, at++); /* NULL reads as 0 */
     ret->peak_bytes = orr_query_int(q, at++);
     ret->usable_bytes = orr_query_int(q, at++);
     ret->tokens_per_s = orr_query_number(q, at++);

@@ -5,7 +5,7 @@
 
 #include "io/stream/output.h"
 
-/* Columns as lists, and the SQL that is made of them. */
+/* Schema of the results database: columns as lists, and the SQL generated from them. */
 
 static const orr_results_column FIGURES[] = {
     {"devices", "INTEGER"},        {"bound_ns", "INTEGER"},   {"estimate_ns", "INTEGER"},
@@ -79,8 +79,8 @@ orr_results_table orr_results_note_table(void)
 
 /* --- SQL ------------------------------------------------------------------------------------- */
 
-/* What was written, in the arena; NULL: out of memory. */
-static const char *taken(orr_output *out, orr_arena *arena)
+/* Text of the output, in the arena; NULL: out of memory. */
+static const char *output_text(orr_output *out, orr_arena *arena)
 {
     size_t n = 0;
     const bool whole = orr_output_finish(out, NULL) == ORR_OK;
@@ -102,7 +102,7 @@ static void put_names(orr_output *out, const orr_results_table *t)
         orr_output_printf(out, "%s\"%s\"", i > 0 ? "," : "", t->columns[i].name);
 }
 
-/* `derived` stands after the keys and the family. */
+/* Writes CREATE TABLE. Generated columns (`derived`) follow the keys and the family. */
 static void put_table(orr_output *out, const char *schema, const orr_results_table *t,
                       const char *derived)
 {
@@ -123,7 +123,8 @@ static void put_tables(orr_output *out, const char *schema, const char *of_plan)
     put_table(out, schema, &note, "");
 }
 
-/* For people: seconds and GiB, and the plans that one wants to see first. */
+/* Generated columns for people: seconds and GiB, and views of the plans that one wants to see
+ * first. */
 static const char readable[] =
     "bound_s REAL AS (bound_ns / 1e9), estimate_s REAL AS (estimate_ns / 1e9),\n"
     "step_s REAL AS (step_ns / 1e9), peak_gib REAL AS (peak_bytes / 1073741824.0),\n"
@@ -164,7 +165,7 @@ const char *orr_results_schema_sql(orr_arena *arena)
     orr_output_text(out, searches);
     put_tables(out, "main", readable);
     orr_output_text(out, views);
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
 const char *orr_results_pending_schema_sql(orr_arena *arena)
@@ -174,7 +175,7 @@ const char *orr_results_pending_schema_sql(orr_arena *arena)
         return NULL;
     orr_output_text(out, "ATTACH ':memory:' AS pending;\n");
     put_tables(out, "pending", "");
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
 static bool is_plan(const orr_results_table *t)
@@ -182,9 +183,9 @@ static bool is_plan(const orr_results_table *t)
     return t->fields < t->n;
 }
 
-/* A family or a note is as it was said last. A plan that is there becomes a candidate of a family,
- * or one that was simulated: what is known of it is not lost when it is added again with less. Its
- * fields follow from its text. */
+/* The ON CONFLICT clause. A family or a note is replaced. A plan is merged: it may become a
+ * candidate of a family or get its simulation, and loses nothing when it is added again with less.
+ * Its fields follow from its text. */
 static void put_conflict(orr_output *out, const orr_results_table *t)
 {
     orr_output_printf(out, " ON CONFLICT(\"%s\",\"%s\") DO UPDATE SET ", t->columns[0].name,
@@ -215,7 +216,7 @@ const char *orr_results_insert_sql(const orr_results_table *t, orr_arena *arena)
         orr_output_text(out, i > 0 ? ",?" : "?");
     orr_output_text(out, ")");
     put_conflict(out, t);
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
 const char *orr_results_move_sql(const orr_results_table *t, orr_arena *arena)
@@ -230,7 +231,7 @@ const char *orr_results_move_sql(const orr_results_table *t, orr_arena *arena)
     orr_output_printf(out, " FROM pending.%s WHERE true", t->name);
     put_conflict(out, t);
     orr_output_printf(out, ";\nDELETE FROM pending.%s", t->name);
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
 const char *orr_results_find_sql(const orr_results_table *t, orr_arena *arena)
@@ -245,7 +246,7 @@ const char *orr_results_find_sql(const orr_results_table *t, orr_arena *arena)
                           i > 0 ? "main" : "pending", t->name, t->columns[0].name,
                           t->columns[1].name, is_plan(t) ? " AND step_ns IS NOT NULL" : "");
     }
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
 const char *orr_results_candidates_sql(const orr_results_table *t, orr_arena *arena)
@@ -259,12 +260,12 @@ const char *orr_results_candidates_sql(const orr_results_table *t, orr_arena *ar
                       " FROM main.%s WHERE search=?1 AND family IN (SELECT family FROM main.family "
                       "WHERE search=?1) ORDER BY plan",
                       t->name);
-    return taken(out, arena);
+    return output_text(out, arena);
 }
 
-/* --- tables of an earlier build -------------------------------------------------------------- */
+/* --- migration from earlier builds ----------------------------------------------------------- */
 
-static void see(const orr_results_table *t, const char *name, bool seen[])
+static void mark_column(const orr_results_table *t, const char *name, bool seen[])
 {
     for (size_t i = 0; i < t->n; i++)
         if (strcmp(t->columns[i].name, name) == 0)
@@ -286,7 +287,7 @@ static orr_status complete(orr_database *db, const orr_results_table *t, orr_are
         if (status == ORR_OK && row)
             status = orr_query_text(query, 1, arena, &name, err);
         if (name != NULL)
-            see(t, name, seen);
+            mark_column(t, name, seen);
     }
     orr_query_free(query);
     for (size_t i = 0; status == ORR_OK && i < t->n; i++) {

@@ -12,31 +12,36 @@
 #include "explore/results/row.h"
 #include "explore/results/schema.h"
 
-/* What is added waits in memory. A thread of its own writes it a second later, in a transaction of
- * milliseconds: the search seldom waits for the disk, and another process hardly ever for the
- * search. */
+/* The results database and its writer thread.
+ *
+ * New rows go into pending tables in memory. The writer wakes a second later and moves them into
+ * the file in one transaction of milliseconds, so that the search seldom waits for the disk and
+ * another process hardly ever for the search. One lock covers the database handle and the state
+ * below it: callers hold it while they insert or look up, the writer while it moves rows, and it is
+ * released while the writer sleeps. A kill loses at most the rows of the last second; a transaction
+ * is all or nothing. */
 
-static const int64_t WHILE_SEARCHING_NS = 250 * 1000 * 1000, AT_THE_END_NS = INT64_C(10000000000);
+static const int64_t SEARCH_TIMEOUT_NS = 250 * 1000 * 1000, CLOSE_TIMEOUT_NS = INT64_C(10000000000);
 enum { DELAY_S = 1 };
 enum { PLAN, FAMILY, NOTE, TABLES };
 
 struct orr_results {
     orr_database *db;
-    orr_arena *arena; /* SQL */
+    orr_arena *arena; /* memory of the SQL */
     int64_t search;
     orr_query *insert[TABLES], *find[NOTE], *list;
     const char *move[TABLES];
-    pthread_mutex_t lock; /* of all that is below, and of the database */
+    pthread_mutex_t lock; /* covers the database and all fields below */
     pthread_cond_t changed;
     pthread_t writer;
-    bool is_writing, is_closing, is_waiting;
-    orr_status failed; /* of the writer, for who adds next */
+    bool is_writing, is_closing, has_pending;
+    orr_status failed; /* error of the writer, returned to the next caller that adds */
     orr_error failure;
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static orr_status move_all(orr_results *r, orr_error *err)
+static orr_status move_pending(orr_results *r, orr_error *err)
 {
     ORR_TRY(orr_database_begin(r->db, err));
     orr_status status = ORR_OK;
@@ -48,18 +53,18 @@ static orr_status move_all(orr_results *r, orr_error *err)
     return status;
 }
 
-static orr_status write_waiting(orr_results *r, int64_t patience_ns, orr_error *err)
+static orr_status write_pending(orr_results *r, int64_t busy_timeout_ns, orr_error *err)
 {
-    if (!r->is_waiting)
+    if (!r->has_pending)
         return ORR_OK;
-    orr_database_set_busy_timeout(r->db, patience_ns);
-    const orr_status status = move_all(r, err);
+    orr_database_set_busy_timeout(r->db, busy_timeout_ns);
+    const orr_status status = move_pending(r, err);
     if (status == ORR_OK)
-        r->is_waiting = false;
+        r->has_pending = false;
     return status;
 }
 
-static void wait_a_second(orr_results *r)
+static void wait_delay(orr_results *r)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -68,20 +73,20 @@ static void wait_a_second(orr_results *r)
         ;
 }
 
-/* That another process is writing is no failure yet. */
-static void *write_now_and_then(void *ctx)
+/* Another writing process (EBUSY) is no error yet: the rows stay pending. */
+static void *writer_thread(void *ctx)
 {
     orr_results *r = ctx;
     pthread_mutex_lock(&r->lock);
     while (!r->is_closing) {
-        if (!r->is_waiting) {
+        if (!r->has_pending) {
             pthread_cond_wait(&r->changed, &r->lock);
             continue;
         }
-        wait_a_second(r);
+        wait_delay(r);
         orr_error err = {0};
         const orr_status status =
-            r->is_closing ? ORR_OK : write_waiting(r, WHILE_SEARCHING_NS, &err);
+            r->is_closing ? ORR_OK : write_pending(r, SEARCH_TIMEOUT_NS, &err);
         if (status != ORR_OK && err.os_errno != EBUSY) {
             r->failed = status;
             r->failure = err;
@@ -91,13 +96,13 @@ static void *write_now_and_then(void *ctx)
     return NULL;
 }
 
-/* Signals are for the threads of the program. */
+/* The writer blocks all signals, which are for the program's own threads. */
 static orr_status start_writer(orr_results *r, orr_error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&r->writer, NULL, write_now_and_then, r);
+    const int code = pthread_create(&r->writer, NULL, writer_thread, r);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     r->is_writing = code == 0;
     return code == 0 ? ORR_OK : orr_fail(err, ORR_NO_MEMORY, "no thread to write results with");
@@ -129,27 +134,27 @@ static orr_status open_file(orr_results *r, const char *path, orr_error *err)
     return orr_database_exec(r->db, pending, err);
 }
 
-static orr_status ready(orr_results *r, const char *sql, orr_query **ret, orr_error *err)
+static orr_status prepare(orr_results *r, const char *sql, orr_query **ret, orr_error *err)
 {
     return sql != NULL ? orr_query_new(r->db, sql, ret, err) : orr_fail_memory(err);
 }
 
-static orr_status ready_all(orr_results *r, orr_error *err)
+static orr_status prepare_all(orr_results *r, orr_error *err)
 {
     const orr_results_table tables[TABLES] = {orr_results_plan_table(), orr_results_family_table(),
                                               orr_results_note_table()};
     for (int i = 0; i < TABLES; i++) {
-        ORR_TRY(ready(r, orr_results_insert_sql(&tables[i], r->arena), &r->insert[i], err));
+        ORR_TRY(prepare(r, orr_results_insert_sql(&tables[i], r->arena), &r->insert[i], err));
         r->move[i] = orr_results_move_sql(&tables[i], r->arena);
         if (r->move[i] == NULL)
             return orr_fail_memory(err);
     }
     for (int i = 0; i < NOTE; i++)
-        ORR_TRY(ready(r, orr_results_find_sql(&tables[i], r->arena), &r->find[i], err));
-    return ready(r, orr_results_candidates_sql(&tables[PLAN], r->arena), &r->list, err);
+        ORR_TRY(prepare(r, orr_results_find_sql(&tables[i], r->arena), &r->find[i], err));
+    return prepare(r, orr_results_candidates_sql(&tables[PLAN], r->arena), &r->list, err);
 }
 
-/* *ret 0: nobody asked this before. */
+/* *ret 0: there is no search of this question. */
 static orr_status last_search(orr_results *r, const char *question, int64_t *ret, orr_error *err)
 {
     orr_query *query = NULL;
@@ -179,15 +184,15 @@ static orr_status begin_search(orr_results *r, const char *question, bool resume
     return status;
 }
 
-static orr_status set_up(orr_results *r, const char *path, const char *question, bool resume,
-                         orr_error *err)
+static orr_status open_results(orr_results *r, const char *path, const char *question, bool resume,
+                               orr_error *err)
 {
     r->arena = orr_arena_new(0, 0);
     if (r->arena == NULL)
         return orr_fail_memory(err);
     ORR_TRY(open_file(r, path, err));
     ORR_TRY(begin_search(r, question, resume, err));
-    ORR_TRY(ready_all(r, err));
+    ORR_TRY(prepare_all(r, err));
     return start_writer(r, err);
 }
 
@@ -218,7 +223,7 @@ orr_status orr_results_open(const char *path, const char *question, bool resume,
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&r->changed, &clock);
     pthread_condattr_destroy(&clock);
-    const orr_status status = set_up(r, path, question, resume, err);
+    const orr_status status = open_results(r, path, question, resume, err);
     if (status == ORR_OK)
         *ret = r;
     else
@@ -229,7 +234,7 @@ orr_status orr_results_open(const char *path, const char *question, bool resume,
 orr_status orr_results_flush(orr_results *results, orr_error *err)
 {
     pthread_mutex_lock(&results->lock);
-    const orr_status status = write_waiting(results, AT_THE_END_NS, err);
+    const orr_status status = write_pending(results, CLOSE_TIMEOUT_NS, err);
     if (status == ORR_OK)
         results->failed = ORR_OK;
     pthread_mutex_unlock(&results->lock);
@@ -249,12 +254,12 @@ orr_status orr_results_close(orr_results *results, orr_error *err)
 
 /* --- adding ---------------------------------------------------------------------------------- */
 
-/* With the lock: the query has its values. */
+/* Executes a bound query, with the lock held. */
 static orr_status add(orr_results *r, orr_query *query, orr_error *err)
 {
     ORR_TRY(orr_query_run(query, err));
-    if (!r->is_waiting) {
-        r->is_waiting = true;
+    if (!r->has_pending) {
+        r->has_pending = true;
         pthread_cond_signal(&r->changed);
     }
     if (r->failed == ORR_OK)
@@ -313,7 +318,8 @@ orr_status orr_results_add_candidate(orr_results *results, const char *family, c
 
 /* --- looking up ------------------------------------------------------------------------------ */
 
-/* With the lock. A failure to read is as if it were not there: then it is worked out again. */
+/* Looks a key up, with the lock held. A read error counts as absent: the plan is then evaluated
+ * again. */
 static bool find(orr_results *r, orr_query *query, const char *key)
 {
     bool row = false;
@@ -353,7 +359,7 @@ bool orr_results_plan(orr_results *results, const char *text, orr_explored *ret)
 
 typedef orr_array(orr_explored) explored_array;
 
-/* A text that this build cannot read is of a plan that it does not search. */
+/* A plan whose text this build cannot parse is not in the space that it searches. */
 static orr_status read_candidates(orr_results *r, orr_arena *arena, explored_array *all,
                                   orr_error *err)
 {
