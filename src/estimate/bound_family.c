@@ -5,11 +5,21 @@
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
-/* What a plan with these modules cannot be faster than. */
+/* Family bound: a lower bound of the step of every plan with the same modules.
+ *
+ * Claim: step >= work / rate + rest. `work` is the number of micro-batches times the slices of
+ * each, `rate` is how many of them all devices finish in a ns if none ever idles, fastest devices
+ * first, and `rest` is the optimizer update and the constants of a step. Proof: every schedule
+ * computes all micro-batches on at most these devices, which is the area bound of scheduling; the
+ * update comes after all gradients, and each parameter is updated by someone.
+ *
+ * Relaxations make it hold for every layout and schedule: groups lie as close together as the
+ * fewest ranks with these modules can, the network of the best site counts for all, and for
+ * DUALPIPE, or an unknown schedule, transfers within modules are hidden. */
 
-/* As few ranks as can have the modules, whose groups then lie as close together
- * as they can. */
-static orr_plan alone(const orr_plan *plan)
+/* The plan on as few ranks as can have its modules: its groups lie as close together as possible.
+ */
+static orr_plan fewest_ranks(const orr_plan *plan)
 {
     orr_plan p = orr_plan_with_defaults(plan);
     const uint32_t slices = p.tp * p.cp;
@@ -28,21 +38,21 @@ static orr_plan alone(const orr_plan *plan)
     return p;
 }
 
-/* Of a micro-batch on a rank of each stage. */
+/* Work of a micro-batch, summed over the ranks of all stages. */
 typedef struct work {
-    double span_ns;       /* one phase after another              */
-    double compute_ns;    /* with all that is waited for hidden   */
-    double dense, expert; /* elements of weights with a gradient  */
+    double span_ns;       /* phases one after another */
+    double compute_ns;    /* with all transfers within modules hidden */
+    double dense, expert; /* number of weights with a gradient */
 } work;
 
-static double of_phases(const float ns[ORR_SLOT_PHASES])
+static double sum_phases(const float ns[ORR_SLOT_PHASES])
 {
     const double split = (double)ns[ORR_SLOT_INPUT] + ns[ORR_SLOT_WEIGHT];
     return ns[ORR_SLOT_FORWARD] + fmin(ns[ORR_SLOT_BACKWARD], split);
 }
 
-static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
-                   double stretch)
+static work sum_work(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
+                     double stretch)
 {
     const double host = 2 * floor(c->micro_batch_ns / 2);
     work sum = {.span_ns = host, .compute_ns = host};
@@ -59,16 +69,16 @@ static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_pri
             const float waits = module->span_ns[phase] - module->compute_ns[phase];
             compute[phase] = (float)fmax(least[phase] - stretch * fmax(waits, 0), 0);
         }
-        sum.span_ns += count[m] * of_phases(least);
-        sum.compute_ns += count[m] * of_phases(compute);
+        sum.span_ns += count[m] * sum_phases(least);
+        sum.compute_ns += count[m] * sum_phases(compute);
         sum.dense += count[m] * (double)module->weights.dense;
         sum.expert += count[m] * (double)module->weights.expert;
     }
     return sum;
 }
 
-/* Every parameter is updated by somebody; at best no two do the same. On the
- * host it takes the way there and back. */
+/* Each parameter is updated at least once; offloaded to the host, it is at least transferred there
+ * and back. */
 static double update_ns(const orr_device *device, const orr_plan *plan, const work *sum, uint32_t n)
 {
     const double owned = floor((sum->dense * plan->tp + sum->expert * plan->ep * plan->etp) / n);
@@ -84,13 +94,14 @@ static double stretch_among(const orr_calibration *c, uint32_t n)
     return c->rank_log_frac > 0 && n > 8 ? 1 + c->rank_log_frac * log2(n / 8.0) : 1;
 }
 
-/* Devices of a kind, and what they do at best. */
-typedef struct kind {
+/* The devices of one kind, and lower bounds of their times. */
+typedef struct device_kind {
     uint32_t site, device, n;
-    double micro_batch_ns, rest_ns; /* modules of a rank; what every step pays beside */
-} kind;
+    double micro_batch_ns, rest_ns; /* of the modules of a rank; of everything else in a step */
+} device_kind;
 
-static orr_status find_kinds(orr_estimator *e, kind *kinds, uint32_t *ret_n, orr_error *err)
+static orr_status find_device_kinds(orr_estimator *e, device_kind *device_kinds, uint32_t *ret_n,
+                                    orr_error *err)
 {
     const orr_cluster *c = e->cluster;
     uint32_t n = 0;
@@ -98,20 +109,19 @@ static orr_status find_kinds(orr_estimator *e, kind *kinds, uint32_t *ret_n, orr
         const orr_device *device = c->n_sites > 0 ? c->sites[s].device : NULL;
         uint32_t id, k = 0;
         ORR_TRY(orr_estimate_device_of(e, device != NULL ? device : c->device, &id, err));
-        while (k < n && kinds[k].device != id)
+        while (k < n && device_kinds[k].device != id)
             k++;
         if (k == n)
-            kinds[n++] =
-                (kind){.site = s, .device = id, .micro_batch_ns = INFINITY, .rest_ns = INFINITY};
-        kinds[k].n += c->n_sites > 0 ? c->sites[s].devices : c->n_devices;
+            device_kinds[n++] = (device_kind){
+                .site = s, .device = id, .micro_batch_ns = INFINITY, .rest_ns = INFINITY};
+        device_kinds[k].n += c->n_sites > 0 ? c->sites[s].devices : c->n_devices;
     }
     *ret_n = n;
     return ORR_OK;
 }
 
-/* Where the plan would lie within a site alone: the constants of its network
- * are those of its devices. */
-static orr_plan within(const orr_estimator *e, const orr_plan *plan, uint32_t site)
+/* The plan within one site: network constants are then those of its devices. */
+static orr_plan within_site(const orr_estimator *e, const orr_plan *plan, uint32_t site)
 {
     orr_plan p = *plan;
     if (e->cluster->n_sites > 0) {
@@ -121,21 +131,24 @@ static orr_plan within(const orr_estimator *e, const orr_plan *plan, uint32_t si
     return p;
 }
 
-/* On a kind's devices, over the network of whichever site is best. */
-static orr_status find_best(orr_estimator *e, const orr_plan *plan, const kind *kinds,
-                            uint32_t n_kinds, uint32_t n_devices, bool hides, kind *of,
-                            orr_error *err)
+/* Bounds for one kind of device, over the network of the best site. */
+static orr_status bound_kind(orr_estimator *e, const orr_plan *plan,
+                             const device_kind *device_kinds, uint32_t n_device_kinds,
+                             uint32_t n_devices, bool hide_transfers, device_kind *of,
+                             orr_error *err)
 {
     const orr_calibration *c = e->devices[of->device].calibration;
-    for (uint32_t k = 0; k < n_kinds; k++) {
-        const orr_plan p = within(e, plan, kinds[k].site);
-        const double stretch = stretch_among(e->devices[kinds[k].device].calibration, n_devices);
+    for (uint32_t k = 0; k < n_device_kinds; k++) {
+        const orr_plan p = within_site(e, plan, device_kinds[k].site);
+        const double stretch =
+            stretch_among(e->devices[device_kinds[k].device].calibration, n_devices);
         const orr_placement *place;
         const orr_priced_row *row;
         ORR_TRY(orr_estimate_placement(e, &p, &place, err));
         ORR_TRY(orr_estimate_row(e, &p, place, of->device, &row, err));
-        const work sum = sum_up(c, &p, row, stretch);
-        of->micro_batch_ns = fmin(of->micro_batch_ns, hides ? sum.compute_ns : sum.span_ns);
+        const work sum = sum_work(c, &p, row, stretch);
+        of->micro_batch_ns =
+            fmin(of->micro_batch_ns, hide_transfers ? sum.compute_ns : sum.span_ns);
         of->rest_ns =
             fmin(of->rest_ns, update_ns(e->devices[of->device].device, &p, &sum, n_devices));
     }
@@ -143,21 +156,20 @@ static orr_status find_best(orr_estimator *e, const orr_plan *plan, const kind *
     return ORR_OK;
 }
 
-/* Micro-batches of a slice in a ns: the fastest devices do as many as they can.
- */
-static double rate_of(const kind *kinds, uint32_t n_kinds, uint32_t n_devices)
+/* Micro-batches of a slice that all devices finish in a ns, fastest devices first. */
+static double rate_of(const device_kind *device_kinds, uint32_t n_device_kinds, uint32_t n_devices)
 {
     bool taken[ORR_SITES_MAX + 1] = {false};
     double rate = 0;
-    for (uint32_t i = 0; i < n_kinds; i++) {
+    for (uint32_t i = 0; i < n_device_kinds; i++) {
         uint32_t best = ORR_NONE;
-        for (uint32_t k = 0; k < n_kinds; k++)
-            if (!taken[k] &&
-                (best == ORR_NONE || kinds[k].micro_batch_ns < kinds[best].micro_batch_ns))
+        for (uint32_t k = 0; k < n_device_kinds; k++)
+            if (!taken[k] && (best == ORR_NONE ||
+                              device_kinds[k].micro_batch_ns < device_kinds[best].micro_batch_ns))
                 best = k;
-        const uint32_t n = kinds[best].n < n_devices ? kinds[best].n : n_devices;
+        const uint32_t n = device_kinds[best].n < n_devices ? device_kinds[best].n : n_devices;
         taken[best] = true;
-        rate += n / kinds[best].micro_batch_ns;
+        rate += n / device_kinds[best].micro_batch_ns;
         n_devices -= n;
     }
     return rate;
@@ -166,24 +178,28 @@ static double rate_of(const kind *kinds, uint32_t n_kinds, uint32_t n_devices)
 orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
                                      double *ret_ns, orr_error *err)
 {
-    orr_plan p = alone(plan);
-    kind kinds[ORR_SITES_MAX + 1];
-    uint32_t n_kinds;
+    orr_plan p = fewest_ranks(plan);
+    device_kind device_kinds[ORR_SITES_MAX + 1];
+    uint32_t n_device_kinds;
     double rest = INFINITY;
     p.seq = orr_estimate_sequence(e, plan);
     ORR_TRY(orr_plan_check(&p, err));
-    ORR_TRY(find_kinds(e, kinds, &n_kinds, err));
-    if (e->model->kind != ORR_MODEL_TRANSFORMER) { /* tables depend on the replicas */
+    ORR_TRY(find_device_kinds(e, device_kinds, &n_device_kinds, err));
+    if (e->model->kind !=
+        ORR_MODEL_TRANSFORMER) { /* embedding tables depend on the number of replicas */
         *ret_ns = 0;
         return ORR_OK;
     }
-    const bool hides =
+    const bool hide_transfers =
         plan->schedule == ORR_SCHEDULE_UNKNOWN || plan->schedule == ORR_SCHEDULE_DUALPIPE;
-    for (uint32_t k = 0; k < n_kinds; k++) {
-        ORR_TRY(find_best(e, &p, kinds, n_kinds, n_devices, hides, &kinds[k], err));
-        rest = fmin(rest, kinds[k].rest_ns);
+    for (uint32_t k = 0; k < n_device_kinds; k++) {
+        ORR_TRY(bound_kind(e, &p, device_kinds, n_device_kinds, n_devices, hide_transfers,
+                           &device_kinds[k], err));
+        rest = fmin(rest, device_kinds[k].rest_ns);
     }
     const double micro_batches = (double)plan->batch / p.micro_batch * p.tp * p.cp;
-    *ret_ns = fmax((micro_batches / rate_of(kinds, n_kinds, n_devices) + rest) * (1 - 3e-6) - 8, 0);
+    *ret_ns = fmax(
+        (micro_batches / rate_of(device_kinds, n_device_kinds, n_devices) + rest) * (1 - 3e-6) - 8,
+        0);
     return ORR_OK;
 }

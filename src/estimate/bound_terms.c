@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-/* What slots take, owe and send at least: see estimate_bound.c. */
+/* Terms of the lower bounds for one class of virtual stages: computation, stalls and transfers of
+ * its slots. */
 
-/* --- what a phase of a module takes at least -------------------------------------------------- */
+/* --- phases of a module ---------------------------------------------------------------------- */
 
-/* Among many ranks all device work takes `stretch` as long, but launches do
- * not: what the host costs beside the device is less then
- * (orr_job_rates_launch_bound()). Per unit of stretch the phase is shorter by what
- * the sum of fourth powers loses; at most so much more where computation is
- * slower beside transfers. */
-static double lost_to_launches(const orr_calibration *c, const orr_priced_module *m, int phase,
-                               double stretch)
+/* Jitter among many ranks lengthens device work by `stretch`, but not the launches of the host,
+ * whose cost beside the device therefore shrinks (orr_job_rates_launch_bound()). The two combine as
+ * the fourth root of the sum of fourth powers; the loss per unit of stretch is at most this, times
+ * the slowdown of computation beside transfers. */
+static double launch_bound_loss(const orr_calibration *c, const orr_priced_module *m, int phase,
+                                double stretch)
 {
     const double host = c->launch_ns * m->kernels[phase], all = m->settled_ns[phase];
     if (host <= 0 || all <= 0 || stretch <= 1)
@@ -28,7 +28,7 @@ double orr_estimate_phase_bound(const orr_calibration *c, const orr_plan *plan, 
                                 const orr_priced_module *m, int phase)
 {
     const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
-    const double alone = m->span_ns[phase] - lost_to_launches(c, m, phase, stretch);
+    const double alone = m->span_ns[phase] - launch_bound_loss(c, m, phase, stretch);
     return fmax(stretch * alone - m->tasks[phase] * (1.5 + pieces), 0);
 }
 
@@ -47,8 +47,8 @@ orr_shard_transfer orr_weight_transfer_of(const orr_estimate_draft *d)
     return (orr_shard_transfer){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
 }
 
-static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collective collective,
-                          double bytes)
+static double transfer_bound(const orr_estimate_draft *d, orr_axis axis, orr_collective collective,
+                             double bytes)
 {
     const double ns = orr_estimate_transfer(d->e, d->place, axis, collective, (int64_t)bytes);
     return fmax(d->place->stretch * ns - 1, 0);
@@ -57,46 +57,47 @@ static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collec
 double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m,
                                 double dense, double expert)
 {
-    return least_along(d, m->dense, m->collective, dense * m->bytes) +
-           least_along(d, m->expert, m->collective, expert * m->bytes);
+    return transfer_bound(d, m->dense, m->collective, dense * m->bytes) +
+           transfer_bound(d, m->expert, m->collective, expert * m->bytes);
 }
 
-/* Shards are summed over their replicas on a lane of their own. */
+/* Shards are summed over their replicas on a separate stream. */
 double orr_replica_transfer_bound(const orr_estimate_draft *d, double dense)
 {
     const uint32_t shards = d->place->prices.members[ORR_AXIS_SHARD];
     const double bytes = dense * d->gradient_bytes;
     if (d->plan->zero == 0 || d->place->prices.members[ORR_AXIS_REPLICA] <= 1)
         return 0;
-    return least_along(d, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE,
-                       floor(bytes / (shards > 0 ? shards : 1)));
+    return transfer_bound(d, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE,
+                          floor(bytes / (shards > 0 ? shards : 1)));
 }
 
-/* --- classes of virtual stages ---------------------------------------------------------------- */
+/* --- classes of virtual stages --------------------------------------------------------------- */
 
 static const orr_priced_module *module_at(const orr_estimate_draft *d, uint32_t place)
 {
     return &d->row->modules[d->row->row.module_of[place]];
 }
 
-bool orr_stage_class_is_uniform(const orr_stage_class *class) /* no other kind shares the class */
+bool orr_stage_class_is_uniform(
+    const orr_stage_class *class) /* no other kind of virtual stage shares the class */
 {
-    return memcmp(class->count, class->least, sizeof class->count) == 0;
+    return memcmp(class->count, class->min_count, sizeof class->count) == 0;
 }
 
-/* Elements of all modules of a class. */
+/* Adds the parameters of all modules of a class. */
 void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class,
                                   double *dense, double *expert)
 {
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
-        *dense += class->least[m] * (double)d->row->modules[m].weights.dense;
-        *expert += class->least[m] * (double)d->row->modules[m].weights.expert;
+        *dense += class->min_count[m] * (double)d->row->modules[m].weights.dense;
+        *expert += class->min_count[m] * (double)d->row->modules[m].weights.expert;
     }
 }
 
 static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_stage_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->partition->classes[c];
     const double host = fmax(
         d->place->stretch * floor(orr_draft_device(d, class)->calibration->micro_batch_ns / 2) - 1,
         0);
@@ -105,38 +106,37 @@ static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_stage_l
         if (phase != ORR_SLOT_WEIGHT)
             l->phase_ns[phase] += host;
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
-        if (class->least[m] == 0)
+        if (class->min_count[m] == 0)
             continue;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             l->phase_ns[phase] +=
-                class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
+                class->min_count[m] * (double)orr_draft_row(d, class)->bound_ns[m][phase];
         for (int phase = 0; phase <= ORR_SLOT_BACKWARD; phase++)
-            l->turn_ns[phase] +=
-                class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
+            l->compute_ns[phase] +=
+                class->min_count[m] * (double)orr_draft_row(d, class)->bound_ns[m][phase];
     }
 }
 
 /* --- ZeRO 0 to 2 ------------------------------------------------------------------------------ */
 
-/* Gradients of a class as they are summed: in buckets that fill up from the
- * last place on; weights are gathered in the same ones, from the first place
- * on. */
+/* A bucket of gradients, filled from the last place on and reduced as a whole. Weights are gathered
+ * in the same buckets, from the first place on. */
 typedef struct bucket {
     int64_t dense, expert;
     double reduce_ns, replica_ns, gather_ns, dense_ns;
 } bucket;
 typedef struct buckets {
     double n, reduces_ns, replicas_ns, gathers_ns;
-    double first_ns[ORR_SLOT_PHASES]; /* computation of what is in the first */
-    bucket last;                      /* with the first place */
+    double first_ns[ORR_SLOT_PHASES]; /* computation of the places in the first bucket */
+    bucket last;                      /* the bucket with the first place */
 } buckets;
 
 static void price_bucket(const orr_estimate_draft *d, bucket *b)
 {
     const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
     const double dense = (double)b->dense, expert = (double)b->expert;
-    b->dense_ns = least_along(d, g.dense, g.collective, dense * g.bytes);
-    b->reduce_ns = b->dense_ns + least_along(d, g.expert, g.collective, expert * g.bytes);
+    b->dense_ns = transfer_bound(d, g.dense, g.collective, dense * g.bytes);
+    b->reduce_ns = b->dense_ns + transfer_bound(d, g.expert, g.collective, expert * g.bytes);
     b->replica_ns = orr_replica_transfer_bound(d, dense);
     b->gather_ns = d->plan->zero > 0 ? orr_shard_transfer_bound(d, &w, dense, expert) : 0;
 }
@@ -167,16 +167,16 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_stage_class *cl
         b.dense += row->modules[m].weights.dense;
         b.expert += row->modules[m].weights.expert;
         for (int phase = 0; phase < ORR_SLOT_PHASES && all.n == 0; phase++)
-            all.first_ns[phase] += (double)row->least_ns[m][phase];
+            all.first_ns[phase] += (double)row->bound_ns[m][phase];
         if (i == 0 || (double)(b.dense + b.expert) * d->gradient_bytes >= most)
             close_bucket(d, &b, &all);
     }
     return all;
 }
 
-/* Kinds that had to share a class: of one transfer each it is known that it is
- * cheaper than several. */
-static buckets buckets_of_any(const orr_estimate_draft *d, const orr_stage_class *class)
+/* For a class shared by several kinds of virtual stages: one transfer of everything is a lower
+ * bound of several. */
+static buckets bucket_of_shared_class(const orr_estimate_draft *d, const orr_stage_class *class)
 {
     double dense = 0, expert = 0;
     bucket b = {0};
@@ -188,10 +188,9 @@ static buckets buckets_of_any(const orr_estimate_draft *d, const orr_stage_class
         .n = 1, .reduces_ns = b.reduce_ns, .replicas_ns = b.replica_ns, .gathers_ns = b.gather_ns};
 }
 
-/* The first virtual stage begins with the step, and so do its gathers: each
- * place of it waits for its own. */
-static double first_wait(const orr_estimate_draft *d, const orr_stage_class *class,
-                         const buckets *of, double forward)
+/* The gathers of virtual stage 0 begin with the step, and each of its places waits for its own. */
+static double first_gather_wait(const orr_estimate_draft *d, const orr_stage_class *class,
+                                const buckets *of, double forward)
 {
     if (class->virtual_stage != 0 || class->n > 1)
         return 0;
@@ -199,9 +198,9 @@ static double first_wait(const orr_estimate_draft *d, const orr_stage_class *cla
     return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_overlap_loss_frac(d));
 }
 
-/* The dense part of the last bucket is summed over replicas beside its experts;
- * where nobody shares shards it waits for no other transfer. */
-static void find_final(const bucket *last, orr_stage_lower_bound *l)
+/* The dense part of the last bucket is summed over replicas beside its experts. Where no shards are
+ * shared, it waits for no other transfer. */
+static void set_final_transfer(const bucket *last, orr_stage_lower_bound *l)
 {
     l->final_ns = fmax(last->reduce_ns, last->dense_ns + last->replica_ns);
     l->over_ns = last->dense_ns > 0 ? l->final_ns - last->reduce_ns : 0;
@@ -209,53 +208,53 @@ static void find_final(const bucket *last, orr_stage_lower_bound *l)
 
 static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_stage_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->partition->classes[c];
     const bool split = orr_splits_backward(d->plan),
                paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
-    const double share = d->beside ? orr_draft_device(d, class)->calibration->dp_exposed : 0;
+    const double share = d->overlaps ? orr_draft_device(d, class)->calibration->dp_exposed : 0;
     const buckets of =
-        orr_stage_class_is_uniform(class) ? buckets_of(d, class) : buckets_of_any(d, class);
-    const double lost = 3 * of.n; /* what is owed is of whole ns, too */
+        orr_stage_class_is_uniform(class) ? buckets_of(d, class) : bucket_of_shared_class(d, class);
+    const double lost = 3 * of.n; /* stalls are rounded to whole ns too */
     l->lane_ns = of.reduces_ns;
     l->replica_ns = of.replicas_ns;
     l->until_ns = paired ? 0 : of.first_ns[gives];
-    find_final(&of.last, l);
-    if (!d->beside) {
+    set_final_transfer(&of.last, l);
+    if (!d->overlaps) {
         if (d->plan->zero == 2)
-            *(paired ? &l->owed_ns[gives] : &l->phase_ns[gives]) += l->lane_ns;
+            *(paired ? &l->stall_ns[gives] : &l->phase_ns[gives]) += l->lane_ns;
         return;
     }
-    l->owed_last_ns = fmax(share * l->replica_ns - lost, 0);
+    l->stall_last_ns = fmax(share * l->replica_ns - lost, 0);
     if (d->plan->zero == 2)
-        l->owed_ns[gives] = fmax(share * l->lane_ns - lost, 0);
+        l->stall_ns[gives] = fmax(share * l->lane_ns - lost, 0);
     else
-        l->owed_last_ns += fmax(share * l->lane_ns - lost, 0);
+        l->stall_last_ns += fmax(share * l->lane_ns - lost, 0);
     if (d->plan->zero > 0) {
-        l->owed_first_ns = fmax(share * of.gathers_ns - lost, 0);
-        l->first_ns = first_wait(d, class, &of, l->phase_ns[ORR_SLOT_FORWARD]);
+        l->stall_first_ns = fmax(share * of.gathers_ns - lost, 0);
+        l->first_ns = first_gather_wait(d, class, &of, l->phase_ns[ORR_SLOT_FORWARD]);
     }
 }
 
 /* --- ZeRO 3 ----------------------------------------------------------------------------------- */
 
-/* The transfers of a pass over the places of a virtual stage, module by module.
- */
-typedef struct passing {
+/* Transfers of one ZeRO 3 pass over the modules of a virtual stage. */
+typedef struct zero3_pass {
     double gathers, first_gather,
-        late_gathers;              /* late: of those that set out after the first module */
-    double reduces, early_reduces; /* early: that set out before the last gather         */
-    double first_ns, last_ns;      /* computation of the first and the last module */
+        late_gathers;              /* late_gathers: those issued after the first module */
+    double reduces, early_reduces; /* early_reduces: those issued before the last gather */
+    double first_ns, last_ns;      /* computation of the first and of the last module */
     uint32_t n;
-} passing;
+} zero3_pass;
 
-static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *class, int phase)
+static zero3_pass zero3_pass_of(const orr_estimate_draft *d, const orr_stage_class *class,
+                                int phase)
 {
     const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
     const bool forward = phase == ORR_SLOT_FORWARD;
-    const uint32_t ahead = d->beside ? d->plan->prefetch : 0, n = class->n_places;
+    const uint32_t ahead = d->overlaps ? d->plan->prefetch : 0, n = class->n_places;
     double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];
-    passing p = {.n = n};
+    zero3_pass p = {.n = n};
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         const orr_priced_module *module = &d->row->modules[m];
         const orr_module_weights *of = &module->weights;
@@ -268,8 +267,8 @@ static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *cla
         reduce[m] = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT
                         ? orr_shard_transfer_bound(d, &g, (double)of->dense, (double)of->expert)
                         : 0;
-        p.gathers += class->least[m] * gather[m];
-        p.reduces += class->least[m] * reduce[m];
+        p.gathers += class->min_count[m] * gather[m];
+        p.reduces += class->min_count[m] * reduce[m];
     }
     if (!orr_stage_class_is_uniform(class)) {
         p.first_gather = p.gathers;
@@ -277,22 +276,22 @@ static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *cla
     }
     p.late_gathers = p.gathers;
     p.early_reduces = p.reduces;
-    for (uint32_t i = 0, behind = 0; i < n && behind <= ahead + 1; i++) {
+    for (uint32_t i = 0, past_first = 0; i < n && past_first <= ahead + 1; i++) {
         const uint32_t front = class->first_place + i, back = class->end_place - 1 - i;
         const uint32_t begins = d->row->row.module_of[forward ? front : back],
                        ends = d->row->row.module_of[forward ? back : front];
         p.late_gathers -= i <= ahead ? gather[begins] : 0;
         p.early_reduces -= reduce[ends];
-        behind += behind > 0 || gather[ends] > 0;
+        past_first += past_first > 0 || gather[ends] > 0;
         if (i == 0) {
             p.first_gather = gather[begins];
             const bool varies = d->plan->recompute == ORR_RECOMPUTE_BLOCK;
             p.first_ns =
                 varies
                     ? 0
-                    : orr_draft_row(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
+                    : orr_draft_row(d, class)->bound_ns[forward ? begins : class->ending[0]][phase];
             p.last_ns =
-                forward && !varies ? orr_draft_row(d, class)->least_ns[class->ending[0]][phase] : 0;
+                forward && !varies ? orr_draft_row(d, class)->bound_ns[class->ending[0]][phase] : 0;
         }
     }
     if (n <= ahead + 2 || p.late_gathers <= 0)
@@ -300,25 +299,25 @@ static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *cla
     return p;
 }
 
-static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
+static void add_zero3(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_stage_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->partition->classes[c];
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const bool split = orr_splits_backward(d->plan);
-    const double share = d->beside ? orr_draft_device(d, class)->calibration->dp_exposed : 0,
+    const double share = d->overlaps ? orr_draft_device(d, class)->calibration->dp_exposed : 0,
                  n = class->n_places;
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
-        const passing p = pass_over(d, class, phase);
+        const zero3_pass p = zero3_pass_of(d, class, phase);
         const double alone = l->phase_ns[phase], travels = p.gathers + p.reduces;
-        l->owed_ns[phase] = fmax(share * travels - 4 * n, 0);
+        l->stall_ns[phase] = fmax(share * travels - 4 * n, 0);
         if (phase == ORR_SLOT_FORWARD || split == (phase != ORR_SLOT_BACKWARD))
             l->lane_ns += travels;
-        if (!d->beside && paired) {
-            l->owed_ns[phase] += p.reduces;
+        if (!d->overlaps && paired) {
+            l->stall_ns[phase] += p.reduces;
             l->after_ns[phase] = p.gathers;
             continue;
         }
-        if (!d->beside) {
+        if (!d->overlaps) {
             l->phase_ns[phase] += travels - p.first_gather;
             l->after_ns[phase] = p.first_gather;
             continue;
@@ -334,14 +333,14 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_stage_lower
         l->after_ns[phase] = fmax(all - l->phase_ns[phase], 0);
     }
     for (uint32_t m = 0; m < d->row->row.n_modules; m++)
-        l->replica_ns += class->least[m] *
+        l->replica_ns += class->min_count[m] *
                          orr_replica_transfer_bound(d, (double)d->row->modules[m].weights.dense);
-    l->owed_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
+    l->stall_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
     if (orr_stage_class_is_uniform(class)) {
         const orr_module_weights *of = &module_at(d, class->first_place)->weights;
         bucket last = {.dense = of->dense, .expert = of->expert};
         price_bucket(d, &last);
-        find_final(&last, l);
+        set_final_transfer(&last, l);
     }
 }
 
@@ -350,9 +349,9 @@ void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of,
 {
     orr_stage_lower_bound made = {.host_ns = 0};
     add_computation(d, class_of, &made);
-    if (d->cut->classes[class_of].n_places > 0 && d->trains) {
+    if (d->partition->classes[class_of].n_places > 0 && d->trains) {
         if (d->plan->zero >= 3)
-            add_fetched(d, class_of, &made);
+            add_zero3(d, class_of, &made);
         else
             add_shards(d, class_of, &made);
     }

@@ -5,8 +5,8 @@
 #include "model/memory/memory.h"
 #include "estimate/estimate.h"
 
-/* Devices that ranks are on, and what networks they speak over: each told from
- * the others by a number. */
+/* The kinds of devices and of networks that ranks use, each identified by a small number for the
+ * keys of caches. */
 
 static orr_status open_device(orr_estimator *e, const orr_device *device, orr_estimate_device *ret,
                               orr_error *err)
@@ -55,8 +55,8 @@ static uint64_t hash_constants(uint64_t before, const orr_alpha_beta *c)
     return hash(before, c->bytes_per_s, sizeof c->bytes_per_s);
 }
 
-/* All that a price depends on up to a level. How many units a switch joins it
- * does not. */
+/* Hash of everything that a price depends on up to a level; the number of units that a switch joins
+ * does not matter. */
 static uint64_t hash_level(uint64_t before, const orr_network *n, uint32_t level)
 {
     const double numbers[] = {n->oversubscription[level], n->bytes_frac[level],
@@ -115,7 +115,7 @@ orr_status orr_estimate_span_id(orr_estimator *e, const orr_job_rates *rates, co
         const uint64_t h = hash_rates(rates, span->top + 1);
         key.word[3] = (uint32_t)h;
         key.word[4] = (uint32_t)(h >> 32);
-        key.word[1] = span->top + 1; /* levels above are as if they were not there */
+        key.word[1] = span->top + 1; /* higher levels have no influence */
     }
     const uint32_t *known = orr_memo_find(&e->spans, &key);
     if (known == NULL) {

@@ -4,9 +4,9 @@
 
 #include "estimate/estimate.h"
 
-/* DualPipe: what a forward and a backward slot of a stage take that run at
- * once. How tasks of two slots fall into one another is no sum of anything:
- * they are played, with the very times that the simulation has. */
+/* Slot pairs of DualPipe: how long a forward and a backward slot take that a stage executes at
+ * once. The tasks of the two interleave in a way that no sum describes, so pairs are simulated,
+ * with the task times of the full simulation. */
 
 typedef struct pairing {
     const orr_estimate_draft *d;
@@ -36,14 +36,15 @@ static double simulated_ns(const pairing *p, const orr_stage_class *forward,
     return (double)played.span_ns;
 }
 
-/* Of each two classes that a stage has; of others 0. */
+/* Simulates each pair of classes that some stage has; other pairs stay 0. */
 static void simulate_all(const pairing *p, float (*ret)[ORR_STAGE_CLASSES])
 {
-    const orr_stage_partition *cut = p->d->cut;
-    for (uint32_t s = 0; s < cut->stages; s++) {
-        const uint8_t a = cut->class_of[s], b = cut->class_of[cut->stages - 1 - s];
+    const orr_stage_partition *partition = p->d->partition;
+    for (uint32_t s = 0; s < partition->stages; s++) {
+        const uint8_t a = partition->class_of[s],
+                      b = partition->class_of[partition->stages - 1 - s];
         if (ret[a][b] <= 0)
-            ret[a][b] = (float)simulated_ns(p, &cut->classes[a], &cut->classes[b]);
+            ret[a][b] = (float)simulated_ns(p, &partition->classes[a], &partition->classes[b]);
     }
 }
 
@@ -75,7 +76,7 @@ orr_status orr_estimate_overlapped_pairs(const orr_estimate_draft *d,
 {
     uint32_t stretch[2];
     memcpy(stretch, &d->place->stretch, sizeof stretch);
-    const orr_memo_key key = {{d->row->id, d->cut->id, stretch[0], stretch[1]}};
+    const orr_memo_key key = {{d->row->id, d->partition->id, stretch[0], stretch[1]}};
     orr_overlapped_slot_pairs *pairs = orr_memo_find(&d->e->pairs, &key);
     if (pairs == NULL) {
         pairs = orr_arena_one(d->e->arena, orr_overlapped_slot_pairs);

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "outcome/multi_pass.h"
 
-/* --- what all plans have in common ------------------------------------------------------------ */
+/* --- the estimator: what all plans share ----------------------------------------------------- */
 
 static orr_status check(const orr_model *model, const orr_job_options *o, orr_error *err)
 {
@@ -30,7 +30,7 @@ static orr_status check(const orr_model *model, const orr_job_options *o, orr_er
 
 static orr_status open_estimator(orr_estimator *e, orr_error *err)
 {
-    enum { SCRATCH_BYTES = 1 << 20 }; /* the first block stays when it is cleared */
+    enum { SCRATCH_BYTES = 1 << 20 }; /* the first block is kept when the arena is cleared */
     e->arena = orr_arena_new(0, 0);
     e->scratch = orr_arena_new(SCRATCH_BYTES, 0);
     e->prices = orr_calloc(ORR_MEMO_PRICES, sizeof *e->prices);
@@ -84,7 +84,7 @@ void orr_estimator_free(orr_estimator *e)
 
 static void sum_class(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_stage_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->partition->classes[class_of];
     const double stretch = d->place->stretch;
     const double host = stretch * orr_draft_device(d, class)->calibration->micro_batch_ns / 2;
     const orr_priced_row *row = orr_draft_row(d, class);
@@ -135,18 +135,18 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    ORR_TRY(orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->cut, err));
-    return orr_estimate_pipeline(d->e, d->plan, d->cut, d->place, &d->pipeline, err);
+    ORR_TRY(orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->partition, err));
+    return orr_estimate_pipeline(d->e, d->plan, d->partition, d->place, &d->pipeline, err);
 }
 
-/* A pipeline of the plan, and what it would take if all were like it. */
+/* Estimates one device pattern of the pipelines, as if all pipelines were like it. */
 static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
 {
     ORR_TRY(find_parts(d, err));
     for (uint32_t h = 0; h < d->place->n_hops; h++)
         d->hop_ns[h] = d->place->stretch * orr_estimate_hop(d->e, d->place, h, ORR_COLL_SEND,
                                                             d->row->row.boundary_bytes);
-    for (uint32_t c = 0; c < d->cut->n_classes; c++) {
+    for (uint32_t c = 0; c < d->partition->n_classes; c++) {
         sum_class(d, c);
         orr_estimate_shards(d, c);
     }
@@ -158,8 +158,8 @@ static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
                : ORR_OK;
 }
 
-/* Pipelines that differ join_stages when all have ended: after the latest of them they
- * do the rest at once. With local steps they join_stages only when all is done. */
+/* Combines pipelines with different patterns: all meet after the slowest and do the rest of the
+ * step at once. With local steps they meet at the end only. */
 static orr_step_parts join_stages(const orr_estimate_draft *all, uint32_t n, bool apart,
                                   uint32_t *ret_latest)
 {
@@ -234,7 +234,7 @@ orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate
                                          .place = place,
                                          .pattern = &place->patterns[i],
                                          .trains = true,
-                                         .beside = plan.overlap_dp == ORR_SWITCH_ON,
+                                         .overlaps = plan.overlap_dp == ORR_SWITCH_ON,
                                          .gradient_bytes = bytes_of_precision(plan.gradients),
                                          .weight_bytes = bytes_of_precision(plan.precision)};
     ORR_TRY(estimate_all(drafts, place->n_patterns, &made, err));

@@ -9,14 +9,18 @@
 #include "model/step/module_cost.h"
 #include "estimate/memo.h"
 
-/* A step in closed form, out of four things that many plans have in common:
+/* The closed-form estimator: a training step as a sum of parts, each of which many plans share. A
+ * part is built once for its key and cached; a plan then costs a few dozen multiplications.
  *
- *   row       the modules of one rank, priced and weighed: by slices, micro-batch, precision...
- *   place     where the groups of all axes lie on the cluster: by degrees and order
- *   cut       which modules are on which virtual stage, as classes of alike ones: by pp, vp
- *   pipeline  how slots of these classes add up to a step: by schedule and micro-batches
+ *    row        modules of a rank with their times (orr_priced_row): priced_modules.c
+ *    placement  where the groups of all axes lie on the cluster: placement.c
+ *    partition  modules of each virtual stage, as classes of equal ones: stage_partition.c
+ *    pipeline   the schedule as paths, which are sums of slots and hops: pipeline_paths.c
  *
- * Each is built once and kept; a plan then is a few dozen multiplications. */
+ * A draft (orr_estimate_draft) is one plan while it is estimated: estimate.c finds the four parts;
+ * shards.c adds transfers of weights and gradients to the sums of each class; step.c evaluates the
+ * paths and adds the end of the step; waterfall.c and memory.c report; bound.c gives the lower
+ * bound. */
 enum {
     ORR_ROW_MODULES = 24,
     ORR_STAGE_CLASSES = 8,
@@ -25,36 +29,36 @@ enum {
     ORR_PIPELINE_HELD = 2 * ORR_SLOT_PHASES
 };
 
-/* One kind of module. Times are without jitter. */
+/* A kind of module with its times, jitter not included. */
 typedef struct orr_priced_module {
     uint8_t kind;
     float span_ns[ORR_SLOT_PHASES], again_ns[ORR_SLOT_PHASES], compute_ns[ORR_SLOT_PHASES];
     float waited_ns[ORR_SLOT_PHASES][ORR_WATERFALLS];
     float tasks[ORR_SLOT_PHASES],
-        settled_ns[ORR_SLOT_PHASES]; /* of which the host launches them;
-                                      * and what they take that wait for one another              */
-    float kernels[ORR_SLOT_PHASES];  /* that the host launches; 0: as a graph                */
+        settled_ns[ORR_SLOT_PHASES]; /* device time of tasks that the host launches one by one, and
+                                        with the transfers between them */
+    float kernels[ORR_SLOT_PHASES];  /* number of host launches; 0: one graph */
     orr_module_weights weights;
     orr_module_memory memory;
 } orr_priced_module;
 typedef struct orr_priced_row {
     uint32_t id;
-    uint32_t shape_id;          /* the same for rows with the same modules at the same places */
+    uint32_t shape_id;          /* equal for rows with equal modules at equal places */
     orr_module_sequence row;    /* without tapes */
     orr_priced_module *modules; /* shape (row.n_modules) */
-    int64_t buffer_bytes[4];    /* visible: with neither end, the first, the last, both */
-    double sample_flops;        /* of the model, forward                                */
-    float pair_saved_frac;      /* of a forward and a backward slot that run at once    */
-    double least_stretch;       /* for which least_ns is; 0: none yet                   */
-    float (*least_ns)[ORR_SLOT_PHASES]; /* shape (n_modules): what a phase takes at least */
+    int64_t buffer_bytes[4];    /* communication buffers, by stage: middle, first, last, both */
+    double sample_flops;        /* of the model, forward pass */
+    float pair_saved_frac; /* share of a forward and backward slot that a DualPipe pair saves */
+    double bound_stretch;  /* stretch for which bound_ns was computed; 0: not yet */
+    float (*bound_ns)[ORR_SLOT_PHASES]; /* shape (n_modules): lower bound of each phase */
 } orr_priced_row;
 
-/* Modules before they are priced: families of plans that differ in prices alone are asked about one
- * after another. */
+/* Modules before pricing. Few are cached: families that differ in prices alone are estimated in
+ * sequence. */
 enum { ORR_CACHED_MODULES = 8 };
 typedef struct orr_cached_modules {
     orr_memo_key key;
-    uint64_t used; /* when it was asked for last; 0: it is none */
+    uint64_t used; /* last use; 0: the slot is empty */
     orr_arena *arena;
     orr_module_sequence row;
     orr_module_weights weights[ORR_ROW_MODULES];
@@ -62,37 +66,39 @@ typedef struct orr_cached_modules {
     double sample_flops;
 } orr_cached_modules;
 
-/* A kind of device that ranks are on. */
+/* A kind of device that ranks run on. */
 typedef struct orr_estimate_device {
     const orr_device *device;
     const orr_calibration *calibration;
-    orr_job_rates rates; /* of kernels */
+    orr_job_rates rates; /* rates of its kernels */
     double peak_flops[ORR_DTYPES];
     int64_t usable_bytes;
 } orr_estimate_device;
-/* What the stages of a pipeline are on. Pipelines of a plan differ in it where replicas of one are
- * on other devices than those of another. */
+/* Devices of the stages of a pipeline. Pipelines of a plan have different patterns where their
+ * replicas are on different devices. */
 typedef struct orr_device_pattern {
-    uint8_t n, device[ORR_SITES_MAX + 1]; /* shape (n): of the estimator's */
-    const uint8_t *of_stage; /* shape (pp): index into `device`; NULL: all on the first */
+    uint8_t n, device[ORR_SITES_MAX + 1]; /* shape (n): indices into the estimator's devices */
+    const uint8_t *of_stage; /* shape (pp): index into `device`; NULL: all stages on the first */
 } orr_device_pattern;
 
 typedef struct orr_placement {
-    orr_step_prices prices;             /* no jitter; kernels of the first pattern's first device */
+    orr_step_prices
+        prices; /* without jitter; kernels are those of the first pattern's first device */
     const orr_device_pattern *patterns; /* shape (n_patterns) */
     uint32_t n_patterns;
-    orr_span hop[ORR_LEVELS_MAX]; /* that occur between stages */
-    uint32_t span_id[ORR_AXES];   /* equal for alike spans at alike rates */
-    uint32_t sums_id[ORR_AXES];   /* the same, of reductions              */
+    orr_span hop[ORR_LEVELS_MAX]; /* distinct hops between stages */
+    uint32_t span_id[ORR_AXES];   /* equal for equal spans at equal rates */
+    uint32_t sums_id[ORR_AXES];   /* the same for reductions */
     uint32_t hop_id[ORR_LEVELS_MAX], n_hops;
-    uint32_t far_hops; /* see orr_far_hop() */
-    uint8_t *hop_of;   /* shape (pp): of stage s to the next */
+    uint32_t far_hops; /* packed; see orr_far_hop() */
+    uint8_t *hop_of;   /* shape (pp): hop from stage s to the next */
     double stretch, slowdown;
-    double world_ns, least_world_ns; /* least: at the rates of whichever device */
+    double world_ns, min_world_ns; /* rendezvous of all ranks; min_world_ns: at the rates of the
+                                      fastest device */
 } orr_placement;
 
-/* Hops between sites over the longest of them, in steps of the root of two: four bits for each kind
- * of hop, 0: within a site. Paths are looked for with lengths like these. */
+/* Length of a hop between sites relative to the longest one, quantised to steps of sqrt(2) in four
+ * bits for each hop; 0: within a site. Typical lengths of paths scale with it. */
 static inline float orr_far_hop(uint32_t far_hops, uint32_t kind)
 {
     const uint32_t steps = far_hops >> 4 * kind & 15;
@@ -102,78 +108,79 @@ static inline float orr_far_hop(uint32_t far_hops, uint32_t kind)
     return LENGTHS[steps];
 }
 
-/* Virtual stages with the same modules. */
+/* Virtual stages with equal modules. */
 typedef struct orr_stage_class {
     uint16_t count[ORR_ROW_MODULES];
-    uint16_t least[ORR_ROW_MODULES]; /* of all that had to share the class */
-    uint32_t first_place, end_place; /* of one of them */
-    uint32_t virtual_stage;          /* the first of them */
+    uint16_t min_count[ORR_ROW_MODULES]; /* minimum over all kinds that had to share the class */
+    uint32_t first_place, end_place;     /* of one of them */
+    uint32_t virtual_stage;              /* the first of them */
     uint32_t n, n_places;
-    uint8_t ending[ORR_STAGE_CLASS_ENDING]; /* modules of its last places, from the last on */
+    uint8_t ending[ORR_STAGE_CLASS_ENDING]; /* modules of the last places, last one first */
     uint32_t n_ending;
-    uint8_t middle;         /* the module that it has most of */
+    uint8_t middle;         /* its most frequent module */
     const uint8_t *modules; /* shape (n_places): of one of them */
-    uint8_t device;         /* of the pattern */
+    uint8_t device;         /* index into the pattern */
 } orr_stage_class;
 typedef struct orr_stage_partition {
     uint32_t id, stages, chunks, virtual_stages, n_classes;
     uint8_t *class_of; /* shape (virtual_stages) */
-    float relative_time[ORR_SITES_MAX +
-                        1]; /* of the pattern's devices: what they take over the first */
+    float
+        relative_time[ORR_SITES_MAX + 1]; /* of the pattern's devices: time relative to the first */
     orr_stage_class classes[ORR_STAGE_CLASSES];
 } orr_stage_partition;
 
-/* Features of a path through the slots of a pipeline: how often it goes through each phase of each
- * class, through the first forward and the last backward slots, through what a stage pays after a
- * slot before it begins the next, and from stage to stage. */
+/* Features of a path through the slots of a pipeline: how often it passes each phase of each class,
+ * the first forward and the last gradient slot, the stall after a slot, and each kind of hop. The
+ * length of a path is the dot product of its counts with the lengths of the features. */
 enum {
-    ORR_FEATURE_FIRST = ORR_SLOT_PHASES, /* of a class: what its first forward slot takes longer */
-    ORR_FEATURE_LAST,                    /* what the last slot that gives gradients takes longer */
-    ORR_FEATURE_OWED,                    /* after a slot of each phase                           */
-    ORR_FEATURE_OWED_FIRST = ORR_FEATURE_OWED + ORR_SLOT_PHASES,
-    ORR_FEATURE_OWED_LAST,
+    ORR_FEATURE_FIRST = ORR_SLOT_PHASES, /* of a class: extra time of its first forward slot */
+    ORR_FEATURE_LAST,                    /* extra time of its last gradient slot */
+    ORR_FEATURE_STALL,                   /* stall after a slot, by phase */
+    ORR_FEATURE_STALL_FIRST = ORR_FEATURE_STALL + ORR_SLOT_PHASES,
+    ORR_FEATURE_STALL_LAST,
     ORR_CLASS_FEATURES,
-    ORR_FEATURE_PAIR = ORR_STAGE_CLASSES * ORR_CLASS_FEATURES, /* two slots at once */
+    ORR_FEATURE_PAIR = ORR_STAGE_CLASSES * ORR_CLASS_FEATURES, /* two slots executed at once */
     ORR_FEATURE_HOP,                                           /* one for each kind of hop */
-    ORR_FEATURES = 112                                         /* a multiple of 8, for vectors */
+    ORR_FEATURES = 112 /* a multiple of 8, for vector instructions */
 };
 _Static_assert((int)ORR_FEATURE_HOP + (int)ORR_LEVELS_MAX <= (int)ORR_FEATURES,
                "room for every hop");
 enum { ORR_AFTERS = ORR_STAGE_CLASSES * ORR_SLOT_PHASES };
 typedef struct orr_schedule_path {
     float count[ORR_FEATURES];
-    float after[ORR_AFTERS]; /* of its slots, those that come after the one before
-                              * them on their stage                                       */
-    bool sure;               /* a path of the whole step, not of one that repeats         */
+    float after[ORR_AFTERS]; /* of its slots, those that begin when the slot before them on their
+                                stage ends */
+    bool proven;             /* the path is known to exist in the full schedule */
 } orr_schedule_path;
-/* Turns of a stage to which paths are kept, because transfers set out in them. */
+/* Slots of a stage in which transfers of gradients are issued; paths to them are kept. */
 typedef enum orr_slot_event {
-    ORR_SLOT_EVENT_LAST_GRADIENT,  /* the first that is the last to give those of a chunk, where
-                                      there are several */
-    ORR_SLOT_EVENT_FIRST_GRADIENT, /* the first that gives gradients: where that is asked for */
+    ORR_SLOT_EVENT_LAST_GRADIENT,  /* of the last gradient slots of all chunks, the first; with
+                                      several chunks */
+    ORR_SLOT_EVENT_FIRST_GRADIENT, /* the first gradient slot; for ZeRO 2 */
     ORR_SLOT_EVENTS
 } orr_slot_event;
-/* What a stage holds when it holds most. */
+/* Micro-batches in flight on a stage, when they are most. */
 typedef struct orr_peak_in_flight {
-    uint32_t kept, apart; /* micro-batches of a chunk */
+    uint32_t kept,
+        apart; /* of a chunk: waiting for their backward pass; for their weight gradients */
 } orr_peak_in_flight;
 typedef struct orr_pipeline {
     orr_schedule_path *paths[ORR_PIPELINE_ENDS];
     uint32_t n_paths[ORR_PIPELINE_ENDS];
     uint32_t end_stage[ORR_PIPELINE_ENDS], n_ends;
     orr_peak_in_flight
-        *held[ORR_PIPELINE_HELD];    /* shape (stages x chunks), two for each phase: at the
-                                      * beginning of one of its slots; NULL: it has none     */
-    float *after[ORR_PIPELINE_ENDS]; /* shape (chunks): so many backward slots go by from the
-                                      * last that gives the chunk's gradients to the last of all */
+        *held[ORR_PIPELINE_HELD];    /* shape (stages x chunks), two for each phase: at the begin of
+                                        one of its slots; NULL: no such slot */
+    float *after[ORR_PIPELINE_ENDS]; /* shape (chunks): number of backward slots from the last
+                                        gradient slot of the chunk to the end of the last slot */
     orr_schedule_path
-        *to[ORR_PIPELINE_ENDS][ORR_SLOT_EVENTS]; /* paths to the beginning of those slots      */
+        *to[ORR_PIPELINE_ENDS][ORR_SLOT_EVENTS]; /* paths to the begin of those slots */
     uint32_t n_to[ORR_PIPELINE_ENDS][ORR_SLOT_EVENTS];
     uint8_t class_at[ORR_PIPELINE_ENDS][ORR_SLOT_EVENTS];
     orr_schedule_path
-        *ending; /* shape (n_ends): the last slot of the stage, and what is paid after it */
+        *ending; /* shape (n_ends): the last slot of the stage and the stall after it */
     uint8_t class_ending[ORR_PIPELINE_ENDS];
-    orr_schedule_path *busy; /* shape (n_ends): through all slots of the stage */
+    orr_schedule_path *busy; /* shape (n_ends): all slots of the stage */
 } orr_pipeline;
 
 struct orr_estimator {
@@ -187,27 +194,27 @@ struct orr_estimator {
     orr_estimate_device devices[ORR_SITES_MAX + 1]; /* the first is the cluster's */
     uint32_t n_devices;
     orr_cached_modules built[ORR_CACHED_MODULES];
-    uint64_t n_built; /* how often one was asked for */
+    uint64_t n_built; /* number of requests for modules */
 };
 
 /* Tokens of a sample. */
 uint32_t orr_estimate_sequence(const orr_estimator *e, const orr_plan *plan);
-/* In the estimator's arena, until it is freed. */
+/* The result lives in the estimator's arena. */
 orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_placement *place,
                             uint32_t device, const orr_priced_row **ret,
                             orr_error *err) ORR_MUST_CHECK;
-/* The same slices on as few ranks as can have them: their modules are those of the plan. */
+/* The plan on as few ranks as can have its slices: its modules are those of the plan. */
 orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan);
-/* Until as many others were built. */
+/* Valid until the small cache needs its place. */
 orr_status orr_estimate_modules(orr_estimator *e, const orr_plan *plan,
                                 const orr_cached_modules **ret, orr_error *err) ORR_MUST_CHECK;
-/* Index of a device among the estimator's. */
+/* Index of a device among those of the estimator. */
 orr_status orr_estimate_device_of(orr_estimator *e, const orr_device *device, uint32_t *ret,
                                   orr_error *err) ORR_MUST_CHECK;
-/* The same rates, in the estimator's arena; those of alike networks are one. */
+/* A copy of the rates in the estimator's arena, shared between equal networks. */
 orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_job_rates *rates,
                                    const orr_job_rates **ret, orr_error *err) ORR_MUST_CHECK;
-/* A number for how a group lies and at what rates; 0 for groups of one. */
+/* Number that identifies the span of a group and its rates; 0 for groups of one. */
 orr_status orr_estimate_span_id(orr_estimator *e, const orr_job_rates *rates, const orr_span *span,
                                 uint32_t *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_placement(orr_estimator *e, const orr_plan *plan, const orr_placement **ret,
@@ -216,66 +223,67 @@ orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const 
                                   const orr_device_pattern *pattern,
                                   const orr_stage_partition **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan,
-                                 const orr_stage_partition *cut, const orr_placement *place,
+                                 const orr_stage_partition *partition, const orr_placement *place,
                                  const orr_pipeline **ret, orr_error *err) ORR_MUST_CHECK;
 
-/* What a transfer along an axis takes; remembered. */
+/* Time of a transfer along an axis; cached. */
 double orr_estimate_transfer(orr_estimator *e, const orr_placement *place, orr_axis axis,
                              orr_collective collective, int64_t bytes);
 double orr_estimate_hop(orr_estimator *e, const orr_placement *place, uint32_t hop,
                         orr_collective collective, int64_t bytes);
 
-/* A plan while it is estimated. */
-typedef struct orr_estimate_sums { /* of one virtual stage of a class; times with jitter */
+/* Sums over the modules of one virtual stage of a class; times with jitter. */
+typedef struct orr_estimate_sums { /* of a class */
     double phase_ns[ORR_SLOT_PHASES];
     double compute_ns, again_ns; /* forward and backward */
     double waited_ns[ORR_WATERFALLS];
-    double dense, expert, sliced, tied; /* elements */
-    double first_ns, last_ns;           /* what the first forward, the last gradient slot adds */
-    double owed_first_ns, owed_last_ns; /* what computation loses after them                   */
-    double owed_ns[ORR_SLOT_PHASES];    /* and after each slot                                 */
-    double exposed_ns;                  /* of gradients and weights, of a micro-batch          */
-    double lane_ns, lane_first_ns,
-        lane_last_ns;                   /* transfers beside the last gradient slot: all;
-                                         * the computation before the first; the last alone    */
-    double replica_ns, replica_last_ns; /* the same between replicas of shards */
-    double always_ns;                   /* transfers beside all slots of a micro-batch */
-    double ahead_ns;                    /* of both passes: what an idle stage does before      */
-    double late_ns, gather_late_ns;     /* where nothing goes beside computation */
+    double dense, expert, sliced, tied; /* parameters */
+    double first_ns, last_ns; /* extra time of the first forward and the last gradient slot */
+    double stall_first_ns, stall_last_ns; /* stall after them */
+    double stall_ns[ORR_SLOT_PHASES];     /* stall after each slot */
+    double exposed_ns;                    /* transfers of gradients and weights, of a micro-batch */
+    double lane_ns, lane_first_ns, lane_last_ns; /* transfers beside the last gradient slot: all;
+                                                    computation before the first; the last alone */
+    double replica_ns, replica_last_ns;          /* the same between replicas of shards */
+    double always_ns;                            /* transfers beside all slots of a micro-batch */
+    double ahead_ns;                /* of both passes: what an idle stage does in advance */
+    double late_ns, gather_late_ns; /* without overlap */
 } orr_estimate_sums;
-/* A forward slot of one class and a backward slot of another at once, without what they cost the
- * host; 0: no stage has these two. */
+/* Time of a DualPipe pair, a forward slot of one class and a backward slot of another at once,
+ * without host time; 0: no stage has these two. */
 typedef struct orr_overlapped_slot_pairs {
     float ns[ORR_STAGE_CLASSES][ORR_STAGE_CLASSES];
 } orr_overlapped_slot_pairs;
 typedef struct orr_step_parts {
-    double before, after, rest; /* before all ranks meet; what stages do then; what all pay */
+    double before, after,
+        rest; /* before the rendezvous of all ranks; after it on stages; constants */
     double step, update;
-    double transfers; /* of gradients and weights, when no slot is left */
+    double transfers; /* of gradients and weights, after the last slot */
 } orr_step_parts;
-/* What a stage does after its last slot: sums of what is still apart; optimizer; what outer parts
- * of dp send one another. */
+/* The end of a step on a stage: remaining reductions, optimizer, averaging between outer parts of
+ * dp. */
 typedef struct orr_stage_tail {
     double sums_ns, update_ns, meets_ns;
-    double more_ns; /* that a step on its device costs beside all else, more than on the pattern's
-                       first */
+    double more_ns; /* what the device adds beyond the pattern's first device */
 } orr_stage_tail;
 typedef struct orr_estimate_draft {
     orr_estimator *e;
     const orr_plan *plan;
-    const orr_priced_row *row; /* of the pattern's first device: weights and memory are the same */
+    const orr_priced_row
+        *row; /* on the pattern's first device; weights and memory are the same on all */
     const orr_priced_row *rows[ORR_SITES_MAX + 1]; /* shape (pattern->n) */
     const orr_device_pattern *pattern;
     const orr_placement *place;
-    const orr_stage_partition *cut;
+    const orr_stage_partition *partition;
     const orr_pipeline *pipeline;
-    bool trains, beside;                 /* gradients and weights go beside computation */
+    bool trains,
+        overlaps; /* `overlaps`: transfers of gradients and weights overlap with computation */
     double gradient_bytes, weight_bytes; /* of an element */
     double hop_ns[ORR_LEVELS_MAX];
     orr_estimate_sums sums[ORR_STAGE_CLASSES];
     orr_stage_tail tails[ORR_PIPELINE_ENDS];
     orr_step_parts parts;
-    const orr_overlapped_slot_pairs *pairs; /* DualPipe */
+    const orr_overlapped_slot_pairs *pairs; /* DualPipe only */
 } orr_estimate_draft;
 static inline const orr_priced_row *orr_draft_row(const orr_estimate_draft *d,
                                                   const orr_stage_class *class)
@@ -287,7 +295,8 @@ static inline const orr_estimate_device *orr_draft_device(const orr_estimate_dra
 {
     return &d->e->devices[d->pattern->device[class->device]];
 }
-/* Of computation beside transfers: the simulation has one for all, that of the job's device. */
+/* Slowdown of computation beside transfers: the simulation uses that of the job's device for all.
+ */
 static inline double orr_draft_slowdown(const orr_estimate_draft *d)
 {
     return d->place->slowdown;
@@ -296,7 +305,7 @@ static inline bool orr_splits_backward(const orr_plan *plan)
 {
     return plan->schedule == ORR_SCHEDULE_ZB_H1 || plan->schedule == ORR_SCHEDULE_ZB_V;
 }
-/* Adds transfers of weights and gradients to the sums. */
+/* Adds the transfers of weights and gradients to the sums of a class. */
 void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of);
 double orr_schedule_path_ns(const orr_schedule_path *path, const float *features,
                             uint32_t n_classes);
@@ -307,33 +316,32 @@ orr_status orr_estimate_overlapped_pairs(const orr_estimate_draft *d,
                                          const orr_overlapped_slot_pairs **ret,
                                          orr_error *err) ORR_MUST_CHECK;
 orr_stage_tail orr_estimate_tail(const orr_estimate_draft *d, uint32_t end);
-/* What no simulation's step is below: before all ranks meet, and after that. */
+/* Lower bound of a step, before and after the rendezvous of all ranks. */
 typedef struct orr_bound_parts {
     double before, after;
 } orr_bound_parts;
-/* Raised by what a pipeline takes at least. */
+/* Raises the bound by that of one pipeline. */
 void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts);
 double orr_bound_sum(const orr_bound_parts *parts);
-/* What a phase of a module takes at least, among so many ranks that all takes `stretch` as long. */
+/* Lower bound of a phase of a module whose device work is lengthened by `stretch`. */
 double orr_estimate_phase_bound(const orr_calibration *calibration, const orr_plan *plan,
                                 double stretch, const orr_priced_module *module, int phase);
-/* The same without the order of slots: for all plans with these degrees, layout and schedule. 0:
- * nothing is known. `anywhere`: where hops take no time, so that of a plan whose slices are
+/* Order-free lower bound of all plans with these degrees, layout and schedule (bound_order_free.c).
+ * 0: none is known. With `anywhere` hops take no time, so that for a plan whose slices are
  * neighbours it holds for all layouts. */
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *plan, bool anywhere,
                                          double *ret_ns, orr_error *err) ORR_MUST_CHECK;
-/* Of the stage that is over what its device has, or comes nearest to it. */
+/* Memory of the stage that exceeds its device most, or comes closest to it. */
 typedef struct orr_stage_peak {
-    int64_t bytes, usable_bytes; /* usable: -1: not known */
+    int64_t bytes, usable_bytes; /* usable_bytes -1: unknown */
 } orr_stage_peak;
 orr_status orr_estimate_memory(const orr_estimate_draft *d, orr_stage_peak *ret,
                                orr_error *err) ORR_MUST_CHECK;
 
-/* Least step of any plan with these modules on so many devices or less, whatever its stages,
- * replicas and schedule: all that is computed, and waited for within it, spread evenly over the
- * devices, and what every step pays. Of the schedules DUALPIPE hides what the others wait for, and
- * its floor is lower: where the plan names a schedule, it is that one's. In the plan's order;
- * without one, in orders with tp innermost. */
+/* Family bound: lower bound of the step of all plans with these modules on at most so many devices,
+ * whatever their stages, replicas and schedule (bound_family.c). DUALPIPE hides transfers that
+ * other schedules wait for, and has a lower bound; if the plan names a schedule, its bound is
+ * given. The order of axes is that of the plan, or, without one, tp innermost. */
 orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
                                      double *ret_ns, orr_error *err) ORR_MUST_CHECK;
 

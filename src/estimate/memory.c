@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "estimate/estimate.h"
 
-/* The peak of the worst stage: what model/memory/memory_plan.c follows slot by slot,
- * taken where the stage has most micro-batches under way. */
+/* Peak memory of the worst stage: what model/memory/memory_plan.c tracks slot by slot, evaluated
+ * where the stage has most micro-batches in flight. */
 
 typedef struct class_bytes {
     int64_t states, kept, apart, largest, transient[ORR_SLOT_PHASES];
@@ -14,8 +14,8 @@ static void raise(int64_t *most, int64_t bytes)
         *most = bytes;
 }
 
-/* FSDP: gathered weights of a layer and of those that are fetched ahead;
- * gradients on their way. */
+/* ZeRO 3 (FSDP): gathered weights of the current layer and of prefetched ones; gradients in
+ * transfer. */
 static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory *m, bool back)
 {
     const orr_plan *plan = d->plan;
@@ -28,8 +28,8 @@ static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory
     return bytes;
 }
 
-/* What is kept of places behind is not there yet forward, and no more backward.
- */
+/* Activations of earlier places: not there yet in the forward pass, freed already in the backward
+ * pass. */
 static void find_transient(const orr_estimate_draft *d, const orr_stage_class *class, int64_t *ret)
 {
     int64_t later = 0, apart = 0;
@@ -79,7 +79,7 @@ static void weigh_states(const orr_estimate_draft *d, int64_t *ret)
     }
 }
 
-/* Buffers that do not depend on the stage: those of one without modules. */
+/* Buffers of a rank without modules, which do not depend on the stage. */
 static orr_status common_buffers(const orr_estimate_draft *d, const orr_device *device,
                                  orr_buffer_bytes *ret, orr_error *err)
 {
@@ -114,7 +114,7 @@ static activations most_held(const orr_estimate_draft *d, const class_bytes *cla
         for (uint32_t c = 0; c < spec->chunks && d->pipeline->held[way] != NULL; c++) {
             const orr_peak_in_flight *held = &d->pipeline->held[way][stage * spec->chunks + c];
             const class_bytes *b =
-                &classes[d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, c)]];
+                &classes[d->partition->class_of[orr_schedule_virtual_stage_at(spec, stage, c)]];
             now.kept += held->kept * b->kept + held->apart * b->apart;
             raise(&now.transient, b->transient[way / 2]);
         }
@@ -135,10 +135,10 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
     uint32_t ends = 0;
     for (uint32_t c = 0; c < spec.chunks; c++) {
         const uint32_t k = orr_schedule_virtual_stage_at(&spec, stage, c);
-        const class_bytes *b = &classes[d->cut->class_of[k]];
+        const class_bytes *b = &classes[d->partition->class_of[k]];
         states += b->states;
         raise(&window, 2 * b->largest);
-        ends |= (k == 0) | (k + 1 == d->cut->virtual_stages ? 2U : 0);
+        ends |= (k == 0) | (k + 1 == d->partition->virtual_stages ? 2U : 0);
     }
     if (offloads && held.kept > window)
         held.kept = window;
@@ -152,7 +152,7 @@ static uint32_t index_of(const orr_estimate_draft *d, uint32_t stage)
     return d->pattern->of_stage != NULL ? d->pattern->of_stage[stage] : 0;
 }
 
-/* Memory that is not known is more than any. */
+/* Unknown memory ranks above any known excess. */
 static int64_t over_bytes(const orr_stage_peak *peak)
 {
     return peak->bytes - (peak->usable_bytes >= 0 ? peak->usable_bytes : INT64_MAX / 2);
@@ -169,9 +169,9 @@ orr_status orr_estimate_memory(const orr_estimate_draft *d, orr_stage_peak *ret,
         common[i] = buffers.hidden + (fuses_gradients(d) ? 0 : buffers.visible);
     }
     weigh_states(d, states);
-    for (uint32_t c = 0; c < d->cut->n_classes; c++)
-        classes[c] = bytes_of(d, &d->cut->classes[c], states);
-    for (uint32_t s = 0; s < d->cut->stages; s++) {
+    for (uint32_t c = 0; c < d->partition->n_classes; c++)
+        classes[c] = bytes_of(d, &d->partition->classes[c], states);
+    for (uint32_t s = 0; s < d->partition->stages; s++) {
         const uint32_t i = index_of(d, s);
         const orr_stage_peak peak = {stage_bytes(d, classes, d->rows[i], s) + common[i],
                                      d->e->devices[d->pattern->device[i]].usable_bytes};

@@ -4,10 +4,9 @@
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
-/* The modules of one rank, with their tapes and what they hold: as long as few
- * others were asked for. */
+/* Small cache of the modules of a rank, with their tapes and memory, in order of last use. */
 
-/* Fields that modules are built from. */
+/* Key: the fields from which modules are built. */
 static orr_memo_key key_of(const orr_plan *p)
 {
     const uint32_t packed = p->sp | (uint32_t)p->precision << 4 | (uint32_t)p->recompute << 8 |
@@ -44,7 +43,7 @@ static orr_cached_modules *oldest(orr_estimator *e)
     return seat;
 }
 
-/* The first block of an arena stays: modules fit into it. */
+/* Clears the arena but keeps its first block, in which modules fit. */
 static orr_status clear(orr_cached_modules *seat, orr_error *err)
 {
     enum { BLOCK_BYTES = 1 << 20 };

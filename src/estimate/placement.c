@@ -6,9 +6,10 @@
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
-/* Where groups lie, what transfers among them take, and what ranks run on. */
+/* Placement of a plan: where the groups of all axes lie on the cluster, what their transfers cost,
+ * and on which devices the stages run. */
 
-/* All that a place depends on. */
+/* Key: all that a placement depends on. */
 static orr_memo_key key_of(const orr_plan *p)
 {
     orr_memo_key key = {{p->tp, p->cp, p->dp, p->pp, p->ep, p->etp, p->zero > 0 ? p->shards : 0, 0,
@@ -25,7 +26,7 @@ static orr_memo_key key_of(const orr_plan *p)
     return key;
 }
 
-/* The plan and what it lies on, while a place is made. */
+/* A placement while it is built. */
 typedef struct placing {
     orr_estimator *e;
     const orr_plan *plan;
@@ -34,7 +35,7 @@ typedef struct placing {
     orr_placement *place;
 } placing;
 
-/* With what is usual between stages. */
+/* Compares hops between sites with the usual hop. */
 static void compare_hops(placing *m)
 {
     enum { USUAL_BYTES = 32 << 20, STEPS = 15 };
@@ -78,8 +79,8 @@ static orr_status find_hops(placing *m, orr_error *err)
     return ORR_OK;
 }
 
-/* Of all ranks; each kind of device has a price of its own, and nobody knows
- * whose counts. */
+/* Price of a rendezvous of all ranks, on each kind of device, for it is unknown which is slowest.
+ */
 static void price_world(placing *m)
 {
     const orr_span span = orr_plan_world_span(m->plan, m->cluster);
@@ -87,7 +88,7 @@ static void price_world(placing *m)
     if (span.n_ranks <= 1)
         return;
     place->world_ns = (double)orr_job_rates_collective(m->rates, &span, ORR_COLL_ALL_REDUCE, 4).ns;
-    place->least_world_ns = place->world_ns;
+    place->min_world_ns = place->world_ns;
     for (uint32_t i = 0; i < place->n_patterns; i++)
         for (uint32_t k = 0; k < place->patterns[i].n; k++) {
             const orr_estimate_device *on = &m->e->devices[place->patterns[i].device[k]];
@@ -97,8 +98,8 @@ static void price_world(placing *m)
                 continue;
             cluster.device = on->device;
             orr_job_rates_init(&cluster, on->calibration, m->e->options.algorithm, &rates);
-            place->least_world_ns =
-                fmin(place->least_world_ns,
+            place->min_world_ns =
+                fmin(place->min_world_ns,
                      (double)orr_job_rates_collective(&rates, &span, ORR_COLL_ALL_REDUCE, 4).ns);
         }
 }
@@ -130,7 +131,7 @@ static void use(orr_device_pattern *pattern, uint8_t *of_stage, uint32_t stage, 
     of_stage[stage] = i;
 }
 
-/* Of the pipeline of a replica. */
+/* Devices of the pipeline of one replica. */
 static orr_status pattern_of(const placing *m, uint32_t replica, orr_device_pattern *ret,
                              orr_error *err)
 {
@@ -155,8 +156,7 @@ static bool is_same(const orr_device_pattern *a, const orr_device_pattern *b, ui
            (a->of_stage == NULL || memcmp(a->of_stage, b->of_stage, stages) == 0);
 }
 
-/* The first replica of each site, or of each outer part, shows all that there
- * are. */
+/* The first replica of each site, or of each outer part, has a pattern: these are all. */
 static orr_status find_patterns(placing *m, orr_error *err)
 {
     const bool stages = m->plan->cross == ORR_CROSS_PP;
@@ -187,10 +187,10 @@ static orr_status find_patterns(placing *m, orr_error *err)
     return ORR_OK;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the placement --------------------------------------------------------------------------- */
 
-/* The cluster that the plan lies on and its rates; without sites that of all
- * plans. */
+/* The part of the cluster on which the plan lies and its rates; without sites they are the same for
+ * all plans. */
 static orr_status find_cluster(placing *m, orr_error *err)
 {
     orr_estimator *e = m->e;
@@ -209,7 +209,7 @@ static orr_status find_cluster(placing *m, orr_error *err)
     return ORR_OK;
 }
 
-/* Rates that outlive what the place was made from. */
+/* Copies rates to outlive their source. */
 static orr_status keep_rates(placing *m, orr_error *err)
 {
     orr_step_prices *p = &m->place->prices;

@@ -6,11 +6,11 @@
 #include "model/step/step_graph.h"
 #include "estimate/estimate.h"
 
-/* Modules of one rank, priced once for all plans that have the same on devices
- * of a kind. */
+/* The modules of a rank with their times on a kind of device: priced once for all plans that share
+ * them. */
 
-/* The same slices with as few ranks as can have them: modules do not depend on
- * more. But where there are tables: replicas share those out. */
+/* The plan on as few ranks as can have its slices: modules depend on nothing more, except embedding
+ * tables, which replicas share. */
 orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan)
 {
     orr_plan p = *plan;
@@ -58,8 +58,8 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            device}};
 }
 
-/* What is launched one by one, and how long it takes together with the
- * transfers in between. */
+/* Number and device time of tasks that the host launches one by one, and with the transfers between
+ * them. */
 static void count_tasks(const orr_phase_cost *cost, const orr_step_prices *prices, uint32_t phase,
                         orr_priced_module *ret)
 {
@@ -87,8 +87,7 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* What a forward and a backward slot save by running at once: as two modules of
- * the middle do. */
+/* Share that a DualPipe pair saves, from a pair of the middle modules. */
 static float saved_frac(const orr_module_sequence *row, const orr_module_cost *costs,
                         double compute_slowdown)
 {
@@ -102,8 +101,7 @@ static float saved_frac(const orr_module_sequence *row, const orr_module_cost *c
     return alone > 0 ? (float)(1 - (double)played.span_ns / alone) : 0;
 }
 
-/* Buffers depend on the shapes of a stage's weights: of layers, and of what is
- * at its ends. */
+/* Communication buffers depend on the weights' shapes: of layers, and of the ends of the model. */
 static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
                                 const orr_device *device, const orr_module_sequence *row,
                                 int64_t *ret, orr_error *err)
@@ -130,7 +128,7 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* Rows with the same modules at the same places are cut alike. */
+/* Rows with equal modules at equal places share partitions. */
 static orr_status number_shape(orr_estimator *e, const orr_module_sequence *row, uint32_t *ret,
                                orr_error *err)
 {
@@ -161,7 +159,7 @@ static void *kept(orr_arena *arena, const void *at, size_t bytes)
     return copy;
 }
 
-/* All that is asked of the row later; tapes are left behind. */
+/* Copies what later stages of the estimate need; tapes are dropped. */
 static orr_status keep_row(orr_estimator *e, const orr_module_sequence *row, orr_priced_row *ret,
                            orr_error *err)
 {
@@ -189,8 +187,8 @@ static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_pla
     const uint32_t n = built->row.n_modules;
     prices.kernels = &on->rates;
     ret->modules = orr_arena_array(e->arena, orr_priced_module, n);
-    ret->least_ns = orr_arena_alloc(e->arena, n, sizeof *ret->least_ns, _Alignof(float));
-    if (ret->modules == NULL || ret->least_ns == NULL)
+    ret->bound_ns = orr_arena_alloc(e->arena, n, sizeof *ret->bound_ns, _Alignof(float));
+    if (ret->modules == NULL || ret->bound_ns == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         ret->modules[i].memory = built->memory[i];
@@ -210,9 +208,9 @@ static void find_least(const orr_estimate_device *on, const orr_plan *plan, doub
 {
     for (uint32_t m = 0; m < row->row.n_modules; m++)
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
-            row->least_ns[m][phase] = (float)orr_estimate_phase_bound(
+            row->bound_ns[m][phase] = (float)orr_estimate_phase_bound(
                 on->calibration, plan, stretch, &row->modules[m], phase);
-    row->least_stretch = stretch;
+    row->bound_stretch = stretch;
 }
 
 orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_placement *place,
@@ -229,7 +227,7 @@ orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_pl
         if (row == NULL || !orr_memo_add(&e->rows, &key, row))
             return orr_fail_memory(err);
     }
-    if (row->least_stretch != place->stretch)
+    if (row->bound_stretch != place->stretch)
         find_least(&e->devices[device], plan, place->stretch, row);
     *ret = row;
     return ORR_OK;

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "estimate/estimate.h"
 
-/* Weights and gradients between ranks that have the same ones, or shards of them: what
- * model/step/emit_data_parallel.c lays out transfer by transfer, with as many buckets of one size
- * as there are.
- */
+/* Transfers of weights and gradients between data-parallel ranks, added to the sums of a class in
+ * closed form. They mirror model/step/emit_data_parallel.c, which emits them one by one; here
+ * buckets have equal sizes.
+ *
+ * ZeRO 0 and 1: gradients are reduced in buckets beside the last gradient slot of a chunk, each
+ * bucket when its layers are done: what ends after the slot is exposed. ZeRO 2: the same after
+ * every micro-batch, beside the next slots too. ZeRO 1 and 2: weights are gathered from the begin
+ * of the step on, and the first forward slot waits for them. ZeRO 3: every module gathers its
+ * weights beside the module before it (prefetch) and reduces its gradients beside the one after it;
+ * what is longer than the computation is exposed. */
 
 typedef struct bucket {
-    double share; /* of the class' elements */
+    double share; /* share of the class's parameters */
     double dense, expert;
 } bucket;
 
@@ -46,7 +52,7 @@ static double gather_ns(const orr_estimate_draft *d, double dense, double expert
                                   (int64_t)(expert * d->weight_bytes)));
 }
 
-/* Buckets of a class: `n` full ones, and what is left. */
+/* Buckets of a class: `n` full ones and a rest. */
 typedef struct buckets {
     double n;
     bucket full, rest;
@@ -68,18 +74,17 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_estimate_sums *
                      bucket_of(s, (places - n * of_bucket) / places)};
 }
 
-/* ZeRO 1 and 2: weights that the last step left in shards are gathered from the beginning of the
- * step on, and the first forward slot waits for those that are not there yet. Behind a virtual
- * stage that waited the others of its class find theirs there: they share one wait. */
+/* ZeRO 1 and 2: waits for the gathers at the begin of the step. Once the first virtual stage of a
+ * class has waited, the others find their weights there, so they share one wait. */
 static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
-    const orr_stage_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->partition->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     const double share = orr_draft_device(d, class)->calibration->dp_exposed,
                  forward = s->phase_ns[ORR_SLOT_FORWARD];
     const double full = gather_ns(d, b->full.dense, b->full.expert),
                  all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
-    const uint32_t k = class->virtual_stage, chunk = k / d->cut->stages;
+    const uint32_t k = class->virtual_stage, chunk = k / d->partition->stages;
     const double first = d->sums[0].phase_ns[ORR_SLOT_FORWARD] + d->sums[0].first_ns;
     const double begins = k == 0 ? 0 : first + (k - 1) * forward + k * d->hop_ns[0];
     const double arrives = all * (chunk + 1);
@@ -87,23 +92,24 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
     if (k == 0 && wait < full)
         wait = full;
     s->first_ns = wait > 0 ? wait / class->n : 0;
-    s->owed_first_ns = share * all;
+    s->stall_first_ns = share * all;
 }
 
-/* Computation takes longer beside transfers. */
+/* Slowdown of computation beside a transfer. */
 static double slowed_ns(const orr_estimate_draft *d, double transfer, double computed)
 {
     const double more = orr_draft_slowdown(d) - 1;
     return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
 }
 
-/* Of each transfer beside computation a share is lost whatever hides it: paid after the slot. */
+/* A share of each overlapped transfer is exposed in any case: a stall after the slot. */
 static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
     orr_estimate_sums *s = &d->sums[class_of];
     const bool split = orr_splits_backward(d->plan);
     const double slot = s->phase_ns[split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
-    const double share = orr_draft_device(d, &d->cut->classes[class_of])->calibration->dp_exposed;
+    const double share =
+        orr_draft_device(d, &d->partition->classes[class_of])->calibration->dp_exposed;
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
     const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
@@ -112,17 +118,17 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     s->lane_last_ns = rest > 0 ? rest : full;
     s->replica_ns = replicas;
     s->replica_last_ns = replica_ns(d, b->rest.share > 0 ? &b->rest : &b->full);
-    s->owed_last_ns = share * replicas;
+    s->stall_last_ns = share * replicas;
     if (d->plan->zero < 2) {
         s->last_ns = slowed_ns(d, all, slot - s->lane_first_ns);
-        s->owed_last_ns += share * all;
+        s->stall_last_ns += share * all;
         return;
     }
-    /* ZeRO 2: after each micro-batch, beside the next one's slots too. */
+    /* ZeRO 2: after each micro-batch, beside the next slots too. */
     const int phase = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double slowed = slowed_ns(d, all, slot + s->phase_ns[ORR_SLOT_FORWARD]);
     s->phase_ns[phase] += slowed;
-    s->owed_ns[phase] = share * all;
+    s->stall_ns[phase] = share * all;
     s->exposed_ns = slowed + share * all;
     s->always_ns = all;
 }
@@ -130,9 +136,9 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
 /* --- ZeRO 3 ------------------------------------------------------------------------------------
  */
 
-/* A pass over the modules of a class: each is computed beside the transfers of its neighbours. */
+/* ZeRO 3 pass over the modules of a class, each computed beside the transfers of its neighbours. */
 typedef struct fetched {
-    double computed, first, second, travels, owed;
+    double computed, first, second, travels, stall;
 } fetched;
 
 static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
@@ -140,8 +146,8 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
 {
     const orr_calibration *c = orr_draft_device(d, class)->calibration;
     const bool back = phase != ORR_SLOT_FORWARD;
-    const double share = d->beside ? c->dp_exposed : 0;
-    const bool ahead = d->beside && d->plan->prefetch > 0;
+    const double share = d->overlaps ? c->dp_exposed : 0;
+    const bool ahead = d->overlaps && d->plan->prefetch > 0;
     fetched f = {0};
     double first = 0, last = 0;
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
@@ -158,24 +164,24 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
             gathers ? gather_ns(d, (double)w->gathered, (double)w->expert_gathered) : 0;
         const double r = reduces ? reduce_ns(d, &b) : 0;
         const double ns = d->place->stretch * module->span_ns[phase];
-        const double moved = g + r, computed = ns + (d->beside ? slowed_ns(d, moved, ns) : 0);
+        const double moved = g + r, computed = ns + (d->overlaps ? slowed_ns(d, moved, ns) : 0);
         f.computed += class->count[m] * computed;
         f.travels += class->count[m] * (ahead ? (moved > computed ? moved - computed : 0) : moved);
-        f.owed += class->count[m] * share * moved;
+        f.stall += class->count[m] * share * moved;
         if (m == class->middle && ahead) {
             first = g;
             last = r;
             f.second = moved > computed ? moved - computed : 0;
         }
     }
-    /* The first gather has nothing to hide behind; the last reduction has what is paid. */
-    f.first = first + (last > f.owed ? last - f.owed : 0);
+    /* The first gather has nothing to hide behind; of the last reduction the stall is hidden. */
+    f.first = first + (last > f.stall ? last - f.stall : 0);
     return f;
 }
 
 static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_stage_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->partition->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     s->exposed_ns = 0;
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
@@ -186,10 +192,10 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
         const fetched f = fetch(d, class, (orr_slot_phase)phase);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;
-        s->owed_ns[phase] = f.owed;
+        s->stall_ns[phase] = f.stall;
         s->ahead_ns += phase <= ORR_SLOT_BACKWARD ? f.first + f.second : 0;
         if (phase <= ORR_SLOT_BACKWARD)
-            s->exposed_ns += more + f.owed;
+            s->exposed_ns += more + f.stall;
     }
     const bucket all = bucket_of(s, 1), one = bucket_of(s, 1.0 / class->n_places);
     s->replica_ns = replica_ns(d, &all);
@@ -198,7 +204,7 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
 
 void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_stage_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->partition->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     const orr_plan *plan = d->plan;
     const bucket all = bucket_of(s, 1);
@@ -209,7 +215,7 @@ void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
         return;
     }
     const buckets b = buckets_of(d, s, class->n_places);
-    if (d->beside) {
+    if (d->overlaps) {
         reduce_in_buckets(d, class_of, &b);
         if (plan->zero > 0)
             gather_first(d, class_of, &b);

@@ -4,7 +4,7 @@
 
 #include "estimate/estimate.h"
 
-/* Which modules are on which virtual stage, as classes of alike ones. */
+/* Partition of the modules into virtual stages, as classes of virtual stages with equal modules. */
 
 static orr_stage_class count_modules(const orr_stage_memory_input *parts, uint32_t k,
                                      uint8_t device)
@@ -17,7 +17,7 @@ static orr_stage_class count_modules(const orr_stage_memory_input *parts, uint32
     c.n_places = c.end_place - c.first_place;
     for (uint32_t place = c.first_place; place < c.end_place; place++)
         c.count[orr_module_at(parts, k, place)]++;
-    memcpy(c.least, c.count, sizeof c.least);
+    memcpy(c.min_count, c.count, sizeof c.min_count);
     while (c.n_ending < ORR_STAGE_CLASS_ENDING && c.n_ending < c.n_places) {
         c.ending[c.n_ending] = (uint8_t)orr_module_at(parts, k, c.end_place - 1 - c.n_ending);
         c.n_ending++;
@@ -36,7 +36,7 @@ static uint32_t difference(const orr_stage_class *a, const orr_stage_class *b)
     return sum;
 }
 
-/* One more class, or, where there is no room, the one most like it. */
+/* Adds a class or, if there is no room, merges into the most similar one. */
 static uint8_t class_for(orr_stage_partition *partition, const orr_stage_class *c)
 {
     uint32_t best = 0, least = UINT32_MAX;
@@ -47,7 +47,7 @@ static uint8_t class_for(orr_stage_partition *partition, const orr_stage_class *
             best = i;
         }
     }
-    /* The last virtual stage has the head, and always finds room. */
+    /* The last virtual stage has the head, and room is kept for its class. */
     const bool last = c->virtual_stage + 1 == partition->virtual_stages;
     if (least > 0 && partition->n_classes + !last < ORR_STAGE_CLASSES) {
         partition->classes[partition->n_classes] = *c;
@@ -55,8 +55,8 @@ static uint8_t class_for(orr_stage_partition *partition, const orr_stage_class *
     }
     orr_stage_class *with = &partition->classes[best];
     for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
-        if (c->least[i] < with->least[i])
-            with->least[i] = c->least[i];
+        if (c->min_count[i] < with->min_count[i])
+            with->min_count[i] = c->min_count[i];
     with->n++;
     return (uint8_t)best;
 }
@@ -77,8 +77,7 @@ static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *p
     return ORR_OK;
 }
 
-/* How much longer products take than on the pattern's first device, by the
- * peaks. */
+/* Time of matrix products relative to the pattern's first device, from peak FLOP/s. */
 static float relative_time_of(const orr_estimator *e, const orr_device_pattern *pattern, uint32_t i)
 {
     const double first = e->devices[pattern->device[0]].peak_flops[ORR_DTYPE_BF16],
@@ -86,9 +85,9 @@ static float relative_time_of(const orr_estimator *e, const orr_device_pattern *
     return first > 0 && other > 0 ? (float)(first / other) : 1;
 }
 
-static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                           const orr_device_pattern *pattern, orr_stage_partition *partition,
-                           orr_error *err)
+static orr_status make_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                                 const orr_device_pattern *pattern, orr_stage_partition *partition,
+                                 orr_error *err)
 {
     orr_stage_map map;
     orr_plan p = *plan;
@@ -117,7 +116,7 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     return list_modules(e, &parts, partition, err);
 }
 
-/* 0: all stages are on one kind. */
+/* 0: all stages on one kind of device. */
 static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
 {
     if (pattern->of_stage == NULL)
@@ -145,7 +144,7 @@ orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const 
     orr_stage_partition *partition = orr_memo_find(&e->cuts, &key);
     if (partition == NULL) {
         orr_stage_partition made;
-        const orr_status status = make_cut(e, plan, row, pattern, &made, err);
+        const orr_status status = make_partition(e, plan, row, pattern, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
         partition = orr_arena_one(e->arena, orr_stage_partition);

@@ -4,9 +4,10 @@
 
 #include "estimate/estimate.h"
 
-/* From what each class of virtual stages takes to the step. */
+/* Assembly of a step from the sums of its classes: slots along the schedule paths, gradient
+ * transfers that outlast them, then the end of the step (norm, optimizer, gathers). */
 
-/* What a stage has of a sum of its classes. */
+/* Sums over the classes of a stage. */
 typedef struct stage_sums {
     double dense, expert, sliced, tied, late_ns, gather_late_ns;
 } stage_sums;
@@ -14,7 +15,7 @@ typedef struct stage_sums {
 static const orr_estimate_sums *sums_at(const orr_estimate_draft *d, const orr_schedule_spec *spec,
                                         uint32_t stage, uint32_t chunk)
 {
-    return &d->sums[d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
+    return &d->sums[d->partition->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
 }
 
 static double last_turn_ns(const orr_estimate_draft *d, const orr_estimate_sums *s)
@@ -23,29 +24,29 @@ static double last_turn_ns(const orr_estimate_draft *d, const orr_estimate_sums 
            s->phase_ns[orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
 }
 
-/* Transfers of gradients that go on when the last slot has ended. Those of a
- * chunk set out within its last slot, and all that set out later come after
- * them on their stream. */
+/* Gradient transfers that outlast the last slot. Those of a chunk are issued within its last
+ * gradient slot; all that are issued later follow them on the same stream. */
 static double still_under_way(const orr_estimate_draft *d, uint32_t end)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     const float *after = d->pipeline->after[end];
     const uint32_t m = d->plan->micro_batches;
-    const double lasts = m < spec.stages ? 1 : 1.0 / m; /* share of slots that are the last */
+    const double lasts =
+        m < spec.stages ? 1 : 1.0 / m; /* share of slots that are the last of their chunk */
     double most = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         double all = 0, replicas = 0;
         const orr_estimate_sums *s = sums_at(d, &spec, d->pipeline->end_stage[end], chunk);
         const double slot = last_turn_ns(d, s);
         const double since = after[chunk] * (s->phase_ns[ORR_SLOT_BACKWARD] + s->last_ns * lasts) +
-                             slot - s->lane_first_ns + s->owed_last_ns;
+                             slot - s->lane_first_ns + s->stall_last_ns;
         for (uint32_t c = 0; c < spec.chunks; c++)
             if (after[c] <= after[chunk]) {
                 const orr_estimate_sums *later = sums_at(d, &spec, d->pipeline->end_stage[end], c);
                 all += later->lane_ns;
                 replicas += later->replica_ns;
             }
-        const double alone = after[chunk] <= 0 ? s->lane_last_ns - s->owed_last_ns : 0;
+        const double alone = after[chunk] <= 0 ? s->lane_last_ns - s->stall_last_ns : 0;
         const double last = fmax(all - since, alone);
         most = fmax(most, fmax(last > 0 ? last + s->replica_last_ns : 0, replicas - since));
     }
@@ -76,11 +77,11 @@ static double owned(const orr_estimate_draft *d, const stage_sums *s)
     return s->dense / fmax(members[ORR_AXIS_SHARD], 1) + s->expert / fmax(members[ORR_AXIS_EDP], 1);
 }
 
-/* Gradients that are summed when all else is: slices, tied embeddings,
- * DualPipe's second copies. */
+/* Reductions after all others: of tensor slices, tied embeddings, and the second copies of
+ * DualPipe. */
 static double sum_late(const orr_estimate_draft *d, const stage_sums *s, uint32_t stage)
 {
-    const bool at_end = stage == 0 || stage + 1 == d->cut->stages;
+    const bool at_end = stage == 0 || stage + 1 == d->partition->stages;
     double ns = orr_estimate_transfer(d->e, d->place, ORR_AXIS_TP, ORR_COLL_ALL_REDUCE,
                                       (int64_t)(s->sliced * d->gradient_bytes));
     if (at_end)
@@ -98,8 +99,7 @@ static const orr_estimate_device *device_of_stage(const orr_estimate_draft *d, u
     return &d->e->devices[d->pattern->device[i]];
 }
 
-/* Outer parts of dp that train alone average what they changed, some of it in
- * every step. */
+/* Outer data parallelism with local steps averages the changes, a share of it in each step. */
 static double outer_sync_ns(const orr_estimate_draft *d, const stage_sums *s)
 {
     const double steps = d->plan->local_steps;
@@ -110,7 +110,7 @@ static double outer_sync_ns(const orr_estimate_draft *d, const stage_sums *s)
                                  (int64_t)(4 * owned(d, s)));
 }
 
-/* As model/step/emit_optimizer.c has it. */
+/* As in model/step/emit_optimizer.c. */
 static double update_ns(const orr_estimate_draft *d, const stage_sums *s, uint32_t stage)
 {
     const orr_estimate_device *on = device_of_stage(d, stage);
@@ -154,32 +154,33 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
 {
     const double slowed = orr_draft_slowdown(d) - 1;
     memset(ret, 0, ORR_FEATURES * sizeof *ret);
-    for (uint32_t c = 0; c < d->cut->n_classes; c++) {
+    for (uint32_t c = 0; c < d->partition->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
         float *of_class = ret + c * ORR_CLASS_FEATURES;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             of_class[phase] = (float)s->phase_ns[phase];
-        if (d->plan->pp > 1 && slowed > 0) /* what was sent on goes beside the next slot */
+        if (d->plan->pp > 1 && slowed > 0) /* the hop overlaps the next slot */
             for (int phase = 0; phase < ORR_SLOT_WEIGHT; phase++)
                 of_class[phase] += (float)(slowed * fmin(d->hop_ns[0], s->phase_ns[phase]));
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
-            of_class[ORR_FEATURE_OWED + phase] = (float)s->owed_ns[phase];
+            of_class[ORR_FEATURE_STALL + phase] = (float)s->stall_ns[phase];
         of_class[ORR_FEATURE_FIRST] = (float)s->first_ns;
         of_class[ORR_FEATURE_LAST] = (float)s->last_ns;
-        of_class[ORR_FEATURE_OWED_FIRST] = (float)s->owed_first_ns;
-        of_class[ORR_FEATURE_OWED_LAST] = (float)s->owed_last_ns;
+        of_class[ORR_FEATURE_STALL_FIRST] = (float)s->stall_first_ns;
+        of_class[ORR_FEATURE_STALL_LAST] = (float)s->stall_last_ns;
     }
     for (uint32_t h = 0; h < d->place->n_hops; h++)
         ret[ORR_FEATURE_HOP + h] = (float)d->hop_ns[h];
     if (d->plan->schedule == ORR_SCHEDULE_DUALPIPE) {
-        const orr_estimate_sums *s = &d->sums[d->cut->class_of[d->cut->virtual_stages / 2]];
+        const orr_estimate_sums *s =
+            &d->sums[d->partition->class_of[d->partition->virtual_stages / 2]];
         ret[ORR_FEATURE_PAIR] =
             (float)(-d->rows[0]->pair_saved_frac *
                     (s->phase_ns[ORR_SLOT_FORWARD] + s->phase_ns[ORR_SLOT_BACKWARD]));
     }
 }
 
-/* Features of classes that are not there are 0. */
+/* Features of absent classes are 0. */
 double orr_schedule_path_ns(const orr_schedule_path *path, const float *features,
                             uint32_t n_classes)
 {
@@ -198,26 +199,26 @@ double orr_schedule_path_ns(const orr_schedule_path *path, const float *features
 }
 _Static_assert(ORR_FEATURE_PAIR % 8 == 0, "classes are over where a vector begins");
 
-/* While a pipeline fills and drains, a stage that waits gathers its weights
- * meanwhile. */
+/* While a pipeline warms up and drains, a waiting stage gathers its weights. */
 static double end_ns(const orr_estimate_draft *d, uint32_t end, const float *features)
 {
     const orr_pipeline *p = d->pipeline;
     double most = 0;
     for (uint32_t i = 0; i < p->n_paths[end]; i++)
-        most = fmax(most, orr_schedule_path_ns(&p->paths[end][i], features, d->cut->n_classes));
-    const uint8_t middle = d->cut->class_of[d->cut->virtual_stages / 2];
-    return most - (d->cut->stages - 1) * d->sums[middle].ahead_ns;
+        most =
+            fmax(most, orr_schedule_path_ns(&p->paths[end][i], features, d->partition->n_classes));
+    const uint8_t middle = d->partition->class_of[d->partition->virtual_stages / 2];
+    return most - (d->partition->stages - 1) * d->sums[middle].ahead_ns;
 }
 
-/* When transfers of gradients after every micro-batch end, if nothing but one
- * another holds them up: the first sets out when the first backward slot of the
- * stage has ended. */
+/* End of the gradient transfers after every micro-batch if only they delay one another, from the
+ * end of the stage's first backward slot on. */
 static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     double ns = 0, slots = 0, hops = d->plan->pp > 1 ? d->hop_ns[0] : 0;
-    const bool halves = spec.schedule == ORR_SCHEDULE_DUALPIPE; /* of the micro-batches each way */
+    const bool halves =
+        spec.schedule == ORR_SCHEDULE_DUALPIPE; /* micro-batches of each direction */
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++)
         ns += (double)d->plan->micro_batches / (halves ? 2 : 1) *
               sums_at(d, &spec, stage, chunk)->always_ns;
@@ -225,8 +226,8 @@ static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
         return 0;
     if (spec.schedule == ORR_SCHEDULE_GPIPE)
         slots = (d->plan->micro_batches - 1) * d->sums[0].phase_ns[ORR_SLOT_FORWARD];
-    for (uint32_t k = 0; k < d->cut->virtual_stages; k++) {
-        const orr_estimate_sums *s = &d->sums[d->cut->class_of[k]];
+    for (uint32_t k = 0; k < d->partition->virtual_stages; k++) {
+        const orr_estimate_sums *s = &d->sums[d->partition->class_of[k]];
         slots += s->phase_ns[ORR_SLOT_FORWARD] + hops;
         if (k >= orr_schedule_virtual_stage_at(&spec, stage, spec.chunks - 1))
             slots += s->phase_ns[ORR_SLOT_BACKWARD] + hops;
@@ -234,8 +235,7 @@ static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
     return slots + ns;
 }
 
-/* The norm of all gradients is where all stages meet; what comes after it they
- * do at once. */
+/* All stages meet at the norm of the gradients; what follows, they do at once. */
 orr_step_parts orr_estimate_add_up(const orr_estimate_draft *d)
 {
     const double step_ns = d->e->devices[d->pattern->device[0]].calibration->step_ns;
@@ -247,7 +247,7 @@ orr_step_parts orr_estimate_add_up(const orr_estimate_draft *d)
         const uint32_t stage = d->pipeline->end_stage[i];
         const stage_sums s = sum_stage(d, i);
         const orr_stage_tail *tail = &d->tails[i];
-        const double under_way = d->beside ? still_under_way(d, i) : 0;
+        const double under_way = d->overlaps ? still_under_way(d, i) : 0;
         const double slots = end_ns(d, i, features);
         const double waits =
             fmax(under_way + s.late_ns + tail->sums_ns, always_under_way(d, stage) - slots);

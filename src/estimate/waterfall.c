@@ -4,7 +4,7 @@
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
-/* Where the time of an estimated step goes. */
+/* Time breakdown (waterfall) of an estimated step. */
 
 static double ideal_ns(const orr_estimate_draft *d)
 {
@@ -18,12 +18,11 @@ static double ideal_ns(const orr_estimate_draft *d)
     return isnan(ns) ? 0 : ns;
 }
 
-/* DualPipe hides transfers of slices and experts: of a stage, m - 2p slots and some more run as
- * pairs. */
+/* DualPipe hides transfers of slices and experts: about m - 2p slots of a stage run as pairs. */
 static double saved_by_pairs(const orr_estimate_draft *d)
 {
     const double p = d->plan->pp, pairs = d->plan->micro_batches - 1.25 * p + 0.5;
-    const orr_estimate_sums *s = &d->sums[d->cut->class_of[d->cut->virtual_stages / 2]];
+    const orr_estimate_sums *s = &d->sums[d->partition->class_of[d->partition->virtual_stages / 2]];
     if (d->plan->schedule != ORR_SCHEDULE_DUALPIPE)
         return 0;
     return pairs * d->rows[0]->pair_saved_frac *
@@ -35,19 +34,19 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
 {
     const orr_plan *p = d->plan;
     const double slots = (double)p->micro_batches / p->pp;
-    for (uint32_t c = 0; c < d->cut->n_classes; c++) {
+    for (uint32_t c = 0; c < d->partition->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
-        const double classes = d->cut->classes[c].n, n = slots * classes;
+        const double classes = d->partition->classes[c].n, n = slots * classes;
         *compute += n * (s->compute_ns - s->again_ns);
         part[ORR_WATERFALL_RECOMPUTE] += n * s->again_ns;
         part[ORR_WATERFALL_DP] +=
             n * s->exposed_ns +
-            classes * (s->first_ns + s->last_ns + s->owed_first_ns + s->owed_last_ns) / p->pp;
+            classes * (s->first_ns + s->last_ns + s->stall_first_ns + s->stall_last_ns) / p->pp;
         for (int i = 0; i < ORR_WATERFALLS; i++)
             part[i] += n * s->waited_ns[i];
         part[ORR_WATERFALL_OVERHEAD] +=
             n * d->place->stretch *
-            orr_draft_device(d, &d->cut->classes[c])->calibration->micro_batch_ns;
+            orr_draft_device(d, &d->partition->classes[c])->calibration->micro_batch_ns;
     }
     const double saved = saved_by_pairs(d), ep = fmin(saved, part[ORR_WATERFALL_EP]);
     part[ORR_WATERFALL_EP] -= ep;
@@ -58,7 +57,8 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
     part[ORR_WATERFALL_OPTIMIZER] += parts->update;
 }
 
-/* Means over stages. Jitter is overhead; what no slot, transfer or update takes is a bubble. */
+/* Means over stages. Jitter counts as overhead; the remainder, which no slot, transfer or update
+ * takes, is bubble. */
 void orr_estimate_report(const orr_estimate_draft *d, const orr_step_parts *parts,
                          orr_estimate *ret)
 {
