@@ -16,10 +16,10 @@
  *    space          for every field of a plan, the values that are searched
  *    family         all plans whose ranks have the same modules: a subproblem of the first level of
  *                   the branch and bound, with one lower bound for all of them
- *    walk           enumeration of the plans of a family: degrees, layout, schedule, shards,
- * transports memory option  the innermost choice of a walk: a plan that does not fit made smaller
- * and slower incumbent      the best plan found so far; a bound that it dominates is pruned work
- * item      a family to search or a candidate to simulate: the unit of threads and processes
+ *    walk           enumeration of the plans of a family: degrees, layout, schedule, shards, ...
+ *    memory option  the innermost choice of a walk: what makes a plan smaller, and slower
+ *    incumbent      the best plan found so far; a bound that it dominates is pruned
+ *    work item      a family to search or a candidate to simulate: the unit of threads
  *
  * The search works in rounds of a fixed size, and a decision depends only on what earlier rounds
  * found: results are the same for any number of threads and of processes. */

@@ -10,14 +10,13 @@
  * round
  *    1. takes up to 16 work items for the plans that the last round estimated to be best, since a
  *       better incumbent prunes more than any other work;
- *    2. takes up to 16 families, lowest bound first, until one is dominated by the incumbent; while
- *       there is no incumbent, the items of 1 alone;
+ *    2. takes up to 16 families, lowest bound first, until one is dominated by the incumbent;
+ *       while there is no incumbent, the items of 1 alone;
  *    3. if that gives no item, takes up to 16 candidates, lowest bound first, from two heaps:
- * `open` (transports not chosen yet: branched on) and `candidates` (simulated);
- *    4. runs the items on all threads of all processes, with the incumbent of the start of the
- * round;
+ *       `open` (transports not chosen yet: branched on) and `candidates` (simulated);
+ *    4. runs the items on all threads of all processes, with the incumbent of the round's start;
  *    5. merges what came of them in the order of the items: simulated plans into the incumbent,
- * plans that were not pruned into the heaps, bounds of pruned plans into `left_bound`.
+ *       plans that were not pruned into the heaps, bounds of pruned plans into `left_bound`.
  *
  * The choice of items and the order of merging do not depend on timing, so any number of threads
  * and processes finds the same plans. `left_bound` is the minimum over all that was pruned: with
