@@ -5,19 +5,22 @@
 
 #include "outcome/heterogeneous.h"
 
-/* One rank for each kind, where all of a kind behave alike. */
+/* The folded ensemble: one representative rank for each kind, where all ranks of a kind are
+ * equivalent (symmetry reduction). It has the groups between representatives, and how many ranks
+ * each stands for. */
 
-typedef struct alike {
+typedef struct folded_kinds {
     const orr_outcome_job *job;
     const orr_rank_kinds *kinds;
     const uint32_t *kind_of; /* shape (n): of the ensemble's ranks */
     uint32_t n;
-} alike;
+} folded_kinds;
 
-/* What two kinds that meet along a grouping have in common; ORR_NONE: this one meets nobody. */
-static uint32_t key_of(const alike *a, uint32_t grouping, const orr_rank_kind *kind)
+/* The group that a kind is in along a grouping, as a key: two kinds with equal keys meet. ORR_NONE:
+ * the kind is alone. */
+static uint32_t key_of(const folded_kinds *a, uint32_t grouping, const orr_rank_kind *kind)
 {
-    const orr_rank_classes *from = a->kinds->alike;
+    const orr_rank_classes *from = a->kinds->classes;
     const uint32_t p = a->job->plan.pp, s = kind->stage, n = from->n_variants;
     const uint32_t pipeline = from->pipeline[s * n + kind->variant];
     switch (grouping) {
@@ -30,12 +33,12 @@ static uint32_t key_of(const alike *a, uint32_t grouping, const orr_rank_kind *k
     case ORR_STEP_WORLD:
         return from->world[s * n + kind->variant];
     default:
-        return s * 512 + from->meets[(grouping * p + s) * n + kind->variant];
+        return s * 512 + from->group_variants[(grouping * p + s) * n + kind->variant];
     }
 }
 
-static orr_status group(const alike *a, uint32_t grouping, orr_arena *arena, orr_grouping *ret,
-                        orr_error *err)
+static orr_status group(const folded_kinds *a, uint32_t grouping, orr_arena *arena,
+                        orr_grouping *ret, orr_error *err)
 {
     uint32_t *group_of = orr_arena_array(arena, uint32_t, a->n);
     uint32_t *key = orr_arena_array(arena, uint32_t, a->n), n = 0;
@@ -92,7 +95,7 @@ orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *us
     if (groupings == NULL)
         return orr_fail_memory(err);
     ORR_TRY(sort_kinds(job->kinds, arena, &e, err));
-    const alike a = {job, job->kinds, e.graph_of_rank, e.n_ranks};
+    const folded_kinds a = {job, job->kinds, e.graph_of_rank, e.n_ranks};
     for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++) {
         ret_grouping_at[k] = ORR_NONE;
         if (!used[k])

@@ -6,17 +6,30 @@
 
 #include "base/array.h"
 
-/* Ranks that are not as the others. */
+/* Heterogeneous ranks: stragglers, other devices, slow links.
+ *
+ * A straggler keeps its kind and gets a slowdown in ppm, which the simulation applies to its device
+ * work. A device other than the cluster's, or a link at a share of its bandwidth, makes a variant:
+ * what differs is the price of tasks, and so the graph. A kind is a stage and a variant; ranks of
+ * equal kind share one graph, so a job of 100,000 ranks with three slow hosts has a handful of
+ * graphs. A slow link concerns the groups that reach out of its unit, and each of their axes alone.
+ *
+ * Transfers within a slot (TP, CP, EP) are merged with its computation unless operators are
+ * simulated one by one. Members of such a group would wait for the slowest in every layer, so all
+ * of them get its device and slowdown.
+ *
+ * Without stragglers and slow links on request, one rank of a kind may stand for all:
+ * heterogeneous_classes.c finds out, without looking at every rank. */
 
 enum { MILLION = 1000000 };
 
-/* What all modules take on a device. */
+/* Time of all modules on a device. */
 typedef struct device_time {
     const orr_device *device; /* NULL: the cluster's */
     double ns;
 } device_time;
 
-typedef struct finder {
+typedef struct kind_finder {
     const orr_outcome_job *job;
     const orr_job_options *options;
     orr_arena *arena;
@@ -26,7 +39,7 @@ typedef struct finder {
     orr_array(orr_rank_kind) kinds;
     orr_array(device_time) device_times;
     orr_error *err;
-} finder;
+} kind_finder;
 
 static orr_status check_heterogeneous(const orr_heterogeneous_ranks *heterogeneous,
                                       uint32_t n_ranks, orr_error *err)
@@ -43,7 +56,7 @@ static orr_status check_heterogeneous(const orr_heterogeneous_ranks *heterogeneo
     return ORR_OK;
 }
 
-/* The unit of a level of that number; how many there are of them before where it does not exist. */
+/* Finds the unit of a level by number. False: it does not exist; *ret_n is how many there are. */
 static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr_device_range *ret,
                       uint32_t *ret_n)
 {
@@ -73,8 +86,8 @@ static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *clust
     return ORR_OK;
 }
 
-/* The number of that variant, found or new; ORR_NONE: out of memory. */
-static uint32_t variant(finder *f, const orr_rank_variant *wanted)
+/* Index of the variant, which is added if new; ORR_NONE: out of memory. */
+static uint32_t variant(kind_finder *f, const orr_rank_variant *wanted)
 {
     for (uint32_t i = 0; i < f->variants.n; i++) {
         const orr_rank_variant *known = &f->variants.at[i];
@@ -87,13 +100,13 @@ static uint32_t variant(finder *f, const orr_rank_variant *wanted)
     return orr_array_push(&f->variants, *wanted) ? (uint32_t)f->variants.n - 1 : ORR_NONE;
 }
 
-static orr_status change(finder *f, uint32_t rank, const orr_rank_variant *to)
+static orr_status change(kind_finder *f, uint32_t rank, const orr_rank_variant *to)
 {
     f->variant_of[rank] = variant(f, to);
     return f->variant_of[rank] != ORR_NONE ? ORR_OK : orr_fail_memory(f->err);
 }
 
-static orr_status need_slowdowns(finder *f)
+static orr_status need_slowdowns(kind_finder *f)
 {
     if (f->slowdown_ppm != NULL)
         return ORR_OK;
@@ -105,7 +118,7 @@ static orr_status need_slowdowns(finder *f)
     return ORR_OK;
 }
 
-static orr_status take_heterogeneous(finder *f, const orr_heterogeneous_ranks *heterogeneous)
+static orr_status add_heterogeneous(kind_finder *f, const orr_heterogeneous_ranks *heterogeneous)
 {
     ORR_TRY(check_heterogeneous(heterogeneous, f->job->n_ranks, f->err));
     if (heterogeneous->slowdown > 1) {
@@ -123,9 +136,9 @@ static orr_status take_heterogeneous(finder *f, const orr_heterogeneous_ranks *h
     return ORR_OK;
 }
 
-/* A group that reaches out of the slow unit is as slow as that link. */
-static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uint32_t axis,
-                             const orr_slow_link *slow, orr_device_range unit)
+/* A group that reaches out of the slow unit is as slow as the link. */
+static orr_status slow_down_group(kind_finder *f, const uint32_t *members, uint32_t n,
+                                  uint32_t axis, const orr_slow_link *slow, orr_device_range unit)
 {
     bool inside = false, outside = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -145,25 +158,25 @@ static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uin
     return ORR_OK;
 }
 
-static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_t axis,
-                                const orr_slow_link *slow, orr_device_range unit)
+static orr_status slow_down_grouping(kind_finder *f, const orr_grouping *grouping, uint32_t axis,
+                                     const orr_slow_link *slow, orr_device_range unit)
 {
     for (uint32_t g = 0; g < grouping->n_groups; g++) {
         const uint32_t *members = grouping->members + grouping->first[g];
         const uint32_t n = grouping->first[g + 1] - grouping->first[g];
         if (axis != ORR_AXIS_PP) {
-            ORR_TRY(slow_group(f, members, n, axis, slow, unit));
+            ORR_TRY(slow_down_group(f, members, n, axis, slow, unit));
             continue;
         }
-        for (uint32_t i = 0; i < n; i++) { /* neighbours, and the last with the first */
+        for (uint32_t i = 0; i < n; i++) { /* neighbours in the ring */
             const uint32_t pair[2] = {members[i], members[(i + 1) % n]};
-            ORR_TRY(slow_group(f, pair, 2, axis, slow, unit));
+            ORR_TRY(slow_down_group(f, pair, 2, axis, slow, unit));
         }
     }
     return ORR_OK;
 }
 
-static orr_status take_slow(finder *f, const orr_slow_link *slow)
+static orr_status add_slow_link(kind_finder *f, const orr_slow_link *slow)
 {
     orr_device_range unit;
     ORR_TRY(check_slow(slow, f->job->cluster, &unit, f->err));
@@ -173,13 +186,13 @@ static orr_status take_slow(finder *f, const orr_slow_link *slow)
             continue;
         const orr_arena_mark mark = orr_arena_get_mark(f->arena);
         ORR_TRY(orr_outcome_grouping(f->job, axis, f->arena, &grouping, f->err));
-        ORR_TRY(slow_grouping(f, &grouping, axis, slow, unit));
+        ORR_TRY(slow_down_grouping(f, &grouping, axis, slow, unit));
         orr_arena_rewind(f->arena, mark);
     }
     return ORR_OK;
 }
 
-static orr_status price_all(const finder *f, const orr_device *device, orr_step_job *ret)
+static orr_status price_all(const kind_finder *f, const orr_device *device, orr_step_job *ret)
 {
     orr_rank_variant as = {.device = device};
     orr_step_prices *prices = orr_arena_one(f->arena, orr_step_prices);
@@ -191,8 +204,9 @@ static orr_status price_all(const finder *f, const orr_device *device, orr_step_
     return orr_outcome_price(f->job, prices, f->arena, ret, f->err);
 }
 
-/* Not by peaks: small kernels may take longer on the device that has the higher one. */
-static orr_status device_time_of(finder *f, const orr_device *device, double *ret_ns)
+/* Compares devices by simulated time, not by peak FLOP/s: small kernels may take longer on the
+ * device with the higher peak. */
+static orr_status device_time_of(kind_finder *f, const orr_device *device, double *ret_ns)
 {
     device_time made = {.device = device};
     orr_step_job step;
@@ -213,8 +227,8 @@ static orr_status device_time_of(finder *f, const orr_device *device, double *re
     return ORR_OK;
 }
 
-/* All as the slowest of them. */
-static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
+/* Gives all members the device and the slowdown of the slowest. */
+static orr_status synchronise(kind_finder *f, const uint32_t *members, uint32_t n)
 {
     const orr_device *slowest = NULL;
     uint32_t most = MILLION;
@@ -241,8 +255,8 @@ static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
     return ORR_OK;
 }
 
-/* Does anything travel along the axis while a micro-batch is worked on? */
-static bool is_busy(const orr_outcome_job *job, uint32_t axis)
+/* Whether the axis has transfers within micro-batches. */
+static bool has_transfers(const orr_outcome_job *job, uint32_t axis)
 {
     for (uint32_t i = 0; i < job->row.n_modules; i++)
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
@@ -251,27 +265,26 @@ static bool is_busy(const orr_outcome_job *job, uint32_t axis)
     return false;
 }
 
-/* Where transfers within a turn are merged with its computation, those who take part in them go at
- * the device_time of the slowest. */
-static orr_status keep_all_pace(finder *f)
+/* Synchronises the groups whose transfers are merged with computation. */
+static orr_status synchronise_groups(kind_finder *f)
 {
     static const uint8_t axes[] = {ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_EP, ORR_AXIS_ETP};
     for (uint32_t i = 0; i < sizeof axes; i++) {
         orr_grouping grouping;
-        if (!is_busy(f->job, axes[i]))
+        if (!has_transfers(f->job, axes[i]))
             continue;
         const orr_arena_mark mark = orr_arena_get_mark(f->arena);
         ORR_TRY(orr_outcome_grouping(f->job, axes[i], f->arena, &grouping, f->err));
         for (uint32_t g = 0; g < grouping.n_groups; g++)
-            ORR_TRY(keep_pace(f, grouping.members + grouping.first[g],
-                              grouping.first[g + 1] - grouping.first[g]));
+            ORR_TRY(synchronise(f, grouping.members + grouping.first[g],
+                                grouping.first[g + 1] - grouping.first[g]));
         orr_arena_rewind(f->arena, mark);
     }
     return ORR_OK;
 }
 
 /* Ranks of a site have its device. */
-static orr_status take_sites(finder *f)
+static orr_status add_site_devices(kind_finder *f)
 {
     orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     uint8_t of_site[ORR_SITES_MAX];
@@ -284,20 +297,20 @@ static orr_status take_sites(finder *f)
     return ORR_OK;
 }
 
-static orr_status find_variants(finder *f)
+static orr_status find_variants(kind_finder *f)
 {
     const orr_job_options *o = f->options;
-    ORR_TRY(take_sites(f));
+    ORR_TRY(add_site_devices(f));
     const bool heterogeneous = o->n_heterogeneous > 0 || f->variants.n > 1;
     for (uint32_t i = 0; i < o->n_heterogeneous; i++)
-        ORR_TRY(take_heterogeneous(f, &o->heterogeneous[i]));
+        ORR_TRY(add_heterogeneous(f, &o->heterogeneous[i]));
     for (uint32_t i = 0; i < o->n_slow; i++)
-        ORR_TRY(take_slow(f, &o->slow[i]));
-    return heterogeneous && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
+        ORR_TRY(add_slow_link(f, &o->slow[i]));
+    return heterogeneous && o->detail != ORR_DETAIL_OPERATOR ? synchronise_groups(f) : ORR_OK;
 }
 
-/* Kinds in the order of stage, then of variant: the first of a stage is that of most. */
-static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
+/* Numbers the kinds by variant, then stage, so that the most frequent variant comes first. */
+static orr_status number_kinds(kind_finder *f, uint32_t *kind_of_rank)
 {
     const uint32_t p = f->job->plan.pp, v = (uint32_t)f->variants.n;
     uint32_t *number = orr_arena_array(f->arena, uint32_t, (size_t)p * v);
@@ -308,7 +321,7 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
         const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
         uint32_t *at = &number[(size_t)f->variant_of[r] * p + stage];
         if (*at == ORR_NONE)
-            *at = r; /* the first */
+            *at = r; /* its first rank */
     }
     for (uint32_t i = 0; i < p * v; i++) {
         if (number[i] == ORR_NONE)
@@ -326,7 +339,7 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
     return ORR_OK;
 }
 
-static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_rank_kinds *ret)
+static orr_status store_kinds(kind_finder *f, const uint32_t *kind_of_rank, orr_rank_kinds *ret)
 {
     orr_rank_kind *kinds = orr_arena_array(f->arena, orr_rank_kind, f->kinds.n);
     orr_rank_variant *variants = orr_arena_array(f->arena, orr_rank_variant, f->variants.n);
@@ -352,15 +365,14 @@ uint32_t orr_rank_kind_of(const orr_outcome_job *job, uint32_t rank)
     const uint32_t stage = orr_plan_coordinates(&job->plan, rank).at[ORR_AXIS_PP];
     const uint32_t site = orr_cluster_site(job->cluster, rank);
     while (kinds->kinds[kind].stage != stage ||
-           kinds->kinds[kind].variant != kinds->alike->variant_of_site[site])
+           kinds->kinds[kind].variant != kinds->classes->variant_of_site[site])
         kind++;
     return kind;
 }
 
-/* One rank of a kind says what all do: not where some of them are heterogeneous, nor where links
- * are shared.
- */
-static bool may_be_alike(const orr_job_options *options)
+/* Whether ranks of a kind can be equivalent: not if some have slowdowns or slow links, or if flows
+ * share links. */
+static bool may_be_equivalent(const orr_job_options *options)
 {
     return options->fold && options->n_heterogeneous == 0 && options->n_slow == 0 &&
            options->network != ORR_NETWORK_FLOWS;
@@ -369,11 +381,11 @@ static bool may_be_alike(const orr_job_options *options)
 orr_status orr_rank_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
                                orr_arena *arena, orr_rank_kinds *ret, orr_error *err)
 {
-    finder f = {.job = job, .options = options, .arena = arena, .err = err};
-    bool alike = false;
-    if (may_be_alike(options))
-        ORR_TRY(orr_rank_classes_find(job, arena, ret, &alike, err));
-    if (alike)
+    kind_finder f = {.job = job, .options = options, .arena = arena, .err = err};
+    bool equivalent = false;
+    if (may_be_equivalent(options))
+        ORR_TRY(orr_rank_classes_find(job, arena, ret, &equivalent, err));
+    if (equivalent)
         return ORR_OK;
     uint32_t *kind_of_rank = orr_arena_array(arena, uint32_t, job->n_ranks);
     orr_status status = ORR_OK;
@@ -382,7 +394,7 @@ orr_status orr_rank_kinds_find(const orr_outcome_job *job, const orr_job_options
         return orr_fail_memory(err);
     ORR_TRY_OUT(status, find_variants(&f));
     ORR_TRY_OUT(status, number_kinds(&f, kind_of_rank));
-    status = keep(&f, kind_of_rank, ret);
+    status = store_kinds(&f, kind_of_rank, ret);
 out:
     orr_array_done(&f.variants);
     orr_array_done(&f.kinds);

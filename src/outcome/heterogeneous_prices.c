@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outcome/heterogeneous.h"
 
-/* What ranks pay that are not as the others. */
+/* Prices of variants: kernels of another device, and transfers over slow links. */
 
 static void slow_down(orr_network *network, uint32_t from_level, double frac)
 {

@@ -3,10 +3,11 @@
 
 #include "outcome/heterogeneous.h"
 
-/* Kinds of ranks -> graphs -> an ensemble. */
+/* Layout of a step: emits the graph of each kind of rank and joins them in an ensemble with the
+ * groups of all ranks. */
 
-static orr_status mirrors(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
-                          orr_error *err)
+static orr_status mirror_grouping(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+                                  orr_error *err)
 {
     const uint32_t p = job->plan.pp, n = job->n_ranks;
     uint32_t *group_of = orr_arena_array(arena, uint32_t, n), groups = 0;
@@ -22,9 +23,10 @@ static orr_status mirrors(const orr_outcome_job *job, orr_arena *arena, orr_grou
     return orr_grouping_of("mirror", group_of, n, groups, arena, ret, err);
 }
 
-/* All ranks that meet in every step: with local steps those of an outer part of dp. */
-static orr_status world(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
-                        orr_error *err)
+/* The group of all ranks that meet in every step; with local steps, one for each outer part of dp.
+ */
+static orr_status all_ranks_grouping(const orr_outcome_job *job, orr_arena *arena,
+                                     orr_grouping *ret, orr_error *err)
 {
     const uint32_t n = job->n_ranks, parts = job->plan.local_steps > 1 ? job->plan.dp_outer : 1;
     uint32_t *group_of = orr_arena_array(arena, uint32_t, n);
@@ -40,13 +42,13 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 {
     if (grouping < ORR_AXES)
         return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
-    return grouping == ORR_STEP_MIRROR ? mirrors(job, arena, ret, err)
-                                       : world(job, arena, ret, err);
+    return grouping == ORR_STEP_MIRROR ? mirror_grouping(job, arena, ret, err)
+                                       : all_ranks_grouping(job, arena, ret, err);
 }
 
-/* All ranks and their groups. */
-static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_arena *arena,
-                           orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
+/* The ensemble of all ranks and their groups. */
+static orr_status describe_all_ranks(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+                                     orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
 {
     orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);
     if (groupings == NULL)
@@ -65,7 +67,7 @@ static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_are
     return ORR_OK;
 }
 
-/* Only groupings in which somebody communicates are made. */
+/* Builds only the groupings in which some rank communicates. */
 static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layout, orr_arena *arena,
                                  orr_error *err)
 {
@@ -73,11 +75,11 @@ static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layou
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
         for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++)
             used[layout->graphs[d].rendezvous[c].grouping] = true;
-    if (job->kinds->alike != NULL)
+    if (job->kinds->classes != NULL)
         ORR_TRY(
             orr_outcome_class_ensemble(job, used, arena, &layout->ensemble, job->grouping_at, err));
     else
-        ORR_TRY(tell_all(job, used, arena, &layout->ensemble, job->grouping_at, err));
+        ORR_TRY(describe_all_ranks(job, used, arena, &layout->ensemble, job->grouping_at, err));
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
         for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++) {
             orr_rendezvous_id *meeting = &layout->graphs[d].rendezvous[c];
@@ -86,7 +88,7 @@ static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layou
     return ORR_OK;
 }
 
-/* Where the network is one of flows, it says how long transfers take. */
+/* With a flow network the simulator computes the lengths of transfers, so none are given. */
 static const int64_t *durations(const orr_step_graph *g, bool flows, orr_arena *arena)
 {
     if (!flows)
@@ -123,7 +125,7 @@ static orr_status assemble(orr_outcome_job *job, const orr_job_options *options,
     return find_groupings(job, layout, arena, err);
 }
 
-/* Prices of each variant but the first, which the job has. */
+/* Prices of each variant but the first, which the job has already. */
 static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
                                  const orr_step_job **ret, orr_error *err)
 {

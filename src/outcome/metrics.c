@@ -7,10 +7,10 @@
 #include "model/plan/plan.h"
 #include "outcome/heterogeneous.h"
 
-/* What is said of a step that was simulated. */
+/* Metrics of a simulated step: waterfall, MFU, tokens, use of each axis, energy, error interval. */
 
-/* FLOPs of the model for one sample: forward, and twice that backward. Adapters leave out the
- * gradients of the weights that are frozen. */
+/* FLOPs of the model for a sample: forward, and twice that backward. With adapters (LoRA) the
+ * gradients of frozen weights are left out. */
 static double flops_of_sample(const orr_outcome_job *job)
 {
     const orr_workload *w = &job->workload;
@@ -22,13 +22,13 @@ static double flops_of_sample(const orr_outcome_job *job)
         passes = 1;
     if (w->task == ORR_TASK_PREFILL && w->prompt > 0)
         tokens = w->prompt;
-    if (w->task == ORR_TASK_DECODE) /* one token after all that is in the cache */
+    if (w->task == ORR_TASK_DECODE) /* one token, attending to the cache */
         return orr_model_flops(job->model, w->prompt + 1, false) -
                orr_model_flops(job->model, w->prompt, false);
     return passes * orr_model_flops(job->model, tokens, false);
 }
 
-/* What is no text is counted by samples. */
+/* Models other than text are counted in samples. */
 static uint32_t tokens_of_sample(const orr_model *model, const orr_workload *w)
 {
     if (w->task == ORR_TASK_DECODE || model->kind != ORR_MODEL_TRANSFORMER)
@@ -41,7 +41,7 @@ static double samples_of(const orr_plan *plan)
     return (double)plan->dp * plan->micro_batch * plan->micro_batches;
 }
 
-/* Of a device; where sites have others, the mean of all. */
+/* Peak of a device; the mean where sites have different ones. */
 static double peak_flops(const orr_outcome_job *job)
 {
     const orr_dtype dtype = orr_precision_dtype(job->plan.precision);
@@ -76,9 +76,9 @@ static int64_t mean(__int128 sum, uint32_t n)
     return (int64_t)(sum / n);
 }
 
-/* Of what computes, IDEAL is what the model's FLOPs would take at the peak. What all takes longer
- * among many ranks is overhead, and what rounding leaves of a mean is counted as computation: so
- * all add up. */
+/* IDEAL is the time that the model's FLOPs take at the peak; the rest of computation is KERNELS.
+ * Jitter counts as overhead, and the rounding of means as computation: the parts add up to the
+ * step. */
 static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown *breakdown,
                            orr_outcome *o)
 {
@@ -106,9 +106,8 @@ static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown 
         o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
 }
 
-/* Of what a rank sends along an axis, the share that crosses the highest level of its groups: a
- * ring goes over it once for all members of a unit; tokens go to everybody, a send to its one peer.
- */
+/* Share of an axis' bytes that crosses the highest level of its groups: a ring crosses it once for
+ * all members of a unit; tokens of experts go to all members; a send has one peer. */
 static double share_across(orr_axis axis, const orr_span *span)
 {
     double below = 1;
@@ -151,8 +150,8 @@ static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown
     return ORR_OK;
 }
 
-/* Where nine in ten of measured jobs were, of what was said of them. All of those were trained:
- * nothing is known of the error of what serves. */
+/* Interval that held nine of ten measured jobs, relative to their predictions. All of them were
+ * training jobs: the error of inference is unknown. */
 static void fill_interval(const orr_calibration *c, orr_outcome *o)
 {
     const bool known =

@@ -23,7 +23,7 @@ typedef struct pass {
     const char *name;
     orr_plan plan;
     orr_workload workload;
-    uint32_t count; /* how many times, one after the other */
+    uint32_t count; /* how many times in sequence */
 } pass;
 enum { PASSES_MAX = sizeof((orr_outcome *)0)->phases / sizeof *((orr_outcome *)0)->phases };
 typedef struct passes {
@@ -66,8 +66,8 @@ static void pass_dpo(passes *p, const orr_model *model, const orr_plan *plan,
     add_pass(p, "update", ORR_TASK_PRETRAIN, &pairs, workload, seq, 1);
 }
 
-/* All samples of a replica are generated at once, as many micro-batches as there are stages. One
- * token has no context to slice: the slices take samples of their own. */
+/* All samples of a replica are generated together, in as many micro-batches as there are stages.
+ * One token has no context to slice, so context slices take samples of their own. */
 static orr_plan for_generation(const orr_plan *plan)
 {
     orr_plan p = *plan;
@@ -92,13 +92,13 @@ static void pass_rl(passes *p, const orr_model *model, const orr_plan *plan,
                    seq = prompt + workload->generated;
     const orr_plan prompts = for_generation(plan);
     orr_plan whole = prompts;
-    whole.graphs = ORR_SWITCH_ON; /* as decoding is launched by itself */
+    whole.graphs = ORR_SWITCH_ON; /* as for DECODE alone */
     if (whole.zero == 3) {
         whole.zero = 0;
         whole.shards = whole.prefetch = 0;
     }
     add_pass(p, "prompt", ORR_TASK_PREFILL, &prompts, workload, prompt, 1);
-    /* What a token takes grows evenly with those before it: the middle one stands for all. */
+    /* The time of a token grows linearly with the tokens before it: the middle one is the mean. */
     if (workload->generated > 0)
         add_pass(p, "generation", ORR_TASK_DECODE, &whole, workload,
                  prompt + workload->generated / 2, workload->generated);
@@ -149,7 +149,7 @@ static int by_cut(const void *a_, const void *b_)
     return x != y ? (x > y) - (x < y) : (a->axis > b->axis) - (a->axis < b->axis);
 }
 
-/* Shares and rates are weighed with the time of the pass, and divided by that of all at the end. */
+/* Shares and rates are weighted by the time of the pass, and divided by the total at the end. */
 static void add_part(orr_outcome *sum, const orr_outcome *part, const pass *p)
 {
     const double n = p->count, ns = (double)part->step_ns * n;
@@ -193,8 +193,8 @@ static void weigh(orr_outcome *sum, double samples, double tokens)
     qsort(cuts, sum->n_cuts, sizeof *cuts, by_cut);
 }
 
-/* Graphs and timeline of the pass that is shown. */
-static void take_graphs(orr_outcome *sum, orr_outcome *part)
+/* Takes over the graphs and timeline of the pass that is shown. */
+static void move_graphs(orr_outcome *sum, orr_outcome *part)
 {
     sum->ensemble = part->ensemble;
     sum->simulation = part->simulation;
@@ -229,12 +229,12 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
         if (i + 1 < p->n)
             orr_outcome_free(&part);
         else
-            take_graphs(sum, &part);
+            move_graphs(sum, &part);
     }
     return ORR_OK;
 }
 
-/* That with the least memory, of those that the plan lies on. */
+/* The device with the least memory among the sites of the plan. */
 static orr_status smallest_device(const orr_plan *plan, const orr_cluster *cluster,
                                   orr_arena *arena, const orr_device **ret, orr_error *err)
 {

@@ -21,7 +21,7 @@ static orr_status complete(const orr_job_options *given, orr_job_options *ret, o
 {
     orr_job_options_init(ret);
     if (given != NULL) {
-        /* A caller built against an older header has a shorter struct. */
+        /* A caller built with an older header has a shorter struct. */
         memcpy(ret, given, given->struct_bytes < sizeof *ret ? given->struct_bytes : sizeof *ret);
         ret->struct_bytes = sizeof *ret;
     }
@@ -31,7 +31,7 @@ static orr_status complete(const orr_job_options *given, orr_job_options *ret, o
     return ORR_OK;
 }
 
-/* Models without tokens are trained, or run forward once. */
+/* Models without tokens can be trained or run forward once. */
 static orr_status check_task(const orr_model *model, const orr_workload *workload, orr_error *err)
 {
     const uint8_t task = workload->task;
@@ -47,11 +47,10 @@ static orr_status check_task(const orr_model *model, const orr_workload *workloa
     return ORR_OK;
 }
 
-/* A laid-out step has no host threads and no gaps that a recording would show: what launches cost
- * is in the prices. */
+/* An emitted step has no host threads and no gaps of a recording: launches are in the prices. */
 static const orr_sim_latencies none = {0, 0, 0, 0, 0};
 
-/* Energy is told by device; what is odd on request keeps the cluster's. */
+/* Energy is counted by device; ranks with another device on request keep the cluster's. */
 static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,
                                     const orr_device *const **ret, orr_error *err)
 {
@@ -65,7 +64,7 @@ static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena
     return ORR_OK;
 }
 
-/* A rank that stands for others is told by the first of them. */
+/* A representative rank is named after the first that it stands for. */
 static void name_ranks(const orr_outcome_job *job, const orr_ensemble *ensemble,
                        const orr_simulation *simulation)
 {
@@ -125,9 +124,9 @@ static orr_status fill(const orr_outcome_job *job, const orr_outcome_layout *lai
     return ORR_OK;
 }
 
-/* Of the modules, stages and schedule that were simulated. */
-static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
-                       orr_error *err)
+/* Memory of the modules, stages and schedule that were simulated. */
+static orr_status plan_memory(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
+                              orr_error *err)
 {
     const orr_device *const *devices;
     ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
@@ -152,7 +151,7 @@ static orr_status run(orr_outcome_job *job, const orr_job_options *options,
     ORR_TRY(fill(job, laid, arena, o, err));
     ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
     ORR_TRY(orr_outcome_metrics(job, laid, arena, o, err));
-    return hold(job, arena, &o->memory, err);
+    return plan_memory(job, arena, &o->memory, err);
 }
 
 orr_status orr_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,

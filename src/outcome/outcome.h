@@ -6,37 +6,40 @@
 
 #include "model/step/step_graph.h"
 
-/* What lies between a plan and its outcome. */
+/* Parts of an outcome: the prepared job, its layout as an ensemble of graphs, and where the time of
+ * the simulated step went. */
 
-/* Everything that the stages of a job are laid out from. */
+/* Everything from which the graph of any stage can be emitted again. */
 typedef struct orr_outcome_job {
-    const orr_model *model;     /* as changed by the plan */
-    orr_plan plan;              /* complete */
-    orr_plan on_sites;          /* the same, with the sites that it lies on; see parallel.h    */
-    orr_workload workload;      /* complete: with `seq` */
-    const orr_cluster *cluster; /* as much of it as the plan needs */
+    const orr_model *model;     /* with the fields of the plan applied */
+    orr_plan plan;              /* all defaults filled in */
+    orr_plan on_sites;          /* `plan` with the sites that it lies on; see parallel.h */
+    orr_workload workload;      /* with `seq` filled in */
+    const orr_cluster *cluster; /* the part that the plan uses */
     const orr_calibration *calibration;
     orr_job_rates rates;
     orr_module_sequence row;
     orr_stage_map map;
     orr_schedule_plan schedule;
     orr_step_prices prices;
-    orr_step_job step; /* of ranks like most */
+    orr_step_job step; /* prices of the first variant, which most ranks have */
     uint32_t n_ranks;
     const struct orr_rank_kinds *kinds;
-    bool used[ORR_STEP_GROUPINGS];            /* somebody communicates in it         */
-    uint32_t grouping_at[ORR_STEP_GROUPINGS]; /* of the ensemble; ORR_NONE: unused */
+    bool used[ORR_STEP_GROUPINGS]; /* whether any rank communicates in the grouping */
+    uint32_t
+        grouping_at[ORR_STEP_GROUPINGS]; /* index into the ensemble's groupings; ORR_NONE: unused */
 } orr_outcome_job;
-/* Completes, checks and prices. In the arena. Errors: as orr_outcome_of(). */
+/* Completes and checks the plan, builds and prices its modules; in the arena. Errors: as
+ * orr_outcome_of(). */
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                const orr_cluster *cluster, const orr_job_options *options,
                                orr_arena *arena, orr_outcome_job *ret,
                                orr_error *err) ORR_MUST_CHECK;
-/* A stage's work at other prices: those of another device, or of a slower link. */
+/* The work of a stage at other prices: of another device, or over a slow link. */
 orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *prices,
                              orr_arena *arena, orr_step_job *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* The kinds of ranks that there are, laid out, as an ensemble. Graphs are freed with it. */
+/* Layout of a step: the graphs of all kinds of ranks, as an ensemble that owns them. */
 typedef struct orr_outcome_layout {
     orr_ensemble ensemble;
     orr_step_graph *graphs;   /* shape (ensemble.n_graphs) */
@@ -47,8 +50,9 @@ orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options 
                                     orr_arena *arena, orr_outcome_layout *ret,
                                     orr_error *err) ORR_MUST_CHECK;
 void orr_outcome_layout_free(orr_outcome_layout *laid);
-/* Where all ranks of a kind behave alike (odd.h): the groups, and who stands for how many, of one
- * rank a kind, in order of their first ranks. `used`: shape (ORR_STEP_GROUPINGS). */
+/* Where all ranks of a kind are equivalent (heterogeneous.h): the groups between one representative
+ * of each kind, and how many ranks each stands for, ordered by first rank. `used`: shape
+ * (ORR_STEP_GROUPINGS). */
 orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *used,
                                       orr_arena *arena, orr_ensemble *ret,
                                       uint32_t *ret_grouping_at, orr_error *err) ORR_MUST_CHECK;
@@ -56,31 +60,31 @@ orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *us
 orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
                                 orr_grouping *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Where the time of one rank of a class of the simulation went, beside what its graph's totals
- * say. */
+/* Where the time of a rank of a simulated class went, beyond the totals of its graph. */
 typedef struct orr_rank_time_breakdown {
-    int64_t part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
+    int64_t part_ns[ORR_WATERFALLS]; /* KERNELS includes IDEAL */
     int64_t exposed_ns[ORR_AXES];
-    int64_t exposed_next_ns, exposed_prev_ns; /* of PP: for what comes from the next stage, all
-                                               * round, and from the one before               */
+    int64_t exposed_next_ns, exposed_prev_ns; /* of PP: waits for the next stage (in ring order),
+                                                 and for the previous one */
 } orr_rank_time_breakdown;
 orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout *laid,
                                                         const orr_simulation *simulation,
                                                         uint32_t class_index);
-/* What crosses between sites, in `ret`, whose figures are told. */
+/* Fills in the traffic between sites; the metrics of `ret` are filled in already. */
 orr_status orr_outcome_site_links(const orr_outcome_job *job, const orr_outcome_layout *laid,
                                   orr_arena *arena, orr_outcome *ret,
                                   orr_error *err) ORR_MUST_CHECK;
 /* Where time went: sums over all ranks. */
 typedef struct orr_time_breakdown {
-    __int128 part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
+    __int128 part_ns[ORR_WATERFALLS]; /* KERNELS includes IDEAL */
     __int128 exposed_ns[ORR_AXES], busy_ns[ORR_AXES];
     double sent_bytes[ORR_AXES];
     double flops, again_flops;
 } orr_time_breakdown;
 void orr_outcome_time_breakdown(const orr_outcome_layout *laid, const orr_simulation *simulation,
                                 orr_time_breakdown *ret);
-/* What the timeline says, in `ret`, whose fields of the job are filled in. */
+/* Fills in the metrics that follow from the timeline; the job's fields of `ret` are filled in
+ * already. */
 orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_layout *laid,
                                orr_arena *arena, orr_outcome *ret, orr_error *err) ORR_MUST_CHECK;
 

@@ -4,7 +4,8 @@
 #include "model/memory/memory.h"
 #include "outcome/heterogeneous.h"
 
-/* From a plan to priced modules and an order of turns. */
+/* Preparation of a job: the plan completed and checked, its modules built and priced, its schedule
+ * made. */
 
 static uint32_t sequence_of(const orr_workload *workload, const orr_plan *plan,
                             const orr_model *model)
@@ -26,8 +27,8 @@ static orr_status complete(const orr_model *model, const orr_plan *plan,
                         "%s: its shape is not published, so that nothing can be said of a step",
                         model->name);
     orr_plan asked = *plan;
-    /* What generates is launched as graphs: a token's kernels are too short to be launched one by
-     * one. */
+    /* Decoding is launched as CUDA graphs: the kernels of one token are too short to be launched
+     * one by one. */
     if (asked.graphs == ORR_SWITCH_UNKNOWN && options->workload.task == ORR_TASK_DECODE)
         asked.graphs = ORR_SWITCH_ON;
     job->plan = orr_plan_with_defaults(&asked);
@@ -42,8 +43,8 @@ static orr_status complete(const orr_model *model, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* What the pipeline runs: a model whose stages stand in a row, in the order of the schedule.
- * DualPipe cuts it into as many parts as there are stages, and each stage has two of them. */
+/* The pipeline: the model's stages in a row, in the order of the schedule. DualPipe cuts the model
+ * into as many parts as stages and gives two parts to each stage. */
 static orr_status order(orr_outcome_job *job, orr_arena *arena, orr_error *err)
 {
     const orr_schedule_spec spec = orr_plan_schedule(&job->plan);
@@ -69,7 +70,7 @@ static orr_status price_rows(const orr_outcome_job *job, const orr_step_prices *
     return ORR_OK;
 }
 
-/* A send from each stage to the next, and from the last round to the first. */
+/* Hops from each stage to the next, and from the last stage to the first for the next chunk. */
 static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *prices,
                              orr_arena *arena, orr_step_job *step, orr_error *err)
 {
@@ -98,7 +99,7 @@ static void price_world(const orr_outcome_job *job, const orr_step_prices *price
     step->world.ns = orr_step_jittered_ns(prices, step->world.ns);
 }
 
-/* What copies reached where somebody measured it; else the link; else PCIe 4 x16, assumed. */
+/* Measured copy bandwidth where known, else the link's, else PCIe 4 x16 (assumed). */
 static double copy_bytes_per_s(const orr_device *device)
 {
     return orr_fact_or(&device->achievable_pcie_bytes_per_s,

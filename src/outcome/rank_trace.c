@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outcome/heterogeneous.h"
 
-/* The graph of one rank. Its kind is laid out once more, node for node, with the rank's own groups
- * and the times that the simulation gave its kind. */
+/* The graph of a single rank for traces: the graph of its kind is emitted again with the rank's own
+ * groups and the simulated times of the kind, node for node. */
 
 orr_status orr_outcome_groups(const orr_outcome *outcome, orr_arena *arena,
                               const orr_grouping **ret, uint32_t *ret_n, orr_error *err)
@@ -20,7 +20,7 @@ orr_status orr_outcome_groups(const orr_outcome *outcome, orr_arena *arena,
     return ORR_OK;
 }
 
-/* Groups are numbered over all groupings, from 1, as a file that lists them has it. */
+/* Groups are numbered from 1 over all groupings, as in files that list them. */
 static orr_status number_groups(const orr_outcome *o, uint32_t rank, orr_arena *arena,
                                 uint32_t names[ORR_STEP_GROUPINGS], orr_error *err)
 {
@@ -39,7 +39,7 @@ static orr_status number_groups(const orr_outcome *o, uint32_t rank, orr_arena *
     return ORR_OK;
 }
 
-/* The simulated rank is the rank itself, or the one that stands for its kind. */
+/* The rank itself if it was simulated, else the representative of its kind. */
 const orr_timeline *orr_outcome_timeline(const orr_outcome *o, uint32_t rank)
 {
     const orr_ensemble *e = o->ensemble;

@@ -6,12 +6,18 @@
 #include "model/plan/axis_layout.h"
 #include "model/plan/plan.h"
 
-/* What crosses between sites. Of what an axis sends, the share that crosses a cut follows from
- * where the members of its groups are. */
+/* Traffic between sites. The bytes that an axis sends are known; the share that crosses each link
+ * follows from the sites of its groups' members, by algorithm:
+ *    ring          each member sends to the next in rank order, the last to the first: of n sends,
+ *                  those cross whose two members are on different sites
+ *    hierarchical  each site reduces first: between sites there is one ring over the sites
+ *    all-to-all    each member sends 1 / (n - 1) of its bytes to each other member: of n_a members
+ *                  on site a and n_b on b, 2 n_a n_b such parts cross
+ *    pipeline      a stage sends to the same slice of the next stage */
 
 typedef struct cut_sum {
     double bytes;
-    double senders, busy_ns, exposed_ns; /* ranks that send; sums over them */
+    double senders, busy_ns, exposed_ns; /* number of ranks that send; sums over them */
 } cut_sum;
 
 typedef struct accumulator {
@@ -34,8 +40,8 @@ static uint32_t cut_of(const accumulator *t, uint32_t a, uint32_t b)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
-/* Of what the groups of an axis in a stage send, and of their ranks: what crosses each cut. Sums of
- * shares over the groups that were looked at. */
+/* Traffic of the groups of an axis in a stage, as shares that cross each link, summed over the
+ * groups that were visited. */
 typedef struct crossing {
     double bytes[ORR_SITE_LINKS_MAX], ranks[ORR_SITE_LINKS_MAX];
     uint32_t n_groups;
@@ -48,7 +54,7 @@ typedef struct members {
 
 typedef void share_out(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX]);
 
-/* Every member sends as much to every other. */
+/* All-to-all: each member sends equally to all others. */
 static void share_pairs(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     const double pairs = (double)m->n * (m->n - 1);
@@ -57,15 +63,15 @@ static void share_pairs(const accumulator *t, const members *m, double bytes[ORR
             bytes[cut_of(t, m->site[i], m->site[k])] += 2.0 * m->count[i] * m->count[k] / pairs;
 }
 
-/* Members pass it on in order of rank, and the last to the first. */
+/* Ring: each member sends to the next in rank order, the last to the first. */
 static void share_ring(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     for (uint32_t i = 0; i < m->n_sites; i++)
         bytes[cut_of(t, m->site[i], m->site[(i + 1) % m->n_sites])] += 1.0 / m->n;
 }
 
-/* Each site has its own sum before anything leaves it: of what n members send in all, n - 1 times
- * as much as one holds, once as much passes between neighbours. */
+/* Hierarchical all-reduce: each site reduces first. Of all that n members send in a ring, which is
+ * n - 1 times the data of one, one part passes between neighbouring sites. */
 static void share_sites(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     for (uint32_t i = 0; i + 1 < m->n_sites; i++)
@@ -80,7 +86,7 @@ static share_out *rule_of(const accumulator *t, orr_axis axis)
                                                             : share_ring;
 }
 
-/* In order of rank a site may come more than once: members are then counted where it came first. */
+/* In rank order a site may come up more than once: its members are counted where it came first. */
 static void add_member(members *m, uint32_t site)
 {
     uint32_t i = 0;
@@ -112,9 +118,9 @@ static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, cros
     }
 }
 
-/* Where the plan does not say which site a rank is on, all have to be looked at. `by_stage`: shape
+/* Visits every rank, where the plan does not say which site a rank is on. `by_stage`: shape
  * (stages). */
-static void take_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
+static void visit_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
     const orr_axis_layout l = orr_plan_axis_layout(t->plan, axis);
     const orr_axis_layout pipeline = orr_plan_axis_layout(t->plan, ORR_AXIS_PP);
@@ -128,18 +134,18 @@ static void take_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
     }
 }
 
-/* Stages are alike but where they are on different sites. */
+/* Stages are equal unless they are on different sites. */
 static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
     const orr_axis_bases bases = orr_plan_axis_bases(t->plan, axis);
     const uint32_t stages = t->plan->pp, last = stages - 1;
-    const bool alike = t->plan->cross != ORR_CROSS_PP;
+    const bool equal = t->plan->cross != ORR_CROSS_PP;
     const bool once =
-        alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
+        equal || axis == ORR_AXIS_TIED; /* TIED reaches from the first stage to the last */
     if (!orr_plan_has_sites(t->plan))
-        take_ranks(t, axis, by_stage);
+        visit_ranks(t, axis, by_stage);
     for (uint32_t s = 0; s < stages && orr_plan_has_sites(t->plan); s++) {
-        if (s > 0 && alike)
+        if (s > 0 && equal)
             by_stage[s] = by_stage[0];
         for (uint32_t i = 0; i < bases.n && !(s > 0 && once); i++)
             take_groups(t, axis, orr_plan_base_rank(t->plan, s, i * bases.step), &by_stage[s]);
@@ -148,7 +154,7 @@ static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_sta
         by_stage[last] = by_stage[0];
 }
 
-/* Sums of gradients that were compressed send a part of what they would. */
+/* Compressed gradients send fewer bytes. */
 static double sent_bytes(const accumulator *t, const orr_step_totals *totals, orr_axis axis)
 {
     const orr_job_rates *sums = t->job->prices.sums[axis];
@@ -186,9 +192,9 @@ static orr_status add_axis(accumulator *t, orr_axis axis, orr_arena *scratch, or
     return ORR_OK;
 }
 
-/* --- between stages -------------------------------------------------------------------------- */
+/* --- pipeline -------------------------------------------------------------------------------- */
 
-/* Pairs of a stage and another one, by cut. */
+/* Number of rank pairs of a stage and another one, by link. */
 static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other,
                         double pairs[ORR_SITE_LINKS_MAX])
 {
@@ -208,7 +214,8 @@ static uint32_t site_end(const accumulator *t, uint32_t rank)
     return orr_cluster_unit(t->cluster, t->cluster->site_level, rank).end;
 }
 
-/* Ranks of a stage come in runs; of a run those that are on one site, with partners on one site. */
+/* The ranks of a stage are runs of neighbours; each run is split where a site ends for it or its
+ * partners. */
 static void count_all_pairs(const accumulator *t, uint32_t stage, uint32_t other,
                             double pairs[ORR_SITE_LINKS_MAX])
 {
@@ -228,13 +235,13 @@ static void count_all_pairs(const accumulator *t, uint32_t stage, uint32_t other
         }
 }
 
-/* What one rank moves to ranks of another stage. */
-typedef struct moved {
+/* Transfers of one rank to another stage. */
+typedef struct hop_traffic {
     double bytes, busy_ns, exposed_ns;
-} moved;
+} hop_traffic;
 
 static void add_pairs(accumulator *t, orr_axis axis, uint32_t class_index, uint32_t other,
-                      const moved *each)
+                      const hop_traffic *each)
 {
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
     const uint32_t stage = t->layout->stage_of[timeline->graph];
@@ -251,11 +258,11 @@ static void add_pairs(accumulator *t, orr_axis axis, uint32_t class_index, uint3
     }
 }
 
-/* What the ranks of a class send to another stage. */
+/* Adds what the ranks of a class send to another stage. */
 static void add_hop(accumulator *t, uint32_t class_index, uint32_t other, int64_t exposed_ns)
 {
     const orr_step_graph *from = &t->layout->graphs[t->simulation->timelines[class_index].graph];
-    moved each = {.exposed_ns = (double)exposed_ns};
+    hop_traffic each = {.exposed_ns = (double)exposed_ns};
     for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
         if (from->axis[v] != ORR_AXIS_PP || from->graph->kind[v] != ORR_NODE_SEND)
             continue;
@@ -268,13 +275,13 @@ static void add_hop(accumulator *t, uint32_t class_index, uint32_t other, int64_
     add_pairs(t, ORR_AXIS_PP, class_index, other, &each);
 }
 
-/* Both stages that hold the same two parts of the model (DualPipe) sum their gradients, when
- * nothing is computed any more: told with those of replicas. */
-static void add_twins(accumulator *t, uint32_t class_index)
+/* DualPipe: the two stages that hold the same two parts of the model (mirrors) sum their gradients
+ * after all slots; counted with the gradients of replicas. */
+static void add_mirrors(accumulator *t, uint32_t class_index)
 {
     const orr_step_graph *from = &t->layout->graphs[t->simulation->timelines[class_index].graph];
     const uint32_t stage = t->layout->stage_of[t->simulation->timelines[class_index].graph];
-    moved each = {.bytes = 0};
+    hop_traffic each = {.bytes = 0};
     for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
         const orr_comm *comm = orr_graph_comm(from->graph, v);
         if (comm == NULL || from->rendezvous[comm - from->graph->comms].grouping !=
@@ -299,15 +306,16 @@ static void add_stages(accumulator *t)
         const orr_rank_time_breakdown breakdown =
             orr_outcome_rank_time_breakdown(t->layout, t->simulation, i);
         add_hop(t, i, (stage + 1) % p, breakdown.exposed_next_ns);
-        add_twins(t, i);
+        add_mirrors(t, i);
         if (p > 2)
             add_hop(t, i, (stage + p - 1) % p, breakdown.exposed_prev_ns);
     }
 }
 
-/* --- told ------------------------------------------------------------------------------------ */
+/* --- report ---------------------------------------------------------------------------------- */
 
-/* Both ways; each as wide as the ports of the smaller site, over the oversubscription. */
+/* Bandwidth of a link in both directions: the ports of the smaller site over the oversubscription.
+ */
 static double bytes_per_s(const accumulator *t, const orr_site_link *cut)
 {
     const uint32_t a = t->cluster->sites[cut->a].devices, b = t->cluster->sites[cut->b].devices;

@@ -3,23 +3,27 @@
 
 #include <string.h>
 
-/* Where the time of a step goes. Each kind of rank is followed along its stream of computation: a
- * node counts as what it is made of; a gap before it, as what it waited for. */
+/* Time breakdown of a step: for each kind of rank, what its time went to. The computation stream is
+ * walked from begin to end. A node is counted as the parts that it was merged from. A gap before a
+ * node is a wait, and is divided backwards from its end: the transfer that ended last among the
+ * node's dependencies is exposed for as long as it moved bytes, then the transfers before it on its
+ * stream; time in which none of them moved is bubble, because some other rank had yet to arrive at
+ * a rendezvous or to compute. All parts add up to the step. */
 
-typedef struct walk {
+typedef struct stream_walk {
     const orr_step_graph *from;
     const orr_timeline *t;
     uint32_t stage, stages;
     orr_rank_time_breakdown breakdown;
-} walk;
+} stream_walk;
 
 static int64_t end_of(const orr_timeline *t, orr_node_id v)
 {
     return t->start_ns[v] + t->duration_ns[v];
 }
 
-/* Of what the node waits for on other streams, the last to end; ORR_NONE. */
-static orr_node_id last_to_end(const walk *w, orr_node_id v)
+/* The dependency of the node on another stream that ended last; ORR_NONE: none. */
+static orr_node_id last_to_end(const stream_walk *w, orr_node_id v)
 {
     const orr_graph *g = w->from->graph;
     orr_node_id last = ORR_NONE;
@@ -30,7 +34,7 @@ static orr_node_id last_to_end(const walk *w, orr_node_id v)
     return last;
 }
 
-static orr_node_id before_on_stream(const walk *w, orr_node_id v)
+static orr_node_id before_on_stream(const stream_walk *w, orr_node_id v)
 {
     const orr_graph *g = w->from->graph;
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++)
@@ -39,7 +43,7 @@ static orr_node_id before_on_stream(const walk *w, orr_node_id v)
     return ORR_NONE;
 }
 
-static void spend(walk *w, orr_node_id node, int64_t ns)
+static void add_exposed(stream_walk *w, orr_node_id node, int64_t ns)
 {
     const uint8_t axis = w->from->axis[node];
     w->breakdown.part_ns[w->from->nodes[node].part] += ns;
@@ -52,23 +56,23 @@ static void spend(walk *w, orr_node_id node, int64_t ns)
                                          : &w->breakdown.exposed_prev_ns) += ns;
 }
 
-/* [from, to): the transfer that was waited for, as far as it was under way, and those before it on
- * its stream; the rest is a bubble, for then somebody else had yet to come. */
-static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
+/* Divides the gap [from, to): exposed transfers while they moved, those before them on their
+ * stream, and bubble. */
+static void divide_gap(stream_walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
 {
     while (to_ns > from_ns && node != ORR_NONE) {
         const int64_t end_ns = end_of(w->t, node), start_ns = w->t->start_ns[node];
-        int64_t moves_ns = end_ns - w->from->duration_ns[node];
-        if (moves_ns < start_ns)
-            moves_ns = start_ns;
+        int64_t moving_ns = end_ns - w->from->duration_ns[node];
+        if (moving_ns < start_ns)
+            moving_ns = start_ns;
         if (end_ns < to_ns) {
             w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] +=
                 to_ns - (end_ns > from_ns ? end_ns : from_ns);
             to_ns = end_ns > from_ns ? end_ns : from_ns;
         }
-        if (moves_ns < to_ns) {
-            const int64_t begin_ns = moves_ns > from_ns ? moves_ns : from_ns;
-            spend(w, node, to_ns - begin_ns);
+        if (moving_ns < to_ns) {
+            const int64_t begin_ns = moving_ns > from_ns ? moving_ns : from_ns;
+            add_exposed(w, node, to_ns - begin_ns);
             to_ns = begin_ns;
         }
         if (start_ns < to_ns) {
@@ -82,20 +86,19 @@ static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
         w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - from_ns;
 }
 
-/* What nodes that compute are made of is known of the stage as a whole; computation is what is
- * left. */
-static void follow(walk *w, int64_t begin_ns, int64_t end_ns)
+/* The parts of merged nodes are known for the stage as a whole; computation is the remainder. */
+static void walk_stream(stream_walk *w, int64_t begin_ns, int64_t end_ns)
 {
     const orr_graph *g = w->from->graph;
     int64_t at_ns = begin_ns, busy_ns = 0;
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
         if (g->kind[v] != ORR_NODE_COMPUTE)
             continue;
-        spend_gap(w, at_ns, w->t->start_ns[v], last_to_end(w, v));
+        divide_gap(w, at_ns, w->t->start_ns[v], last_to_end(w, v));
         busy_ns += w->t->duration_ns[v];
         at_ns = end_of(w->t, v);
     }
-    spend_gap(w, at_ns, end_ns, ORR_NONE);
+    divide_gap(w, at_ns, end_ns, ORR_NONE);
     for (int part = 0; part < ORR_WATERFALLS; part++) {
         w->breakdown.part_ns[part] += w->from->totals.part_ns[part];
         busy_ns -= w->from->totals.part_ns[part];
@@ -110,11 +113,11 @@ orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout
                                                         uint32_t class_index)
 {
     const orr_timeline *t = &simulation->timelines[class_index];
-    walk w = {.from = &layout->graphs[t->graph],
-              .t = t,
-              .stage = layout->stage_of[t->graph],
-              .stages = layout->stages};
-    follow(&w, simulation->begin_ns, simulation->end_ns);
+    stream_walk w = {.from = &layout->graphs[t->graph],
+                     .t = t,
+                     .stage = layout->stage_of[t->graph],
+                     .stages = layout->stages};
+    walk_stream(&w, simulation->begin_ns, simulation->end_ns);
     return w.breakdown;
 }
 
