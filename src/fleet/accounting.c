@@ -3,8 +3,12 @@
 
 #include "fleet/run.h"
 
-/* Where time goes. Every ns of wall time is counted once, for all replicas: when it passes, in a
- * stall; when its step is committed, while the team runs; or as lost, when an attempt breaks. */
+/* Accounting of a trial: each ns of wall time, of each replica, goes to exactly one of productive
+ * time and the losses. In a stall it is booked when time advances. While the team runs it is booked
+ * when steps are committed: productive, slowed (a slow node) or degraded (replicas that do not
+ * contribute); or, when an attempt at a step is aborted, as retried, less what the next attempt can
+ * keep. A roll-back to a checkpoint moves productive time since then to recomputation. Invariant:
+ * productive + all losses = wall time x replicas. */
 
 enum { SHORTEST_STEP_NS = 1000000 };
 
@@ -16,7 +20,7 @@ uint32_t orr_fleet_count(const orr_fleet_trial *trial, orr_fleet_phase phase)
     return n;
 }
 
-/* Without a team the wait is for the replica that is nearest to being back. */
+/* Without a team, the job waits for the replica that is furthest on its way back. */
 static orr_fleet_loss loss_without_team(const orr_fleet_trial *trial)
 {
     uint8_t nearest = ORR_PHASE_DETECTING;
@@ -161,7 +165,7 @@ void orr_fleet_resume_steps(orr_fleet_trial *trial)
     trial->credit_ns = 0;
 }
 
-/* The end of the attempt under way at `t_ns`. */
+/* The first end of a step at or after `t_ns`. */
 static int64_t commit_after(const orr_fleet_trial *trial, int64_t t_ns)
 {
     const int64_t from = t_ns > trial->now_ns ? t_ns : trial->now_ns;

@@ -7,7 +7,8 @@
 #include "machine/catalog/schema.h"
 #include "fleet/fleet.h"
 
-/* Failures and times from YAML, each number with its basis and its source. */
+/* Reader of the failure catalog: failure tables and recovery times in YAML, each number with basis
+ * and source. */
 
 typedef struct catalog_builder {
     orr_array(const orr_failures *) failures;
@@ -89,8 +90,8 @@ const char *orr_failure_kind_name(orr_failure_kind kind)
 
 /* --- one entry -------------------------------------------------------------------------------- */
 
-/* Hardware is replaced; what is software, the network's or not known is started again in place.
- * Assumed: no source of the catalogue says it. */
+/* Hardware failures replace the node; failures of software, the network or of unknown origin
+ * restart in place. Assumed: no source of the catalog says which. */
 static bool is_replaced(const char *layer)
 {
     static const char *const hardware[] = {"gpu", "host", "facility"};
@@ -143,7 +144,7 @@ static orr_status read_categories(const orr_yaml *list, const orr_scope *scope, 
     return ORR_OK;
 }
 
-/* What an entry does not say itself is as in the one that it is like. */
+/* Copies the fields that an entry lacks from the entry that it is `like`. */
 static void inherit(void *entry, const void *base, const orr_field *fields, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -153,7 +154,7 @@ static void inherit(void *entry, const void *base, const orr_field *fields, size
     }
 }
 
-/* From the end: a file's own entry hides what is built in. */
+/* Searches from the end: entries of the user's file override built-in ones. */
 static const void *find(const void *entries, size_t n, const char *name)
 {
     const char *const *const *named = entries;
@@ -173,7 +174,7 @@ static const char *closest(const void *entries, size_t n, const char *name)
     return orr_closest_match(name, names, k);
 }
 
-/* `like`, if it is said: an entry that stands before this one. */
+/* Finds the earlier entry named by `like`, if there is one. */
 static orr_status find_base(const orr_yaml *map, const void *entries, size_t n, const void **ret,
                             orr_error *err)
 {

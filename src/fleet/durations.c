@@ -7,10 +7,10 @@
 
 #include "base/units.h"
 
-/* Of the standard normal distribution: its 95th percentile. */
+/* 95th percentile of the standard normal distribution. */
 #define NORMAL_95 1.6448536269514722
 
-/* No time of a job is longer; and a sum of a few still fits. */
+/* Upper limit of a duration, with room for sums of a few. */
 #define LONGEST_NS ((int64_t)1 << 60)
 
 static const char *const WORDS[] = {
@@ -73,7 +73,7 @@ orr_status orr_fleet_time_parse(const char *text, orr_fleet_time *ret, orr_error
     return ORR_OK;
 }
 
-/* The largest unit in which it has few digits: a whole number from minutes up. */
+/* Prints in the largest unit that needs few digits; from minutes up, whole numbers only. */
 static void put_duration(char *text, size_t size, int64_t ns)
 {
     static const struct {
@@ -143,7 +143,8 @@ int64_t orr_fleet_exponential(orr_random *random, double mean_ns)
     return whole(-log1p(-orr_random_unit(random)) * mean_ns);
 }
 
-/* Box and Muller 1958; the second of the pair is let go, so that each draw takes two numbers. */
+/* Box and Muller, 1958. The second value of the pair is dropped, so that each draw takes two random
+ * numbers. */
 static double normal(orr_random *random)
 {
     const double r = sqrt(-2 * log1p(-orr_random_unit(random)));

@@ -7,7 +7,9 @@
 enum { PLAIN, LEMON, RACK, BUILDING, PLANNED, CLASSES };
 #define KILO_DAY_NS (1000 * 86400000000000.0)
 
-/* The first n_lemons of `lemons`: who they are, drawn without repetition (Fisher and Yates). */
+/* Failures of a cluster as a superposition of Poisson processes: plain nodes, lemons (nodes that
+ * fail again and again; Meta, arXiv 2410.21680), racks, buildings, planned stops. The lemons are
+ * drawn without repetition (Fisher and Yates). */
 static void choose_lemons(orr_fault_source *s)
 {
     for (uint32_t i = 0; i < s->nodes; i++)
@@ -22,8 +24,8 @@ static void choose_lemons(orr_fault_source *s)
         s->place[s->lemons[i]] = i;
 }
 
-/* The rate is the mean of all nodes, lemons with the others. */
-static void weigh(orr_fault_source *s)
+/* The rate of the options is the mean over all nodes, lemons included. */
+static void compute_rates(orr_fault_source *s)
 {
     const orr_fleet_options *o = s->options;
     const double rate = orr_fleet_number(o, ORR_FLEET_RATE) / KILO_DAY_NS;
@@ -66,7 +68,7 @@ orr_status orr_fault_source_init(orr_fault_source *s, const orr_fleet_options *o
         return orr_fail_memory(err);
     }
     choose_lemons(s);
-    weigh(s);
+    compute_rates(s);
     sum_shares(s);
     orr_fault_source_next(s);
     return ORR_OK;
@@ -93,8 +95,8 @@ static uint32_t draw_node(orr_fault_source *s, int class)
     return s->lemons[from + (uint32_t)orr_random_below(&s->random, n)];
 }
 
-/* A lemon that is let go for good: one that is like the others takes its place. */
-static void evict(orr_fault_source *s, uint32_t node)
+/* A lemon that is removed for good is replaced by a plain node. */
+static void replace_lemon(orr_fault_source *s, uint32_t node)
 {
     s->count[node] = 0;
     if (!is_lemon(s, node))
@@ -104,7 +106,7 @@ static void evict(orr_fault_source *s, uint32_t node)
     s->place[last] = at;
     s->lemons[s->n_lemons] = node;
     s->place[node] = s->n_lemons;
-    weigh(s);
+    compute_rates(s);
 }
 
 static void fail_node(orr_fault_source *s, int class, orr_node_fault *f)
@@ -126,11 +128,11 @@ static void fail_node(orr_fault_source *s, int class, orr_node_fault *f)
     s->worst = s->count[f->first] > s->worst ? s->count[f->first] : s->worst;
     if (s->evict_after > 0 && s->count[f->first] >= s->evict_after) {
         f->replace = true;
-        evict(s, f->first);
+        replace_lemon(s, f->first);
     }
 }
 
-/* A rack or a building, the last of which may be smaller. */
+/* A rack or a building; the last one may be smaller. */
 static void fail_block(orr_fault_source *s, uint32_t blocks, uint64_t size, orr_node_fault *f)
 {
     f->first = (uint32_t)(orr_random_below(&s->random, blocks) * size);
@@ -156,24 +158,24 @@ static int draw_class(orr_fault_source *s, double sum)
 static void make(orr_fault_source *s, int class, orr_node_fault *f)
 {
     const uint32_t n = s->options->failures->n_categories;
-    const uint32_t beyond = n > 0 ? n : 1; /* what is not told apart is one category */
+    const uint32_t n_categories = n > 0 ? n : 1; /* without a table there is one category */
     switch (class) {
     case RACK:
         fail_block(s, s->racks, s->options->nodes_per_rack, f);
         f->scope = ORR_FAULT_RACK;
-        f->category = beyond;
+        f->category = n_categories;
         break;
     case BUILDING:
         fail_block(s, s->buildings,
                    (uint64_t)s->options->nodes_per_rack * s->options->racks_per_building, f);
         f->scope = ORR_FAULT_BUILDING;
-        f->category = beyond + 1;
+        f->category = n_categories + 1;
         break;
     case PLANNED:
         f->first = (uint32_t)orr_random_below(&s->random, s->nodes);
         f->n = 1;
         f->kind = ORR_FAILURE_PLANNED;
-        f->category = beyond + 2;
+        f->category = n_categories + 2;
         f->replace = true;
         break;
     default:
@@ -181,8 +183,8 @@ static void make(orr_fault_source *s, int class, orr_node_fault *f)
     }
 }
 
-/* At equal distances nothing else fails, so that closed forms can be held against the simulation.
- */
+/* With regular intervals nothing else fails, so that closed forms can be compared with the
+ * simulation. */
 static void step_regular(orr_fault_source *s)
 {
     const double nodes = s->weight[PLAIN] + s->weight[LEMON];

@@ -9,7 +9,8 @@
 
 #include "base/parallel_for.h"
 
-/* Repetitions of policies side by side, and what they have in common. */
+/* Monte Carlo simulation of policies: repetitions on all threads, means and percentiles,
+ * sensitivity to settings. */
 
 #define DAY_NS 86400000000000
 enum { PIECES = 20000, SENSITIVITY_REPETITIONS = 5 };
@@ -25,7 +26,7 @@ static int by_value(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
-/* Between the two nearest, in proportion. */
+/* Linear interpolation between the two nearest values. */
 static double percentile(const double *sorted, uint32_t n, double p)
 {
     const double at = p * (n - 1);
@@ -33,7 +34,7 @@ static double percentile(const double *sorted, uint32_t n, double p)
     return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-/* Sorts them. */
+/* Sorts the values. */
 static orr_fleet_band band_of(double *values, uint32_t n)
 {
     orr_fleet_band band = {0};
@@ -47,7 +48,7 @@ static orr_fleet_band band_of(double *values, uint32_t n)
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-/* How many lives are over. */
+/* Progress: how many trials are finished. */
 typedef struct meter {
     const orr_fleet_options *options;
     uint64_t lives, of;
@@ -84,7 +85,7 @@ static orr_status run_one(void *ctx, size_t index, orr_error *err)
     return ORR_OK;
 }
 
-/* --- what runs have in common ----------------------------------------------------------------- */
+/* --- statistics over repetitions ------------------------------------------------------------- */
 
 typedef double of_run(const orr_fleet_run *run, int which);
 
@@ -204,7 +205,7 @@ static uint32_t count_settings(const orr_fleet_options *o)
     return n;
 }
 
-/* Shares stay shares. */
+/* Shares are limited to 1. */
 static void scale(orr_fleet_options *o, int setting, double factor)
 {
     if (setting < ORR_FLEET_TIMES) {
@@ -228,7 +229,8 @@ static void put_value(const orr_fleet_options *o, int setting, orr_fleet_effect 
                  orr_fleet_number(o, (orr_fleet_numbers)(setting - ORR_FLEET_TIMES)));
 }
 
-/* All policies with one setting changed; their effective times are added to `sums`, shape (n). */
+/* Simulates all policies with one setting changed; adds their effective times to `sums`, shape (n).
+ */
 static orr_status with_setting(const orr_fleet_options *options, int setting, double factor,
                                const work *base, uint32_t n, double *sums, orr_error *err)
 {
@@ -298,7 +300,7 @@ static orr_status change_each(const orr_fleet_options *options, const orr_fleet_
                                     .half = sums[n + p] - sums[p],
                                     .twice = sums[2 * n + p] - sums[p]};
             put_value(options, s, e);
-            count -= e->half == 0 && e->twice == 0; /* says nothing */
+            count -= e->half == 0 && e->twice == 0; /* no effect */
         }
     }
     qsort(effects, count, sizeof *effects, by_effect);

@@ -8,11 +8,9 @@
 #include "io/yaml/yaml.h"
 #include "fleet/fleet.h"
 
-#define DAY_NS 86400000000000.0
-#define LONGEST_BETWEEN_NS                                                                         \
-    3600e9 /* checkpoints of a team that need not go back to one: assumed                          \
-            */
-#define LONGEST_LIFE ((int64_t)1 << 62) /* replica-ns */
+#define DAY_NS             86400000000000.0
+#define LONGEST_BETWEEN_NS 3600e9 /* checkpoints of a team that seldom rolls back: assumed */
+#define LONGEST_LIFE       ((int64_t)1 << 62) /* limit in replica-ns */
 enum { RANKS_A = 16384, RANKS_B = 98304 };
 
 static const char *const TIME_WORDS[] = {
@@ -156,7 +154,7 @@ static orr_status set_one(orr_fleet_options *o, const char *word, const char *te
     return ORR_OK;
 }
 
-/* Where a setting ends: at a comma that is not within parentheses. */
+/* Length of a setting: up to a comma outside of parentheses. */
 static size_t item_len(const char *at)
 {
     size_t n = 0;
@@ -186,7 +184,7 @@ orr_status orr_fleet_set(orr_fleet_options *options, const char *text, orr_arena
     return ORR_OK;
 }
 
-/* --- what follows from them ------------------------------------------------------------------- */
+/* --- derived values -------------------------------------------------------------------------- */
 
 uint32_t orr_fleet_nodes(const orr_fleet_options *options)
 {
@@ -209,7 +207,7 @@ int64_t orr_fleet_init_ns(const orr_fleet_options *options, uint32_t ranks)
     return ns < 1e18 ? llround(ns) : (int64_t)1e18;
 }
 
-/* Everything that stops a job of one replica, in events a ns. */
+/* Rate of all events that stop a job of one replica, per ns. */
 static double stops_per_ns(const orr_fleet_options *o)
 {
     const uint32_t nodes = orr_fleet_nodes(o);
@@ -222,7 +220,7 @@ static double stops_per_ns(const orr_fleet_options *o)
            1 / orr_fleet_mtbf_ns(orr_fleet_number(o, ORR_FLEET_BUILDINGS), buildings);
 }
 
-/* From a death to being back in the team. */
+/* Mean time from a failure to being back in the team. */
 static double recovery_ns(const orr_fleet_options *o, uint32_t replicas)
 {
     static const orr_fleet_times parts[] = {ORR_FLEET_DETECT, ORR_FLEET_SCHEDULE, ORR_FLEET_START,
@@ -234,8 +232,8 @@ static double recovery_ns(const orr_fleet_options *o, uint32_t replicas)
 }
 
 /* J. W. Young, "A first order approximation to the optimum checkpoint interval", CACM 1974. A team
- * goes back to a checkpoint when one replica fails while all others are on their way back: each is
- * so with probability 1 - exp(-its failures in that time). */
+ * rolls back when one replica fails while all others are recovering, each with probability 1 -
+ * exp(-its failures in that time). */
 int64_t orr_fleet_checkpoint_ns(const orr_fleet_options *options, const orr_fleet_policy *policy)
 {
     const int64_t said = orr_fleet_time_mean_ns(&options->times[ORR_FLEET_CHECKPOINT].time);
@@ -245,7 +243,7 @@ int64_t orr_fleet_checkpoint_ns(const orr_fleet_options *options, const orr_flee
     double longest = (double)options->horizon_ns;
     if (said > 0)
         return said;
-    if (policy->way == ORR_FLEET_FT) {
+    if (policy->recovery == ORR_FLEET_FT) {
         const double down = -expm1(-restarts / replicas * recovery_ns(options, replicas));
         restarts *= pow(down, replicas - 1.0);
         longest = fmin(longest, LONGEST_BETWEEN_NS);
@@ -253,7 +251,7 @@ int64_t orr_fleet_checkpoint_ns(const orr_fleet_options *options, const orr_flee
     return llround(fmin(sqrt(2 * save / restarts), longest));
 }
 
-/* --- what cannot be --------------------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------------------------- */
 
 static orr_status check_cluster(const orr_fleet_options *o, orr_error *err)
 {
@@ -278,7 +276,7 @@ static orr_status check_cluster(const orr_fleet_options *o, orr_error *err)
     return ORR_OK;
 }
 
-/* So that 4 events a second come at most, and a run ends. */
+/* Limits events to 4 a second, so that a simulation ends. */
 static orr_status check_rates(const orr_fleet_options *o, orr_error *err)
 {
     const uint32_t nodes = orr_fleet_nodes(o);
@@ -308,14 +306,14 @@ orr_status orr_fleet_check(const orr_fleet_options *o, const orr_fleet_policy *p
                         policy->replicas, (double)LONGEST_LIFE / policy->replicas / DAY_NS);
     if (o->tokens < 0 || !isfinite(o->tokens) || (o->tokens > 0 && !(o->tokens_per_step > 0)))
         return orr_fail(err, ORR_INVALID, "tokens, and tokens of a step: above 0");
-    if (policy->way >= ORR_FLEET_RECOVERIES)
+    if (policy->recovery >= ORR_FLEET_RECOVERIES)
         return orr_fail(err, ORR_INVALID, "no such policy");
-    const uint32_t least = policy->way == ORR_FLEET_FT ? 2 : 1;
-    const uint32_t most = policy->way == ORR_FLEET_FT ? ORR_FLEET_REPLICAS : 1;
+    const uint32_t least = policy->recovery == ORR_FLEET_FT ? 2 : 1;
+    const uint32_t most = policy->recovery == ORR_FLEET_FT ? ORR_FLEET_REPLICAS : 1;
     if (policy->replicas < least || policy->replicas > most)
         return orr_fail(err, ORR_INVALID, "%s with %u replicas: from %u to %u",
-                        orr_fleet_recovery_name((orr_fleet_recovery)policy->way), policy->replicas,
-                        least, most);
+                        orr_fleet_recovery_name((orr_fleet_recovery)policy->recovery),
+                        policy->replicas, least, most);
     if (policy->replicas > orr_fleet_nodes(o))
         return orr_fail(err, ORR_INVALID, "%u replicas of %u nodes", policy->replicas,
                         orr_fleet_nodes(o));

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/run.h"
 
-/* From a fault to being back. */
+/* Recovery of replicas and forming of teams, from a fault to full strength.
+ *
+ *    replica  DETECTING -> SCHEDULING -> STARTING -> INIT -> REBUILDING -> JOINING
+ *                                                    INIT -> LOADING -> FIRST_STEP -> JOINING
+ *             JOINING -> HEALING (in the team, fetching the state) -> UP
+ *    team     RUNNING -> DETECTING (a member died) -> REGROUPING -> RUNNING
+ *             RUNNING -> REJOINING (members joined or left at a commit) -> RUNNING
+ *             DETECTING -> NO_QUORUM (too few are left), NO_TEAM (nobody has the state)
+ *
+ * INIT goes to REBUILDING while there is a team, and to LOADING (the checkpoint) where there is
+ * none. NO_QUORUM ends when enough replicas arrive, NO_TEAM with the first that has loaded the
+ * checkpoint. */
 
 int64_t orr_fleet_trial_draw(orr_fleet_trial *trial, orr_fleet_times which)
 {
@@ -27,7 +38,7 @@ static void wait_in(orr_fleet_trial *trial, orr_fleet_state state, int64_t until
 
 /* --- a team, and its end ---------------------------------------------------------------------- */
 
-/* Nobody has the state: the job is started again, from the checkpoint. */
+/* The last replica with the state is gone: the job restarts from the checkpoint. */
 static void dissolve(orr_fleet_trial *trial)
 {
     orr_fleet_roll_back(trial);
@@ -43,14 +54,16 @@ static void dissolve(orr_fleet_trial *trial)
     }
 }
 
-/* Who leaves goes on its way back at once; who has joined fetches the state. */
-static void take_places(orr_fleet_trial *trial)
+static void begin_recovery(orr_fleet_trial *trial, uint32_t replica);
+
+/* Replicas that leave begin their recovery; replicas that joined begin to fetch the state. */
+static void update_members(orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++) {
         orr_fleet_replica *r = &trial->replicas[i];
         if (r->leaving && is_member(r)) {
             orr_fleet_team_left(&trial->team, i);
-            orr_fleet_begin_recovery(trial, i);
+            begin_recovery(trial, i);
         } else if (r->phase == ORR_PHASE_JOINING) {
             enter(trial, i, ORR_PHASE_HEALING, orr_fleet_trial_draw(trial, ORR_FLEET_FETCH));
             r->fetched = false;
@@ -59,7 +72,7 @@ static void take_places(orr_fleet_trial *trial)
     }
 }
 
-static bool leaves_nobody(const orr_fleet_trial *trial)
+static bool loses_all_state(const orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
         if (trial->replicas[i].phase == ORR_PHASE_UP && !trial->replicas[i].leaving)
@@ -70,10 +83,10 @@ static bool leaves_nobody(const orr_fleet_trial *trial)
 void orr_fleet_form(orr_fleet_trial *trial, bool lost)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
-    if (leaves_nobody(trial)) {
+    if (loses_all_state(trial)) {
         for (uint32_t i = 0; i < trial->policy.replicas; i++)
             if (trial->replicas[i].leaving)
-                orr_fleet_begin_recovery(trial, i);
+                begin_recovery(trial, i);
         dissolve(trial);
         return;
     }
@@ -87,7 +100,7 @@ void orr_fleet_form(orr_fleet_trial *trial, bool lost)
         return;
     }
     trial->run.epochs++;
-    take_places(trial);
+    update_members(trial);
     if (!lost && trial->joined) {
         trial->joined = false;
         wait_in(trial, ORR_FLEET_REJOINING,
@@ -98,11 +111,11 @@ void orr_fleet_form(orr_fleet_trial *trial, bool lost)
     }
 }
 
-/* --- the way back ----------------------------------------------------------------------------- */
+/* --- recovery of a replica ------------------------------------------------------------------- */
 
-/* Spares that stand ready now: all that are needed, or none. Each is replaced by what it
- * stands in for, once that is repaired. */
-static bool take_spares(orr_fleet_trial *trial, uint32_t n)
+/* Takes spare nodes that are ready: as many as needed, or none. Each is ready again when the node
+ * that it replaces is repaired. */
+static bool use_spares(orr_fleet_trial *trial, uint32_t n)
 {
     uint32_t ready = 0;
     for (uint32_t i = 0; i < trial->policy.spares && ready < n; i++)
@@ -118,11 +131,11 @@ static bool take_spares(orr_fleet_trial *trial, uint32_t n)
     return true;
 }
 
-void orr_fleet_begin_recovery(orr_fleet_trial *trial, uint32_t replica)
+static void begin_recovery(orr_fleet_trial *trial, uint32_t replica)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     int64_t wait_ns = 0;
-    if (r->broken > 0 && (trial->policy.spares == 0 || !take_spares(trial, r->broken))) {
+    if (r->broken > 0 && (trial->policy.spares == 0 || !use_spares(trial, r->broken))) {
         trial->run.spares_short += trial->policy.spares > 0;
         wait_ns = orr_fleet_trial_draw(trial, ORR_FLEET_SCHEDULE);
     }
@@ -132,7 +145,7 @@ void orr_fleet_begin_recovery(orr_fleet_trial *trial, uint32_t replica)
     enter(trial, replica, ORR_PHASE_SCHEDULING, wait_ns);
 }
 
-/* The first that is back begins from the checkpoint; the others join it. */
+/* The first replica that is back starts from the checkpoint; the others join it. */
 static void restart(orr_fleet_trial *trial, uint32_t replica)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
@@ -149,7 +162,7 @@ static void restart(orr_fleet_trial *trial, uint32_t replica)
     orr_fleet_resume_steps(trial);
 }
 
-static void arrive(orr_fleet_trial *trial, uint32_t replica, bool with_checkpoint)
+static void replica_back(orr_fleet_trial *trial, uint32_t replica, bool with_checkpoint)
 {
     if (trial->state == ORR_FLEET_NO_TEAM && with_checkpoint) {
         restart(trial, replica);
@@ -168,7 +181,7 @@ void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica)
     const bool team = trial->state != ORR_FLEET_NO_TEAM;
     switch ((orr_fleet_phase)trial->replicas[replica].phase) {
     case ORR_PHASE_DETECTING:
-        orr_fleet_begin_recovery(trial, replica);
+        begin_recovery(trial, replica);
         break;
     case ORR_PHASE_SCHEDULING:
         enter(trial, replica, ORR_PHASE_STARTING, orr_fleet_trial_draw(trial, ORR_FLEET_START));
@@ -184,16 +197,17 @@ void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica)
             enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_trial_draw(trial, ORR_FLEET_LOAD));
         break;
     case ORR_PHASE_REBUILDING:
-        arrive(trial, replica, false);
+        replica_back(trial, replica, false);
         break;
     case ORR_PHASE_LOADING:
         enter(trial, replica, ORR_PHASE_FIRST_STEP,
               orr_fleet_trial_draw(trial, ORR_FLEET_FIRST_STEP));
         break;
     case ORR_PHASE_FIRST_STEP:
-        arrive(trial, replica, true);
+        replica_back(trial, replica, true);
         break;
-    default: /* HEALING: the state is here; the next commit makes it a contributor */
+    default: /* HEALING: the state has arrived, and the next commit makes the replica a contributor
+              */
         trial->replicas[replica].fetched = true;
         trial->replicas[replica].until_ns = INT64_MAX;
     }
@@ -201,7 +215,8 @@ void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica)
 
 /* --- faults ----------------------------------------------------------------------------------- */
 
-/* The attempt is over before anybody knows; who is left stands until `known_ns`. */
+/* The attempt ends at once; the remaining members stall until `known_ns`, when the failure is
+ * detected. */
 static void interrupt(orr_fleet_trial *trial, int64_t known_ns)
 {
     if (orr_fleet_count(trial, ORR_PHASE_UP) == 0) {
@@ -213,8 +228,9 @@ static void interrupt(orr_fleet_trial *trial, int64_t known_ns)
     wait_in(trial, ORR_FLEET_DETECTING, known_ns);
 }
 
-/* An error is reported, or a process ends and its connections with it: that trial is known to be
- * over. A host or more that vanish close nothing, and what hangs may come back. */
+/* Whether the failure proves that the process is gone: an error was reported, or its connections
+ * were closed. A host or more that vanishes closes nothing, and a process that hangs may come back.
+ */
 static bool is_known_gone(const orr_node_fault *fault)
 {
     return fault->kind == ORR_FAILURE_EXPLICIT && fault->scope == ORR_FAULT_NODE;
@@ -238,8 +254,8 @@ static void kill_replica(orr_fleet_trial *trial, uint32_t replica, const orr_nod
         interrupt(trial, trial->now_ns + ns);
 }
 
-static void hit(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault,
-                uint32_t nodes)
+static void apply_to_replica(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault,
+                             uint32_t nodes)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     switch ((orr_failure_kind)fault->kind) {
@@ -266,7 +282,7 @@ static bool hits_a_member(const orr_fleet_trial *trial, uint32_t first, uint32_t
     return hits;
 }
 
-/* Replicas lie side by side: node n is of replica n x R / N. */
+/* Replicas are contiguous: node n belongs to replica n x R / N. */
 void orr_fleet_apply_fault(orr_fleet_trial *trial, const orr_node_fault *fault)
 {
     const uint64_t replicas = trial->policy.replicas, nodes = trial->nodes;
@@ -285,7 +301,7 @@ void orr_fleet_apply_fault(orr_fleet_trial *trial, const orr_node_fault *fault)
         const uint64_t from = begin > fault->first ? begin : fault->first;
         const uint64_t to =
             end < (uint64_t)fault->first + fault->n ? end : (uint64_t)fault->first + fault->n;
-        hit(trial, i, fault, (uint32_t)(to - from));
+        apply_to_replica(trial, i, fault, (uint32_t)(to - from));
     }
 }
 
@@ -293,6 +309,6 @@ void orr_fleet_slow_found(orr_fleet_trial *trial, uint32_t replica)
 {
     orr_fleet_abort_attempt(trial);
     trial->replicas[replica].broken++;
-    orr_fleet_begin_recovery(trial, replica);
+    begin_recovery(trial, replica);
     interrupt(trial, trial->now_ns);
 }

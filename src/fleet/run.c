@@ -14,7 +14,7 @@ static void begin(orr_fleet_trial *trial)
 {
     const orr_fleet_options *o = trial->options;
     const uint32_t replicas = trial->policy.replicas;
-    trial->saves_free = trial->policy.way != ORR_FLEET_FT && is_zero(o, ORR_FLEET_SAVE) &&
+    trial->saves_free = trial->policy.recovery != ORR_FLEET_FT && is_zero(o, ORR_FLEET_SAVE) &&
                         is_zero(o, ORR_FLEET_CHECKPOINT);
     trial->save_every_ns = orr_fleet_checkpoint_ns(o, &trial->policy);
     trial->next_save_ns = trial->save_every_ns;
@@ -29,7 +29,7 @@ static void begin(orr_fleet_trial *trial)
     orr_fleet_resume_steps(trial);
 }
 
-/* --- what is next, and what it does ----------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static int64_t state_until(const orr_fleet_trial *trial)
 {
@@ -50,7 +50,7 @@ static int64_t next_event(const orr_fleet_trial *trial)
     return at;
 }
 
-static bool somebody(const orr_fleet_trial *trial, bool joins)
+static bool any_replica(const orr_fleet_trial *trial, bool joins)
 {
     bool is = false;
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -58,7 +58,7 @@ static bool somebody(const orr_fleet_trial *trial, bool joins)
     return is;
 }
 
-/* The last with the state is to leave: what it has is written first. */
+/* The last replica with the state is about to leave: the state is saved first. */
 static bool must_save_first(const orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -80,10 +80,10 @@ static void at_commit(orr_fleet_trial *trial)
         trial->run.budget_met = trial->over = true;
         return;
     }
-    const bool leaves = somebody(trial, false);
+    const bool leaves = any_replica(trial, false);
     if (leaves && must_save_first(trial))
         save(trial);
-    else if (leaves || somebody(trial, true))
+    else if (leaves || any_replica(trial, true))
         orr_fleet_form(trial, false);
     else if (!trial->saves_free && trial->now_ns >= trial->next_save_ns)
         save(trial);
@@ -103,12 +103,12 @@ static void state_ends(orr_fleet_trial *trial)
     case ORR_FLEET_SAVING:
         orr_fleet_mark_checkpoint(trial);
         trial->next_save_ns = trial->now_ns + trial->save_every_ns;
-        if (somebody(trial, false))
+        if (any_replica(trial, false))
             orr_fleet_form(trial, false);
         else
             orr_fleet_resume_steps(trial);
         break;
-    default: /* regrouped, or rejoined */
+    default: /* REGROUPING or REJOINING is over */
         if (trial->state == ORR_FLEET_REGROUPING && trial->joined) {
             trial->state = ORR_FLEET_REJOINING;
             trial->until_ns = trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_REJOIN);
@@ -119,8 +119,8 @@ static void state_ends(orr_fleet_trial *trial)
     }
 }
 
-/* One of the things that are due now, in a fixed order. */
-static void handle(orr_fleet_trial *trial)
+/* Handles one of the events that are due, in a fixed order. */
+static void handle_event(orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++) {
         if (trial->replicas[i].until_ns <= trial->now_ns) {
@@ -140,7 +140,7 @@ static void handle(orr_fleet_trial *trial)
     }
 }
 
-/* What was under way does not count. */
+/* Books the unfinished attempt at the horizon. */
 static void end(orr_fleet_trial *trial)
 {
     orr_fleet_commit_steps(trial);
@@ -173,7 +173,7 @@ orr_status orr_fleet_simulate(const orr_fleet_options *options, const orr_fleet_
     while (!trial->over && trial->now_ns < options->horizon_ns) {
         orr_fleet_advance(trial, next_event(trial));
         if (trial->now_ns < options->horizon_ns)
-            handle(trial);
+            handle_event(trial);
     }
     end(trial);
     *ret = trial->run;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a replica that contributes would report. Its gradients of the next step are in the making:
- * it holds their slot, and is not prepared. */
+/* Updates the report of a contributor: it computes gradients of the next step, so it holds their
+ * slot and is not prepared. */
 static void follow(orr_fleet_team *team, uint32_t replica)
 {
     orr_member_report *r = &team->reports[replica];
@@ -106,7 +106,7 @@ orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const boo
     team->epoch = next;
     for (uint32_t i = 0; i < team->n; i++)
         team->at[i] = UINT32_MAX;
-    /* Names sort as numbers do. */
+    /* Names sort like numbers. */
     for (uint32_t i = 0, member = 0; i < n; i++)
         if (!candidates[i].leaving)
             team->at[who[i]] = member++;
@@ -115,9 +115,8 @@ orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const boo
     return ORR_FORMED;
 }
 
-/* Steps that differ in nothing but their number: each contributor takes the next slot that was
- * never given out, in the order of members, so that all slots move on by as many as there are
- * contributors. */
+/* Commits several equal steps: each contributor takes the next data slot that was never given out,
+ * in the order of members, so that all slots advance by the number of contributors. */
 static void jump(orr_epoch *epoch, uint64_t steps)
 {
     const uint64_t slots = steps * orr_epoch_contributors(epoch);
@@ -128,7 +127,8 @@ static void jump(orr_epoch *epoch, uint64_t steps)
             epoch->members[i].slot += slots;
 }
 
-/* Is every slot below the next ones trained, and are those in order? Then the steps are alike. */
+/* Whether all slots below the next ones are trained, and those are in order: steps are then equal
+ * but for their number. */
 static bool is_plain(const orr_epoch *epoch)
 {
     uint64_t slot = epoch->data.next;

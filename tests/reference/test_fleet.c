@@ -222,7 +222,7 @@ static void a_year_of_100000_gpus(void **state)
         clock_gettime(CLOCK_MONOTONIC, &begin);
         assert_int_equal(orr_fleet_simulate(&o, &policies[i], 0, NULL, &run, &err), ORR_OK);
         print_message("%s: a year, %llu failures, in %.2f s on one core\n",
-                      orr_fleet_recovery_name((orr_fleet_recovery)policies[i].way),
+                      orr_fleet_recovery_name((orr_fleet_recovery)policies[i].recovery),
                       (unsigned long long)run.failures, seconds_since(&begin));
         int64_t sum = run.productive;
         for (int k = 0; k < ORR_FLEET_LOSSES; k++)

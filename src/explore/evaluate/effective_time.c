@@ -63,8 +63,8 @@ static uint32_t replicas_for(uint32_t copies, uint32_t devices, uint32_t devices
 static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t replicas,
                            double *ret, orr_error *err)
 {
-    const orr_fleet_policy policies[2] = {{.way = ORR_FLEET_SYNC, .replicas = 1},
-                                          {.way = ORR_FLEET_FT, .replicas = replicas}};
+    const orr_fleet_policy policies[2] = {{.recovery = ORR_FLEET_SYNC, .replicas = 1},
+                                          {.recovery = ORR_FLEET_FT, .replicas = replicas}};
     orr_fleet_options options = e->options;
     orr_fleet fleet;
     orr_arena *arena = orr_arena_new(0, 0);

@@ -47,7 +47,7 @@ static uint32_t count_ft(const orr_fleet *fleet)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < fleet->n; i++)
-        n += fleet->outcomes[i].policy.way == ORR_FLEET_FT;
+        n += fleet->outcomes[i].policy.recovery == ORR_FLEET_FT;
     return n;
 }
 

@@ -132,7 +132,7 @@ static void put_grid(orr_output *out)
 /* A line right across, its words by number beside one another. */
 static void put_level(orr_output *out, const orr_fleet_outcome *o, int number)
 {
-    const char *name = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.way);
+    const char *name = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.recovery);
     const double y = y_of(o->effective.mean);
     char share[ORR_HUMAN_MAX];
     orr_output_printf(
@@ -172,7 +172,7 @@ void orr_svg_fleet_replicas(orr_output *out, const orr_fleet *fleet)
         const orr_fleet_outcome *o = &fleet->outcomes[i];
         const double x = LABEL + 40 + (double)o->policy.replicas / most * (PLOT - 220);
         const double y = y_of(o->effective.mean);
-        if (o->policy.way != ORR_FLEET_FT) {
+        if (o->policy.recovery != ORR_FLEET_FT) {
             put_level(out, o, levels++);
             continue;
         }

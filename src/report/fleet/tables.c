@@ -11,10 +11,10 @@
 
 const char *orr_fleet_policy_text(const orr_fleet_policy *policy, orr_arena *arena)
 {
-    const char *way = orr_fleet_recovery_name((orr_fleet_recovery)policy->way);
-    if (policy->way == ORR_FLEET_FT)
+    const char *way = orr_fleet_recovery_name((orr_fleet_recovery)policy->recovery);
+    if (policy->recovery == ORR_FLEET_FT)
         return orr_arena_printf(arena, "%s%u", way, policy->replicas);
-    if (policy->way == ORR_FLEET_SPARES)
+    if (policy->recovery == ORR_FLEET_SPARES)
         return orr_arena_printf(arena, "%s%u", way, policy->spares);
     return way;
 }
@@ -56,10 +56,10 @@ static const orr_column policy_columns[] = {
 static policy_row row_of(const orr_fleet *fleet, const orr_fleet_outcome *o, const char *name)
 {
     const double days = o->wall_ns.mean / DAY_NS;
-    const bool spares = o->policy.way == ORR_FLEET_SPARES, budget = fleet->options.tokens > 0;
+    const bool spares = o->policy.recovery == ORR_FLEET_SPARES, budget = fleet->options.tokens > 0;
     return (policy_row){
         .policy = name,
-        .way = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.way),
+        .way = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.recovery),
         .replicas = o->policy.replicas,
         .spare_nodes = spares ? o->policy.spares : ORR_NONE,
         .effective_frac = o->effective.mean,
@@ -68,7 +68,7 @@ static policy_row row_of(const orr_fleet *fleet, const orr_fleet_outcome *o, con
         .with_spares_frac = spares ? o->effective_of_all : NAN,
         .mtbf_min = o->mtbf_ns.mean / 60e9,
         .restarts_per_day = o->restarts / days,
-        .epochs_per_day = o->policy.way == ORR_FLEET_FT ? o->epochs / days : NAN,
+        .epochs_per_day = o->policy.recovery == ORR_FLEET_FT ? o->epochs / days : NAN,
         .halts_per_day = o->halts > 0 ? o->halts / days : NAN,
         .spares_short_per_day = spares ? o->spares_short / days : NAN,
         .days = days,
@@ -109,7 +109,7 @@ static orr_status wide_columns(const orr_fleet *fleet, const char *const *names,
         return orr_fail_memory(err);
     columns[0] = (orr_column){what, ORR_COLUMN_TEXT, offsetof(wide_row, what)};
     for (uint32_t i = 0; i < fleet->n && n < ORR_COLUMNS_MAX; i++) {
-        if (only_ft && fleet->outcomes[i].policy.way != ORR_FLEET_FT)
+        if (only_ft && fleet->outcomes[i].policy.recovery != ORR_FLEET_FT)
             continue;
         const char *name = orr_arena_printf(arena, "%s_frac", names[i]);
         if (name == NULL)
@@ -170,7 +170,7 @@ static orr_status down_table(const orr_fleet *fleet, const char *const *names, o
         for (uint32_t i = 0; i < fleet->n && i < ORR_COLUMNS_MAX; i++) {
             const orr_fleet_outcome *o = &fleet->outcomes[i];
             rows[n].share[i] = k <= o->policy.replicas ? o->down[k] : NAN;
-            if (o->policy.way == ORR_FLEET_FT && k <= o->policy.replicas)
+            if (o->policy.recovery == ORR_FLEET_FT && k <= o->policy.replicas)
                 most = fmax(most, o->down[k]);
         }
         n += most > 0;
