@@ -262,7 +262,7 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_opti
                           orr_error *err)
 {
     brute *b = ctx;
-    for (uint32_t again = r->least_again; again <= r->most_again; again++)
+    for (uint32_t again = r->min_recompute; again <= r->max_recompute; again++)
         for (uint32_t i = 0; i < r->n_offloads; i++) {
             const orr_plan p = orr_plan_with_memory_option(plan, again, r->offload[i]);
             orr_explored e;
