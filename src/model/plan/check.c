@@ -3,7 +3,8 @@
 #include "model/plan/check.h"
 #include "model/schedule/schedule.h"
 
-/* Plans that cannot be. What is 0 is not known yet, and not checked. */
+/* Checks of a plan for contradictions: degrees that do not divide, schedules that do not fit the
+ * pipeline, layers that do not fill the stages. Fields of 0 are unknown and not checked. */
 
 enum { MOST_SAMPLES = INT32_MAX };
 
@@ -56,7 +57,8 @@ static orr_status check_order(const orr_plan *p, orr_error *err)
     return orr_fail(err, ORR_INVALID, "the order of a plan names tp, cp, dp and pp once each");
 }
 
-/* Embedding and head may have a virtual stage of their own, all others have a layer at least. */
+/* The embedding and the head may have a virtual stage to themselves; every other virtual stage
+ * has at least one layer. */
 static orr_status check_stages(const orr_plan *p, orr_error *err)
 {
     const uint64_t stages = orr_plan_degree(p->pp);

@@ -4,7 +4,8 @@
 
 #include <orrery/plan.h>
 
-/* Parts of orr_plan_check(). INVALID, with the reason. */
+/* Parts of orr_plan_check(): fields on sites and local steps; fields on stages of unequal depth.
+ * INVALID, with the reason. */
 orr_status orr_plan_check_sites(const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_plan_check_sections(const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 

@@ -8,15 +8,16 @@
 #include "model/plan/groups.h"
 #include "model/plan/plan.h"
 
-/* What a plan says of sites, of outer parts of dp, and of stages that are not alike. */
+/* Checks of what a plan says about sites, about the outer part of dp, and about stages of
+ * unequal depth. */
 
-/* Is that axis the outermost, or put there? */
+/* Is the axis the outermost one of the order, explicitly or by default? */
 static bool is_outermost(const orr_plan *p, uint32_t axis)
 {
     return !orr_plan_has_order(p) || p->order[ORR_BASE_AXES - 1] == axis + 1;
 }
 
-/* "5-3", without what is 0 at its end. */
+/* A list of numbers as text, "5-3", without trailing zeros. */
 typedef struct list_text {
     char text[ORR_PLAN_PARTS * 6 + 1];
 } list_text;
@@ -32,8 +33,8 @@ static list_text listed(const uint16_t *parts)
     return list;
 }
 
-/* Replicas on a site that stand apart in the order of ranks: only whole outer parts stand together.
- */
+/* Where dp is not the outermost axis, replicas of one site are not contiguous ranks unless they
+ * are whole outer parts. */
 static orr_status check_blocks(const orr_plan *p, orr_error *err)
 {
     const uint32_t block = orr_plan_dp_inner(p);
@@ -78,7 +79,8 @@ static orr_status check_outer(const orr_plan *p, orr_error *err)
     return ORR_OK;
 }
 
-/* What sums within a step has to lie inside of an outer part, and so do experts. */
+/* Groups that communicate within a step have to lie inside of an outer part: gradient reductions
+ * and experts. */
 static orr_status check_local_steps(const orr_plan *given, orr_error *err)
 {
     const orr_plan p = orr_plan_with_defaults(given);
@@ -112,7 +114,7 @@ orr_status orr_plan_check_sites(const orr_plan *plan, orr_error *err)
     return check_reduction(plan, err);
 }
 
-/* The first and the last stage have embedding and head, and need no layer in every chunk. */
+/* The first and the last stage have embedding and head: there a chunk may be without layers. */
 static orr_status check_section(const orr_plan *p, uint32_t i, uint32_t first_stage, orr_error *err)
 {
     const uint32_t stages = p->section_stages[i], layers = p->section_layers[i];

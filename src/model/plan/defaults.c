@@ -4,7 +4,7 @@
 #include "model/plan/plan.h"
 #include "model/schedule/schedule.h"
 
-/* What a plan means by what it does not say. */
+/* Default values of a plan's fields, from those that are given. */
 
 static uint32_t or_else(uint32_t value, uint32_t otherwise)
 {
@@ -16,14 +16,15 @@ static uint8_t choose(uint8_t value, uint8_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* Whole and above 0, else 0: then nothing follows, and orr_plan_check() has the last word. */
+/* The quotient if it is whole and above 0, else 0: then no default follows, and orr_plan_check()
+ * reports the contradiction. */
 static uint32_t share(uint64_t what, uint64_t by)
 {
     return by > 0 && what % by == 0 && what / by <= UINT32_MAX ? (uint32_t)(what / by) : 0;
 }
 
-/* batch = dp x micro_batch x micro_batches: any of the last three from the others. A pipeline whose
- * micro-batches nobody tells keeps none. */
+/* Completes batch = dp x micro_batch x micro_batches from any that are given. Without
+ * micro-batches a pipeline gets none by default: there is no number that is right for all. */
 static void complete_batch(orr_plan *p)
 {
     if (p->micro_batch == 0 && p->batch > 0 && p->micro_batches > 0)
@@ -74,7 +75,7 @@ static void complete_choices(orr_plan *p)
     p->offload = choose(p->offload, ORR_OFFLOAD_NONE);
 }
 
-/* The usual order, but for the axis that crosses cuts between sites: that one lies outside. */
+/* The usual order of axes, but the axis that crosses site links becomes the outermost. */
 static void complete_order(orr_plan *p)
 {
     const uint8_t last = p->cross == ORR_CROSS_DP   ? ORR_AXIS_DP
@@ -90,7 +91,8 @@ static void complete_order(orr_plan *p)
         p->order[n] = (uint8_t)(last + 1);
 }
 
-/* Those that train alone for some steps are as large as they can be without a cut between them. */
+/* With local steps, outer parts of dp (which train independently between averages) are as large
+ * as they can be without a site link inside. */
 static void complete_outer(orr_plan *p)
 {
     uint32_t replicas = 0;

@@ -5,7 +5,7 @@
 
 #include "model/plan/plan.h"
 
-/* Fields of a plan by name and place, and the words that choices are made of. */
+/* Table of a plan's fields: name, offset, and the words of those that are choices. */
 
 #define TEXT_ROW_(name, text) text,
 static const char *const SCHEDULES[] = {ORR_SCHEDULE_MAP(TEXT_ROW_)};

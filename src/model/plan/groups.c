@@ -4,7 +4,7 @@
 #include "model/plan/axis_layout.h"
 #include "model/plan/plan.h"
 
-/* Without the outer part of dp. */
+/* Degree of an axis, for dp without its outer part. */
 static uint32_t degree_of(const orr_plan *plan, uint32_t axis)
 {
     switch (axis) {
@@ -19,7 +19,7 @@ static uint32_t degree_of(const orr_plan *plan, uint32_t axis)
     }
 }
 
-/* The base axis that is the i-th from the inside. */
+/* The i-th base axis of the order, innermost first. */
 static uint32_t axis_at(const orr_plan *plan, uint32_t i)
 {
     return orr_plan_has_order(plan) ? plan->order[i] - 1U : i;
@@ -33,7 +33,7 @@ static orr_digit digit_of(const orr_plan *plan, uint32_t axis)
     return (orr_digit){degree_of(plan, axis), stride};
 }
 
-/* Ranks of an outer part of dp: what all base axes multiply to. */
+/* Ranks of one outer part of dp: the product of the degrees of all base axes. */
 static uint32_t outer_stride(const orr_plan *plan)
 {
     uint32_t stride = 1;
@@ -112,7 +112,8 @@ static uint32_t shard_ranks(const orr_plan *plan)
     return plan->shards > 0 ? plan->shards : gradient_ranks(plan);
 }
 
-/* The stage with the loss is the first where the pipeline is laid as a V. */
+/* Ranks from the stage with the embedding to the stage with the head. Where the pipeline is
+ * folded into a V (ZB-V, DualPipe) both are on the first stage. */
 static uint32_t tied_ranks(const orr_plan *plan)
 {
     return degree_of(plan, ORR_AXIS_PP) > 1 && plan->schedule != ORR_SCHEDULE_ZB_V ? 2 : 1;
@@ -145,14 +146,15 @@ uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis)
     }
 }
 
-/* One digit more, outside of the others. */
+/* Appends a digit outside of the others. */
 static void add_digit(orr_axis_layout *l, orr_digit digit)
 {
     l->digits[l->n_digits++] = digit;
     l->n = l->n_digits == 1 ? digit.size : l->n * digit.size;
 }
 
-/* Replicas of all outer parts, or of those that sum their gradients in every step. */
+/* Appends the digit of the outer part of dp: all outer parts, or only where their gradients are
+ * summed in every step. */
 static void add_outer(orr_axis_layout *l, const orr_plan *plan, bool all)
 {
     if (orr_plan_degree(plan->dp_outer) > 1 && (all || plan->local_steps <= 1))
@@ -169,7 +171,8 @@ static orr_axis_layout gradient_layout(const orr_plan *plan)
     return l;
 }
 
-/* Those outside of the pipeline and of the base axes follow one another. */
+/* The layout of all ranks of one stage: digits inside of pp are contiguous and become one digit;
+ * base axes outside of pp, another. */
 static orr_axis_layout stage_layout(const orr_plan *plan)
 {
     const orr_digit pipeline = digit_of(plan, ORR_AXIS_PP);
@@ -262,7 +265,7 @@ uint32_t orr_plan_base_rank(const orr_plan *plan, uint32_t stage, uint32_t repli
     return orr_plan_rank_at(plan, &at);
 }
 
-/* Where a rank is along an axis: its index, and the rank of index 0 beside it. */
+/* Position of a rank along an axis: its index, and the rank with index 0 of the same line. */
 typedef struct axis_position {
     uint32_t index, base;
 } axis_position;
@@ -278,18 +281,19 @@ static axis_position axis_position_of(const orr_axis_layout *l, uint32_t rank)
     return at;
 }
 
-/* Index of the first of the group; ORR_NONE: the group would not end within the axis (stages
- * between those that are tied). */
+/* Index of the first member of the group. ORR_NONE: the group would not end within the axis
+ * (stages between the two that share tied weights). */
 static uint32_t first_index(const orr_axis_layout *l, uint32_t index)
 {
     const uint32_t first = index - index / l->stride % l->size * l->stride;
     return first + (uint64_t)l->stride * (l->size - 1) < l->n ? first : ORR_NONE;
 }
 
-/* An index along an axis in its digits, which goes on without dividing. */
+/* A counter over the indices of an axis, digit by digit, so that the next member is found
+ * without a division. */
 typedef struct counter {
     const orr_axis_layout *l;
-    uint32_t at[3], step[3]; /* shape (n_digits) */
+    uint32_t at[3], step[3]; /* by digit */
 } counter;
 
 static counter counter_at(const orr_axis_layout *l, uint32_t index)
@@ -305,7 +309,7 @@ static counter counter_at(const orr_axis_layout *l, uint32_t index)
     return c;
 }
 
-/* To the next member; ranks further on, as a number that wraps around. */
+/* Advances to the next member. Returns the difference of ranks, modulo 2^32. */
 static uint32_t count_on(counter *c)
 {
     uint32_t ranks = 0, carry = 0;
@@ -339,7 +343,7 @@ uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
     return axis_position_of(&l, rank).index / l.stride % l.size;
 }
 
-/* Groups are numbered by their first ranks, which come before the others. */
+/* Groups are numbered by their first rank; these come before all other ranks of their groups. */
 orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *arena,
                              orr_grouping *ret, orr_error *err)
 {

@@ -2,9 +2,12 @@
 #include "model/plan/groups.h"
 #include "model/plan/plan.h"
 
-/* From the units that a plan gives to sites to the devices that it lies on. */
+/* Placement of a plan on sites. A plan gives each site a number of units, which are whole
+ * replicas (cross=dp) or whole stages (cross=pp); from these follow the devices of each site
+ * that the plan uses. The rule that keeps all else simple: rank r is always device r of the
+ * cluster that is cut out so. */
 
-/* Ranks of what a site gets so many of: a replica, or a stage. */
+/* Ranks of one unit: a replica, or a stage. */
 static uint32_t ranks_of_unit(const orr_plan *plan)
 {
     const uint32_t units = orr_plan_site_units(plan);
@@ -64,7 +67,7 @@ orr_status orr_plan_cluster(const orr_plan *plan, const orr_cluster *cluster, or
                                     : orr_cluster_resize(cluster, (uint32_t)ranks, arena, ret, err);
 }
 
-/* Units on each site, where no boundary between sites is inside of a unit. */
+/* Units on each site. False: a boundary between sites cuts a unit. */
 static bool count_units(const orr_cluster *cluster, uint32_t n_ranks, uint32_t unit,
                         uint16_t sites[ORR_PLAN_PARTS])
 {

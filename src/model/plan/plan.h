@@ -5,7 +5,8 @@
 #include <orrery/ensemble.h>
 #include <orrery/plan.h>
 
-/* Fields of a plan by index, for who goes through all of them; NULL: there is no such one. */
+/* A plan's fields by index, for loops over all of them (parser, printer, search). NULL: no field
+ * of that index or name. */
 enum {
 #define ORR_COUNT_NUMBER_(name, text)       +1
 #define ORR_COUNT_CHOICE_(name, type, text) +1
@@ -21,7 +22,7 @@ typedef struct orr_plan_number {
 typedef struct orr_plan_choice {
     const char *name, *about;
     size_t offset;
-    const char *const *words; /* shape (n): by value; 0 is "unknown" */
+    const char *const *words; /* by value; 0 is "unknown" */
     size_t n;
 } orr_plan_choice;
 const orr_plan_number *orr_plan_number_at(uint32_t i);
@@ -31,10 +32,11 @@ uint8_t *orr_plan_choice_field(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
 
-/* The type that matrix products are made in (orr_precision). */
+/* The number format that matrix products are computed in (orr_precision). */
 orr_dtype orr_precision_dtype(uint8_t precision);
 
-static inline int64_t orr_gcd(int64_t a, int64_t b) /* the greatest; neither negative */
+static inline int64_t orr_gcd(int64_t a, int64_t b) /* greatest common divisor; neither is
+                                                     * negative */
 {
     while (b > 0) {
         const int64_t rest = a % b;
@@ -44,17 +46,18 @@ static inline int64_t orr_gcd(int64_t a, int64_t b) /* the greatest; neither neg
     return a;
 }
 
-/* What is not said is one of its kind. */
+/* A degree that is not given counts as 1. */
 static inline uint32_t orr_plan_degree(uint32_t degree)
 {
     return degree > 0 ? degree : 1;
 }
-/* Replicas of an outer part of dp. */
+/* Replicas of one outer part of dp. */
 static inline uint32_t orr_plan_dp_inner(const orr_plan *plan)
 {
     return orr_plan_degree(orr_plan_degree(plan->dp) / orr_plan_degree(plan->dp_outer));
 }
-/* Replicas that sum their gradients in every step: with local steps those of an outer part. */
+/* Replicas that sum their gradients in every step: all of them, or with local steps those of one
+ * outer part. */
 static inline uint32_t orr_plan_synchronous_replicas(const orr_plan *plan)
 {
     return plan->local_steps > 1 ? orr_plan_dp_inner(plan) : orr_plan_degree(plan->dp);
@@ -75,8 +78,8 @@ static inline bool orr_plan_has_sections(const orr_plan *plan)
     return plan->section_stages[0] != 0;
 }
 
-/* Recorded jobs: data, tensor and pipeline parallelism in the default order. Where a rank stands in
- * a plan. */
+/* Coordinates of a rank in a recorded job: data, tensor and pipeline parallelism in the default
+ * order tp-dp-pp. */
 typedef struct orr_recorded_position {
     uint32_t stage, replica, slice;
 } orr_recorded_position;
@@ -93,17 +96,18 @@ static inline uint32_t orr_recorded_rank_at(const orr_plan *plan, orr_recorded_p
     return (at.stage * d + at.replica) * t + at.slice;
 }
 
-/* What a stage does, in order, of 1F1B or GPipe: forward or backward of a micro-batch. Shape (2 x
- * micro-batches). 1F1B: Narayanan et al., "Efficient large-scale language model training on GPU
- * clusters using Megatron-LM", SC 2021, figure 4; GPipe: Huang et al., NeurIPS 2019, figure 2. */
+/* Slots of one stage in the order of 1F1B or GPipe: forward or backward of each micro-batch.
+ * `ret`: shape (2 x micro-batches). 1F1B: Narayanan et al., "Efficient large-scale language
+ * model training on GPU clusters using Megatron-LM", SC 2021, figure 4; GPipe: Huang et al.,
+ * NeurIPS 2019, figure 2. */
 void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
                               uint32_t micro_batches, orr_schedule_slot *ret);
 
-/* Groupings tp, dp and pp (in this order) of a plan's ranks, and their numbers. */
+/* Groupings tp, dp and pp of a recorded job, in this order. */
 enum { ORR_GROUPING_TP, ORR_GROUPING_DP, ORR_GROUPING_PP, ORR_PLAN_GROUPINGS };
 orr_status orr_plan_groupings(const orr_plan *plan, orr_arena *arena, const orr_grouping **ret,
                               orr_error *err) ORR_MUST_CHECK;
-/* Ranks of a group of such a grouping: rank `first`, `size` of them, every `stride`. */
+/* A process group by its stride: `size` ranks from `first` on, `stride` apart. */
 typedef struct orr_strided_group {
     uint32_t first, size, stride;
 } orr_strided_group;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/plan/plan.h"
 
+/* Process groups and schedules of recorded jobs: three axes in the fixed order tp-dp-pp, without
+ * context, expert or outer parallelism. Rescaling a recording (rescale/) changes only these
+ * three degrees, so it uses this closed form instead of groups.h, which handles every axis in
+ * every order. */
+
 void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
                               uint32_t micro_batches, orr_schedule_slot *ret)
 {
-    uint32_t ahead = stages - 1 - stage; /* forwards that run ahead of their backwards */
+    uint32_t ahead = stages - 1 - stage; /* forwards of the warm-up phase: how far the stage runs
+                                          * ahead of its backwards */
     if (schedule == ORR_SCHEDULE_GPIPE || ahead > micro_batches)
         ahead = micro_batches;
     uint32_t forward = 0, backward = 0, n = 0;
@@ -35,7 +41,7 @@ orr_strided_group orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32
     }
 }
 
-/* Groups are numbered by their first ranks. */
+/* Number of the rank's group; groups are numbered by their first ranks. */
 static uint32_t group_number(const orr_plan *plan, uint32_t grouping, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);

@@ -4,7 +4,11 @@
 #include "model/plan/axis_layout.h"
 #include "model/plan/plan.h"
 
-/* How groups lie on a cluster, told from strides. */
+/* Spans of process groups on a regular cluster, from strides alone. A group is a set of nested
+ * arithmetic progressions (orr_runs), and a level of the cluster is a division of the devices
+ * into units of equal size. Where unit boundaries and strides divide each other, the width of
+ * the group at a level is a product over its runs, and every group of the axis has the same span
+ * as the first. Where they do not, the ranks of groups are listed and measured. */
 
 bool orr_runs_of(const orr_axis_layout *l, orr_runs *ret)
 {
@@ -36,7 +40,7 @@ bool orr_runs_aligned(const orr_runs *r, uint32_t devices)
     return true;
 }
 
-/* Elements of a run in one unit of so many devices, if the run were endless. */
+/* Elements of an endless run within one unit of `devices` devices. */
 static uint32_t elements(orr_digit run, uint32_t devices)
 {
     return devices > run.stride ? devices / run.stride : 1;
@@ -47,8 +51,8 @@ static uint32_t units(uint32_t n, uint32_t of_unit)
     return (n + of_unit - 1) / of_unit;
 }
 
-/* The product over runs: of what a unit has of the run's elements, how many units of the level
- * below they fill. */
+/* Product over the runs: elements of the run in one unit, counted in units of the level below
+ * that they fill. */
 uint32_t orr_runs_width(const orr_runs *r, uint32_t below, uint32_t devices, bool *even)
 {
     uint32_t width = 1;

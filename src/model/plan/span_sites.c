@@ -4,10 +4,10 @@
 #include "model/plan/axis_layout.h"
 #include "model/plan/plan.h"
 
-/* How groups lie on sites of unequal size. */
-
-/* Where units are uneven, groups of an axis may lie in several ways: the one that goes farthest
- * stands for all, since all of them meet before the step ends. */
+/* Spans of process groups on sites of unequal size. Groups of one axis may then have different
+ * spans; the widest stands for all, because every group has to finish before the step ends. Two
+ * ways: from strides where each site holds whole replicas one after another, and otherwise by
+ * listing the groups of the first and last rank of each site. */
 
 bool orr_span_is_wider(const orr_span *a, const orr_span *b)
 {
@@ -29,7 +29,7 @@ static orr_status widen(const orr_plan *plan, orr_axis axis, uint32_t rank,
     return ORR_OK;
 }
 
-/* The groups of the first and the last rank of each site. */
+/* Widest span of the groups that contain the first or the last rank of a site. */
 static orr_status widest(const orr_plan *plan, orr_axis axis, const orr_cluster *cluster,
                          uint32_t *members, orr_span *ret, orr_error *err)
 {
@@ -57,17 +57,17 @@ static orr_status span_of_lists(const orr_plan *plan, orr_axis axis, const orr_c
     return status;
 }
 
-/* --- told from strides ----------------------------------------------------------------------- */
+/* --- from strides ---------------------------------------------------------------------------- */
 
-/* With cross=dp each site has so many replicas, one behind the other, and a group is inside of a
- * replica but for one run, which goes from replica to replica: it has `size` members, `step`
+/* A group of a plan with cross=dp, where each site holds contiguous whole replicas: runs inside
+ * of one replica, and one run from replica to replica, with `size` members that are `step`
  * replicas apart. */
 typedef struct spread {
     orr_runs inside;
     uint32_t size, step;
 } spread;
 
-/* Do groups begin anew in each replica, or take all of it along the axis? */
+/* Does each group lie inside of one replica's part of the axis, or consist of whole such parts? */
 static bool fits_replicas(const orr_axis_layout *l, uint32_t replica)
 {
     uint32_t inside = 1;
@@ -103,14 +103,14 @@ static bool spread_of(const orr_plan *plan, const orr_axis_layout *l, uint32_t r
     return true;
 }
 
-/* Does each group have members on all sites, as many of its kind as all others? `common`: replicas
- * that all sites have a multiple of. */
+/* Does every group have members on all sites, equally many on a site as every other group?
+ * `common`: greatest common divisor of the sites' replicas. */
 static bool reaches_all(const orr_plan *plan, const spread *s, uint32_t common)
 {
     return s->size > 1 && s->size * s->step == plan->dp && common % s->step == 0;
 }
 
-/* Members of a group on a site of so many replicas. 0: groups differ. */
+/* Members of a group on a site with so many replicas. 0: groups differ. */
 static uint32_t members_on(const orr_plan *plan, const spread *s, uint32_t replicas,
                            uint32_t common)
 {
@@ -121,7 +121,7 @@ static uint32_t members_on(const orr_plan *plan, const spread *s, uint32_t repli
     return common % (s->size * s->step) == 0 ? s->size : 0;
 }
 
-/* Widths inside of one site. */
+/* The span within one site. */
 static bool span_of_site(const spread *s, uint32_t members, uint32_t replica,
                          const orr_cluster *cluster, orr_span *ret)
 {
@@ -143,7 +143,7 @@ static bool span_of_site(const spread *s, uint32_t members, uint32_t replica,
     return true;
 }
 
-/* Sites of each region, regions: all of them take part. */
+/* Adds the levels above sites: every site of a region, and every region, takes part. */
 static void span_above(const orr_cluster *cluster, orr_span *span)
 {
     for (uint32_t l = cluster->site_level + 1; l < cluster->n_levels; l++) {
@@ -161,7 +161,7 @@ static void span_above(const orr_cluster *cluster, orr_span *span)
     }
 }
 
-/* Of all sites that have members: the widest, even where all are alike. */
+/* Widens a span to that of another site; spans of unequal sites are not even. */
 static void widen_to(orr_span *span, const orr_span *site)
 {
     const bool wider = orr_span_is_wider(site, span);

@@ -7,9 +7,9 @@
 #include "base/closest.h"
 #include "model/plan/plan.h"
 
-/* A plan as text, and back. */
+/* Text form of a plan, "dp=4,tp=2,schedule=1f1b": parser and printer. */
 
-/* "name=value", not terminated. */
+/* A "name=value" within a longer text, not terminated. */
 typedef struct piece {
     const char *name, *value;
     int name_len, value_len;
@@ -43,7 +43,7 @@ static orr_status unknown_field(const piece *p, orr_error *err)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* "4", "4k", "1M". False: no such number, or none that fits. */
+/* A count: "4", "4k", "1M". False: not a number, or too large. */
 static bool read_count(const char *at, int len, uint32_t *ret)
 {
     uint64_t value = 0;
@@ -74,7 +74,7 @@ static orr_status read_number(const piece *p, const orr_plan_number *number, uin
     return ORR_OK;
 }
 
-/* "1f1b, gpipe or interleaved" */
+/* The words of a choice as a sentence: "1f1b, gpipe or interleaved". */
 static void list_words(const orr_plan_choice *choice, char *text, size_t room)
 {
     size_t len = 0;
@@ -120,7 +120,7 @@ static orr_status read_axis(const char *at, int len, uint8_t order[ORR_BASE_AXES
                     len, at);
 }
 
-/* "tp-pp-dp"; axes that it does not name lie outside, in their usual order. */
+/* An order of axes, "tp-pp-dp". Axes that it does not name lie outside, in their default order. */
 static orr_status read_order(const piece *p, orr_plan *plan, orr_error *err)
 {
     uint8_t order[ORR_BASE_AXES] = {0};
@@ -144,7 +144,7 @@ static orr_status read_order(const piece *p, orr_plan *plan, orr_error *err)
     return ORR_OK;
 }
 
-/* Digits up to something else; *ret_len 0: there are none, or the number does not fit. */
+/* A decimal number. *ret_len 0: no digits, or the number does not fit. */
 static uint16_t read_part(const char *at, const char *end, int *ret_len)
 {
     uint32_t value = 0;
@@ -155,7 +155,8 @@ static uint16_t read_part(const char *at, const char *end, int *ret_len)
     return (uint16_t)value;
 }
 
-/* "12", or "8x6": where it ends; NULL: it is none. A section has stages. */
+/* One item of a list: "12", or "8x6" with a first number above 0. Returns its end; NULL:
+ * malformed. */
 static const char *read_pair(const char *at, const char *end, uint16_t *first, uint16_t *second)
 {
     int len;
@@ -169,7 +170,7 @@ static const char *read_pair(const char *at, const char *end, uint16_t *first, u
     return len > 0 ? at + len : NULL;
 }
 
-/* "12-8-0", or "8x6-4x12" into two lists. */
+/* A list, "12-8-0"; or of pairs, "8x6-4x12", into two lists. */
 static bool read_list(const char *at, const char *end, uint16_t *first, uint16_t *second)
 {
     uint32_t n = 0, sum = 0;
@@ -230,7 +231,7 @@ orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err)
     return ORR_OK;
 }
 
-/* Text that grows in a buffer that holds any plan. */
+/* Text that is appended to a buffer large enough for any plan. */
 typedef struct writer {
     char text[2048];
     size_t n;
