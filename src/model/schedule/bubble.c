@@ -3,7 +3,10 @@
 
 #include "model/schedule/schedule.h"
 
-/* Narayanan et al. 2021, section 2.2.2, where the pipeline is filled. */
+/* Published formulas of the pipeline bubble: idle time over ideal time. */
+
+/* Interleaved 1F1B: Narayanan et al. 2021, section 2.2.2, for enough micro-batches to fill the
+ * pipeline. */
 static double interleaved(const orr_schedule_spec *s)
 {
     if (s->chunks > 1 && s->micro_batches < s->stages)
@@ -23,10 +26,10 @@ double orr_schedule_bubble(const orr_schedule_spec *s, const orr_slot_times *t)
         return interleaved(s);
     case ORR_SCHEDULE_ZB_H1: /* arXiv 2401.10241, table 2 */
         return m < p ? NAN : (p - 1) * (t->forward + t->input - t->weight) / (m * of_one);
-    case ORR_SCHEDULE_ZB_V: /* arXiv 2401.10241, section 6: none where all take as long */
+    case ORR_SCHEDULE_ZB_V: /* arXiv 2401.10241, section 6: no bubble where F = B = W */
         return m < 2 * p - 1 || t->forward != t->input || t->input != t->weight ? NAN : 0;
-    case ORR_SCHEDULE_DUALPIPE: /* arXiv 2412.19437, table 2: (p/2 - 1)(F&B + B - 3W), where a
-                                 * pair takes as long as both */
+    case ORR_SCHEDULE_DUALPIPE: /* arXiv 2412.19437, table 2: (p/2 - 1)(F&B + B - 3W), where an
+                                 * overlapped pair F&B takes as long as F + B */
         return (p / 2 - 1) * (of_one + backward - 3 * t->weight) / (m * of_one);
     default:
         return NAN;

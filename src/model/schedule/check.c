@@ -2,16 +2,18 @@
 #include "base/alloc.h"
 #include "model/schedule/schedule.h"
 
-/* A schedule is complete if each virtual stage has each micro-batch forward once and back once, and
- * free of deadlock if the orders of all stages together with what slots wait for have no cycle:
- * if playing them, each stage as far as it can, comes to the end. */
+/* Proof that a schedule is complete and free of deadlock. Complete: each virtual stage runs each
+ * micro-batch forward once and backward once. Free of deadlock: the order of slots within the
+ * stages, together with the dependencies between stages, has no cycle. The second is shown by
+ * topological sorting (Kahn's algorithm): each stage runs as far as its dependencies allow and
+ * wakes its neighbours; the schedule is acyclic exactly if all slots have run at the end. */
 enum { DONE_FORWARD = 1, DONE_INPUT = 2, DONE_WEIGHT = 4, DONE_ALL = 7 };
 
 typedef struct execution {
     const orr_schedule_plan *plan;
-    uint8_t *done;   /* shape (K x m), by virtual stage, then micro-batch */
+    uint8_t *done;   /* by virtual stage, then micro-batch: shape (K x m) */
     uint32_t *at;    /* shape (p): next slot of each stage                */
-    uint32_t *queue; /* shape (p): stages that may go on                  */
+    uint32_t *queue; /* shape (p): stages that may be able to advance */
     bool *queued;    /* shape (p) */
     uint32_t n_queued;
 } execution;
@@ -88,7 +90,7 @@ static orr_status check_complete(execution *y, orr_error *err)
     return ORR_OK;
 }
 
-/* Is what the slot waits for done? */
+/* Are the dependencies of the slot done? */
 static bool may_run(const execution *y, uint32_t stage, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *s = &y->plan->spec;
@@ -120,7 +122,8 @@ static void run(execution *y, uint32_t stage, const orr_schedule_slot *slot)
         wake(y, orr_schedule_place(s, k - 1, i).stage);
 }
 
-/* As far as the stage can. Paired slots begin together, so both must be able to. */
+/* Runs slots of a stage until one has to wait. Paired slots begin together, so both must be
+ * ready. */
 static void advance(execution *y, uint32_t stage)
 {
     const uint32_t end = y->plan->first[stage + 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/schedule/schedule.h"
 
-/* Schedules in which a backward pass is one turn. */
+/* Schedules in which a backward pass is one slot: GPipe, 1F1B and interleaved 1F1B. */
 
 void orr_slots_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
@@ -12,8 +12,8 @@ void orr_slots_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_lis
         orr_slot_list_add(ret, ORR_SLOT_BACKWARD, 0, i);
 }
 
-/* A place in the order of passes over all chunks and micro-batches: `group` micro-batches of one
- * chunk, as many of the next, ... then the next `group`. */
+/* The n-th pass over all chunks and micro-batches: `group` micro-batches of one chunk, as many
+ * of the next chunk, ..., then the next `group`. */
 typedef struct pass {
     uint32_t chunk, micro_batch;
 } pass;
@@ -39,7 +39,8 @@ static void add_backward(const orr_schedule_spec *spec, uint32_t i, orr_slot_lis
     orr_slot_list_add(ret, ORR_SLOT_BACKWARD, spec->chunks - 1 - at.chunk, at.micro_batch);
 }
 
-/* `ahead` forwards, then one forward and one backward in turn, then the rest backward. */
+/* Warm-up phase of `ahead` forwards, steady state of one forward and one backward alternately,
+ * cool-down of the remaining backwards. */
 static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_slot_list *ret)
 {
     const uint32_t n = spec->micro_batches * spec->chunks;
@@ -60,8 +61,9 @@ void orr_slots_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list
     one_by_one(&one, spec->stages - 1 - stage, ret);
 }
 
-/* Warm-up as in Megatron-LM: every chunk but the last of a first group, and twice as many as there
- * are stages behind, through which a backward pass has to come back. */
+/* Length of the warm-up phase as in Megatron-LM: all chunks but the last of a first group of
+ * micro-batches, and two slots for each stage behind this one, which is how long the first
+ * gradient takes to come back. */
 void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     if (spec->chunks == 1) {

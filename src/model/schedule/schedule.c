@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+/* Pipeline schedules as data: which slots each stage runs in which order, checked and measured. */
+
 typedef struct schedule_rule {
     void (*slots)(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
-    uint32_t chunks; /* 0: any number */
-    bool split;      /* a backward pass may be two slots */
+    uint32_t chunks; /* 0: any number is allowed */
+    bool split;      /* a backward pass may be split into input gradient and weight gradient */
 } schedule_rule;
 static const schedule_rule ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_1F1B] = {orr_slots_1f1b, 1, false},
@@ -17,8 +19,8 @@ static const schedule_rule ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_DUALPIPE] = {orr_slots_dualpipe, 2, true},
 };
 
-/* More than any job has. A pass of a micro-batch through a chunk is two or three slots, which take
- * a few KB when they are simulated. */
+/* Limits, above any job. A pass of a micro-batch through a chunk is two or three slots, each of
+ * which takes a few KB when it is simulated. */
 enum { MOST_STAGES = 1 << 14, MOST_CHUNKS = 1 << 12, MOST_PASSES = 1 << 18 };
 
 static orr_status check_dualpipe(const orr_schedule_spec *s, orr_error *err)
@@ -31,8 +33,8 @@ static orr_status check_dualpipe(const orr_schedule_spec *s, orr_error *err)
     return ORR_OK;
 }
 
-/* With fewer micro-batches in a row than stages, in the last group too, the first stage would wait
- * for a chunk that waits for it; a single group has nobody to wait for. */
+/* A group of micro-batches smaller than the number of stages would deadlock: the first stage
+ * would wait for a chunk that waits for the first stage. A single group cannot. */
 static orr_status check_group(const orr_schedule_spec *s, orr_error *err)
 {
     const uint32_t p = s->stages, m = s->micro_batches, least = p < m ? p : m;
@@ -94,7 +96,8 @@ static void place_stages(const orr_schedule_spec *s, uint32_t *stage_of, uint32_
         }
 }
 
-/* Micro-batches x chunks between their forward slot and the last one that needs what it left. */
+/* The largest number of (micro-batch, chunk) pairs in flight: between their forward slot and the
+ * last slot that needs their activations. */
 static uint32_t most_held(const orr_schedule_slot *slots, uint32_t n)
 {
     uint32_t held = 0, most = 0;

@@ -4,7 +4,7 @@
 
 #include <orrery/plan.h>
 
-/* The schedule of a completed plan. */
+/* The schedule that a completed plan asks for. */
 static inline orr_schedule_spec orr_plan_schedule(const orr_plan *plan)
 {
     return (orr_schedule_spec){.schedule = plan->schedule,
@@ -14,20 +14,22 @@ static inline orr_schedule_spec orr_plan_schedule(const orr_plan *plan)
                                .group = plan->group};
 }
 
-/* Numbers that the schedule goes with. INVALID with the reason. */
+/* Checks that the schedule exists for these numbers of stages, chunks and micro-batches. INVALID
+ * with the reason. */
 orr_status orr_schedule_spec_check(const orr_schedule_spec *spec, orr_error *err) ORR_MUST_CHECK;
 
-/* The least number of micro-batches in a row that interleaved stages can have: as many as there are
- * stages, unless that leaves fewer for the last. Llama 3 runs any number of micro-batches so. */
+/* The smallest group of consecutive micro-batches of a chunk with which interleaved stages do
+ * not deadlock: the number of stages, or more where the last group would be smaller. Llama 3
+ * runs any number of micro-batches in this way. */
 uint32_t orr_schedule_smallest_group(uint32_t stages, uint32_t micro_batches);
 
-/* Virtual stages that the model is cut into: stages x chunks, but of DUALPIPE `stages`. */
+/* Virtual stages that the model is cut into: stages x chunks; with DUALPIPE `stages`. */
 static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec)
 {
     return spec->schedule == ORR_SCHEDULE_DUALPIPE ? spec->stages : spec->stages * spec->chunks;
 }
 
-/* Virtual stage that a chunk of a stage is. */
+/* The virtual stage that a chunk of a stage holds. */
 static inline uint32_t orr_schedule_virtual_stage_at(const orr_schedule_spec *spec, uint32_t stage,
                                                      uint32_t chunk)
 {
@@ -39,7 +41,7 @@ static inline uint32_t orr_schedule_virtual_stage_at(const orr_schedule_spec *sp
     return chunk * p + stage;
 }
 
-/* Where virtual stage k is of a micro-batch. */
+/* Stage and chunk of a virtual stage, for a given micro-batch. */
 typedef struct orr_stage_chunk {
     uint32_t stage, chunk;
 } orr_stage_chunk;
@@ -55,7 +57,7 @@ static inline orr_stage_chunk orr_schedule_place(const orr_schedule_spec *spec, 
     return (orr_stage_chunk){k % p, k / p};
 }
 
-/* Turns of one stage in the making. */
+/* Slots of one stage, while they are emitted. */
 typedef struct orr_slot_list {
     orr_schedule_slot *at;
     uint32_t n;
@@ -67,7 +69,7 @@ static inline void orr_slot_list_add(orr_slot_list *t, orr_slot_phase phase, uin
         .phase = (uint8_t)phase, .chunk = (uint16_t)chunk, .micro_batch = micro_batch};
 }
 
-/* The order of one stage, into room for all of its slots. */
+/* Emitters of the schedules: the slots of one stage in order. `ret` has room for all of them. */
 void orr_slots_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
 void orr_slots_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
 void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);

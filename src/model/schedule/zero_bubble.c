@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/schedule/schedule.h"
 
-/* Zero bubble: a backward pass in two, the gradient of the input, which the stage before waits for,
- * and that of the weights, which nobody does and which fills what would be idle. */
+/* Zero-bubble schedules (Qi et al., arXiv 2401.10241): a backward pass is split into the input
+ * gradient, which the stage before waits for, and the weight gradient, which nothing waits for
+ * and which therefore fills what would be a bubble. */
 
-/* 1F1B whose weight gradients run late by as many micro-batches as there are stages before: then
- * every stage holds as many as the first (Qi et al., arXiv 2401.10241, section 2.2.1). */
+/* ZB-H1: 1F1B whose weight gradients are delayed by as many micro-batches as there are stages
+ * before this one; every stage then holds as many activations as the first (section 2.2.1). */
 void orr_slots_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     const uint32_t m = spec->micro_batches, ahead = spec->stages - 1 - stage;
@@ -23,8 +24,9 @@ void orr_slots_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_slot_lis
         orr_slot_list_add(ret, ORR_SLOT_WEIGHT, 0, weight++);
 }
 
-/* One stage of a V: how many of each phase of its two chunks have been given. Micro-batches from
- * `m` on only keep the rhythm: they are counted and left out. */
+/* State of one stage of ZB-V: passes of each phase of its two chunks so far. The schedule is the
+ * fixed order for 2p - 1 micro-batches, truncated: passes of micro-batches from `m` on are
+ * counted, so that the order stays the same, and emit no slot. */
 typedef struct vee {
     orr_slot_list *slots;
     uint32_t m, done[2][ORR_SLOT_PHASES];
@@ -43,10 +45,10 @@ static void back(vee *v, uint32_t chunk)
     next(v, ORR_SLOT_WEIGHT, chunk);
 }
 
-/* Forwards go down through chunk 0 and up again through chunk 1, so that the stage which has the
- * loss is the first, and gradients come back at once (arXiv 2401.10241, section 6). With F = B = W
- * and 2p - 1 micro-batches or more nobody waits; with fewer, the same order without those that
- * are not there. */
+/* ZB-V: forwards go down the stages through chunk 0 and up again through chunk 1. The stage with
+ * the loss is the first, so that gradients start there at once (section 6). With F = B = W and
+ * at least 2p - 1 micro-batches there is no bubble; with fewer, slots of absent micro-batches
+ * are left out of the same order. */
 void orr_slots_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     const uint32_t p = spec->stages, m = spec->micro_batches;
