@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that become several on a rank. */
+/* Calls that become several calls on a rank: attention over a sharded context (ring attention),
+ * and cross entropy over a sharded vocabulary. */
 #include "model/plan/plan.h"
 #include "model/shard/pass.h"
 
@@ -8,8 +9,9 @@ static orr_axis first_axis(orr_axis_set set)
     return (orr_axis)__builtin_ctz(set);
 }
 
-/* Of a chunked context, slices that share no chunk do not meet: a chunk begins at most
- * tokens - gcd(tokens, window) behind the beginning of a slice. */
+/* Number of ring pieces that a rank's queries attend to. With a chunked context, slices that
+ * share no chunk need no exchange: a chunk reaches at most tokens - gcd(tokens, window) before
+ * the beginning of a slice. */
 static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site)
 {
     const uint32_t members = pass->how->members[first_axis(site->ring)];
@@ -21,7 +23,8 @@ static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site
     return pieces < members ? (uint32_t)pieces : members;
 }
 
-/* `both`: outputs and logsumexps of the pieces so far, and then of the next one. */
+/* Merges partial results of attention. `both`: outputs and logsumexps of the pieces so far, then
+ * those of the next piece. */
 static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
 {
     orr_value made[ORR_CALL_OUT];
@@ -32,14 +35,15 @@ static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
     return ORR_OK;
 }
 
-/* Ring attention (Liu et al., arXiv 2310.01889): a rank's queries meet its own keys and values
- * while those of the rank before are under way; n - 1 times what came is passed on. What the pieces
- * give is weighed by their logsumexps.
+/* Ring attention (Liu et al., arXiv 2310.01889): a rank computes attention of its queries to the
+ * keys and values that it holds while those of the previous rank are in transfer; after n - 1
+ * rounds every key has passed. Partial outputs are weighted by their logsumexps.
  *
- * A rank's tokens are neighbours, and what it sees of which piece is said by positions that are
- * filled in when the rank is known. The tape has the causal mask of one slice for each of them: on
- * average half of every pair of slices is seen, and where each rank has a piece of the context's
- * first and of its second half, that is what all see (Llama 3, arXiv 2407.21783, section 3.3.2). */
+ * A rank's tokens are contiguous; which of them a query may see in a piece follows from
+ * positions that are filled in when the rank is known (specialize.c). The tape counts the causal
+ * mask of one slice for each piece: on average half of the pairs of two slices are visible, and
+ * where each rank holds a piece of the context's first and of its second half, every rank has
+ * that average (Llama 3, arXiv 2407.21783, section 3.3.2). */
 orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site,
                                     const orr_value *in, orr_value *ret_out)
 {
@@ -71,7 +75,8 @@ orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *
     return ORR_OK;
 }
 
-/* The loss of slices of a vocabulary: see src/op/families/loss.c. */
+/* Cross entropy over slices of the vocabulary, as Megatron-LM computes it: see
+ * src/op/families/loss.c. */
 orr_status orr_shard_vocabulary_loss(orr_shard_pass *pass, const orr_shard_site *site,
                                      const orr_value *in, orr_value *ret_out)
 {

@@ -4,9 +4,10 @@
 
 #include "model/shard/shard.h"
 
-/* What the parts of the pass share. */
+/* State and helpers that the files of the sharding pass share. */
 
-/* A value in another layout than it was made in: made once, used by all that want it so. */
+/* A value in another layout than the one it was made in. Each is made once and reused by all
+ * calls that need it. */
 typedef struct orr_shard_variant {
     orr_value of, local;
     orr_layout layout;
@@ -18,24 +19,29 @@ typedef struct orr_shard_pass {
     orr_layouts *layouts;
     const orr_sharding *how;
     orr_tape *rank;
-    orr_value *local; /* shape (values of whole) */
-    bool *flows;      /* the same: a gradient may flow back to it */
+    orr_value *local; /* by value of the whole tape: its value on the rank */
+    bool *flows;      /* by value: a gradient may flow back to it */
     orr_shard_variant *variants;
     uint32_t n_variants, room_variants;
     orr_error *err;
 } orr_shard_pass;
 
-/* A call of the tape as its rule sees it: in which layouts it wants its inputs, what it then gives.
- * A rule finds `need` as the inputs lie, `give` and `args` empty and as recorded. */
+/* A call of the tape as its sharding rule sees it. The contract of a rule: `in_layout` comes in as
+ * the layouts that the inputs have, and the rule changes them to layouts with which the operator
+ * computes correct results; `out_layout` comes in empty, and the rule sets the layouts that the
+ * outputs then have; `args` comes in as recorded, and the rule changes what differs on a rank
+ * (shapes, numbers of heads). Collectives are none of a rule's business: the pass inserts them
+ * where layouts differ. */
 typedef struct orr_shard_site {
     const orr_shard_pass *pass;
     const orr_tape_call *call;
-    orr_layout need[ORR_CALL_IN], give[ORR_CALL_OUT];
-    orr_op_args args;        /* of one rank */
-    orr_type shape;          /* room for that of the arguments */
-    bool alike;              /* inputs whole along an axis are not used together with slices */
-    orr_axis_set ring;       /* keys and values go round along it                    */
-    orr_axis_set vocabulary; /* slices the logits                                    */
+    orr_layout in_layout[ORR_CALL_IN], out_layout[ORR_CALL_OUT];
+    orr_op_args args;        /* arguments on one rank */
+    orr_type shape;          /* storage for a shape that the arguments point to */
+    bool no_replicate;       /* no input that is whole along an axis is combined with slices
+                              * along it */
+    orr_axis_set ring;       /* keys and values are exchanged in a ring along it */
+    orr_axis_set vocabulary; /* axes that shard the vocabulary dim of logits */
 } orr_shard_site;
 static inline const orr_type *orr_shard_in(const orr_shard_site *site, uint32_t i)
 {
@@ -45,35 +51,37 @@ static inline const orr_type *orr_shard_out(const orr_shard_site *site, uint32_t
 {
     return &site->pass->whole->values[site->call->out[i]].type;
 }
-/* Of the call, or of its operator. */
+/* Name of the call, else of its operator. */
 static inline const char *orr_shard_name(const orr_shard_site *site)
 {
     const char *name = site->call->name;
     return name[0] != '\0' ? name : orr_op_of((orr_op)site->call->op)->name;
 }
 
-/* The rule of the call's operator. UNSUPPORTED: it cannot be sliced so. */
+/* Applies the sharding rule of the call's operator. UNSUPPORTED: the operator cannot be sharded
+ * so. */
 orr_status orr_shard_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
 
 orr_status orr_shard_view_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_shard_expert_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
 
-/* How many parts the axes of a set make. */
+/* Product of the sizes of a set of axes: the number of shards. */
 int64_t orr_shard_parts(const orr_sharding *how, orr_axis_set set);
-/* The value's share in the layout `want`, whose gradient is a partial sum over the axes
- * `replicated`: it is whole along them, and is used together with what is not. */
+/* Redistributes a value to the layout `want` (DTensor's `redistribute`). `replicated`: axes
+ * along which the value is whole but used together with slices, so that its gradient is a
+ * partial sum over them. */
 orr_status orr_shard_redistribute(orr_shard_pass *pass, orr_value value, const orr_layout *want,
                                   orr_axis_set replicated, orr_value *ret) ORR_MUST_CHECK;
-/* The same for what is already on the rank's tape. `name`: of the collectives. */
+/* The same for a value that is on the rank's tape already. `name`: for the collectives. */
 orr_status orr_shard_redistribute_local(orr_shard_pass *pass, orr_value local, orr_layout from,
                                         const orr_layout *want, orr_axis_set replicated,
                                         const char *name, orr_value *ret) ORR_MUST_CHECK;
-/* A collective of one input along an axis. */
+/* Appends a collective of one input along an axis. */
 orr_status orr_shard_collective(orr_shard_pass *pass, orr_op op, orr_axis axis, int32_t dim,
                                 int32_t to_dim, bool overlap, const char *name, orr_value in,
                                 orr_value *ret) ORR_MUST_CHECK;
-/* Calls that become several on a rank: attention whose keys and values go round, and cross
- * entropy of a slice of the vocabulary. `in`: inputs on the rank, as the rule wanted them. */
+/* Calls that become several on a rank: ring attention, and cross entropy of a sharded
+ * vocabulary. `in`: inputs on the rank, in the layouts that the rule asked for. */
 orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site,
                                     const orr_value *in, orr_value *ret_out) ORR_MUST_CHECK;
 orr_status orr_shard_vocabulary_loss(orr_shard_pass *pass, const orr_shard_site *site,

@@ -3,7 +3,9 @@
 
 #include "model/shard/pass.h"
 
-/* Where an axis meets a value: a dim that it slices, or one of these. ROUTED: dim 0, by experts. */
+/* Redistribution of a value between layouts (GSPMD, arXiv 2105.04663; DTensor's `redistribute`),
+ * axis by axis. Along one axis a value is sharded at a dim (>= 0), or has one of these
+ * placements; ROUTED is dim 0 sharded by expert instead of by token. */
 enum { WHOLE = -1, PARTIAL = -2, ROUTED = ORR_TYPE_DIMS };
 
 static int place_of(const orr_layout *layout, orr_axis_set axis)
@@ -53,9 +55,9 @@ orr_status orr_shard_collective(orr_shard_pass *pass, orr_op op, orr_axis axis, 
     return orr_tape_call_op(pass->rank, op, &args, &in, 1, name, ret, pass->err);
 }
 
-/* What brings an axis from one place to another. Sums come first, while there is least to move,
- * then exchanges, then gathering: tokens go to their experts before the slices of an expert share
- * them. */
+/* Kinds of transitions, in the order in which they are done. Sums first, because a
+ * reduce-scatter leaves less to move; then all-to-alls, so that tokens go to their experts
+ * before the slices of an expert share them; then all-gathers; local cuts last. */
 enum { SUM, EXCHANGE, GATHER, CUT, KINDS };
 static int kind_of(int from, int to)
 {
@@ -103,7 +105,9 @@ orr_status orr_shard_redistribute_local(orr_shard_pass *pass, orr_value local, o
             ORR_TRY(step(pass, (orr_axis)axis, is, shall, name, &local));
             put(&from, bit, shall);
         }
-    /* The gradient of gathering scatters the sum already. */
+    /* A whole value that meets slices: identity in the forward pass, all-reduce of the gradient
+     * in the backward pass (Megatron-LM's operator f). After an all-gather there is nothing to
+     * add: its backward pass is a reduce-scatter, which sums already. */
     for (int axis = 0; axis < ORR_AXES && pass->how->backward; axis++)
         if (replicated & ~gathered & orr_axis_bit((orr_axis)axis))
             ORR_TRY(orr_shard_collective(pass, ORR_OP_REPLICATE, (orr_axis)axis, 0, 0, false, name,

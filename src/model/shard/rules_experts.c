@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts of what experts, tables and images need. */
+/* Sharding rules of mixture-of-experts routing, embedding tables and images. */
 #include "model/shard/pass.h"
 
-/* logits (..., E): a token is routed where all experts' logits are. */
+/* logits (..., E): top-k needs the logits of all experts of a token on one rank. */
 static orr_status top_k(orr_shard_site *site)
 {
-    orr_layout *logits = &site->need[0];
+    orr_layout *logits = &site->in_layout[0];
     logits->partial = 0;
     logits->by[orr_shard_in(site, 0)->rank - 1] = 0;
-    site->need[1] = (orr_layout){0};
-    site->give[0] = site->give[1] = *logits;
+    site->in_layout[1] = (orr_layout){0};
+    site->out_layout[0] = site->out_layout[1] = *logits;
     return ORR_OK;
 }
 
-/* Tokens go to experts from slices that are all different, but where the slices of an expert are
- * those of the stream: these may have the same tokens. Else what TP has whole is cut, by samples or
- * by tokens. */
+/* Dispatch needs different tokens on all ranks, except where the slices of an expert are the
+ * tensor-parallel ranks, which may hold the same ones. Tokens that TP holds whole are cut by
+ * samples, else by tokens. */
 static orr_status cut_tokens(const orr_shard_site *site, const orr_type *x, orr_layout *tokens,
                              orr_error *err)
 {
@@ -38,7 +38,7 @@ static orr_status cut_tokens(const orr_shard_site *site, const orr_type *x, orr_
         site->call->name, how->members[ORR_AXIS_ETP], slices);
 }
 
-/* Once dispatched, rows differ along EP, and along ETP where tokens differ along TP. */
+/* After dispatch rows differ along EP, and along ETP where tokens differ along TP. */
 static orr_axis_set rows_by(const orr_shard_site *site, const orr_layout *tokens)
 {
     const orr_sharding *how = site->pass->how;
@@ -47,8 +47,9 @@ static orr_axis_set rows_by(const orr_shard_site *site, const orr_layout *tokens
     return how->experts | (differ ? how->expert_slices : 0);
 }
 
-/* Sorted rows of the rank. As they are run: a part for each rank that has experts, with room for
- * all of the rank's tokens in each, which go to no more of a part's experts than it has. */
+/* Number of sorted rows on a rank. As simulated: the average. As executed: one block for each
+ * rank that holds experts, each with room for all of the rank's tokens, of which none goes to
+ * more experts of a block than the block has. */
 static void set_rows(orr_shard_site *site, const orr_type *indices, const orr_layout *tokens)
 {
     const orr_sharding *how = site->pass->how;
@@ -65,54 +66,54 @@ static void set_rows(orr_shard_site *site, const orr_type *indices, const orr_la
 /* x (..., D), indices (..., K)[, scores]: sorted (T x K, D). */
 static orr_status dispatch(orr_shard_site *site, orr_error *err)
 {
-    orr_layout *tokens = &site->need[0];
+    orr_layout *tokens = &site->in_layout[0];
     ORR_TRY(cut_tokens(site, orr_shard_in(site, 0), tokens, err));
     for (uint32_t i = 1; i < site->call->n_in; i++)
-        site->need[i] = *tokens;
+        site->in_layout[i] = *tokens;
     set_rows(site, orr_shard_in(site, 1), tokens);
-    site->give[0] = site->give[1] = (orr_layout){.by = {rows_by(site, tokens)}};
-    site->alike = true;
+    site->out_layout[0] = site->out_layout[1] = (orr_layout){.by = {rows_by(site, tokens)}};
+    site->no_replicate = true;
     return ORR_OK;
 }
 
 /* sorted (T x K, D), indices (..., K)[, scores]: x (..., D). */
 static orr_status combine(orr_shard_site *site, orr_error *err)
 {
-    orr_layout *tokens = &site->need[1];
+    orr_layout *tokens = &site->in_layout[1];
     ORR_TRY(cut_tokens(site, orr_shard_in(site, 1), tokens, err));
     for (uint32_t i = 2; i < site->call->n_in; i++)
-        site->need[i] = *tokens;
+        site->in_layout[i] = *tokens;
     set_rows(site, orr_shard_in(site, 1), tokens);
-    site->need[0] = (orr_layout){.by = {rows_by(site, tokens)}};
-    site->give[0] = *tokens;
-    site->alike = true;
+    site->in_layout[0] = (orr_layout){.by = {rows_by(site, tokens)}};
+    site->out_layout[0] = *tokens;
+    site->no_replicate = true;
     return ORR_OK;
 }
 
-/* table (R, D), ids, offsets (B, F): whole tables are where their bags are looked up; of a table
- * whose rows are spread each rank adds up those that it has. */
+/* table (R, D), ids, offsets (B, F): a whole table's bags are looked up on its rank; of a table
+ * whose rows are sharded each rank sums the rows that it has. */
 static orr_status bags(orr_shard_site *site)
 {
-    const orr_axis_set rows = site->need[0].by[0];
-    const orr_layout *of_bags = &site->need[site->call->n_in - 1];
-    site->give[0] = *of_bags;
-    site->give[0].partial = rows & (orr_axis_set)~orr_layout_axes(of_bags);
-    site->args.count /= orr_shard_parts(site->pass->how, site->give[0].partial);
-    site->alike = true;
+    const orr_axis_set rows = site->in_layout[0].by[0];
+    const orr_layout *of_bags = &site->in_layout[site->call->n_in - 1];
+    site->out_layout[0] = *of_bags;
+    site->out_layout[0].partial = rows & (orr_axis_set)~orr_layout_axes(of_bags);
+    site->args.count /= orr_shard_parts(site->pass->how, site->out_layout[0].partial);
+    site->no_replicate = true;
     return ORR_OK;
 }
 
-/* Samples are alike; all else is whole. */
+/* Operators that may be sharded by samples only; every other dim has to be whole. */
 static orr_status by_sample(orr_shard_site *site)
 {
-    const orr_axis_set samples = site->need[0].by[0];
+    const orr_axis_set samples = site->in_layout[0].by[0];
     for (uint32_t i = 0; i < site->call->n_in; i++) {
         const bool weight =
             site->pass->whole->values[site->call->in[i]].role == ORR_VALUE_PARAMETER;
-        site->need[i] = (orr_layout){.by = {weight ? 0 : samples}};
+        site->in_layout[i] = (orr_layout){.by = {weight ? 0 : samples}};
     }
     for (uint32_t i = 0; i < site->call->n_out; i++)
-        site->give[i] = (orr_layout){.by = {samples}};
+        site->out_layout[i] = (orr_layout){.by = {samples}};
     return ORR_OK;
 }
 

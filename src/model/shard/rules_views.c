@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts of what is viewed, turned, joined and cut. */
+/* Sharding rules of operators that rearrange: views, transpositions, concatenations and slices. */
 #include "model/shard/pass.h"
 
-/* Dims of the arguments' shape, cut as the output is. */
+/* Divides the shape among the call's arguments as the output is sharded. */
 static orr_status cut_shape(orr_shard_site *site, const orr_layout *layout, orr_error *err)
 {
     site->shape = *site->call->args.shape;
@@ -18,7 +18,7 @@ static orr_status cut_shape(orr_shard_site *site, const orr_layout *layout, orr_
     return ORR_OK;
 }
 
-/* Dims from `first` that go into a block of dims of the same product on the other side. */
+/* Dims from `first` on that become a block of dims with the same product on the other side. */
 typedef struct block {
     uint32_t first, end;
 } block;
@@ -49,20 +49,20 @@ static uint32_t outermost(const orr_type *type, const block *dims)
     return dim;
 }
 
-/* What slices a block of dims slices the outermost one of those that they become. */
+/* The axes that shard a block of dims shard the outermost dim of those that replace it. */
 static orr_status view(orr_shard_site *site, orr_error *err)
 {
     const orr_type *in = orr_shard_in(site, 0), *out = orr_shard_out(site, 0);
-    orr_layout *give = &site->give[0];
+    orr_layout *give = &site->out_layout[0];
     const orr_value value = site->call->out[0];
-    give->partial = site->need[0].partial;
-    give->routed = site->need[0].routed;
+    give->partial = site->in_layout[0].partial;
+    give->routed = site->in_layout[0].routed;
     block a = {0, 0}, b = {0, 0};
     while (a.end < in->rank || b.end < out->rank) {
         next_blocks(in, out, &a, &b);
         orr_axis_set by = 0;
         for (uint32_t dim = a.first; dim < a.end; dim++)
-            by |= site->need[0].by[dim];
+            by |= site->in_layout[0].by[dim];
         if (b.end > b.first)
             give->by[outermost(out, &b)] |= by;
     }
@@ -75,20 +75,20 @@ static orr_status view(orr_shard_site *site, orr_error *err)
 static orr_status transpose(orr_shard_site *site)
 {
     const int32_t a = site->call->args.dim, b = site->call->args.to_dim;
-    site->give[0] = site->need[0];
-    site->give[0].by[a] = site->need[0].by[b];
-    site->give[0].by[b] = site->need[0].by[a];
+    site->out_layout[0] = site->in_layout[0];
+    site->out_layout[0].by[a] = site->in_layout[0].by[b];
+    site->out_layout[0].by[b] = site->in_layout[0].by[a];
     return ORR_OK;
 }
 
-/* Parts lie like the whole: each rank has its slice of each part. */
+/* Parts have the layout of the whole: each rank has its slice of each part. */
 static orr_status split(orr_shard_site *site, orr_error *err)
 {
     const uint32_t dim = (uint32_t)site->call->args.dim;
-    site->need[0].partial = 0;
+    site->in_layout[0].partial = 0;
     for (uint32_t i = 0; i < site->call->n_out; i++)
-        site->give[i] = site->need[0];
-    const int64_t parts = orr_shard_parts(site->pass->how, site->need[0].by[dim]);
+        site->out_layout[i] = site->in_layout[0];
+    const int64_t parts = orr_shard_parts(site->pass->how, site->in_layout[0].by[dim]);
     site->shape = *site->call->args.shape;
     for (uint32_t i = 0; i < site->shape.rank; i++) {
         if (site->shape.dim[i] % parts != 0)
@@ -105,53 +105,54 @@ static uint32_t axes_of(const orr_layout *layout)
     return (uint32_t)__builtin_popcount(orr_layout_axes(layout));
 }
 
-/* Joined along a dim that is whole in all; the others as in the most sliced one. */
+/* Concatenation along a dim that is whole in all inputs; other dims as in the most sharded
+ * input. */
 static orr_status concat(orr_shard_site *site)
 {
     uint32_t lead = 0;
     for (uint32_t i = 1; i < site->call->n_in; i++)
-        if (axes_of(&site->need[i]) > axes_of(&site->need[lead]))
+        if (axes_of(&site->in_layout[i]) > axes_of(&site->in_layout[lead]))
             lead = i;
-    orr_layout layout = site->need[lead];
+    orr_layout layout = site->in_layout[lead];
     layout.partial = 0;
     for (uint32_t i = 0; i < site->call->n_in; i++)
-        site->need[i] = layout;
-    site->give[0] = layout;
+        site->in_layout[i] = layout;
+    site->out_layout[0] = layout;
     return ORR_OK;
 }
 
-/* A slice, or more room, of a dim that is whole. */
+/* A slice of a dim, or padding of it: the dim has to be whole. */
 static orr_status along_dim(orr_shard_site *site)
 {
-    site->need[0].partial = 0;
-    site->need[0].by[site->call->args.dim] = 0;
-    site->give[0] = site->need[0];
+    site->in_layout[0].partial = 0;
+    site->in_layout[0].by[site->call->args.dim] = 0;
+    site->out_layout[0] = site->in_layout[0];
     return ORR_OK;
 }
 
-/* A new dim before `dim`. Where it shall be sliced, each rank makes its
- * slice from what is whole. */
+/* A new dim before `dim`. Where the output is sharded along it, each rank expands to its slice
+ * only. */
 static orr_status expand(orr_shard_site *site)
 {
     const uint32_t dim = (uint32_t)site->call->args.dim;
     const orr_value value = site->call->out[0];
     const orr_axis_set cut =
         site->pass->layouts->fixed[value] ? site->pass->layouts->of[value].by[dim] : 0;
-    orr_layout *x = &site->need[0];
+    orr_layout *x = &site->in_layout[0];
     for (uint32_t i = 0; i < ORR_TYPE_DIMS; i++)
         x->by[i] &= (orr_axis_set)~cut;
-    site->give[0] = *x;
+    site->out_layout[0] = *x;
     for (uint32_t i = ORR_TYPE_DIMS - 1; i > dim; i--)
-        site->give[0].by[i] = site->give[0].by[i - 1];
-    site->give[0].by[dim] = cut;
+        site->out_layout[0].by[i] = site->out_layout[0].by[i - 1];
+    site->out_layout[0].by[dim] = cut;
     site->args.count /= orr_shard_parts(site->pass->how, cut);
     return ORR_OK;
 }
 
-/* What is written into a cache lies as that does. */
+/* Values written into a cache get the layout of the cache. */
 static orr_status cache(orr_shard_site *site)
 {
-    site->need[1] = site->give[0] = site->need[0];
+    site->in_layout[1] = site->out_layout[0] = site->in_layout[0];
     return ORR_OK;
 }
 

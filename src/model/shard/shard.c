@@ -3,12 +3,16 @@
 
 #include "model/shard/pass.h"
 
+/* The sharding pass: walks the calls of a whole tape and writes one rank's tape. For each call:
+ * its rule (rules.c), redistribution of its inputs (redistribute.c), the call itself or what it
+ * decomposes into (decompose.c), and redistribution of its outputs where their layout is fixed. */
+
 static bool is_number(const orr_type *type)
 {
     return type->dtype != ORR_DTYPE_INT32 && type->dtype != ORR_DTYPE_INT64;
 }
 
-/* A rank's share of what no call makes. */
+/* The rank's shard of an input or a parameter: a value that no call makes. */
 static orr_status open_value(orr_shard_pass *pass, orr_value value)
 {
     const orr_tape_value *whole = &pass->whole->values[value];
@@ -29,8 +33,9 @@ static orr_status open_value(orr_shard_pass *pass, orr_value value)
     return ORR_OK;
 }
 
-/* The gradient of a parameter that slices of a sequence use is a sum over them: of what TP slices
- * someone has to be told, what the others slice is summed with the replicas. */
+/* A parameter that is used by slices of the sequence has a gradient that is a partial sum over
+ * them. Along TP the parameter is tagged, so that the step reduces it; other axes are reduced
+ * with the replicas anyway. */
 static void tag_parameter(orr_shard_pass *pass, orr_value value, orr_axis_set axes)
 {
     orr_tape_value *share = &pass->rank->values[pass->local[value]];
@@ -38,23 +43,23 @@ static void tag_parameter(orr_shard_pass *pass, orr_value value, orr_axis_set ax
         share->tag = ORR_WEIGHT_SLICED;
 }
 
-/* Inputs as the rule wants them. What is whole along an axis and meets slices has a gradient that
- * is a sum over it. */
+/* Inputs in the layouts that the rule asks for. An input that is whole along an axis and is
+ * combined with slices along it has a gradient that is a partial sum over the axis. */
 static orr_status bring_inputs(orr_shard_pass *pass, const orr_shard_site *site, orr_value *ret_in)
 {
     const orr_tape_call *call = site->call;
     orr_axis_set active = 0;
-    for (uint32_t i = 0; i < call->n_in && !site->alike; i++)
-        active |= orr_layout_axes(&site->need[i]);
-    for (uint32_t i = 0; i < call->n_out && !site->alike; i++)
-        active |= orr_layout_axes(&site->give[i]);
+    for (uint32_t i = 0; i < call->n_in && !site->no_replicate; i++)
+        active |= orr_layout_axes(&site->in_layout[i]);
+    for (uint32_t i = 0; i < call->n_out && !site->no_replicate; i++)
+        active |= orr_layout_axes(&site->out_layout[i]);
     for (uint32_t i = 0; i < call->n_in; i++) {
         const orr_value value = call->in[i];
-        const orr_layout *need = &site->need[i];
+        const orr_layout *need = &site->in_layout[i];
         orr_axis_set replicated = active & (orr_axis_set) ~(orr_layout_axes(need) | need->partial);
         if (pass->whole->values[value].role == ORR_VALUE_PARAMETER)
             tag_parameter(pass, value, replicated);
-        if (!pass->flows[value]) /* no gradient that could be a sum */
+        if (!pass->flows[value]) /* no gradient flows back: nothing to sum */
             replicated =
                 orr_layout_axes(&pass->layouts->of[value]) & (orr_axis_set)~orr_layout_axes(need);
         ORR_TRY(orr_shard_redistribute(pass, value, need, replicated, &ret_in[i]));
@@ -74,7 +79,7 @@ static orr_status record(orr_shard_pass *pass, const orr_shard_site *site, const
                             ret_out, pass->err);
 }
 
-/* Outputs as they come, or as they shall lie. */
+/* Outputs in the layout that the operator gives, or that the writer of the tape fixed. */
 static orr_status place_outputs(orr_shard_pass *pass, const orr_shard_site *site,
                                 const orr_value *made, bool flows)
 {
@@ -84,9 +89,9 @@ static orr_status place_outputs(orr_shard_pass *pass, const orr_shard_site *site
         pass->local[value] = made[i];
         pass->flows[value] = flows && is_number(&whole->type);
         if (!pass->layouts->fixed[value])
-            pass->layouts->of[value] = site->give[i];
+            pass->layouts->of[value] = site->out_layout[i];
         else
-            ORR_TRY(orr_shard_redistribute_local(pass, made[i], site->give[i],
+            ORR_TRY(orr_shard_redistribute_local(pass, made[i], site->out_layout[i],
                                                  &pass->layouts->of[value], 0, site->call->name,
                                                  &pass->local[value]));
     }
@@ -100,7 +105,7 @@ static orr_status shard_call(orr_shard_pass *pass, const orr_tape_call *call)
     bool flows = false;
     for (uint32_t i = 0; i < call->n_in; i++) {
         const orr_tape_value *value = &pass->whole->values[call->in[i]];
-        site.need[i] = pass->layouts->of[call->in[i]];
+        site.in_layout[i] = pass->layouts->of[call->in[i]];
         flows |= pass->flows[call->in[i]] || (value->role == ORR_VALUE_PARAMETER && !value->frozen);
     }
     ORR_TRY(orr_shard_rule(&site, pass->err));

@@ -5,35 +5,36 @@
 #include <orrery/op.h>
 #include <orrery/plan.h>
 
-/* Sharding as a pass over a tape. A tape is written for one device, with the shapes of the whole
- * model. Its inputs and parameters, and what the writer cares about, have a layout; the pass walks
- * the calls, and each operator says in which layouts it can take its inputs and in which it then
- * gives its outputs. Where a value is laid out otherwise, a collective is put in between. */
+/* Sharding as a compiler pass over a tape (cf. GSPMD, arXiv 2105.04663). A tape is written for
+ * one device, with the shapes of the whole model. Its inputs, its parameters and selected values
+ * have a layout; the pass walks the calls, each operator's rule says in which layouts it takes
+ * its inputs and in which it gives its outputs, and a collective is inserted wherever a value
+ * has another layout. */
 
-/* Tags of parameters on a tape: who else has the same ones, along which axes their gradients are
- * only partial sums. */
+/* Tags of parameters on a tape: which ranks hold the same ones, and along which axes their
+ * gradients are partial sums. */
 typedef enum orr_weight_tag {
-    ORR_WEIGHT_DENSE,  /* same on all of GRADIENT                                              */
-    ORR_WEIGHT_EXPERT, /* same on all of EDP                                                   */
-    ORR_WEIGHT_SLICED, /* DENSE, used by slices of tokens on TP: gradient partial on TP too      */
-    ORR_WEIGHT_TIED,   /* embedding that the head uses: gradient summed over TIED too          */
-    ORR_WEIGHT_TABLE   /* a table of embedding bags, whole or a share: on one rank only        */
+    ORR_WEIGHT_DENSE,  /* same on all ranks of GRADIENT */
+    ORR_WEIGHT_EXPERT, /* same on all ranks of EDP */
+    ORR_WEIGHT_SLICED, /* DENSE, used by slices of tokens on TP: gradient is partial along TP too */
+    ORR_WEIGHT_TIED,   /* embedding whose weights the head shares: gradient summed over TIED too */
+    ORR_WEIGHT_TABLE   /* embedding-bag table, whole or sharded: on one rank only */
 } orr_weight_tag;
 
-/* A set of axes: bit 1 << orr_axis. Axes of one member are never in a set. */
+/* A set of axes, bit 1 << orr_axis. An axis of size 1 is never a member. */
 typedef uint16_t orr_axis_set;
 static inline orr_axis_set orr_axis_bit(orr_axis axis)
 {
     return (orr_axis_set)(1u << axis);
 }
 
-/* How a value lies on the ranks: axes that slice a dim (of several, the one that comes first in
- * orr_axis is the innermost), and axes over which what a rank has is a term of a sum. Along all
- * others it is whole: the same on each rank. */
+/* Layout of a value on the ranks (the placements of DTensor): which axes shard each dim (of
+ * several, the first in orr_axis is the innermost), and over which axes it is a partial sum.
+ * Along all other axes it is whole: every rank has the same. */
 typedef struct orr_layout {
     orr_axis_set by[ORR_TYPE_DIMS];
     orr_axis_set partial;
-    orr_axis_set routed; /* of by[0]: rows are those of a rank's experts, not of its tokens */
+    orr_axis_set routed; /* of by[0]: sharded by expert, not by token */
 } orr_layout;
 static inline orr_axis_set orr_layout_axes(const orr_layout *layout)
 {
@@ -43,31 +44,33 @@ static inline orr_axis_set orr_layout_axes(const orr_layout *layout)
     return set;
 }
 
-/* What a pass goes by. */
+/* Options of the pass. */
 typedef struct orr_sharding {
-    uint32_t members[ORR_AXES]; /* of the groups of each axis                                */
-    orr_axis_set overlapped;    /* collectives along these run beside what follows           */
-    orr_axis_set ring;          /* keys and values go round along these, beside attention    */
-    orr_axis_set summed;        /* gradients of parameters along these are summed by others  */
-    orr_axis_set experts, expert_slices; /* EP; ETP: what rows are sliced by once dispatched     */
-    bool backward; /* a gradient will be wanted of it                           */
+    uint32_t members[ORR_AXES]; /* size of the groups of each axis */
+    orr_axis_set overlapped;    /* collectives along these overlap the calls after them */
+    orr_axis_set ring;          /* keys and values are exchanged in a ring along these,
+                                 * overlapped with attention */
+    orr_axis_set summed;        /* gradients of parameters along these are reduced by others */
+    orr_axis_set experts, expert_slices; /* EP; and ETP, which shards rows after dispatch */
+    bool backward;                       /* gradients will be computed */
 } orr_sharding;
 
-/* What lies how, by value of the tape. `fixed`: inputs, parameters, and values that shall lie
- * so. */
+/* Layouts by value of the tape. `fixed`: the layout is given: inputs, parameters, and values
+ * that the writer chose to fix. */
 typedef struct orr_layouts {
     orr_layout *of;
     bool *fixed;
 } orr_layouts;
 
-/* The tape of one rank. `layouts`, shape (whole->n_values): on return, of every value. `ret_local`,
- * shape (whole->n_values): the value of `rank` that has a share of it. Parameters whose gradients
- * become partial sums over TP are tagged ORR_WEIGHT_SLICED. Errors: INVALID: a size that does not
- * divide; UNSUPPORTED: an operator that cannot take its inputs as they lie; NO_MEMORY. */
+/* Shards a tape: writes the tape of one rank. `layouts`, shape (whole->n_values): on return, of
+ * every value. `ret_local`, shape (whole->n_values): the value of `rank` that is its shard.
+ * Parameters whose gradients become partial sums over TP are tagged ORR_WEIGHT_SLICED. Errors:
+ * INVALID: a size that does not divide; UNSUPPORTED: an operator that cannot be sharded in these
+ * layouts; NO_MEMORY. */
 orr_status orr_tape_shard(const orr_tape *whole, orr_layouts *layouts, const orr_sharding *how,
                           orr_tape *rank, orr_value *ret_local, orr_error *err) ORR_MUST_CHECK;
 
-/* Name of the calls that add up what the pieces of a ring give. */
+/* Name of the calls that merge the partial results of ring attention. */
 #define ORR_RING "ring"
 
 #endif /* ORR_MODEL_SHARD_SHARD_H */
