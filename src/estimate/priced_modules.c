@@ -135,7 +135,8 @@ static orr_status number_shape(orr_estimator *e, const orr_module_sequence *row,
     uint8_t kinds[2 * ORR_ROW_MODULES] = {0};
     for (uint32_t i = 0; i < row->n_modules; i++)
         kinds[i] = row->modules[i].kind;
-    const uint64_t a = XXH3_64bits(row->module_of, row->n), b = XXH3_64bits(row->again_of, row->n),
+    const uint64_t a = XXH3_64bits(row->module_of, row->n),
+                   b = XXH3_64bits(row->recomputed_of, row->n),
                    c = XXH3_64bits(kinds, sizeof kinds);
     const orr_memo_key key = {{row->n, row->n_modules, (uint32_t)a, (uint32_t)(a >> 32),
                                (uint32_t)b, (uint32_t)(b >> 32), (uint32_t)c, (uint32_t)(c >> 32)}};
@@ -167,8 +168,8 @@ static orr_status keep_row(orr_estimator *e, const orr_module_sequence *row, orr
     ret->row = *row;
     ret->row.modules = modules;
     ret->row.module_of = kept(e->arena, row->module_of, row->n);
-    ret->row.again_of = kept(e->arena, row->again_of, row->n);
-    if (modules == NULL || ret->row.module_of == NULL || ret->row.again_of == NULL)
+    ret->row.recomputed_of = kept(e->arena, row->recomputed_of, row->n);
+    if (modules == NULL || ret->row.module_of == NULL || ret->row.recomputed_of == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < row->n_modules; i++)
         modules[i].tape = NULL;

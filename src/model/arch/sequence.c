@@ -22,7 +22,7 @@ typedef struct row_builder {
     uint8_t plain[KINDS_MAX], again[KINDS_MAX]; /* modules of a spec */
     orr_module *modules;                        /* shape (2 x KINDS_MAX) */
     uint32_t n_specs, n_modules, n_places;
-    uint8_t *module_of, *again_of;
+    uint8_t *module_of, *recomputed_of;
     orr_error *err;
 } row_builder;
 
@@ -154,7 +154,7 @@ static orr_status add_place(row_builder *b, const spec *s)
         i = b->n_specs - 1;
     }
     b->module_of[b->n_places] = b->plain[i];
-    b->again_of[b->n_places++] = b->again[i];
+    b->recomputed_of[b->n_places++] = b->again[i];
     return ORR_OK;
 }
 
@@ -240,8 +240,8 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
     row_builder b = {.job = &job, .arena = arena, .err = err};
     b.modules = orr_arena_array(arena, orr_module, 2 * KINDS_MAX);
     b.module_of = orr_arena_array(arena, uint8_t, places);
-    b.again_of = orr_arena_array(arena, uint8_t, places);
-    if (b.modules == NULL || b.module_of == NULL || b.again_of == NULL)
+    b.recomputed_of = orr_arena_array(arena, uint8_t, places);
+    if (b.modules == NULL || b.module_of == NULL || b.recomputed_of == NULL)
         return orr_fail_memory(err);
     if (model->kind == ORR_MODEL_TRANSFORMER)
         ORR_TRY(add_transformer(&b));
@@ -251,7 +251,7 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
                                  .n_modules = b.n_modules,
                                  .n = b.n_places,
                                  .module_of = b.module_of,
-                                 .again_of = b.again_of,
+                                 .recomputed_of = b.recomputed_of,
                                  .boundary_bytes = boundary(&job),
                                  .imbalance = job.imbalance};
     return ORR_OK;

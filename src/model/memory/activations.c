@@ -11,7 +11,8 @@ uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_sta
     uint32_t layers = 0; /* of the virtual stage, before this place */
     for (uint32_t i = parts->map->first[virtual_stage]; i < place; i++)
         layers += orr_module_is_fsdp_unit(row->modules[row->module_of[i]].kind);
-    return layers < parts->plan->recompute_layers ? row->again_of[place] : row->module_of[place];
+    return layers < parts->plan->recompute_layers ? row->recomputed_of[place]
+                                                  : row->module_of[place];
 }
 
 /* One chunk of the stage: bytes of a micro-batch. Transient: beside what the chunk keeps at the

@@ -15,7 +15,7 @@ void orr_draft_fail(orr_draft *draft, orr_status status)
         draft->status = status;
 }
 
-/* Layouts for all values that there are; new ones lie as the pass finds. */
+/* Makes room for the layouts of all values; the layout of a new value is left to the pass. */
 static bool reach(orr_draft *draft)
 {
     const uint32_t n = draft->tape.n_values;

@@ -3,15 +3,15 @@
 
 #include "model/module/lower.h"
 
-/* Which calls are one kernel where elementwise work is fused: a bias goes with the product before
- * it (the epilogue of cuBLASLt), and chains of elementwise calls are one pass over what they read
- * and what they leave (Megatron-LM's fused bias, dropout and residual, and Transformer Engine's
- * casts behind norms and activations). Sums of gradients stay kernels of their own, as autograd
- * runs them. */
+/* Kernel fusion: which calls of a tape run as one kernel. Two rules. Epilogue: a bias is added
+ * in the matrix product before it (cuBLASLt). Chain: consecutive elementwise calls are one pass
+ * over memory that reads the inputs from outside and writes the outputs that others read
+ * (Megatron-LM's fused bias, dropout and residual; Transformer Engine's casts after norms and
+ * activations). Sums of gradients stay kernels of their own, as autograd runs them. */
 
 typedef struct uses {
-    uint32_t n; /* calls that read the value in the pass in which it is made */
-    bool after; /* and in a later one                                        */
+    uint32_t n; /* calls of the pass that makes the value which read it */
+    bool after; /* a later pass reads it too */
 } uses;
 
 static bool is_elementwise(const orr_tape_call *call)
@@ -39,7 +39,7 @@ static bool is_elementwise(const orr_tape_call *call)
     }
 }
 
-/* May `next` run in the kernel of `call`, whose output it reads? */
+/* May `next`, which reads the output of `call`, run in its kernel? */
 static bool goes_on(const orr_tape_call *call, const orr_tape_call *next, bool epilogue)
 {
     if (call->pass != next->pass)
@@ -69,7 +69,7 @@ static void count_uses(const orr_tape *tape, uses *of)
         }
 }
 
-/* Does nothing but `next` read in this pass what the call makes? */
+/* Are the outputs of the call read by `next` alone, within this pass? */
 static bool is_for_next(const orr_tape_call *call, const uses *of)
 {
     for (uint32_t i = 0; i < call->n_out; i++)
@@ -78,7 +78,7 @@ static bool is_for_next(const orr_tape_call *call, const uses *of)
     return true;
 }
 
-/* `kernel`: by call, the last one of its chain. */
+/* Finds chains. `kernel`: by call, the last call of its chain. */
 static void find_chains(const orr_tape *tape, const uses *of, uint32_t *kernel)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++)
@@ -106,8 +106,8 @@ static bool reads_before(const orr_tape *tape, const uint32_t *kernel, uint32_t 
     return false;
 }
 
-/* What call c adds to its chain's kernel: inputs from elsewhere, once, and outputs that someone
- * else reads. */
+/* Adds call c to the cost of its chain's kernel: inputs from outside count once, and outputs
+ * that others read. */
 static void add_call(const orr_tape *tape, const uint32_t *kernel, const uses *of, uint32_t c,
                      orr_module_kernel *ret)
 {

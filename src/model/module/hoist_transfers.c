@@ -3,10 +3,10 @@
 
 #include "model/module/lower.h"
 
-/* In the backward pass of a linear layer two products do not need one another. Megatron-LM starts
- * the sum over slices of the input's gradient before the weights' gradient is computed, and gathers
- * the input for the latter while the former is (Korthikanti et al., arXiv 2205.05198,
- * section 4.2.2). */
+/* Hoists collectives on the tape, so that they overlap products. In the backward pass of a
+ * linear layer two products are independent: Megatron-LM starts the reduction of the input's
+ * gradient before it computes the weight gradient, and gathers the input for the latter during
+ * the former (Korthikanti et al., arXiv 2205.05198, section 4.2.2). */
 
 static bool is_product(const orr_tape_call *call)
 {
@@ -19,7 +19,8 @@ static bool is_transfer(uint8_t op)
            op == ORR_OP_ALL_TO_ALL || op == ORR_OP_SEND;
 }
 
-/* Sums of an input's gradient, and what is gathered again beside that of a product. */
+/* May the collective overlap a product: a reduction of an input's gradient, or a repeated gather
+ * of an input? */
 static bool goes_beside(const orr_tape_call *call)
 {
     if (call->args.overlap)
@@ -31,8 +32,8 @@ static bool goes_beside(const orr_tape_call *call)
     return call->pass == ORR_PASS_RECOMPUTE && call->again && call->op == ORR_OP_ALL_GATHER;
 }
 
-/* Not before the calls that make what it reads, nor before more than one product: its result would
- * lie there long before it is used. */
+/* The earliest place for the collective: after the calls that make its inputs, and past one
+ * product at most, since its result would otherwise occupy memory long before it is used. */
 static uint32_t earliest(const orr_tape *tape, uint32_t at)
 {
     const orr_tape_call *call = &tape->calls[at];
@@ -75,8 +76,8 @@ static uint32_t readers_of(const orr_tape *tape, orr_value value, uint32_t *ret_
     return n;
 }
 
-/* A gradient that is gathered to be quantised is quantised first: fewer bytes move, as Transformer
- * Engine does. The value between changes its type, and who makes it. */
+/* Swaps a gather and the quantisation after it: fewer bytes travel when a gradient is quantised
+ * first, as in Transformer Engine. The value in between changes its type and its maker. */
 static orr_status quantise_first(orr_tape *tape, uint32_t gather, uint32_t quantise, orr_error *err)
 {
     orr_tape_call first = tape->calls[quantise], then = tape->calls[gather];

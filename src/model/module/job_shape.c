@@ -4,7 +4,7 @@
 #include "model/module/draft.h"
 #include "model/plan/plan.h"
 
-/* What all modules of a job have in common, out of its plan and workload. */
+/* The job shape that all modules share, from plan and workload. */
 
 enum { LONGEST_BY_DEFAULT = 8192 };
 
@@ -31,9 +31,9 @@ static orr_dtype stream_of(orr_precision precision)
     }
 }
 
-/* GPT-3 and Megatron-LM's models of before flash attention are trained with dropout (Shoeybi et
- * al., arXiv 1909.08053, section 4; Korthikanti et al., arXiv 2205.05198, figure 2). Later runs of
- * the same shapes are not: MLPerf's has 0 (mlcommons/training,
+/* Is the model trained with dropout? GPT-3 and Megatron-LM's models of before flash attention
+ * are (Shoeybi et al., arXiv 1909.08053, section 4; Korthikanti et al., arXiv 2205.05198, figure
+ * 2). Later runs of the same shapes are not: MLPerf's has 0 (mlcommons/training,
  * large_language_model/megatron-lm/run_gpt3.sh). */
 static bool is_dropped(const orr_model *model, const orr_plan *plan)
 {
@@ -119,7 +119,7 @@ static orr_status check_slices(const orr_job_shape *job, orr_error *err)
     return must_divide(m->kv_heads, "heads of keys and values", tp, "slices (tp)", err);
 }
 
-/* What is counted, and cannot be run. */
+/* Rejects what can be simulated but not executed. */
 static orr_status check_real(const orr_job_shape *job, orr_error *err)
 {
     const orr_model *m = job->model;

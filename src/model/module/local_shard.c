@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/module/local_shard.h"
 
-/* Which numbers of a whole tensor are a rank's. */
+/* Local shards: the index ranges of a whole tensor that one rank holds. Most dims are cut into
+ * equal contiguous slices; packed dims are several pieces. Where there are more slices than
+ * key-value heads, slices hold copies of the same head, and the gradient of such a piece is a
+ * partial sum over its copies. */
 
 uint32_t orr_module_slice_index(const orr_module *module, const orr_plan *plan, uint32_t rank,
                                 orr_axis_set slices, uint32_t *ret_n)
@@ -17,7 +20,7 @@ uint32_t orr_module_slice_index(const orr_module *module, const orr_plan *plan, 
     return index;
 }
 
-/* What a gradient is of; else the value itself. */
+/* The value whose gradient it is; else the value itself. */
 static orr_value held_of(const orr_module *module, orr_value value)
 {
     if (value == module->grad_out && value != ORR_NONE)
@@ -49,7 +52,7 @@ static void add(orr_dim_pieces *share, int64_t whole, int64_t own, int64_t count
     share->piece[share->n++].copies = copies;
 }
 
-/* One slice of each of the tensors that stand side by side. */
+/* Adds one slice of each of the tensors that are packed side by side. */
 static void add_joined(orr_dim_pieces *share, uint32_t tensors, int64_t whole, int64_t own,
                        uint32_t slice)
 {
@@ -58,7 +61,8 @@ static void add_joined(orr_dim_pieces *share, uint32_t tensors, int64_t whole, i
         add(share, i * all + slice * each, i * each, each, 1);
 }
 
-/* A rank's part of the columns that are dealt out, and the group's own. */
+/* Adds the slice's part of the columns that a group of heads distributes, and the columns that
+ * all slices of the group share. */
 static void add_copied(orr_dim_pieces *share, const orr_packed_dim *form, uint32_t slice)
 {
     const int64_t part = form->lead / form->copies;

@@ -5,7 +5,11 @@
 
 #include "op/tape/tape.h"
 
-/* The calls of the forward pass stand first. */
+/* Lowers a draft to a rank's tape. The passes in order: shard (shard.c), differentiate (op/tape/),
+ * complete rings, choose which values are saved for the backward pass, insert full recomputation,
+ * hoist transfers (hoist_transfers.c). Fusion (fuse.c) comes last and only groups calls. */
+
+/* Calls of the forward pass; these come first on the tape. */
 static uint32_t forward_calls(const orr_tape *tape)
 {
     uint32_t n = 0;
@@ -14,7 +18,8 @@ static uint32_t forward_calls(const orr_tape *tape)
     return n;
 }
 
-/* A copy of a forward call and of what it makes. `again`: by value, what stands for it now. */
+/* Copies a forward call and its outputs. `again`: by value, the recomputed value that replaces
+ * it. */
 static void copy_call(orr_tape *tape, uint32_t from, uint32_t to, orr_value *again)
 {
     orr_tape_call call = tape->calls[from];
@@ -33,8 +38,9 @@ static void copy_call(orr_tape *tape, uint32_t from, uint32_t to, orr_value *aga
     tape->calls[to] = call;
 }
 
-/* The whole forward pass once more before the backward pass, as checkpointing a layer does
- * (Megatron-LM): also what the backward pass does not read. */
+/* Full recomputation (activation checkpointing of a layer, as in Megatron-LM): the whole forward
+ * pass is repeated before the backward pass, with outputs that the backward pass does not read
+ * as well. */
 static orr_status insert_recomputation(orr_tape *tape, orr_arena *arena, orr_error *err)
 {
     const uint32_t n = forward_calls(tape), n_values = tape->n_values, all = tape->n_calls;
@@ -63,7 +69,7 @@ static orr_status insert_recomputation(orr_tape *tape, orr_arena *arena, orr_err
     return ORR_OK;
 }
 
-/* Is it merged with what another piece of a ring gave? */
+/* Is the value an input of a merge of partial attention results? */
 static bool is_merged(const orr_tape *tape, orr_value value)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -74,13 +80,15 @@ static bool is_merged(const orr_tape *tape, orr_value value)
     return false;
 }
 
-/* What is not kept whatever the plan says, and what selective recomputation drops.
+/* Values that are not saved for the backward pass but recomputed: some under every plan, some with
+ * selective recomputation.
  *
- * Gathered slices of the sequence, and keys and values of other slices of the context, are gathered
- * again: a rank keeps its own (Korthikanti et al., arXiv 2205.05198, section 4.2.2; Megatron-LM's
- * context parallelism). Selective: what the core of attention makes for its own backward pass:
- * probabilities, dropped or not, and with flash attention the logsumexp, so that the core is
- * computed again as Megatron-LM does. Its output stays: the layer behind it keeps that anyway. */
+ * Under every plan: gathered slices of the sequence, and keys and values of other slices of the
+ * context. They are gathered again, so that a rank saves its own slice only (Korthikanti et al.,
+ * arXiv 2205.05198, section 4.2.2; Megatron-LM's context parallelism). Selective: what the core
+ * of attention saves for its own backward pass (probabilities, dropped or not, and with flash
+ * attention the logsumexp), so that the core is computed again as in Megatron-LM. Its output is
+ * saved, since the layer after it saves its input anyway. */
 static bool drops(void *ctx, const orr_tape *tape, orr_value value)
 {
     const orr_plan *plan = ctx;
@@ -93,9 +101,9 @@ static bool drops(void *ctx, const orr_tape *tape, orr_value value)
            (value != call->out[0] || is_merged(tape, value));
 }
 
-/* In a ring a rank gets as much as it gives: the gradient's way back stands as a SEND too. The
- * backward pass of a piece reads what all of them gave together, output and logsumexp: what the
- * piece gave is not kept. */
+/* Completes rings on the differentiated tape. In a ring each rank receives as much as it sends,
+ * so the gradient's way back is a SEND too. The backward pass of a piece reads the merged output
+ * and logsumexp, so those of the pieces need not be saved. */
 static orr_status close_rings(orr_tape *tape, orr_error *err)
 {
     orr_value *whole = orr_arena_array(tape->arena, orr_value, tape->n_values);
@@ -103,7 +111,8 @@ static orr_status close_rings(orr_tape *tape, orr_error *err)
         return orr_fail_memory(err);
     for (orr_value v = 0; v < tape->n_values; v++)
         whole[v] = v;
-    for (uint32_t c = tape->n_calls; c-- > 0;) /* the whole before what it is of */
+    for (uint32_t c = tape->n_calls; c-- > 0;) /* from the end, so that a merged value is known
+                                                * before its parts */
         for (uint32_t i = 0; i < 4 && tape->calls[c].op == ORR_OP_ATTENTION_MERGE; i++)
             whole[tape->calls[c].in[i]] = whole[tape->calls[c].out[i % 2]];
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -123,7 +132,7 @@ static orr_status seed_of(orr_tape *tape, orr_value out, orr_value *ret, orr_err
     return orr_tape_value_new(tape, ORR_VALUE_GRADIENT, &type, "gradient", ret, err);
 }
 
-/* Backward pass from what the module gives on, and from its part of the loss. */
+/* Differentiates the module with respect to its output and its contribution to the loss. */
 static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const orr_value *local,
                                 orr_module *module, orr_arena *arena, orr_error *err)
 {
@@ -159,7 +168,7 @@ static orr_value share_of(const orr_value *local, orr_value value)
     return value == ORR_NONE ? ORR_NONE : local[value];
 }
 
-/* Dims of one device, without padding and copies. */
+/* Type of the value on one device, without padding and copies. */
 static orr_type whole_of(const orr_draft *draft, orr_value value)
 {
     const orr_packed_dim *form = &draft->forms[value];

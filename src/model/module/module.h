@@ -8,45 +8,49 @@
 
 #include "model/shard/shard.h"
 
-/* Modules: what a model is a row of (embedding, layers, head), each as a tape of one micro-batch
- * on one rank, already sharded: collectives are calls like others. A kind of module is built
+/* Modules: the units that a model is a sequence of (embedding, layers, head), each as a tape of one
+ * micro-batch on one rank, already sharded, with collectives as calls. A kind of module is built
  * once, whatever the number of layers.
  *
- * A tape is that of any rank: what differs from rank to rank (where its rows of a table begin,
- * which position its first token has) is left at 0, and orr_module_specialize() fills it in. A SEND
- * along CP is a turn of a ring: a rank gives its keys or values to the next, and has those of the
- * one before. `overlap` of a call: Megatron-LM runs it beside a product, or the plan says so; a
- * plan's overlap_tp, transfers cut in pieces, is not on the tape. Weights of products in 8 bits or
- * fewer have that dtype on the tape: they are quantised once a step, behind the optimizer. */
+ * A tape is valid for any rank: arguments that differ between ranks (first row of a vocabulary
+ * shard, position of the first token) are 0, and orr_module_specialize() fills them in. A SEND
+ * along CP is one round of a ring: the rank sends its keys or values to the next rank and
+ * receives those of the previous one. `overlap` of a call: Megatron-LM, or the plan, runs it
+ * beside a product; a plan's overlap_tp, which cuts transfers into pieces, is not on the tape.
+ * Weights of products in 8 bits or fewer have that dtype on the tape: they are quantised once a
+ * step, after the optimizer. */
 #define ORR_MODULE_MAP(X)                                                                          \
     X(VISION, "vision encoder")                                                                    \
-    X(EMBEDDING, "embedding") X(LAYER, "layer") X(MOE_LAYER, "expert layer")                       \
-        X(CROSS_LAYER, "cross-attention layer") X(MTP, "multi-token prediction") X(HEAD, "head")   \
-            X(BODY, "body")
+    X(EMBEDDING, "embedding")                                                                      \
+    X(LAYER, "layer")                                                                              \
+    X(MOE_LAYER, "expert layer") X(CROSS_LAYER, "cross-attention layer")                           \
+        X(MTP, "multi-token prediction") X(HEAD, "head") X(BODY, "body")
 typedef enum orr_module_kind {
 #define ORR_MODULE_ENUM_(name, text) ORR_MODULE_##name,
     ORR_MODULE_MAP(ORR_MODULE_ENUM_)
 #undef ORR_MODULE_ENUM_
 } orr_module_kind;
 
-/* What a kernel does that is more than one call. */
+/* A kernel that does more than one call. */
 typedef struct orr_module_kernel {
-    bool part;  /* the call is done in the kernel of another one                              */
-    bool chain; /* the kernel of this call does others too: what all of them come to          */
-    double flops, read_bytes, write_bytes; /* of a chain */
+    bool part;  /* the call is done in the kernel of another call */
+    bool chain; /* the kernel of this call does others too; the totals follow */
+    double flops, read_bytes, write_bytes; /* of a chain: totals over its calls */
 } orr_module_kernel;
 
-/* A dim that is not sliced into equal pieces of one tensor. */
+/* A packed dim: not equal contiguous pieces of one tensor. */
 typedef struct orr_packed_dim {
     uint8_t dim;
-    uint8_t joined; /* > 1: so many tensors side by side (gates and ups), each of which is sliced */
-    uint32_t copies; /* > 1: so many slices share a group of heads: `lead` columns of it are dealt
-                      * to them, and each has the `shared` ones behind these (key and value) */
+    uint8_t joined;  /* > 1: number of tensors side by side (gate and up), each of which is
+                      * sharded */
+    uint32_t copies; /* > 1: slices that share a group of heads: the group's `lead` columns are
+                      * distributed among them, and each has the `shared` columns behind these
+                      * (key and value) */
     int64_t lead, shared;
-    int64_t real; /* > 0: without what pads it to equal slices                                   */
+    int64_t real; /* > 0: size without the padding to equal slices */
 } orr_packed_dim;
 
-/* How a value lies on ranks: of what no call makes, and of what comes in and goes out. */
+/* Placement on the ranks of a value that no call makes, or of the module's input or output. */
 typedef struct orr_value_placement {
     orr_value value;
     orr_type whole; /* on one device, without padding and copies */
@@ -57,66 +61,68 @@ typedef struct orr_value_placement {
 typedef struct orr_module {
     uint8_t kind; /* orr_module_kind                                             */
     const char *name;
-    const orr_tape *tape; /* forward; then, unless it is inference, recomputation and backward   */
-    orr_value in, out;    /* what comes from the module before, and goes to the next; ORR_NONE   */
-    orr_value grad_in, grad_out; /* the gradient that it gives back, and the one that it gets  */
-    orr_value loss, loss_seed;   /* of each token, and the derivative of what is minimised by it;
-                                  * or ORR_NONE                                               */
-    bool recomputed; /* what its backward pass needs is computed again (full)            */
-    const orr_module_kernel *kernels; /* shape (tape->n_calls): where elementwise work is fused; or
-                                       * NULL: every call is a kernel                           */
+    const orr_tape *tape; /* forward; then, in training, recomputation and backward */
+    orr_value in, out;    /* activation from the previous module, and to the next; or ORR_NONE */
+    orr_value grad_in, grad_out;      /* gradient that it returns, and gradient that it gets */
+    orr_value loss, loss_seed;        /* loss of each token, and its seed: the derivative of the
+                                       * minimised loss; or ORR_NONE */
+    bool recomputed;                  /* full recomputation before its backward pass */
+    const orr_module_kernel *kernels; /* shape (tape->n_calls): where elementwise work is fused;
+                                       * NULL: every call is a kernel */
     const orr_value_placement
-        *holdings; /* shape (n_holdings): what orr_module_local_shard() goes by  */
+        *holdings; /* shape (n_holdings): layouts for orr_module_local_shard() */
     uint32_t n_holdings;
-    uint32_t members[ORR_AXES]; /* of each axis; 1 where this module is on all alike           */
+    uint32_t members[ORR_AXES]; /* size of each axis; 1 where the module is replicated along it */
 } orr_module;
-/* orr_work_of_call() of the kernel that runs at the call. false, *ret as it was: none does, another
- * call's kernel has done it. */
+/* Work of the kernel that runs at a call (orr_work_of_call()). False, *ret unchanged: no kernel
+ * runs there, because another call's kernel includes the call. */
 bool orr_module_work(const orr_module *module, uint32_t call, orr_work *ret);
 
 typedef struct orr_module_sequence {
-    const orr_module *modules; /* shape (n_modules): kinds, each also as recomputed where only some
-                                * layers of a chunk are (plan.recompute_layers)                  */
+    const orr_module *modules; /* kinds of modules; with plan.recompute_layers each also in its
+                                * recomputed form */
     uint32_t n_modules;
-    uint32_t n;               /* places: what the model is a row of                             */
-    const uint8_t *module_of; /* shape (n): module of a place; recompute=full: recomputed       */
-    const uint8_t *again_of;  /* shape (n): recompute=block: of a place that is recomputed; else
-                               * the same number                                               */
-    int64_t boundary_bytes;   /* what goes from stage to stage, of one micro-batch and rank     */
-    double imbalance;         /* of experts, already in the tapes                               */
+    uint32_t n;                   /* length of the sequence */
+    const uint8_t *module_of;     /* shape (n): module at each place; recompute=full: the recomputed
+                                   * form */
+    const uint8_t *recomputed_of; /* shape (n): with recompute=block the recomputed form; else the
+                                   * same as module_of */
+    int64_t boundary_bytes;       /* what one rank sends to the next stage for one micro-batch */
+    double imbalance;             /* of experts; already included in the tapes */
 } orr_module_sequence;
 
-/* `model` with the plan's changes, `plan` completed and checked. In the arena. Rows go forward
- * alone with PREFILL and DECODE. PREFILL with a prompt serves: the head gives the last token's
- * logits; without one it scores: the plan's tokens, each with its loss. A vision encoder is
- * several places before the embedding, where the workload has images. Errors: INVALID: what does
- * not divide; UNSUPPORTED: a model or a task that cannot be built so, with the reason;
- * NO_MEMORY. */
+/* Builds the module sequence of a model. `model` with the plan's changes, `plan` completed and
+ * checked. In the arena. PREFILL and DECODE have forward passes only. PREFILL with a prompt
+ * serves: the head gives the last token's logits; without one it scores the plan's tokens, each
+ * with its loss. A vision encoder is several places before the embedding, where the workload has
+ * images. Errors: INVALID: sizes that do not divide; UNSUPPORTED: a model or a task that cannot
+ * be built so, with the reason; NO_MEMORY. */
 orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
                              const orr_workload *workload, orr_arena *arena,
                              orr_module_sequence *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Which places of the row each chunk of each stage has. */
+/* The pipeline partition: which places of the sequence each chunk of each stage holds. */
 typedef struct orr_stage_map {
     uint32_t stages, chunks;
     const uint32_t *first; /* shape (stages * chunks + 1), by virtual stage: places first[k] ..
-                            * first[k + 1] - 1                                            */
+                            * first[k + 1] - 1 */
 } orr_stage_map;
-/* Layers dealt evenly over virtual stages, a remainder to the middle ones, unless the plan says
- * first_layers and last_layers of the first and last stage, or sections of all; embedding (and
- * vision) with the first, head and MTP with the last. With DualPipe `chunks` is 1: its stages hold
- * virtual stage k of one direction and its counterpart of the other. INVALID: stages that would
- * have nothing, not even an end of the row; more or fewer layers at the ends than there are. */
+/* Distributes layers evenly over virtual stages, the remainder to those in the middle, unless
+ * the plan gives first_layers and last_layers of the first and last stage, or sections of all;
+ * embedding (and vision) go with the first, head and MTP with the last. With DualPipe `chunks`
+ * is 1: a stage holds virtual stage k of one direction and its counterpart of the other.
+ * INVALID: a stage without any module; a number of layers at the ends that does not match. */
 orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan,
                               orr_arena *arena, orr_stage_map *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* One of the transformer's layers. */
+/* Is it one of the transformer's layers? */
 static inline bool orr_module_is_layer(uint8_t kind)
 {
     return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
            kind == ORR_MODULE_CROSS_LAYER;
 }
-/* What is gathered by itself and may be computed again by itself; all else is FSDP's root. */
+/* Is it a unit of FSDP, which is gathered and may be recomputed by itself? All else is in FSDP's
+ * root unit. */
 static inline bool orr_module_is_fsdp_unit(uint8_t kind)
 {
     return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;

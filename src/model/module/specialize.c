@@ -3,7 +3,8 @@
 
 #include "model/module/local_shard.h"
 
-/* The tape of one rank: what calls count from, and whom a ring's turns go to. */
+/* Specialises the tape of any rank to one rank: fills in the arguments that calls count from,
+ * and the peers of rings. */
 
 typedef struct filler {
     const orr_module *module;
@@ -21,7 +22,7 @@ static int64_t slice_of(const filler *f, const orr_tape_call *call)
     return orr_module_slice_index(f->module, f->plan, f->rank, call->args.slices, NULL);
 }
 
-/* How many turns a ring has brought keys from afar. */
+/* Rounds that the ring has made until these keys arrived. */
 static uint32_t turns_of(const filler *f, orr_value keys)
 {
     const orr_tape *tape = f->module->tape;
@@ -35,7 +36,8 @@ static uint32_t turns_of(const filler *f, orr_value keys)
     return turns;
 }
 
-/* Queries q and keys k of a slice of the context; keys of all slices, or of one. */
+/* Positions of attention between queries `q` and keys `k` of a slice of the context; the keys
+ * are those of all slices or of one. */
 static void fill_attention(const filler *f, orr_tape_call *call, orr_value q, orr_value k)
 {
     orr_op_args *args = &call->args;
@@ -49,7 +51,7 @@ static void fill_attention(const filler *f, orr_tape_call *call, orr_value q, or
         args->begin = (slice + n - turns_of(f, k) % n) % n * tokens;
 }
 
-/* Of words, `count` of all slices. */
+/* The range of the vocabulary shard: `count` words of all. */
 static void fill_loss(const filler *f, orr_tape_call *call)
 {
     const orr_type *logits = type_of(f, call->in[0]);
@@ -61,7 +63,7 @@ static void fill_loss(const filler *f, orr_tape_call *call)
         args->count = words > args->begin ? words - args->begin : -1;
 }
 
-/* Keys and values go to the next of the ring, and their gradients back. */
+/* Peers of a ring: keys and values go to the next rank, gradients to the previous one. */
 static void fill_turn(const filler *f, orr_tape_call *call)
 {
     const uint32_t n = call->args.members;

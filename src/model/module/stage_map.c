@@ -2,15 +2,16 @@
 #include "model/module/module.h"
 #include "model/plan/plan.h"
 
-/* Which layers stand on which virtual stage. Virtual stage k runs before k + 1; how many layers one
- * gets depends on the stage that it is on, where the plan says so of the first and the last. */
+/* The pipeline partition: which layers each virtual stage holds. Virtual stage k runs before k +
+ * 1. Layers are distributed evenly unless the plan says otherwise for the first and last stage,
+ * or for all stages by sections. */
 typedef struct partition {
     uint32_t stages, chunks, virtual_stages;
-    uint32_t layers;        /* of the row                                                  */
-    uint32_t before, after; /* places before the first layer, and behind the last one      */
+    uint32_t layers;        /* in the sequence */
+    uint32_t before, after; /* places before the first layer and after the last */
     bool fixed_first, fixed_last;
-    uint32_t fixed; /* layers that the plan puts there                             */
-    bool sections;  /* the plan says it of all stages                              */
+    uint32_t fixed; /* layers that the plan assigns to the first and last stage */
+    bool sections;  /* the plan assigns layers to all stages */
 } partition;
 
 static uint32_t at_least_one(uint32_t n)
@@ -20,7 +21,7 @@ static uint32_t at_least_one(uint32_t n)
 
 static partition partition_of(const orr_module_sequence *row, const orr_plan *plan)
 {
-    /* DualPipe's stages hold the chunks of one pipeline twice: one for each direction. */
+    /* A DualPipe stage holds two chunks of one pipeline, one for each direction. */
     const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
     partition d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
     d.virtual_stages = d.stages * d.chunks;
@@ -36,21 +37,21 @@ static partition partition_of(const orr_module_sequence *row, const orr_plan *pl
     return d;
 }
 
-/* Chunks go round the stages, but for ZB-V, whose second ones come back (Qi et al., arXiv
- * 2405.15362, figure 2). */
+/* Stage of virtual stage k. Chunks go round the stages; in ZB-V the second chunks come back in
+ * reverse (Qi et al., arXiv 2405.15362, figure 2). */
 static uint32_t stage_of(const orr_plan *plan, const partition *d, uint32_t k)
 {
     const bool back = plan->schedule == ORR_SCHEDULE_ZB_V;
     return back && k / d->stages % 2 == 1 ? d->stages - 1 - k % d->stages : k % d->stages;
 }
 
-/* The i-th of n shares that share `total`; the remainder goes to those from `first` on. */
+/* The i-th of n shares of `total`; the remainder goes to shares from `first` on. */
 static uint32_t share(uint32_t total, uint32_t n, uint32_t first, uint32_t i)
 {
     return total / n + (i >= first && i < first + total % n);
 }
 
-/* Layers of a stage as its section says. */
+/* Layers of a stage according to its section. */
 static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
 {
     uint32_t i = 0, end = plan->section_stages[0];
@@ -59,8 +60,9 @@ static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
     return plan->section_layers[i];
 }
 
-/* What is over of the layers of all stages goes to those in the middle; of the first stage's own to
- * its last chunks, of the last stage's to its first: the others have embedding and head. */
+/* Layers of a virtual stage according to its section. A remainder goes to the middle: to the
+ * last chunks of the first stage and the first chunks of the last stage, since the others also
+ * hold embedding and head. */
 static uint32_t layers_of_section(const partition *d, const orr_plan *plan, uint32_t k,
                                   uint32_t stage)
 {
@@ -86,7 +88,7 @@ static uint32_t layers_of(const partition *d, const orr_plan *plan, uint32_t k, 
     return share(rest, shares, (shares - rest % shares + 1) / 2, (*share_index)++);
 }
 
-/* The plan's own numbers were looked at by orr_plan_check(). */
+/* Sections are checked by orr_plan_check() already; here against the model's layers. */
 static orr_status check_sections(const partition *d, const orr_plan *plan, orr_error *err)
 {
     uint64_t layers = 0;

@@ -55,7 +55,7 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
                                    .n_modules = 3,
                                    .n = SMALL_PLACES,
                                    .module_of = j->module_of,
-                                   .again_of = j->module_of};
+                                   .recomputed_of = j->module_of};
     const orr_schedule_spec spec = orr_plan_schedule(&j->plan);
     const uint32_t n = orr_schedule_virtual_stages(&spec);
     assert_int_equal(orr_schedule_make(&spec, j->arena, &j->schedule, NULL), ORR_OK);

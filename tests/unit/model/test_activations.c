@@ -12,7 +12,7 @@ typedef struct row {
     small_module layer, again;
     orr_module modules[2];
     orr_module_memory memory[2];
-    uint8_t module_of[PLACES], again_of[PLACES];
+    uint8_t module_of[PLACES], recomputed_of[PLACES];
     uint32_t first[PLACES + 1];
     orr_module_sequence row;
     orr_stage_map map;
@@ -32,12 +32,12 @@ static void make(row *r, orr_plan plan)
     r->memory[1] = r->memory[0];
     r->memory[1].kept_bytes = SMALL_X;
     r->memory[1].backward_peak_bytes += SMALL_Y;
-    memset(r->again_of, 1, sizeof r->again_of);
+    memset(r->recomputed_of, 1, sizeof r->recomputed_of);
     r->row = (orr_module_sequence){.modules = r->modules,
                                    .n_modules = 2,
                                    .n = PLACES,
                                    .module_of = r->module_of,
-                                   .again_of = r->again_of};
+                                   .recomputed_of = r->recomputed_of};
     r->plan = orr_plan_with_defaults(&plan);
     const orr_schedule_spec spec = orr_plan_schedule(&r->plan);
     assert_int_equal(orr_schedule_make(&spec, r->arena, &r->schedule, NULL), ORR_OK);

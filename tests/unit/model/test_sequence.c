@@ -121,7 +121,7 @@ static void full_recomputation_keeps_the_input(void **state)
     must_count(layer, ORR_OP_ALL_GATHER, ORR_PASS_RECOMPUTE, ORR_AXIS_TP, 4);
     assert_false(module_of(&b, ORR_MODULE_HEAD)->recomputed);
     for (uint32_t i = 0; i < b.row.n; i++)
-        assert_int_equal(b.row.module_of[i], b.row.again_of[i]);
+        assert_int_equal(b.row.module_of[i], b.row.recomputed_of[i]);
     done(&b);
 }
 
@@ -143,8 +143,8 @@ static void blocks_have_modules_of_both_kinds(void **state)
     (void)state;
     built b = build("llama3.1-8b", "recompute=block,recompute_layers=2");
     assert_false(b.row.modules[b.row.module_of[1]].recomputed);
-    assert_true(b.row.modules[b.row.again_of[1]].recomputed);
-    assert_int_equal(b.row.module_of[0], b.row.again_of[0]);
+    assert_true(b.row.modules[b.row.recomputed_of[1]].recomputed);
+    assert_int_equal(b.row.module_of[0], b.row.recomputed_of[0]);
     assert_int_equal(b.row.n_modules, 4);
     assert_int_equal(b.row.n, 34);
     done(&b);

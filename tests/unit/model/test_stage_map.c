@@ -28,7 +28,7 @@ static void make_row(row *r, uint32_t layers)
                                   .n_modules = 3,
                                   .n = layers + 2,
                                   .module_of = r->places,
-                                  .again_of = r->places};
+                                  .recomputed_of = r->places};
 }
 
 /* Layers of each virtual stage. */

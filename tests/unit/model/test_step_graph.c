@@ -81,7 +81,7 @@ static void open_scene(scene *s, const orr_schedule_spec *spec)
                                    .n_modules = 1,
                                    .n = n,
                                    .module_of = s->module_of,
-                                   .again_of = s->module_of};
+                                   .recomputed_of = s->module_of};
     s->map = (orr_stage_map){.stages = spec->stages, .chunks = spec->chunks, .first = s->first};
     s->plan = (orr_plan){.pp = spec->stages,
                          .vp = spec->chunks,
