@@ -19,7 +19,8 @@ static bool same_name(const char *a, const char *b)
     return false;
 }
 
-/* From the end, so that a file's own model hides the catalogue's. */
+/* The search runs from the end, so that a model of a user's file hides the catalogue's model of
+ * that name. */
 const orr_model *orr_model_find(const orr_model *const *models, size_t n, const char *name)
 {
     while (n-- > 0)
@@ -91,7 +92,7 @@ out:
     return status;
 }
 
-/* The one model of a file, which may be like one of the catalogue. */
+/* Loads the single model of a YAML file, which may extend a model of the catalogue. */
 static orr_status load_yaml(const char *path, orr_arena *arena, const orr_model **ret,
                             orr_error *err)
 {

@@ -2,7 +2,7 @@
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
-/* One check: what has to hold, and what to say where it does not. */
+/* One check: a condition, and the message where it does not hold. */
 #define NEED(condition, at, err, ...)                                                              \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -83,7 +83,7 @@ static bool all_dense_layers_have_experts(const orr_model *m)
     return m->moe.experts > 0 && m->moe.first_dense == 0 && m->moe.every == 1;
 }
 
-/* A config.json may say any number. */
+/* Upper limits of sizes: a config.json may hold any number. */
 static orr_status check_size(const orr_model *m, const orr_yaml *at, orr_error *err)
 {
     const uint64_t layers =

@@ -65,7 +65,7 @@ static orr_status fail_unknown(const orr_yaml *at, orr_error *err)
                          "the architecture '%.60s' is not known; known: %s", at->text, known);
 }
 
-/* The row of the one architecture that is named. */
+/* Finds the reader of the one architecture that the file names. */
 static orr_status find_row(const orr_yaml *root, const orr_config_architecture **ret,
                            orr_error *err)
 {
@@ -112,7 +112,7 @@ orr_status orr_config_read(const orr_yaml *root, orr_arena *arena, const orr_mod
     return ORR_OK;
 }
 
-/* The file whole, behind whatever compression. */
+/* Opens the whole file, decompressed where needed. */
 static orr_status read_text(const char *path, orr_stream **ret, orr_error *err)
 {
     orr_stream *stream = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keys of a config.json mean: transformers (Hugging Face), models/<model>/
- * configuration_<model>.py. What a key is when it is not there is that file's default, but for
- * heads of keys and values: then there are as many as heads. */
+/* Readers of config.json by architecture. The meaning of keys is that of transformers (Hugging
+ * Face), models/<model>/configuration_<model>.py. Defaults of absent keys are that file's,
+ * except for key-value heads: without the key there are as many as heads. */
 #include <stddef.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@
         .path = name, .kind = ORR_SPEC_BOOL, .offset = offsetof(orr_model, member)                 \
     }
 
-/* Keys that most have, at the top or within "text_config". */
+/* Keys that most architectures have, at the top level or within "text_config". */
 #define DECODER(in)                                                                                \
     NEED(in "hidden_size", hidden), NEED(in "num_hidden_layers", layers),                          \
         NEED(in "num_attention_heads", heads), NEED(in "vocab_size", vocab),                       \
@@ -152,7 +152,8 @@ static double number_at(const orr_yaml *root, const char *path, double otherwise
     return value != NULL && orr_yaml_number(value, &number, NULL) == ORR_OK ? number : otherwise;
 }
 
-/* transformers, modeling_rope_utils.py: "rope_scaling", and since version 5 "rope_parameters". */
+/* Scaling of rotary positions, as in transformers, modeling_rope_utils.py: "rope_scaling", and
+ * since version 5 "rope_parameters". */
 static void read_rope(const orr_yaml *rope, orr_model *m)
 {
     const double factor = number_at(rope, "factor", 0);
@@ -183,7 +184,7 @@ void orr_config_read_rope(const orr_yaml *root, orr_model *m)
     }
 }
 
-/* A window that slides in every layer, where there is one. */
+/* Sliding-window attention in every layer, where there is a window. */
 static orr_status finish_mistral(const orr_yaml *root, orr_model *m, orr_error *err)
 {
     const orr_yaml *window = orr_config_find(root, "sliding_window");
@@ -220,7 +221,7 @@ static orr_status finish_qwen3_moe(const orr_yaml *root, orr_model *m, orr_error
     if (length_of(root, "mlp_only_layers") > 0)
         return unsupported(root, "mlp_only_layers", "single layers without experts", err);
     if (m->moe.every <= 1)
-        m->ffn = 0; /* no layer has it */
+        m->ffn = 0; /* no layer has a dense feed-forward part */
     return finish_qwen3(root, m, err);
 }
 
@@ -268,7 +269,7 @@ static orr_status finish_gpt2(const orr_yaml *root, orr_model *m, orr_error *err
     return ORR_OK;
 }
 
-/* Older files say 4 for true. */
+/* Attention temperature tuning. Older files write 4 for true. */
 static void tune(const orr_yaml *text, orr_model *m)
 {
     static const char path[] = "attn_temperature_tuning";
@@ -279,7 +280,7 @@ static void tune(const orr_yaml *text, orr_model *m)
     m->tuned_scale = number_at(text, "attn_scale", 0.1);
 }
 
-/* Without pictures its keys stand at the top. */
+/* A text-only Llama 4 has its keys at the top level. */
 static orr_status finish_llama4_alone(const orr_yaml *text, orr_model *m, orr_error *err)
 {
     (void)err;
@@ -305,12 +306,12 @@ static orr_status finish_llama4(const orr_yaml *root, orr_model *m, orr_error *e
     ORR_TRY(finish_llama4_alone(text != NULL ? text : root, m, err));
     v->biases = v->class_token = true;
     v->tiles = 16;
-    if (v->patch > 0) /* two by two patches make a token */
+    if (v->patch > 0) /* 2 x 2 patches become one token */
         v->tokens = squared(v->image / v->patch / 2);
     return ORR_OK;
 }
 
-/* Layers first, first + every, ... */
+/* Cross-attention layers at first, first + every, ... */
 static orr_status read_cross_layers(const orr_yaml *root, orr_model *m, orr_error *err)
 {
     static const char path[] = "text_config.cross_attention_layers";

@@ -9,8 +9,8 @@
 #include "base/array.h"
 #include "io/json/reader.h"
 
-/* Traces of expert activations as CSV (RFC 4180, but that a field holds no line break). Memory is
- * that of the longest line and of a count per layer and expert. */
+/* Reader of expert-activation traces in CSV (RFC 4180, but without line breaks inside of
+ * fields). It streams: memory is that of the longest line and of a counter per layer and expert. */
 enum { MOST_LINE_BYTES = 1 << 20, MOST_COLUMNS = 1024, MOST_EXPERTS = 4096 };
 
 typedef enum column_kind { COLUMN_OTHER, COLUMN_PHASE, COLUMN_LAYER } column_kind;
@@ -21,8 +21,8 @@ typedef struct reader {
     orr_stream *stream;
     uint64_t line, tokens;
     orr_array(uint8_t) kinds;    /* column_kind by column */
-    orr_array(counts) layers;    /* chosen, by expert */
-    orr_array(uint32_t) numbers; /* of the layers */
+    orr_array(counts) layers;    /* how often each expert was chosen */
+    orr_array(uint32_t) numbers; /* layer numbers */
     orr_error *err;
 } reader;
 
@@ -33,7 +33,8 @@ static orr_status fail_at(const reader *r, orr_status status, size_t column, con
                     column, (int)(text.n < 40 ? text.n : 40), text.at, what);
 }
 
-/* The next line, without its end; consumed by the caller: *ret_used bytes. False at the end. */
+/* The next line, without its end. The caller consumes *ret_used bytes. False at the end of the
+ * file. */
 static bool next_line(reader *r, orr_text *ret, size_t *ret_used, orr_status *status)
 {
     bool end = false;
@@ -59,7 +60,7 @@ static bool next_line(reader *r, orr_text *ret, size_t *ret_used, orr_status *st
     }
 }
 
-/* The closing quote; a doubled one is a quote of the text. */
+/* The closing quote; a doubled quote is part of the text. */
 static const char *end_of_quoted(const char *at, const char *end)
 {
     while (at < end && (*at != '"' || (at + 1 < end && at[1] == '"')))
@@ -67,8 +68,8 @@ static const char *end_of_quoted(const char *at, const char *end)
     return at;
 }
 
-/* The next field of a line, quotes taken off; *rest moves behind its comma, and becomes NULL behind
- * the last. */
+/* The next field of a line, unquoted; *rest moves past its comma, and becomes NULL after the
+ * last field. */
 static bool next_field(orr_text *rest, orr_text *ret)
 {
     if (rest->at == NULL)
@@ -86,7 +87,7 @@ static bool next_field(orr_text *rest, orr_text *ret)
     return true;
 }
 
-/* "13", "L13" or "layer_13". */
+/* Number of a layer from a column's name: "13", "L13" or "layer_13". */
 static bool layer_number(orr_text name, uint32_t *ret)
 {
     size_t at = 0;
@@ -146,7 +147,7 @@ static orr_status count_expert(reader *r, counts *layer, orr_text text, size_t c
     return ORR_OK;
 }
 
-/* "3;17": what a token's layer chose. */
+/* Counts the experts of one cell, "3;17". */
 static orr_status count_cell(reader *r, counts *layer, orr_text cell, size_t column)
 {
     while (cell.n > 0) {
@@ -201,7 +202,7 @@ static orr_status read_all(reader *r)
     return status;
 }
 
-/* Counts as shares; experts that nothing chose have a share of 0. */
+/* Turns counts into shares; the share of experts that were never chosen is 0. */
 static orr_status make_load(const reader *r, orr_arena *arena, orr_expert_load *ret)
 {
     const size_t layers = r->layers.n;
@@ -259,7 +260,7 @@ orr_status orr_expert_load_read(const char *path, const char *phase, orr_arena *
         status = orr_expert_load_from(stream, path, phase, arena, ret, err);
         orr_stream_close(stream);
     }
-    /* The stream does not know its name. */
+    /* Errors of the stream do not have the path yet. */
     if (status != ORR_OK && status != ORR_NO_MEMORY && err != NULL &&
         strncmp(err->text, path, strlen(path)) != 0)
         orr_error_prefix(err, path);

@@ -6,7 +6,7 @@
 
 #include "io/stream/stream.h"
 
-/* orr_expert_load_read() of what is in a stream, which is borrowed; messages call it `path`. */
+/* orr_expert_load_read() from a stream, which is borrowed; messages call it `path`. */
 orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char *phase,
                                 orr_arena *arena, orr_expert_load *ret,
                                 orr_error *err) ORR_MUST_CHECK;

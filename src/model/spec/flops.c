@@ -2,7 +2,8 @@
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
-/* Score and weighted sum: two products. */
+/* FLOPs of attention for one pair of a query and a key: the score, and the weighted sum of
+ * values. */
 double orr_attention_pair_flops(const orr_model *model)
 {
     const orr_mla *a = &model->mla;
@@ -11,7 +12,7 @@ double orr_attention_pair_flops(const orr_model *model)
     return 2 * columns * model->heads;
 }
 
-/* Pairs of a query and a key of `seq` tokens, before a mask that looks back only. */
+/* Pairs of a query and a key in `seq` tokens, without a causal mask. */
 static double square(double seq)
 {
     return seq * seq;
@@ -22,7 +23,7 @@ static double chunked_pairs(const orr_model *model, double seq)
     const double chunk = model->chunk;
     if (chunk == 0 || seq <= chunk)
         return square(seq);
-    if (model->sliding) /* twice what a window that looks back sees */
+    if (model->sliding) /* twice the pairs of a causal window */
         return square(chunk) + 2 * (seq - chunk) * chunk;
     const double whole = (double)(uint64_t)(seq / chunk);
     return whole * square(chunk) + square(seq - whole * chunk);
@@ -38,7 +39,7 @@ static double attention_flops(const orr_model *model, double seq, bool full)
     return orr_attention_pair_flops(model) * (pairs * (full ? 1 : 0.5) + cross * seq * seen);
 }
 
-/* Products of parameters, without allocating: this is asked for often. */
+/* Parameters in matrix products, counted without allocation: searches ask for it often. */
 static double matmul_parameters(const orr_model *model)
 {
     orr_parameter_count m = {0};

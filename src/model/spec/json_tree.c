@@ -6,7 +6,7 @@
 
 enum { MOST_DEPTH = 64, MOST_VALUES = 200 * 1000, MOST_KEYS = 1024 };
 
-/* A text, and how far its lines were counted: values are met in order. */
+/* A JSON text as a tree of orr_yaml, and how far its lines were counted: values come in order. */
 typedef struct tree {
     orr_json *json;
     const char *text, *file;
@@ -26,7 +26,7 @@ static void count_to(tree *t, size_t at)
     }
 }
 
-/* A value that begins at the next token: behind what was read, a comma or colon, and space. */
+/* A value that begins at the next token, after a comma or colon and white space. */
 static orr_yaml *new_value(tree *t, orr_yaml_kind kind)
 {
     size_t at = (size_t)orr_json_byte_pos(t->json);
@@ -148,7 +148,7 @@ static orr_status read_value(tree *t, orr_yaml **ret, orr_error *err)
     return ORR_OK;
 }
 
-/* Errors of the JSON reader know their byte: here its line and column too. */
+/* Adds line and column to an error of the JSON reader, which knows the byte only. */
 static orr_status place_error(tree *t, orr_status status, const orr_error *why, orr_error *err)
 {
     if (why->byte_pos == UINT64_MAX) {

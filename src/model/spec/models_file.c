@@ -32,7 +32,7 @@ static orr_status check_sections(const orr_yaml *file, orr_error *err)
     return ORR_OK;
 }
 
-/* "training tokens: [15T, card]". */
+/* One note: "training tokens: [15T, card]". */
 static orr_status read_note(const orr_yaml *key, const orr_yaml *value, const orr_scope *scope,
                             orr_model_note *ret, orr_error *err)
 {
@@ -55,7 +55,7 @@ static orr_status read_note(const orr_yaml *key, const orr_yaml *value, const or
     return ORR_OK;
 }
 
-/* In front of those that there are already, and instead of those of the same name. */
+/* Notes go before those that were inherited and replace those of the same name. */
 static orr_status read_notes(const orr_yaml *map, const orr_scope *scope, orr_model *model,
                              orr_error *err)
 {
@@ -77,7 +77,7 @@ static orr_status read_notes(const orr_yaml *map, const orr_scope *scope, orr_mo
     return ORR_OK;
 }
 
-/* What a map says about a model, on top of what is known of it. */
+/* Reads a map's fields over those that the model has already. */
 static orr_status read_map(const orr_yaml *map, const char *what, orr_scope *scope,
                            orr_model *model, orr_error *err)
 {
@@ -100,7 +100,7 @@ static orr_status fail_no_model(const orr_yaml *at, const orr_model_registry *re
     return orr_fail_unknown(at, "model before this one", at->text, names, registry->models.n, err);
 }
 
-/* The shape of another model, without what is true of that one only. */
+/* Copies the shape of the model that this one extends, without what holds for that model alone. */
 static orr_status read_like(const orr_yaml *map, const orr_model_registry *registry,
                             orr_model *model, orr_error *err)
 {
@@ -122,7 +122,7 @@ static orr_status read_like(const orr_yaml *map, const orr_model_registry *regis
     return ORR_OK;
 }
 
-/* Defaults, and what is said of their weights, are of models that are published. */
+/* Removes defaults and statements on weights, which hold for published models only. */
 static orr_status drop_unpublished(const orr_yaml *map, orr_model *model, orr_error *err)
 {
     const orr_yaml *value = orr_yaml_find(map, "incomplete");

@@ -2,7 +2,10 @@
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
-/* `value` as much larger as `to` is than `from`; 0 stays 0. */
+/* Overrides: a model with another number of layers, width or heads, as a plan asks for it. What
+ * depends on the changed size is scaled with it. */
+
+/* Scales `value` by to / from; 0 stays 0. */
 static orr_status grow(const char *what, uint32_t value, uint32_t to, uint32_t from, uint32_t *ret,
                        orr_error *err)
 {
@@ -16,7 +19,7 @@ static orr_status grow(const char *what, uint32_t value, uint32_t to, uint32_t f
     return ORR_OK;
 }
 
-/* Everything that is as wide as the model is. Heads stay as wide as they are. */
+/* Changes the width, and all sizes in proportion. The width of a head stays. */
 static orr_status change_hidden(orr_model *m, const orr_plan *plan, orr_error *err)
 {
     const uint32_t was = m->hidden;
@@ -39,7 +42,7 @@ static orr_status change_hidden(orr_model *m, const orr_plan *plan, orr_error *e
     return ORR_OK;
 }
 
-/* Where heads made up the hidden size they still do. */
+/* Changes the number of heads. Where heads made up the hidden size, they still do. */
 static orr_status change_heads(orr_model *m, const orr_plan *plan, bool full, orr_error *err)
 {
     if (plan->heads == 0)
@@ -65,7 +68,7 @@ static bool changes(const orr_model *m, const orr_plan *plan)
            (plan->vocab != 0 && plan->vocab != m->vocab);
 }
 
-/* As wide and as deep as a model's file may say. */
+/* The limits that a model's file has too. */
 static orr_status check_size(const orr_plan *plan, orr_error *err)
 {
     const struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recommendation: Naumov et al., arXiv 1906.00091; low-rank cross network: Wang et al., DCN V2,
- * arXiv 2008.13535, section 3. Residual networks: He et al., arXiv 1512.03385, with the stride in
- * the 3x3 convolution of a bottleneck ("v1.5", as in MLPerf and torchvision). */
+/* Parameters and FLOPs of recommendation models (Naumov et al., arXiv 1906.00091; low-rank cross
+ * network: Wang et al., DCN V2, arXiv 2008.13535, section 3) and of residual networks (He et
+ * al., arXiv 1512.03385, with the stride in the 3x3 convolution of a bottleneck: "v1.5", as in
+ * MLPerf and torchvision). */
 #include "model/spec/parameters.h"
 
 static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
@@ -14,8 +15,8 @@ static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
     return sum;
 }
 
-/* Columns that the interaction gives: all vectors side by side (cross network), or the dense one
- * and the products of each pair. */
+/* Columns of the interaction's output: all vectors concatenated (cross network), or the dense
+ * vector and the dot product of each pair. */
 static int64_t interaction_columns(const orr_dlrm *d)
 {
     const int64_t vectors = (int64_t)d->n_tables + 1;
@@ -61,7 +62,7 @@ double orr_flops_dlrm(const orr_model *model)
     return 2 * ((double)m.matmul + dots);
 }
 
-/* A convolution: k x k, without bias, and its batch norm; on `side` x `side` places. */
+/* A convolution k x k without bias, with its batch norm, on `side` x `side` outputs. */
 typedef struct convolution {
     int64_t in, out, k, side;
 } convolution;
@@ -82,7 +83,7 @@ static void for_each_convolution(const orr_resnet *r, visit *each, void *user)
             each(&(convolution){width, width, 3, side}, user);
             each(&(convolution){width, out, 1, side}, user);
             if (b == 0)
-                each(&(convolution){in, out, 1, side}, user); /* the shortcut */
+                each(&(convolution){in, out, 1, side}, user); /* projection shortcut */
             in = out;
         }
     }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of a transformer. D: hidden, H heads of hd columns, G heads of keys and values, F
- * columns of the feed-forward part, E experts, V tokens.
+/* Parameters of a transformer. D: hidden size, H heads of hd columns, G key-value heads, F columns
+ * of the feed-forward part, E experts, V tokens.
  *
  * Shapes as in the implementations that the checkpoints were made by: Llama
- * (meta-llama/llama-models, models/llama3/model.py, models/llama4/{model,moe}.py), GPT-3 (Brown et
- * al. 2020, as GPT-2 with biases everywhere), latent attention (deepseek-ai/DeepSeek-V3,
- * inference/model.py), cross-attention and vision of Llama 3.2 (transformers, models/mllama). */
+ * (meta-llama/llama-models, models/llama3/model.py, models/llama4/{model,moe}.py), GPT-3 (Brown
+ * et al. 2020, as GPT-2 with biases everywhere), multi-head latent attention
+ * (deepseek-ai/DeepSeek-V3, inference/model.py), cross-attention and vision of Llama 3.2
+ * (transformers, models/mllama). */
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
-/* The ways of latent attention: queries through q_rank columns (or directly), keys and values
- * through kv_rank columns and a rotary key that all heads share. */
+/* Projections of multi-head latent attention: queries through q_rank columns (or directly), keys
+ * and values through kv_rank columns and a rotary key that all heads share. */
 static int64_t latent_products(const orr_model *model)
 {
     const orr_mla *a = &model->mla;
@@ -35,7 +36,7 @@ int64_t orr_attention_matmul_parameters(const orr_model *model)
                               orr_saturating_mul(2, orr_saturating_mul(D, key_value)));
 }
 
-/* Everything beside the products: biases, norms of queries and keys, sinks. */
+/* Parameters of attention outside of products: biases, norms of queries and keys, sinks. */
 static int64_t attention_rest(const orr_model *model)
 {
     const orr_mla *a = &model->mla;
@@ -54,7 +55,7 @@ static int64_t norm(const orr_model *model)
     return (int64_t)model->hidden * (model->norm == ORR_NORM_LAYER && model->norm_bias ? 2 : 1);
 }
 
-/* A gated part has one matrix more. */
+/* A gated feed-forward part has three matrices instead of two. */
 static int64_t mlp_multiplied(const orr_model *model, int64_t ffn)
 {
     const int64_t matrices = model->activation == ORR_ACTIVATION_SWIGLU ? 3 : 2;
@@ -114,7 +115,7 @@ void orr_parameter_count_transformer(const orr_model *model, orr_parameter_count
                             orr_saturating_mul(model->positions, D), 1, 0);
     orr_parameter_count_add(m, "attention", self, orr_saturating_add(attention, rest), self,
                             attention);
-    /* Norms of queries and keys, and a gate behind attention and one behind the MLP. */
+    /* Norms of queries and keys, and a gate after attention and after the MLP. */
     orr_parameter_count_add(m, "cross-attention", cross,
                             orr_saturating_add(attention, 2 * (int64_t)model->head_dim + 2), cross,
                             attention);
@@ -129,9 +130,9 @@ void orr_parameter_count_transformer(const orr_model *model, orr_parameter_count
                             orr_parameter_count_vision(model), 0, 0);
 }
 
-/* One more layer each, with a projection of two streams into one and a norm for each stream and
- * for the output; embedding and head are the model's (DeepSeek-V3, arXiv 2412.19437, section 2.2).
- */
+/* Multi-token prediction: one more layer each, with a projection of two streams into one and a
+ * norm for each stream and for the output; embedding and head are the model's (DeepSeek-V3,
+ * arXiv 2412.19437, section 2.2). */
 int64_t orr_parameter_count_mtp(const orr_model *model)
 {
     orr_model layer = *model;

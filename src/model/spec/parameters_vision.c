@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vision encoders of Llama 4 (meta-llama/llama-models, models/llama4/vision) and of Llama 3.2
- * (transformers, models/mllama/modeling_mllama.py). D: hidden, F columns of the MLP, P patches. */
+/* Parameters and FLOPs of the vision encoders of Llama 4 (meta-llama/llama-models,
+ * models/llama4/vision) and of Llama 3.2 (transformers, models/mllama/modeling_mllama.py). D:
+ * hidden size, F columns of the MLP, P patches. */
 #include "model/spec/parameters.h"
 
 enum { COLOURS = 3 };
@@ -29,8 +30,9 @@ static int64_t layer(const orr_vision *v)
     return orr_saturating_add(layer_multiplied(v), norms + mlp_biases + (v->biases ? 4 * D : 0));
 }
 
-/* Where a patch is in its tile; and, by aspect ratio, where it is among all patches, and where its
- * tile is, before the layers and behind them. Of these three tables each has a gate. */
+/* Position embeddings: of a patch within its tile; and, by aspect ratio, of a patch in the
+ * image, of the tile before the layers, and of the tile after them. The last three have a gate
+ * each. */
 static int64_t positions(const orr_vision *v)
 {
     const int64_t D = v->hidden, P = patches_of_tile(v);
@@ -45,8 +47,8 @@ static int64_t positions(const orr_vision *v)
     return n;
 }
 
-/* An MLP over the columns that come out, then a projection; or the projection alone, with biases.
- */
+/* Parameters in the adapter's products: an MLP over the encoder's output, then a projection; or
+ * the projection alone, with biases. */
 static int64_t adapter_multiplied(const orr_vision *v)
 {
     const int64_t F = v->adapter_ffn;
@@ -68,7 +70,7 @@ int64_t orr_parameter_count_vision(const orr_model *model)
     int64_t n = orr_saturating_mul(patch_columns(v), v->hidden);
     n = orr_saturating_add(n, v->class_token ? v->hidden : 0);
     n = orr_saturating_add(n, positions(v));
-    n = orr_saturating_add(n, 4 * (int64_t)v->hidden); /* norms before and behind the layers */
+    n = orr_saturating_add(n, 4 * (int64_t)v->hidden); /* norms before and after the layers */
     n = orr_saturating_add(n, orr_saturating_mul(layers, layer(v)));
     n = orr_saturating_add(n, v->gated_global ? 2 * (int64_t)v->global_layers : 0);
     n = orr_saturating_add(n, adapter_multiplied(v));
@@ -83,8 +85,8 @@ double orr_model_image_flops(const orr_model *model)
         return 0;
     const double patches = (double)patches_of_tile(v), tiles = v->tiles;
     const double layers = (double)v->layers + v->global_layers, D = v->hidden;
-    /* Llama 4 encodes each tile by itself; with tables of tile positions all of them are seen at
-     * once. */
+    /* Llama 4 encodes each tile by itself; with embeddings of tile positions all tiles attend to
+     * each other. */
     const double seen = v->aspect_ratios > 0 ? patches * tiles : patches;
     const double of_patch =
         (double)patch_columns(v) * D + layers * ((double)layer_multiplied(v) + 2 * seen * D);

@@ -86,7 +86,7 @@ static orr_status read_list(const orr_yaml *list, const orr_spec_field *field, c
     return ORR_OK;
 }
 
-/* Lists that share a length are equally long where the map has both. */
+/* Lists that share a length field must be equally long where the map has both. */
 static orr_status check_lengths(const orr_yaml *map, const orr_spec_field *fields, size_t n,
                                 orr_error *err)
 {
