@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention with heads that share keys and values; the core that all kinds of attention have. */
+/* Multi-head and grouped-query attention, cross-attention, and the attention core that all
+ * variants share. */
 #include "model/arch/transformer.h"
 
 orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
@@ -17,8 +18,9 @@ orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
     return ORR_CALL(draft, ROTARY, &args, name, x);
 }
 
-/* Queries of layers without positions, where there are some beyond those that it leaves as they
- * are. Only the last of tuned_floor tokens is changed: that is no work to speak of. */
+/* Attention temperature tuning of layers without positions (Llama 4): queries far into the
+ * context are scaled. Only the last of every tuned_floor tokens changes its factor, so the cost
+ * is negligible. */
 static orr_value tuned(orr_draft *draft, orr_value q, const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
@@ -30,7 +32,7 @@ static orr_value tuned(orr_draft *draft, orr_value q, const orr_visibility *visi
     return ORR_CALL(draft, ATTENTION_TEMPERATURE, &args, "q", q);
 }
 
-/* Each head is a row. */
+/* Norm over each head by itself. */
 static orr_value head_norm(orr_draft *draft, orr_value x, const char *name)
 {
     const orr_model *m = draft->job->model;
@@ -54,17 +56,17 @@ static orr_value positioned(orr_draft *draft, orr_value x, const orr_visibility 
         x = head_norm(draft, x, name);
     if (turns)
         x = orr_write_rotary(draft, x, name);
-    /* Llama 4: after the turn, and only there. */
+    /* Llama 4 normalises after the rotation, and only in layers that rotate. */
     return m->qk_norm == 2 && turns ? weightless_norm(draft, x, name) : x;
 }
 
-/* Where the first of this step's tokens stands: known when it runs, or behind all others. */
+/* Position of the first token of this step: filled in at run time, or after all cached tokens. */
 static int64_t first_position(const orr_job_shape *job)
 {
     return job->workload->cache > 0 ? 0 : job->keys - job->tokens;
 }
 
-/* Keys and values of tokens that were there before, and this step's behind them. */
+/* Keys and values of cached tokens, followed by those of this step. */
 static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility *visibility,
                         const char *name)
 {
@@ -83,7 +85,7 @@ static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility 
     return ORR_CALL(draft, CACHE, &args, name, cache, fresh);
 }
 
-/* A window that slides has as many pairs as chunks of twice its width. */
+/* A sliding window has as many visible pairs as chunks of twice its width. */
 orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
                                    const orr_visibility *visibility)
 {
@@ -105,14 +107,16 @@ orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, o
     return ORR_CALL(draft, ATTENTION, &args, "attention", q, k, v);
 }
 
-/* Where there are more slices than heads of keys and values, each has a copy of its own. */
+/* Key-value heads on all ranks together. Where there are more slices than key-value heads, each
+ * slice has a copy. */
 static int64_t groups_of(const orr_job_shape *job)
 {
     const uint32_t slices = job->how.members[ORR_AXIS_TP];
     return job->model->kv_heads < slices ? slices : job->model->kv_heads;
 }
 
-/* Of what gives so many columns of each head of a group, and then those of its key and value. */
+/* The packed dim of a fused projection: `lead` columns for each query head of a group, followed
+ * by `shared` columns of its key and value. */
 static orr_packed_dim form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
 {
     const uint32_t groups = job->model->kv_heads, slices = job->how.members[ORR_AXIS_TP];
@@ -122,9 +126,9 @@ static orr_packed_dim form_of(const orr_job_shape *job, int64_t lead, int64_t sh
     return (orr_packed_dim){.copies = slices / groups, .lead = heads * lead, .shared = shared};
 }
 
-/* One product for q, k and v, a group of heads with its key and value behind another, as
- * Megatron-LM lays them: slices of it are whole groups. v stays a part of what the product gave,
- * which is kept with it, though q and k have been turned since: as there. */
+/* Self-attention with one fused projection for q, k and v in Megatron-LM's layout, where the
+ * heads of a group stand before their key and value: slices are whole groups. As in Megatron-LM,
+ * v stays a view of the fused output, which is therefore saved although q and k were rotated. */
 orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
@@ -155,7 +159,7 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibilit
                                           .adapted = true});
 }
 
-/* Keys and values of pictures do not change while tokens are generated. */
+/* Keys and values of image tokens: constant while tokens are generated. */
 static orr_value of_pictures(orr_draft *draft, int64_t tokens, orr_value *ret)
 {
     const orr_job_shape *job = draft->job;

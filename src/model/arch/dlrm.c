@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recommendation: tables of embeddings spread over all replicas, everything else the same on each
- * (Naumov et al., arXiv 1906.00091, section 4). A micro-batch is that of all replicas: each looks
- * up what its tables are asked for, then bags go to where their samples are. B: samples of all
- * replicas, F tables, C columns of each. */
+/* Recommendation model (DLRM): embedding tables are sharded over all replicas and the dense part
+ * is replicated (Naumov et al., arXiv 1906.00091, section 4). A micro-batch has the samples of
+ * all replicas: each replica looks up the rows of its tables for all samples, then an all-to-all
+ * brings the pooled bags to the samples' replicas. B: samples of all replicas, F tables, C
+ * columns of each. */
 #include "model/arch/dlrm.h"
 
 #include "model/arch/transformer.h"
@@ -23,7 +24,7 @@ static orr_value layer(orr_draft *draft, orr_value x, int64_t in, int64_t out, c
         draft, x, &(orr_linear){.name = name, .in = in, .out = out, .bias = true, .exact = true});
 }
 
-/* `last`: the activation of the last layer stays away. */
+/* `last`: the last layer has no activation. */
 static orr_value mlp(orr_draft *draft, orr_value x, int64_t in, const uint32_t *widths, uint32_t n,
                      bool last, const char *name)
 {
@@ -37,8 +38,9 @@ static orr_value mlp(orr_draft *draft, orr_value x, int64_t in, const uint32_t *
 }
 
 typedef struct tables {
-    int64_t rows, lookups, count; /* of all; lookups of a sample; tables, with empty ones */
-    bool whole;                   /* a table is on one replica: else its rows are spread  */
+    int64_t rows, lookups, count; /* totals: rows; lookups of a sample; tables, including empty
+                                   * ones */
+    bool whole;                   /* tables are whole on one replica; else their rows are sharded */
 } tables;
 
 static orr_table_shard block_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
@@ -67,7 +69,7 @@ orr_table_shard orr_table_shard_of(const orr_dlrm *d, uint32_t replicas, uint32_
     return share;
 }
 
-/* As an engine has them: all replicas alike the fullest. */
+/* Tables as executed: every replica is padded to the fullest one. */
 static tables real_tables_of(const orr_draft *draft)
 {
     const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
@@ -78,8 +80,9 @@ static tables real_tables_of(const orr_draft *draft)
                     .whole = true};
 }
 
-/* Where there are no fewer tables than replicas each has whole ones, and the fullest as many as are
- * counted here; else every table's rows are spread. Rows and lookups are those of the mean. */
+/* Tables as simulated. With at least as many tables as replicas, a replica has whole tables, and
+ * the count is that of the fullest replica; else the rows of every table are sharded. Rows and
+ * lookups are averages. */
 static tables tables_of(const orr_draft *draft)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
@@ -97,7 +100,7 @@ static tables tables_of(const orr_draft *draft)
     return t;
 }
 
-/* (B, F, C): sums of the rows that a sample asks of each table. */
+/* (B, F, C): pooled rows of each table for each sample. */
 static orr_value bags(orr_draft *draft, const tables *t)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
@@ -118,7 +121,7 @@ static orr_value bags(orr_draft *draft, const tables *t)
     return orr_draft_set_layout(draft, sums, &samples);
 }
 
-/* Wang et al., arXiv 2008.13535: x' = x0 (V (U x) + b) + x. */
+/* One cross layer (Wang et al., arXiv 2008.13535): x' = x0 (V (U x) + b) + x. */
 static orr_value crossed(orr_draft *draft, orr_value x0, int64_t columns)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
@@ -133,7 +136,7 @@ static orr_value crossed(orr_draft *draft, orr_value x0, int64_t columns)
     return x;
 }
 
-/* What the top sees of the dense vector (B, C) and the bags (B, F, C). */
+/* Input of the top MLP from the dense vector (B, C) and the bags (B, F, C). */
 static orr_value interacted(orr_draft *draft, orr_value dense, orr_value sums, int64_t *ret_columns)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
@@ -150,7 +153,7 @@ static orr_value interacted(orr_draft *draft, orr_value dense, orr_value sums, i
                     ORR_CALL(draft, INTERACTION, NULL, "interaction", all));
 }
 
-/* Tables that stand for nothing are left behind where bags meet. */
+/* Drops the bags of padding tables. */
 static orr_value real_tables(orr_draft *draft, orr_value sums, const tables *t)
 {
     const uint32_t n = draft->job->model->dlrm.n_tables;

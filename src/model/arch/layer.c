@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer, the embedding before the first, and the head behind the last. */
+/* The transformer layer, the embedding before the first layer, and the head after the last. */
 #include "model/arch/transformer.h"
 
 orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn)
@@ -73,7 +73,7 @@ orr_value orr_write_body(orr_draft *draft, orr_value x, const orr_layer_kind *ki
     const orr_model *m = draft->job->model;
     orr_value normed = orr_write_norm(draft, x, m->hidden, "attention_norm");
     const orr_value seen = attention(draft, normed, kind);
-    if (m->parallel_residual) { /* one norm for both */
+    if (m->parallel_residual) { /* one norm for both branches */
         const orr_value y = feed_forward(draft, normed, kind);
         return add(draft, add(draft, x, seen, kind, "attention_add"), y, kind, "mlp_add");
     }
@@ -98,7 +98,7 @@ static orr_value ids(orr_draft *draft, const char *name, bool sliced)
                            name);
 }
 
-/* A vocabulary that does not divide among slices is padded, as Megatron-LM does. */
+/* Vocabulary size, padded to a multiple of the slices as in Megatron-LM. */
 static int64_t padded(const orr_draft *draft, int64_t rows)
 {
     const int64_t slices = draft->job->how.members[ORR_AXIS_TP];
@@ -110,8 +110,9 @@ static int64_t vocabulary(const orr_draft *draft)
     return padded(draft, draft->job->model->vocab);
 }
 
-/* Pictures among the tokens: rows of all pictures of all samples, in the places of a token that
- * whoever runs it knows. Which place is the next one's is seen where all tokens are. */
+/* Image tokens replace placeholder tokens of the text: rows of all images of all samples, at the
+ * positions of a token that the caller knows. The n-th placeholder can only be found where all
+ * tokens are on one rank. */
 static orr_value spliced(orr_draft *draft, orr_value x, orr_value tokens)
 {
     const orr_job_shape *job = draft->job;
@@ -156,7 +157,7 @@ void orr_write_embedding(orr_draft *draft)
     draft->out = orr_write_dropout(draft, x, "embedding_dropout");
 }
 
-/* The loss of each token. */
+/* Loss of each token. */
 static orr_value loss(orr_draft *draft, orr_value logits)
 {
     if (orr_dtype_bytes(draft->job->stream) < 4)
@@ -166,7 +167,7 @@ static orr_value loss(orr_draft *draft, orr_value logits)
     return ORR_CALL(draft, CROSS_ENTROPY, &args, "loss", logits, ids(draft, "targets", false));
 }
 
-/* Serving, only the last token's logits are asked for. */
+/* Logits of the last token only, as serving needs. */
 static orr_value last_token(orr_draft *draft, orr_value x)
 {
     const orr_job_shape *job = draft->job;
@@ -201,7 +202,7 @@ void orr_write_head(orr_draft *draft)
         draft->loss = loss(draft, logits);
 }
 
-/* Weights that another module has: dims (V, D) sliced by V, or (D, V). */
+/* Weights of another module: dims (V, D) sharded by V, or (D, V). */
 static orr_value borrowed(orr_draft *draft, orr_dims dims, uint32_t dim, const char *name)
 {
     orr_layout layout = {0};
@@ -213,9 +214,9 @@ static orr_value borrowed(orr_draft *draft, orr_dims dims, uint32_t dim, const c
     return table;
 }
 
-/* A layer that predicts one token more, from the stream and the embedding of the next token, with
- * the model's own embedding and head (DeepSeek-V3, arXiv 2412.19437, section 2.2). The stream goes
- * on as it was. */
+/* Multi-token prediction: a layer that predicts one more token from the activations and the
+ * embedding of the next token, with the model's own embedding and head (DeepSeek-V3, arXiv
+ * 2412.19437, section 2.2). The activations pass through unchanged. */
 void orr_write_mtp(orr_draft *draft, const orr_layer_kind *kind)
 {
     const orr_model *m = draft->job->model;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1; V3, arXiv 2412.19437,
- * section 2.1.1): q, and k and v, come up from narrow columns that are normed between; a part of q
- * and k is turned by position, and that of k is one for all heads. */
+ * section 2.1.1): q, and k and v, are projected down to a narrow latent vector, normalised, and
+ * projected up; part of q and k is rotated by position, and that part of k is shared by all
+ * heads. */
 #include "model/arch/transformer.h"
 
 static orr_value up(orr_draft *draft, orr_value x, int64_t in, int64_t width, const char *name)
@@ -24,7 +25,7 @@ static orr_value down(orr_draft *draft, orr_value x, int64_t width, const char *
             .name = name, .in = draft->job->model->hidden, .out = width, .adapted = true});
 }
 
-/* (B, S, H, nope + rope). */
+/* Queries (B, S, H, nope + rope). */
 static orr_value queries(orr_draft *draft, orr_value x)
 {
     const orr_model *m = draft->job->model;
@@ -42,7 +43,7 @@ static orr_value queries(orr_draft *draft, orr_value x)
     return ORR_CALL(draft, CONCAT, &last, "q", part[0], orr_write_rotary(draft, part[1], "q_rope"));
 }
 
-/* The turned part of k, for all heads: as a head of its own, then one for each. */
+/* The rotated part of k: computed as one head, then expanded to all heads. */
 static orr_value shared_key(orr_draft *draft, orr_value x)
 {
     const orr_job_shape *job = draft->job;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mixtures of experts: a router, tokens that go to their experts and back, experts that see all. */
+/* Mixture of experts: router, dispatch of tokens to experts and combination of results, shared
+ * experts. */
 #include "model/arch/transformer.h"
 
 typedef struct routed {
-    orr_value scores, indices; /* (B, S, K) */
+    orr_value scores, indices; /* both (B, S, K) */
 } routed;
 
-/* What experts are chosen by beside their scores: moved by their load, not by a gradient. */
+/* Correction bias of the router, which changes the choice of experts and not their weights:
+ * adjusted by load, not by a gradient. */
 static orr_value balance(orr_draft *draft)
 {
     const bool frozen = draft->frozen;
@@ -17,7 +19,7 @@ static orr_value balance(orr_draft *draft)
     return bias;
 }
 
-/* Scores are computed in fp32 (Fedus et al., arXiv 2101.03961, section 2.4). */
+/* Router. Scores are computed in fp32 (Fedus et al., arXiv 2101.03961, section 2.4). */
 static routed route(orr_draft *draft, orr_value x)
 {
     const orr_model *m = draft->job->model;
@@ -41,8 +43,8 @@ static routed route(orr_draft *draft, orr_value x)
     return (routed){out[0], out[1]};
 }
 
-/* A product of each row with the weights of its expert; `slicing` of every expert's weights;
- * `counts` ORR_NONE: all have as many rows. */
+/* Grouped matrix product: each row with the weights of its expert. `slicing`: of every expert's
+ * weights; `counts` ORR_NONE: all experts have equally many rows. */
 static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, int64_t in,
                                int64_t out, orr_slicing slicing, const char *name)
 {
@@ -67,7 +69,7 @@ static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, 
     return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, n, operands);
 }
 
-/* Rows that the fullest rank has: all ranks are given as many. */
+/* Rows of the most loaded rank: every rank is given as many. */
 static int64_t sorted_rows(const orr_job_shape *job)
 {
     const double rows = (double)job->samples * (double)job->tokens * job->model->moe.top_k;
@@ -77,8 +79,8 @@ static int64_t sorted_rows(const orr_job_shape *job)
     return most * parts;
 }
 
-/* How rows are laid on one device. As they are run, the sharding pass makes parts of them, with
- * room for all (shard_rules_other.c). */
+/* Sizes of the dispatched rows on one device. For execution the sharding pass replaces them by
+ * blocks with room for all rows (shard/rules_experts.c). */
 static orr_op_args laid(const orr_job_shape *job)
 {
     const orr_moe *moe = &job->model->moe;
@@ -110,7 +112,7 @@ static orr_value experts(orr_draft *draft, orr_value x, const routed *r)
                              : ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices, r->scores);
 }
 
-/* One expert as wide as all that see every token. */
+/* Shared experts: one expert as wide as all of them together, which sees every token. */
 static orr_value shared_experts(orr_draft *draft, orr_value x)
 {
     const orr_model *m = draft->job->model;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Residual networks of bottlenecks (He et al., arXiv 1512.03385), with the stride in the 3 x 3
- * convolution
- * ("v1.5", as MLPerf and torchvision have it). x (N, C, H, W). */
+/* Residual networks of bottleneck blocks (He et al., arXiv 1512.03385), with the stride in the 3
+ * x 3 convolution ("v1.5", as in MLPerf and torchvision). x (N, C, H, W). */
 #include "model/arch/transformer.h"
 
 typedef struct convolution {
@@ -9,7 +8,7 @@ typedef struct convolution {
     uint32_t size, stride;
 } convolution;
 
-/* With its norm; no bias. */
+/* A convolution without bias, and its batch norm. */
 static orr_value convolve(orr_draft *draft, orr_value x, const convolution *c, const char *name)
 {
     const orr_op_args args = {.stride = c->stride, .padding = c->size / 2};
@@ -27,7 +26,7 @@ static orr_value relu(orr_draft *draft, orr_value x)
     return ORR_CALL(draft, RELU, NULL, "relu", x);
 }
 
-/* Narrow, 3 x 3, wide again; the first of a stage brings the shortcut to its width. */
+/* Bottleneck: 1 x 1 down, 3 x 3, 1 x 1 up; the first block of a stage has a projection shortcut. */
 static orr_value bottleneck(orr_draft *draft, orr_value x, int64_t in, int64_t width, int64_t out,
                             uint32_t stride, bool first)
 {

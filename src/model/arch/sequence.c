@@ -6,10 +6,11 @@
 #include "model/module/lower.h"
 #include "model/arch/transformer.h"
 
-/* The row of a model's modules. A place has a spec; places with the same spec share a module. */
+/* Builds the module sequence of a model. Each place of the sequence has a spec; places with
+ * equal specs share one module. */
 typedef struct spec {
     uint8_t kind; /* orr_module_kind */
-    uint8_t part; /* of a vision encoder */
+    uint8_t part; /* part of a vision encoder */
     orr_layer_kind layer;
 } spec;
 enum { PATCHES, LOCAL, GLOBAL, OUTPUT };
@@ -19,7 +20,7 @@ typedef struct row_builder {
     const orr_job_shape *job, *vision;
     orr_arena *arena;
     spec specs[KINDS_MAX];
-    uint8_t plain[KINDS_MAX], again[KINDS_MAX]; /* modules of a spec */
+    uint8_t plain[KINDS_MAX], again[KINDS_MAX]; /* by spec: its module, and its recomputed form */
     orr_module *modules;                        /* shape (2 x KINDS_MAX) */
     uint32_t n_specs, n_modules, n_places;
     uint8_t *module_of, *recomputed_of;
@@ -111,7 +112,7 @@ static orr_status add_module(row_builder *b, const spec *s, const orr_draft *dra
     return ORR_OK;
 }
 
-/* A module as it is, and computed again, whichever of them places will have. */
+/* Builds a spec's module, its recomputed form, or both, as places need them. */
 static orr_status build_spec(row_builder *b, const spec *s)
 {
     const uint8_t recompute = b->job->trained && is_layer(s->kind) ? b->job->plan->recompute
@@ -173,7 +174,7 @@ static spec layer_spec(const orr_model *m, uint32_t layer)
     return s;
 }
 
-/* Pictures are encoded once, when they come. */
+/* The vision encoder runs once, when a prompt arrives. */
 static orr_status add_vision(row_builder *b)
 {
     const orr_vision *v = &b->job->model->vision;
@@ -216,9 +217,9 @@ static orr_status check(const orr_model *m, const orr_plan *plan, orr_error *err
     return ORR_OK;
 }
 
-/* What a rank gives to the next stage: its slice of the stream. Where the slices hold all of it,
- * each sends its share, which the next stage gathers inside its host (Narayanan et al., SC21,
- * section 4.1); that gather is not counted. */
+/* Bytes that a rank sends to the next stage: its slice of the activations. Where every slice
+ * holds all of them, each rank sends its share and the next stage gathers them within its host
+ * (Narayanan et al., SC21, section 4.1); that gather is not counted. */
 static int64_t boundary(const orr_job_shape *job)
 {
     const uint32_t *members = job->how.members;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What layers are made of: linear layers, norms, residuals. */
+/* Building blocks of layers: linear layers, norms, residuals, quantised operands. */
 #include "model/arch/transformer.h"
 
 #include <string.h>
@@ -50,8 +50,8 @@ void orr_write_operand(orr_draft *draft, orr_value x, orr_value *ret, orr_value 
     *ret_scale = out[1];
 }
 
-/* Weights are quantised after each step of the optimizer, not for each micro-batch: they come in
- * the dtype of products, with scales that are constants here. */
+/* Weights are quantised once after each optimizer step, not for each micro-batch: they come in
+ * the dtype of products, with scales that are constants on the tape. */
 void orr_write_weight(orr_draft *draft, orr_dims dims, uint32_t dim, orr_axis axis, bool exact,
                       const char *name, orr_value *ret, orr_value *ret_scale)
 {
@@ -63,7 +63,7 @@ void orr_write_weight(orr_draft *draft, orr_dims dims, uint32_t dim, orr_axis ax
     *ret_scale = orr_draft_scale(draft, name);
 }
 
-/* `dim` of the value is what comes out of the layer. */
+/* Marks the packed dims of a linear layer; `dim` of the value is the layer's output. */
 static void form_columns(orr_draft *draft, orr_value value, const orr_linear *l, uint8_t dim)
 {
     orr_packed_dim form = l->form;
@@ -90,8 +90,8 @@ static orr_value product(orr_draft *draft, orr_value x, const orr_linear *l)
     return orr_draft_call(draft, ORR_OP_MATMUL, &args, l->name, scale_x == ORR_NONE ? 2 : 4, in);
 }
 
-/* Hu et al., arXiv 2106.09685: y + (x A) B, A (in, r), B (r, out), where the layer itself is
- * frozen. */
+/* LoRA (Hu et al., arXiv 2106.09685): y + (x A) B, A (in, r), B (r, out), where the layer itself
+ * is frozen. */
 static orr_value adapter(orr_draft *draft, orr_value x, const orr_linear *l)
 {
     const orr_workload *w = draft->job->workload;
@@ -135,7 +135,7 @@ orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *l)
     return ORR_CALL(draft, BIAS, NULL, l->name, y, bias);
 }
 
-/* Eager PyTorch computes an RMS norm in fp32 and casts there and back. */
+/* Eager PyTorch computes an RMS norm in fp32, with casts before and after. */
 orr_value orr_write_norm(orr_draft *draft, orr_value x, int64_t width, const char *name)
 {
     const orr_model *m = draft->job->model;

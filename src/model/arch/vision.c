@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoders of pictures: Llama 4's (meta-llama/llama-models, models/llama4/vision) sees each tile by
- * itself and joins four patches to a token; Llama 3.2's (transformers, models/mllama) sees all
- * tiles at once. Their modules stand before the embedding: patches, layers, and what leads into the
- * model. Letters: N sequences, P patches of one, Dv columns of the encoder. */
+/* Vision encoders. Llama 4's (meta-llama/llama-models, models/llama4/vision) encodes each tile
+ * by itself and joins four patches to a token; Llama 3.2's (transformers, models/mllama) attends
+ * over all tiles of an image. Their modules stand before the embedding: patches, layers, and the
+ * adapter into the model. Letters: N sequences, P patches of one, Dv columns of the encoder. */
 #include "model/arch/transformer.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 enum { COLOURS = 3 };
 
 typedef struct pictures {
-    int64_t sequences;      /* N: tiles, or pictures            */
-    int64_t tiles, patches; /* of a sequence; of a tile         */
+    int64_t sequences;      /* N: tiles, or images */
+    int64_t tiles, patches; /* of a sequence; of a tile */
 } pictures;
 
 static pictures pictures_of(const orr_job_shape *job)
@@ -24,15 +24,16 @@ static pictures pictures_of(const orr_job_shape *job)
                       .patches = side * side + v->class_token};
 }
 
-/* Layers that look at pictures are not there without any. */
+/* Without images cross-attention layers are left out. */
 uint32_t orr_images_of(const orr_job_shape *job)
 {
     const uint32_t images = job->workload->images;
     return images == 0 && job->model->cross_layers > 0 ? 1 : images;
 }
 
-/* The encoder as a model: its layers are written by those who write the others. Pictures are on all
- * slices of a sequence; where heads do not divide, slices compute the same. */
+/* The encoder as a model of its own, so that its layers are built by the same code as the
+ * model's. Every tensor-parallel rank has all images; where heads do not divide, the ranks
+ * compute the same. */
 orr_status orr_vision_job_of(const orr_job_shape *job, orr_arena *arena, const orr_job_shape **ret,
                              orr_error *err)
 {
@@ -85,7 +86,7 @@ static orr_value weight(orr_draft *draft, orr_dims dims, const char *name)
     return orr_draft_weight(draft, dims, 0, ORR_AXIS_NONE, name);
 }
 
-/* One token more before the patches of each tile (Llama 3.2), or behind them (Llama 4). */
+/* Adds the class token before the patches of each tile (Llama 3.2), or after them (Llama 4). */
 static orr_value with_class_token(orr_draft *draft, orr_value x, int64_t tiles, int64_t width)
 {
     const orr_op_args each = {.dim = 0, .count = tiles}, join = {.dim = 1};
@@ -97,7 +98,7 @@ static orr_value with_class_token(orr_draft *draft, orr_value x, int64_t tiles, 
                : ORR_CALL(draft, CONCAT, &join, "class token", x, one);
 }
 
-/* A row of a table by the picture's aspect ratio, that holds `each` x Dv, times a gate. */
+/* Embedding by the image's aspect ratio, `each` x Dv numbers, times a gate. */
 static orr_value by_aspect(orr_draft *draft, orr_value x, int64_t each, const char *name)
 {
     const orr_job_shape *job = draft->job;
@@ -117,7 +118,7 @@ static orr_value by_aspect(orr_draft *draft, orr_value x, int64_t each, const ch
     return ORR_CALL(draft, ADD, NULL, name, x, orr_write_gate(draft, all, name));
 }
 
-/* Patches as rows of pixels, to columns; where they are; a norm. */
+/* Patch embedding: rows of pixels to columns; positions; a norm. */
 void orr_write_vision_patches(orr_draft *draft)
 {
     const orr_job_shape *job = draft->job;
@@ -141,7 +142,7 @@ void orr_write_vision_patches(orr_draft *draft)
     draft->out = orr_write_norm(draft, x, width, "norm");
 }
 
-/* Layers see all patches; behind attention and MLP of global ones stand gates. */
+/* Encoder layers attend to all patches; global ones have gates after attention and MLP. */
 void orr_write_vision_layer(orr_draft *draft, bool global)
 {
     const orr_layer_kind kind = {.gated = global && draft->job->model->vision.gated_global,
@@ -150,7 +151,7 @@ void orr_write_vision_layer(orr_draft *draft, bool global)
     draft->out = orr_write_body(draft, draft->in, &kind);
 }
 
-/* Pixel shuffle: patches that stand together become one token of their columns. */
+/* Pixel shuffle: neighbouring patches become one token with the columns of all. */
 static orr_value joined(orr_draft *draft, orr_value x, int64_t *ret_tokens, int64_t *ret_width)
 {
     const orr_job_shape *job = draft->job;
@@ -187,7 +188,7 @@ static orr_value adapted(orr_draft *draft, orr_value x, int64_t in)
     return ORR_CALL(draft, GELU, NULL, "gelu", orr_draft_set_layout(draft, x, &whole));
 }
 
-/* Outputs of layers on the way beside the last one's. */
+/* Concatenates the outputs of intermediate layers. */
 static orr_value with_others(orr_draft *draft, orr_value x, int64_t *width)
 {
     const orr_job_shape *job = draft->job;
@@ -203,7 +204,7 @@ static orr_value with_others(orr_draft *draft, orr_value x, int64_t *width)
     return ORR_CALL(draft, CONCAT, &join, "intermediate", x, others);
 }
 
-/* Norm, adapter, and projection to the columns of the model. */
+/* Norm, adapter, and projection to the model's width. */
 void orr_write_vision_output(orr_draft *draft)
 {
     const orr_job_shape *job = draft->job;
