@@ -3,33 +3,38 @@
 #include "model/memory/memory.h"
 #include "model/schedule/schedule.h"
 
+/* Activation memory of a stage. The stage's slots are walked in order: a forward slot adds what
+ * its chunk keeps of a micro-batch, the last backward slot of the micro-batch frees it, and each
+ * slot needs transient bytes beside what is kept. The peak over slots is the stage's. Two
+ * windows are added: gathered weights and pending gradients of FSDP, and layers that are being
+ * offloaded or fetched back. */
+
 uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_stage, uint32_t place)
 {
     const orr_module_sequence *row = parts->row;
     if (parts->plan->recompute != ORR_RECOMPUTE_BLOCK)
         return row->module_of[place];
-    uint32_t layers = 0; /* of the virtual stage, before this place */
+    uint32_t layers = 0; /* layers of the virtual stage before this place */
     for (uint32_t i = parts->map->first[virtual_stage]; i < place; i++)
         layers += orr_module_is_fsdp_unit(row->modules[row->module_of[i]].kind);
     return layers < parts->plan->recompute_layers ? row->recomputed_of[place]
                                                   : row->module_of[place];
 }
 
-/* One chunk of the stage: bytes of a micro-batch. Transient: beside what the chunk keeps at the
- * start or the end of the slot. */
+/* Bytes of one micro-batch in one chunk of the stage. Transient: beside what the chunk keeps at
+ * the start or the end of the slot. */
 typedef struct chunk_bytes {
     int64_t kept, apart, largest_kept;
     int64_t transient[ORR_SLOT_PHASES];
 } chunk_bytes;
 
-/* FSDP: what a place needs of gathered weights and of gradients on their way, beside its tape. */
+/* FSDP: bytes of gathered weights and of pending gradients at a place, beside its tape. */
 typedef struct gathered {
     int64_t forward, backward;
 } gathered;
 
-/* The root's weights (all that is no layer) stay gathered, and where weights are not dropped
- * after the forward pass those of layers too: PyTorch's FSDP2 keeps the root so whatever is
- * asked. */
+/* The root unit's weights (all that is no layer) stay gathered whatever the plan says, as in
+ * PyTorch's FSDP2; with reshard=off those of layers stay too. */
 static bool stays_gathered(const orr_stage_memory_input *parts, const orr_module *module)
 {
     return parts->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_fsdp_unit(module->kind);
@@ -51,7 +56,7 @@ int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts)
     return bytes;
 }
 
-/* Gathered weights of the place and of those that are fetched ahead. */
+/* Gathered weights at a place: its own and those that are prefetched. */
 static int64_t window_bytes(const orr_stage_memory_input *parts, uint32_t first, uint32_t end,
                             uint32_t at, int step)
 {
@@ -67,9 +72,9 @@ static int64_t window_bytes(const orr_stage_memory_input *parts, uint32_t first,
     return bytes;
 }
 
-/* Gradients that wait or travel while a place runs backward: of the place before it (in the
- * precision of the reduction), and all of the root, which are reduced when its backward pass
- * ends. */
+/* Gradients that wait for reduction or are being reduced while a place runs backward: of the
+ * place before it (in the precision of the reduction), and all of the root unit, which are
+ * reduced when its backward pass ends. */
 static int64_t pending_bytes(const orr_stage_memory_input *parts, uint32_t end, uint32_t at)
 {
     const bool wide = parts->plan->gradients == ORR_PRECISION_FP32;
@@ -110,8 +115,9 @@ static bool offloads_activations(const orr_plan *plan)
     return plan->offload == ORR_OFFLOAD_ACTIVATIONS || plan->offload == ORR_OFFLOAD_BOTH;
 }
 
-/* Forward adds a place's kept bytes to those before it; backward runs from the last place to
- * the first and frees. So at a place the kept bytes of it and of those before it exist. */
+/* Bytes of a chunk. Forward adds a place's kept bytes to those of the places before it; backward
+ * runs from the last place to the first and frees them. So while a place runs, the kept bytes of
+ * it and of all places before it exist. */
 static chunk_bytes chunk_of(const orr_stage_memory_input *parts, uint32_t chunk)
 {
     const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, chunk);
@@ -143,14 +149,15 @@ static chunk_bytes chunk_of(const orr_stage_memory_input *parts, uint32_t chunk)
     return c;
 }
 
-/* Kept bytes while slots pass. */
+/* Kept bytes during the walk over slots. */
 typedef struct walk {
     const chunk_bytes *chunks;
-    int64_t kept, window; /* window: what stays on the device of what is offloaded */
+    int64_t kept, window; /* window: offloaded activations that are still, or already again, on
+                           * the device */
     uint32_t in_flight;
 } walk;
 
-/* False: over 63 bits. */
+/* Adds what the slot keeps. False: over 63 bits. */
 static bool before_slot(walk *w, const orr_schedule_slot *slot)
 {
     if (slot->phase != ORR_SLOT_FORWARD)
@@ -180,7 +187,7 @@ static void after_slot(walk *w, const orr_schedule_slot *slot)
     }
 }
 
-/* Two slots that run at once hold what both need. */
+/* Transient bytes of a slot; of two that run at once, the sum. */
 static int64_t transient_of(const walk *w, const orr_schedule_slot *slots, uint32_t n, uint32_t t)
 {
     int64_t bytes = w->chunks[slots[t].chunk].transient[slots[t].phase];
@@ -238,7 +245,7 @@ orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena 
     }
     for (uint32_t c = 0; c < schedule->spec.chunks; c++) {
         chunks[c] = chunk_of(parts, c);
-        /* One layer that runs, and one on its way. */
+        /* The layer that runs, and one in transfer. */
         raise(&w.window, 2 * chunks[c].largest_kept);
     }
     w.chunks = chunks;

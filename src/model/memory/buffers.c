@@ -6,22 +6,23 @@
 #include "model/schedule/schedule.h"
 #include "op/tape/tape.h"
 
-/* What no tape shows. All assumed, each for the reason given. */
+/* Memory that no tape shows: contexts, workspaces, communicators, fragmentation. All values are
+ * assumed, each for the reason given. */
 
-/* cuBLAS workspaces that the allocator hands out, PyTorch's and TransformerEngine's: 32 MiB each on
- * devices with fp8, else 8.5 and 4 MiB (PyTorch, ATen/cuda/CUDABlas.cpp, default of
+/* cuBLAS workspaces that the allocator hands out, PyTorch's and TransformerEngine's: 32 MiB each
+ * on devices with fp8, else 8.5 and 4 MiB (PyTorch, ATen/cuda/CUDABlas.cpp, default of
  * CUBLAS_WORKSPACE_CONFIG; TransformerEngine, get_cublas_workspace_size_bytes()). */
 static const int64_t WORKSPACES = 64 << 20, SMALL_WORKSPACES = 25 << 19;
-/* A CUDA context with the kernels of PyTorch, as nvidia-smi shows it of an idle process: 0.4 to
- * 0.6 GB from A100 to H100. */
+/* A CUDA context with PyTorch's kernels, as nvidia-smi shows it of an idle process: 0.4 to 0.6
+ * GB from A100 to H100. */
 static const int64_t CONTEXT = 512 << 20;
-/* NCCL, a communicator: buffers of 4 MiB (NCCL_BUFFSIZE) and some for the short protocols, for 16
- * channels, to a peer on either side. */
+/* NCCL buffers of one communicator: 4 MiB (NCCL_BUFFSIZE) and some for the short protocols, for
+ * 16 channels, to a peer on either side. */
 static const int64_t COMMUNICATOR = 192 << 20;
 /* Driver, firmware, ECC: an "80 GiB" A100 shows 79.15 GiB to PyTorch, and an H100 79.11. */
 static const int64_t DRIVER = 900 << 20;
-/* Of what comes and goes: what the caching allocator holds in blocks that fit no request.
- * torchtitan's rows with full recomputation reserve 19 % more of it than they use here on one
+/* Fragmentation as a share of transient memory: blocks of the caching allocator that fit no
+ * request. torchtitan's rows with full recomputation reserve 19 % more than they use on one
  * host, where the logits are most of it (tests/reference/test_memory_tables.c); Megatron-LM's
  * many small blocks less. */
 static const double FRAGMENTATION = 0.1;
@@ -46,7 +47,7 @@ static int64_t workspaces(const orr_device *device)
     return has_fp8 ? WORKSPACES : SMALL_WORKSPACES;
 }
 
-/* Communicators of a rank: one for each axis along which it has company. */
+/* Communicators of a rank: one for each axis with more than one member. */
 static int64_t communicators(const orr_plan *plan)
 {
     static const orr_axis axes[] = {ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_PP, ORR_AXIS_EP,
@@ -57,7 +58,7 @@ static int64_t communicators(const orr_plan *plan)
     return n;
 }
 
-/* A matrix that products read: rows and columns of one, of grouped ones of one expert. */
+/* Dims of a weight matrix; of grouped products those of one expert. */
 typedef struct matrix {
     int64_t rows, columns, bytes;
 } matrix;
@@ -92,8 +93,8 @@ static bool add_matrices(matrices *all, const orr_tape *tape)
     return true;
 }
 
-/* Megatron-LM with TransformerEngine adds weight gradients to their fp32 sum within the
- * product. Autograd still wants a tensor of each weight's shape and dtype: one is kept for each
+/* Megatron-LM with TransformerEngine accumulates weight gradients in fp32 within the product.
+ * Autograd still wants a tensor of each weight's shape and dtype: one dummy is kept for each
  * shape (TransformerEngine, get_dummy_wgrad()). */
 static orr_status fused_gradients(const orr_stage_memory_input *parts, int64_t *ret_bytes,
                                   orr_error *err)
@@ -105,7 +106,7 @@ static orr_status fused_gradients(const orr_stage_memory_input *parts, int64_t *
     for (uint32_t c = 0; c < schedule->spec.chunks; c++) {
         const uint32_t k = orr_schedule_virtual_stage_at(&schedule->spec, parts->stage, c);
         for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++) {
-            /* Alike places have alike weights. */
+            /* Places with the same module have the same weights. */
             const uint32_t m = parts->row->module_of[i];
             if (i > parts->map->first[k] && m == parts->row->module_of[i - 1])
                 continue;

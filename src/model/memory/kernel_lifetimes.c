@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
 
-/* Where kernels hold more or less than what the tape's calls take and give. */
+/* Corrections of lifetimes on a tape: kernels that hold more or less memory than the inputs and
+ * outputs of the tape's calls. */
 
-/* The call that makes a value, where it is such a one. */
+/* The call that makes a value, if it has the given operator. */
 static const orr_tape_call *made_by(const orr_tape *tape, orr_value v, orr_op op)
 {
     const uint32_t call = tape->values[v].made_by;
     return call != ORR_NONE && tape->calls[call].op == op ? &tape->calls[call] : NULL;
 }
 
-/* What the gradient is cast to, where nothing else reads it. */
+/* The value that the gradient is cast to, if nothing else reads the gradient. */
 static orr_value cast_of(const orr_tape *tape, orr_value gradient)
 {
     orr_value cast = ORR_NONE;
@@ -24,9 +25,9 @@ static orr_value cast_of(const orr_tape *tape, orr_value gradient)
     return cast;
 }
 
-/* A fused cross entropy reads logits as they come, and writes their gradient over them
+/* A fused cross entropy reads logits in their own dtype and overwrites them with their gradient
  * (TransformerEngine, parallel_cross_entropy(); Liger, arXiv 2410.10989, section 3.2): casts to
- * fp32 and back are within it. */
+ * fp32 and back are inside of the kernel. */
 static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_tape_liveness *lives)
 {
     orr_value logits = backward->in[0], gradient = backward->out[0];
@@ -48,7 +49,7 @@ static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_t
     made->bytes = 0;
 }
 
-/* Not fused, its backward pass is two kernels, and what the first gives is as large as the logits
+/* Not fused, its backward pass is two kernels with an intermediate as large as the logits
  * (PyTorch: nll_loss_backward, then _log_softmax_backward_data). */
 static orr_live_range between_kernels(const orr_tape_call *backward, orr_tape_liveness *lives)
 {
@@ -71,9 +72,9 @@ static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_liveness
     return n;
 }
 
-/* Ring attention adds up the outputs of its blocks, and its backward pass reads the sum and one
- * logsumexp: those of the blocks are gone once added (Liu et al., arXiv 2310.01889, section 3.1;
- * TransformerEngine, AttnFuncWithCPAndKVP2P). */
+/* Ring attention accumulates the outputs of its blocks, and its backward pass reads the sum and
+ * one logsumexp: outputs of blocks are freed once they are added (Liu et al., arXiv 2310.01889,
+ * section 3.1; TransformerEngine, AttnFuncWithCPAndKVP2P). */
 static void merge_blocks(const orr_tape *tape, orr_tape_liveness *lives)
 {
     bool first = true;

@@ -6,9 +6,9 @@ static int64_t at_least_one(int64_t n)
     return n > 0 ? n : 1;
 }
 
-/* Columns of a token in one layer: keys and values of the key-value heads of a slice, at least
- * one of them; of latent attention the latent and the part with positions, the same in every
- * slice (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). */
+/* Numbers that the cache holds for one token in one layer: keys and values of the slice's
+ * key-value heads, at least one of them; with latent attention the latent vector and the rotated
+ * part of k, the same in every slice (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). */
 static double columns(const orr_model *model, const orr_plan *plan)
 {
     if (model->mla.kv_rank > 0)
@@ -17,7 +17,7 @@ static double columns(const orr_model *model, const orr_plan *plan)
     return 2.0 * (double)at_least_one(heads) * model->head_dim;
 }
 
-/* In bf16, but fp32 where products are; a chunked layer never looks further back than its chunk. */
+/* In bf16, or fp32 where products are; a chunked layer needs no more than a chunk. */
 double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
                           uint64_t tokens, uint64_t samples)
 {

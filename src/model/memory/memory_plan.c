@@ -3,7 +3,7 @@
 #include "model/plan/groups.h"
 #include "model/schedule/schedule.h"
 
-/* So that sums stay within 63 bits. */
+/* Limit of places, so that sums stay within 63 bits. */
 enum { PLACES_MAX = 1 << 15 };
 
 /* Layers of the model on the places before `place`. */
@@ -23,11 +23,11 @@ static void add_module(const orr_stage_memory_input *parts, const orr_module_mem
     s->bytes[ORR_MEMORY_GRADIENTS] += states.gradients;
     s->bytes[ORR_MEMORY_OPTIMIZER] += states.optimizer;
     s->host_bytes += states.host;
-    if (parts->plan->zero < 3) /* else they go with the gathered weights */
+    if (parts->plan->zero < 3) /* with ZeRO 3 they count as gathered weights */
         s->bytes[ORR_MEMORY_WEIGHTS] += m->derived_bytes;
 }
 
-/* The chunks of the stage: what lasts. Weights that two of its modules share are there once. */
+/* Model states of the stage's chunks. Weights that two modules of the stage share count once. */
 static void add_states(const orr_stage_memory_input *parts, orr_stage_memory *s)
 {
     bool tied = false;
@@ -43,7 +43,7 @@ static void add_states(const orr_stage_memory_input *parts, orr_stage_memory *s)
     s->bytes[ORR_MEMORY_WEIGHTS] += orr_stage_gathered_bytes(parts);
 }
 
-/* Tokens of a sample before any is generated. */
+/* Tokens of a sample before generation starts. */
 static uint32_t prompt_tokens(const orr_model *model, const orr_plan *plan,
                               const orr_workload *workload)
 {
@@ -56,7 +56,7 @@ static uint32_t prompt_tokens(const orr_model *model, const orr_plan *plan,
     return model->context < 8192 ? model->context : 8192;
 }
 
-/* Tokens of a sample that the cache has room for; 0: the task has none. */
+/* Tokens of a sample that the KV cache has room for; 0: the task has no cache. */
 static uint64_t cached_tokens(const orr_model *model, const orr_plan *plan,
                               const orr_workload *workload)
 {
@@ -91,8 +91,8 @@ static orr_status cache_bytes(const orr_stage_memory_input *parts, const orr_mod
     return ORR_OK;
 }
 
-/* All weights of the stage that are not gathered anyway: FSDP gathers them once before it
- * generates. */
+/* All weights of the stage that are not gathered anyway: FSDP gathers them once before
+ * generation. */
 static int64_t whole_weights(const orr_stage_memory_input *parts)
 {
     int64_t bytes = 0;
@@ -104,7 +104,8 @@ static int64_t whole_weights(const orr_stage_memory_input *parts)
     return bytes - orr_stage_gathered_bytes(parts);
 }
 
-/* Reinforcement learning generates, then trains: what one needs is free for the other. */
+/* KV cache. Reinforcement learning generates, then trains: each phase can use the memory of the
+ * other. */
 static void add_cache(const orr_stage_memory_input *parts, int64_t bytes, orr_stage_memory *s)
 {
     int64_t *activations = &s->bytes[ORR_MEMORY_ACTIVATIONS],
@@ -148,7 +149,7 @@ static const orr_device *device_of(const orr_memory_plan_input *job, uint32_t st
     return job->stage_devices != NULL ? job->stage_devices[stage] : job->device;
 }
 
-/* What a stage has too much; negative: room for. Memory that is not known is more than any. */
+/* Bytes over the device's capacity; negative: free. An unknown capacity counts as unlimited. */
 static int64_t over_bytes(const orr_memory_plan_input *job, const orr_stage_memory *stages,
                           uint32_t stage)
 {
@@ -222,7 +223,7 @@ orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, o
     return ORR_OK;
 }
 
-/* The virtual stages of DualPipe are as many as its stages, each of them twice there. */
+/* DualPipe has as many virtual stages as stages, and holds each of them twice. */
 static orr_status map_of(const orr_module_sequence *row, const orr_plan *plan, orr_arena *arena,
                          orr_stage_map *ret, orr_error *err)
 {
@@ -265,7 +266,7 @@ orr_plan orr_plan_with_dpo_pairs(const orr_plan *plan)
     return pairs;
 }
 
-/* The pass of a task of several that holds most, as modules are built: its training step. */
+/* Builds the modules of the task's pass that needs the most memory: its training step. */
 static orr_status build_row(const orr_model *model, const orr_plan *plan,
                             const orr_workload *workload, orr_arena *arena,
                             orr_module_sequence *ret, orr_error *err)

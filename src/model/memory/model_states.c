@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
 
-/* Bytes of an element of what lasts from step to step. Mixed precision with Adam: weights in 2
- * bytes, a master copy and two moments of 4 each (Rajbhandari et al., "ZeRO", SC 2020, section
- * 3.1); products in fp32 or tf32 need no copy. Tables have row-wise Adagrad: one number a row,
- * and gradients that are applied as they are made (Mudigere et al., arXiv 2104.05158, section
- * 4.1.3). */
+/* Model states: bytes of an element that last from step to step. Mixed precision with Adam:
+ * weights in 2 bytes, a master copy and two moments of 4 each (Rajbhandari et al., "ZeRO", SC
+ * 2020, section 3.1); products in fp32 or tf32 need no master copy. Tables have row-wise
+ * Adagrad: one number a row, and gradients that are applied as they are made (Mudigere et al.,
+ * arXiv 2104.05158, section 4.1.3). */
 enum { MASTER = 4, MOMENTS = 8, ROW_STATE = 4 };
-/* With local steps the weights of the last meeting, and the momentum of the outer optimizer, in
- * fp32 (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1), kept where the inner one's are:
- * assumed. */
+/* With local steps, the weights of the last average and the momentum of the outer optimizer, in
+ * fp32 (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1); assumed to be kept where the
+ * inner optimizer's states are. */
 enum { OUTER = 8 };
 
 static bool full_precision(const orr_plan *plan)
@@ -27,14 +27,16 @@ bool orr_task_trains(uint8_t task)
     return task != ORR_TASK_PREFILL && task != ORR_TASK_DECODE;
 }
 
-/* DPO: the reference; RL: the reference, and a reward model of the same size (Llama 2, arXiv
- * 2307.09288, section 3.2.2: reward models start from checkpoints of the chat model). */
+/* Number of auxiliary models. DPO: the reference; RL: the reference, and a reward model of the
+ * same size (Llama 2, arXiv 2307.09288, section 3.2.2: reward models start from checkpoints of
+ * the chat model). */
 uint32_t orr_task_auxiliary_models(uint8_t task)
 {
     return task == ORR_TASK_DPO ? 1 : task == ORR_TASK_RL ? 2 : 0;
 }
 
-/* Ranks that share the shards of an expert: those that have it, within a replica of HSDP. */
+/* Ranks among which the states of an expert are sharded: those that hold the expert, within one
+ * replica of HSDP. */
 static uint32_t expert_shards(const orr_plan *plan)
 {
     const uint32_t all = orr_plan_group_size(plan, ORR_AXIS_EDP),
@@ -42,7 +44,7 @@ static uint32_t expert_shards(const orr_plan *plan)
     return all > replicas ? all / replicas : 1;
 }
 
-/* Weights of a rank before ZeRO, and what of them is frozen. */
+/* Weights of a rank before ZeRO, and the frozen ones among them. */
 typedef struct weights {
     int64_t elements, bytes, frozen, frozen_bytes;
     uint32_t shards;
@@ -53,9 +55,9 @@ static int64_t share(int64_t bytes, bool sharded, const weights *w)
     return sharded && w->shards > 1 ? (bytes + w->shards - 1) / w->shards : bytes;
 }
 
-/* ZeRO 1 shards the optimizer's states, 2 also gradients, 3 also weights. With 3, as PyTorch's
- * FSDP2 does it, the shard of the weights is the master copy, gradients are kept in its
- * precision, and products read gathered copies (documentation of
+/* States of trained weights. ZeRO 1 shards the optimizer states, 2 also gradients, 3 also
+ * weights. With 3, as in PyTorch's FSDP2, the shard of the weights is the master copy, gradients
+ * have its precision, and products read gathered copies (documentation of
  * torch.distributed.fsdp.fully_shard, MixedPrecisionPolicy). */
 static void add_trained(const weights *w, const orr_plan *plan, orr_state_bytes *s)
 {

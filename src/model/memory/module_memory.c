@@ -54,12 +54,14 @@ static void count_parameter(const orr_tape_value *v, orr_module_memory *m)
     }
 }
 
-/* How a module is walked: weight gradients apart from the others; or in tensors of their own, where
- * they are not added to the sum of all micro-batches as they are made. */
+/* How the memory of a backward pass is measured. APART: weight gradients are a pass of their own
+ * (zero-bubble schedules). OWNED: each weight gradient has a tensor of its own till the module's
+ * backward pass ends. PLAIN: weight gradients are accumulated as they are made (fused
+ * accumulation) and need none. */
 typedef enum gradient_placement { APART, OWNED, PLAIN, MANNERS } gradient_placement;
 
-/* Are these bytes a micro-batch's here, and not of states that last, of the cache, or of
- * another module? What a layer is given beside its stream is shared by all layers. */
+/* Do these bytes belong to the micro-batch in this module? Not: model states, the cache, tensors
+ * of another module. Inputs of a layer other than its activations are shared by all layers. */
 static bool passes(const orr_module *module, const orr_tape_live_range *l, gradient_placement how)
 {
     switch (module->tape->values[l->value].role) {
@@ -77,7 +79,7 @@ static bool passes(const orr_module *module, const orr_tape_live_range *l, gradi
     }
 }
 
-/* A row is alive on both sides of the border between two parts. */
+/* Is the value alive on both sides of a border between two passes? */
 static bool crosses(const orr_tape_live_range *l, uint32_t border)
 {
     return l->life.first < border && l->life.last >= border;
@@ -89,7 +91,8 @@ static void outlast(orr_live_range *life, uint32_t part_end)
         life->last = part_end - 1;
 }
 
-/* What goes out exists to the end of its part; then it is the next module's, whose input it is. */
+/* Lifetimes at the module's ends: the output exists to the end of its pass; after that it is the
+ * input of the next module, which counts it. */
 static void hand_over(const orr_module *module, orr_tape_liveness *lives)
 {
     orr_live_range *out = orr_tape_live_range_of(lives, module->out),
@@ -103,8 +106,8 @@ static void hand_over(const orr_module *module, orr_tape_liveness *lives)
         outlast(grad_in, lives->input_end);
 }
 
-/* Lives of what a micro-batch makes and is given. What weights alone make and keep is no
- * micro-batch's. */
+/* Lifetimes of what a micro-batch makes and reads. Values computed from weights alone, and kept,
+ * belong to no micro-batch. */
 static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives,
                              gradient_placement how, bool fused, orr_live_range *ret)
 {
@@ -165,7 +168,7 @@ static int64_t derived_bytes(const orr_tape_liveness *lives)
     return bytes;
 }
 
-/* Far above any device: sums over layers and micro-batches then stay within 63 bits. */
+/* A limit far above any device, so that sums over layers and micro-batches stay within 63 bits. */
 static orr_status check_size(const orr_module *module, const orr_module_memory *m, orr_error *err)
 {
     const int64_t limit = INT64_C(1) << 44;

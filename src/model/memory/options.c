@@ -5,11 +5,11 @@
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
 
-/* Ways to make room: each a few fields of the plan changed, on as many ranks and with the same
- * batch. */
+/* Memory options: changes of a few fields of a plan that free memory (recomputation, ZeRO stage,
+ * offload, other degrees), with as many ranks and the same batch. */
 enum { CHANGES_MAX = 24 };
 typedef struct changes {
-    orr_plan all[CHANGES_MAX]; /* only what changes */
+    orr_plan all[CHANGES_MAX]; /* only the changed fields are set */
     uint32_t n;
 } changes;
 
@@ -63,7 +63,7 @@ static void propose_pipeline(changes *c, const orr_plan *from)
         propose(c, (orr_plan){.sp = ORR_SWITCH_ON});
 }
 
-/* Replicas of sites go with them. False: a site has an odd number. */
+/* Halves the replicas, also those of sites. False: a site has an odd number. */
 static bool halve(const orr_plan *from, orr_plan *ret)
 {
     *ret = (orr_plan){.dp = from->dp / 2, .micro_batches = from->micro_batches * 2};
@@ -75,7 +75,7 @@ static bool halve(const orr_plan *from, orr_plan *ret)
     return from->dp % 2 == 0;
 }
 
-/* Half the replicas, and twice of another degree: a replica then has twice the samples to do. */
+/* Half the replicas, and twice another degree: a replica then has twice the samples. */
 static void propose_degrees(changes *c, const orr_plan *from)
 {
     orr_plan half;
@@ -94,7 +94,7 @@ static void propose_degrees(changes *c, const orr_plan *from)
     propose(c, cp);
 }
 
-/* The whole plan; what follows from changed fields is worked out anew. */
+/* The complete changed plan; fields that follow from changed ones are derived again. */
 static orr_plan applied(const orr_plan *from, const orr_plan *change)
 {
     orr_plan plan = orr_plan_override(from, change);
@@ -112,7 +112,8 @@ static orr_plan applied(const orr_plan *from, const orr_plan *change)
     return orr_plan_with_defaults(&plan);
 }
 
-/* A change that the model or the schedule cannot have is no relief, and no error. */
+/* Measures one change. A change that the model or the schedule does not allow is no option, and
+ * no error. */
 static orr_status try_change(const orr_model *model, const orr_plan *from, const orr_plan *change,
                              const orr_workload *workload, const orr_device *device,
                              int64_t peak_bytes, orr_memory_plan_option *ret)
