@@ -16,7 +16,7 @@ static inline int64_t orr_saturating_add(int64_t a, int64_t b)
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
-/* parameters of a linear layer, with or without bias */
+/* Parameters of a linear layer, with or without bias. */
 static inline int64_t orr_linear_parameters(int64_t in, int64_t out, bool bias)
 {
     return orr_saturating_add(orr_saturating_mul(in, out), bias ? out : 0);

@@ -6,18 +6,20 @@
 
 #include "model/memory/memory.h"
 
-/* Weights and gradients between ranks that have the same ones, or shards of them.
+/* Data-parallel transfers of a stage: reductions of gradients and gathers of weights.
  *
- *   ZeRO 0   all-reduce of gradients, once a step, in buckets beside the last backward pass
- *   ZeRO 1   reduce-scatter instead, and weights are gathered after the optimizer: beside the next
- *            step's first forward pass, which a step that repeats pays at its own beginning
+ *   ZeRO 0   all-reduce of gradients, once a step, in buckets overlapped with the last backward
+ *   ZeRO 1   reduce-scatter instead, and weights are gathered after the optimizer: overlapped
+ *            with the next step's first forward pass; as steps repeat, this step pays for its own
  *   ZeRO 2   the same, but gradients are reduced after each micro-batch
  *   ZeRO 3   weights of a module are gathered before it runs, `prefetch` modules ahead, and
- *            dropped after; gradients are reduced after it
+ *            freed after it; gradients are reduced after it
  *
- * Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
- * Models", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023. Replicas of shards (HSDP) sum theirs
- * once a step. */
+ * A bucket is one communication node, which starts once the last module of the bucket has run
+ * backward. A gather is one node for each axis, and the first node of its module waits for it.
+ * Sources: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ * Models", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023. Replicas of shards (HSDP) reduce
+ * theirs once a step. */
 
 static int64_t scaled(int64_t elements, double each)
 {
@@ -39,8 +41,8 @@ bool orr_stage_gathers_per_micro_batch(const orr_stage_emitter *l)
     return l->job->plan->zero >= 3;
 }
 
-/* Where the plan does not say: Megatron Core's 40 million, or a million a replica if that is more
- * (distributed_data_parallel_config.py). */
+/* Does the bucket hold enough gradients? Where the plan does not say: Megatron Core's 40
+ * million, or a million for each replica if that is more (distributed_data_parallel_config.py). */
 bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elements *gradients)
 {
     const orr_plan *plan = l->job->plan;
@@ -50,7 +52,8 @@ bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elem
     return (double)(gradients->dense + gradients->expert) * each >= most;
 }
 
-/* What computation loses to a transfer beside it, whatever could hide it. */
+/* Slowdown of computation by an overlapped transfer, for the calibration's share of it that
+ * cannot be hidden. */
 static int64_t exposed_ns(const orr_stage_emitter *l, int64_t transfer_ns)
 {
     const double frac = l->job->prices->kernels->calibration->dp_exposed;
@@ -124,7 +127,7 @@ void orr_stage_emit_gradient_reduction(orr_stage_emitter *l,
         orr_stage_emit_wait(l, done[i]);
 }
 
-/* The transfers by which weights are gathered, one an axis; how many. */
+/* The transfers that gather weights, one for each axis; returns how many. */
 static uint32_t gathers_of(const orr_stage_emitter *l, const orr_parameter_elements *weights,
                            orr_emitted_transfer ret[2])
 {
@@ -166,14 +169,15 @@ void orr_stage_emit_wait_for_gather(orr_stage_emitter *l, const orr_parameter_el
         add_exposed(l, transfers[i].grouping, &transfers[i].price);
 }
 
-/* Places of a virtual stage whose weights are gathered at once: those whose gradients are reduced
- * at once. From the last to the first. */
+/* Groups places of a virtual stage, from last to first, into gathers: weights are gathered
+ * together whose gradients are reduced together. */
 static void gather_chunk(orr_stage_emitter *l, uint32_t first, uint32_t end)
 {
     const orr_module_weights *weights = l->job->weights;
     orr_parameter_elements bucket = {0};
     uint32_t n = 0;
-    for (uint32_t place = end; place-- > first;) { /* how many buckets: the head of each */
+    for (uint32_t place = end; place-- > first;) { /* `heads` holds at each bucket's first place
+                                                    * what it gathers */
         const orr_module_weights *w = &weights[l->job->row->module_of[place]];
         bucket.dense += w->dense;
         bucket.expert += w->expert;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Turns in the finest detail: a node for each call, in the order in which they begin where each
- * takes as long as its price says. */
+/* Emission of slots in the finest detail: a node for each call. Calls are emitted in the order
+ * in which the phase simulation starts them. */
 enum { PENDING_MOST = 32, TEXT_MOST = 256 };
 
 typedef struct pending_node {
@@ -13,8 +13,8 @@ typedef struct pending_node {
     orr_node_id node;
 } pending_node;
 
-typedef struct thread { /* one sequence */
-    orr_node_id last;   /* transfer that its next task waits for, or ORR_NONE */
+typedef struct thread { /* one sequence of phases */
+    orr_node_id last;   /* transfer that the next task waits for, or ORR_NONE */
     pending_node beside[PENDING_MOST];
     uint32_t n_beside;
 } thread;
@@ -35,7 +35,7 @@ static size_t write_dims(char *to, size_t room, const orr_type *type)
     return n < room ? n + (size_t)snprintf(to + n, room - n, "]") : room;
 }
 
-/* Shapes, or types, of the values as a list; false: too long. */
+/* Shapes, or types, of values as a list. False: too long. */
 static bool write_values(char text[TEXT_MOST], const orr_tape *tape, const orr_value *values,
                          uint32_t n_values, bool types)
 {
@@ -61,7 +61,7 @@ static void keep(orr_stage_emitter *l, orr_status status)
         l->status = status;
 }
 
-/* What the call works on, under the names that recordings have. */
+/* Attributes of a node: shapes, types and names as in recordings. */
 static void describe(orr_stage_emitter *l, orr_node_id node, const orr_module *module, uint32_t at)
 {
     const orr_tape_call *call = &module->tape->calls[at];
@@ -96,7 +96,7 @@ static void describe(orr_stage_emitter *l, orr_node_id node, const orr_module *m
         keep(l, orr_builder_attrs(l->b, node, attrs, n, l->err));
 }
 
-/* What the thread's next task waits for joins l->waits. */
+/* Adds the transfer that the thread's next task waits for to l->waits. */
 static void join(writer *w, thread *t, uint32_t phase, uint32_t task)
 {
     uint32_t kept = 0;
@@ -134,8 +134,8 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_
         t->last = node;
 }
 
-/* What is waited for only by a transfer is waited for by the transfer alone: what the other
- * sequence computes meanwhile does not. */
+/* Emits one task. A dependency that only a transfer has is given to the transfer alone, so that
+ * the computation of the other sequence does not wait. */
 static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at)
 {
     writer *w = ctx;
@@ -147,7 +147,8 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
     join(w, t, phase, at);
     if (task->axis != ORR_AXIS_NONE) {
         write_transfer(w, t, phase, task, module);
-        if (l->nodes.n > 0 && task->beside) /* computation has to wait all the same */
+        if (l->nodes.n > 0 && task->beside) /* computation of the sequence waits for it all the
+                                             * same */
             return;
         l->waits.n = before < l->waits.n ? before : l->waits.n;
         return;

@@ -3,8 +3,8 @@
 
 #include "model/memory/memory.h"
 
-/* What comes after the last micro-batch: gradients that are still apart, their norm, the optimizer,
- * weights. */
+/* The end of a step, after the last micro-batch: remaining gradient reductions, the gradient
+ * norm, the optimizer, and gathers of weights. */
 
 typedef struct stage_weights {
     int64_t dense, expert, sliced, tied;
@@ -31,7 +31,7 @@ static stage_weights sum_weights(const orr_stage_emitter *l)
     return sum;
 }
 
-/* Parameters whose states the rank keeps. */
+/* Parameters whose optimizer states the rank holds. */
 static int64_t owned(const orr_stage_emitter *l, const stage_weights *w)
 {
     const uint32_t *members = l->job->prices->members;
@@ -42,7 +42,7 @@ static int64_t owned(const orr_stage_emitter *l, const stage_weights *w)
     return w->dense / shards + w->expert / same;
 }
 
-/* Computation waits until all of a group have summed what they have. */
+/* An all-reduce that computation waits for. */
 static void sum_over(orr_stage_emitter *l, uint32_t grouping, int64_t bytes, const orr_price *price)
 {
     const orr_emitted_transfer transfer = {.grouping = grouping,
@@ -55,7 +55,7 @@ static void sum_over(orr_stage_emitter *l, uint32_t grouping, int64_t bytes, con
     orr_stage_emit_wait(l, orr_stage_emit_transfer_in_order(l, &transfer));
 }
 
-/* DualPipe: the stage at the other end holds the same two parts of the model. */
+/* DualPipe: sums the gradients of the mirror stage, which holds the same two parts of the model. */
 static void sum_mirrors(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_job *job = l->job;
@@ -71,7 +71,7 @@ static void sum_mirrors(orr_stage_emitter *l, const stage_weights *w)
     sum_over(l, ORR_STEP_MIRROR, bytes, &price);
 }
 
-/* Embedding and head have the same weights on the first and the last stage. */
+/* Tied weights: sums the gradients of the embedding (first stage) and the head (last stage). */
 static void sum_tied(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_job *job = l->job;
@@ -86,7 +86,7 @@ static void sum_tied(orr_stage_emitter *l, const stage_weights *w)
     sum_over(l, ORR_AXIS_TIED, bytes, &price);
 }
 
-/* Where nothing goes beside computation, gradients are summed only now. */
+/* Gradient reductions where nothing overlaps computation: all at the end. */
 static void reduce_late(orr_stage_emitter *l)
 {
     const orr_step_job *job = l->job;
@@ -106,16 +106,16 @@ static void wait_for_gradients(orr_stage_emitter *l)
     orr_stage_emit_wait(l, l->last[ORR_STEP_REPLICA]);
 }
 
-/* The norm of all gradients, by which they are clipped: one number of all ranks. */
+/* The norm of all gradients for clipping: an all-reduce of one number over all ranks. */
 static void sum_norm(orr_stage_emitter *l)
 {
     if (orr_step_world_size(l->job->plan) > 1)
         sum_over(l, ORR_STEP_WORLD, 4, &l->job->world);
 }
 
-/* AdamW reads gradient, master weight and two moments, all but the first fp32, and writes the last
- * three and the weight that products use; 14 operations each (Loshchilov and Hutter, ICLR 2019,
- * algorithm 2). */
+/* Work of AdamW: it reads gradient, master weight and two moments, all but the first in fp32,
+ * and writes the last three and the weight that products use; 14 operations each (Loshchilov and
+ * Hutter, ICLR 2019, algorithm 2). */
 static orr_work adamw(const orr_plan *plan, int64_t parameters)
 {
     const double n = (double)parameters, weight = orr_precision_element_bytes(plan->precision);
@@ -154,8 +154,8 @@ orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, i
     return node;
 }
 
-/* States live on the host, which updates them: gradients go there and weights come back (Ren et
- * al., "ZeRO-Offload", ATC 2021). Assumed: the host keeps up with the link. */
+/* Optimizer on the host: gradients are copied there and weights come back (Ren et al.,
+ * "ZeRO-Offload", ATC 2021). Assumed: the host keeps up with the link. */
 static void update_on_host(orr_stage_emitter *l, int64_t parameters)
 {
     const orr_plan *plan = l->job->plan;
@@ -187,10 +187,10 @@ static void update(orr_stage_emitter *l, const stage_weights *w)
     orr_stage_emit_compute_node(l, "adamw", ORR_WATERFALL_OPTIMIZER, price.ns, price.basis);
 }
 
-/* Outer parts of dp that train alone average what they changed, in fp32 or compressed, once in so
- * many steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
- * (arXiv 2501.18512): assumed. The outer optimizer's own pass over memory is left out. Source:
- * Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
+/* Outer optimizer of local steps: outer parts of dp average their changes, in fp32 or
+ * compressed, once in so many steps; each step pays its share. Not overlapped with computation
+ * (assumed), though Streaming DiLoCo would (arXiv 2501.18512). The outer optimizer's own pass
+ * over memory is left out. Source: Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
 static void sync_outer(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_prices *prices = l->job->prices;
@@ -203,7 +203,8 @@ static void sync_outer(orr_stage_emitter *l, const stage_weights *w)
     sum_over(l, ORR_AXIS_OUTER, (bytes + steps - 1) / steps, &price);
 }
 
-/* Without overlap weights are gathered at once; else when the next step wants them. */
+/* Gathers of weights after the optimizer: at once without overlap; else when the next step needs
+ * them. */
 static void gather_late(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_plan *plan = l->job->plan;

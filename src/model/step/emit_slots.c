@@ -6,7 +6,8 @@
 
 #include "model/memory/memory.h"
 
-/* The slots of a stage, module by module. */
+/* Emission of a stage's schedule slots, module by module: receives, gathers of weights,
+ * computation, gradient reductions, sends. */
 
 uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
 {
@@ -14,15 +15,16 @@ uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
     return orr_module_at(&parts, k, place);
 }
 
-/* A slot while it is laid. */
+/* A slot while its nodes are emitted. */
 typedef struct slot_modules {
     const orr_schedule_slot *slot;
     uint32_t first, n; /* places of its virtual stage */
     uint32_t k;
     bool forward;
-    bool gathers;        /* each module's weights come before it                    */
-    bool gathered_first; /* some modules' do: of the step's first forward slots     */
-    bool reduces, last;  /* gradients are summed after; for the last time           */
+    bool gathers;        /* weights are gathered before each module */
+    bool gathered_first; /* weights are gathered before some modules, in the step's first forward
+                          * slots */
+    bool reduces, last;  /* gradients are reduced after it; for the last time */
 } slot_modules;
 
 static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
@@ -45,7 +47,7 @@ static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
                                                (beside && chunk->last_gradient == i))};
 }
 
-/* Place of the i-th module that the slot runs: backward from the last. */
+/* Place of the i-th module that the slot runs; a backward slot runs them from the last. */
 static uint32_t place_at(const slot_modules *t, uint32_t i)
 {
     return t->forward ? t->first + i : t->first + t->n - 1 - i;
@@ -67,8 +69,8 @@ static void enter(orr_stage_emitter *l, const orr_schedule_slot *slot)
         .phase = slot->phase, .chunk = slot->chunk, .micro_batch = slot->micro_batch};
 }
 
-/* A micro-batch costs the host something beside its kernels: half forward, half backward (assumed).
- * */
+/* Host time of a micro-batch beside its kernels: half in the forward slot, half in the backward
+ * slot (assumed). */
 static void spend_host(orr_stage_emitter *l, uint8_t phase)
 {
     const orr_step_prices *prices = l->job->prices;
@@ -125,8 +127,8 @@ static void compute_module(orr_stage_emitter *l, const slot_modules *t, uint32_t
         orr_stage_emit_flush(l);
 }
 
-/* What is no layer stays gathered from its forward to its backward pass, and so does all where
- * nothing is dropped after the forward pass. */
+/* Is the module's weight gathered again for the backward pass? Not in FSDP's root unit (all that
+ * is no layer), and not with reshard=off. */
 static bool gathers_again(const orr_stage_emitter *l, const slot_modules *t,
                           const orr_module *module)
 {
@@ -147,7 +149,8 @@ static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot
 
 enum { AHEAD_MOST = 64 };
 
-/* Sets out the gathers of all modules up to `ahead` of the i-th; waits for that of the i-th. */
+/* Starts the gathers of all modules up to the `ahead`-th after the i-th; waits for that of the
+ * i-th. */
 static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i,
                          orr_node_id gathers[AHEAD_MOST], uint32_t *sent)
 {
@@ -162,7 +165,7 @@ static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i
     orr_stage_emit_wait_for_gather(l, &weights, gathers[i % AHEAD_MOST]);
 }
 
-/* Gradients of the i-th module join a bucket; a full one sets out. */
+/* Adds gradients of the i-th module to the bucket; starts the reduction of a full one. */
 static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t i,
                           orr_parameter_elements *bucket)
 {
@@ -175,8 +178,8 @@ static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t 
     *bucket = (orr_parameter_elements){0};
 }
 
-/* Activations go to the host after the forward pass, and come back before the backward pass: they
- * set out when the slot before that one begins. */
+/* Offloading: activations are copied to the host after the forward slot, and back before the
+ * backward slot; the copy back starts with the slot before. */
 static void offload(orr_stage_emitter *l, const slot_modules *t, bool before)
 {
     const orr_step_job *job = l->job;
@@ -195,8 +198,8 @@ static void offload(orr_stage_emitter *l, const slot_modules *t, bool before)
         orr_stage_emit_host_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
 }
 
-/* What a slot needs before its first module: weights that are gathered for that do not wait for it.
- * */
+/* Dependencies of a slot's first module. Gathers that are prefetched for it do not wait for
+ * these. */
 static void begin(orr_stage_emitter *l, const slot_modules *t)
 {
     orr_stage_emit_receive(l, t->slot);
@@ -248,8 +251,8 @@ static orr_phase_sequence sequence_of(orr_stage_emitter *l, const slot_modules *
     return (orr_phase_sequence){phases, t->n};
 }
 
-/* Gathered and reduced as a whole, before and after: nothing is said of the order in which the
- * modules of both come. */
+/* Two slots that run at once: gathers before both, reductions after both, since the order in
+ * which their modules interleave is not defined. */
 static void gather_before(orr_stage_emitter *l, const slot_modules *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {

@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-/* From stage to stage. A receive is posted early, and stands on a stream of its own in the order in
- * which its neighbour sends: so no order of slots makes two stages wait for each other. A blocking
- * send holds up what its stage computes next. */
+/* Activation transfers between stages, and those of gradients back. A receive is posted early on
+ * a stream of its own, in the order in which its neighbour sends: so no order of slots can
+ * deadlock two stages. A blocking send delays the next computation of its stage. */
 
 static bool gives_gradient(uint8_t phase)
 {
     return phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_INPUT;
 }
 
-/* What a slot sends on; false: nothing leaves the stage. */
+/* The transfer after a slot. False: the result stays on the stage. */
 static bool pass_of(const orr_schedule_spec *spec, uint32_t stage, const orr_schedule_slot *slot,
                     orr_stage_transfer *ret)
 {

@@ -6,8 +6,11 @@
 
 #include "base/alloc.h"
 
-/* Nodes, lanes and rendezvous of one kind of rank. Nothing has a start, so that each stream is in
- * the order of its nodes. */
+/* Nodes, lanes and rendezvous of one kind of rank. Nodes have no start times: the order on a
+ * stream is the order of emission. Three things are kept between calls: open computation
+ * (consecutive computation merges into one node until orr_stage_emit_flush()), waits (nodes that
+ * the next computation depends on), and exposed time (slowdown by overlapped transfers, which is
+ * charged before the next slot). */
 
 static const char *const LANES[ORR_STEP_LANES] = {
     "compute",
@@ -245,8 +248,8 @@ static orr_node_kind kind_of(const orr_emitted_transfer *t)
                                                           : ORR_NODE_COLLECTIVE;
 }
 
-/* All members of a group send to the next (keys and values that go round): no collective of NCCL's.
- * It is told as the all-gather by which each sends as many bytes. */
+/* Does every member of a group send to the next (ring of keys and values)? NCCL has no such
+ * collective; it is emitted as an all-gather in which each member sends as many bytes. */
 static bool rotates(const orr_emitted_transfer *t)
 {
     return t->collective == ORR_COLL_SEND && t->peer < 0;
@@ -281,7 +284,7 @@ static orr_comm comm_of(orr_stage_emitter *l, const orr_emitted_transfer *t, uin
 static void count(orr_stage_emitter *l, const orr_emitted_transfer *t)
 {
     if (t->grouping >= ORR_AXES || t->collective == ORR_COLL_RECV)
-        return; /* what is received was counted where it was sent */
+        return; /* received bytes were counted at the sender */
     const double sent = orr_step_sent_bytes(t->collective, size_of(l, t->grouping), t->bytes);
     const bool sums =
         t->collective == ORR_COLL_ALL_REDUCE || t->collective == ORR_COLL_REDUCE_SCATTER;

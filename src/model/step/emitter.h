@@ -5,10 +5,11 @@
 #include "base/array.h"
 #include "model/step/step_graph.h"
 
-/* A stage while it is laid out: what the files step_*.c write with. */
+/* The emitter: writes the schedule slots of one stage as nodes, lanes and dependencies of an
+ * execution graph. The files emit_*.c use it. */
 
-/* Streams of a device. Sends and receives have one for each neighbour and direction of the pass, so
- * that each is in the order of its sender. */
+/* Streams of a device. Sends and receives have one stream for each neighbour and direction of
+ * the pass, so that each stream has the order of its sender. */
 typedef enum orr_step_lane {
     ORR_STEP_COMPUTE,
     ORR_STEP_TP,
@@ -17,22 +18,22 @@ typedef enum orr_step_lane {
     ORR_STEP_DP,
     ORR_STEP_REPLICA,
     ORR_STEP_OUT,
-    ORR_STEP_IN,   /* copies to the host, and from it */
-    ORR_STEP_SEND, /* 4: forward or backward, to the next stage or the one before */
+    ORR_STEP_IN,   /* copies to the host; copies from it */
+    ORR_STEP_SEND, /* 4: forward or backward, to the next stage or the previous one */
     ORR_STEP_RECV = ORR_STEP_SEND + 4,
     ORR_STEP_LANES = ORR_STEP_RECV + 4
 } orr_step_lane;
 
-/* Elements of weights or gradients. */
+/* Elements of weights or gradients, by who holds the same ones. */
 typedef struct orr_parameter_elements {
     int64_t dense, expert;
 } orr_parameter_elements;
-/* Turns of a chunk that differ from the others: before the first of them, and after the last. */
+/* Slots of a chunk with extra work: before the first of them, and after the last. */
 typedef struct orr_chunk_slots {
-    uint32_t first_forward, last_gradient; /* slots of the schedule; ORR_NONE */
+    uint32_t first_forward, last_gradient; /* slots of the schedule; or ORR_NONE */
 } orr_chunk_slots;
 
-/* A stage in the making. The first failure stays in `status`, and nothing is written after it. */
+/* State of the emitter. The first failure is kept in `status`; after it nothing is emitted. */
 typedef struct orr_stage_emitter {
     const orr_step_job *job;
     const orr_step_target *who;
@@ -41,26 +42,30 @@ typedef struct orr_stage_emitter {
     orr_graph_builder *b;
     orr_status status;
     orr_error *err;
-    uint16_t lane[ORR_STEP_LANES];    /* UINT16_MAX: not used yet */
-    orr_node_id last[ORR_STEP_LANES]; /* or ORR_NONE */
+    uint16_t lane[ORR_STEP_LANES];    /* UINT16_MAX: no node yet */
+    orr_node_id last[ORR_STEP_LANES]; /* last node of each lane, or ORR_NONE */
     uint32_t ordinal[ORR_STEP_GROUPINGS];
-    orr_group_id group[ORR_STEP_GROUPINGS]; /* of the graph; ORR_NONE: not used yet */
-    orr_array(orr_node_id) waits;           /* of what is computed next */
+    orr_group_id group[ORR_STEP_GROUPINGS]; /* group of the graph; ORR_NONE: no node yet */
+    orr_array(orr_node_id) waits;           /* dependencies of the next computation */
     orr_array(int64_t) duration_ns;
     orr_array(uint8_t) basis, axis;
     orr_array(orr_step_node) nodes;
     orr_array(orr_rendezvous_id) rendezvous;
-    orr_node_id *recv_of;          /* shape (2 x virtual stages x micro-batches); ORR_NONE: none */
+    orr_node_id *recv_of;          /* shape (2 x virtual stages x micro-batches): receive nodes;
+                                    * or ORR_NONE */
     orr_chunk_slots *chunks;       /* shape (chunks) */
-    orr_parameter_elements *heads; /* shape (row->n): what is gathered from this place on, and */
-    orr_node_id *gather_of;        /* shape (row->n): by whom, for a first forward slot; ORR_NONE */
-    orr_step_node now;             /* phase, chunk and micro-batch of the nodes that are written */
-    orr_node_id last_slot, before_last_slot; /* what they computed last; ORR_NONE */
-    int64_t open_ns;                         /* computation that is not written yet, and merges */
+    orr_parameter_elements *heads; /* shape (row->n): elements that one gather brings, at its
+                                    * first place */
+    orr_node_id *gather_of;        /* shape (row->n): node of that gather, for a first forward
+                                    * slot; or ORR_NONE */
+    orr_step_node now;             /* phase, chunk and micro-batch of the nodes that are emitted */
+    orr_node_id last_slot, before_last_slot; /* last computation of the last slot and of the one
+                                              * before; or ORR_NONE */
+    int64_t open_ns;                         /* open computation: not emitted yet, still merging */
     int64_t open_most_ns;
-    uint8_t open_basis; /* of its longest piece */
+    uint8_t open_basis; /* basis of its longest part */
     bool open;
-    char title[48];             /* of the node that it becomes */
+    char title[48];             /* title of the node that it becomes */
     int64_t exposed_pending_ns; /* see orr_stage_emit_exposed_transfers() */
     uint8_t exposed_pending_basis;
     orr_step_totals totals;
@@ -74,16 +79,17 @@ static inline bool orr_stage_emit_per_operator(const orr_stage_emitter *l)
 {
     return l->job->detail == ORR_DETAIL_OPERATOR;
 }
-/* ns of computation: merged with what is open. */
+/* Adds ns of computation, merged with what is open. */
 void orr_stage_emit_compute(orr_stage_emitter *l, int64_t ns, uint8_t basis);
-/* The same, of another part of the waterfall than computation; in the finest detail a node. */
+/* The same for another part of the waterfall than computation; in the finest detail a node of
+ * its own. */
 void orr_stage_emit_waterfall_part(orr_stage_emitter *l, const char *name, orr_waterfall part,
                                    int64_t ns, uint8_t basis);
-/* What is open becomes a node. The last node that computes; ORR_NONE: none yet. */
+/* Emits open computation as a node. Returns the last node of computation; ORR_NONE: none yet. */
 orr_node_id orr_stage_emit_flush(orr_stage_emitter *l);
-/* What is computed from here on waits for the node too. */
+/* The next computation will wait for the node too. */
 void orr_stage_emit_wait(orr_stage_emitter *l, orr_node_id node);
-/* A node of a lane; nothing is open. It waits for the last of its lane. */
+/* A node on a lane, after the last node of that lane. No computation may be open. */
 typedef struct orr_emitted_node {
     const char *name;
     orr_node_kind kind;
@@ -94,73 +100,77 @@ typedef struct orr_emitted_node {
 } orr_emitted_node;
 orr_node_id orr_stage_emit_node(orr_stage_emitter *l, const orr_emitted_node *node);
 void orr_stage_emit_dependency(orr_stage_emitter *l, orr_node_id node, orr_node_id on);
-/* A node that computes: waits for all that l->waits holds, and empties it. */
+/* A computation node; it depends on all of l->waits, which it empties. */
 orr_node_id orr_stage_emit_compute_node(orr_stage_emitter *l, const char *name, orr_waterfall part,
                                         int64_t ns, uint8_t basis);
-/* A transfer along an axis, on a lane, after `after` (or ORR_NONE) and the last of its lane. */
+/* A transfer along an axis, on a lane, after `after` (or ORR_NONE) and the last node of the
+ * lane. */
 typedef struct orr_emitted_transfer {
     uint32_t grouping; /* orr_axis, or ORR_STEP_MIRROR, ORR_STEP_WORLD */
     orr_collective collective;
     orr_step_lane lane;
-    int64_t bytes; /* as orr_collective_price() takes them */
+    int64_t bytes; /* as for orr_collective_price() */
     orr_price price;
-    int32_t peer;     /* of a send or recv: rank in the group; else -1 */
-    uint32_t ordinal; /* ORR_NONE: the next of the grouping  */
+    int32_t peer;     /* of a send or receive: index in the group; else -1 */
+    uint32_t ordinal; /* ORR_NONE: the next of the grouping */
 } orr_emitted_transfer;
 orr_node_id orr_stage_emit_transfer(orr_stage_emitter *l, const orr_emitted_transfer *transfer,
                                     orr_node_id after);
-/* The same after all that was computed, and that computation would wait for, so far. */
+/* The same, after everything that was computed so far and that computation waits for. */
 orr_node_id orr_stage_emit_transfer_in_order(orr_stage_emitter *l,
                                              const orr_emitted_transfer *transfer);
-/* Which stream transfers along an axis belong to. */
+/* The stream of transfers along an axis. */
 orr_step_lane orr_axis_lane(uint32_t grouping);
-/* A transfer that computation waits for: a node of its own, or merged into what is open. */
+/* A transfer that computation waits for: a node of its own, or merged into open computation. */
 void orr_stage_emit_blocking_collective(orr_stage_emitter *l, orr_axis axis,
                                         orr_collective collective, int64_t bytes);
 
 /* Parts of a step, in order. */
 void orr_stage_emit_posted_receives(orr_stage_emitter *l);
-void orr_stage_emit_initial_gathers(
-    orr_stage_emitter *l); /* weights that the last step's optimizer left in shards */
+/* Gathers of weights that the last step's optimizer left sharded. */
+void orr_stage_emit_initial_gathers(orr_stage_emitter *l);
 void orr_stage_emit_slots(orr_stage_emitter *l);
-void orr_stage_emit_optimizer(orr_stage_emitter *l); /* what gradients still lack; optimizer */
+/* Remaining gradient reductions, and the optimizer. */
+void orr_stage_emit_optimizer(orr_stage_emitter *l);
 
-/* Weights and gradients (step_shards.c). */
-/* Of a weight or a gradient kept so. fp8 and fp4 are made of 16-bit weights when they are used. */
+/* Weights and gradients (emit_data_parallel.c). */
+/* Bytes of an element of a weight or gradient as stored. fp8 and fp4 are converted from 16-bit
+ * weights when they are used. */
 static inline double orr_precision_element_bytes(uint8_t precision)
 {
     return precision == ORR_PRECISION_FP32 || precision == ORR_PRECISION_TF32 ? 4 : 2;
 }
-/* Are gradients reduced after each micro-batch, weights gathered for each? */
+/* Are gradients reduced after each micro-batch? Are weights gathered for each? */
 bool orr_stage_reduces_per_micro_batch(const orr_stage_emitter *l);
 bool orr_stage_gathers_per_micro_batch(const orr_stage_emitter *l);
-/* Do so many gradients fill a bucket? */
+/* Do these gradients fill a bucket? */
 bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elements *gradients);
-/* Gradients set out, after all that is computed so far. `last`: no more will be added to them. */
+/* Starts a gradient reduction, after all that is computed so far. `last`: no more gradients will
+ * be added to these. */
 void orr_stage_emit_gradient_reduction(orr_stage_emitter *l,
                                        const orr_parameter_elements *gradients, bool last);
-/* Weights are gathered after all that was computed so far, or `at_once`. The last transfer, or
- * ORR_NONE. */
+/* Starts a gather of weights, after all that was computed so far, or without waiting
+ * (`at_once`). Returns the last transfer, or ORR_NONE. */
 orr_node_id orr_stage_emit_weight_gather(orr_stage_emitter *l,
                                          const orr_parameter_elements *weights, bool at_once);
-/* Computation waits for that. */
+/* The next computation waits for the gather. */
 void orr_stage_emit_wait_for_gather(orr_stage_emitter *l, const orr_parameter_elements *weights,
                                     orr_node_id gather);
-/* Computation spends what it loses to the transfers that set out so far: before a slot, so that
- * what the slot before it sends is not held up. */
+/* Charges computation with the slowdown by the transfers that were started so far: before a
+ * slot, so that the sends of the slot before it are not delayed. */
 void orr_stage_emit_exposed_transfers(orr_stage_emitter *l);
-/* Sends what a slot made; gives what a slot needs. */
+/* Sends the result of a slot; receives the input of a slot. */
 void orr_stage_emit_receive(orr_stage_emitter *l, const orr_schedule_slot *slot);
 void orr_stage_emit_send(orr_stage_emitter *l, const orr_schedule_slot *slot);
-/* The calls of one or two sequences of modules, node by node. `modules`: shape (n)(phases of each).
- * */
+/* Emits the calls of one or two sequences of modules as nodes. `modules`: shape (n)(phases of
+ * each). */
 void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *sequences, uint32_t n,
                               const orr_module *const *const *modules);
-/* Bytes to the host or from it, after `after` (or ORR_NONE). */
+/* A copy to the host or from it, after `after` (or ORR_NONE). */
 orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes,
                                      orr_waterfall part, orr_node_id after);
 
-/* Module of a place of virtual stage k, as it is recomputed there. */
+/* Module at a place of virtual stage k, in its recomputed form where the plan says so. */
 uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place);
 
 #endif /* ORR_MODEL_STEP_EMITTER_H */

@@ -4,9 +4,9 @@
 
 #include "model/step/module_cost.h"
 
-/* A module's calls, priced, phase by phase. */
+/* Cost of a module: the calls of its tape, priced, phase by phase. */
 
-/* Which collective a call is; UNKNOWN: none. */
+/* The collective that an operator is; UNKNOWN: none. */
 static orr_collective collective_of(uint8_t op)
 {
     switch (op) {
@@ -34,7 +34,7 @@ static bool is_product(uint8_t op)
     return op == ORR_OP_MATMUL || op == ORR_OP_GROUPED_MATMUL;
 }
 
-/* Does the call of the tape belong to the phase? Recomputation goes with input gradients. */
+/* Does a call of this pass belong to the phase? Recomputation goes with input gradients. */
 static bool belongs(uint8_t pass, orr_slot_phase phase)
 {
     switch (phase) {
@@ -52,7 +52,8 @@ static bool belongs(uint8_t pass, orr_slot_phase phase)
     return false;
 }
 
-/* What one member holds, see orr_collective_price(): the whole of what is gathered or scattered. */
+/* Bytes of one member as orr_collective_price() takes them: the whole of what is gathered or
+ * scattered. */
 static int64_t bytes_of(const orr_tape *tape, const orr_tape_call *call)
 {
     int64_t in = 0, out = 0;
@@ -102,7 +103,7 @@ double orr_step_sent_bytes(orr_collective collective, uint32_t members, int64_t 
     }
 }
 
-/* A doubling of ranks beyond one host of 8 adds the calibration's share. */
+/* Jitter factor: every doubling of ranks beyond one host of 8 adds the calibration's share. */
 static double stretch_of(const orr_plan *plan, const orr_calibration *c)
 {
     const double hosts = (double)orr_plan_ranks(plan) / 8;
@@ -128,7 +129,7 @@ orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
 
 typedef struct pricer {
     const orr_module *module;
-    const orr_tape *tape; /* the module's */
+    const orr_tape *tape; /* of the module */
     const orr_plan *plan;
     const orr_step_prices *prices;
 } pricer;
@@ -145,7 +146,7 @@ static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_
     task->basis = price.basis;
 }
 
-/* False: it takes no time, and is no task. */
+/* Prices one call. False: it takes no time and is no task. */
 static bool price_call(const pricer *p, uint32_t at, orr_call_cost *ret)
 {
     const orr_tape_call *call = &p->tape->calls[at];
@@ -184,7 +185,8 @@ static bool reads(const orr_tape *tape, const orr_tape_call *call, orr_value val
     return false;
 }
 
-/* The first task that uses what a transfer brings. A call that is no task may stand in between. */
+/* The first task that uses the result of a transfer. Calls that are no tasks may stand in
+ * between. */
 static uint32_t joined_by(const orr_tape *tape, const orr_call_cost *tasks, uint32_t n, uint32_t i)
 {
     const orr_tape_call *transfer = &tape->calls[tasks[i].call];
@@ -194,10 +196,11 @@ static uint32_t joined_by(const orr_tape *tape, const orr_call_cost *tasks, uint
     return n;
 }
 
-/* A transfer cut in pieces goes beside the product that needs, or makes, what it moves: all but one
- * of t pieces, and no longer than that product takes (Wang et al., "Overlap communication with
- * dependent computation via decomposition in large deep learning models", ASPLOS 2023). The product
- * takes longer by what computation beside communication loses. */
+/* Decomposed overlap: a transfer is cut into t pieces and overlapped with the product that
+ * needs, or makes, its data: all but one piece, and no longer than the product takes (Wang et
+ * al., "Overlap communication with dependent computation via decomposition in large deep
+ * learning models", ASPLOS 2023). The product takes longer by the slowdown of computation beside
+ * communication. */
 static void hide(const pricer *p, orr_call_cost *transfer, orr_call_cost *product)
 {
     const uint32_t t = p->prices->members[ORR_AXIS_TP];
@@ -211,14 +214,14 @@ static void hide(const pricer *p, orr_call_cost *transfer, orr_call_cost *produc
 
 static void hide_all(const pricer *p, orr_call_cost *tasks, uint32_t n)
 {
-    uint32_t taken = ORR_NONE; /* a product hides one transfer */
+    uint32_t taken = ORR_NONE; /* a product hides one transfer only */
     for (uint32_t i = 0; i < n; i++) {
         orr_call_cost *task = &tasks[i];
         const bool gather = task->collective == ORR_COLL_ALL_GATHER;
         if (task->axis != ORR_AXIS_TP || (task->beside && task->joins != i + 1) ||
             (!gather && task->collective != ORR_COLL_REDUCE_SCATTER))
             continue;
-        const uint32_t k = gather ? i + 1 : i - 1; /* of 0 - 1: no task */
+        const uint32_t k = gather ? i + 1 : i - 1; /* 0 - 1 wraps: no task */
         if (k >= n || k == taken || tasks[k].axis != ORR_AXIS_NONE ||
             !is_product(p->tape->calls[tasks[k].call].op))
             continue;
@@ -257,7 +260,7 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
     memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
 }
 
-/* A device that is done sooner than its host can launch waits for it. */
+/* A device that is faster than its host can launch kernels waits for the host. */
 static void wait_for_host(const pricer *p, orr_call_cost *tasks, uint32_t n)
 {
     int64_t device_ns = 0, compute_ns = 0;

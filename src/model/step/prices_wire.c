@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/step/module_cost.h"
 
-/* How bytes travel, class of traffic by class: what the plan says, laid over a job's rates. */
+/* Prices under the plan's transport settings. Traffic is classed as gradients, stages, context
+ * or experts (that is, by the axis it travels along), and each class may have an RDMA transport
+ * of its own. Gradient compression applies above the level of sites only. */
 
 typedef enum traffic { OTHER, GRADIENTS, STAGES, CONTEXT, EXPERTS } traffic;
 
@@ -43,7 +45,7 @@ static uint8_t setting_of(const orr_plan *plan, traffic class)
     }
 }
 
-/* Of the bytes that a value sent in fp32 or 16 bits would have. */
+/* Compressed size as a share of the uncompressed one, for values in fp32 or 16 bits. */
 static double compressed_frac(const orr_plan *plan, double bytes)
 {
     const double sent = plan->compress == ORR_COMPRESS_BF16 ? 2
@@ -74,7 +76,7 @@ static orr_job_rates *copied(const orr_job_rates *rates, uint8_t setting, orr_ar
     return copy;
 }
 
-/* Gradients and weights have an algorithm of their own as well. */
+/* Rates of a class of traffic. Gradients and weights also have an algorithm of their own. */
 static orr_job_rates *made(const orr_plan *plan, const orr_job_rates *rates, traffic class,
                            orr_arena *arena)
 {
@@ -93,7 +95,7 @@ static bool says_nothing(const orr_plan *plan, traffic class)
     return setting_of(plan, class) == ORR_RDMA_UNKNOWN && (class != GRADIENTS || plain);
 }
 
-/* Gathers of weights are never compressed. */
+/* Rates of compressed gradient reductions. Gathers of weights are never compressed. */
 static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
                                      orr_step_prices *prices, orr_error *err)
 {

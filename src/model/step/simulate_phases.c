@@ -3,12 +3,14 @@
 
 #include "model/step/module_cost.h"
 
-/* Each sequence goes through its tasks in order. Computation of all of them takes turns on one
- * device; transfers along an axis take turns on its stream. The task that can begin first does,
- * the first sequence's where two can. */
+/* List scheduling of one or two sequences of tasks on one device. Tasks of a sequence run in
+ * order. There are two kinds of resources: the device, for computation, and one stream for each
+ * axis, for transfers. At each step the task that can start first is started; the first
+ * sequence's on a tie. sim/ simulates the same tasks as an execution graph; both must agree to
+ * the nanosecond, since an estimate of a step uses this file and its simulation uses sim/. */
 enum { SEQUENCES = 2, BESIDE_MOST = 32, MILLION = 1000000 };
 
-typedef struct pending { /* a transfer that runs beside */
+typedef struct pending { /* an overlapped transfer */
     uint32_t joins;
     uint8_t axis;
     int64_t end_ns;
@@ -17,8 +19,8 @@ typedef struct pending { /* a transfer that runs beside */
 typedef struct sequence_state {
     const orr_phase_sequence *sequence;
     uint32_t phase, task;
-    int64_t ready_ns; /* its last task has ended                */
-    uint8_t waits_on; /* axis of that task; ORR_AXIS_NONE: none */
+    int64_t ready_ns; /* end of its last task */
+    uint8_t waits_on; /* axis of that task; ORR_AXIS_NONE: computation */
     pending beside[BESIDE_MOST];
     uint32_t n_beside;
 } sequence_state;
@@ -26,8 +28,8 @@ typedef struct sequence_state {
 typedef struct phase_run {
     sequence_state states[SEQUENCES];
     uint32_t n;
-    int64_t device_ns, stream_ns[ORR_AXES]; /* free from then on */
-    uint32_t slow_ppm; /* of what computes while something travels: millionths of its time */
+    int64_t device_ns, stream_ns[ORR_AXES]; /* times from which on each resource is free */
+    uint32_t slow_ppm; /* slowdown of computation beside a transfer, in millionths of its time */
     orr_phase_simulation played;
 } phase_run;
 
@@ -36,7 +38,7 @@ static const orr_phase_cost *phase_of(const sequence_state *r)
     return r->phase < r->sequence->n ? r->sequence->phases[r->phase] : NULL;
 }
 
-/* Transfers that the task (or, at n, the end of the phase) has to wait for. */
+/* Waits for overlapped transfers that the task (or, at n, the end of the phase) needs. */
 static void join(sequence_state *r, uint32_t task)
 {
     uint32_t kept = 0;
@@ -53,7 +55,7 @@ static void join(sequence_state *r, uint32_t task)
     r->n_beside = kept;
 }
 
-/* On to the next task that there is: past the ends of phases. */
+/* Moves to the next task that exists, past the ends of phases. */
 static void skip_ended_phases(sequence_state *r)
 {
     for (const orr_phase_cost *p; (p = phase_of(r)) != NULL;) {
@@ -70,9 +72,9 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
 
-/* What is computed from `start_ns` on is slower as long as transfers are under way: counted in the
- * units of sim/engine/interference.h, so that a simulation of the same tasks ends at the same ns.
- */
+/* End of a computation that starts at `start_ns`: slower as long as transfers are under way,
+ * with the arithmetic of sim/engine/interference.h, so that a simulation of the same tasks ends
+ * at the same ns. */
 static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
 {
     int64_t busy_ns = 0;
@@ -110,8 +112,9 @@ static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *t
     r->waits_on = task->axis;
 }
 
-/* Of one sequence that computes and then waits, and so on, each wait is told by run_compute(). What
- * is left at the end is told here: nothing is computed any more. */
+/* Accounts for the end. With a single sequence, computation and waiting alternate, and
+ * run_compute() accounts for every wait before a computation; here are the waits after the last
+ * one. */
 static void finish(phase_run *p)
 {
     const sequence_state *last = &p->states[0];

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* One kind of rank, from its receives to its optimizer. */
+/* Emits the execution graph of one stage: posted receives, slots in schedule order, optimizer. */
 
 const char *orr_waterfall_name(orr_waterfall part)
 {
