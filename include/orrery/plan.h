@@ -12,15 +12,16 @@
 extern "C" {
 #endif
 
-/* Plan: how a job is spread over ranks, and in what order it runs.
+/* Parallel plan: how a job is distributed over ranks, and in what order it runs (Narayanan et al.,
+ * SC 2021).
  *
  * Letters: t tensor-, c context-, d data-, p pipeline-, e expert-parallel degree; v chunks of a
  * stage (virtual stages); m micro-batches of a step; L layers. Ranks: t x c x d x p. Expert
- * parallelism takes its ranks out of t x c x d: it adds none.
+ * parallelism uses ranks of t x c x d: it adds none.
  *
- * All replicas have as many micro-batches, whatever devices they are on. */
+ * All replicas have equally many micro-batches, whatever devices they are on. */
 
-/* What runs when. Each is data: see orr_schedule_make(). */
+/* Pipeline schedules. Each is data: see orr_schedule_make(). */
 #define ORR_SCHEDULE_MAP(X)                                                                        \
     X(UNKNOWN, "unknown")                                                                          \
     X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward     */      \
@@ -38,7 +39,7 @@ typedef enum orr_schedule {
 } orr_schedule;
 ORR_API const char *orr_schedule_name(orr_schedule schedule);
 
-/* What is computed again in the backward pass instead of being kept. */
+/* Activation recomputation: what is computed again in the backward pass instead of being saved. */
 #define ORR_RECOMPUTE_MAP(X)                                                                       \
     X(UNKNOWN, "unknown")                                                                          \
     X(NONE, "none")                                                                                \
@@ -51,7 +52,7 @@ typedef enum orr_recompute {
 #undef ORR_RECOMPUTE_ENUM_
 } orr_recompute;
 
-/* What matrix products are made in, and what is kept beside. */
+/* Precision: number format of matrix products, and of the weights that are kept beside it. */
 #define ORR_PRECISION_MAP(X)                                                                       \
     X(UNKNOWN, "unknown")                                                                          \
     X(FP32, "fp32")                                                                                \
@@ -84,7 +85,7 @@ typedef enum orr_offload {
 #undef ORR_OFFLOAD_ENUM_
 } orr_offload;
 
-/* Which axis crosses the cuts between sites; the other one then stays inside of them. */
+/* The axis that crosses site links; the other one then stays within sites. */
 #define ORR_CROSS_MAP(X) X(UNKNOWN, "unknown") X(DP, "dp") X(PP, "pp")
 typedef enum orr_cross {
 #define ORR_CROSS_ENUM_(name, text) ORR_CROSS_##name,
@@ -92,7 +93,8 @@ typedef enum orr_cross {
 #undef ORR_CROSS_ENUM_
 } orr_cross;
 
-/* What gradients are sent in between sites, when not in what they are summed in. */
+/* Gradient compression between sites: the format in which gradients are sent, where it differs
+ * from that in which they are summed. */
 #define ORR_COMPRESS_MAP(X)                                                                        \
     X(UNKNOWN, "unknown") X(NONE, "none") X(BF16, "bf16") X(FP8, "fp8") X(INT8, "int8")
 typedef enum orr_compress {
@@ -108,7 +110,7 @@ typedef enum orr_switch {
 #undef ORR_SWITCH_ENUM_
 } orr_switch;
 
-/* Numbers of a plan. 0: not known, not asked, or as the model has it. */
+/* Numbers of a plan. 0: unknown, not asked for, or as in the model. */
 #define ORR_PLAN_MAP(X)                                                                                      \
     X(dp, "data-parallel replicas")                                                                          \
     X(tp, "tensor-parallel slices") X(pp, "pipeline stages") X(                                              \
@@ -140,7 +142,7 @@ typedef enum orr_switch {
                                         X(local_steps,                                                       \
                                           "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
 
-/* Choices of a plan: field, type as in orr_<type>, what it says. 0 (unknown): the default. */
+/* Choices of a plan: field, type as in orr_<type>, description. 0 (unknown): the default. */
 #define ORR_PLAN_CHOICE_MAP(X)                                                                     \
     X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved")                 \
     X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers")   \
@@ -166,8 +168,8 @@ typedef enum orr_switch {
     X(wire_pp, WIRE, "how activations travel between stages")                                      \
     X(wire_cp, WIRE, "how keys and values travel") X(wire_ep, WIRE, "how tokens travel to experts")
 
-/* Axes along which ranks differ. The first four multiply to all ranks. The others are made of
- * them, and are no axes of `order`. */
+/* Axes of the device mesh, along which ranks differ. The first four multiply to all ranks. The
+ * others are composed of these, and are no axes of `order`. */
 #define ORR_AXIS_MAP(X)                                                                            \
     X(TP, "tp")                                                                                    \
     X(CP, "cp") X(DP, "dp") X(PP, "pp")                                                            \
@@ -198,41 +200,42 @@ typedef struct orr_plan {
     ORR_PLAN_CHOICE_MAP(ORR_PLAN_FIELD_)
 #undef ORR_PLAN_FIELD_
     uint8_t order[ORR_BASE_AXES]; /* orr_axis + 1, innermost first; all 0: tp, cp, dp, pp */
-    /* Of each site of the cluster, all 0: not said. "sites=5-3" with cross=dp: replicas; with
-     * cross=pp: stages, those of the first outer part of dp, then those of the next. The axis that
-     * crosses is the outermost of `order`; or, of replicas, sites get whole outer parts. */
+    /* Units of each site of the cluster; all 0: not given. "sites=5-3" with cross=dp: replicas;
+     * with cross=pp: stages, those of the first outer part of dp, then those of the next. The
+     * crossing axis is the outermost of `order`; or, of replicas, sites have whole outer parts. */
     uint16_t sites[ORR_PLAN_PARTS];
-    /* Layers of stages that are not alike, "sections=8x6-4x12": 8 stages of 6 layers, then 4 of
+    /* Layers of stages of unequal depth, "sections=8x6-4x12": 8 stages of 6 layers, then 4 of
      * 12, each over all chunks of a stage; not with first_layers, last_layers or DualPipe. */
     uint16_t section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
 } orr_plan;
 
-/* "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; what is not named is 0. Numbers take k and M
- * ("seq=4k" is 4096). Axes that `order` does not name lie outside those that it does. INVALID: a
- * field that does not exist (with the closest one), twice the same, no number > 0, no such choice
- * (with those that there are). */
+/* Parses a plan, "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; fields that are not named are 0.
+ * Numbers may end in k or M ("seq=4k" is 4096). Axes that `order` does not name lie outside
+ * those that it does. INVALID: an unknown field (with the closest one), a field twice, a number
+ * that is not > 0, an unknown choice (with those that exist). */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err);
-/* The same text from a plan; fields of 0 are left out. In the arena; NULL: out of memory. */
+/* The text form of a plan; fields of 0 are left out. In the arena; NULL: out of memory. */
 ORR_API ORR_MUST_CHECK const char *orr_plan_text(const orr_plan *plan, orr_arena *arena);
-/* `from` with the fields that `change` names. */
+/* `from` with the fields that `change` sets. */
 ORR_API orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change);
 ORR_API bool orr_plan_equal(const orr_plan *a, const orr_plan *b);
-/* The plan with every default filled in, micro-batches from `batch` or the other way round. Where
- * sites are said, dp crosses the cuts; where an order is not, what crosses is put outermost; with
- * local steps, outer parts of dp are the largest that no cut divides. What is of sites alone and
- * not said stays 0: dp_outer, dp_chunks, local_steps as if 1, compress as if none. */
+/* The plan with all defaults filled in; micro-batches follow from `batch` or the reverse. With
+ * `sites`, dp crosses them unless the plan says otherwise; without `order`, the crossing axis is
+ * outermost; with local steps, outer parts of dp are the largest that no site link divides.
+ * Fields on sites alone stay 0 where not given: dp_outer, dp_chunks, local_steps as if 1,
+ * compress as if none. */
 ORR_API orr_plan orr_plan_with_defaults(const orr_plan *plan);
-/* INVALID, with the reason: 12 heads do not divide into 8 slices, 5 layers cannot fill 8 stages,
- * experts do not divide, shards do not divide dp x cp, a schedule that does not go with these
- * stages, chunks or micro-batches, sites or sections that do not add up... Fields of 0 are not
- * checked. */
+/* Checks a plan. INVALID with the reason: 12 heads do not divide into 8 slices, 5 layers cannot
+ * fill 8 stages, experts do not divide, shards do not divide dp x cp, a schedule that does not
+ * fit these stages, chunks or micro-batches, sites or sections that do not add up... Fields of 0
+ * are not checked. */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_check(const orr_plan *plan, orr_error *err);
-/* t * c * d * p; fields of 0 count as 1. UINT64 because products of uint32_t may not fit. */
+/* t * c * d * p; fields of 0 count as 1. 64 bits, because a product of uint32_t may not fit 32. */
 ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);
-/* Members of the groups of an axis: t for TP...; 1 where there is nothing to share. */
+/* Size of the process groups of an axis: t for TP...; 1 where the axis is unused. */
 ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
 
-/* Schedules as data. A slot: one phase of a micro-batch in one of a stage's chunks. */
+/* Schedules as data. A slot is one phase of one micro-batch in one chunk of a stage. */
 #define ORR_SLOT_MAP(X)                                                                            \
     X(FORWARD, "forward")                                                                          \
     X(BACKWARD, "backward") /* with weight gradients                 */                            \
@@ -246,15 +249,16 @@ typedef enum orr_slot_phase {
 ORR_API const char *orr_slot_phase_name(orr_slot_phase phase);
 typedef struct orr_schedule_slot {
     uint8_t phase;  /* orr_slot_phase                                           */
-    bool paired;    /* runs at once with the next of its stage (DualPipe): both begin when both
-                     * can, and end together                                    */
-    uint16_t chunk; /* of the stage, from 0                                     */
+    bool paired;    /* runs at once with the next slot of its stage (DualPipe): both begin when
+                     * both can, and end together */
+    uint16_t chunk; /* of the stage, from 0 */
     uint32_t micro_batch;
 } orr_schedule_slot;
 
 typedef struct orr_schedule_spec {
     uint8_t schedule;        /* orr_schedule */
-    uint32_t stages, chunks; /* chunks of a stage: 1 but for INTERLEAVED, ZB_V and DUALPIPE (2) */
+    uint32_t stages, chunks; /* chunks of a stage: 1 except for INTERLEAVED, ZB_V and DUALPIPE
+                              * (2) */
     uint32_t micro_batches, group;
 } orr_schedule_spec;
 
@@ -262,28 +266,30 @@ typedef struct orr_schedule_plan {
     orr_schedule_spec spec;
     const uint32_t *first; /* shape (stages + 1) */
     const orr_schedule_slot
-        *slots; /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
-    const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): which stage, and which of its
-                                          * chunks, the model's virtual stage k is on. DUALPIPE
-                                          * cuts the model into `stages` only: k is of the first
+        *slots; /* slots of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order */
+    const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): stage, and chunk of that
+                                          * stage, of the model's virtual stage k. DUALPIPE cuts
+                                          * the model into `stages` only: k is of the first
                                           * direction, stages + k the same part for the second,
                                           * which has the micro-batches from m / 2 on */
-    uint32_t in_flight; /* micro-batches x chunks that a stage holds at once, the most of
-                         * any, in chunks' worth of activations                           */
+    uint32_t in_flight; /* most in-flight micro-batches x chunks of any stage, in units of a
+                         * chunk's activations */
 } orr_schedule_plan;
-/* Sources: GPipe: Huang et al. 2019, figure 2; 1F1B and interleaved: Narayanan et al. 2021, figures
- * 4 and 5; groups: Llama 3 (arXiv 2407.21783), figure 6; zero bubble: Qi et al., arXiv 2401.10241
- * and 2405.15362; DualPipe: DeepSeek-V3 (arXiv 2412.19437), figure 5. In the arena. INVALID:
- * numbers that the schedule does not go with; NO_MEMORY. */
+/* Makes the slots of a schedule. Sources: GPipe: Huang et al. 2019, figure 2; 1F1B and
+ * interleaved: Narayanan et al. 2021, figures 4 and 5; groups: Llama 3 (arXiv 2407.21783),
+ * figure 6; zero bubble: Qi et al., arXiv 2401.10241 and 2405.15362; DualPipe: DeepSeek-V3
+ * (arXiv 2412.19437), figure 5. In the arena. INVALID: numbers that the schedule does not allow;
+ * NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_schedule_make(const orr_schedule_spec *spec, orr_arena *arena,
                                                     orr_schedule_plan *ret, orr_error *err);
-/* Proves a schedule complete (every phase of every micro-batch once in every virtual stage) and
- * free of deadlock. INVALID names the first slot that is missing, double, or waits for ever. */
+/* Proves that a schedule is complete (every phase of every micro-batch once in every virtual
+ * stage) and free of deadlock. INVALID names the first slot that is missing, duplicate, or waits
+ * for ever. */
 ORR_API ORR_MUST_CHECK orr_status orr_schedule_check(const orr_schedule_plan *plan, orr_error *err);
-/* The published bubble: idle time over ideal time, of the stage that idles most between its first
- * slot and its last, for phases that take so long (of one chunk and micro-batch); NAN where no
- * formula is published for these numbers. Exact but for ZB_H1 with weight > forward, and DUALPIPE
- * unless input = forward >= weight. */
+/* The published pipeline bubble: idle time over ideal time, of the stage that idles most between
+ * its first slot and its last, for phases of the given durations (of one chunk and micro-batch);
+ * NAN where no formula is published for these numbers. Exact except for ZB_H1 with weight >
+ * forward, and DUALPIPE unless input = forward >= weight. */
 typedef struct orr_slot_times {
     double forward, input, weight;
 } orr_slot_times;

@@ -10,10 +10,11 @@
 extern "C" {
 #endif
 
-/* What a step is told in: where its time goes, how finely it is built, and what its nodes are. */
+/* Vocabulary of a training step: where its time goes, at which detail it is built, and what its
+ * nodes are. */
 
-/* Where a step's time goes, from what the arithmetic would take at the device's peak to the step.
- * Means over all ranks; they add up to the step. */
+/* The waterfall: a step's time split by cause, from the ideal time of its FLOPs at the device's
+ * peak to the whole step. Means over all ranks; the parts add up to the step. */
 #define ORR_WATERFALL_MAP(X)                                                                       \
     X(IDEAL, "model FLOPs at peak")  /* of the model, once; see orr_model_flops()    */            \
     X(KERNELS, "kernels below peak") /* what computation takes longer than that      */            \
@@ -32,8 +33,8 @@ typedef enum orr_waterfall {
 } orr_waterfall;
 ORR_API const char *orr_waterfall_name(orr_waterfall part);
 
-/* How finely a step is built. The step takes as long in each, to the ns, where nothing runs beside
- * anything within a module. */
+/* Detail of a step's graph. The step's time is the same in each, to the ns, unless transfers
+ * overlap computation within a module. */
 #define ORR_DETAIL_MAP(X)                                                                          \
     X(CHUNK, "chunk")       /* a node for each slot of a stage, transfers between them */          \
     X(LAYER, "layer")       /* for each module of a slot                               */          \
