@@ -18,11 +18,11 @@ static bool class_of(const orr_sim_work *work, uint8_t *ret)
     }
 }
 
-/* Devices of a graph, numbered from 0 in order of appearance. */
+/* Numbers the devices of a graph, from 0 in order of appearance. */
 static orr_status number_devices(orr_contention *d, uint32_t graph, const orr_sim_program *program,
                                  orr_error *err)
 {
-    enum { MOST = 1024 }; /* devices of one rank: searched one by one */
+    enum { MOST = 1024 }; /* devices of one rank: searched linearly */
     int32_t seen[MOST];
     uint32_t n = 0;
     uint32_t *of_work = orr_calloc((size_t)program->n_works + 1, sizeof *of_work);
@@ -197,7 +197,8 @@ static void take_event(orr_engine *e, const orr_queued_event *event)
         d->status = orr_contention_start_flows(e, rendezvous, event->id, event->at_ns);
 }
 
-/* The network goes first where times tie: what it ends may begin something at that time. */
+/* Runs the next event. On a tie the network goes first: a flow that ends may let something start
+ * at that time. */
 bool orr_contention_step(orr_engine *e)
 {
     orr_contention *d = e->dynamic;

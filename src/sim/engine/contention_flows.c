@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/engine/contention.h"
 
-/* The ranks that take part, in the order of the group; of a send and its recv, the sender first. */
+/* Members of the transfer in the order of the group; of a send and its receive, the sender
+ * first. */
 static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, uint32_t rendezvous)
 {
     const orr_grouping *grouping = &e->ensemble->groupings[moved->grouping];

@@ -6,21 +6,22 @@
 
 #include "base/alloc.h"
 
-/* Who waits for whom when not all points were settled. From a rank that is stuck: the rendezvous in
- * which it waits, a member that has not come, the rendezvous in which that one waits, and so on
- * until a place comes up again. Ranks are real ones, also where the simulation was folded. */
+/* Explanation of a deadlock: a cycle in the wait-for graph. From a rank that is blocked, the
+ * walk goes to the rendezvous in which it waits, to a member that has not arrived, to the
+ * rendezvous in which that one waits, and so on until a rank comes again. The message names real
+ * ranks, also where the simulation was folded. */
 typedef struct step {
-    uint32_t rank, work; /* waits in this work */
-    uint32_t waits_for;  /* a rank             */
-    uint32_t previous;   /* step of the same rank, or ORR_NONE */
+    uint32_t rank, work; /* is blocked in this work */
+    uint32_t waits_for;  /* a rank */
+    uint32_t previous;   /* earlier step of the same rank, or ORR_NONE */
 } step;
 
 typedef struct search {
     const orr_engine *engine;
     const orr_fold *fold;
     orr_array(step) steps;
-    uint32_t *last_step; /* shape (R) */
-    uint32_t *first;     /* edges that lead to a point, of the program looked at */
+    uint32_t *last_step; /* by rank: shape (R) */
+    uint32_t *first;     /* incoming edges by point, of the current program */
     orr_point_id *from;
     const orr_sim_program *program;
 } search;
@@ -35,7 +36,7 @@ static bool settled(const search *q, const orr_actor *actor, orr_point_id p)
     return q->engine->waits[actor->first_point + p] == 0;
 }
 
-/* Edges and works that lead to each point, as the points that they come from. */
+/* Incoming edges and works of every point: the program's edges, reversed. */
 static bool turn_round(search *q, const orr_sim_program *program)
 {
     if (q->program == program)
@@ -48,7 +49,8 @@ static bool turn_round(search *q, const orr_sim_program *program)
     q->program = q->first && q->from ? program : NULL;
     if (q->program == NULL)
         return false;
-    uint32_t *next = q->first + 1; /* one ahead: it ends as the first row of the point */
+    uint32_t *next = q->first + 1; /* rows are shifted by one, so that each next[p] ends as
+                                    * first[p] */
     for (uint32_t i = 0; i < program->n_edges; i++)
         next[program->edges[i].to + 1]++;
     for (uint32_t w = 0; w < program->n_works; w++)
@@ -63,15 +65,15 @@ static bool turn_round(search *q, const orr_sim_program *program)
     return true;
 }
 
-/* A work that starts at p, is not over and ends at `end`. */
+/* A work that starts at p, has not ended, and ends at `end`. */
 static uint32_t work_between(const orr_sim_program *program, orr_point_id p, orr_point_id end)
 {
     const uint32_t w = program->work_at[p];
     return w != ORR_NONE && program->works[w].end == end ? w : ORR_NONE;
 }
 
-/* Backward from a point that was not settled to the work in which the rank waits. ORR_NONE: the
- * points wait for one another. */
+/* Searches backward from an unsettled point for the work in which the rank is blocked. ORR_NONE:
+ * its points wait for one another. */
 static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p)
 {
     const orr_sim_program *program = actor->script->program;
@@ -98,7 +100,8 @@ static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p
     return ORR_NONE;
 }
 
-/* Does the rank take part in the rendezvous, and has it not come? With which work would it? */
+/* Is the rank a member of the rendezvous that has not arrived? `ret_work`: the work with which
+ * it would. */
 static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rendezvous,
                        uint32_t *ret_work)
 {
@@ -113,7 +116,7 @@ static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rend
     return !settled(q, actor, actor->script->program->works[*ret_work].start);
 }
 
-/* A member that has not come, and the work with which it would; one met before if there is one. */
+/* A member that has not arrived, and its work; preferably one that the walk has visited. */
 static uint32_t missing_member(const search *q, uint32_t rank, uint32_t work, uint32_t *ret_work)
 {
     const orr_prepared_program *script = actor_of(q, rank)->script;

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "sim/engine/contention.h"
 
-/* Exact: whole and rest apart, so that nothing overflows before the result does. */
+/* ns scaled by a slowdown, exactly: quotient and remainder apart, so that nothing overflows
+ * before the result does. */
 static int64_t slowed_ns(int64_t ns, uint32_t slowdown_ppm)
 {
     enum { MILLION = 1000000 };
@@ -61,7 +62,7 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
                                   orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
 }
 
-/* Follow one actor from a settled point, as long as the next point is its own. */
+/* Propagates from a settled point, as long as the next point belongs to the same actor. */
 static void follow(orr_engine *e, orr_settled_point from)
 {
     const orr_actor *actor = &e->actors[from.actor];
@@ -102,8 +103,8 @@ static void drain(orr_engine *e)
         follow(e, e->ready.at[--e->ready.n]);
 }
 
-/* What waits for nothing. Listed before any is followed: what one of them sets free is then
- * pushed once, by the last that it waits for. */
+/* Lists the points without predecessors. All are listed before any is propagated, so that each
+ * later point is listed once, by the last of its predecessors. */
 static void begin_actor(orr_engine *e, uint32_t a)
 {
     const orr_actor *actor = &e->actors[a];

@@ -5,13 +5,15 @@
 #include "base/array.h"
 #include "sim/engine/rendezvous.h"
 
-/* Engine: settles the points of time of all actors.
+/* The engine: earliest times of all points, that is, longest paths in a directed acyclic graph over
+ * (max, +) (PERT/CPM; max-plus algebra).
  *
- * A point is settled when all edges that lead to it, and all works that end there, have said their
- * time; its time is then final, be it in the future or not, because nobody can add a later one. So
- * points are settled in any order that a stack gives (run by run of one actor, which keeps to the
- * cache), without a queue of events. Only works whose length depends on what else goes on meanwhile
- * need one: see dynamic.h. */
+ * A point is settled when every edge and every work that leads to it has contributed its time.
+ * Its time is then final, even if it lies in the future, because lags are never negative and no
+ * predecessor is left. So points are settled in any topological order (Kahn's algorithm with a
+ * stack, which follows runs of one actor and so stays in cache), without a clock and without a
+ * queue of events. Only works whose length depends on what runs beside them need a queue: see
+ * contention.h. */
 typedef struct orr_settled_point {
     uint32_t actor;
     orr_point_id point;
@@ -25,45 +27,45 @@ typedef struct orr_engine {
     orr_actor *actors;
     uint32_t n_actors;
     size_t n_points;               /* of all actors */
-    int64_t *time_ns;              /* shape (n_points): the latest said so far */
-    uint32_t *waits;               /* shape (n_points): how many have yet to say */
+    int64_t *time_ns;              /* shape (n_points): the latest contribution so far */
+    uint32_t *waits;               /* shape (n_points): contributions that are still missing */
     const uint32_t *actor_of_rank; /* shape (R); ORR_NONE: none */
     orr_rendezvous_table rendezvous;
-    orr_contention *dynamic;            /* NULL: the length of every work is known */
-    orr_array(orr_settled_point) ready; /* settled, and not yet followed */
+    orr_contention *dynamic;            /* NULL: every work has a known length */
+    orr_array(orr_settled_point) ready; /* settled, not yet propagated */
     uint64_t n_settled;
     bool no_memory;
 } orr_engine;
 
-/* The actors of a fold, each with its points and calls laid out. `scripts`: shape (D). Free with
- * orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
+/* Sets up the actors of a fold with their points and calls. `scripts`: prepared programs, shape
+ * (D). Free with orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
                            const orr_sim_options *options, const orr_prepared_program *scripts,
                            const orr_fold *fold, orr_transfer_pricer *pricer,
                            orr_error *err) ORR_MUST_CHECK;
-/* Settle all that can be. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns. Whether all was
- * settled is for orr_engine_check(). */
+/* Settles all points that can be settled. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns.
+ * orr_engine_check() says whether all were. */
 orr_status orr_engine_run(orr_engine *engine, orr_error *err) ORR_MUST_CHECK;
 void orr_engine_done(orr_engine *engine);
 
-/* INVALID where a point was never settled: names who waits for whom (deadlock.c). */
+/* INVALID if a point was never settled: the message names the cycle of ranks (deadlock.c). */
 orr_status orr_engine_check(const orr_engine *engine, const orr_fold *fold,
                             orr_error *err) ORR_MUST_CHECK;
 
-/* Times stop at the end of time instead of going round. */
+/* Saturating sum: a time beyond 2^63 ns stays at the largest. */
 static inline int64_t orr_after_ns(int64_t time_ns, int64_t lag_ns)
 {
     int64_t sum;
     return __builtin_add_overflow(time_ns, lag_ns, &sum) ? INT64_MAX : sum;
 }
 
-/* How long a work that meets nobody takes on its actor. */
+/* Length on its actor of a work without partners. */
 int64_t orr_work_ns(const orr_actor *actor, uint32_t work);
 
-/* A rendezvous is over, for all its members. */
+/* Ends a rendezvous for all of its members. */
 void orr_engine_end_rendezvous(orr_engine *engine, uint32_t rendezvous, int64_t end_ns);
 
-/* A time is said to a point. */
+/* Contributes a time to a point; the last contribution settles it. */
 static inline void orr_engine_propagate(orr_engine *engine, uint32_t actor, orr_point_id point,
                                         int64_t time_ns)
 {

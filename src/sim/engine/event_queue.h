@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Queue of events by (time, rank, node): a heap of four children a node that knows where each
- * entry is, so that an event can be moved. An entry is known by its id, a small number; each is in
- * the queue once at most. Allocates only while the largest id or the number of entries grows. */
+/* Priority queue of events by (time, rank, node): an indexed 4-ary heap, so that an event can be
+ * moved to another time. An entry is identified by its id, a small number, and is in the queue
+ * at most once. Memory is allocated only when the largest id or the number of entries grows. */
 typedef struct orr_queued_event {
     int64_t at_ns;
     uint32_t rank, node;
@@ -17,16 +17,16 @@ typedef struct orr_queued_event {
 typedef struct orr_event_queue {
     orr_queued_event *heap;
     uint32_t n, room;
-    uint32_t *place; /* shape (room): where in the heap; UINT32_MAX: not in it */
+    uint32_t *place; /* shape (room): position in the heap; UINT32_MAX: not in it */
 } orr_event_queue;
 
-/* Start with {0}. Room for ids below n_ids; false: out of memory. */
+/* Makes room for ids below n_ids; a queue starts as {0}. False: out of memory. */
 bool orr_event_queue_reserve(orr_event_queue *queue, uint32_t n_ids);
 void orr_event_queue_done(orr_event_queue *queue);
 
-/* Put the event in, or move it if its id is there. The id must have room. */
+/* Inserts the event, or moves it if its id is in the queue. There must be room for the id. */
 void orr_event_queue_put(orr_event_queue *queue, orr_queued_event event);
-/* The first, taken out; false: empty. */
+/* Removes the first event. False: the queue is empty. */
 bool orr_event_queue_pop(orr_event_queue *queue, orr_queued_event *ret);
 static inline const orr_queued_event *orr_event_queue_first(const orr_event_queue *queue)
 {

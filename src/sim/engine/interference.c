@@ -64,7 +64,7 @@ bool orr_interference_occupy(orr_interference *o, uint32_t task, uint32_t device
     return true;
 }
 
-/* When nothing is left at the present rate. */
+/* Time at which nothing is left at the present rate. */
 static int64_t end_ns(const orr_interference_task *task)
 {
     const unsigned __int128 ns = (task->left + task->rate - 1) / task->rate;
@@ -94,7 +94,7 @@ static void requeue(orr_interference *o, uint32_t id)
                         (orr_queued_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
 }
 
-/* On one of its devices the other class began (+1) or ended (-1). */
+/* A task of the other class has started (+1) or ended (-1) on one of its devices. */
 static void disturb(orr_interference *o, uint32_t id, int by, int64_t now_ns)
 {
     orr_interference_task *task = &o->tasks.at[id];

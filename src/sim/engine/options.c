@@ -40,7 +40,7 @@ const char *orr_network_mode_name(orr_network_mode mode)
 
 static bool is_slowdown(double factor)
 {
-    return factor >= 1 && factor <= 1000; /* false for NAN */
+    return factor >= 1 && factor <= 1000; /* false for NaN */
 }
 
 orr_status orr_sim_options_complete(const orr_sim_options *given, orr_sim_options *ret,
@@ -49,7 +49,7 @@ orr_status orr_sim_options_complete(const orr_sim_options *given, orr_sim_option
     orr_sim_options options;
     orr_sim_options_init(&options);
     if (given != NULL) {
-        /* A caller built against an older header has a shorter struct. */
+        /* A caller that was built against an older header has a shorter struct. */
         const size_t bytes =
             given->struct_bytes < sizeof options ? given->struct_bytes : sizeof options;
         memcpy(&options, given, bytes);

@@ -6,19 +6,26 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-/* A call of one of the graphs that a group has. */
+/* Finds all rendezvous of a job before the simulation starts. For each group (of each class of
+ * groups when folded) the calls of its members' graphs are merged by ordinal: calls with the
+ * same ordinal are one collective, as NCCL matches them by communicator and sequence number. The
+ * transfer is priced here, once, unless flows or the ensemble decide its length. A group's
+ * classes and graphs are collected with stamps (the number of the group) instead of flags, so
+ * that nothing has to be cleared between a million groups. */
+
+/* A communication call in one of the graphs of the group's members. */
 typedef struct entry {
     uint32_t ordinal;
-    uint32_t graph; /* of the group's graphs */
+    uint32_t graph; /* index among the group's graphs */
     uint32_t call;
 } entry;
 
-/* A graph of the group, and the rendezvous of its calls. */
+/* The calls of one of the group's graphs. */
 typedef struct graph_calls {
     const orr_prepared_program *script;
-    uint32_t begin, end; /* its calls in this grouping      */
-    uint32_t first;      /* row of `ids` of the first call  */
-    bool takes_part;     /* in the rendezvous that is priced   */
+    uint32_t begin, end; /* its calls in this grouping */
+    uint32_t first;      /* row of `ids` of its first call */
+    bool takes_part;     /* in the rendezvous that is being priced */
 } graph_calls;
 
 typedef struct finder {
@@ -28,13 +35,14 @@ typedef struct finder {
     orr_transfer_pricer *pricer;
     uint32_t *of_call;
     orr_array(orr_rendezvous) found;
-    orr_array(orr_rendezvous_transfer) moved; /* beside `found` where there are flows */
-    orr_array(uint32_t) ranks;                /* who takes part                       */
-    orr_array(uint32_t) classes;              /* of the group, each once */
+    orr_array(orr_rendezvous_transfer) moved; /* parallel to `found` where there are flows */
+    orr_array(uint32_t) ranks;                /* members of the rendezvous */
+    orr_array(uint32_t) classes;              /* classes of the group's ranks, each once */
     orr_array(graph_calls) graphs_calls;
     orr_array(entry) entries;
     orr_array(uint32_t) ids;
-    uint32_t *class_stamp, *graph_stamp, *calls_of_graph; /* seen in group number stamp - 1 */
+    uint32_t *class_stamp, *graph_stamp, *calls_of_graph; /* stamps: last seen in group number
+                                                           * stamp - 1 */
 } finder;
 
 static int by_ordinal(const void *a_, const void *b_)
@@ -58,7 +66,7 @@ static bool add_cast(finder *f, const orr_actor *actor, uint32_t grouping)
     return orr_array_push(&f->graphs_calls, c);
 }
 
-/* The classes and the graphs that the group has. */
+/* Collects the classes and the graphs of a group. */
 static bool gather(finder *f, const orr_fold_group *group, uint32_t stamp)
 {
     const orr_grouping *grouping = &f->ensemble->groupings[group->grouping];
@@ -91,7 +99,7 @@ static const orr_sim_work *work_of(const finder *f, const entry *e)
     return &script->program->works[script->calls[e->call].work];
 }
 
-/* Of the group's ranks those whose graphs take part, in the order of the group. */
+/* Collects the group's ranks whose graphs take part, in the order of the group. */
 static bool list_ranks(finder *f, const orr_fold_group *group)
 {
     const orr_grouping *grouping = &f->ensemble->groupings[group->grouping];
@@ -107,7 +115,7 @@ static bool list_ranks(finder *f, const orr_fold_group *group)
     return true;
 }
 
-/* The transfer of a rendezvous that these calls make up. */
+/* Prices the transfer of a rendezvous. */
 static orr_status price(finder *f, const orr_fold_group *group, const entry *entries, size_t n,
                         orr_rendezvous *r, orr_error *err)
 {
@@ -140,11 +148,12 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
     r->transfer_ns = answer.ns;
     r->basis = answer.basis;
     if (f->pricer->mode == ORR_NETWORK_FLOWS && transfer.collective == ORR_COLL_SEND)
-        f->moved.at[f->moved.n - 1].flows = f->ranks.n == 2; /* else: who sends to whom? */
+        f->moved.at[f->moved.n - 1].flows = f->ranks.n == 2; /* else: a send or receive without
+                                                              * exactly one partner */
     return ORR_OK;
 }
 
-/* One rendezvous for each ordinal; calls of different graphs come together. */
+/* Makes one rendezvous for each ordinal, from the calls of all graphs. */
 static orr_status number(finder *f, const orr_fold_group *group, orr_error *err)
 {
     const size_t n = f->entries.n;
