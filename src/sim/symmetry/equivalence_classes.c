@@ -8,14 +8,18 @@
 #include "base/strtab.h"
 #include "sim/symmetry/partition.h"
 
-/* Vertices of the graph that is refined: ranks, then groups; an edge joins a rank to a group in
- * which its graph communicates. */
+/* Equivalence classes of ranks, by partition refinement of a bipartite graph: vertices are
+ * ranks, then groups, and an edge joins a rank to each group in which its graph communicates.
+ * Initial colours are what can be seen of a vertex alone: of a rank its graph, start time and
+ * slowdown; of a group its grouping, and its span on the cluster where prices depend on it. The
+ * first rank of a class, and the first group, represent it; their order follows the ranks, so
+ * that the result does not depend on how the refinement numbers classes. */
 typedef struct folder {
     const orr_ensemble *ensemble;
     const orr_prepared_program *scripts;
     const orr_cluster *cluster;
     uint32_t n_ranks, n_vertices;
-    uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of a grouping */
+    uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of each grouping */
     uint32_t *class_of;    /* shape (n_vertices) */
     uint32_t n_classes;
     uint32_t *first, *to; /* neighbours */
@@ -41,7 +45,7 @@ static orr_status number_vertices(folder *f, orr_error *err)
     return f->class_of && f->first ? ORR_OK : orr_fail_memory(err);
 }
 
-/* Calls visit() for each edge. A rank's calls are in order of their grouping. */
+/* Calls visit() for each edge. A rank's calls are sorted by grouping. */
 static void each_edge(folder *f, void (*visit)(folder *f, uint32_t rank, uint32_t group_vertex))
 {
     for (uint32_t r = 0; r < f->n_ranks; r++) {
@@ -72,7 +76,8 @@ static void add_edge(folder *f, uint32_t rank, uint32_t group)
 
 static orr_status find_edges(folder *f, orr_error *err)
 {
-    each_edge(f, count_edge); /* two ahead; adding moves each row's number to one ahead */
+    each_edge(f, count_edge); /* rows are shifted by two; after adding edges each row's start is
+                               * in place */
     uint64_t n = 0;
     for (uint32_t v = 0; v < f->n_vertices; v++)
         n += f->first[v + 2];

@@ -52,10 +52,11 @@ typedef struct hit_vertex {
 typedef struct refiner {
     orr_partition *p;
     const uint32_t *first, *to;
-    uint32_t *hits;       /* by vertex: neighbours in the splitter              */
-    uint32_t *class_hits; /* by class: vertices with any, at the front of it    */
+    uint32_t *hits;       /* by vertex: neighbours in the splitter */
+    uint32_t *class_hits; /* by class: its vertices with a neighbour in the splitter, moved to
+                           * its front */
     uint32_t *hit_classes, n_hit_classes;
-    uint32_t *todo, n_todo; /* classes yet to split by */
+    uint32_t *todo, n_todo; /* worklist of splitters */
     bool *is_todo;
     uint32_t *splitter;
     hit_vertex *sorted;
@@ -100,7 +101,7 @@ static void put(orr_partition *p, uint32_t place, uint32_t vertex)
     p->place[vertex] = place;
 }
 
-/* Count, and bring the vertex to the front of its class at its first hit. */
+/* Counts a neighbour, and moves the vertex to the front of its class the first time. */
 static void hit(refiner *r, uint32_t v)
 {
     orr_partition *p = r->p;
@@ -123,7 +124,7 @@ static int by_hits(const void *a_, const void *b_)
     return (a->vertex > b->vertex) - (a->vertex < b->vertex);
 }
 
-/* The hit ones of a class in order of their hits; false: all have the same. */
+/* Sorts the counted vertices of a class by count. False: all counts are equal. */
 static bool sort_hit(refiner *r, uint32_t from, uint32_t n)
 {
     orr_partition *p = r->p;
@@ -141,7 +142,7 @@ static bool sort_hit(refiner *r, uint32_t from, uint32_t n)
     return true;
 }
 
-/* order[from .. from + n) becomes a class of its own. */
+/* Makes order[from .. from + n) a class of its own. */
 static void cut(refiner *r, uint32_t from, uint32_t n)
 {
     orr_partition *p = r->p;
@@ -153,9 +154,8 @@ static void cut(refiner *r, uint32_t from, uint32_t n)
     push_todo(r, class);
 }
 
-/* A class whose front was hit falls into pieces by the number of hits. The largest keeps the
- * number of the class. Where the class waits to be split by, so do all pieces: the others are
- * pushed, and its number is on the list. */
+/* Splits a class by counts. The largest piece keeps the class's number and is not a new splitter
+ * (Hopcroft's rule); if the class was on the worklist, all pieces are. */
 static void split(refiner *r, uint32_t class)
 {
     orr_partition *p = r->p;
@@ -163,7 +163,8 @@ static void split(refiner *r, uint32_t class)
     r->class_hits[class] = 0;
     if (!sort_hit(r, from, n) && n == count)
         return;
-    uint32_t largest_at = from + n, largest_n = count - n; /* those without a hit */
+    uint32_t largest_at = from + n, largest_n = count - n; /* those without a neighbour in the
+                                                            * splitter */
     for (uint32_t i = 0, k; i < n; i = k) {
         for (k = i + 1; k < n && r->sorted[k].hits == r->sorted[i].hits; k++)
             ;
