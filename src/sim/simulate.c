@@ -6,7 +6,8 @@
 #include "sim/engine/options.h"
 #include "sim/simulate_programs.h"
 
-/* Graphs -> programs, in parallel, each in an arena of its own; then the play, on one thread. */
+/* orr_simulate(): compiles graphs to programs in parallel, each in an arena of its own; then
+ * simulates on one thread. */
 typedef struct compiler {
     const orr_ensemble *ensemble;
     const orr_sim_options *options;

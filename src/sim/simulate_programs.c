@@ -26,7 +26,7 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
     return ORR_OK;
 }
 
-/* Does it matter where on the cluster ranks lie? */
+/* Do prices depend on the ranks' positions on the cluster? */
 static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                               const orr_transfer_pricer *pricer)
 {
@@ -46,7 +46,8 @@ static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_p
     return false;
 }
 
-/* Flows share links, so that where a rank lies decides whom it disturbs: nobody is alike. */
+/* Chooses classes of ranks. Flows share links, so that a rank's position decides whom it
+ * disturbs: with flows no two ranks are equivalent. */
 static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                              const orr_sim_options *options, const orr_transfer_pricer *pricer,
                              orr_arena *arena, orr_fold *ret, orr_error *err)

@@ -4,8 +4,8 @@
 
 #include "sim/program/program.h"
 
-/* orr_simulate() once the graphs are compiled. `programs`: shape (D) of the ensemble; options
- * checked, constants known. */
+/* orr_simulate() from programs on. `programs`: shape (D) of the ensemble; options are checked,
+ * latencies known. */
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
                                  const orr_sim_options *options, orr_arena *arena,
                                  orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;

@@ -6,8 +6,11 @@
 
 #include "sim/program/transfer.h"
 
-/* The graphs are not touched: a changed job is the same graphs with rows of other durations, each
- * with the basis that it now rests on. */
+/* What-if analysis: another device, batch size, network, or named slowdowns. Graphs stay as they
+ * are: the changed job is the same graphs with other durations and bases. Switches apply in this
+ * order: device (each kernel's recorded duration times the ratio of the predictions for both
+ * devices, so that common errors of the model cancel), batch, network or message size, factors
+ * by name, stragglers. */
 
 void orr_whatif_init(orr_whatif *what)
 {
@@ -123,8 +126,8 @@ static bool in_optimizer(const orr_graph *g, orr_node_id v, const orr_work *work
     return false;
 }
 
-/* The same operator on a batch of another size: tokens are rows of the left factor; what is said
- * only in bytes and FLOPs grows with them. */
+/* The work of the same operator with another batch size: tokens are rows of the left operand;
+ * work that is known as bytes and FLOPs only scales with them. */
 static orr_work with_batch(const orr_work *work, double factor)
 {
     orr_work grown = *work;
@@ -140,7 +143,8 @@ static orr_work with_batch(const orr_work *work, double factor)
     return grown;
 }
 
-/* Of which nothing is known but that it ran: most such kernels move memory. */
+/* Scales a kernel of which nothing is known by the ratio of memory bandwidths: most such kernels
+ * are bound by memory. */
 static void by_bandwidth(change *c, uint32_t d, orr_node_id v)
 {
     const orr_device *from = c->what->from, *to = c->what->to;
@@ -180,13 +184,13 @@ static void reprice(change *c, uint32_t d, orr_node_id v)
         return;
     }
     set(c, d, v, (double)after.ns / (double)before.ns, (orr_basis)after.basis);
-    /* the larger of the two: what they get wrong alike would cancel, but is not known to */
+    /* the larger of both errors: common errors would cancel, but are not known to */
     count_error(c, c->duration_ns[d][v], fmax(before.error_frac, after.error_frac));
     c->report.repriced++;
 }
 
-/* Ranks of the communication's group: those of the ensemble's meeting, those that were recorded
- * as the group's, or as many as the group is said to have from 0 on. NULL and 0: not known. */
+/* Ranks of the communication's group: those of its rendezvous in the ensemble, else the recorded
+ * group, else as many as the recorded size from 0 on. NULL and 0: unknown. */
 static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t row,
                            const uint32_t **ret, uint32_t *ret_n)
 {
@@ -215,7 +219,8 @@ static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t
     return ORR_OK;
 }
 
-/* Activations travel between stages and to experts; the rest is taken to carry weights. */
+/* Does the message grow with the batch? Activations do: between stages and to experts. Other
+ * collectives are assumed to carry weights or gradients. */
 static bool grows_with_batch(const orr_comm *comm)
 {
     return comm->collective == ORR_COLL_ALL_TO_ALL || comm->collective == ORR_COLL_SEND ||

@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
-/* What a call that may wait takes by itself: one number for each name. */
+/* Blocking calls: a call that may wait (for a device, for a hand-off) is given the time that it
+ * takes without waiting, one number for each name: the median of its instances that did not
+ * wait. */
 
-/* By name; of one name those that waited first (-1), then by length. */
+/* Sorts by name; within a name those that waited (-1) come first, then by length. */
 static int compare(const void *a_, const void *b_, void *graph)
 {
     const orr_graph *g = graph;

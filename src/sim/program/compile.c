@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* Do nodes of threads have recorded starts? Where none has, threads put nothing in order. */
+/* Do nodes of threads have recorded starts? If none has, threads imply no order. */
 static bool has_times(const orr_graph *g)
 {
     bool any = false;
@@ -60,7 +60,7 @@ static bool chained(const orr_compiler *c, uint32_t p)
     return p + 1 < c->n_host && c->chain_ns[p + 1] >= 0;
 }
 
-/* Edges in rows by the point that they leave; those along a thread first. */
+/* Sorts edges into rows by the point that they leave; those along a thread come first. */
 static orr_status freeze_edges(const orr_compiler *c, orr_sim_program *ret)
 {
     const uint32_t n = c->n_points;
@@ -129,7 +129,7 @@ static orr_status run_steps(orr_compiler *c, orr_sim_program *ret)
     return freeze(c, ret);
 }
 
-/* Points that can be settled, one after the other: all, or there is a cycle. */
+/* Is the program acyclic? Kahn's algorithm. */
 static orr_status is_acyclic(const orr_sim_program *p, orr_arena *scratch, bool *ret,
                              orr_error *err)
 {
@@ -180,7 +180,7 @@ orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *durati
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     bool acyclic = true;
     orr_status status = c.scratch == NULL ? orr_fail_memory(err) : run_steps(&c, ret);
-    /* In a file without times the order of its nodes is no order of a stream. */
+    /* In a recording without times, the order of nodes in the file is no order of a stream. */
     if (status == ORR_OK && !c.timed)
         status = is_acyclic(ret, c.scratch, &acyclic, err);
     if (status == ORR_OK && !acyclic) {

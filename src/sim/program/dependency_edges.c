@@ -10,15 +10,15 @@ bool orr_compile_simulates(const orr_compiler *c, orr_node_id v)
     return c->streams.row_of[v] != ORR_NONE;
 }
 
-/* Recorded start: of device work, not before what led to it. */
+/* Recorded start; of device work, not before its predecessors. */
 static int64_t start_of(const orr_compiler *c, orr_node_id v)
 {
     const uint32_t row = c->streams.row_of[v];
     return row == ORR_NONE ? c->g->start_ns[v] : c->streams.start_ns[row];
 }
 
-/* Does the recording have it the other way round? Whatever goes from lane to lane must go forward
- * in time, or a cycle could come of it; but a call may run what it called at once. */
+/* Does the recording contradict the dependency? An edge between lanes must go forward in time,
+ * or cycles could arise; but a call may run the work that it launches at once. */
 static bool contradicted(const orr_compiler *c, const orr_dependency_edge *tie, orr_node_id v,
                          bool calls)
 {
@@ -75,7 +75,7 @@ bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
     by_kind(c, kind, from_thread, to_thread, ret);
     if (kind == ORR_DEP_HANDOFF && orr_is_autograd_wakeup(g, u, v))
         ret->lag_ns = c->constants->sync_return_ns;
-    if (!c->timed && from_thread && to_thread) /* an order without times */
+    if (!c->timed && from_thread && to_thread) /* a partial order: no times to compare */
         ret->lag_ns = 0;
     if (contradicted(c, ret, v, kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL))
         return false;
@@ -100,7 +100,7 @@ static bool tie_node(orr_compiler *c, orr_node_id v)
     return true;
 }
 
-/* Nesting, where no order of the thread implies it. */
+/* Edges for nesting, where no order of the thread implies it. */
 static bool nest(orr_compiler *c, orr_node_id v)
 {
     const orr_node_id u = c->g->parent[v];

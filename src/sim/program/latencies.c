@@ -6,10 +6,16 @@
 #include "base/array.h"
 #include "sim/program/compile.h"
 
-/* What the recordings of a machine say of its latencies: for each the median of those moments in
- * which nothing but that latency can have mattered. */
+/* Measures the latencies of a machine from recordings. For each, only those moments count in which
+ * nothing but that latency can have mattered, and the lower median of them is taken:
+ *
+ *   launch_latency  start of the launch call -> start of the work: the stream was idle
+ *   kernel_gap      end -> start on a stream: launched in time, predecessor ended last
+ *   event_latency   the same, where work of another stream ended last
+ *   sync_return     end of the awaited work -> end of a call that began before that end
+ *   handoff         end on one thread -> start on a thread that was idle until then */
 
-/* Where no recording shows one. Assumed: the order of magnitude that V100, A100 and H100 show. */
+/* Values where no recording shows any. Assumed: the order of magnitude on V100, A100 and H100. */
 static const orr_sim_latencies assumed = {.launch_latency_ns = 6000,
                                           .kernel_gap_ns = 1000,
                                           .sync_return_ns = 5000,
@@ -21,7 +27,7 @@ typedef orr_array(int64_t) samples;
 typedef struct measurement {
     const orr_graph *g;
     orr_streams streams;
-    int64_t launch_latency_ns; /* known by now */
+    int64_t launch_latency_ns; /* measured already */
     samples launch, gap, sync, handoff, event;
 } measurement;
 
@@ -30,7 +36,7 @@ static bool add(samples *s, int64_t ns)
     return ns < 0 || orr_array_push(s, ns);
 }
 
-/* Latest recorded end of what precedes a row on its stream; INT64_MIN: nothing does. */
+/* Latest recorded end of the predecessors of a row on its stream; INT64_MIN: none. */
 static int64_t stream_free(const measurement *m, uint32_t row)
 {
     int64_t at = INT64_MIN;
@@ -41,7 +47,8 @@ static int64_t stream_free(const measurement *m, uint32_t row)
     return at;
 }
 
-/* Latest recorded end of the work that `v` waits for by such dependencies; INT64_MIN. */
+/* Latest recorded end of the work that `v` depends on by dependencies of this kind; INT64_MIN:
+ * none. */
 static int64_t last_of(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
 {
     int64_t at = INT64_MIN;
@@ -70,7 +77,7 @@ static bool find_arrival(const measurement *m, uint32_t row, arrival *ret)
     return true;
 }
 
-/* Nothing else was waited for: the stream was idle. */
+/* Launches into an idle stream. */
 static bool measure_launches(measurement *m)
 {
     arrival a;
@@ -81,7 +88,7 @@ static bool measure_launches(measurement *m)
     return true;
 }
 
-/* Launched in time, and the end of other work came last: of the stream's own, or of another's. */
+/* Work that was launched in time and waited for other work, of its own stream or of another. */
 static bool measure_gaps(measurement *m)
 {
     arrival a;
@@ -97,7 +104,7 @@ static bool measure_gaps(measurement *m)
     return true;
 }
 
-/* Calls that began before what they wait for had ended. */
+/* Synchronising calls that began before the work that they wait for had ended. */
 static bool measure_syncs(measurement *m)
 {
     const orr_graph *g = m->g;
@@ -112,7 +119,7 @@ static bool measure_syncs(measurement *m)
     return true;
 }
 
-/* Threads that had done nothing since before the hand-off. */
+/* Hand-offs to threads that had been idle. */
 static bool measure_handoffs(measurement *m, orr_lane_id lane)
 {
     const orr_graph *g = m->g;
@@ -139,7 +146,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lower median, or what is assumed; one that is given stays. */
+/* The lower median, or the assumed value; a constant that is given stays. */
 static void settle(samples *s, int64_t otherwise, int64_t *constant, int64_t *ret_seen)
 {
     if (s->n > 1)

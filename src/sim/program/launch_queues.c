@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/program/compile.h"
 
-/* A stream holds so many launches: the call that makes one more returns when the oldest begins. The
- * queue is a constant of the machine, and some of its entries are not in a recording (events, work
- * that was lost): a launch into a queue that is full but for this part is taken to have
- * waited, and its own time to be that of its like. Assumed. */
+/* Launch queues: a stream holds a limited number of launches, and a call that makes one more
+ * blocks until the oldest starts. The limit is a constant of the machine. Some entries are not
+ * in a recording (events, lost records), so a launch into a queue that is full but for one part
+ * in 16 counts as having waited, and its own time is taken from calls of the same name. Assumed. */
 enum { NEARLY_FULL_PARTS = 16 };
 
 static orr_point_id row_start(const orr_compiler *c, uint32_t row)
@@ -12,7 +12,7 @@ static orr_point_id row_start(const orr_compiler *c, uint32_t row)
     return c->n_host + 2 * row;
 }
 
-/* Was the queue of a row nearly full when it was launched? */
+/* Was the queue nearly full when the row was launched? */
 static bool waited(const orr_compiler *c, uint32_t row, uint32_t in_lane)
 {
     const orr_streams *s = &c->streams;
@@ -23,8 +23,8 @@ static bool waited(const orr_compiler *c, uint32_t row, uint32_t in_lane)
            s->start_ns[row - nearly] > c->g->start_ns[call];
 }
 
-/* The call returns when the oldest work of the queue has begun, unless that was recorded to be
- * later. */
+/* An edge from the start of the oldest work in the queue to the return of the call, unless the
+ * recording contradicts it. */
 static bool hold_back(orr_compiler *c, uint32_t row)
 {
     const orr_streams *s = &c->streams;
@@ -60,7 +60,7 @@ orr_status orr_compile_launch_queues(orr_compiler *c)
     const orr_streams *s = &c->streams;
     for (orr_lane_id lane = 0; lane < c->g->n_lanes && c->timed; lane++) {
         const uint32_t first = s->lane_first[lane], end = s->lane_first[lane + 1];
-        /* Shorter than the queue: nothing can have waited, nor will. */
+        /* A shorter lane can never fill the queue. */
         if (end - first >= c->queue_depth - c->queue_depth / NEARLY_FULL_PARTS &&
             !queue_lane(c, first, end))
             return orr_fail_memory(c->err);

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Half up, and the same on every machine: one division of doubles. */
+/* Host time at another speed, rounded half up, and the same on every machine: a single division
+ * of doubles. */
 static int64_t host_ns(int64_t ns, double host_speed)
 {
     const double scaled = floor((double)ns / host_speed + 0.5);
@@ -34,7 +35,7 @@ static orr_status fail_without_duration(const orr_sim_program *program, const or
                     work->node, orr_graph_str(program->graph, program->graph->name[work->node]));
 }
 
-/* Durations of what meets nobody. What does meet others is priced with all who take part; where a
+/* Lengths of works without partners. Works with partners are priced with all members; where a
  * rank is in no group of the grouping there is nothing to transfer. */
 static orr_status find_durations(const orr_sim_program *program, const orr_prepared_program *script,
                                  orr_transfer_pricer *pricer, int64_t *alone_ns, uint8_t *basis,

@@ -4,20 +4,21 @@
 
 #include <orrery/sim.h>
 
-/* Program: a graph as points of time and the least distance between them. What the compiler
- * (compile.c) makes of a graph, and all that the engine (engine.c) knows of it.
+/* A program: the timing graph of an execution graph, as in static timing analysis. Points of time
+ * are joined by edges with a minimal lag:
  *
  *   time(to) = max over edges (time(from) + lag), and at least floor
  *
+ * The compiler (compile.c) makes it, and the engine (engine.c) knows nothing else of a graph.
  * The start and the end of a node are points. Host time is an edge from one point of a thread to
- * the next; order on a stream, launches, events, hand-offs and synchronisation are edges with the
- * latency as their lag. What takes time on a device or meets others is not an edge but work: from
- * its start point to its end point, as long as the engine finds that it takes. */
+ * the next; stream order, launches, events, hand-offs and synchronisation are edges with the
+ * latency as their lag. Device work and communication are no edges but works: from a start point
+ * to an end point, with a length that the engine finds. */
 typedef uint32_t orr_point_id;
 
 typedef struct orr_edge {
     orr_point_id to;
-    uint32_t host;  /* 1: host time, which host_speed divides */
+    uint32_t host;  /* 1: host time, which is divided by host_speed */
     int64_t lag_ns; /* never negative */
 } orr_edge;
 
@@ -31,10 +32,10 @@ typedef enum orr_work_class {
 typedef struct orr_sim_work {
     orr_node_id node;
     orr_point_id start, end;
-    uint8_t work_class;  /* orr_work_class; HOST: communicates on a thread (gloo), on no device */
-    int32_t device;      /* of the stream; -1 on a thread */
-    int64_t duration_ns; /* of the ensemble; -1: the network has to say */
-    uint32_t comm;       /* row of the graph's comms, or ORR_NONE: meets nobody */
+    uint8_t work_class;  /* orr_work_class; HOST: communication on a thread (gloo), on no device */
+    int32_t device;      /* of the stream; -1: on a thread */
+    int64_t duration_ns; /* from the ensemble; -1: from the network */
+    uint32_t comm;       /* row of the graph's comms, or ORR_NONE: no partners */
 } orr_sim_work;
 
 typedef struct orr_sim_program {
@@ -43,15 +44,15 @@ typedef struct orr_sim_program {
     const uint32_t *edge_first; /* shape (n_points + 1): edges that leave a point */
     const orr_edge *edges;      /* shape (n_edges) */
     const int64_t
-        *floor_ns; /* shape (n_points): not before, from the rank's start; else INT64_MIN */
+        *floor_ns; /* shape (n_points): earliest time, from the rank's start; else INT64_MIN */
     const orr_sim_work *works; /* shape (n_works) */
-    const uint32_t *work_at;   /* shape (n_points): the work that starts here, or ORR_NONE */
+    const uint32_t *work_at;   /* shape (n_points): work that starts here, or ORR_NONE */
     const orr_point_id *start_point, *end_point; /* shape (N); ORR_NONE: not simulated */
 } orr_sim_program;
 
-/* `duration_ns`: shape (N), or NULL: the graph's own. `constants`: none -1. In the arena; reads the
- * graph's start times only for the order of each lane and for the host time between neighbouring
- * points of a thread. Errors: NO_MEMORY; LIMIT: over 2^31 points. */
+/* Compiles a graph. `duration_ns`: shape (N), or NULL: the graph's own. `constants`: none is -1.
+ * In the arena; reads the graph's start times only as compile.h says. Errors: NO_MEMORY; LIMIT:
+ * over 2^31 points. */
 orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
                                    const orr_sim_latencies *constants, uint32_t queue_depth,
                                    orr_arena *arena, orr_sim_program *ret,

@@ -7,6 +7,12 @@ static orr_point_id row_start(const orr_compiler *c, uint32_t row)
 }
 
 static uint8_t class_of(const orr_graph *g, orr_node_id v)
+
+/* Points of device work. The start of a row follows from its launch, from the row before it on
+ * the stream, and from events that it waits for. If the recorded start agrees with the latest of
+ * these, the latencies are the lags; if it is later, the rest is an unexplained gap, unless a
+ * tail wave explains it. A dependency that the recording contradicts is left out. */
+
 {
     switch ((orr_node_kind)g->kind[v]) {
     case ORR_NODE_COLLECTIVE:
@@ -32,7 +38,7 @@ static bool waits_for_event(const orr_compiler *c, orr_node_id v)
     return false;
 }
 
-/* Work that is a wait takes no time where what it waited for is known. */
+/* A work that is itself a wait has no length where what it waits for is known. */
 static int64_t duration_of(const orr_compiler *c, orr_lane_id lane, uint32_t row)
 {
     const orr_node_id v = c->streams.node[row];
@@ -61,12 +67,12 @@ static bool add_work(orr_compiler *c, orr_lane_id lane, uint32_t row)
                           }));
 }
 
-/* All that leads to the start of a row, as edges; and the recorded moment by which it had all let
- * the row start. */
+/* All that leads to the start of a row, as edges; and the recorded time from which all of it
+ * allowed the start. */
 typedef struct lead {
     size_t first_edge;
-    int64_t ready_ns; /* INT64_MIN: nothing leads here */
-    bool called;      /* a thread did                  */
+    int64_t ready_ns; /* INT64_MIN: nothing leads to it */
+    bool called;      /* by a launch call */
 } lead;
 
 static void ready_by(lead *l, int64_t moment_ns, int64_t lag_ns)
@@ -122,7 +128,7 @@ static bool compile_row(orr_compiler *c, orr_lane_id lane, uint32_t row)
     if (l.ready_ns == INT64_MIN)
         return orr_compile_anchor(c, row_start(c, row), start);
     for (size_t i = l.first_edge; i < c->edges.n && start > l.ready_ns; i++)
-        c->edges.at[i].lag_ns += start - l.ready_ns; /* unexplained */
+        c->edges.at[i].lag_ns += start - l.ready_ns; /* unexplained gap */
     return true;
 }
 
@@ -138,8 +144,8 @@ orr_status orr_compile_devices(orr_compiler *c)
     return ORR_OK;
 }
 
-/* What is drawn on streams but does not run there: annotations last from the first to the last
- * work in them; records of synchronisation as long as the call. */
+/* Entries on a stream that are no work: annotations last from the first to the last work in
+ * them; records of synchronisation as long as the call. */
 static void shadow_call(orr_compiler *c, orr_node_id v)
 {
     for (uint32_t k = c->g->dep_first[v]; k < c->g->dep_first[v + 1]; k++)
@@ -149,7 +155,7 @@ static void shadow_call(orr_compiler *c, orr_node_id v)
         }
 }
 
-/* The first row of [from, to) that starts at or after a moment. */
+/* The first row of [from, to) that starts at or after a time. */
 static uint32_t row_from(const orr_compiler *c, uint32_t from, uint32_t to, int64_t at_ns)
 {
     while (from < to) {

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* The four records that Kineto draws on a stream for calls of the host. */
+/* Is the node one of the four records that Kineto draws on a stream for calls of the host? */
 static bool is_sync_record(const orr_graph *g, orr_node_id v)
 {
     static const char *const names[] = {"Stream Wait Event", "Stream Sync", "Event Sync",
@@ -40,10 +40,10 @@ typedef struct finder {
     uint32_t *first, *row_of;
     uint32_t n;
     orr_array(orr_node_id) before;
-    orr_array(uint32_t) running; /* rows that nothing follows yet */
+    orr_array(uint32_t) running; /* rows without a successor so far */
 } finder;
 
-/* May `row`, the later to start, run beside `other`? */
+/* May `row`, which starts later, run concurrently with `other`? */
 static bool beside(const finder *f, uint32_t other, uint32_t row)
 {
     const orr_graph *g = f->g;
@@ -66,7 +66,7 @@ static bool add_before(finder *f, uint32_t row, uint32_t other)
     return orr_array_push(&f->before, f->node[other]);
 }
 
-/* What runs beside another waits for what that one waited for. */
+/* Work that runs beside other work has the predecessors of that work. */
 static bool inherit(finder *f, uint32_t row, uint32_t other)
 {
     for (uint32_t k = f->first[other]; k < f->first[other + 1]; k++)
@@ -77,7 +77,7 @@ static bool inherit(finder *f, uint32_t row, uint32_t other)
 
 static bool follow_running(finder *f, uint32_t row)
 {
-    enum { MOST_RUNNING = 128 }; /* more than a device runs at once; bounds broken recordings */
+    enum { MOST_RUNNING = 128 }; /* above what a device runs at once; bounds broken recordings */
     size_t kept = 0;
     const size_t before = f->before.n;
     const uint32_t first_running = f->running.n > 0 ? f->running.at[0] : ORR_NONE;
@@ -117,13 +117,14 @@ static uint32_t count_work(const orr_graph *g)
     return n;
 }
 
-/* cudaGraphLaunch and its likes; of what they launch not all may be recorded. */
+/* Is the call cudaGraphLaunch or alike? Not all that these launch may be recorded. */
 static bool launches_graph(const orr_graph *g, orr_node_id call)
 {
     return strstr(orr_graph_str(g, g->name[call]), "GraphLaunch") != NULL;
 }
 
-/* All work of a CUDA graph; of other work that one call launched all but the first to begin. */
+/* Rows whose start the launch call does not determine: all work of a CUDA graph; of other calls,
+ * all launched work but the first. */
 static bool *find_inner(const finder *f, orr_arena *arena)
 {
     const orr_graph *g = f->g;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/program/compile.h"
 
-/* A device places the blocks of kernels in the order in which these became ready. While a kernel
- * has more blocks than fit, those of the next, from another stream, wait until its last have been
- * placed: they start with its last wave. How many waves a kernel takes follows from the warps that
- * it has and those that the device holds, which Kineto records as "warps per SM" and "est. achieved
- * occupancy %" of 64 warps a multiprocessor (CUDA C++ Programming Guide, compute capabilities
- * 7.0, 8.0 and 9.0). */
+/* Tail waves (wave quantisation). A device places thread blocks of kernels in the order in which
+ * these became ready. While a kernel has more blocks than fit, blocks of the next kernel, from
+ * another stream, wait until its last ones are placed: that kernel starts with the last wave.
+ * The number of waves follows from the warps of a kernel and those that the device holds, which
+ * Kineto records as "warps per SM" and "est. achieved occupancy %" of 64 warps a multiprocessor
+ * (CUDA C++ Programming Guide, compute capabilities 7.0, 8.0 and 9.0). */
 static const double most_warps = 64;
 
-/* Later than this is not a launch's usual variation; clocks agree to the other. Assumed. */
+/* A delay beyond late_ns is more than a launch's usual variation; recorded clocks agree to
+ * within skew_ns. Assumed. */
 static const int64_t late_ns = 30000, skew_ns = 10000;
 
 static double attr_number(const orr_graph *g, orr_node_id v, const char *name)
@@ -31,7 +32,7 @@ static double attr_number(const orr_graph *g, orr_node_id v, const char *name)
     }
 }
 
-/* How long the last wave of its blocks runs; -1: it does not fill the device, or is not known. */
+/* Length of the last wave of a kernel's blocks; -1: it does not fill the device, or is unknown. */
 static int64_t last_wave_ns(const orr_compiler *c, orr_node_id v)
 {
     const double warps = attr_number(c->g, v, "warps per SM");
@@ -41,7 +42,7 @@ static int64_t last_wave_ns(const orr_compiler *c, orr_node_id v)
     return (int64_t)((double)c->duration_ns[v] * held / warps);
 }
 
-/* The row of a lane that was running, or had just ended, at a moment. ORR_NONE. */
+/* The row of a lane that was running, or had just ended, at a time; or ORR_NONE. */
 static uint32_t running_at(const orr_compiler *c, orr_lane_id lane, int64_t at_ns)
 {
     uint32_t low = c->streams.lane_first[lane], high = c->streams.lane_first[lane + 1];

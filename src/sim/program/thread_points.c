@@ -3,22 +3,25 @@
 
 #include <string.h>
 
-/* Lays down the points of the threads: the start and the end of every node in the order of recorded
- * time, ends before starts, inner ends before outer ones. Nodes that overlap without one holding
- * the other are no trouble: a thread is a line of points. */
+/* Points of threads. A sweep over the starts and ends of a thread's nodes in order of recorded
+ * time (ends before starts, inner ends before outer ones) with a heap of open nodes. Each gives
+ * a point, and the time since the previous point becomes the lag of the edge between them,
+ * except where the thread waited: before a start, if the thread was idle until something
+ * elsewhere happened; and before an end, in a call that blocks on a device or on a transfer.
+ * Nodes that overlap without nesting are no problem: a thread is a line of points. */
 
-/* What has begun and not ended: a heap, the next end on top. */
+/* An open node. The heap has the next end on top. */
 typedef struct open_node {
     int64_t end_ns;
-    uint32_t order; /* of beginning: of equal ends the later begun is first */
+    uint32_t order; /* order of starts: of equal ends the one that started later is first */
     orr_node_id node;
 } open_node;
 
 typedef struct point_writer {
     orr_compiler *c;
     orr_lane_id lane;
-    uint32_t first;       /* point of the lane               */
-    uint32_t n_transfers; /* communications that are open    */
+    uint32_t first;       /* first point of the lane */
+    uint32_t n_transfers; /* open communications */
     uint32_t order;
     orr_array(open_node) open;
 } point_writer;
@@ -55,8 +58,8 @@ static open_node open_pop(point_writer *l)
     return top;
 }
 
-/* A new point of the thread, as far after the one before it as it was recorded, unless a transfer
- * takes that time. */
+/* Adds a point to the thread, with the recorded distance from the previous one, unless a
+ * transfer takes up that time. */
 static orr_point_id lay_point(point_writer *l, int64_t at_ns)
 {
     orr_compiler *c = l->c;
@@ -81,8 +84,8 @@ static bool add_transfer(orr_compiler *c, orr_node_id v)
                           }));
 }
 
-/* Was the thread idle before this start until something else was done? Its own program then says
- * nothing of how long. */
+/* Was the thread idle before this start until something else happened? Its own program then does
+ * not determine the start. */
 static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
 {
     orr_compiler *c = l->c;
@@ -99,15 +102,16 @@ static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
     if (waited)
         c->chain_ns[p] = 0;
     else if (p == l->first && led_to)
-        c->chain_ns[p] = -2; /* nothing to anchor */
+        c->chain_ns[p] = -2; /* nothing to anchor to */
     return led_to;
 }
 
-/* Did the thread sleep until something woke it that nothing tells of? The time between two of the
- * main thread's doings is its own; another that has nothing open was asked by somebody. */
+/* Did the thread sleep until something that is not recorded woke it? Idle time between two nodes
+ * of the main thread is its own; on another thread without an open node somebody else asked for
+ * work. */
 static bool slept_before(const point_writer *l, orr_point_id p)
 {
-    static const int64_t sleep_ns = 1000000; /* assumed: longer than threads dawdle */
+    static const int64_t sleep_ns = 1000000; /* assumed: longer than a thread idles by itself */
     return l->lane != l->c->main && p > l->first && l->open.n == 0 && l->c->chain_ns[p] >= sleep_ns;
 }
 
@@ -134,7 +138,7 @@ static bool lay_start(point_writer *l, orr_node_id v)
     return open_push(l, (open_node){orr_recorded_end(g, v), l->order++, v});
 }
 
-/* The end of a call that waits for a device, or of an operator that waits for a transfer. */
+/* Marks the end of a call that blocks on a device, or of an operator that waits for a transfer. */
 static bool wait_until(point_writer *l, orr_node_id v, orr_point_id p)
 {
     orr_compiler *c = l->c;
@@ -181,7 +185,7 @@ static bool lay_thread(point_writer *l)
     return true;
 }
 
-/* Without times: two points a node, and what it takes between them. */
+/* A thread without times: two points a node, and its duration between them. */
 static bool lay_untimed(point_writer *l)
 {
     orr_compiler *c = l->c;
@@ -202,7 +206,7 @@ static bool lay_untimed(point_writer *l)
     return true;
 }
 
-/* The last point of the main thread at or before a moment, or ORR_NONE. */
+/* The last point of the main thread at or before a time, or ORR_NONE. */
 static orr_point_id main_point(const orr_compiler *c, int64_t at_ns)
 {
     if (c->main == ORR_NONE)
@@ -229,7 +233,7 @@ bool orr_compile_anchor(orr_compiler *c, orr_point_id point, int64_t at_ns)
     return true;
 }
 
-/* The thread on which the profiler's steps are; without any, that with the most nodes. */
+/* The main thread: the one with the profiler's steps; without any, the one with the most nodes. */
 static orr_lane_id main_thread(const orr_graph *g)
 {
     static const char step[] = "ProfilerStep";

@@ -5,7 +5,8 @@
 
 #include "base/alloc.h"
 
-/* What one member holds, see orr_collective_price(): of the two that are recorded, the larger. */
+/* Bytes of one member as orr_collective_price() takes them: the larger of the two that are
+ * recorded. */
 orr_transfer orr_transfer_of(const orr_comm *comm)
 {
     const uint8_t collective = comm->collective == ORR_COLL_RECV ? ORR_COLL_SEND : comm->collective;
