@@ -11,12 +11,12 @@
 #define META  "Gangidi et al., SIGCOMM 2024"
 #define NCCLX "Si et al., arXiv 2510.20171"
 
-/* A port of 400 Gbit/s, and round trips: of one fabric ([M]: 22 us), between buildings (digest of
- * [N]: 150 us). */
+/* A port of 400 Gbit/s, and round-trip times: within a fabric ([M]: 22 us), between buildings
+ * (digest of [N]: 150 us). */
 static const double PORT = 50e9, FABRIC_NS = 22e3, BUILDINGS_NS = 150e3;
 static const uint64_t SEED = 1;
 
-/* What is computed of a row: its number, and whether that points the right way. */
+/* Measures one row: its number, and whether the effect has the published direction. */
 typedef orr_status measure(double *ret, bool *ret_direction, orr_error *err) ORR_MUST_CHECK;
 
 static double balanced(uint8_t balance, uint32_t queue_pairs, uint32_t failed, double flows)
@@ -65,7 +65,7 @@ static orr_status central_under_failures(double *ret, bool *ret_direction, orr_e
     return ORR_OK;
 }
 
-/* Peak of a queue that three senders fill, a window each. */
+/* Peak of a queue that three senders fill, each with a window. */
 static orr_status peak_of_three(double window_bytes, double *ret, orr_error *err)
 {
     const orr_incast_job job = {.senders = 3,
@@ -123,7 +123,8 @@ static orr_status half_a_window(double *ret, bool *ret_direction, orr_error *err
     return ORR_OK;
 }
 
-/* 8 racks of 16 ports in a zone; zones of 128 behind the ratio that both digests name. */
+/* 8 racks of 16 ports in a zone; zones of 128 behind the oversubscription that both digests
+ * name. */
 static void zones(orr_network *network, orr_span *span)
 {
     *network = (orr_network){.n_levels = 2, .size = {16, 8}, .oversubscription = {1, 2.8}};
@@ -151,7 +152,7 @@ static orr_status farthest_first(double *ret, bool *ret_direction, orr_error *er
     return ORR_OK;
 }
 
-/* Pauses of a port with the buffer of a shallow switch, and of the time. */
+/* Number of pauses of a port with the buffer of a shallow switch, and the paused share of time. */
 static orr_status sixteen_to_one(bool credits, double *ret, orr_error *err)
 {
     const orr_incast_job job = {.senders = 16,
@@ -209,8 +210,8 @@ static orr_status strict_marks(double *ret, bool *ret_direction, orr_error *err)
     return ORR_OK;
 }
 
-/* Centres of 1,536 GPUs, 21 ms there and back, with the ratio of a region's edge on the way. Of the
- * gradients of 341 B parameters, tp 8, pp 12: 16 replicas in each. */
+/* Data centres of 1,536 GPUs, 21 ms round trip, with the oversubscription of a region's edge
+ * between them. Gradients of 341 B parameters, tp 8, pp 12: 16 replicas in each. */
 static void far_apart(orr_network *network, orr_span *span, uint32_t n_centres)
 {
     *network =
@@ -238,8 +239,8 @@ static double gradients_ns(uint32_t n_centres, orr_algorithm algorithm)
                            &schedule);
 }
 
-/* What meeting the other centre adds to the reduction inside each, with nothing hidden, of a step
- * of 10.3 s. */
+/* Slowdown of a step of 10.3 s by the reduction between two centres, on top of the one within
+ * each, with nothing hidden. */
 static orr_status two_centres(double *ret, bool *ret_direction, orr_error *err)
 {
     static const double STEP_NS = 10.3e9;

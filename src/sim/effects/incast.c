@@ -8,24 +8,25 @@
 static const double PACKET_BYTES = 4096;
 static const uint64_t MOST_PACKETS = 1 << 22;
 
-/* Packets are numbered by sender, from 0. */
+/* State of a sender. Packets are numbered by sender, from 0. */
 typedef struct sender {
-    uint32_t next;    /* to be sent             */
-    uint32_t reached; /* was ever sent up to    */
-    uint32_t acked;   /* all below              */
-    uint32_t wanted;  /* by the receiver        */
+    uint32_t next;    /* next packet to send */
+    uint32_t reached; /* highest packet ever sent, plus one */
+    uint32_t acked;   /* all packets below are acknowledged */
+    uint32_t wanted;  /* packet that the receiver expects */
     uint32_t credits;
-    bool told;        /* that one is missing    */
-    int64_t heard_at; /* slot of the last news  */
+    bool told;        /* the gap has been reported */
+    int64_t heard_at; /* slot of the last feedback */
 } sender;
 
 typedef struct packet {
     uint32_t from, number;
 } packet;
 
-/* What is on the way and arrives a fixed number of slots later: a list for each slot of a ring. */
+/* Feedback to a sender that arrives a fixed number of slots later: a list for each slot of a
+ * ring. */
 typedef struct news {
-    uint32_t ack, back; /* back: go back to ack */
+    uint32_t ack, back; /* back: go back to packet `ack` */
     uint32_t credits;
 } news;
 
@@ -33,11 +34,11 @@ typedef struct port {
     const orr_incast_job *job;
     uint32_t n, packets, window, room, stop_at, round_trip, way, hop;
     sender *senders;
-    uint32_t *arriving; /* shape (hop + 1, n): packet number + 1, 0: none */
-    news *returning;    /* shape (way + 1, n)                             */
-    packet *queue;      /* ring of `room`                                 */
+    uint32_t *arriving; /* shape (hop + 1, n): packet number + 1; 0: none */
+    news *returning;    /* shape (way + 1, n) */
+    packet *queue;      /* ring buffer of `room` */
     uint32_t head, queued;
-    bool *stops; /* shape (hop + 1): what senders hear             */
+    bool *stops; /* shape (hop + 1): pause state as senders hear it */
     bool stopped;
     uint32_t unused_credits, turn;
     uint64_t sum, busy, paused;
@@ -92,7 +93,8 @@ static void tear_down(port *p)
     orr_free(p->stops);
 }
 
-/* What comes back to the senders in this slot; the place is then free for the slot `way` later. */
+/* Feedback that reaches the senders in this slot; its place is then free for the slot `way`
+ * later. */
 static void hear(port *p, int64_t now)
 {
     news *all = p->returning + (size_t)(now % (p->way + 1)) * p->n;
@@ -134,7 +136,8 @@ static void send_all(port *p, int64_t now)
     }
 }
 
-/* Room may run out in the middle of a slot: whoever was first in the slot before is last now. */
+/* Arrivals at the port. The buffer may fill in the middle of a slot, so the order of senders
+ * rotates from slot to slot. */
 static void arrive(port *p, int64_t now)
 {
     const uint32_t *arriving = p->arriving + (size_t)(now % (p->hop + 1)) * p->n;
@@ -152,7 +155,7 @@ static void arrive(port *p, int64_t now)
         p->ret.peak_bytes = p->queued * PACKET_BYTES;
 }
 
-/* One packet through the port to the receiver. */
+/* Moves one packet through the port to the receiver. */
 static void pass(port *p, int64_t now)
 {
     if (p->queued == 0)
@@ -188,7 +191,7 @@ static void tell_to_stop(port *p, int64_t now)
     p->stops[(now + p->hop) % (p->hop + 1)] = p->stopped;
 }
 
-/* The receiver's credit of this slot, for the next sender that it still waits for. */
+/* The receiver's credit of this slot goes to the next sender in turn that has data left. */
 static void give_credit(port *p, int64_t now)
 {
     if (!p->job->credits || p->unused_credits > p->round_trip)

@@ -9,7 +9,7 @@
 
 typedef struct deal {
     const orr_multipath_job *job;
-    uint32_t *on; /* shape (paths): balls; those of failed paths stay 0 */
+    uint32_t *on; /* shape (paths): load; that of failed paths stays 0 */
     uint64_t balls;
     orr_random random;
 } deal;

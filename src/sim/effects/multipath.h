@@ -4,13 +4,13 @@
 
 #include <orrery/machine.h>
 
-/* Flows laid on paths, drawn again and again: how much busier than the mean is the busiest path?
- * What the closed forms of src/cost/network/rdma_transport.h are tried against.
+/* Multipath load by Monte Carlo: how much busier than the mean is the busiest of equal-cost paths?
+ * The closed forms of src/cost/network/rdma_transport.h are compared with it.
  *
- * Balls are flows (ECMP), queue pairs of flows (QP), segments of queue pairs (SPRAY), each on a
- * path at random; ADAPTIVE lays each on the emptiest path. CENTRAL deals queue pairs of flows
- * evenly over all paths, and those of paths that then fail at random over what is left. Others
- * know which paths have failed. */
+ * A balls-into-bins process. Balls are flows (ECMP), queue pairs (QP) or segments (SPRAY), each
+ * on a random path; ADAPTIVE puts each on the least loaded path; CENTRAL distributes queue pairs
+ * evenly over all paths, and those of paths that then fail at random over the others. The other
+ * policies know which paths have failed. */
 typedef struct orr_multipath_job {
     uint8_t balance; /* orr_balance; not UNKNOWN */
     uint32_t flows, queue_pairs, segments, paths, failed;
@@ -19,9 +19,9 @@ typedef struct orr_multipath_job {
 } orr_multipath_job;
 typedef struct orr_multipath_load {
     double mean, median,
-        p99; /* over draws: balls on the busiest path over the mean of those left */
+        p99; /* over draws: load of the busiest path over the mean of those that work */
 } orr_multipath_load;
-/* Deterministic. Errors: INVALID: nothing to lay or nowhere to; NO_MEMORY. */
+/* Deterministic. Errors: INVALID: no balls or no paths; NO_MEMORY. */
 orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret,
                                   orr_error *err) ORR_MUST_CHECK;
 

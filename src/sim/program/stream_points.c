@@ -8,10 +8,12 @@ static orr_point_id row_start(const orr_compiler *c, uint32_t row)
 
 static uint8_t class_of(const orr_graph *g, orr_node_id v)
 
-/* Points of device work. The start of a row follows from its launch, from the row before it on
- * the stream, and from events that it waits for. If the recorded start agrees with the latest of
- * these, the latencies are the lags; if it is later, the rest is an unexplained gap, unless a
- * tail wave explains it. A dependency that the recording contradicts is left out. */
+/* Points of device work. The start of a row follows from its launch, from the rows before it on the
+ * stream, and from events that it waits for, each with a latency as lag. Where a launch is known,
+ * only a tail wave may delay the start further. Where none is known and the row started later than
+ * all of these allow, the rest is an unexplained gap, which is added to the lags; where nothing
+ * leads to the row, it is anchored to the main thread. A dependency that the recording contradicts
+ * is left out. */
 
 {
     switch ((orr_node_kind)g->kind[v]) {

@@ -8,12 +8,12 @@
 #include "base/strtab.h"
 #include "sim/symmetry/partition.h"
 
-/* Equivalence classes of ranks, by partition refinement of a bipartite graph: vertices are
- * ranks, then groups, and an edge joins a rank to each group in which its graph communicates.
- * Initial colours are what can be seen of a vertex alone: of a rank its graph, start time and
- * slowdown; of a group its grouping, and its span on the cluster where prices depend on it. The
- * first rank of a class, and the first group, represent it; their order follows the ranks, so
- * that the result does not depend on how the refinement numbers classes. */
+/* Equivalence classes of ranks, by partition refinement of a bipartite graph: vertices are ranks,
+ * then groups, and an edge joins a rank to each group in which its graph communicates. Initial
+ * colours are what a vertex shows by itself: of a rank its graph, start time and slowdown; of a
+ * group its grouping and, where prices depend on positions, its members' graphs and distances.
+ * Classes are then numbered by their first rank, which represents them, so that the result does not
+ * depend on how the refinement numbers them. */
 typedef struct folder {
     const orr_ensemble *ensemble;
     const orr_prepared_program *scripts;
@@ -92,7 +92,7 @@ static orr_status find_edges(folder *f, orr_error *err)
     return ORR_OK;
 }
 
-/* What tells two ranks apart by themselves. */
+/* The initial colour of a rank. */
 typedef struct rank_key {
     int64_t start_ns;
     uint32_t graph, slowdown_ppm, rank;
@@ -148,9 +148,10 @@ static uint32_t joined_at(const orr_cluster *cluster, uint32_t a, uint32_t b)
     return cluster->n_levels;
 }
 
-/* What the cost of any transfer among members of a group depends on: which graph is how far from
- * which. In order of rank, the levels that join neighbours say those that join any two (the
- * highest in between), so that equal lists mean equal spans, also of parts of the group. */
+/* The initial colour of a group: all that the price of a transfer among its members depends on,
+ * which is how far apart which graphs are. In order of rank, the levels that join neighbours
+ * determine those that join any two members (the highest in between), so that equal signatures mean
+ * equal spans, also of parts of the group. */
 static size_t write_signature(const folder *f, uint32_t grouping, uint32_t *members, uint32_t n,
                               uint32_t *text)
 {
