@@ -9,8 +9,12 @@
 #include "cost/collective/collective.h"
 #include "sim/flow/state.h"
 
-/* A group laid out: members in order of device, so that member i has digit (i / below) % width on a
- * level. A group that fills some units more than others is one line on a switch. */
+/* Lays a collective out as flows. The members of a group, in order of device, are digits of a
+ * mixed-radix number, one digit for each level of the network: a line of a level is the set of
+ * members that differ in that digit only. The collective becomes demands on lines, level by
+ * level (collective_level.c), or one ring or tree through all members, as the algorithm says;
+ * their sum over the busiest link is the closed form of cost/collective/. A group that fills
+ * some units more than others is one line on a switch. */
 typedef struct lines {
     const orr_flows *flows;
     const uint32_t *members;
@@ -60,8 +64,8 @@ static orr_flow_level line_at(const lines *set, uint32_t i, uint32_t first, int6
     return line;
 }
 
-/* The next first member of a line along the i-th level, from `first` on; n when there is none. A
- * rooted collective only has lines through what the root of the units below has reached. */
+/* First member of the next line along the i-th level, from `first` on; n: none. A rooted
+ * collective has only lines through members that the root of the units below has reached. */
 static uint32_t next_line(const lines *set, uint32_t i, uint32_t first, bool through_root)
 {
     for (; first < set->n; first++)
@@ -77,8 +81,8 @@ static bool has_root(orr_collective collective)
            collective == ORR_COLL_SCATTER || collective == ORR_COLL_GATHER;
 }
 
-/* One ring through all, as many at once as a unit has members: of what a member passes on, the
- * share of the rings that cross here. */
+/* Flat ring: one ring through all members, or as many at once as a unit has members; on each
+ * level, the share of the rings that cross it. */
 static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes, orr_demands *ret)
 {
     if (!has_root(collective))
@@ -110,7 +114,7 @@ static bool flat_direct(const lines *set, orr_collective collective, int64_t byt
     return orr_flow_level_demands(&line, collective, ORR_ALGORITHM_DIRECT, ret);
 }
 
-/* What a member holds on the i-th level: see cost/collective/schedule.c. */
+/* Bytes that a member holds on the i-th level: see cost/collective/schedule.c. */
 static int64_t held_bytes(const lines *set, uint32_t i, orr_collective collective,
                           orr_algorithm algorithm, int64_t bytes)
 {
@@ -123,7 +127,7 @@ static int64_t held_bytes(const lines *set, uint32_t i, orr_collective collectiv
     return bytes;
 }
 
-/* Level by level; an all-reduce on its way in and out, where it is not of whole vectors. */
+/* Level by level. An all-reduce goes up and comes down again, unless it sends whole vectors. */
 static bool by_levels(const lines *set, orr_collective collective, orr_algorithm algorithm,
                       int64_t bytes, orr_demands *ret)
 {
@@ -157,7 +161,8 @@ static bool add_demands(const lines *set, orr_collective collective, orr_algorit
     return by_levels(set, collective, algorithm, bytes, ret);
 }
 
-/* What the price has beyond the time that the busiest level carries bytes at its full bandwidth. */
+/* Latency: what the price has beyond the time in which the busiest level carries the bytes at
+ * full bandwidth. */
 static int64_t latency_ns(const orr_network *network, const orr_coll_schedule *schedule,
                           int64_t price_ns)
 {
@@ -172,8 +177,8 @@ static int64_t latency_ns(const orr_network *network, const orr_coll_schedule *s
     return (double)price_ns > most_ns ? price_ns - (int64_t)most_ns : 0;
 }
 
-/* All pairs of a large group are too many to follow. An all-to-all is refused; others, whose bytes
- * through each member are those of a ring, are sent along one. */
+/* Limits the pairs of a large group. An all-to-all is refused; collectives whose bytes through
+ * each member equal those of a ring are sent along a ring. */
 static orr_status limit_pairs(orr_algorithm *algorithm, orr_collective collective, uint32_t n,
                               orr_error *err)
 {

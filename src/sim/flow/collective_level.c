@@ -19,7 +19,11 @@ static bool send(const orr_flow_level *line, uint32_t from, uint32_t to, int64_t
     return from == to || bytes == 0 || orr_array_push(ret, demand);
 }
 
-/* Everybody to the member d further. */
+/* Demands of the algorithms on one line: ring, direct, recursive doubling and halving, double
+ * binary tree, binomial tree. Each function names the algorithm; its bytes are those of the
+ * closed form in cost/collective/algorithms.c. */
+
+/* Every member sends to the member d places further. */
 static bool shift(const orr_flow_level *line, uint32_t d, int64_t bytes, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
@@ -49,7 +53,8 @@ bool orr_flow_level_ring(const orr_flow_level *line, int64_t bytes, orr_demands 
     return shift(line, 1, bytes, ret);
 }
 
-/* All-gather of `bytes` in all, and backwards the reduce-scatter. */
+/* Recursive doubling: an all-gather of `bytes` in all; reversed, recursive halving: the
+ * reduce-scatter. */
 static bool doubling(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
@@ -61,8 +66,8 @@ static bool doubling(const orr_flow_level *line, orr_demands *ret)
     return true;
 }
 
-/* Whole vectors between partners; 2 (n - p) members, p the power of two below n, meet two by two
- * before and after. */
+/* Recursive doubling of an all-reduce with whole vectors. With p the largest power of two up to
+ * n, 2 (n - p) members meet in pairs before and after. */
 static bool exchange(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n, p = 1u << (31 - __builtin_clz(n)), rest = n - p;
@@ -80,14 +85,15 @@ static bool exchange(const orr_flow_level *line, orr_demands *ret)
     return true;
 }
 
-/* In-order binary tree on 0 .. n - 1: who stands above i; 0 is the root. */
+/* In-order binary tree on 0 .. n - 1: parent of node i; 0 is the root. */
 static uint32_t above(uint32_t i, uint32_t n)
 {
     const uint32_t low = i & -i, up = (i ^ low) | low << 1;
     return up < n ? up : i ^ low;
 }
 
-/* Two trees, each with half of the bytes; who is inside one is mostly a leaf of the other. */
+/* Double binary tree: two trees, each with half of the bytes; inner nodes of one are mostly
+ * leaves of the other. */
 static bool double_tree(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
@@ -116,7 +122,7 @@ static bool bruck(const orr_flow_level *line, orr_demands *ret)
     return true;
 }
 
-/* From the root, or to it. */
+/* A transfer from the root, or to it. */
 static bool rooted(const orr_flow_level *line, uint32_t from, uint32_t to, bool to_root,
                    int64_t bytes, orr_demands *ret)
 {
@@ -142,8 +148,8 @@ static bool star(const orr_flow_level *line, bool to_root, int64_t bytes, orr_de
     return true;
 }
 
-/* Binomial tree. Member i hears from i less its lowest bit, and passes on to those below it: whole
- * vectors, or (`parts`) one n-th for each. */
+/* Binomial tree: member i receives from i without its lowest set bit, and sends to the members
+ * below it: whole vectors, or (`parts`) one n-th for each of them. */
 static bool binomial(const orr_flow_level *line, bool to_root, bool parts, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
@@ -233,6 +239,6 @@ bool orr_flow_level_demands(const orr_flow_level *line, orr_collective collectiv
                    : star(line, to_root, orr_flow_bytes_of_part(line->bytes, 1, line->shape.n),
                           ret);
     default:
-        return true; /* a barrier carries nothing */
+        return true; /* a barrier carries no bytes */
     }
 }

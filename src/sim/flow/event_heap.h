@@ -8,8 +8,8 @@
 
 #include "base/array.h"
 
-/* A queue of events by (time, order), each of which has a row number through which its time can
- * be changed. Four children a node: fewer misses than two on the way down. Only
+/* Priority queue of events by (time, order): an indexed 4-ary heap, in which the event of a row
+ * can be moved to another time. Four children a node cause fewer cache misses than two. Only
  * orr_flow_heap_reserve() allocates. */
 typedef struct orr_flow_event {
     int64_t at_ns;
@@ -18,17 +18,17 @@ typedef struct orr_flow_event {
 } orr_flow_event;
 typedef struct orr_flow_heap {
     orr_array(orr_flow_event) events;
-    orr_array(uint32_t) place; /* of each row in `events`, or UINT32_MAX */
+    orr_array(uint32_t) place; /* by row: index in `events`, or UINT32_MAX */
 } orr_flow_heap;
 
-/* Rows 0 .. n_rows - 1 may be put; false when out of memory. */
+/* Makes room for rows 0 .. n_rows - 1. False: out of memory. */
 bool orr_flow_heap_reserve(orr_flow_heap *heap, size_t n_rows);
 void orr_flow_heap_done(orr_flow_heap *heap);
-/* Put the row, or move it to another time. */
+/* Inserts the row's event, or moves it. */
 void orr_flow_heap_put(orr_flow_heap *heap, orr_flow_event event);
-/* False: empty. */
+/* Removes the first event, if it is not after until_ns. False: there is none. */
 bool orr_flow_heap_take(orr_flow_heap *heap, int64_t until_ns, orr_flow_event *ret);
-/* INT64_MAX when empty. */
+/* Time of the first event; INT64_MAX: empty. */
 int64_t orr_flow_heap_next(const orr_flow_heap *heap);
 
 #endif /* ORR_SIM_FLOW_EVENT_HEAP_H */

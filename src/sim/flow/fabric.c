@@ -9,7 +9,7 @@
 static int64_t units_of(double bytes_per_s)
 {
     const double units = bytes_per_s * (double)(INT64_C(1) << ORR_FLOW_UNIT_SHIFT) / 1e9;
-    if (!(units >= 1)) /* and what is not a number */
+    if (!(units >= 1)) /* also true for NaN */
         return 1;
     return units < (double)ORR_RATE_CAPACITY_MAX ? (int64_t)units : ORR_RATE_CAPACITY_MAX;
 }
@@ -24,7 +24,8 @@ static double oversubscription(const orr_network *network, uint32_t k)
     return network->oversubscription[k] > 1 ? network->oversubscription[k] : 1;
 }
 
-/* Sites and regions are few; so are the parts in which units begin anew. */
+/* Units of a level. Sites and regions are few, and so are the parts within which units are
+ * counted. */
 static orr_status set_units(const orr_cluster *cluster, uint32_t k, orr_fabric_units *ret,
                             orr_error *err)
 {
@@ -62,13 +63,14 @@ static uint32_t unit_of(const orr_fabric_units *units, uint32_t device)
            (units->devices > 0 ? (device - units->first_device[part]) / units->devices : 0);
 }
 
-/* Of those that level k joins. */
+/* Number of a device's unit, among those that level k joins. */
 static uint32_t joined_unit(const orr_fabric *fabric, uint32_t k, uint32_t device)
 {
     return k > 0 ? unit_of(&fabric->levels[k - 1].units, device) : device;
 }
 
-/* A level below, whose ports every transfer across level k takes, is as tight as the port here. */
+/* Is a level below, through whose ports every transfer across level k goes, as narrow as the
+ * port here? Then the port needs no link. */
 static bool tighter_below(const orr_fabric *fabric, const orr_network *network, uint32_t k)
 {
     for (uint32_t j = fabric->levels[k].base; j < k; j++)
@@ -96,7 +98,7 @@ static uint32_t joined_units(const orr_fabric *fabric, uint32_t k)
     return k > 0 ? number_of(&fabric->levels[k - 1].units) : fabric->n_devices;
 }
 
-/* How many shared links a level has, in pairs of up and down; of a FULLY_CONNECTED level single. */
+/* Shared links of a level, in pairs of up and down; of a FULLY_CONNECTED level single. */
 static uint64_t shared_links(const orr_fabric *fabric, const orr_network *network, uint32_t k)
 {
     const orr_fabric_level *level = &fabric->levels[k];
@@ -130,7 +132,7 @@ static bool has_port(const orr_fabric *fabric, const orr_network *network, uint3
     return !tighter_below(fabric, network, k);
 }
 
-/* Of a unit that a switch of the level joins, by its first device. */
+/* Devices of a unit that a switch of the level joins, from the unit's first device. */
 static uint32_t devices_from(const orr_fabric *fabric, uint32_t k, uint32_t first)
 {
     uint32_t end = fabric->n_devices;
@@ -183,8 +185,7 @@ static void lay(orr_fabric *fabric, const orr_network *network)
         lay_level(fabric, network, k);
 }
 
-/* Places in rings and among pairs are counted from the unit's number and its size: units below have
- * to be all there. */
+/* Rings and full meshes number units by position, so the units below have to be complete. */
 static orr_status check_places(const orr_fabric *fabric, const orr_cluster *cluster, orr_error *err)
 {
     for (uint32_t k = 0; k < fabric->n_levels; k++) {
@@ -247,7 +248,7 @@ void orr_fabric_done(orr_fabric *fabric)
     fabric->links = NULL;
 }
 
-/* Along a ring of units, the shorter way. The number of hops; 0: out of memory. */
+/* Route along a ring of units, the shorter way. Returns the number of hops; 0: out of memory. */
 static uint32_t route_ring(const orr_fabric_level *level, uint32_t from, uint32_t to,
                            orr_route *route)
 {

@@ -7,6 +7,12 @@
 #include "sim/flow/state.h"
 
 static bool init_links(orr_flows *flows)
+
+/* The network of flows. Events are ends of flows (a heap by row) and ends of transfers, which
+ * come a latency after the last of their flows. Whenever flows start or end, max-min fair rates
+ * are solved again (max_min_rates.c), and only flows whose rate changed get a new end. Between
+ * events every flow moves at a constant rate, so nothing is computed. */
+
 {
     const uint32_t n = flows->fabric.n_links;
     int64_t *capacity = orr_calloc(n > 0 ? n : 1, sizeof *capacity);
@@ -67,8 +73,7 @@ static int64_t later(int64_t at_ns, int64_t by_ns)
     return by_ns > INT64_MAX - at_ns ? INT64_MAX : at_ns + by_ns;
 }
 
-/* The flow goes on at the rate that was found: what passed at the old one is taken off, and its
- * end moves. */
+/* Changes the rate of a flow: subtracts what was sent at the old rate and moves its end. */
 static void change_rate(orr_flows *flows, uint32_t f)
 {
     orr_flow_row *row = &flows->rows.at[f];
@@ -76,14 +81,15 @@ static void change_rate(orr_flows *flows, uint32_t f)
     if (row->rate == rate)
         return;
     const int64_t passed = row->rate * (flows->now_ns - row->since_ns);
-    row->left = passed < row->left ? row->left - passed : 0; /* it ends now, and is still here */
+    row->left = passed < row->left ? row->left - passed : 0; /* it ends now, and its event is
+                                                              * still to come */
     row->rate = rate;
     row->since_ns = flows->now_ns;
     const int64_t end_ns = later(flows->now_ns, row->left / rate + (row->left % rate > 0));
     orr_flow_heap_put(&flows->ends, (orr_flow_event){end_ns, f, f});
 }
 
-/* Rates that hold from now on, if anything began or ended. */
+/* Solves rates again if any flow started or ended. */
 static void settle(orr_flows *flows)
 {
     orr_flow_rates *rates = &flows->rates;
@@ -152,7 +158,7 @@ void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_don
     *ret_n = flows->done.n;
 }
 
-/* Time moves on to the beginning of a transfer. */
+/* Advances time to the start of a transfer. */
 static orr_status move_to(orr_flows *flows, int64_t now_ns, orr_error *err)
 {
     settle(flows);
@@ -180,7 +186,7 @@ static orr_status check(const orr_flows *flows, const orr_flow_demand *demand, o
     return ORR_OK;
 }
 
-/* Routes of all demands, one behind the other. */
+/* Routes of all demands, one after another. */
 static orr_status find_routes(orr_flows *flows, const orr_flow_demand *demands, size_t n,
                               orr_error *err)
 {
@@ -200,7 +206,7 @@ static orr_status find_routes(orr_flows *flows, const orr_flow_demand *demands, 
     return ORR_OK;
 }
 
-/* Everything that could fail later. */
+/* Reserves memory for everything that could fail later. */
 static bool reserve(orr_flows *flows, size_t n)
 {
     if (!orr_flow_rates_reserve(&flows->rates, n, flows->route.n))

@@ -18,7 +18,7 @@ void orr_link_load_done(orr_link_load *use)
     orr_array_done(&use->samples);
 }
 
-/* `first` takes in `second`, which follows it and ends at end_ns. */
+/* Merges `second`, which follows `first` and ends at end_ns, into it. */
 static void take_in(orr_link_load_sample *first, const orr_link_load_sample *second, int64_t end_ns)
 {
     const int64_t ns = end_ns - first->at_ns;
@@ -28,8 +28,8 @@ static void take_in(orr_link_load_sample *first, const orr_link_load_sample *sec
     first->rest = (int64_t)(all % ns);
 }
 
-/* Double the least length of a sample until half of the room is free. The last one, which has no
- * end yet, is left alone. */
+/* Doubles the minimal length of a sample until half of the room is free. The last sample, which
+ * has no end yet, stays. */
 static void merge(orr_link_load *use)
 {
     orr_link_load_sample *at = use->samples.at;

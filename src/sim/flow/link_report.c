@@ -3,7 +3,7 @@
 
 #include "sim/flow/state.h"
 
-/* Bytes of the link's flows that are still under way, so far; whole ones. */
+/* Whole bytes that flows of the link have sent so far and that are still counted with the flow. */
 static double bytes_under_way(const orr_flows *flows, uint32_t l)
 {
     int64_t bytes = 0;
@@ -57,7 +57,7 @@ orr_status orr_flows_links(orr_flows *flows, int64_t begin_ns, orr_arena *arena,
 {
     int64_t next_ns;
     uint32_t n = 0;
-    (void)orr_flows_next(flows, &next_ns); /* the rates of now are noted */
+    (void)orr_flows_next(flows, &next_ns); /* so that the current rates are in the loads */
     for (uint32_t l = 0; l < flows->fabric.n_links; l++)
         n += has_carried(flows, l);
     orr_link_use *links = orr_arena_array(arena, orr_link_use, n);

@@ -30,7 +30,15 @@ void orr_flow_rates_done(orr_flow_rates *rates)
     orr_array_done(&rates->full);
 }
 
-/* Links may be touched by flows that leave and by those that stay; each flow may be open. */
+/* Max-min fair rates by progressive filling (the header has the definition and the proof). A
+ * solve opens the flows that a change can affect, and fills round by round: a heap gives the
+ * links with the least saturation; the open flows on them stop at that level; stopped flows only
+ * raise the saturation of other links, so a link's key in the heap is a lower bound and is
+ * recomputed when it comes up. Then each fixed flow on a touched link is checked, and those that
+ * are no longer right are opened for another round. */
+
+/* Makes room: every link may be touched by flows that leave and by those that stay, and every
+ * flow may be open. */
 bool orr_flow_rates_reserve(orr_flow_rates *rates, size_t n_flows, size_t n_hops)
 {
     size_t links = rates->touched.n + rates->n_live_hops + n_hops;
@@ -68,7 +76,7 @@ static void open_flow(orr_flow_rates *rates, uint32_t f)
     }
 }
 
-/* The lists of the last solve are no longer of interest. */
+/* Clears the lists of the last solve. */
 static void begin_change(orr_flow_rates *rates)
 {
     if (!rates->solved)
@@ -135,7 +143,7 @@ static void unlink_hop(orr_flow_rates *rates, int32_t h)
     link->n_flows--;
 }
 
-/* A flow that was never solved may be in the list of open ones: it is taken out. */
+/* Removes a flow that was never solved from the list of open flows. */
 static void forget_open(orr_flow_rates *rates, uint32_t f)
 {
     for (size_t i = 0; i < rates->open.n; i++) {
@@ -176,12 +184,12 @@ static int64_t at_least_one(int64_t level)
     return level > 1 ? level : 1;
 }
 
-/* The link's saturation, where flows that have not stopped count as rising for ever. From below:
- * w is never above it, and where the link is not full from w, w steps to the level from which it
- * is if no more flows turn out to be below. */
+/* Saturation of a link, where open flows that have not stopped count as still rising. Iterated
+ * from below: w is never above the saturation, and where the link is not full from w, w moves to
+ * the level from which it would be full if no more flows turned out to be below. */
 static int64_t saturation_of(const orr_flow_rates *rates, const orr_rate_link *link)
 {
-    if (link->n_open == link->n_flows) /* all in the two sums */
+    if (link->n_open == link->n_flows) /* all flows are in the two sums */
         return link->rising == 0 ? ORR_RATE_NEVER
                                  : at_least_one((link->capacity - link->stopped) / link->rising);
     int64_t w = at_least_one(link->capacity / link->n_flows);
@@ -240,8 +248,8 @@ static void begin_fill(orr_flow_rates *rates)
         sift_down(rates->heap.at, rates->heap.n, i);
 }
 
-/* Gather in `full` the links with the least saturation, which is returned. What stopped before
- * has only raised saturations, so a link is looked at again when its turn comes. */
+/* Collects in `full` the links with the least saturation, which is returned. Flows that stopped
+ * have only raised saturations, so a link's key is recomputed when it comes up. */
 static int64_t next_full(orr_flow_rates *rates)
 {
     orr_rate_key *heap = rates->heap.at;
@@ -274,7 +282,7 @@ static void stop_flow(orr_flow_rates *rates, uint32_t f, int64_t level)
     }
 }
 
-/* Progressive filling of the open flows, the others held fixed. */
+/* Progressive filling of the open flows, with the others fixed. */
 static void fill(orr_flow_rates *rates)
 {
     begin_fill(rates);
@@ -304,7 +312,7 @@ static int64_t least_saturation(const orr_flow_rates *rates, const orr_rate_flow
     return least;
 }
 
-/* Open the fixed flows that are no longer right, or (`all`) whatever is connected. */
+/* Opens the fixed flows that are no longer right, or (`all`) everything that is connected. */
 static bool open_more(orr_flow_rates *rates, bool all)
 {
     const size_t before = rates->open.n;

@@ -37,26 +37,26 @@ enum { ORR_FLOW_LIST_END = -1 };
 
 typedef struct orr_rate_hop { /* a flow on a link */
     uint32_t flow, link;
-    int32_t next, previous; /* on the link                            */
-    int32_t further;        /* along the flow; or the next free hop   */
+    int32_t next, previous; /* on the link */
+    int32_t further;        /* along the flow; or the next free hop */
 } orr_rate_hop;
 typedef struct orr_rate_flow {
-    int64_t rate;      /* 0: not solved yet, or of a free row */
-    int64_t level;     /* where it stops, while solving; else its rate */
-    int32_t first_hop; /* or the next free flow               */
+    int64_t rate;      /* 0: not solved yet, or a free row */
+    int64_t level;     /* level at which it stops, during a solve; else its rate */
+    int32_t first_hop; /* or the next free flow */
     bool open;
 } orr_rate_flow;
 typedef struct orr_rate_link {
     int64_t capacity, load, saturation;
     int32_t first_hop;
     uint32_t n_flows;
-    /* while solving */
+    /* during a solve */
     bool touched, settled;
     uint32_t n_open, rising;
     int64_t stopped; /* sum of the levels of open flows that stopped */
     int64_t was_saturation;
 } orr_rate_link;
-typedef struct orr_rate_key { /* of the heap: the link saturates at `level` or later */
+typedef struct orr_rate_key { /* key in the heap: the link saturates at `level` or later */
     int64_t level;
     uint32_t link;
 } orr_rate_key;
@@ -68,25 +68,25 @@ typedef struct orr_flow_rates {
     orr_array(orr_rate_hop) hops;
     int32_t free_flow, free_hop;
     uint32_t n_live_flows, n_live_hops;
-    orr_array(uint32_t) touched; /* links that changed, or were looked at in the last solve */
+    orr_array(uint32_t) touched; /* links that changed, or were examined in the last solve */
     orr_array(uint32_t) open;    /* flows whose rate is to be found, or was in the last solve */
     orr_array(orr_rate_key) heap;
-    orr_array(uint32_t) full; /* links that are full from the level at hand */
+    orr_array(uint32_t) full; /* links that are full from the current level */
     bool solved;
-    uint64_t n_opened; /* flows recomputed, over all solves */
+    uint64_t n_opened; /* flows computed, over all solves */
 } orr_flow_rates;
 
 /* Capacities in units, shape (n_links), 1 .. ORR_RATE_CAPACITY_MAX. False: out of memory. */
 bool orr_flow_rates_init(orr_flow_rates *rates, const int64_t *capacity, uint32_t n_links);
 void orr_flow_rates_done(orr_flow_rates *rates);
-/* Room for that many more flows and hops; false when out of memory. */
+/* Makes room for that many more flows and hops. False: out of memory. */
 bool orr_flow_rates_reserve(orr_flow_rates *rates, size_t n_flows, size_t n_hops);
-/* A flow over these links, each once, at least one; room was reserved. Its row, reused after
- * removal. Not to be called between a solve and reading its lists. */
+/* Adds a flow over these links, each once, at least one; room was reserved. Returns its row,
+ * which is reused after removal. Not to be called between a solve and reading its lists. */
 uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, uint32_t n_links);
 void orr_flow_rates_remove(orr_flow_rates *rates, uint32_t flow);
-/* Find the rates. Afterwards, until the next add or remove: `open` lists the flows that may have
- * changed, `touched` the links. */
+/* Solves the rates. Afterwards, until the next add or remove, `open` lists the flows that may
+ * have changed, and `touched` the links. */
 void orr_flow_rates_solve(orr_flow_rates *rates);
 
 #endif /* ORR_SIM_FLOW_MAX_MIN_RATES_H */
