@@ -14,7 +14,7 @@ bool orr_bucket_queue_init(orr_bucket_queue *queue)
 {
     *queue = (orr_bucket_queue){.table_mask = FIRST_TABLE - 1};
     queue->table = orr_calloc(FIRST_TABLE, sizeof *queue->table);
-    /* Bucket 0 is never used: every recent one points at it first. */
+    /* Bucket 0 is never used: every entry of the cache refers to it at first. */
     return queue->table != NULL && orr_array_push(&queue->buckets, (orr_time_bucket){.ns = -1});
 }
 
@@ -50,7 +50,7 @@ static void table_put(orr_bucket_queue *queue, uint32_t bucket)
     queue->table[slot] = bucket + 1;
 }
 
-/* At most half full. */
+/* Grows the hash table so that it stays at most half full. */
 static bool table_reserve(orr_bucket_queue *queue)
 {
     if (2 * (queue->used + 1) <= queue->table_mask)
@@ -69,7 +69,7 @@ static bool table_reserve(orr_bucket_queue *queue)
     return true;
 }
 
-/* Without a mark for what was there: what stands behind moves up. */
+/* Removes an entry without a tombstone: the entries after it move up. */
 static void table_remove(orr_bucket_queue *queue, int64_t ns)
 {
     const uint32_t mask = queue->table_mask;
@@ -114,7 +114,7 @@ static orr_time_bucket_key heap_pop(orr_bucket_queue *queue)
     return top;
 }
 
-/* An idle bucket, or a new one; room to give it back is made now. 0: out of memory. */
+/* An idle bucket, or a new one; room to give it back is reserved now. 0: out of memory. */
 static uint32_t bucket_new(orr_bucket_queue *queue)
 {
     if (queue->idle.n > 0)

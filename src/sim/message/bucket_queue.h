@@ -7,14 +7,15 @@
 
 #include "base/array.h"
 
-/* Events in order of time; those of one time in the order in which they were pushed.
+/* Bucket queue: a priority queue with a bucket for each distinct time (cf. calendar queues, Brown
+ * 1988); events of one time keep the order in which they were pushed.
  *
- * Jobs are symmetric, so thousands of events share a time: a bucket for each distinct time, found
- * by a small cache and behind it a hash table, ordered by a heap. Pushing and taking an event is
- * then a write and a read of 16 bytes in a row. Nothing is allocated once the buckets have grown.
- */
+ * Jobs are symmetric, so thousands of events share a time. A bucket is found through a small
+ * cache and behind it a hash table, and a heap orders the buckets. Pushing and taking an event
+ * is then a write and a read of 16 bytes in a row. Nothing is allocated once the buckets have
+ * grown. */
 typedef struct orr_message_event {
-    uint64_t what; /* the caller's */
+    uint64_t what; /* for the caller */
     uint32_t who, index;
 } orr_message_event;
 
@@ -36,7 +37,7 @@ typedef struct orr_bucket_queue {
     orr_array(orr_time_bucket_key) heap;
     uint32_t *table; /* bucket + 1 by time, open addressing; 0: empty */
     uint32_t table_mask, used;
-    uint32_t recent[ORR_QUEUE_RECENT]; /* buckets pushed to last, by time */
+    uint32_t recent[ORR_QUEUE_RECENT]; /* buckets pushed to most recently, by time */
     bool failed;                       /* out of memory: events were lost */
 } orr_bucket_queue;
 
@@ -47,13 +48,13 @@ void orr_bucket_queue_done(orr_bucket_queue *queue);
 orr_time_bucket *orr_bucket_queue_bucket(orr_bucket_queue *queue, int64_t ns);
 bool orr_bucket_grow(orr_time_bucket *bucket);
 
-/* Which of the recent ones. */
+/* Slot of a time in the cache of recent buckets. */
 static inline uint32_t orr_bucket_queue_slot(int64_t ns)
 {
     return (uint32_t)(((uint64_t)ns * UINT64_C(0x9E3779B97F4A7C15)) >> 58);
 }
 
-/* `ns`: not before the time of the bucket taken last. */
+/* Pushes an event. `ns`: not before the time of the bucket taken last. */
 static inline void orr_bucket_queue_push(orr_bucket_queue *queue, int64_t ns,
                                          orr_message_event event)
 {
@@ -67,8 +68,9 @@ static inline void orr_bucket_queue_push(orr_bucket_queue *queue, int64_t ns,
     bucket->at[bucket->n++] = event;
 }
 
-/* Take the earliest bucket: its number, or UINT32_MAX when there is none. Events pushed for its
- * time while it is worked on join its end; then orr_bucket_queue_recycle() it. */
+/* Takes the earliest bucket: its number, or UINT32_MAX when there is none. Events that are
+ * pushed for its time meanwhile are appended to it; then give it back with
+ * orr_bucket_queue_recycle(). */
 uint32_t orr_bucket_queue_take(orr_bucket_queue *queue);
 void orr_bucket_queue_recycle(orr_bucket_queue *queue, uint32_t bucket);
 

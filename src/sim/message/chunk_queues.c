@@ -2,14 +2,15 @@
 #include "base/alloc.h"
 #include "sim/message/messages.h"
 
-/* Chunks of a member queue at the lines of their phases, first come, first served. */
+/* Chunks of a member queue, first come, first served, for the lines of their phases; a line
+ * works on a limited number of chunks at once. */
 
 static orr_waiting *waiting_at(const orr_collective_task *task, uint32_t member, uint32_t phase)
 {
     return &task->waiting[(size_t)member * task->plan->n_lines + task->plan->phases[phase].line];
 }
 
-/* As many as the line takes. */
+/* Starts as many waiting chunks as the line allows. */
 static void start_chunks(orr_messages *m, orr_collective_task *task, uint32_t member,
                          orr_waiting *at)
 {
@@ -112,7 +113,7 @@ void orr_collective_task_free(orr_messages *m, orr_collective_task *task)
     if (task == NULL)
         return;
     m->tasks.at[task->number] = NULL;
-    /* Where there is no room to remember it, the number is not used again. */
+    /* Without memory for the free list, the number is not reused. */
     (void)orr_array_push(&m->idle_tasks, task->number);
     orr_free(task->chunks);
     orr_free(task->waiting);

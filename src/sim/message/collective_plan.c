@@ -5,9 +5,13 @@
 
 #include "sim/message/network.h"
 
-/* Endpoint delay of a ring over some ranks, whatever the system file says (MemBus, "Fast"). */
+/* Plans of collectives: how ASTRA-sim splits a collective into chunks, phases and messages. The
+ * algorithms follow its sources (astra-sim/system/collective/: Ring, AllToAll for direct,
+ * HalvingDoubling, DoubleBinaryTreeAllReduce), including their rounding. */
+
+/* Endpoint delay of a ring among some ranks, whatever the system file says (MemBus, "Fast"). */
 enum { LOCAL_ENDPOINT_NS = 10 };
-/* Times of this many bytes fit, for the slowest network that is taken. */
+/* Largest size for which times fit, on the slowest network that is accepted. */
 #define MOST_BYTES (INT64_C(1) << 50)
 
 static const char *const KIND_NAMES[] = {"all-reduce", "all-gather", "reduce-scatter",
@@ -23,14 +27,14 @@ static bool is_power_of_two(uint32_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* One write and two reads of the local memory, each rounded down. */
+/* Time of one write and two reads of the local memory, each rounded down. */
 static int64_t reduce_ns(const orr_astra_system *system, int64_t bytes)
 {
     return 3 * (int64_t)((double)bytes / system->local_bytes_per_ns);
 }
 
-/* Sizes and partners as the steps of the original come to them: halves are rounded down, then
- * doubled again. */
+/* Sizes and partners of halvingDoubling, step by step as in the original: halves are rounded
+ * down and later doubled again. */
 static orr_status plan_halving(const orr_planner *planner, orr_astra_kind kind, int64_t bytes,
                                orr_collective_phase *phase, orr_error *err)
 {
@@ -89,8 +93,7 @@ static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind,
     }
 }
 
-/* How far it is to those that are spoken to is the same for all ranks of a ring, and at each step
- * of halvingDoubling. */
+/* Distances to partners: equal for all ranks of a ring, and in each step of halvingDoubling. */
 static void set_distances(const orr_astra_network *network, const orr_line *line,
                           orr_collective_phase *phase)
 {
@@ -106,7 +109,7 @@ static void set_distances(const orr_astra_network *network, const orr_line *line
                                      steps[i].bytes);
 }
 
-/* The bytes that leave the phase, for the next one. */
+/* Bytes that leave the phase and enter the next one. */
 static int64_t bytes_after(const orr_collective_phase *phase, orr_astra_kind kind, int64_t bytes)
 {
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE)
@@ -182,7 +185,7 @@ static orr_status add_phases(const orr_planner *planner, orr_collective_plan *pl
     return ORR_OK;
 }
 
-/* Which lines the system file's ways lie in. */
+/* Lines on which the system file's implementations run. */
 static orr_status set_lines(const orr_planner *planner, orr_collective_plan *plan, orr_error *err)
 {
     const orr_astra_system *system = planner->job->system;
@@ -213,7 +216,8 @@ static orr_status set_lines(const orr_planner *planner, orr_collective_plan *pla
     return ORR_OK;
 }
 
-/* size / splits, but no less than a byte a rank (all-gather apart: its size is a rank's own). */
+/* Chunk size: size / splits, but at least a byte a rank (except for an all-gather, whose size is
+ * per rank). */
 static orr_status set_chunks(const orr_planner *planner, orr_collective_plan *plan,
                              int64_t *ret_chunk_bytes, orr_error *err)
 {
@@ -249,7 +253,7 @@ static void finish_plan(const orr_astra_network *network, orr_collective_plan *p
         else if (phase->algorithm == ORR_ASTRA_HALVING_DOUBLING && phase->n > 2 &&
                  network->topology[dim] == ORR_TOPOLOGY_RING)
             plan->symmetric_links = false;
-        /* A tree has an edge less than ranks, and each is used up and down. */
+        /* A tree has one edge less than ranks, and each is used up and down. */
         const uint64_t members = plan->members->n;
         plan->messages += plan->n_chunks *
                           (tree ? members / phase->n * 2 * (phase->n - 1) : members * phase->steps);

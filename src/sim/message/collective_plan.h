@@ -6,74 +6,79 @@
 
 #include "base/array.h"
 
-/* How a collective is walked: chunks, each going through phases, each phase an algorithm among the
- * ranks of a line. Made once for each kind, size and set of ranks; then only read. */
+/* The plan of a collective: its chunks go through phases, and each phase is an algorithm among
+ * the ranks of a line, that is, the ranks along one dimension of ASTRA-sim's logical topology.
+ * Made once for each kind, size and set of ranks; then read only. */
 
-/* Ranks that speak in a phase. A member is a rank's number in its communicator; its place in the
- * line is pos(member), and the member at place q is member + (q - pos) * stride. */
+/* Ranks that exchange messages in a phase. A member is a rank's number in its communicator; its
+ * place in the line is pos(member), and the member at place q is member + (q - pos) * stride. */
 typedef struct orr_line {
     uint32_t n;          /* ranks in the line               */
-    uint32_t stride;     /* between neighbours, in members  */
-    const uint32_t *pos; /* shape (members); NULL: a member is its place */
-    int32_t dim;         /* of the network that the line lies in; -1: it may cross several */
+    uint32_t stride;     /* between neighbours, in members */
+    const uint32_t *pos; /* shape (members); NULL: place = member */
+    int32_t dim;         /* dimension of the network in which the line lies; -1: it may cross
+                          * several */
 } orr_line;
 
-/* Who takes part in a collective. */
+/* The members of a collective. */
 struct orr_collective_plan;
 typedef struct orr_message_group {
     uint32_t number;       /* in orr_planner.communicators */
     int64_t group;         /* 0: all ranks */
     uint32_t n;            /* members */
-    const uint32_t *ranks; /* shape (n); NULL: a member is its rank */
-    uint32_t mask;         /* dimensions that are walked */
+    const uint32_t *ranks; /* shape (n); NULL: rank = member */
+    uint32_t mask;         /* dimensions that take part */
     uint32_t first;        /* lowest rank of a slice of all ranks */
     uint32_t n_dims;
-    orr_line dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where it is not
-                                    * walked; of a group: one */
-    bool local; /* a group of some ranks: a ring, with an endpoint delay of its own */
-    const struct orr_collective_plan *plans; /* that were made for it */
+    orr_line dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where the dimension takes
+                                    * no part; of a group: one line */
+    bool local;                    /* a group of some ranks: a ring with its own endpoint delay */
+    const struct orr_collective_plan *plans; /* plans that were made for these members */
 } orr_message_group;
 
-/* Which of the two trees a chunk takes. A dimension that is walked twice has each once. */
+/* Which of the two trees a chunk uses. A dimension with two phases has each once. */
 typedef enum orr_tree { ORR_TREE_ALTERNATE, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FIRST } orr_tree;
 
 /* One step of halvingDoubling. */
 typedef struct orr_halving_step {
-    uint32_t offset; /* to the partner: its place is this one's, exclusive or offset */
+    uint32_t offset; /* of the partner: its place is this one's, exclusive or offset */
     int64_t bytes;
-    int64_t reduce_ns; /* of what comes in before it; also for one more than there are steps */
-    int64_t ns;        /* in a dimension, without congestion */
+    int64_t reduce_ns; /* reduction of what arrives before it; also for one more than there are
+                        * steps */
+    int64_t ns;        /* within a dimension, without congestion */
 } orr_halving_step;
 
 typedef struct orr_collective_phase {
     uint8_t algorithm; /* orr_astra_algorithm */
-    uint8_t line;      /* of orr_collective_plan.lines   */
+    uint8_t line;      /* row of orr_collective_plan.lines */
     uint8_t tree;      /* orr_tree, of doubleBinaryTree */
     uint32_t n;        /* ranks in the line                                              */
-    uint32_t steps;    /* messages that a rank sends                                     */
-    uint32_t parallel; /* packets in flight                                              */
-    uint32_t turn;     /* packets of a turn: the first `parallel` of each reduce nothing, */
-    uint32_t reducing; /* nor does any after so many turns                               */
+    uint32_t steps;    /* messages that a rank sends */
+    uint32_t parallel; /* packets in flight */
+    uint32_t turn;     /* packets of a round: the first `parallel` of each round reduce nothing, */
+    uint32_t reducing; /* nor do any packets after this many rounds */
     int64_t endpoint_ns;
-    int64_t reduce_ns;         /* all but halvingDoubling                                        */
-    int64_t bytes;             /* of a message; all but halvingDoubling                          */
+    int64_t reduce_ns;         /* except for halvingDoubling */
+    int64_t bytes;             /* of a message; except for halvingDoubling */
     double serial_ns;          /* bytes over the bandwidth of the line's dimension; likewise */
-    int64_t near_ns;           /* of a ring in a dimension: to the neighbour, without congestion */
+    int64_t near_ns;           /* of a ring within a dimension: to the neighbour, without
+                                * congestion */
     orr_halving_step *halving; /* shape (steps + 1), or NULL */
 } orr_collective_phase;
 
 typedef struct orr_collective_plan {
-    const struct orr_collective_plan *next; /* of the same members */
+    const struct orr_collective_plan *next; /* next plan of the same members */
     const orr_message_group *members;
     uint8_t kind;  /* orr_astra_kind */
-    int64_t bytes; /* of the collective, as asked for */
+    int64_t bytes; /* of the collective, as requested */
     uint32_t n_chunks, n_lines, n_phases;
     orr_line lines[ORR_ASTRA_DIMS];
     orr_collective_phase *phases; /* shape (n_phases) */
     uint64_t messages;            /* of all members and chunks */
-    bool symmetric;               /* each member sends what it gets, as far, in the same order */
-    bool symmetric_links; /* and over links that are as loaded: not so for halvingDoubling on a
-                           * ring, where half the ranks go one way round, half the other */
+    bool symmetric;               /* each member sends and receives alike, over the same distance
+                                   * and in the same order */
+    bool symmetric_links; /* and over equally loaded links: not so for halvingDoubling on a ring,
+                           * where half of the ranks go one way round and half the other */
 } orr_collective_plan;
 
 typedef struct orr_planner {
@@ -88,11 +93,11 @@ orr_status orr_planner_init(orr_planner *planner, const orr_astra_job *job, orr_
                             orr_error *err) ORR_MUST_CHECK;
 void orr_planner_done(orr_planner *planner);
 
-/* All ranks that differ from `rank` in dimensions of the mask only. */
+/* The communicator of all ranks that differ from `rank` in dimensions of the mask only. */
 orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
                              orr_message_group **ret, orr_error *err) ORR_MUST_CHECK;
-/* A group of the job, by its place there: a ring, wherever its ranks are; all ranks of the network
- * go as the system file says. Errors: INVALID: a rank beyond the network. */
+/* The communicator of one of the job's groups: a ring, wherever its ranks are; all ranks of the
+ * network use the system file's implementations. Errors: INVALID: a rank beyond the network. */
 orr_status orr_planner_group(orr_planner *planner, uint32_t group, orr_message_group **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Member number of a rank, or ORR_NONE. */
@@ -103,13 +108,14 @@ static inline uint32_t orr_communicator_rank(const orr_message_group *members, u
     return members->ranks != NULL ? members->ranks[member] : member;
 }
 
-/* Errors: INVALID: the system file has no way for it; a size that cannot be split; halvingDoubling
- * or doubleBinaryTree where the ranks are no power of two. */
+/* Makes or finds a plan. Errors: INVALID: the system file has no implementation for it; a size
+ * that cannot be split; halvingDoubling or doubleBinaryTree with a number of ranks that is no
+ * power of two. */
 orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members, orr_astra_kind kind,
                             int64_t bytes, const orr_collective_plan **ret,
                             orr_error *err) ORR_MUST_CHECK;
 
-/* Does the bundle of this packet reduce: was data received that is to be added up? */
+/* Does the bundle of this packet reduce, that is, was data received that has to be added? */
 static inline bool orr_phase_reduces(const orr_collective_phase *phase, uint32_t packet)
 {
     const uint32_t turn = packet < phase->turn ? 0 : packet / phase->turn;

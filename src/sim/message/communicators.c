@@ -39,7 +39,8 @@ static orr_message_group *add(orr_planner *planner, orr_error *err)
     return members;
 }
 
-/* Ranks and places of a slice: the walked dimensions counted through, the lowest fastest. */
+/* Ranks of a slice and their places: the dimensions that take part are counted through, the
+ * lowest fastest. */
 static orr_status fill_slice(orr_planner *planner, orr_message_group *members, orr_error *err)
 {
     const orr_astra_network *network = planner->job->network;

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/message/messages.h"
 
-/* doubleBinaryTree: a chunk goes whole up to the root of a tree and down again. The two trees are
- * used in turns; the root of one is the last rank, of the other the first, and the others are
- * numbered in order below it. Not checked against a printed result; an odd number of chunks would
- * let the original begin its next collective with the other tree, which is as deep. */
+/* doubleBinaryTree: a chunk goes whole up to the root of a tree and down again. Chunks alternate
+ * between two trees; the root of one is the last rank, of the other the first, and the remaining
+ * ranks are numbered in order below it. Not checked against a printed result; an odd number of
+ * chunks would let the original begin its next collective with the other tree, which is as deep. */
 
-enum { FROM_LEFT, FROM_RIGHT, FROM_PARENT };       /* index of a message, as its receiver sees it */
+enum {
+    FROM_LEFT,
+    FROM_RIGHT,
+    FROM_PARENT
+};                                                 /* index of a message, as its receiver counts
+                                                    * it */
 enum { PACK_UP, PACK_CHILD, PACK_DOWN, PACK_END }; /* index of a bundle */
 
-/* State bits: what was asked for, which is known once it has begun, and how far it is. */
+/* State bits: which receives were posted (known once the chunk has begun), and progress. */
 enum { BEGUN = 1, ASKED_CHILDREN = 2, ASKED_PARENT = 4, ONE_REDUCED = 8, SENT_UP = 16 };
 
 typedef struct tree_place {
     int64_t parent, left, right; /* places; -1: none */
 } tree_place;
 
-/* Of n - 1 places in order below a root: place i of 1..n-1 is at the height of its lowest bit. */
+/* Place i of 1..n-1 in an in-order tree: its height is its lowest set bit. */
 static tree_place place_in_tree(uint32_t n, uint32_t place, bool root_last)
 {
     tree_place at = {-1, -1, -1};
@@ -119,7 +124,7 @@ void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member
     const tree_place at = place_of(task, member, chunk);
     const bool root = at.parent < 0;
     if (!root && !(c->state & SENT_UP)) {
-        /* Data of both children is to be in. */
+        /* The data of both children is now reduced. */
         if (!is_leaf(&at) && !(c->state & ONE_REDUCED))
             c->state |= ONE_REDUCED;
         else

@@ -3,6 +3,16 @@
 
 #include "base/alloc.h"
 
+/* The event loop. The queue holds events by time. An event for a rank goes onto the rank's agenda,
+ * which runs all events of one time together at the place of the first (ASTRA-sim's
+ * Sys::event_queue). When one rank stands for all (folded), ties between events of different
+ * origins would be broken by rank order in a full run, which a folded run cannot see: `tied` is set
+ * and the job is run unfolded.
+ *
+ * Example, a ring all-gather of three ranks in one chunk: each rank makes a packet (BUNDLE),
+ * sends it to its neighbour (ARRIVES there), which makes the next packet from it and sends that:
+ * n - 1 = 2 messages a rank. */
+
 orr_status orr_messages_init(orr_messages *m, const orr_astra_job *job, orr_astra_mode mode,
                              bool folded, orr_error *err)
 {
@@ -109,7 +119,7 @@ static void on_agenda(orr_messages *m, orr_message_event event)
     }
 }
 
-/* A run may grow, and move, while it is worked on. */
+/* The run may grow, and move in memory, during the loop. */
 static void run_events(orr_messages *m, uint32_t entry, uint32_t run)
 {
     for (uint32_t i = 0;; i++) {
@@ -123,7 +133,7 @@ static void run_events(orr_messages *m, uint32_t entry, uint32_t run)
     }
 }
 
-/* What is put on the agenda for now while it is worked on is worked on too. */
+/* Events that are put on the agenda for the current time during the loop are run too. */
 static void run_agenda(orr_messages *m, uint32_t rank, uint32_t number)
 {
     run_events(m, number, ORR_NONE);
@@ -132,7 +142,7 @@ static void run_agenda(orr_messages *m, uint32_t rank, uint32_t number)
         const uint32_t next = m->runs.at[run].next;
         m->runs.at[run].next = m->idle_run;
         m->idle_run = run;
-        if (next == ORR_NONE) /* what comes now would follow a run that is idle */
+        if (next == ORR_NONE) /* events that are added now would follow an idle run */
             break;
         run = next;
     }
@@ -144,8 +154,9 @@ static void run_agenda(orr_messages *m, uint32_t rank, uint32_t number)
     m->idle_entry = number;
 }
 
-/* Whose order it is that things at one time happen in: the rank's own agenda (1), or that of the
- * one rank that sent them. Messages of a chunk's direct phase count alike, whoever sent them. */
+/* Origin of an event, which determines the order of events at one time: the rank's own agenda
+ * (1), or the one rank that sent the messages. Messages of a chunk's direct phase count as one
+ * origin, whoever sent them. */
 static uint32_t origin_of(const orr_messages *m, const orr_message_event *event)
 {
     if (orr_what_kind(event->what) == ORR_MESSAGE_AGENDA)
@@ -166,8 +177,8 @@ static uint32_t origin_of(const orr_messages *m, const orr_message_event *event)
     return base;
 }
 
-/* Does the order of things at one time matter to this one? Not where no message can be in another's
- * way, no chunk comes to a line that others come to from elsewhere, and none waits for a count. */
+/* Can the order of simultaneous events change the result? Not where no message can delay
+ * another, no chunk joins a line that others join from elsewhere, and none waits for a count. */
 static bool order_matters(const orr_messages *m, const orr_message_event *event)
 {
     if (m->mode == ORR_ASTRA_AWARE || orr_what_kind(event->what) == ORR_MESSAGE_AGENDA)
@@ -226,7 +237,8 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err)
             return orr_fail(err, ORR_LIMIT, "the simulated time is over 2^62 ns");
         for (uint32_t i = 0; i < m->queue.buckets.at[number].n; i++) {
             const orr_message_event event = m->queue.buckets.at[number].at[i];
-            m->n_events += orr_what_kind(event.what) != ORR_MESSAGE_AGENDA; /* whose events count */
+            m->n_events += orr_what_kind(event.what) != ORR_MESSAGE_AGENDA; /* agenda events were
+                                                                             * counted already */
             settle(m, event);
         }
         orr_bucket_queue_recycle(&m->queue, number);

@@ -6,25 +6,25 @@
 #include "sim/message/network.h"
 #include "sim/message/bucket_queue.h"
 
-/* The message engine: collectives walked message by message, every message an event.
+/* The message engine: collectives simulated message by message, with an event for every message.
  *
- * A collective that is under way is a task; each member holds a few words for each of its chunks,
- * in one array. Chunks of a member queue for the lines of its plan; a line works on as many at once
- * as the system file says. What happens on a rank goes through its own agenda: all that it is to do
- * at one time is done at the place of what it was told first (the original's Sys::event_queue),
- * which decides who is first at a link. */
+ * A running collective is a task; each member has a few words for each of its chunks, in one
+ * array. Chunks of a member queue for the lines of its plan; a line works on as many at once as
+ * the system file says. Events of a rank go through its agenda: everything that it has to do at
+ * one time is done at the position of what was scheduled first (the original's
+ * Sys::event_queue), which decides who is first at a link. */
 
 typedef enum orr_message_event_kind {
     ORR_MESSAGE_ARRIVES, /* at member `who` of a task: message `index` of chunk and phase */
-    ORR_MESSAGE_AGENDA,  /* of rank `who`: entry `index`       */
-    ORR_MESSAGE_HOP,     /* parcel `who` is at the end of a link */
+    ORR_MESSAGE_AGENDA,  /* of rank `who`: entry `index` */
+    ORR_MESSAGE_HOP,     /* message in flight `who` is at the end of a link */
     ORR_MESSAGE_LINK,    /* link `who` of dimension `index` is free */
-    ORR_MESSAGE_PASSED,  /* a message between two ranks (astra_pair.c): its pair is `who` */
+    ORR_MESSAGE_PASSED,  /* a point-to-point message (send_receive.c) of channel `who` */
     /* on an agenda */
-    ORR_MESSAGE_BUNDLE,   /* packet `index` went through the memory of member `who` */
-    ORR_MESSAGE_REDUCED,  /* and was added up */
-    ORR_MESSAGE_NODE,     /* node `index` of rank `who` is done */
-    ORR_MESSAGE_RECEIVED, /* message that was there before it was asked for */
+    ORR_MESSAGE_BUNDLE,   /* packet `index` has passed through the memory of member `who` */
+    ORR_MESSAGE_REDUCED,  /* and was reduced */
+    ORR_MESSAGE_NODE,     /* node `index` of rank `who` has ended */
+    ORR_MESSAGE_RECEIVED, /* unexpected message whose receive was posted now */
     ORR_MESSAGE_RECV,     /* node `index` of rank `who` got the message that it waited for */
 } orr_message_event_kind;
 
@@ -51,57 +51,58 @@ static inline uint32_t orr_what_task(uint64_t what)
     return (uint32_t)(what >> 32);
 }
 
-/* One chunk of one member. */
+/* State of one chunk of one member. */
 typedef struct orr_chunk {
-    uint32_t packets; /* made                                    */
-    uint32_t sent;    /* of them: sent, and as many asked for    */
+    uint32_t packets; /* made so far */
+    uint32_t sent;    /* sent so far; as many receives were posted */
     uint32_t received;
-    uint32_t free;  /* packets that may go now                 */
-    uint32_t left;  /* messages still to send                  */
-    uint32_t early; /* messages that came before asked for     */
-    uint16_t next;  /* chunk that waits for the same line      */
+    uint32_t free;  /* packets that may be sent now */
+    uint32_t left;  /* messages still to send */
+    uint32_t early; /* unexpected messages: arrived before their receive was posted */
+    uint16_t next;  /* next chunk that waits for the same line */
     uint8_t phase;
-    uint8_t state;    /* of a tree, and whether it has begun     */
-    int64_t ready_ns; /* of a relay: when the last was sent      */
+    uint8_t state;    /* of doubleBinaryTree; and whether it has begun */
+    int64_t ready_ns; /* without contention: when the last one was sent */
 } orr_chunk;
 
-/* Chunks of one member at one line. */
+/* Queue of one member's chunks for one line. */
 typedef struct orr_waiting {
-    uint16_t head, tail; /* UINT16_MAX: none */
+    uint16_t head, tail; /* UINT16_MAX: empty */
     uint16_t running;
 } orr_waiting;
 
 typedef struct orr_collective_task {
     const orr_collective_plan *plan;
-    uint64_t ordinal;           /* of the collective among those of its communicator */
-    uint32_t number, next_same; /* in the engine's table; next of one hash  */
+    uint64_t ordinal;           /* number of the collective within its communicator */
+    uint32_t number, next_same; /* in the engine's table; next of the same hash */
     uint32_t joined, ended;     /* members */
-    uint32_t record;            /* collective in the result */
-    uint32_t n_members;         /* that are simulated */
-    bool relayed;               /* see message_relay.c */
+    uint32_t record;            /* row of the collective in the result */
+    uint32_t n_members;         /* members that are simulated */
+    bool relayed;               /* see uncontended.c */
     orr_chunk *chunks;          /* shape (n_chunks, n_members): events come in order of members */
     orr_waiting *waiting;       /* shape (n_members, n_lines) */
-    uint32_t *unfinished;       /* shape (n_members): chunks */
-    int64_t begin_ns;           /* MODEL: last arrival     */
+    uint32_t *unfinished;       /* shape (n_members): unfinished chunks */
+    int64_t begin_ns;           /* MODEL: last arrival */
 } orr_collective_task;
 
-/* What a rank is to do at one time: runs of events whose index counts up, since a rank may have as
- * many packets as there are ranks. */
+/* A rank's agenda entry for one time: runs of events with consecutive indices, since a rank may
+ * have as many packets as there are ranks. */
 typedef struct orr_agenda_run {
     orr_message_event event;
     uint32_t count;
-    uint32_t next; /* of the entry, or idle */
+    uint32_t next; /* next run of the entry, or of the free list */
 } orr_agenda_run;
 typedef struct orr_agenda_entry {
     int64_t ns;
     orr_agenda_run first;
-    uint32_t last; /* run, or ORR_NONE: the first */
-    uint32_t next; /* of the rank, or idle        */
+    uint32_t last; /* last run, or ORR_NONE: the first */
+    uint32_t next; /* next entry of the rank, or of the free list */
 } orr_agenda_entry;
 
-/* Messages that came before they were asked for: a set of (what, who, index). */
+/* Unexpected messages (MPI's term): arrived before their receive was posted. A hash set of
+ * (what, who, index). */
 typedef struct orr_unexpected {
-    orr_message_event *table; /* what 0: empty */
+    orr_message_event *table; /* `what` 0: empty */
     uint32_t mask, used;
 } orr_unexpected;
 
@@ -109,15 +110,15 @@ typedef struct orr_messages {
     const orr_astra_job *job;
     orr_astra_mode mode;
     bool folded;
-    bool literal;    /* no relays: for tests */
-    uint32_t origin; /* folded: of what happened at this time; 0: nothing yet */
-    bool tied;       /* folded: things happened at one time that come from different
-                      * ranks, so that each rank has an order of its own */
+    bool literal;    /* every message step by step, for tests */
+    uint32_t origin; /* folded: origin of the events at this time; 0: none yet */
+    bool tied;       /* folded: simultaneous events had different origins, so that a full run
+                      * could order them differently on each rank */
     int64_t now_ns;
     orr_bucket_queue queue;
     orr_links links; /* AWARE */
     orr_unexpected early;
-    orr_array(orr_collective_task *) tasks; /* NULL where one has ended */
+    orr_array(orr_collective_task *) tasks; /* NULL: has ended */
     orr_array(uint32_t) idle_tasks;
     uint32_t *agenda; /* shape (ranks): first entry, or ORR_NONE */
     orr_array(orr_agenda_entry) entries;
@@ -125,9 +126,9 @@ typedef struct orr_messages {
     uint32_t idle_entry, idle_run;
     uint64_t n_events;
     bool failed; /* out of memory */
-    /* A member has ended its part of a task; the task may be freed in it. */
+    /* Called when a member has ended its part of a task; the task may be freed in it. */
     void (*on_end)(void *ctx, const orr_collective_task *task, uint32_t member);
-    /* NODE, PASSED, RECV. */
+    /* Called for NODE, PASSED, RECV. */
     void (*on_event)(void *ctx, orr_message_event event);
     void *ctx;
 } orr_messages;
@@ -136,37 +137,38 @@ orr_status orr_messages_init(orr_messages *m, const orr_astra_job *job, orr_astr
                              bool folded, orr_error *err) ORR_MUST_CHECK;
 void orr_messages_done(orr_messages *m);
 
-/* Until nothing is left to happen. Errors: NO_MEMORY; LIMIT: over 2^62 ns. */
+/* Runs until no event is left. Errors: NO_MEMORY; LIMIT: over 2^62 ns. */
 orr_status orr_messages_run(orr_messages *m, orr_error *err) ORR_MUST_CHECK;
 
-/* Put on a rank's agenda. */
+/* Puts an event on a rank's agenda. */
 void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event);
 
-/* A task for all members to join; NULL: out of memory. */
+/* Makes a task that all members will join; NULL: out of memory. */
 orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
                                              uint64_t ordinal);
 void orr_collective_task_free(orr_messages *m, orr_collective_task *task);
-/* A member begins. Its end may be told at once, when there is nothing to do. */
+/* A member joins. Its end may be reported at once, when there is nothing to do. */
 void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
 
-/* message_lines.c: the chunk has ended a phase; goes on to the next, or is done. */
+/* chunk_queues.c: the chunk has ended a phase and goes on to the next, or is done. */
 void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member,
                          uint32_t chunk);
 
-/* message_walk.c, and for trees message_tree.c */
+/* packets.c, and for trees double_binary_tree.c */
 void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 void orr_packets_arrive(orr_messages *m, orr_message_event event);
 void orr_packets_received(orr_messages *m, orr_message_event event);
 void orr_packets_packed(orr_messages *m, orr_message_event event);
 void orr_packets_reduced(orr_messages *m, orr_message_event event);
-/* Send, ask for, and have a packet of these bytes go through the memory (index: its number). */
+/* Sends a packet, posts a receive, moves a packet of these bytes through the memory (index: its
+ * number). */
 void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                       uint32_t to, uint32_t index, int64_t bytes);
 void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member,
                               uint32_t chunk, uint32_t index);
 void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                       uint32_t index);
-/* message_relay.c */
+/* uncontended.c */
 bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *plan);
 void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member,
                            uint32_t chunk);

@@ -29,7 +29,7 @@ int64_t orr_message_ns_between(const orr_astra_network *network, uint32_t from, 
     return orr_message_ns(network, dim, hops, bytes);
 }
 
-/* Links that leave a rank, and those that a switch has toward it. */
+/* Links that leave a rank, and those from a switch to it. */
 static uint64_t links_a_rank(const orr_astra_network *network, uint32_t dim)
 {
     return network->topology[dim] == ORR_TOPOLOGY_FULLY_CONNECTED ? network->size[dim] : 2;
@@ -76,9 +76,9 @@ static uint32_t parcel_new(orr_links *links)
     return (uint32_t)links->parcels.n - 1;
 }
 
-/* The next link of a parcel, and where it will then be. Dimensions are crossed in order; a ring
- * the shorter way, clockwise when both are as long. A parcel keeps its way: each step makes it
- * shorter. */
+/* The next link of a message in flight, and where it ends. Dimensions are crossed in order; a
+ * ring the shorter way, clockwise on a tie. A message keeps its way, since each hop makes the
+ * rest shorter. */
 static uint32_t next_link(const orr_links *links, const orr_message_in_flight *parcel,
                           uint32_t *ret_dim, uint32_t *ret_rank, bool *ret_at_switch)
 {
@@ -137,7 +137,7 @@ static void enter(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t 
     orr_message_in_flight *parcel = &links->parcels.at[number];
     const uint32_t at = next_link(links, parcel, &dim, &rank, &at_switch);
     orr_link_state *link = &links->links[at];
-    /* What a rank itself sends is in its own order. */
+    /* The rank's own messages are in its own order. */
     if (link->came_ns == now_ns || (!own && link->sent_ns == now_ns))
         links->tied = true;
     *(own ? &link->sent_ns : &link->came_ns) = now_ns;

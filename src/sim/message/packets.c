@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/message/messages.h"
 
-/* Ring, direct and halvingDoubling are one walk: packets are made (packed: through the memory, and
- * added up where data came in), then sent while messages are left, each with a message asked
- * for in return; each that comes makes the next packet. They differ in who is spoken to, in how
- * many packets are under way, and in how much they hold. */
+/* Ring, direct and halvingDoubling, packet by packet. They share one state machine: a packet is
+ * made (moved through the memory, and reduced with what arrived), then sent while messages are
+ * left, and a receive is posted for each message sent; each arrival makes the next packet. They
+ * differ in their partners, in the number of packets in flight, and in sizes. */
 
 static uint32_t place_add(const orr_line *line, uint32_t place, uint32_t offset)
 {
     return place + offset >= line->n ? place + offset - line->n : place + offset;
 }
 
-/* The place that a packet goes to. */
+/* Place that a packet is sent to. */
 static uint32_t target(const orr_collective_phase *phase, const orr_line *line, uint32_t place,
                        uint32_t packet)
 {
@@ -28,7 +28,7 @@ static uint32_t target(const orr_collective_phase *phase, const orr_line *line, 
     return place_add(line, place, 1);
 }
 
-/* Without congestion. In a dimension it is known but for the hops. */
+/* Time of a message without congestion. Within a dimension it is known but for the hops. */
 static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan,
                          const orr_collective_phase *phase, uint32_t member, uint32_t to_member,
                          uint32_t index, int64_t bytes)
@@ -122,7 +122,7 @@ void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t memb
         pack_next(m, task, member, chunk);
 }
 
-/* Send the next packet, if one is made and free and messages are left. */
+/* Sends the next packet, if one is made, free, and messages are left. */
 static void send_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                       const orr_collective_phase *phase)
 {
@@ -141,14 +141,14 @@ static void send_next(orr_messages *m, orr_collective_task *task, uint32_t membe
     orr_packets_post_receive(m, task, member, chunk, packet);
 }
 
-/* A bundle is through; the original's "General" event. */
+/* A bundle has passed; the original's "General" event. */
 static void packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                    const orr_collective_phase *phase)
 {
     orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     uint32_t times = 1;
     c->free++;
-    /* The second half of a direct all-reduce begins when all of the first is in. */
+    /* The second half of a direct all-reduce begins when all of the first has arrived. */
     if (phase->algorithm == ORR_ASTRA_DIRECT && phase->reducing == 1 && c->left <= phase->n - 1) {
         if (c->received < phase->n - 1)
             return;

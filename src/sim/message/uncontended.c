@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/message/messages.h"
 
-/* Ring and halvingDoubling where nothing can be in a message's way: no congestion, one phase, one
- * packet under way. Then what a rank does between a message that comes and the one that it
- * sends is known when the first comes, and needs no events of its own: one event a message.
- * The same times as message_walk.c; a property test holds one against the other. */
+/* Shortcut for ring and halvingDoubling where no message can delay another: no congestion, one
+ * phase, one packet in flight. What a rank does between an arrival and its next send is then
+ * known at the arrival and needs no events of its own: one event a message. The times are those
+ * of packets.c; a property test compares both. */
 
 bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *plan)
 {
@@ -14,7 +14,7 @@ bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *p
             plan->phases[0].algorithm == ORR_ASTRA_HALVING_DOUBLING);
 }
 
-/* Packet number `packet`, which is sent at `ready_ns`. */
+/* Sends packet number `packet` at `ready_ns`. */
 static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c, uint32_t member,
                  uint32_t chunk, uint32_t packet, int64_t ready_ns)
 {
@@ -35,7 +35,7 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
                             m->folded ? 0 : member + (to - place) * line->stride, packet});
 }
 
-/* Whether message `index` was there before it was asked for, at c->ready_ns. */
+/* Was message `index` unexpected, that is, there before its receive is posted at c->ready_ns? */
 static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
                        uint32_t member, uint32_t chunk, uint32_t index)
 {
@@ -47,7 +47,7 @@ static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chu
     return true;
 }
 
-/* Message `index` is in: goes on as long as the next one is in too. */
+/* Message `index` has arrived: continues as long as the next one is there too. */
 static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint32_t member,
                   uint32_t chunk, uint32_t index)
 {

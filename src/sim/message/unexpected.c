@@ -12,7 +12,7 @@ static uint32_t slot_of(const orr_unexpected *early, orr_message_event key)
     return (uint32_t)(h >> 32) & early->mask;
 }
 
-/* `what` plus one, so that no key is empty. */
+/* `what` is stored plus one, so that no key is empty. */
 static void put(orr_unexpected *early, orr_message_event key)
 {
     uint32_t slot = slot_of(early, key);
