@@ -11,14 +11,14 @@
 extern "C" {
 #endif
 
-/* A drop-in for the analytical mode of ASTRA-sim: its own inputs, its own times, to the ns.
+/* A drop-in for the analytical mode of ASTRA-sim: its inputs, and its times to the ns.
  *
- * Caveats first. This is their model, not ours: each rank has one CPU operator, one computation
- * and one communication in flight, collectives are walked message by message, a message costs
- * latency and bytes over bandwidth. Not checked against printed results, since none are at hand:
- * communication groups, several dimensions with congestion, doubleBinaryTree, "one..." ways,
- * windows of direct. Left out, and refused by name: model-shared-bus, remote memory, custom
- * collectives. One queue a dimension, as their command has it unless told otherwise.
+ * Caveats first. This is ASTRA-sim's model, not Orrery's: each rank has one CPU operator, one
+ * computation and one communication in flight, collectives are simulated message by message, and a
+ * message costs latency and bytes over bandwidth. Not checked against printed results, since none
+ * are at hand: communication groups, several dimensions with congestion, doubleBinaryTree, "one..."
+ * implementations, windows of direct. Left out, and refused by name: model-shared-bus, remote
+ * memory, custom collectives. One queue for each dimension, which is the default of its command.
  *
  * Source: the public sources of astra-sim/astra-sim and astra-sim/astra-network-analytical, read
  * for their rules; results that they were seen to print (tests/reference/test_astra.c). Time is
@@ -38,14 +38,14 @@ typedef enum orr_astra_algorithm {
 #undef ORR_ASTRA_ALGORITHM_ENUM_
 } orr_astra_algorithm;
 
-/* How a collective goes in one dimension: "ring", "direct4", "oneDirect"... */
+/* Implementation of a collective in one dimension: "ring", "direct4", "oneDirect"... */
 typedef struct orr_astra_implementation {
     uint8_t algorithm; /* orr_astra_algorithm                                       */
-    bool one;          /* "one...": all ranks as one dimension                       */
+    bool one;          /* "one...": all ranks as one dimension */
     int32_t window;    /* of direct: messages in flight; -1: as many as there are peers */
 } orr_astra_implementation;
 
-/* Collectives that have ways of their own. */
+/* Collectives that have implementations of their own. */
 typedef enum orr_astra_kind {
     ORR_ASTRA_ALL_REDUCE,
     ORR_ASTRA_ALL_GATHER,
@@ -59,8 +59,8 @@ typedef struct orr_astra_system {
     uint32_t n_ways[ORR_ASTRA_KINDS];
     orr_astra_implementation ways[ORR_ASTRA_KINDS][ORR_ASTRA_DIMS];
     bool local_bw_aware;    /* all-reduce: reduce-scatter up the dimensions, all-gather down */
-    uint32_t active_chunks; /* of a collective, in a dimension at a time */
-    uint32_t splits;        /* chunks of a collective                    */
+    uint32_t active_chunks; /* of a collective, at a time in one dimension */
+    uint32_t splits;        /* chunks of a collective */
     int64_t endpoint_delay_ns;
     double local_bytes_per_ns;
     double peak_flops; /* per s; 0: not given                       */
@@ -88,9 +88,9 @@ typedef struct orr_astra_groups {
     const orr_astra_group *at; /* shape (n), by id */
 } orr_astra_groups;
 
-/* Errors: IO; PARSE with the byte or the line and column; INVALID: a key is missing or its value
- * makes no sense; UNSUPPORTED; NO_MEMORY. "Parse" reads from memory; `file`: how messages call
- * it. */
+/* Readers of the files. Errors: IO; PARSE with the byte or the line and column; INVALID: a
+ * missing key or an invalid value; UNSUPPORTED; NO_MEMORY. "Parse" reads from memory; `file`:
+ * name in messages. */
 ORR_API ORR_MUST_CHECK orr_status orr_astra_system_load(const char *path, orr_astra_system *ret,
                                                         orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_astra_system_parse(const void *bytes, size_t len,
@@ -107,10 +107,10 @@ ORR_API ORR_MUST_CHECK orr_status orr_astra_groups_parse(const void *bytes, size
                                                          const char *file, orr_arena *arena,
                                                          orr_astra_groups *ret, orr_error *err);
 
-/* The same network for our own cost model: a level a dimension, all protocols alike. */
+/* The same network for Orrery's own cost model: a level for each dimension, all protocols alike. */
 ORR_API void orr_astra_network_model(const orr_astra_network *network, orr_network *ret);
 
-/* What moves the messages. */
+/* Mode: what determines the time of messages. */
 #define ORR_ASTRA_MODE_MAP(X)                                                                      \
     X(UNAWARE, "unaware") /* as ASTRA-sim's congestion-unaware network                  */         \
     X(AWARE, "aware")     /* as its congestion-aware one: queues at links               */         \
@@ -129,22 +129,22 @@ typedef struct orr_astra_job {
     const orr_graph *const *graphs; /* shape (R); the same pointer may stand twice */
 } orr_astra_job;
 
-/* One rank. */
+/* Result of one rank. */
 typedef struct orr_astra_rank {
     int64_t finish_ns;       /* "sys[r] finished, ... cycles"             */
-    int64_t compute_ns;      /* sum of its computations                   */
+    int64_t compute_ns;      /* sum over its computations */
     int64_t exposed_ns;      /* finish - compute: "exposed communication" */
     const int64_t *start_ns; /* shape (N): of each node; ORR_TIME_NONE: it did not run */
     const int64_t *end_ns;   /* shape (N) */
 } orr_astra_rank;
 
-/* One collective as all its members saw it. */
+/* One collective, over all of its members. */
 typedef struct orr_astra_collective {
-    uint32_t rank;      /* of the member that came first */
-    orr_node_id node;   /* there                         */
+    uint32_t rank;      /* of the first member to arrive */
+    orr_node_id node;   /* of that member */
     uint8_t collective; /* orr_collective                */
     int64_t bytes;      /* comm_size                     */
-    int64_t group;      /* its number, 0: all ranks      */
+    int64_t group;      /* number of the group, 0: all ranks */
     uint32_t n_members;
     uint32_t width[ORR_ASTRA_DIMS];    /* ranks of a group in one line of each dimension */
     int64_t first_ns, last_ns, end_ns; /* first and last arrival; end of the last member */
@@ -155,18 +155,17 @@ typedef struct orr_astra_result {
     const orr_astra_rank *ranks;             /* shape (R) */
     const orr_astra_collective *collectives; /* shape (n_collectives), by first arrival */
     uint32_t n_collectives;
-    uint64_t n_messages;  /* of the job; those of ranks that were folded too */
-    uint64_t n_events;    /* that were settled                                */
-    uint32_t n_simulated; /* ranks that were simulated: 1 when folded         */
+    uint64_t n_messages;  /* of the job, including ranks that were folded */
+    uint64_t n_events;    /* that were processed */
+    uint32_t n_simulated; /* ranks that were simulated: 1 when folded */
 } orr_astra_result;
 
-/* Run the job. `fold`: simulate one rank where all behave alike and no two messages want one
- * link at once; the answer is the same. Results in the arena.
+/* Runs the job. `fold`: simulate one rank where all ranks are equivalent and no two messages
+ * compete for a link; the result is the same. Results in the arena.
  *
- * Errors: INVALID: a trace that asks for what is not there (group, rank, size);
- * UNSUPPORTED; LIMIT; NO_MEMORY. CANCELED: the job never ends, and the text names the cycle:
- * "deadlock: rank 0 'a' (node 3) waits for rank 1, which is in 'b' (node 4) and waits for rank
- * 0". */
+ * Errors: INVALID: a trace that refers to what does not exist (group, rank, size); UNSUPPORTED;
+ * LIMIT; NO_MEMORY. CANCELED: the job never ends, and the message names the cycle: "deadlock:
+ * rank 0 'a' (node 3) waits for rank 1, which is in 'b' (node 4) and waits for rank 0". */
 ORR_API ORR_MUST_CHECK orr_status orr_astra_simulate(const orr_astra_job *job, orr_astra_mode mode,
                                                      bool fold, orr_arena *arena,
                                                      orr_astra_result *ret, orr_error *err);

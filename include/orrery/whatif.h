@@ -8,33 +8,34 @@
 extern "C" {
 #endif
 
-/* What if: the same job under other conditions, as an ensemble with other durations. The switches
- * combine; each is applied to what those above it left. What concerns the host, latencies and
- * overlap is not here but in orr_sim_options.
+/* What-if analysis: the same job under other conditions, as an ensemble with other durations. The
+ * switches combine; each applies to the result of those above it. Changes of host, latencies and
+ * overlap are in orr_sim_options instead.
  *
- * A kernel on another device takes its recorded duration times the ratio of what the cost chain
- * says for the two devices, so that what the model gets wrong of both cancels. */
+ * A kernel on another device takes its recorded duration times the ratio of the cost chain's
+ * predictions for both devices, so that common errors of the model cancel. */
 typedef struct orr_name_factor {
-    const char *name; /* kernels and collectives whose name holds this... */
-    double factor;    /* ... take this many times as long; 0: none        */
+    const char *name; /* kernels and collectives whose name contains this... */
+    double factor;    /* ... take this many times as long; 0: no time */
 } orr_name_factor;
 
 typedef struct orr_rank_factor {
     uint32_t rank;
-    double factor; /* of device work */
+    double factor; /* on device work */
 } orr_rank_factor;
 
 typedef struct orr_whatif {
-    size_t struct_bytes;         /* set by orr_whatif_init()                              */
-    const orr_cost_chain *chain; /* default: roofline, then assumed                       */
-    const orr_device *from, *to; /* the recording's device and another; NULL: as recorded */
-    double batch;                /* of the batch; 1. Scales activations: what an optimizer does and
-                                  * collectives that carry weights or gradients stay (all-reduce,
-                                  * all-gather, reduce-scatter: assumed data parallel)      */
-    const orr_cluster *network;  /* communication priced on it; NULL: as recorded         */
-    uint8_t algorithm;           /* orr_algorithm                                         */
-    double message_bytes;        /* messages are so many times as large; 1. Without `network`
-                                  * the recorded time is scaled alike: bandwidth bound, assumed */
+    size_t struct_bytes;           /* set by orr_whatif_init()                              */
+    const orr_cost_chain *chain;   /* default: roofline, then assumed */
+    const orr_device *from, *to;   /* the recording's device and another; NULL: as recorded */
+    double batch;                  /* factor on the batch; 1. Scales activations; the optimizer's
+                                    * work and collectives that carry weights or gradients stay
+                                    * (all-reduce, all-gather, reduce-scatter: assumed data
+                                    * parallel) */
+    const orr_cluster *network;    /* communication is priced on it; NULL: as recorded */
+    uint8_t algorithm;             /* orr_algorithm */
+    double message_bytes;          /* factor on message sizes; 1. Without `network` the recorded
+                                    * time is scaled by it: bound by bandwidth, assumed */
     const orr_name_factor *scales; /* shape (n_scales)                                      */
     uint32_t n_scales;
     const orr_rank_factor *stragglers; /* shape (n_stragglers)                              */
@@ -44,18 +45,16 @@ ORR_API void orr_whatif_init(orr_whatif *what);
 
 /* What was changed, and what could not be. Counts are of nodes of distinct graphs. */
 typedef struct orr_whatif_report {
-    uint64_t repriced; /* kernels by the ratio of prices of their own work            */
-    uint64_t
-        by_bandwidth;  /* kernels of which nothing is known: by the ratio of memory bandwidths */
-    uint64_t unpriced; /* kernels left as recorded, since the devices' facts do not suffice */
+    uint64_t repriced;     /* kernels scaled by the ratio of prices of their own work */
+    uint64_t by_bandwidth; /* kernels of unknown work: scaled by the ratio of memory bandwidths */
+    uint64_t unpriced;     /* kernels left as recorded, since facts of the devices are missing */
     uint64_t comms_priced, comms_unpriced; /* communications priced; of unknown size or members */
-    uint64_t scaled;                       /* by name */
-    int64_t changed_ns;      /* what repriced kernels and priced communication take now...       */
-    int64_t known_ns;        /* ... of it by models whose error was measured...                   */
-    double known_error_ns;   /* ... and how far off these are on average: sum of ns x error      */
-    uint32_t unused_scale;   /* the first of the names that no kernel holds, or ORR_NONE    */
-    uint32_t idle_straggler; /* the first straggler without device work, whom nothing slows, or
-                                ORR_NONE */
+    uint64_t scaled;                       /* scaled by name */
+    int64_t changed_ns;      /* time of repriced kernels and priced communications now... */
+    int64_t known_ns;        /* ... the part by models whose error was measured... */
+    double known_error_ns;   /* ... and the expected error of that part: sum of ns x error */
+    uint32_t unused_scale;   /* the first name that no kernel contains, or ORR_NONE */
+    uint32_t idle_straggler; /* the first straggler without device work to slow down, or ORR_NONE */
 } orr_whatif_report;
 
 /* Errors: INVALID: factors that are negative or not numbers, a straggler that is not in the

@@ -4,8 +4,9 @@
 #include "base/alloc.h"
 #include "sim/astra/run.h"
 
-/* Which collective of one rank is which of another: the k-th that each begins among the same ranks.
- * The original counts per group; collectives of all ranks and of slices of them share a count. */
+/* Matching of collectives between ranks: the k-th that each rank begins within the same
+ * communicator. The original counts per group; collectives of all ranks and of slices of them
+ * share a counter. */
 
 static bool kind_of(uint8_t collective, orr_astra_kind *ret)
 {
@@ -27,7 +28,7 @@ static bool kind_of(uint8_t collective, orr_astra_kind *ret)
     }
 }
 
-/* Its place among the groups of the file, which are in order. */
+/* Row of the rank's group in the groups file, which is sorted. */
 static orr_status find_group(orr_astra_run *run, uint32_t rank, const orr_astra_node *v,
                              uint32_t *ret)
 {
@@ -62,7 +63,7 @@ static orr_status find_members(orr_astra_run *run, uint32_t rank, const orr_astr
     return orr_planner_group(&run->planner, group, ret, run->err);
 }
 
-/* Count of collectives of a group that a member has begun. NULL: out of memory. */
+/* Counter of collectives that a member has begun in a communicator. NULL: out of memory. */
 static uint64_t *group_ordinal(orr_astra_run *run, const orr_message_group *members,
                                uint32_t member)
 {
@@ -157,7 +158,7 @@ static void task_end(orr_astra_run *run, orr_collective_task *task)
     orr_collective_task_free(&run->messages, task);
 }
 
-/* Orrery's own model: one piece of work from the last arrival on. */
+/* MODEL: Orrery's own cost model: one work from the last arrival on. */
 static void begin_model(orr_astra_run *run, orr_collective_task *task)
 {
     const orr_message_group *members = task->plan->members;
@@ -170,7 +171,8 @@ static void begin_model(orr_astra_run *run, orr_collective_task *task)
             span.top = d;
     }
     int64_t bytes = record->bytes;
-    if (record->collective == ORR_COLL_ALL_GATHER) /* theirs is what one rank gives */
+    if (record->collective == ORR_COLL_ALL_GATHER) /* ASTRA-sim's size is what one rank
+                                                    * contributes */
         bytes *= members->n;
     const orr_price price = orr_collective_price(
         &run->model, &span, (orr_collective)record->collective, ORR_ALGORITHM_AUTO, bytes);

@@ -26,7 +26,7 @@ static bool number_of(const orr_graph *graph, orr_node_id id, const char *name, 
     return orr_graph_find_attr(graph, id, name, &attr) && orr_attr_int(&attr, ret);
 }
 
-/* "involved_dim": a flag for each dimension; those that it does not name are involved. */
+/* "involved_dim": a flag for each dimension; dimensions without a flag are involved. */
 static uint32_t involved_dims(const orr_graph *graph, orr_node_id id)
 {
     orr_attr attr;
@@ -40,7 +40,7 @@ static uint32_t involved_dims(const orr_graph *graph, orr_node_id id)
     return mask;
 }
 
-/* The number that names a group; 0, or no name: all ranks. */
+/* Number of the node's group; 0, or no name: all ranks. */
 static orr_status group_of(const compiler *c, orr_node_id id, const orr_comm *comm, int64_t *ret,
                            orr_error *err)
 {
@@ -113,7 +113,7 @@ static orr_status set_comm(const compiler *c, orr_node_id id, orr_astra_node *no
     return ORR_OK;
 }
 
-/* One line of a roofline: num_ops over the lesser of peak and bandwidth x intensity. */
+/* Roofline time: num_ops over the lesser of peak and bandwidth x intensity. */
 static void set_roofline(const compiler *c, orr_node_id id, orr_astra_node *node)
 {
     const orr_astra_system *system = c->job->system;
@@ -121,7 +121,7 @@ static void set_roofline(const compiler *c, orr_node_id id, orr_astra_node *node
     (void)number_of(c->graph, id, "num_ops", &ops);
     (void)number_of(c->graph, id, "tensor_size", &size);
     if (size <= 0) {
-        node->skipped = true; /* as there */
+        node->skipped = true; /* as in the original */
         return;
     }
     const double intensity = (double)ops / (double)size;
@@ -175,7 +175,7 @@ static int compare_ids(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* nodes[place[id]] is the node. */
+/* Fills in nodes; nodes[place[id]] is the node with that id. */
 static orr_status set_nodes(const compiler *c, orr_astra_node *nodes, uint32_t *place,
                             orr_error *err)
 {
@@ -199,13 +199,14 @@ static bool is_data(const orr_graph *graph, orr_node_id v, uint32_t at)
 {
     if (graph->dep_kind[at] != ORR_DEP_DATA)
         return false;
-    for (uint32_t i = graph->dep_first[v]; i < at; i++) /* a set: files hold some twice */
+    for (uint32_t i = graph->dep_first[v]; i < at; i++) /* a set: files hold some dependencies
+                                                         * twice */
         if (graph->dep[i] == graph->dep[at] && graph->dep_kind[i] == ORR_DEP_DATA)
             return false;
     return true;
 }
 
-/* Who waits for whom, by place, in compressed rows. */
+/* Successors by place, in compressed rows. */
 static orr_status set_edges(const compiler *c, orr_astra_node *nodes, const uint32_t *place,
                             orr_arena *arena, orr_error *err)
 {
@@ -223,7 +224,7 @@ static orr_status set_edges(const compiler *c, orr_astra_node *nodes, const uint
             }
     for (uint32_t i = 0; i < n; i++)
         first[i + 2] += first[i + 1];
-    for (uint32_t i = 0; i < n; i++) { /* in the order of ids, so that graphs compare */
+    for (uint32_t i = 0; i < n; i++) { /* in the order of ids, so that equal graphs compare equal */
         const orr_node_id v = nodes[i].id;
         for (uint32_t j = g->dep_first[v]; j < g->dep_first[v + 1]; j++)
             if (is_data(g, v, j))

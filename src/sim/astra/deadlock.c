@@ -5,15 +5,15 @@
 
 #include "sim/astra/run.h"
 
-/* Why a job never ends: from a rank that has not finished to the one that it waits for, and so on,
- * until one comes again or is at fault itself. */
+/* Explanation of a job that never ends: a walk along the wait-for graph, from a rank that has
+ * not finished to the one that it waits for, until one comes again or is itself at fault. */
 
 typedef struct wait {
-    uint32_t node; /* of the rank, that does not end; ORR_NONE: it has finished */
-    uint32_t on;   /* rank waited for */
+    uint32_t node; /* unfinished node of the rank; ORR_NONE: it has finished */
+    uint32_t on;   /* rank that it waits for */
 } wait;
 
-/* The first member that has not come. */
+/* First member that has not arrived. */
 static uint32_t absent_member(const orr_astra_run *run, const orr_collective_task *task)
 {
     const orr_message_group *members = task->plan->members;
@@ -23,9 +23,9 @@ static uint32_t absent_member(const orr_astra_run *run, const orr_collective_tas
     return ORR_NONE;
 }
 
-/* All have come, yet chunks of theirs wait for one another: on their way up and on their way down
- * they share the queue of a dimension, and ranks that came at different times have them in
- * different orders (known of the original). */
+/* All members have arrived, yet their chunks wait for one another: on their way up and down they
+ * share the queue of a dimension, and ranks that arrived at different times have them in
+ * different orders (a known property of the original). */
 typedef struct crossing {
     uint32_t rank, chunk, phase, other, other_chunk, other_phase, dim;
 } crossing;
@@ -36,7 +36,8 @@ static bool is_at(const orr_chunk *chunk, uint32_t phase, uint32_t n_phases)
            (chunk->phase + 1u == n_phases && phase + 1 == n_phases);
 }
 
-/* Who of the member's line is not where the chunk needs it, and which chunk is there instead. */
+/* Finds a member of the line that is not where the chunk needs it, and the chunk that is there
+ * instead. */
 static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk,
                         crossing *ret)
 {
@@ -133,7 +134,7 @@ static void tell(const orr_astra_run *run, uint32_t first, char *text, size_t si
     add(text, size, " ...");
 }
 
-/* A rank on the cycle, when there is one. */
+/* A rank on the cycle, if there is one. */
 static uint32_t on_cycle(const orr_astra_run *run, uint32_t rank)
 {
     for (uint32_t i = 0; i < run->n_ranks; i++) {
@@ -171,7 +172,7 @@ orr_status orr_astra_explain_deadlock(const orr_astra_run *run, orr_error *err)
     uint32_t start = on_cycle(run, rank);
     if (start == ORR_NONE)
         start = rank;
-    else /* from its lowest rank, so that the text does not depend on where we came from */
+    else /* from its lowest rank, so that the text does not depend on where the walk began */
         for (uint32_t r = wait_of(run, start).on, begin = start; r != begin; r = wait_of(run, r).on)
             start = r < start ? r : start;
     tell(run, start, text, sizeof text);

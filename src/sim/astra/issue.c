@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/astra/run.h"
 
-/* A rank: nodes that wait for nothing, by id, start as far as what they need is free. */
+/* Issue of nodes: a rank starts nodes without open dependencies, by id, as far as the resources
+ * that they need are free. */
 
 void orr_astra_fail(orr_astra_run *run, orr_status status)
 {
@@ -40,7 +41,7 @@ static uint32_t heap_pop(orr_node_heap *heap)
 
 static void make_ready(orr_astra_run *run, orr_astra_state *state, uint32_t node)
 {
-    /* What becomes ready while nodes are issued is not among those that are looked at. */
+    /* Nodes that become ready during the loop are not considered by it. */
     if (!state->issuing)
         heap_push(run, &state->ready[state->program->nodes[node].slot], node);
     else if (!orr_array_push(&state->pending, node))
@@ -104,8 +105,8 @@ static void issue(orr_astra_run *run, uint32_t rank)
         for (size_t i = 0; i < state->pending.n; i++)
             make_ready(run, state, state->pending.at[i]);
         state->pending.n = 0;
-        /* What a skipped node lets go waits there for the rank's next event. Where there will be
-         * none the original hangs; here it goes on. */
+        /* In the original, successors of a skipped node wait for the rank's next event, and hang
+         * if there is none. Here the rank goes on. */
     } while (state->in_flight == 0 && state->unfinished > 0 && run->status == ORR_OK &&
              (state->ready[ORR_ASTRA_CPU].n > 0 || state->ready[ORR_ASTRA_COMPUTE].n > 0 ||
               state->ready[ORR_ASTRA_COMM].n > 0 || state->ready[ORR_ASTRA_RECEIVE].n > 0));

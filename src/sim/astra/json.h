@@ -4,8 +4,8 @@
 
 #include "io/json/reader.h"
 
-/* A small JSON file, read by one function; `read` stands before its one value. Errors carry the
- * file's name and the byte. */
+/* Reads a small JSON file with one function; `read` is called before its single value. Errors
+ * have the file's name and the byte. */
 typedef orr_status orr_astra_json_reader(orr_json *json, void *ctx, orr_error *err);
 orr_status orr_astra_json_load(const char *path, orr_astra_json_reader *read, void *ctx,
                                orr_error *err) ORR_MUST_CHECK;

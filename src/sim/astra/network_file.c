@@ -7,8 +7,8 @@
 
 enum { MOST_RANKS = 1 << 24 };
 
-/* The list of a key, as long as the network has dimensions (0: the first one, which says how many).
- */
+/* Reads the list of a key, with as many elements as the network has dimensions (0: the first
+ * list, which determines them). */
 static orr_status find_list(const orr_yaml *top, const char *key, uint32_t n_dims,
                             const orr_yaml **ret, orr_error *err)
 {
@@ -85,7 +85,7 @@ static orr_status read_network(const orr_yaml *top, orr_astra_network *ret, orr_
         ORR_TRY(read_topology(topology->values[d], &network.topology[d], err));
         ORR_TRY(read_number(bandwidth->values[d], "bandwidth", 1e-3, 1e9, &gb_per_s, err));
         ORR_TRY(read_number(latency->values[d], "latency", 0, 1e12, &network.latency_ns[d], err));
-        network.bytes_per_ns[d] = gb_per_s * (1 << 30) / 1e9; /* their GB/s are 2^30 B/s */
+        network.bytes_per_ns[d] = gb_per_s * (1 << 30) / 1e9; /* ASTRA-sim's GB/s are 2^30 B/s */
     }
     *ret = network;
     return ORR_OK;

@@ -35,7 +35,7 @@ static bool table_grow(orr_astra_run *run)
     return true;
 }
 
-/* The pair's number, made if it is new; ORR_NONE: out of memory. */
+/* Number of a channel, made if it is new; ORR_NONE: out of memory. */
 static uint32_t pair_of(orr_astra_run *run, uint32_t from, uint32_t to, const orr_astra_node *v)
 {
     const orr_astra_channel key = {from, to, v->tag, v->bytes, 0, ORR_NONE, ORR_NONE};

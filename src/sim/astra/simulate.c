@@ -18,7 +18,14 @@ static orr_status check_job(const orr_astra_job *job, orr_error *err)
     return ORR_OK;
 }
 
-/* Programs of all ranks; equal ones are one. Hashes lie in a table of twice the ranks. */
+/* orr_astra_simulate() runs a job in one of three ways. Folded: all programs are equal and
+ * communicate with all ranks only, so one rank is simulated for all; given up afterwards if a
+ * tie or an asymmetric collective could have told ranks apart. Unfolded: every rank, with
+ * shortcuts where no message can delay another. Reference: every rank and every message step,
+ * for tests. */
+
+/* Compiles the programs of all ranks; equal programs are stored once, found through a hash
+ * table. */
 static orr_status compile_all(const orr_astra_job *job, orr_arena *arena,
                               const orr_astra_program **programs, bool *ret_alike, orr_error *err)
 {
@@ -144,8 +151,8 @@ static void run_done(orr_astra_run *run)
     orr_free(run->pair_table);
 }
 
-/* Could what was simulated have told ranks apart? Known only afterwards: which collectives there
- * were, and whether two messages met. */
+/* Was folding valid? Known only afterwards: it depends on the collectives that ran and on
+ * whether two messages came to a link at once. */
 static bool fold_holds(const orr_astra_run *run)
 {
     if (run->messages.links.tied || run->messages.tied)
@@ -203,7 +210,7 @@ static orr_status give_result(const orr_astra_run *run, orr_astra_result *ret, o
     return ORR_OK;
 }
 
-/* `*ret_holds` false: ranks were folded that are not alike; nothing is in *ret. */
+/* *ret_holds false: the fold was not valid, and *ret is not set. */
 static orr_status simulate(const orr_astra_job *job, orr_astra_mode mode, way_to_run how,
                            const orr_astra_program *const *programs, orr_arena *arena,
                            orr_astra_result *ret, bool *ret_holds, orr_error *err)

@@ -7,7 +7,7 @@
 
 #include "sim/astra/json.h"
 
-/* Keys that are there, and matter. Others are passed over, as the original does. */
+/* Keys that are present and matter. Others are ignored, as in the original. */
 enum { HAS_SPLITS = 1, HAS_MEMORY = 2 };
 
 typedef struct reader {
@@ -20,7 +20,7 @@ static bool is(orr_text text, const char *word)
     return text.n == strlen(word) && memcmp(text.at, word, text.n) == 0;
 }
 
-/* "direct", "direct4": the rest is a window. */
+/* Does the text begin with the word, as "direct" and "direct4" do? The rest is a window. */
 static bool begins(orr_text text, const char *word, int32_t *ret_window)
 {
     const size_t n = strlen(word);
@@ -206,7 +206,7 @@ static orr_status read_system(orr_json *json, void *ctx, orr_error *err)
     return ORR_OK;
 }
 
-/* What a file does not say. Source: Sys.cc of astra-sim. */
+/* Values of absent keys. Source: Sys.cc of astra-sim. */
 static const orr_astra_system DEFAULTS = {
     .local_bw_aware = true, .active_chunks = 1, .endpoint_delay_ns = 10};
 

@@ -37,7 +37,7 @@ static void add_work(sums *s, uint32_t w)
     add(s, basis == ORR_BASES ? basis_of(s, work->node) : basis, time_ns[work->end] - from_ns);
 }
 
-/* Host time that is a node's own and no name for what others do. */
+/* Is it host time of the node itself, and not an annotation over other nodes? */
 static bool is_host_work(const orr_graph *graph, orr_node_id v)
 {
     if (graph->lanes[graph->lane[v]].kind != ORR_LANE_HOST)
@@ -54,7 +54,7 @@ static bool is_host_work(const orr_graph *graph, orr_node_id v)
     }
 }
 
-/* The nearest such node on the same thread in which it is nested. */
+/* The innermost such node on the same thread that contains it. */
 static orr_node_id above(const orr_graph *graph, orr_node_id v)
 {
     orr_node_id p = graph->parent[v];

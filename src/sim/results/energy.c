@@ -6,6 +6,9 @@
 
 #include "base/alloc.h"
 
+/* Energy: the union of the busy intervals of all of a rank's streams at full power, and the rest
+ * of the span at idle power. */
+
 #define IDLE_FRAC 0.15
 
 typedef struct stretch {
@@ -20,7 +23,7 @@ static int by_start(const void *a_, const void *b_)
     return (a->to_ns > b->to_ns) - (a->to_ns < b->to_ns);
 }
 
-/* Time in which at least one of them lasts; their order changes. */
+/* Total length of the union of intervals; sorts them. */
 static int64_t covered_ns(stretch *at, size_t n)
 {
     int64_t sum_ns = 0, until_ns = INT64_MIN;

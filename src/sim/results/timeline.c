@@ -5,7 +5,7 @@
 
 #include "sim/results/energy.h"
 
-/* Does something run while this lasts, or is it only a name for what does? */
+/* Does the node execute, or is it an annotation over other nodes? */
 bool orr_sim_executes(const orr_graph *graph, orr_node_id v)
 {
     switch (graph->kind[v]) {

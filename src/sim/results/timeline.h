@@ -4,7 +4,8 @@
 
 #include "sim/engine/engine.h"
 
-/* Times of points -> timelines of nodes, in the arena; begin, end and basis sums of the whole. */
+/* Makes timelines of nodes from times of points, in the arena; begin, end and basis sums of the
+ * whole. */
 orr_status orr_timelines_of(const orr_engine *engine, const orr_fold *fold, orr_arena *arena,
                             orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;
 

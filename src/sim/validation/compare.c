@@ -7,6 +7,9 @@
 #include "base/array.h"
 #include "sim/validation/timelines.h"
 
+/* Validation: the simulation of a recorded job compared with the recording, by rank, lane and
+ * profiler step. */
+
 bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *s)
 {
     const orr_ensemble *e = s->ensemble;
@@ -25,19 +28,19 @@ const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_sim
     return c == ORR_NONE ? NULL : &s->timelines[c];
 }
 
-/* One rank's recording and replay. */
+/* Recording and simulation of one rank. */
 typedef struct pair {
     const orr_job *job;
     const orr_graph *g;
     const orr_timeline *t;
     uint32_t rank, graph;
-    bool device; /* something ran on one */
+    bool device; /* it has device work */
 } pair;
 
-/* A span under construction. */
+/* Errors of a span, while they are collected. */
 typedef struct gauge {
     int64_t recorded_from, recorded_to, simulated_from, simulated_to;
-    orr_array(int64_t) starts; /* |error| */
+    orr_array(int64_t) starts; /* absolute errors */
     int64_t worst;
     orr_node_id worst_node;
 } gauge;
@@ -184,7 +187,7 @@ static bool add_rank(report *r, const orr_job *job, const orr_simulation *s, uin
     return add_lanes(r, &p) && add_steps(r, &p);
 }
 
-/* Mean and worst of |error_frac| of n rows, `stride` bytes apart. */
+/* Mean and maximum of |error_frac| over n rows that are `stride` bytes apart. */
 static void sum_up(const orr_validation_span *first, size_t n, size_t stride, double *ret_mean,
                    double *ret_worst)
 {

@@ -8,9 +8,10 @@
 #include "sim/program/program.h"
 #include "sim/validation/timelines.h"
 
-/* Every point of a program has edges from what leads to it. Recording and replay each have a moment
- * at which the last of these had come, and the point follows after a gap. Where the two gaps differ
- * is where the error comes from; what comes of it later keeps the same gaps. */
+/* Deviations of a simulation from its recording, by cause. Every point of a program has edges
+ * from its predecessors. In the recording and in the simulation there is a moment at which the
+ * last predecessor was done, and the point follows after a gap. An error arises where the two
+ * gaps differ; later points inherit it with equal gaps. */
 
 const char *orr_deviation_cause_name(orr_deviation_cause cause)
 {
@@ -22,7 +23,7 @@ const char *orr_deviation_cause_name(orr_deviation_cause cause)
     return (unsigned)cause < ORR_CAUSES ? names[cause] : "unknown";
 }
 
-/* What came last before a point: when, and from which point (ORR_NONE: it starts by itself). */
+/* The last predecessor of a point: when it was done, and which it was (ORR_NONE: none). */
 typedef struct ready {
     int64_t at_ns;
     orr_point_id from;
@@ -35,12 +36,12 @@ typedef struct explainer {
     const orr_sim_program *program;
     orr_streams streams;
     uint32_t graph;
-    orr_node_id *node;  /* shape (points): whose start or end it is; ORR_NONE   */
-    int64_t *recorded;  /* shape (points), on the job's clock; ORR_TIME_NONE    */
-    int64_t *simulated; /* shape (points)                                       */
-    ready *was, *is;    /* shape (points): recorded, simulated                  */
-    bool *leaps;        /* shape (points): reached by an edge longer than a host's own
-                         * time: from another's start, when a device was full       */
+    orr_node_id *node;  /* shape (points): node whose start or end it is; ORR_NONE */
+    int64_t *recorded;  /* shape (points), on the job's clock; ORR_TIME_NONE */
+    int64_t *simulated; /* shape (points) */
+    ready *was, *is;    /* shape (points): in the recording, in the simulation */
+    bool *leaps;        /* shape (points): reached by an edge longer than host time: from another
+                         * start, when a device was full */
 } explainer;
 
 typedef orr_array(orr_deviation) row_list;
@@ -71,7 +72,7 @@ static void follow_edges(explainer *x)
     for (orr_point_id from = 0; from < p->n_points; from++)
         for (uint32_t k = p->edge_first[from]; k < p->edge_first[from + 1]; k++) {
             const orr_point_id to = p->edges[k].to;
-            /* A crowded device: from the start of the work that fills it to the start of this. */
+            /* A full device: from the start of the work that fills it to the start of this one. */
             if (p->work_at[from] != ORR_NONE && p->work_at[to] != ORR_NONE && !p->edges[k].host) {
                 x->leaps[to] = true;
                 arrive(&x->was[to], x->recorded[from] + p->edges[k].lag_ns, from);
@@ -83,7 +84,7 @@ static void follow_edges(explainer *x)
         }
 }
 
-/* The last arrival of the members of a match, or of this one alone. */
+/* The last arrival among the members of a match, or of this one alone. */
 static int64_t last_arrival(const explainer *x, const orr_simulation *s, orr_node_id v,
                             bool recorded)
 {
@@ -119,7 +120,7 @@ static void follow_works(explainer *x, const orr_simulation *s)
 
 static orr_deviation_cause cause_on_device(const explainer *x, orr_point_id p, int64_t late_ns)
 {
-    static const int64_t lost_ns = 30000; /* several times what a launch takes; as in trace/ */
+    static const int64_t lost_ns = 30000; /* several times a launch; as in trace/ */
     const orr_node_id v = x->node[p];
     const orr_point_id from = x->was[p].from;
     const uint32_t row = x->streams.row_of[v];
@@ -163,14 +164,14 @@ static orr_deviation_cause cause_on_thread(const explainer *x, orr_point_id p)
             return x->program->work_at[from] != ORR_NONE ? ORR_CAUSE_QUEUE : ORR_CAUSE_SYNC;
         if (x->g->lane[u] != x->g->lane[v])
             return ORR_CAUSE_SYNC;
-        /* Else only a launch into a full queue has another own time than was recorded. */
+        /* Otherwise only a launch into a full queue has another own time than was recorded. */
         return waits_for_work(x->g, v) ? ORR_CAUSE_JITTER : ORR_CAUSE_QUEUE;
     }
     return x->g->lane[u] == x->g->lane[v] ? ORR_CAUSE_JITTER : ORR_CAUSE_HANDOFF;
 }
 
-/* The end of work that is itself a wait says nothing: what it waited for leads to what follows it.
- */
+/* The end of a work that is itself a wait says nothing: what it waited for leads to its
+ * successors directly. */
 static bool is_device_wait(const explainer *x, orr_node_id v, orr_point_id p)
 {
     return x->g->kind[v] == ORR_NODE_SYNC && p != x->program->start_point[v];

@@ -6,11 +6,12 @@
 
 #include "sim/program/streams.h"
 
-/* What the comparison of a replay and its explanation share. */
+/* What the comparison of a simulation with its recording and the explanation of deviations
+ * share. */
 
 /* Is it a simulation of this very job? */
 bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *simulation);
-/* Of the rank that a graph of the job was recorded on; NULL: not simulated. */
+/* Timeline of the rank that a graph of the job was recorded on; NULL: not simulated. */
 const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *simulation,
                                                uint32_t graph);
 

@@ -4,35 +4,37 @@
 
 #include <orrery/sim.h>
 
-/* A replay held against its recording: how far off it is, and where and why.
+/* Validation: the simulation of a recorded job compared with its recording: how large the errors
+ * are, where they arise and why.
  *
- * Both functions take the simulation of orr_ensemble_of_job(job), durations unchanged. Starts are
- * compared on the job's clock, on which each rank begins when it was recorded to begin. Results
- * live in the arena; nothing is kept of the arguments but names. Threads: none of their own. */
+ * Both functions take the simulation of orr_ensemble_of_job(job) with unchanged durations.
+ * Starts are compared on the job's clock, on which each rank begins when it was recorded to
+ * begin. Results are in the arena; of the arguments only names are kept. No threads of their
+ * own. */
 
-/* From the first start to the last end, and the starts in between. */
+/* Errors of a span: from its first start to its last end, and of the starts in between. */
 typedef struct orr_validation_span {
     int64_t recorded_ns, simulated_ns;
-    double error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded         */
-    uint64_t n_starts;    /* that were compared                                             */
-    double mean_start_ns; /* mean of |simulated start - recorded start|                     */
-    int64_t p90_start_ns, worst_start_ns; /* of the same                                     */
-    orr_node_id worst; /* which; ORR_NONE                                                */
+    double error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded */
+    uint64_t n_starts;    /* starts that were compared */
+    double mean_start_ns; /* mean of |simulated start - recorded start| */
+    int64_t p90_start_ns, worst_start_ns; /* of the same */
+    orr_node_id worst;                    /* node with the worst start; ORR_NONE */
 } orr_validation_span;
 
-/* A rank: its span is that of host operators, runtime calls and what ran on devices; its starts are
- * those of device work or, without a device, of communications on threads. */
+/* A rank: its span covers host operators, runtime calls and device work; its starts are those of
+ * device work or, without a device, of communications on threads. */
 typedef struct orr_validation_rank {
     uint32_t rank, graph;
     orr_validation_span span;
 } orr_validation_rank;
-/* A thread or a stream: span and starts of the same nodes, those of this lane. */
+/* A thread or a stream: span and starts of the nodes of that lane. */
 typedef struct orr_validation_lane {
     uint32_t rank, graph;
     orr_lane_id lane;
     orr_validation_span span;
 } orr_validation_lane;
-/* A step of PyTorch's profiler ("ProfilerStep#12"): how long it took; starts: its own. */
+/* A step of PyTorch's profiler ("ProfilerStep#12"): its duration and start. */
 typedef struct orr_validation_step {
     uint32_t rank, graph;
     orr_node_id node;
@@ -46,14 +48,15 @@ typedef struct orr_validation {
     const orr_validation_step *steps; /* shape (n_steps), by rank, then start */
     size_t n_ranks, n_lanes, n_steps;
     double mean_frac, worst_frac;           /* of |error_frac| over the ranks */
-    double mean_step_frac, worst_step_frac; /* over the steps; 0 without any  */
+    double mean_step_frac, worst_step_frac; /* over the steps; 0 without any */
 } orr_validation;
 /* Errors: INVALID: the simulation is of another job; NO_MEMORY. */
 orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *simulation,
                                    orr_arena *arena, orr_validation *ret,
                                    orr_error *err) ORR_MUST_CHECK;
 
-/* Why a moment came sooner or later after what it waited for than in the recording. */
+/* Causes of a deviation: why a point came sooner or later after its predecessors than in the
+ * recording. */
 #define ORR_CAUSE_MAP(X)                                                                           \
     X(LOST, "lost dependency")        /* it waited for something that nothing tells of          */ \
     X(UNEXPLAINED, "unexplained gap") /* no launch is recorded, or a CUDA graph's inside      */   \
@@ -80,20 +83,20 @@ typedef struct orr_deviation {
     orr_lane_id lane;
     orr_node_id node;
     const char *name;
-    bool end;                                  /* it is the end of the node, else the start */
+    bool end;                                  /* the end of the node, else its start */
     uint8_t cause;                             /* orr_deviation_cause */
-    int64_t recorded_gap_ns, simulated_gap_ns; /* after the latest of what led to it */
+    int64_t recorded_gap_ns, simulated_gap_ns; /* after the last predecessor */
     int64_t difference_ns;                     /* simulated - recorded */
 } orr_deviation;
 
 typedef struct orr_deviations {
-    const orr_deviation *rows; /* shape (n), most different first; ties by rank, node */
+    const orr_deviation *rows; /* shape (n), largest difference first; ties by rank, node */
     size_t n;
-    uint64_t count[ORR_CAUSES];        /* of all moments that differ, not only of the rows */
-    int64_t difference_ns[ORR_CAUSES]; /* sum of |difference|                              */
+    uint64_t count[ORR_CAUSES];        /* of all points that deviate, not only of the rows */
+    int64_t difference_ns[ORR_CAUSES]; /* sum of |difference| */
 } orr_deviations;
-/* At most `most` rows. `queue_depth`: of the options that the simulation ran with. Errors: INVALID:
- * the simulation is of another job; LIMIT, NO_MEMORY. */
+/* Explains deviations, with at most `most` rows. `queue_depth`: of the options that the
+ * simulation ran with. Errors: INVALID: the simulation is of another job; LIMIT, NO_MEMORY. */
 orr_status orr_simulation_explain(const orr_job *job, const orr_simulation *simulation,
                                   uint32_t queue_depth, size_t most, orr_arena *arena,
                                   orr_deviations *ret, orr_error *err) ORR_MUST_CHECK;
