@@ -9,31 +9,32 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
                                const orr_sim_options *options, orr_transfer_pricer *pricer,
                                orr_arena *scratch, const orr_prepared_program **ret, orr_error *err)
 {
-    orr_prepared_program *scripts =
+    orr_prepared_program *prepared_programs =
         orr_arena_array(scratch, orr_prepared_program, ensemble->n_graphs);
-    if (scripts == NULL)
+    if (prepared_programs == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < ensemble->n_graphs; d++) {
-        ORR_TRY(orr_prepared_program_make(&programs[d],
-                                          ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
-                                          options->host_speed, pricer, scratch, &scripts[d], err));
-        for (uint32_t i = 0; i < scripts[d].n_calls; i++)
-            if (scripts[d].calls[i].grouping >= ensemble->n_groupings)
+        ORR_TRY(orr_prepared_program_make(
+            &programs[d], ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
+            options->host_speed, pricer, scratch, &prepared_programs[d], err));
+        for (uint32_t i = 0; i < prepared_programs[d].n_calls; i++)
+            if (prepared_programs[d].calls[i].grouping >= ensemble->n_groupings)
                 return orr_fail(err, ORR_INVALID, "graph %u: a rendezvous in grouping %u of %u", d,
-                                scripts[d].calls[i].grouping, ensemble->n_groupings);
+                                prepared_programs[d].calls[i].grouping, ensemble->n_groupings);
     }
-    *ret = scripts;
+    *ret = prepared_programs;
     return ORR_OK;
 }
 
 /* Do prices depend on the ranks' positions on the cluster? */
-static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
+static bool placement_matters(const orr_ensemble *ensemble,
+                              const orr_prepared_program *prepared_programs,
                               const orr_transfer_pricer *pricer)
 {
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
-        for (uint32_t i = 0; i < scripts[d].n_calls; i++) {
-            const orr_sim_program *program = scripts[d].program;
-            const orr_sim_work *work = &program->works[scripts[d].calls[i].work];
+        for (uint32_t i = 0; i < prepared_programs[d].n_calls; i++) {
+            const orr_sim_program *program = prepared_programs[d].program;
+            const orr_sim_work *work = &program->works[prepared_programs[d].calls[i].work];
             const orr_comm *comm = orr_graph_comm(program->graph, work->node);
             if (work->duration_ns < 0)
                 return true;
@@ -48,15 +49,16 @@ static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_p
 
 /* Chooses classes of ranks. Flows share links, so that a rank's position decides whom it
  * disturbs: with flows no two ranks are equivalent. */
-static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
+static orr_status fold_ranks(const orr_ensemble *ensemble,
+                             const orr_prepared_program *prepared_programs,
                              const orr_sim_options *options, const orr_transfer_pricer *pricer,
                              orr_arena *arena, orr_fold *ret, orr_error *err)
 {
     if (!options->fold || options->network == ORR_NETWORK_FLOWS)
         return orr_fold_none(ensemble, arena, ret, err);
     const orr_cluster *cluster =
-        placement_matters(ensemble, scripts, pricer) ? options->cluster : NULL;
-    return orr_fold_equivalent(ensemble, scripts, cluster, arena, ret, err);
+        placement_matters(ensemble, prepared_programs, pricer) ? options->cluster : NULL;
+    return orr_fold_equivalent(ensemble, prepared_programs, cluster, arena, ret, err);
 }
 
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
@@ -67,7 +69,7 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
     orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
     orr_engine engine = {0};
     orr_fold fold;
-    const orr_prepared_program *scripts = NULL;
+    const orr_prepared_program *prepared_programs = NULL;
     orr_simulation simulation = {.ensemble = ensemble, .constants = options->constants};
     orr_status status = ORR_OK;
 
@@ -81,9 +83,12 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
         goto out;
     }
     orr_transfer_pricer_init(pricer, options);
-    ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch, &scripts, err));
-    ORR_TRY_OUT(status, fold_ranks(ensemble, scripts, options, pricer, arena, &fold, err));
-    ORR_TRY_OUT(status, orr_engine_init(&engine, ensemble, options, scripts, &fold, pricer, err));
+    ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch,
+                                     &prepared_programs, err));
+    ORR_TRY_OUT(status,
+                fold_ranks(ensemble, prepared_programs, options, pricer, arena, &fold, err));
+    ORR_TRY_OUT(status,
+                orr_engine_init(&engine, ensemble, options, prepared_programs, &fold, pricer, err));
     ORR_TRY_OUT(status, orr_engine_run(&engine, err));
     ORR_TRY_OUT(status, orr_engine_check(&engine, &fold, err));
     ORR_TRY_OUT(status, orr_timelines_of(&engine, &fold, arena, &simulation, err));

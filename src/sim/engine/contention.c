@@ -62,7 +62,7 @@ static orr_status share_devices(orr_contention *d, const orr_engine *e, orr_erro
     for (uint32_t a = 0; d->shares_devices && a < e->n_actors; a++) {
         const orr_actor *actor = &e->actors[a];
         if (d->device_of_work[actor->graph] == NULL)
-            ORR_TRY(number_devices(d, actor->graph, actor->script->program, err));
+            ORR_TRY(number_devices(d, actor->graph, actor->prepared->program, err));
         d->first_device[a] = n;
         n += d->n_devices[actor->graph];
     }
@@ -112,12 +112,12 @@ void orr_contention_free(orr_contention *d)
 
 static uint32_t node_of(const orr_engine *e, uint32_t actor, uint32_t work)
 {
-    return e->actors[actor].script->program->works[work].node;
+    return e->actors[actor].prepared->program->works[work].node;
 }
 
 static bool add_task(orr_engine *e, const orr_interference_task *task, int64_t at_ns, uint32_t *ret)
 {
-    *ret = orr_interference_add(&e->dynamic->overlap, task, at_ns, e->actors[task->actor].rank,
+    *ret = orr_interference_add(&e->contention->overlap, task, at_ns, e->actors[task->actor].rank,
                                 node_of(e, task->actor, task->work));
     if (*ret == ORR_NONE)
         e->no_memory = true;
@@ -126,7 +126,7 @@ static bool add_task(orr_engine *e, const orr_interference_task *task, int64_t a
 
 static void occupy(orr_engine *e, uint32_t task, uint32_t actor, uint32_t work)
 {
-    orr_contention *d = e->dynamic;
+    orr_contention *d = e->contention;
     if (!d->shares_devices)
         return;
     const uint32_t device = d->device_of_work[e->actors[actor].graph][work];
@@ -140,8 +140,8 @@ bool orr_contention_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int
     orr_interference_task task = {.actor = actor, .work = work, .rendezvous = ORR_NONE};
     uint32_t id;
     task.duration_ns = orr_work_ns(&e->actors[actor], work);
-    if (!e->dynamic->shares_devices || task.duration_ns == 0 ||
-        !class_of(&e->actors[actor].script->program->works[work], &task.class))
+    if (!e->contention->shares_devices || task.duration_ns == 0 ||
+        !class_of(&e->actors[actor].prepared->program->works[work], &task.class))
         return false;
     if (add_task(e, &task, start_ns, &id))
         occupy(e, id, actor, work);
@@ -159,7 +159,7 @@ bool orr_contention_takes_rendezvous(orr_engine *e, uint32_t rendezvous)
                                   .duration_ns = m->transfer_ns,
                                   .class = ORR_TASK_COMM};
     uint32_t id;
-    if (!flows && (!e->dynamic->shares_devices || m->transfer_ns == 0))
+    if (!flows && (!e->contention->shares_devices || m->transfer_ns == 0))
         return false;
     if (!add_task(e, &task, m->start_ns, &id))
         return true;
@@ -170,18 +170,18 @@ bool orr_contention_takes_rendezvous(orr_engine *e, uint32_t rendezvous)
 
 static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
 {
-    const orr_interference_task task = e->dynamic->overlap.tasks.at[id];
-    orr_interference_stop(&e->dynamic->overlap, id, now_ns);
+    const orr_interference_task task = e->contention->overlap.tasks.at[id];
+    orr_interference_stop(&e->contention->overlap, id, now_ns);
     if (task.rendezvous != ORR_NONE)
         orr_engine_end_rendezvous(e, task.rendezvous, now_ns);
     else
         orr_engine_propagate(e, task.actor,
-                             e->actors[task.actor].script->program->works[task.work].end, now_ns);
+                             e->actors[task.actor].prepared->program->works[task.work].end, now_ns);
 }
 
 static void take_event(orr_engine *e, const orr_queued_event *event)
 {
-    orr_contention *d = e->dynamic;
+    orr_contention *d = e->contention;
     orr_interference_task *task = &d->overlap.tasks.at[event->id];
     if (task->state == ORR_TASK_RUNS) {
         finish(e, event->id, event->at_ns);
@@ -201,7 +201,7 @@ static void take_event(orr_engine *e, const orr_queued_event *event)
  * at that time. */
 bool orr_contention_step(orr_engine *e)
 {
-    orr_contention *d = e->dynamic;
+    orr_contention *d = e->contention;
     const orr_queued_event *first = orr_event_queue_first(&d->overlap.queue);
     int64_t at_ns;
     if (d->flows != NULL && orr_flows_next(d->flows, &at_ns) &&

@@ -34,7 +34,7 @@ struct orr_contention {
 /* *ret is NULL where nothing contends. Free with orr_contention_free(). */
 orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer,
                               orr_contention **ret, orr_error *err) ORR_MUST_CHECK;
-void orr_contention_free(orr_contention *dynamic); /* may be NULL */
+void orr_contention_free(orr_contention *contention); /* may be NULL */
 
 /* Takes over a work that starts. False: its length is known and does not depend on others. */
 bool orr_contention_takes_work(orr_engine *engine, uint32_t actor, uint32_t work, int64_t start_ns);

@@ -6,7 +6,7 @@
 static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, uint32_t rendezvous)
 {
     const orr_grouping *grouping = &e->ensemble->groupings[moved->grouping];
-    orr_contention *d = e->dynamic;
+    orr_contention *d = e->contention;
     const uint32_t first = grouping->first[moved->group];
     const uint32_t end = grouping->first[moved->group + 1];
     d->members.n = 0;
@@ -17,7 +17,7 @@ static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, ui
         if (a == ORR_NONE)
             continue;
         const uint32_t call =
-            orr_prepared_call(e->actors[a].script, moved->grouping, moved->ordinal);
+            orr_prepared_call(e->actors[a].prepared, moved->grouping, moved->ordinal);
         if (call == ORR_NONE || e->rendezvous.of_call[e->actors[a].first_call + call] != rendezvous)
             continue;
         d->members.at[d->members.n++] = grouping->members[i];
@@ -27,10 +27,10 @@ static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, ui
 
 static bool receives(const orr_engine *e, uint32_t rank, const orr_rendezvous_transfer *moved)
 {
-    const orr_prepared_program *script = e->actors[e->actor_of_rank[rank]].script;
-    const uint32_t call = orr_prepared_call(script, moved->grouping, moved->ordinal);
-    const orr_node_id node = script->program->works[script->calls[call].work].node;
-    const orr_comm *comm = orr_graph_comm(script->program->graph, node);
+    const orr_prepared_program *prepared = e->actors[e->actor_of_rank[rank]].prepared;
+    const uint32_t call = orr_prepared_call(prepared, moved->grouping, moved->ordinal);
+    const orr_node_id node = prepared->program->works[prepared->calls[call].work].node;
+    const orr_comm *comm = orr_graph_comm(prepared->program->graph, node);
     return comm != NULL && comm->collective == ORR_COLL_RECV;
 }
 
@@ -38,7 +38,7 @@ orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32
                                       int64_t now_ns)
 {
     const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
-    orr_contention *d = e->dynamic;
+    orr_contention *d = e->contention;
     if (!list_members(e, moved, rendezvous))
         return orr_fail_memory(d->err);
     uint32_t *members = d->members.at;
@@ -60,8 +60,8 @@ orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32
 orr_status orr_contention_link_use(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
                                    orr_simulation *ret, orr_error *err)
 {
-    if (engine->dynamic == NULL || engine->dynamic->flows == NULL)
+    if (engine->contention == NULL || engine->contention->flows == NULL)
         return ORR_OK;
-    return orr_flows_links(engine->dynamic->flows, begin_ns, arena, &ret->links, &ret->n_links,
+    return orr_flows_links(engine->contention->flows, begin_ns, arena, &ret->links, &ret->n_links,
                            err);
 }

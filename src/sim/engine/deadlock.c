@@ -76,7 +76,7 @@ static uint32_t work_between(const orr_sim_program *program, orr_point_id p, orr
  * its points wait for one another. */
 static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p)
 {
-    const orr_sim_program *program = actor->script->program;
+    const orr_sim_program *program = actor->prepared->program;
     for (uint32_t n = 0; n <= program->n_points; n++) {
         orr_point_id before = ORR_NONE;
         for (uint32_t i = q->first[p]; i < q->first[p + 1]; i++) {
@@ -84,10 +84,10 @@ static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p
             const uint32_t w = work_between(program, from, p);
             if (!settled(q, actor, from))
                 before = from;
-            else if (w != ORR_NONE && actor->script->call_of_work[w] != ORR_NONE) {
+            else if (w != ORR_NONE && actor->prepared->call_of_work[w] != ORR_NONE) {
                 const uint32_t id =
                     q->engine->rendezvous
-                        .of_call[actor->first_call + actor->script->call_of_work[w]];
+                        .of_call[actor->first_call + actor->prepared->call_of_work[w]];
                 if (id != ORR_NONE &&
                     q->engine->rendezvous.at[id].arrived < q->engine->rendezvous.at[id].count)
                     return w;
@@ -109,18 +109,18 @@ static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rend
         return false;
     const orr_actor *actor = actor_of(q, rank);
     const uint32_t call =
-        orr_prepared_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
+        orr_prepared_call(actor->prepared, rendezvous->grouping, rendezvous->ordinal);
     if (call == ORR_NONE)
         return false;
-    *ret_work = actor->script->calls[call].work;
-    return !settled(q, actor, actor->script->program->works[*ret_work].start);
+    *ret_work = actor->prepared->calls[call].work;
+    return !settled(q, actor, actor->prepared->program->works[*ret_work].start);
 }
 
 /* A member that has not arrived, and its work; preferably one that the walk has visited. */
 static uint32_t missing_member(const search *q, uint32_t rank, uint32_t work, uint32_t *ret_work)
 {
-    const orr_prepared_program *script = actor_of(q, rank)->script;
-    const orr_comm_work *call = &script->calls[script->call_of_work[work]];
+    const orr_prepared_program *prepared = actor_of(q, rank)->prepared;
+    const orr_comm_work *call = &prepared->calls[prepared->call_of_work[work]];
     const orr_grouping *grouping = &q->engine->ensemble->groupings[call->grouping];
     const uint32_t group = grouping->group_of[rank];
     uint32_t found = ORR_NONE;
@@ -150,10 +150,10 @@ static uint32_t find_step(const search *q, uint32_t rank, uint32_t work)
 enum { PLACE_BYTES = 160 };
 static void describe_place(const search *q, const step *s, char place[PLACE_BYTES])
 {
-    const orr_prepared_program *script = actor_of(q, s->rank)->script;
-    const orr_graph *graph = script->program->graph;
-    const orr_node_id node = script->program->works[s->work].node;
-    const uint32_t grouping = script->calls[script->call_of_work[s->work]].grouping;
+    const orr_prepared_program *prepared = actor_of(q, s->rank)->prepared;
+    const orr_graph *graph = prepared->program->graph;
+    const orr_node_id node = prepared->program->works[s->work].node;
+    const uint32_t grouping = prepared->calls[prepared->call_of_work[s->work]].grouping;
     const char *name = q->engine->ensemble->groupings[grouping].name;
     snprintf(place, PLACE_BYTES, "'%.48s' (node %u) of group %.40s",
              orr_graph_str(graph, graph->name[node]), node, name && *name ? name : "(no name)");
@@ -183,7 +183,7 @@ static orr_status investigate(search *q, uint32_t rank, orr_point_id point, orr_
 {
     for (;;) {
         const orr_actor *actor = actor_of(q, rank);
-        if (!turn_round(q, actor->script->program))
+        if (!turn_round(q, actor->prepared->program))
             return orr_fail_memory(err);
         const uint32_t work = where_it_waits(q, actor, point);
         if (work == ORR_NONE)
@@ -200,7 +200,7 @@ static orr_status investigate(search *q, uint32_t rank, orr_point_id point, orr_
         if (!orr_array_push(&q->steps, s))
             return orr_fail_memory(err);
         rank = member;
-        point = actor_of(q, member)->script->program->works[part].start;
+        point = actor_of(q, member)->prepared->program->works[part].start;
     }
 }
 
@@ -209,7 +209,7 @@ static orr_status first_stuck(const orr_engine *engine, const orr_fold *fold, se
 {
     for (uint32_t a = 0; a < engine->n_actors; a++) {
         const orr_actor *actor = &engine->actors[a];
-        for (uint32_t p = 0; p < actor->script->program->n_points; p++)
+        for (uint32_t p = 0; p < actor->prepared->program->n_points; p++)
             if (engine->waits[actor->first_point + p] > 0)
                 return investigate(q, fold->first_rank[a], p, err);
     }

@@ -19,8 +19,8 @@ static int64_t slowed_ns(int64_t ns, uint32_t slowdown_ppm)
 
 int64_t orr_work_ns(const orr_actor *actor, uint32_t work)
 {
-    const uint8_t class = actor->script->program->works[work].work_class;
-    const int64_t ns = actor->script->alone_ns[work];
+    const uint8_t class = actor->prepared->program->works[work].work_class;
+    const int64_t ns = actor->prepared->alone_ns[work];
     if (actor->slowdown_ppm == 1000000 || (class != ORR_WORK_COMPUTE && class != ORR_WORK_MEMORY))
         return ns;
     return slowed_ns(ns, actor->slowdown_ppm);
@@ -31,7 +31,7 @@ void orr_engine_end_rendezvous(orr_engine *e, uint32_t id, int64_t end_ns)
     const orr_rendezvous *rendezvous = &e->rendezvous.at[id];
     for (uint32_t i = 0; i < rendezvous->count; i++) {
         const orr_rendezvous_arrival seat = e->rendezvous.seats[rendezvous->first_seat + i];
-        const orr_sim_work *work = &e->actors[seat.actor].script->program->works[seat.work];
+        const orr_sim_work *work = &e->actors[seat.actor].prepared->program->works[seat.work];
         orr_engine_propagate(e, seat.actor, work->end, end_ns);
     }
 }
@@ -39,12 +39,12 @@ void orr_engine_end_rendezvous(orr_engine *e, uint32_t id, int64_t end_ns)
 static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64_t now_ns)
 {
     const orr_actor *actor = &e->actors[actor_id];
-    const orr_sim_work *work = &actor->script->program->works[work_id];
-    const uint32_t call = actor->script->call_of_work[work_id];
+    const orr_sim_work *work = &actor->prepared->program->works[work_id];
+    const uint32_t call = actor->prepared->call_of_work[work_id];
     const uint32_t id =
         call == ORR_NONE ? ORR_NONE : e->rendezvous.of_call[actor->first_call + call];
     if (id == ORR_NONE) {
-        if (e->dynamic != NULL && orr_contention_takes_work(e, actor_id, work_id, now_ns))
+        if (e->contention != NULL && orr_contention_takes_work(e, actor_id, work_id, now_ns))
             return;
         orr_engine_propagate(e, actor_id, work->end,
                              orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
@@ -57,7 +57,7 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
         rendezvous->start_ns = now_ns;
     if (rendezvous->arrived < rendezvous->count)
         return;
-    if (e->dynamic == NULL || !orr_contention_takes_rendezvous(e, id))
+    if (e->contention == NULL || !orr_contention_takes_rendezvous(e, id))
         orr_engine_end_rendezvous(e, id,
                                   orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
 }
@@ -66,8 +66,8 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
 static void follow(orr_engine *e, orr_settled_point from)
 {
     const orr_actor *actor = &e->actors[from.actor];
-    const orr_sim_program *program = actor->script->program;
-    const orr_edge *edges = actor->script->edges;
+    const orr_sim_program *program = actor->prepared->program;
+    const orr_edge *edges = actor->prepared->edges;
     int64_t *time_ns = e->time_ns + actor->first_point;
     uint32_t *waits = e->waits + actor->first_point;
     uint64_t n_settled = 0;
@@ -108,8 +108,9 @@ static void drain(orr_engine *e)
 static void begin_actor(orr_engine *e, uint32_t a)
 {
     const orr_actor *actor = &e->actors[a];
-    for (uint32_t p = actor->script->program->n_points; p-- > 0;)
-        if (actor->script->waits[p] == 0 && !orr_array_push(&e->ready, ((orr_settled_point){a, p})))
+    for (uint32_t p = actor->prepared->program->n_points; p-- > 0;)
+        if (actor->prepared->waits[p] == 0 &&
+            !orr_array_push(&e->ready, ((orr_settled_point){a, p})))
             e->no_memory = true;
 }
 
@@ -119,15 +120,15 @@ orr_status orr_engine_run(orr_engine *e, orr_error *err)
         begin_actor(e, a);
         drain(e);
     }
-    while (e->dynamic != NULL && !e->no_memory && orr_contention_step(e))
+    while (e->contention != NULL && !e->no_memory && orr_contention_step(e))
         drain(e);
-    if (e->dynamic != NULL && e->dynamic->status != ORR_OK)
-        return e->dynamic->status;
+    if (e->contention != NULL && e->contention->status != ORR_OK)
+        return e->contention->status;
     return e->no_memory ? orr_fail_memory(err) : ORR_OK;
 }
 
-static orr_status lay_out(orr_engine *e, const orr_prepared_program *scripts, const orr_fold *fold,
-                          orr_error *err)
+static orr_status lay_out(orr_engine *e, const orr_prepared_program *prepared_programs,
+                          const orr_fold *fold, orr_error *err)
 {
     const orr_ensemble *ensemble = e->ensemble;
     size_t n_calls = 0;
@@ -137,7 +138,7 @@ static orr_status lay_out(orr_engine *e, const orr_prepared_program *scripts, co
     for (uint32_t c = 0; c < fold->n_classes; c++) {
         const uint32_t rank = fold->first_rank[c], graph = ensemble->graph_of_rank[rank];
         e->actors[c] = (orr_actor){
-            .script = &scripts[graph],
+            .prepared = &prepared_programs[graph],
             .graph = graph,
             .rank = rank,
             .n_ranks = fold->n_ranks[c],
@@ -145,8 +146,8 @@ static orr_status lay_out(orr_engine *e, const orr_prepared_program *scripts, co
             .start_ns = ensemble->start_ns ? ensemble->start_ns[rank] : 0,
             .first_point = e->n_points,
             .first_call = n_calls};
-        e->n_points += scripts[graph].program->n_points;
-        n_calls += scripts[graph].n_calls;
+        e->n_points += prepared_programs[graph].program->n_points;
+        n_calls += prepared_programs[graph].n_calls;
     }
     e->n_actors = fold->n_classes;
     return ORR_OK;
@@ -160,25 +161,26 @@ static orr_status fill_points(orr_engine *e, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t a = 0; a < e->n_actors; a++) {
         const orr_actor *actor = &e->actors[a];
-        const uint32_t n = actor->script->program->n_points;
+        const uint32_t n = actor->prepared->program->n_points;
         int64_t *time_ns = e->time_ns + actor->first_point;
-        memcpy(e->waits + actor->first_point, actor->script->waits, n * sizeof *e->waits);
+        memcpy(e->waits + actor->first_point, actor->prepared->waits, n * sizeof *e->waits);
         for (uint32_t p = 0; p < n; p++)
-            time_ns[p] = orr_after_ns(actor->start_ns, actor->script->earliest_ns[p]);
+            time_ns[p] = orr_after_ns(actor->start_ns, actor->prepared->earliest_ns[p]);
     }
     return ORR_OK;
 }
 
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
-                           const orr_sim_options *options, const orr_prepared_program *scripts,
-                           const orr_fold *fold, orr_transfer_pricer *pricer, orr_error *err)
+                           const orr_sim_options *options,
+                           const orr_prepared_program *prepared_programs, const orr_fold *fold,
+                           orr_transfer_pricer *pricer, orr_error *err)
 {
     *engine = (orr_engine){
         .ensemble = ensemble, .options = options, .actor_of_rank = fold->class_of_rank};
-    ORR_TRY(lay_out(engine, scripts, fold, err));
+    ORR_TRY(lay_out(engine, prepared_programs, fold, err));
     ORR_TRY(fill_points(engine, err));
     ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->rendezvous, err));
-    return orr_contention_new(engine, pricer, &engine->dynamic, err);
+    return orr_contention_new(engine, pricer, &engine->contention, err);
 }
 
 void orr_engine_done(orr_engine *engine)
@@ -187,7 +189,7 @@ void orr_engine_done(orr_engine *engine)
     orr_free(engine->time_ns);
     orr_free(engine->waits);
     orr_rendezvous_done(&engine->rendezvous);
-    orr_contention_free(engine->dynamic);
+    orr_contention_free(engine->contention);
     orr_array_done(&engine->ready);
     *engine = (orr_engine){0};
 }

@@ -31,18 +31,18 @@ typedef struct orr_engine {
     uint32_t *waits;               /* shape (n_points): contributions that are still missing */
     const uint32_t *actor_of_rank; /* shape (R); ORR_NONE: none */
     orr_rendezvous_table rendezvous;
-    orr_contention *dynamic;            /* NULL: every work has a known length */
+    orr_contention *contention;         /* NULL: every work has a known length */
     orr_array(orr_settled_point) ready; /* settled, not yet propagated */
     uint64_t n_settled;
     bool no_memory;
 } orr_engine;
 
-/* Sets up the actors of a fold with their points and calls. `scripts`: prepared programs, shape
- * (D). Free with orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
+/* Sets up the actors of a fold with their points and calls. `prepared_programs`: prepared programs,
+ * shape (D). Free with orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
-                           const orr_sim_options *options, const orr_prepared_program *scripts,
-                           const orr_fold *fold, orr_transfer_pricer *pricer,
-                           orr_error *err) ORR_MUST_CHECK;
+                           const orr_sim_options *options,
+                           const orr_prepared_program *prepared_programs, const orr_fold *fold,
+                           orr_transfer_pricer *pricer, orr_error *err) ORR_MUST_CHECK;
 /* Settles all points that can be settled. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns.
  * orr_engine_check() says whether all were. */
 orr_status orr_engine_run(orr_engine *engine, orr_error *err) ORR_MUST_CHECK;

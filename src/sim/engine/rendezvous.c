@@ -22,7 +22,7 @@ typedef struct entry {
 
 /* The calls of one of the group's graphs. */
 typedef struct graph_calls {
-    const orr_prepared_program *script;
+    const orr_prepared_program *prepared;
     uint32_t begin, end; /* its calls in this grouping */
     uint32_t first;      /* row of `ids` of its first call */
     bool takes_part;     /* in the rendezvous that is being priced */
@@ -55,14 +55,14 @@ static int by_ordinal(const void *a_, const void *b_)
 
 static bool add_cast(finder *f, const orr_actor *actor, uint32_t grouping)
 {
-    graph_calls c = {.script = actor->script, .first = (uint32_t)f->entries.n};
-    orr_prepared_calls_of(c.script, grouping, &c.begin, &c.end);
+    graph_calls c = {.prepared = actor->prepared, .first = (uint32_t)f->entries.n};
+    orr_prepared_calls_of(c.prepared, grouping, &c.begin, &c.end);
     f->calls_of_graph[actor->graph] = (uint32_t)f->graphs_calls.n;
     if (!orr_array_reserve(&f->entries, c.end - c.begin))
         return false;
     for (uint32_t i = c.begin; i < c.end; i++)
         f->entries.at[f->entries.n++] =
-            (entry){c.script->calls[i].ordinal, (uint32_t)f->graphs_calls.n, i};
+            (entry){c.prepared->calls[i].ordinal, (uint32_t)f->graphs_calls.n, i};
     return orr_array_push(&f->graphs_calls, c);
 }
 
@@ -95,8 +95,8 @@ static int64_t shorter_ns(int64_t a, int64_t b)
 
 static const orr_sim_work *work_of(const finder *f, const entry *e)
 {
-    const orr_prepared_program *script = f->graphs_calls.at[e->graph].script;
-    return &script->program->works[script->calls[e->call].work];
+    const orr_prepared_program *prepared = f->graphs_calls.at[e->graph].prepared;
+    return &prepared->program->works[prepared->calls[e->call].work];
 }
 
 /* Collects the group's ranks whose graphs take part, in the order of the group. */
@@ -121,11 +121,11 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
 {
     orr_transfer transfer = {.collective = ORR_COLL_UNKNOWN, .root = -1, .bytes = -1};
     const orr_sim_work *work = work_of(f, &entries[0]);
-    const orr_graph *graph = f->graphs_calls.at[entries[0].graph].script->program->graph;
+    const orr_graph *graph = f->graphs_calls.at[entries[0].graph].prepared->program->graph;
     for (size_t i = 0; i < n; i++) {
-        const orr_prepared_program *script = f->graphs_calls.at[entries[i].graph].script;
+        const orr_prepared_program *prepared = f->graphs_calls.at[entries[i].graph].prepared;
         const orr_comm *comm =
-            orr_graph_comm(script->program->graph, work_of(f, &entries[i])->node);
+            orr_graph_comm(prepared->program->graph, work_of(f, &entries[i])->node);
         if (comm != NULL)
             transfer = orr_transfer_join(transfer, orr_transfer_of(comm));
     }
@@ -223,7 +223,7 @@ orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fol
 {
     const size_t last = fold->n_classes;
     const size_t n_calls =
-        last > 0 ? actors[last - 1].first_call + actors[last - 1].script->n_calls : 0;
+        last > 0 ? actors[last - 1].first_call + actors[last - 1].prepared->n_calls : 0;
     orr_rendezvous_table table = {.n_calls = n_calls};
     finder f = {.ensemble = ensemble,
                 .fold = fold,

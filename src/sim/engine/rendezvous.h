@@ -6,7 +6,7 @@
 
 /* An actor: the one simulated rank that represents its class. */
 typedef struct orr_actor {
-    const orr_prepared_program *script;
+    const orr_prepared_program *prepared;
     uint32_t graph, rank, n_ranks;
     uint32_t slowdown_ppm;
     int64_t start_ns;

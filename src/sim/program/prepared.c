@@ -37,9 +37,9 @@ static orr_status fail_without_duration(const orr_sim_program *program, const or
 
 /* Lengths of works without partners. Works with partners are priced with all members; where a
  * rank is in no group of the grouping there is nothing to transfer. */
-static orr_status find_durations(const orr_sim_program *program, const orr_prepared_program *script,
-                                 orr_transfer_pricer *pricer, int64_t *alone_ns, uint8_t *basis,
-                                 orr_error *err)
+static orr_status find_durations(const orr_sim_program *program,
+                                 const orr_prepared_program *prepared, orr_transfer_pricer *pricer,
+                                 int64_t *alone_ns, uint8_t *basis, orr_error *err)
 {
     for (uint32_t w = 0; w < program->n_works; w++) {
         const orr_sim_work *work = &program->works[w];
@@ -54,7 +54,7 @@ static orr_status find_durations(const orr_sim_program *program, const orr_prepa
             continue;
         }
         const orr_transfer transfer = orr_transfer_of(comm);
-        if (script->call_of_work[w] != ORR_NONE) {
+        if (prepared->call_of_work[w] != ORR_NONE) {
             alone_ns[w] = work->duration_ns < 0 ? 0 : work->duration_ns;
             continue;
         }
@@ -134,21 +134,22 @@ orr_status orr_prepared_program_make(const orr_sim_program *program,
     }
     for (uint32_t i = 0; i < n_calls; i++)
         call_of_work[calls[i].work] = i;
-    const orr_prepared_program script = {program,     edges,        earliest_ns, waits,  alone_ns,
-                                         alone_basis, call_of_work, calls,       n_calls};
-    ORR_TRY(find_durations(program, &script, pricer, alone_ns, alone_basis, err));
-    *ret = script;
+    const orr_prepared_program prepared = {program,     edges,        earliest_ns, waits,  alone_ns,
+                                           alone_basis, call_of_work, calls,       n_calls};
+    ORR_TRY(find_durations(program, &prepared, pricer, alone_ns, alone_basis, err));
+    *ret = prepared;
     return ORR_OK;
 }
 
 /* The first call that is not before (grouping, ordinal). */
-static uint32_t lower_bound(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal)
+static uint32_t lower_bound(const orr_prepared_program *prepared, uint32_t grouping,
+                            uint32_t ordinal)
 {
     const orr_comm_work wanted = {.grouping = grouping, .ordinal = ordinal};
-    uint32_t low = 0, high = script->n_calls;
+    uint32_t low = 0, high = prepared->n_calls;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (compare_calls(&script->calls[middle], &wanted) < 0)
+        if (compare_calls(&prepared->calls[middle], &wanted) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -156,17 +157,18 @@ static uint32_t lower_bound(const orr_prepared_program *script, uint32_t groupin
     return low;
 }
 
-void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping,
+void orr_prepared_calls_of(const orr_prepared_program *prepared, uint32_t grouping,
                            uint32_t *ret_begin, uint32_t *ret_end)
 {
-    *ret_begin = lower_bound(script, grouping, 0);
-    *ret_end = lower_bound(script, grouping + 1, 0); /* a grouping is never ORR_NONE here */
+    *ret_begin = lower_bound(prepared, grouping, 0);
+    *ret_end = lower_bound(prepared, grouping + 1, 0); /* a grouping is never ORR_NONE here */
 }
 
-uint32_t orr_prepared_call(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal)
+uint32_t orr_prepared_call(const orr_prepared_program *prepared, uint32_t grouping,
+                           uint32_t ordinal)
 {
-    const uint32_t i = lower_bound(script, grouping, ordinal);
-    const bool found = i < script->n_calls && script->calls[i].grouping == grouping &&
-                       script->calls[i].ordinal == ordinal;
+    const uint32_t i = lower_bound(prepared, grouping, ordinal);
+    const bool found = i < prepared->n_calls && prepared->calls[i].grouping == grouping &&
+                       prepared->calls[i].ordinal == ordinal;
     return found ? i : ORR_NONE;
 }

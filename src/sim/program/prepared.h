@@ -35,9 +35,10 @@ orr_status orr_prepared_program_make(const orr_sim_program *program,
                                      orr_transfer_pricer *pricer, orr_arena *arena,
                                      orr_prepared_program *ret, orr_error *err) ORR_MUST_CHECK;
 /* The calls of one grouping: rows [*ret_begin, *ret_end). */
-void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping,
+void orr_prepared_calls_of(const orr_prepared_program *prepared, uint32_t grouping,
                            uint32_t *ret_begin, uint32_t *ret_end);
 /* The call with that grouping and ordinal, or ORR_NONE. */
-uint32_t orr_prepared_call(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal);
+uint32_t orr_prepared_call(const orr_prepared_program *prepared, uint32_t grouping,
+                           uint32_t ordinal);
 
 #endif /* ORR_SIM_PROGRAM_PREPARED_H */

@@ -22,13 +22,13 @@ static void add(sums *s, uint8_t basis, int64_t ns)
 
 static void add_work(sums *s, uint32_t w)
 {
-    const orr_prepared_program *script = s->actor->script;
-    const orr_sim_work *work = &script->program->works[w];
+    const orr_prepared_program *prepared = s->actor->prepared;
+    const orr_sim_work *work = &prepared->program->works[w];
     const int64_t *time_ns = s->engine->time_ns + s->actor->first_point;
-    const uint32_t call = script->call_of_work[w];
+    const uint32_t call = prepared->call_of_work[w];
     const uint32_t id =
         call == ORR_NONE ? ORR_NONE : s->engine->rendezvous.of_call[s->actor->first_call + call];
-    uint8_t basis = script->alone_basis[w];
+    uint8_t basis = prepared->alone_basis[w];
     int64_t from_ns = time_ns[work->start];
     if (id != ORR_NONE) {
         basis = s->engine->rendezvous.at[id].basis;
@@ -65,7 +65,7 @@ static orr_node_id above(const orr_graph *graph, orr_node_id v)
 
 static void add_host(sums *s, const orr_timeline *timeline)
 {
-    const orr_graph *graph = s->actor->script->program->graph;
+    const orr_graph *graph = s->actor->prepared->program->graph;
     for (orr_node_id v = 0; v < graph->n_nodes; v++) {
         if (timeline->start_ns[v] == ORR_TIME_NONE || !is_host_work(graph, v))
             continue;
@@ -83,7 +83,7 @@ void orr_basis_sums(const orr_engine *engine, const orr_timeline *timelines,
         const orr_actor *actor = &engine->actors[a];
         const uint8_t *const *basis = engine->ensemble->basis;
         sums s = {.engine = engine, .actor = actor, .basis = basis ? basis[actor->graph] : NULL};
-        for (uint32_t w = 0; w < actor->script->program->n_works; w++)
+        for (uint32_t w = 0; w < actor->prepared->program->n_works; w++)
             add_work(&s, w);
         add_host(&s, &timelines[a]);
         for (int b = 0; b < ORR_BASES; b++) {

@@ -40,7 +40,7 @@ static int64_t covered_ns(stretch *at, size_t n)
 
 static int64_t busy_ns(const orr_engine *engine, const orr_actor *actor, stretch *scratch)
 {
-    const orr_sim_program *program = actor->script->program;
+    const orr_sim_program *program = actor->prepared->program;
     const int64_t *time_ns = engine->time_ns + actor->first_point;
     size_t n = 0;
     for (uint32_t w = 0; w < program->n_works; w++) {
@@ -71,8 +71,8 @@ orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
     const double span_ns = (double)(simulation->end_ns - simulation->begin_ns);
     size_t most = 1;
     for (uint32_t a = 0; a < engine->n_actors; a++)
-        if (engine->actors[a].script->program->n_works > most)
-            most = engine->actors[a].script->program->n_works;
+        if (engine->actors[a].prepared->program->n_works > most)
+            most = engine->actors[a].prepared->program->n_works;
     stretch *scratch = orr_malloc(most * sizeof *scratch);
     if (scratch == NULL)
         return orr_fail_memory(err);

@@ -28,7 +28,7 @@ bool orr_sim_executes(const orr_graph *graph, orr_node_id v)
 static orr_status fill(const orr_engine *engine, const orr_actor *actor, orr_arena *arena,
                        orr_timeline *ret, orr_error *err)
 {
-    const orr_sim_program *program = actor->script->program;
+    const orr_sim_program *program = actor->prepared->program;
     const orr_graph *graph = program->graph;
     const int64_t *time_ns = engine->time_ns + actor->first_point;
     int64_t *start_ns = orr_arena_array(arena, int64_t, graph->n_nodes);

@@ -16,7 +16,7 @@
  * depend on how the refinement numbers them. */
 typedef struct folder {
     const orr_ensemble *ensemble;
-    const orr_prepared_program *scripts;
+    const orr_prepared_program *prepared_programs;
     const orr_cluster *cluster;
     uint32_t n_ranks, n_vertices;
     uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of each grouping */
@@ -51,11 +51,11 @@ static void each_edge(folder *f, void (*visit)(folder *f, uint32_t rank, uint32_
     for (uint32_t r = 0; r < f->n_ranks; r++) {
         if (f->ensemble->graph_of_rank[r] == ORR_NONE)
             continue;
-        const orr_prepared_program *script = &f->scripts[f->ensemble->graph_of_rank[r]];
-        for (uint32_t i = 0, end; i < script->n_calls; i = end) {
-            const uint32_t k = script->calls[i].grouping;
+        const orr_prepared_program *prepared = &f->prepared_programs[f->ensemble->graph_of_rank[r]];
+        for (uint32_t i = 0, end; i < prepared->n_calls; i = end) {
+            const uint32_t k = prepared->calls[i].grouping;
             const uint32_t group = f->ensemble->groupings[k].group_of[r];
-            orr_prepared_calls_of(script, k, &i, &end);
+            orr_prepared_calls_of(prepared, k, &i, &end);
             if (group != ORR_NONE)
                 visit(f, r, f->first_group[k] + group);
         }
@@ -257,12 +257,15 @@ static orr_status keep(const folder *f, const orr_partition *p, orr_arena *arena
     return status;
 }
 
-orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
+orr_status orr_fold_equivalent(const orr_ensemble *ensemble,
+                               const orr_prepared_program *prepared_programs,
                                const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
                                orr_error *err)
 {
-    folder f = {
-        .ensemble = ensemble, .scripts = scripts, .cluster = cluster, .n_ranks = ensemble->n_ranks};
+    folder f = {.ensemble = ensemble,
+                .prepared_programs = prepared_programs,
+                .cluster = cluster,
+                .n_ranks = ensemble->n_ranks};
     orr_partition p = {0};
     orr_status status = ORR_OK;
 

@@ -28,10 +28,11 @@ typedef struct orr_fold {
 /* No folding: every rank and every group is a class of its own. */
 orr_status orr_fold_none(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
                          orr_error *err) ORR_MUST_CHECK;
-/* Finds the classes. `scripts`: prepared programs, shape (D). `cluster`: prices depend on the
- * ranks' positions; NULL: they do not. In the arena; nothing else is left in it. Errors:
+/* Finds the classes. `prepared_programs`: prepared programs, shape (D). `cluster`: prices depend on
+ * the ranks' positions; NULL: they do not. In the arena; nothing else is left in it. Errors:
  * NO_MEMORY, LIMIT. */
-orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
+orr_status orr_fold_equivalent(const orr_ensemble *ensemble,
+                               const orr_prepared_program *prepared_programs,
                                const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
                                orr_error *err) ORR_MUST_CHECK;
 

@@ -16,29 +16,29 @@ static void test_calls_are_found_by_grouping_and_ordinal(void **state)
     toy_communicate(t, 1, 0, a, 2);
     toy_communicate(t, 1, 0, ORR_NONE, 2);
     toy_end_graph(t);
-    orr_prepared_program script;
+    orr_prepared_program prepared;
     orr_transfer_pricer pricer;
     uint32_t begin, end;
     orr_transfer_pricer_init(&pricer, &t->options);
     assert_int_equal(orr_prepared_program_make(&t->programs[0], t->rendezvous[0], 1, &pricer,
-                                               t->arena, &script, &t->err),
+                                               t->arena, &prepared, &t->err),
                      ORR_OK);
-    assert_int_equal(script.n_calls, 3);
-    orr_prepared_calls_of(&script, a, &begin, &end);
+    assert_int_equal(prepared.n_calls, 3);
+    orr_prepared_calls_of(&prepared, a, &begin, &end);
     assert_int_equal(end - begin, 2);
-    assert_int_equal(script.calls[begin].work, 3);
-    assert_int_equal(script.call_of_work[3], begin);
-    assert_int_equal(script.call_of_work[2], ORR_NONE);
-    assert_int_equal(script.call_of_work[4], ORR_NONE);
-    assert_int_equal(script.calls[orr_prepared_call(&script, b, 7)].work, 0);
-    assert_int_equal(orr_prepared_call(&script, b, 8), ORR_NONE);
-    assert_int_equal(orr_prepared_call(&script, a, 7), ORR_NONE);
-    orr_prepared_calls_of(&script, 2, &begin, &end);
+    assert_int_equal(prepared.calls[begin].work, 3);
+    assert_int_equal(prepared.call_of_work[3], begin);
+    assert_int_equal(prepared.call_of_work[2], ORR_NONE);
+    assert_int_equal(prepared.call_of_work[4], ORR_NONE);
+    assert_int_equal(prepared.calls[orr_prepared_call(&prepared, b, 7)].work, 0);
+    assert_int_equal(orr_prepared_call(&prepared, b, 8), ORR_NONE);
+    assert_int_equal(orr_prepared_call(&prepared, a, 7), ORR_NONE);
+    orr_prepared_calls_of(&prepared, 2, &begin, &end);
     assert_int_equal(begin, end);
-    assert_ptr_equal(script.edges, t->programs[0].edges); /* host speed 1: not copied */
-    assert_int_equal(script.waits[0], 0);
-    assert_int_equal(script.waits[1], 1);
-    assert_int_equal(script.waits[2], 1);
+    assert_ptr_equal(prepared.edges, t->programs[0].edges); /* host speed 1: not copied */
+    assert_int_equal(prepared.waits[0], 0);
+    assert_int_equal(prepared.waits[1], 1);
+    assert_int_equal(prepared.waits[2], 1);
     toy_end(t);
 }
 

@@ -8,7 +8,7 @@ enum { RANKS = 6 };
 /* What orr_engine_init() lays out, for six ranks without folding. */
 typedef struct fixture {
     toy *t;
-    orr_prepared_program scripts[3];
+    orr_prepared_program prepared_programs[3];
     orr_actor actors[RANKS];
     orr_fold fold;
     orr_transfer_pricer pricer;
@@ -31,14 +31,16 @@ static fixture *begin(void)
         toy_end_graph(t);
         orr_transfer_pricer_init(&c->pricer, &t->options);
         assert_int_equal(orr_prepared_program_make(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
-                                                   t->arena, &c->scripts[g], &t->err),
+                                                   t->arena, &c->prepared_programs[g], &t->err),
                          ORR_OK);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
         t->graph_of_rank[r] = r % 3;
-        c->actors[r] = (orr_actor){
-            .script = &c->scripts[r % 3], .graph = r % 3, .rank = r, .first_call = n_calls};
-        n_calls += c->scripts[r % 3].n_calls;
+        c->actors[r] = (orr_actor){.prepared = &c->prepared_programs[r % 3],
+                                   .graph = r % 3,
+                                   .rank = r,
+                                   .first_call = n_calls};
+        n_calls += c->prepared_programs[r % 3].n_calls;
     }
     t->graph_of_rank[5] = 2;
     assert_int_equal(orr_fold_none(&t->ensemble, t->arena, &c->fold, &t->err), ORR_OK);
@@ -54,7 +56,7 @@ static void end(fixture *c)
 
 static const orr_rendezvous *rendezvous_of(const fixture *c, uint32_t rank, uint32_t ordinal)
 {
-    const uint32_t call = orr_prepared_call(c->actors[rank].script, 0, ordinal);
+    const uint32_t call = orr_prepared_call(c->actors[rank].prepared, 0, ordinal);
     assert_int_not_equal(call, ORR_NONE);
     const uint32_t id = c->table.of_call[c->actors[rank].first_call + call];
     return id == ORR_NONE ? NULL : &c->table.at[id];
@@ -98,7 +100,7 @@ static void test_a_rank_in_no_group_meets_nobody(void **state)
     (void)state;
     fixture *c = begin();
     c->t->graph_of_rank[5] = 1;
-    c->actors[5].script = &c->scripts[1];
+    c->actors[5].prepared = &c->prepared_programs[1];
     c->actors[5].graph = 1;
     assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer,
                                          &c->table, &c->t->err),
