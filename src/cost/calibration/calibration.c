@@ -4,8 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* What the devices with a file of their own have, for those without: dense bf16 peak in TFLOP/s and
- * bytes/s of memory in TB/s, as catalog/devices has them. */
+/* Peaks of the calibrated devices, for finding the nearest one of an uncalibrated device: dense
+ * bf16 TFLOP/s and memory TB/s, as in catalog/devices. Variants of a device with the same peaks
+ * are left out. */
 static const struct {
     const char *device;
     double tflops, tbytes_per_s;

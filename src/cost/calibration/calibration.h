@@ -7,17 +7,16 @@
 #include "io/yaml/yaml.h"
 #include "machine/catalog/embedded_files.h"
 
-/* The files of catalog/calibrations, put into the library at build time by tools/embed.py: name
- * "calibrations/<device>.yaml". */
+/* The files of catalog/calibrations, embedded into the library at build time by tools/embed.py:
+ * name "calibrations/<device>.yaml". */
 extern const orr_catalog_file orr_calibration_files[];
 extern const size_t orr_n_calibration_files;
 
-/* A parameter set from its document. INVALID: a key that is not known or missing, a value that no
- * device can have. */
+/* Reads a calibration. INVALID: an unknown or missing key, a value that no device can have. */
 orr_status orr_calibration_read(const orr_yaml *document, orr_arena *arena,
                                 const orr_calibration **ret, orr_error *err) ORR_MUST_CHECK;
-/* Number of the file for a device: its own, else that of the device which is nearest in FLOP/s and
- * bytes/s of memory. `ret_own`: it is its own. */
+/* Index of the file for a device: its own, else that of the device with the nearest FLOP/s and
+ * memory bandwidth. `ret_own`: it is its own. */
 size_t orr_calibration_file_for(const orr_device *device, bool *ret_own);
 
 #endif /* ORR_COST_CALIBRATION_CALIBRATION_H */

@@ -5,8 +5,7 @@
 #include "base/closest.h"
 #include "cost/calibration/calibration.h"
 
-/* What a field may hold: shares of a peak up to 1, times up to a minute, anything else up to 1e18.
- */
+/* Range of a field: shares of a peak up to 1, times up to a minute, anything else up to 1e18. */
 typedef struct field {
     const char *name;
     size_t offset;

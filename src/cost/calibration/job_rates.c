@@ -4,15 +4,20 @@
 
 #include <orrery/calibration.h>
 
-/* Prices of whole jobs: closed forms whose constants are a device type's calibration. */
+/* Prices of kernels and collectives in whole jobs: closed forms whose constants are a device
+ * type's calibration. A matrix product reaches its share of the peak times three factors: wave
+ * quantisation (a last, partly filled wave of thread blocks takes as long as a full one), and
+ * the half-performance sizes n_1/2 of Hockney (work at which half of the rate is reached), in
+ * FLOPs and in K. Host and device time are combined by an L4 norm: the larger one when they are
+ * far apart. */
 
-/* One message from one neighbour to the next inside a scale-up domain: assumed; NCCL's tuning
- * has 1.9 us for its middle protocol (NVIDIA/nccl, src/graph/tuning.cc). Beyond it the level's own
- * latency, else this. */
+/* Latency of a message to a neighbour within the scale-up domain: assumed; NCCL's tuning has 1.9
+ * us for its middle protocol (NVIDIA/nccl, src/graph/tuning.cc). Beyond it the level's own
+ * latency, else this one. */
 #define HOP_UP_NS  1900.0
 #define HOP_OUT_NS 5000.0
-/* Reduction in the switch moves S bytes where a ring moves 2 S, at this share of the bandwidth:
- * fitted to eight H200 (network_fitted.c: 275 of 363 GB/s). */
+/* In-network reduction moves S bytes where a ring moves 2 S, at this share of the bandwidth:
+ * fitted to eight H200 (fitted_constants.c: 275 of 363 GB/s). */
 #define REDUCTION_FRAC 0.757
 
 static double or_zero(const orr_fact *fact)
@@ -21,8 +26,8 @@ static double or_zero(const orr_fact *fact)
     return value > 0 ? value : 0;
 }
 
-/* Peaks, with those of the nearest type that the device has units for: half of what it has for half
- * the bits where there is nothing else. */
+/* Peak of a dtype, or of the nearest dtype that the device has units for; with none, half of the
+ * peak of half as many bits. */
 static double peak_of(const orr_device *device, orr_dtype dtype)
 {
     static const orr_dtype PEAK_FALLBACK[ORR_DTYPES][3] = {
@@ -61,7 +66,8 @@ static orr_alpha_beta level_constants(const orr_calibration *c, const orr_level 
     return constants;
 }
 
-/* Levels at least half as fast as the innermost one are of the scale-up domain. */
+/* The network of a cluster with its calibration. Levels at least half as fast as the innermost
+ * one form the scale-up domain. */
 static void open_network(const orr_cluster *cluster, const orr_calibration *c, orr_network *ret)
 {
     orr_network network = {.n_levels = cluster->n_levels};
@@ -100,10 +106,10 @@ void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calib
     open_network(cluster, calibration, &ret->network);
 }
 
-/* Operations of a product that count: its output is cut into blocks that multiprocessors work off
- * in waves, and a last wave that is not full takes as long as a full one. Where there are fewer
- * blocks than multiprocessors they are split along K. The best of three usual tiles of cuBLAS,
- * pieces of K of at least 256, at most 16 of them: assumed. */
+/* FLOPs of a product with wave quantisation: its output is cut into blocks that multiprocessors
+ * compute in waves, and a last wave that is not full takes as long as a full one. If there are
+ * fewer blocks than multiprocessors they are split along K. The best of three usual tiles of
+ * cuBLAS, pieces of K of at least 256, at most 16 of them: assumed. */
 static double filled_flops(double sms, double batch, double m, double n, double k)
 {
     static const struct {
@@ -119,7 +125,7 @@ static double filled_flops(double sms, double batch, double m, double n, double 
     return best;
 }
 
-/* Rows that do not begin at multiples of 16 bytes cannot be loaded as tensor cores want them
+/* Rows that do not begin at multiples of 16 bytes cannot be loaded as tensor cores need them
  * (NVIDIA, Matrix Multiplication Background: dims by multiples of 16 bytes). */
 static bool is_odd(const orr_work *work)
 {
@@ -157,7 +163,7 @@ static double attention_ns(const orr_job_rates *rates, const orr_work *work, boo
     return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
 }
 
-/* Arithmetic outside of products: on the ordinary units, whose peak is that of fp32. */
+/* Arithmetic outside of matrix products: on the ordinary units, whose peak is that of fp32. */
 static double vector_ns(const orr_job_rates *rates, const orr_work *work)
 {
     const double flops_per_s = rates->peak_flops_per_s[ORR_DTYPE_FP32];
@@ -196,8 +202,9 @@ double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels, 
     return 1 + (most * sqrt(sqrt(1 + square * square)) - device) / (double)compute_ns;
 }
 
-/* What NCCL chooses from (docs.nvidia.com, NCCL environment variables, NCCL_ALGO): rings, trees for
- * all-reduce, the switch where it reduces; pairs for the rest. */
+/* Algorithms that NCCL chooses from (docs.nvidia.com, NCCL environment variables, NCCL_ALGO):
+ * rings; trees for all-reduce; in-network reduction where there is one; direct sends for the
+ * rest. */
 static const uint8_t *candidates(orr_collective collective)
 {
     static const uint8_t REDUCE[] = {ORR_ALGORITHM_IN_NETWORK, ORR_ALGORITHM_RING,

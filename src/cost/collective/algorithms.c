@@ -22,8 +22,8 @@ static void add(orr_coll_traffic *need, orr_coll_load load, double message_bytes
     need->bytes += load.load * message_bytes;
 }
 
-/* All-gather of S in all by doubling: step j shifts by 2^j the 2^j blocks that each has, the
- * last step what is missing. Backwards it is the reduce-scatter. */
+/* Recursive-doubling all-gather of S bytes in all: step j shifts by 2^j the 2^j blocks that each
+ * member has, the last step what is missing (Bruck et al.). Reversed, it is the reduce-scatter. */
 static orr_coll_traffic gather_by_doubling(const orr_coll_topology *shape, double bytes)
 {
     orr_coll_traffic need = {0};
@@ -33,12 +33,12 @@ static orr_coll_traffic gather_by_doubling(const orr_coll_topology *shape, doubl
     return need;
 }
 
-/* Full vectors between partners 2^j apart. Where n is no power of two, 2 (n - 2^j) of them first
- * fold into half as many, and are told the result at the end. */
+/* Recursive doubling of an all-reduce: whole vectors between partners 2^j apart. If n is no
+ * power of two, 2 (n - 2^j) members first fold into half as many, and get the result at the end. */
 static bool reduce_by_doubling(const orr_coll_topology *shape, double bytes, orr_coll_traffic *ret)
 {
     if (!power_of_two(shape->n) && shape->topology == ORR_TOPOLOGY_RING)
-        return false; /* who is left has no even distances */
+        return false; /* the remaining members are not at equal distances */
     orr_coll_traffic need = {0};
     for (uint64_t d = 1; 2 * d <= shape->n; d *= 2)
         add(&need, orr_coll_exchange(shape, (uint32_t)d), bytes);
@@ -108,7 +108,7 @@ static bool all_gather(const orr_coll_topology *shape, orr_algorithm algorithm, 
     return true;
 }
 
-/* Blocks of 0 <= i < n whose bit `bit` is set. */
+/* Number of blocks i, 0 <= i < n, whose bit `bit` is set. */
 static uint32_t with_bit(uint32_t n, uint64_t bit)
 {
     const uint64_t whole = n / (2 * bit), rest = n % (2 * bit);

@@ -4,8 +4,9 @@
 
 #include "cost/collective/patterns.h"
 
-/* Steps and bytes of a collective among the n >= 2 units of one level: the table of collective.h.
- * `bytes`: S. False: the algorithm (neither AUTO nor HIERARCHICAL) does not serve it. */
+/* Algorithms on one level: steps and bytes of a collective among n >= 2 units, as in the table
+ * of collective.h. `bytes`: S. False: the algorithm (neither AUTO nor HIERARCHICAL) does not
+ * serve the collective. */
 typedef struct orr_coll_traffic {
     double steps, bytes;
 } orr_coll_traffic;

@@ -3,6 +3,10 @@
 
 #include <math.h>
 #include <stddef.h>
+
+/* Prices of collectives: time of a phase and of a schedule with a network's constants, and the
+ * choice of AUTO among the algorithms of collective.h. */
+
 #include <string.h>
 
 static const orr_alpha_beta *constants(const orr_network *network, const orr_coll_phase *phase,
@@ -91,8 +95,9 @@ double orr_coll_choose(const orr_network *network, const orr_span *span, orr_col
         copy(ret, &schedule);
         return orr_coll_schedule_ns(network, &schedule);
     }
-    /* From the last on, and by more than rounding: reduction in the switch, which is measured where
-     * it is known, before messages that are as fast because they were derived from it. */
+    /* Candidates are tried from the last on and replaced only by a clear gain, beyond rounding:
+     * so in-network reduction, which is measured where it is known, wins ties against messages
+     * whose constants were derived from it. */
     double best_ns = INFINITY, named_ns = INFINITY;
     for (int a = ORR_ALGORITHMS - 1; a > ORR_ALGORITHM_AUTO; a--) {
         if (!orr_coll_schedule_of(network, span, collective, (orr_algorithm)a, bytes, &schedule))
@@ -108,7 +113,8 @@ double orr_coll_choose(const orr_network *network, const orr_span *span, orr_col
     return best_ns;
 }
 
-/* Fitted only if all that entered is; the largest of the errors, unknown if one is. */
+/* The price is FITTED only if all constants are; its error is the largest of theirs, unknown if
+ * one is. */
 static void state_basis(const orr_network *network, const orr_coll_schedule *schedule,
                         orr_price *price)
 {
@@ -140,7 +146,7 @@ orr_price orr_collective_price(const orr_network *network, const orr_span *span,
     const double ns = orr_coll_choose(network, span, collective, algorithm,
                                       bytes > 0 ? (double)bytes : 0, &algorithm, &schedule);
     if (!isfinite(ns) || schedule.n == 0)
-        return price; /* nobody to speak to, or no such collective */
+        return price; /* no partner, or no such collective */
     price.ns = ns < MOST_NS ? (int64_t)ceil(ns - 1e-6) : INT64_MAX / 4;
     price.model = orr_algorithm_name(algorithm);
     state_basis(network, &schedule, &price);

@@ -4,7 +4,8 @@
 
 #include <orrery/cost.h>
 
-/* Collectives as closed forms: what an algorithm needs of each level, before any constant enters.
+/* Closed forms of collectives: messages in a row and bytes that an algorithm needs on each level,
+ * before any constant enters (alpha-beta model).
  *
  * A phase needs, of level k, `steps[k]` messages in a row and `bytes[k]` bytes through the endpoint
  * of one member. With the constants of a protocol it takes
@@ -12,12 +13,11 @@
  * max where the levels carry their bytes at the same time, sum where one after another. Phases
  * follow one another, each a collective of its own: one base and one protocol each.
  *
- * Where a window bounds a connection (wire.h), a level takes no less than `sent[k]`, the bytes of
- * one connection, over the window's rate: latency and waiting for acknowledgements go by together.
- * Where queues stand (wire.h), a level takes min(queue_ns[k], time of its bytes) more.
- * Where bytes are compressed across a level, those that would have crossed go through memory
- * first and last: 2 (1 + frac) times `need`, read and written at either end: assumed, and that
- * nothing hides it.
+ * Where a window bounds a connection (rdma_transport.h), a level takes no less than `sent[k]`, the
+ * bytes of one connection, over the window's rate: latency and waiting for acknowledgements pass
+ * together. Where the fabric has queues (rdma_transport.h), a level takes min(queue_ns[k], time of
+ * its bytes) more. Compression across a level reads and writes the uncompressed and the compressed
+ * bytes in memory at either end: 2 (1 + frac) times the bytes, not overlapped: assumed.
  *
  * On one switch, n members, S bytes, L = ceil(log2 n), f = (n - 1) / n; [T] is Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
@@ -54,7 +54,7 @@
  * et al., "Efficient algorithms for all-to-all communications", IEEE TPDS 8(11), 1997.
  *
  * On rings and between all pairs the same messages take more hops and share links
- * (collective_shape.h). Over several levels:
+ * (patterns.h). Over several levels:
  *   ring          one ring through all members, as NCCL builds them: as many at once as a unit
  *                 has members, so that a level gives a unit the bandwidth of all of them
  *   tree          all_reduce: trees of units at each level, chained; as many at once likewise
@@ -77,8 +77,8 @@
  * schedule that is carried out piece by piece never takes longer, and is shorter by less than the
  * phases of one piece on the other levels (tests/unit/cost/collective/test_pipelined_pieces.c).
  *
- * Units that hold unlike numbers of members (orr_span.even false) count as the fullest does:
- * assumed. Where units are unlike by nature (orr_network.uneven: sites), what crosses between them
+ * Units that hold unequal numbers of members (orr_span.even false) count as the fullest does:
+ * assumed. Where units have unequal sizes (orr_network.uneven: sites), what crosses between them
  * goes through the ports of the smaller ones: of the group's ranks those that are left when the
  * largest is full, shared evenly, and no fewer than half of the mean. Exact for two sites, up to
  * 3:1, of which the larger is full on the levels inside of it. */
@@ -86,40 +86,43 @@ enum { ORR_COLL_PHASES = 2 * ORR_LEVELS_MAX };
 typedef struct orr_coll_phase {
     double steps[ORR_LEVELS_MAX];
     double bytes[ORR_LEVELS_MAX];
-    double sent[ORR_LEVELS_MAX]; /* of `bytes`, through one connection, oversubscribed or not */
-    double copied_bytes;         /* through memory, to compress and back                      */
-    bool in_network;             /* with the constants of `reduction` */
-    bool together;               /* max over levels, not sum          */
+    double sent[ORR_LEVELS_MAX]; /* the part of `bytes` sent through one connection,
+                                  * oversubscribed or not */
+    double copied_bytes;         /* through memory, for compression and decompression */
+    bool in_network;             /* uses the constants of `reduction` */
+    bool together;               /* max over levels, not sum */
 } orr_coll_phase;
 typedef struct orr_coll_schedule {
     uint32_t n;
-    uint32_t pieces; /* of which the phases are one; at least 1 */
+    uint32_t pieces; /* chunks of which `phases` are one; at least 1 */
     orr_coll_phase phases[ORR_COLL_PHASES];
 } orr_coll_schedule;
 
-/* False: the algorithm (not AUTO) does not serve it, and `ret` holds nothing of use. HIERARCHICAL
- * chooses by price on its levels. Phases beyond `n` are not written. */
+/* Schedule of an algorithm. False: the algorithm (not AUTO) does not serve the collective, and
+ * `ret` is undefined. HIERARCHICAL chooses by price on each level. Phases beyond `n` are not
+ * written. */
 bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
                           orr_collective collective, orr_algorithm algorithm, double bytes,
                           orr_coll_schedule *ret);
-/* All-gather of `bytes` by doubling from the nearest partner to the farthest: in one phase. */
+/* Recursive-doubling all-gather from the nearest partner to the farthest, in one phase: the
+ * order that is not used. */
 void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span, double bytes,
                                    orr_coll_phase *ret);
-/* The phase's time with its fastest protocol; `ret_protocol` may be NULL. INFINITY: no protocol has
- * a bandwidth. */
+/* Time of a phase with its fastest protocol; `ret_protocol` may be NULL. INFINITY: no protocol
+ * has a bandwidth. */
 double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase,
                          int *ret_protocol);
-/* All pieces of all phases. */
+/* Time of all chunks of all phases. */
 double orr_coll_schedule_ns(const orr_network *network, const orr_coll_schedule *schedule);
-/* Cheapest algorithm and its schedule; `algorithm` itself unless it is AUTO or does not serve.
- * Infinite for what nothing serves. */
+/* The cheapest algorithm and its schedule; `algorithm` itself unless it is AUTO or does not
+ * serve. Infinite where no algorithm serves. */
 double orr_coll_choose(const orr_network *network, const orr_span *span, orr_collective collective,
                        orr_algorithm algorithm, double bytes, orr_algorithm *ret_algorithm,
                        orr_coll_schedule *ret);
 
-/* Lowest level whose links a transfer across level k takes. Where a level below is at least four
- * times as fast it is a network of its own (NVLink beside NICs) that the transfer does not
- * touch. Source: assumed; NVLink over NIC is 9 to 18, levels of one network differ by their
+/* Lowest level whose links a transfer across level k uses. A level below that is at least four
+ * times as fast is a network of its own (NVLink beside NICs), which the transfer does not touch.
+ * Source: assumed; NVLink over NIC is 9 to 18, and levels of one network differ by their
  * oversubscription only. */
 uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k);
 

@@ -5,18 +5,26 @@
 
 #include "cost/collective/algorithms.h"
 
-/* A group on a network: the levels that it spreads over, from the inside out. */
+/* Schedules of collectives over several levels: messages in a row (`steps`) and bytes on each
+ * level, before any constant enters. A group spreads over levels from the inside out; level i
+ * joins units of below[i] members. Five forms: a flat ring or tree through all members (as many
+ * at once as a unit has members); direct, where each pair uses the lowest level that joins it;
+ * level by level within one collective, as recursive doubling goes; and hierarchical, with a
+ * collective for each level (reduce-scatter inside, all-reduce across, all-gather inside), each
+ * with the cheapest algorithm on its level. Two complications: a transfer across a level also
+ * passes through the endpoints of levels below in the same network (passed_through), and where
+ * units are uneven, traffic between them goes through the ports of the smaller ones (`ports`). */
 typedef struct layout {
     const orr_network *network;
     uint32_t n, level[ORR_LEVELS_MAX];
     double below[ORR_LEVELS_MAX]; /* members in one unit that level[i] joins */
-    double ports[ORR_LEVELS_MAX]; /* of a unit, through which it speaks to others */
+    double ports[ORR_LEVELS_MAX]; /* of a unit, for traffic to others */
     double members;
-    bool reduces; /* what is sent may be compressed */
+    bool reduces; /* the collective reduces, so its bytes may be compressed */
     orr_coll_topology shape[ORR_LEVELS_MAX];
 } layout;
 
-/* Members of the units that are not the fullest, which holds at most `most`: on average. */
+/* Average members of the units that are not the fullest; the fullest holds `most`. */
 static double fewest(const orr_span *span, double most)
 {
     const double units = span->width[span->top], mean = span->n_ranks / units;
@@ -58,7 +66,8 @@ uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k)
     return k;
 }
 
-/* `peers`: connections of a member that it is sent through at once. */
+/* Adds steps and bytes of a level to the phase. `peers`: connections over which a member sends
+ * at once. */
 static void need_through(const layout *lay, uint32_t i, orr_coll_traffic need, double peers,
                          orr_coll_phase *phase)
 {
@@ -90,16 +99,16 @@ static bool level_need(const layout *lay, uint32_t i, orr_collective collective,
     return true;
 }
 
-/* Transfers across the level above pass through the endpoints of this one, too. */
+/* Do transfers across the level above pass through the endpoints of this one? */
 static bool passed_through(const layout *lay, uint32_t i)
 {
     return i + 1 < lay->n && lay->shape[i].topology == ORR_TOPOLOGY_SWITCH &&
            orr_network_lowest_level(lay->network, lay->level[i + 1]) <= lay->level[i];
 }
 
-/* One ring through all members: level by level the edges that cross it, and of the bytes the
- * part that a unit's members carry together. Inside a unit of n the n-th edge of each ring leads
- * out of it. */
+/* Flat ring through all members: on each level, the edges that cross it, and the share of the
+ * bytes that a unit's members carry together. Inside a unit of n the n-th edge of each ring
+ * leads out of it. */
 static bool flat_ring(const layout *lay, orr_collective collective, double bytes,
                       orr_coll_phase *phase)
 {
@@ -151,14 +160,15 @@ static uint32_t farthest_level(const layout *lay, bool from_root)
     return farthest;
 }
 
-/* What goes to other units passes here in connections that are counted there. */
+/* Bytes to other units pass through this level too, in connections that are counted at their own
+ * level. */
 static void pass_through(const layout *lay, uint32_t i, double bytes, orr_coll_phase *phase)
 {
     phase->bytes[lay->level[i]] += bytes * oversubscription(lay->network, lay->level[i]);
 }
 
-/* Messages of one member (or of the root) to all others, each over the lowest level that joins
- * the two and, in the same network, through the switches below it. */
+/* Direct: messages of one member (or of the root) to all others, each over the lowest level that
+ * joins the two and, in the same network, through the switches below it. */
 static bool flat_direct(const layout *lay, orr_collective collective, double bytes,
                         orr_coll_phase *phase)
 {
@@ -196,7 +206,7 @@ static bool flat_tree(const layout *lay, double bytes, orr_coll_phase *phase)
     return true;
 }
 
-/* What a member (or the root of a unit) holds when its turn comes on the i-th level. */
+/* Bytes that a member (or the root of a unit) holds when the i-th level's turn comes. */
 static double held_bytes(const layout *lay, uint32_t i, orr_collective collective, double bytes)
 {
     switch (collective) {
@@ -239,7 +249,7 @@ static orr_coll_phase *next_phase(orr_coll_schedule *schedule)
     return phase;
 }
 
-/* One phase: the cheapest that serves the collective on the i-th level. */
+/* One phase: the cheapest algorithm on the i-th level. */
 static bool cheapest_on_level(const layout *lay, uint32_t i, orr_collective collective,
                               double bytes, orr_coll_schedule *ret)
 {
@@ -259,7 +269,8 @@ static bool cheapest_on_level(const layout *lay, uint32_t i, orr_collective coll
     return best_ns < INFINITY;
 }
 
-/* Reduce-scatter inside, all-reduce across, all-gather inside; or one collective a level. */
+/* Hierarchical: reduce-scatter inside, all-reduce across, all-gather inside; other collectives
+ * once on each level. */
 static bool hierarchical(const layout *lay, orr_collective collective, double bytes,
                          orr_coll_schedule *ret)
 {
@@ -326,7 +337,7 @@ void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *s
 {
     const layout lay = layout_of(network, span, ORR_COLL_ALL_GATHER);
     orr_coll_phase phase = {0};
-    double block = bytes / lay.members; /* what each has before its turn on the i-th level */
+    double block = bytes / lay.members; /* what each member holds before the i-th level */
     for (uint32_t i = 0; i < lay.n; i++) {
         block *= lay.shape[i].n;
         level_need(&lay, i, ORR_COLL_ALL_GATHER, ORR_ALGORITHM_RECURSIVE_DOUBLING, block, &phase);

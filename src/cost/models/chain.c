@@ -3,6 +3,9 @@
 
 #include "cost/roofline/device_rates.h"
 
+/* The chain of cost models (chain of responsibility), and its last link: a constant for works of
+ * which nothing is known. */
+
 /* Assumed: a short kernel, as most of those are of which nothing is known (index arithmetic,
  * helpers of a product). */
 #define ASSUMED_NS 5000

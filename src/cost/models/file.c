@@ -8,8 +8,8 @@
 #include "io/json/number.h"
 #include "io/stream/stream.h"
 
-/* The whole of a fitted file, and what the readers of its parts share. Nothing is believed: no
- * count is read that room is made for, so a file takes memory in proportion to its length. */
+/* Reader of a fitted file. Counts in the file are not trusted: memory is proportional to the
+ * file's length. */
 
 static bool price(const orr_cost_model *self, const orr_device *device, const orr_work *work,
                   orr_price *ret)
@@ -125,7 +125,7 @@ orr_status orr_model_family(orr_model_reader *r, uint8_t *ret)
     return orr_model_fail(r, "family: it is none that is known");
 }
 
-/* The schema comes first, so that a newer file is called newer and not wrong. */
+/* The schema is read first, so that a newer file is reported as newer and not as wrong. */
 static orr_status read_schema(orr_model_reader *r)
 {
     orr_text key;

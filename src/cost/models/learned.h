@@ -4,13 +4,13 @@
 
 #include <orrery/cost.h>
 
-/* Learned model: for each family, boosted regression trees (Chen and Guestrin, "XGBoost: a scalable
- * tree boosting system", KDD 2016) that say ln(ns / roofline ns), the efficiency, from logarithms
- * of the shape, the work and the device. What a device was not measured on is still scaled by its
- * roofline. Threads: any; nothing is allocated. */
+/* Learned model: gradient-boosted regression trees for each family (Chen and Guestrin, "XGBoost:
+ * a scalable tree boosting system", KDD 2016) that predict ln(ns / roofline ns), the efficiency,
+ * from logarithms of the shape, the work and the device. On a device that was not measured the
+ * roofline still scales the answer. Threads: any; nothing is allocated. */
 
-/* log2(1 + value) where not said otherwise. A fact of the device that is not known is NAN, which
- * trees send the way that they learned for missing values. */
+/* Features: log2(1 + value) unless stated otherwise. An unknown fact of the device is NAN, for
+ * which trees have learned a direction. */
 #define ORR_FEATURE_MAP(X)                                                                         \
     X(DIM0, "dim0")                                                                                \
     X(DIM1, "dim1") X(DIM2, "dim2") X(DIM3, "dim3") X(DIM4, "dim4") X(DIM5, "dim5")                \
@@ -29,9 +29,9 @@ typedef enum orr_feature {
 } orr_feature;
 const char *orr_feature_name(orr_feature feature);
 
-/* A node of a tree. x < value, both float, goes to `child`, else to the next one; NAN to `child`
- * when missing_left. A leaf has feature -1, and its value is the tree's. Children come behind their
- * parent. */
+/* A node of a tree. If x < value, both float, the walk goes to `child`, else to the node after
+ * that; NAN goes to `child` when missing_left. A leaf has feature -1, and its value is the
+ * tree's. Children come after their parent. */
 typedef struct orr_tree_node {
     float value;
     int16_t feature;
@@ -49,9 +49,9 @@ typedef struct orr_learned_family {
     bool present;
     double base; /* added to the sum of the trees */
     orr_trees trees;
-    float low[ORR_FEATURES], high[ORR_FEATURES]; /* what was fitted to; NAN: no value */
-    double error_frac;                           /* mean |error| on the test side; NAN */
-    uint64_t samples;                            /* fitted to */
+    float low[ORR_FEATURES], high[ORR_FEATURES]; /* range of the training data; NAN: no value */
+    double error_frac;                           /* mean |error| on the test set; NAN */
+    uint64_t samples;                            /* of the training data */
     uint32_t groups;
 } orr_learned_family;
 
@@ -59,14 +59,14 @@ typedef struct orr_cost_learned {
     orr_learned_family families[ORR_FAMILIES];
 } orr_cost_learned;
 
-/* The error of the answer is known inside the hull of the measurements only. */
+/* Prices a work. The error of the answer is known within the range of the training data only. */
 bool orr_learned_price(const orr_cost_learned *learned, const orr_device *device,
                        const orr_work *work, orr_price *ret);
 
-/* False when the roofline has no answer, and so the model has none. */
+/* Features of a work. False: the roofline has no answer, and so the model has none. */
 bool orr_learned_features(const orr_device *device, const orr_work *work, float ret[ORR_FEATURES],
                           double *ret_roofline_ns);
-/* Added up as XGBoost does: in float, tree after tree. */
+/* Sum of the trees as XGBoost computes it: in float, tree after tree. */
 float orr_trees_sum(const orr_trees *trees, const float x[ORR_FEATURES]);
 
 #endif /* ORR_COST_MODELS_LEARNED_H */

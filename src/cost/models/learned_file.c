@@ -20,12 +20,12 @@ typedef struct columns {
 } columns;
 
 typedef struct tree_set {
-    columns tree; /* the one being read */
+    columns tree; /* the tree that is being read */
     orr_array(orr_tree_node) nodes;
     orr_array(uint32_t) roots;
 } tree_set;
 
-/* Read an array into a column, `read` a number at a time. */
+/* Reads an array into a column, `read` a number at a time. */
 #define READ_COLUMN(r, column, what, low, high)                                                    \
     do {                                                                                           \
         orr_status column_status_;                                                                 \
@@ -204,7 +204,7 @@ static orr_status read_family(orr_model_reader *r, orr_cost_learned *learned)
     return ORR_OK;
 }
 
-/* Another version may look at other features. */
+/* Another version may have other features. */
 static orr_status check_features(orr_model_reader *r)
 {
     const char *const *names;

@@ -10,7 +10,7 @@ static bool has_label(uint8_t family)
            family == ORR_FAMILY_ELEMENTWISE || family == ORR_FAMILY_OPTIMIZER;
 }
 
-/* The kernels that an operator needs beside its own go by their own name. */
+/* The label of a series: helper kernels of an operator have their kernel's name. */
 static const char *label_of(const orr_work *work)
 {
     const char *op = work->op != NULL ? work->op : "";
@@ -72,7 +72,7 @@ int orr_table_compare_points(const orr_table_point *a, const orr_table_point *b)
     return 0;
 }
 
-/* Bytes count where the dims do not say them; FLOPs where there are no dims. */
+/* Bytes are coordinates where the dims do not determine them, and FLOPs where there are no dims. */
 static bool has_bytes(const orr_table_series *series)
 {
     return series->n_dims == 0 || has_label(series->family);
@@ -152,7 +152,7 @@ static bool log_roofline(const orr_device *device, const orr_work *work, double 
     return true;
 }
 
-/* ln of what is interpolated at a point. */
+/* ln of the interpolated quantity at a point. */
 static bool log_value(const orr_table_point *point, bool trend, const orr_device *device,
                       const orr_work *asked, double *ret)
 {
@@ -183,7 +183,7 @@ static bool interpolate(const orr_table_series *series, const orr_table_family *
         double value;
         if (!log_value(&series->points[found[i].point], family->trend, device, work, &value))
             return false;
-        /* Two shapes may share coordinates: dims of 0 and 1, or bytes split otherwise. */
+        /* two shapes may share coordinates: dims of 0 and 1, or bytes split otherwise */
         const double weight = 1 / fmax(found[i].squared, 1e-9);
         sum += weight * value;
         weights += weight;

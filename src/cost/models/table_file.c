@@ -9,7 +9,7 @@
  *    "series": [{"family", "dtype", "copy", "backward", "n_dims", "label", "device",
  *                "points": [[ns, count, flops, read_bytes, write_bytes, dims...]]}]} */
 enum { POINT_HEAD = 5 };
-static const double ERROR_MOST = 1e30; /* of a prediction; whatever two times may give */
+static const double ERROR_MOST = 1e30; /* of a prediction; bounds what a file may claim */
 
 typedef orr_array(orr_table_point) point_list;
 
@@ -127,7 +127,7 @@ static orr_status read_dtype(orr_model_reader *r, uint8_t *ret)
     return orr_model_fail(r, "dtype: it is none that is known");
 }
 
-/* What names the series stands before its points. */
+/* The names of a series come before its points. */
 static orr_status read_series(orr_model_reader *r, orr_table_series *ret, point_list *points)
 {
     orr_table_series series = {.family = ORR_FAMILIES, .dtype = ORR_DTYPES};

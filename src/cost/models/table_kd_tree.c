@@ -4,8 +4,9 @@
 
 #include "cost/models/table.h"
 
-/* Nearest points by a k-d tree (Bentley, CACM 1975) that is an order of the points and nothing
- * else: the middle of a range splits it, along the coordinates that vary, one after the other. */
+/* Nearest neighbours by an implicit k-d tree (Bentley, CACM 1975), which is nothing but an order
+ * of the points: the middle of a range splits it, along the coordinates that vary, one after
+ * another. */
 enum { DEEPEST = 34 }; /* levels of a balanced tree of 2^32 points, and two */
 
 typedef struct axis_list {
@@ -56,7 +57,7 @@ static int by_axis(const void *left, const void *right, void *ctx)
 
 typedef struct range {
     uint32_t from, to, level;
-    double squared; /* at least this far from what is asked for */
+    double squared; /* lower bound of the distance of its points */
 } range;
 
 orr_status orr_table_index(orr_table_series *series, orr_arena *arena, orr_error *err)
@@ -112,7 +113,7 @@ static void insert(orr_table_neighbour *found, uint32_t *n, uint32_t most, orr_t
     found[at] = near;
 }
 
-/* Coordinates that do not vary are those of all points: who asks is in the box. */
+/* Coordinates that do not vary need no comparison: the query is inside the bounding box. */
 uint32_t orr_table_nearest(const orr_table_series *series, const orr_table_point *wanted,
                            uint32_t most, orr_table_neighbour found[ORR_TABLE_NEIGHBOURS_MAX])
 {

@@ -30,7 +30,11 @@ double orr_busbw_ns(orr_collective collective, uint32_t n, int64_t bytes, double
     return moved * 1e9 / busbw_bytes_per_s;
 }
 
-/* A fit in progress. `at` are the constants that move, inside of `network`. */
+/* State of a fit. `at`: the constants that are being fitted, inside of `network`. The loss is
+ * the sum of |ln(price / measured)| (least absolute deviations). For one protocol with the
+ * others fixed, the price is a line in bytes, so an optimal line goes through two of the
+ * measured points, or through one with base 0: all of these are tried, and no iteration towards
+ * an optimum is needed. */
 typedef struct fit {
     orr_network network;
     orr_alpha_beta *at;
@@ -57,8 +61,8 @@ static double loss_of(const fit *f)
     return loss;
 }
 
-/* What a point says of a line if `algorithm` was used: base + rest + bytes / bandwidth = its
- * time. */
+/* The line that a point determines if `algorithm` was used: base + rest + bytes / bandwidth =
+ * its time. */
 static bool line_of(const fit *f, const orr_busbw_point *point, orr_algorithm algorithm, int p,
                     double *ret_bytes, double *ret_ns)
 {
@@ -77,7 +81,7 @@ static bool line_of(const fit *f, const orr_busbw_point *point, orr_algorithm al
     return *ret_bytes > 0;
 }
 
-/* Protocols that buy bandwidth with latency have more of it. */
+/* Protocols with more latency must have more bandwidth. */
 static bool in_order(const orr_alpha_beta *c, int p, double bytes_per_s)
 {
     for (int other = 0; other < ORR_PROTOCOLS; other++)
@@ -104,7 +108,7 @@ static void try_line(fit *f, int p, double base_ns, double bytes_per_ns)
     }
 }
 
-/* Lines through point i alone, and through i and each later one. */
+/* Tries lines through point i with base 0, and through i and each later point. */
 static void try_lines_of(fit *f, int p, size_t i, orr_algorithm first, orr_algorithm second)
 {
     double bytes, ns, other_bytes, other_ns;
@@ -131,7 +135,8 @@ static void improve(fit *f, int p)
     }
 }
 
-/* From nothing, the protocols in turn until none is better. Which is found first matters. */
+/* Coordinate descent from empty constants: the protocols in the given order until none improves.
+ * The order matters, so all six are tried. */
 static void descend(fit *f, const uint8_t order[ORR_PROTOCOLS])
 {
     memset(f->at->bytes_per_s, 0, sizeof f->at->bytes_per_s);

@@ -3,9 +3,13 @@
 
 #include "cost/network/rdma_transport.h"
 
-/* A transport laid over the constants of a network. */
+/* Applies an RDMA transport to a network's constants. The constants without any transport are
+ * kept as `bare`, so that applying is idempotent: the last call counts. A level without a
+ * transport of its own is taken to be measured with 16 queue pairs, as production networks run,
+ * and a setting takes only what it loses against those. */
 
-/* Queue pairs are settings of a network; what is as fast as the links of one host is none. */
+/* Is the level part of the scale-up domain? Queue pairs are settings of RDMA networks; a level
+ * at least half as fast as the innermost one is not such a network. */
 static bool is_scale_up(const orr_cluster *cluster, uint32_t k)
 {
     return 2 * orr_fact_or(&cluster->levels[k].bytes_per_s, 1e9) >=
@@ -24,7 +28,8 @@ static orr_rdma_path place_of(const orr_cluster *cluster, const orr_network *net
     };
 }
 
-/* Where nothing is said of balance, a setting takes what it is worse than 16 queue pairs with. */
+/* Effect of a setting on a level. Where the level does not give its load balancing, the setting
+ * is compared with 16 queue pairs. */
 static orr_rdma_effect effect_on(const orr_rdma_transport *transport, uint8_t setting,
                                  orr_rdma_path place)
 {
@@ -47,7 +52,7 @@ static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_rdma_effect *e
 {
     orr_alpha_beta c = *bare;
     if (!(effect->frac < 1))
-        return c; /* what it was, fitted or not */
+        return c; /* unchanged, fitted or not */
     for (int p = 0; p < ORR_PROTOCOLS; p++)
         c.bytes_per_s[p] *= effect->frac;
     c.basis = ORR_BASIS_ASSUMED;

@@ -4,15 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-/* What orr_alpha_beta_fit() makes of the fitted half of the bus bandwidths that
+/* Constants that orr_alpha_beta_fit() finds on the fitted half of the bus bandwidths that
  * stas00/ml-engineering measured with nccl-tests (network/benchmarks: all-reduce of 8 H200, of 8
  * B200, of 4 x 8 B200 with EFA; 16 GiB of each collective on 8 H200). error_frac is the mean
- * absolute error on the judged half. tests/reference/test_busbw.c makes all of these numbers again:
- * none is tuned by hand.
+ * absolute error on the held-out half. tests/reference/test_busbw.c computes all of these numbers
+ * again: none is tuned by hand.
  *
- * Messages inside a host beside a reduction: orr_alpha_beta_from_reduction(), rings of NVLink4 as
- * measured; of NVLink5, where none were, with as large a part of the link. Only rings of 16 GiB
- * were judged: no error is known for less. */
+ * Messages within a host with in-network reduction: orr_alpha_beta_from_reduction(), with rings
+ * of NVLink4 as measured; with those of NVLink5, which were not, at the same share of the link.
+ * Only rings of 16 GiB were compared: no error is known for smaller ones. */
 static const orr_fitted_constants FITS[] = {
     {.technology = "NVLink4",
      .bytes_per_s = 450e9,

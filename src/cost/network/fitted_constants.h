@@ -4,10 +4,10 @@
 
 #include <orrery/cost.h>
 
-/* Constants fitted to measurements, by technology of a level. How: alpha_beta_fit.h. */
+/* Constants fitted to measurements, by technology of a level. Method: alpha_beta_fit.h. */
 typedef struct orr_fitted_constants {
     const char *technology;             /* as a cluster names it */
-    double bytes_per_s;                 /* one way, per device, of the machine that was measured */
+    double bytes_per_s;                 /* one way, per device, of the measured machine */
     orr_alpha_beta messages, reduction; /* bandwidths of 0: not fitted */
 } orr_fitted_constants;
 /* NULL: no measurements. `technology` may be NULL. */

@@ -7,7 +7,7 @@ static const double PACKET_BYTES = 4096;
 static const double SEGMENT_BYTES = 1 << 20, LEAST_SEGMENT_BYTES = 1 << 16;
 static const double SHALLOW_NS = 40e3, DEEP_NS = 4e6, MARK_NS = 10e3;
 static const double STRICT_MARK_FRAC = 0.95, STALE_FRAC = 0.95, PAUSED_FRAC = 0.9;
-static const double LEAST_FRAC = 1e-6; /* a bandwidth of nothing would have no price */
+static const double LEAST_FRAC = 1e-6; /* lower limit, so that there always is a price */
 enum { ASSUMED_PATHS = 16, ASSUMED_OUTSTANDING = 128, ASSUMED_QUEUE_PAIRS = 16 };
 
 static double at_least_one(double x)
@@ -15,7 +15,8 @@ static double at_least_one(double x)
     return x > 1 ? x : 1;
 }
 
-/* Beyond this mean the maximum is that many standard deviations of a normal variable above it. */
+/* Above this mean the maximum is taken as that many standard deviations of a normal variable
+ * above it. */
 static const double MANY = 256;
 
 double orr_max_bin_load(double balls, double bins)
@@ -23,7 +24,8 @@ double orr_max_bin_load(double balls, double bins)
     if (!(bins > 1) || !(balls > 1))
         return at_least_one(balls);
     const double all = balls / bins, mean = fmin(all, MANY);
-    const double surely = pow(1e-12, 1 / bins); /* one has more where each has it with less */
+    const double surely = pow(1e-12, 1 / bins); /* one bin exceeds it with this probability if
+                                                 * each does with less */
     /* E max = sum over m of P(max > m), from where P is 1 to where it is 0 */
     double m = floor(fmax(0, mean - 12 * sqrt(mean))), most = m;
     int sign;
@@ -101,7 +103,7 @@ static double paths_left(const orr_rdma_transport *transport)
     return transport->failed < transport->paths ? transport->paths - transport->failed : 1;
 }
 
-/* Connections on the busiest path, a queue pair counting as its share of one. */
+/* Connections on the busiest path, where a queue pair counts as its share of a connection. */
 static double busiest_load(const orr_rdma_transport *transport, double devices)
 {
     const double left = paths_left(transport), q = at_least_one(transport->queue_pairs);
@@ -131,7 +133,7 @@ static double balance_frac(const orr_rdma_transport *transport, const orr_rdma_p
     const double devices = at_least_one(place->devices);
     const double path = at_least_one(devices / (over * transport->paths));
     const double all = fmin(1, over * path / busiest_load(transport, devices));
-    /* what failed paths took from everybody is told apart */
+    /* the loss by failed paths is reported apart */
     const double frac = fmin(1, all * transport->paths / paths_left(transport));
     return transport->balance == ORR_BALANCE_CENTRAL ? STALE_FRAC * frac : frac;
 }
@@ -141,8 +143,8 @@ static double buffer_ns(uint8_t buffers)
     return buffers == ORR_BUFFERS_DEEP ? DEEP_NS : buffers == ORR_BUFFERS_SHALLOW ? SHALLOW_NS : 0;
 }
 
-/* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
- * the fabric, of a port's. */
+/* Queueing: how long a message waits behind what its connection has sent before; `reached`:
+ * bytes/s through the fabric, of a port's bandwidth. */
 static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *place,
                      double reached, orr_rdma_effect *effect)
 {

@@ -41,38 +41,38 @@
  *   shallow buffers that overflow pause others, too: 0.9 of the bandwidth, assumed. */
 typedef struct orr_rdma_path {
     double bytes_per_s, oversubscription, round_trip_ns;
-    double devices; /* D */
+    double devices; /* D of the formulas above */
 } orr_rdma_path;
 typedef struct orr_rdma_effect {
     double balance_frac, failed_frac, congestion_frac, loss_frac;
-    double frac;               /* their product: of the bandwidth; > 0    */
-    double queue_ns;           /* a collective's wait, at most            */
-    double window_bytes;       /* W; 0: not bounded                       */
-    double window_bytes_per_s; /* of one connection; 0: not bounded       */
+    double frac;               /* product of the four shares of bandwidth; > 0 */
+    double queue_ns;           /* upper limit of a collective's wait */
+    double window_bytes;       /* W; 0: unlimited */
+    double window_bytes_per_s; /* of one connection; 0: unlimited */
 } orr_rdma_effect;
 
-/* A network's levels of whose balance nothing is said are as fast as their facts or measurements
- * have them with 16 queue pairs (assumed, as in production for language models [M]): a setting
- * takes what its balance leaves less than those; of 128 devices at least where paths are not known
- * either (assumed; SINGLE then loses 31 %: [M] saw up to 40 % between the two). */
+/* Levels whose load balancing is not given are taken to be measured with 16 queue pairs
+ * (assumed, as in production for language models [M]): a setting costs what it loses against
+ * those; with at least 128 devices where paths are not given either (assumed; SINGLE then loses
+ * 31 %: [M] saw up to 40 % between the two). */
 
-/* The level's transport (NULL: nothing is said of it) with a setting laid over it. What a setting
- * needs and nobody said is assumed: 16 paths, as in the simulation of [M]; segments of 1 MiB, 128
- * of them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
- * between them at the bandwidth that each device has of the level, in segments of at most 1 MiB and
- * at least 64 KiB; one that is full waits, so that faster paths take more. */
+/* The level's transport (NULL: not given) with a preset on top. What a preset needs and is not
+ * given is assumed: 16 paths, as in the simulation of [M]; segments of 1 MiB, 128 of them for
+ * each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip between
+ * them at the bandwidth that each device has of the level, in segments of at most 1 MiB and at
+ * least 64 KiB; a full one waits, so that faster paths carry more. */
 orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting,
                                            const orr_rdma_path *place);
 orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const orr_rdma_path *place);
-/* `frac` anew, from its four parts. */
+/* Computes `frac` from its four parts. */
 void orr_rdma_effect_update(orr_rdma_effect *effect);
 
-/* Expected number of balls in the fullest bin; at least the mean, and 1. */
+/* Balls into bins: expected number of balls in the fullest bin; at least the mean, and 1. */
 double orr_max_bin_load(double balls, double bins);
-/* Share of a link's packets that are not sent again. */
+/* Go-back-N: share of a link's packets that are not retransmissions. */
 double orr_go_back_n_goodput(double loss_frac, double packets_in_flight);
-/* What a message of so many bytes, alone, reaches of the bandwidth across the level: one way there,
- * then as fast as the transport lets it. In [0, 1]. */
+/* Share of a level's bandwidth that a single message of so many bytes reaches: one way of
+ * latency, then as fast as the transport allows. In [0, 1]. */
 double orr_rdma_message_frac(const orr_rdma_effect *effect, const orr_rdma_path *place,
                              double message_bytes);
 

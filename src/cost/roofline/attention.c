@@ -3,9 +3,9 @@
 
 #include "cost/roofline/device_rates.h"
 
-/* Blocks of 128 queries of one head go over the keys 64 at a time: FlashAttention-2's usual tile.
- * It reaches 0.50 to 0.73 of the peak of A100 and 0.35 of that of H100 (Dao, 2023; Shah et al.,
- * FlashAttention-3, 2024), where large matrix products reach about 0.8: half of theirs. */
+/* FlashAttention-2's usual tile: blocks of 128 queries of one head, 64 keys at a time. It
+ * reaches 0.50 to 0.73 of the peak of A100 and 0.35 of that of H100 (Dao, 2023; Shah et al.,
+ * FlashAttention-3, 2024), where large matrix products reach about 0.8: half of their rate. */
 double orr_attention_ns(const orr_device *device, const orr_device_rates *rates,
                         const orr_work *work)
 {

@@ -5,9 +5,10 @@
 #include "cost/work/arguments.h"
 #include "cost/roofline/device_rates.h"
 
-/* Winograd's algorithms compute 3x3 filters with fewer products: 16 instead of 36 where a tile of
- * 2x2 comes out, 36 instead of 144 where 4x4 do (Lavin and Gray, 2016). cuDNN's kernels of the
- * first kind say so; those of the second are plain matrix products between transformations. */
+/* Winograd's algorithms compute 3x3 filters with fewer products: 16 instead of 36 for an output
+ * tile of 2x2, 36 instead of 144 for 4x4 (Lavin and Gray, 2016). cuDNN's kernels of the first
+ * kind say so in their names; those of the second are plain matrix products between
+ * transformations. */
 static double products_saved(const orr_work *w)
 {
     const bool three = w->dims[5] == 3 && w->dims[6] == 3 && w->dims[7] <= 1;
@@ -18,8 +19,8 @@ static double products_saved(const orr_work *w)
     return strstr(w->kernel, "_sgemm_") != NULL && strstr(w->kernel, "conv") == NULL ? 4 : 1;
 }
 
-/* As the matrix product (N * P * Q, C * R * S) x (C * R * S, K), whose left side is never written
- * down. */
+/* Implicit GEMM: the matrix product (N * P * Q, C * R * S) x (C * R * S, K), whose left operand
+ * is never stored. */
 double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates,
                           const orr_work *work)
 {

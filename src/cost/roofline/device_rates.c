@@ -3,20 +3,20 @@
 
 #include <math.h>
 
-/* Shares of published peaks, where no measured rate is known. The DLRM performance model's fitted
- * memory rates are 0.91 (V100: 817 of 900 GB/s) and 0.89 (A100: 1391 of 1555) of the data sheets;
- * its L2 3.5 and 1.6 times these; its FP32 rates 0.98 and 0.77 of the data sheets (source:
- * owensgroup/ml_perf_model, analysis/utils.py). Largest matrix products reach 0.78 (B200) to 0.87
- * (A100) of the peak (source: stas00/ml-engineering, MAMF table). Copies between host and device
- * reach 8.1 GB/s on PCIe 3 x16 (ml_perf_model), about half of what the link has. */
+/* Achieved shares of published peaks, where no measured rate is known. The DLRM performance
+ * model's fitted memory rates are 0.91 (V100: 817 of 900 GB/s) and 0.89 (A100: 1391 of 1555) of
+ * the data sheets; its L2 3.5 and 1.6 times these; its FP32 rates 0.98 and 0.77 of the data
+ * sheets (source: owensgroup/ml_perf_model, analysis/utils.py). Largest matrix products reach
+ * 0.78 (B200) to 0.87 (A100) of the peak (source: stas00/ml-engineering, MAMF table). Copies
+ * between host and device reach 8.1 GB/s on PCIe 3 x16 (ml_perf_model), about half of the link. */
 #define MEMORY_FRAC      0.9
 #define L2_OVER_MEMORY   2.5
 #define VECTOR_FRAC      0.85
 #define PRODUCT_FRAC     0.8
 #define PCIE_FRAC        0.51
 #define PCIE_BYTES_PER_S 8.1e9
-/* Assumed: recordings of V100, A100 and H100 hold no computation shorter than 1 us, and hardly
- * any that touches memory shorter than this. */
+/* Shortest kernel. Assumed: recordings of V100, A100 and H100 have no computation shorter than 1
+ * us, and hardly any that touches memory shorter than this. */
 #define FLOOR_NS 1500
 
 static bool known(const orr_fact *fact)
@@ -59,8 +59,8 @@ orr_device_rates orr_device_rates_of(const orr_device *device)
     return r;
 }
 
-/* The types to ask for when nothing is known of one: first itself, then the nearest that units
- * for it also run. */
+/* Substitutes for a dtype of unknown rate: the dtype itself, then the nearest ones that its
+ * units also run. */
 static const orr_dtype *kin_of(orr_dtype dtype)
 {
     static const orr_dtype KIN[ORR_DTYPES][4] = {

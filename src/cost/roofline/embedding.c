@@ -3,14 +3,15 @@
 
 #include "cost/roofline/device_rates.h"
 
-/* Embedding lookups, after the DLRM performance model (owensgroup/ml_perf_model,
- * analysis/inference.py). One warp works on one bag of one table. Letters: B bags, E rows of a
- * table, L lookups a bag, D columns, T tables. Bytes in units of the 32-byte sectors of DRAM. */
+/* Embedding lookups with an L2 hit-rate model, after the DLRM performance model
+ * (owensgroup/ml_perf_model, analysis/inference.py; Lin et al., 2022). One warp works on one bag
+ * of one table. Letters: B bags, E rows of a table, L lookups a bag, D columns, T tables. Bytes
+ * in units of the 32-byte sectors of DRAM. */
 #define TABLE_OFFSET_BYTES 32
 #define BAG_OFFSET_BYTES   64
 #define INDEX_BYTES        4
-#define WARPS_PER_SM       45  /* 64 at the 0.71 occupancy that FBGEMM's kernels reach there */
-#define L2_SHARE           0.9 /* of the cache that rows may fill                            */
+#define WARPS_PER_SM       45  /* 64 at the occupancy of 0.71 that FBGEMM's kernels reach there */
+#define L2_SHARE           0.9 /* share of the cache that rows may fill */
 
 static double sectors(double bytes)
 {
@@ -22,7 +23,7 @@ static double row_bytes(const orr_work *w)
     return sectors((double)w->dims[3] * orr_dtype_bytes((orr_dtype)w->dtype));
 }
 
-/* What a bag moves besides the rows of the table: where they are, and what it gives. */
+/* Bytes of a bag beside the rows of the table: offsets, indices and the output. */
 static double bag_bytes(const orr_work *w)
 {
     return TABLE_OFFSET_BYTES + BAG_OFFSET_BYTES + sectors(INDEX_BYTES * (double)w->dims[2]) +
@@ -47,7 +48,7 @@ double orr_embedding_hit_rate(const orr_device_rates *r, double bags, double row
     const double cached = fmin(fmin(fit, rows), all);
     const double untouched = rows * pow(1 - 1 / rows, all);
     double hit;
-    if (rows - untouched > cached) /* the rows that are used do not fit */
+    if (rows - untouched > cached) /* the rows that are used do not fit into the cache */
         hit = 1 - (cached + (all - cached) * (rows - cached) / rows) / all;
     else
         hit = 1 - (rows - untouched) / all;
@@ -60,11 +61,11 @@ static double narrow_factor(double columns)
     return columns > 64 ? 1 : columns > 32 ? 1.1 : 1.55;
 }
 
-/* Three pieces: a constant below 2^16 bytes, bandwidth a sigmoid of the size, and bandwidth at
- * its limit from 2^27 bytes on. The constants are V100's (source: ml_perf_model,
- * analysis/utils.py); for another device the same time moves as many more bytes as its memory is
- * faster (assumed). As published the curve falls where the last piece begins: the larger of both
- * is taken, so that more bytes never take less time. */
+/* Published bandwidth curve in three pieces: a constant time below 2^16 bytes, bandwidth as a
+ * sigmoid of the size, and the limit from 2^27 bytes on. The constants are V100's (source:
+ * ml_perf_model, analysis/utils.py); another device moves in the same time as many more bytes as
+ * its memory is faster (assumed). As published the curve falls where the last piece begins: the
+ * larger of both is taken, so that more bytes never take less time. */
 double orr_bandwidth_curve_ns(const orr_device_rates *rates, double bytes)
 {
     const double v100_bytes_per_s = 816.953e9, constant_us = 4.83328223;
@@ -77,8 +78,8 @@ double orr_bandwidth_curve_ns(const orr_device_rates *rates, double bytes)
     return 1e3 * fmax(constant_us, fmax(middle_us, large_us));
 }
 
-/* All rows go through the cache, misses too. The published form counts only hits there, by which a
- * larger table would cost less where the cache is what limits. */
+/* All rows pass through the cache, misses too. The published form counts only hits there, by
+ * which a larger table would cost less where the cache is the limit. */
 static double published_forward_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bags = (double)w->dims[0], lookups = (double)w->dims[2],
@@ -91,7 +92,7 @@ static double published_forward_ns(const orr_device_rates *r, const orr_work *w)
            narrow_factor((double)w->dims[3]);
 }
 
-/* Rows a little wider than 32 or 64 columns cost at least what rows of these do. */
+/* Rows a little wider than 32 or 64 columns cost at least as much as rows of that width. */
 static double forward_ns(const orr_device_rates *r, const orr_work *w)
 {
     static const int64_t STEPS[] = {32, 64};
@@ -105,8 +106,8 @@ static double forward_ns(const orr_device_rates *r, const orr_work *w)
     return ns;
 }
 
-/* Stochastic gradient descent fused with the backward pass: each row is read and written. Row-wise
- * Adagrad adds a state of one number a row, in a sector of its own, read and written. */
+/* Stochastic gradient descent fused with the backward pass: each row is read and written.
+ * Row-wise Adagrad adds one number a row, in a sector of its own, read and written. */
 static double backward_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bags = (double)w->dims[0] * (double)w->dims[4], lookups = (double)w->dims[2];

@@ -3,22 +3,23 @@
 
 #include "cost/roofline/device_rates.h"
 
-/* Matrix products in tiles: the output is cut into blocks of (bM, bN), the multiprocessors work
- * them off in waves, and a last wave that is not full costs as much as a full one. */
+/* Matrix products with wave quantisation: the output is cut into tiles of (bM, bN), the
+ * multiprocessors compute them in waves, and a last wave that is not full takes as long as a
+ * full one. */
 typedef struct tile {
     int64_t m, n;
     double efficiency; /* share of the device's rate that full waves reach */
 } tile;
 
-/* What libraries choose from. Small tiles reuse less of what they load; their efficiencies are
- * assumed. */
+/* Tiles that libraries choose from. Small tiles reuse less of what they load; their efficiencies
+ * are assumed. */
 static const tile TILES[] = {{256, 128, 1},  {128, 256, 1}, {128, 128, 1},  {128, 64, 0.9},
                              {64, 128, 0.9}, {64, 64, 0.8}, {32, 128, 0.7}, {128, 32, 0.7},
                              {32, 32, 0.5},  {16, 16, 0.25}};
 enum { SPLITS_MAX = 16 };
-#define CYCLE_S (1 / 1.5e9) /* where the clock is not known: assumed */
+#define CYCLE_S (1 / 1.5e9) /* assumed where the clock is unknown */
 
-/* What one multiprocessor has. */
+/* Rates of one multiprocessor. */
 typedef struct block_rates {
     double sms, flops, memory_bytes_per_s, cycle_s, element_bytes;
 } block_rates;
@@ -36,7 +37,8 @@ static int64_t number(const char **at)
     return n;
 }
 
-/* The first AxB with both sides a plausible tile: "128x64", "tilesize128x128x64", not "4x4". */
+/* The first AxB in a name of which both are plausible tile sizes: "128x64",
+ * "tilesize128x128x64", not "4x4". */
 bool orr_tile_of_kernel(const char *kernel, int64_t *ret_m, int64_t *ret_n)
 {
     for (const char *at = kernel; *at != '\0';) {
@@ -60,11 +62,11 @@ bool orr_tile_of_kernel(const char *kernel, int64_t *ret_m, int64_t *ret_n)
 
 /* Seconds with that tile and K cut into `split` parts. Source: ml_perf_model's early GEMM model
  * (kernel_error_and_histogram, legacy cells): a prologue that loads the first tiles of A and B
- * (DRAM latency 1029 cycles, shared memory 19), waves of loops over K, an epilogue that stores the
- * tile; each multiprocessor has its part of the memory's rate. Between waves, other blocks hide
- * prologue and epilogue. A loop takes what its FLOPs take, but no step of 32 elements of K less
- * than the way to the L2 cache and back: 193 cycles (Jia et al., Dissecting the NVIDIA Volta GPU
- * Architecture, 2018); the depth of the step is assumed. */
+ * (DRAM latency 1029 cycles, shared memory 19), waves of loops over K, an epilogue that stores
+ * the tile; each multiprocessor has its part of the memory's rate. Between waves, other blocks
+ * hide prologue and epilogue. A loop takes the time of its FLOPs, but no step of 32 elements of
+ * K less than the round trip to the L2 cache: 193 cycles (Jia et al., Dissecting the NVIDIA
+ * Volta GPU Architecture, 2018); the depth of the step is assumed. */
 static double waves_s(const block_rates *r, const orr_work *w, tile t, int64_t split)
 {
     const double tile_size = (double)t.m * (double)t.n, step_k = 32;
@@ -79,8 +81,8 @@ static double waves_s(const block_rates *r, const orr_work *w, tile t, int64_t s
     return prologue + ceil(blocks / r->sms) * fmax(compute, latency) + epilogue;
 }
 
-/* A product whose blocks do not fill the device may be split along K; the partial sums, in FP32,
- * are then written and read. */
+/* Split-K: a product whose blocks do not fill the device may be split along K; the partial sums,
+ * in FP32, are then written and read. */
 static double tiled_s(const block_rates *r, const orr_work *w, tile t)
 {
     const double sums_bytes = 2 * 4 * (double)w->dims[0] * (double)w->dims[1] * (double)w->dims[2];

@@ -3,7 +3,7 @@
 
 #include "cost/roofline/device_rates.h"
 
-/* Concatenation reaches 0.79 of what streaming reaches (source: ml_perf_model, concat; fitting it
+/* Concatenation reaches 0.79 of the streaming rate (source: ml_perf_model, concat; fitting it
  * took the error from 12.7 to 3.3 %). A gather or a transpose uses part of each 32-byte sector
  * that it moves: half, assumed. */
 #define CONCAT_FRAC    0.79
@@ -22,7 +22,7 @@ static double memory_frac(orr_kernel_family family)
     }
 }
 
-/* The longer of FLOPs and bytes, outside the matrix units. */
+/* The roofline outside of the matrix units: the longer of FLOPs and bytes. */
 double orr_traffic_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bytes = w->read_bytes + w->write_bytes;
@@ -47,7 +47,8 @@ static bool is_product(const orr_work *w)
            w->family == ORR_FAMILY_ATTENTION;
 }
 
-/* Products of unknown dims, but known FLOPs: the roofline proper. */
+/* Products of unknown dims, but known FLOPs: the roofline proper (Williams, Waterman, Patterson,
+ * CACM 52(4), 2009). */
 static double product_ns(const orr_device *device, const orr_device_rates *r, const orr_work *w)
 {
     const double rate = orr_device_matmul_rate(device, (orr_dtype)w->dtype, NULL);
@@ -72,7 +73,7 @@ static double modelled_ns(const orr_device *device, const orr_device_rates *r, c
     case ORR_FAMILY_ATTENTION:
         return orr_attention_ns(device, r, w);
     case ORR_FAMILY_EMBEDDING_FORWARD:
-    case ORR_FAMILY_EMBEDDING_BACKWARD: /* its curve has the floor in it */
+    case ORR_FAMILY_EMBEDDING_BACKWARD: /* its curve includes the floor */
         return is_gather(w) ? orr_traffic_ns(r, w) : orr_embedding_ns(r, w) - r->floor_ns;
     case ORR_FAMILY_COPY:
         return copy_ns(r, w);
@@ -89,7 +90,7 @@ static double kernel_ns(const orr_device *device, const orr_device_rates *r, con
     return is_product(w) ? product_ns(device, r, w) : orr_traffic_ns(r, w);
 }
 
-/* Seen on recorded shapes of V100, A100 and H100, none of which anything was fitted to:
+/* Errors seen on recorded shapes of V100, A100 and H100, to none of which anything was fitted:
  * tests/reference/test_kernel_models.c computes these and compares. */
 double orr_roofline_error(orr_kernel_family family)
 {
@@ -109,7 +110,7 @@ double orr_roofline_error(orr_kernel_family family)
     return family < ORR_FAMILIES && ERRORS[family] > 0 ? ERRORS[family] : NAN;
 }
 
-/* Does the price rest on a rate that nobody measured? */
+/* Does the price rest on an assumed rate? */
 static bool rests_on_assumption(const orr_device *device, const orr_device_rates *r,
                                 const orr_work *w)
 {
