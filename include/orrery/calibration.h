@@ -9,17 +9,17 @@
 extern "C" {
 #endif
 
-/* Calibration: what a type of device, with the software that usually runs on it, reaches in whole
- * jobs. One parameter set a device type, fitted on published measurements of whole steps; where
- * there is none, that of the device most like it, or assumed values, and every price says so. The
- * files are catalog/calibrations, a device type each.
+/* Calibration: effective efficiencies of a device type, with its usual software, in whole jobs. One
+ * parameter set for each device type, fitted to published measurements of whole steps; without one,
+ * that of the nearest device, or assumed values, and every price says so. The files are in
+ * catalog/calibrations, one for each device type.
  *
- * A kernel takes max(FLOPs / reached FLOP/s, bytes / reached bytes/s) + kernel_ns. What a phase of
- * a module takes is bound below by its host too, which needs launch_ns from one call to the next,
- * unless they are launched as a graph.
+ * A kernel takes max(FLOPs / achieved FLOP/s, bytes / achieved bytes/s) + kernel_ns. A phase of a
+ * module is also bounded below by its host, which needs launch_ns from one call to the next, unless
+ * they are launched as a graph.
  *
- * Frozen: any number of threads may ask. Asking allocates nothing; a kernel takes well under 100
- * ns, a collective under 1 us. */
+ * Immutable: any number of threads may ask. Asking allocates nothing; a kernel takes well under
+ * 100 ns, a collective under 1 us. */
 #define ORR_CALIBRATION_MAP(X)                                                                     \
     X(matmul_bf16, "of peak, that a large product reaches in bf16 or fp16")                        \
     X(matmul_fp8, "of peak, that a large product reaches in fp8")                                  \
@@ -45,51 +45,51 @@ extern "C" {
     X(rank_log_frac, "of the step, for each doubling of ranks beyond 8: jitter")
 typedef struct orr_calibration {
     const char *name;   /* of the device type: "h100_sxm_80g" */
-    const char *source; /* what it was fitted on, or "assumed" */
+    const char *source; /* what it was fitted to, or "assumed" */
 #define ORR_CALIBRATION_FIELD_(name, text) double name;
     ORR_CALIBRATION_MAP(ORR_CALIBRATION_FIELD_)
 #undef ORR_CALIBRATION_FIELD_
-    double error_frac; /* mean absolute error of step times on rows not fitted on; NAN        */
-    double low_frac, high_frac; /* 90 % of such rows were between (1 + low) and (1 + high) times
-                                 * what was said; NAN: not known */
+    double error_frac;          /* mean absolute error of step times on held-out rows; NAN */
+    double low_frac, high_frac; /* 90 % of held-out rows were between (1 + low) and (1 + high)
+                                 * times the prediction; NAN: unknown */
     uint8_t basis;              /* FITTED or ASSUMED */
 } orr_calibration;
-/* That of the device, or of the one most like it (basis ASSUMED then), in the arena. Errors:
+/* Calibration of a device, or of the nearest one (then basis ASSUMED), in the arena. Errors:
  * NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_calibration_of(const orr_device *device, orr_arena *arena,
                                                      const orr_calibration **ret, orr_error *err);
-/* From a file of the same form. Errors: IO; PARSE and INVALID as "file:line:column: what is wrong";
- * NO_MEMORY. */
+/* Loads a calibration from a file of the same form. Errors: IO; PARSE and INVALID as
+ * "file:line:column: what is wrong"; NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_calibration_load(const char *path, orr_arena *arena,
                                                        const orr_calibration **ret, orr_error *err);
 
-/* The work of a call on a tape, as `cost/` counts it: family, dims, dtype, FLOPs, bytes. Views and
- * collectives: family OTHER, nothing to do. */
+/* Work of a call on a tape, as `cost/` counts it: family, dims, dtype, FLOPs, bytes. Views and
+ * collectives: family OTHER, no work. */
 ORR_API void orr_work_of_call(const orr_tape *tape, uint32_t call, orr_work *ret);
 
-typedef struct orr_job_rates { /* what jobs on one cluster are priced with */
+typedef struct orr_job_rates { /* rates of jobs on one cluster */
     const orr_device *device;
     const orr_cluster *cluster;
     const orr_calibration *calibration;
     orr_network network;                    /* of the cluster, with the calibration applied */
     uint8_t algorithm;                      /* orr_algorithm                                */
-    double product_flops_per_s[ORR_DTYPES]; /* of large products; 0: the peak is not known */
+    double product_flops_per_s[ORR_DTYPES]; /* of large products; 0: the peak is unknown */
     double peak_flops_per_s[ORR_DTYPES];    /* likewise                                    */
-    double memory_bytes_per_s;              /* reached; 0: not known                       */
-    double sms;                             /* 0: not known                                */
+    double memory_bytes_per_s;              /* achieved; 0: unknown */
+    double sms;                             /* 0: unknown */
 } orr_job_rates;
 ORR_API void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calibration,
                                 uint8_t algorithm, orr_job_rates *ret);
-/* A kernel of a job. `eager`: of an eager framework, not of one that fuses. */
+/* Price of a kernel in a job. `eager`: of an eager framework, not of one that fuses. */
 ORR_API orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work,
                                        bool eager);
-/* What computation takes longer, as a factor, because the host has to launch so many kernels in the
- * time in which the device is done with them: both as long as the other alone when far apart,
- * smoothly between (exponent 4: assumed; launches are uneven). `device_ns`: of the phase, with
- * transfers that it waits for; `compute_ns`: what of it can be stretched. */
+/* Slowdown of computation, as a factor, because the host has to launch so many kernels in the
+ * time in which the device runs them: the longer of both when they are far apart, smooth in
+ * between (L4 norm: exponent 4 is assumed; launches are uneven). `device_ns`: of the phase, with
+ * exposed transfers; `compute_ns`: the part that can be stretched. */
 ORR_API double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels,
                                           int64_t device_ns, int64_t compute_ns);
-/* A collective; bytes as orr_collective_price() takes them. */
+/* Price of a collective in a job; bytes as orr_collective_price() takes them. */
 ORR_API orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,
                                            orr_collective collective, int64_t bytes);
 

@@ -19,7 +19,10 @@ static int by_cell(const orr_cost_sample *a, const orr_cost_sample *b)
     return orr_table_compare_points(&points[0], &points[1]);
 }
 
-/* Total, so that the order of the rows is that of no sort in particular. */
+/* Data of a fit: samples are grouped into cells, and shape groups are split into train,
+ * validation and test by a hash, so that no shape is on two sides. */
+
+/* A total order, so that the result does not depend on the sort. */
 static int by_cell_and_time(const void *left, const void *right)
 {
     const orr_cost_sample *a = *(const orr_cost_sample *const *)left,
@@ -32,7 +35,7 @@ static int by_cell_and_time(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Where dims do not say the shape, FLOPs and bytes do. */
+/* Where dims do not determine the shape, FLOPs and bytes do. */
 static uint64_t group_of(const orr_work *work, uint64_t seed)
 {
     struct {
@@ -49,7 +52,8 @@ static uint64_t group_of(const orr_work *work, uint64_t seed)
     return XXH3_64bits_withSeed(&key, sizeof key, seed);
 }
 
-/* 60, 20 and 20 % of all groups there could be: a group's side does not depend on the others. */
+/* The split: 60, 20 and 20 % of all possible groups. A group's side does not depend on other
+ * groups. */
 static uint8_t side_of(uint64_t group)
 {
     const double at = (double)(group >> 11) * 0x1p-53;
@@ -87,7 +91,7 @@ static int by_group(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* The groups of a family: how many are on each side, and the place of each. */
+/* Groups of a family: how many are on each side, and the index of each. */
 static orr_status count_groups(orr_fit_cell *cells, size_t n, orr_arena *arena,
                                orr_fit_split *split, uint32_t *ret_groups, orr_error *err)
 {

@@ -14,7 +14,11 @@ bool orr_fit_learned_available(const char **ret_why)
     return orr_boost_available(ret_why);
 }
 
-/* What a part of the model says of a cell: the table, or the trees. */
+/* orr_fit_run(). The protocol: samples are split by shape group into train, validation and test;
+ * hyper-parameters are chosen on validation; the final models are fitted to train and
+ * validation; the test set is used once, for the errors that are reported and stored. */
+
+/* Asks a part of the model for a cell: the table, or the trees. */
 typedef bool (*asked)(const orr_cost_file *file, const orr_fit_cell *cell, orr_price *ret);
 
 static bool ask_table(const orr_cost_file *file, const orr_fit_cell *cell, orr_price *ret)
@@ -27,7 +31,7 @@ static bool ask_learned(const orr_cost_file *file, const orr_fit_cell *cell, orr
     return orr_learned_price(file->learned, cell->sample->device, &cell->sample->work, ret);
 }
 
-/* The only place that looks at the test side. */
+/* The only function that reads the test set. */
 static orr_status score(const orr_fit_data *data, const orr_cost_file *file, asked ask, bool is,
                         orr_fit_result *result, orr_error *err)
 {
@@ -74,7 +78,7 @@ static orr_status add_results(job *j, int family)
         *result = (orr_fit_result){.family = (uint8_t)family,
                                    .basis = ORR_BASIS_TABLE,
                                    .remark = j->table_remarks[family]};
-        /* One that does not interpolate makes no claim, and may hold the test side itself. */
+        /* A table that does not interpolate makes no claim, and may hold the test set itself. */
         const bool is = j->table != NULL && j->table->families[family].neighbours > 0;
         ORR_TRY(score(&j->data, j->file, ask_table, is, result, j->err));
         if (is)
@@ -127,7 +131,7 @@ static orr_status add_sources(job *j, const orr_samples *samples)
     return ORR_OK;
 }
 
-/* Devices in the order in which the samples name them; there are few. */
+/* Devices in the order in which samples name them; there are few. */
 static orr_status add_devices(job *j, const orr_samples *samples)
 {
     orr_array(const orr_device *) devices = {0};
@@ -135,7 +139,7 @@ static orr_status add_devices(job *j, const orr_samples *samples)
 
     for (size_t i = 0; i < samples->rows.n && status == ORR_OK; i++) {
         const orr_device *device = samples->rows.at[i].device;
-        size_t at = devices.n; /* from the back: rows of a device come together */
+        size_t at = devices.n; /* from the end: rows of a device come together */
         while (at > 0 && devices.at[at - 1] != device)
             at--;
         if (at == 0 && !orr_array_push(&devices, device))
@@ -185,7 +189,7 @@ orr_status orr_fit_run(const orr_samples *samples, const orr_fit_options *option
     job j = {.options = &own, .arena = arena, .err = err};
     const char *why;
 
-    /* A caller that was built against an older header gives fewer fields. */
+    /* A caller that was built against an older header has a shorter struct. */
     memcpy(&own, options, options->struct_bytes < sizeof own ? options->struct_bytes : sizeof own);
     if (samples->rows.n == 0)
         return orr_fail(err, ORR_INVALID, "no sample: of no kernel both work and time are known");

@@ -6,23 +6,22 @@
 #include "base/alloc.h"
 #include "cost/fit/boost.h"
 
-/* Boosted trees for a family: depth, learning rate and number of rounds are those that do best on
- * the validation side when fitted to the train side; then the trees are fitted once more, to both.
- */
+/* Fits boosted trees for a family: depth, learning rate and number of rounds are those with the
+ * least validation error when fitted to the train set; then the trees are fitted again to both. */
 static const struct {
     uint32_t depth;
     double rate;
 } GRID[] = {{2, 0.1}, {2, 0.3}, {4, 0.1}, {4, 0.3}, {6, 0.1}, {6, 0.3}};
 enum { GRID_N = sizeof GRID / sizeof *GRID, MOST_ROUNDS = 400, PATIENCE = 50 };
 
-/* Rows to fit to or to choose by: a row a cell, its median, all alike however often it was
- * measured. A cell that the roofline has no answer for is left out. */
+/* Rows of a data set: one for each cell, with its median, all of the same weight. Cells without
+ * a roofline are left out. */
 typedef struct rows {
     float *x, *y, *weight; /* shapes (n, ORR_FEATURES), (n), (n) */
     const orr_fit_cell **cells;
     double *roofline_ns;
     size_t n;
-    double base; /* mean of ln(ns / roofline ns); y is what is left */
+    double base; /* mean of ln(ns / roofline ns); y is the rest */
 } rows;
 
 static orr_status gather(const orr_fit_data *data, int family, unsigned sides, orr_arena *arena,
@@ -57,7 +56,8 @@ static orr_status gather(const orr_fit_data *data, int family, unsigned sides, o
     return ORR_OK;
 }
 
-/* How the held rows are predicted; `sums`: what the trees say, NULL: nothing yet. */
+/* Compares predictions for the held-out rows with the roofline; `sums`: of the trees, NULL: none
+ * yet. */
 static orr_fit_comparison_result validate(const rows *held, double base, const float *sums,
                                           orr_fit_comparison *duel)
 {
@@ -71,7 +71,7 @@ static orr_fit_comparison_result validate(const rows *held, double base, const f
 
 typedef struct choice {
     orr_fit_comparison_result verdict;
-    uint32_t rounds; /* 0: the base is all */
+    uint32_t rounds; /* 0: the base alone */
     size_t grid;
 } choice;
 
@@ -89,7 +89,7 @@ static orr_boost_options options_of(const rows *fitted, const rows *held, size_t
     };
 }
 
-/* Rounds with one place of the grid, until nothing has become better for a while. */
+/* Boosts with one setting of the grid, until nothing has improved for a while (early stopping). */
 static orr_status try_one(const rows *train, const rows *held, size_t grid,
                           orr_fit_comparison *duel, choice *best, orr_fit_progress *progress,
                           orr_error *err)

@@ -42,7 +42,7 @@ static const char *keep(orr_samples *samples, const char *text)
     return id == UINT32_MAX ? NULL : orr_strtab_text(samples->names, id);
 }
 
-/* In what a fitted file may hold, and enough to tell one shape from another. */
+/* Is the work within the limits of a fitted file, and does it distinguish shapes? */
 static bool says_something(const orr_work *work)
 {
     return work->n_dims <= ORR_WORK_DIMS && work->flops >= 0 &&

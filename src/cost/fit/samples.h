@@ -7,15 +7,15 @@
 #include "base/array.h"
 #include "base/strtab.h"
 
-/* What the files that gather samples share. */
+/* What the readers of samples share. */
 struct orr_samples {
     orr_array(orr_cost_sample) rows;
     orr_array(const char *) sources; /* last parts of paths, as added */
-    orr_strtab *names;               /* texts of the rows and sources: they never move */
+    orr_strtab *names;               /* texts of rows and sources; they never move */
 };
 
-/* The sample with its texts copied and its work completed. Rows whose work says nothing are
- * counted in report->without_work instead, those of no possible time in without_time. */
+/* Adds a sample with its texts copied and its work completed. Rows of unknown work are counted
+ * in report->without_work instead, rows of an impossible time in without_time. */
 orr_status orr_samples_add(orr_samples *samples, const orr_cost_sample *sample,
                            orr_samples_report *report, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_samples_add_source(orr_samples *samples, const char *path,

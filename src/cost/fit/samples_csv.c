@@ -8,7 +8,7 @@
 #include "io/json/reader.h"
 #include "io/stream/stream.h"
 
-/* Samples from a CSV of measurements: RFC 4180, but that a field holds no line break. */
+/* Samples from a CSV of measurements: RFC 4180, but without line breaks inside of fields. */
 enum { MAX_LINE_BYTES = 1 << 20, MAX_FIELDS = 64 };
 
 typedef enum column {
@@ -43,7 +43,7 @@ static const char *const COLUMN_NAMES[] = {
     [COLUMN_COPY] = "copy",
 };
 
-/* How many dims a family has: the list in <orrery/cost.h>. */
+/* Dims of each family: the list in <orrery/cost.h>. */
 static const uint8_t FAMILY_DIMS[ORR_FAMILIES] = {
     [ORR_FAMILY_OTHER] = 0,
     [ORR_FAMILY_GEMM] = 4,
@@ -65,16 +65,16 @@ static const uint8_t FAMILY_DIMS[ORR_FAMILIES] = {
 typedef struct csv {
     orr_samples *samples;
     const orr_catalog *catalog;
-    const orr_device *given; /* or NULL */
+    const orr_device *given; /* may be NULL */
     const char *path;
     uint64_t line;
     orr_stream *stream;
-    orr_array(char) text; /* the line, its fields NUL-terminated in place */
+    orr_array(char) text; /* the current line; its fields are NUL-terminated in place */
     const char *fields[MAX_FIELDS];
     size_t n_fields;
     int8_t field_of[COLUMNS]; /* field, or -1  */
     size_t n_columns;
-    const orr_device *device; /* of the row before: most files have one */
+    const orr_device *device; /* device of the previous row: most files have one */
     const char *device_name;
     orr_samples_report report;
     orr_error *err;
@@ -84,7 +84,7 @@ typedef struct csv {
     orr_fail((c)->err, (status), "%s:%llu: " format, (c)->path, (unsigned long long)(c)->line,     \
              ##__VA_ARGS__)
 
-/* The next line without its end; false in *ret_is at the end of the file. */
+/* The next line without its end; *ret_is false at the end of the file. */
 static orr_status next_line(csv *c, bool *ret_is)
 {
     bool ended = false;
@@ -120,7 +120,7 @@ static orr_status next_line(csv *c, bool *ret_is)
     }
 }
 
-/* A field that begins with a quote, unquoted in place; NULL: the quote does not end. */
+/* A quoted field, unquoted in place; NULL: the quote does not end. */
 static char *unquote(char *at)
 {
     char *out = at;
@@ -190,7 +190,7 @@ static const char *field(const csv *c, column of)
     return c->field_of[of] < 0 ? "" : c->fields[c->field_of[of]];
 }
 
-/* A number of 0 or more; 0 where the field is empty. */
+/* A number >= 0; 0 where the field is empty. */
 static orr_status read_number(csv *c, column of, double *ret)
 {
     const char *text = field(c, of);
@@ -291,7 +291,7 @@ static orr_status read_amounts(csv *c, orr_work *work)
     if (bytes > 0 && work->read_bytes + work->write_bytes > 0)
         return csv_fail(c, ORR_INVALID,
                         "bytes and read_bytes or write_bytes: give one or the other");
-    if (bytes > 0) /* which way they go makes no difference to a price */
+    if (bytes > 0) /* the direction makes no difference to a price */
         work->read_bytes = work->write_bytes = bytes / 2;
     return ORR_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/fit/samples.h"
 
-/* Samples from a recording: every kernel, memcpy and memset whose work is known. */
+/* Samples from a recording: every kernel, memcpy and memset of known work. */
 
 static orr_status device_of(const orr_graph *graph, const orr_catalog *catalog,
                             const orr_device **ret, orr_error *err)

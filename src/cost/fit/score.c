@@ -4,9 +4,14 @@
 
 #include "cost/fit/data.h"
 
-/* Errors as the performance model for DLRM training reports them; see <orrery/fit.h>. */
+/* Errors of predictions, and the paired comparison of a model with the roofline over shape
+ * groups. */
+
+/* Floor of the geometric mean, as the performance model for DLRM training reports it; see
+ * <orrery/fit.h>. */
 static const double GMAE_FLOOR = 4e-4;
-/* By how many a model has to be ahead; one is too few where the best of many is picked. Assumed. */
+/* Standard errors by which a model has to be better; one is too few where the best of many is
+ * chosen. Assumed. */
 static const double STANDARD_ERRORS = 2;
 
 bool orr_fit_errors_add(orr_fit_errors *errors, const orr_fit_cell *cell, double predicted_ns)
@@ -71,7 +76,7 @@ void orr_fit_comparison_reset(orr_fit_comparison *duel)
     }
 }
 
-/* Mean over the rows of a cell. */
+/* Mean distance over the rows of a cell. */
 static double distance(const orr_fit_cell *cell, double predicted_ns)
 {
     double sum = 0;

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A table needs no fitting but for how it interpolates, which is chosen, for each family, on
- * the validation side with the train side in the table. Then both go in. The test side stays out,
- * but in a family of too few shapes for anything but answering what was measured. */
+/* Fits the table. Only the kind of interpolation is chosen: for each family, on the validation
+ * set with the train set in the table. Then both go in. The test set stays out, except in a
+ * family with too few shapes for more than answering what was measured. */
 
 typedef uint8_t sides; /* a set of 1 << orr_fit_subset */
 enum {
@@ -25,7 +25,7 @@ static const char *keep(orr_arena *arena, const char *text)
     return orr_arena_strndup(arena, text, strlen(text));
 }
 
-/* Series of the cells on the sides wanted of each family. */
+/* Series of the cells on the wanted sides of each family. */
 static orr_status build(const orr_fit_data *data, const sides *wanted, orr_arena *arena,
                         orr_cost_table *table, orr_error *err)
 {
@@ -79,7 +79,8 @@ static orr_fit_comparison_result validate(const orr_cost_table *table, const orr
     return orr_fit_comparison_end(duel);
 }
 
-/* False: none is clearly better than the roofline, or too few shapes lie between others. */
+/* False: no interpolation is clearly better than the roofline, or too few shapes lie between
+ * others. */
 static bool choose(orr_cost_table *table, const orr_fit_data *data, int family,
                    orr_fit_comparison *duel, choice *ret)
 {
@@ -98,8 +99,8 @@ static bool choose(orr_cost_table *table, const orr_fit_data *data, int family,
     return best < INFINITY;
 }
 
-/* How much repeated measurements of a shape scatter. With n of them, their median is closer to them
- * than to the next one: n / (n - 1) makes up for it as for a variance. */
+/* Scatter of repeated measurements. The median of n measurements is closer to them than to the
+ * next one; n / (n - 1) corrects for that, as for a variance. */
 static double repeat_frac(const orr_fit_data *data, int family, const sides *wanted)
 {
     double sum = 0;
@@ -125,7 +126,7 @@ static const char *remark_on(const choice *chosen, orr_arena *arena)
                : orr_arena_printf(arena, "%s of the %u nearest shapes", what, chosen->neighbours);
 }
 
-/* What the family's entry in the table is, and which sides go in. */
+/* Decides the family's entry in the table, and which sides go in. */
 static orr_status fit_family(const orr_fit_data *data, int family, orr_arena *arena,
                              sides *ret_sides, orr_table_family *ret, const char **remark,
                              orr_error *err)

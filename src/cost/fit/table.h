@@ -4,8 +4,8 @@
 
 #include "cost/fit/data.h"
 
-/* The table of all families, errors not yet filled in. remarks: shape (ORR_FAMILIES), NULL where a
- * family was not measured. NULL in *ret: nothing to put into it. */
+/* The table of all families, errors not filled in yet. remarks: shape (ORR_FAMILIES), NULL where
+ * a family was not measured. NULL in *ret: there is nothing to put into it. */
 orr_status orr_fit_table(const orr_fit_data *data, orr_arena *arena, orr_cost_table **ret,
                          const char *remarks[ORR_FAMILIES], orr_error *err) ORR_MUST_CHECK;
 

@@ -11,7 +11,7 @@
 #include "base/library.h"
 #include "io/json/number.h"
 
-/* The functions of its C API that are used, all of them stable since 1.6. */
+/* The functions of its C API that are used; all are stable since 1.6. */
 #define FUNCTION_MAP(X)                                                                            \
     X(XGBGetLastError)                                                                             \
     X(XGDMatrixCreateFromMat)                                                                      \

@@ -6,16 +6,16 @@
 #include "base/array.h"
 #include "io/json/reader.h"
 
-/* XGBoost's own JSON: learner.gradient_booster.model.trees[], each a struct of arrays with a place
- * for each node. Nodes are numbered anew, level by level, so that siblings are neighbours. */
+/* Reader of XGBoost's JSON: learner.gradient_booster.model.trees[], each a struct of arrays by
+ * node. Nodes are renumbered in breadth-first order, so that siblings are neighbours. */
 typedef orr_array(double) column;
 
 typedef struct reader {
     orr_json *json;
     orr_arena *arena;
     orr_error *err;
-    column left, right, feature, value, missing_left; /* of the tree being read */
-    orr_array(uint32_t) queue;                        /* old number of each new one */
+    column left, right, feature, value, missing_left; /* of the tree that is being read */
+    orr_array(uint32_t) queue;                        /* original number of each new node */
     orr_array(orr_tree_node) nodes;
     orr_array(uint32_t) roots;
 } reader;
@@ -25,7 +25,7 @@ typedef struct reader {
                   "XGBoost's model, at byte %llu: " format,                                        \
                   (unsigned long long)orr_json_byte_pos((r)->json), ##__VA_ARGS__)
 
-/* Numbers, or true and false, as numbers. */
+/* A list of numbers; true and false count as 1 and 0. */
 static orr_status read_column(reader *r, column *into)
 {
     orr_status status;
@@ -75,8 +75,7 @@ static orr_status read_columns(reader *r)
     return ORR_OK;
 }
 
-/* A child's old number goes into the queue. A walk over more nodes than there are has met one
- * twice. */
+/* Queues a child. A walk over more nodes than exist has met one twice. */
 static orr_status enqueue(reader *r, double child)
 {
     if (!(child >= 0) || child >= (double)r->left.n || r->queue.n >= r->left.n)
@@ -115,7 +114,7 @@ static orr_status read_tree(reader *r)
     return ORR_OK;
 }
 
-/* Into the object behind this key. */
+/* Descends into the object with this key. */
 static orr_status descend(reader *r, const char *wanted)
 {
     orr_text key;

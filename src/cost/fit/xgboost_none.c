@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/fit/boost.h"
 
-/* Built without XGBoost: models are evaluated, not fitted. */
+/* Built without XGBoost: models are evaluated, but not fitted. */
 
 static const char WHY[] = "fitting a learned model needs XGBoost, and this build has none";
 

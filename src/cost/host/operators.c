@@ -5,17 +5,17 @@
 #include "base/alloc.h"
 #include "cost/host/overheads.h"
 
-/* From a graph to the list that the walk goes over. */
+/* From a graph to the list of operators that the host timeline (timeline.c) needs. */
 typedef struct top {
     orr_node_id node;
-    uint32_t behind; /* place in its lane behind it */
+    uint32_t behind; /* index in its lane after it */
 } top;
 
 typedef struct listing {
     const orr_graph *graph;
-    orr_node_id *work_of; /* shape (N): what a call launched first, or ORR_NONE */
+    orr_node_id *work_of; /* shape (N): first work that a call launched, or ORR_NONE */
     orr_array(top) tops;
-    orr_array(orr_node_id) calls; /* of one operator, while it is listed */
+    orr_array(orr_node_id) calls; /* of one operator, while it is read */
     orr_arena *arena;
     orr_error *err;
 } listing;
@@ -69,7 +69,7 @@ static orr_status take_calls(listing *l, const top *t)
 {
     const orr_graph *g = l->graph;
     const uint32_t lane_end = g->lane_first[g->lane[t->node] + 1];
-    int64_t last_end = INT64_MIN; /* a call inside a call is no other launch */
+    int64_t last_end = INT64_MIN; /* a call inside of a call is no launch of its own */
     l->calls.n = 0;
     for (uint32_t i = t->behind; i < lane_end; i++) {
         const orr_node_id v = g->lane_node[i];

@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "base/strtab.h"
 
-/* From samples to rows: names in order of their text, samples by kind, name and value. */
+/* From observations to means: sorted by kind, name and value. */
 typedef struct grouping {
     orr_overhead_samples samples;
-    const char **text; /* shape (names): sorted; from here on sample.name is the place in it */
+    const char **text; /* shape (names), sorted; from then on sample.name is an index into it */
     uint32_t n_names;
 } grouping;
 
@@ -58,7 +58,7 @@ static bool same_row(const orr_overhead_sample *a, const orr_overhead_sample *b)
     return a->kind == b->kind && a->name == b->name;
 }
 
-/* Linear between the sorted values around it. */
+/* Quantile by linear interpolation between order statistics. */
 static double quantile(const orr_overhead_sample *sorted, size_t n, double q)
 {
     const double at = q * (double)(n - 1);
@@ -67,7 +67,8 @@ static double quantile(const orr_overhead_sample *sorted, size_t n, double q)
     return sorted[below].us + (at - (double)below) * (sorted[above].us - sorted[below].us);
 }
 
-/* Mean and spread of those no further than 1.5 interquartile ranges from the middle half. */
+/* Mean and standard deviation without outliers: within 1.5 interquartile ranges of the
+ * quartiles. */
 static void describe(const orr_overhead_sample *sorted, size_t n, orr_overhead *row)
 {
     const double q1 = quantile(sorted, n, 0.25), q3 = quantile(sorted, n, 0.75);

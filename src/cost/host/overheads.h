@@ -6,10 +6,10 @@
 
 #include "base/array.h"
 
-/* Observed overheads, before they become means. */
+/* One observed overhead, before means are taken. */
 typedef struct orr_overhead_sample {
     uint8_t kind;  /* orr_overhead_kind          */
-    uint32_t name; /* in the strtab of the caller */
+    uint32_t name; /* in the caller's strtab */
     double us;
 } orr_overhead_sample;
 typedef struct orr_overhead_samples {
@@ -17,17 +17,18 @@ typedef struct orr_overhead_samples {
     struct orr_strtab *names;
 } orr_overhead_samples;
 
-/* Those of the host threads of a graph, appended: see overheads_samples.c. */
+/* Appends the observations on the host threads of a graph: see overheads_samples.c. */
 orr_status orr_overheads_collect(const orr_graph *graph, orr_overhead_samples *samples,
                                  orr_error *err) ORR_MUST_CHECK;
-/* An operator, or the annotation that PyTorch puts around a step of an optimizer. What the
- * autograd engine puts around each backward operator is looked through: the model's operators are
- * those inside (AddmmBackward, aten::sum, torch::autograd::AccumulateGrad). */
+/* Is the node a top-level operator, or the annotation that PyTorch puts around an optimizer
+ * step? Nodes that the autograd engine puts around each backward operator are skipped: the
+ * model's operators are those inside (AddmmBackward, aten::sum,
+ * torch::autograd::AccumulateGrad). */
 bool orr_is_top_level_operator(const orr_graph *graph, orr_node_id node);
-/* A call that enqueues work: what it launched was recorded, or its name says so. */
+/* Is the call one that enqueues work: its work was recorded, or its name says so? */
 bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched);
 
-/* Of "t2"; ORR_OVERHEADS: no such kind. */
+/* The kind named "t2"; ORR_OVERHEADS: none. */
 orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len);
 
 #endif /* ORR_COST_HOST_OVERHEADS_H */

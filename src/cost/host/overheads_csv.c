@@ -82,7 +82,7 @@ static orr_status read_row(reader *r, char *line)
     return ORR_OK;
 }
 
-/* Up to the line break that is not inside quotes. */
+/* Length up to the line break that is not inside of quotes. */
 static size_t line_length(const char *at)
 {
     size_t len = 0;

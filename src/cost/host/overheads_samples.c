@@ -5,16 +5,16 @@
 #include "base/strtab.h"
 #include "cost/host/overheads.h"
 
-/* A host thread as the DLRM performance model sees it: top-level operators one after the other, and
- * in each its launch calls. */
+/* Observes overheads on a host thread as the DLRM performance model defines them: top-level
+ * operators one after another, and in each its launch calls. */
 typedef struct thread {
     const orr_graph *graph;
-    const uint8_t *launches; /* shape (N): did the node launch device work? */
+    const uint8_t *launches; /* shape (N): the node launched device work */
     orr_overhead_samples *samples;
-    orr_node_id top; /* the operator we are in, or ORR_NONE */
+    orr_node_id top; /* the current operator, or ORR_NONE */
     int64_t top_end;
-    uint32_t n_launches; /* of it, so far */
-    int64_t launch_end;  /* of the last   */
+    uint32_t n_launches; /* of the operator, so far */
+    int64_t launch_end;  /* of the last launch call */
     orr_error *err;
 } thread;
 
@@ -76,7 +76,7 @@ static orr_status launch(thread *t, orr_node_id v)
     const int64_t start = t->graph->start_ns[v];
     const char *top = name_of(t, t->top);
     if (t->n_launches > 0 && start < t->launch_end)
-        return ORR_OK; /* cuLaunchKernel inside cudaLaunchKernel */
+        return ORR_OK; /* cuLaunchKernel inside of cudaLaunchKernel */
     if (t->n_launches == 0)
         ORR_TRY(add(t, ORR_T2, top, start - t->graph->start_ns[t->top]));
     else

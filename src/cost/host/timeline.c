@@ -27,7 +27,7 @@
 
 typedef struct walk {
     const orr_overheads *overheads;
-    double mean_us[ORR_OVERHEADS]; /* of the rows of a kind */
+    double mean_us[ORR_OVERHEADS]; /* means of the rows of a kind */
     double plain_us;               /* mean T5 of operators that launch nothing */
     orr_annotation_rule rule;
     orr_host_time now;
@@ -81,7 +81,8 @@ static void run_kernel(walk *w, const orr_host_op *op, double launched_us, doubl
     double *stream = &w->now.gpu_us[op->stream % ORR_HOST_STREAMS];
     const double front = front_us(&w->now);
     *stream = fmax(*stream + KERNEL_GAP_US, launched_us) + kernel_us;
-    w->now.active_us += fmin(fmax(*stream - front, 0), kernel_us); /* not what another covers */
+    w->now.active_us += fmin(fmax(*stream - front, 0), kernel_us); /* without what another kernel
+                                                                    * covers */
 }
 
 static void launch_all(walk *w, const orr_host_op *op)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Far beyond any tensor; sums over a list of arguments still fit. */
+/* Limit of a number: far above any tensor, and sums over a list of arguments still fit. */
 #define MOST (INT64_MAX / 64)
 
 int64_t orr_saturating_mul(int64_t a, int64_t b)
@@ -39,13 +39,13 @@ static void add_dim(orr_argument *a, int64_t n)
     a->dims[a->n_dims++] = n;
 }
 
-/* One argument, from behind its opening bracket to behind the closing one. A list of numbers is a
- * tensor, a list of such lists several; an empty list is a scalar. */
+/* Reads one argument, from after its opening bracket to after the closing one. A list of numbers
+ * is a tensor, a list of such lists several tensors; an empty list is a scalar. */
 static const char *read_argument(const char *at, orr_argument *a)
 {
     int depth = 1;
     int64_t product = 1;
-    bool open = false; /* the innermost list has numbers */
+    bool open = false; /* the innermost list contains numbers */
     while (*at != '\0' && depth > 0) {
         if (is_digit(*at)) {
             const int64_t n = read_number(&at);
@@ -91,7 +91,8 @@ static void parse_shapes(const char *at, orr_arguments *ret)
 
 bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret)
 {
-    /* The first that occurs decides: "double" before "float", "BFloat16" before "float". */
+    /* Names of types. The first that occurs decides: "double" before "float", "BFloat16" before
+     * "float". */
     static const struct {
         const char *part;
         orr_dtype dtype;
@@ -111,7 +112,7 @@ bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret)
     return false;
 }
 
-/* The text in quotes at or behind *at; NULL: no more. */
+/* The quoted text at or after *at; NULL: no more. */
 static const char *next_quoted(const char **at, size_t *ret_len)
 {
     const char *open = *at + strcspn(*at, "\"'");
@@ -150,13 +151,13 @@ static const char *attr_text(const orr_graph *graph, orr_node_id op, const char 
     return orr_graph_str(graph, *(const orr_str *)attr.values);
 }
 
-/* What one format calls shapes, types and values. */
+/* Attribute names of shapes, types and values in one recording format. */
 typedef struct io_names {
     const char *shapes, *types, *values;
 } io_names;
 
-/* The first of these formats that says a shape. An operator of a linked recording has the
- * attributes of two, and only a host trace knows the tensors of a list. */
+/* Reads the first of these formats that has shapes. An operator of a linked recording has the
+ * attributes of two, and only a host trace has the tensors of a list. */
 static bool recorded(const orr_graph *graph, orr_node_id op, const io_names *names, size_t n,
                      orr_arguments *ret)
 {
@@ -188,7 +189,7 @@ bool orr_arguments_out(const orr_graph *graph, orr_node_id op, orr_arguments *re
     return recorded(graph, op, NAMES, 1, ret);
 }
 
-/* The beginning of the argument of that index in a list: lists in it count as one. */
+/* Start of the argument with an index in a list; nested lists count as one argument. */
 static const char *value_at(const char *values, uint32_t index)
 {
     int depth = 0;
@@ -232,7 +233,7 @@ uint32_t orr_values_ints(const char *values, uint32_t index, int64_t *ret, uint3
         }
         const int64_t value = read_number(&at);
         ret[n++] = negative ? -value : value;
-        if (*at == '.') /* a fraction is no integer: leave the rest of it */
+        if (*at == '.') /* not an integer: skip the fraction */
             at += 1 + strspn(at + 1, "0123456789e-");
     }
     return n;

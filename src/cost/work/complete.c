@@ -3,8 +3,8 @@
 
 #include "cost/work/work.h"
 
-/* FLOPs and bytes of a family from its dims. Every tensor is counted as read or written once, but
- * where the comment says otherwise. */
+/* FLOPs and bytes of a family from its dims. Every tensor counts as read or written once, unless
+ * a comment says otherwise. */
 typedef struct traffic {
     double flops, read_bytes, write_bytes;
 } traffic;
@@ -20,7 +20,7 @@ static traffic of_gemm(const orr_work *w, double bytes)
     return (traffic){2 * b * m * n * k, b * (m * k + k * n) * bytes, b * m * n * bytes};
 }
 
-/* Padded so that the output is the input over the stride, rounded up. */
+/* The input size is the output's times the stride: padding is assumed. */
 static traffic of_convolution(const orr_work *w, double bytes)
 {
     const double n = dim(w, 0), c = dim(w, 1), h = dim(w, 2), wide = dim(w, 3), k = dim(w, 4),
@@ -30,7 +30,7 @@ static traffic of_convolution(const orr_work *w, double bytes)
                      out * bytes};
 }
 
-/* Two products forward, five backward (one of them the forward product again): Dao et al.,
+/* Two products forward, five backward (one of them repeats the forward product): Dao et al.,
  * FlashAttention (2022). The scores never leave the chip. */
 static traffic of_attention(const orr_work *w, double bytes)
 {
@@ -42,7 +42,7 @@ static traffic of_attention(const orr_work *w, double bytes)
     return (traffic){2 * product, query + 2 * key, query};
 }
 
-/* Without the cache, as in the DLRM model's simple form; kernel_embedding.c knows better. */
+/* Without a cache, as in the DLRM model's simple form; roofline/embedding.c models the cache. */
 static traffic of_embedding(const orr_work *w, double bytes)
 {
     const double bags = dim(w, 0) * dim(w, 4), lookups = dim(w, 2), row = dim(w, 3) * bytes;
@@ -58,8 +58,8 @@ static traffic of_interaction(const orr_work *w, double bytes)
     return (traffic){0, kept * (bytes + 16), kept * bytes}; /* two indices of 8 bytes each */
 }
 
-/* Reads twice, for the statistics and to normalise. Backward: input and gradient, twice. 8 and 14
- * FLOPs for each element: assumed. */
+/* Norms read twice, for the statistics and to normalise. Backward: input and gradient, twice. 8
+ * and 14 FLOPs for each element: assumed. */
 static traffic of_norm(const orr_work *w, double bytes)
 {
     const double size = dim(w, 0) * dim(w, 1);

@@ -3,8 +3,8 @@
 
 #include "cost/work/work.h"
 
-/* What kernels of cuBLAS, cuDNN, CUTLASS, PyTorch, FBGEMM, Triton and rocBLAS are called. The first
- * that occurs decides, so what is special comes before what is general. */
+/* Kernel families by names of cuBLAS, cuDNN, CUTLASS, PyTorch, FBGEMM, Triton and rocBLAS. The
+ * first pattern that occurs decides, so special ones come before general ones. */
 static const struct {
     const char *part;
     unsigned family;

@@ -10,7 +10,11 @@ static bool is_operator(const orr_graph *g, orr_node_id v)
             strncmp(orr_graph_str(g, g->name[v]), "Optimizer.", 10) == 0);
 }
 
-/* The node that `v` waits for by a dependency of that kind, or ORR_NONE. */
+/* Finds the operator whose arguments describe a kernel: the innermost one around the launch
+ * call; for backward operators without shapes, their forward operator; and for nested operators
+ * of one rule, the outermost. */
+
+/* The node that `v` depends on by a dependency of the given kind, or ORR_NONE. */
 static orr_node_id dependency(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
 {
     for (uint32_t i = g->dep_first[v]; i < g->dep_first[v + 1]; i++)
@@ -19,7 +23,8 @@ static orr_node_id dependency(const orr_graph *g, orr_node_id v, orr_dep_kind ki
     return ORR_NONE;
 }
 
-/* The call, or where a recording leaves calls out (Chakra) the operator, that the work hangs on. */
+/* The launch call of device work, or, where a recording has no calls (Chakra), the operator that
+ * it depends on. */
 static orr_node_id launcher_of(const orr_graph *g, orr_node_id node)
 {
     const orr_node_id call = dependency(g, node, ORR_DEP_LAUNCH);
@@ -31,8 +36,8 @@ const orr_op_rule *orr_work_rule(const orr_graph *g, orr_node_id op)
     return op == ORR_NONE ? NULL : orr_op_rule_of(orr_graph_str(g, g->name[op]));
 }
 
-/* The innermost operator around what launched `node`; a host operator is its own. Where that one
- * means nothing to us (aten::empty), but the kernel's name fits one around it, that one. */
+/* The innermost operator around the launch of `node`; a host operator is its own. If that one
+ * has no rule (aten::empty) but one around it fits the kernel's name, the latter. */
 orr_node_id orr_work_operator(const orr_graph *g, orr_node_id node, unsigned kernel_family)
 {
     orr_node_id v = orr_graph_on_device(g, node) ? launcher_of(g, node) : node;
@@ -52,11 +57,11 @@ static bool read_alike(const orr_graph *g, orr_node_id op, const orr_op_rule *ru
     return other != NULL && other->read == rule->read;
 }
 
-/* Where the node stands among those of its lane. */
+/* Index of the node in its lane. */
 static uint32_t place_in_lane(const orr_graph *g, orr_node_id node)
 {
     uint32_t low = g->lane_first[g->lane[node]], high = g->lane_first[g->lane[node] + 1];
-    while (low < high) { /* the first that does not start before it */
+    while (low < high) { /* the first node that does not start before it */
         const uint32_t middle = low + (high - low) / 2;
         if (g->start_ns[g->lane_node[middle]] < g->start_ns[node])
             low = middle + 1;
@@ -66,9 +71,9 @@ static uint32_t place_in_lane(const orr_graph *g, orr_node_id node)
     return low;
 }
 
-/* The forward operator of a backward one: the one that was handed over to it or to what surrounds
- * it, one around that, or one soon after: a lookup of FBGEMM has no sequence number of its own, so
- * that the operator just before it is taken for it. */
+/* The forward operator of a backward one: the one that autograd linked to it or to an operator
+ * around it, one around that, or one soon after: a lookup of FBGEMM has no sequence number of
+ * its own, so autograd links the operator just before it. */
 orr_node_id orr_work_forward(const orr_graph *g, orr_node_id op, const orr_op_rule *rule)
 {
     enum { SOON = 16 };
@@ -88,7 +93,7 @@ orr_node_id orr_work_forward(const orr_graph *g, orr_node_id op, const orr_op_ru
     return ORR_NONE;
 }
 
-/* The operator whose arguments say the most: the outermost that the same rule covers
+/* The outermost operator around `op` that the same rule covers, whose arguments say the most
  * (cudnn_convolution_backward around ..._backward_weight). */
 orr_node_id orr_work_outermost_operator(const orr_graph *g, orr_node_id op, const orr_op_rule *rule)
 {

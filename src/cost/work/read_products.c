@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/work/work.h"
 
-/* Shapes of products: matrix products, convolutions, attention. */
+/* Readers of arguments: matrix products, convolutions, attention. */
 
 static int64_t last(const orr_argument *a, uint32_t from_behind)
 {
@@ -92,7 +92,7 @@ static bool read_gradient(const orr_argument *input, const orr_argument *gradien
     if (gradient == NULL)
         return false;
     int64_t stride = 1;
-    if (input == NULL) { /* the size of its gradient is that of the output times the stride */
+    if (input == NULL) { /* the size of its gradient: the output's times the stride */
         orr_argument as_input = *gradient;
         return weight != NULL && set_convolution(&as_input, weight, 1, work);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/work/work.h"
 
-/* Shapes of embeddings, of row-wise and of element-wise work. */
+/* Readers of arguments: embeddings, row-wise and elementwise operators. */
 
 static void take_dtype(const orr_argument *a, orr_work *work)
 {

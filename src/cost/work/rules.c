@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-/* FLOPs for each element are those that the DLRM performance model counts by hand (sigmoid 4, its
- * gradient 2, gelu 175, softmax 174, tanh 180, binary cross entropy 7 and 4, mean squared error
- * 3, everything plain 1; source: owensgroup/ml_perf_model, analysis/inference.py and utils.py);
- * those of silu and of the gradients of gelu and tanh are assumed from the same parts. */
+/* Rules by operator name. FLOPs for each element are those that the DLRM performance model
+ * counts by hand (sigmoid 4, its gradient 2, gelu 175, softmax 174, tanh 180, binary cross
+ * entropy 7 and 4, mean squared error 3, everything plain 1; source: owensgroup/ml_perf_model,
+ * analysis/inference.py and utils.py); those of silu and of the gradients of gelu and tanh are
+ * assumed from the same parts. */
 #define GEMM ORR_FAMILY_GEMM
 #define CONV ORR_FAMILY_CONVOLUTION
 #define ATTN ORR_FAMILY_ATTENTION
@@ -124,7 +125,7 @@ static const orr_op_rule RULES[] = {
     {"*pool2d*", ELEM, false, 1, orr_read_elements},
 };
 
-/* `pattern` may hold '*' for any text. */
+/* Pattern matching; '*' in `pattern` stands for any text. */
 static bool matches(const char *pattern, const char *text, size_t len)
 {
     const char *star = NULL;

@@ -4,8 +4,8 @@
 #include "cost/work/work.h"
 #include "op/families/tensor_rows.h"
 
-/* Calls on tapes as work: FLOPs and bytes are those of the operator's row; family and dims are what
- * cost models know it by. What shares bytes, and what a network does, is nothing for a kernel. */
+/* Work of calls on tapes: FLOPs and bytes are those of the operator's row; family and dims are
+ * those that cost models know. Views and collectives have no work. */
 typedef void (*describe)(const orr_op_signature *sig, orr_work *work);
 
 static void elements_out(const orr_op_signature *sig, orr_work *work)
@@ -28,7 +28,7 @@ static void rows_in(const orr_op_signature *sig, orr_work *work)
     set_rows(&sig->in[0], work);
 }
 
-/* Of what goes into the forward pass, which comes after its gradient. */
+/* Rows of the forward input, which comes after the gradient. */
 static void rows_of_second(const orr_op_signature *sig, orr_work *work)
 {
     set_rows(&sig->in[1], work);
@@ -40,7 +40,7 @@ static void channels(const orr_op_signature *sig, orr_work *work)
     ORR_SET_DIMS(work, x->dim[1], orr_type_elements(x) / (x->dim[1] > 0 ? x->dim[1] : 1));
 }
 
-/* Where one matrix multiplies all, the leading dims are more rows of the one product. */
+/* A single matrix multiplies all batches: the leading dims are rows of one product. */
 static void product(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1], *y = &sig->out[0];
@@ -50,7 +50,8 @@ static void product(const orr_op_signature *sig, orr_work *work)
     ORR_SET_DIMS(work, one ? 1 : leading, one ? leading * m : m, orr_type_columns(y), k);
 }
 
-/* A product for each expert, as if all had as many tokens. Gradients of weights sum over these. */
+/* One product for each expert, as if all had equally many tokens. Gradients of weights sum over
+ * these. */
 static void grouped_product(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0], *y = &sig->out[0];
@@ -75,8 +76,8 @@ static void embedding(const orr_op_signature *sig, orr_work *work)
     ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]), table->dim[0], 1, table->dim[1], 1);
 }
 
-/* Bags (B, D) or (B, F, D). Backward, the table's size is not told: as many rows as are looked up.
- */
+/* Bags (B, D) or (B, F, D). In the backward pass the table's size is unknown: as many rows as
+ * are looked up. */
 static void bags(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *y = work->backward ? &sig->in[0] : &sig->out[0];
@@ -117,7 +118,7 @@ static void convolution_weight(const orr_op_signature *sig, orr_work *work)
     set_convolution(sig, &sig->in[0], &sig->out[0], work);
 }
 
-/* (..., dim, between, to_dim, ...) as products of matrices that are turned. */
+/* (..., dim, between, to_dim, ...) as transposed matrices. */
 static void transposed(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0];
@@ -134,14 +135,14 @@ static void bytes_written(const orr_op_signature *sig, orr_work *work)
     ORR_SET_DIMS(work, (int64_t)work->write_bytes);
 }
 
-/* Rows that are updated: those of the gradient. */
+/* Updated rows: those of the gradient. */
 static void updated_rows(const orr_op_signature *sig, orr_work *work)
 {
     ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]));
 }
 
 typedef struct call_rule {
-    describe dims; /* NULL: nothing to do */
+    describe dims; /* NULL: no work */
     uint8_t family;
     bool backward;
 } call_rule;
@@ -171,7 +172,7 @@ static const call_rule RULES[ORR_OPS] = {
     [ORR_OP_SIGMOID] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_ACTIVATION_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
     [ORR_OP_EMBEDDING] = {embedding, F(EMBEDDING_FORWARD), false},
-    /* No kernel of tables: zeros over all of a dense gradient, and sums into some of it. */
+    /* Not a kernel of embedding tables: zeros over a dense gradient, and sums into part of it. */
     [ORR_OP_EMBEDDING_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
     [ORR_OP_MASKED_SCATTER] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_EMBEDDING_BAG] = {bags, F(EMBEDDING_FORWARD), false},

@@ -3,7 +3,12 @@
 
 #include <string.h>
 
-/* `result`: whose inputs have the shape of the operator's output, its gradient; or ORR_NONE. */
+/* Work of a recorded node: the rule of its operator reads the arguments; where an operator
+ * launches several kernels, the names of the kernels tell which one does the operator's
+ * arithmetic and gets its work, and the others are helpers. */
+
+/* `result`: an operator whose inputs have the shape of the operator's output (its gradient); or
+ * ORR_NONE. */
 static bool read_arguments(const orr_graph *g, orr_node_id op, orr_node_id result,
                            const orr_op_rule *rule, orr_work *work)
 {
@@ -19,7 +24,7 @@ static bool read_arguments(const orr_graph *g, orr_node_id op, orr_node_id resul
     if (!(has_reader ? rule->read : orr_read_elements)(&in, &out, &as_read))
         return false;
     if (rule != NULL && !has_reader)
-        as_read.n_dims = 0; /* elements are not what the dims of its family mean */
+        as_read.n_dims = 0; /* elements do not mean what dims of its family mean */
     *work = as_read;
     return true;
 }
@@ -30,7 +35,8 @@ static bool is_product(unsigned family)
            family == ORR_FAMILY_ATTENTION;
 }
 
-/* A product is done by kernels with names of products; the others around it help. */
+/* Is the kernel one that does the operator's arithmetic? Products are done by kernels with names
+ * of products; the others around them are helpers. */
 static bool does_arithmetic(unsigned family, unsigned kernel_family)
 {
     switch (family) {
@@ -46,8 +52,9 @@ static bool does_arithmetic(unsigned family, unsigned kernel_family)
     }
 }
 
-/* FBGEMM's backward has a kernel for rows that are used up to 32 times in a batch, a warp each, and
- * one for those used more often, a block each. The one that has the average row gets the work. */
+/* FBGEMM's backward has a kernel for rows that are used up to 32 times in a batch (a warp each),
+ * and one for rows used more often (a block each). The kernel that fits the average row gets the
+ * work. */
 static void give_to_one_of_two(orr_work *work)
 {
     const bool per_block = strstr(work->kernel, "cta_per_row") != NULL;
@@ -79,7 +86,7 @@ static void work_of_rule(const orr_graph *g, orr_node_id op, const orr_op_rule *
         give_to_one_of_two(work);
 }
 
-/* Operators without a rule: what the kernel's name and the shapes say. */
+/* Operators without a rule: work from the kernel's name and the shapes. */
 static bool work_of_kernel(const orr_graph *g, orr_node_id op, unsigned kernel_family,
                            orr_work *work)
 {
@@ -94,7 +101,7 @@ static bool work_of_kernel(const orr_graph *g, orr_node_id op, unsigned kernel_f
     return read || kernel_family < ORR_FAMILIES;
 }
 
-/* Tensor cores round FP32 to TF32, and only the kernel's name tells. */
+/* Tensor cores round FP32 to TF32, which only the kernel's name tells. */
 static void refine_dtype(orr_work *work)
 {
     static const struct {

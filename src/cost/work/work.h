@@ -6,36 +6,36 @@
 
 #include "cost/work/arguments.h"
 
-/* From names and shapes to work. An operator's name leads to a rule: its family, how its arguments
- * are read, and what it computes for each element. A kernel's name tells its family too, and
- * whether it only helps (sets a buffer, changes a layout, sums up split products). */
+/* From names and shapes to work. An operator's name leads to a rule: its family, how its
+ * arguments are read, and FLOPs for each element. A kernel's name also gives a family, and
+ * whether the kernel is only a helper (sets a buffer, changes a layout, sums up split products). */
 typedef struct orr_op_rule {
     const char *name; /* without "aten::" and the "_" of the in-place form; a final '*': prefix */
     uint8_t family;
     bool backward;
     double flops; /* for each element, where the family counts by elements */
-    /* Fill in dims, dtype and bytes. False: the shapes do not suffice. May be NULL. */
+    /* Reads dims, dtype and bytes. False: the shapes do not suffice. May be NULL. */
     bool (*read)(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 } orr_op_rule;
 
-/* NULL: an operator of no known meaning. */
+/* NULL: an unknown operator. */
 const orr_op_rule *orr_op_rule_of(const char *op);
 
-/* ORR_FAMILIES: the name says nothing. */
+/* Family by a kernel's name. ORR_FAMILIES: the name says nothing. */
 #define ORR_FAMILY_HELPER (ORR_FAMILIES + 1)
 unsigned orr_kernel_family_by_name(const char *kernel);
 
 /* Operators in a graph, ORR_NONE where there is none: */
 const orr_op_rule *orr_work_rule(const orr_graph *graph, orr_node_id op); /* NULL too */
-/* The innermost operator around what launched `node`; a host operator is its own. */
+/* The innermost operator around the launch of `node`; a host operator is its own. */
 orr_node_id orr_work_operator(const orr_graph *graph, orr_node_id node, unsigned kernel_family);
-/* The forward operator of a backward one, when it is read by the same reader. */
+/* The forward operator of a backward one, if the same reader reads it. */
 orr_node_id orr_work_forward(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
 /* The outermost operator around `op` that its rule covers. */
 orr_node_id orr_work_outermost_operator(const orr_graph *graph, orr_node_id op,
                                         const orr_op_rule *rule);
 
-/* Readers of arguments, by the position that PyTorch's native_functions.yaml gives them. */
+/* Readers of arguments, by their position in PyTorch's native_functions.yaml. */
 bool orr_read_mm(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_addmm(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_linear(const orr_arguments *in, const orr_arguments *out, orr_work *work);
@@ -62,7 +62,7 @@ bool orr_read_copy(const orr_arguments *in, const orr_arguments *out, orr_work *
 bool orr_read_fill(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_reduction(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 bool orr_read_lists(const orr_arguments *in, const orr_arguments *out, orr_work *work);
-/* Whatever it is: each tensor read once, the largest written. */
+/* Any operator: each tensor read once, the largest written. */
 bool orr_read_elements(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 
 static inline void orr_work_set_dims(orr_work *work, uint8_t n, const int64_t *dims)
