@@ -13,14 +13,13 @@
 extern "C" {
 #endif
 
-/* Machines: devices, memory tiers, links, and the clusters made of them.
+/* Machines: devices, memory tiers, links, and clusters made of them.
  *
- * Everything is read from YAML: the catalogue that is built into the library, or files of the
- * user, which may name what the catalogue has. What is read is frozen: any number of threads may
- * share it. Every number is a fact: it keeps its source and what it rests on, and where sources
- * conflict the others stand beside it.
+ * Read from YAML: the built-in catalogue, or files of the user, which may refer to the catalogue.
+ * Immutable once read: any number of threads may share it. Every number is a fact: it has a source
+ * and a basis, and where sources conflict the other values are kept with it.
  *
- * Units: bytes/s, FLOP/s, ns, W; people write "450GB/s", "400Gbps", "989TFLOPS", "80GiB", "5us". */
+ * Units: bytes/s, FLOP/s, ns, W; in files "450GB/s", "400Gbps", "989TFLOPS", "80GiB", "5us". */
 
 #define ORR_FACT_BASIS_MAP(X)                                                                      \
     X(UNKNOWN, "unknown")     /* the fact is missing: value is NAN                */               \
@@ -36,42 +35,42 @@ typedef enum orr_fact_basis {
 ORR_API const char *orr_fact_basis_name(orr_fact_basis basis);
 
 typedef struct orr_fact {
-    double value;                    /* NAN: not known                                            */
+    double value;                    /* NAN: unknown */
     uint8_t basis;                   /* orr_fact_basis                                            */
     const char *source;              /* never NULL; "" only for an unknown fact                   */
-    const struct orr_fact *conflict; /* what another source says, or NULL; a list    */
-    const char *note; /* "an upper bound", "at queue depth 1"; "" mostly; never NULL */
+    const struct orr_fact *conflict; /* value of another source, or NULL; a list */
+    const char *note; /* "an upper bound", "at queue depth 1"; mostly ""; never NULL */
 } orr_fact;
-/* value if it is known, else `otherwise`. */
+/* The value if it is known, else `otherwise`. */
 ORR_API double orr_fact_or(const orr_fact *fact, double otherwise);
 
 typedef struct orr_device {
     const char *name;           /* "h100_sxm_80g"; what --gpu takes                             */
     const char *vendor, *kind;  /* "NVIDIA", "gpu"                                       */
-    const char *const *matches; /* shape (n_matches): texts by which a recording's device
-                                 * name ("NVIDIA H100 80GB HBM3") is recognised          */
+    const char *const *matches; /* shape (n_matches): patterns by which a recording's device name
+                                 * ("NVIDIA H100 80GB HBM3") is recognised */
     uint32_t n_matches;
     orr_fact peak_flops[ORR_DTYPES];   /* dense                                          */
-    orr_fact matmul_flops[ORR_DTYPES]; /* most that a matrix product was seen to reach   */
+    orr_fact matmul_flops[ORR_DTYPES]; /* highest rate of a matrix product that was measured */
     orr_fact memory_bytes, memory_bytes_per_s;
-    orr_fact achievable_memory_bytes_per_s; /* fitted or measured, else unknown          */
+    orr_fact achievable_memory_bytes_per_s; /* fitted or measured, else unknown */
     orr_fact l2_bytes, l2_bytes_per_s;
     orr_fact shared_memory_bytes_per_s; /* of all SMs together                           */
     orr_fact sms, clock_hz;
-    orr_fact launch_latency_ns;           /* launch call to start on an idle stream         */
-    orr_fact kernel_gap_ns;               /* end to start, back to back on a stream         */
+    orr_fact launch_latency_ns;           /* launch call to start on an idle stream */
+    orr_fact kernel_gap_ns;               /* end to start, back to back on a stream */
     orr_fact pcie_bytes_per_s;            /* host to device, one way: of the link           */
-    orr_fact achievable_pcie_bytes_per_s; /* what copies reached, else unknown           */
+    orr_fact achievable_pcie_bytes_per_s; /* measured rate of copies, else unknown */
     orr_fact scale_up_bytes_per_s;        /* all its ports, one way                         */
     orr_fact scale_up_pair_bytes_per_s;   /* to one peer, one way                          */
-    orr_fact nic_bytes_per_s;             /* the network port that it usually comes with    */
+    orr_fact nic_bytes_per_s;             /* the network port that it usually comes with */
     orr_fact power_w, idle_power_w;
-    const char *memory_type;           /* "HBM3", or "" where not known: as the next     */
+    const char *memory_type;           /* "HBM3", or "" if unknown */
     const char *pcie, *scale_up, *nic; /* "PCIe5 x16", "NVLink4", "NDR400"               */
     const char *notes;
 } orr_device;
 
-/* Memory or storage that is not the device's own: DRAM, CXL, PMem, NVMe... */
+/* A memory tier: memory or storage that is not the device's own: DRAM, CXL, PMem, NVMe... */
 typedef struct orr_memory_tier {
     const char *name, *kind; /* "dram", "cxl", "scm-dimm", "scm-ssd", "tlc", "qlc", "slc", "mlc" */
     orr_fact read_latency_ns, write_latency_ns;
@@ -89,8 +88,7 @@ typedef struct orr_link {
     const char *reach, *notes;
 } orr_link;
 
-/* A level of a cluster: what `size` units of the level below it are joined by. Level 0 joins
- * devices. */
+/* Topology of a level: how units are joined. */
 #define ORR_TOPOLOGY_MAP(X)                                                                        \
     X(SWITCH, "switch") X(RING, "ring") X(FULLY_CONNECTED, "fully_connected")
 typedef enum orr_topology {
@@ -100,8 +98,9 @@ typedef enum orr_topology {
 } orr_topology;
 ORR_API const char *orr_topology_name(orr_topology topology);
 
-/* How bytes travel over a level: what is set, and what the network is. Fields of 0: not said, and
- * then nothing is lost for it. Formulas: src/cost/network/rdma_transport.h. */
+/* RDMA transport: how bytes travel over a level: its settings, and properties of the network.
+ * Fields of 0: not given, and then nothing is lost for it. Formulas:
+ * src/cost/network/rdma_transport.h. */
 #define ORR_BALANCE_MAP(X)                                                                         \
     X(UNKNOWN, "unknown")                                                                          \
     X(ECMP, "ecmp")         /* a hash of the connection picks one path                */           \
@@ -131,16 +130,16 @@ typedef enum orr_buffers {
 typedef struct orr_rdma_transport {
     uint8_t balance, congestion, buffers;
     uint32_t queue_pairs;   /* of a connection between two ranks                           */
-    uint32_t outstanding;   /* segments of a queue pair that may be under way              */
-    uint32_t paths, failed; /* links, or planes, that flows are spread over; of them down  */
+    uint32_t outstanding;   /* segments of a queue pair in flight */
+    uint32_t paths, failed; /* links, or planes, that flows are spread over; of these, failed */
     double segment_bytes;
     double loss_frac; /* of packets                                                  */
 } orr_rdma_transport;
 ORR_API const char *orr_balance_name(orr_balance balance);
 ORR_API const char *orr_congestion_name(orr_congestion congestion);
 ORR_API const char *orr_buffers_name(orr_buffers buffers);
-/* Settings that a job can choose, class of traffic by class: what they say goes over what the
- * level says; paths, loss and buffers stay the level's. */
+/* Presets: settings that a job can choose for each class of traffic. They override the level's
+ * settings; paths, loss and buffers stay the level's. */
 #define ORR_RDMA_PRESET_MAP(X)                                                                     \
     X(UNKNOWN, "unknown") /* as the level has it                                    */             \
     X(SINGLE, "single")   /* one queue pair, ECMP                                   */             \
@@ -158,60 +157,60 @@ typedef enum orr_rdma_preset {
 
 typedef struct orr_level {
     const char *name;          /* "host", "rack", "building", "region"                     */
-    uint32_t size;             /* units of the level below in one of this                  */
-    uint32_t devices;          /* devices in one of this: product of the sizes up to here  */
+    uint32_t size;             /* units of the level below in one unit of this level */
+    uint32_t devices;          /* devices in one unit: product of the sizes up to here */
     uint8_t topology;          /* orr_topology                                             */
-    orr_fact bytes_per_s;      /* one way, per device, when it talks across this level;
-                                * before oversubscription                                 */
+    orr_fact bytes_per_s;      /* one way, per device, across this level; before oversubscription */
     orr_fact latency_ns;       /* one way, between two units of the level below            */
     orr_fact oversubscription; /* 7 for 1:7; at least 1                                 */
     const char *technology;    /* name of a link, or text                                  */
     bool in_network_reduction; /* SHARP, NVLS                                       */
-    const uint32_t *ends;      /* NULL: its units are alike. Else shape (units): the device behind
-                                * the last one of each; units of levels below begin anew in each,
-                                * and `size` and `devices` are those of the largest         */
-    const orr_rdma_transport *transport; /* NULL: nothing is said of it */
+    const uint32_t *ends;      /* NULL: units are equal. Else shape (units): prefix sums of their
+                                * devices; units of levels below are counted anew in each, and
+                                * `size` and `devices` are those of the largest */
+    const orr_rdma_transport *transport; /* NULL: not given */
 } orr_level;
 
-/* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the
- * same text says so. Sites of a region stand together. */
+/* Sites: the units that levels from `site_level` + 1 on join. Mostly buildings; sites with the
+ * same `region` are near each other. Sites of a region are consecutive. */
 enum { ORR_SITES_MAX = 8, ORR_SITE_LINKS_MAX = ORR_SITES_MAX * (ORR_SITES_MAX - 1) / 2 };
 typedef struct orr_site {
-    const char *name, *region; /* "" where nobody named it                            */
+    const char *name, *region; /* "" if not named */
     const orr_device *device;
     uint32_t devices;
-    orr_fact price_per_hour; /* USD, of a device                                   */
+    orr_fact price_per_hour; /* USD, per device */
 } orr_site;
-/* Between two sites, both ways alike; shared by all that crosses it. */
+/* A site link: the network between two sites, equal in both directions and shared by all that
+ * crosses it. */
 typedef struct orr_site_link {
     uint32_t a, b; /* sites, a < b                                              */
     orr_fact km;
     orr_fact bytes_per_s; /* one way, per device of the smaller site; before oversubscription */
-    orr_fact latency_ns;  /* one way: of the distance (fibre: 5 us/km) and the switches  */
+    orr_fact latency_ns;  /* one way: distance (fibre: 5 us/km) and switches */
     orr_fact oversubscription;
     orr_fact price_per_gb; /* USD, for what leaves a site                               */
-    const orr_rdma_transport *transport; /* NULL: nothing is said of it */
-    const char *technology; /* name of a link, or text; "" where nobody said             */
+    const orr_rdma_transport *transport; /* NULL: not given */
+    const char *technology;              /* name of a link, or text; "" if not given */
 } orr_site_link;
 
 typedef struct orr_cluster {
     const char *name;
     const orr_device *device;
-    uint32_t n_devices; /* as many as one of the highest level has */
+    uint32_t n_devices; /* those of one unit of the highest level */
     uint32_t n_levels;
     const orr_level *levels;             /* shape (n_levels), from the inside out */
     const orr_memory_tier *const *tiers; /* shape (n_tiers), of a host */
     uint32_t n_tiers;
     const char *source, *notes;
-    uint32_t n_sites;      /* 0: it has none; 2 to ORR_SITES_MAX; 1: what was placed, or
-                            * resized, lies in one that has a name                       */
-    uint32_t site_level;   /* whose units they are                                   */
+    uint32_t n_sites;      /* 0: none; 2 to ORR_SITES_MAX; 1: a selection that lies in one named
+                            * site */
+    uint32_t site_level;   /* the level whose units are sites */
     const orr_site *sites; /* shape (n_sites) */
     uint32_t n_cuts;
-    const orr_site_link *cuts; /* shape (n_cuts): of every pair, by a, then b               */
+    const orr_site_link *cuts; /* shape (n_cuts): site links of every pair, by a, then b */
 } orr_cluster;
 
-/* The catalogue: what is built in, and what files added. */
+/* The catalogue: built-in entries, and those that files added. */
 typedef struct orr_catalog {
     uint32_t n_devices, n_tiers, n_links, n_clusters;
     const orr_device *const *devices;
@@ -220,75 +219,76 @@ typedef struct orr_catalog {
     const orr_cluster *const *clusters;
 } orr_catalog;
 
-/* The built-in catalogue, in the arena. Errors: NO_MEMORY. */
+/* Opens the built-in catalogue, in the arena. Errors: NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_catalog_open(orr_arena *arena, const orr_catalog **ret,
                                                    orr_error *err);
-/* NULL: none of that name. Case does not matter, and '-' is '_': "H100-24K" is "h100_24k". */
+/* Finds an entry; NULL: none. Case is ignored, and '-' equals '_': "H100-24K" is "h100_24k". */
 ORR_API const orr_device *orr_catalog_device(const orr_catalog *catalog, const char *name);
 ORR_API const orr_cluster *orr_catalog_cluster(const orr_catalog *catalog, const char *name);
 /* The device that a recording's device name means, or NULL. */
 ORR_API const orr_device *orr_catalog_recognise(const orr_catalog *catalog,
                                                 const char *device_name);
 
-/* A cluster by name of the catalogue or, when the text ends in .yaml or .yml or holds a slash, from
- * that file (docs: catalog/README.md). Errors: NOT_FOUND with the closest name; IO; LIMIT; INVALID
- * and PARSE as "file:line:column: what is wrong and what is right". The catalogue has to outlive
- * the result. */
+/* Loads a cluster by its name in the catalogue or, when the text ends in .yaml or .yml or holds
+ * a slash, from that file (format: catalog/README.md). Errors: NOT_FOUND with the closest name;
+ * IO; LIMIT; INVALID and PARSE as "file:line:column: what is wrong and what is right". The
+ * catalogue has to outlive the result. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_load(const orr_catalog *catalog, const char *name,
                                                    orr_arena *arena, const orr_cluster **ret,
                                                    orr_error *err);
-/* A device likewise. */
+/* Loads a device likewise. */
 ORR_API ORR_MUST_CHECK orr_status orr_device_load(const orr_catalog *catalog, const char *name,
                                                   orr_arena *arena, const orr_device **ret,
                                                   orr_error *err);
-/* As much of the cluster as holds `n_devices`, for jobs that do not fill the machine: the highest
- * level that is then needed is cut, those below it stay as they are, those above it are left out.
- * The result may have more than asked: whole units. Sites with names, or of unequal size, are
- * filled one after another, from the first on, in whole hosts. INVALID: more than there are, or 0.
- */
+/* The smallest part of a cluster that holds `n_devices`, for jobs that do not fill the machine:
+ * the highest level that is needed is shortened, levels below stay, levels above are left out.
+ * The result may have more devices than requested: whole units. Sites with names, or of unequal
+ * size, are filled one after another, from the first one on, in whole hosts. INVALID: more than
+ * there are, or 0. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster, uint32_t n_devices,
                                                      orr_arena *arena, const orr_cluster **ret,
                                                      orr_error *err);
 
-/* So many devices of each site, shape (n_sites), 0: none. Sites that are not used are left out,
- * levels above are those that still join something: one for the sites of a region, one for regions,
- * each as slow as the slowest cut that it stands for. The result keeps the names of sites. INVALID:
- * more than a site has, nothing at all, a cluster without sites. */
+/* A part of a cluster by devices of each site, shape (n_sites), 0: none. Unused sites are left
+ * out; of levels above sites those stay that still join something: one for the sites of a
+ * region, one for regions, each as slow as the slowest site link that it stands for. Sites keep
+ * their names. INVALID: more than a site has, no devices at all, a cluster without sites. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_select_sites(const orr_cluster *cluster,
                                                            const uint32_t *devices,
                                                            orr_arena *arena,
                                                            const orr_cluster **ret, orr_error *err);
-/* The unit of a level that a device is in: its first device, and the one behind its last. */
+/* The unit of a level that contains a device: its first device, and the one after its last. */
 typedef struct orr_device_range {
     uint32_t first, end;
 } orr_device_range;
 ORR_API orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level,
                                           uint32_t device);
-/* Index of the site of a device; 0 where there are none. */
+/* Index of the site of a device; 0 in a cluster without sites. */
 ORR_API uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device);
-/* The same cluster with other numbers, as factors: for asking what depends on them. */
+/* Hypothetical clusters: factors on facts, for sensitivity analysis. */
 typedef struct orr_cluster_factors {
-    double latency, bandwidth, oversubscription; /* of what is between sites; of the highest level
-                                                  * where there are none. The least is 1:1     */
-    double compute;                              /* of all devices: FLOP/s and memory          */
+    double latency, bandwidth, oversubscription; /* of the network between sites; of the highest
+                                                  * level if there are none. Oversubscription is
+                                                  * at least 1:1 */
+    double compute;                              /* of all devices: FLOP/s and memory */
 } orr_cluster_factors;
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_scaled(const orr_cluster *cluster,
                                                      const orr_cluster_factors *factors,
                                                      orr_arena *arena, const orr_cluster **ret,
                                                      orr_error *err);
 
-/* How a process group lies on a cluster when rank r is device r: at each level, how many units of
- * the level below it has in one unit of this level, the most of any; 1 where it does not spread.
- * Their product is at least the number of ranks. */
+/* Span of a process group on a cluster, where rank r is device r: at each level, how many units
+ * of the level below it has in one unit of this level, at most; 1 where it does not spread. The
+ * product is at least the number of ranks. */
 enum { ORR_LEVELS_MAX = 8 };
 typedef struct orr_span {
     uint32_t n_ranks;
     uint32_t n_levels;
     uint32_t width[ORR_LEVELS_MAX]; /* shape (n_levels) */
     uint32_t top;                   /* highest level with width > 1; 0 for one rank */
-    bool even;                      /* all units of each level hold the same number */
+    bool even;                      /* all units of each level hold the same number of members */
 } orr_span;
-/* `ranks`: shape (n), in any order. INVALID: a rank beyond the cluster. */
+/* Computes the span of `ranks`, shape (n), in any order. INVALID: a rank beyond the cluster. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_span(const orr_cluster *cluster,
                                                    const uint32_t *ranks, uint32_t n, orr_span *ret,
                                                    orr_error *err);

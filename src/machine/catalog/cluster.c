@@ -81,7 +81,7 @@ static orr_status read_size(const orr_yaml *value, uint32_t devices_below, orr_l
     return ORR_OK;
 }
 
-/* What the level itself does not say its link says. */
+/* Facts that a level does not give come from its link. */
 static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, orr_level *level,
                                  orr_error *err)
 {

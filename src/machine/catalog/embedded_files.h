@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The files of catalog/, put into the library at build time by tools/embed.py. */
+/* The files of catalog/, embedded into the library at build time by tools/embed.py. */
 typedef struct orr_catalog_file {
     const char *name;
     const unsigned char *bytes;

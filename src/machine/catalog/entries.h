@@ -5,8 +5,8 @@
 #include "base/array.h"
 #include "machine/catalog/schema.h"
 
-/* A catalogue while it is read. The arrays are freed by done; what they point to is the
- * arena's. Later entries hide earlier ones of the same name. */
+/* Builder of a catalogue, while files are read. The arrays are freed by done; what they point to
+ * is in the arena. Later entries hide earlier ones of the same name. */
 typedef struct orr_catalog_builder {
     orr_array(const orr_device *) devices;
     orr_array(const orr_memory_tier *) tiers;
@@ -16,21 +16,21 @@ typedef struct orr_catalog_builder {
 } orr_catalog_builder;
 
 void orr_catalog_builder_done(orr_catalog_builder *shelf);
-/* All that a catalogue has, in front of what is on the shelf. */
+/* Adds all entries of a catalogue before those that the builder has. */
 orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog,
                                        orr_error *err) ORR_MUST_CHECK;
 orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret,
                                       orr_error *err) ORR_MUST_CHECK;
 
-/* The sections of a file; clusters by themselves, because they name entries that other files
- * may have. `outer`: what holds for facts unless the file says otherwise. */
+/* Readers of a file's sections; clusters come last, because they refer to entries of other
+ * files. `outer`: basis and source of facts that the file does not give. */
 orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer,
                                        orr_catalog_builder *shelf, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer,
                                           orr_catalog_builder *shelf,
                                           orr_error *err) ORR_MUST_CHECK;
 
-/* An entry: a name and what is known under it. */
+/* Readers of one entry: a name and its map. */
 orr_status orr_device_read(const orr_yaml *name, const orr_yaml *map, const orr_scope *scope,
                            const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_tier_read(const orr_yaml *name, const orr_yaml *map, const orr_scope *scope,
@@ -45,7 +45,7 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
 orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
                                const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
 
-/* What an entry says by key, for whoever prints it all. */
+/* The fields of each kind of entry, for printing. */
 const orr_field *orr_device_fields(size_t *ret_n);
 const orr_field *orr_tier_fields(size_t *ret_n);
 const orr_field *orr_link_fields(size_t *ret_n);
@@ -54,14 +54,14 @@ const orr_field *orr_level_fields(size_t *ret_n);
 const orr_field *orr_site_fields(size_t *ret_n);
 const orr_field *orr_site_link_fields(size_t *ret_n);
 
-/* By name; NULL: none. Names are the same whatever their case, and with '-' for '_'. */
+/* Finds an entry by name; NULL: none. Case is ignored, and '-' equals '_'. */
 const orr_memory_tier *orr_catalog_tier(const orr_catalog *catalog, const char *name);
 const orr_link *orr_catalog_link(const orr_catalog *catalog, const char *name);
-/* Any of the four: pointers to structs that begin with their name. */
+/* Finds an entry of any kind: arrays of pointers to structs that begin with their name. */
 const void *orr_entry_find(const void *entries, size_t n, const char *name);
-/* The names, for a did-you-mean; NULL: out of memory. */
+/* Names for a did-you-mean; NULL: out of memory. */
 const char *const *orr_entry_names(const void *entries, size_t n, orr_arena *arena);
-/* A name with a slash, or ending in .yaml or .yml, is a file. */
+/* Is the name a file: has it a slash, or does it end in .yaml or .yml? */
 bool orr_entry_is_file(const char *name);
 
 #endif /* ORR_MACHINE_CATALOG_ENTRIES_H */

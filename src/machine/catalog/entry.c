@@ -17,7 +17,7 @@ static bool same_name(const char *a, const char *b)
     return false;
 }
 
-/* From the end, so that a file's own entry hides the catalogue's. */
+/* The search runs from the end, so that a user's entry hides the catalogue's. */
 const void *orr_entry_find(const void *entries, size_t n, const char *name)
 {
     const char *const *const *named = entries;

@@ -28,8 +28,8 @@ static orr_status read_basis(const orr_yaml *value, uint8_t *ret, orr_error *err
     return orr_fail_unknown(value, "basis", text, names + 1, BASES - 1, err);
 }
 
-/* What an abbreviation stands for. A text of one word has to be one: so a slip of the pen is found;
- * other texts are sources themselves. */
+/* Expands an abbreviation of a source. A text of one word must be one, which catches typing
+ * errors; other texts are sources themselves. */
 static orr_status expand_source(const orr_yaml *value, const orr_scope *scope, const char **ret,
                                 orr_error *err)
 {
@@ -50,7 +50,7 @@ static orr_status expand_source(const orr_yaml *value, const orr_scope *scope, c
     return ORR_OK;
 }
 
-/* One source, or a list of them as one text. */
+/* One source, or a list of them joined to one text. */
 static orr_status read_source(const orr_yaml *value, const orr_scope *scope, const char **ret,
                               orr_error *err)
 {
@@ -80,7 +80,7 @@ orr_status orr_scope_enter(const orr_yaml *map, orr_scope *scope, orr_error *err
     return ORR_OK;
 }
 
-/* "unknown" says that the fact was looked for and not found. */
+/* The value of a fact. "unknown" says that it was looked for and not found. */
 static orr_status read_value(const orr_yaml *value, const char *key, orr_quantity quantity,
                              const orr_scope *scope, orr_fact *ret, orr_error *err)
 {
@@ -154,7 +154,7 @@ static orr_status read_map(const orr_yaml *map, const char *key, orr_quantity qu
     ORR_TRY(orr_scope_enter(map, &scope, err));
     ORR_TRY(read_value(value, key, quantity, &scope, ret, err));
     if (orr_yaml_find(map, "source") != NULL)
-        ret->source = scope.source; /* also of the word that nothing is known */
+        ret->source = scope.source; /* also for the word "unknown" */
     if (note != NULL)
         ORR_TRY(orr_text_read(note, "note", &ret->note, err));
     return conflicts == NULL ? ORR_OK

@@ -19,8 +19,8 @@ static orr_status fail_no_entry(const char *what, const char *name, const void *
                                     what, name);
 }
 
-/* The catalogue with a file's own entries behind its own. In a file of one's own each number
- * is an assumption of that file unless it says otherwise. */
+/* The catalogue with a user's file added. In a user's file each number is an assumption of that
+ * file unless it says otherwise. */
 static orr_status read_file(const orr_catalog *catalog, const char *path, orr_arena *arena,
                             const orr_catalog **ret, orr_error *err)
 {

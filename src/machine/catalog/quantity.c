@@ -66,7 +66,7 @@ static orr_status parse_number(const char *text, double *ret, orr_error *err)
     return ORR_OK;
 }
 
-/* Twice around the Earth. */
+/* Twice the Earth's circumference. */
 #define MOST_KM 80000.0
 
 static orr_status parse_km(const char *text, double *ret, orr_error *err)

@@ -10,7 +10,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) != 0;
 }
 
-/* Whether the name has the text, as whole words: "NVIDIA GH200" has no "H200". */
+/* Does the name contain the text as whole words? "NVIDIA GH200" does not contain "H200". */
 static bool has_words(const char *name, const char *text)
 {
     const size_t len = strlen(text);

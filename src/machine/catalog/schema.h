@@ -6,8 +6,9 @@
 
 #include "io/yaml/yaml.h"
 
-/* What the entries of a catalogue file may say, as tables: a key, what its value is, where it goes.
- * Reading by a table refuses unknown keys, wrong units and missing facts where they stand. */
+/* Table-driven reader of catalogue entries: a row for each key with the kind of its value and
+ * the field that it sets. Unknown keys, wrong units and missing facts are errors with their
+ * position. */
 typedef enum orr_quantity {
     ORR_QUANTITY_COUNT,     /* "132", "16k"       */
     ORR_QUANTITY_BYTES,     /* "80GiB"            */
@@ -27,9 +28,9 @@ typedef enum orr_quantity {
 typedef enum orr_field_kind {
     ORR_FIELD_FACT,   /* orr_fact                                              */
     ORR_FIELD_DTYPES, /* orr_fact[ORR_DTYPES], a map by name of the dtype       */
-    ORR_FIELD_TEXT,   /* const char *, "" when not said                        */
+    ORR_FIELD_TEXT,   /* const char *, "" if absent */
     ORR_FIELD_TEXTS,  /* const char *const *, its count a uint32_t at `count`  */
-    ORR_FIELD_OTHER,  /* read by who knows the entry                           */
+    ORR_FIELD_OTHER,  /* read by code of its own */
 } orr_field_kind;
 
 typedef struct orr_field {
@@ -39,36 +40,36 @@ typedef struct orr_field {
     size_t offset, count;
 } orr_field;
 
-/* What is in force where a fact is read: the basis and the source that it has unless it says
- * otherwise, and the abbreviations of sources of its file. */
+/* Scope of facts: the basis and source that a fact has unless it says otherwise, and the
+ * abbreviations of sources of its file. */
 typedef struct orr_scope {
-    uint8_t basis;                 /* UNKNOWN: each fact says it */
+    uint8_t basis;                 /* UNKNOWN: each fact has to say it */
     const char *source;            /* NULL: likewise */
-    const orr_yaml *abbreviations; /* or NULL */
+    const orr_yaml *abbreviations; /* may be NULL */
     orr_arena *arena;
 } orr_scope;
 
-/* `map` by the table into *ret, an object that begins zeroed; facts that are not said become
- * unknown ones. `what` names the entry in messages: "device 'h100'". *scope becomes that of the
- * entry, whose keys "basis" and "source" every entry may have, and "notes" by the table. */
+/* Reads `map` into *ret, an object that starts zeroed; absent facts become unknown. `what` names
+ * the entry in messages: "device 'h100'". *scope becomes that of the entry, whose keys "basis"
+ * and "source" every entry may have, and "notes" if the table has it. */
 orr_status orr_schema_read(const orr_yaml *map, const char *what, const orr_field *fields,
                            size_t n_fields, orr_scope *scope, void *ret,
                            orr_error *err) ORR_MUST_CHECK;
 
-/* One fact: a scalar, or a map {value, basis, source, note, conflicts}. */
+/* Reads a fact: a scalar, or a map {value, basis, source, note, conflicts}. */
 orr_status orr_fact_read(const orr_yaml *value, const char *key, orr_quantity quantity,
                          const orr_scope *scope, orr_fact *ret, orr_error *err) ORR_MUST_CHECK;
 orr_fact orr_fact_unknown(void);
-/* "basis" and "source" of a map, where it has them, into the scope. */
+/* Takes "basis" and "source" of a map, if present, into the scope. */
 orr_status orr_scope_enter(const orr_yaml *map, orr_scope *scope, orr_error *err) ORR_MUST_CHECK;
 
-/* A scalar with its unit. Errors: INVALID with the position and the key. */
+/* Reads a scalar with its unit. Errors: INVALID with the position and the key. */
 orr_status orr_quantity_read(const orr_yaml *value, const char *key, orr_quantity quantity,
                              double *ret, orr_error *err) ORR_MUST_CHECK;
-/* A scalar that is not empty, as text. */
+/* Reads a scalar that is not empty as text. */
 orr_status orr_text_read(const orr_yaml *value, const char *key, const char **ret,
                          orr_error *err) ORR_MUST_CHECK;
-/* "...: 'wrod' is no KIND; did you mean 'word'?" */
+/* Fails with "...: 'wrod' is no KIND; did you mean 'word'?" */
 orr_status orr_fail_unknown(const orr_yaml *at, const char *what, const char *word,
                             const char *const *candidates, size_t n, orr_error *err);
 

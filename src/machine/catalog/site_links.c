@@ -5,7 +5,10 @@
 #include "machine/catalog/entries.h"
 #include "machine/catalog/sites.h"
 
-/* A rule of "cuts:": what it says, for the pairs that it is about. */
+/* Reader of site links ("cuts:"). The list holds rules, from wide to narrow: a rule names the
+ * pairs of sites that it is about, and a later rule overrides what earlier ones said of a pair.
+ * From a distance follows the latency (5 us/km of fibre), from a capacity the oversubscription.
+ * Every pair of sites must end up with a link. */
 typedef struct rule {
     const char *name, *technology;
     orr_fact km, bytes_per_s, latency_ns, oversubscription, capacity, price_per_gb;
@@ -31,7 +34,7 @@ static const orr_field FIELDS[] = {
 #undef FACT
 enum { N_FIELDS = sizeof FIELDS / sizeof *FIELDS };
 
-/* What is printed of a cut, under the names by which it is written. */
+/* Fields of a site link as printed, under the keys by which they are written. */
 static const orr_field CUT_FIELDS[] = {
 #define FACT(key_, quantity_, field)                                                               \
     {                                                                                              \
@@ -52,12 +55,12 @@ const orr_field *orr_site_link_fields(size_t *ret_n)
     return CUT_FIELDS;
 }
 
-/* A pair of sites while rules are read. */
+/* The link of a pair of sites while rules are read. */
 typedef struct draft {
-    rule said; /* by the last rule that said it */
+    rule said; /* merged rules */
     orr_rdma_transport transport;
     bool has_wire;
-    const orr_yaml *at; /* the last rule about it; NULL: none */
+    const orr_yaml *at; /* last rule about the pair; NULL: none */
 } draft;
 
 typedef struct reader {
@@ -73,7 +76,7 @@ static bool same_region(const orr_cluster *cluster, uint32_t a, uint32_t b)
     return strcmp(cluster->sites[a].region, cluster->sites[b].region) == 0;
 }
 
-/* A name is that of a site or of a region; which sites it means, as bits. */
+/* Sites that a name means, as bits: a site, or all sites of a region. */
 static orr_status sites_named(const reader *r, const orr_yaml *value, uint32_t *ret, orr_error *err)
 {
     const char *name, *names[2 * ORR_SITES_MAX];
@@ -98,7 +101,7 @@ static orr_status sites_named(const reader *r, const orr_yaml *value, uint32_t *
     return ORR_OK;
 }
 
-/* ret[a]: the sites b > a that it is about, as bits. */
+/* Pairs that a rule is about. ret[a]: the sites b > a, as bits. */
 static orr_status pairs_of(const reader *r, const orr_yaml *between, uint32_t *ret, orr_error *err)
 {
     const bool word = between->kind == ORR_YAML_SCALAR;
@@ -131,7 +134,7 @@ static bool says(const orr_yaml *map, const char *key)
     return orr_yaml_find(map, key) != NULL;
 }
 
-/* Over what earlier rules said. A number takes away what stood for it: a distance a latency, a
+/* Merges a rule over earlier ones. A number replaces what it stands for: a distance a latency, a
  * capacity an oversubscription, a technology a bandwidth. */
 static orr_status say(const reader *r, const orr_yaml *map, const rule *said, draft *d,
                       orr_error *err)
@@ -162,7 +165,7 @@ static orr_status say(const reader *r, const orr_yaml *map, const rule *said, dr
     return orr_rdma_transport_read(orr_yaml_find(map, "transport"), r->scope, &d->transport, err);
 }
 
-/* A name of a rule for all cuts of a kind is that of the level that they make. */
+/* The name of a rule for all links of a kind is that of the level that these links become. */
 static orr_status name_level(const orr_yaml *map, const char *name, orr_site_levels *levels,
                              orr_error *err)
 {
@@ -218,7 +221,7 @@ static orr_status read_rule(reader *r, const orr_yaml *map, orr_error *err)
 /* Light in fibre: 300,000 km/s over a refractive index of about 1.5. */
 #define FIBRE_NS_PER_KM 5000.0
 
-/* Through the building at each end as between two of its units, and along the fibre. */
+/* Latency: through the building at each end, as between two of its units, and along the fibre. */
 static orr_status latency_of(const reader *r, const draft *d, const orr_link *link, orr_fact *ret,
                              orr_error *err)
 {
@@ -243,7 +246,8 @@ static orr_status latency_of(const reader *r, const draft *d, const orr_link *li
     return ret->note != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
-/* Of a capacity: what all devices of the smaller site could send, over it. */
+/* Oversubscription from a capacity: what all devices of the smaller site could send, over the
+ * capacity. */
 static orr_status oversubscription_of(const reader *r, const draft *d, const orr_site_link *cut,
                                       orr_fact *ret, orr_error *err)
 {

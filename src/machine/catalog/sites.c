@@ -23,7 +23,7 @@ const orr_field *orr_site_fields(size_t *ret_n)
     return FIELDS;
 }
 
-/* Whole hosts, where sites are more than hosts. */
+/* Devices of a site: whole hosts, where sites are larger than hosts. */
 static orr_status read_devices(const orr_yaml *value, const orr_cluster *cluster, orr_site *site,
                                orr_error *err)
 {
@@ -58,7 +58,7 @@ static orr_status read_site(const orr_yaml *map, const orr_scope *scope, const o
     return read_devices(orr_yaml_find(map, "devices"), cluster, ret, err);
 }
 
-/* Names are taken once, and sites of a region stand together. */
+/* Names are unique, and sites of a region are consecutive. */
 static orr_status check_site(const orr_yaml *map, const orr_site *sites, uint32_t s, orr_error *err)
 {
     const orr_site *site = &sites[s];
@@ -103,7 +103,7 @@ static orr_status read_list(const orr_yaml *list, const orr_scope *scope, const 
     return ORR_OK;
 }
 
-/* Levels are told by their names. */
+/* Levels are identified by their names, which must differ. */
 static orr_status check_names(const orr_yaml *list, const orr_site_levels *levels, orr_error *err)
 {
     for (uint32_t l = 0; l < levels->n_inner; l++) {
@@ -149,7 +149,7 @@ static bool find_buildings(const orr_cluster *cluster, uint32_t *ret_level)
     return false;
 }
 
-/* Buildings of one unit of the level above are of one region. */
+/* Buildings within one unit of the level above are of one region. */
 static orr_status name_regions(const orr_cluster *cluster, uint32_t level, orr_site *sites,
                                uint32_t n, orr_arena *arena, orr_error *err)
 {
@@ -167,7 +167,7 @@ static orr_status name_regions(const orr_cluster *cluster, uint32_t level, orr_s
     return ORR_OK;
 }
 
-/* What the lowest level says that joins both. */
+/* The link between two buildings: the facts of the lowest level that joins both. */
 static orr_site_link cut_of_level(const orr_cluster *cluster, uint32_t building, uint32_t a,
                                   uint32_t b)
 {

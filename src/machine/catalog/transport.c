@@ -3,7 +3,7 @@
 
 #include "machine/catalog/sites.h"
 
-/* What a map says, as facts: so units, bases and sources are read as everywhere. */
+/* Fields of a transport as facts, so that units, bases and sources are read as everywhere. */
 typedef struct said {
     orr_fact queue_pairs, outstanding, paths, failed, segment, loss;
     const char *notes;
@@ -45,7 +45,7 @@ static const char *const BUFFERS[] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One of the words of a choice. "unknown" takes back what was said before. */
+/* A choice by its word. "unknown" withdraws what was set before. */
 static orr_status read_choice(const orr_yaml *map, const char *key, const char *const *names,
                               size_t n, uint8_t *choice, orr_error *err)
 {

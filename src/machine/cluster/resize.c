@@ -3,19 +3,23 @@
 
 #include "machine/catalog/sites.h"
 
+/* Resizing a cluster to a number of devices. Three cases: sites with names or of unequal size
+ * are filled one after another; a tree with equal buildings keeps those that are left as sites;
+ * a plain tree has its highest level shortened. */
+
 static uint32_t devices_below(const orr_cluster *cluster, uint32_t level)
 {
     return level == 0 ? 1 : cluster->levels[level - 1].devices;
 }
 
-/* Sites that somebody named, or of which one is not like the others. */
+/* Are sites named, or of unequal size? */
 static bool has_own_sites(const orr_cluster *cluster)
 {
     return cluster->n_sites > 0 &&
            (cluster->sites[0].name[0] != '\0' || cluster->levels[cluster->site_level].ends != NULL);
 }
 
-/* From the first site on, whole hosts. */
+/* Fills sites from the first one on, in whole hosts. */
 static orr_status fill_sites(const orr_cluster *cluster, uint32_t n_devices, orr_arena *arena,
                              const orr_cluster **ret, orr_error *err)
 {
@@ -31,7 +35,7 @@ static orr_status fill_sites(const orr_cluster *cluster, uint32_t n_devices, orr
     return orr_cluster_select_sites(cluster, devices, arena, ret, err);
 }
 
-/* Sites of a tree whose units are alike: those that are left. */
+/* Keeps the sites that are left in a tree with equal units. */
 static orr_status cut_sites(orr_cluster *resized, orr_arena *arena, orr_error *err)
 {
     uint32_t devices[ORR_SITES_MAX];
@@ -47,7 +51,7 @@ static orr_status cut_sites(orr_cluster *resized, orr_arena *arena, orr_error *e
     return orr_sites_select(resized, devices, arena, err);
 }
 
-/* A level of which one unit below is enough is not needed: all that is used is inside it. */
+/* A level is left out if one unit below holds all devices. */
 orr_status orr_cluster_resize(const orr_cluster *cluster, uint32_t n_devices, orr_arena *arena,
                               const orr_cluster **ret, orr_error *err)
 {

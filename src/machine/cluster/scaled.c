@@ -4,7 +4,7 @@
 
 #include <orrery/machine.h>
 
-/* A supposed number: what other sources say of the real one does not stand beside it. */
+/* Scales a fact. The result is hypothetical, so conflicting sources are dropped. */
 static void scale(orr_fact *fact, double factor)
 {
     if (factor == 1 || fact->basis == ORR_FACT_UNKNOWN)
@@ -45,7 +45,7 @@ static const orr_device *scaled_device(const orr_device *device, double factor, 
     return scaled;
 }
 
-/* Devices that were one stay one. */
+/* A device that sites share stays shared. */
 static orr_status scale_devices(const orr_cluster *from, double factor, orr_cluster *scaled,
                                 orr_site *sites, orr_arena *arena, orr_error *err)
 {

@@ -88,7 +88,7 @@ orr_status orr_cluster_select_sites(const orr_cluster *cluster, const uint32_t *
     if (placed == NULL)
         return orr_fail_memory(err);
     *placed = *cluster;
-    /* Where there is only one level above sites, it is the one that is needed. */
+    /* If there is only one level above sites, it is needed. */
     const uint32_t top = cluster->n_levels - 1, above = cluster->site_level + 1;
     const orr_site_levels levels = {.inner = cluster->levels,
                                     .n_inner = above,

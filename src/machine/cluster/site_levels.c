@@ -4,11 +4,15 @@
 
 #include "machine/catalog/sites.h"
 
-/* How sites stand in regions. */
+/* Levels above sites, made from pairwise site links. At most two: one that joins the sites of a
+ * region ("region"), and one that joins regions ("wan"). Each is as slow as the slowest of the
+ * links that it stands for, fact by fact. If sites are equal and full, and regions have equally
+ * many, the tree stays regular; otherwise the levels get `ends`, the prefix sums of the devices
+ * of their units. */
 typedef struct regions {
     uint32_t n, most_sites, most_devices;
     uint32_t ends[ORR_SITES_MAX];
-    bool alike; /* as many sites in each */
+    bool alike; /* every region has as many sites */
 } regions;
 
 static regions regions_of(const orr_cluster *cluster)
@@ -40,7 +44,8 @@ static uint32_t largest(const orr_cluster *cluster)
     return most;
 }
 
-/* Levels of which the largest site needs more than one unit below, cut to it. */
+/* Levels inside of sites: those of which the largest site has more than one unit below,
+ * shortened to it. */
 static uint32_t lay_inner(const orr_site_levels *from, uint32_t most, orr_level *levels)
 {
     uint32_t n = 0, below = 1;
@@ -55,7 +60,7 @@ static uint32_t lay_inner(const orr_site_levels *from, uint32_t most, orr_level 
     return n;
 }
 
-/* Sites are as the units of a regular tree: equal, and full to the last inner unit. */
+/* Are sites equal, and full to the last inner unit, as units of a regular tree? */
 static bool regular(const orr_cluster *cluster, const orr_level *levels, uint32_t n_inner)
 {
     const uint32_t devices = cluster->sites[0].devices;
@@ -78,7 +83,7 @@ static orr_status set_ends(const uint32_t *ends, uint32_t n, orr_level *level, o
     return ORR_OK;
 }
 
-/* What the known of two numbers is, or the worse one. */
+/* The known one of two facts, or the worse one. */
 static const orr_fact *worse(const orr_fact *a, const orr_fact *b, bool less)
 {
     if (a == NULL || a->basis == ORR_FACT_UNKNOWN)
@@ -88,7 +93,7 @@ static const orr_fact *worse(const orr_fact *a, const orr_fact *b, bool less)
     return (less ? b->value < a->value : b->value > a->value) ? b : a;
 }
 
-/* The first of the worst; `one` may be NULL. */
+/* The link with the worse fact, the first one on a tie; `one` may be NULL. */
 static const orr_site_link *worse_cut(const orr_site_link *one, const orr_site_link *other,
                                       size_t fact, bool less)
 {
@@ -97,8 +102,8 @@ static const orr_site_link *worse_cut(const orr_site_link *one, const orr_site_l
                                                                                             : one;
 }
 
-/* The worst of each number among cuts inside of regions, or between them; how bytes travel as on
- * the longest of which something is said. */
+/* The worst of each fact among links within regions, or between them; the transport is that of
+ * the longest link that has one. */
 static void set_facts(const orr_cluster *cluster, bool between, orr_level *level)
 {
     const orr_site_link *slowest = NULL, *longest = NULL, *wired = NULL;

@@ -12,7 +12,7 @@ static int by_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Without a way out of the loop, so that it is vectorised. */
+/* Without an early exit, so that the loop is vectorised. */
 static bool ascending(const uint32_t *ranks, uint32_t n)
 {
     uint32_t wrong = 0;
@@ -21,16 +21,16 @@ static bool ascending(const uint32_t *ranks, uint32_t n)
     return wrong == 0;
 }
 
-/* One walk over ascending ranks, with the unit of each level that the walk is in. */
+/* State of one pass over ascending ranks: the current unit of each level. */
 typedef struct walk_level {
     uint32_t devices;
-    uint64_t inverse;     /* of devices, in parts of 2^64, rounded up: divides any rank exactly
-                           * (Granlund and Montgomery, PLDI 1994); 0 is 1 */
+    uint64_t inverse;     /* reciprocal of `devices`, in parts of 2^64, rounded up: divides any
+                           * rank exactly (Granlund and Montgomery, PLDI 1994); 0 stands for 1 */
     const uint32_t *ends; /* of the next unit, where units are uneven; else NULL */
-    uint32_t around;      /* the lowest uneven level above; n: none */
-    uint64_t first, end;  /* of the unit */
-    uint32_t count;       /* units of the level below in it that have ranks */
-    uint32_t most, least; /* count, over the units left behind */
+    uint32_t around;      /* lowest uneven level above; n: none */
+    uint64_t first, end;  /* of the current unit */
+    uint32_t count;       /* units of the level below in it that contain ranks */
+    uint32_t most, least; /* of count, over the units that are done */
 } walk_level;
 
 typedef struct walk {
@@ -58,7 +58,7 @@ static uint32_t divided(uint32_t rank, uint64_t inverse)
     return inverse == 0 ? rank : (uint32_t)((unsigned __int128)inverse * rank >> 64);
 }
 
-/* Into the unit that holds the rank; levels above are there already. */
+/* Moves to the unit that holds the rank; levels above are there already. */
 static void enter(walk *w, uint32_t l, uint32_t rank)
 {
     walk_level *level = &w->levels[l];
@@ -84,7 +84,7 @@ static void leave(walk_level *level)
 
 static void step(walk *w, uint32_t rank)
 {
-    uint32_t out = 0; /* so many units are left */
+    uint32_t out = 0; /* number of units that are left */
     for (; out < w->n && rank >= w->levels[out].end; out++)
         if (w->levels[out].end > 0)
             leave(&w->levels[out]);
@@ -101,7 +101,7 @@ static void span_of(const orr_cluster *cluster, const uint32_t *ranks, uint32_t 
     walk_init(&w, cluster);
     for (uint32_t i = 0; i < n; i++) {
         step(&w, ranks[i]);
-        /* to the end of the innermost unit, where all that is left of it is there */
+        /* Skips to the end of the innermost unit if it is full of ranks. */
         const uint64_t left = w.levels[0].end - ranks[i] - 1;
         if (left < n - i && ranks[i + left] == ranks[i] + left) {
             w.levels[0].count += (uint32_t)left;
@@ -118,7 +118,7 @@ static void span_of(const orr_cluster *cluster, const uint32_t *ranks, uint32_t 
     *ret = span;
 }
 
-/* Of ranks that ascend, or do so but for some that are there twice. */
+/* Checks ranks that are sorted; some may be duplicates. */
 static orr_status check(const orr_cluster *cluster, const uint32_t *ranks, uint32_t n, bool once,
                         orr_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/machine.h>
 
-/* Which of uneven units holds the device. Few: sites, regions. */
+/* Index of the uneven unit that holds the device. Linear: sites and regions are few. */
 static uint32_t uneven(const uint32_t *ends, uint32_t device)
 {
     uint32_t unit = 0;
@@ -10,7 +10,7 @@ static uint32_t uneven(const uint32_t *ends, uint32_t device)
     return unit;
 }
 
-/* Units begin anew in each uneven unit that holds them, and the last one may be cut short. */
+/* Units are counted anew in each uneven unit around them, whose last one may be shorter. */
 orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device)
 {
     const uint32_t devices = cluster->levels[level].devices;
