@@ -8,6 +8,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* Data of a fit: samples are grouped into cells, and shape groups are split into train,
+ * validation and test by a hash, so that no shape is on two sides. */
+
 static int by_cell(const orr_cost_sample *a, const orr_cost_sample *b)
 {
     const orr_table_series series[] = {orr_table_series_of(a->device, &a->work),
@@ -18,9 +21,6 @@ static int by_cell(const orr_cost_sample *a, const orr_cost_sample *b)
     const orr_table_point points[] = {orr_table_point_of(&a->work), orr_table_point_of(&b->work)};
     return orr_table_compare_points(&points[0], &points[1]);
 }
-
-/* Data of a fit: samples are grouped into cells, and shape groups are split into train,
- * validation and test by a hash, so that no shape is on two sides. */
 
 /* A total order, so that the result does not depend on the sort. */
 static int by_cell_and_time(const void *left, const void *right)

@@ -9,14 +9,14 @@
 #include "cost/fit/table.h"
 #include "cost/models/file.h"
 
+/* orr_fit_run(). The protocol: samples are split by shape group into train, validation and test;
+ * hyper-parameters are chosen on validation; the final models are fitted to train and
+ * validation; the test set is used once, for the errors that are reported and stored. */
+
 bool orr_fit_learned_available(const char **ret_why)
 {
     return orr_boost_available(ret_why);
 }
-
-/* orr_fit_run(). The protocol: samples are split by shape group into train, validation and test;
- * hyper-parameters are chosen on validation; the final models are fitted to train and
- * validation; the test set is used once, for the errors that are reported and stored. */
 
 /* Asks a part of the model for a cell: the table, or the trees. */
 typedef bool (*asked)(const orr_cost_file *file, const orr_fit_cell *cell, orr_price *ret);

@@ -3,16 +3,16 @@
 
 #include "cost/work/work.h"
 
+/* Finds the operator whose arguments describe a kernel: the innermost one around the launch
+ * call; for backward operators without shapes, their forward operator; and for nested operators
+ * of one rule, the outermost. */
+
 static bool is_operator(const orr_graph *g, orr_node_id v)
 {
     return g->kind[v] == ORR_NODE_HOST_OP ||
            (g->kind[v] == ORR_NODE_ANNOTATION &&
             strncmp(orr_graph_str(g, g->name[v]), "Optimizer.", 10) == 0);
 }
-
-/* Finds the operator whose arguments describe a kernel: the innermost one around the launch
- * call; for backward operators without shapes, their forward operator; and for nested operators
- * of one rule, the outermost. */
 
 /* The node that `v` depends on by a dependency of the given kind, or ORR_NONE. */
 static orr_node_id dependency(const orr_graph *g, orr_node_id v, orr_dep_kind kind)

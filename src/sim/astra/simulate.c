@@ -4,6 +4,12 @@
 #include "base/alloc.h"
 #include "sim/astra/run.h"
 
+/* orr_astra_simulate() runs a job in one of three ways. Folded: all programs are equal and
+ * communicate with all ranks only, so one rank is simulated for all; given up afterwards if a
+ * tie or an asymmetric collective could have told ranks apart. Unfolded: every rank, with
+ * shortcuts where no message can delay another. Reference: every rank and every message step,
+ * for tests. */
+
 typedef enum way_to_run { FOLDED, UNFOLDED, LITERAL } way_to_run;
 
 static orr_status check_job(const orr_astra_job *job, orr_error *err)
@@ -17,12 +23,6 @@ static orr_status check_job(const orr_astra_job *job, orr_error *err)
         return orr_fail(err, ORR_INVALID, "roofline-enabled needs peak-perf in the system file");
     return ORR_OK;
 }
-
-/* orr_astra_simulate() runs a job in one of three ways. Folded: all programs are equal and
- * communicate with all ranks only, so one rank is simulated for all; given up afterwards if a
- * tie or an asymmetric collective could have told ranks apart. Unfolded: every rank, with
- * shortcuts where no message can delay another. Reference: every rank and every message step,
- * for tests. */
 
 /* Compiles the programs of all ranks; equal programs are stored once, found through a hash
  * table. */

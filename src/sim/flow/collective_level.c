@@ -3,6 +3,10 @@
 #include "cost/collective/algorithms.h"
 #include "sim/flow/collective.h"
 
+/* Demands of the algorithms on one line: ring, direct, recursive doubling and halving, double
+ * binary tree, binomial tree. Each function names the algorithm; its bytes are those of the
+ * closed form in cost/collective/algorithms.c. */
+
 __extension__ typedef __int128 wide;
 
 int64_t orr_flow_bytes_of_part(int64_t bytes, uint64_t part, uint64_t whole)
@@ -18,10 +22,6 @@ static bool send(const orr_flow_level *line, uint32_t from, uint32_t to, int64_t
                                     line->members[to * line->stride], bytes};
     return from == to || bytes == 0 || orr_array_push(ret, demand);
 }
-
-/* Demands of the algorithms on one line: ring, direct, recursive doubling and halving, double
- * binary tree, binomial tree. Each function names the algorithm; its bytes are those of the
- * closed form in cost/collective/algorithms.c. */
 
 /* Every member sends to the member d places further. */
 static bool shift(const orr_flow_level *line, uint32_t d, int64_t bytes, orr_demands *ret)

@@ -6,12 +6,12 @@
 #include "base/alloc.h"
 #include "sim/flow/state.h"
 
-static bool init_links(orr_flows *flows)
-
 /* The network of flows. Events are ends of flows (a heap by row) and ends of transfers, which
  * come a latency after the last of their flows. Whenever flows start or end, max-min fair rates
  * are solved again (max_min_rates.c), and only flows whose rate changed get a new end. Between
  * events every flow moves at a constant rate, so nothing is computed. */
+
+static bool init_links(orr_flows *flows)
 
 {
     const uint32_t n = flows->fabric.n_links;

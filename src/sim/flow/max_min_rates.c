@@ -3,6 +3,13 @@
 
 #include "base/alloc.h"
 
+/* Max-min fair rates by progressive filling (the header has the definition and the proof). A
+ * solve opens the flows that a change can affect, and fills round by round: a heap gives the
+ * links with the least saturation; the open flows on them stop at that level; stopped flows only
+ * raise the saturation of other links, so a link's key in the heap is a lower bound and is
+ * recomputed when it comes up. Then each fixed flow on a touched link is checked, and those that
+ * are no longer right are opened for another round. */
+
 bool orr_flow_rates_init(orr_flow_rates *rates, const int64_t *capacity, uint32_t n_links)
 {
     *rates = (orr_flow_rates){.n_links = n_links,
@@ -29,13 +36,6 @@ void orr_flow_rates_done(orr_flow_rates *rates)
     orr_array_done(&rates->heap);
     orr_array_done(&rates->full);
 }
-
-/* Max-min fair rates by progressive filling (the header has the definition and the proof). A
- * solve opens the flows that a change can affect, and fills round by round: a heap gives the
- * links with the least saturation; the open flows on them stop at that level; stopped flows only
- * raise the saturation of other links, so a link's key in the heap is a lower bound and is
- * recomputed when it comes up. Then each fixed flow on a touched link is checked, and those that
- * are no longer right are opened for another round. */
 
 /* Makes room: every link may be touched by flows that leave and by those that stay, and every
  * flow may be open. */

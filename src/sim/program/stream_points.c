@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/program/compile.h"
 
-static orr_point_id row_start(const orr_compiler *c, uint32_t row)
-{
-    return c->n_host + 2 * row;
-}
-
-static uint8_t class_of(const orr_graph *g, orr_node_id v)
-
 /* Points of device work. The start of a row follows from its launch, from the rows before it on the
  * stream, and from events that it waits for, each with a latency as lag. Where a launch is known,
  * only a tail wave may delay the start further. Where none is known and the row started later than
  * all of these allow, the rest is an unexplained gap, which is added to the lags; where nothing
  * leads to the row, it is anchored to the main thread. A dependency that the recording contradicts
  * is left out. */
+
+static orr_point_id row_start(const orr_compiler *c, uint32_t row)
+{
+    return c->n_host + 2 * row;
+}
+
+static uint8_t class_of(const orr_graph *g, orr_node_id v)
 
 {
     switch ((orr_node_kind)g->kind[v]) {
