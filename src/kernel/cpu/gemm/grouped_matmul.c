@@ -4,13 +4,12 @@
 #include "kernel/format/row.h"
 #include "kernel/cpu/entries.h"
 
-/* GROUPED_MATMUL of op/families/matmul_grouped.c: a product an expert, each of as many tokens as
- * `counts` says. Rows of y behind the last expert's tokens, where counts leave some, become zeros.
- */
+/* Grouped GEMM (GROUPED_MATMUL of op/families/matmul_grouped.c): one product per expert, with as
+ * many tokens as `counts` says. Rows of y after the last expert's tokens are set to zero. */
 
 typedef struct grouped {
     const orr_kernel_call *call;
-    const int32_t *counts;   /* of the part; NULL: all alike */
+    const int32_t *counts;   /* of the part; NULL: every expert has as many */
     int64_t experts, tokens; /* tokens: rows of a part */
     int64_t parts, part;
 } grouped;
@@ -20,7 +19,7 @@ static bool is_weight_gradient(const orr_kernel_call *call)
     return call->args->transpose_a;
 }
 
-/* Rows may stand in parts, each with counts of its own: one after the other. */
+/* Rows may consist of several parts (one per sending rank), each with its own counts. */
 static grouped grouped_of(const orr_kernel_call *call, int64_t part)
 {
     const bool counted = call->n_in == 3 || call->n_in == 5;
@@ -38,7 +37,7 @@ static grouped grouped_of(const orr_kernel_call *call, int64_t part)
     };
 }
 
-/* Of expert e: its first token, and how many it has. */
+/* Number of tokens of expert e, and its first one. */
 static int64_t tokens_of(const grouped *g, int64_t e, int64_t *ret_first)
 {
     int64_t first = g->part * g->tokens;
@@ -105,7 +104,7 @@ static orr_gemm_batch products_of(const orr_kernel_call *call, const grouped *g)
         .at = gradient ? at_gradient : at_expert,
         .ctx = g,
     };
-    if (!gradient) /* the column that rows are counted from begins with the part */
+    if (!gradient) /* rows are counted from the beginning of the part */
         products.like.a.data = further(x, g->part * g->tokens);
     return products;
 }
@@ -127,7 +126,7 @@ static orr_status check_counts(const grouped *g, orr_error *err)
     return ORR_OK;
 }
 
-/* Of the rows that no expert makes. */
+/* Zeros the rows that no expert writes. */
 static void clear_rest(const grouped *g)
 {
     const orr_operand *y = &g->call->out[0];

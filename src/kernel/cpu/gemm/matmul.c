@@ -3,8 +3,8 @@
 
 #include "kernel/cpu/entries.h"
 
-/* MATMUL of op/families/matmul.c: products of all leading dims, or one of them all where these lie
- * one behind another. */
+/* MATMUL of op/families/matmul.c: one product for each index of the leading dims, or a single tall
+ * one where these are contiguous. */
 
 orr_matrix orr_matrix_of(const orr_operand *operand, bool turned)
 {
@@ -18,7 +18,7 @@ orr_matrix orr_matrix_of(const orr_operand *operand, bool turned)
     };
 }
 
-/* Workspaces are sized before there are data. */
+/* Workspaces are sized before there are data, so `data` may be NULL. */
 void *orr_element_at(orr_dtype dtype, const void *data, int64_t elements)
 {
     return data == NULL ? NULL : (char *)data + elements * (int64_t)orr_dtype_bytes(dtype);
@@ -66,11 +66,11 @@ orr_status orr_matmul_check_rows(const orr_operand *w, int64_t rows, int64_t col
 
 typedef struct batch {
     const orr_operand *x, *w, *y;
-    uint32_t dims; /* leading ones that are counted; the others are rows of one product */
+    uint32_t dims; /* leading dims that count products; the others are rows of one product */
 } batch;
 
-/* Whether the leading dims and the rows behind them are one long column of rows, and how far these
- * are apart. Dims of one tell nothing. */
+/* Whether the leading dims and the row dim form one evenly strided column of rows, and its stride.
+ * Dims of size 1 do not matter. */
 static bool is_column(const orr_operand *operand, int64_t *ret_stride)
 {
     const orr_type *type = &operand->type;
@@ -90,7 +90,7 @@ static bool is_column(const orr_operand *operand, int64_t *ret_stride)
     return true;
 }
 
-/* Offset of product `i` in an operand that has the leading dims. */
+/* Offset of product `i` in an operand with the leading dims. */
 static int64_t offset_of(const orr_operand *operand, int64_t i)
 {
     int64_t offset = 0;

@@ -5,7 +5,8 @@
 #if ORR_X86
 #include <immintrin.h>
 
-/* Tiles of 6 rows by 2 vectors of 8: 12 sums, 2 vectors of b, 1 number of a, of 16 registers. */
+/* GEMM microkernel at AVX2: a tile of 6 rows by 2 vectors of 8. Of 16 registers 12 hold sums, 2
+ * vectors of b, 1 a broadcast number of a. */
 enum { ROWS = 6, VECTORS = 2, LANES = 8, COLUMNS = VECTORS * LANES };
 
 ORR_AVX2 static void tile(int64_t units, const void *a_panel, const void *b_panel, float *c,
@@ -35,7 +36,7 @@ ORR_AVX2 static void tile(int64_t units, const void *a_panel, const void *b_pane
     }
 }
 
-/* 8 rows of 8 units, turned. */
+/* Transposes 8 rows of 8 units. */
 ORR_AVX2 static inline void transpose_8x8(const void *const *rows, int64_t from, uint32_t *ret,
                                           int64_t ret_stride)
 {

@@ -5,9 +5,10 @@
 #if ORR_X86
 #include <immintrin.h>
 
-/* Tiles of 8 rows by 3 vectors of 16: 24 sums, 3 vectors of b, 1 number of a, of 32 registers. 24
- * sums cover two multiply-adds a cycle of latency 4 three times. Sums are added to c once a block
- * of K. */
+/* GEMM microkernels at AVX-512, fp32 and bf16 pairs: a tile of 8 rows by 3 vectors of 16. Of 32
+ * registers 24 hold sums, 3 vectors of b, 1 a broadcast number of a; 24 independent sums hide the
+ * latency of two FMAs a cycle of latency 4 three times over. Sums are added to c once per block of
+ * K. */
 enum { ROWS = 8, VECTORS = 3, LANES = 16, COLUMNS = VECTORS * LANES };
 
 #define BODY static inline __attribute__((always_inline))
@@ -23,7 +24,8 @@ ORR_AVX512 BODY void store_row(const __m512 *sums, int vectors, float *c, int64_
     }
 }
 
-/* What is added to lies in memory by now: fetched while the sums are made. */
+/* Prefetches the tile of c that the sums will be added to: it has left the caches since the last
+ * block. */
 ORR_AVX512 BODY void fetch_tile(const float *c, int64_t c_stride)
 {
     for (int i = 0; i < ROWS; i++)
@@ -109,8 +111,8 @@ ORR_AVX512_BF16 static void tile_of_bf16(int64_t units, const void *a, const voi
         tile_bf16(units, a, b, c, c_stride, columns, add, 1);
 }
 
-/* 16 rows of 16 units, turned: pairs of rows, then of pairs, within quarters of the vectors; then
- * the quarters. */
+/* Transposes 16 rows of 16 units: pairs of rows, then pairs of pairs, within the 128-bit quarters
+ * of the vectors; then the quarters. */
 ORR_AVX512 BODY void transpose_16x16(const void *const *rows, int64_t from, uint32_t *ret,
                                      int64_t ret_stride)
 {
@@ -134,7 +136,7 @@ ORR_AVX512 BODY void transpose_16x16(const void *const *rows, int64_t from, uint
         r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
         r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
     }
-    /* r[4 g + j], quarter q: unit 4 q + j of rows 4 g to 4 g + 3. */
+    /* r[4 g + j], quarter q: unit 4 q + j of rows 4 g to 4 g + 3 */
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
         t[j] = _mm512_shuffle_i32x4(r[j], r[j + 4], 0x88);

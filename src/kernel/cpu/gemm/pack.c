@@ -5,15 +5,19 @@
 
 #include "kernel/format/row.h"
 
-/* What packing one block goes by. `ret` has `units` x `width` units a panel. */
+/* Packing of GEMM operands: a block of any dtype, stride or row format is laid out in panels of the
+ * microkernel's width. Rows contiguous along K are transposed (pack_rows); operands contiguous
+ * along the rows or columns are copied unit by unit (pack_columns). */
+
+/* Parameters of packing first block. A panel of the result is `units` x `width` units. */
 typedef struct packing {
     const orr_gemm_microkernel *tiler;
     const orr_matrix *from;
     int width;
     int64_t i0, n_i, k0, n_k, units;
-    size_t bytes;       /* of a number of what is packed */
-    int64_t from_bytes; /* of a number of `from`   */
-    uint8_t dtype;      /* of numbers that are packed    */
+    size_t bytes;       /* of a packed number */
+    int64_t from_bytes; /* of a number of `from` */
+    uint8_t dtype;      /* of packed numbers */
     /* Scratch. */
     char *rows; /* (width, row_bytes) */
     size_t row_bytes;
@@ -38,7 +42,7 @@ static const char *number_at(const packing *p, int64_t i, int64_t k)
     return (const char *)from->data + (i * from->stride_i + k * from->stride_k) * p->from_bytes;
 }
 
-/* Numbers k0 .. of row i, in fp32. */
+/* Reads numbers k0 .. k0 + n_k - 1 of row i as fp32. */
 static void read_wide(const packing *p, int64_t i)
 {
     const orr_matrix *from = p->from;
@@ -53,8 +57,8 @@ static void read_wide(const packing *p, int64_t i)
             orr_dtype_to_fp32(dtype, number_at(p, i, p->k0 + k), 1, &p->wide[k]);
 }
 
-/* Row i as it is packed from: in its own place where it is of the right numbers, else in scratch.
- */
+/* Row i in the packed type: in place where its dtype and layout allow, else converted in
+ * scratch. */
 static const void *row_of(const packing *p, int64_t i, int slot)
 {
     const orr_matrix *from = p->from;
@@ -83,8 +87,8 @@ static void pack_rows(const packing *p, uint32_t *ret)
     }
 }
 
-/* Numbers i .. i + n - 1 at k, which lie side by side. */
-static const void *side_by_side(const packing *p, int64_t i, int64_t n, int64_t k, int slot)
+/* Numbers i .. i + n - 1 at k, contiguous, in the packed type. */
+static const void *contiguous_at(const packing *p, int64_t i, int64_t n, int64_t k, int slot)
 {
     if (k >= p->k0 + p->n_k)
         return p->zeros;
@@ -96,8 +100,9 @@ static const void *side_by_side(const packing *p, int64_t i, int64_t n, int64_t 
     return row;
 }
 
-/* Rows of `from` are far apart, so that nothing but this fetches them in time. */
-static void fetch_ahead(const packing *p, int64_t k)
+/* Rows of `from` are far apart, beyond the reach of hardware prefetching, so they are prefetched
+ * here. */
+static void prefetch_unit(const packing *p, int64_t k)
 {
     enum { AHEAD = 16, LINE = 64 };
     const char *row = number_at(p, p->i0, k + AHEAD);
@@ -108,23 +113,23 @@ static void fetch_ahead(const packing *p, int64_t k)
 static void pack_unit(const packing *p, int64_t i, int64_t k, uint32_t *ret)
 {
     const int64_t n = p->n_i - i < p->width ? p->n_i - i : p->width;
-    const void *one = side_by_side(p, p->i0 + i, n, k, 0);
+    const void *first = contiguous_at(p, p->i0 + i, n, k, 0);
     if (p->tiler->per_unit == 1)
-        p->tiler->copy(one, n, ret);
+        p->tiler->copy(first, n, ret);
     else
-        p->tiler->interleave(one, side_by_side(p, p->i0 + i, n, k + 1, 1), n, ret);
+        p->tiler->interleave(first, contiguous_at(p, p->i0 + i, n, k + 1, 1), n, ret);
     for (int64_t j = n; j < p->width; j++)
         ret[j] = 0;
 }
 
-/* Along i first: what lies side by side is read side by side. */
+/* Goes along i in the inner loop, since that is the contiguous direction of `from`. */
 static void pack_columns(const packing *p, uint32_t *ret)
 {
     const int64_t panel = p->units * p->width;
     for (int64_t u = 0; u < p->units; u++) {
         const int64_t k = p->k0 + u * p->tiler->per_unit;
         for (int j = 0; j < p->tiler->per_unit; j++)
-            fetch_ahead(p, k + j);
+            prefetch_unit(p, k + j);
         uint32_t *to = ret + u * p->width;
         for (int64_t i = 0; i < p->n_i; i += p->width, to += panel)
             pack_unit(p, i, k, to);
