@@ -6,8 +6,9 @@
 #include "kernel/cpu/simd/cpu_level.h"
 #include "kernel/format/row.h"
 
-/* Any format at any level: a run of the row becomes fp32 in the first cache, and meets the tokens
- * there. */
+/* Portable dot product for any row format at any CPU level: a run of 256 numbers of the row is
+ * converted to fp32, which stays in L1, and multiplied with the tokens there. Also selects the dot
+ * product of a format and level. */
 
 enum { RUN = 256, LANES = 16 };
 #define BODY static inline __attribute__((always_inline))
@@ -23,7 +24,7 @@ void orr_token_prepare_fp32(const float *x, int64_t k, void *ret)
     memcpy(ret, x, (size_t)k * sizeof *x);
 }
 
-/* In 16 sums, so that compilers may use vectors without changing the order. */
+/* 16 partial sums, so that compilers may vectorize without reordering the additions. */
 BODY void add_products(const float *row, const float *x, int64_t n, float sums[LANES])
 {
     int64_t i = 0;
@@ -72,7 +73,7 @@ static void dots_of_row(orr_row_format format, const void *row, const char *toke
     }
 }
 
-/* A version a format, since what a format needs to know is its number. */
+/* One instance per format: a vec_dot is called without the format's number. */
 #define ANY_(name, text)                                                                           \
     static void dots_##name(const void *const *rows, int n_rows, const char *tokens,               \
                             size_t token_bytes, int n_tokens, int64_t k, float *ret,               \

@@ -8,14 +8,14 @@
 
 #include "kernel/format/row.h"
 
-/* Rows of numbers: each vector of a row is read once for all tokens, each of a token once for all
- * rows. Sums are added up over lanes at the end. */
+/* Dot products of fp32, fp16 and bf16 rows at AVX-512. Each vector of a row is loaded once for all
+ * tokens, each vector of a token once for all rows; lanes are summed at the end. */
 
 #define BODY static inline __attribute__((always_inline))
 
-/* As many rows at once as leave registers for the sums; of up to three tokens one, so that memory
- * is read in order: the processor's own fetching then reaches all of its bandwidth, which neither
- * several rows at once nor fetching by instructions did (half of it). */
+/* Rows at a time: as many as leave registers for the sums, but one row for up to three tokens.
+ * Memory is then read in order, and the hardware prefetcher reaches the full bandwidth; several
+ * rows at once, with or without prefetch instructions, reached half of it. */
 enum { ROWS = ORR_VEC_DOT_ROWS, LANES = 16 };
 
 typedef enum kind { BF16_BF16, FP32_FP32, FP32_BF16, FP32_FP16 } kind;
@@ -31,7 +31,7 @@ static void prepare_bf16(const float *x, int64_t k, void *ret)
     orr_dtype_from_fp32(ORR_DTYPE_BF16, x, k, ret);
 }
 
-/* 16 numbers of a row as fp32; those beyond `mask` are not read. */
+/* 16 numbers of a row as fp32; those outside `mask` are not read. */
 ORR_AVX512 BODY __m512 numbers_at(kind what, const char *row, int64_t k, __mmask16 mask)
 {
     if (what == FP32_FP32)
@@ -122,7 +122,7 @@ ORR_AVX512_BF16 BODY void dots_of(kind what, const void *const *rows, int n_rows
             ret[t * ret_stride + r] = _mm512_reduce_add_ps(sums[r][t]);
 }
 
-/* All rows, `at_once` at a time; then one by one. */
+/* All rows, `at_once` at a time, the rest one by one. */
 ORR_AVX512_BF16 BODY void dots_by(kind what, int at_once, const void *const *rows, int n_rows,
                                   const char *tokens, size_t token_bytes, int n_tokens, int64_t k,
                                   float *ret, int64_t ret_stride)

@@ -6,12 +6,13 @@
 #include <immintrin.h>
 #include <string.h>
 
-/* Rows of 4 and 8 bits by tokens of 16: sums of 256 products in int32, which is exact, then in
- * fp32. A group of 256 sums up to 127 x 32767 x 16 in a lane: no overflow.
+/* Dot products of INT8 and INT4 rows (one scale per row) with tokens of int16. Products are summed
+ * exactly in int32 over groups of 256 numbers, then scaled and summed in fp32. A lane of a group
+ * adds 16 products of at most 127 * 32767: no overflow.
  *
- * A token: its numbers (int16, of whole groups), the scale of each group, the sum of what the
- * numbers stand for. For INT4, where a byte is two numbers, each 64 numbers are kept as the even
- * ones, then the odd ones. */
+ * Layout of a token: int16 numbers in whole groups; the scale of each group; the sum of the token's
+ * values, which corrects for the zero point. A byte of INT4 holds two numbers, so each 64 numbers
+ * of the token are stored as the 32 even ones followed by the 32 odd ones. */
 
 #define BODY static inline __attribute__((always_inline))
 
@@ -41,7 +42,8 @@ static float *sum_of(const void *token, int64_t k)
     return scales_of(token, k) + groups_of(k);
 }
 
-/* As bits, which are in the order of the numbers, and what is not a number is above all. */
+/* Compared as integers: bit patterns of non-negative floats sort as the floats do, NaN above
+ * all. */
 ORR_AVX512 static float largest(const float *x, int64_t n)
 {
     __m512i most = _mm512_setzero_si512();
@@ -56,7 +58,7 @@ ORR_AVX512 static float largest(const float *x, int64_t n)
     return value;
 }
 
-/* A group of up to 256 numbers; what they stand for is summed up. */
+/* Quantizes a group of up to 256 numbers; *sum += the sum of the dequantized values. */
 ORR_AVX512 static float prepare_group(const float *x, int64_t n, int16_t *q, double *sum)
 {
     const float scale = largest(x, n) / 32767, by = scale > 0 ? 1 / scale : scale;
@@ -97,14 +99,14 @@ static void prepare_int16_pairs(const float *x, int64_t k, void *ret)
     }
 }
 
-/* 32 bytes of which `left` are of the row. */
+/* 32 bytes, of which `left` belong to the row. */
 ORR_AVX512_BF16 BODY __m256i bytes_at(const void *at, int64_t left)
 {
     return left >= 32 ? _mm256_loadu_si256(at)
                       : _mm256_maskz_loadu_epi8(left > 0 ? (1u << left) - 1 : 0, at);
 }
 
-/* A group of one row by one token, in fp32. */
+/* One group of a row by one token, in fp32. */
 ORR_AVX512_BF16 BODY __m512 group_int8(const char *row, int64_t left, const int16_t *x)
 {
     __m512i sum = _mm512_setzero_si512();
@@ -129,7 +131,7 @@ ORR_AVX512_BF16 BODY __m512 group_int4(const char *row, int64_t left, const int1
     return _mm512_cvtepi32_ps(sum);
 }
 
-/* Where group g of a row lies, and bytes of it and behind it that are the row's. */
+/* Address of group g of a row, and the bytes from there to the row's end. */
 typedef struct place {
     const char *at;
     int64_t left;

@@ -7,18 +7,25 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of Q4_0 by tokens of int8. Two blocks at a time are 36 bytes: one shuffle puts the 16 bytes
- * of each where its low nibbles belong and where its high ones do, 64 nibbles that products of four
- * take as they are, 0 to 15; sums begin with what the 8 that each is too large comes to. */
+/* Dot product of Q4_0 rows with tokens of int8, two blocks (36 bytes) at a time:
+ *
+ *   bytes    0-1      2-17         18-19    20-35
+ *   row      scale 0  nibbles 0    scale 1  nibbles 1
+ *
+ * Byte i of the nibbles holds number i in its low half and number i + 16 in its high half. One
+ * shuffle copies the 16 bytes of each block twice: to where its low nibbles belong and to where its
+ * high ones do. The 64 unsigned nibbles (0 to 15) enter VNNI's products of four (unsigned by
+ * signed); the offset of 8 that each carries is taken out by starting the sums at -8 times the
+ * token's sum of four. */
 
 #define BODY static inline __attribute__((always_inline))
 
 enum { BLOCK = 32, PAIR = 2 * BLOCK, BLOCK_BYTES = 18, PAIR_BYTES = 2 * BLOCK_BYTES, LANES = 16 };
 
-typedef struct pair_of_blocks { /* of a token */
+typedef struct pair_of_blocks { /* a pair of blocks of a token */
     int8_t q[PAIR];
-    int32_t begin[LANES]; /* -8 times the sum of four */
-    float scale[LANES];   /* of the block that the four are of */
+    int32_t begin[LANES]; /* -8 times the sum of four numbers */
+    float scale[LANES];   /* scale of the block that the four belong to */
 } pair_of_blocks;
 
 static int64_t pairs_of(int64_t k)
@@ -31,7 +38,7 @@ static size_t token_bytes(int64_t k)
     return (size_t)pairs_of(k) * sizeof(pair_of_blocks);
 }
 
-/* The scale is not a number where any of the block is none. */
+/* The scale is NaN where a number of the block is NaN or infinite. */
 static float prepare_block(const float *x, int8_t *q)
 {
     float most = 0, rest = 0;
@@ -77,7 +84,7 @@ ORR_AVX512_BF16 BODY weights weights_at(const char *row, int64_t pair, __mmask64
                      .scale = _mm512_cvtph_ps(_mm512_castsi512_si256(half))};
 }
 
-/* Bytes 2 to 17 twice, 20 to 35 twice. */
+/* Selects bytes 2 to 17 twice, then 20 to 35 twice. */
 ORR_AVX512_BF16 BODY __m512i nibble_order(void)
 {
     int8_t order[64];
@@ -86,7 +93,7 @@ ORR_AVX512_BF16 BODY __m512i nibble_order(void)
     return _mm512_loadu_si512(order);
 }
 
-/* What shuffles go by. */
+/* Shuffle indices. */
 typedef struct orders {
     __m512i nibbles, shifts, halves;
 } orders;
@@ -153,7 +160,7 @@ ORR_AVX512_BF16 BODY void dots_of(const void *const *rows, int n_rows, const cha
             ret[t * ret_stride + r] = _mm512_reduce_add_ps(sums[r][t]);
 }
 
-/* All rows by so many tokens, row by row, so that memory is read in order. */
+/* All rows by n_tokens tokens; row by row, so that memory is read in order. */
 ORR_AVX512_BF16 BODY void dots_by(const void *const *rows, int n_rows, const char *tokens,
                                   size_t bytes, int n_tokens, int64_t k, float *ret,
                                   int64_t ret_stride)

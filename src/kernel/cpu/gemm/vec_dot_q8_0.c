@@ -7,10 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of Q8_0 by tokens of 15 bits. Products of four take unsigned numbers of the row, so 128 is
- * added to each, and sums begin with what that comes to; of the token they take int8, so it is 128
- * times a high part and a low one. Two blocks at a time are 68 bytes, and 4 x 2 share a token's
- * scale. */
+/* Dot product of Q8_0 rows with tokens of 15 bits, two blocks (68 bytes: scale, 32 int8, scale, 32
+ * int8) at a time; 4 such pairs share one scale of the token.
+ *
+ * VNNI multiplies four unsigned by four signed bytes. Row numbers therefore have 128 added, and the
+ * sums start at -128 times the token's sum of four. A token number of 15 bits is 128 times a high
+ * int8 plus a low one, hence two products. */
 
 #define BODY static inline __attribute__((always_inline))
 
@@ -22,14 +24,17 @@ enum {
     LANES = 16,
     PAIRS = 4
 };
-enum { GROUP = PAIRS * PAIR, MOST = 127 * 128 + 63 }; /* of what high and low parts can say */
+enum {
+    GROUP = PAIRS * PAIR,
+    MOST = 127 * 128 + 63
+}; /* the largest value that a high and a low part represent */
 
-typedef struct group_of_pairs { /* of a token */
+typedef struct group_of_pairs { /* a group of pairs of a token */
     struct {
         int8_t high[PAIR], low[PAIR];
-        int32_t begin[LANES]; /* -128 times the sum of four */
+        int32_t begin[LANES]; /* -128 times the sum of four numbers */
     } pair[PAIRS];
-    float scale[LANES]; /* the same 16 times */
+    float scale[LANES]; /* one scale repeated 16 times */
 } group_of_pairs;
 
 static int64_t groups_of(int64_t k)
@@ -42,7 +47,7 @@ static size_t token_bytes(int64_t k)
     return (size_t)groups_of(k) * sizeof(group_of_pairs);
 }
 
-/* The scale is not a number where any of the group is none. */
+/* The scale is NaN where a number of the group is NaN or infinite. */
 static float scale_of(const float *x, int64_t n)
 {
     float most = 0, rest = 0;
@@ -61,7 +66,8 @@ static void prepare_group(const float *x, int64_t n, group_of_pairs *ret)
     for (int64_t i = 0; i < n; i++) {
         const float value = rintf(x[i] * by);
         const int q = (int)(value > -MOST ? value < MOST ? value : MOST : -MOST);
-        const int high = (q + 64 + (1 << 20)) / 128 - (1 << 13); /* low: -64 to 63 */
+        const int high =
+            (q + 64 + (1 << 20)) / 128 - (1 << 13); /* remainder in the low part: -64 to 63 */
         ret->pair[i / PAIR].high[i % PAIR] = (int8_t)high;
         ret->pair[i / PAIR].low[i % PAIR] = (int8_t)(q - 128 * high);
         ret->pair[i / PAIR].begin[i % PAIR / 4] -= 128 * q;
@@ -77,7 +83,7 @@ static void prepare(const float *x, int64_t k, void *ret)
 }
 
 typedef struct weights {
-    __m512i bytes; /* 128 more than the numbers */
+    __m512i bytes; /* the row's numbers plus 128 */
     __m512 scale;
 } weights;
 
@@ -88,7 +94,7 @@ ORR_AVX512_BF16 BODY __m256i half_at(const char *at)
     return _mm256_set1_epi16(half);
 }
 
-/* The second block of a pair at the end of a row may be missing: zeros by a scale of zero. */
+/* The second block of a pair may be missing at the end of a row: zeros with a scale of zero. */
 ORR_AVX512_BF16 BODY weights weights_at(const char *row, bool both)
 {
     const __m256i first = _mm256_loadu_si256((const void *)(row + 2)), halves = half_at(row);
@@ -102,7 +108,7 @@ ORR_AVX512_BF16 BODY weights weights_at(const char *row, bool both)
                      .scale = _mm512_cvtph_ps(half)};
 }
 
-typedef struct shape { /* known when compiled */
+typedef struct shape { /* compile-time constants */
     int rows, tokens;
 } shape;
 
@@ -129,7 +135,7 @@ ORR_AVX512_BF16 BODY void add_pair(shape s, const char *const *rows, bool both, 
     }
 }
 
-/* A group of rows that begin at `rows`; `blocks` of it are theirs. */
+/* One group of rows that begin at `rows` and have `blocks` blocks left. */
 ORR_AVX512_BF16 BODY void add_group(shape s, const char *const *rows, int64_t blocks,
                                     const group_of_pairs *const *x,
                                     __m512 totals[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
@@ -189,7 +195,7 @@ ORR_AVX512_BF16 BODY void dots_of(shape s, const void *const *rows, const char *
             ret[t * ret_stride + r] = _mm512_reduce_add_ps(totals[r][t]);
 }
 
-/* All rows by so many tokens, row by row, so that memory is read in order. */
+/* All rows by n_tokens tokens; row by row, so that memory is read in order. */
 ORR_AVX512_BF16 BODY void dots_by(int n_tokens, const void *const *rows, int n_rows,
                                   const char *tokens, size_t bytes, int64_t k, float *ret,
                                   int64_t ret_stride)
