@@ -8,28 +8,31 @@
 #include "kernel/format/dtype_convert.h"
 #include "kernel/cpu/entries.h"
 
-/* Gradients of attention. A block of queries goes over the keys it sees; with p the probabilities,
- * made again or read,
+/* Backward pass of attention. With p the probabilities (recomputed from the log-sum-exp by flash
+ * attention, else read), a block of queries visits the keys it attends to and computes
  *
  *   dp = dy v',  ds = p (dp - delta) / sqrt(D),  dq += ds k,  dk += ds' q,  dv += p' dy
  *
- * and delta the sum of p dp of a query, which with flash is that of dy y (Dao et al., arXiv
- * 2205.14135, appendix B.4). dq stays in scratch; dk and dv are added up in fp32 in the workspace.
- * A piece of work is a sample's head of keys; where those are few, several divide its blocks of
- * queries, each with sums of its own, which are added in their order. */
+ * where delta of a query is the sum of p dp, for flash attention equal to that of dy y (Dao et al.,
+ * arXiv 2205.14135, appendix B.4). dq stays in scratch; dk and dv are summed in fp32 in the
+ * workspace.
+ *
+ * A work item is one key head of one sample. Where these are few, several work items divide its
+ * query blocks; each has its own sums of dk and dv, which are then added in a fixed order, so that
+ * results do not depend on threads. */
 enum { PIECES = 16 };
 
 typedef struct backward {
     const orr_attention_problem *h;
     orr_head_rows dy, y, dq, dk, dv;
-    const orr_operand *logsumexp;                 /* with flash    */
-    const orr_operand *probability, *mask, *left; /* without       */
+    const orr_operand *logsumexp;                 /* with flash attention */
+    const orr_operand *probability, *mask, *left; /* with materialized attention */
     float *sums;                   /* shape (B, G, parts, Skv, wide_k + wide_v)     */
-    int64_t parts, wide_k, wide_v; /* columns in whole vectors      */
+    int64_t parts, wide_k, wide_v; /* columns rounded up to whole vectors */
 } backward;
 
-/* Tensors of a block with lanes: q, dy, dq (W, lanes), weight and slope (keys, lanes); and as rows.
- * In pairs of bf16 where heads are. */
+/* Scratch of one block of queries: q, dy, dq transposed, (W, lanes); weight and slope (keys,
+ * lanes); the same as rows. bf16 heads are kept as bf16 pairs. */
 typedef struct room {
     _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], dy[ORR_QUERY_BLOCK_FLOATS],
         dq[ORR_QUERY_BLOCK_FLOATS];
@@ -45,7 +48,7 @@ static void multiply(const orr_attention_problem *h, const orr_block_product *p)
     (h->pairs ? h->lanes->pair_product : h->lanes->product)(p);
 }
 
-/* Rows of whole vectors, zeros behind; pairs are of two rows. */
+/* Reads rows padded with zeros to whole vectors; for bf16 pairs, two rows are interleaved. */
 static void read_rows(const orr_attention_problem *h, const orr_head_rows *of,
                       const orr_query_block *b, int64_t wide, float *keys, float *to)
 {
@@ -56,7 +59,7 @@ static void read_rows(const orr_attention_problem *h, const orr_head_rows *of,
         h->lanes->pairs_across(rows, b->n, wide, to);
 }
 
-/* delta = sum of dy y, by lanes; of what the probabilities are, the exponent. */
+/* delta = sum of dy y of each lane, and the log-sum-exp that probabilities are recomputed from. */
 static void read_kept(const backward *w, const orr_query_block *b, room *r)
 {
     const orr_attention_problem *h = w->h;
@@ -77,7 +80,7 @@ static void read_kept(const backward *w, const orr_query_block *b, room *r)
     }
 }
 
-/* Gradients of the probabilities, dy v', (n, lanes). */
+/* Gradients of the probabilities, dp = dy v', (n, lanes). */
 static void make_slopes(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
                         room *r)
 {
@@ -99,7 +102,7 @@ static void make_slopes(const backward *w, const orr_query_block *b, int64_t key
                                      .lanes = b->lanes});
 }
 
-/* Numbers of all rows from `key` on, with lanes. */
+/* Elements of all rows of the block from `key` on, transposed to lanes. */
 static void read_pairs(const orr_attention_problem *h, const orr_query_block *b,
                        const orr_operand *of, int64_t key, int64_t n, float *rows, float *to)
 {
@@ -111,7 +114,8 @@ static void read_pairs(const orr_attention_problem *h, const orr_query_block *b,
     h->lanes->transpose(rows, n, b->lanes, n, to, b->lanes);
 }
 
-/* Without flash: probabilities, and slopes of what dropout left. */
+/* Materialized attention: reads the probabilities, and applies the dropout mask to their
+ * gradients. */
 static void read_weights(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
                          room *r)
 {
@@ -153,7 +157,7 @@ static void make_weights(const backward *w, const orr_query_block *b, int64_t ke
     h->lanes->exp2_scaled(r->weight, n, b->lanes, h->scale * 1.44269504f, r->minus);
 }
 
-/* sums (n, wide) += x' rows, x (n, lanes) */
+/* sums (n, wide) += x' rows, with x (n, lanes): the updates of dk and dv. */
 static void add_to_keys(const orr_attention_problem *h, const orr_query_block *b, const float *x,
                         int64_t n, const float *rows, float *sums, int64_t row, int64_t wide,
                         float *pairs)
@@ -254,7 +258,7 @@ static void run_piece(void *ctx, size_t i, int thread)
     }
 }
 
-/* Parts are added to the first, and written: of a block of keys. */
+/* Adds the parts of one block of keys to the first part, in order, and writes dk and dv. */
 static void run_merge(void *ctx, size_t i, int thread)
 {
     (void)thread;

@@ -6,6 +6,8 @@
 
 #include "kernel/format/dtype_convert.h"
 
+/* Query blocks of attention: which keys a block sees, and its rows read, transposed and written. */
+
 orr_head_rows orr_head_rows_of(const orr_operand *operand)
 {
     const orr_dtype dtype = (orr_dtype)operand->type.dtype;
@@ -91,17 +93,17 @@ orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first,
     return ORR_OK;
 }
 
-/* The keys that a token of the sample sees. */
-static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, int64_t *least,
-                 int64_t *last)
+/* The keys [least, last) that a token of the sample attends to. */
+static void visible_keys(const orr_attention_problem *h, int64_t sample, int64_t token,
+                         int64_t *first_key, int64_t *end_key)
 {
     const orr_op_args *args = h->call->args;
     const int64_t keys = orr_attention_key_count(h, sample);
     const int64_t position = orr_attention_first_position(h, sample) + token;
-    *least = 0;
-    *last = args->mask == ORR_MASK_NONE ? keys : within(position + 1 - args->begin, keys);
+    *first_key = 0;
+    *end_key = args->mask == ORR_MASK_NONE ? keys : within(position + 1 - args->begin, keys);
     if (args->mask == ORR_MASK_CHUNKED && position >= 0)
-        *least = within(position / args->window * args->window - args->begin, *last);
+        *first_key = within(position / args->window * args->window - args->begin, *end_key);
 }
 
 orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sample, int64_t group,
@@ -112,10 +114,11 @@ orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sampl
     b.n = left < h->block ? left : h->block;
     b.lanes = (b.n + 15) / 16 * 16;
     for (int64_t i = 0; i < b.lanes; i++) {
-        seen(h, sample, (row + (i < b.n ? i : 0)) / h->share, &b.least[i], &b.last[i]);
-        if (b.last[i] > b.least[i]) {
-            b.begin = b.least[i] < b.begin ? b.least[i] : b.begin;
-            b.end = b.last[i] > b.end ? b.last[i] : b.end;
+        visible_keys(h, sample, (row + (i < b.n ? i : 0)) / h->share, &b.first_key[i],
+                     &b.end_key[i]);
+        if (b.end_key[i] > b.first_key[i]) {
+            b.begin = b.first_key[i] < b.begin ? b.first_key[i] : b.begin;
+            b.end = b.end_key[i] > b.end ? b.end_key[i] : b.end;
         }
     }
     b.begin = b.begin < b.end ? b.begin : b.end;
@@ -125,15 +128,15 @@ orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sampl
 void orr_attention_mask_scores(const orr_attention_problem *h, const orr_query_block *b,
                                int64_t key, int64_t n, float *score, float hidden)
 {
-    int32_t least[ORR_BLOCK_LANES], last[ORR_BLOCK_LANES];
+    int32_t first_key[ORR_BLOCK_LANES], end_key[ORR_BLOCK_LANES];
     bool whole = true;
     for (int64_t i = 0; i < b->lanes; i++) {
-        least[i] = (int32_t)within(b->least[i] - key, n);
-        last[i] = (int32_t)within(b->last[i] - key, n);
-        whole = whole && least[i] == 0 && last[i] == n;
+        first_key[i] = (int32_t)within(b->first_key[i] - key, n);
+        end_key[i] = (int32_t)within(b->end_key[i] - key, n);
+        whole = whole && first_key[i] == 0 && end_key[i] == n;
     }
     if (!whole)
-        h->lanes->mask_scores(score, n, b->lanes, least, last, hidden);
+        h->lanes->mask_scores(score, n, b->lanes, first_key, end_key, hidden);
 }
 
 static char *row_of(const orr_attention_problem *h, const orr_head_rows *of,
@@ -159,7 +162,7 @@ void orr_attention_write_rows(const orr_attention_problem *h, const orr_head_row
                               row_of(h, of, b, i));
 }
 
-/* A row of bf16 as pairs; zero behind an odd number. */
+/* Copies a bf16 row as pairs; an odd last number is paired with zero. */
 static void copy_pairs(const char *from, int64_t width, float *to)
 {
     if (width % 2 != 0)

@@ -7,15 +7,23 @@
 #include "base/workers.h"
 #include "kernel/cpu/entries.h"
 
-/* Flash attention (Dao, arXiv 2307.08691): a block of queries goes over the keys it sees, block by
- * block, and keeps beside the sum of values only the largest score and the sum of the exponentials.
- * Pieces of work are blocks of queries. Where those are few and keys are many, as in decoding, keys
- * are divided too; what parts of them gave is put together in their order. */
+/* Flash attention (Dao et al., arXiv 2205.14135; Dao, arXiv 2307.08691), forward. A query block
+ * visits the keys it attends to, block by block, with an online softmax (Milakov and Gimelshein,
+ * arXiv 1805.02867): it keeps the unnormalized output o, the running maximum score m and the sum l
+ * of the exponentials. For a block of keys with scores s = q k' / sqrt(D),
+ *
+ *   m' = max(m, max s),  l = l exp(m - m') + sum exp(s - m'),  o = o exp(m - m') + exp(s - m') v
+ *
+ * and at the end y = o / l and the log-sum-exp is m + log l. No (S, Skv) matrix is ever in memory.
+ *
+ * A work item is one query block. Where those are few and keys are many, as in decoding, the keys
+ * are divided as well (flash decoding): each part keeps its o, m and l in the workspace, and a
+ * second pass merges the parts in a fixed order. */
 enum {
-    PIECES = 64,      /* as many, or keys are divided */
-    KEYS_LEAST = 256, /* of a part                    */
+    WORK_ITEMS = 64,     /* fewer query blocks than half of these: keys are divided */
+    PART_KEYS_MIN = 256, /* of a part */
 };
-/* The largest of no scores: below all that are finite, and its differences are finite. */
+/* The maximum of no scores: below every real score, yet finite, so that differences are finite. */
 static const float LOWEST = -1e30f;
 
 typedef struct flash {
@@ -23,16 +31,16 @@ typedef struct flash {
     orr_head_rows y;
     const orr_operand *logsumexp;
     int64_t parts, part_keys;
-    float *kept; /* of all pieces, where there are parts: o, most, sum */
+    float *partials; /* with divided keys, (o, max, sum) of every part */
 } flash;
 
-/* A piece of work in scratch: queries and what they gave so far, with lanes. */
-typedef struct room {
+/* Scratch of a work item: queries and their running output, transposed to lanes. */
+typedef struct scratch {
     _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS],
         keys[ORR_QUERY_BLOCK_FLOATS];
     float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES / 2];
-    float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
-} room;
+    float max[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
+} scratch;
 
 void orr_attention_scores(const orr_attention_problem *h, const orr_query_block *b, const float *q,
                           int64_t key, int64_t n, float *packed, float *ret)
@@ -55,9 +63,9 @@ void orr_attention_scores(const orr_attention_problem *h, const orr_query_block 
     (h->pairs ? h->lanes->pair_product : h->lanes->product)(&p);
 }
 
-/* o += values' weights */
+/* o += v' p */
 static void add_values(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
-                       int64_t n, room *r)
+                       int64_t n, scratch *r)
 {
     orr_block_product p = {.a = r->keys,
                            .a_row = 1,
@@ -82,11 +90,11 @@ static void add_values(const orr_attention_problem *h, const orr_query_block *b,
     }
 }
 
-static void go_over_keys(const orr_attention_problem *h, const orr_query_block *b, int64_t begin,
-                         int64_t end, room *r)
+static void attend_to_keys(const orr_attention_problem *h, const orr_query_block *b, int64_t begin,
+                           int64_t end, scratch *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
-        r->most[i] = LOWEST;
+        r->max[i] = LOWEST;
         r->sum[i] = 0;
     }
     memset(r->o, 0, (size_t)(h->value_width * b->lanes) * sizeof(float));
@@ -97,7 +105,7 @@ static void go_over_keys(const orr_attention_problem *h, const orr_query_block *
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
         orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
         const orr_online_softmax_block soft = {.score = r->score,
-                                               .most = r->most,
+                                               .max = r->max,
                                                .sum = r->sum,
                                                .factor = r->factor,
                                                .scale = h->scale * 1.44269504f,
@@ -109,7 +117,7 @@ static void go_over_keys(const orr_attention_problem *h, const orr_query_block *
     }
 }
 
-static void write_logsumexp(const flash *f, const orr_query_block *b, const room *r)
+static void write_logsumexp(const flash *f, const orr_query_block *b, const scratch *r)
 {
     const orr_attention_problem *h = f->h;
     const int64_t *stride = f->logsumexp->stride;
@@ -117,12 +125,12 @@ static void write_logsumexp(const flash *f, const orr_query_block *b, const room
     for (int64_t i = 0; to != NULL && i < b->n; i++) {
         const int64_t row = b->row + i, head = b->group * h->share + row % h->share;
         to[b->sample * stride[0] + head * stride[1] + row / h->share * stride[2]] =
-            r->sum[i] == 0 ? -INFINITY : r->most[i] * h->scale + logf(r->sum[i]);
+            r->sum[i] == 0 ? -INFINITY : r->max[i] * h->scale + logf(r->sum[i]);
     }
 }
 
-/* y = o / sum; of those that see no key zeros. */
-static void finish(const flash *f, const orr_query_block *b, room *r)
+/* y = o / sum; zero for queries that attend to no key. */
+static void write_output(const flash *f, const orr_query_block *b, scratch *r)
 {
     const orr_attention_problem *h = f->h;
     write_logsumexp(f, b, r);
@@ -133,7 +141,7 @@ static void finish(const flash *f, const orr_query_block *b, room *r)
     orr_attention_write_rows(h, &f->y, b, r->keys, h->value_width);
 }
 
-/* Late blocks of queries see most keys where there is a mask: they are first. */
+/* Under a causal mask the last query blocks have the most keys, so they are started first. */
 static orr_query_block block_of(const orr_attention_problem *h, int64_t i)
 {
     const int64_t both = h->batch * h->groups, place = i % both;
@@ -145,12 +153,12 @@ static void run_block(void *ctx, size_t i, int thread)
     (void)thread;
     const flash *f = ctx;
     const orr_query_block b = block_of(f->h, (int64_t)i);
-    room r;
-    go_over_keys(f->h, &b, b.begin, b.end, &r);
-    finish(f, &b, &r);
+    scratch r;
+    attend_to_keys(f->h, &b, b.begin, b.end, &r);
+    write_output(f, &b, &r);
 }
 
-static int64_t kept_numbers(const orr_attention_problem *h)
+static int64_t partial_floats(const orr_attention_problem *h)
 {
     return (h->value_width + 2) * h->block;
 }
@@ -162,26 +170,26 @@ static void run_part(void *ctx, size_t i, int thread)
     const orr_attention_problem *h = f->h;
     const orr_query_block b = block_of(h, (int64_t)i / f->parts);
     const int64_t from = b.begin + (int64_t)i % f->parts * f->part_keys, to = from + f->part_keys;
-    room r;
-    go_over_keys(h, &b, from < b.end ? from : b.end, to < b.end ? to : b.end, &r);
-    float *kept = f->kept + (int64_t)i * kept_numbers(h);
-    memcpy(kept, r.most, sizeof(float) * (size_t)b.lanes);
-    memcpy(kept + h->block, r.sum, sizeof(float) * (size_t)b.lanes);
-    memcpy(kept + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
+    scratch r;
+    attend_to_keys(h, &b, from < b.end ? from : b.end, to < b.end ? to : b.end, &r);
+    float *partials = f->partials + (int64_t)i * partial_floats(h);
+    memcpy(partials, r.max, sizeof(float) * (size_t)b.lanes);
+    memcpy(partials + h->block, r.sum, sizeof(float) * (size_t)b.lanes);
+    memcpy(partials + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
 }
 
-static void merge_part(const orr_attention_problem *h, const orr_query_block *b, const float *kept,
-                       room *r)
+static void merge_part(const orr_attention_problem *h, const orr_query_block *b,
+                       const float *partials, scratch *r)
 {
     float other[ORR_BLOCK_LANES];
     for (int64_t i = 0; i < b->lanes; i++) {
-        const float most = kept[i] > r->most[i] ? kept[i] : r->most[i];
-        r->factor[i] = expf((r->most[i] - most) * h->scale);
-        other[i] = expf((kept[i] - most) * h->scale);
-        r->sum[i] = r->sum[i] * r->factor[i] + kept[h->block + i] * other[i];
-        r->most[i] = most;
+        const float max = partials[i] > r->max[i] ? partials[i] : r->max[i];
+        r->factor[i] = expf((r->max[i] - max) * h->scale);
+        other[i] = expf((partials[i] - max) * h->scale);
+        r->sum[i] = r->sum[i] * r->factor[i] + partials[h->block + i] * other[i];
+        r->max[i] = max;
     }
-    const float *o = kept + 2 * h->block;
+    const float *o = partials + 2 * h->block;
     for (int64_t j = 0; j < h->value_width; j++)
         for (int64_t i = 0; i < b->lanes; i++)
             r->o[j * b->lanes + i] =
@@ -193,20 +201,21 @@ static void run_merge(void *ctx, size_t i, int thread)
     (void)thread;
     const flash *f = ctx;
     const orr_query_block b = block_of(f->h, (int64_t)i);
-    room r;
-    go_over_keys(f->h, &b, 0, 0, &r);
+    scratch r;
+    attend_to_keys(f->h, &b, 0, 0, &r);
     for (int64_t part = 0; part < f->parts; part++)
-        merge_part(f->h, &b, f->kept + ((int64_t)i * f->parts + part) * kept_numbers(f->h), &r);
-    finish(f, &b, &r);
+        merge_part(f->h, &b, f->partials + ((int64_t)i * f->parts + part) * partial_floats(f->h),
+                   &r);
+    write_output(f, &b, &r);
 }
 
-/* No more for fewer keys. */
+/* The number of parts that keys are divided into. */
 static int64_t parts_of(const orr_attention_problem *h, int64_t keys)
 {
     const int64_t pieces = h->batch * h->groups * h->blocks;
-    const int64_t wanted = pieces > 0 && pieces < PIECES / 2 ? PIECES / pieces : 1;
-    const int64_t most = (keys + KEYS_LEAST - 1) / KEYS_LEAST;
-    return wanted < most ? wanted : most > 1 ? most : 1;
+    const int64_t wanted = pieces > 0 && pieces < WORK_ITEMS / 2 ? WORK_ITEMS / pieces : 1;
+    const int64_t max = (keys + PART_KEYS_MIN - 1) / PART_KEYS_MIN;
+    return wanted < max ? wanted : max > 1 ? max : 1;
 }
 
 static size_t attention_workspace(const orr_kernel_call *call)
@@ -217,7 +226,7 @@ static size_t attention_workspace(const orr_kernel_call *call)
     if (!call->args->flash || orr_attention_problem_of(&shapes, 0, &h, NULL) != ORR_OK ||
         parts_of(&h, h.keys) == 1)
         return 0;
-    return (size_t)(h.batch * h.groups * h.blocks * parts_of(&h, h.keys) * kept_numbers(&h)) *
+    return (size_t)(h.batch * h.groups * h.blocks * parts_of(&h, h.keys) * partial_floats(&h)) *
            sizeof(float);
 }
 
@@ -236,7 +245,7 @@ static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
                .logsumexp = &call->out[1],
                .parts = parts,
                .part_keys = ((keys + parts - 1) / parts + h.block - 1) / h.block * h.block,
-               .kept = call->workspace};
+               .partials = call->workspace};
     const size_t blocks = (size_t)(h.batch * h.groups * h.blocks);
     if (parts == 1) {
         orr_workers_run(call->workers, blocks, run_block, &f);

@@ -6,7 +6,8 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* What goes by the position of tokens: rows written into a cache, and queries that grow. */
+/* Operators that go by the position of tokens: rows written into the KV cache, and the attention
+ * temperature, which scales queries by a function of their position (Llama 4). */
 
 static int64_t first_of(const orr_kernel_call *call, int64_t sample)
 {
@@ -40,7 +41,7 @@ static orr_status cache_run(const orr_kernel_call *call, orr_error *err)
 const orr_kernel_entry orr_cpu_CACHE = {.run = cache_run};
 
 typedef struct tuning {
-    orr_tensor_iter walk; /* a row for each token and head */
+    orr_tensor_iter walk; /* one row per token and head */
     const orr_kernel_call *call;
     int64_t tokens, heads, columns;
 } tuning;

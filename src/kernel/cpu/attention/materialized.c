@@ -8,23 +8,24 @@
 #include "base/workers.h"
 #include "kernel/format/dtype_convert.h"
 
-/* Attention as three kernels would do it: probabilities are written, dropped out, written again,
- * and multiplied with the values as they were written. Scores of a block of queries are made twice:
- * for their sums, and for the probabilities. */
+/* Materialized attention, as three separate kernels would compute it: the probability matrix is
+ * written, dropout is applied, the result is written and read again in its own dtype, then
+ * multiplied by the values. Scores of a query block are computed twice: for their sums, and for the
+ * probabilities. */
 typedef struct plain {
     const orr_attention_problem *h;
     orr_head_rows y;
-    const orr_operand *probability, *mask, *left; /* mask, left: NULL without dropout */
+    const orr_operand *probability, *mask, *left; /* NULL without dropout */
 } plain;
 
-typedef struct room {
+typedef struct scratch {
     _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS],
         keys[ORR_QUERY_BLOCK_FLOATS];
     float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], row[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
-    float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
-} room;
+    float max[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
+} scratch;
 
-/* Philox gives four numbers at a time: number i is one of block i / 4. */
+/* Philox gives four words at a time: element i is word i % 4 of block i / 4. */
 bool orr_attention_dropout_keeps(uint64_t seed, int64_t i, double dropped)
 {
     const uint64_t block = (uint64_t)i / 4;
@@ -50,7 +51,7 @@ orr_score_row orr_score_row_of(const orr_attention_problem *h, const orr_query_b
         .index = ((b->sample * h->heads + head) * h->queries + token) * h->keys + key};
 }
 
-/* What the dtype of the output makes of `values`: written and read again. */
+/* Rounds `values` to the output's dtype by writing them and reading them back. */
 static void write_rounded(const orr_score_row *to, int64_t n, float *values)
 {
     if (to->data == NULL)
@@ -60,7 +61,7 @@ static void write_rounded(const orr_score_row *to, int64_t n, float *values)
         orr_strided_to_fp32(to->dtype, to->data, to->stride, n, values);
 }
 
-/* Probabilities of a row, n from `key` on, become what dropout leaves. */
+/* Applies dropout to n probabilities of a row, from `key` on. */
 static void drop_out(const plain *p, const orr_query_block *b, int64_t i, int64_t key, int64_t n,
                      float *row)
 {
@@ -78,10 +79,10 @@ static void drop_out(const plain *p, const orr_query_block *b, int64_t i, int64_
     write_rounded(&left, n, row);
 }
 
-static void add_up(const orr_attention_problem *h, const orr_query_block *b, room *r)
+static void add_up(const orr_attention_problem *h, const orr_query_block *b, scratch *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
-        r->most[i] = -1e30f;
+        r->max[i] = -1e30f;
         r->sum[i] = 0;
     }
     for (int64_t key = b->begin; key < b->end; key += h->block) {
@@ -89,21 +90,20 @@ static void add_up(const orr_attention_problem *h, const orr_query_block *b, roo
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
         orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
         (void)h->lanes->online_softmax(&(orr_online_softmax_block){.score = r->score,
-                                                                   .most = r->most,
+                                                                   .max = r->max,
                                                                    .sum = r->sum,
                                                                    .factor = r->factor,
                                                                    .scale = h->scale * 1.44269504f,
                                                                    .keys = n,
                                                                    .lanes = b->lanes});
     }
-    for (int64_t i = 0; i < b->lanes; i++) /* 2^(s scale - factor) is the probability */
-        r->factor[i] =
-            r->sum[i] == 0 ? 0 : r->most[i] * (h->scale * 1.44269504f) + log2f(r->sum[i]);
+    for (int64_t i = 0; i < b->lanes; i++) /* 2^(score * scale - factor) is the probability */
+        r->factor[i] = r->sum[i] == 0 ? 0 : r->max[i] * (h->scale * 1.44269504f) + log2f(r->sum[i]);
 }
 
-/* Probabilities of the keys [key, key + n) into row, (lanes, n); what is not seen: zeros. */
-static void make_rows(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
-                      int64_t n, room *r)
+/* Probabilities of the keys [key, key + n) into rows, (lanes, n); zero for masked keys. */
+static void compute_rows(const orr_attention_problem *h, const orr_query_block *b, int64_t key,
+                         int64_t n, scratch *r)
 {
     if (key + n <= b->begin || key >= b->end) {
         memset(r->row, 0, (size_t)(n * b->lanes) * sizeof(float));
@@ -115,10 +115,10 @@ static void make_rows(const orr_attention_problem *h, const orr_query_block *b, 
     h->lanes->transpose(r->score, b->lanes, n, b->lanes, r->row, n);
 }
 
-static void use_keys(const plain *p, const orr_query_block *b, int64_t key, int64_t n, room *r)
+static void use_keys(const plain *p, const orr_query_block *b, int64_t key, int64_t n, scratch *r)
 {
     const orr_attention_problem *h = p->h;
-    make_rows(h, b, key, n, r);
+    compute_rows(h, b, key, n, r);
     for (int64_t i = 0; i < b->n; i++) {
         const orr_score_row to = orr_score_row_of(h, b, p->probability, i, key);
         write_rounded(&to, n, r->row + i * n);
@@ -148,7 +148,7 @@ static void run_block(void *ctx, size_t i, int thread)
     const int64_t both = h->batch * h->groups, place = (int64_t)i % both;
     const orr_query_block b =
         orr_query_block_of(h, place / h->groups, place % h->groups, (int64_t)i / both);
-    room r;
+    scratch r;
     orr_attention_read_transposed(h, &h->q, &b, h->pairs, r.keys, r.q);
     add_up(h, &b, &r);
     memset(r.o, 0, (size_t)(h->value_width * b.lanes) * sizeof(float));

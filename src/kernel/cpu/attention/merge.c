@@ -5,25 +5,27 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Two attentions of the same queries as one: rows weighed by what their exponentials summed to. */
+/* Merges two partial attentions of the same queries over disjoint keys by their log-sum-exp, as
+ * ring attention does (Liu et al., arXiv 2310.01889): y = (exp(l1) y1 + exp(l2) y2) / (exp(l1) +
+ * exp(l2)). */
 enum { COLUMNS = 1024 };
 
 typedef struct merge {
-    orr_tensor_iter y, l; /* parts: first, second, merged; of l a row is one number */
+    orr_tensor_iter y, l; /* parts: first, second, merged; l has one number per row */
     int64_t columns;
 } merge;
 
-/* log(exp(a) + exp(b)) and the share of a; of nothing and nothing: nothing. */
+/* log(exp(a) + exp(b)), and the weight of a; -infinity if both are. */
 static float share_of(float a, float b, float *ret_sum)
 {
-    const float most = a > b || isnan(a) ? a : b;
-    if (most == -INFINITY) {
+    const float max = a > b || isnan(a) ? a : b;
+    if (max == -INFINITY) {
         *ret_sum = -INFINITY;
         return 0;
     }
-    const float sum = expf(a - most) + expf(b - most);
-    *ret_sum = most + logf(sum);
-    return expf(a - most) / sum;
+    const float sum = expf(a - max) + expf(b - max);
+    *ret_sum = max + logf(sum);
+    return expf(a - max) / sum;
 }
 
 static void merge_row(const merge *m, const orr_tensor_cursor *cursor, float share, float other)
@@ -59,7 +61,7 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Logsumexps (B, H, S) as rows of one number in the order of y, (B, S, H, 1). */
+/* Log-sum-exps (B, H, S) as rows of one number in the order of y, (B, S, H, 1). */
 static orr_operand as_rows(const orr_operand *l)
 {
     orr_operand rows = *l;

@@ -5,18 +5,18 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call,
- * cosines and sines once a token for all its heads. */
-enum { PAIRS = ORR_ELEMENT_CHUNK / 2 }; /* turned at once */
+/* Rotary position embeddings (RoPE); src/op/families/rotary.c has the formulas. Frequencies are
+ * computed once per call, cosines and sines once per token for all its heads. */
+enum { PAIRS = ORR_ELEMENT_CHUNK / 2 }; /* pairs rotated at a time */
 
 typedef struct rotary {
     orr_tensor_iter walk; /* tokens, heads, columns */
     const int64_t *first;
     int64_t offset, tokens, heads, pairs;
-    int64_t side;      /* patches in a row of a picture, or 0 */
+    int64_t side;      /* patches in a row of an image, or 0 */
     double *frequency; /* shape (pairs) */
     bool interleaved;
-    bool dense; /* heads lie one behind another */
+    bool dense; /* heads are contiguous */
 } rotary;
 
 static double stretched(const orr_op_args *args, double frequency)
@@ -31,8 +31,8 @@ static double stretched(const orr_op_args *args, double frequency)
     return (1 - mix) * frequency / (double)args->stretch + mix * frequency;
 }
 
-/* Of a picture: those of half as many pairs, once for columns, once for rows. */
-static void make_frequencies(const orr_op_args *args, int64_t pairs, double *ret)
+/* For an image: frequencies of half as many pairs, once for columns and once for rows. */
+static void compute_frequencies(const orr_op_args *args, int64_t pairs, double *ret)
 {
     const int64_t different = args->size > 0 ? pairs / 2 : pairs;
     for (int64_t i = 0; i < pairs; i++) {
@@ -42,14 +42,14 @@ static void make_frequencies(const orr_op_args *args, int64_t pairs, double *ret
     }
 }
 
-typedef struct turn_room {
+typedef struct rotary_buffers {
     _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_ELEMENT_CHUNK], y[ORR_ELEMENT_CHUNK],
         pair[4][PAIRS];
-} turn_room;
+} rotary_buffers;
 
-/* Pairs from..from + n of one head. */
-static void turn_halves(const rotary *r, const orr_tensor_cursor *cursor, int64_t from, int64_t n,
-                        turn_room *room)
+/* Rotates pairs [from, from + n) of one head, whose columns are i and i + W / 2. */
+static void rotate_halves(const rotary *r, const orr_tensor_cursor *cursor, int64_t from, int64_t n,
+                          rotary_buffers *room)
 {
     const float *a = orr_tensor_iter_read(&r->walk, 0, cursor, from, n, room->pair[0]);
     const float *b = orr_tensor_iter_read(&r->walk, 0, cursor, from + r->pairs, n, room->pair[1]);
@@ -60,8 +60,8 @@ static void turn_halves(const rotary *r, const orr_tensor_cursor *cursor, int64_
     orr_tensor_iter_write(&r->walk, 1, cursor, from + r->pairs, n, yb);
 }
 
-/* Columns 2 i and 2 i + 1. */
-static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y)
+/* Rotates pairs whose columns are 2 i and 2 i + 1. */
+static void rotate_interleaved(const float *x, int64_t n, rotary_buffers *room, float *y)
 {
     for (int64_t i = 0; i < n; i++) {
         room->pair[0][i] = x[2 * i];
@@ -76,32 +76,33 @@ static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y
 }
 
 static void turn_neighbours_at(const rotary *r, const orr_tensor_cursor *cursor, int64_t from,
-                               int64_t n, turn_room *room)
+                               int64_t n, rotary_buffers *room)
 {
     const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 2 * from, 2 * n, room->x);
     float *y = orr_tensor_iter_buffer(&r->walk, 1, cursor, 2 * from, room->y);
-    turn_neighbours(x, n, room, y);
+    rotate_interleaved(x, n, room, y);
     orr_tensor_iter_write(&r->walk, 1, cursor, 2 * from, 2 * n, y);
 }
 
-/* Heads that lie one behind another, as many as the buffers hold. */
-static void turn_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t heads,
-                       turn_room *room)
+/* Rotates contiguous heads, as many at a time as the buffers hold. */
+static void rotate_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t heads,
+                         rotary_buffers *room)
 {
     const int64_t n = r->pairs;
     const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 0, heads * 2 * n, room->x);
     float *y = orr_tensor_iter_buffer(&r->walk, 1, cursor, 0, room->y);
     for (int64_t at = 0; at < heads * 2 * n; at += 2 * n)
         if (r->interleaved)
-            turn_neighbours(x + at, n, room, y + at);
+            rotate_interleaved(x + at, n, room, y + at);
         else
             orr_vector_math_of_cpu()->turn(x + at, x + at + n, room->cosine, room->sine, n, y + at,
                                            y + at + n);
     orr_tensor_iter_write(&r->walk, 1, cursor, 0, heads * 2 * n, y);
 }
 
-/* Of pairs from .. from + n of token t of all samples' tokens. */
-static void make_angles(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
+/* Cosines and sines of pairs [from, from + n) of token t, counted over all samples. */
+static void compute_angles(const rotary *r, int64_t t, int64_t from, int64_t n,
+                           rotary_buffers *room)
 {
     const orr_vector_math *math = orr_vector_math_of_cpu();
     const int64_t sample = t / r->tokens, index = t % r->tokens;
@@ -119,20 +120,20 @@ static void make_angles(const rotary *r, int64_t t, int64_t from, int64_t n, tur
                  room->cosine + by_column, room->sine + by_column);
 }
 
-static void turn_pairs(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
+static void turn_pairs(const rotary *r, int64_t t, int64_t from, int64_t n, rotary_buffers *room)
 {
     orr_tensor_cursor cursor;
-    make_angles(r, t, from, n, room);
+    compute_angles(r, t, from, n, room);
     orr_tensor_iter_seek(&r->walk, t * r->heads, &cursor);
     for (int64_t h = 0; h < r->heads; h++, orr_tensor_iter_next(&r->walk, &cursor))
         if (r->interleaved)
             turn_neighbours_at(r, &cursor, from, n, room);
         else
-            turn_halves(r, &cursor, from, n, room);
+            rotate_halves(r, &cursor, from, n, room);
 }
 
-/* All heads of a token. */
-static void turn_token(const rotary *r, int64_t t, turn_room *room)
+/* Rotates all heads of a token. */
+static void rotate_token(const rotary *r, int64_t t, rotary_buffers *room)
 {
     const int64_t together = r->dense ? ORR_ELEMENT_CHUNK / (2 * r->pairs) : 0;
     if (together == 0) {
@@ -140,15 +141,15 @@ static void turn_token(const rotary *r, int64_t t, turn_room *room)
             turn_pairs(r, t, from, r->pairs - from < PAIRS ? r->pairs - from : PAIRS, room);
         return;
     }
-    make_angles(r, t, 0, r->pairs, room);
+    compute_angles(r, t, 0, r->pairs, room);
     for (int64_t h = 0; h < r->heads; h += together) {
         orr_tensor_cursor cursor;
         orr_tensor_iter_seek(&r->walk, t * r->heads + h, &cursor);
-        turn_heads(r, &cursor, r->heads - h < together ? r->heads - h : together, room);
+        rotate_heads(r, &cursor, r->heads - h < together ? r->heads - h : together, room);
     }
 }
 
-/* Do heads of a token lie one behind another? */
+/* Whether the heads of a token are contiguous. */
 static bool heads_are_dense(const orr_operand *x)
 {
     const uint32_t last = x->type.rank - 1u;
@@ -158,9 +159,9 @@ static bool heads_are_dense(const orr_operand *x)
 
 static void turn_tokens(void *ctx, int64_t begin, int64_t end)
 {
-    turn_room room;
+    rotary_buffers room;
     for (int64_t t = begin; t < end; t++)
-        turn_token(ctx, t, &room);
+        rotate_token(ctx, t, &room);
 }
 
 static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
@@ -179,7 +180,7 @@ static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
                 .dense = heads_are_dense(&call->in[0]) && heads_are_dense(&call->out[0])};
     if (orr_type_elements(x) == 0)
         return ORR_OK;
-    make_frequencies(call->args, r.pairs, r.frequency);
+    compute_frequencies(call->args, r.pairs, r.frequency);
     orr_tensor_iter_add(&r.walk, &call->in[0]);
     orr_tensor_iter_add(&r.walk, &call->out[0]);
     orr_tensor_iter_coalesce(&r.walk, 1);

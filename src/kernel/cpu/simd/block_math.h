@@ -5,17 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Small products and softmax for blocks that stay in the first caches, for each level of the
- * processor. What varies fastest are lanes, in vectors of 16: queries of attention, pixels of a
- * convolution. One factor of a product has lanes; of the other, single numbers are spread over all
- * of them, so it needs no packing, and maxima and sums over keys go down the lanes, never across.
- */
+/* Block math: small matrix products and softmax on blocks that stay in L1 and L2, one
+ * implementation per CPU level. The dimension that varies fastest are lanes, in vectors of 16: the
+ * queries of attention, the pixels of a convolution. One factor of a product has lanes; single
+ * numbers of the other are broadcast, so nothing is packed, and maxima and sums over keys are
+ * vertical operations. */
 enum {
     ORR_BLOCK_LANES = 64
-}; /* the most of attention's functions below; products take any multiple of 16 */
+}; /* lanes at most of the attention functions below; products take any multiple of 16 */
 
-/* c[r][lane] (+)= sum over k of a[r * a_row + k * a_step] b[k][lane].
- * As pairs: every number of a and b is two of bf16, whose products are added. */
+/* c[r][lane] (+)= sum over k of a[r * a_row + k * a_step] b[k][lane]. In a pair product each
+ * element of a and b is two bf16 numbers, whose two products are added. */
 typedef struct orr_block_product {
     const float *a, *b;
     float *c;
@@ -24,12 +24,14 @@ typedef struct orr_block_product {
     bool add;
 } orr_block_product;
 
-/* Scores (keys, lanes) that one block of keys gives, and what softmax keeps of those before. */
+/* One step of the online softmax (Milakov and Gimelshein, arXiv 1805.02867): the scores of one
+ * block of keys, (keys, lanes), and the running maximum and sum over the blocks before. */
 typedef struct orr_online_softmax_block {
     float *score; /* shape (keys, lanes): products of queries and keys in, exponentials out */
-    float *most, *sum, *factor; /* shape (lanes): the largest product; sum of the exponentials; what
-                                 * earlier sums are to be multiplied by: out                  */
-    float scale;                /* of products, times log2(e), above 0 */
+    float *max, *sum,
+        *factor; /* shape (lanes): running maximum of the products; running sum of the exponentials;
+                    out: the factor that earlier sums must be multiplied by */
+    float scale; /* scale of the scores times log2(e), above 0 */
     int64_t keys, lanes;
 } orr_online_softmax_block;
 
@@ -39,28 +41,28 @@ typedef struct orr_block_math {
     /* to[j][i] = from[i][j], i < rows, j < columns */
     void (*transpose)(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to,
                       int64_t to_row);
-    /* Key j is seen by lanes whose least[lane] <= j < end[lane]; the others' scores become
+    /* Masks: key j is visible to lanes with least[lane] <= j < end[lane]; other scores become
      * `hidden`. */
     void (*mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
                         const int32_t *end, float hidden);
-    /* One step of an online softmax. False: all factors are 1. */
+    /* Returns false if all factors are 1. */
     bool (*online_softmax)(const orr_online_softmax_block *block);
     /* x[r][lane] *= factor[lane] */
     void (*scale)(float *x, int64_t rows, int64_t lanes, const float *factor);
     /* score = 2^(score * scale - minus[lane]) */
     void (*exp2_scaled)(float *score, int64_t keys, int64_t lanes, float scale, const float *minus);
-    /* slope = weight (slope - minus[lane]) scale */
+    /* Softmax backward: slope = weight (slope - minus[lane]) scale */
     void (*slope)(float *slope, const float *weight, int64_t keys, int64_t lanes, float scale,
                   const float *minus);
-    /* Rows of fp32 to pairs of bf16. Along: number j of a row and j + 1. Across: of row i and i +
-     * 1; there the last row of an odd number meets zeros. NULL where there is no pair_product. */
+    /* Converts fp32 rows to bf16 pairs. Along: of numbers j and j + 1 of a row. Across: of rows i
+     * and i + 1; an odd last row is paired with zeros. NULL where there is no pair_product. */
     void (*pairs_along)(const float *from, int64_t n, float *to); /* n a multiple of 16 */
     void (*pairs_across)(const float *from, int64_t rows, int64_t lanes, float *to);
-    /* Two rows of n numbers of bf16 as pairs. */
+    /* Interleaves two rows of n bf16 numbers into one row of pairs. */
     void (*interleave)(const uint16_t *above, const uint16_t *below, int64_t n, float *to);
 } orr_block_math;
 
-/* Of the level that the processor has. */
+/* The implementation for this CPU's level. */
 const orr_block_math *orr_block_math_of_cpu(void);
 
 extern const orr_block_math orr_block_math_plain, orr_block_math_avx2, orr_block_math_avx512,

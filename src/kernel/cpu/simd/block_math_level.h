@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lanes.h has beside products, for one level: included once for each, after lanes_product.h
- * and with the same LEVEL, AT and NUMBERS, and where a level has instructions for them LARGER(a, b)
- * the larger of both; b where one is not a number REST(x)            x less the nearest whole
- * number; of infinity 0 TIMES_POWER(p, n)  p 2^n */
+/* Template of block_math.h for one CPU level, all but products: included once by each
+ * block_math_<level>.c, after block_math_product.h. Parameters: LEVEL, AT and NUMBERS as there, and
+ * optionally, where the level has an instruction for it,
+ *
+ *   LARGER(a, b)       the larger of both, b where one is NaN
+ *   REST(x)            x minus the nearest integer; 0 for infinity
+ *   TIMES_POWER(p, n)  p 2^n
+ *
+ * 2^x is 2^n 2^r with n the nearest integer and r in [-1/2, 1/2], 2^r by its Taylor series. */
 
 typedef float AT(v16) __attribute__((vector_size(64)));
 typedef int32_t AT(i16) __attribute__((vector_size(64)));
@@ -26,7 +31,7 @@ HERE V AT(choose)(I mask, V yes, V no)
     return (V)(((I)yes & mask) | ((I)no & ~mask));
 }
 
-/* 2^r for r in [-1/2, 1/2]: its Taylor series in r ln 2, whose next term is below 2e-8. */
+/* 2^r for r in [-1/2, 1/2]: the Taylor series in r ln 2, whose next term is below 2e-8. */
 HERE V AT(power_of_rest)(V r)
 {
     V p = r * 1.54035304e-4f + 1.33335581e-3f;
@@ -38,7 +43,7 @@ HERE V AT(power_of_rest)(V r)
 }
 
 #ifdef LARGER
-/* What is not a number stays so. */
+/* NaN stays NaN. */
 HERE V AT(power_of_two)(V x)
 {
     const V rest = REST(x);
@@ -46,8 +51,8 @@ HERE V AT(power_of_two)(V x)
 }
 #else
 #define LARGER(a, b) AT(choose)((a) > (b), a, b)
-/* For x up to 127; 0 below -126.5. The nearest whole number n by adding 3 * 2^22; the exponent of
- * 2^-127 is that of 0. */
+/* For x up to 127; 0 below -126.5. Adding 3 * 2^22 rounds to the nearest integer n; the exponent of
+ * 2^-127 has the bits of 0. */
 HERE V AT(power_of_two)(V x)
 {
     const V magic = (V){0} + 12582912.0f;
@@ -66,8 +71,8 @@ HERE void AT(transpose_edge)(const float *from, int64_t from_row, int64_t rows, 
             to[j * to_row + i] = from[i * from_row + j];
 }
 
-/* One of four rounds of a transposition: blocks of `by` numbers change places between rows i and i
- * + by. */
+/* One of the four rounds of a 16 x 16 transposition: blocks of `by` numbers are exchanged between
+ * rows i and i + by. */
 #define SWAP_(r, i, by, low, high)                                                                 \
     do {                                                                                           \
         const AT(v16) a_ = r[i], b_ = r[(i) + (by)];                                               \
@@ -139,13 +144,13 @@ LEVEL static bool AT(online_softmax)(const orr_online_softmax_block *b)
 {
     I moved = {0};
     for (int64_t lane = 0; lane < b->lanes; lane += NUMBERS) {
-        const V before = AT(get)(b->most + lane);
-        V most = before;
+        const V before = AT(get)(b->max + lane);
+        V max = before;
         for (int64_t j = 0; j < b->keys; j++) {
             const V s = AT(get)(b->score + j * b->lanes + lane);
-            most = LARGER(s, most);
+            max = LARGER(s, max);
         }
-        const V factor = AT(power_of_two)((before - most) * b->scale), minus = most * b->scale;
+        const V factor = AT(power_of_two)((before - max) * b->scale), minus = max * b->scale;
         V sum = {0};
         for (int64_t j = 0; j < b->keys; j++) {
             float *at = b->score + j * b->lanes + lane;
@@ -153,8 +158,8 @@ LEVEL static bool AT(online_softmax)(const orr_online_softmax_block *b)
             AT(put)(at, e);
             sum += e;
         }
-        moved |= most != before;
-        AT(put)(b->most + lane, most);
+        moved |= max != before;
+        AT(put)(b->max + lane, max);
         AT(put)(b->factor + lane, factor);
         AT(put)(b->sum + lane, AT(get)(b->sum + lane) * factor + sum);
     }

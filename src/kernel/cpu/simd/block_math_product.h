@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The product of lanes.h for one level: included once for each kind, with
- *   LEVEL     attributes of a function of that level
- *   AT(name)  the name at that level
- *   NUMBERS   of a vector
- *   TILES(X)  X(vectors, rows, fewer rows) of the tiles whose sums fit the registers, wide ones
- * first, the last one of 16 lanes or fewer STEP(c, a, b)  c += a b */
+/* Template of block_math.h's product for one CPU level: included once for each kind of product,
+ * with
+ *
+ *   LEVEL          function attributes of the level (__attribute__((target)))
+ *   AT(name)       the name at that level
+ *   NUMBERS        fp32 numbers of a vector
+ *   TILES(X)       X(vectors, rows, fewer rows) of each register tile whose sums fit the registers,
+ *                  widest first, the last one of 16 lanes or fewer
+ *   STEP(c, a, b)  c += a b */
 
 #ifndef UNROLL
 #ifdef __clang__
@@ -19,7 +22,8 @@ typedef float AT(vec) __attribute__((vector_size(NUMBERS * 4)));
 #define HERE static inline __attribute__((always_inline)) LEVEL
 typedef int32_t AT(bits) __attribute__((vector_size(NUMBERS * 4)));
 
-/* By way of integers: adding to zeros would cost an addition, and change pairs. */
+/* Broadcasts by way of integers: adding to a vector of zeros would cost an addition, and would
+ * change the bits of bf16 pairs. */
 HERE V AT(spread)(const float *p)
 {
     int32_t bits;
@@ -33,7 +37,7 @@ HERE V AT(get)(const float *p)
     return v;
 }
 
-/* `wide` and `high` are constants where it is inlined: then the sums are registers. */
+/* `wide` and `high` are constants after inlining, so that the sums are registers. */
 HERE void AT(tile)(const orr_block_product *p, int64_t row, int64_t lane, const int wide,
                    const int high)
 {
@@ -68,7 +72,8 @@ HERE void AT(tile)(const orr_block_product *p, int64_t row, int64_t lane, const 
     }
 }
 
-/* All lanes that tiles of this width take, and each time all rows: high tiles, then lower ones. */
+/* Covers the lanes that tiles of this width take, for each all rows: high tiles first, then lower
+ * ones. */
 #define STRIP_(wide, high, low)                                                                    \
     for (; p->lanes - lane >= (wide)*NUMBERS; lane += (wide)*NUMBERS) {                            \
         int64_t row = 0;                                                                           \
