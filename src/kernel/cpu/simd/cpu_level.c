@@ -18,9 +18,9 @@ static atomic_int level = NOT_KNOWN;
 #if ORR_X86
 #include <cpuid.h>
 
-/* What compilers have no common name for in __builtin_cpu_supports, by Intel's Software Developer's
- * Manual, volume 2A, CPUID: F16C is leaf 1, ECX bit 29; AMX leaf 7, EDX bits 22 (bf16) and 24
- * (tiles). */
+/* CPU features for which compilers have no common name in __builtin_cpu_supports, by Intel's
+ * Software Developer's Manual, volume 2A, CPUID: F16C is leaf 1, ECX bit 29; AMX is leaf 7, EDX
+ * bits 22 (bf16) and 24 (tiles). */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;

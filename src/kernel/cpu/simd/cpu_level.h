@@ -7,16 +7,16 @@
 
 #include <orrery/kernel.h>
 
-/* What this processor can do, each level with all below it. Kernels that have several versions
- * choose by
+/* The instruction-set level of this CPU, each level with all below it (cf. cpu_isa of oneDNN).
+ * Kernels with several versions choose by
  *
  *   if (orr_cpu_level() >= ORR_CPU_AVX512) ...
  *
- * at run time; a version is a function with ORR_AVX2, ORR_AVX512 or ORR_AVX512_BF16 before it.
+ * at run time; a version is a function marked ORR_AVX2, ORR_AVX512 or ORR_AVX512_BF16.
  *
  *   AVX2         AVX2, FMA, F16C
  *   AVX512       F, BW, DQ, VL
- *   AVX512_BF16  and VNNI, VBMI: products of pairs of bf16 and of four int8, any order of bytes
+ *   AVX512_BF16  and VNNI, VBMI: dot products of bf16 pairs and of four int8, byte permutation
  *   AMX          tiles of bf16 and int8 */
 #define ORR_CPU_LEVEL_MAP(X)                                                                       \
     X(PLAIN, "plain")                                                                              \
@@ -45,13 +45,13 @@ static inline uint16_t orr_first_lanes_mask(int64_t n)
 #define ORR_X86 0
 #endif
 
-/* The highest that both this processor has and ORRERY_CPU (plain, avx2, avx512, avx512_bf16, amx)
- * allows. Read once; then a load. Threads: any. */
+/* The highest level that this CPU has and ORRERY_CPU (plain, avx2, avx512, avx512_bf16, amx)
+ * allows. The environment is read once. Threads: any. */
 orr_cpu_level_id orr_cpu_level(void);
 const char *orr_cpu_level_name(orr_cpu_level_id level);
-/* Test seam: asks for less from now on; ORR_CPU_LEVELS: what there is again. */
+/* Test seam: limits the level from now on; ORR_CPU_LEVELS removes the limit. */
 void orr_cpu_level_limit(orr_cpu_level_id level);
-/* "AMD EPYC 9354", cut to `size`. */
+/* The CPU's model name, such as "AMD EPYC 9354", cut to `size`. */
 void orr_cpu_model(char *ret, size_t size);
 
 #endif /* ORR_KERNEL_CPU_SIMD_CPU_LEVEL_H */

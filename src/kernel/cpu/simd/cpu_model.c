@@ -7,7 +7,7 @@
 #if ORR_X86
 #include <cpuid.h>
 
-/* Leaves 0x80000002 to 4 hold 48 characters of name, padded on either side. */
+/* CPUID leaves 0x80000002 to 0x80000004 hold a name of 48 characters, padded on either side. */
 void orr_cpu_model(char *ret, size_t size)
 {
     unsigned words[13] = {0};

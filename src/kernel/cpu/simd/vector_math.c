@@ -17,7 +17,7 @@
 #define SMALLER_PLAIN(a, b) choose_plain((a) < (b), (a), (b))
 #endif
 
-/* Vectors are passed between functions that are all inlined: no ABI is in question. */
+/* Vectors are passed only between inlined functions, so the vector ABI does not matter. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define LEVEL

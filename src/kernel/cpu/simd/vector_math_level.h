@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of row_math.h for one level of the processor: included once for each, with
- *   LEVEL    attributes of a function of that level
+/* Template of vector_math.h for one CPU level: included by vector_math.c once for each level, with
+ *
+ *   LEVEL    function attributes of the level (__attribute__((target)))
  *   AT(name) the name at that level
  *   LANES    numbers of a vector, a power of two
  *   ROOT(v)  square roots of a vector
- *   LARGER(a, b), SMALLER(a, b)  of two vectors; b where one is not a number */
+ *   LARGER(a, b), SMALLER(a, b)  of two vectors; b where one is NaN
+ *
+ * In order: loads and stores; exp, logistic, tanh and the normal distribution; elementwise
+ * functions; reductions; softmax; norms and their gradients; rotary angles and rotation; Philox;
+ * optimizers. */
 
 typedef float AT(vec) __attribute__((vector_size(LANES * 4)));
 typedef int32_t AT(int_vec) __attribute__((vector_size(LANES * 4)));
@@ -25,7 +30,7 @@ HERE void AT(store)(float *p, V v)
 {
     __builtin_memcpy(p, &v, sizeof v);
 }
-/* Fewer than a vector; zeros behind. */
+/* Loads fewer numbers than a vector; the rest is zero. */
 HERE V AT(load_some)(const float *p, int64_t n)
 {
     float all[LANES] = {0};
@@ -57,8 +62,9 @@ HERE float AT(across)(V v)
     return all[0];
 }
 
-/* exp(x) = 2^n exp(r), n the nearest to x / ln 2, ln 2 in two parts (Cody and Waite); exp(r) by its
- * Taylor series, whose next term is below 6e-9. Adding 3 * 2^22 leaves n in the last bits. */
+/* exp(x) = 2^n exp(r), with n the integer nearest x / ln 2 and ln 2 in two parts (Cody and Waite);
+ * exp(r) by its Taylor series, whose next term is below 6e-9. Adding 3 * 2^22 leaves n in the low
+ * bits. */
 HERE V AT(exponential_within)(V x)
 {
     const V magic = ONES * 12582912.0f;
@@ -80,7 +86,7 @@ HERE V AT(exponential)(V x)
     const V low = AT(choose)(x < -87.3f, ONES * 0.0f, made);
     return AT(choose)(x > 88.3f, ONES * __builtin_inff(), low);
 }
-/* Held to where exponentials are finite and more than 0, which is as good where 1 is added. */
+/* exp with x clamped to where the result is finite and above 0: as good where 1 is added to it. */
 HERE V AT(exponential_held)(V x)
 {
     return AT(exponential_within)(LARGER(ONES * -87.3f, SMALLER(ONES * 88.3f, x)));
@@ -91,8 +97,8 @@ HERE V AT(logistic)(V x)
     return 1.0f / (1.0f + AT(exponential_held)(-x));
 }
 
-/* P(x) of the normal distribution, and its density: erfc(z) = t (a1 + t (a2 + ...)) exp(-z^2), z =
- * |x| / sqrt(2), t = 1 / (1 + p z): Abramowitz and Stegun 7.1.26. */
+/* The normal distribution function of x and its density: erfc(z) = t (a1 + t (a2 + ...)) exp(-z^2),
+ * z = |x| / sqrt(2), t = 1 / (1 + p z) (Abramowitz and Stegun, 7.1.26). */
 HERE V AT(normal)(V x, V *ret_density)
 {
     const V e = AT(exponential_held)(x * x * -0.5f);
@@ -175,7 +181,7 @@ static LEVEL void AT(swiglu_gradient)(const float *dy, const float *gate, const 
     AT(store_some)(dup + i, n - i, b);
 }
 
-/* Loops over all of a row: `body` for a vector from i on, `tail` for the `left` numbers behind. */
+/* Loop over a row: `body` for the vector at i, `tail` for the `left` numbers that remain. */
 #define ROW(body, tail)                                                                            \
     int64_t i = 0;                                                                                 \
     for (; i + LANES <= n; i += LANES) {                                                           \
@@ -203,7 +209,7 @@ static LEVEL void AT(fill)(float value, int64_t n, float *y)
     ROW(AT(store)(y + i, all), AT(store_some)(y + i, left, all))
 }
 
-/* Sums in four vectors, so that one addition need not wait for the other. */
+/* Four independent partial sums hide the latency of addition. */
 #define SUM(term, tail_term)                                                                       \
     V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                      \
     int64_t i = 0;                                                                                 \
@@ -237,7 +243,7 @@ static LEVEL float AT(dot)(const float *a, const float *b, int64_t n){
 {
     return x * x;
 }
-/* Of what stands behind the row: the mean itself, which differs from it by nothing. */
+/* Pads with the mean itself, whose deviation is zero. */
 HERE V AT(load_padded)(const float *p, int64_t n, float with)
 {
     float all[LANES];
@@ -363,8 +369,8 @@ static LEVEL void AT(norm_gradient)(const float *dy, const float *x, const float
     }
 }
 
-/* Half a vector of angles less the nearest multiple of pi / 2, in double precision; the multiple's
- * last bits tell the quarter. */
+/* Range reduction of half a vector of angles in double precision: the rest modulo pi / 2, and the
+ * quadrant from the low bits of the multiple. */
 HERE void AT(reduce)(double position, const double *frequency, float *ret_rest,
                      int32_t *ret_quarter)
 {
@@ -381,7 +387,7 @@ HERE void AT(reduce)(double position, const double *frequency, float *ret_rest,
         ret_quarter[i] = (int32_t)bits[i];
     }
 }
-/* Taylor series within pi / 4 of 0: the next terms are below 4e-9. */
+/* Taylor series within pi / 4 of 0; the next terms are below 4e-9. */
 static LEVEL void AT(angles)(double position, const double *frequency, int64_t n, float *cosine,
                              float *sine)
 {
@@ -434,7 +440,7 @@ static LEVEL void AT(turn)(const float *a, const float *b, const float *cosine, 
     }
 }
 
-/* Philox4x32-10 (base/philox.h), blocks side by side. */
+/* Philox4x32-10 (base/philox.h), one block per lane. */
 static LEVEL void AT(philox)(const uint32_t key[2], uint64_t block, int64_t blocks, uint32_t *ret)
 {
     enum { BESIDE = 32 };

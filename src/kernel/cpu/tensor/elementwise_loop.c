@@ -4,17 +4,17 @@
 #include "kernel/cpu/simd/vector_math.h"
 #include "kernel/cpu/tensor/iterator.h"
 
-/* Chunks of elements, one after another: all of a row, or as much of it as buffers hold. */
+/* Elementwise kernels: runs a body over chunks of elements that fit L1 buffers. */
 typedef struct each {
     orr_tensor_iter *walk;
     uint32_t n_in;
     bool accumulate;
     orr_elementwise_body *body;
     const void *ctx;
-    int64_t chunks; /* of a row */
+    int64_t chunks; /* chunks of a row */
 } each;
 
-/* Eight parts, of which at most these many are not in place at once. */
+/* Buffers for parts that are not computed in place, at most all eight. */
 enum { BUFFERS = ORR_TENSOR_ITER_PARTS };
 
 static void run_span(const each *e, const orr_tensor_cursor *cursor, int64_t row, int64_t from,

@@ -40,7 +40,7 @@ uint32_t orr_tensor_iter_add_per_row(orr_tensor_iter *walk, const orr_operand *o
     return walk->n++;
 }
 
-/* Is dim d + 1 of all parts what lies between two indices of dim d? */
+/* Whether in every part dim d + 1 exactly fills one step of dim d, so that both are one dim. */
 static bool is_one(const orr_tensor_iter *walk, uint32_t d)
 {
     for (uint32_t p = 0; p < walk->n; p++)

@@ -4,11 +4,11 @@
 
 #include <orrery/kernel.h>
 
-/* Work on n things (samples, blocks of pixels) that needs scratch: cut in 64 pieces or fewer, each
- * with `room` numbers of its own in the workspace, however many threads there are. */
+/* Parallel loop over n items (samples, blocks of pixels) that needs scratch: at most 64 ranges,
+ * each with `room` floats of its own in the workspace, whatever the number of threads. */
 typedef void orr_parallel_scratch_body(const void *ctx, int64_t begin, int64_t end, float *room);
 size_t orr_parallel_scratch_bytes(int64_t n, int64_t room);
-/* `workspace`: orr_parallel_scratch_bytes(), aligned to 64. */
+/* `workspace`: orr_parallel_scratch_bytes() bytes, aligned to 64. */
 void orr_parallel_scratch_run(int64_t n, int64_t room, orr_parallel_scratch_body *body,
                               const void *ctx, void *workspace, orr_workers *workers);
 

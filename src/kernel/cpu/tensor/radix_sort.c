@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cpu/tensor/radix_sort.h"
 
-/* By digits of 11 bits, the last one first; as many as the largest id has. */
+/* LSD radix sort with digits of 11 bits, as many passes as the largest id needs. */
 enum { DIGIT = 11, DIGITS = 1 << DIGIT };
 
 static void sort_digit(const orr_indices *ids, int shift, const uint32_t *from, uint32_t *to)

@@ -6,17 +6,17 @@
 #include "kernel/format/dtype_convert.h"
 #include "kernel/cpu/tensor/iterator.h"
 
-/* Rows that lie in one piece on both sides are copied as bytes. Where `from` lies in one piece
- * along another dim than `to`, the two dims are gone through in tiles, so that each cache line is
- * used whole. */
+/* Strided copy. Rows that are contiguous on both sides are copied as bytes. Where `from` is
+ * contiguous along another dim than `to`, the two dims are copied in tiles (a blocked transpose),
+ * so that each cache line is used whole. */
 enum { TILE = 64, BESIDE = 8, FROM = 0, TO = 1 };
 
 typedef struct copying {
     orr_tensor_iter walk;
     int64_t bytes;                    /* of an element */
-    int64_t wide;                     /* of rows: bytes of a piece of a row */
-    int64_t chunks;                   /* of a row */
-    int64_t high, high_from, high_to; /* of tiles: the dim along which `from` is dense */
+    int64_t wide;                     /* for rows: bytes of a piece of a row */
+    int64_t chunks;                   /* pieces of a row */
+    int64_t high, high_from, high_to; /* for tiles: the dim along which `from` is contiguous */
     int64_t tiles_high, tiles_wide;
 } copying;
 
@@ -43,8 +43,8 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* `high` x `wide` elements, strides in bytes. `from` is read along `high` and `to` written along
- * `wide`, whole cache lines each, and between the two they lie in a buffer. */
+/* Transposes `high` x `wide` elements, strides in bytes: `from` is read along `high`, `to` written
+ * along `wide`, whole cache lines each, by way of a buffer. */
 #define COPY_BLOCK(name, type)                                                                     \
     static void name(const char *from, int64_t from_high, int64_t from_wide, char *to,             \
                      int64_t to_high, int64_t to_wide, int64_t high, int64_t wide)                 \
@@ -83,8 +83,8 @@ static int64_t part_of(int64_t whole, int64_t at)
     return whole - at < TILE ? whole - at : TILE;
 }
 
-/* Tiles beside each other on the side that is read, then those below them: so both sides come back
- * to pages that were just in use. */
+/* Order of tiles: neighbours on the side that is read first, then the rows of tiles below, so that
+ * both sides return to pages in recent use (TLB). */
 static void copy_tiles(void *ctx, int64_t begin, int64_t end)
 {
     const copying *c = ctx;
@@ -105,8 +105,7 @@ static void copy_tiles(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Takes out of the walk the dim along which `from` lies in one piece; else none, and runs of one.
- */
+/* Removes from the iterator the dim along which `from` is contiguous, or none, with runs of one. */
 static void find_high(copying *c)
 {
     orr_tensor_iter *walk = &c->walk;
@@ -153,7 +152,7 @@ static void copy_run(copying *c, orr_workers *workers)
                         copy_tiles, c, workers);
 }
 
-/* As bytes where elements are less. */
+/* FP4 elements are copied as whole bytes. */
 static orr_operand whole_bytes(const orr_operand *x)
 {
     orr_operand bytes = *x;
