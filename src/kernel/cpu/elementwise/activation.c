@@ -3,8 +3,8 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Activations, and gated units, whose gate and up are two tensors or the halves of the rows of one.
- */
+/* Activation functions and gated units (SwiGLU); gate and up are two tensors, or the halves of the
+ * rows of one. */
 
 static void unary_body(const void *ctx, const orr_element_span *span)
 {
@@ -57,7 +57,7 @@ static orr_status slope_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_entry orr_cpu_ACTIVATION_BACKWARD = {.run = slope_run, .accumulates = true};
 
-/* One half of each row of a tensor (..., 2 F). */
+/* The first or second half of each row of a tensor (..., 2 F). */
 static orr_operand half_of(const orr_operand *whole, int64_t columns, bool second)
 {
     orr_operand half = *whole;
@@ -69,7 +69,7 @@ static orr_operand half_of(const orr_operand *whole, int64_t columns, bool secon
     return half;
 }
 
-/* Gate and up, where they are; `first`: of the operands of which there are `n`. */
+/* Adds gate and up, one operand or two, to the iterator. */
 static void add_gates(orr_tensor_iter *walk, const orr_operand *first, uint32_t n, int64_t columns)
 {
     for (uint32_t k = 0; k < 2; k++) {

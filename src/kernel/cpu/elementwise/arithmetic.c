@@ -3,8 +3,7 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Arithmetic on elements. A bias, and what is repeated along a dim, is an operand whose stride
- * there is 0. */
+/* Elementwise arithmetic. An operand that is broadcast along a dim has stride 0 there. */
 
 static void add_body(const void *ctx, const orr_element_span *span)
 {

@@ -6,8 +6,9 @@
 #include "kernel/cpu/simd/vector_math.h"
 #include "kernel/cpu/entries.h"
 
-/* A channel's norm, over rows of all its pictures: means first, then squares of what differs from
- * them; sums of rows are added in double precision. A piece of work is some channels. */
+/* Batch norm: each channel is normalized over all samples and pixels, in two passes (mean, then
+ * squared deviations); sums of rows are added in double precision. A work item is a few
+ * channels. */
 enum { CHUNK = 1024 };
 
 typedef struct channels {
@@ -22,7 +23,7 @@ static int64_t bytes_of(const orr_operand *o)
     return orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
-/* Row i of a channel: its sample and all dims between channel and columns. */
+/* Row i of a channel: the dims but channel and columns, flattened. */
 static char *row_of(const orr_operand *o, int64_t channel, int64_t i)
 {
     int64_t at = channel * o->stride[1];
@@ -74,7 +75,7 @@ static channels channels_of(const orr_operand *x)
     return c;
 }
 
-/* Every chunk of every row of a channel: `row`, `from`, and its `n`. */
+/* Loops over the chunks of every row of a channel: `row`, `from` and `n`. */
 #define EACH_CHUNK(c)                                                                              \
     for (int64_t row = 0; row < (c)->rows; row++)                                                  \
         for (int64_t from = 0, n; from < (c)->columns; from += n)                                  \

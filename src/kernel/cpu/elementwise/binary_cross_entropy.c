@@ -5,7 +5,7 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Binary cross entropy of logits: few numbers, one for each sample. */
+/* Binary cross entropy with logits, one number per sample. */
 
 static void loss_body(const void *ctx, const orr_element_span *span)
 {

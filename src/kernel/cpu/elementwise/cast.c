@@ -7,7 +7,7 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* CAST: through fp32, but for integers among themselves, whose all digits stay. */
+/* CAST, by way of fp32; between integers directly, which keeps all digits. */
 
 static bool is_integer(uint8_t dtype)
 {
@@ -59,7 +59,7 @@ static void cast_integers(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* To an integer: the fraction is cut off. */
+/* To an integer: truncates. */
 static void cut_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;

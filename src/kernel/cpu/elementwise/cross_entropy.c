@@ -5,16 +5,17 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Cross entropy without probabilities in memory: logits are read once, a chunk at a time, with the
- * largest so far and the sum of exponentials below it; the backward pass makes exp(logit - lse)
- * anew. A target that is not in this slice of the vocabulary, or in none, picks nothing. */
+/* Fused softmax cross entropy. Logits are read once, a chunk at a time, with an online log-sum-exp;
+ * the backward pass recomputes exp(logit - lse), so probabilities are never stored. With a sliced
+ * vocabulary (tensor parallelism), a target outside this slice picks no logit. */
 typedef struct cross_entropy {
     orr_tensor_iter walk;
     orr_indices targets;
-    uint32_t loss, lse, lses, pick, sum; /* parts; logits are 0 */
+    uint32_t loss, lse, lses, pick, sum; /* parts of the iterator; logits are part 0 */
     int64_t begin, columns, rows;
     uint32_t slices;
-    const orr_operand *gathered; /* of the second call of a sliced vocabulary */
+    const orr_operand
+        *gathered; /* in the second call with a sliced vocabulary: the log-sum-exps of all slices */
 } cross_entropy;
 
 static float logit_at(const cross_entropy *c, const orr_tensor_cursor *cursor, int64_t row)
@@ -46,7 +47,7 @@ static double lse_of_row(const cross_entropy *c, const orr_tensor_cursor *cursor
     return (double)most + log(sum);
 }
 
-/* Over the slices' lses of a row. */
+/* The log-sum-exp of a row over all slices. */
 static double lse_of_slices(const cross_entropy *c, int64_t row)
 {
     orr_tensor_iter walk = orr_tensor_iter_over(&c->gathered->type);
@@ -55,7 +56,7 @@ static double lse_of_slices(const cross_entropy *c, int64_t row)
     orr_tensor_iter_add(&walk, c->gathered);
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < c->slices; s++) {
-            /* (slices, ...): all but the last dim are rows of the walk */
+            /* (slices, ...): all but the last dim are rows of the iterator */
             const int64_t at = s * c->rows + row, columns = orr_tensor_iter_columns(&walk);
             float lse;
             orr_tensor_iter_seek(&walk, at / columns, &cursor);
@@ -82,7 +83,7 @@ static void entropy_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Columns that are words: the others are padding. */
+/* Columns that are words; the others are padding. */
 static int64_t words_of(const orr_op_args *args, int64_t columns)
 {
     const int64_t words = args->count < 0 ? 0 : args->count;

@@ -4,11 +4,11 @@
 #include "kernel/cpu/entries.h"
 
 /* Dropout. Element i is dropped by number i of the call's Philox sequence (word i % 4 of block i /
- * 4), so that it depends on nothing but the seed. A mask of a byte an element is kept, or given. */
+ * 4), so the mask depends on the seed alone. It is stored as a byte per element. */
 typedef struct dropout {
     uint32_t key[2];
-    uint32_t least; /* numbers below it are dropped */
-    float factor;   /* of what is kept */
+    uint32_t least; /* random numbers below it drop the element */
+    float factor;   /* scale of what is kept */
 } dropout;
 
 static void draw_mask(const dropout *d, int64_t index, int64_t n, float *mask)

@@ -5,11 +5,11 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Forward norms, a row at a time: while it lies in the first cache it is read again for what the
- * first look has told. Sums of chunks are added up in double precision. */
+/* Layer norm and RMS norm, forward, a row at a time: the row is read twice, the second time from
+ * L1. Sums of chunks are added in double precision. */
 typedef struct norms {
     orr_tensor_iter walk;
-    uint32_t w, b, y, m, r; /* parts; x is 0 */
+    uint32_t w, b, y, m, r; /* parts of the iterator; x is part 0 */
     double epsilon;
 } norms;
 enum { NONE = ORR_TENSOR_ITER_PARTS, HELD = 8 * ORR_ELEMENT_CHUNK };
@@ -19,7 +19,7 @@ typedef struct norm_row {
     const orr_tensor_cursor *cursor;
     int64_t columns;
     float *buffer;     /* shape (HELD) */
-    const float *held; /* a row that fits one chunk is read once */
+    const float *held; /* a row that fits one chunk is converted once */
 } norm_row;
 
 static const float *chunk_of(norm_row *row, int64_t from, int64_t *ret_n)

@@ -5,18 +5,19 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Backward norms. With e = dy w and h = (x - m) r: dx = r (e - mean(e) - h mean(e h)), the first
- * mean only of what was centred, and dw = the sum of dy h over rows. That sum is made in two
- * stages: rows stand in a fixed number of parts, each sums its own in the workspace, then the parts
- * are added in order. `accumulate` is of dw. */
+/* Backward layer norm and RMS norm. With e = dy w and h = (x - m) r,
+ *
+ *   dx = r (e - mean(e) - h mean(e h)),  dw = sum over rows of dy h
+ *
+ * (mean(e) for layer norm only). dw is a two-stage deterministic reduction: rows are divided into a
+ * fixed number of parts, each part is summed in the workspace, then the parts are added in order.
+ * `accumulate` refers to dw. */
 enum { PARTS_MAX = 32, ROWS_LEAST = 16, DY = 0, X = 1 };
-enum {
-    CHUNK = 4 * ORR_ELEMENT_CHUNK
-}; /* rows are longer than other chunks: read once if they fit */
+enum { CHUNK = 4 * ORR_ELEMENT_CHUNK }; /* longer than other chunks: a row that fits is read once */
 
 typedef struct norm_back {
     orr_tensor_iter walk;
-    uint32_t m, r, w, dx; /* parts of the walk */
+    uint32_t m, r, w, dx; /* parts of the iterator */
     bool centred, weighed;
     float *sums; /* shape (parts, columns); NULL: dw is not wanted */
     int64_t rows, columns, parts;
@@ -40,7 +41,7 @@ typedef struct back_chunk {
     int64_t n;
 } back_chunk;
 
-/* Chunks that are the row's only one need not be read again. */
+/* A chunk of the row; a row of one chunk is not read again. */
 static back_chunk chunk_at(const norm_back *b, const orr_tensor_cursor *cursor, int64_t from,
                            float (*buffers)[CHUNK])
 {
@@ -97,7 +98,7 @@ static void back_part(void *ctx, size_t part, int thread)
     }
 }
 
-/* Columns [begin, end) of dw: at most a chunk. */
+/* Columns [begin, end) of dw, at most a chunk. */
 static void add_parts(void *ctx, int64_t begin, int64_t end)
 {
     const norm_back *b = ctx;

@@ -6,8 +6,8 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Optimizers: one pass over parameters, gradients and states, which are written where they lie. The
- * copy in the dtype of computation is written in the same pass. */
+/* Optimizers: one pass over parameters, gradients and states, updated in place. The 16-bit copy
+ * that products use is written in the same pass. */
 
 static orr_status check_update(const orr_kernel_call *call, const char *name, orr_error *err)
 {
@@ -15,16 +15,17 @@ static orr_status check_update(const orr_kernel_call *call, const char *name, or
                                 : orr_fail(err, ORR_INVALID, "%s: nobody says by how much", name);
 }
 
-/* A state is read as an input and written as an output; both are the same bytes, and in fp32 the
- * same pointer. */
+/* An updated tensor is an input and an output at one address; where the span's
+ * buffers differ (another dtype), the update works on a copy. */
 static void carry(const orr_element_span *span, uint32_t in, uint32_t out)
 {
     if (span->out[out] != span->in[in])
         memcpy(span->out[out], span->in[in], (size_t)span->n * sizeof(float));
 }
 
-/* p = p (1 - rate decay) - rate m^ / (sqrt(v^) + epsilon), with m^ = m / (1 - beta1^t), v^ = v / (1
- * - beta2^t): Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, the decay times the rate. */
+/* AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, with the decay times the learning
+ * rate): p = p (1 - rate decay) - rate m^ / (sqrt(v^) + epsilon), m^ = m / (1 - beta1^t), v^ = v /
+ * (1 - beta2^t). */
 enum { PARAM, GRAD, MEAN, SQUARE };
 static void adamw_body(const void *ctx, const orr_element_span *span)
 {
@@ -67,7 +68,7 @@ static orr_status adamw_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_entry orr_cpu_ADAMW = {.run = adamw_run};
 
-/* v = momentum v + g + decay p; p = p - rate v; without a state, v is that sum alone. */
+/* SGD: v = momentum v + g + decay p; p = p - rate v. Without momentum v is not kept. */
 static void sgd_body(const void *ctx, const orr_element_span *span)
 {
     const orr_update *u = ctx;

@@ -6,11 +6,11 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* QUANTIZE and DEQUANTIZE: numbers of 8 or 4 bits, and the scales that they are multiplied by: of
- * all of a tensor, or of each block along its rows. A scale is the largest number over the largest
- * that the dtype has; in blocks of 16 it is rounded to FP8, in blocks of 32 it is a power of two in
- * a byte (OCP Microscaling 1.0, section 6.3: that of the largest number less that of the dtype's
- * largest). */
+/* QUANTIZE and DEQUANTIZE: numbers of 8 or 4 bits with scales, one for a tensor or one for each
+ * block along its rows. A scale is the largest magnitude divided by the dtype's largest number. In
+ * blocks of 16 it is rounded to FP8 (NVFP4); in blocks of 32 it is a power of two in a byte: the
+ * exponent of the largest magnitude less that of the dtype's largest number (OCP Microscaling 1.0,
+ * section 6.3). */
 enum { BLOCK_FP8 = 16, BLOCK_POWER = 32, PIECES_MAX = 256 };
 
 static float largest_of(uint8_t dtype)
@@ -19,15 +19,14 @@ static float largest_of(uint8_t dtype)
 }
 
 typedef struct quantizing {
-    const orr_operand *x, *q, *scale; /* x: what is wide */
+    const orr_operand *x, *q, *scale; /* x: the tensor of the wide dtype */
     orr_tensor_iter walk;             /* rows of x */
     int64_t columns, block, blocks;   /* blocks: of a row */
-    float whole;                      /* the scale of all; 0: blocks have theirs */
-    float *sizes;                     /* largest of each piece */
+    float whole;                      /* the scale of the tensor; 0: blocks have their own */
+    float *sizes;                     /* largest magnitude of each work item */
 } quantizing;
 
-/* Byte of element (row, column) of q or of the scales, whose rows follow each other without gaps.
- */
+/* Address of element (row, column) of q or of the scales, whose rows are contiguous. */
 static char *byte_of(const orr_operand *to, int64_t columns, int64_t row, int64_t column)
 {
     if (to->type.dtype == ORR_DTYPE_FP4) {
@@ -50,7 +49,7 @@ static float scale_read(const quantizing *z, int64_t row, int64_t block)
     return wide;
 }
 
-/* Keeps it as the block keeps scales, and tells what that is. */
+/* Stores a block's scale in its own format, and returns the value stored. */
 static float scale_write(const quantizing *z, int64_t row, int64_t block, float size)
 {
     const float largest = largest_of(z->q->type.dtype);
@@ -64,7 +63,7 @@ static float scale_write(const quantizing *z, int64_t row, int64_t block, float 
         *at = (char)(uint8_t)(e < -127 ? 0 : e > 127 ? 254 : e + 127);
     } else if (z->block == BLOCK_FP8) {
         const uint8_t bits = orr_fp32_to_fp8_e4m3(wide);
-        /* Below the normal numbers of FP8, where rounding down would cut off the largest. */
+        /* Below the normal numbers of FP8, where rounding down would clip the largest number. */
         *at = (char)(bits + (orr_fp8_e4m3_to_fp32(bits) < wide * 0.9375f));
     } else {
         __builtin_memcpy(at, &wide, sizeof wide);
@@ -220,7 +219,7 @@ static void widen_rows(void *ctx, int64_t begin, int64_t end)
         }
 }
 
-/* Whether there is one scale or blocks of them is told by their number. */
+/* The number of scales says whether there is one for the tensor or one for each block. */
 static orr_status dequantize_run(const orr_kernel_call *call, orr_error *err)
 {
     quantizing z = quantizing_of(call, &call->out[0], &call->in[0], &call->in[1]);

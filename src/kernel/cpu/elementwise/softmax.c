@@ -5,16 +5,16 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Softmax of rows. Exponentials are written once, then divided by their sum; what a mask hides is
- * 0. A row that sees nothing is all 0. */
+/* Softmax of rows: exponentials are written once, then divided by their sum. Masked elements are 0;
+ * a row that is masked altogether is all 0. */
 typedef struct softmax {
-    orr_tensor_iter walk; /* not merged: rows count queries */
+    orr_tensor_iter walk; /* not coalesced: rows count queries */
     const orr_op_args *args;
     const int64_t *first;
     int64_t columns, queries, samples_rows; /* rows of a sample */
 } softmax;
 
-enum { HELD = 8 * ORR_ELEMENT_CHUNK }; /* numbers of a row that are kept between two looks */
+enum { HELD = 8 * ORR_ELEMENT_CHUNK }; /* numbers of a row kept between the two passes */
 
 typedef struct seen {
     int64_t begin, end;
@@ -50,7 +50,7 @@ static float most_of(const softmax *s, const orr_tensor_cursor *cursor, seen see
     return most;
 }
 
-/* Exponentials of what the row sees, and their sum; kept in `held` if they fit. */
+/* Exponentials of the visible elements of a row, and their sum; kept in `held` if they fit. */
 static double sum_of(const softmax *s, const orr_tensor_cursor *cursor, seen sees, float most,
                      float *held)
 {

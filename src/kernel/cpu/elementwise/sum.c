@@ -5,20 +5,21 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* SUM. x is seen as (kept, summed, columns): columns are the last dim if that is kept, else 1, and
- * sums are then made along rows. Where few are kept the summed dims stand in a fixed number of
- * parts, each of which adds up its own in the workspace; then parts are added in order. */
+/* SUM over dims. x is seen as (kept, summed, columns); columns are the last dim if that is kept,
+ * else 1, and the sum then goes along rows. Where few rows are kept the reduction has two stages: a
+ * fixed number of parts is summed in the workspace, then the parts are added in order, so that
+ * results do not depend on threads. */
 enum { PARTS_MAX = 32, SUMMED_LEAST = 32, ENOUGH = 64, DIMS = ORR_TYPE_DIMS };
-enum { STRIP = 8 * ORR_ELEMENT_CHUNK }; /* columns that a piece of work sums */
+enum { STRIP = 8 * ORR_ELEMENT_CHUNK }; /* columns of a work item */
 
 typedef struct summing {
     const orr_operand *x, *y;
     int64_t kept_dim[DIMS], kept_stride[DIMS], summed_dim[DIMS], summed_stride[DIMS];
     uint32_t n_kept, n_summed;
     int64_t kept, summed; /* indices of both */
-    int64_t columns;      /* of y's rows; 1 where rows are summed */
+    int64_t columns;      /* of y's rows; 1 where sums go along rows */
     int64_t along;        /* numbers of a row that are summed; 1 where columns are */
-    int64_t step;         /* from one number of a row of x to the next, in elements */
+    int64_t step;         /* elements from one number of a row of x to the next */
     int64_t parts, strips;
     float *sums; /* shape (parts, kept, columns) */
     bool accumulate;
@@ -54,7 +55,7 @@ static summing shape_of(const orr_kernel_call *call)
     return s;
 }
 
-/* A row of x as a walk of one part. */
+/* A row of x as an iterator of one part. */
 static orr_tensor_iter row_of(const summing *s, int64_t kept, int64_t summed)
 {
     const int64_t bytes = (int64_t)orr_dtype_bytes((orr_dtype)s->x->type.dtype);
@@ -68,7 +69,7 @@ static orr_tensor_iter row_of(const summing *s, int64_t kept, int64_t summed)
                                        .stride = {s->step * bytes}}}};
 }
 
-/* Columns [from, from + n) of what part `part` sums into row `kept`. */
+/* Adds columns [from, from + n) of the rows of part `part` into row `kept`. */
 static void sum_columns(const summing *s, int64_t kept, int64_t part, int64_t from, int64_t n)
 {
     float buffer[ORR_ELEMENT_CHUNK];

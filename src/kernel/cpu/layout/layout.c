@@ -6,15 +6,15 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Layouts: all are copies by strides. Those that could have shared bytes are run where strides
- * cannot express them. */
+/* Layout operators (views, transposes, concatenation, splits, padding) as strided copies: they run
+ * where strides cannot express the view. */
 
 static bool same_dims(const orr_type *a, const orr_type *b)
 {
     return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0;
 }
 
-/* Element i, row-major. */
+/* Address of element i, row-major. */
 static char *element(const orr_operand *x, int64_t i)
 {
     int64_t offset = 0;
@@ -23,7 +23,7 @@ static char *element(const orr_operand *x, int64_t i)
     return (char *)x->data + offset * orr_dtype_stride_bytes((orr_dtype)x->type.dtype);
 }
 
-/* Whichever side has no gaps is seen with the dims of the other. */
+/* Whichever side is contiguous is seen with the dims of the other. */
 static orr_status view_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *x = &call->in[0], *y = &call->out[0];
@@ -133,7 +133,7 @@ static orr_status slice_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_entry orr_cpu_SLICE = {.run = slice_run};
 
-/* All of an operand the same byte. */
+/* Zeros an operand. */
 static void put_zeros(const orr_operand *to, orr_workers *workers)
 {
     static const char zero[8];

@@ -6,14 +6,19 @@
 #include "kernel/cpu/entries.h"
 #include "kernel/cpu/tensor/radix_sort.h"
 
-/* Tokens to their experts and back. Choices are sorted by expert, equal ones in order; in parts
- * (args.members) each part begins anew where its first row is. What is a row of sorted tokens is
- * made by one piece of work alone, as is a token: so sums have one order. */
+/* Mixture-of-experts dispatch and combine (Shazeer et al., arXiv 1701.06538): tokens are copied
+ * into rows sorted by expert, and the experts' results are added back to their tokens, weighted by
+ * the router's scores.
+ *
+ * The (token, expert) choices are sorted by expert with a stable sort. With `args.members` parts
+ * (one for each expert-parallel rank) each part starts at its own first row; a choice whose part is
+ * full is dropped. Each sorted row, and each token, is made by one work item, so that sums have one
+ * order. */
 typedef struct routes {
     orr_indices indices;
     int64_t choices;              /* of a token */
-    int64_t rows, parts, experts; /* sorted rows; parts 1, experts 0: not said */
-    uint32_t *order;              /* choices, sorted */
+    int64_t rows, parts, experts; /* sorted rows; parts 1, experts 0: not given */
+    uint32_t *order;              /* choices in sorted order */
     uint32_t *place;              /* shape (choices): sorted row of a choice; NOWHERE: dropped */
     uint32_t *choice;             /* shape (rows): choice of a row; NOWHERE: none */
 } routes;
@@ -24,7 +29,7 @@ static int64_t rows_of(const orr_kernel_call *call)
     return call->args->count > 0 ? call->args->count : orr_type_elements(&call->in[1].type);
 }
 
-/* Order and scratch of the sort; the latter is then the places. */
+/* The order and the scratch of the sort, which then holds the places. */
 static size_t routes_workspace(const orr_kernel_call *call)
 {
     return (3 * (size_t)orr_type_elements(&call->in[1].type) + (size_t)rows_of(call)) *
@@ -44,7 +49,7 @@ static orr_status check_routes(const routes *r, const char *name, orr_error *err
     return ORR_OK;
 }
 
-/* Every choice's row: behind those of its part that come before it. */
+/* The sorted row of every choice: after the choices of its part that come before it. */
 static void place_choices(routes *r)
 {
     const int64_t part_rows = r->rows / r->parts;
@@ -85,12 +90,12 @@ static orr_status routes_of(const orr_kernel_call *call, const char *name, route
 typedef struct moving {
     routes by;
     orr_tensor_iter tokens, sorted,
-        scores; /* a row for each token; sorted row; scores of a token */
+        scores; /* tokens: a row per token; sorted: the sorted rows; scores: of a token */
     bool scored, products, accumulate;
     int64_t columns;
 } moving;
 
-/* Row-major number i of a walk that was not merged to elements: score of a choice. */
+/* Score of a choice, by its row-major number. */
 static float score_of(const moving *m, int64_t choice)
 {
     orr_tensor_cursor cursor;
@@ -133,7 +138,7 @@ static void dispatch_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Where the count of an expert is kept: experts stand in row-major order, by part. */
+/* Where the count of an expert is stored: experts in row-major order, by part. */
 static int32_t *count_of(const orr_operand *counts, int64_t expert)
 {
     const orr_type *type = &counts->type;
@@ -143,7 +148,7 @@ static int32_t *count_of(const orr_operand *counts, int64_t expert)
     return (int32_t *)counts->data + at;
 }
 
-/* Rows that there are: those that were dropped are not counted. */
+/* Writes how many rows each expert has, without dropped ones. */
 static void put_counts(const orr_kernel_call *call, const routes *r)
 {
     if (call->n_out < 2 || call->out[1].data == NULL)
@@ -185,7 +190,7 @@ static orr_status dispatch_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_entry orr_cpu_DISPATCH = {.run = dispatch_run, .workspace = routes_workspace};
 
-/* One chunk of a token: its rows added up. */
+/* Combines one chunk of a token: the sum of its rows. */
 static void combine_chunk(const moving *m, int64_t token, const orr_tensor_cursor *to, int64_t at,
                           int64_t n)
 {
@@ -215,7 +220,7 @@ static void combine_tokens(void *ctx, int64_t begin, int64_t end)
             combine_chunk(m, t, &to, at, chunk(at, m->columns));
 }
 
-/* Of each choice: its sorted row times its token; `scores` are what is made. */
+/* Gradient of the scores: the dot product of each choice's sorted row and its token. */
 static void multiply_tokens(void *ctx, int64_t begin, int64_t end)
 {
     const moving *m = ctx;

@@ -6,12 +6,13 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* The choice of experts, token by token; of equal ones, that of the smaller number.
- * src/op/families/routing.c says what they are chosen by, and what scores are. */
+/* The router's choice of experts (top-k, optionally limited to the best groups), token by token;
+ * ties go to the lower expert. src/op/families/routing.c defines what is ranked and how scores are
+ * normalized. */
 typedef struct router {
     orr_tensor_iter walk; /* tokens; logits are part 0 */
     const orr_op_args *args;
-    uint32_t bias, scores, indices, made; /* parts; bias NONE: none */
+    uint32_t bias, scores, indices, made; /* parts of the iterator; bias NONE: none */
     int64_t experts;
     float *room; /* shape (PIECES, 3, experts): logits, choices, groups */
     int64_t pieces;
@@ -31,7 +32,7 @@ static double factor_of(const router *r)
     return r->args->value != 0 ? r->args->value : 1;
 }
 
-/* A row of experts into `ret`. */
+/* Reads a row of experts into `ret`. */
 static void read_row(const router *r, uint32_t part, const orr_tensor_cursor *cursor, float *ret)
 {
     const float *x = orr_tensor_iter_read(&r->walk, part, cursor, 0, r->experts, ret);
@@ -39,7 +40,7 @@ static void read_row(const router *r, uint32_t part, const orr_tensor_cursor *cu
         memcpy(ret, x, (size_t)r->experts * sizeof *ret);
 }
 
-/* The two best of a group, added up. */
+/* Score of a group: the sum of its two best experts. */
 static float group_score(const float *choice, int64_t n)
 {
     float first = -INFINITY, second = -INFINITY;
@@ -53,7 +54,7 @@ static float group_score(const float *choice, int64_t n)
     return n > 1 ? first + second : first;
 }
 
-/* Experts of all but the best groups are out. */
+/* Excludes experts of all but the best groups. */
 static void keep_groups(const router *r, float *choice, float *best)
 {
     const int64_t groups = r->args->count, kept = r->args->begin, each = r->experts / groups;
@@ -95,8 +96,8 @@ static double raw_score(const router *r, float logit, float most)
     return by_sigmoid(r) ? (double)sigmoid(logit) : exp((double)logit - (double)most);
 }
 
-/* What raw scores are divided by: their sum over the chosen; of a single one over all experts,
- * or 1. */
+/* What raw scores are divided by: their sum over the chosen experts; with a single choice the sum
+ * over all experts, or 1. */
 static double divisor_of(const router *r, const float *logits, float most, double chosen)
 {
     if (r->args->top_k > 1)
@@ -148,8 +149,8 @@ static void choose(const router *r, const orr_tensor_cursor *cursor, float *room
         put_number(r, r->scores, cursor, i, raw_score(r, spare[i], most) * factor);
 }
 
-/* Of score_i = a f_i / sum: what flows into f_i's logit through f_i and the sum. A single one under
- * softmax has all experts in its sum. */
+/* Gradient of score_i = a f_i / sum by logit i, through f_i and through the sum. Under softmax with
+ * a single choice the sum is over all experts. */
 static void choose_back(const router *r, const orr_tensor_cursor *cursor, float *room)
 {
     float *logits = room, *made = room + r->experts, *scores = made + r->experts;
@@ -195,7 +196,7 @@ static void route_piece(void *ctx, size_t piece, int thread)
             choose_back(r, &cursor, room);
 }
 
-/* A part whose last dim is the chosen ones, not the experts. */
+/* Adds a part whose last dim is the chosen experts. */
 static uint32_t add_chosen(orr_tensor_iter *walk, const orr_operand *operand)
 {
     orr_operand seen = *operand;

@@ -3,7 +3,8 @@
 #include "kernel/cpu/tensor/iterator.h"
 #include "kernel/cpu/entries.h"
 
-/* Rows of pictures in place of the tokens whose id says so: all tokens are copied, then those. */
+/* Puts image embeddings in place of placeholder tokens: all rows are copied, then those whose id is
+ * the placeholder are overwritten. */
 static orr_status splice_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *x = &call->in[0], *pictures = &call->in[2], *y = &call->out[0];
