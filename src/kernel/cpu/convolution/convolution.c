@@ -44,7 +44,8 @@ static char *pixel_of(const orr_operand *o, int64_t sample, int64_t plane, int64
                                  bytes_of(o);
 }
 
-/* Pixels of one row: every `stride`-th from column `at` on, which may lie beside the image. */
+/* Gathers one row of an im2col block: every `stride`-th pixel from column `at` on, zero outside the
+ * image. */
 static void gather_row(const orr_convolution *c, int64_t sample, int64_t channel, int64_t row,
                        int64_t at, int64_t n, float *to)
 {
@@ -108,7 +109,8 @@ void orr_planes_write(const orr_operand *image, int64_t sample, int64_t plane, i
         }
 }
 
-/* Forward. Filters as they lie, where they are rows of fp32; else they are copied first. */
+/* Forward convolution. Filters are used in place where they are contiguous fp32, else copied
+ * first. */
 typedef struct forward {
     orr_convolution c;
     const float *filters; /* shape (K, C R S) */

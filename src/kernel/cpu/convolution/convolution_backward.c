@@ -6,12 +6,13 @@
 #include "kernel/cpu/convolution/onednn.h"
 #include "kernel/cpu/entries.h"
 
-/* Gradient of the input: blocks of pixels of x. For each place of the filter, those pixels of dy
- * that met x there, times the filters' numbers of that place, which are copied place by place. */
+/* Gradient of the input, by blocks of pixels of x: for each filter tap, the pixels of dy that the
+ * tap connects to the block, times the filters' weights of that tap, which are copied tap by
+ * tap. */
 typedef struct input {
-    orr_convolution c;    /* x: the gradient that is made, y: dy */
+    orr_convolution c;    /* x: the gradient that is computed, y: dy */
     const float *filters; /* shape (R S, C, K) */
-    int64_t blocks;       /* of pixels of x    */
+    int64_t blocks;       /* blocks of pixels of x */
 } input;
 
 static int64_t bytes_of(const orr_operand *o)
@@ -32,8 +33,8 @@ static void copy_places(const orr_convolution *c, float *to)
     }
 }
 
-/* The numbers of plane k of dy that met the pixels [column, column + n) of a row of x at the place
- * (r, s) of the filter. */
+/* Gathers the pixels of plane k of dy that tap (r, s) connects to pixels [column, column + n) of a
+ * row of x. */
 static void gather_row(const orr_convolution *c, int64_t sample, int64_t k, int64_t row,
                        int64_t column, int64_t n, int64_t r, int64_t s, float *to)
 {
@@ -42,7 +43,7 @@ static void gather_row(const orr_convolution *c, int64_t sample, int64_t k, int6
     memset(to, 0, (size_t)n * sizeof *to);
     if (p < 0 || p % c->stride != 0 || p / c->stride >= c->rows)
         return;
-    int64_t begin = 0; /* the first whose place in y is whole and not before its first column */
+    int64_t begin = 0; /* the first one whose position in y is an integer and not negative */
     while (begin < n && (column + begin + c->padding - s < 0 ||
                          (column + begin + c->padding - s) % c->stride != 0))
         begin++;
@@ -151,8 +152,8 @@ const orr_kernel_entry orr_cpu_CONVOLUTION_INPUT = {.run = input_run,
                                                     .prepare = orr_onednn_prepare,
                                                     .release = orr_onednn_release};
 
-/* Gradient of the filters: blocks of 64 filters and 64 taps, which go over all pixels of all
- * samples, in order. Here taps are the lanes. */
+/* Gradient of the filters: blocks of 64 filters by 64 taps, each summed over all pixels of all
+ * samples in order. Here the lanes are taps. */
 enum { BLOCK = ORR_CONVOLUTION_PIXELS };
 
 static void add_pixels(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,

@@ -9,23 +9,30 @@
 #include "kernel/cpu/simd/cpu_level.h"
 #include "kernel/cpu/convolution/onednn_plan.h"
 
-/* What a thread needs to run a piece: oneDNN takes places of numbers from objects of its own. */
-typedef struct hand {
+/* Runs convolutions by oneDNN: one compiled primitive is called for each piece of a grid
+ * (onednn_plan.h), each call on one thread, so that our workers do the threading. prepare() makes
+ * the primitive and per-thread objects; run() reorders operands into oneDNN's layout where it
+ * differs. */
+
+/* Per-thread oneDNN objects: a memory object holds its data pointer, so threads cannot share
+ * one. */
+typedef struct thread_objects {
     dnnl_stream_t stream;
     dnnl_memory_t given[ORR_ONEDNN_SIDES], own[ORR_ONEDNN_SIDES], scratchpad;
-} hand;
+} thread_objects;
 
-/* Scratch: operands of all pieces as oneDNN wants them, then a result and a scratchpad a thread. */
-typedef struct made {
+/* The prepared state of a call. Its workspace holds the reordered operands of all pieces, then for
+ * each thread a result and oneDNN's scratchpad. */
+typedef struct prepared {
     const orr_onednn_api *api;
     orr_onednn_plan plan;
     dnnl_primitive_t primitive, reorder[ORR_ONEDNN_SIDES];
-    int n_hands;
-    hand *hands;
-} made;
+    int n_threads;
+    thread_objects *threads;
+} prepared;
 
 typedef struct running {
-    const made *m;
+    const prepared *m;
     const orr_kernel_call *call;
 } running;
 
@@ -66,12 +73,12 @@ static char *given_place(const running *r, int side, int64_t i, int64_t j)
     return (char *)o->data + i * s->step_i + j * s->step_j;
 }
 
-static void point(const made *m, const hand *h, dnnl_memory_t memory, void *place)
+static void point(const prepared *m, const thread_objects *h, dnnl_memory_t memory, void *place)
 {
     (void)m->api->dnnl_memory_set_data_handle_v2(memory, place, h->stream);
 }
 
-static void reorder(const made *m, const hand *h, int side, bool back)
+static void reorder(const prepared *m, const thread_objects *h, int side, bool back)
 {
     const dnnl_memory_t from = back ? h->own[side] : h->given[side],
                         to = back ? h->given[side] : h->own[side];
@@ -80,12 +87,12 @@ static void reorder(const made *m, const hand *h, int side, bool back)
         (const dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-/* Pieces of the operands, first those of the first. */
+/* Reorders pieces of the operands, the first operand's pieces first. */
 static void reorder_piece(void *ctx, size_t piece, int thread)
 {
     const running *r = ctx;
-    const made *m = r->m;
-    const hand *h = &m->hands[thread];
+    const prepared *m = r->m;
+    const thread_objects *h = &m->threads[thread];
     const bool first = (int64_t)piece < m->plan.n_i;
     const int side = first ? ORR_ONEDNN_FIRST : ORR_ONEDNN_SECOND;
     const int64_t number = (int64_t)piece - (first ? 0 : m->plan.n_i);
@@ -100,9 +107,9 @@ static void reorder_piece(void *ctx, size_t piece, int thread)
 static void make_piece(void *ctx, size_t piece, int thread)
 {
     const running *r = ctx;
-    const made *m = r->m;
+    const prepared *m = r->m;
     const orr_onednn_plan *p = &m->plan;
-    const hand *h = &m->hands[thread];
+    const thread_objects *h = &m->threads[thread];
     const int64_t i = (int64_t)piece / p->n_j, j = (int64_t)piece % p->n_j;
     const int64_t number[ORR_ONEDNN_SIDES] = {i, j, thread};
     dnnl_exec_arg_t args[ORR_ONEDNN_SIDES + 1];
@@ -124,10 +131,10 @@ static void make_piece(void *ctx, size_t piece, int thread)
 
 void orr_onednn_run(const orr_kernel_call *call)
 {
-    const made *m = call->state;
+    const prepared *m = call->state;
     running r = {m, call};
-    /* More threads than it was prepared for would find no hand. */
-    orr_workers *workers = orr_workers_count(call->workers) > m->n_hands ? NULL : call->workers;
+    /* More threads than were prepared for would lack per-thread objects. */
+    orr_workers *workers = orr_workers_count(call->workers) > m->n_threads ? NULL : call->workers;
     const int threads = orr_onednn_begin(m->api);
     if (shared_bytes(&m->plan) > 0)
         orr_workers_run(workers, (size_t)(m->plan.n_i + m->plan.n_j), reorder_piece, &r);
@@ -163,7 +170,7 @@ size_t orr_onednn_workspace(const orr_kernel_call *call, size_t own)
     return bytes > own ? bytes : own;
 }
 
-static bool make_reorder(made *m, int side)
+static bool make_reorder(prepared *m, int side)
 {
     const orr_onednn_api *api = m->api;
     const orr_onednn_side *s = &m->plan.side[side];
@@ -180,12 +187,12 @@ static bool make_reorder(made *m, int side)
     return ok;
 }
 
-static bool make_memory(const made *m, const dnnl_memory_desc_t *desc, dnnl_memory_t *ret)
+static bool make_memory(const prepared *m, const dnnl_memory_desc_t *desc, dnnl_memory_t *ret)
 {
     return m->api->dnnl_memory_create(ret, desc, m->api->engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
-static bool make_hand(const made *m, hand *h)
+static bool make_hand(const prepared *m, thread_objects *h)
 {
     bool ok = m->api->dnnl_stream_create(&h->stream, m->api->engine, dnnl_stream_default_flags) ==
                   dnnl_success &&
@@ -196,15 +203,15 @@ static bool make_hand(const made *m, hand *h)
     return ok;
 }
 
-/* Primitives and memories are NULL where they have not been made; so it frees what is there. */
+/* Primitives and memory objects are NULL until made, so this frees a partly made state too. */
 void orr_onednn_release(void *state)
 {
-    made *m = state;
+    prepared *m = state;
     if (m == NULL)
         return;
     const orr_onednn_api *api = m->api;
-    for (int i = 0; i < m->n_hands && m->hands != NULL; i++) {
-        hand *h = &m->hands[i];
+    for (int i = 0; i < m->n_threads && m->threads != NULL; i++) {
+        thread_objects *h = &m->threads[i];
         for (int s = 0; s < ORR_ONEDNN_SIDES; s++) {
             (void)api->dnnl_memory_destroy(h->given[s]);
             (void)api->dnnl_memory_destroy(h->own[s]);
@@ -215,11 +222,11 @@ void orr_onednn_release(void *state)
     for (int s = 0; s < ORR_ONEDNN_SIDES; s++)
         (void)api->dnnl_primitive_destroy(m->reorder[s]);
     (void)api->dnnl_primitive_destroy(m->primitive);
-    orr_free(m->hands);
+    orr_free(m->threads);
     orr_free(m);
 }
 
-static bool make(made *m, const orr_kernel_call *call)
+static bool make(prepared *m, const orr_kernel_call *call)
 {
     if (!orr_onednn_plan_convolution(m->api, call, &m->plan))
         return false;
@@ -227,8 +234,8 @@ static bool make(made *m, const orr_kernel_call *call)
     (void)m->api->dnnl_primitive_desc_destroy(m->plan.primitive);
     for (int s = 0; s < ORR_ONEDNN_SIDES && ok; s++)
         ok = make_reorder(m, s);
-    for (int i = 0; i < m->n_hands && ok; i++)
-        ok = make_hand(m, &m->hands[i]);
+    for (int i = 0; i < m->n_threads && ok; i++)
+        ok = make_hand(m, &m->threads[i]);
     return ok;
 }
 
@@ -238,13 +245,13 @@ orr_status orr_onednn_prepare(const orr_kernel_call *call, void **ret, orr_error
     *ret = NULL;
     if (api == NULL)
         return ORR_OK;
-    made *m = orr_calloc(1, sizeof *m);
+    prepared *m = orr_calloc(1, sizeof *m);
     if (m == NULL)
         return orr_fail_memory(err);
     m->api = api;
-    m->n_hands = orr_workers_count(call->workers);
-    m->hands = orr_calloc((size_t)m->n_hands, sizeof *m->hands);
-    if (m->hands == NULL) {
+    m->n_threads = orr_workers_count(call->workers);
+    m->threads = orr_calloc((size_t)m->n_threads, sizeof *m->threads);
+    if (m->threads == NULL) {
         orr_onednn_release(m);
         return orr_fail_memory(err);
     }

@@ -6,7 +6,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* The functions of its C API, version 2, that are used. */
+/* The functions of oneDNN's C API, version 2, that are used. */
 #define ORR_ONEDNN_MAP(X)                                                                          \
     X(dnnl_convolution_backward_data_desc_init)                                                    \
     X(dnnl_convolution_backward_weights_desc_init)                                                 \
@@ -37,15 +37,15 @@ typedef struct orr_onednn_api {
 #define ORR_ONEDNN_POINTER_(name) __typeof__(name) *name;
     ORR_ONEDNN_MAP(ORR_ONEDNN_POINTER_)
 #undef ORR_ONEDNN_POINTER_
-    int (*omp_get_max_threads)(void); /* of the OpenMP that it runs on */
+    int (*omp_get_max_threads)(void); /* from the OpenMP runtime that it uses */
     void (*omp_set_num_threads)(int n);
-    dnnl_engine_t engine; /* of the CPU, for the life of the process */
+    dnnl_engine_t engine; /* CPU engine, for the life of the process */
 } orr_onednn_api;
 /* NULL: not installed. Threads: any. */
 const orr_onednn_api *orr_onednn_open(void);
 
-/* From here on the caller's thread uses oneDNN without others beside it: pieces of work are ours to
- * hand out. Returns what orr_onednn_end() is given. */
+/* Until orr_onednn_end(), which takes the returned value, oneDNN runs single-threaded in the
+ * calling thread: our workers do the threading. */
 static inline int orr_onednn_begin(const orr_onednn_api *api)
 {
     const int threads = api->omp_get_max_threads();

@@ -5,7 +5,10 @@
 
 #include "kernel/format/dtype_convert.h"
 
-/* x, w and y of a call, or their gradients. */
+/* Plans a convolution for oneDNN: the shape of a piece, the layouts that oneDNN prefers for it, and
+ * whether its implementation is fast. */
+
+/* Shapes of x, w and y of a call, or of their gradients. */
 typedef struct shape {
     const orr_operand *x, *w, *y;
     dnnl_dims_t strides, padding;
@@ -19,8 +22,8 @@ static dnnl_data_type_t type_of(const orr_operand *o)
                                              : dnnl_data_type_undef;
 }
 
-/* The most of a dim that a piece takes so that there are enough of them; all, where blocks would
- * not come out even. */
+/* The piece size of a dim that gives enough pieces for all threads; the whole dim where it cannot
+ * be divided into even blocks. */
 static int64_t piece_of(int64_t n, int64_t others)
 {
     enum { PIECES = 16, MOST = 256, LEAST = 32 };
@@ -55,7 +58,7 @@ static shape shape_of(const orr_kernel_call *call)
     return s;
 }
 
-/* Shortens the shape to a piece, and says how pieces lie. */
+/* Cuts the shape to a piece, and computes the strides between pieces. */
 static void cut(const orr_kernel_call *call, shape *s, orr_onednn_plan *plan)
 {
     orr_onednn_side *first = &plan->side[ORR_ONEDNN_FIRST],
@@ -87,7 +90,8 @@ static void cut(const orr_kernel_call *call, shape *s, orr_onednn_plan *plan)
     result->step_j = step_of(&call->out[0], 1, n);
 }
 
-/* Strides of dims of one mean nothing, and are put as of a tensor without gaps: oneDNN compares. */
+/* Strides of dims of size 1 are arbitrary; they are set as of a contiguous tensor, since oneDNN
+ * compares them. */
 static bool describe(const orr_onednn_api *api, const orr_operand *o, const int64_t *dim,
                      dnnl_memory_desc_t *given, dnnl_memory_desc_t *any)
 {
@@ -104,7 +108,7 @@ static bool describe(const orr_onednn_api *api, const orr_operand *o, const int6
                dnnl_success;
 }
 
-/* The loops that it falls back to are far slower than ours. */
+/* Its reference implementation is far slower than the built-in kernels. */
 static bool is_fast(const orr_onednn_api *api, dnnl_primitive_desc_t primitive)
 {
     const char *name = NULL;
@@ -155,7 +159,8 @@ static bool describe_primitive(const orr_onednn_api *api, orr_op op, const shape
     return taken;
 }
 
-/* A product of pixels as they lie needs no image in vectors of channels. */
+/* A 1 x 1 convolution is a matrix product of pixels as they are and needs no blocking by
+ * channels. */
 static bool is_product(orr_op op, const shape *s)
 {
     return op != ORR_OP_CONVOLUTION_WEIGHT && s->w_dim[2] == 1 && s->w_dim[3] == 1 &&

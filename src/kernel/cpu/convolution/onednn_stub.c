@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cpu/convolution/onednn.h"
 
-/* Built without oneDNN's header. */
+/* Stubs for a build without oneDNN's header. */
 
 bool orr_onednn_available(void)
 {

@@ -6,12 +6,12 @@
 #include "kernel/cpu/tensor/parallel_scratch.h"
 #include "kernel/cpu/entries.h"
 
-/* Pooling of images, plane by plane in fp32. Where several are largest it is the first; what is not
- * a number is larger than all. */
+/* Pooling of images, plane by plane in fp32. Of several maxima the first counts; NaN is larger than
+ * any number. */
 typedef struct pooling {
     const orr_operand *x, *y;          /* or their gradients */
-    const orr_operand *seen;           /* backward, maxima: x  */
-    int64_t high, wide, rows, columns; /* of the image, of what comes out */
+    const orr_operand *seen;           /* x, for the backward pass of max pooling */
+    int64_t high, wide, rows, columns; /* of the image; of the output */
     int64_t window_high, window_wide, stride, padding;
     bool means;
 } pooling;
@@ -56,7 +56,7 @@ static void write_plane(const orr_operand *o, int64_t plane, const float *from)
                               o->stride[3] * orr_dtype_stride_bytes(dtype), plane_row(o, plane, r));
 }
 
-/* The window of a place, within the image. */
+/* The window of an output pixel, clipped to the image. */
 typedef struct window {
     int64_t top, bottom, left, right;
 } window;

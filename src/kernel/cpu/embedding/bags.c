@@ -121,7 +121,7 @@ void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indice
     }
 }
 
-/* Formats without a kernel of their own. */
+/* Portable row sum, for formats without a kernel of their own. */
 enum { WIDE = 1024 };
 static void sum_read(orr_row_format format, const char *const *row, int64_t n, int64_t columns,
                      float *sum)

@@ -6,35 +6,36 @@
 
 #include "kernel/cpu/tensor/iterator.h"
 
-/* What embedding bags, their gradients and their optimizer have in common: tables, ids and bags,
- * and sums of rows that lie anywhere. */
+/* What embedding bags (torch.nn.EmbeddingBag), their gradients and their optimizer share: tables,
+ * ids and bags, and sums of rows at arbitrary addresses. */
 
-/* A table (R, D) in one of orr_row_format. */
+/* An embedding table (R, D), its rows in one of orr_row_format. */
 typedef struct orr_embedding_table {
-    char *base; /* row 0; NULL: in segments */
+    char *base; /* address of row 0; NULL: in segments */
     const orr_weight_rows *segments;
     int64_t rows, columns, row_bytes;
     orr_row_format format;
 } orr_embedding_table;
-/* UNSUPPORTED: a dtype that is no format of rows, or gaps between columns. */
+/* UNSUPPORTED: a dtype that is not a row format, or gaps between columns. */
 orr_status orr_embedding_table_of(const orr_operand *operand, const char *op,
                                   orr_embedding_table *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Ids in the order of bags: those of bag b begin at its offset, or are `each`. */
+/* Ids in the order of bags. Bag b begins at its offset; without offsets every bag has `each`
+ * ids. */
 typedef struct orr_bags {
     orr_indices ids, offsets;
     int64_t bags, each; /* each 0: by offsets */
 } orr_bags;
-/* `ids`, and offsets behind it where `listed`. INVALID: offsets that do not begin at 0, fall, or go
- * beyond the ids. */
+/* From an input of ids and, where `listed`, one of offsets after it. INVALID: offsets that do not
+ * begin at 0, decrease, or exceed the number of ids. */
 orr_status orr_bags_of(const orr_operand *ids, bool listed, const char *op, orr_bags *ret,
                        orr_error *err) ORR_MUST_CHECK;
-/* First id of a bag; of the number of bags: how many ids there are. */
+/* First id of a bag; for bag == bags, the number of ids. */
 int64_t orr_bags_begin(const orr_bags *bags, int64_t bag);
-/* Bags that make a piece of about 4096 lookups. */
+/* Bags of a work item of about 4096 lookups. */
 int64_t orr_bags_per_range(const orr_bags *bags);
 
-/* The first position of an id that no row has; -1: none. Of all threads. */
+/* The first position of an id that is not in the table; -1: none. Shared by all threads. */
 typedef struct orr_invalid_id {
     _Atomic int64_t at;
 } orr_invalid_id;
@@ -42,22 +43,22 @@ void orr_invalid_id_note(orr_invalid_id *stray, int64_t at);
 orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *ids, int64_t rows,
                                 const char *op, orr_error *err) ORR_MUST_CHECK;
 
-/* Where the rows of ids [from, from + n) are; those of strays: row 0. */
+/* Addresses of the rows of ids [from, from + n); row 0 for invalid ids. */
 void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids,
                               int64_t from, int64_t n, orr_invalid_id *stray, const char **ret);
 
-/* sum[j] += numbers of n rows, one after another. `more`: addresses behind the n that are fetched
- * already. */
+/* sum[j] += the sum of n rows, in order. `more`: addresses after the n that may be prefetched. */
 typedef void orr_row_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
                          float *sum);
-/* state += mean(g^2), row -= rate g / (sqrt(state) + epsilon); `mean`: 1 / columns. */
+/* One row's step of row-wise Adagrad: state += mean(g^2), row -= rate g / (sqrt(state) + epsilon);
+ * `mean`: 1 / columns. */
 typedef struct orr_adagrad_step {
     float rate, epsilon, mean;
 } orr_adagrad_step;
 typedef void orr_adagrad_row(const orr_adagrad_step *by, const float *g, int64_t n, float *state,
                              float *row);
 
-/* Of the level that the processor has. */
+/* The row sum for this CPU's level. */
 orr_row_sum *orr_row_sum_of(orr_row_format format);
 orr_adagrad_row *orr_adagrad_row_of(void);
 

@@ -7,16 +7,17 @@
 #include "kernel/cpu/entries.h"
 #include "kernel/cpu/tensor/radix_sort.h"
 
-/* A row of a table for each id. Of a slice of the vocabulary (args.count) ids elsewhere give zeros;
- * of all of it they are an error. The table is a tensor, or rows of any format. */
+/* Embedding lookup: a table row for each id. With a sliced vocabulary (args.count) ids of other
+ * slices give zeros; otherwise ids out of range are an error. The table is a tensor, or stored rows
+ * of any format. */
 typedef struct lookup {
     orr_tensor_iter y;              /* rows of y */
     orr_tensor_iter table;          /* rows of the tensor */
-    const orr_weight_rows *rows_of; /* or what it is otherwise */
+    const orr_weight_rows *rows_of; /* or stored rows */
     orr_indices ids;
     int64_t begin, rows, columns;
     bool sliced;
-    _Atomic int64_t stray; /* first position of an id that is not in the table; -1 */
+    _Atomic int64_t stray; /* first position of an invalid id; -1: none */
 } lookup;
 
 static void note_stray(lookup *l, int64_t at)
@@ -26,7 +27,7 @@ static void note_stray(lookup *l, int64_t at)
         continue;
 }
 
-/* Numbers of a row of the table; row below 0: zeros. */
+/* Reads numbers of a table row; a negative row: zeros. */
 static const float *read_row(const lookup *l, int64_t row, int64_t from, int64_t n, float *buffer)
 {
     orr_tensor_cursor cursor;
@@ -89,18 +90,18 @@ static orr_status embedding_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_entry orr_cpu_EMBEDDING = {.run = embedding_run};
 
-/* Ids are sorted; then each row of the table adds up its gradients in their order, in fp32, and is
- * written once. Those of other slices are passed over. */
+/* Backward: ids are sorted, so that each table row sums its gradients in fp32 in id order and is
+ * written once. Ids of other slices are skipped. */
 typedef struct scatter {
     orr_tensor_iter grad, table;
     orr_indices ids;
-    const uint32_t *order; /* of ids */
+    const uint32_t *order; /* positions sorted by id */
     int64_t begin, rows, columns;
     bool accumulate;
 } scatter;
 enum { ROWS_EACH = 64 };
 
-/* First place in the order whose id is not below `id`. */
+/* First place in the order whose id is at least `id` (binary search). */
 static int64_t place_of(const scatter *s, int64_t id)
 {
     int64_t low = 0, high = s->ids.n;

@@ -3,9 +3,9 @@
 #include "kernel/format/dtype_convert.h"
 #include "kernel/cpu/entries.h"
 
-/* Sums of rows that lie anywhere in a table: what limits them is how many reads of memory are under
- * way. So addresses of some hundred rows are made first, across bags, and rows fetched ahead of
- * their sum. */
+/* Embedding bags: sums of table rows at arbitrary addresses. The limit is the number of memory
+ * reads in flight, so the addresses of some hundred rows are computed ahead, across bags, and rows
+ * are prefetched before they are summed. */
 enum { AHEAD_ROOM = 512, COLUMNS = 1024 };
 
 typedef struct lookup {
@@ -16,9 +16,9 @@ typedef struct lookup {
     orr_tensor_iter y;
 } lookup;
 
-/* Addresses of the rows of a piece of bags, some at a time. */
+/* A window of row addresses within a work item. */
 typedef struct window {
-    int64_t begin, end; /* ids whose rows stand in `row` */
+    int64_t begin, end; /* ids whose row addresses stand in `row` */
     const char *row[AHEAD_ROOM];
 } window;
 

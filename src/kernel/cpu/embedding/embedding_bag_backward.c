@@ -9,8 +9,8 @@
 #include <emmintrin.h>
 #endif
 
-/* Each lookup's row of the gradient is that of its bag. Many more are written than read, and none
- * is read again soon: they go past the caches where they are whole lines. */
+/* Gradient of embedding bags: each lookup's row is that of its bag. Many more rows are written than
+ * read, and none is read again soon, so whole cache lines are written with non-temporal stores. */
 enum { COLUMNS = 1024 };
 
 typedef struct spread {
@@ -35,7 +35,7 @@ static void write_past_caches(char *to, const char *from, int64_t bytes)
 #endif
 }
 
-/* One row as it is written, in `row`. */
+/* Writes one row to all lookups of its bag. */
 static void write_rows(const spread *s, int64_t begin, int64_t end, const float *values)
 {
     _Alignas(64) char row[COLUMNS * 8];

@@ -6,13 +6,13 @@
 #include "kernel/cpu/tensor/parallel_scratch.h"
 #include "kernel/cpu/entries.h"
 
-/* Products of all pairs of a sample's vectors, as one product of all with all; the lower triangle
- * is written. Backward the gradients are that symmetric matrix, without a diagonal, times the
- * vectors. */
+/* DLRM's feature interaction (Naumov et al., arXiv 1906.00091): dot products of all pairs of a
+ * sample's vectors, computed as X X' of which the lower triangle is kept. Backward: the gradients
+ * as a symmetric matrix without diagonal, times X. */
 typedef struct interaction {
-    const orr_operand *x, *pairs, *dx; /* pairs: products, or their gradients */
+    const orr_operand *x, *pairs, *dx; /* pairs: dot products, or their gradients */
     const orr_block_math *lanes;
-    int64_t features, columns, wide_f, wide_d; /* in whole vectors */
+    int64_t features, columns, wide_f, wide_d; /* rounded up to whole vectors */
 } interaction;
 
 static interaction interaction_of(const orr_operand *x, const orr_operand *pairs,
@@ -39,7 +39,7 @@ static int64_t step_of(const orr_operand *o)
     return o->stride[o->type.rank - 1] * orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
-/* (F, wide_d), zeros behind. */
+/* Reads (F, wide_d), padded with zeros. */
 static void read_sample(const interaction *a, int64_t sample, float *to)
 {
     memset(to, 0, (size_t)(a->wide_f * a->wide_d) * sizeof *to);

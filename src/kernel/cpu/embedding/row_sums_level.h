@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of rows for one level: included once for each, with
- *   LEVEL     attributes of a function of that level
+/* Template of the row sums of embedding bags for one CPU level: included by row_sums.c once for
+ * each level, with
+ *
+ *   LEVEL     function attributes of the level (__attribute__((target)))
  *   AT(name)  the name at that level
- *   NUMBERS   of a vector, 4, 8 or 16
- * and where a level has instructions for them
- *   BYTES(v)       int8 as integers of 32 bits
+ *   NUMBERS   fp32 numbers of a vector: 4, 8 or 16
+ *
+ * and optionally, where the level has instructions for them,
+ *
+ *   BYTES(v)       int8 to int32
  *   NIBBLES_AT(p)  NUMBERS / 2 bytes from p on, each in 16 bits
  *   ACROSS(v)      the sum of a vector */
 
@@ -40,7 +44,7 @@ HERE AT(words) AT(widen)(const char *at)
 }
 #endif
 
-/* Rows lie in memory that nothing else has touched: so many are on their way at a time. */
+/* Prefetch distance in rows: rows are in no cache yet. */
 enum { AT(ahead) = 16 };
 
 HERE float AT(number)(const char *at)
@@ -50,7 +54,7 @@ HERE float AT(number)(const char *at)
     return value;
 }
 
-/* Columns column .. column + NUMBERS - 1 of a row are added; `format` is a constant. */
+/* Adds columns [column, column + NUMBERS) of a row; `format` is a compile-time constant. */
 HERE V AT(add)(V sum, const char *row, int64_t column, const int format)
 {
     if (format == ORR_ROW_FORMAT_FP32) {
@@ -106,7 +110,7 @@ HERE void AT(sum_one)(const char *const *row, int64_t n, int64_t more, int64_t c
     AT(put)(sum + column, s + least);
 }
 
-/* Four vectors at a time, whose sums do not wait for one another. */
+/* Four vectors of columns at a time, whose additions are independent. */
 HERE void AT(sum_four)(const char *const *row, int64_t n, int64_t more, int64_t column,
                        int64_t bytes, float *sum, const int format)
 {
@@ -145,7 +149,7 @@ HERE float AT(one)(const char *row, int64_t column, const int format)
     return (float)nibble * AT(number)(row) + AT(number)(row + 4);
 }
 
-/* Columns by four vectors, then by one, then one by one. */
+/* All columns: four vectors at a time, then one, then single numbers. */
 HERE void AT(sum_rows)(const char *const *row, int64_t n, int64_t more, int64_t columns, float *sum,
                        const int format)
 {

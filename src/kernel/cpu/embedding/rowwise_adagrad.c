@@ -12,19 +12,19 @@
  *
  *   state += mean(g^2),  row -= rate g / (sqrt(state) + epsilon).
  *
- * A row of the gradient is that of one lookup, or of several, as of all of a bag: then there are so
- * many fewer. Rows that no one looked up stay as they are, so there is no decay. Sums of many
- * lookups go by parts, whose errors do not grow with their number. */
+ * A gradient row belongs to one lookup or to several (all of a bag), of which there are then as
+ * many fewer. Rows that were not looked up do not change, so there is no weight decay. Sums over
+ * many lookups are made in parts of 256, which bounds the rounding error. */
 enum { COLUMNS = 1024, PART = 256, AHEAD = 16 };
 
 typedef struct adagrad {
     orr_sorted_lookups sparse;
-    orr_embedding_table table, gradient; /* rows of the gradient: a table that is read by number */
-    int64_t each;                        /* lookups of a row of the gradient                     */
+    orr_embedding_table table, gradient; /* rows of the gradient, as a table read by row number */
+    int64_t each;                        /* lookups of a gradient row */
     float *state;
     int64_t state_step;
     orr_adagrad_step step;
-    float scale; /* of gradients */
+    float scale; /* scale of the gradients */
     orr_row_sum *sum;
     orr_adagrad_row *update;
     const orr_vector_math *math;
@@ -51,7 +51,7 @@ static void fetch(const adagrad *a, int64_t first, const orr_lookup *lookup)
     __builtin_prefetch(&a->state[(first + lookup->row) * a->state_step], 1);
 }
 
-/* sum of `n` rows of the gradient */
+/* The sum of n gradient rows. */
 static void add_rows(const adagrad *a, const orr_lookup *lookup, int64_t n, float *sum)
 {
     const char *row[PART];
@@ -61,7 +61,7 @@ static void add_rows(const adagrad *a, const orr_lookup *lookup, int64_t n, floa
     a->sum(row, n, 0, a->table.columns, sum);
 }
 
-/* The gradient of a row: in place where it is of one lookup, or in `sum`. */
+/* The gradient of a table row: in place where it has one lookup, else in `sum`. */
 static const float *sum_gradients(const adagrad *a, const orr_lookup *lookup, int64_t n, float *sum)
 {
     if (n == 1 && a->scale == 1 && a->gradient.format == ORR_ROW_FORMAT_FP32)

@@ -5,13 +5,16 @@
 
 #include "base/workers.h"
 
+/* Lookups sorted by row: a partition into ranges of rows (counting sort over chunks, in parallel),
+ * then an LSD radix sort within each range, small enough for L1 and L2. Every pass is stable. */
+
 enum {
-    RANGE_IDS = 2048,  /* of a range, about: its sort stays in the first caches */
-    RANGES = 4096,     /* at most */
-    CHUNK_IDS = 32768, /* of a chunk that is counted and dealt in one piece, at least */
-    CHUNKS = 64,       /* at most */
-    DIGIT = 8,         /* bits of a pass of the sort */
-    FEW = 48,          /* lookups that are sorted by insertion */
+    RANGE_IDS = 2048,   /* ids of a range, about: its sort stays in the caches */
+    RANGES = 4096,      /* at most */
+    CHUNK_IDS = 32768,  /* ids of a chunk that is counted and partitioned by one thread, at least */
+    CHUNKS = 64,        /* at most */
+    DIGIT = 8,          /* bits of a radix pass */
+    INSERTION_MAX = 48, /* most lookups for insertion sort */
 };
 
 static int bits_of(uint64_t x)
@@ -80,7 +83,8 @@ static void count_chunk(void *ctx, size_t chunk, int thread)
     }
 }
 
-/* Counts become places: ranges one behind another, in each the chunks in order. */
+/* Exclusive prefix sums: counts become positions, ranges one after another, within each the chunks
+ * in order. */
 static void place_chunks(orr_sorted_lookups *s)
 {
     uint32_t at = 0;
@@ -124,8 +128,8 @@ orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, const orr_indices
     return ORR_OK;
 }
 
-/* Stable, as all of them: equal rows stay in order. */
-static void insert(orr_lookup *lookup, int64_t n)
+/* Insertion sort, stable like the rest: equal rows stay in order. */
+static void insertion_sort(orr_lookup *lookup, int64_t n)
 {
     for (int64_t i = 1; i < n; i++) {
         const orr_lookup moved = lookup[i];
@@ -157,8 +161,8 @@ const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int
     const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
     orr_lookup *a = s->lookup + first, *b = s->other + first;
     *ret_n = n;
-    if (n <= FEW) {
-        insert(a, n);
+    if (n <= INSERTION_MAX) {
+        insertion_sort(a, n);
         return a;
     }
     for (int shift = 0; shift < s->shift; shift += DIGIT) {

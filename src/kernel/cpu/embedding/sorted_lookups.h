@@ -4,12 +4,12 @@
 
 #include "kernel/cpu/embedding/bags.h"
 
-/* Lookups brought together by row: sorted, so that rows which several ids name are summed in the
- * order of the ids, however many threads there are. First they are dealt to ranges of rows, a power
- * of two of rows each, in their order; then each range is sorted for itself. */
+/* Lookups sorted by table row, equal rows in the order of their ids, so that the gradients of a row
+ * are summed in the same order for any number of threads. Lookups are first partitioned into ranges
+ * of 2^shift rows, then each range is sorted on its own. */
 typedef struct orr_lookup {
-    uint32_t row; /* from the first row of the range */
-    uint32_t at;  /* number of the lookup            */
+    uint32_t row; /* relative to the first row of the range */
+    uint32_t at;  /* number of the lookup */
 } orr_lookup;
 
 typedef struct orr_sorted_lookups {
@@ -18,18 +18,18 @@ typedef struct orr_sorted_lookups {
     int shift; /* rows of a range: 2^shift */
     int64_t ranges, chunks, chunk_ids;
     orr_lookup *lookup, *other; /* shapes (ids)                                     */
-    uint32_t *begin;            /* shape (ranges + 1) of `lookup`, once it is dealt */
+    uint32_t *begin;            /* shape (ranges + 1), into `lookup`, after the partition */
     uint32_t *place;            /* shape (chunks, ranges)                           */
     orr_invalid_id stray;
 } orr_sorted_lookups;
 
 size_t orr_sorted_lookups_bytes(int64_t ids, int64_t rows);
-/* Deals lookups to ranges. `room`: orr_sorted_lookups_bytes(), aligned to 64. Strays are noted and
- * left out. UNSUPPORTED: 2^32 ids or more. */
+/* Partitions lookups into ranges. `room`: orr_sorted_lookups_bytes() bytes, aligned to 64. Invalid
+ * ids are recorded and left out. UNSUPPORTED: 2^32 ids or more. */
 orr_status orr_sorted_lookups_partition(orr_sorted_lookups *sparse, const orr_indices *ids,
                                         int64_t rows, void *room, orr_workers *workers,
                                         orr_error *err) ORR_MUST_CHECK;
-/* Lookups of a range by row, then by number; `ret_n` of them. Threads: one for each range. */
+/* Lookups of a range sorted by row, then by number; `ret_n` of them. Threads: one per range. */
 const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *sparse, int64_t range,
                                                 int64_t *ret_n);
 
