@@ -16,8 +16,8 @@ static const orr_kernel_entry *const ENTRIES[ORR_OPS] = {
 #undef ENTRY_
 };
 
-/* From here on memory comes straight from the system, in pages of 2 MiB where it has them: a
- * product reads gigabytes, and misses of the TLB would cost a tenth of that. */
+/* Larger allocations come straight from the system, in huge pages of 2 MiB where it has them: a
+ * product reads gigabytes, and TLB misses would cost a tenth of its time. */
 enum { LARGE_BYTES = 4 << 20 };
 
 static orr_status allocate(orr_backend *self, size_t bytes, void **ret, orr_error *err)

@@ -22,7 +22,7 @@ static int64_t available_bytes(const char *proc)
     return kib < 0 ? -1 : kib * 1024;
 }
 
-/* A file that is one number; -1: is not, as memory.max is "max" where there is no limit. */
+/* The number that a file holds; -1: none, as when memory.max is "max". */
 static int64_t number_in(const char *folder, const char *name)
 {
     char path[PATH_MAX];
@@ -37,7 +37,7 @@ static int64_t number_in(const char *folder, const char *name)
     return n == 1 && value >= 0 ? value : -1;
 }
 
-/* Pages of files that a group holds and would drop first. */
+/* File pages charged to a control group that would be reclaimed first. */
 static int64_t inactive_file_bytes(const char *folder)
 {
     char path[PATH_MAX], line[256];
@@ -54,7 +54,7 @@ static int64_t inactive_file_bytes(const char *folder)
     return bytes;
 }
 
-/* What a group leaves, in files of version 2 or 1 of control groups; -1: it has no limit. */
+/* Bytes that a control group (version 1 or 2) has left; -1: it has no limit. */
 static int64_t left_by_group(const char *folder)
 {
     int64_t most = number_in(folder, "memory.max"), now = number_in(folder, "memory.current");
@@ -68,7 +68,7 @@ static int64_t left_by_group(const char *folder)
     return left > 0 ? left : 0;
 }
 
-/* The path of this process's group: of the line "0::/path" (version 2) or "7:memory:/path". */
+/* This process's control group: the path of the line "0::/path" (version 2) or "7:memory:/path". */
 static bool find_group(const char *proc, bool *ret_unified, char *ret, size_t size)
 {
     char path[PATH_MAX], line[PATH_MAX];
@@ -103,8 +103,8 @@ int64_t orr_memory_free_bytes(const char *proc, const char *cgroup)
     int64_t left = available_bytes(proc);
     if (!find_group(proc, &unified, group, sizeof group))
         return left;
-    /* A group is bound by all above it too. Inside of a container the path may not be seen, and the
-     * root of what is seen is the container's own. */
+    /* Limits of all parent groups apply too. Inside a container the path may not be visible; the
+     * root that is visible is then the container's own group. */
     for (;;) {
         (void)snprintf(folder, sizeof folder, "%s%s%s", cgroup, unified ? "" : "/memory", group);
         left = least(left, left_by_group(folder));

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* Bytes that can still be allocated before the system swaps or the control group kills: the least
- * of what the kernel's MemAvailable says and of what each group above this process leaves. The
- * folders are /proc and /sys/fs/cgroup; others in tests. -1: not known. */
+ * of MemAvailable and what each control group above this process has left. Folders: /proc and
+ * /sys/fs/cgroup, others in tests. -1: unknown. */
 int64_t orr_memory_free_bytes(const char *proc, const char *cgroup);
 
 #endif /* ORR_KERNEL_CPU_FREE_MEMORY_H */

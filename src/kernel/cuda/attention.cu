@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in one kernel: a warp a query, keys one after another, softmax as it goes (Milakov and Gimelshein,
- * arXiv 1805.02867); backward a warp a query for dq, a warp a key for dk and dv, so that no sum depends on who
- * is first. Heads of up to 256 columns. */
+/* Attention in one kernel, one warp per query: keys one after another with an online softmax
+ * (Milakov and Gimelshein, arXiv 1805.02867). Backward: one warp per query for dq, one warp per key
+ * for dk and dv, so that no sum depends on the order of blocks and no atomics are needed. A lane
+ * holds up to EACH columns in registers, which limits heads to 256 columns. */
 #include "kernel/cuda/device.cuh"
 
 #include <orrery/op.h>
 
-enum { EACH = 8 }; /* columns of a lane, at most */
+enum { EACH = 8 }; /* columns of a lane at most */
 
 typedef struct vector {
     float at[EACH];
 } vector;
 
-static __device__ vector read_vector(const orr_cuda_operand &t, long long from, int lane, long long width)
+static __device__ vector read_vector(const orr_cuda_operand &t, long long from, int lane,
+                                     long long width)
 {
     vector v;
     for (int k = 0; k < EACH; k++) {
@@ -21,8 +23,8 @@ static __device__ vector read_vector(const orr_cuda_operand &t, long long from, 
     }
     return v;
 }
-static __device__ void write_vector(const orr_cuda_params &p, int out, long long to, int lane, long long width,
-                                    const vector &v)
+static __device__ void write_vector(const orr_cuda_params &p, int out, long long to, int lane,
+                                    long long width, const vector &v)
 {
     for (int k = 0; k < EACH; k++) {
         const long long c = lane + (long long)k * WARP;
@@ -43,7 +45,7 @@ static __device__ void add(vector &a, const vector &b, float times)
         a.at[k] += times * b.at[k];
 }
 
-/* dim: B, S, H, D; begin: G heads of keys; count: Skv; columns: Dv. */
+/* dim: B, S, H, D; begin: G key heads; count: Skv; columns: Dv. */
 typedef struct who {
     long long b, i, h, g, position, keys;
     int lane;
@@ -83,7 +85,8 @@ KERNEL orr_attention(orr_cuda_params p)
     vector y = {{0}};
     float most = -INFINITY, sum = 0;
     for (long long j = first_key(p, w); j < w.keys; j++) {
-        const float s = p.value * dot(q, read_vector(p.in[1], at_of(p.in[1], w.b, j, w.g), w.lane, p.dim[3]));
+        const float s =
+            p.value * dot(q, read_vector(p.in[1], at_of(p.in[1], w.b, j, w.g), w.lane, p.dim[3]));
         const float next = fmaxf(most, s), old = expf(most - next), e = expf(s - next);
         for (int k = 0; k < EACH; k++)
             y.at[k] *= old;
@@ -95,7 +98,8 @@ KERNEL orr_attention(orr_cuda_params p)
         y.at[k] = sum > 0 ? y.at[k] / sum : 0;
     write_vector(p, 0, at_of(p.out[0], w.b, w.i, w.h), w.lane, p.columns, y);
     if (w.lane == 0 && p.out[1].data != nullptr)
-        store(p.out[1], (w.b * p.dim[2] + w.h) * p.dim[1] + w.i, sum > 0 ? most + logf(sum) : -INFINITY);
+        store(p.out[1], (w.b * p.dim[2] + w.h) * p.dim[1] + w.i,
+              sum > 0 ? most + logf(sum) : -INFINITY);
 }
 
 /* in: dy, q, k, v, y, logsumexp. scratch: dy . y of every query. */
@@ -113,8 +117,8 @@ KERNEL orr_attention_delta(orr_cuda_params p)
 typedef struct pair_of {
     float p, ds;
 } pair_of;
-static __device__ pair_of weigh(const orr_cuda_params &p, const who &w, const vector &q, const vector &k,
-                                const vector &dy, const vector &v)
+static __device__ pair_of weigh(const orr_cuda_params &p, const who &w, const vector &q,
+                                const vector &k, const vector &dy, const vector &v)
 {
     const long long row = (w.b * p.dim[2] + w.h) * p.dim[1] + w.i;
     pair_of r;
@@ -141,7 +145,7 @@ KERNEL orr_attention_query(orr_cuda_params p)
     write_vector(p, 0, at_of(p.out[0], w.b, w.i, w.h), w.lane, p.dim[3], dq);
 }
 
-/* A warp a key of a head of keys: all queries of the heads that share it. */
+/* One warp per key of a key head: loops over all queries of the heads that share it. */
 KERNEL orr_attention_key(orr_cuda_params p)
 {
     who w;

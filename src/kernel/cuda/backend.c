@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs as a backend: memory, streams, events and device code through the driver alone. */
+/* GPUs as a backend: memory, streams, events and kernel images, by the CUDA driver API alone. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void release(orr_backend *self, void *data, size_t bytes)
         (void)of(self)->api->cuMemFree((CUdeviceptr)(uintptr_t)data);
 }
 
-/* Addresses are unified: the driver knows which side each is on. */
+/* With unified addressing the driver knows which side each address is on. */
 static orr_status copy(orr_backend *self, void *to, const void *from, size_t bytes, void *stream,
                        orr_error *err)
 {
@@ -105,7 +105,7 @@ static void close_device(orr_backend *self)
     orr_free(c);
 }
 
-/* Every kernel is in one of the images. */
+/* Finds every kernel in one of the images. */
 static orr_status load_kernels(orr_cuda *c, orr_error *err)
 {
     static const char *const names[ORR_CUDA_KERNELS] = {
@@ -193,7 +193,8 @@ orr_status orr_cuda_launch(const orr_kernel_call *call, orr_cuda_kernel kernel, 
     void *arguments[] = {&copy_of};
     if (blocks == 0)
         return ORR_OK;
-    (void)c->api->cuCtxSetCurrent(c->context); /* of this thread: lanes have their own */
+    (void)c->api->cuCtxSetCurrent(
+        c->context); /* the context is current per thread, and lanes are threads */
     if (blocks > INT32_MAX)
         return orr_fail(err, ORR_LIMIT, "%s: more blocks than a GPU counts",
                         orr_op_of((orr_op)call->op)->name);

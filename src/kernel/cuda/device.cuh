@@ -9,8 +9,8 @@
 
 #include "kernel/cuda/params.h"
 
-/* What all kernels are written with: numbers of any dtype as fp32, rows of strided tensors, sums over
- * a warp and a block in a fixed order. */
+/* Shared by all kernels: numbers of any dtype as fp32, rows of strided tensors, reductions over a
+ * warp and a block in a fixed order. */
 #define KERNEL extern "C" __global__ void
 enum { WARP = 32, BLOCK = 256, WARPS = BLOCK / WARP };
 
@@ -40,7 +40,8 @@ static __device__ __forceinline__ void store(const orr_cuda_operand &t, long lon
         ((float *)t.data)[at] = value;
     }
 }
-static __device__ __forceinline__ void give(const orr_cuda_params &p, int k, long long at, float value)
+static __device__ __forceinline__ void give(const orr_cuda_params &p, int k, long long at,
+                                            float value)
 {
     if (p.out[k].data != nullptr)
         store(p.out[k], at, p.accumulate && k == 0 ? load(p.out[k], at) + value : value);
@@ -50,9 +51,9 @@ static __device__ __forceinline__ long long index_of(const orr_cuda_operand &t, 
     return t.dtype == ORR_DTYPE_INT64 ? ((const long long *)t.data)[at] : ((const int *)t.data)[at];
 }
 
-/* Where element `i` of the dims [0, rank) lies. */
-static __device__ __forceinline__ long long place(const orr_cuda_params &p, const orr_cuda_operand &t,
-                                                  int rank, long long i)
+/* Offset of element `i`, row-major over dims [0, rank). */
+static __device__ __forceinline__ long long place(const orr_cuda_params &p,
+                                                  const orr_cuda_operand &t, int rank, long long i)
 {
     long long at = 0;
     for (int d = rank - 1; d >= 0; d--) {
@@ -61,8 +62,8 @@ static __device__ __forceinline__ long long place(const orr_cuda_params &p, cons
     }
     return at;
 }
-static __device__ __forceinline__ long long row_of(const orr_cuda_params &p, const orr_cuda_operand &t,
-                                                   long long row)
+static __device__ __forceinline__ long long row_of(const orr_cuda_params &p,
+                                                   const orr_cuda_operand &t, long long row)
 {
     return place(p, t, p.rank - 1, row);
 }
@@ -79,7 +80,7 @@ static __device__ __forceinline__ float warp_max(float x)
         x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
     return x;
 }
-/* Of all threads of a block of BLOCK; the same in each. */
+/* Reduces over all threads of a block of BLOCK; the result is the same in each. */
 static __device__ float block_reduce(float x, bool largest)
 {
     __shared__ float part[WARPS];

@@ -10,7 +10,7 @@ static orr_cuda_api api;
 static const char *missing; /* what could not be opened, or NULL */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-/* A name that the header has renamed ("cuMemAlloc_v2") is asked for as the header calls it. */
+/* Symbols that the header renames ("cuMemAlloc_v2") are looked up by their renamed names. */
 #define TEXT_(name) #name
 #define NAME_(name) TEXT_(name)
 

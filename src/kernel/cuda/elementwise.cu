@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread an element: arithmetic, activations, copies from any strides to any; sums over dims;
- * optimizers; embeddings. */
+/* Kernels with one thread per element: arithmetic, activations, strided copies, sums over dims,
+ * optimizers, embeddings. */
 #include "kernel/cuda/device.cuh"
 
 #include <orrery/op.h>
@@ -13,7 +13,7 @@ static __device__ float normal(float x)
 {
     return 0.5f * (1 + erff(x * 0.70710678f));
 }
-/* (1 + tanh(u)) / 2 of GELU's other form: src/op/families/activation.c. */
+/* (1 + tanh(u)) / 2 of GELU's tanh form: src/op/families/activation.c. */
 static __device__ float by_tanh(float x)
 {
     return sigmoid(x * (1.595769122f + 0.0713548163f * x * x));
@@ -31,7 +31,7 @@ static __device__ float activate(int op, bool tanh, float x)
         return sigmoid(x);
     }
 }
-/* Of RELU and SIGMOID x is what came out. */
+/* For RELU and SIGMOID x is the output. */
 static __device__ float slope(int op, bool tanh, float x)
 {
     const float s = sigmoid(x), t = by_tanh(x);
@@ -49,7 +49,7 @@ static __device__ float slope(int op, bool tanh, float x)
     }
 }
 
-/* begin: the operator whose slope an ACTIVATION_BACKWARD takes. */
+/* begin: the operator whose derivative ACTIVATION_BACKWARD computes. */
 static __device__ float made(const orr_cuda_params &p, const float *x)
 {
     switch (p.code) {
@@ -84,7 +84,8 @@ KERNEL orr_map(orr_cuda_params p)
         return;
     const long long to = place(p, p.out[0], p.rank, i);
     if (p.n_in == 1 && p.in[0].dtype == ORR_DTYPE_INT64) { /* indices are copied as they are */
-        ((long long *)p.out[0].data)[to] = ((const long long *)p.in[0].data)[place(p, p.in[0], p.rank, i)];
+        ((long long *)p.out[0].data)[to] =
+            ((const long long *)p.in[0].data)[place(p, p.in[0], p.rank, i)];
         return;
     }
     for (int k = 0; k < p.n_in && k < 3; k++)
@@ -98,7 +99,7 @@ KERNEL orr_map(orr_cuda_params p)
     give(p, 0, to, made(p, x));
 }
 
-/* dims [0, rank) are those of y; count more, `context` elements at stride `window` of x, are summed. */
+/* dims [0, rank) are those of y; each sums `count` elements of x, `window` apart. */
 KERNEL orr_sum(orr_cuda_params p)
 {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -143,7 +144,7 @@ KERNEL orr_sgd(orr_cuda_params p)
     store(p.in[0], i, load(p.in[0], i) - p.rate * v);
 }
 
-/* A block a token; rows begin .. begin + count - 1 are here, others give zeros. */
+/* One block per token; rows begin .. begin + count - 1 are in this slice, others give zeros. */
 KERNEL orr_embedding(orr_cuda_params p)
 {
     const long long row = blockIdx.x;
@@ -154,8 +155,8 @@ KERNEL orr_embedding(orr_cuda_params p)
              here ? load(p.in[0], id * p.in[0].stride[0] + c * p.in[0].stride[1]) : 0);
 }
 
-/* Tokens of a row of the table are added in their order: block (part, columns) adds up the rows whose id is
- * its part modulo the number of parts. The gradient is zero, or what it was, before. */
+/* Gradients of a table row are added in token order: block (part, columns) handles the rows whose
+ * id modulo the number of parts is its part. The gradient starts at zero, or at what it was. */
 KERNEL orr_embedding_backward(orr_cuda_params p)
 {
     const long long c = (long long)blockIdx.y * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel runs an operator, and over what. */
+/* Kernel entries of the CUDA backend: which device kernel runs an operator, and with what grid. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static orr_cuda_operand operand(const orr_operand *t)
     return o;
 }
 
-/* All operands of a call, gone over as `over` is. */
+/* Parameters with all operands of a call; the kernel iterates over the dims of `over`. */
 static orr_cuda_params params_of(const orr_kernel_call *call, const orr_type *over)
 {
     orr_cuda_params p = {.rank = over->rank,
@@ -47,8 +47,8 @@ static int64_t rows_of(const orr_type *type)
     return n;
 }
 
-/* Inputs of fewer dims are those of the last ones; of dims of 1 where the output has more,
- * repeated. */
+/* Broadcasting: inputs of fewer dims are aligned with the last ones, and dims of size 1 get stride
+ * 0. */
 static void broadcast(orr_cuda_params *p, const orr_kernel_call *call)
 {
     const orr_type *y = &call->out[0].type;
@@ -71,7 +71,7 @@ static orr_status map(const orr_kernel_call *call, orr_error *err)
     return orr_cuda_launch(call, ORR_CUDA_MAP, blocks_of(p.n), 1, &p, err);
 }
 
-/* One input as it lies, to a part of the output as that lies. */
+/* Copies one input to a part of the output. */
 static orr_status copy_part(const orr_kernel_call *call, const orr_operand *x, orr_cuda_operand to,
                             orr_error *err)
 {
@@ -102,7 +102,7 @@ static orr_status concat(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-/* Copying forms of what shares bytes elsewhere. */
+/* Copying forms of operators that share bytes elsewhere. */
 static orr_status split(const orr_kernel_call *call, orr_error *err)
 {
     const int d = call->args->dim;
@@ -137,7 +137,7 @@ static orr_status view(const orr_kernel_call *call, orr_error *err)
     return copy_part(call, &call->in[0], to, err);
 }
 
-/* Keys or values behind those that were there: a copy a sample. */
+/* KV cache: appends keys or values, one copy per sample. */
 static orr_status cache(const orr_kernel_call *call, orr_error *err)
 {
     if (call->first != NULL)
@@ -235,7 +235,7 @@ static orr_status rotary(const orr_kernel_call *call, orr_error *err)
     return orr_cuda_launch(call, ORR_CUDA_ROTARY, rows_of(&call->in[0].type), 1, &p, err);
 }
 
-/* A warp a row. */
+/* One warp per row. */
 static int64_t warps_of(int64_t rows)
 {
     const int64_t warps = ORR_CUDA_BLOCK / ORR_CUDA_WARP;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt. It thinks in columns: y (M, N) by rows is y' (N, M) by columns, so w comes
- * first. */
+/* Matrix products by cuBLASLt, which is column-major: a row-major y (M, N) is a column-major y' (N,
+ * M), so w is passed first. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -38,8 +38,8 @@ static void release_product(void *state)
     orr_free(p);
 }
 
-/* Matrices of an operand: rows and columns of one, how many, and how far apart. Leading dims of x
- * that share one w are rows of one tall matrix. */
+/* The matrices of an operand: rows and columns, their number, and the stride between them. Leading
+ * dims of x that share one w are rows of one tall matrix. */
 typedef struct matrices {
     int64_t rows, columns, ld, n, apart;
 } matrices;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One block a row: norms, rotary positions, cross entropy. */
+/* Kernels with one block per row: norms, rotary embeddings, cross entropy. */
 #include "kernel/cuda/device.cuh"
 
 #include <orrery/op.h>
 
-/* x [, weight [, bias]] -> y [, mean], 1 / deviation. flag: centred. */
+/* x [, weight [, bias]] -> y [, mean], 1 / deviation. flag: centred (layer norm). */
 KERNEL orr_norm(orr_cuda_params p)
 {
     const long long row = blockIdx.x, from = row_of(p, p.in[0], row), to = row_of(p, p.out[0], row);
@@ -36,7 +36,8 @@ KERNEL orr_norm(orr_cuda_params p)
     }
 }
 
-/* dy, x, [mean,] 1 / deviation [, weight]: with h = (x - m) r and e = dy w, dx = r (e - mean(e) - h mean(e h)). */
+/* dy, x, [mean,] 1 / deviation [, weight]: with h = (x - m) r and e = dy w, dx = r (e - mean(e) - h
+ * mean(e h)). */
 KERNEL orr_norm_backward(orr_cuda_params p)
 {
     const int statistics = p.flag ? 2 : 1;
@@ -57,11 +58,12 @@ KERNEL orr_norm_backward(orr_cuda_params p)
         const float e = load(p.in[0], at_dy + c * p.in[0].stride[last]) *
                         (weighed ? load(p.in[2 + statistics], c) : 1);
         const float h = (load(p.in[1], at_x + c * p.in[1].stride[last]) - m) * r;
-        give(p, 0, row_of(p, p.out[0], row) + c * p.out[0].stride[last], r * (e - mean - h * product));
+        give(p, 0, row_of(p, p.out[0], row) + c * p.out[0].stride[last],
+             r * (e - mean - h * product));
     }
 }
 
-/* Sums over rows in `count` parts, which orr_fold adds up in order. */
+/* Sums over rows in `count` parts, which orr_fold adds in order. */
 KERNEL orr_norm_weights(orr_cuda_params p)
 {
     const long long c = (long long)blockIdx.x * blockDim.x + threadIdx.x, part = blockIdx.y;
@@ -89,7 +91,7 @@ KERNEL orr_fold(orr_cuda_params p)
     give(p, 0, c, sum);
 }
 
-/* Positions stretched wave by wave: src/op/families/rotary.c. */
+/* RoPE frequency, with context extension: src/op/families/rotary.c. */
 static __device__ float frequency(const orr_cuda_params &p, long long pair)
 {
     const float f = powf(fabsf(p.value), -2.0f * pair / p.columns);
@@ -102,13 +104,14 @@ static __device__ float frequency(const orr_cuda_params &p, long long pair)
     return (1 - s) * f / p.stretch + s * f;
 }
 
-/* x (B, S, H, D): a block a head of a token. flag: pairs are neighbours. */
+/* x (B, S, H, D): one block per head of a token. flag: interleaved pairs. */
 KERNEL orr_rotary(orr_cuda_params p)
 {
     const long long row = blockIdx.x, token = row / p.dim[2], sample = token / p.dim[1];
     const long long from = row_of(p, p.in[0], row), to = row_of(p, p.out[0], row);
     const long long step = p.in[0].stride[3], half = p.columns / 2;
-    const float position = (float)((p.first != nullptr ? p.first[sample] : p.offset) + token % p.dim[1]);
+    const float position =
+        (float)((p.first != nullptr ? p.first[sample] : p.offset) + token % p.dim[1]);
     for (long long i = threadIdx.x; i < half; i += blockDim.x) {
         const long long a = p.flag ? 2 * i : i, b = p.flag ? 2 * i + 1 : i + half;
         const float angle = position * frequency(p, i) * (p.value < 0 ? -1 : 1);
@@ -118,11 +121,12 @@ KERNEL orr_rotary(orr_cuda_params p)
     }
 }
 
-/* logits, targets [, logsumexps of all slices (members, rows)] -> loss, logsumexp. flag: of a slice of the
- * vocabulary from column `begin` on; count: columns that are words. */
+/* logits, targets [, log-sum-exps of all slices (members, rows)] -> loss, log-sum-exp. flag: a
+ * slice of the vocabulary from column `begin` on; count: columns that are words. */
 KERNEL orr_cross_entropy(orr_cuda_params p)
 {
-    const long long row = blockIdx.x, from = row_of(p, p.in[0], row), step = p.in[0].stride[p.rank - 1];
+    const long long row = blockIdx.x, from = row_of(p, p.in[0], row),
+                    step = p.in[0].stride[p.rank - 1];
     const long long target = index_of(p.in[1], row) - p.begin;
     const bool here = target >= 0 && target < p.count;
     float most = -INFINITY, sum = 0, lse;
@@ -144,13 +148,13 @@ KERNEL orr_cross_entropy(orr_cuda_params p)
     if (threadIdx.x != 0)
         return;
     const float of_target = here ? load(p.in[0], from + target * step) : 0;
-    const bool part = p.flag && p.n_in == 2; /* the sum is not known yet */
+    const bool part = p.flag && p.n_in == 2; /* the sum over slices is not known yet */
     give(p, 0, row, part ? -of_target : (here || !p.flag ? lse - of_target : 0));
     if (p.out[1].data != nullptr)
         store(p.out[1], row, lse);
 }
 
-/* logits, targets, logsumexp, dpick [, dsum]: dsum softmax - dpick at the target */
+/* logits, targets, log-sum-exp, dpick [, dsum]: dsum softmax - dpick at the target */
 KERNEL orr_cross_entropy_backward(orr_cuda_params p)
 {
     const long long row = blockIdx.x, from = row_of(p, p.in[0], row), to = row_of(p, p.out[0], row);
@@ -159,7 +163,8 @@ KERNEL orr_cross_entropy_backward(orr_cuda_params p)
     const float all = p.n_in > 4 ? load(p.in[4], row) : 0;
     for (long long c = threadIdx.x; c < p.columns; c += blockDim.x) {
         const bool word = c < p.count;
-        const float share = word ? expf(load(p.in[0], from + c * p.in[0].stride[p.rank - 1]) - lse) : 0;
+        const float share =
+            word ? expf(load(p.in[0], from + c * p.in[0].stride[p.rank - 1]) - lse) : 0;
         give(p, 0, to + c * p.out[0].stride[p.rank - 1],
              word ? all * share - (c == target ? pick : 0) : 0);
     }

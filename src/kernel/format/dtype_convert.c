@@ -5,6 +5,8 @@
 
 #include "kernel/format/row.h"
 
+/* Numbers of every dtype to and from fp32, including FP8 and FP4. */
+
 static float read_one(orr_dtype dtype, const char *at)
 {
     float value = 0;
@@ -30,7 +32,7 @@ static float read_one(orr_dtype dtype, const char *at)
     }
 }
 
-/* Not a number: 0. */
+/* NaN becomes 0. */
 static int64_t to_integer(float value, float least, float most)
 {
     if (!(value > least))
@@ -111,7 +113,7 @@ static uint8_t narrow_to(float value, int exponent, int fraction, float most)
     int power;
     frexpf(size, &power); /* size in [2^(power - 1), 2^power) */
     const int e = size > 0 && power - 1 > 1 - bias ? power - 1 : 1 - bias;
-    /* In units of the last place; carrying into the next exponent is the same bits. */
+    /* In units of the last place; a carry into the exponent gives the right bits. */
     const int units = (int)rintf(ldexpf(size, fraction - e));
     return (uint8_t)(sign | (units + ((e + bias - 1) << fraction)));
 }

@@ -4,21 +4,19 @@
 
 #include <orrery/kernel.h>
 
-/* Rows of weights in every format of orr_row_format, to and from fp32, and numbers of every dtype.
- * `n`: numbers of the row, a whole number of blocks. Results are the same at every level of the
- * CPU. */
+/* Rows of weights in every format of orr_row_format to and from fp32. `n`: numbers of the row, a
+ * whole number of blocks. Results are the same at every CPU level. */
 void orr_row_to_fp32(orr_row_format format, const void *row, int64_t n, float *ret);
-/* Of numbers from .. from + n - 1 of the row; `from` is a multiple of 32. */
+/* Numbers from .. from + n - 1 of the row; `from` is a multiple of 32. */
 void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n,
                            float *ret);
-/* `ret` has orr_row_format_bytes() bytes. Of numbers that are not finite only FP32, FP16 and BF16
- * keep any. */
+/* `ret` has orr_row_format_bytes() bytes. Only FP32, FP16 and BF16 keep NaN and infinity. */
 void orr_row_from_fp32(orr_row_format format, const float *values, int64_t n, void *ret);
 
-/* Row `i` of a table in segments; no check of `i`. */
+/* Address of row `i` of weights in segments; `i` is not checked. */
 const void *orr_row_at(const orr_weight_rows *rows, int64_t i);
 
-/* FP32, FP16, BF16 and FP64, one number behind another. */
+/* Contiguous FP32, FP16, BF16 and FP64. */
 void orr_dtype_to_fp32(orr_dtype dtype, const void *from, int64_t n, float *ret);
 void orr_dtype_from_fp32(orr_dtype dtype, const float *from, int64_t n, void *ret);
 
@@ -30,7 +28,7 @@ static inline float orr_bf16_to_fp32(uint16_t bits)
     return value;
 }
 
-/* Ties to even; what is not a number stays so. */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t orr_fp32_to_bf16(float value)
 {
     uint32_t bits;

@@ -6,8 +6,8 @@
 
 #include "kernel/cpu/simd/cpu_level.h"
 
-/* One body of each loop, compiled for each level of the CPU. A product and a sum stay two
- * roundings, so that all levels give the same bits. */
+/* Rows of every format to fp32. Each loop is written once and compiled for each CPU level; products
+ * and sums are not contracted to FMA, so that all levels give the same bits. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("fp-contract=off")
 #else
@@ -43,7 +43,7 @@ uint16_t orr_fp32_to_fp16(float value)
         return (uint16_t)(sign | 0x7e00);
     if (bits >= 0x477ff000u) /* 65520 and more round to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000u) { /* below 2^-14: in steps of 2^-24; the sum rounds ties to even */
+    if (bits < 0x38800000u) { /* below 2^-14: steps of 2^-24; adding rounds ties to even */
         float small;
         memcpy(&small, &bits, sizeof small);
         return (uint16_t)(sign | (uint16_t)lrintf(small * 0x1p24f));

@@ -6,9 +6,9 @@
 
 #include "kernel/cpu/simd/cpu_level.h"
 
-/* fp32 numbers to blocks. Q8_0 and Q4_0 as the format's reference does, so that files have the same
- * bits: divided by the scale before it is rounded to fp16; halves away from zero in Q8_0, up in
- * Q4_0 (GGUF, gguf-py's quants.py). One body of each loop, compiled for each level of the CPU. */
+/* fp32 to rows of every format. Q8_0 and Q4_0 are quantized as GGUF's reference does (gguf-py's
+ * quants.py), bit for bit: divided by the scale before it is rounded to fp16, halves away from zero
+ * in Q8_0, up in Q4_0. Each loop is written once and compiled for each CPU level. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("fp-contract=off")
 #else
@@ -18,7 +18,7 @@
 
 enum { BLOCK = 32, Q8_BYTES = 2 + BLOCK, Q4_BYTES = 2 + BLOCK / 2 };
 
-/* The largest absolute value, with its sign; of two the positive one. */
+/* The number of largest magnitude, with its sign; of two equal ones the positive. */
 BODY float extreme(const float *values, int64_t n)
 {
     float most = 0, least = 0;
@@ -35,7 +35,7 @@ BODY void put_half(float value, uint8_t *ret)
     memcpy(ret, &bits, sizeof bits);
 }
 
-/* Also of what is not a number. */
+/* Clamps; NaN too. */
 BODY float bound(float value, float low, float high)
 {
     return value > low ? value < high ? value : high : low;
