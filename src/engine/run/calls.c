@@ -3,7 +3,8 @@
 
 #include "engine/run/program_state.h"
 
-/* What each call comes to, with its operands and its scratch. */
+/* Prepares calls for execution: the action of each (kernel, copy, collective, emulated time,
+ * nothing), its operands and its workspace. */
 
 enum { ALIGNMENT = 64 };
 
@@ -47,7 +48,7 @@ static orr_status check_collective(const orr_program *p, uint32_t index, orr_err
                     orr_program_label(p, index), orr_op_of((orr_op)call->op)->name, want, have);
 }
 
-/* Some output lies elsewhere than what it would be a view of. */
+/* Whether an output is bound elsewhere, so that a view must be copied. */
 static bool has_copies(const orr_program *p, const orr_tape_call *call)
 {
     for (uint32_t k = 0; k < call->n_out; k++)
@@ -110,7 +111,7 @@ static void put_value(orr_program *p, orr_value v)
     put_operand(p, v, &p->tape->values[v].type, p->places[v].stride, p->places[v].offset_bytes);
 }
 
-/* What output `k` of a call that shares is a copy of: as many numbers as it has, in that order. */
+/* The source that output `k` of a view copies: as many elements, in the same order. */
 static void put_source(orr_program *p, const orr_tape_call *call, uint32_t k)
 {
     const orr_value from = call->in[0];
@@ -134,7 +135,7 @@ static void put_source(orr_program *p, const orr_tape_call *call, uint32_t k)
                     begin * place->stride[dim] * orr_element_bits(type.dtype) / 8);
 }
 
-/* The numbers of a copy without gaps, in the dims of its source. */
+/* A contiguous destination with the dims of its source. */
 static void put_copy(orr_program *p, orr_value v, const orr_type *source)
 {
     int64_t stride[ORR_TYPE_DIMS];
@@ -166,7 +167,7 @@ static void put_operands(orr_program *p, uint32_t index)
         put_copies(p, call, action);
         return;
     }
-    /* Where only a hook runs, it may be what makes the outputs. */
+    /* With only a hook to run, the hook may produce the outputs. */
     action->n_in = action->kind == ORR_ACTION_NONE ? 0 : call->n_in;
     action->n_out = call->n_out;
     for (uint32_t k = 0; k < action->n_in; k++)
@@ -209,7 +210,7 @@ static size_t sum_workspace(const orr_program *p, const orr_operand *out, orr_wo
                                                    .workers = workers});
 }
 
-/* Scratch of a call: its kernel's, then its staged output, then what adding that takes. */
+/* Workspace of a call: the kernel's, then its staged output, then what the addition needs. */
 static void size_workspace(orr_program *p, uint32_t index)
 {
     orr_action *action = &p->actions[index];
@@ -238,8 +239,8 @@ static void size_workspace(orr_program *p, uint32_t index)
         lane->workspace_bytes = aligned(bytes);
 }
 
-/* The call whose random numbers it draws: one that is computed again, or that goes back through
- * dropout, draws those of the forward call. */
+/* The call whose random numbers this one draws: recomputation and the backward pass of dropout use
+ * those of the forward call. */
 static uint32_t drawn_by(const orr_tape *tape, uint32_t index)
 {
     const orr_tape_call *call = &tape->calls[index];
@@ -257,9 +258,9 @@ static uint32_t drawn_by(const orr_tape *tape, uint32_t index)
     return of != ORR_NONE && tape->values[of].made_by != ORR_NONE ? tape->values[of].made_by : by;
 }
 
-/* Numbers that follow one another, spread over all 64 bits: the finalizer of SplitMix64 (Steele,
- * Lea and Flood, OOPSLA 2014). */
-static uint64_t spread(uint64_t x)
+/* Finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): consecutive numbers to well-mixed
+ * 64 bits. */
+static uint64_t mix64(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -282,7 +283,7 @@ orr_status orr_program_prepare_calls(orr_program *p, orr_error *err)
         ORR_TRY(choose_action(p, c, &kind, err));
         *action = (orr_action){.kind = (uint8_t)kind,
                                .lane = p->calls[c].lane,
-                               .seed = spread(drawn_by(tape, c)),
+                               .seed = mix64(drawn_by(tape, c)),
                                .communicator = communicator_of(p, &tape->calls[c])};
         action->runs = kind != ORR_ACTION_NONE || p->calls[c].before != NULL;
         put_operands(p, c);

@@ -3,8 +3,11 @@
 #include "engine/run/program_state.h"
 #include "op/tape/live_ranges.h"
 
-/* Bytes of a program's own values: each from the call that makes it to the last that reads it; in
- * other lanes to the call of lane 0 before which those are done. */
+/* Static memory plan of a program. The lifetime of a value is from the call that writes it to the
+ * last that reads it, in call numbers of lane 0; a read in another lane counts at the call of lane
+ * 0 by which it is known to be done (`join` of dependencies.c). Offsets are assigned by
+ * op/tape/live_ranges.h, the functions that estimates use; then memory is taken, and bound and kept
+ * values that nothing writes are zeroed. */
 
 enum { ALIGNMENT = 64 };
 
@@ -18,8 +21,9 @@ static bool is_own(const orr_program *p, orr_value v)
     return p->places[v].root == v && orr_binding_is_own(&p->bindings[v]) && !p->bindings[v].kept;
 }
 
-/* Each own value far from all others, where nobody's bytes are: user addresses end below 2^57. */
-static orr_status pretend(orr_program *p, orr_error *err)
+/* Gives each of the program's values an address range of its own, far from all others and above
+ * user addresses (which end below 2^57), for the first dependency analysis. */
+static orr_status assign_unique_addresses(orr_program *p, orr_error *err)
 {
     uint64_t at = UINT64_C(1) << 60;
     for (orr_value v = 0; v < p->tape->n_values; v++) {
@@ -30,14 +34,14 @@ static orr_status pretend(orr_program *p, orr_error *err)
         if (bytes < 0 || bytes > INT64_C(1) << 60)
             return orr_fail(err, ORR_LIMIT, "'%s' is a tensor of over 2^60 bytes",
                             p->tape->values[v].name);
-        p->base[v] = (char *)(uintptr_t)at; /* never followed */
+        p->base[v] = (char *)(uintptr_t)at; /* never dereferenced */
         if (__builtin_add_overflow(at, (uint64_t)aligned(bytes), &at))
             return orr_fail(err, ORR_LIMIT, "tensors of over 2^63 bytes");
     }
     return ORR_OK;
 }
 
-/* Offsets stand where addresses will: from ALIGNMENT on, as a value without bytes has NULL. */
+/* An offset stored in place of an address: from ALIGNMENT on, since NULL means no bytes. */
 static char *offset_of(int64_t bytes)
 {
     return (char *)(uintptr_t)(bytes + ALIGNMENT);
@@ -48,52 +52,53 @@ static char *address_of(char *memory, const char *offset)
 }
 
 static void use(const orr_program *p, orr_value root, uint32_t first, uint32_t last,
-                orr_live_range *lives)
+                orr_live_range *lifetimes)
 {
     if (root == ORR_NONE || !is_own(p, root))
         return;
-    orr_live_range *life = &lives[root];
-    if (life->last < life->first) /* not seen yet; what no call makes is there from the start */
-        *life = (orr_live_range){.first = p->tape->values[root].made_by == ORR_NONE ? 0 : first,
-                                 .last = last,
-                                 .bytes = orr_type_bytes(&p->tape->values[root].type)};
-    if (last > life->last)
-        life->last = last;
-    if (first < life->first)
-        life->first = first;
+    orr_live_range *lifetime = &lifetimes[root];
+    if (lifetime->last <
+        lifetime->first) /* first reference; a value that no call writes lives from the start */
+        *lifetime = (orr_live_range){.first = p->tape->values[root].made_by == ORR_NONE ? 0 : first,
+                                     .last = last,
+                                     .bytes = orr_type_bytes(&p->tape->values[root].type)};
+    if (last > lifetime->last)
+        lifetime->last = last;
+    if (first < lifetime->first)
+        lifetime->first = first;
 }
 
-static void find_lives(const orr_program *p, const uint32_t *join, orr_live_range *lives)
+static void find_lives(const orr_program *p, const uint32_t *join, orr_live_range *lifetimes)
 {
     for (orr_value v = 0; v < p->tape->n_values; v++)
-        lives[v] = (orr_live_range){.first = 1, .last = 0};
+        lifetimes[v] = (orr_live_range){.first = 1, .last = 0};
     for (uint32_t c = 0; c < p->tape->n_calls; c++) {
         const orr_action *action = &p->actions[c];
         const uint32_t n = (uint32_t)action->n_in + action->n_out;
         for (uint32_t k = 0; k < n; k++)
-            use(p, p->operand_of[action->operands + k], c, join[c] - 1, lives);
+            use(p, p->operand_of[action->operands + k], c, join[c] - 1, lifetimes);
         if (!p->calls[c].skip)
             continue;
-        for (uint32_t k = 0; k < p->tape->calls[c].n_out; k++) /* given: there from the start */
+        for (uint32_t k = 0; k < p->tape->calls[c].n_out; k++) /* bound: it lives from the start */
             if (is_own(p, p->tape->calls[c].out[k]))
-                use(p, p->tape->calls[c].out[k], 0, c, lives);
+                use(p, p->tape->calls[c].out[k], 0, c, lifetimes);
     }
 }
 
-/* Offsets of the lives that are there, the values of which stand in `rows`. */
-static orr_status pack_lifetimes(orr_program *p, orr_live_range *lives, uint32_t *rows,
+/* Assigns offsets to the given lifetimes, whose values are `rows`. */
+static orr_status pack_lifetimes(orr_program *p, orr_live_range *lifetimes, uint32_t *rows,
                                  int64_t *offsets, orr_error *err)
 {
     uint32_t n = 0;
     for (orr_value v = 0; v < p->tape->n_values; v++)
-        if (lives[v].last >= lives[v].first) {
+        if (lifetimes[v].last >= lifetimes[v].first) {
             rows[n] = v;
-            lives[n++] = lives[v];
+            lifetimes[n++] = lifetimes[v];
         }
-    ORR_TRY(orr_live_ranges_pack(lives, n, ALIGNMENT, offsets, &p->memory.planned_bytes, err));
+    ORR_TRY(orr_live_ranges_pack(lifetimes, n, ALIGNMENT, offsets, &p->memory.planned_bytes, err));
     for (uint32_t i = 0; i < n; i++) {
         p->base[rows[i]] = offset_of(offsets[i]);
-        p->memory.summed_bytes += aligned(lives[i].bytes);
+        p->memory.summed_bytes += aligned(lifetimes[i].bytes);
     }
     return ORR_OK;
 }
@@ -116,22 +121,22 @@ orr_status orr_program_assign_offsets(orr_program *p, orr_error *err)
 {
     const uint32_t n = p->tape->n_values;
     orr_status status = ORR_OK;
-    orr_live_range *lives = orr_calloc((size_t)n + 1, sizeof *lives);
+    orr_live_range *lifetimes = orr_calloc((size_t)n + 1, sizeof *lifetimes);
     uint32_t *rows = orr_calloc((size_t)n + 1, sizeof *rows);
     int64_t *offsets = orr_calloc((size_t)n + 1, sizeof *offsets);
     uint32_t *join = orr_calloc((size_t)p->tape->n_calls + 1, sizeof *join);
-    if (lives == NULL || rows == NULL || offsets == NULL || join == NULL) {
+    if (lifetimes == NULL || rows == NULL || offsets == NULL || join == NULL) {
         status = orr_fail_memory(err);
         goto out;
     }
-    ORR_TRY_OUT(status, pretend(p, err));
+    ORR_TRY_OUT(status, assign_unique_addresses(p, err));
     orr_program_resolve_addresses(p);
     ORR_TRY_OUT(status, orr_program_find_waits(p, join, err));
-    find_lives(p, join, lives);
+    find_lives(p, join, lifetimes);
     for (orr_value v = 0; v < n; v++)
         if (is_own(p, v))
             p->base[v] = NULL;
-    ORR_TRY_OUT(status, pack_lifetimes(p, lives, rows, offsets, err));
+    ORR_TRY_OUT(status, pack_lifetimes(p, lifetimes, rows, offsets, err));
     ORR_TRY_OUT(status, assign_kept_offsets(p, err));
     for (uint32_t l = 0; l < p->n_lanes; l++)
         p->memory.workspace_bytes += (int64_t)p->lanes[l]->workspace_bytes;
@@ -139,7 +144,7 @@ out:
     orr_free(join);
     orr_free(offsets);
     orr_free(rows);
-    orr_free(lives);
+    orr_free(lifetimes);
     return status;
 }
 
@@ -154,7 +159,7 @@ static orr_status check_room(const orr_program *p, int64_t need_bytes, orr_error
                     (double)need_bytes / gib, (double)free_bytes / gib);
 }
 
-/* Zeros, in pieces from the host, which need not reach the bytes itself. */
+/* Zeros device memory by copying zeros from the host, piece by piece. */
 static orr_status zero(orr_program *p, char *data, size_t bytes, orr_error *err)
 {
     enum { PIECE = 1 << 16 };
@@ -177,7 +182,7 @@ static orr_status allocate(orr_program *p, size_t bytes, char **ret, size_t *ret
 {
     void *data = NULL;
     if (bytes == 0)
-        bytes = ALIGNMENT; /* tensors of no elements have an address too */
+        bytes = ALIGNMENT; /* empty tensors have an address too */
     ORR_TRY(p->backend->allocate(p->backend, bytes, &data, err));
     *ret = data;
     *ret_room = bytes;

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "engine/run/program_state.h"
 
-/* A program from its source: places, calls, waits, bytes; then memory, kernels' own preparations
- * and threads. */
+/* Builds a program from its source: views, actions, dependencies, memory plan; then memory,
+ * prepared kernels and lane threads. */
 
 static void *copy_or_zero(orr_arena *arena, const void *from, size_t n, size_t element_bytes)
 {
@@ -101,7 +101,7 @@ static orr_status make_room(orr_program *p, orr_error *err)
     return ORR_OK;
 }
 
-/* All that is known before memory is taken. */
+/* Everything that is known before memory is taken. */
 static orr_status plan(const orr_program_source *source, orr_program **ret, orr_error *err)
 {
     orr_arena *arena = orr_arena_new(0, 0);
@@ -124,7 +124,7 @@ out:
     return status;
 }
 
-/* Operands of what is bound, to be found again by root. */
+/* Lists operands of bound values by root, so that binding can update them. */
 static orr_status list_bound(orr_program *p, orr_error *err)
 {
     const uint32_t n = p->tape->n_values;

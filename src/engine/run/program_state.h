@@ -8,22 +8,23 @@
 #include "base/clock.h"
 #include "engine/run/program.h"
 
-/* The inside of a program, for the files program*.c, executor*.c and recorder*.c. */
+/* Internals of a program, shared by program.c, views.c, calls.c, dependencies.c, memory.c,
+ * executor*.c and record/. */
 
-/* Where a value's bytes are: `offset_bytes` behind the first of `root`, which is itself where the
- * value has bytes of its own, or is bound. */
+/* Location of a value: `offset_bytes` from the start of `root`, which is the value itself where it
+ * has bytes of its own or is bound. */
 typedef struct orr_value_location {
     orr_value root;
     int64_t offset_bytes;
     int64_t stride[ORR_TYPE_DIMS]; /* elements */
 } orr_value_location;
 
-/* What a call comes to. */
+/* The action of a call. */
 typedef enum orr_action_kind {
-    ORR_ACTION_NONE, /* a view, or left out: its hook is called at most                    */
+    ORR_ACTION_NONE, /* nothing: a view, or skipped; its hook may still run */
     ORR_ACTION_KERNEL,
-    ORR_ACTION_COPY, /* in[k] to out[k], of the same dims: views that strides cannot express,
-                      * what is bound elsewhere, a member's own part                       */
+    ORR_ACTION_COPY, /* copies in[k] to out[k], of the same dims: views that strides cannot express
+                        or that are bound elsewhere, and a collective's own part */
     ORR_ACTION_COLLECTIVE,
     ORR_ACTION_EMULATE
 } orr_action_kind;
@@ -32,42 +33,42 @@ typedef struct orr_lane_wait {
     uint32_t lane, call;
 } orr_lane_wait;
 
-/* A call, ready to run. */
+/* A call prepared for execution. */
 typedef struct orr_action {
     uint8_t kind, lane;
     uint8_t n_in, n_out;
-    bool runs;         /* stands in its lane: does something, has a hook or is waited for     */
-    bool accumulate;   /* the kernel adds by itself                                           */
-    bool staged;       /* out[0] goes to scratch and is added from there by a kernel          */
-    bool announced;    /* another lane waits for it                                           */
-    uint32_t operands; /* first of its operands: inputs, then outputs                         */
-    uint32_t waits, n_waits; /* rows of waits */
-    size_t workspace_bytes;  /* of the kernel or the collective; staged outputs lie behind      */
-    uint64_t seed;           /* mixed with the program's */
-    void *state;             /* of prepare()             */
-    void *event;             /* of a device              */
+    bool runs;         /* takes part in its lane: it does something, has a hook, or is waited for */
+    bool accumulate;   /* the kernel accumulates by itself */
+    bool staged;       /* out[0] goes to the workspace, and a kernel adds it from there */
+    bool announced;    /* another lane waits for it */
+    uint32_t operands; /* the first of its operands: inputs, then outputs */
+    uint32_t waits, n_waits; /* its rows of `waits` */
+    size_t workspace_bytes;  /* of the kernel or collective, followed by staged outputs */
+    uint64_t seed;           /* mixed with the program's seed */
+    void *state;             /* from prepare() */
+    void *event;             /* event of a device */
     orr_communicator *communicator;
 } orr_action;
 
-/* A lane: a row of calls in their order. Lane 0 is the caller's thread. */
+/* A lane: a sequence of calls executed in order. Lane 0 is the caller's thread. */
 typedef struct orr_lane_state {
     orr_program *program;
     uint32_t number;
-    uint32_t *calls; /* shape (n_calls): those that run */
+    uint32_t *calls; /* shape (n_calls): those that take part */
     uint32_t n_calls;
     void *workspace;
     size_t workspace_bytes;
     void *stream;
     pthread_t thread;
     bool started;
-    int64_t end_ns;    /* of the call that ran last; 0: none, or something came since */
+    int64_t end_ns;    /* end time of the previous call; 0: none, or there was a gap */
     orr_status status; /* of the last run */
     orr_error error;
     _Alignas(64)
-        atomic_uint progress; /* calls below it are done; ORR_LANE_FAILED: some lane failed */
+        atomic_uint progress; /* number of calls that are done; ORR_LANE_FAILED: some lane failed */
     atomic_uint sleepers;
-    _Alignas(64) atomic_uint round;    /* of runs; a change begins one */
-    _Alignas(64) atomic_uint finished; /* the round that was finished last */
+    _Alignas(64) atomic_uint round;    /* number of the current run; a change starts it */
+    _Alignas(64) atomic_uint finished; /* the last run that this lane finished */
 } orr_lane_state;
 enum { ORR_LANE_FAILED = 1 << 30 };
 
@@ -82,61 +83,61 @@ struct orr_program {
     orr_program_dep *deps;   /* shape (n_deps), by call */
     uint32_t n_deps;
     orr_communicator **communicators; /* shape (ORR_AXES) */
-    bool device; /* kernels are enqueued, and bytes are not for the host to touch */
+    bool device; /* kernels are enqueued, and the host cannot touch the bytes */
 
     orr_value_location *places; /* shape (n_values) */
     char **base;                /* shape (n_values): address of a root's first byte */
     orr_action *actions;        /* shape (n_calls) */
     orr_operand *operands;
-    orr_value *operand_of;   /* whose place an operand has, by operand                         */
-    int64_t *operand_offset; /* bytes from its root's first, by operand                      */
+    orr_value *operand_of;   /* by operand: the value whose location it has */
+    int64_t *operand_offset; /* by operand: offset from its root in bytes */
     uint32_t n_operands;
-    uint32_t *bound_first, *bound; /* operands by root, of roots that are bound               */
+    uint32_t *bound_first, *bound; /* operands by root, for roots that are bound */
     orr_lane_wait *waits;
     uint32_t n_waits;
 
     orr_program_memory memory;
-    char *planned, *kept; /* of the backend */
+    char *planned, *kept; /* memory of the backend */
     size_t planned_room, kept_room;
 
     uint32_t n_lanes;
     orr_lane_state **lanes; /* shape (n_lanes) */
     const int64_t *first;
     const orr_update *update;
-    /* of the run that is made now */
+    /* the current run */
     const orr_program_run *run;
     uint32_t from, to;
     atomic_bool failed, over;
     const orr_lane_state *cause; /* the lane that failed first; NULL: none */
 };
 
-/* program_place.c: strides, and who shares whose bytes. */
+/* views.c: strides and sharing of views. */
 orr_status orr_program_resolve_views(orr_program *p, orr_error *err) ORR_MUST_CHECK;
-/* program_calls.c: deeds, operands without addresses, scratch. */
+/* calls.c: actions, operands without addresses, workspaces. */
 orr_status orr_program_prepare_calls(orr_program *p, orr_error *err) ORR_MUST_CHECK;
-/* Addresses of all operands, from `base`. */
+/* Computes the addresses of all operands from `base`. */
 void orr_program_resolve_addresses(orr_program *p);
-/* program_waits.c: which call waits for which of other lanes, from the addresses of operands.
+/* dependencies.c: which calls wait for which of other lanes, from the addresses of operands.
  * `ret_join`, shape (n_calls) or NULL: the first call of lane 0 that runs after the call is done;
  * n_calls: none. */
 orr_status orr_program_find_waits(orr_program *p, uint32_t *ret_join,
                                   orr_error *err) ORR_MUST_CHECK;
-/* program_bytes.c: offsets of the program's own values, relative to 0, into `base`; memory. */
+/* memory.c: offsets of the program's own values, relative to 0, into `base`. */
 orr_status orr_program_assign_offsets(orr_program *p, orr_error *err) ORR_MUST_CHECK;
-/* Takes the memory, and makes addresses of the offsets. */
+/* Takes the memory, and turns offsets into addresses. */
 orr_status orr_program_allocate(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 
-/* program_move.c */
-/* From one operand to another of the same dims. On the host. */
+/* strided_copy.c */
+/* Copies an operand to another of the same dims, on the host. */
 void orr_strided_copy(const orr_operand *to, const orr_operand *from, orr_workers *workers);
-/* The part of `count` along `dim` from `begin` on. */
+/* The slice [begin, begin + count) along `dim`. */
 orr_operand orr_operand_slice(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count);
-/* The numbers of a type without gaps. */
+/* A contiguous operand of a type. */
 orr_operand orr_operand_dense(const orr_type *type, void *data);
-/* program_collective.c */
+/* tensor_collective.c */
 bool orr_op_is_collective(uint8_t op);
-/* Members that a SEND or RECV gives to and gets from, as engine/run/program.h has it; ORR_NONE:
- * nobody. */
+/* Members that a SEND or RECV sends to and receives from, as defined in engine/run/program.h;
+ * ORR_NONE: none. */
 void orr_collective_peers(const orr_communicator *c, const orr_tape_call *call, uint32_t *ret_to,
                           uint32_t *ret_from);
 size_t orr_collective_workspace(const orr_tape_call *call, const orr_operand *in,
@@ -146,10 +147,10 @@ orr_status orr_collective_run(orr_communicator *c, const orr_tape_call *call, co
                               const orr_operand *in, const orr_operand *out, void *workspace,
                               orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 
-/* executor_call.c: does what a call comes to. */
+/* executor_call.c: executes the action of a call. */
 orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t call,
                                 orr_error *err) ORR_MUST_CHECK;
-/* executor_check.c: INVALID, with the call's name, if an output is not finite. */
+/* nonfinite_check.c: INVALID, with the call's name, if an output is not finite. */
 orr_status orr_program_check_finite(const orr_program *p, uint32_t call,
                                     orr_error *err) ORR_MUST_CHECK;
 /* executor.c */

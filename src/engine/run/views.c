@@ -5,12 +5,13 @@
 #include "op/tape/live_ranges.h"
 #include "op/tape/tape.h"
 
-/* Views share the bytes of what they are views of as long as strides can say so. A slice that is
- * kept for the backward pass while nothing else of the whole is gets bytes of its own, as the
- * estimate of memory has it: by the same function. */
+/* Resolves views: outputs that share the bytes of an input wherever strides can express it. A slice
+ * that the backward pass reads while nothing else of the whole stays alive gets bytes of its own,
+ * since it would keep all of the whole; memory estimates decide this by the same function. */
 
-/* Strides of the view `to` of what lies as `from` says; false: none can say it. Runs of dims that
- * lie without gaps are one; dims of the view divide these, from the innermost. */
+/* Strides of the view `to` of a tensor `from` with these strides; false: strides cannot express it.
+ * Contiguous runs of dims are merged, then divided into the dims of the view, from the innermost
+ * (cf. PyTorch's computeStride). */
 static bool view_strides(const orr_type *from, const int64_t *stride, const orr_type *to,
                          int64_t *ret)
 {
@@ -48,7 +49,7 @@ static orr_value_location own_place(const orr_tape *tape, orr_value v)
     return place;
 }
 
-/* Bound to the very bytes that it would be a view of. */
+/* Whether the output is bound to the very bytes that the view would have. */
 static bool is_there(const orr_program *p, orr_value v, const orr_value_location *view)
 {
     const char *data = p->bindings[view->root].data;
@@ -63,7 +64,7 @@ static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begi
     return bits % 8 == 0;
 }
 
-/* The place of output `k` as a view of the input; false: no strides say it. */
+/* The location of output `k` as a view of the input; false: strides cannot express it. */
 static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k,
                     orr_value_location *view)
 {
@@ -87,7 +88,7 @@ static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k,
     }
 }
 
-/* With one member a collective gives what it takes. */
+/* With one member a collective's output is its input. */
 static bool shares(const orr_program *p, const orr_tape_call *call)
 {
     if (call->n_in == 0 || call->n_out == 0)
@@ -131,9 +132,9 @@ static orr_status place_view(orr_program *p, uint32_t index, uint32_t k, const b
     return ORR_OK;
 }
 
-/* Slices that the estimate gives bytes of their own: what the backward pass reads of them would
- * keep all of the whole. */
-static orr_status find_apart(const orr_program *p, orr_arena *scratch, bool **ret, orr_error *err)
+/* Finds the slices that memory estimates give bytes of their own. */
+static orr_status find_copied_slices(const orr_program *p, orr_arena *scratch, bool **ret,
+                                     orr_error *err)
 {
     const orr_tape *tape = p->tape;
     orr_tape_liveness lives;
@@ -164,7 +165,7 @@ orr_status orr_program_resolve_views(orr_program *p, orr_error *err)
     orr_arena *scratch = orr_arena_new(0, 0);
     if (scratch == NULL)
         return orr_fail_memory(err);
-    orr_status status = find_apart(p, scratch, &apart, err);
+    orr_status status = find_copied_slices(p, scratch, &apart, err);
     for (orr_value v = 0; v < tape->n_values; v++)
         p->places[v] = own_place(tape, v);
     for (uint32_t c = 0; c < tape->n_calls && status == ORR_OK; c++)
