@@ -6,34 +6,39 @@
 #include "base/array.h"
 #include "engine/run/program_state.h"
 
-/* Who waits for whom. Calls of one lane run in order; between lanes a call waits for the last that
- * wrote what it reads, and for all that read or wrote what it writes: of bytes, whatever values
- * they are. Asked once before bytes are laid, when each value has addresses of its own, it tells
- * how long other lanes need them; asked again afterwards, it also keeps apart those that share an
- * address.
+/* Finds the cross-lane dependencies of a program. Calls of one lane run in order. Between lanes a
+ * call waits for the hazards on the bytes it touches: the last write of what it reads (RAW), and
+ * the last write and all reads of what it writes (WAW, WAR). Hazards are between byte ranges,
+ * whatever values they belong to, kept in an ordered list of disjoint spans.
  *
- * A wait is for a call of a lower number, so that no two lanes ever wait for one another. */
+ * It runs twice: before memory is planned, with an address range of its own for each value, to find
+ * how long other lanes need a value (`ret_join`); and again with the planned addresses, where
+ * values share bytes.
+ *
+ * Vector clocks (Fidge 1988; Mattern 1989) drop waits that follow from others: `known` holds, for
+ * each call, how many calls of every lane are known to be done when it starts. Every wait is for a
+ * call of a lower number, so lanes cannot deadlock. */
 
-/* Bytes that were last written by one call, and read by some since. */
+/* A byte range that one call wrote last, and that calls of several lanes have read since. */
 typedef struct span {
     uintptr_t begin, end;
     uint32_t writer;                /* call + 1; 0: none */
-    uint32_t reader[ORR_LANES_MAX]; /* by lane: the last call + 1 */
+    uint32_t reader[ORR_LANES_MAX]; /* by lane: the last reading call + 1 */
 } span;
 
-typedef struct finder {
+typedef struct hazard_finder {
     orr_program *p;
-    orr_array(span) spans; /* by address, not overlapping */
+    orr_array(span) spans; /* by address, disjoint */
     orr_array(orr_lane_wait) waits;
-    uint32_t *known; /* shape (n_calls, n_lanes): calls of each lane, + 1, that are done
-                      * before the call is                                          */
-    uint32_t need[ORR_LANES_MAX]; /* of the call at hand: call + 1 */
-    uint32_t last[ORR_LANES_MAX]; /* call + 1 of each lane that was last looked at */
+    uint32_t *known; /* shape (n_calls, n_lanes): vector clocks: calls of each lane, + 1, that are
+                        done before the call starts */
+    uint32_t need[ORR_LANES_MAX]; /* of the current call: call + 1 */
+    uint32_t last[ORR_LANES_MAX]; /* call + 1 of each lane visited last */
     bool failed;                  /* out of memory */
-} finder;
+} hazard_finder;
 
-/* The first span that ends behind `at`. */
-static size_t find_span(const finder *f, uintptr_t at)
+/* The first span that ends after `at` (binary search). */
+static size_t find_span(const hazard_finder *f, uintptr_t at)
 {
     size_t low = 0, high = f->spans.n;
     while (low < high) {
@@ -46,7 +51,7 @@ static size_t find_span(const finder *f, uintptr_t at)
     return low;
 }
 
-static void insert(finder *f, size_t at, span what)
+static void insert(hazard_finder *f, size_t at, span what)
 {
     if (!orr_array_reserve(&f->spans, 1)) {
         f->failed = true;
@@ -57,8 +62,8 @@ static void insert(finder *f, size_t at, span what)
     f->spans.n++;
 }
 
-/* No span reaches over `at`. */
-static void cut(finder *f, uintptr_t at)
+/* Splits spans so that none reaches across `at`. */
+static void cut(hazard_finder *f, uintptr_t at)
 {
     const size_t i = find_span(f, at);
     if (i == f->spans.n || f->spans.at[i].begin >= at)
@@ -70,7 +75,7 @@ static void cut(finder *f, uintptr_t at)
         f->spans.at[i].end = at;
 }
 
-static void want(finder *f, uint32_t call_and_1)
+static void want(hazard_finder *f, uint32_t call_and_1)
 {
     if (call_and_1 == 0)
         return;
@@ -79,7 +84,7 @@ static void want(finder *f, uint32_t call_and_1)
         *need = call_and_1;
 }
 
-static void read_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
+static void read_bytes(hazard_finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
 {
     const uint32_t lane = f->p->actions[call].lane;
     cut(f, begin);
@@ -88,7 +93,7 @@ static void read_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
     for (uintptr_t at = begin; at < end && !f->failed; i++) {
         const uintptr_t next =
             i < f->spans.n && f->spans.at[i].begin < end ? f->spans.at[i].begin : end;
-        if (next > at) { /* bytes that nobody has touched yet */
+        if (next > at) { /* bytes not accessed before */
             insert(f, i, (span){.begin = at, .end = next});
             if (f->failed)
                 return;
@@ -99,7 +104,7 @@ static void read_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
     }
 }
 
-static void write_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
+static void write_bytes(hazard_finder *f, uintptr_t begin, uintptr_t end, uint32_t call)
 {
     cut(f, begin);
     cut(f, end);
@@ -117,7 +122,7 @@ static void write_bytes(finder *f, uintptr_t begin, uintptr_t end, uint32_t call
         insert(f, first, (span){.begin = begin, .end = end, .writer = call + 1});
 }
 
-static void touch(finder *f, const orr_operand *operand, uint32_t call, bool writes)
+static void touch(hazard_finder *f, const orr_operand *operand, uint32_t call, bool writes)
 {
     if (operand->data == NULL || orr_type_elements(&operand->type) <= 0)
         return;
@@ -133,17 +138,17 @@ static void touch(finder *f, const orr_operand *operand, uint32_t call, bool wri
         read_bytes(f, begin, end, call);
 }
 
-/* Optimizers write all they take but the gradient. */
+/* Optimizers write all their inputs but the gradient. */
 static bool writes_input(const orr_tape_call *call, uint32_t k)
 {
     return orr_op_of((orr_op)call->op)->family == ORR_OP_FAMILY_OPTIMIZER && k != 1;
 }
 
-/* Channels are bytes that collectives write, of addresses that are nobody's: all those of a
- * channel, but a message one way only the one of its peer and direction. So whoever speaks there
- * does so in the same order on all members, while what goes to and what comes from several peers
- * need not wait for one another. */
-static void touch_channel(finder *f, uint32_t index)
+/* Communication order: a channel is modelled as bytes at addresses that no value has, written by
+ * its collectives. A collective writes the whole channel; a message one way only the bytes of its
+ * peer and direction. All members thus communicate in the same order, while messages with different
+ * peers need not wait for one another. */
+static void touch_channel(hazard_finder *f, uint32_t index)
 {
     const orr_tape_call *call = &f->p->tape->calls[index];
     const orr_communicator *c = f->p->actions[index].communicator;
@@ -158,7 +163,7 @@ static void touch_channel(finder *f, uint32_t index)
     write_bytes(f, begin, end, index);
 }
 
-static void touch_all(finder *f, uint32_t call)
+static void touch_all(hazard_finder *f, uint32_t call)
 {
     const orr_action *action = &f->p->actions[call];
     const orr_operand *in = &f->p->operands[action->operands];
@@ -170,13 +175,13 @@ static void touch_all(finder *f, uint32_t call)
         touch_channel(f, call);
 }
 
-static uint32_t *known_of(const finder *f, uint32_t call)
+static uint32_t *known_of(const hazard_finder *f, uint32_t call)
 {
     return f->known + (size_t)call * f->p->n_lanes;
 }
 
-/* The wait that says most, of those that say anything new. */
-static uint32_t latest(const finder *f, const uint32_t *known, uint32_t own)
+/* Of the waits that are still needed, the one with the latest call. */
+static uint32_t latest(const hazard_finder *f, const uint32_t *known, uint32_t own)
 {
     uint32_t best = ORR_NONE;
     for (uint32_t l = 0; l < f->p->n_lanes; l++)
@@ -185,7 +190,7 @@ static uint32_t latest(const finder *f, const uint32_t *known, uint32_t own)
     return best;
 }
 
-static void learn(const finder *f, uint32_t *known, uint32_t call)
+static void learn(const hazard_finder *f, uint32_t *known, uint32_t call)
 {
     const uint32_t *its = known_of(f, call);
     for (uint32_t l = 0; l < f->p->n_lanes; l++)
@@ -196,7 +201,7 @@ static void learn(const finder *f, uint32_t *known, uint32_t call)
         known[lane] = call + 1;
 }
 
-static void emit_waits(finder *f, uint32_t call)
+static void emit_waits(hazard_finder *f, uint32_t call)
 {
     orr_action *action = &f->p->actions[call];
     uint32_t *known = known_of(f, call);
@@ -213,7 +218,7 @@ static void emit_waits(finder *f, uint32_t call)
     f->last[action->lane] = call + 1;
 }
 
-static void find_joins(const finder *f, uint32_t *ret_join)
+static void find_joins(const hazard_finder *f, uint32_t *ret_join)
 {
     const orr_program *p = f->p;
     uint32_t next[ORR_LANES_MAX] = {0};
@@ -229,7 +234,7 @@ static void find_joins(const finder *f, uint32_t *ret_join)
     }
 }
 
-static orr_status keep_waits(finder *f, orr_error *err)
+static orr_status keep_waits(hazard_finder *f, orr_error *err)
 {
     orr_program *p = f->p;
     p->n_waits = (uint32_t)f->waits.n;
@@ -241,7 +246,7 @@ static orr_status keep_waits(finder *f, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status walk(finder *f, orr_error *err)
+static orr_status walk(hazard_finder *f, orr_error *err)
 {
     const orr_program *p = f->p;
     uint32_t dep = 0;
@@ -261,7 +266,7 @@ static orr_status walk(finder *f, orr_error *err)
 
 orr_status orr_program_find_waits(orr_program *p, uint32_t *ret_join, orr_error *err)
 {
-    finder f = {.p = p};
+    hazard_finder f = {.p = p};
     orr_status status = ORR_OK;
     for (uint32_t c = 0; c < p->tape->n_calls; c++) {
         p->actions[c].waits = p->actions[c].n_waits = 0;

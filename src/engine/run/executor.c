@@ -8,9 +8,14 @@
 #include "base/alloc.h"
 #include "engine/run/program_state.h"
 
-/* Runs a program: each lane its calls in order, lane 0 in the caller's thread, the others in
- * threads that stand ready. How far a lane has come is one number, which others wait for: first
- * spinning, then asleep. Nothing is allocated and nothing is locked. */
+/* Runs a program: each lane executes its calls in order, lane 0 in the caller's thread, the others
+ * in threads that were started with the program.
+ *
+ * Lanes synchronize by one progress counter each: the number of calls that are done. A lane that
+ * waits spins for a while, then sleeps on a futex. A run begins when the round counter changes. The
+ * first call to fail stops all lanes: it sets every progress counter to ORR_LANE_FAILED and aborts
+ * the transports, so that peers fail too instead of waiting. Nothing is allocated and no lock is
+ * taken. */
 
 enum { SPINS = 2000 };
 
@@ -30,8 +35,8 @@ static void wake_all(atomic_uint *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Until `ready` says so of the word. `sleepers` counts who is to be woken when it changes; NULL:
- * they are woken in any case. */
+/* Waits until `ready` of the word: spins, then sleeps on it. `sleepers` counts who must be woken
+ * when it changes; NULL: waiters are always woken. */
 static unsigned await(atomic_uint *word, atomic_uint *sleepers, unsigned than,
                       bool (*ready)(unsigned word, unsigned than))
 {
@@ -73,7 +78,7 @@ static void advance(orr_lane_state *lane, unsigned by)
         wake_all(&lane->progress);
 }
 
-/* Peers that this rank's other lanes wait for would wait for this one. */
+/* Aborts the transports: peers of this rank's other lanes would wait for it forever. */
 static void abort_transports(const orr_program *p)
 {
     for (uint32_t a = 0; a < ORR_AXES && p->n_lanes > 1; a++) {
@@ -83,7 +88,7 @@ static void abort_transports(const orr_program *p)
     }
 }
 
-/* The first to fail stops all lanes: what others say then follows from it. */
+/* Records the first failure and stops all lanes; later failures are consequences. */
 static void stop_all(orr_program *p, orr_lane_state *lane)
 {
     if (atomic_exchange(&p->failed, true))
@@ -96,7 +101,7 @@ static void stop_all(orr_program *p, orr_lane_state *lane)
     abort_transports(p);
 }
 
-/* false: some lane has failed. */
+/* False if some lane has failed. */
 static bool await_others(orr_program *p, const orr_action *action)
 {
     for (uint32_t i = action->waits; i < action->waits + action->n_waits; i++) {
@@ -119,7 +124,7 @@ static orr_status await_events(orr_program *p, const orr_lane_state *lane, const
     return ORR_OK;
 }
 
-/* What a device has been given is timed by waiting for it. */
+/* Times work that was enqueued on a device by waiting for it. */
 static orr_status finish_on_device(orr_program *p, const orr_lane_state *lane, orr_action *action,
                                    orr_error *err)
 {
@@ -141,7 +146,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
         lane->end_ns = 0;
         return p->device ? finish_on_device(p, lane, action, err) : ORR_OK;
     }
-    /* Where nothing came between, the end of the call before is the start of this one. */
+    /* Without a gap, the end of the previous call is the start of this one: one clock read less. */
     const bool follows = lane->end_ns != 0 && action->n_waits == 0 && how->before == NULL;
     const int64_t start = p->run->start_ns == NULL ? 0
                           : follows                ? lane->end_ns
@@ -159,7 +164,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
     return orr_program_check_finite(p, call, err);
 }
 
-/* The first of a lane's calls that is not before `call`. */
+/* The lane's first call that is not before `call` (binary search). */
 static uint32_t find_call(const orr_lane_state *lane, uint32_t call)
 {
     uint32_t low = 0, high = lane->n_calls;

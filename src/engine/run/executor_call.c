@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/program_state.h"
 
-/* Does what one call comes to, in the thread of its lane. Threads of the workers are lane 0's. */
+/* Executes one call in the thread of its lane. Worker threads belong to lane 0. */
 
-enum { SPIN_NS = 100000 }; /* a sleep may end so much late (assumed) */
+enum { SPIN_NS = 100000 }; /* how much later than asked a sleep may end (assumed) */
 
-/* Sleeps for most of the time, so that other lanes have the core, and then waits for the very ns.
- */
-static void spend(int64_t ns)
+/* Emulated time: sleeps for most of it, which leaves the core to other lanes, then spins until the
+ * exact ns. */
+static void emulate_time(int64_t ns)
 {
     const int64_t end = orr_program_now_ns() + ns;
     if (ns > 2 * SPIN_NS)
@@ -74,7 +74,7 @@ static int64_t aligned(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* `out` += what lies in scratch. */
+/* Adds the staged output in the workspace to `out`. */
 static orr_status add_staged(const orr_program *p, const orr_lane_state *lane,
                              const orr_operand *out, const orr_operand *staged, orr_error *err)
 {
@@ -120,7 +120,7 @@ orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t i
     const orr_action *action = &p->actions[index];
     const orr_operand *out = &p->operands[action->operands + action->n_in];
     if (action->kind == ORR_ACTION_EMULATE) {
-        spend(p->calls[index].emulate_ns);
+        emulate_time(p->calls[index].emulate_ns);
         return ORR_OK;
     }
     if (!action->staged)

@@ -5,12 +5,13 @@
 
 #include "engine/run/program_state.h"
 
-/* Numbers that are none, looked for in what a call gave. Asked for by who searches the first of
- * them: it reads all outputs again. */
+/* NaN and infinity checks on the outputs of a call. Used to find the first call that made one: it
+ * reads all outputs again, so normal runs go without. */
 
-/* Bits of the exponent, all of which are set in what is not finite; and of the fraction. */
-static bool is_odd(uint64_t bits, uint64_t exponent, uint64_t fraction, bool lowest_allowed,
-                   bool *ret_nan)
+/* `exponent` and `fraction`: masks of the bits of a format; a number is not finite when all
+ * exponent bits are set. */
+static bool is_nonfinite(uint64_t bits, uint64_t exponent, uint64_t fraction, bool lowest_allowed,
+                         bool *ret_nan)
 {
     if ((bits & exponent) != exponent)
         return false;
@@ -27,18 +28,18 @@ static bool nonfinite_at(const char *at, uint8_t dtype, bool lowest_allowed, boo
     switch (dtype) {
     case ORR_DTYPE_FP64:
         memcpy(&wide, at, sizeof wide);
-        return is_odd(wide, UINT64_C(0x7ff) << 52, (UINT64_C(1) << 52) - 1, lowest_allowed,
-                      ret_nan);
+        return is_nonfinite(wide, UINT64_C(0x7ff) << 52, (UINT64_C(1) << 52) - 1, lowest_allowed,
+                            ret_nan);
     case ORR_DTYPE_FP32:
     case ORR_DTYPE_TF32:
         memcpy(&bits, at, sizeof bits);
-        return is_odd(bits, 0x7f800000, 0x7fffff, lowest_allowed, ret_nan);
+        return is_nonfinite(bits, 0x7f800000, 0x7fffff, lowest_allowed, ret_nan);
     case ORR_DTYPE_BF16:
         memcpy(&half, at, sizeof half);
-        return is_odd(half, 0x7f80, 0x7f, lowest_allowed, ret_nan);
+        return is_nonfinite(half, 0x7f80, 0x7f, lowest_allowed, ret_nan);
     case ORR_DTYPE_FP16:
         memcpy(&half, at, sizeof half);
-        return is_odd(half, 0x7c00, 0x3ff, lowest_allowed, ret_nan);
+        return is_nonfinite(half, 0x7c00, 0x3ff, lowest_allowed, ret_nan);
     default:
         return false;
     }
@@ -50,7 +51,7 @@ static bool is_looked_at(uint8_t dtype)
            dtype == ORR_DTYPE_BF16 || dtype == ORR_DTYPE_FP16;
 }
 
-static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
+static bool find_nonfinite(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
 {
     const int64_t bytes = orr_element_bits(o->type.dtype) / 8, n = orr_type_elements(&o->type);
     int64_t at[ORR_TYPE_DIMS] = {0}, offset = 0;
@@ -71,7 +72,7 @@ static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
     return false;
 }
 
-/* "layer 3 / mlp_norm" is the mlp_norm of layer 3. */
+/* "layer 3 / mlp_norm" is reported as "mlp_norm of layer 3". */
 static orr_status report(const orr_program *p, uint32_t call, bool nan, orr_error *err)
 {
     const char *label = orr_program_label(p, call), *what = nan ? "NaN" : "an infinity";
@@ -91,11 +92,11 @@ orr_status orr_program_check_finite(const orr_program *p, uint32_t call, orr_err
     bool nan = false;
     if (p->device || action->kind == ORR_ACTION_NONE || action->kind == ORR_ACTION_EMULATE)
         return ORR_OK;
-    if (updates && action->n_in > 0 && find_odd(&in[0], false, &nan))
+    if (updates && action->n_in > 0 && find_nonfinite(&in[0], false, &nan))
         return report(p, call, nan, err);
     for (uint32_t k = 0; k < action->n_out; k++)
-        /* The logsumexp of a query that sees no key is minus infinity, and means it. */
-        if (find_odd(&out[k], k == 1, &nan))
+        /* The log-sum-exp of a query that attends to no key is minus infinity by definition. */
+        if (find_nonfinite(&out[k], k == 1, &nan))
             return report(p, call, nan, err);
     return ORR_OK;
 }

@@ -4,16 +4,16 @@
 #include "base/workers.h"
 #include "engine/run/program_state.h"
 
-/* Copies on the host, from strides to strides. Dims that lie without gaps on both sides are one;
- * rows of the innermost are copied whole. */
+/* Strided copies on the host. Dims that are contiguous on both sides are coalesced, and contiguous
+ * innermost rows are copied by memcpy. */
 
 enum { PIECE_BYTES = 256 << 10 };
 
 typedef struct move {
     int64_t dim[ORR_TYPE_DIMS], to[ORR_TYPE_DIMS], from[ORR_TYPE_DIMS]; /* strides: bytes */
-    int n_dims;                                                         /* of rows */
+    int n_dims;                                                         /* dims of rows */
     int64_t rows, rows_each;
-    int64_t run, run_to, run_from; /* of a row: elements, and bytes between them */
+    int64_t run, run_to, run_from; /* of a row: elements, and their strides in bytes */
     int64_t element_bytes;
     char *into;
     const char *of;
@@ -70,7 +70,7 @@ void orr_strided_copy(const orr_operand *to, const orr_operand *from, orr_worker
     move m = {.element_bytes = bytes, .rows = 1, .run = 1, .into = to->data, .of = from->data};
     if (orr_type_elements(&to->type) <= 0 || to->data == from->data)
         return;
-    if (bytes == 0) { /* less than a byte: no gaps, as places are chosen */
+    if (bytes == 0) { /* below a byte: contiguous by the choice of locations */
         memcpy(to->data, from->data, (size_t)orr_type_bytes(&to->type));
         return;
     }

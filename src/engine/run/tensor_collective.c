@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/program_state.h"
 
-/* Collectives on tensors, made of those on numbers that lie one behind another: parts along an
- * inner dim are packed into scratch before, or unpacked behind. What each means stands in
- * op/families/collective.c. */
+/* Collectives on tensors, from those on contiguous numbers (ranks/communicator.h): parts along an
+ * inner dim are packed into the workspace before, and unpacked after. op/families/collective.c
+ * defines what each collective means. */
 
 typedef struct site {
     orr_communicator *c;
@@ -19,7 +19,7 @@ bool orr_op_is_collective(uint8_t op)
     return orr_op_of((orr_op)op)->family == ORR_OP_FAMILY_COLLECTIVE;
 }
 
-/* Are parts along the dim one behind another? */
+/* Whether parts along the dim are contiguous. */
 static bool is_outermost(const orr_type *type, int32_t dim)
 {
     for (int32_t d = 0; d < dim; d++)
@@ -59,7 +59,7 @@ size_t orr_collective_workspace(const orr_tape_call *call, const orr_operand *in
     }
 }
 
-/* Room for all of an operand. */
+/* Takes workspace for a whole operand. */
 static char *take(site *s, const orr_operand *operand)
 {
     char *at = s->workspace;
@@ -67,8 +67,7 @@ static char *take(site *s, const orr_operand *operand)
     return at;
 }
 
-/* Parts along a dim of `whole`, one for each member, to or from where they lie one behind another.
- */
+/* Packs the parts of `whole` along a dim, one per member, one after another; or unpacks them. */
 static void pack(const site *s, const orr_operand *whole, int32_t dim, char *packed, bool unpack)
 {
     const int64_t count = whole->type.dim[dim] / s->c->n;
@@ -80,7 +79,7 @@ static void pack(const site *s, const orr_operand *whole, int32_t dim, char *pac
     }
 }
 
-/* The input with its parts one behind another. */
+/* The input with its parts contiguous, one after another. */
 static const void *packed_input(site *s, int32_t dim)
 {
     if (is_ready(s->in, dim))
