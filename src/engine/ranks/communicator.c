@@ -8,14 +8,20 @@
 #include "base/alloc.h"
 #include "engine/ranks/reduction.h"
 
-/* Everyone speaks with everyone in turn: in turn k to the k-th member after this one, from the k-th
- * before it, both at once. Sums are split: each member makes those of its own piece from all
- * members' numbers, in their order, and gives them to the others. */
+/* Collectives by pairwise exchange: in round k each member sends to the member k places after it
+ * and receives from the member k places before it. n - 1 rounds move every part once, directly,
+ * whatever n is.
+ *
+ * All-reduce is reduce-scatter and all-gather: each member sums its own part from all members'
+ * numbers, in member order, and sends the sums to the others. The order does not depend on arrival,
+ * so results are bitwise reproducible and the same on all members; scratch for the members' parts
+ * is the price (ring algorithms need less). Small vectors are gathered whole and summed by
+ * everyone, which halves the rounds. */
 enum {
     SCRATCH_BYTES_MIN = 64 << 10,
-    SMALL_BYTES = 8 << 10,   /* gathered whole by everyone: fewer turns                           */
-    BLOCK_BYTES = 256 << 10, /* of a piece: what is summed lies still in the cache               */
-    BROADCAST_BYTES = 256 << 10, /* passed on while the next is on its way                       */
+    SMALL_BYTES = 8 << 10,       /* up to this, an all-reduce gathers everything: fewer rounds */
+    BLOCK_BYTES = 256 << 10,     /* of a part: what is summed is still in the cache */
+    BROADCAST_BYTES = 256 << 10, /* a piece of a broadcast, forwarded while the next arrives */
     ALIGN = 64
 };
 
@@ -83,7 +89,7 @@ orr_status orr_send_receive(orr_communicator *c, uint32_t to, const void *out, s
     return c->transport->exchange(c->transport, &x, err);
 }
 
-/* Bytes of n numbers; those of 4 bits fill bytes. */
+/* Bytes of n numbers; of 4-bit types n must fill whole bytes. */
 static orr_status bytes_of(int64_t n, orr_dtype dtype, size_t members, size_t *ret, orr_error *err)
 {
     size_t bytes = 0, all = 0;
@@ -109,7 +115,7 @@ static orr_status sums_begin(const orr_communicator *c, int64_t n, orr_dtype dty
 static orr_status gather_bytes(orr_communicator *c, const void *in, uint8_t *out, size_t bytes,
                                orr_error *err)
 {
-    if (bytes > 0 && in != out + c->me * bytes) /* what is in place may be read meanwhile */
+    if (bytes > 0 && in != out + c->me * bytes) /* in-place data may be read meanwhile */
         memmove(out + c->me * bytes, in, bytes);
     for (uint32_t k = 1; k < c->n && bytes > 0; k++)
         ORR_TRY(orr_send_receive(c, after(c, k), out + c->me * bytes, bytes, before(c, k),
@@ -125,7 +131,7 @@ orr_status orr_all_gather(orr_communicator *c, const void *in, void *out, int64_
     return gather_bytes(c, in, out, bytes, err);
 }
 
-/* Where the numbers of a member come in: all lie side by side, but for this one's. */
+/* Where a member's numbers arrive: slots in member order, without this member's own. */
 static uint8_t *slot_of(const orr_communicator *c, uint32_t member, size_t slot_bytes)
 {
     return (uint8_t *)c->scratch + (member < c->me ? member : member - 1) * slot_bytes;
@@ -145,7 +151,7 @@ static void sum_slots(orr_communicator *c, const void *mine, int64_t n, size_t s
     orr_reduction_sum(dtype, c->parts, c->n, n, out);
 }
 
-/* Everyone has everything and makes all sums. */
+/* Small all-reduce: everyone gathers everything and computes all sums. */
 static orr_status reduce_small(orr_communicator *c, const void *in, void *out, int64_t n,
                                size_t bytes, orr_dtype dtype, orr_error *err)
 {
@@ -156,8 +162,8 @@ static orr_status reduce_small(orr_communicator *c, const void *in, void *out, i
     return ORR_OK;
 }
 
-/* Numbers from .. from + n - 1, in a piece for each member: sums of one's own piece, then
- * everyone's. */
+/* All-reduce of numbers from .. from + n - 1, a part for each member: reduce-scatter, then
+ * all-gather. */
 typedef struct sum_block {
     int64_t from, n;
     size_t each_bytes, slot_bytes;
@@ -263,8 +269,8 @@ orr_status orr_all_to_all(orr_communicator *c, const void *in, const int64_t *in
     return ORR_OK;
 }
 
-/* Down a binomial tree, in pieces. Members are counted from the root: one hears from the member
- * whose number lacks the highest bit of its own, and tells those that have a higher bit beside. */
+/* Pipelined binomial-tree broadcast. Members are numbered from the root; a member receives from the
+ * one whose number lacks its highest bit, and sends to those with one more, higher bit. */
 orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t root,
                          orr_error *err)
 {
@@ -273,7 +279,7 @@ orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t
     const uint32_t me = (c->me + c->n - root) % c->n;
     uint32_t highest = 1;
     while (highest <= me)
-        highest *= 2; /* above the highest bit of mine */
+        highest *= 2; /* above my highest bit */
     for (size_t at = 0; at < bytes; at += BROADCAST_BYTES) {
         uint8_t *piece = (uint8_t *)data + at;
         const size_t n = bytes - at < BROADCAST_BYTES ? bytes - at : BROADCAST_BYTES;
@@ -287,9 +293,9 @@ orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t
     return ORR_OK;
 }
 
-/* In turn k everyone tells the member 2^k after it: when all turns are over, everyone has heard,
- * directly or not, of everyone. Source: Hensgen, Finkel, Manber, "Two algorithms for barrier
- * synchronization", 1988 (dissemination). */
+/* Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization",
+ * 1988): in round k every member notifies the one 2^k places after it; after ceil(log2 n) rounds
+ * each has heard, directly or not, from all. */
 orr_status orr_barrier(orr_communicator *c, orr_error *err)
 {
     uint8_t here = 1, there = 0;

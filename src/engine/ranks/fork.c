@@ -15,13 +15,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+/* Ranks as forked processes. Each rank leaves its result in a page of shared memory; the parent
+ * waits for all. After the first failure the others get a grace period to end by themselves, as
+ * their exchanges fail too, then they are killed. The reported cause is that of the first rank that
+ * failed by itself: a rank whose exchange broke because another gave up is a consequence, and a
+ * rank that died by a signal comes first. */
+
 enum { ADDRESS_ROOM = 64, LOOK_NS = 1000 * 1000 };
-/* What ranks get to end by themselves after one has failed. */
+/* Grace period for the other ranks after one has failed. */
 static const int64_t GRACE_NS = INT64_C(5) * 1000 * 1000 * 1000;
 
-/* What a rank leaves behind, in memory that all share. */
+/* A rank's result, in shared memory. */
 typedef struct rank_end {
-    _Atomic uint32_t order; /* 1: the first that failed; 0: did not */
+    _Atomic uint32_t order; /* order of failure, from 1; 0: did not fail */
     uint32_t status;
     orr_error error;
 } rank_end;
@@ -32,9 +38,9 @@ typedef struct rank_ends {
 } rank_ends;
 
 typedef struct rank_process {
-    pid_t pid; /* 0: ended */
+    pid_t pid; /* 0: has ended */
     bool ended_by_us;
-    int how; /* of waitpid() */
+    int how; /* status of waitpid() */
 } rank_process;
 
 typedef struct ranks_job {
@@ -42,13 +48,13 @@ typedef struct ranks_job {
     int64_t deadline_ns;
     orr_ranks_body *body;
     void *ctx;
-    orr_transport_shm *shm; /* or else by TCP: */
+    orr_transport_shm *shm; /* or by TCP: */
     int *listeners;         /* shape (n) */
     char (*addresses)[ADDRESS_ROOM];
     const char **address_of;
     rank_ends *ends;
     size_t ends_bytes;
-    rank_process *processes; /* shape (n); 0 is this one */
+    rank_process *processes; /* shape (n); 0 is this process */
 } ranks_job;
 
 static orr_status make_listeners(ranks_job *job, orr_error *err)
@@ -112,8 +118,8 @@ static void note_failure(const ranks_job *job, uint32_t rank, orr_status status,
     atomic_store(&end->order, atomic_fetch_add(&job->ends->failed, 1) + 1);
 }
 
-/* The cause is noted before others are told, so that theirs come after it. */
-static void be(ranks_job *job, uint32_t rank)
+/* Runs a rank. A failure's order is noted before peers are told, so that theirs come after it. */
+static void run_rank(ranks_job *job, uint32_t rank)
 {
     orr_transport *transport = NULL;
     orr_error error = {0};
@@ -136,9 +142,9 @@ static void be(ranks_job *job, uint32_t rank)
         transport->close(transport);
 }
 
-/* Ends with its parent. Interrupts are the parent's, who ends all; ^C at a terminal reaches both.
- */
-static void be_child(ranks_job *job, uint32_t rank, pid_t parent)
+/* A child ends with its parent. SIGINT is left to the parent, which ends all: ^C at a terminal
+ * reaches both. */
+static void run_child(ranks_job *job, uint32_t rank, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -146,7 +152,7 @@ static void be_child(ranks_job *job, uint32_t rank, pid_t parent)
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
-    be(job, rank);
+    run_rank(job, rank);
     _exit(atomic_load(&job->ends->of[rank].order) == 0 ? 0 : 1);
 }
 
@@ -156,7 +162,7 @@ static orr_status start(ranks_job *job, orr_error *err)
     for (uint32_t rank = 1; rank < job->n; rank++) {
         const pid_t pid = fork();
         if (pid == 0)
-            be_child(job, rank, self);
+            run_child(job, rank, self);
         if (pid < 0)
             return orr_fail(err, ORR_IO, "starting rank %u of %u: %s", rank, job->n,
                             strerror(errno));
@@ -172,7 +178,7 @@ static bool ended_well(const rank_process *p)
     return WIFEXITED(p->how) && WEXITSTATUS(p->how) == 0;
 }
 
-/* Takes note of children that ended; true when none is left. */
+/* Collects children that have ended; true when none is left. */
 static bool reap_children(ranks_job *job, bool *ret_failed)
 {
     bool left = false;
@@ -186,7 +192,7 @@ static bool reap_children(ranks_job *job, bool *ret_failed)
             continue;
         }
         if (got < 0)
-            p->how = 0; /* the caller ignores SIGCHLD, and how it ended is not known */
+            p->how = 0; /* the caller ignores SIGCHLD, so the status is unknown */
         p->pid = 0;
         *ret_failed |= !ended_well(p);
     }
@@ -204,7 +210,7 @@ static void end_children(ranks_job *job)
     }
 }
 
-/* All end; once one has failed, the others within the grace. */
+/* Waits for all children; after a failure, no longer than the grace period. */
 static void await_children(ranks_job *job, int64_t grace_ns)
 {
     int64_t failed_ns = 0;
@@ -220,8 +226,8 @@ static void await_children(ranks_job *job, int64_t grace_ns)
     }
 }
 
-/* Whose exchange failed because another gave up is no cause, though it may have been noted earlier.
- */
+/* The first failure that is not the consequence of a peer's, whatever the order in which they were
+ * noted. */
 static const rank_end *first_failure(const ranks_job *job, uint32_t *ret_rank)
 {
     const rank_end *first = NULL;
@@ -239,7 +245,7 @@ static const rank_end *first_failure(const ranks_job *job, uint32_t *ret_rank)
     return first;
 }
 
-/* A rank that died comes first: what others say of it is what followed. */
+/* The error to return: a rank that died comes first, since what others report follows from it. */
 static orr_status first_cause(const ranks_job *job, orr_error *err)
 {
     for (uint32_t rank = 1; rank < job->n; rank++) {
@@ -277,7 +283,7 @@ orr_status orr_ranks_fork(uint32_t n, bool tcp, int64_t deadline_ns, orr_ranks_b
         await_children(&job, 0);
         goto out;
     }
-    be(&job, 0);
+    run_rank(&job, 0);
     await_children(&job, GRACE_NS);
     status = first_cause(&job, err);
 out:

@@ -3,6 +3,8 @@
 
 #include "engine/ranks/fork.h"
 
+/* Starts ranks: forked here, or already started by MPI. */
+
 static orr_status run_mpi(uint32_t n, int64_t deadline_ns, orr_ranks_body *body, void *ctx,
                           orr_error *err)
 {

@@ -6,13 +6,13 @@
 
 #include "io/transport/transport.h"
 
-/* Ranks as processes. The caller is rank 0; the others are forked from it, so nothing that has
- * threads may stand yet. Under mpirun or Slurm (with MPI built in) the processes are there already,
- * and `n` must be their number or 0.
+/* Ranks as processes. The caller is rank 0; the others are forked from it, so no threads may exist
+ * yet. Under mpirun or Slurm (with MPI built in) the processes exist already, and `n` must be their
+ * number or 0.
  *
- * body runs in each; in forked ones the process ends with it. When one fails or dies, the others'
- * exchanges fail too, all end, and the first cause is what the caller gets: "rank 2: ..." or "rank
- * 2 was killed by signal 9". SIGINT and SIGTERM end all. */
+ * body runs in each; a forked process ends after it. When one fails or dies, exchanges of the
+ * others fail too, all end, and the caller gets the first cause: "rank 2: ..." or "rank 2 was
+ * killed by signal 9". SIGINT and SIGTERM end all. */
 typedef enum orr_ranks_kind {
     ORR_RANKS_AUTO,
     ORR_RANKS_SHM,

@@ -5,13 +5,13 @@
 
 #include "kernel/format/row.h"
 
-/* Loops of plain C, compiled for the vectors of the CPU at hand. Only sums, each number on its own,
- * so that every width gives the same bits. */
+/* Elementwise sums in plain C, compiled for the vectors of this CPU. Elements are independent, so
+ * every vector width gives the same bits. */
 #if defined __x86_64__
 #define WIDER __attribute__((target("avx2")))
 #endif
 
-enum { BLOCK = 2048 }; /* numbers whose sums stay in the nearest cache */
+enum { BLOCK = 2048 }; /* sums of a block stay in L1 */
 
 static inline __attribute__((always_inline)) void widen_bf16(const uint16_t *from, int64_t n,
                                                              float *to)
@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) void add_bf16(const uint16_t *from,
         to[i] += orr_bf16_to_fp32(from[i]);
 }
 
-/* orr_fp32_to_bf16() without its branch, for vectors. */
+/* orr_fp32_to_bf16() without branches, so that it vectorizes. */
 static inline __attribute__((always_inline)) void narrow_bf16(const float *from, int64_t n,
                                                               uint16_t *to)
 {
@@ -40,7 +40,7 @@ static inline __attribute__((always_inline)) void narrow_bf16(const float *from,
     }
 }
 
-/* The first two at once, since most groups are pairs. */
+/* The first two addends at once, since most groups are pairs. */
 #define SUM_IN_PLACE(T, A)                                                                         \
     do {                                                                                           \
         T *sums = out;                                                                             \

@@ -6,10 +6,9 @@
 
 #include <orrery/dtype.h>
 
-/* Sums of numbers that lie in several places, first to last: ((a + b) + c) + ... Integers wrap. Of
- * bf16 and fp16 the sums are made in fp32 and rounded once, ties to even. `out` may be one of
- * `parts`. */
-bool orr_reduction_supports(orr_dtype dtype); /* fp64, fp32, tf32, fp16, bf16 and whole numbers */
+/* Sums of n-element vectors, in order: ((a + b) + c) + ... Integers wrap. bf16 and fp16 are summed
+ * in fp32 and rounded once, ties to even. `out` may be one of `parts`. */
+bool orr_reduction_supports(orr_dtype dtype); /* fp64, fp32, tf32, fp16, bf16 and integers */
 void orr_reduction_sum(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
                        void *out);
 
