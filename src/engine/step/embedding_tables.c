@@ -6,14 +6,14 @@
 #include "engine/step/tape_writer.h"
 #include "model/arch/dlrm.h"
 
-/* Tables of embedding bags. Their gradient is a row for each lookup, of all micro-batches one
- * behind another, and an update touches the rows that were looked up: row-wise Adagrad, exact. The
- * table lies in a bucket that nothing reduces or updates, since only this rank has it. */
+/* Embedding-bag tables of a step. Their gradient has a row for each lookup, of all micro-batches
+ * one after another, and the update (exact row-wise Adagrad) touches only rows that were looked up.
+ * A table is in a bucket that nothing reduces or updates, since only this rank has it. */
 
 static uint32_t find_table(const orr_engine_step *step)
 {
     for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (step->shown[step->parameters[i].shown].tag == ORR_WEIGHT_TABLE)
+        if (step->exported[step->parameters[i].exported].tag == ORR_WEIGHT_TABLE)
             return i;
     return ORR_NONE;
 }
@@ -26,14 +26,14 @@ static const orr_step_input_buffer *find_ids(const orr_engine_step *step)
     return NULL;
 }
 
-/* For checkpoints the state is a parameter that nothing trains. */
+/* For checkpoints the Adagrad state is a parameter of its own, without a gradient. */
 static orr_parameter state_of(const orr_engine_step *step, const orr_parameter *table)
 {
     const int64_t rows = step->table.rows;
     orr_parameter p = *table;
     p.name = "tables_state";
     p.frozen = true;
-    p.own.whole.rank = 1; /* rows lie on ranks as the table's do */
+    p.own.whole.rank = 1; /* its rows are distributed over ranks as the table's are */
     p.type = orr_step_flat(ORR_DTYPE_FP32, rows);
     p.n = p.shard_n = rows;
     p.master = step->table.state;
@@ -58,9 +58,9 @@ orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err)
     ORR_TRY(orr_step_allocate(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer,
                               &t->state, err));
     ORR_TRY(orr_step_allocate(step, gradient, &step->memory.gradients, &t->gradient, err));
-    const orr_parameter *shown = &step->shown[step->parameters[parameter].shown];
-    t->table = shown->master;
-    step->shown[step->n_shown++] = state_of(step, shown);
+    const orr_parameter *exported = &step->exported[step->parameters[parameter].exported];
+    t->table = exported->master;
+    step->exported[step->n_exported++] = state_of(step, exported);
     return ORR_OK;
 }
 
@@ -84,8 +84,8 @@ void orr_step_table_clear_padding(orr_engine_step *step)
     t->state[t->rows - 1] = 0;
 }
 
-/* Uniform within 1 / sqrt(rows), as facebookresearch/dlrm begins (dlrm_s_pytorch.py, create_emb);
- * each number from its table, row and column. */
+/* Initial values: uniform within 1 / sqrt(rows), as in facebookresearch/dlrm (dlrm_s_pytorch.py,
+ * create_emb), each number drawn from its table, row and column. */
 void orr_step_initialize_tables(orr_engine_step *step)
 {
     const orr_dlrm *d = &step->source.model->dlrm;

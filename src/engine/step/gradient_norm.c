@@ -2,8 +2,8 @@
 #include "base/workers.h"
 #include "engine/step/step_state.h"
 
-/* The norm of all gradients of all ranks. Numbers that several ranks have are counted by one: ranks
- * that hold the same bucket count a part of it each. */
+/* The global gradient norm, over all parameters of all ranks. A number that several ranks hold must
+ * be counted once: ranks that hold the same bucket shard each count a part of it. */
 
 enum { PIECE = 1 << 16 };
 
@@ -45,11 +45,12 @@ static double squares_of(orr_workers *workers, const float *gradient, int64_t n)
     return sum;
 }
 
-/* What this rank counts of a bucket: of its shard, which `same` ranks have, a part. */
-static orr_step_range64 counted(const orr_bucket *b, uint32_t same, uint32_t index)
+/* The part of a bucket that this rank counts: of its shard, its share among the `holders` of that
+ * shard. */
+static orr_step_range64 counted(const orr_bucket *b, uint32_t holders, uint32_t index)
 {
     const int64_t begin = b->shard_begin, n = b->shard_n;
-    return (orr_step_range64){begin + n * index / same, begin + n * (index + 1) / same};
+    return (orr_step_range64){begin + n * index / holders, begin + n * (index + 1) / holders};
 }
 
 double orr_step_gradient_squares(const orr_engine_step *step)
@@ -58,10 +59,10 @@ double orr_step_gradient_squares(const orr_engine_step *step)
     for (uint32_t i = 0; i < step->n_parameters; i++) {
         const orr_step_parameter *p = &step->parameters[i];
         const orr_bucket *b = &step->buckets[p->bucket];
-        if (p->twin || !p->counted || b->frozen)
+        if (p->tied || !p->counted || b->frozen)
             continue;
-        const orr_step_range64 c = counted(b, b->same, b->same_index);
-        const int64_t end = p->at + step->shown[p->shown].n;
+        const orr_step_range64 c = counted(b, b->holders, b->holder_index);
+        const int64_t end = p->at + step->exported[p->exported].n;
         const int64_t from = c.from > p->at ? c.from : p->at, to = c.to < end ? c.to : end;
         const float *first = orr_step_reduced_gradient(step, b) - b->shard_begin;
         if (to > from)

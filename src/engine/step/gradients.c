@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* Gradients of parameters: summed over micro-batches into buffers in fp32, where products add to
- * them in place, and reduced over the ranks that hold the same numbers; or, with ZeRO 2 and 3,
- * reduced after each micro-batch into this rank's shard. */
+/* Writes the gradient part of the tape. Gradients of micro-batches are accumulated in fp32 buffers,
+ * one per bucket, where the products that make them can accumulate in place; others go to a
+ * temporary that is added. Once a step a complete bucket is reduced over the ranks that hold the
+ * same parameters (reduce-scatter to shards with ZeRO 1, all-reduce without). With ZeRO 2 and 3
+ * (arXiv 1910.02054) a bucket is reduced after each micro-batch instead, and added to this rank's
+ * shard; there is no full buffer then. */
 
-static bool streams(const orr_engine_step *step, const orr_bucket *b)
+static bool reduces_each_micro_batch(const orr_engine_step *step, const orr_bucket *b)
 {
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero >= 2;
 }
 
-/* A backward pass in two makes some of a micro-batch's gradients in its first part. */
+/* Gradients that wait for the end of the slot. A backward pass split in two (zero-bubble pipelines)
+ * makes some of a micro-batch's gradients in its first part. */
 static orr_value *pending_of(const orr_step_writer *w, uint32_t parameter)
 {
     return &w->pending[(size_t)w->slot.micro_batch * w->step->n_parameters + parameter];
 }
 
-/* The parameter that has the numbers: of a twin, the first. */
+/* The parameter that owns the buffer: for tied parameters, the first. */
 static uint32_t owner_of(const orr_engine_step *step, uint32_t parameter)
 {
     const orr_step_parameter *p = &step->parameters[parameter];
-    for (uint32_t i = 0; p->twin; i++)
-        if (!step->parameters[i].twin && step->parameters[i].shown == p->shown)
+    for (uint32_t i = 0; p->tied; i++)
+        if (!step->parameters[i].tied && step->parameters[i].exported == p->exported)
             return i;
     return parameter;
 }
@@ -45,7 +49,7 @@ static orr_value in_fp32(orr_step_writer *w, orr_value value, void *data)
                                          .name = "gradient"});
 }
 
-/* Products of 16-bit numbers are summed in fp32 anyway: they can give what they have. */
+/* Matrix products of 16-bit numbers are summed in fp32 anyway, so they can output fp32. */
 static void widen(orr_step_writer *w, uint32_t call, orr_value value)
 {
     const uint8_t op = w->to->tape.calls[call].op;
@@ -54,7 +58,7 @@ static void widen(orr_step_writer *w, uint32_t call, orr_value value)
         v->type.dtype = ORR_DTYPE_FP32;
 }
 
-/* Can the call write, or add, to the buffer itself? */
+/* Whether the call can write, or accumulate, to the buffer itself. */
 static bool writes_in_place(const orr_step_writer *w, uint32_t call, uint32_t o, orr_value value,
                             bool adds)
 {
@@ -104,12 +108,12 @@ void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, ui
         return;
     const orr_step_parameter *p = &w->step->parameters[parameter];
     const orr_value value = w->to->tape.calls[call].out[o];
-    if (w->step->shown[p->shown].tag == ORR_WEIGHT_TABLE) {
+    if (w->step->exported[p->exported].tag == ORR_WEIGHT_TABLE) {
         orr_step_table_gradient(w, call, o);
         return;
     }
     widen(w, call, value);
-    if (streams(w->step, &w->step->buckets[p->bucket]))
+    if (reduces_each_micro_batch(w->step, &w->step->buckets[p->bucket]))
         *pending_of(w, parameter) = value;
     else
         add_to_buffer(w, owner_of(w->step, parameter), call, o, value);
@@ -142,14 +146,14 @@ static orr_value buffer_of(orr_step_writer *w, float *data, int64_t n)
     return orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &type, "gradients", data);
 }
 
-/* Replicas of shards (HSDP) sum theirs once a step; experts have none. */
+/* HSDP: sums the shard over its replicas, once a step. Experts have none. */
 static void reduce_replicas(orr_step_writer *w, orr_bucket *b, float *shard, uint32_t after)
 {
     if (b->axis == ORR_AXIS_GRADIENT && orr_step_members(w->step, ORR_AXIS_REPLICA) > 1)
         b->sum = reduce(w, ORR_AXIS_REPLICA, ORR_OP_ALL_REDUCE, b->sum, b->shard_n, shard, after);
 }
 
-/* A whole bucket, once a step. */
+/* Reduces a whole bucket, once a step. */
 static void reduce_bucket(orr_step_writer *w, orr_bucket *b)
 {
     orr_engine_step *step = w->step;
@@ -169,8 +173,8 @@ static void reduce_bucket(orr_step_writer *w, orr_bucket *b)
     reduce_replicas(w, b, shard, after);
 }
 
-/* Pieces one behind another, as many as a call takes at once. */
-static orr_value join(orr_step_writer *w, orr_value *pieces, uint32_t n)
+/* Concatenates pieces, as many at a time as a call takes. */
+static orr_value concatenate(orr_step_writer *w, orr_value *pieces, uint32_t n)
 {
     while (n > 1 && orr_step_writer_ok(w)) {
         uint32_t made = 0;
@@ -206,8 +210,7 @@ static void add_piece(orr_step_writer *w, pieces *p, orr_value value, int64_t n)
         orr_step_writer_fail(w, orr_fail_memory(w->err));
 }
 
-/* Zeros up to `to`; no parameter has more than this between it and the next, but one that nothing
- * has a gradient for. */
+/* Appends zeros up to `to`: padding between parameters, or a parameter without a gradient. */
 static void add_zeros(orr_step_writer *w, pieces *p, int64_t to)
 {
     const int64_t n = to - p->at;
@@ -236,7 +239,7 @@ static void add_zeros(orr_step_writer *w, pieces *p, int64_t to)
               n);
 }
 
-/* The next parameter of the place in the bucket, by where it lies. */
+/* The next parameter of the place in the bucket, by offset. */
 static uint32_t next_in(const orr_engine_step *step, uint32_t place, uint32_t bucket, int64_t from)
 {
     uint32_t next = ORR_NONE;
@@ -249,7 +252,7 @@ static uint32_t next_in(const orr_engine_step *step, uint32_t place, uint32_t bu
     return next;
 }
 
-/* This slot's gradients of a place as the bucket has them, all numbers. */
+/* This slot's gradients of a place, laid out as in the bucket. */
 static orr_value flatten(orr_step_writer *w, uint32_t place, uint32_t bucket)
 {
     orr_engine_step *step = w->step;
@@ -267,7 +270,8 @@ static orr_value flatten(orr_step_writer *w, uint32_t place, uint32_t bucket)
         *pending = ORR_NONE;
     }
     add_zeros(w, &p, step->buckets[bucket].n);
-    const orr_value all = orr_step_writer_ok(w) ? join(w, p.all.at, (uint32_t)p.all.n) : ORR_NONE;
+    const orr_value all =
+        orr_step_writer_ok(w) ? concatenate(w, p.all.at, (uint32_t)p.all.n) : ORR_NONE;
     orr_array_done(&p.all);
     return all;
 }
@@ -304,12 +308,12 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last)
         orr_bucket *b = &step->buckets[i];
         if (b->frozen || !has(step, place, i))
             continue;
-        if (streams(step, b))
+        if (reduces_each_micro_batch(step, b))
             reduce_turn(w, place, i);
         b->waiting -= last;
         if (!last || b->waiting > 0)
             continue;
-        if (streams(step, b))
+        if (reduces_each_micro_batch(step, b))
             reduce_replicas(w, b, b->gradient, ORR_NONE);
         else
             reduce_bucket(w, b);

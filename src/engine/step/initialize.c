@@ -10,8 +10,8 @@
 #include "engine/step/shard_runs.h"
 #include "engine/step/step_state.h"
 
-/* Parameters as they begin: each number from its place in the whole tensor, so that every plan
- * begins with the same model. */
+/* Initial values of parameters. Each number is drawn from its position in the whole tensor, so that
+ * every plan starts with the same model. */
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
 {
@@ -21,7 +21,7 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-/* By the first call that reads it, and as which input. */
+/* The initializer that follows from a call that reads the parameter as input `input`. */
 static orr_initializer by_use(const orr_tape_call *call, uint32_t input)
 {
     switch (call->op) {
@@ -57,8 +57,8 @@ orr_initializer orr_initializer_of(const orr_tape *tape, orr_value parameter)
                : begin;
 }
 
-/* Box and Muller, Annals of Mathematical Statistics 29 (1958), of two pairs of uniform numbers in
- * (0, 1). */
+/* Four normal numbers by the Box-Muller transform (Annals of Mathematical Statistics 29, 1958),
+ * from two pairs of uniform numbers in (0, 1). */
 void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column,
                              float ret[4])
 {
@@ -120,15 +120,15 @@ static uint32_t stream_of(const orr_parameter *p)
 
 static void begin_one(orr_engine_step *step, const orr_step_parameter *p)
 {
-    const orr_parameter *shown = &step->shown[p->shown];
-    const orr_type *whole = &shown->own.whole;
-    if (shown->tag == ORR_WEIGHT_TABLE) {
+    const orr_parameter *exported = &step->exported[p->exported];
+    const orr_type *whole = &exported->own.whole;
+    if (exported->tag == ORR_WEIGHT_TABLE) {
         orr_step_initialize_tables(step);
         return;
     }
-    beginning b = {.p = shown,
+    beginning b = {.p = exported,
                    .columns = whole->rank > 0 ? whole->dim[whole->rank - 1] : 1,
-                   .stream = stream_of(shown),
+                   .stream = stream_of(exported),
                    .seed = step->source.seed,
                    .kind = orr_initializer_of(step->at_place[p->place]->tape, p->value),
                    .deviation = 0.02F};
@@ -136,13 +136,13 @@ static void begin_one(orr_engine_step *step, const orr_step_parameter *p)
         b.deviation /= sqrtf(2.0F * (float)step->source.model->layers);
     if (step->source.model->kind == ORR_MODEL_DLRM && whole->rank == 2) /* facebookresearch/dlrm */
         b.deviation = sqrtf(2.0F / (float)(whole->dim[0] + whole->dim[1]));
-    orr_workers_run(step->source.workers, (size_t)((shown->shard_n + PIECE - 1) / PIECE),
+    orr_workers_run(step->source.workers, (size_t)((exported->shard_n + PIECE - 1) / PIECE),
                     begin_piece, &b);
 }
 
 void orr_step_initialize_parameters(orr_engine_step *step)
 {
     for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (!step->parameters[i].twin && step->shown[step->parameters[i].shown].shard_n > 0)
+        if (!step->parameters[i].tied && step->exported[step->parameters[i].exported].shard_n > 0)
             begin_one(step, &step->parameters[i]);
 }

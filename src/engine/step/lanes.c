@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* Who speaks with whom, on which channel, in which lane. All that goes along an axis is in one
- * lane, so that all members do it in the same order; a lane has a channel of its own. */
+/* Communicators and lanes: all communication along a parallelism axis is in one lane, so that all
+ * members do it in the same order; each lane has a channel of its own. */
 
 uint8_t orr_step_lane_of(const orr_plan *plan, uint32_t axis)
 {
@@ -40,8 +40,8 @@ static uint32_t channel_of(const orr_plan *plan, uint32_t axis)
 
 enum { SCRATCH_BYTES = 1 << 20 };
 
-/* Between embedding and head there is none for stages in the middle. Only bags go from replica to
- * replica: gradients have axes of their own. */
+/* Stages between embedding and head do not communicate along the tied axis. Embedding bags alone
+ * communicate along data parallelism directly; gradients have axes of their own. */
 static bool communicates(const orr_engine_step *step, uint32_t axis)
 {
     if (orr_step_members(step, axis) < 2)

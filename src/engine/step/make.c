@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "engine/step/step_state.h"
 
-/* A step in the making: modules, parameters, memory, the tape, the program. */
+/* Makes a step: modules, parameters, memory, tape, program. */
 
 enum { MADE_UP_ADDRESS = 64 };
 
@@ -89,7 +89,7 @@ static bool has_slot(const orr_engine_step *step, const orr_tape_value *value)
     return false;
 }
 
-/* Positions are those in the sample, unless the caller says otherwise. */
+/* Default positions: those within the sample. */
 static void fill_positions(orr_engine_step *step, const orr_step_input_buffer *slot)
 {
     const int64_t samples = slot->type.dim[0], tokens = slot->type.dim[1];
@@ -113,7 +113,8 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
                         ORR_STEP_INPUT_BUFFERS);
     *slot = (orr_step_input_buffer){
         .name = value->name, .type = value->type, .bytes = (size_t)orr_type_bytes(&value->type)};
-    if (strcmp(slot->name, "ids") != 0) /* tables are updated by all micro-batches' at once */
+    if (strcmp(slot->name, "ids") !=
+        0) /* tables are updated by the lookups of all micro-batches at once */
         slot->bytes = (slot->bytes + 63) / 64 * 64;
     ORR_TRY(orr_module_local_shard(module, &step->plan, step->rank, v, &slot->own, err));
     ORR_TRY(orr_step_allocate(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
@@ -124,7 +125,7 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
     return ORR_OK;
 }
 
-/* Losses and their derivatives, of tokens of the rank. */
+/* Buffers for token losses and their derivatives. */
 static orr_status hold_losses(orr_engine_step *step, const orr_module *module, orr_error *err)
 {
     for (uint32_t c = 0; c < module->tape->n_calls; c++) {
@@ -295,7 +296,7 @@ orr_status orr_engine_step_measure(const orr_step_source *source, orr_step_memor
     return ORR_OK;
 }
 
-/* Said before any is taken. */
+/* Compares the memory that the step needs with what is free, before any is taken. */
 static orr_status check_room(const orr_step_source *source, orr_error *err)
 {
     orr_backend *backend = source->backend;

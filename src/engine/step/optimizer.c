@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* What comes after the last micro-batch: sums that gradients still lack, and the optimizer. */
+/* Writes what follows the last micro-batch: the remaining reductions of gradients, and the
+ * optimizer. */
 
 static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t begin, int64_t end)
 {

@@ -4,11 +4,13 @@
 #include "engine/step/initialize.h"
 #include "engine/step/step_state.h"
 
-/* The parameters of a rank, in the order of places, and the buckets that they lie in. */
+/* Lists the parameters of a rank in the order of places, and assigns them to buckets. Gradients
+ * become final from the last place to the first, so buckets are filled in that order; within a
+ * bucket the classes of step_state.h make weight decay and partial gradients single ranges. */
 
-/* Megatron Core's 40 million gradients at once, or a million a replica if that is more
- * (distributed_data_parallel_config.py), where the plan does not say. A team is slower than what is
- * inside a replica and is to begin early: 25 MiB (PyTorch's DistributedDataParallel,
+/* Bucket size in gradients, where the plan gives none: Megatron Core's 40 million, or one million
+ * per replica if that is more (distributed_data_parallel_config.py). With a team, whose network is
+ * slower, reduction should start early: 25 MiB (PyTorch's DistributedDataParallel,
  * bucket_cap_mb). */
 static int64_t bucket_numbers(const orr_engine_step *step)
 {
@@ -40,15 +42,15 @@ static uint32_t count_same(const orr_engine_step *step, uint32_t place, const ch
 {
     uint32_t n = 0;
     for (uint32_t i = step->first_of[place]; i < step->n_parameters; i++)
-        n += strcmp(step->shown[step->parameters[i].shown].name, name) == 0;
+        n += strcmp(step->exported[step->parameters[i].exported].name, name) == 0;
     return n;
 }
 
-/* The embedding that a head is tied to; ORR_NONE: on another stage. */
+/* The embedding that a head is tied to; ORR_NONE: it is on another stage. */
 static uint32_t find_tied(const orr_engine_step *step)
 {
     for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (step->shown[step->parameters[i].shown].tag == ORR_WEIGHT_TIED)
+        if (step->exported[step->parameters[i].exported].tag == ORR_WEIGHT_TIED)
             return i;
     return ORR_NONE;
 }
@@ -68,12 +70,12 @@ static orr_status own_part(const orr_engine_step *step, const orr_step_parameter
                                   err);
 }
 
-/* The head's weights are the embedding's: rows of the vocabulary. */
-static void tie(const orr_engine_step *step, orr_parameter *shown)
+/* The head's weights are the embedding's. */
+static void tie(const orr_engine_step *step, orr_parameter *exported)
 {
-    shown->name = "embedding";
-    shown->place = embedding_place(step);
-    shown->module = ORR_MODULE_EMBEDDING;
+    exported->name = "embedding";
+    exported->place = embedding_place(step);
+    exported->module = ORR_MODULE_EMBEDDING;
 }
 
 static orr_status add_parameter(orr_engine_step *step, uint32_t place, orr_value v, orr_error *err)
@@ -82,36 +84,39 @@ static orr_status add_parameter(orr_engine_step *step, uint32_t place, orr_value
     const orr_tape_value *value = &module->tape->values[v];
     const orr_initializer begin = orr_initializer_of(module->tape, v);
     orr_step_parameter *p = &step->parameters[step->n_parameters];
-    orr_parameter *shown = &step->shown[step->n_shown];
-    *p = (orr_step_parameter){
-        .place = place, .value = v, .type = value->type, .shown = step->n_shown, .now = ORR_NONE};
-    *shown = (orr_parameter){.name = value->name,
-                             .place = place,
-                             .module = module->kind,
-                             .tag = (uint8_t)value->tag,
-                             .frozen = value->frozen,
-                             .nth = count_same(step, place, value->name),
-                             .type = value->type,
-                             .n = orr_type_elements(&value->type)};
-    ORR_TRY(own_part(step, p, &shown->own, err));
+    orr_parameter *exported = &step->exported[step->n_exported];
+    *p = (orr_step_parameter){.place = place,
+                              .value = v,
+                              .type = value->type,
+                              .exported = step->n_exported,
+                              .compute_value = ORR_NONE};
+    *exported = (orr_parameter){.name = value->name,
+                                .place = place,
+                                .module = module->kind,
+                                .tag = (uint8_t)value->tag,
+                                .frozen = value->frozen,
+                                .nth = count_same(step, place, value->name),
+                                .type = value->type,
+                                .n = orr_type_elements(&value->type)};
+    ORR_TRY(own_part(step, p, &exported->own, err));
     p->decays = begin == ORR_INITIALIZER_NORMAL || begin == ORR_INITIALIZER_RESIDUAL;
     p->sliced = value->tag == ORR_WEIGHT_SLICED && step->plan.tp > 1;
     p->counted = value->tag == ORR_WEIGHT_EXPERT || step->at.at[ORR_AXIS_TP] == 0 ||
-                 (shown->own.slices & orr_axis_bit(ORR_AXIS_TP)) != 0;
-    if (shown->own.copied && !value->frozen)
+                 (exported->own.slices & orr_axis_bit(ORR_AXIS_TP)) != 0;
+    if (exported->own.copied && !value->frozen)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "%u heads of keys and values are not trained in %u slices (tp)",
                         step->source.model->kv_heads, step->plan.tp);
     if (value->tag == ORR_WEIGHT_TIED && module->kind == ORR_MODULE_HEAD) {
         const uint32_t first = find_tied(step);
-        tie(step, shown);
-        p->twin = first != ORR_NONE;
+        tie(step, exported);
+        p->tied = first != ORR_NONE;
         p->counted = false;
-        if (p->twin)
-            p->shown = step->parameters[first].shown;
+        if (p->tied)
+            p->exported = step->parameters[first].exported;
     }
     step->n_parameters++;
-    step->n_shown += !p->twin;
+    step->n_exported += !p->tied;
     return ORR_OK;
 }
 
@@ -119,9 +124,9 @@ orr_status orr_step_list_parameters(orr_engine_step *step, orr_error *err)
 {
     const uint32_t n = count_parameters(step);
     step->parameters = orr_arena_array(step->arena, orr_step_parameter, n);
-    step->shown = orr_arena_array(step->arena, orr_parameter, (size_t)n + 1);
+    step->exported = orr_arena_array(step->arena, orr_parameter, (size_t)n + 1);
     step->first_of = orr_arena_array(step->arena, uint32_t, (size_t)step->row.n + 1);
-    if (step->parameters == NULL || step->shown == NULL || step->first_of == NULL)
+    if (step->parameters == NULL || step->exported == NULL || step->first_of == NULL)
         return orr_fail_memory(err);
     for (uint32_t place = 0; place < step->row.n; place++) {
         const orr_module *module = step->at_place[place];
@@ -134,12 +139,12 @@ orr_status orr_step_list_parameters(orr_engine_step *step, orr_error *err)
     return ORR_OK;
 }
 
-/* Which kind of bucket a parameter goes to. */
+/* The kind of bucket that a parameter belongs to. */
 typedef enum kind { DENSE, EXPERT, TIED, FROZEN, KINDS } kind;
 
 static kind kind_of(const orr_parameter *p)
 {
-    if (p->frozen || p->tag == ORR_WEIGHT_TABLE) /* whose gradients go another way */
+    if (p->frozen || p->tag == ORR_WEIGHT_TABLE) /* gradients are handled elsewhere */
         return FROZEN;
     return p->tag == ORR_WEIGHT_TIED ? TIED : p->tag == ORR_WEIGHT_EXPERT ? EXPERT : DENSE;
 }
@@ -179,21 +184,22 @@ static int64_t padded(int64_t n)
     return (n + ORR_BUCKET_ALIGN - 1) / ORR_BUCKET_ALIGN * ORR_BUCKET_ALIGN;
 }
 
-/* Buckets of a chunk, from its last place to its first: in the order in which gradients come. */
-static void deal_chunk(orr_engine_step *step, uint32_t chunk, uint32_t first, uint32_t end)
+/* Fills the buckets of a chunk from its last place to its first, the order in which gradients
+ * become final. */
+static void fill_buckets(orr_engine_step *step, uint32_t chunk, uint32_t first, uint32_t end)
 {
     uint32_t open[KINDS] = {ORR_NONE, ORR_NONE, ORR_NONE, ORR_NONE};
     const int64_t most = bucket_numbers(step);
     for (uint32_t place = end; place-- > first;) {
         for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++) {
             orr_step_parameter *p = &step->parameters[i];
-            const kind k = kind_of(&step->shown[p->shown]);
-            if (p->twin)
+            const kind k = kind_of(&step->exported[p->exported]);
+            if (p->tied)
                 continue;
             if (open[k] == ORR_NONE)
                 open[k] = open_bucket(step, k, chunk);
             p->bucket = open[k];
-            step->buckets[p->bucket].used += padded(step->shown[p->shown].n);
+            step->buckets[p->bucket].used += padded(step->exported[p->exported].n);
         }
         for (kind k = DENSE; k <= EXPERT; k++)
             if (open[k] != ORR_NONE &&
@@ -219,10 +225,10 @@ static void place_parameters(orr_engine_step *step, uint32_t bucket)
         b->sliced_end = c == 3 ? at : b->sliced_end;
         for (uint32_t i = 0; i < step->n_parameters; i++) {
             orr_step_parameter *p = &step->parameters[i];
-            if (p->twin || p->bucket != bucket || class_of(p) != c)
+            if (p->tied || p->bucket != bucket || class_of(p) != c)
                 continue;
             p->at = at;
-            at += padded(step->shown[p->shown].n);
+            at += padded(step->exported[p->exported].n);
         }
     }
 }
@@ -239,8 +245,8 @@ static orr_status share_bucket(orr_engine_step *step, orr_bucket *b, orr_error *
     if (index == ORR_NONE || place == ORR_NONE)
         return orr_fail_memory(err);
     b->shard_begin = index * b->shard_n;
-    b->same = all / members;
-    b->same_index = place / members; /* shards are shared by neighbours */
+    b->holders = all / members;
+    b->holder_index = place / members; /* neighbouring ranks hold the same shard */
     return ORR_OK;
 }
 
@@ -248,7 +254,7 @@ static void copy_twins(orr_engine_step *step)
 {
     const uint32_t first = find_tied(step);
     for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (step->parameters[i].twin) {
+        if (step->parameters[i].tied) {
             step->parameters[i].bucket = step->parameters[first].bucket;
             step->parameters[i].at = step->parameters[first].at;
         }
@@ -262,7 +268,7 @@ orr_status orr_step_fill_buckets(orr_engine_step *step, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t chunk = 0; chunk < spec->chunks; chunk++) {
         const uint32_t k = orr_schedule_virtual_stage_at(spec, step->stage, chunk);
-        deal_chunk(step, chunk, step->map.first[k], step->map.first[k + 1]);
+        fill_buckets(step, chunk, step->map.first[k], step->map.first[k + 1]);
     }
     for (uint32_t b = 0; b < step->n_buckets; b++) {
         place_parameters(step, b);
@@ -272,26 +278,26 @@ orr_status orr_step_fill_buckets(orr_engine_step *step, orr_error *err)
     return ORR_OK;
 }
 
-/* The part of a parameter that lies in the shard. */
-static void show(orr_engine_step *step, const orr_step_parameter *p)
+/* Sets the addresses of the part of a parameter that is in the shard. */
+static void set_addresses(orr_engine_step *step, const orr_step_parameter *p)
 {
     const orr_bucket *b = &step->buckets[p->bucket];
-    orr_parameter *shown = &step->shown[p->shown];
-    const int64_t n = shown->n, from = b->shard_begin - p->at, to = from + b->shard_n;
+    orr_parameter *exported = &step->exported[p->exported];
+    const int64_t n = exported->n, from = b->shard_begin - p->at, to = from + b->shard_n;
     const int64_t begin = from > 0 ? (from < n ? from : n) : 0, end = to < n ? to : n;
     const int64_t in_shard = p->at + begin - b->shard_begin;
-    shown->shard_begin = begin;
-    shown->shard_n = end > begin ? end - begin : 0;
-    if (shown->shard_n == 0)
+    exported->shard_begin = begin;
+    exported->shard_n = end > begin ? end - begin : 0;
+    if (exported->shard_n == 0)
         return;
-    shown->master = b->master + in_shard;
+    exported->master = b->master + in_shard;
     if (b->copy != NULL)
-        shown->copy = (char *)b->copy + in_shard * 2;
+        exported->copy = (char *)b->copy + in_shard * 2;
     if (b->frozen)
         return;
-    shown->gradient = b->gradient + in_shard + (step->plan.zero < 2 ? b->shard_begin : 0);
-    shown->m = b->m + in_shard;
-    shown->v = b->v + in_shard;
+    exported->gradient = b->gradient + in_shard + (step->plan.zero < 2 ? b->shard_begin : 0);
+    exported->m = b->m + in_shard;
+    exported->v = b->v + in_shard;
 }
 
 static orr_status hold_bucket(orr_engine_step *step, orr_bucket *b, orr_error *err)
@@ -327,7 +333,7 @@ orr_status orr_step_allocate_buckets(orr_engine_step *step, orr_error *err)
     for (uint32_t b = 0; b < step->n_buckets; b++)
         ORR_TRY(hold_bucket(step, &step->buckets[b], err));
     for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (!step->parameters[i].twin)
-            show(step, &step->parameters[i]);
+        if (!step->parameters[i].tied)
+            set_addresses(step, &step->parameters[i]);
     return ORR_OK;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* A step of one replica of several. What a bucket's shard has when nothing in the replica is added
- * to it anymore is handed to the team while the backward pass goes on; the update reads the sums.
+/* A step of one replica of a team. When a range of a bucket's shard is final within the replica, it
+ * is submitted to the team for reduction over replicas, while the backward pass goes on; the
+ * optimizer reads the sums from a second buffer. Gradients stay untouched until the team has
+ * committed the step, since an attempt may be repeated with other members.
  *
- * A sum is a range of a shard. Between slices (TP) some numbers are only whole behind the last
- * micro-batch: these are sums of their own, so that the others need not wait for them. */
+ * Some gradients are partial sums over tensor-parallel ranks until after the last micro-batch.
+ * Their ranges are submitted separately and late, so that the rest need not wait. */
 
 orr_step_range64 orr_step_in_shard(const orr_bucket *b, int64_t begin, int64_t end)
 {
@@ -22,7 +24,7 @@ bool orr_step_bucket_is_tied(const orr_engine_step *step, const orr_bucket *b)
 
 orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err)
 {
-    enum { RANGES = 3 }; /* of a bucket: before, among and behind those that are sliced */
+    enum { RANGES = 3 }; /* of a bucket: before, within and after the partial sums */
     if (step->source.team == NULL)
         return ORR_OK;
     if (step->table.rows > 0)
@@ -42,7 +44,7 @@ orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err)
     return ORR_OK;
 }
 
-/* Called in the lane that made the numbers. */
+/* Runs in the lane that made the numbers. */
 static orr_status submit_hook(void *ctx, uint32_t call, orr_error *err)
 {
     const orr_step_reduction *sum = ctx;
@@ -59,7 +61,7 @@ static uint32_t later(uint32_t a, uint32_t b)
     return a == ORR_NONE ? b : b == ORR_NONE ? a : a > b ? a : b;
 }
 
-/* A call that runs nothing but its hook, behind all that write to the range. */
+/* A call that runs only its hook, after all calls that write to the range. */
 static void submit_range(orr_step_writer *w, orr_bucket *b, int64_t begin, int64_t end)
 {
     orr_engine_step *step = w->step;
@@ -121,7 +123,7 @@ void orr_step_submit_late(orr_step_writer *w, orr_bucket *b)
         submit_range(w, b, b->sliced_begin, b->sliced_end);
 }
 
-/* The last sum: what replicas tell one another. */
+/* The last reduction: metrics of the replicas. */
 orr_status orr_step_submit_metrics(orr_engine_step *step, const orr_step_metrics *mine,
                                    orr_error *err)
 {
@@ -147,7 +149,7 @@ orr_status orr_engine_step_contribute_zeros(orr_engine_step *step, orr_error *er
     return orr_step_submit_metrics(step, NULL, err);
 }
 
-/* What lies in spans is what an update changes; all else follows from it. */
+/* Spans are all that an update changes; everything else follows from them. */
 orr_status orr_step_list_spans(orr_engine_step *step, orr_error *err)
 {
     enum { PARTS = 3 };

@@ -5,13 +5,20 @@
 
 #include "op/tape/tape.h"
 
-/* The slots of a stage: the calls of its modules once more for each, forward from the first place
- * to the last, backward from the last to the first. */
+/* Writes the schedule slots of a stage. A slot is one phase (forward, backward, or separate input
+ * and weight gradients: zero-bubble pipelines, arXiv 2401.10241) of one micro-batch in one chunk of
+ * modules. Its calls are those of the modules' tapes, copied with values of their own: forward from
+ * the first place to the last, backward from the last to the first.
+ *
+ * A map for each micro-batch and place tells which value of the step's tape stands for a value of
+ * the module's; it is made in the forward slot and used again in the backward slot. With ZeRO 3 the
+ * weights of the next `prefetch` modules are gathered ahead of the one that is written. Receives
+ * for a slot are posted one slot earlier, so that messages arrive during computation. */
 
 typedef struct slot_range {
     uint32_t k, first, n; /* virtual stage, its places */
     bool forward;
-    bool last; /* gives gradients of weights, for the last time */
+    bool last; /* makes gradients of weights, for the last time this step */
 } slot_range;
 
 static slot_range slot_range_of(const orr_step_writer *w, uint32_t i)
@@ -32,7 +39,7 @@ static uint32_t place_at(const slot_range *t, uint32_t i)
     return t->forward ? t->first + i : t->first + t->n - 1 - i;
 }
 
-/* The loss of each token: what the last forward call of this name gives; or the call's input. */
+/* The loss of each token: output of the last forward call with this name, or that call's input. */
 orr_value orr_step_loss_value(const orr_module *module, bool input)
 {
     for (uint32_t c = module->tape->n_calls; c-- > 0;) {
@@ -54,7 +61,7 @@ static void *slot_data(const orr_step_writer *w, const orr_module *module, orr_v
     return NULL;
 }
 
-/* What a module is given beside weights and what other modules give it. */
+/* Maps a module's inputs other than weights and other modules' outputs. */
 static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *map)
 {
     for (uint32_t v = 0; v < module->tape->n_values; v++) {
@@ -102,7 +109,7 @@ static void map_weights(orr_step_writer *w, uint32_t place, const orr_value *wei
             map[step->parameters[i].value] = weights[i - step->first_of[place]];
 }
 
-/* Layers are counted from 0. */
+/* Number of the layer, from 0. */
 static uint32_t layer_of(const orr_engine_step *step, uint32_t place)
 {
     uint32_t layer = 0;
@@ -111,7 +118,7 @@ static uint32_t layer_of(const orr_engine_step *step, uint32_t place)
     return layer;
 }
 
-/* "layer 3 / qkv": of the recording. Once for all micro-batches. */
+/* Label for recordings: "layer 3 / qkv"; shared by all micro-batches. */
 static const char *label_of(orr_step_writer *w, uint32_t place, uint32_t call)
 {
     const orr_module *module = w->step->at_place[place];
@@ -173,8 +180,9 @@ static void write_call(orr_step_writer *w, uint32_t place, uint32_t c, orr_value
     }
 }
 
-/* What comes from the module before, or behind: of this stage, or of another. */
-static orr_value given(orr_step_writer *w, const slot_range *t, uint32_t place, bool back)
+/* The output of the neighbouring module (or, going back, its gradient), of this stage or received
+ * from another. */
+static orr_value neighbour_value(orr_step_writer *w, const slot_range *t, uint32_t place, bool back)
 {
     const uint32_t micro_batch = w->slot.micro_batch;
     const uint32_t other = back ? place + 1 : place - 1;
@@ -191,12 +199,12 @@ static void map_ends(orr_step_writer *w, const slot_range *t, uint32_t place, or
 {
     const orr_module *module = w->step->at_place[place];
     if (t->forward && module->in != ORR_NONE && place > 0)
-        map[module->in] = given(w, t, place, false);
+        map[module->in] = neighbour_value(w, t, place, false);
     if (!t->forward && module->grad_out != ORR_NONE && map[module->grad_out] == ORR_NONE)
-        map[module->grad_out] = given(w, t, place, true);
+        map[module->grad_out] = neighbour_value(w, t, place, true);
 }
 
-/* Derivatives of losses are asked for right before the first call that reads them. */
+/* Calls the objective right before the first call that reads derivatives of losses. */
 static void ask_objective(orr_step_writer *w, const slot_range *t, const orr_module *module,
                           uint32_t first)
 {
@@ -225,25 +233,25 @@ static void write_module(orr_step_writer *w, const slot_range *t, uint32_t place
         w->ends[1][at] = map[module->grad_in];
 }
 
-/* What is no layer stays gathered from its forward to its backward pass, and so does all where
- * nothing is dropped. */
+/* With ZeRO 3, modules other than layers stay gathered from forward to backward pass, as do all
+ * modules without resharding. */
 static bool gathers_again(const orr_step_writer *w, const slot_range *t, uint32_t place)
 {
     return t->forward ||
            (orr_step_is_layer(w->step->at_place[place]) && w->step->plan.reshard == ORR_SWITCH_ON);
 }
 
-enum { AHEAD_MOST = 64 };
+enum { PREFETCH_MAX = 64 };
 
-/* Weights of the modules up to `ahead` of the i-th set out; those of the i-th are mapped. */
+/* Issues the gathers of modules up to `ahead` after the i-th, whose weights are then mapped. */
 static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i,
-                             orr_value *waiting[AHEAD_MOST], uint32_t *sent)
+                             orr_value *waiting[PREFETCH_MAX], uint32_t *n_issued)
 {
     orr_engine_step *step = w->step;
     const uint32_t asked = step->plan.zero < 3 ? 0 : step->plan.prefetch;
-    const uint32_t ahead = asked < AHEAD_MOST ? asked : AHEAD_MOST - 1;
-    for (; *sent < t->n && *sent <= i + ahead && orr_step_writer_ok(w); (*sent)++) {
-        const uint32_t place = place_at(t, *sent);
+    const uint32_t ahead = asked < PREFETCH_MAX ? asked : PREFETCH_MAX - 1;
+    for (; *n_issued < t->n && *n_issued <= i + ahead && orr_step_writer_ok(w); (*n_issued)++) {
+        const uint32_t place = place_at(t, *n_issued);
         const uint32_t n = step->first_of[place + 1] - step->first_of[place];
         orr_value *weights = orr_arena_array(w->scratch, orr_value, n);
         if (weights == NULL) {
@@ -255,24 +263,24 @@ static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i
             orr_step_weights(w, place, weights);
         if (w->slot.phase != ORR_SLOT_WEIGHT && gathers_again(w, t, place))
             orr_step_gather(w, place, w->slot.phase, weights);
-        waiting[*sent % AHEAD_MOST] = weights;
+        waiting[*n_issued % PREFETCH_MAX] = weights;
     }
 }
 
 static void write_slot(orr_step_writer *w, uint32_t slot)
 {
     const slot_range t = slot_range_of(w, slot);
-    orr_value *waiting[AHEAD_MOST];
-    uint32_t sent = 0;
+    orr_value *waiting[PREFETCH_MAX];
+    uint32_t n_issued = 0;
     w->slot = w->step->schedule.slots[slot];
     const bool gives = w->slot.phase == ORR_SLOT_BACKWARD || w->slot.phase == ORR_SLOT_WEIGHT;
     for (uint32_t i = 0; i < t.n && orr_step_writer_ok(w); i++) {
         const uint32_t place = place_at(&t, i);
         orr_value *map = open_map(w, place);
-        prefetch_weights(w, &t, i, waiting, &sent);
+        prefetch_weights(w, &t, i, waiting, &n_issued);
         if (!orr_step_writer_ok(w))
             return;
-        map_weights(w, place, waiting[i % AHEAD_MOST], map);
+        map_weights(w, place, waiting[i % PREFETCH_MAX], map);
         write_module(w, &t, place, map);
         if (gives)
             orr_step_gradients_end(w, place, t.last);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/shard_runs.h"
 
-/* -1: padding. */
+/* Index in the whole tensor's dim; -1: padding. */
 static int64_t whole_index(const orr_dim_pieces *share, int64_t own)
 {
     for (uint32_t i = 0; i < share->n; i++)
@@ -10,7 +10,7 @@ static int64_t whole_index(const orr_dim_pieces *share, int64_t own)
     return -1;
 }
 
-/* Of all dims but the last; -1: padding. */
+/* Row-major index over all dims but the last; -1: padding. */
 static int64_t whole_row(const orr_local_shard *own, const orr_type *type, int64_t row)
 {
     int64_t whole = 0, stride = 1;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* What goes from stage to stage. Each neighbour has a lane for sends and one for receives, both in
- * the order of the sender's slots: so no order of slots makes two stages wait for each other. A
- * receive is posted a slot before the one that needs it, with all that come before it. */
+/* Activation and gradient transfers between pipeline stages. Each neighbour has a lane for sends
+ * and one for receives, both in the order of the sender's slots: a stage's computation waits only
+ * for its own message, never for a peer to be ready, so no order of slots can deadlock. A receive
+ * is posted one slot before the slot that needs it, together with all messages that come before it
+ * from that sender. */
 
-static bool gives_gradient(uint8_t phase)
+static bool sends_gradient(uint8_t phase)
 {
     return phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_INPUT;
 }
 
-/* 0: to the next stage of the ring, 1: to the one before. */
+/* 0: to the next stage of the ring; 1: to the previous one. */
 static uint8_t side_of(const orr_engine_step *step, uint32_t from, uint32_t to)
 {
     return to != (from + 1) % step->plan.pp;
 }
 
-/* What a slot of a stage sends on; false: nothing leaves it. */
+/* The message that a slot of a stage sends; false: none. */
 static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_schedule_slot *slot,
                        orr_step_receive *ret, uint32_t *ret_to)
 {
@@ -26,7 +28,7 @@ static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_sched
     if (!forward && !w->trains)
         return false;
     if (forward ? k + 1 >= orr_schedule_virtual_stages(spec)
-                : !gives_gradient(slot->phase) || k == 0)
+                : !sends_gradient(slot->phase) || k == 0)
         return false;
     *ret_to = orr_schedule_place(spec, forward ? k + 1 : k - 1, slot->micro_batch).stage;
     const uint8_t side = side_of(w->step, stage, *ret_to);
@@ -65,7 +67,7 @@ void orr_step_list_receives(orr_step_writer *w)
         fill_messages(w, w->messages);
 }
 
-/* The stream as modules take it and give it. */
+/* The type of the residual stream at stage boundaries. */
 static const orr_type *stream_type(const orr_step_writer *w)
 {
     const orr_engine_step *step = w->step;
@@ -106,14 +108,14 @@ static orr_step_receive *find(const orr_step_writer *w, uint32_t boundary, bool 
     return NULL;
 }
 
-/* Those of the same sender and direction that come before it, too. */
+/* Also posts earlier messages of the same sender and direction. */
 void orr_step_post_receives(orr_step_writer *w, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
     const uint32_t k = orr_schedule_virtual_stage_at(spec, w->step->stage, slot->chunk);
     const bool forward = slot->phase == ORR_SLOT_FORWARD;
     if (forward ? k == 0
-                : !gives_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
+                : !sends_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
         return;
     const orr_step_receive *needed = find(w, forward ? k - 1 : k, !forward, slot->micro_batch);
     for (orr_step_receive *m = w->messages; needed != NULL && m <= needed; m++)

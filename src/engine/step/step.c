@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "engine/step/tape_writer.h"
 
-/* Running a step: forward and backward, what all ranks agree on, then the update. */
+/* Runs a step: forward and backward passes, metrics of all ranks, then the update. */
 
 static orr_step_input_buffer *slot_named(orr_engine_step *step, const char *name)
 {
@@ -56,7 +56,7 @@ static orr_status execute(orr_step_program *p, orr_step_range range, bool check,
     return orr_program_execute(p->program, &run, err);
 }
 
-/* Each token once: slices of tensors have the same. */
+/* Counts each token once: tensor-parallel ranks have the same tokens. */
 static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
                          orr_step_metrics *t)
 {
@@ -72,8 +72,8 @@ static void count_losses(const orr_engine_step *step, const orr_step_inputs *inp
         }
 }
 
-/* In the order of ranks: the same bits on all of them. */
-static orr_status agree(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
+/* Sums metrics in rank order: bitwise the same on all ranks. */
+static orr_status reduce_metrics(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
 {
     const uint32_t n = (uint32_t)orr_plan_ranks(&step->plan);
     if (n == 1)
@@ -89,7 +89,7 @@ static orr_status agree(const orr_engine_step *step, orr_step_metrics *t, orr_er
         sum.tokens += all[r].tokens;
         sum.squares += all[r].squares;
         for (int i = 0; i < ORR_STEP_OBJECTIVE_SUMS; i++)
-            sum.told[i] += all[r].told[i];
+            sum.objective_sums[i] += all[r].objective_sums[i];
     }
     orr_free(all);
     if (status == ORR_OK)
@@ -102,7 +102,8 @@ static bool is_finite(const orr_step_metrics *t)
     return isfinite(t->loss) && isfinite(t->squares);
 }
 
-/* Once more, looking at what every call makes; in a team it may be another replica's. */
+/* Repeats the step with checks on every call, to name the operator that made the first NaN or
+ * infinity. In a team it may be on another replica. */
 static orr_status locate_nonfinite(orr_engine_step *step, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -151,7 +152,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
     const double each = 1 / (double)contributors;
     orr_step_metrics t = step->source.team != NULL ? step->summed : step->tally;
     t.squares = orr_step_gradient_squares(step);
-    ORR_TRY(agree(step, &t, err));
+    ORR_TRY(reduce_metrics(step, &t, err));
     if (!is_finite(&t))
         return locate_nonfinite(step, err);
     const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
@@ -162,7 +163,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
                              .gradient_norm = norm,
                              .tokens = (int64_t)t.tokens,
                              .step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns};
-    memcpy(ret->told, t.told, sizeof t.told);
+    memcpy(ret->objective_sums, t.objective_sums, sizeof t.objective_sums);
     return ORR_OK;
 }
 
@@ -176,7 +177,7 @@ orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inp
 
 double *orr_engine_step_objective_sums(orr_engine_step *step)
 {
-    return step->tally.told;
+    return step->tally.objective_sums;
 }
 
 uint32_t orr_engine_step_calls(const orr_engine_step *step)
@@ -232,8 +233,8 @@ orr_status orr_engine_step_keep_logits(orr_engine_step *step, const void **ret, 
 
 orr_parameter *orr_engine_step_parameters(orr_engine_step *step, uint32_t *ret_n)
 {
-    *ret_n = step->n_shown;
-    return step->shown;
+    *ret_n = step->n_exported;
+    return step->exported;
 }
 
 const float *orr_engine_step_logits(const orr_engine_step *step)
@@ -252,7 +253,7 @@ static uint32_t to_bf16(float x)
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffff) > 0x7f800000)
         return bits >> 16 | 0x40;
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even */
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest, ties to even */
 }
 
 orr_status orr_engine_step_weights_changed(orr_engine_step *step, orr_error *err)
@@ -272,7 +273,7 @@ void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_bat
     for (uint32_t i = 0; i < step->n_slots; i++) {
         const orr_step_input_buffer *slot = &step->slots[i];
         if (strcmp(slot->name, "tokens") != 0 && strcmp(slot->name, "targets") != 0)
-            continue; /* both are the same ones */
+            continue; /* both point to the same bytes */
         ret->samples = slot->type.dim[0];
         ret->tokens = slot->type.dim[1];
         ret->share = slot->own.by[1];

@@ -5,7 +5,7 @@
 
 #include "op/tape/tape.h"
 
-/* What a step's tape is written with, and the parts in their order. */
+/* Helpers that write calls and values to a step's tape, and the order of its parts. */
 
 orr_value orr_step_value(orr_step_writer *w, orr_value_role role, const orr_type *type,
                          const char *name, void *data)
@@ -110,7 +110,7 @@ static bool begin_writer(orr_step_writer *w)
     memset(w->ends[1], 0xff, places * sizeof *w->ends[1]);
     for (uint32_t i = 0; i < step->n_parameters; i++) {
         step->parameters[i].written = false;
-        step->parameters[i].now = ORR_NONE;
+        step->parameters[i].compute_value = ORR_NONE;
     }
     for (uint32_t b = 0; b < step->n_buckets; b++) {
         orr_bucket *bucket = &step->buckets[b];

@@ -4,16 +4,15 @@
 
 #include "engine/step/step_state.h"
 
-/* The tape of a step in the making: the turns of a stage, each the calls of its modules once more,
- * with values of their own. The first failure stays in `status`, and nothing is written after it.
- */
+/* The writer of a step's tape: the schedule slots of a stage, each a copy of its modules' calls
+ * with values of its own. The first error is kept in `status`, after which nothing is written. */
 
-/* Lanes beside compute, communication and copies. One of sends and one of receives for each
- * neighbour, in the order of the sender. */
+/* Lanes beside compute, communication and copies: one for sends and one for receives per neighbour,
+ * in the sender's order. */
 enum {
     ORR_STEP_LANE_CP = ORR_LANE_COPY + 1,
     ORR_STEP_LANE_EP,
-    ORR_STEP_LANE_SEND, /* to the next stage, to the one before */
+    ORR_STEP_LANE_SEND, /* to the next stage; to the previous one */
     ORR_STEP_LANE_RECV = ORR_STEP_LANE_SEND + 2,
     ORR_STEP_LANES = ORR_STEP_LANE_RECV + 2
 };
@@ -23,7 +22,7 @@ typedef struct orr_step_receive {
     bool back, posted;
     uint8_t lane;
     uint32_t peer;   /* stage */
-    orr_value value; /* of what is received */
+    orr_value value; /* the received value */
 } orr_step_receive;
 
 typedef struct orr_step_writer {
@@ -33,18 +32,17 @@ typedef struct orr_step_writer {
     orr_arena *scratch;
     orr_status status;
     orr_error *err;
-    orr_schedule_slot slot; /* that is written now */
-    orr_value **maps;     /* shape (micro-batches, row.n): values of a module's tape in the step's;
-                           * NULL: not begun */
-    orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
-                           * gradient of what went into it */
-    const char ***labels; /* shape (row.n)(calls of the module) */
-    orr_step_receive *messages; /* that come, in the order of their senders */
+    orr_schedule_slot slot; /* the slot that is being written */
+    orr_value **maps;   /* shape (micro-batches, row.n): the step's values for those of a module's
+                           tape; NULL: not begun */
+    orr_value *ends[2]; /* shape (micro-batches, row.n): output of a place; gradient of its input */
+    const char ***labels;       /* shape (row.n)(calls of the module) */
+    orr_step_receive *messages; /* messages to receive, in the order of their senders */
     uint32_t n_messages;
-    uint32_t *last_slot; /* shape (chunks): the last that gives gradients of weights */
-    orr_value *pending;  /* shape (micro-batches, n_parameters): gradients that are not in a
-                          * bucket yet; ORR_NONE */
-    orr_value *sums;     /* shape (n_parameters): what is bound to their buffers */
+    uint32_t *last_slot; /* shape (chunks): the last slot that makes gradients of weights */
+    orr_value *pending;  /* shape (micro-batches, n_parameters): gradients that are not in a bucket
+                            yet; ORR_NONE */
+    orr_value *sums;     /* shape (n_parameters): values bound to gradient buffers */
 } orr_step_writer;
 
 static inline bool orr_step_writer_ok(const orr_step_writer *w)
@@ -62,13 +60,13 @@ static inline size_t orr_step_map_index(const orr_step_writer *w, uint32_t micro
     return (size_t)micro_batch * w->step->row.n + place;
 }
 
-/* A value; `data`: where it lies, or NULL: the program says. */
+/* Adds a value; `data`: its address, or NULL: in the program's memory. */
 orr_value orr_step_value(orr_step_writer *w, orr_value_role role, const orr_type *type,
                          const char *name, void *data);
-/* A call that has been filled in, on a lane: its number. */
+/* Adds a call to a lane; returns its number. */
 uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t lane,
                        const char *label);
-/* One operator with one output of this type, or none (NULL). */
+/* One operator with one output of a type, or none (NULL). */
 typedef struct orr_step_op {
     orr_op op;
     uint8_t pass, lane;
@@ -80,14 +78,14 @@ typedef struct orr_step_op {
     const char *name;
 } orr_step_op;
 orr_value orr_step_apply(orr_step_writer *w, const orr_step_op *op);
-/* The call written last. */
+/* The last call written. */
 static inline uint32_t orr_step_last(const orr_step_writer *w)
 {
     return w->to->tape.n_calls - 1;
 }
-/* A call waits for another beside what it reads. ORR_NONE: for none. */
+/* Makes a call wait for another beside its data dependencies. ORR_NONE: for none. */
 void orr_step_wait(orr_step_writer *w, uint32_t call, uint32_t on);
-/* Parts of a flat value; dims of a part. */
+/* A slice of a flat value; a view with other dims. */
 orr_value orr_step_slice(orr_step_writer *w, orr_value flat, int64_t begin, int64_t count);
 orr_value orr_step_view(orr_step_writer *w, orr_value value, const orr_type *type);
 
@@ -96,7 +94,7 @@ static inline orr_type orr_step_flat(orr_dtype dtype, int64_t n)
     return (orr_type){.dtype = (uint8_t)dtype, .rank = 1, .dim = {n}};
 }
 
-/* Which calls of a module a phase of a slot runs. */
+/* Whether a phase of a slot runs a module's calls of this pass. */
 static inline bool orr_step_phase_runs_pass(uint8_t pass, uint8_t phase)
 {
     switch (phase) {
@@ -111,42 +109,43 @@ static inline bool orr_step_phase_runs_pass(uint8_t pass, uint8_t phase)
     }
 }
 
-/* Weights (step_gather.c). */
+/* Weights (weight_gather.c). */
 void orr_step_gather_at_start(orr_step_writer *w);
 void orr_step_gather_at_end(orr_step_writer *w);
-/* Is a place's bucket gathered each time that it is used? */
+/* Whether a bucket is gathered each time it is used (ZeRO 3). */
 bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *bucket);
-/* Sets out the gathers of a place; *ret, shape (parameters of the place): views of what comes. */
+/* Issues the gathers of a place; *ret, shape (parameters of the place): views of the gathered
+ * weights. */
 void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_value *ret);
-/* Weights of a place that nothing gathers while it runs: into ret as above. */
+/* The weights of a place that need no gather at this point, into ret as above. */
 void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret);
 
-/* Gradients (step_gradients.c). Output `o` of a call is a gradient of a parameter. */
+/* Gradients (gradients.c): output `o` of a call is a gradient of a parameter. */
 void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, uint32_t o);
-/* All gradients of a place are there for this slot; `last`: of this step. */
+/* All gradients of a place are complete for this slot; `last`: for this step. */
 void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
-/* The same of a table, and its update (step_tables.c). */
+/* The same for a table, and its update (embedding_tables.c). */
 void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
 void orr_step_table_update(orr_step_writer *w);
-/* To the team, if there is one: what is whole when a bucket has been reduced, and what only the
- * tail makes whole (step_team.c). */
+/* replica_reduction.c: submits to the team what is final when a bucket has been reduced; and what
+ * becomes final only after the last micro-batch. */
 void orr_step_submit_early(orr_step_writer *w, orr_bucket *b);
 void orr_step_submit_late(orr_step_writer *w, orr_bucket *b);
-/* What gradients lack when all turns are over (step_tail.c). */
+/* The remaining reductions after all slots (optimizer.c). */
 void orr_step_write_last_reductions(orr_step_writer *w);
-/* The optimizer: parameters that decay, then the others. */
+/* The optimizer: parameters with weight decay, then the others. */
 void orr_step_write_optimizer(orr_step_writer *w);
 
-/* Between stages (step_messages.c). */
+/* Transfers between stages (stage_transfers.c). */
 void orr_step_list_receives(orr_step_writer *w);
-/* Posts what the slot will need. */
+/* Posts the receives that the slot needs. */
 void orr_step_post_receives(orr_step_writer *w, const orr_schedule_slot *slot);
 orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch);
 void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value value);
 
-/* The loss of each token of a module, or what it is of; ORR_NONE: it has none. */
+/* The loss of each token of a module, or its input; ORR_NONE: the module has no loss. */
 orr_value orr_step_loss_value(const orr_module *module, bool input);
-/* One slot (step_turns.c). */
+/* All slots (schedule_slots.c). */
 void orr_step_write_schedule(orr_step_writer *w);
 
 #endif /* ORR_ENGINE_STEP_TAPE_WRITER_H */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/step/tape_writer.h"
 
-/* Weights that ranks share shards of: with ZeRO 1 and 2 all gathered once a step, beside its first
- * turns (or behind the optimizer, where nothing overlaps); with ZeRO 3 each module's before it
- * runs. What computes with them reads views of what has come. */
+/* Gathers weights that ranks hold in shards. ZeRO 1 and 2: all once a step, overlapping its first
+ * slots (or after the optimizer, without overlap). ZeRO 3 (FSDP): each module's before it runs,
+ * and, if resharded after the forward pass, again before its backward pass. Computation reads views
+ * of the gathered buffers. */
 
 static size_t element_bytes(const orr_engine_step *step)
 {
@@ -59,7 +60,7 @@ bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *b)
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero >= 3;
 }
 
-/* From the first places to the last: buckets stand the other way round. */
+/* From the first places to the last, the order of use: buckets are in the reverse order. */
 void orr_step_gather_at_start(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
@@ -78,16 +79,17 @@ void orr_step_gather_at_end(orr_step_writer *w)
             gather(w, &step->buckets[i]);
 }
 
-/* Views of what has been gathered for the step are taken when they are first used. */
-static orr_value standing(orr_step_writer *w, orr_step_parameter *p)
+/* The view of a gathered bucket is taken at the first use. */
+static orr_value gathered_view(orr_step_writer *w, orr_step_parameter *p)
 {
     const orr_bucket *b = &w->step->buckets[p->bucket];
-    if (p->now != ORR_NONE)
-        return p->now;
+    if (p->compute_value != ORR_NONE)
+        return p->compute_value;
     if (b->gathered != ORR_NONE)
-        return p->now = part_of(w, p, b->gathered);
-    return p->now = orr_step_value(w, ORR_VALUE_PARAMETER, &p->type, w->step->shown[p->shown].name,
-                                   compute_at(w->step, b, p->at));
+        return p->compute_value = part_of(w, p, b->gathered);
+    return p->compute_value =
+               orr_step_value(w, ORR_VALUE_PARAMETER, &p->type, w->step->exported[p->exported].name,
+                              compute_at(w->step, b, p->at));
 }
 
 void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret)
@@ -95,7 +97,7 @@ void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret)
     orr_engine_step *step = w->step;
     for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
         if (!orr_step_gathers_on_use(step, &step->buckets[step->parameters[i].bucket]))
-            ret[i - step->first_of[place]] = standing(w, &step->parameters[i]);
+            ret[i - step->first_of[place]] = gathered_view(w, &step->parameters[i]);
 }
 
 static bool reads(const orr_module *module, uint8_t phase, orr_value value)
@@ -109,7 +111,7 @@ static bool reads(const orr_module *module, uint8_t phase, orr_value value)
     return false;
 }
 
-/* Is any of the bucket's parameters of this place read in the phase? */
+/* Whether the phase reads any of the bucket's parameters at this place. */
 static bool is_read(const orr_engine_step *step, uint32_t place, uint8_t phase, uint32_t bucket)
 {
     for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)

@@ -6,16 +6,17 @@
 #include "engine/train/dpo.h"
 #include "engine/train/trainer.h"
 
-/* Learning from preferences: rows of a micro-batch stand two and two, the chosen answer and the
- * other. What the reference thinks of all pairs is computed once, before the first step. */
+/* Learning from preferences (DPO). Rows of a micro-batch are pairs: the chosen answer, then the
+ * rejected one. The reference's log-probabilities of all pairs are computed once, before the first
+ * step. */
 
-/* What the objective adds up: losses of pairs, those that are put right, all of them. */
+/* The objective's sums: losses, pairs ranked correctly, pairs. */
 enum { LOSS, RIGHT, PAIRS };
 
 typedef struct preference_task {
-    double *reference; /* shape (pairs of the data, 2): log-probabilities of both answers  */
-    uint64_t *index;   /* shape (micro-batches, pairs of one): which pair of the data it is */
-    float *loss;       /* shape (micro-batches, samples, tokens): of scoring                */
+    double *reference; /* shape (pairs of the data, 2): log-probabilities of both answers */
+    uint64_t *index;   /* shape (micro-batches, pairs of one): index of the pair in the data */
+    float *loss;       /* shape (micro-batches, samples, tokens): for scoring */
 } preference_task;
 
 static uint32_t pairs_of(const orr_trainer *t)
@@ -23,7 +24,7 @@ static uint32_t pairs_of(const orr_trainer *t)
     return t->training->plan.micro_batch / 2;
 }
 
-/* Both rows of a pair; `index`: which of the data. */
+/* Writes both rows of pair `index` of the data. */
 static void put_pair(const orr_trainer *t, const orr_step_inputs *in, uint32_t pair, uint64_t index)
 {
     const orr_dataset *b = t->training->batches;
@@ -34,7 +35,7 @@ static void put_pair(const orr_trainer *t, const orr_step_inputs *in, uint32_t p
     memcpy((float *)in->weights + at, t->sample.weights, n * sizeof(float));
 }
 
-/* log p of an answer out of the losses of its row. */
+/* log p of an answer from the losses of its row. */
 static double answer(const float *loss, const float *weights, int64_t tokens, double *ret_n)
 {
     double sum = 0, n = 0;
@@ -47,7 +48,7 @@ static double answer(const float *loss, const float *weights, int64_t tokens, do
     return sum;
 }
 
-/* One pass of this rank's pairs through the reference. `first`: of the data. */
+/* Scores this rank's share of pairs with the reference, from pair `first` of the data. */
 static orr_status score_some(orr_trainer *t, uint64_t first, orr_error *err)
 {
     preference_task *task = t->task;
@@ -71,7 +72,7 @@ static orr_status score_some(orr_trainer *t, uint64_t first, orr_error *err)
     return ORR_OK;
 }
 
-/* Replicas share out the data; each number comes from one rank. */
+/* Data-parallel ranks divide the data; each number comes from one rank. */
 static orr_status score_all(orr_trainer *t, orr_error *err)
 {
     preference_task *task = t->task;
@@ -147,7 +148,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
     const orr_trainer *t = ctx;
     const orr_train_options *o = t->training->options;
     const preference_task *task = t->task;
-    double *told = orr_engine_step_objective_sums(t->step);
+    double *sums = orr_engine_step_objective_sums(t->step);
     const int64_t tokens = t->window.tokens;
     const float *weights = t->inputs[micro_batch].weights;
     const double each = 2.0 / t->training->plan.batch;
@@ -164,21 +165,22 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
             orr_dpo_loss_of(&pair, o->dpo_beta > 0 ? o->dpo_beta : 0.1, o->dpo_nll);
         put_seeds(weights + a, tokens, l.by_chosen * each, ret_seed + a);
         put_seeds(weights + b, tokens, l.by_rejected * each, ret_seed + b);
-        told[LOSS] += l.loss;
-        told[RIGHT] += l.margin > 0 ? 1 : l.margin == 0 ? 0.5 : 0;
-        told[PAIRS]++;
+        sums[LOSS] += l.loss;
+        sums[RIGHT] += l.margin > 0 ? 1 : l.margin == 0 ? 0.5 : 0;
+        sums[PAIRS]++;
     }
     return ORR_OK;
 }
 
-/* Slices of tensors have the same pairs: they count as often on both sides of the mean. */
+/* Tensor-parallel ranks have the same pairs, which count equally often in numerator and
+ * denominator. */
 static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                            orr_error *err)
 {
     (void)t;
     (void)err;
-    told->loss = r->told[LOSS] / r->told[PAIRS];
-    told->reward = r->told[RIGHT] / r->told[PAIRS];
+    told->loss = r->objective_sums[LOSS] / r->objective_sums[PAIRS];
+    told->reward = r->objective_sums[RIGHT] / r->objective_sums[PAIRS];
     return ORR_OK;
 }
 
