@@ -5,9 +5,9 @@
 
 /* Static memory plan of a program. The lifetime of a value is from the call that writes it to the
  * last that reads it, in call numbers of lane 0; a read in another lane counts at the call of lane
- * 0 by which it is known to be done (`join` of dependencies.c). Offsets are assigned by
- * op/tape/live_ranges.h, the functions that estimates use; then memory is taken, and bound and kept
- * values that nothing writes are zeroed. */
+ * 0 by which it is known to be done (`ret_join` of dependencies.c). Offsets are assigned by
+ * op/tape/live_ranges.h, the functions that estimates use; then memory is taken, and that of kept
+ * values is zeroed. */
 
 enum { ALIGNMENT = 64 };
 

@@ -2,17 +2,19 @@
 #ifndef ORR_ENGINE_TRAIN_DPO_H
 #define ORR_ENGINE_TRAIN_DPO_H
 
-/* Direct preference optimisation of one pair of answers (Rafailov et al., arXiv 2305.18290, eq. 7):
+/* Direct preference optimization (DPO) of one pair of answers (Rafailov et al., arXiv 2305.18290,
+ * eq. 7):
  *
  *   margin = beta ((log p(chosen) - log r(chosen)) - (log p(rejected) - log r(rejected)))
  *   loss   = -log sigmoid(margin) + nll (-log p(chosen) / |chosen|)
  *
- * p: the model, r: the reference. Llama 3 adds the second term with nll 0.2 (arXiv 2407.21783,
- * section 4.1.4). Sets derivatives by minus log p of a token of either answer. */
+ * where p is the model and r the reference. Llama 3 adds the second term with nll 0.2 (arXiv
+ * 2407.21783, section 4.1.4). Computes the loss and its derivatives by minus log p of a
+ * token of either answer. */
 typedef struct orr_dpo_pair {
-    double chosen, rejected;                     /* log p          */
-    double chosen_reference, rejected_reference; /* log r          */
-    double tokens;                               /* of the chosen  */
+    double chosen, rejected;                     /* log p */
+    double chosen_reference, rejected_reference; /* log r */
+    double tokens;                               /* of the chosen answer */
 } orr_dpo_pair;
 typedef struct orr_dpo_loss {
     double loss, margin;

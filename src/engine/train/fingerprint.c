@@ -4,8 +4,9 @@
 
 #include "engine/train/trainer.h"
 
-/* What replicas of one job have in common: all that decides which numbers come out, in one number.
- * Paths differ from machine to machine; what is in the files does not. */
+/* Fingerprint of a job: a hash of everything that decides its numbers, which must be equal in all
+ * replicas of a team. Paths differ between machines and are left out; what is in the files is
+ * not. */
 
 static uint64_t of_text(uint64_t so_far, const char *text)
 {
@@ -44,7 +45,7 @@ static uint64_t of_schedule(uint64_t so_far, const orr_train_job *t)
     return of_numbers(so_far, numbers, sizeof numbers);
 }
 
-/* The first samples tell a file, and a tokenizer, from another. */
+/* The first samples distinguish one file, or tokenizer, from another. */
 static uint64_t of_data(uint64_t so_far, const orr_trainer *t)
 {
     enum { SAMPLES = 4 };

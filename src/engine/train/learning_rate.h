@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* Learning rates: up in a straight line over `warmup` steps, then down to `least` at the last step:
- * along half a cosine (Loshchilov and Hutter, ICLR 2017, equation 5, one period), in a straight
- * line, or not at all. */
+/* Learning-rate schedules: linear warmup over `warmup` steps, then decay to `least` at the last
+ * step by half a cosine (Loshchilov and Hutter, ICLR 2017, equation 5, one period), linearly, or
+ * not at all. */
 typedef struct orr_learning_rate {
     double most, least;
     int64_t warmup, steps;

@@ -12,7 +12,7 @@
 #include "engine/train/trainer.h"
 #include "team/protocol/message.h"
 
-/* One rank of a training, from its first step to its last. */
+/* The training loop of one rank, from its first step to its last. */
 
 static int threads_of(const orr_trainer *t)
 {
@@ -50,7 +50,7 @@ static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_
                         "the checkpoint was begun with seed %llu, not %llu: the data would differ",
                         (unsigned long long)checkpoint->seed, (unsigned long long)seed);
     ORR_TRY(orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err));
-    t->made = t->committed = t->saved = checkpoint->step;
+    t->last_step = t->committed = t->saved = checkpoint->step;
     t->data = checkpoint->data;
     return ORR_OK;
 }
@@ -60,7 +60,7 @@ static orr_status resume(orr_trainer *t, orr_error *err)
     orr_checkpoint *checkpoint;
     orr_status status = orr_checkpoint_open(t->training->save, &checkpoint, err);
     if (status == ORR_NOT_FOUND && t->training->options->team != NULL)
-        return ORR_OK; /* others may have one */
+        return ORR_OK; /* other ranks may have one */
     ORR_TRY(status);
     status = restore(t, checkpoint, err);
     orr_checkpoint_close(checkpoint);
@@ -80,7 +80,8 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
     if (o->resume)
         ORR_TRY(resume(t, err));
     t->folder = t->training->save;
-    if (o->save == NULL && o->export_to != NULL) { /* what is exported is read from one */
+    if (o->save == NULL &&
+        o->export_to != NULL) { /* export reads a checkpoint, so one is written */
         t->folder =
             orr_arena_printf(t->arena, "%s.checkpoint%s%s", o->export_to,
                              o->team != NULL ? "." : "", o->team != NULL ? o->team->name : "");
@@ -109,7 +110,7 @@ static orr_status begin(orr_trainer *t, orr_error *err)
     return orr_train_open_recorder(t, err);
 }
 
-/* What ranks tell one another before each step. */
+/* What ranks agree on before each step. */
 typedef struct rank_status {
     int64_t stop, written;
 } rank_status;
@@ -137,7 +138,7 @@ static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_err
     return status;
 }
 
-/* All have written a step: it is the latest. */
+/* Commits a checkpoint that all ranks have written: it becomes the latest. */
 static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
 {
     if (written <= t->committed)
@@ -154,7 +155,7 @@ orr_status orr_train_synchronize(orr_trainer *t, bool *ret_stop, orr_error *err)
     return commit(t, all.written, err);
 }
 
-/* All updates of a step; what is told is of the first. */
+/* All updates of a step; the reported result is the first one's. */
 static orr_status update_all(orr_trainer *t, orr_update *update, int64_t step, bool records,
                              orr_step_result *ret, orr_error *err)
 {
@@ -199,12 +200,12 @@ orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr
 orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
 {
     const int64_t every = t->training->options->save_every;
-    const bool due = last || (every > 0 && t->made % every == 0);
-    if (t->checkpointer == NULL || !orr_train_state_is_complete(t) || !t->placed || !due ||
-        t->saved >= t->made)
+    const bool due = last || (every > 0 && t->last_step % every == 0);
+    if (t->checkpointer == NULL || !orr_train_state_is_complete(t) || !t->data_positioned || !due ||
+        t->saved >= t->last_step)
         return ORR_OK;
-    t->saved = t->made;
-    return orr_checkpointer_save(t->checkpointer, t->made, &t->data, err);
+    t->saved = t->last_step;
+    return orr_checkpointer_save(t->checkpointer, t->last_step, &t->data, err);
 }
 
 static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
@@ -220,11 +221,11 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
     if (records)
         orr_recorder_step(t->recorder, step);
     ORR_TRY(update_all(t, &update, step, records, &r, err));
-    if (t->training->task->updates > 0) /* what they learn from is made in the step */
+    if (t->training->task->updates > 0) /* the task makes its own data within the step */
         r.step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
     if (records)
         orr_recorder_end(t->recorder);
-    t->made = step;
+    t->last_step = step;
     if (!orr_team_data_cursor_consume(&t->data, &slot, 1))
         return orr_fail(err, ORR_INVALID, "data of step %lld do not add up", (long long)step);
     return orr_train_report_step(t, &told, &r, err);
@@ -233,11 +234,11 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
 static orr_status make_all(orr_trainer *t, orr_error *err)
 {
     orr_train_job *training = t->training;
-    while (t->made < training->options->steps) {
+    while (t->last_step < training->options->steps) {
         ORR_TRY(orr_train_synchronize(t, &training->result.stopped, err));
         if (training->result.stopped)
             break;
-        ORR_TRY(make_one(t, t->made + 1, err));
+        ORR_TRY(make_one(t, t->last_step + 1, err));
         ORR_TRY(orr_train_save(t, false, err));
     }
     return orr_train_save(t, true, err);
@@ -281,7 +282,7 @@ static int64_t median_ns(const orr_train_job *training)
     return median;
 }
 
-/* Of the fullest rank. */
+/* The maximum over ranks. */
 static orr_status compare_memory(orr_trainer *t, orr_error *err)
 {
     orr_train_result *r = &t->training->result;
@@ -325,8 +326,8 @@ orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
     orr_trainer t = {.training = ctx,
                      .transport = transport,
-                     .whole = true,
-                     .placed = true,
+                     .state_complete = true,
+                     .data_positioned = true,
                      .arena = orr_arena_new(0, 0)};
     orr_status status = t.arena != NULL ? begin(&t, err) : orr_fail_memory(err);
     if (status == ORR_OK)

@@ -8,7 +8,7 @@
 
 #include "engine/train/trainer.h"
 
-/* The last steps as a graph, as time by operator, and as a trace of each rank. */
+/* Output of a recording: the last steps as a graph, time by operator, and a trace of each rank. */
 
 bool orr_train_records(const orr_trainer *t, int64_t step)
 {
@@ -19,7 +19,7 @@ bool orr_train_records(const orr_trainer *t, int64_t step)
 orr_status orr_train_open_recorder(orr_trainer *t, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
-    const int64_t left = o->steps - t->made;
+    const int64_t left = o->steps - t->last_step;
     const int64_t steps = o->record_steps < left ? o->record_steps : left;
     if (steps <= 0)
         return ORR_OK;

@@ -3,7 +3,8 @@
 
 #include "engine/train/trainer.h"
 
-/* A second set of the rank's weights, which takes the place of the first to score with. */
+/* The frozen reference model: a second set of the rank's weights, exchanged with the trained ones
+ * to score with. */
 
 orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen,
                                   orr_error *err)

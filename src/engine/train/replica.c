@@ -5,10 +5,12 @@
 #include "base/clock.h"
 #include "engine/train/trainer.h"
 
-/* One replica of a team: what it does next is said by the team, to rank 0, and handed on to the
- * others. See orrery/team.h for the turns. */
+/* The training loop of one replica of a team. Rank 0 receives the team's directives and broadcasts
+ * them to the replica's other ranks. A step goes: directive -> (adopt the state of another replica)
+ * -> compute and contribute gradients, or contribute zeros -> vote -> all ranks agree on the
+ * outcome -> apply the reduced gradients, or try again. See orrery/team.h for the directives. */
 
-enum { HUB_TEXT = 128 };
+enum { LEADER_TEXT = 128 };
 
 static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in,
                                    void *out, size_t n, orr_error *err)
@@ -28,7 +30,7 @@ static bool leads(const orr_trainer *t)
     return t->transport->rank == 0;
 }
 
-/* What rank 0 knows, to all ranks of the replica. */
+/* Broadcasts from rank 0 to all ranks of the replica. */
 static orr_status broadcast_from_leader(const orr_trainer *t, void *data, size_t bytes,
                                         orr_error *err)
 {
@@ -54,7 +56,7 @@ static orr_team_options options_of(orr_trainer *t)
                           .window = asked->window,
                           .streams = asked->streams,
                           .catch_up_steps = asked->catch_up_steps,
-                          .step = (uint64_t)t->made,
+                          .step = (uint64_t)t->last_step,
                           .data = t->data,
                           .told = orr_train_annotate_event,
                           .ctx = t};
@@ -65,7 +67,7 @@ static orr_team_options options_of(orr_trainer *t)
 static orr_status join(orr_trainer *t, orr_error *err)
 {
     orr_team_options o = options_of(t);
-    char hub[HUB_TEXT] = "";
+    char hub[LEADER_TEXT] = "";
     if (leads(t)) {
         ORR_TRY(orr_team_join(&o, &t->team, err));
         const char *at = t->transport->ranks > 1 ? orr_team_proxy_address(t->team) : "";
@@ -85,31 +87,31 @@ static orr_status next_directive(orr_trainer *t, orr_team_directive *ret, orr_er
     return leads(t) ? ORR_OK : orr_team_follow(t->team, ret, err);
 }
 
-/* Gradients of the slot, or none. */
-static orr_status contribute(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
+/* Contributes the gradients of a batch, or zeros. */
+static orr_status contribute(orr_trainer *t, const orr_team_directive *directive, orr_error *err)
 {
-    t->slot = turn->kind == ORR_DIRECTIVE_COMPUTE ? (int64_t)turn->slot : -1;
-    if (turn->kind == ORR_DIRECTIVE_ZEROS)
+    t->slot = directive->kind == ORR_DIRECTIVE_COMPUTE ? (int64_t)directive->slot : -1;
+    if (directive->kind == ORR_DIRECTIVE_ZEROS)
         return orr_engine_step_contribute_zeros(t->step, err);
-    const bool records = orr_train_records(t, (int64_t)turn->step);
-    ORR_TRY(t->training->task->feed(t, turn->slot, err));
+    const bool records = orr_train_records(t, (int64_t)directive->step);
+    ORR_TRY(t->training->task->feed(t, directive->slot, err));
     if (records)
-        orr_recorder_step(t->recorder, (int64_t)turn->step);
+        orr_recorder_step(t->recorder, (int64_t)directive->step);
     else if (t->recorder != NULL)
         orr_recorder_drop_annotations(t->recorder);
     return orr_engine_step_compute(t->step, t->inputs, records ? t->recorder : NULL, err);
 }
 
-/* Sums that had been put aside are applied when the team is further: no data are known for these.
- */
+/* Restores the data position: reductions that were kept may be applied when the team is already
+ * further, and then the position is unknown. */
 static void update_position(orr_trainer *t)
 {
     uint64_t committed;
     orr_team_position(t->team, &committed, &t->data);
-    t->placed = (int64_t)committed == t->made;
+    t->data_positioned = (int64_t)committed == t->last_step;
 }
 
-/* The sums of a step are there: of so many replicas. */
+/* Applies the reduced gradients of a step, with the number of contributors. */
 static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error *err)
 {
     const orr_train_team *asked = t->training->options->team;
@@ -120,9 +122,9 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
                                         asked->replicas);
     ORR_TRY(
         orr_engine_step_apply(t->step, &update, t->training->clip, sums->contributors, &r, err));
-    t->made = step;
-    t->whole = true;
-    atomic_store(&t->fetched, false);
+    t->last_step = step;
+    t->state_complete = true;
+    atomic_store(&t->state_received, false);
     orr_team_updated(t->team, sums->step);
     if (t->recorder != NULL)
         orr_recorder_end(t->recorder);
@@ -136,8 +138,9 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     return orr_train_report_step(t, &told, &r, err);
 }
 
-/* Ranks hear of an outcome by different messages, if connections break just then: a replica whose
- * ranks heard different things ends before any of them acts, and comes back. */
+/* All ranks must have received the same outcome, which reaches them by separate messages: if
+ * connections broke in between, they differ, and the replica ends before any rank acts, to come
+ * back later. */
 static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, orr_error *err)
 {
     enum { NUMBERS = 3 };
@@ -160,16 +163,17 @@ static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, o
     return status;
 }
 
-/* Takes part in a step until it is decided, and makes the update if it is this replica's turn. */
-static orr_status make_step(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
+/* Takes part in attempts of a step until it is decided, and applies the update. */
+static orr_status make_step(orr_trainer *t, const orr_team_directive *directive, orr_error *err)
 {
-    orr_team_outcome outcome = {
-        .step = turn->step, .epoch = turn->epoch, .contributors = turn->contributors};
-    if (turn->kind == ORR_DIRECTIVE_APPLY) {
+    orr_team_outcome outcome = {.step = directive->step,
+                                .epoch = directive->epoch,
+                                .contributors = directive->contributors};
+    if (directive->kind == ORR_DIRECTIVE_APPLY) {
         t->slot = -1;
         return update(t, &outcome, err);
     }
-    ORR_TRY(contribute(t, turn, err));
+    ORR_TRY(contribute(t, directive, err));
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(orr_team_vote(t->team, orr_engine_step_reductions(t->step), &outcome, err));
     orr_train_annotate_wait(t, &outcome, begin_ns);
@@ -181,15 +185,16 @@ static orr_status make_step(orr_trainer *t, const orr_team_directive *turn, orr_
     return ORR_OK;
 }
 
-/* Where the step before was not made here, its weights have come from others: copies follow. */
-static orr_status adopt_state(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
+/* If another replica made the previous step, the weights have come from there: refreshes the copies
+ * derived from them. */
+static orr_status adopt_state(orr_trainer *t, const orr_team_directive *directive, orr_error *err)
 {
-    const bool own = t->whole && t->made + 1 == (int64_t)turn->step;
-    t->whole = turn->kind != ORR_DIRECTIVE_ZEROS;
-    if (!t->whole)
+    const bool own = t->state_complete && t->last_step + 1 == (int64_t)directive->step;
+    t->state_complete = directive->kind != ORR_DIRECTIVE_ZEROS;
+    if (!t->state_complete)
         return ORR_OK;
-    atomic_store(&t->fetched, false);
-    t->made = (int64_t)turn->step - 1;
+    atomic_store(&t->state_received, false);
+    t->last_step = (int64_t)directive->step - 1;
     return own ? ORR_OK : orr_engine_step_weights_changed(t->step, err);
 }
 
@@ -198,24 +203,24 @@ orr_status orr_train_run_replica(orr_trainer *t, orr_error *err)
     orr_train_job *training = t->training;
     const int64_t last = training->options->steps;
     ORR_TRY(join(t, err));
-    for (orr_team_directive turn;;) {
+    for (orr_team_directive directive;;) {
         bool stop = false;
         ORR_TRY(orr_train_synchronize(t, &stop, err));
-        if ((stop || t->made >= last) && leads(t))
-            orr_team_drain(t->team, t->made >= last);
-        ORR_TRY(next_directive(t, &turn, err));
-        if (turn.kind == ORR_DIRECTIVE_LEAVE)
+        if ((stop || t->last_step >= last) && leads(t))
+            orr_team_drain(t->team, t->last_step >= last);
+        ORR_TRY(next_directive(t, &directive, err));
+        if (directive.kind == ORR_DIRECTIVE_LEAVE)
             break;
-        if ((int64_t)turn.step >= last && turn.kind == ORR_DIRECTIVE_COMPUTE && leads(t))
-            orr_team_drain(t->team, true); /* with this step all is done */
-        ORR_TRY(adopt_state(t, &turn, err));
-        ORR_TRY(make_step(t, &turn, err));
+        if ((int64_t)directive.step >= last && directive.kind == ORR_DIRECTIVE_COMPUTE && leads(t))
+            orr_team_drain(t->team, true); /* the training is complete after this step */
+        ORR_TRY(adopt_state(t, &directive, err));
+        ORR_TRY(make_step(t, &directive, err));
         ORR_TRY(orr_train_save(t, false, err));
     }
-    training->result.stopped = t->made < last;
+    training->result.stopped = t->last_step < last;
     update_position(t);
     ORR_TRY(orr_train_save(t, true, err));
-    /* What rank 0 has heard the others hear from it. */
+    /* All ranks have received rank 0's last broadcast. */
     return t->transport->ranks > 1 ? orr_barrier(orr_engine_step_world(t->step), err) : ORR_OK;
 }
 

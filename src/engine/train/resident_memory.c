@@ -6,7 +6,7 @@
 
 #include "engine/train/trainer.h"
 
-/* What the kernel says of this process: proc(5), /proc/pid/status and clear_refs. */
+/* Resident memory of this process: proc(5), /proc/pid/status and clear_refs. */
 
 static int64_t status_bytes(const char *field)
 {
@@ -39,7 +39,7 @@ void orr_resident_mark(void)
     if (file < 0)
         return;
     if (write(file, "5", 1) != 1) {
-        /* then the most counts from the start of the process */
+        /* otherwise the peak counts from the start of the process */
     }
     close(file);
 }

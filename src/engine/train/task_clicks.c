@@ -5,11 +5,11 @@
 #include "base/alloc.h"
 #include "engine/train/trainer.h"
 
-/* Learning from clicks: the mean of the binary cross entropy of a batch's samples, and how well
- * their logits put those that were clicked before the others, as they are before the update. */
+/* Click-through prediction: mean binary cross entropy over a batch, and the AUC of its logits
+ * before the update. */
 
 typedef struct clicks_task {
-    float *labels;    /* shape (n): of the rank's samples                          */
+    float *labels;    /* shape (n): of the rank's samples */
     orr_scored *mine; /* shape (n)                                                 */
     orr_scored *all;  /* shape (ranks, n)                                          */
     int64_t n;

@@ -7,18 +7,18 @@
 #include "engine/generate/sampling.h"
 #include "engine/train/trainer.h"
 
-/* Learning from rewards, online, as Llama 2 was (arXiv 2307.09288, section 3.2.3): the model
- * answers the prompts of a batch, R = whitened reward - kl (log p - log r) of the answer, r the
- * frozen model, and each batch is learned from twice by the clipped objective, the second time off
- * what sampled it. There is no model of values: the advantage of all of an answer's tokens is R
- * less the batch's mean.
+/* Reinforcement learning: PPO with a clipped ratio and a batch-mean baseline, without a value
+ * model, online, as Llama 2 was trained (arXiv 2307.09288, section 3.2.3). The model answers the
+ * prompts of a batch; R = whitened reward - kl (log p - log r) of an answer, r the frozen
+ * reference; the advantage of all of an answer's tokens is R less the batch's mean. Each batch is
+ * used for two updates, the second one off-policy.
  *
- * Answers are drawn at temperature 1 from the training tape itself, which computes all tokens of
- * the samples for each new one: for models small enough that this is no matter. */
+ * Answers are sampled at temperature 1 by the training tape itself, which recomputes all tokens of
+ * the samples for each new one: only good enough for small models. */
 enum { UPDATES = 2 };
 
 typedef struct answer {
-    int64_t first, n; /* position of its first token; tokens */
+    int64_t first, n; /* position of its first token; number of tokens */
     bool ended;
     double reward, kl, total, advantage; /* total: R */
 } answer;
@@ -28,15 +28,15 @@ typedef struct reward_task {
     orr_reference_weights frozen;
     const void *scored; /* logits, shape (micro-batches) of the type */
     orr_type type;
-    float *logits; /* of one token, in fp32: shape (vocab)      */
+    float *logits; /* of one token, in fp32: shape (vocab) */
     orr_token_candidate *room;
     float *before, *reference; /* shape (rows, tokens): minus log p of each target */
     answer *answers;           /* shape (rows)               */
     double *all;               /* shape (rows of all ranks)  */
-    int64_t rows, most;        /* of the rank; tokens of an answer */
-    double tokens;             /* of all answers of the batch      */
+    int64_t rows, most;        /* of the rank; most tokens of an answer */
+    double tokens;             /* of all answers of the batch */
     double loss;               /* of the first update, this rank's part */
-    uint32_t asked;            /* objectives since the batch was made   */
+    uint32_t asked;            /* calls of the objective since the batch was sampled */
 } reward_task;
 
 static int64_t tokens_of(const orr_trainer *t)
@@ -95,7 +95,7 @@ static orr_status open(orr_trainer *t, orr_error *err)
     return orr_train_load_reference(t, o->reference, &task->frozen, err);
 }
 
-/* Prompts of the rank's rows; returns the number of its first sample. */
+/* Writes the prompts of the rank's rows; returns the number of its first sample. */
 static uint64_t put_prompts(orr_trainer *t, uint64_t slot)
 {
     const orr_plan *plan = &t->training->plan;
@@ -125,7 +125,7 @@ static void read_logits(const reward_task *task, int64_t at, int64_t vocab)
     }
 }
 
-/* One more token of a row, by random numbers of its sample and place. */
+/* Samples one more token of a row; the random numbers depend on sample and position. */
 static void draw(orr_trainer *t, int64_t row, uint64_t sample, int32_t end)
 {
     reward_task *task = t->task;
@@ -162,7 +162,7 @@ static orr_status answer_all(orr_trainer *t, uint64_t first, orr_error *err)
     return orr_train_swap_weights(t, &task->frozen, err);
 }
 
-/* The text of an answer, without what ends it. */
+/* The text of an answer, without its end token. */
 static orr_status text_of(const orr_trainer *t, int64_t row, orr_arena *arena, const char **ret,
                           size_t *ret_len, orr_error *err)
 {
@@ -204,7 +204,7 @@ static orr_status reward_answers(orr_trainer *t, orr_error *err)
     return status;
 }
 
-/* Mean and deviation over all answers of the batch, in the order of ranks. */
+/* Mean and standard deviation over all answers of the batch, summed in rank order. */
 static orr_status mean_and_deviation(orr_trainer *t, const double *mine, double *ret_mean,
                                      double *ret_deviation, orr_error *err)
 {
@@ -245,7 +245,7 @@ static orr_status mean_and_deviation_of(orr_trainer *t, int what, double *ret_me
 
 static orr_status set_advantages(orr_trainer *t, orr_error *err)
 {
-    enum { LEAST = -9 }; /* rewards that differ by less are all the same */
+    enum { LEAST = -9 }; /* rewards with less deviation count as equal */
     const orr_train_options *o = t->training->options;
     reward_task *task = t->task;
     const double kl = o->kl > 0 ? o->kl : 0.01;

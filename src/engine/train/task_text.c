@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/train/trainer.h"
 
-/* Every replica has its own samples of the step's batch, in their order: so the batch is the same
- * whatever the number of replicas. */
+/* Data-parallel ranks take consecutive samples of the step's batch, so that the batch is the same
+ * for any number of replicas. */
 
 static int64_t own_numbers(const orr_trainer *t)
 {

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "engine/train/trainer.h"
 
-/* What happens in the team, into what is recorded: for each kind of event a lane of its own. What
- * lasts ends with an event of another kind: a loss when there is a new epoch, for one. */
+/* Team events as annotations of the recording, a lane for each kind. An interval ends with a
+ * certain event of another kind: a loss, for example, with the new epoch. */
 
 static bool ends(uint8_t kind, uint8_t open)
 {
@@ -54,20 +54,20 @@ static void note_event(orr_trainer *t, const orr_team_event *event)
         if (kind == event->kind || ends(event->kind, kind))
             close_note(t, kind, event->at_ns);
     if (event->kind == ORR_TEAM_COMMIT)
-        return; /* told as what a rank waits for it */
+        return; /* recorded as the wait of a rank instead */
     if (lasts(event->kind))
         t->open[event->kind] = note;
     else
         orr_recorder_annotate(t->recorder, &note);
 }
 
-/* Of the team's thread. */
+/* Called in the team's thread. */
 void orr_train_annotate_event(void *ctx, const orr_team_event *event)
 {
     orr_trainer *t = ctx;
     const orr_train_options *o = t->training->options;
     if (event->kind == ORR_TEAM_FETCH)
-        atomic_store(&t->fetched, true);
+        atomic_store(&t->state_received, true);
     if (t->recorder != NULL && event->kind < ORR_TRAIN_EVENTS)
         note_event(t, event);
     if (t->transport->rank == 0 && o->team->told != NULL)

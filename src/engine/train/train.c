@@ -6,7 +6,7 @@
 
 #include "engine/train/trainer.h"
 
-/* Training: what is settled before ranks are started. */
+/* Training: validates options, completes the plan, opens the data, then starts the ranks. */
 
 #define DEADLINE_NS INT64_C(600000000000)
 
@@ -68,7 +68,7 @@ static orr_status check(const orr_train_options *o, orr_error *err)
     return ORR_OK;
 }
 
-/* A sample of the plan is a pair: two rows. */
+/* A sample of the plan is a preference pair: two rows. */
 static orr_status complete_pairs(orr_plan *plan, orr_error *err)
 {
     if (plan->cp > 1)
@@ -87,7 +87,7 @@ static orr_status complete_plan(orr_train_job *t, orr_error *err)
     ORR_TRY(orr_model_override(t->options->model, asked, arena, &t->model, err));
     t->plan = *asked;
     if (t->plan.precision == 0 && t->model->kind == ORR_MODEL_DLRM)
-        t->plan.precision = ORR_PRECISION_FP32; /* as tables are */
+        t->plan.precision = ORR_PRECISION_FP32; /* embedding tables are in fp32 */
     t->plan = orr_plan_with_defaults(&t->plan);
     t->workload = *t->options->workload;
     if (t->workload.seq > 0)
@@ -117,7 +117,7 @@ static void set_learning_rate(orr_train_job *t)
                                   .warmup = o->warmup,
                                   .steps = o->steps,
                                   .schedule = o->rate_schedule};
-    /* Row-wise Adagrad makes steps of its own size: nothing is clipped unless it is asked. */
+    /* Row-wise Adagrad scales its own steps, so gradients are not clipped by default. */
     t->clip = or_else(o->clip, t->model->kind == ORR_MODEL_DLRM ? -1 : 1);
     t->update = (orr_update){.beta1 = or_else(o->beta1, 0.9),
                              .beta2 = or_else(o->beta2, 0.95),
@@ -126,7 +126,7 @@ static void set_learning_rate(orr_train_job *t)
                              .gradient_scale = 1};
 }
 
-/* Replicas on one file system have folders of their own. */
+/* Each replica gets a folder of its own, since replicas may share a file system. */
 static orr_status choose_folder(orr_train_job *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
@@ -190,7 +190,7 @@ void orr_train_done(orr_train_job *t)
         orr_tokenizer_close(t->tokenizer);
 }
 
-/* While rank 0 waits for a team, the others wait for rank 0. */
+/* While rank 0 waits for a team, the other ranks wait for rank 0, however long. */
 static int64_t deadline_ns(const orr_train_options *o)
 {
     return o->team != NULL && o->team->give_up_ns > 0 ? DEADLINE_NS + o->team->give_up_ns
@@ -213,11 +213,12 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
     return status;
 }
 
-/* Ranks that do not speak: enough to see what each would hold. */
+/* Makes a rank's step without allocation or communication, to see what it would hold. */
 static orr_status measure_rank(const orr_train_job *t, uint32_t rank, int64_t *ret, orr_error *err)
 {
     orr_transport silent = *orr_transport_self();
-    const orr_step_replica_reducer other = {0}; /* whose sums need room */
+    const orr_step_replica_reducer other = {
+        0}; /* stands for a team, whose reductions need buffers */
     orr_step_source source = {.model = t->model,
                               .plan = &t->plan,
                               .workload = &t->workload,
@@ -232,7 +233,7 @@ static orr_status measure_rank(const orr_train_job *t, uint32_t rank, int64_t *r
     return ORR_OK;
 }
 
-/* Stages differ, and first and last ranks of them hardly. */
+/* Stages differ; the first and last ranks of a stage hardly do, so those are measured. */
 orr_status orr_train_measure(const orr_train_options *options, int64_t *ret_bytes, orr_error *err)
 {
     orr_train_job t = {.options = options, .arena = orr_arena_new(0, 0)};

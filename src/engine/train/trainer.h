@@ -14,48 +14,49 @@
 #include "engine/step/step.h"
 #include "model/plan/groups.h"
 
-/* A training, in pieces: what the files train_*.c share. */
+/* Internals of training, shared by the files of this folder. */
 
 typedef struct orr_trainer orr_trainer;
 
-/* What is learned: the next token, clicks, preferences, rewards. */
+/* The task: what is learned (next token, clicks, preferences, rewards), how batches are fed, and
+ * the objective. */
 typedef struct orr_train_task {
-    uint32_t updates;         /* of a step, from the same inputs; 0: 1                      */
-    orr_objective *objective; /* ctx: the trainer; NULL: the weights of the inputs         */
-    /* Weights are as they begin, or come from `init`; a checkpoint is yet to be restored. */
+    uint32_t updates;         /* updates of a step from the same inputs; 0: 1 */
+    orr_objective *objective; /* ctx: the trainer; NULL: the weights of the inputs */
+    /* Called with weights initialized or read from `init`, before a checkpoint is restored. */
     orr_status (*open)(orr_trainer *t, orr_error *err);
-    orr_status (*feed)(orr_trainer *t, uint64_t slot,
-                       orr_error *err); /* before a step: the
-                                         * batch that it has, counted from 0 */
+    orr_status (*feed)(
+        orr_trainer *t, uint64_t slot,
+        orr_error *err); /* before a step; `batch`: the number of its batch, from 0 */
     orr_status (*evaluate)(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
-                           orr_error *err); /* after it, on all ranks; or NULL */
+                           orr_error *err); /* after a step, on all ranks; or NULL */
 } orr_train_task;
 extern const orr_train_task orr_train_task_text, orr_train_task_clicks, orr_train_task_dpo,
     orr_train_task_ppo;
 
-/* Before there are ranks; read by all of them. */
+/* State of the whole job, made before ranks are started and read by all of them. */
 typedef struct orr_train_job {
     const orr_train_options *options;
-    const orr_model *model; /* as the plan changes it */
-    orr_plan plan;          /* completed, checked     */
+    const orr_model *model; /* as changed by the plan */
+    orr_plan plan;          /* completed and checked */
     orr_workload workload;
     const char *plan_text;
-    const char *save; /* folder of checkpoints of this replica; NULL: none */
+    const char *save; /* this replica's folder of checkpoints; NULL: none */
     orr_tokenizer *tokenizer;
     const orr_train_task *task;
-    orr_dataset *batches;   /* NULL: clicks         */
-    orr_click_data *clicks; /* of recommendation    */
+    orr_dataset *batches;   /* NULL: click data */
+    orr_click_data *clicks; /* for recommendation */
     orr_learning_rate rate;
     double clip;
-    orr_update update;       /* but rate and step */
-    orr_arena *arena;        /* of the result     */
+    orr_update update;       /* all but learning rate and step */
+    orr_arena *arena;        /* of the result */
     orr_train_result result; /* of this process's rank */
     orr_train_step *history; /* shape (options->steps) */
 } orr_train_job;
 
 enum { ORR_TRAIN_EVENTS = ORR_TEAM_REFUSED + 1 };
 
-/* One rank of it. */
+/* The state of one rank. */
 struct orr_trainer {
     orr_train_job *training;
     orr_transport *transport;
@@ -66,75 +67,78 @@ struct orr_trainer {
     orr_checkpoint_metadata facts;
     orr_arena *arena;
     orr_step_local_batch window;
-    orr_step_inputs *inputs;          /* shape (micro-batches) */
-    orr_dataset_sample sample;        /* one whole            */
-    void *task;                       /* the task's own       */
-    const char *folder;               /* of checkpoints; NULL: none */
-    int64_t committed;                /* the latest of them         */
-    int64_t saved;                    /* that was begun to be written last */
-    int64_t made;                     /* the step that weights and state are after  */
-    bool whole;                       /* they are; not while others are yet to send them    */
-    atomic_bool fetched;              /* from others, since they were whole (team's thread) */
-    orr_team_data_cursor data;        /* that are still to be trained, after it     */
-    orr_team *team;                   /* other replicas; NULL: there are none       */
-    orr_step_replica_reducer reducer; /* in which the step hands in gradients       */
-    bool placed;                      /* `data` are those after `made`              */
-    int64_t slot;                     /* whose gradients were computed last; -1: none */
-    orr_recorded_annotation open[ORR_TRAIN_EVENTS]; /* of the team, that lasts; name NULL: none   */
-    int64_t resident_bytes;                         /* before anything was made */
+    orr_step_inputs *inputs;   /* shape (micro-batches) */
+    orr_dataset_sample sample; /* buffer for one sample */
+    void *task;                /* state of the task */
+    const char *folder;        /* of checkpoints; NULL: none */
+    int64_t committed;         /* the latest committed checkpoint */
+    int64_t saved;             /* the latest checkpoint that was begun */
+    int64_t last_step;         /* the step that weights and optimizer state belong to */
+    bool state_complete; /* weights and state are complete; false while another replica has yet to
+                            send them */
+    atomic_bool
+        state_received; /* received from another replica since then (set by the team's thread) */
+    orr_team_data_cursor data;        /* batches still to be trained */
+    orr_team *team;                   /* the team of replicas; NULL: none */
+    orr_step_replica_reducer reducer; /* where the step submits gradients */
+    bool data_positioned;             /* `data` are the batches after `last_step` */
+    int64_t slot;                     /* the batch whose gradients were computed last; -1: none */
+    orr_recorded_annotation
+        open[ORR_TRAIN_EVENTS]; /* open intervals of team events; name NULL: none */
+    int64_t resident_bytes;     /* before the training allocated anything */
 };
 
 orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
                              orr_error *err) ORR_MUST_CHECK;
 void orr_train_done(orr_train_job *training);
-orr_ranks_body orr_train_rank; /* ctx: the training */
+orr_ranks_body orr_train_rank; /* ctx: the job */
 
-/* Steps, as loops make them (train_rank.c, and train_team.c in a team). Between two: what all have
- * written is the latest checkpoint; has rank 0 been told to stop? */
+/* rank.c, used by replica.c too: between two steps, commits a checkpoint that all ranks have
+ * written, and tells whether rank 0 was asked to stop. */
 orr_status orr_train_synchronize(orr_trainer *t, bool *ret_stop, orr_error *err) ORR_MUST_CHECK;
-/* The update that a step makes. */
+/* The hyperparameters of a step's update. */
 orr_update orr_train_update(const orr_trainer *t, int64_t step);
-/* Of a step that was made: told->step and what is beside its result are filled in. */
+/* Fills in and reports a step; told->step and what is not in its result are set by the caller. */
 orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
                                  orr_error *err) ORR_MUST_CHECK;
-/* Begins to save, if it is due; with `last` if it has not been saved. */
+/* Begins to save a checkpoint if one is due; with `last`, if the step has not been saved. */
 orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err) ORR_MUST_CHECK;
 
-/* May weights and state be read? */
+/* Whether weights and state may be read. */
 static inline bool orr_train_state_is_complete(const orr_trainer *t)
 {
-    return t->whole && !atomic_load(&t->fetched);
+    return t->state_complete && !atomic_load(&t->state_received);
 }
 
-/* A replica of a team (train_team.c): where its steps hand in gradients, NULL: no team; all steps.
- */
+/* replica.c: where steps submit gradients, NULL: no team; the training loop of a replica. */
 const orr_step_replica_reducer *orr_train_replica_reducer(orr_trainer *t);
 orr_status orr_train_run_replica(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 void orr_train_leave_team(orr_trainer *t);
-/* What happens in it, into the recording (train_events.c). ctx: the trainer. From `begin_ns` on the
- * rank has waited for this outcome. At the end what lasts is over. */
+/* team_annotations.c: records a team event. ctx: the trainer. From `begin_ns` on the rank has
+ * waited for this outcome. At the end open intervals are closed. */
 void orr_train_annotate_event(void *ctx, const orr_team_event *event);
 void orr_train_annotate_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_t begin_ns);
 void orr_train_annotate_end(orr_trainer *t);
-/* Of the state of all ranks (train_job.c); 0: it is not whole. */
+/* Digest of the state of all ranks (fingerprint.c); 0: it is not complete. */
 orr_status orr_train_state_digest(const orr_trainer *t, uint64_t *ret,
                                   orr_error *err) ORR_MUST_CHECK;
-/* What replicas of one job have in common, and their ranks. Inputs have been opened. */
+/* Fingerprint of the job, equal in all its replicas. Inputs have been opened. */
 uint64_t orr_train_fingerprint(const orr_trainer *t);
 
-/* Parameters from a checkpoint of weights (train_begin.c). */
+/* Reads parameters from a checkpoint of weights (weights.c). */
 orr_status orr_train_read_weights(orr_trainer *t, const char *path, orr_error *err) ORR_MUST_CHECK;
-/* The whole model as a folder that others can load, from a checkpoint of training; by one rank. */
+/* Writes the whole model as a Hugging Face folder, from a training checkpoint; called by one
+ * rank. */
 orr_status orr_train_export(const orr_trainer *t, const char *checkpoint, const char *folder,
                             orr_error *err) ORR_MUST_CHECK;
-/* The layer of the model that a place of the row is; 0 where it is none. */
+/* The model layer at a place; 0 where it is not a layer. */
 uint32_t orr_train_layer_of(const orr_model *model, uint32_t place);
 
-/* Room for inputs of this rank's tokens, and for one sample (train_feed.c). */
+/* Buffers for this rank's inputs and for one sample (task_text.c). */
 orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 
-/* The weights as they are, or those of a checkpoint, beside those that are trained
- * (train_frozen.c): exchanged they are scored with. All ranks together. */
+/* Reference weights (reference_model.c): the initial ones or those of a checkpoint, beside the
+ * trained ones; exchanged with these to score. All ranks together. */
 typedef struct orr_reference_weights {
     float **numbers; /* shape (parameters): of the rank's shard */
 } orr_reference_weights;
@@ -143,12 +147,12 @@ orr_status orr_train_load_reference(orr_trainer *t, const char *reference,
 orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen,
                                   orr_error *err) ORR_MUST_CHECK;
 
-/* What was recorded (train_record.c). */
+/* Recording (records.c). */
 orr_status orr_train_open_recorder(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 bool orr_train_records(const orr_trainer *t, int64_t step);
 orr_status orr_train_close_recorder(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 
-/* Bytes of this process: resident now; the most since the mark. -1: not known. */
+/* Bytes resident now; the peak since the mark. -1: unknown. */
 int64_t orr_resident_bytes(void);
 void orr_resident_mark(void);
 int64_t orr_resident_most_bytes(void);

@@ -6,8 +6,8 @@
 #include "engine/train/trainer.h"
 #include "model/module/module.h"
 
-/* Parameters from checkpoints of weights, and into them. Names of places: the embedding, then a
- * layer each, then the head. */
+/* Reads parameters from checkpoints of weights, and exports them. A place is the embedding, a
+ * layer, or the head. */
 
 uint32_t orr_train_layer_of(const orr_model *model, uint32_t place)
 {
@@ -101,7 +101,7 @@ static orr_status read_whole(void *ctx, const orr_weight_key *key, const orr_typ
     return ORR_OK;
 }
 
-/* In the dtype that products were made in. */
+/* The format of the dtype that products were computed in. */
 static orr_row_format format_of(const orr_plan *plan)
 {
     return plan->precision == ORR_PRECISION_FP32 ? ORR_ROW_FORMAT_FP32 : ORR_ROW_FORMAT_BF16;
