@@ -7,64 +7,66 @@
 
 #include "engine/step/step.h"
 
-/* Checkpoints of training: a folder
+/* Training checkpoints: a folder
  *
- *   latest                               "step-00000200": the one to go on from
- *   step-00000200/rank-00000.safetensors what rank 0 has, and so on
+ *   latest                               "step-00000200": the checkpoint to resume from
+ *   step-00000200/rank-00000.safetensors the state of rank 0, and so on
  *
  * A file has for each parameter `place.name.nth` the tensors "/master", "/mean" and "/square", flat
- * fp32: numbers of the rank's shard. Its metadata say step, seed, plan, model, which batches come
- * next
- * ("next", and those "returned" to a team), how many ranks there are, and for each parameter
- * ("own.place.name.nth") which part of the whole the shard is. So a job can go on in another plan.
+ * fp32: the rank's shard. Its metadata give step, seed, plan, model, the next batch ("next", and
+ * batches "returned" to a team), the number of ranks, and for each parameter ("own.place.name.nth")
+ * which part of the whole tensor the shard is, so that a job can resume with another plan
+ * (resharding).
  *
- * Files are written beside and renamed; `latest` is replaced last, when all ranks have written
- * theirs. Whatever is killed at whatever moment, `latest` names one that is whole. */
+ * Files are written under a temporary name and renamed; `latest` is replaced last, when all ranks
+ * have written theirs. At any moment it therefore names a complete checkpoint, even after a
+ * crash. */
 typedef struct orr_checkpoint_metadata {
-    const char *model, *plan; /* its name; text of the completed plan */
+    const char *model, *plan; /* model: its name; plan: text of the completed plan */
     uint64_t seed;
     uint32_t rank, ranks;
 } orr_checkpoint_metadata;
 
-/* Writes in a thread of its own from a copy of the numbers, while training goes on. */
+/* Asynchronous writer: a thread writes from a copy of the state while training goes on. */
 typedef struct orr_checkpointer orr_checkpointer;
 orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_metadata *facts,
                                 const orr_parameter *parameters, uint32_t n, orr_checkpointer **ret,
                                 orr_error *err) ORR_MUST_CHECK;
-/* Copies all numbers and begins to write them; waits for the one before first. Errors: of that one.
- */
+/* Copies the state and begins to write it, after the previous write has ended. Errors: of that
+ * write. */
 orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
                                  const orr_team_data_cursor *data, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err) ORR_MUST_CHECK;
-int64_t orr_checkpointer_written(orr_checkpointer *c); /* step of the last that is whole; 0: none */
-int64_t orr_checkpointer_bytes(const orr_checkpointer *c); /* that it holds; of NULL: 0 */
-void orr_checkpointer_free(orr_checkpointer *c);           /* NULL is allowed; waits */
-/* All ranks have written this step: it is the latest now. The one before it stays, older ones go.
- */
+int64_t orr_checkpointer_written(orr_checkpointer *c); /* step of the last complete one; 0: none */
+int64_t orr_checkpointer_bytes(const orr_checkpointer *c); /* bytes of its copy; of NULL: 0 */
+void orr_checkpointer_free(orr_checkpointer *c); /* NULL is allowed; waits for the write */
+/* Commits a step that all ranks have written: it becomes the latest. The one before it is kept,
+ * older ones are deleted. */
 orr_status orr_checkpoint_commit(const char *folder, int64_t step, orr_error *err) ORR_MUST_CHECK;
 
-/* A folder of checkpoints, as far as it is nothing else. */
+/* Removes a folder of checkpoints, if it contains nothing else. */
 void orr_checkpoint_remove(const char *folder);
 
-/* The latest of a folder. NOT_FOUND: there is none. */
+/* The latest checkpoint of a folder. NOT_FOUND: there is none. */
 typedef struct orr_checkpoint {
     int64_t step;
     uint64_t seed;
     uint32_t ranks;
-    orr_team_data_cursor data; /* batches that are still to be trained */
+    orr_team_data_cursor data; /* batches still to be trained */
     const char *plan, *model;
     orr_weights **files; /* shape (ranks) */
 } orr_checkpoint;
 orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret,
                                orr_error *err) ORR_MUST_CHECK;
 void orr_checkpoint_close(orr_checkpoint *checkpoint); /* NULL is allowed */
-/* Masters and moments of a rank: as the same rank wrote them, or, of another plan, put together
- * from all that have a part. INVALID: a parameter that is not there, or of other dims. */
+/* Reads a rank's masters and moments: from its own file, or, if the plan has changed, put together
+ * from all files that have a part (resharding). INVALID: a parameter that is missing or has other
+ * dims. */
 orr_status orr_checkpoint_restore(const orr_checkpoint *checkpoint,
                                   const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n,
                                   orr_error *err) ORR_MUST_CHECK;
-/* A whole parameter's "master", "mean" or "square", of `elements` numbers. */
+/* Reads a whole parameter's "master", "mean" or "square", of `elements` numbers. */
 orr_status orr_checkpoint_read_tensor(const orr_checkpoint *checkpoint, const char *parameter,
                                       const char *part, float *ret, int64_t elements,
                                       orr_error *err) ORR_MUST_CHECK;

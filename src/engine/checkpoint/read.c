@@ -8,9 +8,11 @@
 #include "engine/data/dataset.h"
 #include "engine/step/shard_runs.h"
 
-/* Reading checkpoints. */
+/* Reads checkpoints. With an unchanged plan a rank reads its own file. Otherwise each parameter is
+ * resharded: for every file, the part of the whole tensor that it has is split into contiguous runs
+ * (step/shard_runs.h), and the runs that overlap with this rank's shard are copied. */
 
-static const char *fact(const orr_weights *file, const char *key)
+static const char *metadata_value(const orr_weights *file, const char *key)
 {
     for (uint32_t i = 0; i < file->n_metadata; i++)
         if (strcmp(file->metadata[i].key, key) == 0)
@@ -49,7 +51,7 @@ static orr_status open_file(const char *folder, const char *step, uint32_t rank,
     return orr_weights_open(path, ret, err);
 }
 
-/* Numbers with spaces between. */
+/* Parser of numbers separated by spaces. */
 typedef struct scanner {
     const char *at;
     bool failed;
@@ -64,11 +66,11 @@ static int64_t next(scanner *s)
     return s->failed ? 0 : value;
 }
 
-/* Checkpoints that do not say it have trained one batch a step, from the first. */
+/* Files without a position have trained one batch a step, from the first. */
 static bool read_position(orr_checkpoint *c, const orr_weights *first)
 {
-    const char *text = fact(first, "next"), *returned = fact(first, "returned");
-    const char *epoch = fact(first, "epoch");
+    const char *text = metadata_value(first, "next"), *returned = metadata_value(first, "returned");
+    const char *epoch = metadata_value(first, "epoch");
     scanner s = {.at = text};
     c->data = (orr_team_data_cursor){.next = (uint64_t)c->step};
     if (text == NULL || returned == NULL)
@@ -91,10 +93,10 @@ static bool read_position(orr_checkpoint *c, const orr_weights *first)
 static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const char *folder,
                              orr_error *err)
 {
-    const char *format = fact(first, "format"), *step = fact(first, "step");
-    const char *seed = fact(first, "seed"), *ranks = fact(first, "ranks");
-    c->plan = fact(first, "plan");
-    c->model = fact(first, "model");
+    const char *format = metadata_value(first, "format"), *step = metadata_value(first, "step");
+    const char *seed = metadata_value(first, "seed"), *ranks = metadata_value(first, "ranks");
+    c->plan = metadata_value(first, "plan");
+    c->model = metadata_value(first, "model");
     if (format == NULL || strcmp(format, "orrery.checkpoint/1") != 0 || step == NULL ||
         seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
         return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
@@ -147,7 +149,7 @@ void orr_checkpoint_close(orr_checkpoint *c)
     orr_free(c);
 }
 
-/* Which part of a parameter a file has, as checkpoint.c writes it. */
+/* The part of a parameter that a file has, as write.c records it. */
 typedef struct part_text {
     orr_local_shard own;
     orr_type type;
@@ -211,7 +213,7 @@ static orr_status add_part(const orr_weights *file, const char *parameter, const
     char key[ORR_PARAMETER_KEY_CHARS + 16];
     part_text p;
     snprintf(key, sizeof key, "own.%s", parameter);
-    const char *text = fact(file, key);
+    const char *text = metadata_value(file, key);
     if (text == NULL)
         return ORR_OK;
     if (!scan_part(text, &p))
@@ -251,9 +253,9 @@ static void get_run(void *ctx, int64_t own, int64_t whole, int64_t n)
     memcpy(f->to + (own - f->begin), f->from + whole, (size_t)n * sizeof(float));
 }
 
-/* One part of one parameter, from wherever its numbers are. */
-static orr_status restore_cut(const orr_checkpoint *c, const orr_parameter *p, const char *name,
-                              const char *part, float *to, orr_error *err)
+/* Reads this rank's shard of one tensor, from whichever files have its numbers. */
+static orr_status restore_resharded(const orr_checkpoint *c, const orr_parameter *p,
+                                    const char *name, const char *part, float *to, orr_error *err)
 {
     const int64_t elements = orr_type_elements(&p->own.whole);
     float *whole = orr_malloc((size_t)elements * sizeof *whole);
@@ -294,7 +296,7 @@ orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_
             if (p->shard_n == 0 || to[part] == NULL)
                 continue;
             ORR_TRY(same ? restore_same(c->files[facts->rank], p, name, parts[part], to[part], err)
-                         : restore_cut(c, p, name, parts[part], to[part], err));
+                         : restore_resharded(c, p, name, parts[part], to[part], err));
         }
     }
     return ORR_OK;

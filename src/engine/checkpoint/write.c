@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "io/stream/output.h"
 
-/* Writing checkpoints. */
+/* Writes checkpoints: state is copied in the training thread and written in another. */
 
 static const char *const PARTS[] = {"master", "mean", "square"};
 enum { N_PARTS = 3, FACTS = 10, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
@@ -28,11 +28,11 @@ struct orr_checkpointer {
     orr_weight *tensors; /* shape (n_tensors)     */
     const float **from;  /* shape (n_tensors)     */
     uint32_t n_tensors;
-    orr_metadata *metadata; /* shape (n_metadata); of the position first */
+    orr_metadata *metadata; /* shape (n_metadata); those of the position first */
     uint32_t n_metadata;
-    float *copy; /* all numbers */
+    float *copy; /* copy of the state */
     size_t copy_bytes;
-    int64_t step; /* that is written now */
+    int64_t step; /* that is being written */
     char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
     char returned_text[ORR_TEAM_MAX_RETURNED_SLOTS * NUMBER_TEXT];
     pthread_t thread;
@@ -54,8 +54,8 @@ static const float *part_of(const orr_parameter *p, int part)
     return part == 0 ? p->master : part == 1 ? p->m : p->v;
 }
 
-/* Numbers with spaces between: rank, whole dims, own dims; for each dim the number of pieces, and
- * their whole, own, count; the shard's first and count. */
+/* The "own" text: numbers separated by spaces: rank, whole dims, own dims; for each dim the number
+ * of pieces and their whole, own, count; the shard's first and count. */
 static void own_text(const orr_parameter *p, char ret[OWN_TEXT])
 {
     size_t at = (size_t)snprintf(ret, OWN_TEXT, "%u", p->type.rank);
@@ -235,7 +235,7 @@ orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
     if (pthread_create(&c->thread, NULL, run, c) == 0)
         c->running = true;
     else
-        run(c); /* then training waits */
+        run(c); /* no thread: training waits */
     return ORR_OK;
 }
 
@@ -280,7 +280,8 @@ static int64_t step_of(const char *name)
     return strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, NULL, 10) : -1;
 }
 
-/* What is older than the one before this. Nothing depends on it: failures are let pass. */
+/* Deletes all checkpoints but the last two. Errors are ignored: an undeleted checkpoint costs disk
+ * space only. */
 static void remove_older(const char *folder, int64_t step)
 {
     DIR *all = opendir(folder);

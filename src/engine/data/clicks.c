@@ -31,14 +31,14 @@ void orr_click_data_free(orr_click_data *c)
     orr_arena_free(c->arena);
 }
 
-/* Where a micro-batch's inputs lie on a rank. */
+/* Feeds click data to a step: where a micro-batch's inputs are on a rank. */
 typedef struct feeder {
     const orr_click_data *clicks;
     const orr_dlrm *dlrm;
     orr_table_shard share;
     float *dense, *targets;
     int64_t *ids, *offsets;
-    int64_t n_ids, own_first, own_n; /* samples of the micro-batch that are the rank's */
+    int64_t n_ids, own_first, own_n; /* samples of the micro-batch that belong to the rank */
     orr_click sample;
 } feeder;
 

@@ -9,12 +9,13 @@
 #include "model/arch/dlrm.h"
 #include "weights/mapped_file.h"
 
-/* Files of Criteo's. Where every so many lines begin is kept; those between are looked for. */
+/* Reader of Criteo's files. The offset of every STRIDE-th line is kept; lines between are found by
+ * scanning. */
 enum { NUMBERS = 13, VALUES = 26, STRIDE = 64, FIELD_CHARS = 32 };
 
 typedef struct criteo {
     orr_mapped_file file;
-    orr_array(uint64_t) lines; /* where lines 0, STRIDE, 2 STRIDE, ... begin */
+    orr_array(uint64_t) lines; /* offsets of lines 0, STRIDE, 2 STRIDE, ... */
 } criteo;
 
 static uint64_t line_end(const criteo *c, uint64_t at)

@@ -5,16 +5,16 @@
 #include "engine/data/clicks.h"
 #include "model/arch/dlrm.h"
 
-/* Samples made up. The k-th most wanted row of a table is asked for in proportion to k^-0.95: of
- * exponents from 0.85 to 1.3, with and without a shift, the one whose batches are nearest to a
- * published one (facebookresearch/dlrm_datasets, 2021, 856 tables, batch of 65,536: 887 million
- * lookups of 128 million rows). How lookups spread over rows by how often these are asked for (17
- * classes, from once to over 32,768 times) then differs for 13 % of lookups, and unique rows are
- * 15 % more; of the set of 2022 for 18 % and 57 %. Which row is k-th follows no order.
+/* Synthetic click data. The k-th most popular row of a table is looked up in proportion to k^-0.95
+ * (Zipf): of exponents from 0.85 to 1.3, with and without a shift, the one closest to a published
+ * batch (facebookresearch/dlrm_datasets, 2021, 856 tables, batch of 65,536: 887 million lookups of
+ * 128 million rows). The distribution of lookups by the popularity of their rows (17 classes, from
+ * once to over 32,768 times) then differs for 13 % of lookups, and unique rows are 15 % more; for
+ * the set of 2022 18 % and 57 %. Popularity and row number are unrelated.
  *
- * Dense features are as log(1 + x) leaves them: not negative, most near zero (assumed). A label is
- * 1 with the probability that a hidden model gives: a weight for each dense feature and each row,
- * and a bias at which a quarter is 1, as in Criteo's Kaggle set (26 %). */
+ * Dense features are distributed as log(1 + x) leaves them: not negative, most near zero (assumed).
+ * A label is 1 with the probability of a hidden model: a weight for each dense feature and each
+ * row, and a bias that makes a quarter of labels 1, as in Criteo's Kaggle set (26 %). */
 #define EXPONENT     0.95
 #define BIAS         (-1.3)
 #define DENSE_WEIGHT 0.5
@@ -25,11 +25,11 @@ static int64_t wanted_row(orr_random *random, int64_t rows)
     const double rest = 1 - EXPONENT, u = orr_random_unit(random);
     const double k = pow(u * (pow((double)rows + 1, rest) - 1) + 1, 1 / rest);
     const int64_t rank = (int64_t)k - 1 < rows ? (int64_t)k - 1 : rows - 1;
-    /* A prime beyond all tables: no two ranks share a row. */
+    /* A prime larger than all tables: no two ranks of popularity share a row. */
     return (int64_t)((uint64_t)rank * UINT64_C(2654435761) % (uint64_t)rows);
 }
 
-/* Uniform in (-1, 1) times the root of 3: of variance 1. The same for each row of a table. */
+/* Uniform with mean 0 and variance 1; fixed for each feature and each row of a table. */
 static double hidden(const orr_click_data *c, uint32_t kind, uint64_t index)
 {
     const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), kind, 0x68696464};

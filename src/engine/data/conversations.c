@@ -3,9 +3,9 @@
 
 #include "engine/data/jsonl.h"
 
-/* Conversations to learn answers from; pairs of them; prompts that wait for answers. */
+/* Datasets of conversations (SFT), preference pairs (DPO) and prompts (RL). */
 
-/* Token i is followed by i + 1, which counts where it is the assistant's. What is behind the end is
+/* Whether token i + 1, the target after token i, is the assistant's. Everything after the end is
  * padding. */
 static bool counts(const orr_conversation *t, int64_t i)
 {
@@ -87,7 +87,7 @@ static orr_status finish_prompts(const orr_conversations *from, orr_dataset *b, 
     return ORR_OK;
 }
 
-/* Pairs of which both answers are there at all. */
+/* Keeps pairs of which both answers still have tokens. */
 static orr_status finish_pairs(const orr_conversations *from, orr_dataset *b, const char *path,
                                orr_error *err)
 {
@@ -116,7 +116,8 @@ static orr_status finish(const orr_conversations *from, orr_dataset *b, const ch
     orr_conversation *talks = orr_arena_array(b->arena, orr_conversation, from->n);
     if (talks == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < from->n; i++) { /* what is cut before any answer teaches nothing */
+    for (size_t i = 0; i < from->n;
+         i++) { /* a conversation cut before any answer teaches nothing */
         talks[learned] = from->at[i];
         b->ctx = talks;
         learned += counted(b, learned) > 0;

@@ -35,8 +35,8 @@ void orr_dataset_free(orr_dataset *b)
     orr_arena_free(b->arena);
 }
 
-/* Fisher and Yates' shuffle, of a stream of random numbers for each epoch. Without memory for it
- * samples stand in the order of the data. */
+/* Fisher-Yates shuffle with a random stream for each epoch. If memory for it is out, samples keep
+ * the order of the data. */
 static void shuffle(orr_dataset *b, uint64_t epoch)
 {
     orr_random random = orr_random_of(b->seed, epoch + 1);

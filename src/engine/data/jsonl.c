@@ -6,7 +6,7 @@
 
 #include "io/json/reader.h"
 
-/* Conversations, pairs of answers and prompts, out of lines. */
+/* Reads conversations, preference pairs and prompts from JSON lines. */
 
 typedef struct reader {
     const orr_dataset_options *options;
@@ -14,7 +14,7 @@ typedef struct reader {
     orr_jsonl_kind lines;
     orr_conversations talks;
     /* of a line: */
-    orr_array(orr_chat_message) turns;
+    orr_array(orr_chat_message) messages;
     const char *prompt, *completion, *chosen, *rejected;
 } reader;
 
@@ -42,11 +42,12 @@ static orr_status add_end(reader *r, pieces *p, orr_error *err)
     return ORR_OK;
 }
 
-/* Where the tokenizer has no way of its own to write a conversation: "user: ...", a line a turn. */
-static orr_status write_turns(reader *r, pieces *p, orr_error *err)
+/* Without a chat template in the tokenizer, a conversation is written as "user: ...", a line per
+ * message. */
+static orr_status write_messages(reader *r, pieces *p, orr_error *err)
 {
-    for (size_t i = 0; i < r->turns.n; i++) {
-        const orr_chat_message *turn = &r->turns.at[i];
+    for (size_t i = 0; i < r->messages.n; i++) {
+        const orr_chat_message *turn = &r->messages.at[i];
         const bool answer = strcmp(turn->role, "assistant") == 0;
         ORR_TRY(add_tokens(r, p, turn->role, false, err));
         ORR_TRY(add_tokens(r, p, ": ", false, err));
@@ -89,15 +90,15 @@ static orr_status keep_line(reader *r, orr_error *err)
 {
     pieces p = {0};
     orr_status status;
-    if (r->turns.n > 0 && has_style(r->options)) {
+    if (r->messages.n > 0 && has_style(r->options)) {
         int32_t *tokens;
         bool *targets;
         size_t n;
-        ORR_TRY(orr_chat_tokens(r->options->tokenizer, r->turns.at, r->turns.n, false, r->arena,
-                                &tokens, &targets, &n, err));
+        ORR_TRY(orr_chat_tokens(r->options->tokenizer, r->messages.at, r->messages.n, false,
+                                r->arena, &tokens, &targets, &n, err));
         return keep(r, tokens, targets, n, err);
     }
-    status = r->turns.n > 0 ? write_turns(r, &p, err) : write_pair(r, &p, err);
+    status = r->messages.n > 0 ? write_messages(r, &p, err) : write_pair(r, &p, err);
     if (status == ORR_OK)
         status = keep(r, p.tokens.at, p.targets.at, p.tokens.n, err);
     orr_array_done(&p.tokens);
@@ -105,18 +106,19 @@ static orr_status keep_line(reader *r, orr_error *err)
     return status;
 }
 
-/* The same prompt with one answer and with the other. */
+/* The same prompt with each of two answers. */
 static orr_status keep_pair(reader *r, orr_error *err)
 {
     const char *const answers[] = {r->chosen, r->rejected};
     if (r->prompt == NULL || r->chosen == NULL || r->rejected == NULL)
         return orr_fail(err, ORR_INVALID, "a line has \"prompt\", \"chosen\" and \"rejected\"");
     for (int i = 0; i < 2; i++) {
-        r->turns.n = 0;
+        r->messages.n = 0;
         r->completion = answers[i];
         if (has_style(r->options) &&
-            (!orr_array_push(&r->turns, ((orr_chat_message){.role = "user", .text = r->prompt})) ||
-             !orr_array_push(&r->turns,
+            (!orr_array_push(&r->messages,
+                             ((orr_chat_message){.role = "user", .text = r->prompt})) ||
+             !orr_array_push(&r->messages,
                              ((orr_chat_message){.role = "assistant", .text = answers[i]}))))
             return orr_fail_memory(err);
         ORR_TRY(keep_line(r, err));
@@ -169,7 +171,7 @@ static orr_status read_turn(reader *r, orr_json *json, orr_error *err)
     ORR_TRY(status);
     if (turn.role == NULL || turn.text == NULL)
         return orr_fail(err, ORR_INVALID, "a message has \"role\" and \"content\"");
-    return orr_array_push(&r->turns, turn) ? ORR_OK : orr_fail_memory(err);
+    return orr_array_push(&r->messages, turn) ? ORR_OK : orr_fail_memory(err);
 }
 
 static orr_status read_turns(reader *r, orr_json *json, orr_error *err)
@@ -185,7 +187,7 @@ static orr_status read_object(reader *r, orr_json *json, orr_error *err)
 {
     orr_status status = ORR_OK;
     orr_text key;
-    r->turns.n = 0;
+    r->messages.n = 0;
     r->prompt = r->completion = r->chosen = r->rejected = NULL;
     ORR_TRY(orr_json_enter_object(json, err));
     while (orr_json_next_key(json, &key, &status, err)) {
@@ -207,7 +209,7 @@ static orr_status read_object(reader *r, orr_json *json, orr_error *err)
         return keep_pair(r, err);
     if (r->lines == ORR_JSONL_PROMPTS)
         return keep_prompt(r, err);
-    if (r->turns.n == 0 && (r->prompt == NULL || r->completion == NULL))
+    if (r->messages.n == 0 && (r->prompt == NULL || r->completion == NULL))
         return orr_fail(err, ORR_INVALID,
                         "a line has \"messages\", or \"prompt\" and \"completion\"");
     return keep_line(r, err);
@@ -264,7 +266,7 @@ orr_status orr_jsonl_read(const orr_dataset_options *options, orr_jsonl_kind lin
     reader r = {.options = options, .arena = arena, .lines = lines};
     ORR_TRY(orr_dataset_read_file(options->path, arena, &text, &len, err));
     const orr_status status = read_lines(&r, text, len, err);
-    orr_array_done(&r.turns);
+    orr_array_done(&r.messages);
     if (status == ORR_OK) {
         *ret = r.talks;
         return ORR_OK;

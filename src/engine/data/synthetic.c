@@ -5,7 +5,8 @@
 
 #include "base/philox.h"
 
-/* A token is followed by 3 t + 1 (modulo the vocabulary) nine times of ten, else by any. */
+/* Token t is followed by 3 t + 1 (modulo the vocabulary) in nine of ten cases, else by a random
+ * one. */
 #define FOLLOWS 0.9
 
 static void fill(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
@@ -46,8 +47,8 @@ orr_status orr_dataset_synthetic(const orr_dataset_options *options, orr_dataset
     return ORR_OK;
 }
 
-/* The entropy of what follows: of one token that has FOLLOWS and its share of the rest, and of all
- * others. */
+/* Entropy of the next token: one has probability FOLLOWS and its share of the rest, all others
+ * share equally. */
 double orr_dataset_synthetic_entropy(uint32_t vocab)
 {
     const double rest = (1 - FOLLOWS) / vocab, first = FOLLOWS + rest;

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 
-/* Plain text, packed: no number of a sample is padding. */
+/* Plain text, packed: samples have no padding. */
 
 typedef struct packed {
     orr_array(int32_t) tokens;
@@ -36,7 +36,7 @@ static orr_status add_file(const char *folder, const char *name, orr_arena *aren
     return orr_array_push(&ret->at, path) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* A folder's files, not those of folders in it, nor hidden ones. */
+/* The files of a folder, without subfolders and hidden files. */
 static orr_status list(const char *path, orr_arena *arena, names *ret, orr_error *err)
 {
     struct stat about;
@@ -56,7 +56,7 @@ static orr_status list(const char *path, orr_arena *arena, names *ret, orr_error
     return status;
 }
 
-/* Text has no zero bytes: pictures and archives that lie beside it are passed over. */
+/* Text has no zero bytes: images and archives beside it are skipped. */
 static bool is_text(const char *text, size_t len)
 {
     return memchr(text, '\0', len) == NULL;

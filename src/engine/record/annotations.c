@@ -3,7 +3,7 @@
 
 #include "engine/record/recorder_state.h"
 
-/* What happened beside the calls, as annotations: each lane of notes a thread of its own, behind
+/* Writes annotations (events beside the calls) to the graph: each lane of notes as a thread, after
  * those of programs. */
 
 typedef struct note_attrs {

@@ -6,11 +6,11 @@
 #include "engine/record/recorder_state.h"
 #include "trace/common/attr_names.h"
 
-/* What a call was told and given, as attributes of its node. Tensors are told as PyTorch's
- * execution traces tell them, in JSON; beside them the operator's name here and in PyTorch, and its
- * arguments, so that whoever replays the recording knows all that the kernel knew. */
+/* Attributes of a recorded call: its tensors in the JSON of PyTorch's execution traces; the
+ * operator's name here and in PyTorch; and its arguments, so that a replay of the recording has
+ * everything that the kernel had. */
 
-/* Text that grows to its room; what does not fit is left out, and `n` counts on. */
+/* A text buffer of fixed size: what does not fit is dropped, and `n` counts on. */
 typedef struct line {
     char text[4096];
     size_t n;
@@ -51,7 +51,7 @@ static void put_numbers(line *l, const int64_t *numbers, uint32_t n)
     put(l, "]");
 }
 
-/* [tensor id, storage id, offset, elements, bytes of one, device] */
+/* [tensor id, storage id, offset, elements, bytes per element, device] */
 static void put_tensor(line *l, const orr_program *p, orr_value v)
 {
     const orr_value_location *place = &p->places[v];
@@ -111,7 +111,7 @@ static void put_real(line *l, const char *name, double value)
         put(l, "%s\"%s\": %.17g", l->n > 1 ? ", " : "", name, value);
 }
 
-/* All arguments that are not 0, by the names they have in orr_op_args. */
+/* All arguments that are not 0, by their names in orr_op_args. */
 static void put_args(line *l, const orr_op_args *a)
 {
     put(l, "{");
@@ -152,7 +152,7 @@ static void put_args(line *l, const orr_op_args *a)
     put(l, "}");
 }
 
-/* The attributes of a node while they are gathered. */
+/* Attributes of a node while they are collected. */
 enum { ATTRS = 2 * N_TOLD + 8 };
 typedef struct gathered {
     orr_graph_builder *b;

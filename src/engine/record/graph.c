@@ -5,15 +5,14 @@
 #include "base/alloc.h"
 #include "engine/record/recorder_state.h"
 
-/* The graph of what was recorded. On the host lanes are threads and calls are operators, as in a
- * recording that PyTorch makes without a device; a device's lanes are streams, and calls its
- * kernels. */
+/* Makes the graph of a recording. Host lanes are threads and their calls operators, as PyTorch
+ * records a run without a device; device lanes are streams, and their calls kernels. */
 
 typedef struct graph_writer {
     const orr_recorder *r;
     orr_graph_builder *b;
     uint32_t rank, ranks;
-    orr_node_id *node; /* of a call of the run at hand; ORR_NONE: did not run */
+    orr_node_id *node; /* node of a call in the current run; ORR_NONE: did not run */
     orr_node_id step;  /* the annotation around it */
     orr_node_id last[ORR_LANES_MAX], last_step;
     orr_lane_id lane[ORR_LANES_MAX], host;
@@ -38,7 +37,7 @@ static orr_status add_lane(graph_writer *d, uint8_t kind, int64_t tid, const cha
     return orr_builder_lane(d->b, &lane, ret, d->err);
 }
 
-/* The host's own lane has number 1, whether it computes or not. */
+/* The main host thread has number 1, whether it computes or not. */
 static orr_status lane_of(graph_writer *d, const orr_program *p, uint32_t lane, orr_lane_id *ret)
 {
     static const char *const names[] = {"compute", "communication", "copies"};
@@ -58,8 +57,8 @@ static orr_status depend(graph_writer *d, orr_node_id node, orr_node_id on, orr_
     return on == ORR_NONE ? ORR_OK : orr_builder_dep(d->b, node, on, kind, d->err);
 }
 
-/* The call whose run made the value, through views; ORR_NONE: none of this run. */
-static uint32_t maker(const graph_writer *d, const orr_tape *tape, orr_value v)
+/* The call that wrote a value, through views; ORR_NONE: none of this run. */
+static uint32_t writer_call(const graph_writer *d, const orr_tape *tape, orr_value v)
 {
     while (v != ORR_NONE && tape->values[v].made_by != ORR_NONE) {
         const uint32_t call = tape->values[v].made_by;
@@ -76,7 +75,7 @@ static orr_status add_data_deps(graph_writer *d, const orr_program *p, uint32_t 
     uint32_t seen[ORR_CALL_IN];
     for (uint32_t k = 0; k < of->n_in; k++) {
         bool again = false;
-        seen[k] = maker(d, p->tape, of->in[k]);
+        seen[k] = writer_call(d, p->tape, of->in[k]);
         for (uint32_t i = 0; i < k; i++)
             again |= seen[i] == seen[k];
         if (seen[k] != ORR_NONE && !again)
@@ -146,7 +145,7 @@ static int64_t bytes_of(const orr_tape *tape, const orr_value *values, uint32_t 
     return n > 0 ? orr_type_bytes(&tape->values[values[0]].type) : 0;
 }
 
-/* A turn of a ring is no collective of NCCL's: it is told as the all-gather by which each member
+/* A ring step is not an NCCL collective: it is recorded as the all-gather in which each member
  * sends as many bytes. */
 static orr_comm comm_of(const graph_writer *d, const orr_program *p, uint32_t call)
 {
@@ -285,7 +284,7 @@ static orr_status add_step(graph_writer *d, const orr_recorded_step *step)
     ORR_TRY(orr_builder_node(d->b, &node, &d->step, d->err));
     ORR_TRY(depend(d, d->step, d->last_step, ORR_DEP_THREAD));
     d->last_step = d->step;
-    d->last[0] = ORR_NONE; /* siblings are in the same step */
+    d->last[0] = ORR_NONE; /* siblings belong to the same step */
     for (uint32_t i = step->first_run; i < step->first_run + step->n_runs; i++)
         ORR_TRY(add_run(d, &d->r->runs[i]));
     return ORR_OK;

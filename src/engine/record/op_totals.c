@@ -4,7 +4,7 @@
 
 #include "engine/record/recorder_state.h"
 
-/* Totals by operator and pass. */
+/* Time totals by operator and pass. */
 
 typedef struct totals {
     orr_recorded_op of[ORR_OPS][ORR_PASSES];

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-/* Arrays that stand ready, and who writes where. */
+/* Recording: preallocated arrays of times, and which run writes to which part. */
 
 enum { RUNS_OF_STEP = 1024 };
 

@@ -6,9 +6,9 @@
 #include "engine/run/program_state.h"
 #include "engine/record/recorder.h"
 
-/* The inside of a recorder, for the files recorder*.c. */
+/* Internals of a recorder, shared by the files of this folder. */
 
-/* One run of a program in a step: its calls' times stand from `first` on. */
+/* One run of a program in a step; its calls' times start at index `first`. */
 typedef struct orr_recorded_run {
     const orr_program *program;
     size_t first;
@@ -25,19 +25,19 @@ struct orr_recorder {
     int64_t *start_ns, *end_ns; /* shape (room_calls) */
     uint32_t room_steps, n_steps, room_runs, n_runs;
     size_t room_calls, n_calls;
-    bool open; /* a step that is recorded is going on */
+    bool open; /* a recorded step is in progress */
     pthread_mutex_t noting;
     orr_array(orr_recorded_annotation) notes;
-    int64_t notes_from_ns; /* nothing that was noted began earlier; 0: or it may have */
+    int64_t notes_from_ns; /* annotations that began earlier are cut to it; 0: none are */
 };
 
-/* recorder_attrs.c: what a call was told and given, as attributes of its node. */
+/* attributes.c: attributes of a call's node. */
 orr_status orr_recorder_attrs(orr_graph_builder *b, orr_node_id node, const orr_program *p,
                               uint32_t call, orr_error *err) ORR_MUST_CHECK;
-/* recorder_notes.c */
+/* annotations.c */
 orr_status orr_recorder_add_annotations(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
                                         orr_error *err) ORR_MUST_CHECK;
-/* "float" of fp32: PyTorch's words; and "[2, 3]" of a shape. */
+/* PyTorch's names: "float" for fp32; "[2, 3]" for a shape. */
 const char *orr_recorded_dtype(uint8_t dtype);
 
 #endif /* ORR_ENGINE_RECORD_RECORDER_STATE_H */
