@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens through a model that serves: caches filled, rows out, logits of them. */
+/* Forward passes of a generator: prefill and decode programs fill the KV caches, and the LM head
+ * gives logits of their rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static void bind_caches(orr_generator *g, const orr_backbone *body, uint32_t slo
     }
 }
 
-/* Learned positions stop where their table ends: the caller has checked. */
+/* Learned positions end with their table; the caller has checked the length. */
 static void set_positions(orr_generator *g, const orr_forward_input *feed)
 {
     for (int64_t b = 0; b < feed->samples; b++)
@@ -50,7 +51,7 @@ orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed
     return g->options.record_experts ? orr_generator_log_experts(g, body, feed, err) : ORR_OK;
 }
 
-/* Rows of the head's input lie one behind another: rows apart are copied together. */
+/* Gathers rows of hidden states that are apart into the head's contiguous input. */
 static void gather_rows(orr_generator *g, int64_t row, int64_t step, int64_t rows, size_t bytes)
 {
     char *hidden = g->hidden;
@@ -97,7 +98,7 @@ static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_
     return ORR_OK;
 }
 
-/* A prompt with pictures goes in at once: all of them are put into its one run. */
+/* A prompt with images is prefilled in one run, since all of them are inputs of it. */
 orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
                                  orr_prefill_visit *each, void *ctx, orr_error *err)
 {

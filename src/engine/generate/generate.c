@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model is opened to serve, and prompts are answered: as many at once as there are slots of the
- * cache, the next one as soon as one is through. */
+/* Opens a generator, and answers prompts by continuous batching: as many sequences at once as the
+ * cache has slots; when one ends, the last slot's sequence moves into its slot, and the next prompt
+ * is admitted. */
 #include <orrery/engine.h>
 
 #include <string.h>
@@ -29,7 +30,7 @@ static orr_status check_model(const orr_generator_options *o, orr_error *err)
     return ORR_OK;
 }
 
-/* Caches of the layers that have one, and room for what goes in and out. */
+/* Takes KV caches and input and output buffers. */
 static orr_status make_room(orr_generator *g, orr_error *err)
 {
     const size_t rows =
@@ -60,7 +61,7 @@ static orr_status make_room(orr_generator *g, orr_error *err)
     return ORR_OK;
 }
 
-/* Before any is taken: caches and what logits need, beside weights that are made smaller. */
+/* Checks memory before any is taken: caches, logits, and weights that are quantized at load. */
 static orr_status check_memory(const orr_generator *g, orr_error *err)
 {
     const int64_t there = g->backend->free_bytes(g->backend);
@@ -133,11 +134,11 @@ void orr_generator_close(orr_generator *g)
     orr_free(g);
 }
 
-/* A sequence in a slot. */
+/* A sequence in a slot of the cache. */
 typedef struct sequence {
     uint32_t prompt;
-    int64_t cached; /* tokens */
-    int32_t next;   /* token that goes in */
+    int64_t cached; /* tokens in the cache */
+    int32_t next;   /* the next input token */
     orr_random random;
 } sequence;
 
@@ -151,9 +152,9 @@ typedef struct answering {
     orr_generated *ret;
     orr_generation_times times;
     sequence *slots;   /* shape (batch) */
-    uint32_t n, taken; /* in slots 0 .. n - 1; prompts begun */
+    uint32_t n, taken; /* active slots are 0 .. n - 1; prompts begun */
     orr_token_candidate *room;
-    bool *ended; /* shape (batch): in this round */
+    bool *ended; /* shape (batch): ended in this round */
     bool over;
     int64_t began_ns;
     orr_error *err;
@@ -172,7 +173,7 @@ static bool is_stop(const orr_sampling *s, int32_t token)
     return false;
 }
 
-/* The next token of a sequence out of its logits; false: it has ended. */
+/* Samples a sequence's next token from its logits; false: it has ended. */
 static bool advance(answering *a, sequence *s, const float *logits)
 {
     const orr_generator *g = a->g;
@@ -195,7 +196,7 @@ static bool advance(answering *a, sequence *s, const float *logits)
     return !a->over && (int64_t)r->n < a->sampling->most && s->cached < g->capacity && positioned;
 }
 
-/* The next prompt into the next slot. */
+/* Prefills the next prompt into the next slot. */
 static orr_status admit(answering *a)
 {
     orr_generator *g = a->g;
@@ -220,8 +221,8 @@ static orr_status admit(answering *a)
     return ORR_OK;
 }
 
-/* The last slot's sequence goes where one has ended. */
-static void leave(answering *a, uint32_t slot)
+/* Moves the last slot's sequence into a slot that has ended. */
+static void release_slot(answering *a, uint32_t slot)
 {
     orr_generator *g = a->g;
     const uint32_t last = --a->n;
@@ -237,7 +238,7 @@ static void leave(answering *a, uint32_t slot)
     }
 }
 
-/* One token of every sequence. */
+/* Decodes one token of every sequence. */
 static orr_status decode(answering *a)
 {
     orr_generator *g = a->g;
@@ -259,7 +260,7 @@ static orr_status decode(answering *a)
     }
     for (uint32_t i = n; i-- > 0;)
         if (a->ended[i])
-            leave(a, i);
+            release_slot(a, i);
     a->times.tokens += n;
     a->times.decode_ns += now() - began;
     return ORR_OK;
@@ -303,7 +304,7 @@ orr_status orr_generate(orr_generator *g, const orr_prompt *prompts, uint32_t n,
     return g->recorder != NULL ? orr_generator_write_trace(g, err) : ORR_OK;
 }
 
-/* Rows of a chunk, a few at a time. */
+/* Scores the rows of a chunk, a few at a time. */
 typedef struct scoring {
     const orr_prompt *prompt;
     float *ret;

@@ -9,48 +9,47 @@
 #include "engine/record/recorder.h"
 #include "model/module/module.h"
 
-/* A model that serves, in pieces: what the files serve*.c and generate*.c share.
- *
- * What runs is two kinds of programs: bodies, from tokens to what goes into the head, of so many
- * samples and tokens; and heads, from some of these rows to logits. Both are written from the
- * modules that `simulate` times, with weights where the checkpoint has them. Programs are kept for
- * as long as their shapes come again. */
+/* Internals of a generator: a model with weights and KV caches. It runs two kinds of cached
+ * programs: backbones, from tokens to hidden states, for a number of samples and tokens; and LM
+ * heads, from some of these rows to logits. Both are written from the modules that the simulator
+ * times, bound to the checkpoint's weights. Programs are kept while their shapes recur, and
+ * replaced least recently used first. */
 
-/* A parameter of a place, bound for all programs. */
+/* A parameter of a place, bound in all programs. */
 typedef struct orr_bound_weight {
     uint32_t place, nth;
     const char *name;
     orr_binding binding;
     orr_weight_rows rows;
-    int64_t read_bytes; /* for a token: all of a product's, nothing of a table's */
+    int64_t read_bytes; /* read per token: all of a matrix, nothing of an embedding table */
 } orr_bound_weight;
 
-/* Calls that choose experts, and where a program leaves their choice. */
+/* A routing call (MoE top-k), and where a program leaves its choice. */
 typedef struct orr_expert_choice {
     uint32_t place;
     orr_value indices;
     void *data; /* shape (samples, tokens, K) */
 } orr_expert_choice;
 
-/* A cache of a place, as a value of a program's tape. */
+/* The KV cache of a place, as a value of a program's tape. */
 typedef struct orr_kv_cache_value {
     uint32_t place;
     orr_value value;
-    bool values; /* else keys */
+    bool values; /* values, else keys */
 } orr_kv_cache_value;
 
-/* A program, with the tape that it is of. */
+/* A program with its tape. */
 typedef struct orr_cached_program {
-    orr_arena *arena; /* NULL: there is none here */
+    orr_arena *arena; /* NULL: an empty entry */
     orr_tape tape;
     orr_array(orr_binding) bindings;
     orr_program *program;
-    uint64_t used; /* when last */
+    uint64_t used; /* when it was used last */
 } orr_cached_program;
 
 typedef struct orr_backbone {
     orr_cached_program served;
-    int64_t samples, tokens, tiles;        /* tiles: of pictures; 0: none */
+    int64_t samples, tokens, tiles;        /* tiles: of images; 0: none */
     orr_value ids, positions, pixels, out; /* ORR_NONE: the model has none */
     orr_array(orr_kv_cache_value) caches;
     orr_array(orr_expert_choice) choices;
@@ -76,11 +75,11 @@ struct orr_generator {
     uint32_t n_places;
     orr_array(orr_bound_weight) weights;
     char **keys, **values; /* shape (places): caches (batch, capacity, G, W); NULL: none */
-    size_t *cache_bytes;   /* shape (places): of one sample, of each of both */
+    size_t *cache_bytes;   /* shape (places): of one sample, for keys and for values each */
     orr_backbone bodies[ORR_BACKBONES];
     orr_lm_head heads[ORR_LM_HEADS];
     uint64_t clock;                   /* counts runs */
-    int64_t *ids, *positions, *first; /* room for what is fed */
+    int64_t *ids, *positions, *first; /* input buffers */
     float *logits;                    /* shape (ORR_LM_HEAD_ROWS, vocab) */
     void *hidden;                     /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
     orr_recorder *recorder;           /* or NULL */
@@ -89,55 +88,55 @@ struct orr_generator {
 };
 enum { ORR_LM_HEAD_ROWS = 64 };
 
-/* Modules for so many samples and tokens, in an arena. `tiles` of pictures a sample. */
+/* The modules for so many samples and tokens, in an arena, with `tiles` image tiles per sample. */
 orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_t tokens,
                                  int64_t tiles, orr_arena *arena, orr_module_sequence *ret,
                                  orr_error *err) ORR_MUST_CHECK;
-/* Room for n times so many bytes, zeros that cost nothing until they are touched, in large pages
- * where the system has them; until the generator is closed. NULL: no memory. */
+/* n times `bytes` zeroed bytes that are only committed when touched, in huge pages where the system
+ * has them, until the generator is closed. NULL: no memory. */
 void *orr_generator_allocate(orr_generator *g, size_t n, size_t bytes);
-/* Weights of all places: mapped, quantised, or drawn. */
+/* Binds the weights of all places: mapped, quantized, or drawn at random. */
 orr_status orr_generator_bind_weights(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 const orr_binding *orr_generator_weight(const orr_generator *g, uint32_t place, const char *name,
                                         uint32_t nth);
 
-/* A program for this shape: one that there is, or a new one in place of the one not used for
- * longest. */
+/* The backbone program for a shape: a cached one, or a new one in place of the least recently
+ * used. */
 orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
                                   orr_backbone **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_generator_lm_head(orr_generator *g, int64_t rows, orr_lm_head **ret,
                                  orr_error *err) ORR_MUST_CHECK;
-void orr_backbone_free(orr_backbone *body);
+void orr_backbone_free(orr_backbone *backbone);
 void orr_lm_head_free(orr_lm_head *head);
 
-/* Tokens `ids`, shape (samples, tokens), go in behind first[b] that are cached of sample slot + b;
- * g->hidden then has what comes out, shape (samples, tokens, hidden). */
+/* Runs tokens `ids`, shape (samples, tokens), after the first[b] cached tokens of cache slot slot +
+ * b. g->hidden then has the hidden states, shape (samples, tokens, hidden). */
 typedef struct orr_forward_input {
-    uint32_t slot; /* first sample of the caches */
+    uint32_t slot; /* first slot of the caches */
     int64_t samples, tokens;
     const int64_t *ids, *first;
     const float *pixels;
     int64_t tiles;
-    char phase; /* 'p' or 'd', of records of experts */
+    char phase; /* 'p' (prefill) or 'd' (decode), for records of experts */
 } orr_forward_input;
 orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed,
                                  orr_error *err) ORR_MUST_CHECK;
-/* Logits of `rows` rows of g->hidden from `row` on, in steps of `step` rows, into g->logits. At
- * most ORR_LM_HEAD_ROWS. */
+/* Logits of `rows` rows of g->hidden, from `row` on, `step` apart, into g->logits. At most
+ * ORR_LM_HEAD_ROWS. */
 orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
                                 orr_error *err) ORR_MUST_CHECK;
-/* A prompt into the caches of a slot, in chunks; `each` (or NULL) is called after each chunk, when
+/* Prefills a prompt into a slot, in chunks; `each` (or NULL) is called after each chunk, when
  * g->hidden has its rows. */
 typedef orr_status orr_prefill_visit(void *ctx, orr_generator *g, int64_t from, int64_t n,
                                      orr_error *err);
 orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
                                  orr_prefill_visit *each, void *ctx, orr_error *err) ORR_MUST_CHECK;
 
-/* What experts a run of a body chose, as lines. */
-orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body,
+/* Appends the experts that a backbone run chose, as lines of CSV. */
+orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *backbone,
                                      const orr_forward_input *feed, orr_error *err) ORR_MUST_CHECK;
 
-/* What ran, as the trace that was asked for. */
+/* Writes the requested trace. */
 orr_status orr_generator_write_trace(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_GENERATE_GENERATOR_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of a model that serves, written from its modules. */
+/* Writes the programs of a generator from its modules, and caches them by shape. */
 #include "engine/generate/generator.h"
 
 #include <string.h>
@@ -27,14 +27,14 @@ orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_
     return orr_modules_build(model, plan, workload, arena, ret, err);
 }
 
-/* A tape in the making, out of those of modules. */
+/* The tape being written, from those of modules. */
 typedef struct writer {
     orr_generator *g;
     orr_cached_program *to;
-    orr_backbone *body; /* NULL: a head */
-    orr_value *map;     /* of the module's values */
-    orr_value last;     /* what came out of the place before */
-    orr_value pictures; /* out of the vision encoder; ORR_NONE */
+    orr_backbone *backbone; /* NULL: an LM head */
+    orr_value *map;         /* values of the tape for the module's */
+    orr_value last;         /* output of the previous place */
+    orr_value pictures;     /* output of the vision encoder; ORR_NONE */
     uint32_t place;
     orr_error *err;
 } writer;
@@ -51,25 +51,25 @@ static bool named(const orr_tape_value *value, const char *name)
     return strcmp(value->name, name) == 0;
 }
 
-/* An input that is fed, or that another module gives. */
+/* Places an input: a buffer that is fed, or another module's output. */
 static orr_status place_input(writer *w, const orr_tape_value *value, orr_value *here)
 {
-    orr_backbone *body = w->body;
-    if (body == NULL)
+    orr_backbone *backbone = w->backbone;
+    if (backbone == NULL)
         return orr_fail(w->err, ORR_UNSUPPORTED, "serving: nobody gives '%s' to the head",
                         value->name);
     if (named(value, "tokens"))
-        body->ids = *here;
+        backbone->ids = *here;
     else if (named(value, "positions"))
-        body->positions = *here;
+        backbone->positions = *here;
     else if (named(value, "pixels"))
-        body->pixels = *here;
+        backbone->pixels = *here;
     else if (named(value, "pictures") && w->pictures != ORR_NONE)
         *here = w->pictures;
     else if (named(value, "key cache") || named(value, "value cache")) {
         const orr_kv_cache_value cache = {
             .place = w->place, .value = *here, .values = named(value, "value cache")};
-        return orr_array_push(&body->caches, cache) ? ORR_OK : orr_fail_memory(w->err);
+        return orr_array_push(&backbone->caches, cache) ? ORR_OK : orr_fail_memory(w->err);
     } else
         return orr_fail(w->err, ORR_UNSUPPORTED, "serving: nobody gives '%s'", value->name);
     return ORR_OK;
@@ -95,7 +95,7 @@ static orr_status place_parameter(writer *w, const orr_tape *from, orr_value val
     return ORR_OK;
 }
 
-/* Every value of the module once more; what comes in is what went out before. */
+/* Copies every value of the module to the tape; its input is the previous output. */
 static orr_status copy_values(writer *w, const orr_module *module)
 {
     const orr_tape *from = module->tape;
@@ -114,19 +114,19 @@ static orr_status copy_values(writer *w, const orr_module *module)
     return ORR_OK;
 }
 
-/* The choice of experts is looked at after the run: it has bytes of its own. */
+/* The choice of experts is read after the run, so it gets bytes of its own. */
 static orr_status note_choice(writer *w, orr_value indices)
 {
     const size_t bytes = (size_t)orr_type_bytes(&w->to->tape.values[indices].type);
     const orr_expert_choice choice = {
         .place = w->place, .indices = indices, .data = orr_arena_alloc(w->to->arena, bytes, 1, 64)};
-    if (choice.data == NULL || !orr_array_push(&w->body->choices, choice))
+    if (choice.data == NULL || !orr_array_push(&w->backbone->choices, choice))
         return orr_fail_memory(w->err);
     w->to->bindings.at[indices].data = choice.data;
     return ORR_OK;
 }
 
-/* Weights that are bound as rows are those of a product (K, N), however the tape has them. */
+/* Weights bound as rows are those of a product (K, N), however the module's tape has them. */
 static void use_row_weights(writer *w, orr_tape_call *call)
 {
     if (call->op != ORR_OP_MATMUL || !call->args.transpose_b ||
@@ -152,7 +152,7 @@ static orr_status copy_calls(writer *w, const orr_module *module)
             call->out[i] = w->map[call->out[i]];
         use_row_weights(w, call);
         orr_tape_commit_call(to);
-        if (call->op == ORR_OP_TOP_K && w->body != NULL && w->g->options.record_experts)
+        if (call->op == ORR_OP_TOP_K && w->backbone != NULL && w->g->options.record_experts)
             ORR_TRY(note_choice(w, call->out[1]));
     }
     return ORR_OK;
@@ -196,11 +196,11 @@ static void release(orr_cached_program *served)
     *served = (orr_cached_program){0};
 }
 
-void orr_backbone_free(orr_backbone *body)
+void orr_backbone_free(orr_backbone *backbone)
 {
-    orr_array_done(&body->caches);
-    orr_array_done(&body->choices);
-    release(&body->served);
+    orr_array_done(&backbone->caches);
+    orr_array_done(&backbone->choices);
+    release(&backbone->served);
 }
 
 void orr_lm_head_free(orr_lm_head *head)
@@ -208,21 +208,20 @@ void orr_lm_head_free(orr_lm_head *head)
     release(&head->served);
 }
 
-/* Modules before the head, in a row. What leads out of the vision encoder waits for the embedding.
- */
-static orr_status write_body(orr_generator *g, orr_backbone *body, orr_error *err)
+/* All modules before the head. The vision encoder's output waits for the embedding. */
+static orr_status write_backbone(orr_generator *g, orr_backbone *backbone, orr_error *err)
 {
     writer w = {.g = g,
-                .to = &body->served,
-                .body = body,
+                .to = &backbone->served,
+                .backbone = backbone,
                 .last = ORR_NONE,
                 .pictures = ORR_NONE,
                 .err = err};
     orr_module_sequence row;
-    ORR_TRY(orr_generator_modules(g, body->samples, body->tokens, body->tiles, body->served.arena,
-                                  &row, err));
+    ORR_TRY(orr_generator_modules(g, backbone->samples, backbone->tokens, backbone->tiles,
+                                  backbone->served.arena, &row, err));
     const uint32_t skipped =
-        g->n_places - row.n; /* the vision encoder's, where there are no pictures */
+        g->n_places - row.n; /* without images: after the vision encoder's places */
     for (uint32_t place = 0; place < row.n; place++) {
         const orr_module *module = &row.modules[row.module_of[place]];
         if (module->kind == ORR_MODULE_HEAD)
@@ -234,13 +233,12 @@ static orr_status write_body(orr_generator *g, orr_backbone *body, orr_error *er
         w.place = place + skipped;
         ORR_TRY(copy_module(&w, module));
     }
-    body->out = w.last;
-    body->served.bindings.at[body->out].data = g->hidden;
-    return finish(g, &body->served, err);
+    backbone->out = w.last;
+    backbone->served.bindings.at[backbone->out].data = g->hidden;
+    return finish(g, &backbone->served, err);
 }
 
-/* Rows of the head are samples of one token each. Logits come out in fp32, which products can give.
- */
+/* Rows of the head are samples of one token. Logits are fp32, which products can output. */
 static orr_status write_head(orr_generator *g, orr_lm_head *head, orr_error *err)
 {
     writer w = {.g = g, .to = &head->served, .last = ORR_NONE, .pictures = ORR_NONE, .err = err};
@@ -284,7 +282,7 @@ orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tok
                              .pixels = ORR_NONE};
     orr_status status = begin(&oldest->served, err);
     if (status == ORR_OK)
-        status = write_body(g, oldest, err);
+        status = write_backbone(g, oldest, err);
     if (status != ORR_OK) {
         orr_backbone_free(oldest);
         return status;

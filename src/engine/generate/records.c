@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a model that served: a trace of what ran, and which experts were chosen. */
+/* Recordings of a generator: the trace of what ran, and the experts that were chosen. */
 #include "engine/generate/generator.h"
 #include "io/stream/output.h"
 

@@ -22,7 +22,7 @@ double orr_log_probability(const float *logits, int64_t vocab, int32_t token)
     return (double)(logits[token] - most) - log(sum);
 }
 
-/* Largest first; of equals the lower token, so that the order is one. */
+/* Largest first, ties by the lower token, so that the order is total. */
 static int by_logit(const void *a, const void *b)
 {
     const orr_token_candidate *x = a, *y = b;
@@ -31,8 +31,8 @@ static int by_logit(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Tokens that could be drawn at all: others are e^-32 times as likely as the best, less than a draw
- * of 32 bits tells apart. */
+/* Candidates for sampling: tokens that are e^-32 times less likely than the best are left out,
+ * since a draw of 32 bits cannot reach them. */
 #define NEGLIGIBLE 32.0
 static int64_t collect(const orr_sampling *s, const float *logits, int64_t vocab,
                        orr_token_candidate *room)
@@ -57,7 +57,7 @@ int32_t orr_sample_token(const orr_sampling *s, orr_random *random, const float 
     if (s->temperature <= 0)
         return most_likely(logits, vocab);
     int64_t n = collect(s, logits, vocab, room);
-    if (n == 0) /* logits that are no numbers */
+    if (n == 0) /* all logits are NaN */
         return most_likely(logits, vocab);
     double all = 0, kept = 0;
     for (int64_t i = 0; i < n; i++)

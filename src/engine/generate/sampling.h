@@ -6,9 +6,9 @@
 
 #include "base/philox.h"
 
-/* The next token, out of logits: the most likely one at temperature 0 (the first of equals), else
- * one that is drawn from the best top_k, of which the likeliest that make up top_p (Holtzman et
- * al., arXiv 1904.09751). */
+/* Samples the next token from logits: the most likely one at temperature 0 (of equals the first),
+ * else one drawn from the best top_k (top-k sampling), restricted to the likeliest that make up
+ * top_p (nucleus sampling: Holtzman et al., arXiv 1904.09751). */
 typedef struct orr_token_candidate {
     float logit;
     int32_t token;
@@ -16,7 +16,7 @@ typedef struct orr_token_candidate {
 /* `room`: shape (vocab), scratch. */
 int32_t orr_sample_token(const orr_sampling *sampling, orr_random *random, const float *logits,
                          int64_t vocab, orr_token_candidate *room);
-/* ln of the probability of a token, at temperature 1. */
+/* Natural logarithm of a token's probability, at temperature 1. */
 double orr_log_probability(const float *logits, int64_t vocab, int32_t token);
 
 #endif /* ORR_ENGINE_GENERATE_SAMPLING_H */

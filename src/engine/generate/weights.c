@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of a model that serves: in place in the mapped file where they lie there as products want
- * them. */
+/* Binds a generator's weights: in place in the mapped file where they are stored as products need
+ * them, else converted. */
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,11 +11,11 @@
 #include "kernel/format/row.h"
 #include "model/memory/memory.h"
 
-/* USE_TURNED: a product with the weights the other way round, as a tied head has the embedding's.
- */
+/* How a parameter is used. USE_TURNED: in a product, transposed, as a tied head uses the
+ * embedding. */
 typedef enum weight_use { USE_WHOLE, USE_PRODUCT, USE_EXPERTS, USE_TURNED, USE_TABLE } weight_use;
 
-/* How the first call that reads a parameter does so. */
+/* By the first call that reads the parameter. */
 static weight_use use_of(const orr_tape *tape, orr_value value)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -31,7 +31,7 @@ static weight_use use_of(const orr_tape *tape, orr_value value)
     return USE_WHOLE;
 }
 
-/* Rows that there are, and numbers of each. */
+/* Stored rows, and numbers of each. */
 typedef struct shape {
     int64_t rows, columns;
 } shape;
@@ -44,7 +44,7 @@ static shape shape_of(const orr_type *type, weight_use use)
     return (shape){k > 0 ? n / k : 0, k};
 }
 
-/* Every token reads all weights: pages of 2 MiB, where the system has them, are read faster. */
+/* Every token reads all weights, and huge pages of 2 MiB make that faster. */
 enum { LARGE_PAGE = 2 << 20, LINE = 64 };
 static void ask_for_large_pages(char *data, size_t bytes)
 {
@@ -86,7 +86,7 @@ static orr_status one_piece(orr_generator *g, orr_weight_rows *rows, const void 
     return ORR_OK;
 }
 
-/* The same rows in another format. */
+/* Converts rows to another format. */
 static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, orr_weight_rows *rows,
                           orr_error *err)
 {
@@ -107,7 +107,7 @@ static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, or
     return one_piece(g, rows, data, n, err);
 }
 
-/* Small numbers, the same few thousand over and over: for measuring. */
+/* Random weights for measurements: a few thousand small numbers, repeated. */
 enum { DRAWN = 8192 };
 static orr_status random_weights(orr_generator *g, shape s, orr_weight_rows *rows, orr_error *err)
 {
@@ -137,11 +137,11 @@ static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const o
     if (use != USE_TABLE && format < ORR_ROW_FORMATS && w->rows.format != format)
         ORR_TRY(convert(g, format, s.rows, &w->rows, err));
     w->read_bytes = use == USE_TABLE ? w->rows.row_bytes : s.rows * w->rows.row_bytes;
-    if (use == USE_EXPERTS) /* those that a token goes to */
+    if (use == USE_EXPERTS) /* of the experts that a token goes to */
         w->read_bytes = w->read_bytes / g->model.moe.experts * g->model.moe.top_k;
     if (key->module == ORR_MODULE_VISION)
         w->read_bytes = 0;
-    w->binding.rows = &w->rows; /* the array moves: set again when all are there */
+    w->binding.rows = &w->rows; /* the array may move: pointers are set again when it is complete */
     return ORR_OK;
 }
 
@@ -164,7 +164,7 @@ static orr_status bind_whole(orr_generator *g, const orr_weight_key *key, const 
     return ORR_OK;
 }
 
-/* Which layer of the model, or place of the vision encoder, a place of the row is. */
+/* The model layer, or vision encoder place, of a place. */
 static uint32_t layer_of(const orr_module_sequence *row, uint32_t place)
 {
     const uint8_t kind = row->modules[row->module_of[place]].kind;
