@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Running models: training and generation, on this machine. */
+/* Running models on this machine: training and generation. */
 
 /* Training. */
 #define ORR_LEARNING_RATE_SCHEDULE_MAP(X)                                                          \
@@ -24,32 +24,33 @@ typedef enum orr_learning_rate_schedule {
 #undef ORR_LEARNING_RATE_SCHEDULE_ENUM_
 } orr_learning_rate_schedule;
 
-typedef struct orr_train_step { /* what a step has come to: the same on all ranks */
+typedef struct orr_train_step { /* the result of a step, the same on all ranks */
     int64_t step;               /* from 1 */
     double loss, gradient_norm, rate;
-    int64_t tokens; /* of this step (samples, of recommendation) */
+    int64_t tokens; /* of this step (recommendation: samples) */
     int64_t step_ns;
-    double reward, kl, auc; /* of RL, DPO (reward: accuracy) and recommendation; else NAN */
-    int64_t contributors;   /* replicas whose gradients are in; without a team 1          */
-    int64_t retries, epoch; /* attempts before the one that came through; of the team     */
-    int64_t slot;           /* batch of the data, from 0, that this replica had; -1: none  */
+    double reward, kl, auc; /* RL, DPO (reward: accuracy) and recommendation; else NAN */
+    int64_t contributors;   /* replicas that contributed gradients; without a team 1 */
+    int64_t retries, epoch; /* with a team: attempts before the successful one */
+    int64_t slot; /* number of the data batch that this replica trained on, from 0; -1: none */
 } orr_train_step;
 
-/* This job is one replica of several that train together (see orrery/team.h): the same command on
- * every machine, but for the name. A step is then of the batches of all that are there, each
- * `batch` of the plan; the loss that is told is their mean. Pretraining, SFT and DPO; no tables of
- * embeddings. */
+/* Makes this job one replica of several that train together (orrery/team.h): every machine runs the
+ * same command with another name. A step is computed from the batches of all replicas present, each
+ * of the plan's `batch`; the reported loss is their mean. Pretraining, SFT and DPO; no embedding
+ * tables. */
 typedef struct orr_train_team {
     const char *coordinator; /* "host:port" */
     const char *name;        /* of this replica, unique in the team */
-    const char *address;     /* of this machine, for the others; NULL: 127.0.0.1 */
+    const char *address;     /* where the others reach this machine; NULL: 127.0.0.1 */
     uint32_t replicas;       /* that the job is planned for */
-    uint8_t rate;            /* orr_team_rate_policy: of the learning rate, when fewer are there */
+    uint8_t rate; /* orr_team_rate_policy: learning rate when fewer replicas are present */
     bool no_shared_memory;
-    int64_t failure_timeout_ns, give_up_ns;                /* 0: see orr_team_options */
-    uint32_t chunk_bytes, window, streams, catch_up_steps; /* the same */
-    void (*told)(void *ctx, const orr_team_event *event); /* on rank 0, from a thread of the team's;
-                                                           * or NULL. ctx: of the options */
+    int64_t failure_timeout_ns, give_up_ns;                /* 0: defaults of orr_team_options */
+    uint32_t chunk_bytes, window, streams, catch_up_steps; /* likewise */
+    void (*told)(void *ctx,
+                 const orr_team_event *event); /* event callback on rank 0, from a thread of the
+                                                  team's; or NULL. ctx: of the options */
 } orr_train_team;
 
 typedef struct orr_train_options {
@@ -57,37 +58,39 @@ typedef struct orr_train_options {
     const orr_plan *plan;         /* NULL: one rank */
     const orr_workload *workload; /* PRETRAIN, SFT, DPO or RL */
     const char *data;      /* plain text: a file or a folder of files; SFT and DPO: JSON lines;
-                            * recommendation:      a Criteo file; NULL: synthetic, from the seed      */
+                              recommendation: a Criteo file; NULL: synthetic, from the seed */
     const char *tokenizer; /* NULL: bytes */
-    const char *init;      /* checkpoint to begin from (safetensors, GGUF); NULL: from the seed */
-    const char *reference; /* DPO and RL: the frozen model; NULL: as it began */
-    const char *reward; /* RL: "length", "digits", "match:TEXT" or a checkpoint of a reward model */
-    const char *save;   /* folder of checkpoints; NULL: none. In a team each replica has a folder of
-                         * its name   there   */
-    bool resume; /* from the last checkpoint of `save`, to the same bits. In a team: if there is
-                  * one; whoever has none, or an older one than another, gets the others' state */
-    const char *export_to; /* Hugging Face folder that is written at the end; NULL: none */
-    int64_t steps, warmup, save_every;         /* save_every 0: at the end only */
-    double rate, least_rate;                   /* least: at the end of the schedule */
-    uint8_t rate_schedule;                     /* orr_learning_rate_schedule */
-    double beta1, beta2, epsilon, decay, clip; /* 0: 0.9, 0.95, 1e-8, 0.1, 1.0; negative: none */
-    bool sgd;                      /* instead of AdamW; tables of recommendation: Adagrad always */
+    const char
+        *init; /* checkpoint to start from (safetensors, GGUF); NULL: random, from the seed */
+    const char *reference; /* DPO and RL: the frozen reference model; NULL: the initial weights */
+    const char *reward;    /* RL: "length", "digits" or "match:TEXT" */
+    const char *save; /* folder of checkpoints; NULL: none. In a team each replica has a subfolder
+                         of its name */
+    bool resume; /* from the last checkpoint in `save`, bitwise exactly. In a team: if there is one;
+                    a replica without one, or with an older one than others, receives the others'
+                    state */
+    const char *export_to;             /* Hugging Face folder to write at the end; NULL: none */
+    int64_t steps, warmup, save_every; /* save_every 0: at the end only */
+    double rate, least_rate;           /* peak learning rate; least: at the end of the schedule */
+    uint8_t rate_schedule;             /* orr_learning_rate_schedule */
+    double beta1, beta2, epsilon, decay, clip; /* 0: 0.9, 0.95, 1e-8, 0.1, 1.0; negative: off */
+    bool sgd; /* SGD instead of AdamW; embedding tables of recommendation models always use Adagrad
+               */
     double dpo_beta, ppo_clip, kl; /* 0: 0.1, 0.2, 0.01 */
-    double dpo_nll;                /* DPO: so much of the chosen answer's own loss beside: Llama 3's
-                                    * 0.2; 0: none */
+    double dpo_nll; /* DPO: weight of the chosen answer's own loss: Llama 3's 0.2; 0: none */
     uint64_t seed;
-    int threads;          /* of a rank; 0: cores / ranks of this machine */
-    int64_t record_steps; /* so many of the last steps are recorded */
-    const char *record;   /* folder that gets a trace of each rank: rank0.et, ...; NULL: none */
-    bool check;           /* every output of every call is looked at for NaN */
-    uint32_t ranks_kind;  /* orr_ranks_kind of src/engine/ranks/launch.h */
-    const orr_train_team *team;                          /* NULL: this is the whole job */
-    void (*told)(void *ctx, const orr_train_step *step); /* on rank 0, after each step */
+    int threads;                /* per rank; 0: cores / ranks of this machine */
+    int64_t record_steps;       /* number of last steps to record */
+    const char *record;         /* folder for a trace of each rank: rank0.et, ...; NULL: none */
+    bool check;                 /* checks every output of every call for NaN and infinity */
+    uint32_t ranks_kind;        /* orr_ranks_kind of src/engine/ranks/launch.h */
+    const orr_train_team *team; /* NULL: this is the whole job */
+    void (*told)(void *ctx, const orr_train_step *step); /* step callback on rank 0 */
     bool (*stopped)(void *ctx);                          /* asked on rank 0 before each step */
     void *ctx;
 } orr_train_options;
 
-typedef struct orr_train_op { /* of rank 0, a step, mean over recorded steps */
+typedef struct orr_train_op { /* of rank 0, per step, mean over recorded steps */
     const char *name;
     uint8_t op, pass;
     double calls;
@@ -95,27 +98,28 @@ typedef struct orr_train_op { /* of rank 0, a step, mean over recorded steps */
     double flops, bytes;
 } orr_train_op;
 typedef struct orr_train_result {
-    int64_t steps;         /* made */
-    bool stopped;          /* before the last */
-    uint64_t state_digest; /* XXH3 of parameters and optimizer state of all ranks: equal in replicas
-                            * whose state is the same; 0: there is no whole state (a replica of a
-                            * team that ended before the others' state had come) */
+    int64_t steps;         /* steps made */
+    bool stopped;          /* ended before the last step */
+    uint64_t state_digest; /* XXH3 of parameters and optimizer state of all ranks, equal in replicas
+                              with equal state; 0: the state is incomplete (a replica that left
+                              before it had received the others' state) */
     double first_loss, last_loss;
     int64_t step_ns;       /* median without the first */
-    int64_t planned_bytes; /* of memory, of the fullest rank */
-    int64_t peak_bytes;    /* seen: resident, of the fullest rank, without what there was before */
-    const orr_train_op *ops; /* shape (n_ops), the longest first; only with record_steps */
+    int64_t planned_bytes; /* static plan of the rank that holds most */
+    int64_t peak_bytes; /* measured: peak resident memory of the rank that holds most, less what was
+                           resident before */
+    const orr_train_op *ops; /* shape (n_ops), longest first; only with record_steps */
     uint32_t n_ops;
     const orr_train_step *history; /* shape (steps) */
     const orr_graph *graph;        /* of rank 0; NULL without record_steps; the caller's to free */
 } orr_train_result;
-/* Starts the ranks of the plan, trains, ends them. In the arena. Call it where no threads stand
- * (ranks are forked). Errors: INVALID: a loss that is not finite, with the operator that made it; a
- * plan that cannot run here; LIMIT: more memory than there is, said before any is taken; IO: data,
- * checkpoints. */
+/* Starts the ranks of the plan, trains, and ends them. Results are in the arena. Call it while the
+ * process has no threads (ranks are forked). Errors: INVALID: a loss that is not finite, with the
+ * operator that made it; a plan that cannot run here; LIMIT: more memory than is free, before any
+ * is taken; IO: data, checkpoints. */
 ORR_API ORR_MUST_CHECK orr_status orr_train(const orr_train_options *options, orr_arena *arena,
                                             orr_train_result *ret, orr_error *err);
-/* What a step would hold, of the fullest rank; nothing runs. */
+/* The memory that a step would hold on the rank that holds most; nothing runs. */
 ORR_API ORR_MUST_CHECK orr_status orr_train_measure(const orr_train_options *options,
                                                     int64_t *ret_bytes, orr_error *err);
 
@@ -124,14 +128,14 @@ typedef struct orr_generator orr_generator;
 typedef struct orr_generator_options {
     const orr_model *model;
     const orr_weights *weights; /* NULL: random, from the seed */
-    orr_row_format format; /* of products' weights: as the file has them, or made smaller (INT8,
-                            * Q8_0, Q4_0) when opened; ORR_ROW_FORMATS: as they are      */
-    bool fp32;             /* activations in fp32, as for comparisons; else bf16 products */
-    int64_t context;       /* tokens that the cache has room for; 0: the model's, up to 8192 */
-    uint32_t batch;        /* sequences at once */
+    orr_row_format format;      /* of matrix weights: as in the file, or quantized on opening (INT8,
+                                   Q8_0, Q4_0); ORR_ROW_FORMATS: as in the file */
+    bool fp32;                  /* fp32 activations, for comparisons; else bf16 products */
+    int64_t context; /* capacity of the KV cache in tokens; 0: the model's context, up to 8192 */
+    uint32_t batch;  /* sequences at once */
     int threads;
     uint64_t seed;
-    const char *record;  /* trace of what ran, or NULL */
+    const char *record;  /* file for a trace of what ran, or NULL */
     bool record_experts; /* see orr_generator_experts() */
 } orr_generator_options;
 ORR_API ORR_MUST_CHECK orr_status orr_generator_open(const orr_generator_options *options,
@@ -141,18 +145,19 @@ ORR_API void orr_generator_close(orr_generator *generator); /* NULL is allowed *
 typedef struct orr_sampling {
     double temperature; /* 0: greedy */
     double top_p;       /* 0 or 1: all */
-    uint32_t top_k;     /* 0: all */
+    uint32_t top_k;     /* top-k; 0: all */
     uint64_t seed;
-    int64_t most;        /* tokens to generate */
+    int64_t most;        /* maximum number of tokens to generate */
     const int32_t *stop; /* shape (n_stop) */
     uint32_t n_stop;
-    uint32_t vocab; /* only tokens below it: a model may have more than its tokenizer; 0: all */
+    uint32_t vocab; /* only tokens below it are sampled: a model may have more than its tokenizer;
+                       0: all */
 } orr_sampling;
 typedef struct orr_prompt {
     const int32_t *tokens; /* shape (n) */
     size_t n;
     const float *pixels; /* of images: shape (tiles, patches, columns) as the vision encoder takes
-                          * them; NULL: none. Where tokens are `picture_token`, its output goes */
+                            them; NULL: none. Its output replaces the `picture_token` tokens */
     uint32_t tiles;
     int32_t picture_token;
 } orr_prompt;
@@ -160,29 +165,31 @@ typedef struct orr_generated {
     int32_t *tokens; /* shape (n), in the arena, without the prompt */
     size_t n;
     bool ended;             /* by a stop token */
-    double log_probability; /* of them all, as the model has it (temperature 1) */
+    double log_probability; /* of all generated tokens, under the model (temperature 1) */
 } orr_generated;
 typedef struct orr_generation_times {
-    int64_t first_token_ns; /* from the call to the first token */
+    int64_t first_token_ns; /* time to first token, from the call */
     int64_t prompt_tokens, prompt_ns, tokens, decode_ns;
 } orr_generation_times;
-/* `n` prompts, up to `batch` at a time. `told` (may be NULL) for each token as it comes; false ends
- * it. Errors: INVALID: a token beyond the vocabulary, a prompt longer than the cache. */
+/* Answers `n` prompts, up to `batch` at a time. `told` (may be NULL) is called for each token as it
+ * comes; false ends the generation. Errors: INVALID: a token outside the vocabulary, a prompt
+ * longer than the cache. */
 ORR_API ORR_MUST_CHECK orr_status orr_generate(
     orr_generator *generator, const orr_prompt *prompts, uint32_t n, const orr_sampling *sampling,
     bool (*told)(void *ctx, uint32_t prompt, int32_t token), void *ctx, orr_arena *arena,
     orr_generated *ret, orr_generation_times *ret_times, orr_error *err);
-/* Log-probability of each token after the first, given those before: ret[i] of tokens[i + 1]. */
+/* Log-probability of each token after the first, given those before it: ret[i] is of tokens[i +
+ * 1]. */
 ORR_API ORR_MUST_CHECK orr_status orr_score(orr_generator *generator, const orr_prompt *prompt,
                                             float *ret, orr_error *err);
-/* Logits of all tokens of a prompt, shape (n, vocab): for comparisons. */
+/* Logits of all tokens of a prompt, shape (n, vocab), for comparisons. */
 ORR_API ORR_MUST_CHECK orr_status orr_logits(orr_generator *generator, const orr_prompt *prompt,
                                              float *ret, orr_error *err);
-/* Which experts every token went to, in the form that orr_expert_load_read() reads: a CSV of all
- * that ran so far. UNSUPPORTED: record_experts was not asked, or a dense model. */
+/* Writes which experts every token was routed to, for all that ran so far, as CSV in the form that
+ * orr_expert_load_read() reads. UNSUPPORTED: record_experts was not set, or the model is dense. */
 ORR_API ORR_MUST_CHECK orr_status orr_generator_experts(const orr_generator *generator,
                                                         const char *path, orr_error *err);
-/* Bytes of weights that one decoded token reads, and of the cache at `tokens` tokens. */
+/* Bytes that decoding one token reads: weights, and the cache at `tokens` tokens. */
 ORR_API int64_t orr_generator_read_bytes(const orr_generator *generator, int64_t tokens);
 
 #ifdef __cplusplus
