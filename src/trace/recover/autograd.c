@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 
+/* Hand-offs from forward to backward operators: by PyTorch's "fwdbwd" flow arrows, or by autograd
+ * sequence numbers. */
+
 static orr_status hand_off(orr_graph_builder *b, orr_node_id from, orr_node_id to, orr_error *err)
 {
     if (from == ORR_NONE || to == ORR_NONE || b->lane[from] == b->lane[to] ||
@@ -23,7 +26,7 @@ static int by_id(const void *a, const void *b)
     return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 
-/* The operator where an arrow begins or ends: of those that start there, the innermost. */
+/* The operator where an arrow starts or ends: of those that begin there, the innermost. */
 static orr_node_id operator_at(const orr_graph_builder *b, const orr_flow *flow)
 {
     orr_node_id found = ORR_NONE;
@@ -66,8 +69,8 @@ static int by_sequence(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Of the operators of one sequence number [0, n): the forward one that ended last, before the first
- * backward one began. */
+/* For the operators [0, n) of one sequence number: the forward operator that ended last before the
+ * first backward operator began. */
 static orr_status follow_sequence(orr_graph_builder *b, const orr_autograd *ops, size_t n,
                                   orr_error *err)
 {

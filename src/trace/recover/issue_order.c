@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* The clocks of host and device agree to about this. */
+/* How closely the clocks of host and device agree. */
 static const int64_t clock_skew_ns = 2000;
 
 static int by_time(const void *a, const void *b)
@@ -17,7 +17,7 @@ static int by_time(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Rows [0, n) of one lane; nearly always in order already. */
+/* Sorts rows [0, n) of one lane, which are nearly always in order. */
 static void sort_lane(orr_issued_work *row, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
@@ -27,7 +27,7 @@ static void sort_lane(orr_issued_work *row, uint32_t n)
         }
 }
 
-/* Which lane of the two a row belongs to. */
+/* The lane a row belongs to: its stream, or the thread that launched it. */
 static uint32_t lane_of(const orr_sync_context *s, orr_node_id v, bool by_thread)
 {
     return s->b->lane[by_thread ? s->r->launch[v] : v];
@@ -46,7 +46,8 @@ static orr_status gather(const orr_sync_context *s, orr_issue_order *issues, boo
     issues->first = orr_calloc(n_lanes + 2, sizeof *issues->first);
     if (issues->first == NULL)
         return orr_fail_memory(err);
-    /* Counted two places on, so that filling leaves each first[lane] where its lane begins. */
+    /* Counted two places ahead, so that filling leaves first[lane] at the lane's beginning
+     * (counting sort). */
     for (orr_node_id v = 0; v < b->n_nodes; v++)
         if (is_issued(s, v)) {
             issues->first[lane_of(s, v, by_thread) + 2]++;
@@ -120,7 +121,7 @@ uint32_t orr_sync_stream(const orr_sync_context *s, int32_t device, int64_t stre
     return orr_idmap_get(&s->streams, stream_key(device, stream));
 }
 
-/* First row of the lane at or after the moment. */
+/* The lane's first row at or after the time. */
 static uint32_t lower_bound(const orr_issue_order *issues, uint32_t lane, int64_t at_ns)
 {
     uint32_t low = issues->first[lane], high = issues->first[lane + 1];
@@ -146,7 +147,7 @@ orr_node_id orr_issued_from(const orr_issue_order *issues, uint32_t lane, int64_
     return row < issues->first[lane + 1] ? issues->row[row].node : ORR_NONE;
 }
 
-/* The dependency that was added last, once more? Waits come in bursts. */
+/* Whether this was the last dependency added: waits come in bursts. */
 static bool repeats(const orr_graph_builder *b, orr_node_id v, orr_node_id u, orr_dep_kind kind)
 {
     const uint32_t n = b->n_deps;
@@ -175,7 +176,7 @@ orr_status orr_sync_call(const orr_sync_context *s, orr_node_id work, orr_node_i
         return ORR_OK;
     const int64_t call_end = b->start_ns[call] + b->duration_ns[call];
     const orr_time_span u = orr_device_times(b, s->r, work);
-    /* What encloses the call may end up to a rounding before it, and the proof in recover.h
+    /* What encloses the call may end up to a rounding error before it, and the proof in recover.h
      * needs the work to start before that. */
     if (u.end_ns > call_end + clock_skew_ns || u.start_ns >= call_end - s->r->rounding_ns)
         return ORR_OK;

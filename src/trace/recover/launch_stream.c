@@ -4,11 +4,11 @@
 #include "base/alloc.h"
 #include "trace/common/idmap.h"
 
-/* Correlation -> host call. Correlations count up, so a plain table does for nearly every
- * recording; a hash table for the rest. */
+/* Launches and stream order. Maps CUPTI's correlation number to the host call; numbers are nearly
+ * consecutive, so a plain array does for most recordings and a hash table for the rest. */
 typedef struct call_table {
     uint64_t lowest;
-    uint64_t span;  /* of `call`; 0: the map is used */
+    uint64_t span;  /* of `call`; 0: the hash table is used */
     uint32_t *call; /* node + 1; 0: none */
     orr_idmap map;
 } call_table;
@@ -27,7 +27,7 @@ static uint32_t table_get(const call_table *t, uint64_t correlation)
     return at < t->span && t->call[at] != 0 ? t->call[at] - 1 : ORR_NONE;
 }
 
-/* The first of two calls with one correlation stays. */
+/* Of two calls with one correlation the first is kept. */
 static orr_status table_add(call_table *t, uint64_t correlation, orr_node_id call, orr_error *err)
 {
     uint32_t old;
@@ -69,7 +69,7 @@ static bool is_device_work(const orr_graph_builder *b, orr_node_id v)
            b->lanes.at[b->lane[v]].kind == ORR_LANE_STREAM;
 }
 
-/* The call where an arrow begins, preferably the runtime's. */
+/* The call where an arrow begins, preferably a runtime call. */
 static orr_node_id call_at(const orr_graph_builder *b, const orr_flow *flow)
 {
     orr_node_id found = ORR_NONE;
@@ -84,7 +84,7 @@ static orr_node_id call_at(const orr_graph_builder *b, const orr_flow *flow)
     return found;
 }
 
-/* Arrows that end at device work without a correlation say what launched it. */
+/* Flow arrows tell the launch of device work that has no correlation. */
 static orr_status follow_arrows(orr_graph_builder *b, orr_recovery *r, orr_error *err)
 {
     orr_idmap begins = {0};
@@ -148,8 +148,8 @@ out:
     return status;
 }
 
-/* Order on one stream. Work mostly runs one after the other; what a graph launch puts on one
- * stream may overlap. Each node is followed by the first that starts at or after its end. */
+/* Stream order. Work mostly runs one after the other; nodes of a CUDA graph launch may overlap on
+ * one stream. Each node is followed by the first that starts at or after its end. */
 typedef orr_array(orr_node_id) running_nodes;
 
 static orr_status follow_running(orr_graph_builder *b, const orr_recovery *r,
@@ -164,7 +164,7 @@ static orr_status follow_running(orr_graph_builder *b, const orr_recovery *r,
         else
             running->at[kept++] = u;
     }
-    /* Overlap without end would be quadratic; no device runs so much at once. */
+    /* Bounds the quadratic case; no device runs so many kernels of a stream at once. */
     static const size_t most_running = 128;
     if (kept >= most_running)
         kept = 0;

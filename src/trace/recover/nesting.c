@@ -3,13 +3,15 @@
 
 #include "base/alloc.h"
 
-/* What is open on a thread, from the outside in. The lowest is the thread itself. */
+/* The call stack of a thread while its operators are visited in order of start; the bottom frame is
+ * the thread itself. */
 typedef struct frame {
     int64_t end_ns;
     orr_node_id node; /* ORR_NONE: the thread */
     orr_node_id last; /* the child that ended last, or ORR_NONE */
     int64_t last_end_ns;
-    orr_node_id before_last; /* what `last` follows: ended before it began, or ORR_NONE */
+    orr_node_id
+        before_last; /* what `last` follows: the child that ended before it began, or ORR_NONE */
 } frame;
 
 typedef orr_array(frame) frames;
@@ -19,8 +21,8 @@ static const frame *top(const frames *open)
     return &open->at[open->n - 1];
 }
 
-/* Program order: v follows the sibling that ended last. Siblings that overlap (annotations that
- * span other calls' ends) have no order among themselves. */
+/* Program order: v follows the sibling that ended last. Overlapping siblings (annotations that span
+ * the ends of other calls) are unordered. */
 static orr_status follow_sibling(orr_graph_builder *b, frame *f, orr_node_id v, int64_t start_ns,
                                  int64_t end_ns, orr_error *err)
 {
@@ -47,7 +49,7 @@ static orr_status place(orr_graph_builder *b, frames *open, orr_node_id v, int64
         open->n--;
     frame *f = &open->at[open->n - 1];
     b->parent[v] = f->node;
-    if (b->kind[v] == ORR_NODE_MEMORY) /* an instant holds nothing and takes no time */
+    if (b->kind[v] == ORR_NODE_MEMORY) /* an instant encloses nothing */
         return ORR_OK;
     if (end > f->end_ns)
         end = f->end_ns;

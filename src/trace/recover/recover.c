@@ -11,7 +11,7 @@ static bool is(const char *text, size_t len, const char *word)
     return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-/* The rest of cuXyz, cudaXyz, hipXyz; NULL for others. */
+/* The part of the name after the vendor's prefix (cuXyz, cudaXyz, hipXyz); NULL: no such name. */
 static const char *after_vendor(const char *name, size_t *len)
 {
     static const char *const vendors[] = {"cuda", "hip", "cu"};
@@ -39,9 +39,9 @@ orr_host_call_role orr_host_call_role_of(const char *name, size_t len)
         {"CtxSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
         {"ThreadSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
         {"EventSynchronize", ORR_HOST_CALL_SYNC_EVENT},
-        {"MemcpyWithStream", ORR_HOST_CALL_BLOCKING_COPY}, /* HIP's waits for the stream */
+        {"MemcpyWithStream", ORR_HOST_CALL_BLOCKING_COPY}, /* HIP: waits for the stream */
     };
-    if (is(name, len, "synchronizeStream")) /* Meta's accelerator */
+    if (is(name, len, "synchronizeStream")) /* MTIA, Meta's accelerator */
         return ORR_HOST_CALL_SYNC_STREAM;
     const char *rest = after_vendor(name, &len);
     if (rest == NULL)

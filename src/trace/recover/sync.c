@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The moment up to which issued work is meant: where the event was recorded, else the wait. */
+/* Events and synchronization from the records of `cuda_sync`, and blocking copies. */
+
+/* The time up to which issued work is waited for: when the event was recorded, else when the wait
+ * was issued. */
 static int64_t record_moment(const orr_sync_context *s, const orr_sync_record *sync,
                              orr_node_id call)
 {
@@ -25,8 +28,8 @@ static orr_status wait_on_stream(const orr_sync_context *s, const orr_sync_recor
                           orr_issued_from(&s->by_stream, to, s->b->start_ns[call]), err);
 }
 
-/* Work of a stream that ended when another stream's event came: what follows it follows that
- * event, i.e. the last work of the other stream that was over by then. */
+/* A wait that occupies a stream ended when an event of another stream arrived: what follows it
+ * depends on the last work of the other stream that had ended by then. */
 static orr_status wait_on_device(const orr_sync_context *s, const orr_sync_record *sync,
                                  orr_error *err)
 {
@@ -74,7 +77,7 @@ static orr_status follow_record(const orr_sync_context *s, const orr_sync_record
     const orr_node_id call = s->r->launch[sync->node];
     if (sync->kind == ORR_SYNC_DEVICE_WAIT)
         return wait_on_device(s, sync, err);
-    if (sync->kind == ORR_SYNC_STREAM_WAIT) /* its own time is the call's too */
+    if (sync->kind == ORR_SYNC_STREAM_WAIT) /* recorded with the call's times */
         return wait_on_stream(s, sync, call != ORR_NONE ? call : sync->node, err);
     if (call == ORR_NONE)
         return ORR_OK;
@@ -95,8 +98,8 @@ static int by_node(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* A call that returns only when its copy is done: by the call's own nature, or because a copy
- * to memory that is not pinned cannot be left alone. */
+/* Whether a call returns only when its copy is done: by its own nature, or because the memory is
+ * pageable. */
 static bool is_blocking(const orr_sync_context *s, orr_node_id copy, orr_node_id call)
 {
     const orr_host_call wanted = {.node = call};
@@ -121,7 +124,7 @@ static orr_status blocking_copies(const orr_sync_context *s, orr_error *err)
     return ORR_OK;
 }
 
-/* Does CUDA itself say what waited for what? */
+/* Whether CUDA itself recorded what waited for what. */
 static bool has_host_records(const orr_recovery *r)
 {
     for (size_t i = 0; i < r->syncs.n; i++)

@@ -5,13 +5,15 @@
 
 #include "base/alloc.h"
 
-/* Without records of synchronisation there are still the host's calls. They do not say which
- * stream or event they mean; the order of the thread's own calls and the recorded times do. */
+/* Synchronization without sync records. Host calls are recorded, but not which stream or event they
+ * refer to; it is inferred from the order of the thread's own calls and the recorded times. A call
+ * that waited returns within ORR_WAKEUP_MAX_NS of the end of what it waited for; a call that
+ * returns at another time did not wait. */
 
-/* Of the work last issued on each stream before the moment, what ended last, but not after
- * `by_ns`. ORR_NONE. */
-static orr_node_id last_over(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
-                             uint32_t except_lane)
+/* Of the work last issued on each stream before the given time, the one that ended last, but not
+ * after `by_ns`. ORR_NONE: none. */
+static orr_node_id last_ended_by(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
+                                 uint32_t except_lane)
 {
     const orr_graph_builder *b = s->b;
     orr_node_id found = ORR_NONE;
@@ -45,13 +47,13 @@ static orr_status sync_what_just_ended(const orr_sync_context *s, orr_node_id ca
     bool made;
     const orr_graph_builder *b = s->b;
     const orr_node_id work =
-        last_over(s, b->start_ns[call], orr_recorded_end_ns(b, call), ORR_NONE);
+        last_ended_by(s, b->start_ns[call], orr_recorded_end_ns(b, call), ORR_NONE);
     if (work == ORR_NONE || orr_recorded_end_ns(b, work) <= b->start_ns[call])
         return ORR_OK;
     return orr_sync_call(s, work, call, &made, err);
 }
 
-/* The stream is the one said, or the one that the thread used last: aten::item copies and waits. */
+/* The recorded stream, or the one that the thread used last: aten::item copies, then waits. */
 static orr_status sync_stream(const orr_sync_context *s, const orr_host_call *call, orr_error *err)
 {
     const orr_graph_builder *b = s->b;
@@ -70,9 +72,9 @@ static orr_status sync_stream(const orr_sync_context *s, const orr_host_call *ca
     return made ? ORR_OK : sync_what_just_ended(s, call->node, err);
 }
 
-/* cudaStreamWaitEvent: the thread issues the work that is to wait next. It waits for what the
- * thread issued before it recorded the event, if that went to another stream; else for what has
- * just ended elsewhere when it starts. */
+/* cudaStreamWaitEvent: the next work that the thread issues is what waits. It waits for what the
+ * thread had issued before recording the event, if that was on another stream; else for what had
+ * just ended elsewhere when it started. */
 static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64_t recorded_ns,
                               orr_error *err)
 {
@@ -84,7 +86,7 @@ static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64
     orr_node_id before = orr_issued_before(&s->by_thread, thread, recorded_ns);
     if (before == ORR_NONE || b->lane[before] == b->lane[after]) {
         const int64_t start = orr_device_times(b, s->r, after).start_ns;
-        before = last_over(s, b->start_ns[call], start, b->lane[after]);
+        before = last_ended_by(s, b->start_ns[call], start, b->lane[after]);
         if (before != ORR_NONE && start - orr_recorded_end_ns(b, before) > ORR_WAKEUP_MAX_NS)
             before = ORR_NONE;
     }
@@ -106,7 +108,7 @@ static orr_status follow_calls(const orr_sync_context *s, const orr_host_call *c
                                orr_error *err)
 {
     const orr_graph_builder *b = s->b;
-    orr_node_id record = ORR_NONE; /* the thread's last */
+    orr_node_id record = ORR_NONE; /* the thread's last event record */
     for (size_t i = 0; i < n; i++) {
         const orr_host_call *call = &calls[i];
         if (i > 0 && b->lane[call->node] != b->lane[calls[i - 1].node])
@@ -128,7 +130,7 @@ static orr_status follow_calls(const orr_sync_context *s, const orr_host_call *c
         case ORR_HOST_CALL_SYNC_EVENT:
             ORR_TRY(sync_what_just_ended(s, call->node, err));
             break;
-        case ORR_HOST_CALL_BLOCKING_COPY: /* by the copy itself */
+        case ORR_HOST_CALL_BLOCKING_COPY: /* waits for its own copy */
         case ORR_HOST_CALL_NONE:
             break;
         }

@@ -5,17 +5,17 @@
 
 #include "base/alloc.h"
 
-/* Calls that record events are often left out of a recording, the stream that a wait is for is
- * never told, and threads make streams wait for one another's work. But it shows: work that begins
- * long after its launch and after what precedes it on its stream waited for something, and
- * when work of another stream had ended just before, it was that. Asked of work only
- * before whose launch some thread made a stream wait; but a recording without any such call
- * has left them out. */
+/* Infers events from late starts. Recordings often lack the calls that record events, never name
+ * the stream that a wait is for, and threads make streams wait for one another's work. The effect
+ * is visible: work that starts long (`late_ns`) after both its launch and its stream predecessor
+ * waited for something, and if work of another stream ended just before (ORR_WAKEUP_MAX_NS), it
+ * waited for that. Considered only where some thread made a stream wait between the two launches,
+ * unless the recording has no such calls at all and so must have left them out. */
 
-/* Several times what a launch takes, in recordings of V100, A100 and H100. */
+/* Several times the latency of a launch, in recordings of V100, A100 and H100. */
 static const int64_t late_ns = 30000;
-/* Of the work issued before the moment on the other streams of the device, what ended last, if that
- * was right before `by_ns`. ORR_NONE. */
+/* Of the work issued before the given time on other streams of the device, the one that ended last,
+ * if right before `by_ns`. ORR_NONE: none. */
 static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
                               uint32_t except_lane)
 {
@@ -42,11 +42,11 @@ static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_n
     return found;
 }
 
-/* Moments of calls that make a stream wait, of any thread, in order. */
-typedef struct moments {
+/* Sorted times of calls, of any thread, that make a stream wait. */
+typedef struct wait_times {
     int64_t *at_ns; /* shape (n) */
     size_t n;
-} moments;
+} wait_times;
 
 static int compare_ns(const void *a, const void *b)
 {
@@ -54,7 +54,7 @@ static int compare_ns(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static bool find_waits(const orr_sync_context *s, moments *ret)
+static bool find_waits(const orr_sync_context *s, wait_times *ret)
 {
     const orr_recovery *r = s->r;
     ret->n = 0;
@@ -68,8 +68,8 @@ static bool find_waits(const orr_sync_context *s, moments *ret)
     return true;
 }
 
-/* The last such moment in [from, to], or INT64_MIN. */
-static int64_t last_wait(const moments *waits, int64_t from_ns, int64_t to_ns)
+/* The last such time in [from, to], or INT64_MIN. */
+static int64_t last_wait(const wait_times *waits, int64_t from_ns, int64_t to_ns)
 {
     size_t low = 0, high = waits->n;
     while (low < high) {
@@ -82,10 +82,11 @@ static int64_t last_wait(const moments *waits, int64_t from_ns, int64_t to_ns)
     return low > 0 && waits->at_ns[low - 1] >= from_ns ? waits->at_ns[low - 1] : INT64_MIN;
 }
 
-/* Did a thread make a stream wait between the launches of two pieces of work of one stream, and the
- * second begin long after both its launch and the first, just when other work had ended? */
+/* Adds the dependency if `second` started late after its launch and after `first` on its stream,
+ * with a stream wait between the launches, just when other work had ended. */
 static orr_status follow_late(const orr_sync_context *s, const orr_issued_work *first,
-                              const orr_issued_work *second, const moments *waits, orr_error *err)
+                              const orr_issued_work *second, const wait_times *waits,
+                              orr_error *err)
 {
     const orr_graph_builder *b = s->b;
     const int64_t start = b->start_ns[second->node];
@@ -101,7 +102,7 @@ static orr_status follow_late(const orr_sync_context *s, const orr_issued_work *
 orr_status orr_sync_by_late_start(const orr_sync_context *s, orr_error *err)
 {
     const orr_issue_order *issues = &s->by_stream;
-    moments waits;
+    wait_times waits;
     orr_status status = ORR_OK;
     if (s->b->lanes.n > ORR_SYNC_STREAMS_MAX)
         return ORR_OK;

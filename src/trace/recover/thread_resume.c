@@ -7,24 +7,31 @@
 #include "base/alloc.h"
 #include "trace/common/idmap.h"
 
-/* Threads that take turns: the autograd thread begins when the main thread has called backward, the
- * main thread goes on when autograd is done. Nothing records it, but it shows: one thread
- * falls silent, soon after another wakes from a long silence. Both silences must be long, so
- * that two busy threads are never tied by chance. */
-static const int64_t long_ns = 100000; /* a silence */
-static const int64_t soon_ns = 500000; /* from falling silent to the other's waking */
+/* Hand-offs between threads that resume one another: the autograd thread starts when the main
+ * thread calls backward, the main thread continues when autograd is done. Nothing records it, but
+ * it is visible:
+ *
+ *   main      op op backward|......... silent .........|op op
+ *   autograd  ... silent ...|op op op op op op op op op|... silent
+ *                           ^ HANDOFF                  ^ HANDOFF
+ *
+ * One thread falls silent, and within `soon_ns` another wakes from a long silence. Both silences
+ * must be longer than `long_ns`, so that two busy threads are never tied by chance. */
+static const int64_t long_ns = 100000; /* minimum length of a silence */
+static const int64_t soon_ns = 500000; /* from one thread's silence to the other's waking */
 
-/* One end of a silence of a thread. */
-typedef struct turn {
+/* One end of a silence of a thread: it falls silent, or wakes. */
+typedef struct silence_end {
     int64_t at_ns;
-    orr_node_id node; /* the last before, or the first after it */
+    orr_node_id node; /* the last node before the silence, or the first after it */
     uint16_t lane;
     bool wakes;
-    int64_t silent_ns; /* wakes: how long it was; INT64_MAX at the thread's first */
-} turn;
-typedef orr_array(turn) turns;
+    int64_t
+        silent_ns; /* when waking: length of the silence; INT64_MAX at the thread's first node */
+} silence_end;
+typedef orr_array(silence_end) silence_ends;
 
-/* In 2020 the profiler's steps were operators too; they span silences. */
+/* Recordings of 2020 have profiler steps as operators; they span silences. */
 static bool is_step(const orr_graph_builder *b, orr_node_id v)
 {
     static const char prefix[] = "ProfilerStep";
@@ -37,7 +44,7 @@ static bool is_work(const orr_graph_builder *b, orr_node_id v)
            b->start_ns[v] != ORR_TIME_NONE && !is_step(b, v);
 }
 
-/* Threads that only poll (no operator at all) take no turns. */
+/* Threads without operators only poll, and hand nothing over. */
 static bool has_operators(const orr_graph_builder *b, uint32_t lane)
 {
     for (uint32_t i = b->lane_rows.first[lane]; i < b->lane_rows.first[lane + 1]; i++)
@@ -46,14 +53,15 @@ static bool has_operators(const orr_graph_builder *b, uint32_t lane)
     return false;
 }
 
-static bool add_turn(turns *all, int64_t at_ns, orr_node_id node, uint32_t lane, bool wakes,
+static bool add_turn(silence_ends *all, int64_t at_ns, orr_node_id node, uint32_t lane, bool wakes,
                      int64_t silent_ns)
 {
-    const turn t = {at_ns, node, (uint16_t)lane, wakes, silent_ns};
+    const silence_end t = {at_ns, node, (uint16_t)lane, wakes, silent_ns};
     return orr_array_push(all, t);
 }
 
-static orr_status add_turns(const orr_graph_builder *b, uint32_t lane, turns *all, orr_error *err)
+static orr_status add_turns(const orr_graph_builder *b, uint32_t lane, silence_ends *all,
+                            orr_error *err)
 {
     orr_node_id last = ORR_NONE;
     int64_t end = 0;
@@ -80,7 +88,7 @@ static orr_status add_turns(const orr_graph_builder *b, uint32_t lane, turns *al
 
 static int by_time(const void *a, const void *b)
 {
-    const turn *x = a, *y = b;
+    const silence_end *x = a, *y = b;
     if (x->at_ns != y->at_ns)
         return x->at_ns < y->at_ns ? -1 : 1;
     if (x->wakes != y->wakes)
@@ -88,15 +96,15 @@ static int by_time(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Did another thread fall silent almost as late as the one on top? Then who woke it is not to be
- * told. Looks a few entries down; a crowd of threads is ambiguous by itself. */
-static bool is_ambiguous(const turns *all, const uint32_t *stack, size_t depth, const bool *awake,
-                         const turn *wakes)
+/* Ambiguous: another thread fell silent almost as late as the top of the stack. Looks at a few
+ * entries only, since a crowd of threads is ambiguous anyway. */
+static bool is_ambiguous(const silence_ends *all, const uint32_t *stack, size_t depth,
+                         const bool *awake, const silence_end *wakes)
 {
     enum { MOST_ENTRIES = 16 };
-    const turn *top = &all->at[stack[depth - 1]];
+    const silence_end *top = &all->at[stack[depth - 1]];
     for (size_t i = 2; i <= depth; i++) {
-        const turn *other = &all->at[stack[depth - i]];
+        const silence_end *other = &all->at[stack[depth - i]];
         if (wakes->at_ns - other->at_ns > soon_ns)
             return false;
         if (i > MOST_ENTRIES || (!awake[other->lane] && other->lane != top->lane))
@@ -105,11 +113,11 @@ static bool is_ambiguous(const turns *all, const uint32_t *stack, size_t depth, 
     return false;
 }
 
-/* What the thread on top did last, if that is who woke this one. ORR_NONE. */
-static orr_node_id handed_by(const turns *all, const uint32_t *stack, size_t depth,
-                             const bool *awake, const turn *wakes)
+/* The last node of the thread on top, if that is what resumed this one. ORR_NONE: unknown. */
+static orr_node_id resumed_by(const silence_ends *all, const uint32_t *stack, size_t depth,
+                              const bool *awake, const silence_end *wakes)
 {
-    const turn *u = &all->at[stack[depth - 1]];
+    const silence_end *u = &all->at[stack[depth - 1]];
     const int64_t wait = wakes->at_ns - u->at_ns;
     return wait <= 0 || wait > soon_ns || wait > wakes->silent_ns / 2 ||
                    is_ambiguous(all, stack, depth, awake, wakes)
@@ -117,8 +125,8 @@ static orr_node_id handed_by(const turns *all, const uint32_t *stack, size_t dep
                : u->node;
 }
 
-/* Autograd's threads take their work from queues: an operator that another thread's has made ready
- * wakes a thread while that other goes on. The one that made it ready ended just before. */
+/* Autograd's threads take work from queues: an operator of another thread that makes one ready may
+ * wake a thread without falling silent itself. It ended just before. */
 static bool is_evaluation(const orr_graph_builder *b, orr_node_id v)
 {
     static const char prefix[] = "autograd::engine::evaluate_function";
@@ -126,7 +134,7 @@ static bool is_evaluation(const orr_graph_builder *b, orr_node_id v)
            strncmp(orr_builder_text(b, b->name[v]), prefix, sizeof prefix - 1) == 0;
 }
 
-static orr_status add_evaluations(const orr_graph_builder *b, turns *all, orr_error *err)
+static orr_status add_evaluations(const orr_graph_builder *b, silence_ends *all, orr_error *err)
 {
     for (orr_node_id v = 0; v < b->n_nodes; v++)
         if (b->start_ns[v] != ORR_TIME_NONE && is_evaluation(b, v) &&
@@ -135,8 +143,8 @@ static orr_status add_evaluations(const orr_graph_builder *b, turns *all, orr_er
     return ORR_OK;
 }
 
-/* The evaluation of another thread that ended last before a thread woke. ORR_NONE. */
-static orr_node_id made_ready_by(const turns *evaluations, const turn *wakes)
+/* The evaluation of another thread that ended last before this one woke. ORR_NONE: none. */
+static orr_node_id made_ready_by(const silence_ends *evaluations, const silence_end *wakes)
 {
     enum { MOST_STEPS = 16 };
     size_t low = 0, high = evaluations->n;
@@ -148,7 +156,7 @@ static orr_node_id made_ready_by(const turns *evaluations, const turn *wakes)
             high = middle;
     }
     for (int step = 0; low > 0 && step < MOST_STEPS; step++) {
-        const turn *t = &evaluations->at[--low];
+        const silence_end *t = &evaluations->at[--low];
         const int64_t wait = wakes->at_ns - t->at_ns;
         if (wait > soon_ns || wait > wakes->silent_ns / 2)
             return ORR_NONE;
@@ -158,7 +166,7 @@ static orr_node_id made_ready_by(const turns *evaluations, const turn *wakes)
     return ORR_NONE;
 }
 
-/* Arrows may have told of the same hand-off. */
+/* Flow arrows may state the same hand-off. */
 static uint64_t pair_key(orr_node_id node, orr_node_id on)
 {
     return (uint64_t)node << 32 | on;
@@ -171,14 +179,15 @@ static orr_status find_told(const orr_graph_builder *b, orr_idmap *told, orr_err
     return ORR_OK;
 }
 
-/* Goes through all turns by time with the threads that fell silent on a stack, the latest on top;
- * those that woke since are dropped when they come to the top. */
-static orr_status take_turns(orr_graph_builder *b, const turns *all, const turns *evaluations,
-                             const orr_idmap *told, uint32_t *stack, bool *awake, orr_error *err)
+/* Sweeps over all ends of silences by time, with the threads that fell silent on a stack, the
+ * latest on top; threads that have woken since are popped when they reach the top. */
+static orr_status sweep_silences(orr_graph_builder *b, const silence_ends *all,
+                                 const silence_ends *evaluations, const orr_idmap *told,
+                                 uint32_t *stack, bool *awake, orr_error *err)
 {
     size_t depth = 0;
     for (size_t i = 0; i < all->n; i++) {
-        const turn *t = &all->at[i];
+        const silence_end *t = &all->at[i];
         awake[t->lane] = t->wakes;
         if (!t->wakes) {
             stack[depth++] = (uint32_t)i;
@@ -186,7 +195,7 @@ static orr_status take_turns(orr_graph_builder *b, const turns *all, const turns
         }
         while (depth > 0 && awake[all->at[stack[depth - 1]].lane])
             depth--;
-        orr_node_id by = depth > 0 ? handed_by(all, stack, depth, awake, t) : ORR_NONE;
+        orr_node_id by = depth > 0 ? resumed_by(all, stack, depth, awake, t) : ORR_NONE;
         if (by == ORR_NONE && is_evaluation(b, t->node))
             by = made_ready_by(evaluations, t);
         if (by != ORR_NONE && orr_idmap_get(told, pair_key(t->node, by)) == ORR_NONE)
@@ -197,7 +206,7 @@ static orr_status take_turns(orr_graph_builder *b, const turns *all, const turns
 
 orr_status orr_recover_thread_resumptions(orr_graph_builder *b, orr_error *err)
 {
-    turns all = {0}, evaluations = {0};
+    silence_ends all = {0}, evaluations = {0};
     orr_idmap told = {0};
     uint32_t *stack = NULL;
     bool *awake = NULL;
@@ -216,7 +225,7 @@ orr_status orr_recover_thread_resumptions(orr_graph_builder *b, orr_error *err)
     awake = orr_calloc(b->lanes.n, sizeof *awake);
     status = stack == NULL || awake == NULL
                  ? orr_fail_memory(err)
-                 : take_turns(b, &all, &evaluations, &told, stack, awake, err);
+                 : sweep_silences(b, &all, &evaluations, &told, stack, awake, err);
 out:
     orr_array_done(&all);
     orr_array_done(&evaluations);
