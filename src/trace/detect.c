@@ -6,11 +6,11 @@
 #include "io/json/reader.h"
 #include "io/protobuf/wire.h"
 
-/* As much of a file is looked at as it takes to meet a key that tells; a recording begins with
- * a header of some kilobytes. */
+/* Format detection by content. At most this much of a file is read in search of a telling key;
+ * headers have some kilobytes. */
 static const size_t most_bytes = (size_t)64 << 20;
 
-/* What a top-level key of an object says. */
+/* The format that a top-level key indicates. */
 static orr_format format_of_key(orr_text key)
 {
     static const struct {
@@ -41,7 +41,7 @@ static orr_status look_at_object(orr_json *json, orr_format *ret, orr_error *err
     return status;
 }
 
-/* A bare list of events: the first with a phase settles it. */
+/* A bare list of events: decided by the first one with a phase. */
 static orr_status look_at_list(orr_json *json, orr_format *ret, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -62,7 +62,7 @@ static orr_status look_at_list(orr_json *json, orr_format *ret, orr_error *err)
     return status;
 }
 
-/* Read the window as JSON that may end anywhere. *ret_more: what is there does not tell. */
+/* Parses the window as JSON that may end anywhere. *ret_more: the window is not enough to tell. */
 static orr_status look_at_json(orr_window window, orr_format *ret, bool *ret_more, orr_error *err)
 {
     orr_stream *stream = NULL;
@@ -81,11 +81,11 @@ static orr_status look_at_json(orr_window window, orr_format *ret, bool *ret_mor
 out:
     orr_json_free(json);
     orr_stream_close(stream);
-    /* Text that is no JSON at all is of no known format; that is an answer, not a failure. */
+    /* Text that is not JSON is of no known format, which is an answer, not an error. */
     return status == ORR_PARSE || status == ORR_LIMIT || status == ORR_INVALID ? ORR_OK : status;
 }
 
-/* Does the window begin like JSON? A brace can also be the length of a protobuf message. */
+/* Whether the window starts like JSON. A brace can also be the length of a protobuf message. */
 static bool begins_as_json(orr_window w)
 {
     size_t i = 0;
@@ -100,7 +100,8 @@ static bool begins_as_json(orr_window w)
     return i == w.n || memchr("\"}{]", w.bytes[i], 4) != NULL;
 }
 
-/* A field of Chakra's messages; those of later versions come after those we know. */
+/* Whether a field is one of Chakra's messages; fields of later versions come after those we
+ * know. */
 static bool is_chakra_field(const orr_proto_field *field, bool first)
 {
     static const uint32_t most_number = 100;
@@ -123,8 +124,7 @@ static bool is_chakra_field(const orr_proto_field *field, bool first)
     }
 }
 
-/* Messages with their length in front. Where the window ends within the first, its front has
- * to do. */
+/* Length-delimited messages. If the window ends within the first one, its front must do. */
 static bool begins_as_chakra(orr_window w)
 {
     enum { ENOUGH_MESSAGES = 4, ENOUGH_FIELDS = 3 };

@@ -12,6 +12,8 @@
 
 #include "base/array.h"
 
+/* Resolves paths, directories and globs to files of a known format. */
+
 typedef struct found_file {
     const char *path;
     dev_t device;
@@ -41,7 +43,7 @@ static orr_status add_file(search *s, const char *path, const struct stat *st, o
     return orr_array_push(&s->files, file) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* A file of a directory counts if it is one of ours. */
+/* A file of a directory counts only if its format is known. */
 static orr_status add_if_known(search *s, const char *path, orr_error *err)
 {
     struct stat st;
@@ -60,7 +62,7 @@ static int by_name(const void *a, const void *b)
     return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What has no dot in front: full names, in the arena. */
+/* Full names without hidden files, in the arena. */
 static orr_status list_directory(search *s, const char *path, DIR *directory, names *ret,
                                  orr_error *err)
 {
@@ -93,7 +95,7 @@ static orr_status add_directory(search *s, const char *path, orr_error *err)
     return status;
 }
 
-/* Something that exists. */
+/* Adds an existing path. */
 static orr_status add_path(search *s, const char *path, const struct stat *st, orr_error *err)
 {
     return S_ISDIR(st->st_mode) ? add_directory(s, path, err) : add_file(s, path, st, err);
@@ -147,7 +149,7 @@ static int by_place(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* "traces traces/rank0.json" names one file twice. */
+/* Removes duplicates: "traces traces/rank0.json" names one file twice. */
 static void drop_repeated(search *s)
 {
     size_t kept = 0;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Size of a regular file; 0 where there is none, or for "-". */
+/* Size of a regular file; 0 if there is none, or for "-". */
 uint64_t orr_file_bytes(const char *path);
 
 #endif /* ORR_TRACE_FIND_FILES_H */

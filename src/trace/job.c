@@ -10,24 +10,27 @@
 #include "base/parallel_for.h"
 #include "trace/common/reader.h"
 
-/* Two files of one rank, by their places. */
+/* Reads all files of a job in parallel, links the host and device trace of each rank, and builds
+ * the job. */
+
+/* Two files of one rank, by index. */
 typedef struct pair {
     uint32_t host, device;
 } pair;
 
-/* All the files of a job while they are read. */
+/* All files of a job while they are read. */
 typedef struct reading {
     orr_job_file *files;      /* shape (n), in the caller's arena */
     const orr_graph **graphs; /* shape (n) */
     size_t n;
     const orr_read_options *options;
     orr_array(pair) pairs;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects what follows */
     uint64_t *done_bytes; /* shape (n) */
     uint64_t all_done_bytes, total_bytes;
 } reading;
 
-/* Which file a reader reports on. */
+/* The file that a reader reports progress on. */
 typedef struct reading_file {
     reading *reading;
     size_t index;
@@ -72,7 +75,7 @@ static bool is_device_trace(const reading *r, size_t i)
     return r->files[i].report.format == ORR_FORMAT_KINETO;
 }
 
-/* A file by the rank of its graph; what has none comes last. */
+/* A file with the rank of its graph; those without a rank come last. */
 typedef struct by_rank {
     uint32_t rank;
     uint32_t file;
@@ -110,7 +113,7 @@ static orr_status add_pair(reading *r, size_t host, size_t device, orr_error *er
                : orr_fail_memory(err);
 }
 
-/* Files [0, n) of one rank: one, or a host and a device trace. */
+/* Files [0, n) of one rank: either one file, or a host and a device trace. */
 static orr_status settle_rank(reading *r, const by_rank *files, size_t n, orr_error *err)
 {
     if (n == 1)
@@ -126,7 +129,7 @@ static orr_status settle_rank(reading *r, const by_rank *files, size_t n, orr_er
         files[0].rank, r->files[a].path, r->files[b].path, n > 2 ? ", ..." : "");
 }
 
-/* The one host and the one device trace, where the ranks do not pair them. */
+/* The only host and the only device trace are linked even if their ranks do not tell. */
 static orr_status settle_single_pair(reading *r, orr_error *err)
 {
     size_t host = SIZE_MAX, device = SIZE_MAX, hosts = 0, devices = 0;
@@ -163,7 +166,7 @@ out:
     return status;
 }
 
-/* Graphs that are left -> the job, which takes them over; the files learn their ranks. */
+/* Builds the job, which takes over the remaining graphs; the files get their ranks. */
 static orr_status build_job(reading *r, const orr_job **ret_job, orr_error *err)
 {
     orr_status status;

@@ -12,7 +12,7 @@ void orr_read_options_init(orr_read_options *options)
     *options = (orr_read_options){.struct_bytes = sizeof *options, .attributes = true};
 }
 
-/* What the caller said of it; the rest as by orr_read_options_init(). */
+/* The caller's options, completed with defaults. */
 static orr_read_options complete(const orr_read_options *options)
 {
     orr_read_options full;
@@ -77,7 +77,7 @@ static orr_status read_format(orr_stream *stream, orr_format format,
                                "trace, Chakra)");
 }
 
-/* The whole stream -> a frozen graph. */
+/* Reads the whole stream and freezes the graph. */
 static orr_status read_stream(orr_stream *stream, const char *path, const orr_read_options *options,
                               const orr_graph **ret_graph, orr_read_report *report, orr_error *err)
 {

@@ -6,6 +6,9 @@
 #include "base/alloc.h"
 #include "graph/job.h"
 
+/* Writes a graph or a job in the format asked for: complete or not at all, compressed by the path's
+ * ending. */
+
 static bool is_timed(const orr_graph *graph)
 {
     for (orr_node_id v = 0; v < graph->n_nodes; v++)

@@ -5,8 +5,8 @@
 
 #include "trace/comm/names.h"
 
-/* Names are compared without case, '_' and blanks: "void ncclDevKernel_AllReduce" begins with
- * "voidnccl". What tells a collective stands early in every name seen. */
+/* Names are compared without case, '_' and blanks: "void ncclDevKernel_AllReduce" starts with
+ * "voidnccl". The part that tells the collective is near the start of every name seen. */
 enum { FOLDED_MOST = 128 };
 typedef struct folded {
     char at[FOLDED_MOST + 1];
@@ -39,7 +39,7 @@ static orr_comm_hint hint_of_word(const char *text, size_t len)
                            .collective = (uint8_t)collective};
 }
 
-/* Libraries whose kernels are all communication. */
+/* Libraries all of whose kernels communicate. */
 static const char *const kernel_families[] = {"nccl", "rccl",   "msccl", "hccl",
                                               "hcom", "oneccl", "ccl::", "nvshmem"};
 
@@ -103,7 +103,7 @@ orr_comm_hint orr_comm_of_collective(const char *name, size_t len)
     return hint;
 }
 
-/* The two sides of a collective in which one is n times the other. */
+/* Derives one side of a collective whose other side is n times as large. */
 static void widen(int64_t *part, int64_t *whole, int32_t n, bool vector)
 {
     int64_t product;

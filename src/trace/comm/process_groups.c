@@ -11,7 +11,7 @@ void orr_process_groups_done(orr_process_groups *groups)
     orr_idmap_done(&groups->by_backend_id);
 }
 
-/* A group as its object says, on the way into the builder. */
+/* A group as parsed from its object. */
 typedef struct parsed {
     orr_group group;
     orr_array(uint32_t) ranks;
@@ -72,7 +72,7 @@ static orr_status read_field(orr_json *json, orr_graph_builder *b, orr_text key,
     return ORR_OK;
 }
 
-/* Start and stride where they describe the ranks. Ranks that are not listed are all, from 0. */
+/* Describes the ranks by start and stride where possible. An empty list means all, from 0. */
 static void describe_ranks(parsed *p)
 {
     orr_group *g = &p->group;

@@ -11,7 +11,8 @@ void orr_idmap_done(orr_idmap *map)
     *map = (orr_idmap){0};
 }
 
-/* Ids mostly count up: a multiplication spreads them over the high bits. */
+/* Fibonacci hashing: ids are mostly consecutive, and a multiplication spreads them over the high
+ * bits. */
 static size_t slot_of(uint64_t key, size_t room)
 {
     const uint64_t mixed = (key ^ key >> 32) * UINT64_C(0x9E3779B97F4A7C15);

@@ -8,8 +8,9 @@
 
 #include <orrery/status.h>
 
-/* Map of 64-bit ids of a recording to 32-bit numbers of ours (never ORR_NONE): node ids,
- * record-function ids, correlations, storages. Zero-initialised is empty. Threads: none. */
+/* Hash map (open addressing) from 64-bit ids of a recording to 32-bit numbers of ours (never
+ * ORR_NONE): node ids, record-function ids, correlations, storages. Zero-initialized is empty.
+ * Threads: none. */
 typedef struct orr_idmap_slot {
     uint64_t key;
     uint32_t value; /* UINT32_MAX: empty */

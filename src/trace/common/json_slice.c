@@ -29,7 +29,7 @@ orr_json_slice orr_json_slice_of_object(orr_text object)
     return inside(object, '{');
 }
 
-/* Behind the string that begins at `at`. */
+/* Returns the end of the string that begins at `at`. */
 static const char *skip_string(const char *at, const char *end)
 {
     for (at++; at < end && *at != '"'; at++)
@@ -37,7 +37,7 @@ static const char *skip_string(const char *at, const char *end)
     return at < end ? at + 1 : end;
 }
 
-/* Behind the array or object that begins at `at`. */
+/* Returns the end of the array or object that begins at `at`. */
 static const char *skip_nested(const char *at, const char *end)
 {
     size_t depth = 0;

@@ -6,9 +6,8 @@
 
 #include "io/json/reader.h"
 
-/* Elements of a JSON array, or members of an object, that is in memory as text, as
- * orr_json_raw() gives it. For values that are kept as text and looked into. On text that
- * is something else there are none. */
+/* Iterates over the elements of a JSON array or the members of an object that is in memory as text
+ * (orr_json_raw()), for values that are kept as text and inspected later. Other text has none. */
 typedef struct orr_json_slice {
     const char *at, *end;
 } orr_json_slice;

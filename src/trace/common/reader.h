@@ -7,13 +7,13 @@
 
 #include "io/stream/stream.h"
 
-/* One reader a format. A reader consumes the whole stream and fills the builder:
- * nodes, lanes, groups, rank, base, attributes, and every dependency that the
- * recording states or that can be recovered from it alone. It does not freeze
- * the builder, close the stream, or set report->format, bytes or link.
+/* The interface of a format's reader: it consumes the whole stream and fills the builder with
+ * nodes, lanes, groups, rank, base time, attributes, and every dependency that the recording states
+ * or that can be recovered from it alone. It does not freeze the builder, close the stream, or set
+ * report->format, bytes or link.
  *
- * The stream is at its first byte. `options` and `report` are never NULL; the
- * report is zeroed (first_fault_byte is UINT64_MAX). Errors as orr_trace_read(). */
+ * The stream is at its first byte. `options` and `report` are never NULL; the report is zeroed
+ * (first_fault_byte is UINT64_MAX). Errors as orr_trace_read(). */
 orr_status orr_kineto_read(orr_stream *stream, const orr_read_options *options,
                            orr_graph_builder *builder, orr_read_report *report,
                            orr_error *err) ORR_MUST_CHECK;
@@ -27,19 +27,19 @@ orr_status orr_chakra_json_read(orr_stream *stream, const orr_read_options *opti
                                 orr_graph_builder *builder, orr_read_report *report,
                                 orr_error *err) ORR_MUST_CHECK;
 
-/* The format of what stands at the front of the stream, which is filled as far as
- * needed and not consumed. UNKNOWN when it is none of ours. */
+/* Detects the format from the front of the stream, which is buffered as far as needed and not
+ * consumed. UNKNOWN: none of ours. */
 orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format,
                              orr_error *err) ORR_MUST_CHECK;
 
 /* The rank in a file name ("rank3.json", "rank-3...", "trace.3.et"), or ORR_NONE. */
 uint32_t orr_rank_from_path(const char *path);
 
-/* Tell the caller how far the stream is. Readers call it now and then. Errors: CANCELED. */
+/* Reports the stream's position to the caller. Errors: CANCELED. */
 orr_status orr_read_progress(const orr_read_options *options, const orr_stream *stream,
                              orr_error *err) ORR_MUST_CHECK;
 
-/* orr_json_fault counters into the report's. */
+/* Adds counts of orr_json_fault to the report's. */
 struct orr_json;
 void orr_report_json_faults(orr_read_report *report, const struct orr_json *json);
 

@@ -6,13 +6,13 @@
 
 #include "io/stream/output.h"
 
-/* One writer a format. A writer puts the whole file into `out` and leaves finishing and
- * closing it to the caller. Failures to write are told by orr_output_finish(); a writer
- * itself fails with NO_MEMORY only. */
+/* The interface of a format's writer: it writes the whole file to `out`; the caller finishes and
+ * closes it. Write errors are reported by orr_output_finish(); a writer itself fails with NO_MEMORY
+ * only. */
 orr_status orr_chakra_write(const orr_graph *graph, orr_output *out, orr_error *err) ORR_MUST_CHECK;
 
-/* Graphs that share a time axis: start of node v of graphs[i] on it is shift_ns[i] +
- * start_ns[v], counted from base_ns. */
+/* Graphs on a common time axis: node v of graphs[i] starts at shift_ns[i] + start_ns[v], counted
+ * from base_ns. */
 typedef struct orr_write_set {
     const orr_graph *const *graphs; /* shape (n) */
     const int64_t *shift_ns;        /* shape (n) */

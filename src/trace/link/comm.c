@@ -16,7 +16,7 @@ void orr_link_fill_comm(orr_comm *to, const orr_comm *from)
     FILL(seq, -1);
     FILL(collective, ORR_COLL_UNKNOWN);
     if (to->collective != from->collective)
-        return; /* a barrier that is an all-reduce underneath: its sizes are another's */
+        return; /* the barrier is an all-reduce underneath, whose sizes are not the operator's */
     to->vector |= from->vector;
     if (to->in_bytes < 0 || to->out_bytes < 0) {
         to->in_bytes = from->in_bytes;
@@ -46,7 +46,7 @@ static void set_kind(orr_graph_builder *b, orr_node_id v)
         b->kind[v] = ORR_NODE_RECV;
 }
 
-/* The nearest operator around `call` that knows more than its name. */
+/* The nearest operator around `call` that knows more than the name. */
 static const orr_comm *ask_above(const orr_graph_builder *b, orr_node_id call)
 {
     for (int level = 0; call != ORR_NONE && level < MOST_LEVELS_ABOVE; level++) {

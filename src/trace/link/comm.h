@@ -4,11 +4,11 @@
 
 #include <orrery/graph.h>
 
-/* What `to` does not know, from `from`. Bytes are taken together. */
+/* Fills in what `to` does not know from `from`. Bytes in and out are taken together. */
 void orr_link_fill_comm(orr_comm *to, const orr_comm *from);
 
-/* Communication kernels get what the operators that they were launched in know, and
- * kernels that serve several collectives become what they were used for. Errors: NO_MEMORY. */
+/* Gives communication kernels what the operators that launched them know; kernels that serve
+ * several collectives get the one they were used for. Errors: NO_MEMORY. */
 orr_status orr_link_propagate_comms(orr_graph_builder *builder, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_LINK_COMM_H */

@@ -4,34 +4,35 @@
 
 #include <orrery/trace.h>
 
-/* Pieces of orr_trace_link(). Letters: H nodes of the host trace, D nodes of the device trace,
- * S strings of the host trace, L lanes of the host trace. */
+/* Links a host trace (PyTorch execution trace) and a device trace (Kineto) of one run. Letters in
+ * shapes: H nodes of the host trace, D nodes of the device trace, S strings and L lanes of the host
+ * trace. */
 typedef struct orr_linker {
     const orr_graph *host, *device;
     orr_arena *arena;
-    orr_node_id *partner;  /* shape (H): node of the device trace, or ORR_NONE */
-    bool *taken;           /* shape (D): it has a partner */
-    uint8_t *by_name;      /* shape (H): its id was found, at an operator of another name */
-    orr_str *name;         /* shape (S): the string in the device trace, or ORR_NONE */
+    orr_node_id *partner;  /* shape (H): counterpart in the device trace, or ORR_NONE */
+    bool *taken;           /* shape (D): has a counterpart */
+    uint8_t *by_name;      /* shape (H): its id was found on an operator of another name */
+    orr_str *name;         /* shape (S): the same string in the device trace, or ORR_NONE */
     uint32_t *lane;        /* shape (L): lane of the device trace, or ORR_NONE */
-    uint32_t n_device_ids; /* operators of the device trace that have an id */
+    uint32_t n_device_ids; /* operators of the device trace with an id */
 } orr_linker;
 
-/* Operators that have a counterpart in a trace of the other kind. */
+/* Whether a node is an operator that should have a counterpart. */
 bool orr_link_is_op(const orr_graph *graph, orr_node_id node);
 
-/* Pairs of equal record-function id, or of ids that differ by the same number throughout, where
- * the names agree. Returns how many through *ret. Errors: NO_MEMORY. */
+/* Pairs operators of equal record-function id, or of ids at a constant offset, where the names
+ * agree. Returns their number through *ret. Errors: NO_MEMORY. */
 orr_status orr_link_by_id(orr_linker *link, uint32_t *ret_matched, orr_error *err) ORR_MUST_CHECK;
 
-/* Fills link->lane, and pairs what is left, thread by thread, by the order of names.
- * Errors: NO_MEMORY. */
+/* Fills link->lane, and pairs the rest thread by thread, by sequence alignment of names. Errors:
+ * NO_MEMORY. */
 orr_status orr_link_by_order(orr_linker *link, uint32_t *ret_matched,
                              orr_error *err) ORR_MUST_CHECK;
 
-/* Both traces, linked, into a builder. `loose`: also what recorded times cannot vouch for:
- * dependencies of nodes without times, and the host trace's word where times are equal.
- * Errors: NO_MEMORY, LIMIT. */
+/* Merges both traces into a builder. `loose`: also includes what recorded times cannot confirm:
+ * dependencies of nodes without times, and the host trace's nesting where times are equal. Errors:
+ * NO_MEMORY, LIMIT. */
 orr_status orr_link_merge(const orr_linker *link, bool loose, orr_graph_builder *builder,
                           orr_error *err) ORR_MUST_CHECK;
 

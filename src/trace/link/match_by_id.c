@@ -2,9 +2,9 @@
 #include "trace/common/idmap.h"
 #include "trace/link/link.h"
 
-/* Record-function ids count up in both traces, of the same run. Where the two observers did not
- * begin together the ids of one are off by a constant: it is found by a vote of the operators whose
- * name occurs once in each trace. */
+/* Pairs operators by record-function id, which both observers of a run count upwards. If they did
+ * not start together, the ids of one are at a constant offset, found by a vote of the operators
+ * whose name is unique in each trace. */
 typedef struct matcher {
     orr_linker *link;
     orr_idmap by_id; /* operators of the device trace */
@@ -41,7 +41,7 @@ static uint32_t count_matches(const matcher *m, uint64_t offset)
     return n;
 }
 
-/* For each name of the device trace the only operator of that name, or ORR_NONE. */
+/* For each name of the device trace its only operator, or ORR_NONE. */
 static orr_node_id *only_ones(const orr_graph *graph, orr_arena *arena)
 {
     const orr_node_id several = ORR_NONE - 1;
@@ -59,7 +59,7 @@ static orr_node_id *only_ones(const orr_graph *graph, orr_arena *arena)
     return only;
 }
 
-/* The offset that most of those operators agree on. */
+/* The offset that most votes agree on. */
 static orr_status vote(const matcher *m, uint64_t *ret_offset, orr_error *err)
 {
     const orr_linker *link = m->link;
@@ -113,7 +113,7 @@ static uint32_t match(matcher *m, uint64_t offset)
     return n;
 }
 
-/* Ids that mean something agree in nearly all names; chance agreements do not count. */
+/* Meaningful ids agree in nearly all names; chance agreements are rejected. */
 static bool is_enough(uint32_t matches, uint32_t of)
 {
     return matches > 0 && matches >= of - of / 4;

@@ -4,19 +4,19 @@
 
 #include "trace/link/link.h"
 
-/* Threads of the two traces are paired by what runs in them, and their operators by the order of
- * names. Both sequences are in the order of calls. Where they differ, the next place is sought
- * where they agree again: first nearby, then by the next run of RUN names wherever it comes later
- * in the device trace. So the work is linear, but for a sort. */
+/* Pairs threads of the two traces by their contents, and their operators by sequence alignment of
+ * names: a greedy diff. Where the sequences differ, it resynchronizes at the nearest place where
+ * they agree, within NEARBY operators, or else at the next occurrence in the device trace of a run
+ * of RUN = 6 names (an n-gram index). Linear, but for the sort of the index. */
 enum { RUN = 6, NEARBY = 24, SHORT = 64, LONGEST_SAMPLE = 4096, MOST_LANES = 64 };
 
 typedef struct sequence {
     orr_node_id *node;
-    orr_str *name; /* of the device trace; ORR_NONE where it does not occur there */
+    orr_str *name; /* name in the device trace's strings; ORR_NONE: does not occur there */
     uint32_t n;
 } sequence;
 
-/* Where runs of RUN names stand in the sequence of the device trace. */
+/* The index: positions of runs of RUN names in the device trace's sequence. */
 typedef struct run {
     uint64_t hash;
     uint32_t at;
@@ -30,7 +30,7 @@ typedef struct aligner {
     uint32_t matched;
 } aligner;
 
-/* The operators without a partner among nodes[0..n), a stretch of a lane. */
+/* The unpaired operators among nodes[0..n), a stretch of a lane. */
 static bool make_sequence(const orr_linker *link, bool of_host, const orr_node_id *nodes,
                           uint32_t n, sequence *ret)
 {
@@ -77,7 +77,7 @@ static bool make_runs(aligner *a)
     return true;
 }
 
-/* The first place from `from` on where the device's names run like the host's at i. */
+/* The first position from `from` on where the device's names run like the host's at i. */
 static uint32_t find_run(const aligner *a, uint32_t i, uint32_t from)
 {
     const run wanted = {hash_run(a->host.name + i), from};
@@ -92,7 +92,7 @@ static uint32_t find_run(const aligner *a, uint32_t i, uint32_t from)
     return low < a->n_runs && a->runs[low].hash == wanted.hash ? a->runs[low].at : ORR_NONE;
 }
 
-/* Do the next two agree, or all that are left? */
+/* Whether the next two names agree, or all that are left. */
 static bool agree(const aligner *a, uint32_t i, uint32_t j)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -104,7 +104,7 @@ static bool agree(const aligner *a, uint32_t i, uint32_t j)
     return true;
 }
 
-/* Moves *i and *j to the nearest place where they agree. */
+/* Advances *i and *j to the nearest place where they agree. */
 static bool resync_nearby(const aligner *a, uint32_t *i, uint32_t *j)
 {
     for (uint32_t distance = 1; distance <= NEARBY; distance++)
@@ -127,14 +127,14 @@ static void pair(aligner *a, uint32_t i, uint32_t j, bool keep)
     a->link->taken[a->device.node[j]] = true;
 }
 
-/* Two operators that seem to begin and end together may stand either way round. */
+/* Two operators with seemingly equal times may be in either order. */
 static bool is_swapped(const aligner *a, uint32_t i, uint32_t j)
 {
     return i + 1 < a->host.n && j + 1 < a->device.n && a->host.name[i] == a->device.name[j + 1] &&
            a->host.name[i + 1] == a->device.name[j];
 }
 
-/* Both sequences, up to `most` operators of the host trace; pairs only when `keep`. */
+/* Aligns both sequences, up to `most` operators of the host trace; records pairs only if `keep`. */
 static void align(aligner *a, uint32_t most, bool keep)
 {
     uint32_t i = 0, j = 0;
@@ -184,7 +184,7 @@ static orr_status align_stretch(orr_linker *link, const orr_node_id *host, uint3
     return ready ? ORR_OK : orr_fail_memory(err);
 }
 
-/* How well two lanes fit: operators of the host's that would find a partner in the device's. */
+/* Similarity of two lanes: operators of the host lane that would be paired. */
 static orr_status fit(orr_linker *link, uint32_t host_lane, uint32_t device_lane, uint32_t *ret,
                       orr_error *err)
 {
@@ -196,7 +196,7 @@ static orr_status fit(orr_linker *link, uint32_t host_lane, uint32_t device_lane
                          lane_size(device, device_lane), false, ret, err);
 }
 
-/* Lanes between which operators were paired by their ids. */
+/* Pairs lanes by the operators that were paired by id. */
 static orr_status pair_by_votes(orr_linker *link, orr_error *err)
 {
     const orr_graph *host = link->host, *device = link->device;
@@ -227,7 +227,7 @@ static bool is_paired(const orr_linker *link, uint32_t device_lane)
     return false;
 }
 
-/* The lanes of a graph with the most nodes first; at most MOST_LANES. */
+/* The lanes with most nodes, at most MOST_LANES. */
 static uint32_t largest_lanes(const orr_graph *g, uint32_t ret[MOST_LANES])
 {
     uint32_t n = 0;
@@ -244,7 +244,7 @@ static uint32_t largest_lanes(const orr_graph *g, uint32_t ret[MOST_LANES])
     return n;
 }
 
-/* Other lanes by how well they fit, the largest choosing first. */
+/* Pairs other lanes by similarity, the largest choosing first. */
 static orr_status pair_by_fit(orr_linker *link, orr_error *err)
 {
     uint32_t hosts[MOST_LANES], devices[MOST_LANES];
@@ -270,7 +270,7 @@ static orr_status pair_by_fit(orr_linker *link, orr_error *err)
     return ORR_OK;
 }
 
-/* Place of each node of the device trace in its lane. */
+/* Position of each node of the device trace in its lane. */
 static uint32_t *make_places(const orr_graph *g, orr_arena *arena)
 {
     uint32_t *place = orr_arena_array(arena, uint32_t, g->n_nodes);
@@ -279,7 +279,7 @@ static uint32_t *make_places(const orr_graph *g, orr_arena *arena)
     return place;
 }
 
-/* Two paired lanes, stretch by stretch between operators that were paired by their ids. */
+/* Aligns two paired lanes, stretch by stretch between operators that were paired by id. */
 static orr_status align_lanes(orr_linker *link, uint32_t host_lane, const uint32_t *place,
                               uint32_t *ret_matched, orr_error *err)
 {

@@ -97,7 +97,7 @@ static orr_status add_nodes(orr_link_merger *m, orr_error *err)
         orr_node node = node_of(m->host, h);
         node.name = m->str[node.name];
         node.lane = m->lane[node.lane];
-        node.start_ns = ORR_TIME_NONE; /* on a clock of its own, if it was recorded at all */
+        node.start_ns = ORR_TIME_NONE; /* the host trace's clock, if any, is another */
         node.duration_ns = 0;
         node.parent = ORR_NONE;
         ORR_TRY(orr_builder_node(m->b, &node, &m->node[h], err));
@@ -105,7 +105,7 @@ static orr_status add_nodes(orr_link_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-/* One attribute of the host trace, its strings under their new numbers. */
+/* Adds an attribute of the host trace, with its strings renumbered. */
 static orr_status push_host_attr(orr_link_merger *m, const orr_attr *attr, orr_error *err)
 {
     orr_attr copy = *attr;
@@ -132,7 +132,7 @@ static bool has_attr(const orr_link_merger *m, size_t n, orr_str name)
     return false;
 }
 
-/* Attributes of both, of one name only those of the device trace. */
+/* Adds the attributes of both nodes; of equal names only the device trace's. */
 static orr_status add_attrs_of(orr_link_merger *m, orr_node_id d, bool has_d, orr_node_id h,
                                bool has_h, orr_node_id v, orr_error *err)
 {
@@ -208,7 +208,7 @@ static orr_status add_details(orr_link_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-/* Tensors of both, and who reads and writes them. */
+/* Adds the tensors of both, and who reads and writes them. */
 static orr_status add_io_of(orr_link_merger *m, const orr_graph *g, const orr_tensor_id *tensor,
                             orr_error *err)
 {

@@ -6,9 +6,9 @@
 #include "trace/link/link.h"
 #include "trace/comm/process_groups.h"
 
-/* The linked graph: first the nodes of the device trace under their own numbers, then those of
- * the host trace that have no partner. Its first strings and lanes are those of the
- * device trace, with the same numbers. */
+/* The linked graph: the nodes of the device trace with their own numbers, followed by those of the
+ * host trace without a counterpart. Strings and lanes of the device trace come first, with the same
+ * numbers. */
 typedef struct orr_link_merger {
     const orr_linker *link;
     const orr_graph *host, *device;
@@ -18,13 +18,13 @@ typedef struct orr_link_merger {
     orr_lane_id *lane; /* shape (L): ... its lanes                 */
     orr_node_id *node; /* shape (H): ... and its nodes             */
     orr_group_id *host_group, *device_group;
-    bool *moved; /* shape (D): its parent is that of the host trace */
+    bool *moved; /* shape (D): takes its parent from the host trace */
     orr_process_groups groups;
     orr_array(orr_attr) attrs;
     orr_arena *values; /* of the attributes of one node */
 } orr_link_merger;
 
-/* Parents of all nodes, and dependencies of both traces (link_tree.c). */
+/* Parents of all nodes, and dependencies of both traces (merge_deps.c). */
 void orr_link_merger_set_parents(orr_link_merger *m);
 orr_status orr_link_merger_add_deps(orr_link_merger *m, orr_error *err) ORR_MUST_CHECK;
 

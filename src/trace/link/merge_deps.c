@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/link/merge.h"
 
-/* What is inside of what, and what waits for what, in a linked graph. Recorded times decide; the
- * host trace has its say where they leave it open. */
+/* Nesting and dependencies of a linked graph. Where recorded times and the host trace disagree, the
+ * times win; the host trace decides where times leave it open: nodes without times, and nodes whose
+ * times are equal at the recording's resolution. */
 
-/* Is everything above h only in the host trace? Then no recorded time speaks against it. */
+/* Whether all ancestors of h are only in the host trace, so that no recorded time contradicts
+ * it. */
 static bool is_free_above(const orr_link_merger *m, orr_node_id h)
 {
     for (; h != ORR_NONE; h = m->host->parent[h])
@@ -26,8 +28,8 @@ static bool contains(const orr_graph *g, orr_node_id outer, orr_node_id inner)
            g->start_ns[inner] + g->duration_ns[inner] <= g->start_ns[outer] + g->duration_ns[outer];
 }
 
-/* Times of whole microseconds do not tell what an operator of no length that stands on the end of
- * another is inside of, nor which of two of equal times is the outer one. The host trace does. */
+/* Times in whole microseconds do not tell what encloses an operator of zero length at the end of
+ * another, nor which of two with equal times is the outer one. The host trace does. */
 static void move_to_caller(orr_link_merger *m, orr_node_id v, orr_node_id caller)
 {
     orr_node_id above = m->b->parent[v];
@@ -40,7 +42,7 @@ static void move_to_caller(orr_link_merger *m, orr_node_id v, orr_node_id caller
     m->moved[v] = true;
 }
 
-/* The call tree: times say more where there are some; the host trace has the rest. */
+/* The call tree: by times where there are some, else by the host trace. */
 void orr_link_merger_set_parents(orr_link_merger *m)
 {
     for (orr_node_id h = 0; h < m->host->n_nodes; h++) {
@@ -55,7 +57,7 @@ void orr_link_merger_set_parents(orr_link_merger *m)
     }
 }
 
-/* Do the recorded times say so too? Strictly, so that no cycle can come of it. */
+/* Whether the recorded times agree, strictly, so that no cycle can arise. */
 static bool agrees_with_times(const orr_link_merger *m, orr_node_id v, orr_node_id u,
                               orr_dep_kind kind)
 {
@@ -84,8 +86,8 @@ static orr_status add_host_dep(orr_link_merger *m, orr_node_id h, uint32_t d, or
     return orr_builder_dep(m->b, v, u, kind, err);
 }
 
-/* Program order between a node and one that it is inside of since it was moved holds no longer. Of
- * a moved node of its caller's times, what it followed is what the caller follows. */
+/* Program order between a node and its new ancestor no longer holds. If a moved node has the times
+ * of its caller, what it followed is what the caller follows. */
 static orr_status add_device_dep(orr_link_merger *m, orr_node_id v, uint32_t d, orr_error *err)
 {
     const orr_graph *g = m->device;
