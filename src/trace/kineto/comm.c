@@ -8,8 +8,13 @@
 #include "trace/comm/names.h"
 #include "trace/comm/shapes.h"
 
-/* How far above a launch the operators are that know its communication: c10d::allreduce_ >
- * record_param_comms > nccl:all_reduce > cudaLaunchKernel, and a few of the user's between. */
+/* What a Kineto recording tells of communications. The kernel carries the least (a name, in newer
+ * recordings arguments); the operators around its launch know more: c10d::allreduce_ >
+ * record_param_comms > nccl:all_reduce > cudaLaunchKernel. For each kernel the walk goes from its
+ * launch outwards, and what inner operators say wins over what outer ones say. Sizes come from
+ * recorded counts, else from shapes. */
+
+/* How many operators above a launch are searched; a few of the user's may lie between. */
 enum { MOST_LEVELS_ABOVE = 32 };
 
 static const char *text_of(const kineto *k, orr_str s, size_t *ret_len)
@@ -24,12 +29,12 @@ static void set_collective(kineto_comm *c, orr_comm_hint hint)
     c->comm.vector = hint.vector;
 }
 
-/* Elements in and out; -1: not known. */
+/* Elements in and out; -1: unknown. */
 typedef struct elements {
     int64_t in, out;
 } elements;
 
-/* Arguments that record_param_comms and, in newer recordings, kernels carry. */
+/* From arguments, which record_param_comms and, in newer recordings, kernels carry. */
 static void from_args(const kineto *k, const kineto_event *e, kineto_comm *c)
 {
     size_t len;
@@ -56,7 +61,7 @@ static void from_args(const kineto *k, const kineto_event *e, kineto_comm *c)
     c->global_peer = kineto_value(e, ARG_DST_RANK, kineto_value(e, ARG_SRC_RANK, -1));
 }
 
-/* Operators of c10d that take outputs and then inputs; the others have one list for both. */
+/* Operators of c10d that take outputs before inputs; the others have one list for both. */
 static bool has_outputs_first(const char *name, size_t len)
 {
     static const char *const words[] = {"gather", "scatter", "alltoall"};
@@ -66,8 +71,7 @@ static bool has_outputs_first(const char *name, size_t len)
     return false;
 }
 
-/* Where no counts were recorded, the shapes of the operator tell: those of nccl:... and gloo:...
- * are its input's. */
+/* Without counts, from the operator's shapes: those of nccl:... and gloo:... are of its input. */
 static elements from_shapes(const kineto *k, const kineto_event *e)
 {
     elements n = {-1, -1};
@@ -94,7 +98,7 @@ static orr_status dtype_from_types(kineto *k, const kineto_event *e, kineto_comm
     const char *type = orr_types_first(types, len, &type_len);
     if (type == NULL)
         return ORR_OK;
-    /* The text moves when a string is added: not before it is copied. */
+    /* adding a string may move the text, so it is copied first */
     char copy[64];
     if (type_len >= sizeof copy)
         return ORR_OK;
@@ -187,7 +191,7 @@ static void ask_operators_above(const kineto *k, kineto_comm *c)
     }
 }
 
-/* n of an all-gather or reduce-scatter, from its two sides. */
+/* Group size of an all-gather or reduce-scatter, from its two sides. */
 static void infer_group_size(kineto_comm *c)
 {
     const bool gather = c->comm.collective == ORR_COLL_ALL_GATHER;
@@ -212,7 +216,7 @@ static orr_status find_group(kineto *k, kineto_comm *c, orr_error *err)
     uint32_t *list = NULL;
     if (c->group_name == 0 && c->group_ranks == 0 && c->global_start < 0) {
         if (k->only_group)
-            c->comm.group = 0; /* there is no other that it could be in */
+            c->comm.group = 0; /* the recording has no other group */
         return ORR_OK;
     }
     ORR_TRY(orr_ranks_parse(ranks, len, &list, &group, err));
@@ -237,7 +241,7 @@ static int32_t rank_in_group(const orr_group *group, int64_t global)
     return -1;
 }
 
-/* "Rank" is the peer, the root, or for the other collectives just ourselves. */
+/* "Rank" is the peer, the root, or for other collectives just this rank. */
 static void set_peer_and_root(const kineto *k, kineto_comm *c)
 {
     const int32_t rank = c->rank >= 0 && c->rank < INT32_MAX ? (int32_t)c->rank : -1;

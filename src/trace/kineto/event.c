@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* Integers as tracers write them: digits, or text that holds digits. Addresses may need all
- * 64 bits. */
+/* Parses one element of traceEvents into a kineto_event: keys, times, arguments, attributes. */
+
+/* Integers as tracers write them: as number or as text; addresses may need all 64 bits. */
 static bool as_int(orr_text text, int64_t *ret)
 {
     uint64_t wide;
@@ -37,7 +38,7 @@ static orr_status add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr
     return add_attr(k, name, kind, value, err);
 }
 
-/* A JSON string with escapes, whole with its quotes. */
+/* A JSON string with escapes, kept with its quotes. */
 static orr_status add_escaped_attr(kineto *k, orr_str name, orr_text raw, orr_error *err)
 {
     orr_stream *stream = NULL;
@@ -103,7 +104,7 @@ orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
     return orr_builder_attrs(k->builder, node, k->attrs.at, (uint32_t)n, err);
 }
 
-/* The key's name as the graph's string. */
+/* The key's name as a string of the graph. */
 static orr_status attr_name(kineto *k, kineto_arg arg, orr_text key, orr_str *ret, orr_error *err)
 {
     if (arg == ARG_OTHER || k->arg_name[arg] == 0) {
@@ -121,7 +122,7 @@ static void set_value(kineto_event *e, kineto_arg arg, int64_t value)
     e->has |= UINT64_C(1) << arg;
 }
 
-/* Shapes and types are wanted as text where an annotation stands for a communication. */
+/* Shapes and types are kept as text where an annotation stands for a communication. */
 static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
                                 orr_error *err)
 {
@@ -145,13 +146,13 @@ static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_t
     orr_text text;
     bool is;
     const bool also = k->options->attributes && kineto_arg_use(arg) == USE_INT_TOO;
-    if (also || k->arg_name[arg] == 0) /* the key does not outlive the next call */
+    if (also || k->arg_name[arg] == 0) /* the key is invalidated by the next call */
         ORR_TRY(attr_name(k, arg, key, &name, err));
     ORR_TRY(orr_json_text(k->json, &text, &is, err));
     int64_t value;
     if (!is)
         return ORR_OK;
-    if (!as_int(text, &value)) /* "0x0", the stream of HIP */
+    if (!as_int(text, &value)) /* "0x0", HIP's default stream */
         return k->options->attributes
                    ? add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
                    : ORR_OK;
@@ -224,7 +225,7 @@ static orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
     return orr_builder_str(k->builder, text.at, text.n, &id->text, err);
 }
 
-/* Names of flows and of instants need no place among the strings. */
+/* Names of flows and instants are not interned. */
 static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
 {
     orr_text text;

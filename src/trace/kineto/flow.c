@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 
+/* Flow arrows: launch arrows for device work without correlation, and forward-to-backward
+ * arrows. */
+
 orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err)
 {
     const bool finish = e->ph == 'f';
@@ -13,7 +16,8 @@ orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err)
         ORR_TRY(kineto_lane(k, e, ORR_LANE_HOST, &flow.lane, err));
         return orr_array_push(&k->recovery.forward, flow) ? ORR_OK : orr_fail_memory(err);
     }
-    /* Kineto draws an arrow right after each event that has a correlation, which is its id. */
+    /* Kineto draws an arrow right after each event with a correlation, under the same id: nothing
+     * new. */
     if (e->cat != CAT_FLOW_LAUNCH || (e->id == k->last_correlation && e->ts_ns == k->last_ts_ns) ||
         e->pid.number == INT64_MIN || e->tid.number == INT64_MIN)
         return ORR_OK;

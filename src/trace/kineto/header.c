@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 
-/* Skip the rest of an array or object that was entered although it was not expected. */
+/* Top-level keys other than traceEvents: facts about the recording, devices, process groups. */
+
+/* Skips the rest of an unexpected array or object that was entered. */
 static orr_status leave(kineto *k, orr_json_type type, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -17,7 +19,7 @@ static orr_status leave(kineto *k, orr_json_type type, orr_error *err)
     return status;
 }
 
-/* A fact about the whole recording, unless it is a list or says nothing. */
+/* Keeps a fact about the recording as an attribute, unless it is a list or empty. */
 static orr_status keep_attr(kineto *k, orr_text key, orr_error *err)
 {
     orr_str name;
@@ -45,7 +47,7 @@ static orr_status read_int(kineto *k, int64_t *to, orr_error *err)
     return ORR_OK;
 }
 
-/* The list as text, which is what PyTorch's own process_group:init holds. */
+/* Kept as text, in the form of PyTorch's own process_group:init. */
 static orr_status read_groups(kineto *k, orr_error *err)
 {
     orr_text raw;
@@ -130,14 +132,14 @@ orr_status kineto_read_header(kineto *k, orr_text key, orr_error *err)
         return read_distributed(k, err);
     if (orr_text_is(key, "deviceProperties"))
         return read_devices(k, err);
-    /* The profiler's own log, and the settings of whoever ran it. */
+    /* The profiler's log and settings: skipped. */
     if (orr_text_is(key, "INFO") || orr_text_is(key, "ERROR") || orr_text_is(key, "WARNING") ||
         orr_text_is(key, "metadata"))
         return orr_json_skip(k->json, err);
     return keep_attr(k, key, err);
 }
 
-/* The device that did something; the list names all that the host has. */
+/* The device that was active; the recorded list has all devices of the host. */
 static orr_str device_name(const kineto *k)
 {
     for (size_t i = 0; i < k->devices.n; i++)

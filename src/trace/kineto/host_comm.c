@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gloo carries a communication out on a thread of its own, and nothing in a recording says which
- * operator asked for it. But a backend takes the requests of one collective and size in order:
- * the first c10d::allreduce_ of a million elements is the first gloo:all_reduce of a million.
- * The operator asks (CONTROL), and its thread may wait for the end: within an operator (SYNC)
- * or between two (HANDOFF). */
+/* Ties communications of Gloo to the operators that requested them. Gloo runs a communication on a
+ * thread of its own, and nothing records which operator asked for it. But a backend serves requests
+ * of one collective and size in order: the first c10d::allreduce_ of a million elements is the
+ * first gloo:all_reduce of a million. The request is a CONTROL dependency; its thread may wait for
+ * the end, within an operator (SYNC) or between two (HANDOFF). */
 typedef struct request {
     const kineto_comm *comm;
     int64_t start_ns;
@@ -36,7 +36,7 @@ static int by_kind_and_time(const void *a, const void *b)
     return x->comm->node < y->comm->node ? -1 : x->comm->node > y->comm->node;
 }
 
-/* Is it on a thread, and by itself: not within the operator that asked? */
+/* Whether it runs by itself: on a thread, not within the operator that asked. */
 static bool stands_alone(const kineto *k, const kineto_comm *c)
 {
     const orr_graph_builder *b = k->builder;
@@ -63,7 +63,8 @@ static orr_status gather(const kineto *k, requests *asked, requests *done, orr_e
     return ORR_OK;
 }
 
-/* The innermost of what is open at a moment, given the row of the last that began before. */
+/* The innermost operator that is open at a time, given the row of the last one that began
+ * before. */
 static orr_node_id open_at(const orr_graph_builder *b, uint32_t row, int64_t at_ns)
 {
     enum { MOST_LEVELS = 64 };
@@ -74,8 +75,8 @@ static orr_node_id open_at(const orr_graph_builder *b, uint32_t row, int64_t at_
     return ORR_NONE;
 }
 
-/* A busy operator that happens to end soon waited for nothing: only one that the asking one is
- * in, or that is called so. */
+/* An operator that was busy and happens to end soon did not wait; only one that encloses the
+ * request, or is named as a wait, can. */
 static bool can_wait(const orr_graph_builder *b, orr_node_id open, orr_node_id asked)
 {
     enum { MOST_LEVELS = 64 };
@@ -86,8 +87,8 @@ static bool can_wait(const orr_graph_builder *b, orr_node_id open, orr_node_id a
     return strcasestr(orr_builder_text(b, b->name[open]), "wait") != NULL;
 }
 
-/* The thread that asked may have waited: nothing more began in what was open when the communication
- * ended, and that ended, or something else began in it, soon after. */
+/* The requesting thread may have waited: nothing more began in the open operator when the
+ * communication ended, and it ended, or something else began in it, soon after. */
 static orr_status resume(const kineto *k, orr_node_id done, orr_node_id asked, orr_error *err)
 {
     static const int64_t soon_ns = 500000;
@@ -121,7 +122,7 @@ static orr_status pair(kineto *k, const requests *asked, const requests *done, o
             a++;
         if (a == asked->n || compare_kinds(&asked->at[a], &done->at[d]) != 0 ||
             asked->at[a].start_ns >= done->at[d].start_ns)
-            continue; /* asked for before the recording began */
+            continue; /* requested before the recording began */
         kineto_comm *executed = &k->comms.at[done->at[d].comm - k->comms.at];
         const kineto_comm *operator= asked->at[a++].comm;
         kineto_merge_comm(executed, operator);

@@ -6,9 +6,9 @@
 
 #include "io/json/reader.h"
 
-/* The words of Kineto: keys of an event, its arguments, its categories. */
+/* Kineto's vocabulary: keys of an event, its arguments, its categories. */
 
-/* Category of an event. Older names and those of other accelerators fall together. */
+/* Category of an event; older names and other accelerators' are mapped to one. */
 typedef enum kineto_cat {
     CAT_OTHER,
     CAT_CPU_OP,
@@ -27,7 +27,7 @@ typedef enum kineto_cat {
     CAT_FLOW_FORWARD
 } kineto_cat;
 
-/* Is the event's tid a stream of a device? */
+/* Whether the event's tid is a device stream. */
 static inline bool kineto_cat_on_device(kineto_cat cat)
 {
     return cat >= CAT_GPU_ANNOTATION && cat <= CAT_MTIA_WORK && cat != CAT_RUNTIME;
@@ -49,9 +49,9 @@ typedef enum kineto_key {
 kineto_key kineto_key_of(orr_text text);
 kineto_cat kineto_cat_of(orr_text text);
 
-/* What becomes of an argument. */
+/* How an argument is used. */
 typedef enum kineto_use {
-    USE_NOT,     /* passed over: it says nothing that the graph does not hold by itself */
+    USE_NOT,     /* skipped: redundant */
     USE_INT,     /* into the event's `value`, if it is an integer, else an attribute    */
     USE_INT_TOO, /* both                                                                */
     USE_TEXT,    /* interned into the event's `value`                                   */
@@ -125,11 +125,11 @@ typedef enum kineto_arg {
         KINETO_N_ARGS
 } kineto_arg;
 
-/* Hash table of the argument names, and what usually follows what. Zero it, then
+/* Hash table of argument names, and which usually follows which. Zero it, then
  * kineto_args_init(). */
 typedef struct kineto_arg_table {
     uint8_t slot[256];
-    uint8_t next[KINETO_N_ARGS + 1]; /* a guess that is right nearly always */
+    uint8_t next[KINETO_N_ARGS + 1]; /* the predicted next argument, nearly always right */
     uint8_t last;
 } kineto_arg_table;
 

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Lanes of a Kineto recording by (pid, tid), and their names from metadata events. */
+
 static bool same_id(kineto_id a, kineto_id b)
 {
     return a.number == b.number && a.text == b.text;
 }
 
-/* "stream 7", as the recordings of 2020 name streams. */
+/* "stream 7": stream names in recordings of 2020. */
 static bool stream_number(const kineto *k, kineto_id tid, int64_t *ret)
 {
     static const char word[] = "stream ";
@@ -85,7 +87,7 @@ orr_status kineto_add_label(kineto *k, const kineto_event *e, orr_error *err)
     return orr_array_push(&k->labels, label) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* Lanes times labels would be a square; both are put in order instead. */
+/* Both lanes and labels are sorted and merged, to avoid a quadratic search. */
 static int by_ids(const void *a, const void *b)
 {
     const kineto_label *x = a, *y = b;

@@ -6,6 +6,9 @@
 
 #include "trace/comm/hint.h"
 
+/* Makes a node of a complete event: its kind by category and name, its columns, and details
+ * (communication, copy, memory). */
+
 static bool name_is(const kineto *k, orr_str name, const char *text)
 {
     return strcmp(orr_builder_text(k->builder, name), text) == 0;
@@ -49,7 +52,7 @@ static orr_node_kind kind_of_collective(orr_collective collective)
                                          : ORR_NODE_COLLECTIVE;
 }
 
-/* What runs on Meta's accelerator is told apart by name only. */
+/* Work on MTIA, Meta's accelerator, is distinguished by name only. */
 static orr_node_kind kind_of_mtia(const kineto *k, orr_str name)
 {
     if (name_is(k, name, "event_wait") || name_is(k, name, "event_record"))
@@ -163,7 +166,7 @@ static orr_status add_autograd(kineto *k, const kineto_event *e, orr_node_id nod
     return orr_array_push(&k->recovery.autograd, autograd) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* What a node of its kind has beside its columns. */
+/* Adds what a node of its kind has beside its columns. */
 static orr_status add_detail(kineto *k, const kineto_event *e, const orr_node *node, orr_node_id id,
                              const kineto_name *name, orr_error *err)
 {
@@ -198,7 +201,7 @@ static orr_status add_detail(kineto *k, const kineto_event *e, const orr_node *n
     }
 }
 
-/* Only these have names that mean something beyond themselves. */
+/* Only these have names that are interpreted. */
 static bool name_matters(kineto_cat cat)
 {
     return cat == CAT_CPU_OP || cat == CAT_USER_ANNOTATION || cat == CAT_RUNTIME ||

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "trace/common/reader.h"
 
-/* Events between two looks at the clock of the caller. */
+/* events between two progress reports */
 enum { EVENTS_A_STEP = 4096 };
 
 static orr_status read_events(kineto *k, orr_error *err)
@@ -55,7 +55,7 @@ static orr_status read_all(kineto *k, orr_error *err)
     return orr_json_end(k->json, err);
 }
 
-/* All events are there: what ties them together. */
+/* After the last event: connects nodes by what was set aside. */
 static orr_status tie(kineto *k, orr_error *err)
 {
     k->recovery.rounding_ns = k->fractions ? 0 : 1000;

@@ -12,11 +12,11 @@
 #include "trace/comm/process_groups.h"
 #include "trace/recover/recover.h"
 
-/* What the files of the Kineto reader share.
+/* Internals of the Kineto reader.
  *
  * A recording is read in one pass. Each event is parsed into a kineto_event on the stack and
- * becomes a node at once; what ties nodes together (flows, sync records, collective metadata)
- * is put aside in small tables, and used when all events are there. */
+ * becomes a node at once; what connects nodes (flows, sync records, collective metadata) is set
+ * aside in small tables and used when all events are there. */
 
 /* A pid or tid: a number, or (number INT64_MIN) a text. */
 typedef struct kineto_id {
@@ -47,7 +47,7 @@ static inline int64_t kineto_value(const kineto_event *e, kineto_arg arg, int64_
 }
 _Static_assert(KINETO_N_ARGS <= 64, "one bit each in kineto_event.has");
 
-/* Communication of a node as far as it is known: of a kernel, of an operator that led to it. */
+/* A communication as far as it is known: of a kernel, or of an operator that led to it. */
 typedef struct kineto_comm {
     orr_node_id node;
     bool executes;               /* a kernel, or a host event that is the communication itself */
@@ -60,7 +60,7 @@ typedef struct kineto_comm {
     int64_t global_peer;                 /* of a peer in the job; -1 */
 } kineto_comm;
 
-/* What a name means, found out once a name. */
+/* The meaning of a name, determined once per name. */
 typedef struct kineto_name {
     bool known;
     uint8_t call_role; /* orr_host_call_role, of runtime calls */
@@ -75,7 +75,7 @@ typedef struct kineto_lane_slot {
     uint16_t lane;
 } kineto_lane_slot;
 
-typedef struct kineto_arrow { /* one end of a launch flow, in the recording's own terms */
+typedef struct kineto_arrow { /* one end of a launch flow, in the recording's terms */
     uint64_t id;
     int64_t at_ns, pid, tid;
     bool finish;
@@ -97,7 +97,7 @@ typedef struct kineto_device {
     orr_str name;
 } kineto_device;
 
-/* Attribute being collected; one of the fields by its kind. */
+/* The attribute being collected; one of the fields by its kind. */
 typedef union kineto_attr_value {
     int64_t int64;
     double real;
@@ -135,7 +135,7 @@ typedef struct kineto {
     bool is_list;
     bool only_group; /* of all communications: the recording names one */
     int64_t schema_version;
-    int32_t first_device;             /* that did something; -1: none yet */
+    int32_t first_device;             /* that was active; -1: none yet */
     orr_array(kineto_device) devices; /* of deviceProperties */
 } kineto;
 
@@ -148,11 +148,11 @@ orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err) ORR_MUS
 
 /* A complete event, in the form of its node. */
 orr_status kineto_add_node(kineto *k, const kineto_event *e, orr_error *err) ORR_MUST_CHECK;
-/* AMD writes the bytes of a copy on its launch: known when launches are. */
+/* AMD records the bytes of a copy with its launch: completes copies when launches are known. */
 orr_status kineto_complete_copies(kineto *k, orr_error *err) ORR_MUST_CHECK;
 
 orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err) ORR_MUST_CHECK;
-/* Launch flows into the recovery, if there is device work that needs them. */
+/* Passes launch flows to the recovery, if there is device work that needs them. */
 orr_status kineto_pass_arrows(kineto *k, orr_error *err) ORR_MUST_CHECK;
 
 orr_status kineto_name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *err) ORR_MUST_CHECK;
@@ -165,11 +165,11 @@ void kineto_apply_labels(kineto *k);
 /* Metadata of a communication, from arguments or from the shapes of an annotation. */
 orr_status kineto_add_comm(kineto *k, const kineto_event *e, orr_node_id node,
                            const kineto_name *name, bool executes, orr_error *err) ORR_MUST_CHECK;
-/* What `to` does not know yet, from an operator that led to it. */
+/* Fills in what `to` does not know from an operator that led to it. */
 void kineto_merge_comm(kineto_comm *to, const kineto_comm *from);
-/* Communications that threads of the host carry out, to the operators that asked for them. */
+/* Ties communications run by host threads to the operators that asked for them. */
 orr_status kineto_tie_host_comms(kineto *k, orr_error *err) ORR_MUST_CHECK;
-/* When nesting and launches are known: kernels get what their host operators knew. */
+/* Gives kernels what their host operators know, once nesting and launches are recovered. */
 orr_status kineto_resolve_comms(kineto *k, orr_error *err) ORR_MUST_CHECK;
 
 /* A key of the top-level object other than traceEvents. */

@@ -5,10 +5,11 @@
 #include "graph/builder.h"
 #include "trace/pytorch/reader.h"
 
-/* The file has no times, but its ids rise in the order of calls, over all threads. So node
- * u ended before node v began if all of u's subtree has smaller ids than v. Only then may v
- * wait for u; so every dependency made here goes from smaller ids to larger ones, and there
- * is no cycle. */
+/* Dependencies of a PyTorch execution trace. The file has no times, but ids rise in the order of
+ * calls, over all threads. So node u ended before node v began if all of u's subtree has smaller
+ * ids than v; only then may v wait for u. Every dependency therefore goes from smaller ids to
+ * larger ones, and there is no cycle. Data dependencies come from a last-writer table: storage ->
+ * the node that wrote it last. */
 typedef struct maker {
     orr_graph_builder *b;
     const orr_et_row *row; /* shape (N), by id */
@@ -18,7 +19,7 @@ typedef struct maker {
     uint32_t *ends;     /* shape (N): first node whose subtree ends with this one ... */
     uint32_t *ends_too; /* shape (N): ... and the next such one, outwards */
     uint32_t *io;       /* shape (N): row of io_rows */
-    uint32_t *writes;   /* shape (N): first of its rows in `written` */
+    uint32_t *writes;   /* shape (N): its first row in `written` */
     orr_idmap writer;   /* storage -> the node that wrote it last */
 } maker;
 
@@ -70,8 +71,8 @@ static orr_status add_thread_dep(maker *m, orr_node_id v, orr_error *err)
     return orr_builder_dep(m->b, v, before, ORR_DEP_THREAD, err);
 }
 
-/* The operator of another thread that called v, e.g. the one that started the backward
- * pass. It is v's outermost operator that waits. */
+/* The operator of another thread that called v, such as the one that started the backward pass. v's
+ * outermost operator is what waits. */
 static orr_status add_caller(maker *m, orr_node_id v, orr_error *err)
 {
     const orr_graph_builder *b = m->b;
@@ -99,7 +100,7 @@ static uint64_t storage_of(const maker *m, uint32_t io)
     return (uint64_t)m->b->tensors.at[m->b->io.at[io]].storage;
 }
 
-/* v waits for whoever wrote last what it reads. */
+/* v waits for the last writers of what it reads (RAW). */
 static orr_status add_data_deps(maker *m, orr_node_id v, orr_error *err)
 {
     const orr_graph_builder *b = m->b;

@@ -7,9 +7,9 @@
 #include "trace/common/json_slice.h"
 #include "trace/pytorch/reader.h"
 
-/* One node of the file. Two layouts: until 1.0.1 everything stands in the node; later inputs and
- * outputs are objects, and the rest is a list of {name, type, value}. The keys tell which,
- * so that versions to come are read as far as they keep to it. */
+/* Reads one node. Two layouts: until 1.0.1 everything is in the node; later, inputs and outputs are
+ * objects, and the rest is a list of {name, type, value}. The keys tell which, so that later
+ * versions are read as far as they keep to it. */
 
 static const char *const IO_NAMES[2][ORR_ET_IO_TEXTS] = {
     {ORR_NAME_INPUT_VALUES, ORR_NAME_INPUT_SHAPES, ORR_NAME_INPUT_TYPES, ORR_NAME_INPUT_STRIDES},
@@ -96,7 +96,7 @@ static orr_status read_io_part(orr_et_reader *r, orr_et_io *io, int which, orr_e
     return ORR_OK;
 }
 
-/* Names and types are short words; longer ones are cut. */
+/* Names and types are short; longer ones are cut. */
 typedef struct word {
     size_t n;
     char at[64];
@@ -112,7 +112,7 @@ static void set_word(word *w, orr_text text)
 #define WORD_IS(w, literal)                                                                        \
     ((w)->n == sizeof(literal) - 1 && memcmp((w)->at, literal, sizeof(literal) - 1) == 0)
 
-/* Numbers and texts that have a place of their own; the others are only attributes. */
+/* Values with a field of their own; all others are only attributes. */
 typedef struct place {
     size_t n;
     const char *name;
@@ -150,7 +150,7 @@ static const place *find_place(const place *places, size_t n, const word *w)
     return NULL;
 }
 
-/* What the columns hold is not kept a second time. */
+/* What columns hold is not kept twice. */
 static bool is_column(const word *name)
 {
     return WORD_IS(name, "rf_id") || WORD_IS(name, "tid");
@@ -183,7 +183,7 @@ static orr_status take_text(orr_et_reader *r, const word *name, orr_text text, o
     return keep_text(r, name->at, ORR_ATTR_STRING, text, err);
 }
 
-/* A value whose type is only known afterwards, or is none of the usual. */
+/* A value whose type is known only afterwards, or is unusual. */
 static orr_status take_raw(orr_et_reader *r, const word *name, const word *type, orr_text raw,
                            orr_error *err)
 {

@@ -7,9 +7,9 @@
 #include "graph/builder.h"
 #include "trace/pytorch/reader.h"
 
-/* The observer writes a node when it ends, so files are in the order of ends. A graph reads
- * better in the order of begins, which is the order of ids: the nodes are put into it
- * before anything but their inputs and outputs refers to them. */
+/* The observer writes a node when it ends, so files are in the order of ends. Graphs are in the
+ * order of begins, which is the order of ids: nodes are permuted before anything but their inputs
+ * and outputs refers to them. */
 
 static int by_id(const void *a, const void *b)
 {
@@ -95,9 +95,9 @@ orr_status orr_et_sort(orr_et_reader *r, orr_error *err)
     return ORR_OK;
 }
 
-/* The nearest ancestor of row v that was called before it. The observer nests what other threads
- * do (gloo's, say) under whatever it finds open, which may have been called later than the
- * node itself: then that one's own caller is meant. ORR_NONE: not in the file, or none. */
+/* The nearest ancestor of row v that was called before it. The observer nests work of other threads
+ * (such as Gloo's) under whatever is open, which may have been called later than the node; then
+ * that one's own caller is meant. ORR_NONE: not in the file, or none. */
 static orr_node_id caller_of(const orr_et_reader *r, orr_node_id v)
 {
     enum { MOST_STEPS = 64 };

@@ -5,12 +5,13 @@
 
 #include "graph/builder.h"
 
-/* Reader of PyTorch execution traces, schemas 1.0.1 to 1.1.1, as the ExecutionTraceObserver
- * writes them ("Chakra host traces"):
+/* Reader of PyTorch execution traces, schemas 1.0.1 to 1.1.1, as the ExecutionTraceObserver writes
+ * them ("Chakra host traces"):
+ *
  *   {"schema", "pid", "time", "start_ts", "nodes": [...], "finish_ts"}
- * The nodes go into the builder as they come (pytorch_et_node.c); once all are there they are put
- * into the order of calls (pytorch_et_order.c) and get their dependencies
- * (pytorch_et_deps.c). */
+ *
+ * Nodes go into the builder as they come (node.c); then they are put in the order of calls
+ * (order.c) and get their dependencies (deps.c). */
 
 static const char *const KNOWN_SCHEMAS[] = {"1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1"};
 
@@ -156,7 +157,7 @@ static orr_status read_nodes(orr_et_reader *r, orr_error *err)
     return status;
 }
 
-/* Keep a value of the file itself. */
+/* Keeps a value of the file itself as an attribute. */
 static orr_status keep(orr_et_reader *r, const char *name, orr_attr_kind kind, orr_text text,
                        orr_error *err)
 {
@@ -217,7 +218,7 @@ static orr_status read_trace(orr_et_reader *r, orr_error *err)
     return orr_json_end(r->json, err);
 }
 
-/* Of the groups that begin at rank 0 without gaps, the largest is the world. */
+/* Of the groups that start at rank 0 without gaps, the largest is the world. */
 static void set_world(orr_et_reader *r)
 {
     orr_recording *recording = &r->builder->recording;

@@ -9,7 +9,7 @@
 #include "trace/comm/process_groups.h"
 #include "trace/common/reader.h"
 
-/* Pieces of the reader of PyTorch execution traces; see pytorch_et.c. */
+/* Internals of the reader of PyTorch execution traces; see read.c. */
 
 /* Text that outlives the reader's next token. */
 typedef orr_array(char) orr_et_text;
@@ -34,7 +34,7 @@ typedef struct orr_et_node {
     orr_str collective, dtype, pg_name, pg_desc, in_splits, out_splits;
 } orr_et_node;
 
-/* What dependencies are made of: one row a node, in the order of the file and then of ids. */
+/* The row that dependencies are made of: one per node, in the order of the file, later of ids. */
 typedef struct orr_et_row {
     uint64_t id, parent, fw_parent; /* ids of the file */
     orr_node_id node;               /* before orr_et_sort() */
@@ -42,7 +42,7 @@ typedef struct orr_et_row {
 } orr_et_row;
 typedef orr_array(orr_et_row) orr_et_rows;
 
-/* A storage that a node writes though it is only among its inputs. */
+/* A storage that a node writes although it is only among its inputs. */
 typedef struct orr_et_write {
     uint64_t storage;
     orr_node_id node;
@@ -92,7 +92,7 @@ orr_status orr_et_sort(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
 orr_node_id orr_et_find(const orr_et_row *row, uint32_t n, uint64_t id);
 /* Errors: INVALID: a parent that is not there, or that comes after its child. */
 orr_status orr_et_set_parents(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
-/* Program order, callers from other threads, and who reads what who wrote. */
+/* Adds program order, callers from other threads, and data dependencies. */
 orr_status orr_et_add_deps(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_PYTORCH_READER_H */
