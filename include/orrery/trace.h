@@ -8,12 +8,10 @@
 extern "C" {
 #endif
 
-/* Recordings in, recordings out.
- *
- * Caveats first. A reader is strict unless `tolerant` is set; what a tolerant
- * reader let pass is counted in the report. Memory while reading is bounded by
- * the graph and the largest single record, not by the file. All functions may
- * be called from several threads at once on different files. */
+/* Recordings: reading, linking and writing traces. A reader is strict unless `tolerant` is set;
+ * what a tolerant reader lets pass is counted in the report. Memory while reading is bounded by the
+ * graph and the largest single record, not by the file. Threads: all functions may be called at
+ * once on different files. */
 #define ORR_FORMAT_MAP(X)                                                                          \
     X(UNKNOWN, "unknown", "")                                                                      \
     X(KINETO, "kineto", "PyTorch profiler, Chrome trace JSON")                                     \
@@ -32,7 +30,8 @@ typedef enum orr_format {
 ORR_API const char *orr_format_name(orr_format format);
 /* The format of that name, or UNKNOWN. */
 ORR_API orr_format orr_format_from_name(const char *name);
-/* By the ending of a path for writing: .et, .pftrace, .json (Chrome), each with .gz or .zst. */
+/* The format by a path's ending, for writing: .et, .pftrace, .json (Chrome), each with .gz or
+ * .zst. */
 ORR_API orr_format orr_format_from_path(const char *path);
 
 /* Faults of real tracers that the tolerant mode lets pass; each is counted. */
@@ -53,7 +52,7 @@ typedef enum orr_trace_fault {
 } orr_trace_fault;
 ORR_API const char *orr_trace_fault_text(orr_trace_fault fault);
 
-/* Why a host operator of one trace has no partner in the other. */
+/* Why a host operator of one trace has no counterpart in the other. */
 #define ORR_LINK_MISS_MAP(X)                                                                       \
     X(NO_ID, "no record-function id")                                                              \
     X(ID_NOT_FOUND, "its record-function id is not in the other trace")                            \
@@ -69,23 +68,23 @@ typedef enum orr_link_miss {
 } orr_link_miss;
 ORR_API const char *orr_link_miss_text(orr_link_miss miss);
 
-/* How linking a host trace to a device trace went. */
+/* Result of linking a host trace to a device trace. */
 typedef struct orr_link_report {
     uint32_t host_ops;   /* operators of the host trace                    */
     uint32_t device_ops; /* host operators of the device trace             */
     uint32_t matched_by_id, matched_by_order;
-    uint32_t missed[ORR_LINK_MISSES]; /* host_ops that found no partner, by reason */
+    uint32_t missed[ORR_LINK_MISSES]; /* host_ops without a counterpart, by reason */
 } orr_link_report;
 
-/* What reading found. Zeroed by the reader. */
+/* Statistics of reading. Zeroed by the reader. */
 typedef struct orr_read_report {
     orr_format format;
     uint64_t bytes;   /* of the decompressed input                       */
-    uint64_t events;  /* records read, also those that make no node      */
-    uint64_t ignored; /* flows, metadata: used, but no node of their own */
+    uint64_t events;  /* records read, including those that make no node */
+    uint64_t ignored; /* flows and metadata: used, but not nodes of their own */
     uint64_t faults[ORR_TRACE_FAULTS];
     uint64_t first_fault_byte; /* UINT64_MAX: none */
-    uint64_t orphans;          /* device work without a launch in the recording   */
+    uint64_t orphans;          /* device work whose launch is not in the recording */
     bool linked;
     orr_link_report link;
 } orr_read_report;
@@ -93,11 +92,11 @@ typedef struct orr_read_report {
 typedef struct orr_read_options {
     size_t struct_bytes; /* set by orr_read_options_init()                      */
     bool tolerant;       /* default off                                         */
-    orr_format format;   /* UNKNOWN: look at the content (default)              */
-    bool attributes;     /* keep shapes, grids... default on                    */
-    int threads;         /* files read at once; 0 = one per core (default)      */
-    /* Called now and then with bytes of the files done and in all; false = stop.
-     * From any of the reading threads, one at a time. May be NULL. */
+    orr_format format;   /* UNKNOWN: detect by content (default) */
+    bool attributes;     /* keep shapes, grids, ...; default on */
+    int threads;         /* files read in parallel; 0: one per core (default) */
+    /* Called now and then with bytes done and total; false cancels. From any of the reading
+     * threads, one at a time. May be NULL. */
     bool (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_ctx;
 } orr_read_options;
@@ -107,13 +106,11 @@ ORR_API void orr_read_options_init(orr_read_options *options);
 ORR_API ORR_MUST_CHECK orr_status orr_trace_detect(const char *path, orr_format *ret_format,
                                                    orr_error *err);
 
-/* One file -> the graph of one rank, with the dependencies that the file states or
- * that can be recovered from it alone. Plain, gzip or zstd by content. "-" is
- * standard input. The rank is taken from the content, else from the file's
- * name ("rank3.json", "rank-3...", "trace.3.et"), else none.
- * `options` and `report` may be NULL. Free with orr_graph_free().
- * Errors: IO, PARSE, INVALID (cycle, unknown id, two nodes of one id),
- * UNSUPPORTED, LIMIT, NO_MEMORY, CANCELED. */
+/* Reads one file into the graph of one rank, with the dependencies that the file states or that can
+ * be recovered from it alone. Plain, gzip or zstd, by content. "-" is standard input. The rank is
+ * taken from the content, else from the file name ("rank3.json", "rank-3...", "trace.3.et"), else
+ * unknown. `options` and `report` may be NULL. Free with orr_graph_free(). Errors: IO, PARSE,
+ * INVALID (cycle, unknown id, duplicate id), UNSUPPORTED, LIMIT, NO_MEMORY, CANCELED. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_read(const char *path, const orr_read_options *options,
                                                  const orr_graph **ret_graph,
                                                  orr_read_report *report, orr_error *err);
@@ -123,16 +120,16 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_read_memory(const void *bytes, size_
                                                         const orr_graph **ret_graph,
                                                         orr_read_report *report, orr_error *err);
 
-/* Host trace (PyTorch execution trace) + device trace (Kineto) of one rank and
- * run -> one graph: every node of both, operators with their tensors, groups
- * and call tree from the host trace, times and device work from the device
- * trace, dependencies of both. Matched by record-function id where present and
- * by per-thread order otherwise. The inputs are borrowed for the call. */
+/* Links the host trace (PyTorch execution trace) and the device trace (Kineto) of one rank and run
+ * into one graph: every node of both; operators with tensors, groups and call tree from the host
+ * trace; times and device work from the device trace; dependencies of both. Operators are matched
+ * by record-function id where present, otherwise by order within threads. The inputs are borrowed
+ * for the call. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_link(const orr_graph *host, const orr_graph *device,
                                                  const orr_graph **ret_graph,
                                                  orr_link_report *report, orr_error *err);
 
-/* What orr_job_read() did with each file. Lives in the arena that was given. */
+/* What orr_job_read() did with a file. In the caller's arena. */
 typedef struct orr_job_file {
     const char *path;
     const char *paired_with; /* the device trace that this host trace was linked to, or NULL */
@@ -140,34 +137,32 @@ typedef struct orr_job_file {
     orr_read_report report;
 } orr_job_file;
 
-/* Files, directories and globs -> the recordings meant, each path in the arena, each file
- * once, those of a directory or glob in the order of their names with numbers in them
- * counted. A path that exists is itself, whatever characters it has; "-" stays "-". A directory
- * gives its files of a known format, not those of directories in it.
- * Errors: NOT_FOUND (a path or glob without a file), IO, NO_MEMORY. */
+/* Resolves files, directories and globs to recordings: each path in the arena, each file once;
+ * those of a directory or glob in natural order of their names (numbers by value). An existing path
+ * stands for itself, whatever characters it has; "-" stays "-". A directory gives its files of a
+ * known format, not recursively. Errors: NOT_FOUND (a path or glob without a file), IO,
+ * NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_find(const char *const *paths, size_t n_paths,
                                                  orr_arena *arena, const char *const **ret_files,
                                                  size_t *ret_n_files, orr_error *err);
 
-/* Files, directories and globs -> a job. Directories are searched (not deeply) for
- * files of a known format; several files of one rank are one host and one device trace, which
- * are linked, or else an error. A rank missing in 0..max is reported, not an error:
- * see job->graph_of_rank. Errors as orr_trace_read(), and NOT_FOUND (nothing
- * there to read). */
+/* Reads files, directories and globs into a job. Directories are searched for files of a known
+ * format, not recursively; several files of one rank must be one host and one device trace, which
+ * are linked. A rank missing in 0..max is reported, not an error: see job->graph_of_rank. Errors as
+ * orr_trace_read(), and NOT_FOUND (nothing to read). */
 ORR_API ORR_MUST_CHECK orr_status orr_job_read(const char *const *paths, size_t n_paths,
                                                const orr_read_options *options, orr_arena *arena,
                                                const orr_job **ret_job,
                                                const orr_job_file **ret_files, size_t *ret_n_files,
                                                orr_error *err);
 
-/* Graph -> file, complete or not there at all: written beside and renamed. A path
- * that ends in .gz or .zst is compressed; "-" is standard output.
- * CHAKRA: reads back in Chakra's own readers; ns kept in the attributes
- * start_ns and duration_ns. Errors: IO, UNSUPPORTED (a format that is only read),
- * NO_MEMORY. */
+/* Writes a graph to a file, complete or not at all: under a temporary name, then renamed. A path
+ * that ends in .gz or .zst is compressed; "-" is standard output. CHAKRA: readable by Chakra's own
+ * readers, with exact times in the attributes start_ns and duration_ns. Errors: IO, UNSUPPORTED (a
+ * format that is only read), NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_write(const char *path, orr_format format,
                                                   const orr_graph *graph, orr_error *err);
-/* All ranks in one file, on the job's clock: PERFETTO and CHROME only. */
+/* Writes all ranks to one file, on the job's clock: PERFETTO and CHROME only. */
 ORR_API ORR_MUST_CHECK orr_status orr_job_write(const char *path, orr_format format,
                                                 const orr_job *job, orr_error *err);
 

@@ -7,8 +7,11 @@
 #include "io/json/reader.h"
 #include "trace/common/attr_names.h"
 
-/* How a kind lies on the wire. Field numbers follow the order of orr_attr_kind: the
- * scalar of kind k is field 3 + 2 k, its list the one after it. */
+/* Chakra's attributes (AttributeProto) to and from ours. What has no place in ours is kept as bytes
+ * of kind UNKNOWN, so that a rewrite loses nothing. */
+
+/* Wire encoding of each kind. Field numbers follow the order of orr_attr_kind: the scalar of kind k
+ * is field 3 + 2 k, its list the next one. */
 static const struct {
     orr_proto_wire wire;
     uint8_t bytes; /* of one value in orr_attr */
@@ -26,7 +29,7 @@ static const struct {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "fixed-width lists are copied as they lie");
 
-/* A number as it came off the wire, as the kind's C type. */
+/* A decoded number as the kind's C type. */
 static void store_number(orr_attr_kind kind, uint64_t wire, void *to)
 {
     if (kind == ORR_ATTR_SINT32 || kind == ORR_ATTR_SINT64)
@@ -41,7 +44,7 @@ static void store_number(orr_attr_kind kind, uint64_t wire, void *to)
     }
 }
 
-/* The other way: the bits for the wire. */
+/* The reverse: the bits for the wire. */
 static uint64_t load_number(orr_attr_kind kind, const void *from)
 {
     uint64_t bits64;
@@ -93,7 +96,7 @@ static bool next_packed(orr_proto *p, orr_attr_kind kind, uint64_t *ret)
 
 enum { NOT_PLAIN = -1, BROKEN = -2 };
 
-/* Elements of an XList message, NOT_PLAIN where it has fields that we do not know, or BROKEN. */
+/* Elements of a list message; NOT_PLAIN: it has unknown fields; BROKEN: malformed. */
 static int64_t count_list(orr_attr_kind kind, const orr_proto_field *list)
 {
     int64_t n = 0;
@@ -174,7 +177,7 @@ static bool is_text(const orr_proto_field *f)
            (f->number == CHAKRA_ATTR_NAME || f->number == CHAKRA_ATTR_DOC);
 }
 
-/* All fields but name and doc, as they are, for a writer to put behind those. */
+/* All fields but name and doc, unchanged, for a writer to append. */
 static orr_status push_unknown(orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_attr *attr,
                                const uint8_t *bytes, size_t len, orr_error *err)
 {

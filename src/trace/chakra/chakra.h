@@ -8,9 +8,9 @@
 #include "io/stream/output.h"
 #include "io/protobuf/wire.h"
 
-/* The numbers of Chakra's schema (mlcommons/chakra, et_def.proto of 1.0.0, which has not
- * changed since 0.0.4). A file is `varint(length) message` repeated: one GlobalMetadata,
- * then Nodes. */
+/* Field numbers of Chakra's schema (mlcommons/chakra, et_def.proto of 1.0.0, unchanged since 0.0.4;
+ * Sridharan et al., arXiv 2305.14516). A file is `varint(length) message` repeated: one
+ * GlobalMetadata, then Nodes. */
 enum orr_chakra_metadata_field { CHAKRA_METADATA_VERSION = 1, CHAKRA_METADATA_ATTR = 2 };
 
 enum orr_chakra_node_field {
@@ -62,16 +62,16 @@ typedef struct orr_chakra_attrs {
  * attribute's name. Errors: PARSE (without a position), NO_MEMORY, LIMIT. */
 orr_status orr_chakra_attr_read(orr_chakra_attrs *attrs, orr_graph_builder *builder,
                                 const uint8_t *bytes, size_t len, orr_error *err) ORR_MUST_CHECK;
-/* Text of ours at the end of the list. */
+/* Appends a text attribute of ours. */
 orr_status orr_chakra_attr_text(orr_chakra_attrs *attrs, orr_graph_builder *builder,
                                 const char *name, orr_attr_kind kind, const void *text, size_t len,
                                 orr_error *err) ORR_MUST_CHECK;
-/* Numbers of ours at the end of the list; `values` must outlive the call that adds them. */
+/* Appends a numeric attribute of ours; `values` must outlive the call that adds them. */
 orr_status orr_chakra_attr_numbers(orr_chakra_attrs *attrs, orr_graph_builder *builder,
                                    const char *name, orr_attr_kind kind, bool list,
                                    const void *values, uint32_t count,
                                    orr_error *err) ORR_MUST_CHECK;
-/* The other way: an attribute as field `field` of the message being written. */
+/* Writes an attribute as field `field` of the message. */
 void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
                            const orr_attr *attr);
 
@@ -79,7 +79,7 @@ void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_grap
  * nor a text that holds one. */
 bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr, int64_t *ret);
 
-/* Does the name belong to what we keep for ourselves? See attr_names.h. */
+/* Whether the name is reserved for us; see attr_names.h. */
 bool orr_chakra_is_reserved(const char *name, size_t len);
 
 /* What the attributes of a node say, as far as our columns have a place for it. */
@@ -102,8 +102,8 @@ int64_t orr_chakra_micros(int64_t ns);
 orr_node_kind orr_chakra_kind(int32_t type, bool is_cpu_op, bool is_comm);
 orr_chakra_node_type orr_chakra_type_of(orr_node_kind kind);
 
-/* The two ways of orr_chakra_write(): a graph that came from a Chakra file again as it was, and
- * any other by the rules at the top of chakra_export.c. */
+/* The two writers behind orr_chakra_write(): a graph that came from a Chakra file is rewritten byte
+ * for byte, any other is exported (export.c). */
 orr_status orr_chakra_rewrite(const orr_graph *graph, orr_output *out,
                               orr_error *err) ORR_MUST_CHECK;
 /* varint(length) message. */

@@ -5,7 +5,7 @@
 #include "graph/builder.h"
 #include "trace/chakra/node.h"
 
-/* Tarjan's strongly connected components, without recursion. Two nodes that are in one
+/* Tarjan's strongly connected components (Tarjan 1972), without recursion. Two nodes of one
  * component wait for each other. */
 typedef struct finder {
     const orr_chakra_nodes *nodes;

@@ -7,14 +7,14 @@
 #include "io/json/writer.h"
 #include "trace/comm/process_groups.h"
 
-/* A graph that did not come from Chakra, as a Chakra file that its readers understand.
+/* Writes a graph that did not come from Chakra as a Chakra file.
  *
- * Dependencies, order and times are those of chakra_plan.h; ids count from 1 in the order of the
- * file. ctrl_deps: what a node is nested in or launched by. data_deps: everything it waits
- * for. start_time_micros and duration_micros are rounded; exact are the attributes
- * start_ns and duration_ns (with children and waiting) and, where it differs, self_ns (the part
- * that duration_micros holds). Attributes have the names and kinds of Chakra's own converter, then
- * follow those of the recording under their own names. */
+ * Dependencies, order and times are those of lower.h; ids count from 1 in the order of the file.
+ * ctrl_deps: what a node is nested in or launched by. data_deps: everything it waits for.
+ * start_time_micros and duration_micros are rounded; the attributes start_ns and duration_ns (with
+ * children and waiting) are exact, as is self_ns (what duration_micros holds) where it differs.
+ * Attributes have the names and kinds of Chakra's own converter; those of the recording follow
+ * under their own names. */
 static void put_nonzero(orr_chakra_writer *w, uint32_t field, uint64_t value)
 {
     if (value != 0)
@@ -41,7 +41,7 @@ static void put_ids(orr_chakra_writer *w, uint32_t field, const orr_node_id *nod
 int64_t orr_chakra_absolute_ns(const orr_chakra_writer *w, orr_node_id v)
 {
     const int64_t start_ns = orr_node_clock_start_ns(w->graph, v);
-    return start_ns > 0 ? start_ns : 0; /* the format has no time before its clock's zero */
+    return start_ns > 0 ? start_ns : 0; /* the format has no negative times */
 }
 
 static void put_node(orr_chakra_writer *w, orr_node_id v)

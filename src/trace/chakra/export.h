@@ -5,8 +5,7 @@
 #include "trace/chakra/chakra.h"
 #include "trace/chakra/lower.h"
 
-/* The writer of chakra_export.c, shared with the part that writes inputs, outputs and
- * attributes. */
+/* State of the writer, shared by export.c and export_attrs.c. */
 typedef struct orr_chakra_writer {
     const orr_graph *graph;
     orr_output *out;

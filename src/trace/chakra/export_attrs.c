@@ -6,7 +6,7 @@
 #include "trace/comm/names.h"
 #include "trace/chakra/python_repr.h"
 
-/* Inputs, outputs and attributes of a node, as Chakra's own converter and feeder have them. */
+/* Inputs, outputs and attributes of a node, in the form of Chakra's own converter and feeder. */
 
 static size_t begin_attr(orr_chakra_writer *w, const char *name)
 {
@@ -50,14 +50,13 @@ static bool is_host(const orr_chakra_writer *w, orr_node_id v)
     return w->graph->lanes[w->graph->lane[v]].kind == ORR_LANE_HOST;
 }
 
-/* Chakra's simulators run a communication only where it is no "CPU operator". */
+/* Chakra's simulators run a communication only if it is not a "CPU operator". */
 static bool is_cpu_op(const orr_chakra_writer *w, orr_node_id v)
 {
     return is_host(w, v) && !is_comm(w, v);
 }
 
-/* Attributes that are written in a form of their own: Chakra's name for them, our readers' names.
- */
+/* Attributes written in a form of their own: Chakra's name, and the names that our readers use. */
 static const struct {
     const char *chakra, *et, *kineto;
 } RENAMED[] = {
@@ -90,10 +89,10 @@ typedef struct sorted_attrs {
     bool has[N_PLACES];
 } sorted_attrs;
 
-/* What becomes of an attribute of that name: its place above, or one of these. */
+/* Role of an attribute name: its index above, or one of these. */
 enum { ROLE_UNKNOWN, ROLE_OURS, ROLE_OTHER, ROLE_PLACE };
 
-/* Names that are ours to write, so that none stands twice. */
+/* Names that we write ourselves, so that none is written twice. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {
@@ -149,7 +148,7 @@ static int role_of(const orr_chakra_writer *w, orr_str name)
     return w->role[name];
 }
 
-/* The names of an execution trace win over those of Kineto, where a node has both. */
+/* Names of an execution trace win over Kineto's where a node has both. */
 static void sort_attrs(const orr_chakra_writer *w, orr_node_id v, sorted_attrs *sorted)
 {
     memset(sorted->has, 0, sizeof sorted->has);

@@ -6,6 +6,14 @@
 #include "base/array.h"
 #include "trace/chakra/topological_order.h"
 
+/* Lowering (see lower.h). An operator with children
+ *
+ *   |---- forward ---------------|        self time      children, each likewise
+ *   |    |- linear -| |- relu -| |   -->  [forward][linear][relu]
+ *
+ * becomes a chain: its self time first, then its subtree in order of start. Waiting for its end is
+ * waiting for the last node of the chain. */
+
 typedef struct planner {
     const orr_graph *g;
     orr_arena *arena;
@@ -13,7 +21,7 @@ typedef struct planner {
     uint32_t *place_in_lane; /* shape (N): in g->lane_node            */
     orr_node_id *last;       /* shape (N): last node of the subtree   */
     bool *launches;          /* shape (N): device work is launched by it */
-    int64_t *waited_until;   /* shape (N): waiting up to then is left out already */
+    int64_t *waited_until;   /* shape (N): waiting up to that time has been left out already */
     orr_chakra_edges edges;
 } planner;
 
@@ -37,7 +45,8 @@ static orr_status make_arrays(planner *p, orr_error *err)
                : ORR_OK;
 }
 
-/* Children stand behind their parents in a lane, so backwards the first child met is the last. */
+/* In a lane children come after their parents, so going backwards the first child met is the
+ * last. */
 static void find_subtrees(planner *p)
 {
     const orr_graph *g = p->g;
@@ -52,7 +61,8 @@ static void find_subtrees(planner *p)
     }
 }
 
-/* Of a stretch that others share: device annotations and instants take no time of their own. */
+/* Full duration; device annotations and instants, which share their stretch with others, take no
+ * time. */
 static int64_t full_ns(const planner *p, orr_node_id v)
 {
     switch ((orr_node_kind)p->g->kind[v]) {
@@ -83,7 +93,7 @@ static void find_own_times(planner *p)
     }
 }
 
-/* What call v spent waiting for device work u. */
+/* The time that call v spent waiting for device work u. */
 static int64_t waited_ns(const planner *p, orr_node_id v, orr_node_id u)
 {
     const orr_graph *g = p->g;
@@ -121,7 +131,7 @@ static bool is_timed(const orr_graph *g, orr_node_id v)
     return v != ORR_NONE && g->start_ns[v] != ORR_TIME_NONE;
 }
 
-/* The innermost node that runs in a lane at `ns`, or ORR_NONE where the lane is silent. */
+/* The innermost node that runs in a lane at `ns`; ORR_NONE: the lane is idle. */
 static orr_node_id running_at(const orr_graph *g, uint32_t lane, int64_t ns)
 {
     const uint32_t place = place_at(g, lane, ns, g->lane_first[lane + 1]);
@@ -145,8 +155,8 @@ static int64_t busy_until(const orr_graph *g, uint32_t lane, int64_t ns)
     return until < ns ? until : ns;
 }
 
-/* The thread of u handed work to that of v. Where it then stays silent inside of an operator (a
- * call of backward(), say) it waits for the other thread: that is not the operator's own time. */
+/* The thread of u handed work to that of v. If it then stays idle within an operator (such as a
+ * call of backward()), it waits for the other thread, which is not the operator's own time. */
 static void leave_out_waiting(planner *p, orr_node_id v, orr_node_id u)
 {
     const orr_graph *g = p->g;
@@ -177,8 +187,8 @@ static orr_status add(planner *p, orr_node_id v, orr_node_id on, orr_error *err)
     return orr_array_push(&p->edges, edge) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* Who waits, in the place of call v, for device work: see the header. ORR_NONE: nobody comes
- * after it. */
+/* The node that waits for device work in place of call v: see lower.h. ORR_NONE: none comes after
+ * it. */
 static orr_node_id sync_waiter(const planner *p, orr_node_id v)
 {
     const orr_graph *g = p->g;
@@ -198,7 +208,7 @@ static orr_status add_sync(planner *p, orr_node_id v, orr_node_id u, int64_t *wa
     return waiter == ORR_NONE ? ORR_OK : add(p, waiter, u, err);
 }
 
-/* Who waits for the start of u waits for what comes before it. */
+/* Waiting for the start of u is waiting for what comes before u. */
 static orr_status add_control(planner *p, orr_node_id v, orr_node_id u, orr_error *err)
 {
     const orr_graph *g = p->g;

@@ -4,19 +4,21 @@
 
 #include <orrery/graph.h>
 
-/* A graph in the terms of Chakra, where a node is one stretch of time and waits for the end of
- * all its dependencies. Ours are richer: operators nest, and dependencies tie points. So:
+/* Lowers a graph to Chakra's terms, where a node is one stretch of time that waits for the end of
+ * all its dependencies. Our graphs are richer: operators nest, and dependencies tie points (starts
+ * and ends). So:
  *
- *   - An operator becomes the time that it spent itself, placed before what is nested in it;
- *     then come its children. A thread is a chain in the order of starts.
- *   - Who waits for the end of an operator waits for the last node of its subtree.
- *   - Who waits for the start of an operator waits for what comes before it in its thread.
+ *   - An operator becomes its self time, placed before what is nested in it; then come its
+ * children. A thread is a chain in the order of starts.
+ *   - Waiting for the end of an operator becomes waiting for the last node of its subtree.
+ *   - Waiting for the start of an operator becomes waiting for what comes before it in its thread.
  *   - Device work waits for the call that launched it.
- *   - A call that waits for device work waits for it there if it is a leaf that launched nothing;
- *     else the node after the call waits. What a call spent waiting is left out of its time.
+ *   - A call that waits for device work waits there if it is a leaf that launched nothing;
+ * otherwise the node after the call waits. The time that a call spent waiting is left out of its
+ * duration.
  *
- * The order is such that dependencies come first. Should recorded clocks contradict each
- * other so that there is a cycle, the dependencies that close it are left out and counted. */
+ * The order is topological. If recorded clocks contradict each other so that there is a cycle, the
+ * dependencies that close it are dropped and counted. */
 typedef struct orr_chakra_lowering {
     orr_node_id *order;  /* shape (N): the nodes in the order of the file */
     uint32_t *place;     /* shape (N): where in it a node stands */

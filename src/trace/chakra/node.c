@@ -27,7 +27,7 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
         int64_t value;
         bool whole;
         if (text && strcmp(name, "process_groups") == 0) {
-            /* The text moves when strings are added. */
+            /* adding strings may move the text */
             const orr_str s = *(const orr_str *)attr->values;
             const size_t len = orr_strtab_len(b->strings, s);
             const char *copy = orr_arena_strndup(attrs->arena, orr_builder_text(b, s), len);
@@ -49,8 +49,8 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
     return ORR_OK;
 }
 
-/* Where start and duration come from: the exact attributes of our own files where they agree with
- * the microseconds, else these, which are then kept apart if a rewriting would not find them. */
+/* Start and duration: the exact attributes of our own files where they agree with the microseconds,
+ * else the microseconds, which are kept apart if a rewrite would not reproduce them. */
 static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
                             orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
                             orr_error *err)
@@ -82,7 +82,7 @@ static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_v
     return ORR_OK;
 }
 
-/* The kind that our own files name, if it fits the type. */
+/* The kind named by our own files, if it fits the type. */
 static bool kind_named(const orr_graph_builder *builder, orr_str name, int32_t type,
                        orr_node_kind *ret)
 {
@@ -143,7 +143,7 @@ static int32_t peer_in_group(const orr_graph_builder *b, orr_group_id group, int
     return int32_or_none(rank);
 }
 
-/* Bytes of the sides that comm_size leaves open. */
+/* Fills in the bytes that comm_size leaves open. */
 static void set_bytes(orr_comm *comm, const orr_chakra_attr_values *facts)
 {
     const int64_t size = facts->comm_size;
@@ -229,7 +229,7 @@ orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, bool is_data
     return ORR_OK;
 }
 
-/* A dependency on a node that is not there. */
+/* A dependency on a node that is not in the file. */
 static orr_status missing(orr_chakra_nodes *nodes, const orr_chakra_dep *dep, bool tolerant,
                           orr_read_report *report, orr_error *err)
 {
@@ -243,7 +243,7 @@ static orr_status missing(orr_chakra_nodes *nodes, const orr_chakra_dep *dep, bo
     return ORR_OK;
 }
 
-/* Where each waiting dependency leads, and who is in a cycle with whom. */
+/* Resolves the target of each pending dependency, and the component of each node. */
 static orr_status resolve(const orr_chakra_nodes *nodes, uint32_t **ret_on,
                           uint32_t **ret_component, orr_error *err)
 {

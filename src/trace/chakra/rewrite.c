@@ -7,9 +7,9 @@
 #include "trace/chakra/chakra.h"
 #include "trace/common/writer.h"
 
-/* A graph that came from a Chakra file, written as it was: fields in the order of their
- * numbers, lists packed, defaults left out, unknown fields last, as protobuf's own
- * serialisers do. */
+/* Writes a graph that came from a Chakra file as it was, byte for byte: fields in the order of
+ * their numbers, lists packed, defaults omitted, unknown fields last, as protobuf's serializers
+ * do. */
 typedef struct writer {
     const orr_graph *graph;
     orr_output *out;
@@ -112,7 +112,7 @@ static void put_deps(writer *w, orr_node_id id, uint32_t field, orr_dep_kind kin
         orr_proto_end(&w->message, mark);
 }
 
-/* A number that was kept apart, or else what the columns say. */
+/* A number that was kept apart, or else the column's. */
 static uint64_t kept_or(const writer *w, orr_node_id id, const char *name, uint64_t otherwise)
 {
     orr_attr attr;

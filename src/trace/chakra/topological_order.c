@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-/* Kahn's algorithm, with a heap that gives the earliest start of those that are ready. */
+/* Topological order by Kahn's algorithm, with a heap that yields the ready node of earliest start
+ * (ties: the lower number). When nothing is ready, the rest is in or after cycles: the earliest
+ * node goes first, and its open dependencies are dropped and counted. */
 typedef struct sorter {
     const orr_graph *g;
     orr_chakra_lowering *plan;
@@ -80,7 +82,7 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts each row and leaves out what is there twice. */
+/* Sorts each row and removes duplicates. */
 static void tidy_rows(sorter *s)
 {
     orr_chakra_lowering *plan = s->plan;
@@ -145,7 +147,7 @@ static void place_ready(sorter *s)
         place(s, pop(s));
 }
 
-/* v waits no longer for what is not placed. */
+/* Drops v's dependencies on nodes that are not placed. */
 static void cut(sorter *s, orr_node_id v)
 {
     orr_chakra_lowering *plan = s->plan;
@@ -162,7 +164,7 @@ static void cut(sorter *s, orr_node_id v)
         plan->ctrl[v] = ORR_NONE;
         plan->dropped++;
     }
-    s->waits[v] = UINT32_MAX; /* placed by us, not by its count */
+    s->waits[v] = UINT32_MAX; /* placed here, not by its count */
 }
 
 static void close_holes(orr_chakra_lowering *plan, uint32_t n)
@@ -185,7 +187,7 @@ static int by_start(const void *a, const void *b, void *graph)
     return earlier(graph, x, y) ? -1 : earlier(graph, y, x);
 }
 
-/* What is left is in cycles or behind them: the earliest goes first, whatever it waits for. */
+/* Breaks cycles: the earliest remaining node is placed, whatever it waits for. */
 static orr_status break_cycles(sorter *s, orr_arena *arena, orr_error *err)
 {
     const uint32_t n = s->g->n_nodes;

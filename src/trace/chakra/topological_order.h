@@ -10,9 +10,9 @@ typedef struct orr_chakra_edge {
 } orr_chakra_edge;
 typedef orr_array(orr_chakra_edge) orr_chakra_edges;
 
-/* Fills order, place, dep_first, dep and dropped of the plan: edges into rows, each once, and
- * nodes into an order in which dependencies (and plan->ctrl) come first and starts rise as far as
- * they can. A plan->ctrl that cannot come first is taken out. */
+/* Fills order, place, dep_first, dep and dropped of the plan: a topological order in which
+ * dependencies (and plan->ctrl) come first and starts rise as far as they can, and the edges in
+ * rows without duplicates. A plan->ctrl that cannot come first is removed. */
 orr_status orr_chakra_topological_order(const orr_graph *graph, const orr_chakra_edges *edges,
                                         orr_arena *arena, orr_chakra_lowering *plan,
                                         orr_error *err) ORR_MUST_CHECK;

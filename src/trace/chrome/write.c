@@ -8,9 +8,9 @@
 #include "trace/comm/process_groups.h"
 #include "trace/common/writer.h"
 
-/* Chrome trace JSON in the dialect of Kineto: what browsers show, and what our own reader
- * takes for the recording that it was. Nodes keep their order, so also their numbers.
- * One graph keeps its process and thread numbers; of several each gets a range of its own. */
+/* Chrome trace JSON in Kineto's dialect, for browsers and for our own reader, which gets back the
+ * same recording. Nodes keep their order and so their numbers. One graph keeps its process and
+ * thread numbers; each of several gets a range of its own. */
 typedef struct writer {
     orr_json_writer json;
     const orr_write_set *set;
@@ -39,7 +39,7 @@ static const char *category(const orr_graph *g, orr_node_id v)
     case ORR_NODE_SEND:
     case ORR_NODE_RECV:
         return on_host ? "user_annotation" : "kernel";
-    case ORR_NODE_COPY: /* of Meta's accelerator, where it is told by its name */
+    case ORR_NODE_COPY: /* of MTIA, where it is distinguished by name */
         return strcmp(name, "dma_request") == 0 ? "mtia_ccp_events" : "gpu_memcpy";
     case ORR_NODE_SET:
         return "gpu_memset";
@@ -110,8 +110,8 @@ static int64_t start_ns(const writer *w, uint32_t i, orr_node_id v)
     return orr_ns_add_saturating(w->set->shift_ns[i], w->set->graphs[i]->start_ns[v]);
 }
 
-/* "fwdbwd" is what Kineto draws from a forward operator to its autograd node. Other hand-offs, of
- * threads that take turns, our reader finds in the times. */
+/* "fwdbwd" is Kineto's arrow from a forward operator to its autograd node. Other hand-offs are
+ * found again in the times by our reader. */
 static const char *arrow_name(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
 {
     static const char engine[] = "autograd::engine::";
@@ -244,7 +244,7 @@ static void put_device(writer *w, const orr_graph *g)
     orr_json_write_newline(&w->json);
 }
 
-/* What is known of the recording; of several only what they share. */
+/* Facts about the recording; for several, those that they share. */
 static void put_header(writer *w)
 {
     const orr_graph *g = w->set->graphs[0];

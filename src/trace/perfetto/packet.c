@@ -5,7 +5,7 @@
 #include "graph/job.h"
 #include "trace/perfetto/writer.h"
 
-/* Packets: tracks and events. */
+/* Perfetto packets: track descriptors, events, interned names, flows. */
 
 uint64_t orr_perfetto_track(orr_perfetto *p)
 {
@@ -42,7 +42,7 @@ static int64_t small(int64_t number)
     return number >= 0 && number <= INT32_MAX ? number : 0;
 }
 
-/* Process ids of different ranks must not be the same one. */
+/* Process ids of different ranks must differ. */
 static int64_t pid_of(const orr_perfetto *p, const orr_lane *lane)
 {
     const int64_t pid = small(lane->pid);
@@ -141,7 +141,7 @@ static void intern(orr_perfetto *p, uint32_t table, uint64_t id, const char *tex
     orr_proto_end(&p->packet, entry);
 }
 
-/* Interned under its own number + 1: zero means none. */
+/* Interned under its own number + 1, since zero means none. */
 static void intern_str(orr_perfetto *p, uint32_t table, bool *known, orr_str s)
 {
     if (known[s])
@@ -150,7 +150,7 @@ static void intern_str(orr_perfetto *p, uint32_t table, bool *known, orr_str s)
     intern(p, table, (uint64_t)s + 1, orr_graph_str(p->graph, s), orr_graph_str_len(p->graph, s));
 }
 
-/* Numbers and texts; lists and raw fields stay behind. */
+/* Numbers and texts; lists and raw fields are not shown. */
 static bool is_shown(const orr_attr *attr)
 {
     return !attr->list && attr->count == 1 && attr->kind != ORR_ATTR_UNKNOWN &&
@@ -228,7 +228,7 @@ static bool is_arrow(orr_dep_kind kind)
     return kind == ORR_DEP_LAUNCH || kind == ORR_DEP_HANDOFF;
 }
 
-/* An arrow has the number of the edge: the waiting node and which of its dependencies. */
+/* A flow's number is that of the edge: the waiting node and the index of the dependency. */
 static void put_arrows(orr_perfetto *p, orr_node_id v)
 {
     const orr_graph *g = p->graph;

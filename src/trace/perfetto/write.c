@@ -5,14 +5,14 @@
 
 #include "graph/job.h"
 
-/* Perfetto's track events. Slices of one track must nest; what overlaps in a lane (kernels of one
- * CUDA graph, say) goes to further rows below it. Begins and ends of a track are written in the
- * order in which they belong, since equal time stamps keep the order of the file. */
+/* Perfetto track events. Slices of a track must nest; what overlaps in a lane (kernels of one CUDA
+ * graph) goes to further tracks below it. Begins and ends of a track are written in nesting order,
+ * since equal time stamps keep the order of the file. */
 enum { MOST_ROWS = 64 };
 
 typedef struct row {
     uint64_t track;
-    orr_array(int64_t) ends; /* of the slices that are open, outermost first */
+    orr_array(int64_t) ends; /* ends of the open slices, outermost first */
 } row;
 
 typedef struct rows {
@@ -31,7 +31,7 @@ static int64_t innermost_end(const row *r)
     return r->ends.n == 0 ? INT64_MAX : r->ends.at[r->ends.n - 1];
 }
 
-/* The first row where [start, end] fits; the last one takes what fits nowhere, cut short. */
+/* The first track where [start, end] fits; the last one takes the rest, cut short. */
 static row *choose_row(orr_perfetto *p, rows *all, int64_t start, int64_t *end)
 {
     for (uint32_t i = 0; i < all->n; i++) {
@@ -117,7 +117,7 @@ static orr_status write_graph(const orr_write_set *set, uint32_t i, orr_output *
                       .several = set->n > 1,
                       .shift_ns = set->shift_ns[i]};
     orr_status status;
-    /* Time stamps have no sign: a base from before the epoch is left out. */
+    /* Time stamps are unsigned: a base before the epoch is left out. */
     if (set->base_ns > 0)
         p.shift_ns = orr_ns_add_saturating(p.shift_ns, set->base_ns);
     p.arena = orr_arena_new(0, 0);
