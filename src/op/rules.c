@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gradient rules and work rules of the families are made of. */
+/* Helpers for the gradient and work rules of the families. */
 #include "op/rules.h"
 
 void orr_op_work_stream(const orr_op_signature *sig, double flops, orr_op_work *ret)

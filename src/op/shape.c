@@ -9,7 +9,7 @@
 
 #include "op/rules.h"
 
-/* snprintf at the end of what stands in `buffer`; what does not fit is cut. */
+/* Appends formatted text to `buffer`; what does not fit is cut. */
 static size_t append(char *buffer, size_t room, size_t used, const char *format, ...)
     ORR_PRINTF(4, 5);
 static size_t append(char *buffer, size_t room, size_t used, const char *format, ...)
@@ -31,8 +31,8 @@ const char *orr_type_text(const orr_type *type, char buffer[ORR_TYPE_TEXT])
     return buffer;
 }
 
-/* The next name of "x (..., M, K), w (K, N) or (..., K, N)": a word outside of brackets but "or".
- * NULL: no more. */
+/* The next name in "x (..., M, K), w (K, N) or (..., K, N)": a word outside of parentheses other
+ * than "or". NULL: no more. */
 static const char *next_name(const char *at, int *ret_length)
 {
     int depth = 0;

@@ -4,14 +4,14 @@
 
 #include <orrery/op.h>
 
-/* What shape rules are made of. */
+/* Helpers for shape rules and their error messages. */
 
-/* "(8, 512)" in `buffer`, which is returned. */
+/* Formats dims as "(8, 512)" into `buffer`, which is returned. */
 enum { ORR_TYPE_TEXT = 160 };
 const char *orr_type_text(const orr_type *type, char buffer[ORR_TYPE_TEXT]);
 
-/* INVALID, "matmul: x (8, 512) and w (256, 1024): " and what is wrong. Names of inputs: from what
- * the row says that the operator takes. */
+/* INVALID: "matmul: x (8, 512) and w (256, 1024): " followed by the message. Names of inputs are
+ * those in the row's `takes`. */
 orr_status orr_op_shape_error(const orr_op_signature *sig, orr_error *err, const char *format, ...)
     ORR_PRINTF(3, 4);
 
@@ -23,21 +23,21 @@ int64_t orr_type_span(const orr_type *type, uint32_t first, uint32_t end);
 orr_type orr_type_with(const orr_type *type, orr_dtype dtype);
 /* Rank and dims, outermost first: orr_type_of(ORR_DTYPE_FP32, 2, (int64_t[]){8, 512}). */
 orr_type orr_type_of(orr_dtype dtype, uint32_t rank, const int64_t *dims);
-/* As the dtype of a trailing output: it is not made. */
+/* The dtype of a trailing output that does not exist. */
 orr_type orr_type_absent(void);
-/* The one with more bytes; of two alike the first. */
+/* The dtype with more bytes; of equal ones the first. */
 orr_dtype orr_dtype_wider(orr_dtype a, orr_dtype b);
 
-/* INVALID unless all inputs from `first` on have the dims of input 0: for elementwise rules. */
+/* INVALID unless all inputs from `first` on have the dims of input 0: for elementwise operators. */
 orr_status orr_op_check_same(const orr_op_signature *sig, uint32_t first,
                              orr_error *err) ORR_MUST_CHECK;
-/* INVALID unless `dim` is one of input 0. */
+/* INVALID unless `dim` is a dim of input 0. */
 orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim,
                             orr_error *err) ORR_MUST_CHECK;
 /* INVALID unless input k has at least, or exactly, so many dims. */
 orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least,
                              orr_error *err) ORR_MUST_CHECK;
-/* A rule: one output like the first input, whatever the others are. */
+/* A shape rule: one output with the type of the first input. */
 orr_status orr_op_shape_same(const orr_op_signature *sig, orr_type *ret_out,
                              orr_error *err) ORR_MUST_CHECK;
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reverse differentiation: the calls of the tape from the last to the first, each asked for its
- * backward calls. */
+/* Reverse-mode differentiation by rewriting the tape: a forward scan marks the values through which
+ * a wanted gradient flows; a backward scan asks each call's rule for its backward calls and
+ * accumulates gradients; a last scan, from the end, separates calls that lead only to weight
+ * gradients (which zero-bubble schedules move: Qi et al., arXiv 2401.10241) from those of inputs.
+ * Linear in the number of calls. */
 #include "op/rules.h"
 #include "op/tape/tape.h"
 
 typedef struct sweep {
     orr_tape *tape;
-    uint32_t n_values, n_calls; /* of the tape before                           */
-    bool *needed;    /* shape (n_values): a gradient is asked of it or of what it is made of */
-    orr_value *grad; /* shape (n_values): the sum so far, or ORR_NONE */
+    uint32_t n_values, n_calls; /* of the tape before differentiation */
+    bool *
+        needed; /* shape (n_values): a gradient of it, or of something it is made from, is wanted */
+    orr_value *grad; /* shape (n_values): accumulated gradient, or ORR_NONE */
 } sweep;
 
 static bool is_trainable(const orr_tape_value *value)
@@ -16,7 +20,7 @@ static bool is_trainable(const orr_tape_value *value)
     return value->role == ORR_VALUE_PARAMETER && !value->frozen;
 }
 
-/* Indices have no gradients. */
+/* Integer values (indices) have no gradients. */
 static bool is_number(const orr_tape_value *value)
 {
     return value->type.dtype != ORR_DTYPE_INT32 && value->type.dtype != ORR_DTYPE_INT64;
@@ -55,7 +59,7 @@ static orr_status open_sweep(orr_tape *tape, const orr_value *wanted, uint32_t n
     return ORR_OK;
 }
 
-/* One more gradient that flows into the value. */
+/* Adds a gradient that flows into the value. */
 static orr_status add(sweep *s, orr_value value, orr_value grad, orr_error *err)
 {
     orr_value sum = grad;
@@ -69,8 +73,8 @@ static orr_status add(sweep *s, orr_value value, orr_value grad, orr_error *err)
     return ORR_OK;
 }
 
-/* All that flows into the value is summed. A gradient is of its value's dtype; of what was
- * quantised it stays as wide as it was made. */
+/* Sums all gradients that flow into the value. The result has the value's dtype, or the wider one
+ * it was made in if the value is quantized. */
 static orr_status finish(sweep *s, orr_value value, orr_error *err)
 {
     const orr_dtype dtype = s->tape->values[value].type.dtype;
@@ -87,7 +91,7 @@ static orr_status finish(sweep *s, orr_value value, orr_error *err)
 
 static orr_status reverse_call(sweep *s, uint32_t index, orr_error *err)
 {
-    const orr_tape_call call = s->tape->calls[index]; /* a copy: the array grows */
+    const orr_tape_call call = s->tape->calls[index]; /* a copy, since the array may move */
     if (!is_any(s->needed, call.in, call.n_in))
         return ORR_OK;
     orr_value grad_out[ORR_CALL_OUT], ret_in[ORR_CALL_IN];
@@ -125,8 +129,8 @@ static orr_status reverse_call(sweep *s, uint32_t index, orr_error *err)
     return ORR_OK;
 }
 
-/* A parameter's gradient is a value of its own: one that was given, or is another parameter's too,
- * is copied. */
+/* The gradient of a parameter is a value of its own: a given one, or one shared with another
+ * parameter, is copied. */
 static orr_status finish_parameter(sweep *s, orr_value parameter, orr_error *err)
 {
     ORR_TRY(finish(s, parameter, err));
@@ -142,7 +146,7 @@ static orr_status finish_parameter(sweep *s, orr_value parameter, orr_error *err
     return ORR_OK;
 }
 
-/* WEIGHT: calls that lead to no gradient but those of parameters. */
+/* Marks as WEIGHT the calls that lead to no gradients but those of parameters. */
 static orr_status mark_passes(sweep *s, const orr_value *wanted, uint32_t n_wanted, orr_error *err)
 {
     const orr_tape *tape = s->tape;

@@ -6,11 +6,15 @@
 
 #include "base/alloc.h"
 
+/* Peak of live bytes by a difference array over steps; offsets by greedy-by-size best fit
+ * (Pisarchyk and Lee, arXiv 2001.03288): largest first, each into the tightest gap among those
+ * already placed that live at the same time, O(n^2). */
+
 orr_status orr_live_ranges_peak(const orr_live_range *lives, uint32_t n, uint32_t from, uint32_t to,
                                 int64_t *ret_bytes, uint32_t *ret_step, orr_error *err)
 {
     const size_t steps = to > from ? to - from : 0;
-    /* Bytes that come at a step less those that left before it. */
+    /* Difference array: bytes that begin to live at a step less those that ended before it. */
     int64_t *change = orr_calloc(steps + 1, sizeof *change);
     if (change == NULL)
         return orr_fail_memory(err);
@@ -68,8 +72,8 @@ static bool meet(const orr_live_range *a, const orr_live_range *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The tightest gap of `bytes` (aligned) between those placed, in order of offset, that live at
- * the same time. */
+/* The tightest gap of `bytes` (aligned) between the placed ranges, in order of offset, that are
+ * live at the same time. */
 static int64_t gap_for(const orr_live_range *lives, const orr_live_range *life, int64_t bytes,
                        const placed *done, uint32_t n)
 {

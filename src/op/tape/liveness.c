@@ -4,6 +4,9 @@
 #include "base/alloc.h"
 #include "op/tape/tape.h"
 
+/* Liveness analysis of a tape: first and last step in which each value's bytes exist (Aho et al.,
+ * Compilers). */
+
 typedef enum part { FORWARD, BACKWARD, WEIGHT, NONE } part;
 
 static part part_of(const orr_tape_call *call, bool apart)
@@ -20,7 +23,7 @@ static part part_of(const orr_tape_call *call, bool apart)
     }
 }
 
-/* Calls in the order in which they run: shape (n_steps). */
+/* The order in which calls run: shape (n_steps). */
 static uint32_t *order_of(const orr_tape *tape, bool apart, orr_tape_liveness *lives)
 {
     uint32_t *order = orr_malloc((size_t)tape->n_calls * sizeof *order + 1);
@@ -39,9 +42,9 @@ static uint32_t *order_of(const orr_tape *tape, bool apart, orr_tape_liveness *l
     return order;
 }
 
-/* Views are of no use to one who wants little of much: a slice of something that is not needed
- * whole in the backward pass is copied, so that the rest can go (as attention's kernels do with
- * keys and values that are sliced out of one product). `whole`, shape (n_values), by storage. */
+/* Finds values that are needed whole. A slice of a value that the backward pass does not otherwise
+ * need is copied instead of viewed, so that the rest can be freed (as attention kernels do with
+ * keys and values sliced from one product). `whole`, shape (n_values), by storage. */
 static void find_whole(const orr_tape *tape, const uint32_t *order, const orr_tape_liveness *lives,
                        bool *whole)
 {
@@ -59,8 +62,7 @@ static void find_whole(const orr_tape *tape, const uint32_t *order, const orr_ta
     }
 }
 
-/* The value whose bytes a value has: its own, those that it is a view of, or those of a copied
- * slice. */
+/* The value whose bytes a value has: itself, its root, or the copied slice it is a view of. */
 static orr_value owner(const orr_tape *tape, const bool *whole, orr_value v)
 {
     const orr_value root = orr_tape_root(tape, v);
@@ -100,8 +102,7 @@ static void use(const orr_tape *tape, const bool *whole, orr_value v, uint32_t s
     lives->lives[*row].life.last = step;
 }
 
-/* Made of parameters and constants alone. Calls stand in an order in which what they read is
- * made. */
+/* Finds values made from parameters and constants alone. Calls are in topological order. */
 static void find_derived(const orr_tape *tape, const uint32_t *order, orr_tape_liveness *lives)
 {
     for (uint32_t s = 0; s < lives->n_steps; s++) {

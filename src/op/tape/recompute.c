@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recomputation: the tape is written anew; before a call that reads what is not kept, the forward
- * calls that lead to it are recorded again. */
+/* Activation recomputation: the tape is rewritten; before a call that reads a dropped value, the
+ * forward calls that lead to it are recorded again. */
 #include "op/rules.h"
 #include "op/tape/tape.h"
 
@@ -8,13 +8,13 @@ typedef enum answer { NOT_ASKED, STAYS, DROPPED } answer;
 typedef struct redo {
     orr_tape *tape;
     const orr_recompute_policy *keep;
-    uint8_t *answers; /* shape (n_values before): of roots              */
-    orr_value *again; /* shape (n_values before): its copy, or ORR_NONE */
+    uint8_t *answers; /* shape (n_values before): for roots */
+    orr_value *again; /* shape (n_values before): its recomputed copy, or ORR_NONE */
     uint32_t *stack;  /* shape (n_calls before)                         */
 } redo;
 
-/* Asked once of each value, and of a view never: that of which it is one is asked. What is there
- * again is no value of the forward pass, and has no answer. */
+/* Asks the policy once per value; for a view its root is asked. Recomputed values are not values of
+ * the forward pass. */
 static bool is_dropped(redo *r, orr_value value)
 {
     const orr_value root = orr_tape_root(r->tape, value);
@@ -53,7 +53,7 @@ static orr_status record_again(redo *r, uint32_t index, orr_error *err)
     return ORR_OK;
 }
 
-/* The first input of the call that is not there: the call that makes it; or ORR_NONE. */
+/* The call that makes the first missing input of the call; ORR_NONE: none is missing. */
 static uint32_t missing(redo *r, const orr_tape_call *call)
 {
     for (uint32_t k = 0; k < call->n_in; k++)
@@ -62,7 +62,7 @@ static uint32_t missing(redo *r, const orr_tape_call *call)
     return ORR_NONE;
 }
 
-/* Depth first with a stack of our own: chains are as long as tapes. */
+/* Depth first with an explicit stack: chains are as long as tapes. */
 static orr_status provide(redo *r, uint32_t index, orr_error *err)
 {
     uint32_t depth = 0;
@@ -98,7 +98,7 @@ static orr_status rewrite(redo *r, const orr_tape *before, orr_error *err)
     return ORR_OK;
 }
 
-/* As it was; what its values are made by and views of was told anew in between. */
+/* Restores the tape, including links that were changed in between. */
 static void restore(orr_tape *tape, const orr_tape *before)
 {
     *tape = *before;

@@ -5,6 +5,9 @@
 
 #include "op/rules.h"
 
+/* Recording calls. Invariants: each value is assigned once; `view_of` always names a root, never
+ * another view; arrays grow in the arena, and a failed call leaves the tape as it was. */
+
 enum { FIRST_ROOM = 64 };
 
 void orr_tape_init(orr_tape *tape, orr_arena *arena)
@@ -12,7 +15,7 @@ void orr_tape_init(orr_tape *tape, orr_arena *arena)
     *tape = (orr_tape){.arena = arena, .pass = ORR_PASS_FORWARD};
 }
 
-/* `n` elements and room for `more`; twice the room where that is not enough. */
+/* Ensures room for `more` elements after `n`, doubling the array if needed. */
 static orr_status grow(orr_arena *arena, void **at, uint32_t n, uint32_t *room, uint32_t more,
                        size_t element_bytes, orr_error *err)
 {
@@ -41,7 +44,7 @@ orr_status orr_tape_reserve(orr_tape *tape, uint32_t values, uint32_t calls, orr
                 sizeof *tape->calls, err);
 }
 
-/* Who works with the type later need not fear overflow. */
+/* Rejects sizes that would overflow later. */
 static orr_status check_type(const orr_type *type, const char *name, orr_error *err)
 {
     if (type->rank <= ORR_TYPE_DIMS && type->dtype < ORR_DTYPES && orr_type_bytes(type) >= 0)
@@ -66,7 +69,7 @@ orr_status orr_tape_value_new(orr_tape *tape, orr_value_role role, const orr_typ
     return ORR_OK;
 }
 
-/* A read after the forward pass keeps what was there by its end. */
+/* A forward value that is read after the forward pass is marked as saved. */
 static void mark_read(orr_tape *tape, const orr_tape_call *call)
 {
     if (call->pass == ORR_PASS_FORWARD || call->pass == ORR_PASS_OPTIMIZER)
@@ -119,7 +122,7 @@ static orr_value_role role_in(orr_pass pass)
     }
 }
 
-/* Shapes by the row, of which trailing outputs may be absent. */
+/* Infers output types by the row; trailing outputs may be absent. */
 static orr_status infer(const orr_tape *tape, const orr_op_row *row, orr_tape_call *call,
                         orr_type types[ORR_CALL_OUT], orr_error *err)
 {

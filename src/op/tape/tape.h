@@ -4,7 +4,7 @@
 
 #include <orrery/op.h>
 
-/* The value whose bytes it has: itself, unless it is a view. */
+/* The value whose bytes it has: its root, or itself. */
 static inline orr_value orr_tape_root(const orr_tape *tape, orr_value value)
 {
     const orr_value root = tape->values[value].view_of;
@@ -17,15 +17,15 @@ static inline bool orr_tape_is_forward(const orr_tape *tape, orr_value value)
     return call != ORR_NONE && tape->calls[call].pass == ORR_PASS_FORWARD;
 }
 
-/* Room for so many more; NO_MEMORY leaves the tape as it is. */
+/* Makes room for more; NO_MEMORY leaves the tape unchanged. */
 orr_status orr_tape_reserve(orr_tape *tape, uint32_t values, uint32_t calls,
                             orr_error *err) ORR_MUST_CHECK;
-/* The call behind the last, which has been filled in where it stands, is one of the tape: its
- * outputs say that it makes them, and of what they are views. Room has been reserved. */
+/* Commits the call that was filled in after the last one: links its outputs to it and to their
+ * roots. Room has been reserved. */
 void orr_tape_commit_call(orr_tape *tape);
-/* Says so of the outputs of a call of the tape. */
+/* Links the outputs of a call of the tape to it. */
 void orr_tape_link_outputs(orr_tape *tape, uint32_t call);
-/* Sets `kept` of all values anew, from the calls. */
+/* Recomputes `kept` of all values from the calls. */
 void orr_tape_mark_saved(orr_tape *tape);
 
 #endif /* ORR_OP_TAPE_TAPE_H */
