@@ -43,7 +43,7 @@ orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, c
                                 .value_width = v->dim[3]};
 }
 
-/* Pairs that positions 0 .. n - 1 see of the keys up to their own, in chunks of `window`. */
+/* Number of pairs of positions 0 .. n - 1 with keys up to their own, in chunks of `window`. */
 static double pairs_below(double n, double window)
 {
     const double whole = (double)(int64_t)(n / window), rest = n - whole * window;
@@ -65,7 +65,7 @@ double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t key
     const double window = args->mask == ORR_MASK_CHUNKED ? (double)args->window : end + n_keys + 1;
     double pairs =
         pairs_below(least(end, n_keys), window) - pairs_below(least(begin, n_keys), window);
-    /* Queries beyond the last key see what there is of its chunk. */
+    /* Queries after the last key see what there is of its chunk. */
     const double chunk = (double)(int64_t)(n_keys / window);
     const double late_begin = begin > n_keys ? begin : n_keys;
     const double late_end = least(end, (chunk + 1) * window);
@@ -109,8 +109,8 @@ static orr_status attention_shape(const orr_op_signature *sig, orr_type *ret_out
     return ORR_OK;
 }
 
-/* Without flash: scores are written by the product and read by the softmax; what the softmax, or
- * dropout after it, writes is read by the next. */
+/* Memory traffic without flash: scores are written by the product and read by the softmax; the
+ * output of softmax, or of dropout after it, is read by the next product. */
 static void add_unfused_traffic(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double scores = (double)orr_type_bytes(&sig->out[1]);
@@ -180,8 +180,9 @@ static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out,
     return ORR_OK;
 }
 
-/* dp = dy v', dv = p' dy, dq = ds k, dk = ds' q, and with flash q k' again. Without, dp is written
- * by the product, read and written as ds by the softmax's backward, and read by two products. */
+/* dp = dy v', dv = p' dy, dq = ds k, dk = ds' q, and with flash also q k' recomputed. Without
+ * flash, dp is written by the product, read and written as ds by the softmax's backward, and read
+ * by two products. */
 static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const bool flash = sig->args->flash;

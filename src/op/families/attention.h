@@ -11,7 +11,7 @@ orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, c
 orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, const orr_type *k,
                                const orr_type *v, orr_error *err) ORR_MUST_CHECK;
 
-/* Pairs of a query and a key that the mask lets through; exact up to 2^53. */
+/* Number of (query, key) pairs that the mask lets through; exact up to 2^53. */
 double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t keys);
 
 #endif /* ORR_OP_FAMILIES_ATTENTION_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* ATTENTION_MERGE: the head of attention.c says what it is. */
+/* ATTENTION_MERGE: see the head of attention.c. */
 
 static bool is_statistic_of(const orr_type *l, const orr_type *y)
 {

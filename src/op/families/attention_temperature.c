@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* ATTENTION_TEMPERATURE: queries that grow with their position, so that attention over very many
- * keys stays as sharp (Llama 4, layers without rotary positions; Nakanishi, arXiv 2501.19399, has
- * the idea):
+/* ATTENTION_TEMPERATURE: queries scaled by a function of their position, so that attention over
+ * very many keys stays as sharp (Llama 4, layers without rotary embeddings; idea: Nakanishi, arXiv
+ * 2501.19399):
  *
  *   y = x (1 + value ln(floor((p + 1) / window) + 1))
  *
- * of the token x (..., S, H, D) at position p = offset + index in S, or first[b] + index in S where
- * a run says where each sample stands. Its gradient is the same of dy.
+ * for x (..., S, H, D), a token's position p being offset + its index in S, or first[b] + index
+ * where a run gives each sample's first position. The gradient is the same operator on dy.
  *
- * FLOPs: a product an element; the factors are made from positions, not read. */
+ * FLOPs: one product per element; the factors are computed from positions, not read. */
 
 static orr_status tune_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {

@@ -36,7 +36,7 @@ static orr_status cast_gradient(orr_gradient *g, orr_error *err)
 {
     const uint8_t dtype = orr_gradient_type(g, g->in[0])->dtype;
     const orr_op_args args = {.dtype = dtype};
-    /* The gradient of what was cast to 8 bits has stayed wide. */
+    /* The gradient of a cast to 8 bits stays in the wider dtype. */
     if (orr_gradient_type(g, g->grad_out[0])->dtype == dtype || orr_dtype_bytes(dtype) <= 1)
         return orr_gradient_identity(g, err);
     return orr_gradient_call(g, ORR_OP_CAST, &args, &g->grad_out[0], 1, &g->ret_in[0], err);

@@ -88,13 +88,13 @@ static orr_status no_shape(const orr_op_signature *sig, orr_type *ret_out, orr_e
     return check_members(sig, err);
 }
 
-/* Of this rank's memory; what the network does is for who knows it. */
+/* Traffic in this rank's memory only; the network is modelled elsewhere. */
 static void move_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }
 
-/* Only the part is read. */
+/* Only the slice is read. */
 static void shard_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);

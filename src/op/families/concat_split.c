@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* CONCAT, SPLIT and SLICE: the head of layout.c says what they are. */
+/* CONCAT, SPLIT and SLICE: see the head of layout.c. */
 
 static orr_status concat_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
@@ -75,7 +75,7 @@ static orr_status split_shape(const orr_op_signature *sig, orr_type *ret_out, or
     return ORR_OK;
 }
 
-/* A part that nothing flows into leaves zeros. */
+/* The gradient of a part; zeros where none flows. */
 static orr_status part_gradient(orr_gradient *g, uint32_t k, orr_value *ret, orr_error *err)
 {
     *ret = g->grad_out[k];

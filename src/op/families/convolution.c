@@ -4,16 +4,16 @@
 #include "op/families/tensor_rows.h"
 
 /* Convolutions of images (N, C, H, W) with filters (K, C, R, S), and pooling. Args: stride (0: 1)
- * and padding on each side, of both dims; what comes out has (H + 2 padding - R) / stride + 1
- * rows, rounded down. A gradient cannot tell the size of what went in: its args begin and count
- * are the height and width of what it gives. */
+ * and padding on each side, for both dims; the output has (H + 2 padding - R) / stride + 1 rows,
+ * rounded down. The size of the input cannot be derived from that of the output, so the gradients'
+ * args begin and count are the height and width of their result. */
 
 static int64_t stride_of(const orr_op_args *args)
 {
     return args->stride > 0 ? args->stride : 1;
 }
 
-/* Below 1: the window does not fit. */
+/* Output size; below 1: the window does not fit. */
 static int64_t places(const orr_op_args *args, int64_t size, int64_t window)
 {
     const int64_t room = size + 2 * (int64_t)args->padding - window;
@@ -40,7 +40,7 @@ static orr_status check_images(const orr_op_signature *sig, orr_error *err)
     return ORR_OK;
 }
 
-/* Does y come out when x is convolved with w? */
+/* Whether x convolved with w has the dims of y. */
 static bool agrees(const orr_op_args *args, const orr_type *x, const orr_type *w, const orr_type *y)
 {
     return x->dim[1] == w->dim[1] && fits(args, x, w->dim[2], w->dim[3]) &&
@@ -63,7 +63,8 @@ static orr_status convolution_shape(const orr_op_signature *sig, orr_type *ret_o
     return ORR_OK;
 }
 
-/* Of all three products of a convolution: 2 N K P Q C R S, from the types of y and w. */
+/* FLOPs of any of the three products of a convolution: 2 N K P Q C R S, from the types of y and
+ * w. */
 static void product_work(const orr_op_signature *sig, const orr_type *y, const orr_type *w,
                          orr_op_work *ret)
 {
@@ -75,7 +76,7 @@ static void convolution_work(const orr_op_signature *sig, orr_op_work *ret)
     product_work(sig, &sig->out[0], &sig->in[1], ret);
 }
 
-/* `args` for a gradient that is as high and wide as `like`. */
+/* `args` for a gradient with the height and width of `like`. */
 static orr_op_args gradient_args(const orr_gradient *g, const orr_type *like)
 {
     orr_op_args args = *g->args;
@@ -177,8 +178,8 @@ const orr_op_row orr_row_CONVOLUTION_WEIGHT = {
     .work = weight_work,
 };
 
-/* Pooling. Args beside: size: rows and columns of the window, 0: the whole image; op: ORR_OP_SUM:
- * means, in which padding counts as zeros; else maxima. */
+/* Pooling. Further args: size: rows and columns of the window, 0: the whole image; op: ORR_OP_SUM:
+ * averages, with padding counting as zeros; else maxima. */
 static bool gives_means(const orr_op_args *args)
 {
     return args->op == ORR_OP_SUM;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* The same elsewhere: x (...), y (...). Also between memories: who runs the tape knows where they
- * lie. */
+/* COPY: x (...), y (...). Also between memories: whoever runs the tape knows where values are. */
 
 static void copy_work(const orr_op_signature *sig, orr_op_work *ret)
 {

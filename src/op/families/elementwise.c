@@ -58,7 +58,7 @@ static orr_status mul_shape(const orr_op_signature *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-/* What was repeated along some dims is summed over them. */
+/* The gradient of a broadcast operand is summed over the dims along which it was repeated. */
 static orr_status sum_repeated(orr_gradient *g, orr_value *grad, orr_error *err)
 {
     const orr_type a = *orr_gradient_type(g, g->in[0]), b = *orr_gradient_type(g, g->in[1]);
@@ -167,7 +167,7 @@ static orr_status sum_shape(const orr_op_signature *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-/* All elements along what was summed get the same: one new dim for them, then seen as they were. */
+/* All elements along the summed dims get the same gradient: a new dim by EXPAND, then a view. */
 static orr_status sum_gradient(orr_gradient *g, orr_error *err)
 {
     const orr_type x = *orr_gradient_type(g, g->in[0]);

@@ -3,10 +3,10 @@
 
 #include "op/families/tensor_rows.h"
 
-/* Embedding: a row of a table (V, D) for each id. Args: begin and count: the table holds rows
- * begin .. begin + count - 1 of a larger one (slices of the vocabulary), and an id outside of them
- * gives zeros, so that the sum over the slices is the whole; count 0: all rows. Backward: the
- * rows' gradients are added up in a dense gradient of `count` rows. */
+/* Embedding lookup: a row of a table (V, D) for each id. Args: begin and count: the table is rows
+ * begin .. begin + count - 1 of a larger one (sliced vocabulary), and other ids give zeros, so that
+ * the sum over slices is the result; count 0: all rows. Backward: gradients of rows are added up in
+ * a dense gradient of `count` rows. */
 
 static orr_status embedding_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
@@ -25,7 +25,7 @@ static orr_status embedding_shape(const orr_op_signature *sig, orr_type *ret_out
     return ORR_OK;
 }
 
-/* Of a table smaller than what is looked up, the cache serves the rest. */
+/* Distinct rows read; repeated lookups are served by the cache. */
 static double rows_touched(const orr_type *ids, int64_t rows)
 {
     const double lookups = orr_elements(ids);
@@ -83,7 +83,7 @@ static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out,
     return ORR_OK;
 }
 
-/* The dense gradient is set to zeros, and rows are added where ids say. */
+/* The dense gradient is zeroed, and rows are added at the ids. */
 static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *grad = &sig->in[0], *table = &sig->out[0];

@@ -3,14 +3,17 @@
 
 #include "op/families/tensor_rows.h"
 
-/* Embedding bags: rows of a table (R, D) are looked up and summed within a bag. Several tables
- * that lie behind one another are one table, F of them a dim of the bags. Ids come as
+/* Embedding bags: rows of a table (R, D) are looked up and summed within each bag
+ * (torch.nn.EmbeddingBag). Several concatenated tables are treated as one, their number F being a
+ * dim of the bags. Ids are given as
+ *
  *   ids (B, P) or (B, F, P)                     bags of P, or
  *   ids (L) with offsets (B) or (B, F)          where each bag begins, L lookups in all.
+ *
  * Args: count: mean lookups of a bag x 1024; 0: as many as there are ids.
  *
- * Backward: the gradient of the table is sparse: a row for each id, in their order, to be added to
- * the row of that id. */
+ * Backward: a sparse gradient: a row for each id, in their order, to be added to the table row of
+ * that id. */
 
 static orr_type bags_of(const orr_op_signature *sig)
 {
@@ -61,7 +64,7 @@ static double index_bytes(const orr_op_signature *sig)
     return sig->n_in > 2 ? ids + orr_bytes(&sig->in[2]) : ids;
 }
 
-/* Every lookup reads its row: what a cache saves is the device's business. */
+/* Every lookup reads its row; caching is the cost model's matter. */
 static void bag_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *table = &sig->in[0];

@@ -61,7 +61,7 @@ static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out,
     return ORR_OK;
 }
 
-/* Each pair gives to both of its vectors. */
+/* Each pair contributes to both of its vectors. */
 static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 4 * products(&sig->in[0]), ret);

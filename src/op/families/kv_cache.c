@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* CACHE: keys or values of tokens, written behind those that are there. cache (B, C, G, W) has room
- * for C tokens of each sample; row s of x (B, S, G, W) goes to row offset + s of the same sample,
- * or first[b] + s where a run says where each sample stands. What it gives is the cache: it shares
- * its bytes, and all other rows are as they were. Rows beyond C are an error of whoever runs it.
- *
+/* CACHE: appends the keys or values of new tokens to a KV cache. cache (B, C, G, W) has room for C
+ * tokens of each sample; row s of x (B, S, G, W) is written to row offset + s of the same sample,
+ * or first[b] + s where a run gives each sample's first position. The output is the cache: it
+ * shares its bytes, and all other rows are unchanged. Rows beyond C are an error of the caller.
  * Work: x is read and written once; the cache is not read. No gradient. */
 
 static orr_status cache_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)

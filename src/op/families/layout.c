@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* The same elements, elsewhere. Those that share bytes do nothing: kernels read parts of wider rows
- * by their strides.
+/* Layout operators: the same elements, elsewhere. Those that share bytes cost nothing, since
+ * kernels read parts of wider rows by their strides.
  *
  * - VIEW: other dims, `shape`, of the same bytes.
- * - SPLIT: parts along `dim`, their sizes the dims of `shape`: 2 to 4; shares bytes.
+ * - SPLIT: 2 to 4 parts along `dim`, whose sizes are the dims of `shape`; shares bytes.
  * - SLICE: `count` along `dim` from `begin` on; shares bytes.
- * - CONCAT: tensors (..., Nk, ...) along `dim` to one: a copy.
- * - TRANSPOSE: `dim` and `to_dim` change places: a copy.
- * - PAD: zeros along `dim`, `begin` of them before and `count` after: a copy.
- * - EXPAND: a new dim `dim` of `count`, all along it the same: a copy. */
+ * - CONCAT: tensors (..., Nk, ...) joined along `dim`: a copy.
+ * - TRANSPOSE: `dim` and `to_dim` exchanged: a copy.
+ * - PAD: zeros along `dim`, `begin` before and `count` after: a copy.
+ * - EXPAND: a new dim `dim` of size `count`, repeated along it: a copy. */
 
 static void move_work(const orr_op_signature *sig, orr_op_work *ret)
 {

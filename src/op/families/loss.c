@@ -3,20 +3,22 @@
 
 #include "op/families/tensor_rows.h"
 
-/* Cross entropy of logits (..., V) with targets, without a mean: loss = lse - logit of the target,
- * where lse = log(sum(exp(logits))) is what is kept for the gradient. count > 0: only the first so
- * many columns are words; those beyond are padding, are in no sum, and their gradient is 0. count <
- * 0: none are, and lse is minus infinity.
+/* Cross entropy of logits (..., V) with targets, without averaging: loss = lse - logit of the
+ * target, where lse = log(sum(exp(logits))) is saved for the gradient. count > 0: only the first
+ * `count` columns are words; the others are padding, are in no sum, and have gradient 0. count < 0:
+ * none are, and lse is minus infinity.
  *
- * Of a slice of the vocabulary (args.members slices; this one from column args.begin on), in two
- * calls and two collectives over T numbers (after Shoeybi et al., arXiv 1909.08053, section 3):
- *   part, lse = cross_entropy(logits, targets)        part: minus the target's logit where it is
- *                                                     here, else 0; lse: of the slice
+ * For a sliced vocabulary (args.members slices, this one starting at column args.begin): two calls
+ * and two collectives over T numbers (after Shoeybi et al., arXiv 1909.08053, section 3):
+ *
+ *   part, lse = cross_entropy(logits, targets)        part: minus the target's logit if it is in
+ *                                                     this slice, else 0; lse: of the slice
  *   lses      = all_gather(lse)                       (slices, ...)
- *   loss, lse = cross_entropy(logits, targets, lses)  loss: a share; lse: of the whole
+ *   loss, lse = cross_entropy(logits, targets, lses)  loss: this slice's share; lse: of the whole
  *   loss      = all_reduce(loss)
- * The second call reads the targets' logits alone. Its gradient is that of the loss with respect to
- * this slice of the logits; none flows through lses.
+ *
+ * The second call reads only the targets' logits. Its gradient is that of the loss by this slice's
+ * logits; none flows through lses.
  *
  * FLOPs: each exponential and logarithm counts as one. */
 
@@ -56,7 +58,7 @@ static void cross_entropy_work(const orr_op_signature *sig, orr_op_work *ret)
         .write_bytes = orr_bytes(&sig->out[0]) + orr_bytes(&sig->out[1]),
         .dtype = ORR_DTYPE_FP32,
     };
-    if (sig->n_in > 2) { /* the maximum, difference, exponential and sum of what was gathered */
+    if (sig->n_in > 2) { /* maximum, difference, exponential and sum over the gathered numbers */
         ret->flops = 4 * orr_elements(&sig->in[2]) + 3 * rows;
         ret->read_bytes += orr_bytes(&sig->in[2]) + rows * orr_row_bytes(logits, 1);
     } else {
@@ -65,7 +67,7 @@ static void cross_entropy_work(const orr_op_signature *sig, orr_op_work *ret)
     }
 }
 
-/* `value`, or zeros of its dims made of `otherwise`. */
+/* `value`, or zeros with its dims made from `otherwise`. */
 static orr_status or_zeros(orr_gradient *g, orr_value value, orr_value otherwise, orr_value *ret,
                            orr_error *err)
 {
@@ -76,8 +78,8 @@ static orr_status or_zeros(orr_gradient *g, orr_value value, orr_value otherwise
     return orr_gradient_call(g, ORR_OP_SCALE, &none, &otherwise, 1, ret, err);
 }
 
-/* dlogits = dsum * softmax - dpick at the target: loss gives to both, unless it is only the
- * part of a slice; lse to the first. */
+/* dlogits = dsum * softmax - dpick at the target. The loss contributes to both, unless it is the
+ * first call of a sliced vocabulary; lse contributes to dsum. */
 static orr_status cross_entropy_gradient(orr_gradient *g, orr_error *err)
 {
     const orr_value loss = g->grad_out[0], lse = g->grad_out[1];
@@ -145,8 +147,8 @@ const orr_op_row orr_row_CROSS_ENTROPY_BACKWARD = {
     .work = cross_entropy_backward_work,
 };
 
-/* Binary cross entropy of logits, without a mean: max(x, 0) - x y + log(1 + exp(-|x|)), 7 FLOPs;
- * backward (sigmoid(x) - y) grad, 5. */
+/* Binary cross entropy with logits, without averaging: max(x, 0) - x y + log(1 + exp(-|x|)), 7
+ * FLOPs; backward (sigmoid(x) - y) grad, 5. */
 static orr_status bce_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_same(sig, 1, err));

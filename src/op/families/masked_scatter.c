@@ -3,12 +3,13 @@
 
 #include "op/families/tensor_rows.h"
 
-/* MASKED_SCATTER: pictures among words (early fusion, Llama 4). y is x (B, S, D), but the i-th
- * token, counted over all samples in order, whose id is args.begin has row i of pictures (N, D)
- * instead. There may be fewer such tokens than rows; more is an error of whoever runs it.
+/* MASKED_SCATTER: image embeddings in place of placeholder tokens (aten::masked_scatter; early
+ * fusion, Llama 4). y is x (B, S, D), except that the i-th token, counted over all samples in
+ * order, whose id is args.begin has row i of pictures (N, D). There may be fewer such tokens than
+ * rows; more are an error of the caller.
  *
- * Work: what is copied; a row that is replaced is not read from x. No gradient: pictures are only
- * looked at. */
+ * Work: what is copied; a replaced row is not read from x. No gradient: the vision encoder is not
+ * trained. */
 
 static orr_status splice_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {

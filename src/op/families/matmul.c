@@ -95,7 +95,7 @@ orr_status orr_quantized_gradient(orr_gradient *g, uint32_t first_scale, orr_qua
     return ORR_OK;
 }
 
-/* The product a b, where both may have scales. */
+/* Records the product a b, whose operands may have scales. */
 static orr_status record(orr_gradient *g, const orr_quantized_value *a, bool transpose_a,
                          const orr_quantized_value *b, bool transpose_b, orr_value *ret,
                          orr_error *err)
@@ -106,7 +106,7 @@ static orr_status record(orr_gradient *g, const orr_quantized_value *a, bool tra
     return orr_gradient_call(g, ORR_OP_MATMUL, &args, in, a->scale == ORR_NONE ? 2 : 4, ret, err);
 }
 
-/* y = a b: da = dy b', db = a' dy, each turned where the operand is. */
+/* y = a b: da = dy b', db = a' dy, each transposed where the operand is. */
 static orr_status record_x(orr_gradient *g, const orr_quantized_value *dy, orr_error *err)
 {
     const orr_quantized_value w = {g->in[1], g->n_in > 2 ? g->in[3] : ORR_NONE};
@@ -128,7 +128,7 @@ static orr_status record_w(orr_gradient *g, orr_quantized_value dy, orr_error *e
 {
     orr_quantized_value x = {g->in[0], g->n_in > 2 ? g->in[2] : ORR_NONE};
     const bool ta = g->args->transpose_a, tb = g->args->transpose_b;
-    /* One w for all leading dims: its gradient is summed over them, in one product. */
+    /* One w for all leading dims: its gradient is summed over them within one product. */
     if (orr_gradient_type(g, g->in[1])->rank == 2) {
         ORR_TRY(flattened(g, &x, err));
         ORR_TRY(flattened(g, &dy, err));

@@ -74,7 +74,7 @@ static void grouped_work(const orr_op_signature *sig, orr_op_work *ret)
     ret->dtype = (uint8_t)orr_dtype_wider((orr_dtype)x->dtype, (orr_dtype)w->dtype);
 }
 
-/* The product a b with the counts of the call. */
+/* Records the product a b with the counts of the call. */
 static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_quantized_value *a,
                          const orr_quantized_value *b, orr_value *ret, orr_error *err)
 {
@@ -91,7 +91,7 @@ static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_quan
     return orr_gradient_call(g, ORR_OP_GROUPED_MATMUL, &args, in, n, ret, err);
 }
 
-/* y = x' w for each expert: dx = w dy', dw = x dy. */
+/* The gradients of y = x' w per expert: dx = w dy', dw = x dy. */
 static orr_status weight_gradient(orr_gradient *g, const orr_quantized_value *x,
                                   const orr_quantized_value *w, const orr_quantized_value *dy,
                                   orr_error *err)

@@ -3,9 +3,8 @@
 
 #include "op/families/tensor_rows.h"
 
-/* Optimizers. They update parameters and states where these lie, and give nothing; no gradient
- * goes through them. `copy` is the parameter in the dtype of computation, written from the updated
- * one. */
+/* Optimizers. They update parameters and states in place and have no outputs and no gradients.
+ * `copy` is the parameter in the dtype of computation, written from the updated one. */
 
 static orr_status same_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
@@ -46,8 +45,8 @@ const orr_op_row orr_row_SGD = {
     .work = sgd_work,
 };
 
-/* Loshchilov and Hutter, arXiv 1711.05101, algorithm 2: 3 FLOPs for m, 4 for v, 3 for the root of
- * v and epsilon, 2 for their ratio, 2 for the decay; corrections of bias are folded into the
+/* AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2): 3 FLOPs for m, 4 for v, 3 for the
+ * root of v and epsilon, 2 for their ratio, 2 for the decay; bias corrections are folded into the
  * factors. */
 static void adamw_work(const orr_op_signature *sig, orr_op_work *ret)
 {
@@ -67,8 +66,8 @@ const orr_op_row orr_row_ADAMW = {
     .work = adamw_work,
 };
 
-/* The state is one number a row, the sum of its gradient's mean squares (Mudigere et al., arXiv
- * 2104.05158, section 4.1.4). Only rows that ids name are touched. */
+/* Row-wise Adagrad: the state is one number per row, the sum of its gradient's mean squares
+ * (Mudigere et al., arXiv 2104.05158, section 4.1.4). Only rows that ids name are touched. */
 static orr_status adagrad_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
@@ -83,9 +82,8 @@ static orr_status adagrad_shape(const orr_op_signature *sig, orr_type *ret_out, 
     return ORR_OK;
 }
 
-/* Rows of the gradient with the same id are added up first: 3 FLOPs for each element that is read
- * (sum, and square into the state), 2 for the update. Every row counts as touched once, though ids
- * may repeat. */
+/* Gradient rows with equal ids are added first: 3 FLOPs per element read (sum, and square into the
+ * state), 2 for the update. Every row counts as touched once, though ids may repeat. */
 static void adagrad_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *table = &sig->in[0], *rows = &sig->in[1], *state = &sig->in[2];

@@ -3,13 +3,13 @@
 
 #include "op/families/tensor_rows.h"
 
-/* Mixtures of experts: which K of E experts a token goes to, and the ways there and back.
+/* Mixture of experts: the choice of K of E experts for a token, and the ways there and back.
  *
  * TOP_K. Args: top_k; op: ORR_OP_SIGMOID (DeepSeek-V3, Llama 4) or else softmax; count and begin:
- * experts stand in `count` groups of which the best `begin` are chosen from, by the sum of their
- * two best (DeepSeek-V3, arXiv 2412.19437, section 2.1.2); value: factor of the scores, 0: 1. A
- * bias is added to what experts are chosen by, not to their scores. Scores of K > 1 experts are
- * divided by their sum; of a single one it is its softmax over all, or its sigmoid as it is. */
+ * experts are divided into `count` groups, of which the best `begin` are eligible, ranked by the
+ * sum of their two best experts (DeepSeek-V3, arXiv 2412.19437, section 2.1.2); value: factor of
+ * the scores, 0: 1. A bias affects the choice of experts, not their scores. Scores of K > 1 experts
+ * are divided by their sum; that of a single expert is its softmax over all, or its sigmoid. */
 
 static orr_status check_choice(const orr_op_signature *sig, orr_error *err)
 {
@@ -39,7 +39,7 @@ static orr_status top_k_shape(const orr_op_signature *sig, orr_type *ret_out, or
     return ORR_OK;
 }
 
-/* 4 FLOPs an expert for its score, and a comparison an expert and choice: assumed. */
+/* 4 FLOPs per expert for its score, and a comparison per expert and choice: assumed. */
 static void top_k_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, (4 + (double)sig->args->top_k) * orr_elements(&sig->in[0]), ret);
@@ -143,7 +143,7 @@ static orr_status check_indices(const orr_op_signature *sig, orr_error *err)
     return ORR_OK;
 }
 
-/* Do they agree in all dims but the last? */
+/* Whether all dims but the last agree. */
 static bool same_tokens(const orr_type *a, const orr_type *b)
 {
     orr_type with_columns = *a;
@@ -176,7 +176,7 @@ static void dispatch_work(const orr_op_signature *sig, orr_op_work *ret)
     ret->dtype = sig->in[0].dtype;
 }
 
-/* How the call lays rows: what its backward calls say too. */
+/* The row layout of the call, which its backward calls share. */
 static orr_op_args laid(const orr_gradient *g, uint8_t op)
 {
     const orr_op_args *args = g->args;
@@ -187,7 +187,7 @@ static orr_op_args laid(const orr_gradient *g, uint8_t op)
                          .experts = parts ? args->experts : 0};
 }
 
-/* Products of sorted rows with tokens, (..., K), in the dtype of the scores: the gradient of
+/* Gradient of the scores: dot products of sorted rows with tokens, (..., K), in the dtype of the
  * scores. */
 static orr_status scores_gradient(orr_gradient *g, orr_value sorted, orr_value tokens,
                                   orr_error *err)

@@ -4,8 +4,7 @@
 
 #include "op/shape.h"
 
-/* What the rules of tables, losses, routing and images have in common: tensors as rows of columns.
- */
+/* Helpers for the rules of tables, losses, routing and images: tensors as rows of columns. */
 static inline bool orr_type_is_index(const orr_type *type)
 {
     return type->dtype == ORR_DTYPE_INT32 || type->dtype == ORR_DTYPE_INT64;
@@ -19,7 +18,7 @@ static inline int64_t orr_type_rows(const orr_type *type)
 {
     return orr_type_span(type, 0, type->rank > 0 ? type->rank - 1u : 0);
 }
-/* Are the first dims of `whole` those of `lead`, and then `more` others? */
+/* Whether the first dims of `whole` are those of `lead`, followed by `more` others. */
 static inline bool orr_type_has_leading_dims(const orr_type *lead, const orr_type *whole,
                                              uint32_t more)
 {
