@@ -8,19 +8,22 @@
 #include "base/alloc.h"
 #include "io/json/reader.h"
 
+/* Reads the header of a GGUF file. Every size is checked against the file's length before it is
+ * used. */
+
 enum {
     MOST_HEADER_BYTES = 100 * 1000 * 1000,
     WINDOW_BYTES = 1 << 16,
     MOST_NAME_BYTES = 1 << 16,
-    LEAST_KEY_BYTES = 8 + 4 + 1,       /* of a key, its type and a value of one byte */
-    LEAST_TENSOR_BYTES = 8 + 4 + 4 + 8 /* of a tensor without name and dims          */
+    LEAST_KEY_BYTES = 8 + 4 + 1,       /* a key, its type and a value of one byte */
+    LEAST_TENSOR_BYTES = 8 + 4 + 4 + 8 /* a tensor without name and dims */
 };
 
 typedef struct reader {
     const orr_mapped_file *file;
     orr_weight_store *store;
-    uint64_t at;     /* byte of the file */
-    uint8_t *window; /* what was read of it: shape (WINDOW_BYTES) */
+    uint64_t at;     /* offset in the file */
+    uint8_t *window; /* buffered part of it: shape (WINDOW_BYTES) */
     uint64_t window_at, window_n;
     uint64_t alignment;
     size_t first; /* of this file's tensors in the store */
@@ -31,7 +34,7 @@ typedef struct reader {
     orr_fail_byte((r)->err, (status), (r)->at, "byte %llu: " format, (unsigned long long)(r)->at,  \
                   __VA_ARGS__)
 
-/* Is there so much more of the file, and may a header be so long? */
+/* Whether the file, and a header, can have n more bytes. */
 static orr_status need(reader *r, uint64_t n)
 {
     if (n > r->file->n - r->at)
@@ -81,7 +84,7 @@ static orr_status read_u32(reader *r, uint32_t *ret)
     return ORR_OK;
 }
 
-/* Text of at most `most` bytes, without NUL in it. */
+/* Text of at most `most` bytes without NUL. */
 static orr_status read_text(reader *r, uint64_t most, const char **ret)
 {
     uint64_t n;
@@ -107,7 +110,7 @@ static int bytes_of_type(uint32_t type)
     return type < ORR_GGUF_TYPES ? bytes[type] : 0;
 }
 
-/* As few digits as read back as the same number, in the C locale whatever the program's is. */
+/* The shortest digits that read back as the same number, in the C locale. */
 static const char *text_of_float(orr_arena *arena, double value, bool narrow)
 {
     char text[40];
@@ -152,7 +155,7 @@ static const char *text_of(orr_arena *arena, uint32_t type, uint64_t bits)
     }
 }
 
-/* Passed over, but held against the file's length. */
+/* Skips n bytes, checked against the file's length. */
 static orr_status skip(reader *r, uint64_t n)
 {
     ORR_TRY(need(r, n));
@@ -231,7 +234,7 @@ static orr_status read_key(reader *r)
                : ORR_OK;
 }
 
-/* Dims stand innermost first in the file. */
+/* Dims are innermost first in the file. */
 static orr_status read_dims(reader *r, orr_weight *w)
 {
     uint32_t rank;
@@ -282,7 +285,7 @@ static orr_status read_tensor(reader *r)
     if (offset % r->alignment != 0)
         return FAIL(r, ORR_INVALID, "tensor '%.100s' begins at %llu, no multiple of %llu", w.name,
                     (unsigned long long)offset, (unsigned long long)r->alignment);
-    w.data = (const void *)(uintptr_t)offset; /* until the data's begin is known */
+    w.data = (const void *)(uintptr_t)offset; /* an offset until the start of the data is known */
     return orr_array_push(&r->store->tensors, w) ? ORR_OK : orr_fail_memory(r->err);
 }
 
@@ -295,7 +298,7 @@ static int by_place(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* Where the tensors are, one behind another. */
+/* Sets the addresses of tensors. */
 static orr_status place(reader *r)
 {
     const size_t n = r->store->tensors.n - r->first;

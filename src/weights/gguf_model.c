@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: llama.cpp, gguf-py/gguf/constants.py; what they leave out, src/llama-model.cpp. */
+/* The model in GGUF's metadata. Keys: llama.cpp, gguf-py/gguf/constants.py; defaults:
+ * src/llama-model.cpp. */
 #include "weights/gguf_model.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static const char *whole_key(const reader *r, const char *key, char *room, size_
     return room;
 }
 
-/* The number at a key; where there is none *ret stays as it is, unless it is needed. */
+/* The number at a key; where there is none *ret is unchanged, unless it is required. */
 static orr_status number(const reader *r, const char *key, bool needed, double *ret)
 {
     char room[128];
@@ -114,8 +115,8 @@ static orr_status finish_qwen(const reader *r, orr_model *m)
     return ORR_OK;
 }
 
-/* llama.cpp writes into its code what the file does not say: chunks of 8192 tokens, three layers of
- * four; no norm of q and k where there are 128 experts (llama-model.cpp, LLM_ARCH_LLAMA4). */
+/* llama.cpp has constants in its code for what the file does not say: chunks of 8192 tokens, three
+ * layers of four; no norm of q and k with 128 experts (llama-model.cpp, LLM_ARCH_LLAMA4). */
 static orr_status finish_llama4(const reader *r, orr_model *m)
 {
     m->rope_interleaved = true;
@@ -159,7 +160,7 @@ static const struct {
     {"qwen3", finish_qwen},  {"qwen3moe", finish_qwen}, {"gpt2", finish_gpt2},
 };
 
-/* By how much a wave is stretched that goes round once in so many tokens. */
+/* The factor for a wave whose period is `tokens`. */
 static double stretch(const orr_model *m, double tokens)
 {
     const double longest = m->rope_context / m->rope_low, shortest = m->rope_context / m->rope_high;
@@ -191,8 +192,8 @@ static orr_status same_freqs(const reader *r, const orr_model *m, const float *f
     return ORR_OK;
 }
 
-/* The tensor has factors of waves, not the numbers that they come from: these are Llama 3.1's or
- * Llama 4's where they lead to the same factors. */
+/* The file has a tensor of factors, not the parameters that they come from: Llama 3.1's or Llama
+ * 4's parameters are taken if they give the same factors. */
 static orr_status read_rope(const reader *r, orr_model *m)
 {
     static const double high[] = {0, 4, 1}; /* 0: as the file says */
@@ -228,7 +229,7 @@ static orr_status read_rope(const reader *r, orr_model *m)
                            r->weights->path);
 }
 
-/* All waves alike: longer than a context of no tokens. */
+/* Linear scaling: all waves are slowed down alike. */
 static orr_status read_scaling(const reader *r, orr_model *m)
 {
     char room[128];

@@ -4,17 +4,17 @@
 
 #include "weights/gguf.h"
 
-/* The model that a GGUF file's metadata describe. Errors: INVALID: a key that is missing, by name;
- * UNSUPPORTED: an architecture or a way of stretching positions that is not known. */
+/* The model that a GGUF file's metadata describe. Errors: INVALID: a missing key, by name;
+ * UNSUPPORTED: an unknown architecture or context extension. */
 orr_status orr_gguf_model(const orr_weights *weights, orr_arena *arena, const orr_model **ret,
                           orr_error *err) ORR_MUST_CHECK;
 
-/* What llama.cpp keeps as the tensor rope_freqs.weight: by how much the wave of pair i is
- * stretched. As Llama 3.1 does it; see src/op/families/rotary.c. Shape (head_dim / 2). */
+/* llama.cpp's tensor rope_freqs.weight: the factor by which the wave of pair i is slowed down, as
+ * in Llama 3.1; see src/op/families/rotary.c. Shape (head_dim / 2). */
 #define ORR_GGUF_ROPE_FREQS "rope_freqs.weight"
 void orr_gguf_rope_freqs(const orr_model *model, float *ret);
 
-/* Keys that llama.cpp does not have, and passes over: what a model was trained with, exactly. */
+/* Keys of our own, which llama.cpp ignores: exact parameters of the model. */
 #define ORR_GGUF_ROPE_FACTOR       "orrery.rope.factor"
 #define ORR_GGUF_ROPE_LOW          "orrery.rope.low_freq_factor"
 #define ORR_GGUF_ROPE_HIGH         "orrery.rope.high_freq_factor"

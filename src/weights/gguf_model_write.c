@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metadata of a model, as gguf_model.c reads them. */
+/* Writes a model's metadata, as gguf_model.c reads them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void put_attention(const keys *k, const orr_model *m)
     f32(k, "rope.scaling.factor", m->rope_factor);
 }
 
-/* What llama.cpp takes for granted, or has no key for. */
+/* What llama.cpp assumes, or has no key for. */
 static void put_ours(orr_gguf_metadata_writer *to, const orr_model *m)
 {
     if (m->rope_factor > 0 && m->rope_context > 0) {

@@ -8,16 +8,20 @@
 #include "weights/gguf.h"
 #include "weights/gguf_tokenizer_write.h"
 
+/* Writes a tokenizer into GGUF's metadata. GGUF lists BPE merges, our tokenizers have ranks: the
+ * merge of a token is reconstructed by applying all merges of lower rank to its bytes, which leaves
+ * exactly the two tokens that its own merge joins. */
+
 #define KEY(name) "tokenizer.ggml." name
 
-/* Longer tokens are met whole or not at all; others are joined from two, which are looked for. */
+/* Longer tokens have no merge: they are matched whole or not at all. */
 enum { MOST_JOINED_BYTES = 512 };
 
 typedef struct writer {
     orr_gguf_metadata_writer *keys;
     const orr_tokenizer *tokenizer;
     const orr_tokenizer_spec *parts;
-    bool of_bytes; /* model "gpt2": tokens are bytes, written as GPT-2 does */
+    bool of_bytes; /* model "gpt2": tokens are bytes in GPT-2's spelling */
     orr_array(orr_bpe_merge) merges;
     char *room;
     size_t room_bytes;
@@ -36,7 +40,7 @@ static orr_status reserve(writer *w, size_t bytes)
     return ORR_OK;
 }
 
-/* A token's text as GGUF has it, in the writer's room from `at` on. */
+/* A token's text as spelled in GGUF, in the writer's buffer from `at` on. */
 static orr_status spell(writer *w, uint32_t id, size_t at, size_t *ret_len)
 {
     const orr_piece *piece = &w->parts->pieces[id];
@@ -76,12 +80,11 @@ static int32_t rank_of(const writer *w, const char *text, size_t n, int32_t most
     return id >= 0 && id < most && w->parts->pieces[id].kind == ORR_PIECE_NORMAL ? id : -1;
 }
 
-/* The two tokens that the last merge of a token joins: merges of lower rank made first leave them.
- */
+/* The two tokens that the last merge of a token joins: what merges of lower rank leave. */
 static bool halves(const writer *w, uint32_t id, orr_bpe_merge *ret)
 {
     const orr_text text = w->parts->pieces[id].text;
-    uint16_t end[MOST_JOINED_BYTES]; /* of the parts */
+    uint16_t end[MOST_JOINED_BYTES]; /* ends of the parts */
     uint32_t n = (uint32_t)text.n;
     if (n < 2 || n > MOST_JOINED_BYTES)
         return false;
@@ -109,7 +112,7 @@ static bool halves(const writer *w, uint32_t id, orr_bpe_merge *ret)
     return left >= 0 && right >= 0;
 }
 
-/* Ranks as a list of merges: in the order of ids. */
+/* Ranks to a list of merges, in the order of ids. */
 static orr_status find_merges(writer *w)
 {
     for (uint32_t id = 0; id < w->parts->n; id++) {
@@ -139,7 +142,7 @@ static orr_status put_merges(writer *w)
     return ORR_OK;
 }
 
-/* Of merges of characters, the first merge that gives a token says how good it is. */
+/* Scores of character merges: the first merge that gives a token decides. */
 static orr_status put_scores(writer *w)
 {
     const uint32_t n = w->parts->n;
@@ -167,7 +170,7 @@ static void put_token(const writer *w, const char *key, int32_t token)
         orr_gguf_put_u32(w->keys, key, (uint32_t)token);
 }
 
-/* llama.cpp's names of how text is cut. */
+/* llama.cpp's names of pre-tokenizers. */
 static const char *pre_of(uint8_t split)
 {
     switch (split) {

@@ -91,7 +91,7 @@ static void put_infos(const orr_weight_source *source, orr_output *out)
     }
 }
 
-/* All up to the tensors. */
+/* Everything before the tensors' data. */
 static orr_status write_header(const orr_weight_source *source,
                                const orr_gguf_metadata_writer *keys, orr_output *out,
                                orr_error *err)

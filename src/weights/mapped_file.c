@@ -37,7 +37,7 @@ static orr_status map(int fd, orr_mapped_file *ret, orr_error *err)
 
 orr_status orr_mapped_file_open(const char *path, orr_mapped_file *ret, orr_error *err)
 {
-    /* A pipe shall not make us wait for a writer. */
+    /* Non-blocking, so that opening a pipe does not wait for a writer. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_errno("cannot be opened", err);

@@ -7,8 +7,8 @@
 
 #include <orrery/status.h>
 
-/* A file, mapped. Headers are read through the descriptor, not through the mapping: a file that is
- * cut off while it is opened is an error then, and no signal. */
+/* A mapped file. Headers are read through the descriptor instead of the mapping: a file that is
+ * truncated while it is opened is then an error, not a SIGBUS. */
 typedef struct orr_mapped_file {
     const uint8_t *bytes; /* shape (n) */
     uint64_t n;

@@ -12,7 +12,7 @@ void orr_weight_mapping_begin(orr_weight_mapping *recipe, orr_weight_mapping_kin
     recipe->columns = columns;
 }
 
-/* Room for one more, in the arena; the old array is left behind. */
+/* Room for one more element in the arena; the old array is abandoned. */
 static void *grow(orr_weight_mapping *recipe, void *old, uint32_t n, uint32_t *room, size_t bytes)
 {
     if (n < *room)
@@ -48,8 +48,8 @@ bool orr_weight_mapping_matches(const orr_weight_mapping_tensor *tensor, const o
            memcmp(tensor->dim, weight->dim, tensor->rank * sizeof *tensor->dim) == 0;
 }
 
-/* What metadata say of a model may be anything: nothing as large as they say is made before the
- * tensors agree. */
+/* Metadata of a model may be wrong: nothing as large as they claim is allocated before the tensors
+ * agree. */
 static void hold_against_weights(orr_weight_mapping *recipe, const orr_weight_mapping_tensor *t)
 {
     if (recipe->weights != NULL)

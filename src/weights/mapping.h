@@ -4,26 +4,30 @@
 
 #include <orrery/weights.h>
 
-/* Which numbers of which tensors of a checkpoint a parameter is made of, in both directions. A
- * parameter is seen as matrices of rows, as checkpoints keep weights: M matrices, R rows (outputs)
- * each, K columns (inputs). */
+/* Weight mapping: which rows of which tensors of a checkpoint a parameter is made of, for reading
+ * and writing (cf. param mappings of Megatron Bridge). A parameter is seen as M matrices of R rows
+ * (outputs) by K columns (inputs), as checkpoints store weights.
+ *
+ * Example: qkv of a Llama with 4 heads, 2 key heads and head size d, grouped by key head, consists
+ * of rows [0, 2d) of q_proj, [0, d) of k_proj, [0, d) of v_proj, then rows [2d, 4d) of q_proj, [d,
+ * 2d) of k_proj, [d, 2d) of v_proj. */
 typedef enum orr_weight_mapping_kind {
     ORR_WEIGHT_MAPPING_LINEAR, /* on the tape (K, R), or (M, K, R) */
     ORR_WEIGHT_MAPPING_TABLE,  /* (R, K)  */
-    ORR_WEIGHT_MAPPING_VECTOR  /* (R), or any dims of R numbers; K is 1  */
+    ORR_WEIGHT_MAPPING_VECTOR  /* (R), or any dims with R elements; K is 1 */
 } orr_weight_mapping_kind;
 
 typedef struct orr_weight_mapping_tensor {
     const char *name;
     uint8_t rank;
-    int64_t dim[ORR_TYPE_DIMS]; /* what it has to be                                           */
-    int64_t rows, columns;      /* of one of its matrices                                      */
-    bool input_major;           /* its matrices are (K, R) in the file                         */
-    bool exact;                 /* of products that never have fewer bits: routers             */
+    int64_t dim[ORR_TYPE_DIMS]; /* required dims */
+    int64_t rows, columns;      /* of one of its matrices */
+    bool input_major;           /* its matrices are stored (K, R) */
+    bool exact;                 /* never quantized: routers */
 } orr_weight_mapping_tensor;
 
-/* Rows of a tensor's matrix, which stand one behind another in the parameter: portions stand in
- * order and leave nothing out. */
+/* A range of rows of a tensor's matrix, contiguous in the parameter; ranges are in order and
+ * without gaps. */
 typedef struct orr_weight_mapping_rows {
     uint32_t tensor;
     int64_t matrix, from, count;
@@ -36,7 +40,7 @@ typedef struct orr_weight_mapping {
     orr_weight_mapping_rows *portions;
     uint32_t n_tensors, n_portions, room_tensors, room_portions;
     orr_arena *arena;
-    bool failed;                /* out of memory: said by orr_weight_mapping_make() */
+    bool failed;                /* out of memory: reported by orr_weight_mapping_make() */
     const orr_weights *weights; /* that it is held against; NULL: none */
     bool incomplete; /* a tensor of it is not there, or not so: nothing is added any more */
 } orr_weight_mapping;

@@ -8,7 +8,7 @@
 #include "io/json/reader.h"
 #include "weights/store.h"
 
-/* Which file of `files` each tensor shall be in. */
+/* Which of `files` each tensor should be in. */
 typedef struct index {
     const char *folder;
     int folder_chars;
@@ -81,7 +81,7 @@ out:
     return status;
 }
 
-/* Maps a shard, and takes the tensors off the list that it shall have. */
+/* Maps a shard, and checks that it has the tensors it should. */
 static orr_status add_shard(index_map *x, uint32_t file, orr_weight_store *store, orr_error *err)
 {
     const char *name = orr_strtab_text(x->files, file);

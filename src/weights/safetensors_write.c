@@ -10,7 +10,8 @@
 #include "io/json/writer.h"
 #include "weights/write.h"
 
-/* Numbers in this order: what is of four bytes first, so that everything is aligned. */
+/* Tensors of 4-byte numbers come first, so that everything is aligned. All shards are written under
+ * temporary names, then renamed. */
 typedef struct writer {
     const orr_weight_source *source;
     const char *base; /* the path without its ending */
@@ -30,8 +31,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Tensors in their order, as many to a shard as fit. */
-static orr_status deal(writer *w, int64_t shard_bytes)
+/* Distributes tensors in order over shards, as many as fit in each. */
+static orr_status assign_shards(writer *w, int64_t shard_bytes)
 {
     const orr_weight_source *s = w->source;
     w->order = orr_arena_array(w->arena, uint32_t, s->n);
@@ -74,7 +75,7 @@ static void write_metadata(const writer *w, orr_json_writer *json)
         orr_json_write_cstr(json, w->source->metadata[i].value);
         has_format |= strcmp(w->source->metadata[i].key, "format") == 0;
     }
-    if (!has_format) { /* transformers wants to know */
+    if (!has_format) { /* transformers requires it */
         orr_json_write_key(json, "format");
         orr_json_write_cstr(json, "pt");
     }
@@ -103,7 +104,7 @@ static void write_entry(orr_json_writer *json, const orr_weight *t, int64_t begi
     orr_json_write_object_end(json);
 }
 
-/* The header in memory, of a length that is a multiple of 8. */
+/* Writes the header, padded to a multiple of 8. */
 static orr_status write_header(const writer *w, uint32_t shard, orr_output *out)
 {
     orr_output *text;
@@ -190,8 +191,8 @@ static orr_status write_index(const writer *w, const char *path)
     return status;
 }
 
-/* All are written before the first takes the place of an old one. What is now the model's only form
- * leaves no other beside it. */
+/* Renames all files once all are written, and removes files of the other layout (single or
+ * sharded). */
 static orr_status put_in_place(writer *w)
 {
     const char *index = orr_arena_printf(w->arena, "%s%s.index.json", w->base, END);
@@ -208,7 +209,7 @@ static orr_status put_in_place(writer *w)
 
 static orr_status write_all(writer *w, int64_t shard_bytes)
 {
-    ORR_TRY(deal(w, shard_bytes));
+    ORR_TRY(assign_shards(w, shard_bytes));
     w->shards = orr_arena_array(w->arena, orr_output *, w->n_shards);
     if (w->shards == NULL)
         return orr_fail_memory(w->err);
@@ -217,7 +218,7 @@ static orr_status write_all(writer *w, int64_t shard_bytes)
     return put_in_place(w);
 }
 
-/* A file's path without its ending; else of a folder, which is made: "folder/model". */
+/* The path without its ending; for a folder, created if needed: "folder/model". */
 static orr_status set_base(writer *w, const char *path)
 {
     if (ends_with(path, END)) {

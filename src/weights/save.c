@@ -24,7 +24,7 @@ static orr_dtype dtype_of(orr_row_format format)
     }
 }
 
-/* A folder has the model's config.json too. */
+/* Writes config.json beside the model in a folder. */
 static orr_status write_config(const orr_model *model, orr_row_format format, const char *path,
                                orr_error *err)
 {

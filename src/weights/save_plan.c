@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From parameters to the tensors of a checkpoint. The parameters are those of the model's tapes, so
- * that what is saved is what runs. */
+/* The save plan: from parameters to the tensors of a checkpoint. Parameters are those of the
+ * model's own tapes, so that what is saved is what runs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,10 +18,10 @@ typedef struct parameter {
     orr_weight_mapping recipe;
 } parameter;
 
-/* Where tensor i comes from. */
+/* The source of tensor i. */
 typedef struct origin {
     const parameter *parameter; /* NULL: `numbers` are the tensor */
-    uint32_t tensor;            /* of its recipe */
+    uint32_t tensor;            /* index in its mapping */
     const float *numbers;
 } origin;
 
@@ -34,15 +34,15 @@ struct orr_save_plan {
     orr_strtab *names;
     orr_array(orr_weight) weights;
     orr_array(origin) origins;
-    const parameter *current; /* whose numbers were read last */
+    const parameter *current; /* the parameter that was read last */
     const float *numbers;
-    float *room; /* a tensor in fp32, then as it is written */
+    float *room; /* buffer: a tensor in fp32, then in its format */
     void *bytes;
     size_t room_numbers, room_bytes;
 };
 
-/* Vectors and what chooses experts keep 32 bits in GGUF, as llama.cpp writes them; a row that is no
- * whole number of blocks has 16. */
+/* In GGUF vectors and routers keep 32 bits, as in llama.cpp's files; rows that are not a whole
+ * number of blocks get 16. */
 static orr_row_format format_of(const orr_save_plan *plan, const orr_weight_mapping *recipe,
                                 const orr_weight_mapping_tensor *t)
 {
@@ -126,7 +126,7 @@ static bool is_layer(uint8_t kind)
            kind == ORR_MODULE_CROSS_LAYER;
 }
 
-/* All places of the model on one device. */
+/* All modules of the model on one device. */
 static orr_status add_modules(orr_save_plan *plan, orr_error *err)
 {
     const orr_workload workload = {.task = ORR_TASK_PREFILL,
@@ -147,7 +147,7 @@ static orr_status add_modules(orr_save_plan *plan, orr_error *err)
     return ORR_OK;
 }
 
-/* llama.cpp reads how positions are stretched from a tensor. */
+/* Adds rope_freqs, from which llama.cpp reads the context extension. */
 static orr_status add_rope_freqs(orr_save_plan *plan, orr_error *err)
 {
     const int64_t n = plan->model->head_dim / 2;
@@ -165,7 +165,7 @@ static orr_status add_rope_freqs(orr_save_plan *plan, orr_error *err)
     return add_tensor(plan, &w, &(origin){.numbers = freqs}, err);
 }
 
-/* Row `r` of the parameter and column `k` of it are number (k, r) on the tape. */
+/* Element (r, k) of a tensor's matrix is element (k, r) on the tape. */
 static void gather_product(const parameter *p, uint32_t tensor, const float *numbers, float *ret)
 {
     const orr_weight_mapping *recipe = &p->recipe;

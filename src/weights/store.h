@@ -7,29 +7,28 @@
 #include "base/array.h"
 #include "weights/mapped_file.h"
 
-/* What readers of formats fill. */
+/* What the readers of formats fill. An array of GGUF metadata, in the file's encoding: */
 
 /* An array of a GGUF file's metadata: as it stands in the file. */
 typedef struct orr_gguf_array {
     const char *key;
-    uint8_t type; /* orr_gguf_type of its elements, no array                            */
+    uint8_t type; /* orr_gguf_type of its elements */
     uint64_t n;
     const uint8_t *bytes; /* in the mapped file; strings: length (8 bytes), text, one by one    */
     uint64_t n_bytes;
 } orr_gguf_array;
 
-/* A tensor that is there, but not of numbers that can be read: tables of ids, quantised otherwise.
- */
+/* A tensor that cannot be read: integer tables, unknown quantization. */
 typedef struct orr_weight_unsupported {
     const char *name, *dtype;
 } orr_weight_unsupported;
 
 typedef struct orr_weight_store {
-    orr_weights about; /* first: what callers see */
+    orr_weights about; /* first: the public part */
     orr_arena *arena;
     orr_array(orr_weight_unsupported) foreign;
     orr_array(orr_mapped_file) files;
-    orr_array(orr_weight) tensors; /* while they are read, foreign ones too: ORR_ROW_FORMATS */
+    orr_array(orr_weight) tensors; /* while reading, also unsupported ones: ORR_ROW_FORMATS */
     orr_array(orr_metadata) metadata;
     orr_array(orr_gguf_array) arrays;
 } orr_weight_store;
@@ -38,22 +37,21 @@ static inline const orr_weight_store *orr_weight_store_of(const orr_weights *wei
     return (const orr_weight_store *)weights;
 }
 
-/* The tensors of one file, behind those that are there. Errors have no file name in front. */
+/* Appends the tensors of one file. Errors have no file name. */
 orr_status orr_safetensors_read(const orr_mapped_file *file, orr_weight_store *store,
                                 orr_error *err) ORR_MUST_CHECK;
 orr_status orr_gguf_read(const orr_mapped_file *file, orr_weight_store *store,
                          orr_error *err) ORR_MUST_CHECK;
-/* All files that an index names, which stands at `path`. Errors have the file's name in front. */
+/* Reads all files of the index at `path`. Errors include the file's name. */
 orr_status orr_safetensors_index_read(const char *path, orr_weight_store *store,
                                       orr_error *err) ORR_MUST_CHECK;
-/* Maps a file and reads it, whichever format it has. Errors have its name in front. */
+/* Maps and reads a file of either format. Errors include its name. */
 orr_status orr_weight_store_add(orr_weight_store *store, const char *path,
                                 orr_error *err) ORR_MUST_CHECK;
 orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key,
                                          const char *value, orr_error *err) ORR_MUST_CHECK;
 
-/* Bytes of a tensor of these dims: -1: they do not fit, or the last is no whole number of blocks.
- */
+/* Bytes of a tensor; -1: overflow, or the last dim is not a whole number of blocks. */
 int64_t orr_weight_bytes(uint8_t format, uint32_t rank, const int64_t *dim);
 /* The dims as text: "(2, 3)". */
 enum { ORR_SHAPE_CHARS = 160 };

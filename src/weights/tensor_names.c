@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of tensors: transformers, models/<model>/modeling_<model>.py (as they are written to
- * files), and llama.cpp, gguf-py/gguf/constants.py. */
+/* Tensor names: transformers, models/<model>/modeling_<model>.py (as in files), and llama.cpp,
+ * gguf-py/gguf/constants.py. */
 #include "weights/tensor_names.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES] = {
     .shared_up = "ffn_up_shexp", .shared_down = "ffn_down_shexp",                                  \
     .shared_weight = "ffn_gate_inp_shexp", .router_bias = "exp_probs_b.bias"
 
-/* llama.cpp turns llama, llama4 and deepseek2 by neighbours (llama-model.cpp,
+/* llama.cpp rotates interleaved pairs in llama, llama4 and deepseek2 (llama-model.cpp,
  * llama_model_rope_type). */
 const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES] = {
     [ORR_ARCHITECTURE_LLAMA] = {GGUF_DECODER, .interleaved = true},
@@ -161,7 +161,7 @@ static bool has(const orr_weights *weights, orr_arena *arena, const char *stem, 
     return whole != NULL && orr_weights_find(weights, whole) != NULL;
 }
 
-/* Where a checkpoint's names begin: as they are written now, and as they once were. */
+/* The prefix of a checkpoint's names, in the present and in the old form. */
 static void set_stem(orr_tensor_naming *n, orr_arena *arena)
 {
     static const struct {
@@ -209,7 +209,7 @@ orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weigh
     return ORR_OK;
 }
 
-/* Tables and what stands at the ends; the rest is a layer's, or the encoder's. */
+/* Embedding, head and final norm; the rest is a layer's or the vision encoder's. */
 static bool make(const orr_tensor_naming *n, const orr_weight_key *key, orr_weight_mapping *r)
 {
     const orr_model *m = n->model;

@@ -4,15 +4,15 @@
 
 #include "weights/mapping.h"
 
-/* Architectures that differ in the names of their tensors: Hugging Face's name and GGUF's. */
+/* Architectures by their tensor names: Hugging Face's name and GGUF's. */
 #define ORR_ARCHITECTURE_MAP(X)                                                                    \
     X(LLAMA, "LlamaForCausalLM", "llama")                                                          \
-    X(MISTRAL, "MistralForCausalLM", "llama") X(MIXTRAL, "MixtralForCausalLM", "llama")            \
-        X(LLAMA4, "Llama4ForCausalLM", "llama4") X(QWEN2, "Qwen2ForCausalLM", "qwen2")             \
-            X(QWEN2_MOE, "Qwen2MoeForCausalLM", "qwen2moe") X(QWEN3, "Qwen3ForCausalLM", "qwen3")  \
-                X(QWEN3_MOE, "Qwen3MoeForCausalLM", "qwen3moe")                                    \
-                    X(DEEPSEEK, "DeepseekV3ForCausalLM", "deepseek2")                              \
-                        X(GPT2, "GPT2LMHeadModel", "gpt2")
+    X(MISTRAL, "MistralForCausalLM", "llama")                                                      \
+    X(MIXTRAL, "MixtralForCausalLM", "llama") X(LLAMA4, "Llama4ForCausalLM", "llama4")             \
+        X(QWEN2, "Qwen2ForCausalLM", "qwen2") X(QWEN2_MOE, "Qwen2MoeForCausalLM", "qwen2moe")      \
+            X(QWEN3, "Qwen3ForCausalLM", "qwen3") X(QWEN3_MOE, "Qwen3MoeForCausalLM", "qwen3moe")  \
+                X(DEEPSEEK, "DeepseekV3ForCausalLM", "deepseek2")                                  \
+                    X(GPT2, "GPT2LMHeadModel", "gpt2")
 typedef enum orr_architecture {
 #define ORR_ARCHITECTURE_ENUM_(name, hugging_face, gguf) ORR_ARCHITECTURE_##name,
     ORR_ARCHITECTURE_MAP(ORR_ARCHITECTURE_ENUM_)
@@ -25,67 +25,69 @@ orr_status orr_architecture_of(const orr_model *model, orr_architecture *ret,
 const char *orr_architecture_name(orr_architecture architecture);
 const char *orr_architecture_gguf(orr_architecture architecture);
 
-/* Names of tensors, without ".weight" and ".bias". NULL: there is none. Those of a layer stand
- * behind `layer`, %u in which is the layer's number. */
+/* Tensor names without ".weight" and ".bias"; NULL: does not exist. Those of a layer follow
+ * `layer`, in which %u is its number. */
 typedef struct orr_tensor_names {
     const char *embedding, *positions, *final_norm, *layer;
     const char *attention_norm, *mlp_norm;
-    const char *q, *k, *v, *qkv; /* qkv: all queries, all keys, all values in one             */
+    const char *q, *k, *v, *qkv; /* qkv: all queries, keys and values in one */
     const char *q_norm, *k_norm, *attention_out;
-    const char *q_down, *q_down_norm, *q_up, *kv_down, *kv_down_norm, *kv_up; /* latent        */
+    const char *q_down, *q_down_norm, *q_up, *kv_down, *kv_down_norm,
+        *kv_up; /* latent attention (MLA) */
     const char *gate, *up, *down;
     const char *router, *router_bias; /* the bias: its whole name                             */
-    const char *expert_gate, *expert_up, *expert_down; /* with %u: a tensor for each expert    */
-    const char *experts_gate_up, *experts_down; /* whole names: all of them, input-major       */
+    const char *expert_gate, *expert_up, *expert_down; /* with %u: one tensor per expert */
+    const char *experts_gate_up, *experts_down; /* whole names: all experts in one, input-major */
     const char *shared_gate, *shared_up, *shared_down, *shared_weight;
-    const char *next_embedding_norm, *next_hidden_norm, *next_mix, *next_norm; /* MTP          */
-    bool input_major; /* weights of products are (K, N)                       */
-    bool interleaved; /* rotary pairs are columns 2i and 2i + 1               */
+    const char *next_embedding_norm, *next_hidden_norm, *next_mix,
+        *next_norm;   /* multi-token prediction (MTP) */
+    bool input_major; /* weights of products are (K, N), as in GPT-2's Conv1D */
+    bool interleaved; /* rotary pairs are columns 2i and 2i + 1 */
 } orr_tensor_names;
 extern const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES];
 extern const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES];
 
 struct orr_tensor_naming {
     const orr_model *model;
-    const orr_weights *weights; /* NULL: to be written */
+    const orr_weights *weights; /* NULL: for writing */
     const orr_tensor_names *names;
     uint8_t architecture; /* orr_architecture */
     bool gguf;
-    const char *stem; /* before the names: "model." */
-    const char *head; /* "lm_head" with what stands before it */
+    const char *stem; /* prefix of the names: "model." */
+    const char *head; /* "lm_head" with its prefix */
 };
 
-/* The recipe of a parameter of a module; false: it has none of this name. */
+/* The mapping of a parameter of a layer; false: there is none of this name. */
 bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key,
                                  orr_weight_mapping *recipe);
 bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key,
                                   orr_weight_mapping *recipe);
 
-/* Parts that both have. "<stem><layer with its number><name><end>", in the recipe's arena; NULL: of
- * no name. */
+/* Helpers: "<stem><layer with its number><name><end>", in the mapping's arena; NULL for NULL. */
 const char *orr_weight_mapping_name(orr_weight_mapping *recipe, const char *stem, const char *layer,
                                     uint32_t number, const char *name, const char *end);
 static inline const char *orr_weight_mapping_suffix(uint32_t nth)
 {
     return nth > 0 ? ".bias" : ".weight";
 }
-/* One tensor that is the parameter: a vector, a table, or the weights (in, out) of a product. */
+/* A mapping to a single tensor: a vector, a table, or the weights (in, out) of a product. */
 void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_kind kind,
                                const char *name, int64_t rows, int64_t columns, bool input_major);
 /* Weights (in, out) of a linear layer; nth > 0: its bias. */
 void orr_weight_mapping_linear(orr_weight_mapping *recipe, const char *name, uint32_t nth,
                                int64_t in, int64_t out, bool input_major);
-/* Groups of heads: queries, then the key and the value that they share; nth > 0: their biases. */
+/* Attention heads grouped by key head: queries, then the key and value that they share; nth > 0:
+ * their biases. */
 typedef struct orr_qkv_heads {
-    const char *q, *k, *v, *qkv; /* whole names; of one tensor (qkv) or three (qkv NULL)        */
+    const char *q, *k, *v, *qkv; /* whole names; one tensor (qkv) or three (qkv NULL) */
     int64_t heads, groups, width, hidden;
     uint32_t nth;
-    bool input_major, turned; /* turned: see below                                           */
+    bool input_major, turned; /* turned: permute rotary columns, see below */
 } orr_qkv_heads;
 void orr_weight_mapping_qkv(orr_weight_mapping *recipe, const orr_qkv_heads *heads,
                             bool to_interleaved);
-/* `count` rows, a head's columns, whose rotary pairs the file has as halves and the parameter side
- * by side, or (`to_interleaved` false) the other way round. */
+/* Maps `count` rows, one head, whose rotary pairs are split in halves in the file and interleaved
+ * in the parameter, or (`to_interleaved` false) the reverse. */
 void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int64_t from,
                                int64_t count, bool to_interleaved);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening: which files there are, and their tensors by name. */
+/* Opens weights: which files there are, and their tensors by name. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ orr_status orr_weight_store_add(orr_weight_store *store, const char *path, orr_e
     return prefixed(status, path, err);
 }
 
-/* The one file of a folder that ends so. INVALID: several. */
+/* The only file of a folder with this ending. INVALID: several. */
 static orr_status only_file(const char *folder, const char *end, orr_arena *arena, const char **ret,
                             orr_error *err)
 {
@@ -108,7 +108,7 @@ static orr_status only_file(const char *folder, const char *end, orr_arena *aren
     return status;
 }
 
-/* What to open of a folder. */
+/* The file to open in a folder. */
 static orr_status in_folder(const char *folder, orr_arena *arena, const char **ret, orr_error *err)
 {
     static const char *const known[] = {"model.safetensors.index.json", "model.safetensors"};

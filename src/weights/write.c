@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What writers of both formats have in common. */
+/* Common parts of both writers. */
 #include "weights/write.h"
 
 #include <string.h>

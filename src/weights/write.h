@@ -6,16 +6,16 @@
 #include "weights/mapping.h"
 #include "weights/store.h"
 
-/* The bytes of tensor i: as many as its dims say. */
+/* The bytes of tensor i, as many as its dims say. */
 orr_status orr_weight_source_data(const orr_weight_source *source, uint32_t i, const void **ret,
                                   orr_error *err) ORR_MUST_CHECK;
-/* INVALID: two tensors of one name; a shape without a number of bytes. UNSUPPORTED: a format that
- * such files do not have. */
+/* INVALID: duplicate names; a shape without a size. UNSUPPORTED: a format that such files do not
+ * have. */
 orr_status orr_weight_source_check(const orr_weight_source *source, bool gguf,
                                    orr_error *err) ORR_MUST_CHECK;
 void orr_weight_write_padding(orr_output *out, uint64_t n);
 
-/* Keys and values of a GGUF file's metadata, as they are put together. */
+/* Metadata of a GGUF file, being built in memory. */
 typedef struct orr_gguf_metadata_writer {
     orr_output *out; /* in memory */
     uint64_t n;
@@ -25,16 +25,17 @@ void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const ch
 void orr_gguf_put_u32(orr_gguf_metadata_writer *keys, const char *key, uint32_t value);
 void orr_gguf_put_f32(orr_gguf_metadata_writer *keys, const char *key, double value);
 void orr_gguf_put_bool(orr_gguf_metadata_writer *keys, const char *key, bool value);
-/* An array's head; its elements follow. */
+/* The head of an array; its elements follow. */
 void orr_gguf_put_array(orr_gguf_metadata_writer *keys, const char *key, uint32_t type, uint64_t n);
 void orr_gguf_put_string(orr_gguf_metadata_writer *keys, const char *text,
                          size_t len);                                               /* an element */
 void orr_gguf_put_number(orr_gguf_metadata_writer *keys, uint64_t bits, int bytes); /* an element */
 
-/* Version 3. `keys` are those of the file; tensors as orr_safetensors_write() asks for them. */
+/* Writes version 3. `keys` are the file's metadata; tensors are requested as in
+ * orr_safetensors_write(). */
 orr_status orr_gguf_write(const orr_weight_source *source, const orr_gguf_metadata_writer *keys,
                           const char *path, orr_error *err) ORR_MUST_CHECK;
-/* What llama.cpp needs to know of a model, but its tokenizer. */
+/* What llama.cpp needs to know of a model, except its tokenizer. */
 void orr_gguf_put_model(orr_gguf_metadata_writer *keys, const orr_model *model,
                         const char *architecture, orr_row_format format);
 
