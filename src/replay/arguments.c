@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece of a text: an element of a list, with its brackets or quotes. */
+/* Parses the recorded arguments of an operator from the four texts of a trace: values, shapes,
+ * types, strides. */
+
+/* A piece of text: an element of a list, with its brackets or quotes. */
 typedef struct piece {
     const char *at;
     size_t n;
@@ -19,7 +22,8 @@ static piece trimmed(const char *from, const char *to)
     return (piece){from, (size_t)(to - from)};
 }
 
-/* Elements of a list "[a, [b, c], 'd,e']" in JSON or Python, up to `most`; 0 of what is no list. */
+/* Elements of a list "[a, [b, c], 'd,e']" in JSON or Python, at most `most`; 0 if it is not a
+ * list. */
 static uint32_t split(piece list, piece *ret, uint32_t most)
 {
     const char *at = list.at, *const end = list.at + list.n;
@@ -133,7 +137,7 @@ static void set_dims(piece shape, piece strides, orr_replay_tensor *t)
             t->stride[d] = (int64_t)number;
 }
 
-/* [tensor, storage, offset in elements, elements, bytes of one, device] */
+/* [tensor, storage, offset in elements, elements, bytes per element, device] */
 static void set_storage(piece value, orr_replay_tensor *t)
 {
     piece part[6];
@@ -159,7 +163,7 @@ static bool set_tensor(piece type, piece shape, piece strides, piece value, orr_
 
 enum { LIST_TENSORS = 512 };
 
-/* GenericList[Tensor(float),Tensor(float)]: tensors side by side in all four texts. */
+/* GenericList[Tensor(float),Tensor(float)]: parallel lists in all four texts. */
 static orr_status set_tensors(piece type, piece shapes, piece strides, piece values,
                               orr_arena *arena, orr_replay_argument *ret, orr_error *err)
 {

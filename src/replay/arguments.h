@@ -5,12 +5,12 @@
 #include <orrery/graph.h>
 #include <orrery/op.h>
 
-/* What a recorded operator was called with, and what it gave: tensors with their storages, numbers,
- * lists of both. From the texts of a PyTorch execution trace or of Chakra; where these have no
- * tensors (Kineto), every tensor stands for itself. */
+/* Arguments and results of a recorded operator: tensors with their storages, numbers, lists of
+ * both. From the texts of a PyTorch execution trace or of Chakra; without tensors in the recording
+ * (Kineto), every tensor has a storage of its own. */
 typedef struct orr_replay_tensor {
     orr_type type;
-    int64_t stride[ORR_TYPE_DIMS]; /* elements; as dims say where none were recorded */
+    int64_t stride[ORR_TYPE_DIMS]; /* elements; contiguous where none were recorded */
     int64_t storage;               /* -1: of its own */
     int64_t offset_bytes;
     int64_t id; /* as recorded; -1 */
@@ -32,12 +32,12 @@ typedef struct orr_replay_call {
     orr_replay_argument in[ORR_REPLAY_ARGUMENTS], out[ORR_REPLAY_ARGUMENTS];
 } orr_replay_call;
 
-/* Tensors in the arena. False in *ret_known: the recording says no shapes. Errors: NO_MEMORY. */
+/* Tensors are in the arena. *ret_known false: the recording has no shapes. Errors: NO_MEMORY. */
 orr_status orr_replay_call_read(const orr_graph *graph, orr_node_id node, orr_arena *arena,
                                 orr_replay_call *ret, bool *ret_known,
                                 orr_error *err) ORR_MUST_CHECK;
 
-/* The tensor of an argument; NULL: it is none. */
+/* The tensor of an argument; NULL: it is not one. */
 static inline const orr_replay_tensor *orr_replay_in(const orr_replay_call *call, uint32_t i)
 {
     return i < call->n_in && call->in[i].n_tensors > 0 ? &call->in[i].tensors[0] : NULL;
@@ -46,7 +46,7 @@ static inline const orr_replay_tensor *orr_replay_out(const orr_replay_call *cal
 {
     return i < call->n_out && call->out[i].n_tensors > 0 ? &call->out[i].tensors[0] : NULL;
 }
-/* Number k of an argument, or what stands for it. */
+/* Number k of an argument, or the default. */
 static inline double orr_replay_number(const orr_replay_call *call, uint32_t i, uint32_t k,
                                        double otherwise)
 {

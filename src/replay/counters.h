@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The processor's own counters of this process and its threads, where the system lets
+/* Hardware performance counters of this process and its threads, where the system permits
  * (perf_event_open). */
 typedef enum orr_counter {
     ORR_COUNTER_CACHE_MISSES,
@@ -13,12 +13,12 @@ typedef enum orr_counter {
     ORR_COUNTERS
 } orr_counter;
 typedef struct orr_counter_set {
-    int fd[ORR_COUNTERS]; /* -1: not allowed */
+    int fd[ORR_COUNTERS]; /* -1: not permitted */
 } orr_counter_set;
-/* Before threads are started that are to be counted. */
+/* Call it before the threads that are to be counted start. */
 void orr_counters_open(orr_counter_set *set);
 void orr_counters_start(const orr_counter_set *set);
-/* Since the start; -1: not allowed. */
+/* Counts since the start; -1: not permitted. */
 void orr_counters_stop(const orr_counter_set *set, int64_t ret[ORR_COUNTERS]);
 void orr_counters_close(orr_counter_set *set);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a recording that would run, as a recording of its own: the operators in a row, each
- * with its arguments and recorded time, without what called them. */
+/* Extracts the part of a recording that would run as a recording of its own: the operators in a
+ * sequence, each with arguments and recorded time, without their callers. */
 #include <orrery/replay.h>
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static orr_status text(extracting *x, const char *from, size_t len, orr_str *ret
     return orr_builder_str(x->b, from, len, ret, x->err);
 }
 
-/* What is needed to run it again, and nothing that tells whose it is. */
+/* Keeps what is needed to replay, and nothing that tells whose recording it is. */
 static bool is_kept(const char *name)
 {
     static const char *const kept[] = {
@@ -82,7 +82,7 @@ static orr_status copy_io(extracting *x, orr_node_id from, orr_node_id to)
     return orr_builder_io(x->b, to, ids, out - first, ids + (out - first), end - out, x->err);
 }
 
-/* Names that PyTorch gives everyone stay; others become numbers. */
+/* Public PyTorch names stay; others become numbers. */
 static orr_status name_of(extracting *x, const orr_replay_unit *u, orr_str *ret)
 {
     const orr_str name = x->g->name[u->node];

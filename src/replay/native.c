@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Recordings of our own engine: rebuilds the operators of the table with their recorded
+ * arguments. */
+
 #define OWN_(name, text, family) [ORR_OP_##name] = {text, ORR_REPLAY_KERNEL, ORR_OP_##name, NULL},
 static const orr_replay_rule kernels[ORR_OPS] = {ORR_OP_MAP(OWN_)};
 #undef OWN_
@@ -34,7 +37,7 @@ const orr_replay_rule *orr_replay_native_rule(const orr_graph *g, orr_node_id no
     return row->family == ORR_OP_FAMILY_COLLECTIVE ? &collectives[row->op] : &kernels[row->op];
 }
 
-/* The value behind "name": of a flat JSON object; NULL: it is not there. */
+/* The value of "name": in a flat JSON object; NULL: not there. */
 static const char *find(const char *args, const char *name)
 {
     const size_t n = strlen(name);
@@ -122,7 +125,7 @@ static orr_op_args read_args(const char *args, orr_type *shape)
     };
 }
 
-/* Ids that nobody computed in the recording lie below what they look into. */
+/* Upper bound of indices that the recording did not compute: the size of what they index. */
 static int64_t limit_of(const orr_replay_call *c, orr_op op, const orr_op_args *args)
 {
     const orr_replay_tensor *first = orr_replay_in(c, 0);
@@ -172,14 +175,14 @@ orr_status orr_replay_native_build(orr_replay_builder *b, const orr_graph *g,
     if (meets && args.members != b->ranks)
         return orr_fail(err, ORR_UNSUPPORTED, "a group of %u of the ranks", args.members);
     orr_op_args with = args;
-    if (meets) /* the one group that there is */
+    if (meets) /* the only group there is */
         with.axis = ORR_AXIS_DP;
     for (uint32_t i = 0; i < c->n_in; i++)
         ORR_TRY(input(b, c, i, op, &args, &in[i], err));
     for (uint32_t i = 0; i < c->n_out; i++)
         to[i] = orr_replay_out(c, i);
     ORR_TRY(orr_replay_apply(b, op, &with, in, c->n_in, to, c->n_out, out, err));
-    /* Gradients of 16-bit products are added up in fp32. */
+    /* Gradients of 16-bit products are accumulated in fp32. */
     const orr_tape_call *call = &b->tape.calls[b->tape.n_calls - 1];
     if ((op == ORR_OP_MATMUL || op == ORR_OP_GROUPED_MATMUL) && call->n_out > 0 && to[0] != NULL &&
         to[0]->type.dtype == ORR_DTYPE_FP32)

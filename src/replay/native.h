@@ -4,10 +4,10 @@
 
 #include "replay/tape_builder.h"
 
-/* Recordings of our own engine name operators of the table, with all their arguments: they are run
- * as they were. NULL: the node is of no such recording. */
+/* Rules for recordings of our own engine, which name operators of the table with all arguments, so
+ * that they run exactly as they did. NULL: the node is not from such a recording. */
 const orr_replay_rule *orr_replay_native_rule(const orr_graph *graph, orr_node_id node);
-/* What such a rule builds: needs the node, beside its call. */
+/* The builder of such a rule, which needs the node beside its call. */
 orr_status orr_replay_native_build(orr_replay_builder *b, const orr_graph *graph,
                                    const orr_replay_call *call, orr_op op,
                                    orr_error *err) ORR_MUST_CHECK;

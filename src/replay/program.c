@@ -8,9 +8,12 @@
 #include "op/tape/live_ranges.h"
 #include "replay/native.h"
 
+/* Makes a selection runnable: memory for recorded storages, indices, dependencies of
+ * collectives. */
+
 enum { ALIGNMENT = 64 };
 
-/* As it was before an operator that could not be built. */
+/* State of the builder before an operator, to undo one that could not be built. */
 typedef struct mark {
     uint32_t values, calls;
     size_t indices;
@@ -81,7 +84,7 @@ static orr_status build_unit(orr_replay_builder *b, const orr_graph *g,
     return emulate(b, options, name, u, why.text, arena, err);
 }
 
-/* A collective waits for who touched its storages on the other lane, and they for it. */
+/* A collective waits for the last users of its storages in the other lane, and they for it. */
 static orr_status add_deps(orr_replay_builder *b, orr_arena *arena, orr_error *err)
 {
     uint32_t *last = orr_arena_array(arena, uint32_t, 2 * b->storages.n);
@@ -106,8 +109,8 @@ static orr_status add_deps(orr_replay_builder *b, orr_arena *arena, orr_error *e
     return ORR_OK;
 }
 
-/* Storages that live at once get bytes of their own; one that a collective touches lives on to the
- * end of the step, since its lane runs ahead or behind. */
+/* Storages that are live at the same time get separate bytes; one that a collective uses lives to
+ * the end of the step, since its lane runs ahead or behind. */
 static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_offsets,
                                          orr_arena *arena, orr_error *err)
 {
@@ -173,7 +176,7 @@ static orr_status bind(orr_replay_program *p, uint64_t seed, orr_arena *arena, o
         if (place.storage != ORR_NONE)
             p->bindings[v].data = (char *)p->storages + offsets[place.storage] + place.offset_bytes;
         else if (b->tape.values[v].made_by == ORR_NONE)
-            p->bindings[v].kept = true; /* statistics that nobody recorded */
+            p->bindings[v].kept = true; /* statistics that were not recorded */
     }
     return fill_indices(p, seed, arena, err);
 }

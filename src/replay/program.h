@@ -10,15 +10,15 @@ typedef struct orr_replay_program {
     orr_program *program;
     orr_backend *backend;
     orr_binding *bindings;
-    void *storages; /* all recorded ones, where they live at once side by side */
+    void *storages; /* memory of all recorded storages */
     size_t storage_bytes;
     int64_t memory_bytes;
     int64_t *start_ns, *end_ns; /* shape (calls) */
 } orr_replay_program;
 
-/* `units` learn how they are run. `communicator`: with the other ranks, or NULL. Errors:
- * UNSUPPORTED: strict, and an operator has to be emulated; LIMIT; NO_MEMORY. Close also what could
- * not be opened. */
+/* Also sets how each unit is run. `communicator`: with the other ranks, or NULL. Errors:
+ * UNSUPPORTED: strict, and an operator would be emulated; LIMIT; NO_MEMORY. Close it after a
+ * failure too. */
 orr_status orr_replay_program_open(const orr_graph *graph, const orr_replay_options *options,
                                    const orr_replay_selection *selection,
                                    orr_communicator *communicator, orr_backend *backend,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recording runs: warm up, measure, and put what was seen beside what was recorded. */
+/* Runs a replay: warm-up, measured iterations, and results beside the recorded times. */
 #include <orrery/replay.h>
 
 #include <stdlib.h>
@@ -12,9 +12,8 @@
 #include "replay/program.h"
 
 enum { ITERATIONS_DEFAULT = 3, SCRATCH_BYTES = 4 << 20 };
-#define DEADLINE_NS                                                                                \
-    120000000000 /* of a rank that is silent: recordings of minutes are emulated                   \
-                  */
+#define DEADLINE_NS 120000000000 /* timeout of a silent rank: recordings of minutes are emulated   \
+                                  */
 
 typedef struct replaying {
     const orr_replay_options *options;
@@ -81,13 +80,13 @@ static orr_status run_all(replaying *r)
     return status;
 }
 
-/* Operators of one name that run the same way, for the same reason. */
+/* The class of an operator: same name, run the same way for the same reason. */
 static orr_replay_op *class_of(replaying *r, const orr_replay_unit *u, orr_replay_op *ops,
                                uint32_t *n)
 {
     const char *recorded = orr_graph_str(r->graph, r->graph->name[u->node]);
     const char *name = u->rule != NULL && u->rule->build == NULL && u->how != ORR_REPLAY_VIEW
-                           ? u->rule->name /* of our own: by operator, not by layer */
+                           ? u->rule->name /* our own recordings: by operator, not by layer */
                            : recorded;
     const char *how = orr_replay_method_name((orr_replay_method)u->how);
     for (uint32_t i = 0; i < *n; i++)
@@ -143,7 +142,7 @@ static orr_status sum_up(replaying *r)
     return ORR_OK;
 }
 
-/* Cores are shared by the ranks that run here. */
+/* Cores are shared by the ranks on this machine. */
 static int threads_of(const orr_replay_options *options)
 {
     const int each = orr_core_count() / (int)options->n_graphs;
@@ -172,7 +171,7 @@ static orr_status replay_rank(replaying *r)
     return status;
 }
 
-/* In the process of one rank; the first is the caller's. */
+/* Runs in the process of one rank; the first is the caller's. */
 static orr_status replay_in_process(void *ctx, orr_transport *transport, orr_error *err)
 {
     replaying *r = ctx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How each operator of PyTorch is run: by name, the outermost that is known, so that what it calls
- * is not run again. Elementwise operators that have no kernel of their own run as one that reads
- * and writes as much. */
+/* The rules: how each PyTorch operator is run, by name. The outermost operator with a rule is run,
+ * and what it called is not run again. Elementwise operators without a kernel of their own run as
+ * one that reads and writes the same amount. */
 #include "replay/tape_builder.h"
 
 #include <string.h>

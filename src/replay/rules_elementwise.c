@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes over memory once: arithmetic on elements, norms, softmax, sums, copies. */
+/* Rules for memory-bound operators: elementwise arithmetic, norms, softmax, sums, copies. */
 #include "replay/tape_builder.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
     if (!(condition))                                                                              \
     return orr_fail((err), ORR_UNSUPPORTED, "%s", (why))
 
-/* In place, or to where the result was. */
+/* In place, or into the recorded result. */
 static const orr_replay_tensor *target(const orr_replay_call *c)
 {
     const orr_replay_tensor *out = orr_replay_out(c, 0);
@@ -32,8 +32,8 @@ static bool is_float(const orr_replay_tensor *t)
            t->type.dtype == ORR_DTYPE_FP16;
 }
 
-/* The largest of the inputs goes through memory once, and so does another one as large; what is
- * smaller is a bias along the last dims, or a number. */
+/* The largest input passes through memory once, as does another one of that size; smaller ones are
+ * a bias along the last dims, or a scalar. */
 orr_status orr_replay_binary(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                              orr_error *err)
 {
@@ -87,7 +87,7 @@ static orr_status fused_adam(orr_replay_builder *b, const orr_replay_call *c, or
     return ORR_OK;
 }
 
-/* Lists of tensors, one after another: optimizers. */
+/* Operators on lists of tensors, one after another: optimizers. */
 orr_status orr_replay_many(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                            orr_error *err)
 {
@@ -141,7 +141,7 @@ orr_status orr_replay_fill(orr_replay_builder *b, const orr_replay_call *c, uint
     return orr_replay_apply(b, ORR_OP_FILL, &args, NULL, 0, &to, 1, NULL, err);
 }
 
-/* copy_ has the target first; others make it. Where dtypes differ it is a cast. */
+/* copy_ has the target first; others create it. Different dtypes make it a cast. */
 orr_status orr_replay_copy(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                            orr_error *err)
 {
@@ -157,20 +157,20 @@ orr_status orr_replay_copy(orr_replay_builder *b, const orr_replay_call *c, uint
     return orr_replay_apply(b, cast ? ORR_OP_CAST : ORR_OP_COPY, &args, &in, 1, &to, 1, NULL, err);
 }
 
-/* Over the dims that are gone, or all: rows or columns of a matrix. */
+/* Sums over the dims that disappear, or all: rows or columns of a matrix. */
 orr_status orr_replay_sum(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                           orr_error *err)
 {
     const orr_replay_tensor *x = orr_replay_in(c, 0), *to = orr_replay_out(c, 0);
     orr_value in;
-    if (x != NULL && !is_float(x)) /* whole numbers: read as they are */
+    if (x != NULL && !is_float(x)) /* integers: read only */
         return orr_replay_unary(b, c, ORR_OP_SCALE, err);
     (void)op;
     NEED(x != NULL && x->type.rank > 0, err, "unknown shapes");
     const int64_t n = orr_type_elements(&x->type),
                   left = to != NULL ? orr_type_elements(&to->type) : 1;
     const double first = orr_replay_number(c, 1, 0, 0);
-    const bool rows = left > 0 && first == 0 && left < n; /* the first dims go */
+    const bool rows = left > 0 && first == 0 && left < n; /* the first dims are summed */
     const int64_t each = left > 0 ? n / left : n;
     const orr_type matrix = {
         .dtype = x->type.dtype, .rank = 2, .dim = {rows ? each : left, rows ? left : each}};
@@ -193,7 +193,7 @@ orr_status orr_replay_dropout(orr_replay_builder *b, const orr_replay_call *c, u
     return orr_replay_apply(b, ORR_OP_DROPOUT, &args, &in, 1, to, 2, NULL, err);
 }
 
-/* Rows of what is normalised: the weight's numbers. */
+/* The normalized rows, as long as the weight. */
 static orr_status rows_of(orr_replay_builder *b, const orr_replay_tensor *x, int64_t columns,
                           orr_value *ret, orr_error *err)
 {
@@ -261,7 +261,7 @@ orr_status orr_replay_batch_norm(orr_replay_builder *b, const orr_replay_call *c
     return orr_replay_apply(b, (orr_op)op, &(orr_op_args){.value = 1e-5}, in, 3, &to, 1, NULL, err);
 }
 
-/* x and dy are the two of four dims; who is first differs. */
+/* x and dy are the two tensors of four dims, in either order. */
 orr_status orr_replay_batch_norm_backward(orr_replay_builder *b, const orr_replay_call *c,
                                           uint8_t op, orr_error *err)
 {
@@ -304,7 +304,7 @@ orr_status orr_replay_softmax_backward(orr_replay_builder *b, const orr_replay_c
     return orr_replay_apply(b, (orr_op)op, NULL, in, 2, &to, 1, NULL, err);
 }
 
-/* Each tensor is copied to its place: reads and writes are those of one concatenation. */
+/* Each tensor is copied to its place: the traffic of one concatenation. */
 orr_status orr_replay_concat(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                              orr_error *err)
 {

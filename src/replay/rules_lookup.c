@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookups, pools, and rendezvous of ranks. */
+/* Rules for lookups, pooling, and collectives of ranks. */
 #include "replay/tape_builder.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_float(const orr_replay_tensor *t)
                          t->type.dtype == ORR_DTYPE_FP16);
 }
 
-/* A table (V, D) and random ids of as many rows as come out. */
+/* A table (V, D) and random ids, as many as the result has rows. */
 static orr_status lookup(orr_replay_builder *b, const orr_replay_tensor *table, int64_t rows,
                          int64_t columns, const orr_replay_tensor *to, orr_error *err)
 {
@@ -69,7 +69,7 @@ orr_status orr_replay_embedding_bag(orr_replay_builder *b, const orr_replay_call
          err, "unknown shapes");
     int64_t bags = orr_type_elements(&offsets->type);
     if (to != NULL && to->type.rank == 2 &&
-        to->type.dim[0] == bags - 1) /* the last one is the end */
+        to->type.dim[0] == bags - 1) /* the last offset is the end */
         bags--;
     const orr_type list = {
         .dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {orr_type_elements(&ids->type)}};
@@ -130,8 +130,8 @@ orr_status orr_replay_pool_backward(orr_replay_builder *b, const orr_replay_call
     return orr_replay_apply(b, ORR_OP_POOL_BACKWARD, &args, in, 2, &to, 1, NULL, err);
 }
 
-/* What a member gives or gets: rows of one tensor, as many as the list says, or else alike; or a
- * tensor each of a list. */
+/* Bytes sent or received per member: rows of one tensor by a list of counts, or equal parts; or a
+ * list of tensors. */
 static bool part_bytes(const orr_replay_argument *of, const orr_replay_argument *rows,
                        uint32_t members, int64_t *ret)
 {
@@ -161,7 +161,7 @@ static int64_t sum_of(const int64_t *bytes, uint32_t n)
 }
 
 /* "alltoall_base_(output, input, group, output rows, input rows)", "alltoall_(outputs, inputs,
- * group)": what comes need not be as much as what goes. */
+ * group)": sizes sent and received may differ. */
 orr_status orr_replay_exchange(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                                orr_error *err)
 {
@@ -177,7 +177,7 @@ orr_status orr_replay_exchange(orr_replay_builder *b, const orr_replay_call *c, 
          err, "parts that its tensors do not have");
     const int64_t gives = sum_of(parts, n), gets = sum_of(parts + n, n),
                   most = gives > gets ? gives : gets;
-    /* The tape knows exchanges of as much as was given: both sides get room for the larger one. */
+    /* The tape's all-to-all has equal sizes: both buffers get the larger one. */
     const orr_type type = {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {(most / 4 + n) / n * n}};
     orr_replay_tensor whole = *to;
     const orr_replay_tensor *const out[] = {&whole};
@@ -190,8 +190,8 @@ orr_status orr_replay_exchange(orr_replay_builder *b, const orr_replay_call *c, 
     return ORR_OK;
 }
 
-/* The tensors that travel; each of them meets those of the other ranks. What is gathered or
- * scattered comes behind what it is gathered or scattered into. */
+/* The tensors of a collective, each of which meets its counterparts on the other ranks; for gather
+ * and scatter the result comes first. */
 orr_status orr_replay_collective(orr_replay_builder *b, const orr_replay_call *c, uint8_t op,
                                  orr_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products, convolutions, attention. */
+/* Rules for matrix products, convolutions, attention. */
 #include "replay/tape_builder.h"
 
 #include <string.h>
@@ -14,8 +14,7 @@ static bool computes(const orr_replay_tensor *t)
                          t->type.dtype == ORR_DTYPE_FP16);
 }
 
-/* A matrix, or a batch of them; where its rows run down the columns of what is in memory, that one,
- * turned. */
+/* A matrix or a batch; if it is column-major in memory, its row-major transpose. */
 static orr_status matrix(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
                          bool *ret_turned, orr_error *err)
 {
@@ -107,7 +106,7 @@ orr_status orr_replay_bmm(orr_replay_builder *b, const orr_replay_call *c, uint8
     return product(b, c, orr_replay_in(c, first), orr_replay_in(c, first + 1), &y, err);
 }
 
-/* Where stride and padding stand among the arguments differs. */
+/* The positions of stride and padding among the arguments. */
 typedef struct window {
     uint32_t stride, padding;
     bool plain; /* one group, no dilation, not transposed */
@@ -156,7 +155,7 @@ orr_status orr_replay_convolution(orr_replay_builder *b, const orr_replay_call *
     return orr_replay_apply(b, ORR_OP_CONVOLUTION, &args, in, 2, &to, 1, NULL, err);
 }
 
-/* dy, x, w: both gradients, or the one that was asked for. */
+/* dy, x, w: both gradients, or only the requested one. */
 orr_status orr_replay_convolution_backward(orr_replay_builder *b, const orr_replay_call *c,
                                            uint8_t op, orr_error *err)
 {
@@ -186,8 +185,8 @@ orr_status orr_replay_convolution_backward(orr_replay_builder *b, const orr_repl
                             1, NULL, err);
 }
 
-/* PyTorch's heads stand before tokens (B, H, S, D), ours behind: the same bytes are read as (B, S,
- * H, D). */
+/* PyTorch's layout is (B, H, S, D), ours (B, S, H, D): the same bytes are read with other
+ * strides. */
 static orr_status heads(orr_replay_builder *b, const orr_replay_tensor *t, bool flash_layout,
                         orr_value *ret, orr_error *err)
 {
@@ -210,7 +209,7 @@ static bool tokens_first(const orr_replay_call *c)
            strncmp(c->name, "aten::_efficient", 16) == 0;
 }
 
-/* is_causal is the first true among the flags behind q, k and v. */
+/* is_causal is the first flag that is true after q, k and v. */
 static bool is_causal(const orr_replay_call *c, uint32_t from)
 {
     for (uint32_t i = from; i < c->n_in; i++)

@@ -6,12 +6,14 @@
 
 #include "replay/native.h"
 
+/* Selects the operators that run from the call tree of a recording. */
+
 typedef struct selecting {
     const orr_graph *g;
     const orr_replay_options *options;
     orr_arena *arena;
     orr_node_id *first_child, *next; /* shape (N): children by id; ORR_NONE */
-    bool *above;                     /* shape (N): an operator is somewhere below */
+    bool *above;                     /* shape (N): has an operator somewhere below */
     orr_replay_unit *units;
     uint32_t n;
     uint32_t *unit_of; /* shape (N): ORR_NONE */
@@ -23,7 +25,7 @@ static const char *name_of(const orr_graph *g, orr_node_id v)
     return orr_graph_str(g, g->name[v]);
 }
 
-/* What wraps operators is none: nodes of autograd, hooks, records of the transport. */
+/* Nodes that only wrap operators do not count: autograd nodes, hooks, transport records. */
 static bool is_operator(const orr_graph *g, orr_node_id v)
 {
     static const char *const wrappers[] = {"autograd::", "torch::", "torch.",
@@ -39,8 +41,8 @@ static bool is_operator(const orr_graph *g, orr_node_id v)
     return true;
 }
 
-/* Children lists, and who has operators below: ids of children come after their parent's in most
- * recordings, but not in all, so marks are carried up. */
+/* Builds child lists, and marks nodes with operators below. Ids of children mostly, but not always,
+ * follow their parent's, so marks are propagated upwards. */
 static orr_status index_tree(selecting *s)
 {
     const orr_graph *g = s->g;
@@ -65,8 +67,8 @@ static orr_status index_tree(selecting *s)
     return ORR_OK;
 }
 
-/* Kineto names the tensors' dims, execution traces the tensors: without either nothing can be run.
- */
+/* Kineto records the tensors' dims, execution traces the tensors: without either an operator cannot
+ * be run. */
 static void add_unit(selecting *s, orr_node_id v, const orr_replay_rule *rule)
 {
     s->unit_of[v] = s->n;
@@ -84,7 +86,7 @@ static const orr_replay_rule *rule_of(const orr_graph *g, orr_node_id v)
     return own != NULL || !is_operator(g, v) ? own : orr_replay_rule_of(name_of(g, v));
 }
 
-/* Depth first from a node; a unit's descendants are its own business. */
+/* Depth-first from a node; descendants of a unit are part of it. */
 static void visit(selecting *s, orr_node_id root)
 {
     orr_node_id v = root;
@@ -105,7 +107,7 @@ static void visit(selecting *s, orr_node_id root)
     }
 }
 
-/* Device work belongs to the unit that launched it; who launched device work is as long as that. */
+/* Device work counts for the unit that launched it, and replaces that unit's host time. */
 static orr_status add_device_time(selecting *s)
 {
     const orr_graph *g = s->g;
@@ -152,7 +154,7 @@ static bool is_below(const orr_graph *g, orr_node_id v, orr_node_id root)
     return v == root;
 }
 
-/* An annotation of the host is around what began while it was open, on its thread or on others. */
+/* A host annotation covers what began while it was open, on any thread. */
 static bool is_within(const orr_graph *g, orr_node_id v, orr_node_id root)
 {
     const int64_t from = g->start_ns[root], at = g->start_ns[v];
@@ -173,7 +175,7 @@ static bool is_skipped(const char *list, const char *name)
     return false;
 }
 
-/* What is in the range and the subtree stays; what is skipped stays too, and does nothing. */
+/* Restricts units to the range and the subtree; skipped ones stay, and do nothing. */
 static orr_status narrow(selecting *s)
 {
     const orr_replay_options *o = s->options;
@@ -205,7 +207,7 @@ static orr_status narrow(selecting *s)
     return ORR_OK;
 }
 
-/* In the order in which they began; what has no times, as it stands. */
+/* By start; without times by position. */
 static int by_start(const void *a, const void *b, void *ctx)
 {
     const orr_graph *g = ctx;

@@ -19,7 +19,7 @@ void orr_replay_builder_done(orr_replay_builder *b)
     orr_array_done(&b->indices);
 }
 
-/* Values get their places as the tape gets them. */
+/* Extends the locations with the tape's values. */
 static orr_status reach(orr_replay_builder *b, orr_error *err)
 {
     while (b->places.n < b->tape.n_values)
@@ -31,7 +31,7 @@ static orr_status reach(orr_replay_builder *b, orr_error *err)
     return ORR_OK;
 }
 
-/* A storage of that name, or one of its own. */
+/* The storage with that id, or a new one. */
 static orr_status storage_of(orr_replay_builder *b, int64_t id, uint32_t *ret, orr_error *err)
 {
     const orr_replay_storage fresh = {.first = ORR_NONE};

@@ -9,33 +9,32 @@
 #include "replay/arguments.h"
 #include "trace/common/idmap.h"
 
-/* A recorded trace as a tape in the making: its operators as calls of ours, on tensors that lie in
- * the recorded storages. Storages exist from the first call that touches them to the last. */
+/* Builds a tape from a recorded trace: its operators as calls of ours, on tensors in the recorded
+ * storages, which live from the first call that uses them to the last. */
 typedef struct orr_replay_storage {
     int64_t bytes;
-    bool written;         /* by a call that stands already */
+    bool written;         /* by an earlier call */
     uint32_t first, last; /* calls */
 } orr_replay_storage;
 
-typedef struct orr_replay_value_location { /* of a value of the tape */
+typedef struct orr_replay_value_location { /* location of a value of the tape */
     uint32_t storage;                      /* ORR_NONE: the program's own */
     int64_t offset_bytes;
 } orr_replay_value_location;
 
-/* Random indices below a limit: lookups of a table have valid rows whatever else the recording did.
- */
+/* Random indices below a limit, so that lookups are valid whatever the recording did in between. */
 typedef struct orr_replay_indices {
     orr_value value;
     int64_t n, limit;
-    bool offsets; /* ascending instead: where bags begin */
+    bool offsets; /* ascending: offsets of bags */
 } orr_replay_indices;
 
 typedef struct orr_replay_builder {
     orr_arena *arena;
     orr_tape tape;
-    uint32_t node; /* index of the operator that is written now: tag of its calls */
+    uint32_t node; /* index of the current operator, the tag of its calls */
     uint8_t lane;
-    uint32_t ranks; /* that replay together */
+    uint32_t ranks; /* ranks that replay together */
     orr_idmap storage_of;
     orr_array(orr_replay_storage) storages;
     orr_array(orr_replay_value_location) places; /* by value */
@@ -48,19 +47,18 @@ typedef struct orr_replay_builder {
 void orr_replay_builder_init(orr_replay_builder *b, orr_arena *arena);
 void orr_replay_builder_done(orr_replay_builder *b);
 
-/* A value of `type` over a recorded tensor's storage, from where the tensor begins. */
+/* A value of `type` in a recorded tensor's storage, starting where the tensor does. */
 orr_status orr_replay_value(orr_replay_builder *b, const orr_replay_tensor *t, const orr_type *type,
                             orr_value *ret, orr_error *err) ORR_MUST_CHECK;
-/* The tensor as it is; numbers that kernels do not compute with are seen as as many bytes of fp32.
- */
+/* The tensor as a value; dtypes without kernels are seen as fp32 of as many bytes. */
 orr_status orr_replay_tensor_value(orr_replay_builder *b, const orr_replay_tensor *t,
                                    orr_value *ret, orr_error *err) ORR_MUST_CHECK;
-/* Has a call that stands already given the tensor's storage? */
+/* Whether an earlier call has written the tensor's storage. */
 bool orr_replay_is_written(const orr_replay_builder *b, const orr_replay_tensor *t);
-/* All its elements in a row. */
+/* All its elements, flat. */
 orr_status orr_replay_flat_value(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
                                  orr_error *err) ORR_MUST_CHECK;
-/* A tensor that was not recorded: the program's own. */
+/* A tensor that was not recorded: in the program's memory. */
 orr_status orr_replay_new_value(orr_replay_builder *b, const orr_type *type, orr_value *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 /* `type`: of int64. */
@@ -68,16 +66,16 @@ orr_status orr_replay_random_index_value(orr_replay_builder *b, const orr_type *
                                          bool offsets, orr_value *ret,
                                          orr_error *err) ORR_MUST_CHECK;
 
-/* An operator; its output k goes to `to[k]` where that is not NULL and large enough. `ret` (or
+/* Records an operator; output k goes to `to[k]` where that is not NULL and large enough. `ret` (or
  * NULL), shape (outputs). */
 orr_status orr_replay_apply(orr_replay_builder *b, orr_op op, const orr_op_args *args,
                             const orr_value *in, uint32_t n_in, const orr_replay_tensor *const *to,
                             uint32_t n_to, orr_value *ret, orr_error *err) ORR_MUST_CHECK;
-/* The lane is busy for so long. */
+/* Emulates an operator: the lane is busy for `ns`. */
 orr_status orr_replay_emulate(orr_replay_builder *b, int64_t ns, orr_error *err) ORR_MUST_CHECK;
 
-/* How an operator is run. NOT_FOUND: no rule; the caller looks at what it called, or emulates.
- * UNSUPPORTED: a rule that cannot be followed here, and why. */
+/* How an operator is run. NOT_FOUND: no rule; the caller descends, or emulates. UNSUPPORTED: a rule
+ * that does not apply here, and why. */
 typedef enum orr_replay_method {
     ORR_REPLAY_KERNEL,
     ORR_REPLAY_VIEW,
@@ -87,7 +85,7 @@ typedef enum orr_replay_method {
 } orr_replay_method;
 const char *orr_replay_method_name(orr_replay_method how);
 typedef struct orr_replay_rule {
-    const char *name; /* without "aten::" and the "_" of the in-place form; a final '*': prefix */
+    const char *name; /* without "aten::" and the "_" of in-place forms; a final '*': prefix */
     uint8_t how;      /* KERNEL, VIEW or COLLECTIVE */
     uint8_t op;       /* what the builder may want to know */
     orr_status (*build)(orr_replay_builder *b, const orr_replay_call *call, uint8_t op,
@@ -95,13 +93,14 @@ typedef struct orr_replay_rule {
 } orr_replay_rule;
 const orr_replay_rule *orr_replay_rule_of(const char *name); /* NULL */
 
-/* Builders, a file a family. */
+/* Builders of rules, one file per family. */
 #define ORR_REPLAY_BUILDER_(name)                                                                  \
     orr_status orr_replay_##name(orr_replay_builder *b, const orr_replay_call *call, uint8_t op,   \
                                  orr_error *err) ORR_MUST_CHECK;
 #define ORR_REPLAY_BUILDER_MAP(X)                                                                  \
     X(mm)                                                                                          \
-    X(addmm) X(linear) X(bmm) X(convolution) X(convolution_backward) X(unary) X(binary) X(many)    \
+    X(addmm)                                                                                       \
+    X(linear) X(bmm) X(convolution) X(convolution_backward) X(unary) X(binary) X(many)             \
         X(activation_backward) X(fill) X(copy) X(sum) X(dropout) X(layer_norm)                     \
             X(layer_norm_backward) X(batch_norm) X(batch_norm_backward) X(softmax)                 \
                 X(softmax_backward) X(concat) X(pool) X(pool_backward) X(embedding)                \
