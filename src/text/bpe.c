@@ -4,11 +4,11 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-/* Symbols are a list; pairs of neighbours that can be merged wait in a heap, the best first and
- * among equals the leftmost. A pair whose symbols have changed since is passed over when it comes
- * up. */
+/* Byte-pair encoding (Sennrich et al., arXiv 1508.07909). Symbols are a linked list; mergeable
+ * neighbours wait in a heap, best rank first, then leftmost. A pair whose symbols have changed
+ * since is skipped when it is popped. */
 typedef struct pair {
-    uint64_t key; /* rank, and position of the left symbol */
+    uint64_t key; /* rank, then position of the left symbol */
     int32_t left, right, id;
     uint32_t len; /* of both */
 } pair;
@@ -93,7 +93,7 @@ static pair pop(orr_bpe_merger *m)
     return first;
 }
 
-/* What two neighbours become, and how soon. False: nothing. */
+/* The token that two neighbours merge to, and its rank. False: none. */
 static bool match(const orr_bpe_merger *m, const orr_bpe_symbol *left, const orr_bpe_symbol *right,
                   int32_t *ret_id, uint32_t *ret_rank)
 {

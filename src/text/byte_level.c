@@ -3,8 +3,9 @@
 #include "text/tokenizer_build.h"
 #include "text/unicode.h"
 
-/* Bytes that print, in ASCII and Latin-1, stand for themselves; the others, in order, for the
- * letters from U+0100 on. Source: openai/gpt-2, src/encoder.py, bytes_to_unicode(). */
+/* GPT-2's byte-level alphabet: printable bytes of ASCII and Latin-1 stand for themselves, the
+ * others, in order, for the letters from U+0100 on (openai/gpt-2, src/encoder.py,
+ * bytes_to_unicode()). */
 static bool prints(uint32_t byte)
 {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
@@ -35,8 +36,7 @@ static int byte_of(uint32_t letter)
 
 bool orr_byte_level_decode(orr_text text, char *ret, size_t *ret_len)
 {
-    for (size_t i = 0;
-         i < text.n;) { /* all of it or nothing, since `ret` may be the text's own place */
+    for (size_t i = 0; i < text.n;) { /* all or nothing, since `ret` may be the text itself */
         const orr_character c = orr_character_at(text.at + i, text.n - i);
         if (byte_of(c.code) < 0)
             return false;

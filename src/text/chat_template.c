@@ -4,9 +4,8 @@
 #include "base/array.h"
 #include "text/tokenizer.h"
 
-/* Conversations as models were trained to read them. Sources: meta-llama/llama, llama/generation.py
- * (chat_completion) for Llama 2; meta-llama/llama-models, models/llama3/chat_format.py and
- * models/llama4/chat_format.py. */
+/* Chat templates. Sources: meta-llama/llama, llama/generation.py (chat_completion) for Llama 2;
+ * meta-llama/llama-models, models/llama3/chat_format.py and models/llama4/chat_format.py. */
 typedef struct talk {
     const orr_tokenizer *t;
     orr_arena *arena; /* scratch and result */
@@ -24,7 +23,7 @@ static orr_status put(talk *k, int32_t id, bool target)
                : orr_fail_memory(k->err);
 }
 
-/* Names of special tokens in what people say are text. */
+/* Names of special tokens in messages are encoded as plain text. */
 static orr_status put_text(talk *k, const char *text, size_t len, bool target)
 {
     int32_t *ids = NULL;
@@ -55,7 +54,7 @@ static orr_text stripped(const char *text)
     return (orr_text){text, n};
 }
 
-/* What begins and ends a turn of Llama 3 and its kin. */
+/* What begins and ends a message of Llama 3 and similar models. */
 typedef struct marks {
     const char *header, *header_end, *turn_end;
 } marks;
@@ -93,7 +92,8 @@ static orr_status expect_role(const talk *k, const orr_chat_message *turns, size
                     i < n ? turns[i].role : "nobody", role);
 }
 
-/* A question, with what the system says before the first, and its answer: a text of its own. */
+/* Llama 2: a question, with the system prompt before the first one, and its answer form a text of
+ * its own. */
 static orr_status put_question(talk *k, const char *system, const char *question)
 {
     char *whole = system == NULL

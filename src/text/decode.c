@@ -20,7 +20,7 @@ orr_status orr_token_text(const orr_tokenizer *t, int32_t token, bool special, c
     return ORR_OK;
 }
 
-/* The space that encoding puts before a text is no part of it. */
+/* The space that encoding puts before a text is dropped. */
 static bool drops_first_space(const orr_tokenizer *t)
 {
     return t->parts.spaces && t->parts.prefix != ORR_PREPEND_NEVER;
@@ -48,7 +48,7 @@ orr_status orr_detokenize(const orr_tokenizer *t, const int32_t *tokens, size_t 
     return ORR_OK;
 }
 
-/* Could more bytes make a character of these? */
+/* Whether more bytes could complete a character. */
 static bool could_go_on(const uint8_t *at, size_t n)
 {
     static const uint8_t rest[] = {0x80, 0x80, 0x80};
@@ -58,7 +58,8 @@ static bool could_go_on(const uint8_t *at, size_t n)
         memcpy(whole + n, rest, more);
         if (orr_utf8_len(whole, n + more) == n + more)
             return true;
-        if (n == 1) { /* the second byte has other bounds after some first ones, table 3-7 */
+        if (n == 1) { /* the second byte has narrower bounds after some first bytes (Unicode
+                         standard, table 3-7) */
             whole[1] = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
             if (orr_utf8_len(whole, n + more) == n + more)
                 return true;
@@ -81,8 +82,8 @@ static bool emit(output *o, const void *bytes, size_t n)
     return true;
 }
 
-/* Whole characters of `at` go out, and what cannot become one as U+FFFD; *ret_left bytes are not
- * decided. False: no room. */
+/* Emits whole characters of `at`, and U+FFFD for what cannot become one; *ret_left bytes are
+ * undecided. False: no room. */
 static bool emit_characters(output *o, const uint8_t *at, size_t n, bool end, size_t *ret_left)
 {
     while (n > 0) {
@@ -112,7 +113,7 @@ orr_status orr_token_stream_next(orr_token_stream *stream, int32_t token, char *
         n--;
         stream->begun = true;
     }
-    /* the held bytes with as many of the new as make a character of them, then the others */
+    /* the held bytes completed by new ones, then the rest */
     output o = {.at = ret, .room = room};
     uint8_t joined[sizeof stream->held];
     size_t held = stream->n_held, taken = 0;

@@ -7,14 +7,14 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-/* Positions of symbols are 32 bits wide, and marks for spaces are three bytes long. */
+/* Symbol positions have 32 bits, and space marks three bytes. */
 static const size_t TEXT_BYTES_MAX = (size_t)1 << 29;
 
 typedef struct encoder {
     const orr_tokenizer *t;
     orr_bpe_merger *merger;
     orr_array(int32_t) ids;
-    orr_array(char) written; /* a segment with its spaces marked */
+    orr_array(char) written; /* a segment with spaces marked */
     orr_error *err;
 } encoder;
 
@@ -27,7 +27,7 @@ static orr_status put_unknown(encoder *e)
 {
     const orr_tokenizer_spec *p = &e->t->parts;
     if (p->unknown < 0)
-        return ORR_OK; /* as the libraries do that have no such token: it is dropped */
+        return ORR_OK; /* dropped, as by the libraries without such a token */
     if (p->fuse_unknown && e->ids.n > 0 && e->ids.at[e->ids.n - 1] == p->unknown)
         return ORR_OK;
     return put(e, p->unknown);
@@ -80,7 +80,7 @@ static orr_status encode_bytes(encoder *e, const char *at, size_t len)
     return put_merged(e, at);
 }
 
-/* Symbols of a list of merges are tokens; those of scores need not be, until the end. */
+/* Symbols of merge lists are tokens; those of scored pieces may not be, until the end. */
 static orr_status add_character(encoder *e, const char *text, size_t at, size_t len)
 {
     const orr_tokenizer *t = e->t;
@@ -127,7 +127,7 @@ static bool begins_with_space(const orr_tokenizer *t, const char *at, size_t len
            memcmp(at, ORR_SPACE_MARK, ORR_SPACE_MARK_BYTES) == 0;
 }
 
-/* Spaces at the text's ends, and all but one of several. */
+/* Spaces that folding removes: at the ends, and all but one of several. */
 static bool folds(const encoder *e, const char *at, size_t i, size_t len, bool first, bool last)
 {
     if (!e->t->parts.fold_spaces || at[i] != ' ')
@@ -140,7 +140,7 @@ static bool folds(const encoder *e, const char *at, size_t i, size_t len, bool f
     return end == len && last;
 }
 
-/* The segment as merges see it. */
+/* Normalizes the segment: space marks, prefix, folding. */
 static orr_status write_segment(encoder *e, const char *at, size_t len, bool first, bool last)
 {
     const orr_tokenizer_spec *p = &e->t->parts;
@@ -155,7 +155,7 @@ static orr_status write_segment(encoder *e, const char *at, size_t len, bool fir
         if (!folds(e, at, i, len, first, last))
             ORR_TRY(write_bytes(e, at[i] == ' ' ? space : at + i, at[i] == ' ' ? space_bytes : 1));
     if (p->fold_spaces && e->written.n == space_bytes && prefix && len > 0 && first && last)
-        e->written.n = 0; /* nothing but spaces is nothing */
+        e->written.n = 0; /* nothing but spaces becomes nothing */
     return ORR_OK;
 }
 
@@ -172,7 +172,7 @@ static orr_status check_normal_form(const encoder *e, const char *at, size_t len
     return ORR_OK;
 }
 
-/* Text between special tokens. */
+/* Encodes text between special tokens. */
 static orr_status encode_segment(encoder *e, const char *at, size_t len, bool first, bool last)
 {
     const orr_tokenizer_spec *p = &e->t->parts;
@@ -198,7 +198,7 @@ static orr_status encode_segment(encoder *e, const char *at, size_t len, bool fi
     return ORR_OK;
 }
 
-/* The longest special token at this place, -1: none. */
+/* The longest special token at this position, -1: none. */
 static int32_t special_at(const orr_tokenizer *t, const char *at, size_t left, bool special)
 {
     if (!t->begins_special[(uint8_t)at[0]] || (!special && !t->has_user))

@@ -4,8 +4,8 @@
 #include "base/array.h"
 #include "text/tokenizer.h"
 
-/* Names of pre-tokenizers as llama.cpp writes them (tokenizer.ggml.pre), and the split of each.
- * "default" is GPT-2's there too, with a warning. */
+/* llama.cpp's names of pre-tokenizers (tokenizer.ggml.pre) and what they are here. "default" is
+ * GPT-2's there too, with a warning. */
 static const struct {
     const char *name;
     orr_pre_tokenizer split;
@@ -34,7 +34,7 @@ static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_spec *parts,
                     pre.at);
 }
 
-/* Texts of pieces; those of bytes that are written as letters, as bytes. */
+/* Converts pieces from the byte-level alphabet to bytes. */
 static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_arena *arena,
                                  orr_tokenizer_spec *parts, orr_error *err)
 {

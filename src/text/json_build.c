@@ -3,7 +3,8 @@
 
 #include "text/json_tokenizer.h"
 
-/* tokenizer.json to parts: each step is one that is known, or refused by its name. */
+/* Builds a tokenizer from a parsed tokenizer.json: each component is known, or rejected by its
+ * name. */
 typedef struct maker {
     orr_json_tokenizer j;
     orr_tokenizer_spec parts;
@@ -115,7 +116,7 @@ static orr_status check_model(const orr_json_tokenizer *j, orr_error *err)
     return ORR_OK;
 }
 
-/* Bytes instead of GPT-2's letters for them, in place; what is not written so stays. */
+/* Converts text from the byte-level alphabet to bytes in place; other text is unchanged. */
 static orr_text plain(const maker *m, orr_text text)
 {
     size_t n = text.n;
@@ -134,7 +135,7 @@ static orr_status convert_vocabulary(maker *m, orr_error *err)
             return orr_fail(err, ORR_LIMIT, "the id %lld of a token", (long long)w->id);
         most = w->id > most ? w->id : most;
     }
-    /* ids may have holes, but no more of them than tokens */
+    /* ids may have holes, but not more than about four per token */
     if (most >= 4 * (int64_t)m->j.words.n + 1024)
         return orr_fail(err, ORR_LIMIT, "ids up to %lld of %zu tokens", (long long)most,
                         m->j.words.n);
@@ -152,7 +153,7 @@ static orr_status convert_vocabulary(maker *m, orr_error *err)
                                            .kind = !w->added    ? ORR_PIECE_NORMAL
                                                    : w->special ? ORR_PIECE_CONTROL
                                                                 : ORR_PIECE_USER};
-            /* the normalizer comes before those that are looked for in what it gives */
+            /* such tokens are matched in the normalized text, which has its prefix already */
             if (w->added && w->normalized && m->parts.prefix == ORR_PREPEND_ALWAYS &&
                 m->j.normalizer.n > 0)
                 m->parts.prefix = ORR_PREPEND_FIRST;

@@ -5,7 +5,7 @@
 
 enum { DEPTH_LIMIT = 64 };
 
-/* A string in the arena; any other value is passed over. */
+/* Reads a string to the arena; other values are skipped. */
 static orr_status read_text(orr_json_tokenizer *j, orr_json *r, orr_text *ret, orr_error *err)
 {
     orr_text raw;
@@ -134,7 +134,7 @@ static orr_status read_fields(orr_json_tokenizer *j, orr_json *r, orr_json_compo
                               orr_error *err)
 {
     orr_json_component step = {.use_regex = true, .split = true, .add_prefix_space = -1};
-    char name[24]; /* longer than any that is known */
+    char name[24]; /* longer than any known name */
     orr_text key;
     orr_status status = ORR_OK;
     while (orr_json_next_key(r, &key, &status, err)) {

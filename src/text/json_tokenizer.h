@@ -5,15 +5,15 @@
 #include "base/array.h"
 #include "text/tokenizer.h"
 
-/* tokenizer.json as it stands, before it is judged. Texts lie in the arena; at NULL: not there. */
+/* A parsed tokenizer.json, not yet interpreted. Texts are in the arena; at NULL: absent. */
 
-/* A normalizer, pre-tokenizer or post-processor: all fields of all kinds. Sequences are taken
- * apart. */
+/* A normalizer, pre-tokenizer or post-processor, with the fields of all kinds. Sequences are
+ * flattened. */
 typedef struct orr_json_component {
     orr_text type, regex, string, behavior, content, prepend, replacement, scheme;
     orr_text first_special; /* of TemplateProcessing's "single", where that begins with one */
     bool invert, use_regex, split;
-    int8_t add_prefix_space; /* -1: not there */
+    int8_t add_prefix_space; /* -1: absent */
 } orr_json_component;
 typedef orr_array(orr_json_component) orr_json_components;
 
@@ -32,7 +32,7 @@ typedef struct orr_json_tokenizer {
     bool byte_fallback, fuse_unknown, ignore_merges, dropout;
     /* of tokenizer_config.json and generation_config.json */
     orr_text bos, eos, pad;
-    int8_t add_bos; /* -1: not said */
+    int8_t add_bos; /* -1: absent */
     int64_t stop[ORR_STOP_TOKENS];
     uint32_t n_stop;
 } orr_json_tokenizer;

@@ -33,7 +33,7 @@ static bool is_there(const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* tokenizer_config.json and generation_config.json, where they stand beside it. */
+/* tokenizer_config.json and generation_config.json, if they are in the folder. */
 static orr_status read_beside(const char *folder, const char *name, file *ret, orr_error *err)
 {
     char path[PATH_ROOM];
@@ -59,8 +59,8 @@ out:
     return status;
 }
 
-/* A tokenizer.json is an object; SentencePiece's protobuf begins with the tag of its first piece,
- * the byte 10; the lines of tiktoken are printable from the first byte on. */
+/* Detects the format: tokenizer.json is an object; SentencePiece's protobuf starts with the tag of
+ * its first piece, byte 10; lines of tiktoken are printable from the first byte on. */
 static orr_status read_any(const char *folder, orr_text text, orr_tokenizer **ret, orr_error *err)
 {
     if (text.n == 0)
@@ -101,7 +101,7 @@ static orr_status open_folder(const char *folder, orr_tokenizer **ret, orr_error
                     folder);
 }
 
-/* A token for each byte, and one for the end of a text. */
+/* The byte tokenizer: a token per byte, and one for the end of a text. */
 static orr_status make_bytes(orr_tokenizer **ret, orr_error *err)
 {
     static const char end[] = "<|end_of_text|>";

@@ -5,9 +5,10 @@
 
 #include "text/unicode.h"
 
-/* The patterns, as their models publish them (openai/gpt-2 encoder.py; meta-llama/llama-models
- * models/llama3/tokenizer.py and models/llama4/tokenizer.py; Qwen2's tokenizer.json). The scanners
- * below follow them alternative by alternative, with what a backtracking matcher would come to. */
+/* The regular expressions of pre-tokenizers, as published (openai/gpt-2 encoder.py;
+ * meta-llama/llama-models models/llama3/tokenizer.py and models/llama4/tokenizer.py; Qwen2's
+ * tokenizer.json). The scanners below implement them alternative by alternative, with the result of
+ * a backtracking matcher. */
 static const struct {
     orr_pre_tokenizer split;
     const char *pattern;
@@ -60,7 +61,7 @@ static bool has(const scan *s, size_t from, class_set set, size_t *ret_len)
     return (set >> c.class & 1) != 0;
 }
 
-/* Where the run of at most `most` characters of the set ends. */
+/* End of the run of at most `most` characters in the set. */
 static size_t run(const scan *s, size_t from, class_set set, size_t most)
 {
     size_t len = 0;
@@ -107,7 +108,7 @@ static size_t white_space(const scan *s, bool lines)
     return end == s->left || last == 0 ? end : last;
 }
 
-/* [^\r\n\p{L}\p{N}] ; 0: something else is there. */
+/* [^\r\n\p{L}\p{N}] ; 0: no match. */
 static size_t word_prefix(const scan *s)
 {
     size_t len = 0;
@@ -115,7 +116,7 @@ static size_t word_prefix(const scan *s)
     return may ? len : 0;
 }
 
-/* ` ?` before characters of the set, and the run of them; 0: none. */
+/* ` ?` and a run of characters in the set; 0: no match. */
 static size_t spaced_run(const scan *s, class_set set)
 {
     const size_t space = s->at[0] == ' ' ? 1 : 0;
@@ -156,8 +157,8 @@ static size_t next_llama3(const scan *s, size_t digits)
     return n != 0 ? n : white_space(s, true);
 }
 
-/* upper* lower+ from `from`: as far as upper goes, then lower; where no lower follows, back to the
- * last that is of both. 0: none. */
+/* upper* lower+ from `from`: as far as upper goes, then lower; if no lower follows, back to the
+ * last character that is both. 0: no match. */
 static size_t upper_then_lower(const scan *s, size_t from)
 {
     size_t end = from, both_end = 0, len = 0;

@@ -64,7 +64,7 @@ static orr_status read_piece(model *m, const orr_proto_field *field, orr_error *
     return orr_array_push(&m->pieces, piece) ? ORR_OK : orr_fail_memory(err);
 }
 
-/* Ids are int32, of which negative ones say that there is none. */
+/* Ids are int32; negative ones mean absent. */
 static int32_t id_of(uint64_t value)
 {
     return (int32_t)(uint32_t)value < 0 ? -1 : (int32_t)(uint32_t)value;
@@ -160,7 +160,7 @@ static orr_status check_model(const model *m, orr_error *err)
     return ORR_OK;
 }
 
-/* The trainer's ids stand only where pieces of that kind do. */
+/* An id from the trainer settings counts only if the piece has that kind. */
 static int32_t id_of_kind(const model *m, int32_t id, orr_piece_kind kind)
 {
     return id >= 0 && (size_t)id < m->pieces.n && m->pieces.at[id].kind == kind ? id : -1;
@@ -169,7 +169,7 @@ static int32_t id_of_kind(const model *m, int32_t id, orr_piece_kind kind)
 orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer **ret,
                                   orr_error *err)
 {
-    /* the defaults are those of the .proto file */
+    /* defaults of the .proto file */
     model m = {.type = TYPE_UNIGRAM,
                .normalizer = {"", 0},
                .parts = {.kind = ORR_TOKENIZER_SENTENCEPIECE,

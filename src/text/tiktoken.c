@@ -5,9 +5,9 @@
 #include "base/array.h"
 #include "text/tokenizer.h"
 
-/* Special tokens stand behind those of the file, in the order in which the models' publishers list
- * them (meta-llama/llama-models, models/llama3/tokenizer.py and models/llama4/tokenizer.py). A row
- * of names that are numbered ends with '#', and has the first number and how many. */
+/* Reader of tiktoken files. Special tokens follow those of the file, in the publishers' order
+ * (meta-llama/llama-models, models/llama3/tokenizer.py and models/llama4/tokenizer.py). A name
+ * ending in '#' is a numbered range: its first number and count. */
 typedef struct special_row {
     const char *name;
     uint16_t first, count; /* count 0: one, not numbered */
@@ -79,7 +79,7 @@ static int digit_of(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Base64, RFC 4648; false: it is none. */
+/* Base64, RFC 4648; false: invalid. */
 static bool decode(const char *at, size_t n, char *ret, size_t *ret_len)
 {
     while (n > 0 && at[n - 1] == '=')

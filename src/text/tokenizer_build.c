@@ -45,7 +45,7 @@ int32_t orr_tokenizer_find(const orr_tokenizer *t, const char *text, size_t len)
     return id >= 0 ? id : orr_piece_find(t, &t->special, text, len);
 }
 
-/* The first of several with the same text stays. */
+/* Of several pieces with the same text the first is kept. */
 static void put(const orr_tokenizer *t, orr_piece_table *table, uint32_t id)
 {
     const orr_text text = t->parts.pieces[id].text;
@@ -63,7 +63,7 @@ static bool is_special(const orr_piece *piece)
     return piece->kind == ORR_PIECE_CONTROL || piece->kind == ORR_PIECE_USER;
 }
 
-/* Texts that merges can come to: all that stand in text as they are. */
+/* Pieces that merges can produce: all that match text literally. */
 static bool is_normal(const orr_tokenizer *t, const orr_piece *piece)
 {
     return piece->kind == ORR_PIECE_NORMAL ||
@@ -151,7 +151,7 @@ uint32_t orr_bpe_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t righ
     }
 }
 
-/* Merges that are given as texts. */
+/* Resolves merges given as texts to ids. */
 static orr_status resolve_merges(orr_tokenizer *t, const orr_text (*texts)[2], orr_error *err)
 {
     orr_bpe_merge *merges = (orr_bpe_merge *)t->parts.merges;
@@ -226,7 +226,7 @@ static void find_bytes(orr_tokenizer *t)
     }
 }
 
-/* A piece without its marks for spaces. */
+/* A piece's text without space marks. */
 static orr_text without_marks(orr_tokenizer *t, orr_text text)
 {
     char *shown = orr_arena_strndup(t->arena, text.at, text.n);

@@ -7,32 +7,31 @@
 #include "io/json/reader.h"
 #include "text/pre_tokenizer.h"
 
-/* What a tokenizer is made of, whatever file it was read from; a reader fills this and calls
+/* The specification of a tokenizer, whatever file it comes from: a reader fills it and calls
  * orr_tokenizer_build(). */
 
-/* How pieces of text become tokens. Pairs of neighbours are merged, the best first, then leftmost.
- */
+/* How text becomes tokens: neighbouring pairs are merged, the best first, then the leftmost. */
 typedef enum orr_bpe_algorithm {
-    ORR_BPE_SCORES, /* SentencePiece: characters; a pair that is a piece, the highest score first
-                     */
-    ORR_BPE_RANKS,  /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
-    ORR_BPE_MERGES, /* a list of pairs, the first first */
-    ORR_BPE_NO_MERGES /* no merges: a token for each byte */
+    ORR_BPE_SCORES, /* SentencePiece: characters; mergeable if the pair is a piece, highest score
+                       first */
+    ORR_BPE_RANKS,  /* tiktoken: bytes; mergeable if the pair is a piece, lowest rank first; rank is
+                       id */
+    ORR_BPE_MERGES, /* an ordered list of pairs */
+    ORR_BPE_NO_MERGES /* no merges: a token per byte */
 } orr_bpe_algorithm;
 
 /* Numbers of SentencePiece's ModelProto.SentencePiece.Type, and of GGUF's token_type. */
 typedef enum orr_piece_kind {
     ORR_PIECE_NORMAL = 1,
     ORR_PIECE_UNKNOWN,
-    ORR_PIECE_CONTROL, /* text only where special tokens are asked for */
-    ORR_PIECE_USER,    /* is this token wherever it stands in text      */
+    ORR_PIECE_CONTROL, /* matched only where special tokens are requested */
+    ORR_PIECE_USER,    /* matched wherever it occurs in text */
     ORR_PIECE_UNUSED,
     ORR_PIECE_BYTE /* "<0x0A>" */
 } orr_piece_kind;
 
 typedef struct orr_piece {
-    orr_text text; /* as it stands in text: bytes, with U+2581 for SentencePiece's space. Empty: no
-                      piece */
+    orr_text text; /* literal bytes, with U+2581 for SentencePiece's space. Empty: no piece */
     float score;
     uint8_t kind; /* orr_piece_kind */
 } orr_piece;
@@ -41,11 +40,11 @@ typedef struct orr_bpe_merge {
     uint32_t left, right, merged; /* ids */
 } orr_bpe_merge;
 
-/* Where a space is put before the text (of SCORES, and MERGES of characters). */
+/* Where a space is prepended (for SCORES, and MERGES of characters). */
 typedef enum orr_prepend_scheme {
     ORR_PREPEND_NEVER,
-    ORR_PREPEND_FIRST, /* the text's beginning                                  */
-    ORR_PREPEND_ALWAYS /* that, and behind each special token                   */
+    ORR_PREPEND_FIRST, /* at the beginning of the text */
+    ORR_PREPEND_ALWAYS /* also after each special token */
 } orr_prepend_scheme;
 
 typedef struct orr_tokenizer_spec {
@@ -53,19 +52,18 @@ typedef struct orr_tokenizer_spec {
     uint8_t algorithm;        /* orr_bpe_algorithm   */
     uint8_t split;            /* orr_pre_tokenizer            */
     uint8_t prefix;           /* orr_prepend_scheme      */
-    bool spaces;              /* are written U+2581   */
-    bool prefix_unless_there; /* no prefix where a space (U+2581) already begins the text */
-    bool fold_spaces;   /* those at both ends go, several become one (remove_extra_whitespaces) */
-    bool byte_level;    /* MERGES of bytes, else of characters */
-    bool byte_fallback; /* characters that are no piece become BYTE pieces */
-    bool fuse_unknown;  /* several in a row are one token                  */
-    bool whole_first;   /* a piece of text that is a token needs no merges */
-    bool normal_form_c; /* text must be in Unicode's NFC                   */
+    bool spaces;              /* spaces are written as U+2581 */
+    bool prefix_unless_there; /* no prefix if the text already begins with a space (U+2581) */
+    bool fold_spaces; /* strips spaces at both ends and collapses runs (remove_extra_whitespaces) */
+    bool byte_level;  /* MERGES of bytes, else of characters */
+    bool byte_fallback;      /* characters without a piece become BYTE pieces */
+    bool fuse_unknown;       /* several unknown ones in a row become one token */
+    bool whole_first;        /* a piece of text that is a token is not merged */
+    bool normal_form_c;      /* text must be in Unicode normalization form C */
     const orr_piece *pieces; /* shape (n) */
     uint32_t n;
-    const orr_bpe_merge *merges; /* shape (n_merges) */
-    const orr_text (
-        *merge_texts)[2]; /* instead of merges, or NULL: what is merged, as it stands in pieces */
+    const orr_bpe_merge *merges;      /* shape (n_merges) */
+    const orr_text (*merge_texts)[2]; /* merges as texts instead, as in the pieces; or NULL */
     uint32_t n_merges;
     int32_t unknown, bos, eos, pad; /* -1: none */
     int32_t stop[ORR_STOP_TOKENS];  /* beside eos, and eot by its name */
@@ -73,14 +71,14 @@ typedef struct orr_tokenizer_spec {
     bool adds_bos;
 } orr_tokenizer_spec;
 
-/* Everything is copied. INVALID: ids beyond the pieces; PARSE: merges of what is no piece; LIMIT:
+/* Copies everything. INVALID: ids beyond the pieces; PARSE: merges of what is not a piece; LIMIT:
  * more than 2^24 pieces. */
 orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **ret,
                                orr_error *err) ORR_MUST_CHECK;
-/* For those who write one; lives as long as the tokenizer. */
+/* For writers of tokenizers; lives as long as the tokenizer. */
 const orr_tokenizer_spec *orr_tokenizer_spec_of(const orr_tokenizer *tokenizer);
-/* More tokens at which to stop, before others use the tokenizer; known ones and those beyond the
- * room are passed over. */
+/* Adds a stop token, before others use the tokenizer; known ones and those beyond the capacity are
+ * ignored. */
 void orr_tokenizer_add_stop(orr_tokenizer *tokenizer, int32_t token);
 /* Id of a piece, -1: none. */
 int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, size_t len);
@@ -88,16 +86,16 @@ int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, siz
 /* From the bytes of files. `path` is for errors. */
 orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer **ret,
                                   orr_error *err) ORR_MUST_CHECK;
-/* `split` NONE: by the number of lines, 200,000 and more are Llama 4's. */
+/* `split` NONE: by the number of lines; 200,000 and more are Llama 4's. */
 orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split,
                              orr_tokenizer **ret, orr_error *err) ORR_MUST_CHECK;
 /* `config`, `generation`: of tokenizer_config.json and generation_config.json, or empty. */
 orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text generation,
                                    orr_tokenizer **ret, orr_error *err) ORR_MUST_CHECK;
 
-/* The arrays of a GGUF file, by the names of its keys: tokenizer.ggml.model "llama" (with scores)
- * or "gpt2" (with merges "left right" and pre), tokens, token_type. Errors: UNSUPPORTED: another
- * model or pre-tokenizer, by name; PARSE. */
+/* The tokenizer arrays of a GGUF file, by key: tokenizer.ggml.model "llama" (with scores) or "gpt2"
+ * (with merges "left right" and pre), tokens, token_type. Errors: UNSUPPORTED: another model or
+ * pre-tokenizer, by name; PARSE. */
 typedef struct orr_tokenizer_gguf {
     orr_text model, pre;
     const orr_text *tokens; /* shape (n) */

@@ -14,7 +14,7 @@ static orr_unicode_class class_of_ascii(uint32_t code)
     return code == ' ' || code - 9 < 5 ? ORR_UNICODE_SPACE : ORR_UNICODE_OTHER;
 }
 
-/* The run that a code point is in. */
+/* The run of a code point (binary search). */
 static uint32_t run_of(uint32_t code)
 {
     uint32_t low = 0, high = orr_unicode_runs_n; /* the run is in [low, high) */

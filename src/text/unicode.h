@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Classes of code points that the patterns of tokenizers speak of: general categories (\p{Lu} ...,
- * marks and numbers as a whole), and white space (\s). */
+/* Classes of code points used by pre-tokenizer patterns: general categories (\p{Lu} ..., marks and
+ * numbers as a whole), and white space (\s). */
 typedef enum orr_unicode_class {
     ORR_UNICODE_OTHER,
     ORR_UNICODE_UPPER,    /* Lu */
@@ -21,16 +21,16 @@ typedef enum orr_unicode_class {
     ORR_UNICODE_CLASSES
 } orr_unicode_class;
 
-/* The character at at[0 .. left), left > 0; a byte that begins none is one of its own, of code
+/* The character at at[0 .. left), left > 0; an invalid byte is a character of its own, with code
  * UINT32_MAX and no class. */
 typedef struct orr_character {
     uint32_t code;
     uint8_t class, len;
-    bool may_change; /* when brought into NFC: alone or with what stands before it */
+    bool may_change; /* may change under NFC: alone or with the character before it */
 } orr_character;
 orr_character orr_character_at(const char *at, size_t left);
 
-/* Runs of code points that are alike: where it begins, times 32; 16 where they may change; the
+/* Runs of code points of one class: start times 32; plus 16 where they may change; plus the
  * class. */
 extern const uint32_t orr_unicode_runs[];
 extern const uint32_t orr_unicode_runs_n;
