@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/parallel_for.h"
 
 enum { SPINS = 4000, THREADS_MAX = 1024 };
@@ -33,13 +34,6 @@ struct orr_workers {
     pthread_cond_t wake;
 };
 
-static inline void relax(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#endif
-}
-
 static void take_pieces(orr_workers *w, int thread)
 {
     for (;;) {
@@ -55,7 +49,7 @@ static void await_round(orr_workers *w, unsigned seen)
     for (int spins = 0; spins < SPINS; spins++) {
         if (atomic_load_explicit(&w->round, memory_order_acquire) != seen)
             return;
-        relax();
+        orr_cpu_relax();
     }
     pthread_mutex_lock(&w->lock);
     atomic_fetch_add(&w->asleep, 1);
@@ -150,7 +144,7 @@ void orr_workers_run(orr_workers *w, size_t count, void (*body)(void *ctx, size_
     take_pieces(w, 0);
     for (int spins = 0; atomic_load_explicit(&w->working, memory_order_acquire) > 0; spins++)
         if (spins < SPINS)
-            relax();
+            orr_cpu_relax();
         else
             sched_yield();
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "engine/run/program_state.h"
 
 /* Runs a program: each lane executes its calls in order, lane 0 in the caller's thread, the others
@@ -18,13 +19,6 @@
  * taken. */
 
 enum { SPINS = 2000 };
-
-static inline void relax(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#endif
-}
 
 static void sleep_on(atomic_uint *word, unsigned seen)
 {
@@ -42,7 +36,7 @@ static unsigned await(atomic_uint *word, atomic_uint *sleepers, unsigned than,
 {
     unsigned seen = atomic_load_explicit(word, memory_order_acquire);
     for (int spins = 0; spins < SPINS && !ready(seen, than); spins++) {
-        relax();
+        orr_cpu_relax();
         seen = atomic_load_explicit(word, memory_order_acquire);
     }
     while (!ready(seen, than)) {
