@@ -75,7 +75,7 @@ static bool all_reduce(rank *self, size_t bytes)
     uint32_t op;
     orr_error err = {0};
     const uint32_t before = self->reduced;
-    if (orr_ring_post(self->ring, ORR_RING_FP32, self->in, self->out, bytes / sizeof(float), &op,
+    if (orr_ring_post(self->ring, ORR_TEAM_FP32, self->in, self->out, bytes / sizeof(float), &op,
                       &err) != ORR_OK) {
         fprintf(stderr, "rank %u: %s\n", self->me, err.text);
         return false;

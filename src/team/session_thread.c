@@ -69,8 +69,8 @@ const orr_team_member_callbacks orr_team_session_callbacks = {
 static void reduce(orr_team *t, const orr_team_command *c)
 {
     orr_error err;
-    const orr_ring_dtype dtype = c->dtype == ORR_TEAM_FP64 ? ORR_RING_FP64 : ORR_RING_FP32;
-    const orr_status status = orr_team_member_reduce(t->member, dtype, c->in, c->out, c->n, &err);
+    const orr_status status =
+        orr_team_member_reduce(t->member, c->dtype, c->in, c->out, c->n, &err);
     if (status != ORR_OK)
         fail(t, status, &err);
     t->next_op++;

@@ -79,7 +79,7 @@ static void on_woken(void *ctx)
         if (!zeros)
             model_compute(&k->model, 0, k->turn.slot);
         k->doing = WAITS;
-        if (orr_team_member_reduce(k->member, ORR_RING_FP32, zeros ? NULL : k->model.in[0],
+        if (orr_team_member_reduce(k->member, ORR_TEAM_FP32, zeros ? NULL : k->model.in[0],
                                    k->model.out[0], k->of->shape.n[0], &err) != ORR_OK)
             fail(k->of, err.text);
         orr_team_member_complete(k->member);

@@ -24,7 +24,7 @@ static uint64_t mix(uint64_t x) /* splitmix64, Steele, Lea and Flood 2014 */
 
 size_t model_op_bytes(const model_shape *shape, uint32_t op)
 {
-    return shape->n[op] * (shape->dtype[op] == ORR_RING_FP64 ? sizeof(double) : sizeof(float));
+    return shape->n[op] * (shape->dtype[op] == ORR_TEAM_FP64 ? sizeof(double) : sizeof(float));
 }
 
 void model_init(model *m, const model_shape *shape, uint32_t rank)
@@ -64,7 +64,7 @@ static void add(const model *m, uint32_t op, uint64_t slot, void *to)
     for (uint32_t i = 0; i < m->shape->n[op]; i++) {
         x = x * 6364136223846793005 + 1442695040888963407; /* Knuth's MMIX */
         const uint32_t value = (uint32_t)(x >> 52);
-        if (m->shape->dtype[op] == ORR_RING_FP64)
+        if (m->shape->dtype[op] == ORR_TEAM_FP64)
             ((double *)to)[i] += value;
         else
             ((float *)to)[i] += (float)value;

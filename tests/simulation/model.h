@@ -15,7 +15,7 @@ enum { MODEL_OPS = 4, MODEL_SPANS = 2 };
 typedef struct model_shape {
     uint32_t n_ops;
     uint32_t n[MODEL_OPS]; /* numbers of a reduction */
-    orr_ring_dtype dtype[MODEL_OPS];
+    orr_team_dtype dtype[MODEL_OPS];
     uint32_t words; /* of the state, at least 2 */
 } model_shape;
 

@@ -36,7 +36,7 @@ static void draw_model(plan *p, orr_random *r)
     for (uint32_t op = 0; op < p->shape.n_ops; op++) {
         p->shape.n[op] =
             op > 0 && chance(r, 0.05) ? 0 : 1 + (uint32_t)below(r, chance(r, 0.1) ? 60 : 8);
-        p->shape.dtype[op] = chance(r, 0.2) ? ORR_RING_FP64 : ORR_RING_FP32;
+        p->shape.dtype[op] = chance(r, 0.2) ? ORR_TEAM_FP64 : ORR_TEAM_FP32;
     }
     p->shape.words = 2 + (uint32_t)below(r, 30);
     if (p->ranks == 1 && chance(r, 0.004)) /* of several chunks */
@@ -173,7 +173,7 @@ void plan_print(const plan *p, FILE *to)
     fprintf(to, "reductions:");
     for (uint32_t op = 0; op < p->shape.n_ops; op++)
         fprintf(to, " %u x %s", p->shape.n[op],
-                p->shape.dtype[op] == ORR_RING_FP64 ? "fp64" : "fp32");
+                p->shape.dtype[op] == ORR_TEAM_FP64 ? "fp64" : "fp32");
     fprintf(
         to,
         "; chunks of %u bytes, window %u, %u streams, small %u; state %u words, %u steps set aside\n",

@@ -26,7 +26,7 @@ static void begin(team *t)
 {
     memset(t, 0, sizeof *t);
     t->shape =
-        (model_shape){.n_ops = 2, .n = {3, 5}, .dtype = {ORR_RING_FP32, ORR_RING_FP64}, .words = 9};
+        (model_shape){.n_ops = 2, .n = {3, 5}, .dtype = {ORR_TEAM_FP32, ORR_TEAM_FP64}, .words = 9};
     oracle_init(&t->oracle, &t->shape, 1);
     model_init(&t->a, &t->shape, 0);
     model_init(&t->b, &t->shape, 0);

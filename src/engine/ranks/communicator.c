@@ -6,6 +6,7 @@
 #include <orrery/graph.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "engine/ranks/reduction.h"
 
 /* Collectives by pairwise exchange: in round k each member sends to the member k places after it
@@ -169,17 +170,12 @@ typedef struct sum_block {
     size_t each_bytes, slot_bytes;
 } sum_block;
 
-static int64_t piece_begin(const orr_communicator *c, const sum_block *b, uint32_t member)
-{
-    return b->from + (int64_t)((__int128)b->n * member / c->n);
-}
-
 static size_t piece_at(const orr_communicator *c, const sum_block *b, uint32_t member,
                        size_t *ret_bytes)
 {
-    const int64_t begin = piece_begin(c, b, member);
-    *ret_bytes = (size_t)(piece_begin(c, b, member + 1) - begin) * b->each_bytes;
-    return (size_t)begin * b->each_bytes;
+    const size_t begin = orr_part_begin((size_t)b->n, c->n, member);
+    *ret_bytes = (orr_part_begin((size_t)b->n, c->n, member + 1) - begin) * b->each_bytes;
+    return ((size_t)b->from + begin) * b->each_bytes;
 }
 
 static orr_status reduce_block(orr_communicator *c, const sum_block *b, const uint8_t *in,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/sum.h"
 #include "kernel/format/row.h"
 
 /* Elementwise sums in plain C, compiled for the vectors of this CPU. Elements are independent, so
@@ -40,24 +41,22 @@ static inline __attribute__((always_inline)) void narrow_bf16(const float *from,
     }
 }
 
-/* The first two addends at once, since most groups are pairs. */
-#define SUM_IN_PLACE(T, A)                                                                         \
-    do {                                                                                           \
-        T *sums = out;                                                                             \
-        const T *first = parts[0], *second = parts[1];                                             \
-        T held[BLOCK];                                                                             \
-        for (int64_t from = 0; from < n; from += BLOCK) {                                          \
-            const int64_t m = n - from < BLOCK ? n - from : BLOCK;                                 \
-            for (int64_t i = 0; i < m; i++)                                                        \
-                held[i] = (T)((A)first[from + i] + (A)second[from + i]);                           \
-            for (uint32_t p = 2; p < n_parts; p++) {                                               \
-                const T *next = (const T *)parts[p] + from;                                        \
-                for (int64_t i = 0; i < m; i++)                                                    \
-                    held[i] = (T)((A)held[i] + (A)next[i]);                                        \
-            }                                                                                      \
-            memcpy(sums + from, held, (size_t)m * sizeof(T));                                      \
-        }                                                                                          \
-    } while (0)
+/* In blocks that stay in the cache, since `out` may be any of `parts`. */
+static void sum_pairs(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
+                      void *out)
+{
+    double held[BLOCK];
+    const size_t each = (size_t)orr_dtype_bytes(dtype);
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        const size_t m = (size_t)(n - from < BLOCK ? n - from : BLOCK), at = (size_t)from * each;
+        const void *held_sum = (const char *)parts[0] + at;
+        for (uint32_t p = 1; p < n_parts; p++) {
+            void *to = p + 1 < n_parts ? (void *)held : (char *)out + at;
+            orr_sum_pair(dtype, to, held_sum, (const char *)parts[p] + at, m);
+            held_sum = to;
+        }
+    }
+}
 
 static inline __attribute__((always_inline)) void sum_bf16(const void *const *parts,
                                                            uint32_t n_parts, int64_t n, void *out)
@@ -91,32 +90,12 @@ static inline __attribute__((always_inline)) void sum_fp16(const void *const *pa
 static inline __attribute__((always_inline)) void sum(orr_dtype dtype, const void *const *parts,
                                                       uint32_t n_parts, int64_t n, void *out)
 {
-    switch (dtype) {
-    case ORR_DTYPE_FP32:
-    case ORR_DTYPE_TF32:
-        SUM_IN_PLACE(float, float);
-        break;
-    case ORR_DTYPE_FP64:
-        SUM_IN_PLACE(double, double);
-        break;
-    case ORR_DTYPE_INT64:
-        SUM_IN_PLACE(int64_t, uint64_t);
-        break;
-    case ORR_DTYPE_INT32:
-        SUM_IN_PLACE(int32_t, uint32_t);
-        break;
-    case ORR_DTYPE_INT8:
-        SUM_IN_PLACE(int8_t, uint8_t);
-        break;
-    case ORR_DTYPE_BF16:
+    if (dtype == ORR_DTYPE_BF16)
         sum_bf16(parts, n_parts, n, out);
-        break;
-    case ORR_DTYPE_FP16:
+    else if (dtype == ORR_DTYPE_FP16)
         sum_fp16(parts, n_parts, n, out);
-        break;
-    default:
-        break;
-    }
+    else
+        sum_pairs(dtype, parts, n_parts, n, out);
 }
 
 #ifdef WIDER

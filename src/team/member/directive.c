@@ -7,7 +7,7 @@
 
 size_t orr_reduction_bytes(const orr_reduction *r)
 {
-    return r->n * (r->dtype == ORR_RING_FP64 ? sizeof(double) : sizeof(float));
+    return r->n * (r->dtype == ORR_TEAM_FP64 ? sizeof(double) : sizeof(float));
 }
 
 static void give(orr_team_member *m, const orr_team_directive *turn, bool live)
@@ -91,7 +91,7 @@ void orr_team_member_follow(orr_team_member *m, const orr_team_directive *turn)
     orr_team_member_next_directive(m);
 }
 
-orr_status orr_team_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in,
+orr_status orr_team_member_reduce(orr_team_member *m, orr_team_dtype dtype, const void *in,
                                   void *out, size_t n, orr_error *err)
 {
     uint32_t op;

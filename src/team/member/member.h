@@ -53,7 +53,7 @@ void orr_team_member_free(orr_team_member *member); /* NULL is allowed; the othe
 /* Of one that does not lead: its leader was given this. */
 void orr_team_member_follow(orr_team_member *member, const orr_team_directive *turn);
 /* The next reduction of the turn. NO_MEMORY. */
-orr_status orr_team_member_reduce(orr_team_member *member, orr_ring_dtype dtype, const void *in,
+orr_status orr_team_member_reduce(orr_team_member *member, orr_team_dtype dtype, const void *in,
                                   void *out, size_t n, orr_error *err) ORR_MUST_CHECK;
 void orr_team_member_complete(orr_team_member *member);
 void orr_team_member_updated(orr_team_member *member, uint64_t step);

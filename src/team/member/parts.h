@@ -18,7 +18,7 @@ typedef enum orr_team_member_phase {
 } orr_team_member_phase;
 
 typedef struct orr_reduction {
-    orr_ring_dtype dtype;
+    orr_team_dtype dtype;
     void *out;
     size_t n;
 } orr_reduction;

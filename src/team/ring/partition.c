@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sum.h"
 #include "team/ring/parts.h"
 
 /* Numbers of a whole partition. */
@@ -28,15 +29,13 @@ orr_status orr_ring_partition_all(orr_ring *ring, orr_error *err)
     return ORR_OK;
 }
 
-/* Shards of a partition differ by one number at most: the first ones have it. */
 orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, uint32_t partition,
                                  uint32_t shard)
 {
     const size_t size = orr_ring_dtype_bytes(op->dtype), each = whole(ring, op);
     const size_t begin = partition * each;
     const size_t here = op->n - begin < each ? op->n - begin : each;
-    const size_t n = here / ring->n, more = here % ring->n;
-    const size_t at = begin + shard * n + (shard < more ? shard : more);
-    const size_t numbers = n + (shard < more);
-    return (orr_ring_shard){.at = at * size, .bytes = numbers * size, .n = numbers};
+    const size_t at = orr_part_begin(here, ring->n, shard);
+    const size_t n = orr_part_begin(here, ring->n, shard + 1) - at;
+    return (orr_ring_shard){.at = (begin + at) * size, .bytes = n * size, .n = n};
 }

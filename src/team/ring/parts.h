@@ -58,7 +58,7 @@ typedef struct orr_ring_op {
     const char *in;
     char *out;
     size_t n;
-    orr_ring_dtype dtype;
+    orr_team_dtype dtype;
     bool both_ways;             /* its all-gather             */
     uint32_t first, partitions; /* its first, of the step's   */
 } orr_ring_op;
@@ -119,9 +119,9 @@ typedef struct orr_ring_shard {
     size_t at, bytes; /* in `in` and `out` */
     size_t n;         /* numbers           */
 } orr_ring_shard;
-static inline size_t orr_ring_dtype_bytes(orr_ring_dtype dtype)
+static inline size_t orr_ring_dtype_bytes(orr_team_dtype dtype)
 {
-    return dtype == ORR_RING_FP64 ? 8 : 4;
+    return dtype == ORR_TEAM_FP64 ? 8 : 4;
 }
 /* Partitions of all that is posted, numbered from 0. LIMIT: more than 32 bits. */
 orr_status orr_ring_partition_all(orr_ring *ring, orr_error *err) ORR_MUST_CHECK;

@@ -201,12 +201,12 @@ void orr_ring_leave(orr_ring *ring)
     begin_anew(ring, ORR_RING_IDLE);
 }
 
-orr_status orr_ring_post(orr_ring *ring, orr_ring_dtype dtype, const void *in, void *out, size_t n,
+orr_status orr_ring_post(orr_ring *ring, orr_team_dtype dtype, const void *in, void *out, size_t n,
                          uint32_t *ret_op, orr_error *err)
 {
     orr_ring_op op = {.in = in, .out = out, .n = n, .dtype = dtype};
     size_t bytes;
-    if ((dtype != ORR_RING_FP32 && dtype != ORR_RING_FP64) ||
+    if ((dtype != ORR_TEAM_FP32 && dtype != ORR_TEAM_FP64) ||
         !orr_mul_size(n, orr_ring_dtype_bytes(dtype), &bytes) || (out == NULL && n > 0))
         return orr_fail(err, ORR_INVALID, "an operation of %zu numbers of dtype %d", n, (int)dtype);
     if (!orr_array_reserve(&ring->ops, 1))

@@ -2,6 +2,8 @@
 #ifndef ORR_TEAM_RING_RING_H
 #define ORR_TEAM_RING_RING_H
 
+#include <orrery/team.h>
+
 #include "io/net/net.h"
 
 /* All-reduce over a ring of N members, one of each replica: the data path. It moves and adds,
@@ -30,7 +32,6 @@
 typedef struct orr_ring orr_ring;
 
 enum { ORR_RING_MAX_MEMBERS = 64 };
-typedef enum orr_ring_dtype { ORR_RING_FP32, ORR_RING_FP64 } orr_ring_dtype;
 
 typedef struct orr_ring_options {
     uint32_t chunk_bytes; /* S; 0: 256 KiB, a multiple of 8 up to 1 GiB */
@@ -43,7 +44,7 @@ typedef struct orr_ring_options {
 typedef struct orr_ring_reducer {
     void *ctx;
     /* out[i] = a[i] + b[i]; b NULL: out = a; a and b NULL: zeros. Both may be out. */
-    void (*add)(void *ctx, orr_ring_dtype dtype, void *out, const void *a, const void *b, size_t n);
+    void (*add)(void *ctx, orr_team_dtype dtype, void *out, const void *a, const void *b, size_t n);
 } orr_ring_reducer;
 extern const orr_ring_reducer orr_ring_reducer_host;
 
@@ -78,7 +79,7 @@ void orr_ring_leave(orr_ring *ring);
 /* The next operation of the step: they are numbered from 0 in the order of posting, which is the
  * same on all members. `in` NULL: zeros. May be posted out of a team too. Errors, and nothing is
  * posted: NO_MEMORY; INVALID: no such dtype, no `out`; LIMIT: 2^32 partitions. */
-orr_status orr_ring_post(orr_ring *ring, orr_ring_dtype dtype, const void *in, void *out, size_t n,
+orr_status orr_ring_post(orr_ring *ring, orr_team_dtype dtype, const void *in, void *out, size_t n,
                          uint32_t *ret_op, orr_error *err) ORR_MUST_CHECK;
 /* Another step: its operations are numbered anew. The connections stay; frames of other steps are
  * dropped, but those of the next step that come early wait for it. With operations that are not

@@ -147,7 +147,7 @@ static inline void lab_work(lab_owner *o)
         for (uint32_t i = 0; i < LAB_GRADIENTS; i++)
             o->in[op][i] =
                 (float)((o->turn.slot * 31 + i * 7 + op) % 101) / 64.0F + o->state[i] / 1024.0F;
-        if (orr_team_member_reduce(o->member, ORR_RING_FP32, zeros ? NULL : o->in[op], o->out[op],
+        if (orr_team_member_reduce(o->member, ORR_TEAM_FP32, zeros ? NULL : o->in[op], o->out[op],
                                    LAB_GRADIENTS, &err) != ORR_OK)
             LAB_WRONG(o->of, "%s: %s", o->name, err.text);
     }

@@ -15,7 +15,7 @@
 enum { TEAM_MEMBERS = 16, TEAM_OPS = 12 };
 
 typedef struct team_op {
-    orr_ring_dtype dtype;
+    orr_team_dtype dtype;
     size_t n;
     uint32_t zeros; /* bit i: the member on host i has no input */
 } team_op;
@@ -46,7 +46,7 @@ struct ring_team {
 
 static inline size_t team_bytes(const team_op *op)
 {
-    return op->n * (op->dtype == ORR_RING_FP64 ? 8 : 4);
+    return op->n * (op->dtype == ORR_TEAM_FP64 ? 8 : 4);
 }
 
 /* `out` is final, and memory nobody needs. */
@@ -132,7 +132,7 @@ static inline double team_number(uint64_t seed, uint32_t host, uint32_t op, size
 
 static inline void team_put(const team_op *op, void *at, size_t i, double number)
 {
-    if (op->dtype == ORR_RING_FP64)
+    if (op->dtype == ORR_TEAM_FP64)
         ((double *)at)[i] = number;
     else
         ((float *)at)[i] = (float)number;
@@ -225,7 +225,7 @@ static inline void team_run(ring_team *team)
 /* Which shard number i of an operation is in: the place in the ring where its sum begins. */
 static inline uint32_t team_shard(const ring_team *team, const team_op *op, size_t i)
 {
-    const size_t each = team->chunk_bytes / (op->dtype == ORR_RING_FP64 ? 8 : 4) * team->n;
+    const size_t each = team->chunk_bytes / (op->dtype == ORR_TEAM_FP64 ? 8 : 4) * team->n;
     const size_t begin = i / each * each, at = i - begin;
     const size_t here = op->n - begin < each ? op->n - begin : each;
     const size_t small = here / team->n, large = here % team->n;
@@ -241,7 +241,7 @@ static inline void team_sum(const ring_team *team, uint64_t seed, uint32_t k, si
     for (uint32_t j = 0; j < team->n; j++) {
         const uint32_t host = team->hosts[(first + j) % team->n];
         const double x = op->zeros >> host & 1 ? 0 : team_number(seed, host, k, i);
-        sum = op->dtype == ORR_RING_FP64 ? sum + x : (double)((float)sum + (float)x);
+        sum = op->dtype == ORR_TEAM_FP64 ? sum + x : (double)((float)sum + (float)x);
     }
     team_put(op, ret, 0, sum);
 }

@@ -39,8 +39,8 @@ static void sums_of_every_size(void **state)
     const size_t sizes[] = {0, 1, 2, 3, 5, 6, 7, 8, 63, 64, 65, 111, 113, 1001, 5000};
     for (uint32_t n = 1; n <= 7; n++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = sizes[i]},
-                                   {.dtype = ORR_RING_FP64, .n = sizes[i]}};
+            const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = sizes[i]},
+                                   {.dtype = ORR_TEAM_FP64, .n = sizes[i]}};
             reduce(n, &tiny, ops, 2);
         }
 }
@@ -49,8 +49,8 @@ static void members_without_input(void **state)
 {
     (void)state;
     for (uint32_t zeros = 0; zeros < 16; zeros++) {
-        const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 1000, .zeros = zeros},
-                               {.dtype = ORR_RING_FP64, .n = 40, .zeros = zeros}};
+        const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 1000, .zeros = zeros},
+                               {.dtype = ORR_TEAM_FP64, .n = 40, .zeros = zeros}};
         reduce(4, &tiny, ops, 2);
         reduce(1, &tiny, ops, 2);
     }
@@ -61,8 +61,8 @@ static void chunks_larger_than_the_nets_room(void **state)
 {
     (void)state;
     const orr_ring_options large = {.chunk_bytes = 96 << 10, .window = 2, .streams = 2};
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 150001},
-                           {.dtype = ORR_RING_FP64, .n = 70001}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 150001},
+                           {.dtype = ORR_TEAM_FP64, .n = 70001}};
     for (uint32_t n = 1; n <= 3; n++)
         reduce(n, &large, ops, 2);
 }
@@ -70,9 +70,9 @@ static void chunks_larger_than_the_nets_room(void **state)
 static void streams_and_windows(void **state)
 {
     (void)state;
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 3000},
-                           {.dtype = ORR_RING_FP64, .n = 17},
-                           {.dtype = ORR_RING_FP32, .n = 900}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 3000},
+                           {.dtype = ORR_TEAM_FP64, .n = 17},
+                           {.dtype = ORR_TEAM_FP32, .n = 900}};
     for (uint32_t streams = 1; streams <= 3; streams++)
         for (uint32_t window = 1; window <= 9; window += 2) {
             const orr_ring_options options = {
@@ -86,7 +86,7 @@ static void largest_ring(void **state)
 {
     (void)state;
     ring_team team;
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 2000}, {.dtype = ORR_RING_FP32, .n = 3}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 2000}, {.dtype = ORR_TEAM_FP32, .n = 3}};
     assert_true(team_new(&team, 1, TEAM_MEMBERS, &tiny));
     assert_true(team_ops(&team, 5, ops, 2));
     assert_true(team_form(&team, 1, 1) && team_post_all(&team));
@@ -108,7 +108,7 @@ static void infinities_and_nans_pass(void **state)
 {
     (void)state;
     ring_team team;
-    const team_op op = {.dtype = ORR_RING_FP32, .n = 100};
+    const team_op op = {.dtype = ORR_TEAM_FP32, .n = 100};
     assert_true(team_new(&team, 1, 3, &tiny));
     assert_true(team_ops(&team, 5, &op, 1));
     ((float *)team.members[0].in[0])[20] = INFINITY;
@@ -131,7 +131,7 @@ static void infinities_and_nans_pass(void **state)
 static uint64_t digest_of(uint32_t n, size_t changed, uint32_t bit)
 {
     ring_team team;
-    const team_op ops[] = {{.dtype = ORR_RING_FP64, .n = 100}, {.dtype = ORR_RING_FP64, .n = 30}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP64, .n = 100}, {.dtype = ORR_TEAM_FP64, .n = 30}};
     assert_true(team_new(&team, 1, n, &tiny));
     assert_true(team_ops(&team, 5, ops, 2));
     if (changed < 30)
@@ -166,7 +166,7 @@ static void digest_tells_places(void **state)
     uint64_t digests[2];
     for (int swapped = 0; swapped < 2; swapped++) {
         ring_team team;
-        const team_op ops[] = {{.dtype = ORR_RING_FP64, .n = 8}, {.dtype = ORR_RING_FP64, .n = 8}};
+        const team_op ops[] = {{.dtype = ORR_TEAM_FP64, .n = 8}, {.dtype = ORR_TEAM_FP64, .n = 8}};
         assert_true(team_new(&team, 1, 1, &tiny));
         assert_true(team_ops(&team, 5, ops, 2));
         memset(team.members[0].in[swapped], 1, 64);
@@ -184,7 +184,7 @@ static int64_t time_of(uint32_t small_bytes)
 {
     ring_team team;
     const orr_ring_options options = {.chunk_bytes = 1024, .small_bytes = small_bytes};
-    const team_op op = {.dtype = ORR_RING_FP32, .n = 256};
+    const team_op op = {.dtype = ORR_TEAM_FP32, .n = 256};
     assert_true(team_new(&team, 3, 9, &options));
     assert_true(team_ops(&team, 5, &op, 1));
     assert_true(team_form(&team, 1, 1));
@@ -217,9 +217,9 @@ static void small_operations_gather_both_ways(void **state)
 static void survivors_reduce_again(void **state)
 {
     (void)state;
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 700},
-                           {.dtype = ORR_RING_FP64, .n = 30},
-                           {.dtype = ORR_RING_FP32, .n = 333}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 700},
+                           {.dtype = ORR_TEAM_FP64, .n = 30},
+                           {.dtype = ORR_TEAM_FP32, .n = 333}};
     for (uint32_t n = 2; n <= 5; n++)
         for (int64_t when_ns = 0; when_ns < 1500000; when_ns += 37000) {
             ring_team team;
@@ -252,7 +252,7 @@ static void survivors_reduce_again(void **state)
 static void forms_in_the_middle(void **state)
 {
     (void)state;
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 700}, {.dtype = ORR_RING_FP64, .n = 30}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 700}, {.dtype = ORR_TEAM_FP64, .n = 30}};
     for (uint64_t seed = 0; seed < 40; seed++) {
         ring_team team;
         orr_random random = orr_random_of(seed, 0);
@@ -290,7 +290,7 @@ static void forms_in_a_callback(void **state)
 {
     (void)state;
     ring_team team;
-    const team_op op = {.dtype = ORR_RING_FP32, .n = 3000};
+    const team_op op = {.dtype = ORR_TEAM_FP32, .n = 3000};
     assert_true(team_new(&team, 1, 3, &tiny));
     assert_true(team_ops(&team, 5, &op, 1));
     for (uint32_t i = 0; i < 3; i++)
@@ -319,9 +319,9 @@ static void step_on(ring_member *m, uint32_t op)
 static void steps_overlap(void **state)
 {
     (void)state;
-    const team_op ops[] = {{.dtype = ORR_RING_FP32, .n = 700},
-                           {.dtype = ORR_RING_FP32, .n = 0},
-                           {.dtype = ORR_RING_FP64, .n = 30}};
+    const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 700},
+                           {.dtype = ORR_TEAM_FP32, .n = 0},
+                           {.dtype = ORR_TEAM_FP64, .n = 30}};
     for (uint64_t seed = 0; seed < 30; seed++)
         for (uint32_t n = 1; n <= 5; n++) {
             ring_team team;
@@ -345,7 +345,7 @@ static void steps_away(void **state)
 {
     (void)state;
     ring_team team;
-    const team_op op = {.dtype = ORR_RING_FP32, .n = 3000};
+    const team_op op = {.dtype = ORR_TEAM_FP32, .n = 3000};
     for (int64_t when_ns = 50000; when_ns < 600000; when_ns += 50000) {
         assert_true(team_new(&team, 1, 3, &tiny));
         assert_true(team_ops(&team, 5, &op, 1));
@@ -374,7 +374,7 @@ static void corruption_breaks(void **state)
 {
     (void)state;
     ring_team team;
-    const team_op op = {.dtype = ORR_RING_FP32, .n = 3000};
+    const team_op op = {.dtype = ORR_TEAM_FP32, .n = 3000};
     assert_true(team_new(&team, 1, 3, &tiny));
     assert_true(team_ops(&team, 5, &op, 1));
     assert_true(team_form(&team, 1, 1) && team_post_all(&team));
@@ -420,13 +420,13 @@ static void what_is_not_allowed(void **state)
             orr_ring_new(team.members[0].net, "any:0", &wrong[i], NULL, &user, &ring, &err),
             ORR_INVALID);
     orr_ring *good = team.members[0].ring;
-    assert_int_equal(orr_ring_post(good, (orr_ring_dtype)7, numbers, numbers, 2, &op, &err),
+    assert_int_equal(orr_ring_post(good, (orr_team_dtype)7, numbers, numbers, 2, &op, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_ring_post(good, ORR_RING_FP32, numbers, NULL, 2, &op, &err), ORR_INVALID);
-    assert_int_equal(orr_ring_post(good, ORR_RING_FP32, numbers, numbers, SIZE_MAX / 2, &op, &err),
+    assert_int_equal(orr_ring_post(good, ORR_TEAM_FP32, numbers, NULL, 2, &op, &err), ORR_INVALID);
+    assert_int_equal(orr_ring_post(good, ORR_TEAM_FP32, numbers, numbers, SIZE_MAX / 2, &op, &err),
                      ORR_INVALID);
     assert_true(team_form(&team, 1, 1));
-    assert_int_equal(orr_ring_post(good, ORR_RING_FP32, NULL, numbers, SIZE_MAX / 8, &op, &err),
+    assert_int_equal(orr_ring_post(good, ORR_TEAM_FP32, NULL, numbers, SIZE_MAX / 8, &op, &err),
                      ORR_LIMIT);
     assert_int_equal(orr_ring_progress_of(good).posted, 0);
     assert_ptr_equal(ring, NULL);

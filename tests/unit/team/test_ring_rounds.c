@@ -24,7 +24,7 @@ typedef struct bench {
 static void post(bench *b)
 {
     uint32_t op;
-    assert_int_equal(orr_ring_post(b->ring, ORR_RING_FP32, b->in, b->out, NUMBERS, &op, NULL),
+    assert_int_equal(orr_ring_post(b->ring, ORR_TEAM_FP32, b->in, b->out, NUMBERS, &op, NULL),
                      ORR_OK);
 }
 
@@ -374,7 +374,7 @@ static void places(void **state)
         assert_int_equal(hand_ring(&hand, NULL, &ring), ORR_OK);
         assert_int_equal(hand_form(ring, 5, 3, 2, 0), ORR_OK);
         hand_hello(&hand, LEFT, 5, 1, 0);
-        assert_int_equal(orr_ring_post(ring, ORR_RING_FP32, in, out, MANY, &op, NULL), ORR_OK);
+        assert_int_equal(orr_ring_post(ring, ORR_TEAM_FP32, in, out, MANY, &op, NULL), ORR_OK);
         bench b = {.hand = hand, .ring = ring};
         orr_alloc_count();
         credit(&b, 1, 0);
@@ -412,7 +412,7 @@ static void memory_runs_out(void **state)
         if (status == ORR_OK)
             status = hand_form(ring, 1, 1, 2, 0);
         if (status == ORR_OK)
-            status = orr_ring_post(ring, ORR_RING_FP32, numbers, numbers, 40000, &op, NULL);
+            status = orr_ring_post(ring, ORR_TEAM_FP32, numbers, numbers, 40000, &op, NULL);
         orr_alloc_fail_from(0);
         orr_ring_free(ring);
         if (status == ORR_OK)
