@@ -89,9 +89,10 @@ FOLDERS = {
     },
     "io": {
         "database": "",
-        "net": "",
+        "socket": "",
         "stream": "",
-        "transport": "",
+        "net": "socket",
+        "transport": "socket",
         "json": "stream",
         "protobuf": "stream",
         "yaml": "json stream",

@@ -29,5 +29,9 @@ static inline bool orr_add_size(size_t a, size_t b, size_t *ret)
 {
     return !__builtin_add_overflow(a, b, ret);
 }
+static inline size_t orr_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 #endif /* ORR_BASE_ALLOC_H */

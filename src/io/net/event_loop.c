@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "io/net/parts.h"
 
 /* A poll: what is to be told, alarms, shared memory, epoll; and if all of them are quiet, the wait.
@@ -208,13 +209,6 @@ static bool turn(orr_net_system *net)
     return did;
 }
 
-static void cpu_relax(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#endif
-}
-
 static bool spin(orr_net_system *net, int64_t until_ns)
 {
     const int64_t begin_ns = now_ns();
@@ -222,7 +216,7 @@ static bool spin(orr_net_system *net, int64_t until_ns)
     if (__builtin_add_overflow(begin_ns, net->options.spin_ns, &end_ns) || end_ns > until_ns)
         end_ns = until_ns;
     while (now_ns() < end_ns) {
-        for (int i = 0; i < LOOKS && net->shms.n > 0; i++, cpu_relax())
+        for (int i = 0; i < LOOKS && net->shms.n > 0; i++, orr_cpu_relax())
             if (progress_shared_memory(net))
                 return true;
         if (turn(net))

@@ -47,11 +47,6 @@ bool orr_net_frame_payload_is_valid(const orr_net_frame *frame, const void *payl
     return frame->payload_hash == orr_net_frame_hash(payload, frame->bytes);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Behind a large payload only the next header is read ahead, since what follows it is likely large
  * too, and has its own place. */
 int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest[2])
@@ -61,7 +56,7 @@ int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest
         const size_t left = reader->frame.bytes - reader->had;
         rest[n++] = reader->to != NULL
                         ? (struct iovec){reader->to + reader->had, left}
-                        : (struct iovec){reader->room, least(left, ORR_NET_BUFFER_BYTES)};
+                        : (struct iovec){reader->room, orr_min_size(left, ORR_NET_BUFFER_BYTES)};
         if (rest[0].iov_len < left)
             return n;
     }
@@ -77,7 +72,7 @@ int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest
 void orr_net_frame_reader_advance(orr_net_frame_reader *reader, size_t n)
 {
     if (reader->inside) {
-        const size_t more = least(n, reader->frame.bytes - reader->had);
+        const size_t more = orr_min_size(n, reader->frame.bytes - reader->had);
         reader->had += more;
         n -= more;
     }
@@ -86,7 +81,7 @@ void orr_net_frame_reader_advance(orr_net_frame_reader *reader, size_t n)
 
 static void take_ahead(orr_net_frame_reader *reader)
 {
-    const size_t n = least(reader->frame.bytes - reader->had, reader->end - reader->begin);
+    const size_t n = orr_min_size(reader->frame.bytes - reader->had, reader->end - reader->begin);
     if (reader->to != NULL && n > 0)
         memcpy(reader->to + reader->had, reader->ahead + reader->begin, n);
     reader->had += n;

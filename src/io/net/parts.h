@@ -6,6 +6,8 @@
 
 #include "base/array.h"
 #include "io/net/frame.h"
+#include "io/socket/local.h"
+#include "io/socket/tcp.h"
 
 /* What the files of the system's net share. */
 
@@ -73,7 +75,6 @@ enum {
     ORR_NET_PENDING_READ = 4, /* what sending found broken may still have something to say */
     ORR_NET_PENDING_CLOSE = 8
 };
-enum { ORR_NET_CONNECT_ADDRESSES = 4 };
 
 struct orr_net_connection {
     orr_conn conn;
@@ -91,11 +92,7 @@ struct orr_net_connection {
     orr_net_send_queue queue;
     orr_net_frame_reader reader;
     orr_net_shm *shm;
-    struct { /* the addresses still to be called */
-        struct sockaddr_storage at[ORR_NET_CONNECT_ADDRESSES];
-        socklen_t bytes[ORR_NET_CONNECT_ADDRESSES];
-        int n, next;
-    } calls;
+    struct addrinfo *addresses, *next_address; /* TCP: of the peer; the next to be tried */
     orr_net_connection *next_todo, *next_dead;
     bool in_todo;
 };
@@ -174,36 +171,26 @@ void orr_net_connection_reap(orr_net_system *net);
 /* net_hash.c. False: this machine has no wide vectors. */
 bool orr_net_hash_avx2(const void *bytes, size_t n, uint64_t *ret);
 
-/* net_address.c: "host:port", "host:port|shm", and what is published: "host:port|shm:machine:name".
- */
-enum { ORR_NET_HOST_BYTES = 96, ORR_NET_SOCKET_NAME_BYTES = 40 };
+/* address.c: "host:port", "host:port|shm" to be reached through shared memory too, and what is then
+ * published: "host:port|shm:machine:name". */
 typedef struct orr_net_address {
-    char host[ORR_NET_HOST_BYTES], port[8];
+    orr_address tcp;
     bool shm;
-    uint64_t machine; /* 0: not said */
-    char name[ORR_NET_SOCKET_NAME_BYTES];
+    uint64_t machine;                /* of orr_local_machine_id(); 0: not said */
+    char name[ORR_LOCAL_NAME_BYTES]; /* of the local socket                    */
 } orr_net_address;
 orr_status orr_net_address_parse(const char *text, orr_net_address *ret,
                                  orr_error *err) ORR_MUST_CHECK;
 orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NET_ADDRESS_BYTES],
                                  orr_error *err) ORR_MUST_CHECK;
-/* Of processes that reach one another through sockets of its own: this boot of this machine, in
- * this network namespace. 0: not known. */
-uint64_t orr_net_machine_id(void);
-
 /* net_tcp.c */
 extern const orr_net_connection_ops orr_net_tcp_ops;
-orr_status orr_net_tcp_listen(orr_net_system *net, orr_net_address *address, int *ret_fd,
-                              orr_error *err) ORR_MUST_CHECK;
 orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_callbacks *user,
                                const orr_net_address *address, orr_conn *ret,
                                orr_error *err) ORR_MUST_CHECK;
-void orr_net_tcp_tune(const orr_net_system *net, int fd);
 
 /* net_shm.c, net_shm_meet.c */
 extern const orr_net_connection_ops orr_net_shm_ops;
-orr_status orr_net_shm_listen(orr_net_system *net, orr_net_address *address, int *ret_fd,
-                              orr_error *err) ORR_MUST_CHECK;
 orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_callbacks *user,
                                const orr_net_address *address, orr_conn *ret,
                                orr_error *err) ORR_MUST_CHECK;

@@ -2,14 +2,13 @@
 #ifndef ORR_IO_NET_SHM_H
 #define ORR_IO_NET_SHM_H
 
-#include <stdatomic.h>
-
 #include "io/net/parts.h"
+#include "io/socket/segment.h"
 
 /* Processes of one machine: a ring of bytes each way in memory of both, and a socket of the machine
  * that brought it, tells when the other has died, and wakes who sleeps.
  *
- * A frame takes its header and its payload, each filled up to ORR_SHM_CACHE_LINE bytes. A ring is
+ * A frame takes its header and its payload, each filled up to ORR_CACHE_LINE bytes. A ring is
  * mapped twice, end to end, so that a frame never breaks. One that fits into half of it is
  * published whole and read where it lies; a larger one streams through. The other side is not
  * trusted: it owns a position of each ring, and each is judged when read; the memory cannot shrink
@@ -18,16 +17,11 @@
  * Payloads are not checked here: the memory is that of this machine, as the buffers are that they
  * come from and go to, and hashes would take a third of the time (8 MiB all-reduced by two ranks
  * in 1.6 ms with them, 1.05 without). */
-enum { ORR_SHM_CACHE_LINE = 64 };
-
-/* Bytes ever written and ever read, multiples of ORR_SHM_CACHE_LINE; each is written by one side.
- */
 typedef struct orr_shm_ring_positions {
-    _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint64_t written;
-    _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint64_t read;
+    orr_byte_ring_positions bytes; /* multiples of ORR_CACHE_LINE */
     /* Set by who sleeps, taken back by who wakes it. */
-    _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint32_t reader_sleeps;
-    _Alignas(ORR_SHM_CACHE_LINE) _Atomic uint32_t writer_sleeps;
+    _Alignas(ORR_CACHE_LINE) _Atomic uint32_t reader_sleeps;
+    _Alignas(ORR_CACHE_LINE) _Atomic uint32_t writer_sleeps;
 } orr_shm_ring_positions;
 
 struct orr_net_shm {

@@ -65,12 +65,12 @@ static orr_status listen_at(orr_net *self, const orr_net_callbacks *user, const 
     orr_net_address address;
     int fd;
     ORR_TRY(orr_net_address_parse(where, &address, err));
-    ORR_TRY(orr_net_tcp_listen(net, &address, &fd, err));
+    ORR_TRY(orr_tcp_listen(&address.tcp, net->options.socket_bytes, &fd, err));
     ORR_TRY(add_listener(net, user, fd, false, err));
-    address.machine = address.shm ? orr_net_machine_id() : 0;
+    address.machine = address.shm ? orr_local_machine_id() : 0;
     orr_status status = ORR_OK;
     if (address.machine != 0) {
-        status = orr_net_shm_listen(net, &address, &fd, err);
+        status = orr_local_listen(address.name, &fd, err);
         if (status == ORR_OK)
             status = add_listener(net, user, fd, true, err);
     }
@@ -87,7 +87,7 @@ static orr_status connect_to(orr_net *self, const orr_net_callbacks *user, const
     orr_net_system *net = system_of(self);
     orr_net_address address;
     ORR_TRY(orr_net_address_parse(to, &address, err));
-    if (address.machine != 0 && address.machine == orr_net_machine_id())
+    if (address.machine != 0 && address.machine == orr_local_machine_id())
         return orr_net_shm_connect(net, user, &address, ret, err);
     return orr_net_tcp_connect(net, user, &address, ret, err);
 }

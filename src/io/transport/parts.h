@@ -3,7 +3,6 @@
 #define ORR_IO_TRANSPORT_PARTS_H
 
 #include <stdbool.h>
-#include <time.h>
 
 #include "io/transport/transport.h"
 
@@ -20,20 +19,6 @@ orr_status orr_transport_fail_timeout(uint32_t rank, int64_t deadline_ns, orr_er
 /* "rank 2 gave up": no cause, but what follows from one elsewhere; os_errno says so with ECANCELED.
  */
 orr_status orr_transport_fail_aborted(uint32_t rank, orr_error *err);
-
-static inline int64_t orr_transport_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static inline void orr_transport_cpu_relax(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#endif
-}
 
 /* How long to look again before sleeping: long enough for a peer that answers at once, and next to
  * nothing where ranks outnumber cores, since the peer may need this one. */

@@ -3,11 +3,11 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "io/socket/tcp.h"
 #include "io/transport/parts.h"
 #include "io/transport/tcp.h"
 
@@ -45,11 +45,11 @@ static tcp_way way_of(const tcp_end *end, uint32_t peer, uint32_t channel, void 
 }
 
 /* What is left of header and message. */
-static int left_of(tcp_way *way, uint8_t *header, struct iovec rest[2])
+static int left_of(tcp_way *way, struct iovec rest[2])
 {
     int n = 0;
     if (way->moved < HEADER_BYTES)
-        rest[n++] = (struct iovec){header + way->moved, HEADER_BYTES - way->moved};
+        rest[n++] = (struct iovec){way->header + way->moved, HEADER_BYTES - way->moved};
     const size_t at = way->moved < HEADER_BYTES ? 0 : way->moved - HEADER_BYTES;
     rest[n++] = (struct iovec){way->at + at, way->whole - HEADER_BYTES - at};
     return n;
@@ -65,25 +65,16 @@ static orr_status gone(uint32_t rank, int error, orr_error *err)
     return orr_fail(err, ORR_IO, "rank %u is gone: %s", rank, strerror(error));
 }
 
-static bool is_nothing(ssize_t moved)
-{
-    return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-}
-
 static orr_status send_some(tcp_way *way, bool *ret_moved, orr_error *err)
 {
     if (way->moved == way->whole)
         return ORR_OK;
     struct iovec rest[2];
-    struct msghdr message = {.msg_iov = rest};
-    message.msg_iovlen = left_of(way, way->header, rest);
-    const ssize_t n = sendmsg(way->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (is_nothing(n))
-        return ORR_OK;
+    const ssize_t n = orr_socket_send(way->socket, rest, left_of(way, rest));
     if (n < 0)
         return gone(way->peer, errno, err);
     way->moved += (size_t)n;
-    *ret_moved = true;
+    *ret_moved |= n > 0;
     return ORR_OK;
 }
 
@@ -101,16 +92,12 @@ static orr_status receive_some(const tcp_end *end, tcp_way *way, bool *ret_moved
     if (way->moved == way->whole)
         return ORR_OK;
     struct iovec rest[2];
-    struct msghdr message = {.msg_iov = rest};
-    message.msg_iovlen = left_of(way, way->header, rest);
     const size_t before = way->moved;
-    const ssize_t n = recvmsg(way->socket, &message, MSG_DONTWAIT);
-    if (is_nothing(n))
-        return ORR_OK;
-    if (n <= 0)
-        return gone(way->peer, n < 0 ? errno : 0, err);
+    const ssize_t n = orr_socket_receive(way->socket, rest, left_of(way, rest));
+    if (n < 0)
+        return gone(way->peer, errno, err);
     way->moved += (size_t)n;
-    *ret_moved = true;
+    *ret_moved |= n > 0;
     if (before < HEADER_BYTES && way->moved >= HEADER_BYTES) {
         const uint64_t length = length_in(way->header), wanted = way->whole - HEADER_BYTES;
         if (length != wanted)
@@ -131,7 +118,8 @@ static orr_status await(tcp_end *end, const tcp_way *out, const tcp_way *in, int
         both[n++] = (struct pollfd){.fd = out->socket, .events = POLLOUT};
     if (poll(both, n, SLICE_MS) > 0)
         return ORR_OK;
-    if (end->deadline_ns > 0 && orr_transport_now_ns() - since_ns > end->deadline_ns)
+    if (end->deadline_ns > 0 &&
+        orr_clock_now_ns(&orr_clock_monotonic) - since_ns > end->deadline_ns)
         return orr_transport_fail_timeout(in->moved < in->whole ? in->peer : out->peer,
                                           end->deadline_ns, err);
     return ORR_OK;
@@ -152,7 +140,7 @@ static orr_status move(tcp_end *end, const orr_exchange *x, orr_error *err)
             since_ns = 0;
             continue;
         }
-        const int64_t now_ns = orr_transport_now_ns();
+        const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
         if (since_ns == 0)
             since_ns = now_ns;
         else if (now_ns - since_ns > end->spin_ns)

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "io/socket/tcp.h"
 #include "team/status/http.h"
-#include "team/status/http_address.h"
 
 /* HTTP/1.0: one request, one answer, and the connection is closed. */
 enum { MOST_ANSWER = 4 << 20, PIECE = 16 << 10 };
@@ -33,50 +31,12 @@ static orr_status broken(const getter *g, int why, orr_error *err)
     return status;
 }
 
-/* Until the socket can go on. */
-static orr_status await(const getter *g, short events, orr_error *err)
-{
-    for (;;) {
-        const int64_t left = g->deadline_ns - orr_clock_now_ns(&orr_clock_monotonic);
-        if (left <= 0)
-            return broken(g, ETIMEDOUT, err);
-        const int64_t ms = left / 1000000 + 1;
-        struct pollfd one = {.fd = g->socket, .events = events};
-        const int n = poll(&one, 1, ms < INT_MAX ? (int)ms : INT_MAX);
-        if (n > 0)
-            return ORR_OK;
-        if (n < 0 && errno != EINTR)
-            return broken(g, errno, err);
-    }
-}
-
-static orr_status connect_to(getter *g, const struct addrinfo *at, orr_error *err)
-{
-    g->socket = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (g->socket < 0)
-        return broken(g, errno, err);
-    if (connect(g->socket, at->ai_addr, at->ai_addrlen) == 0)
-        return ORR_OK;
-    if (errno != EINPROGRESS)
-        return broken(g, errno, err);
-    ORR_TRY(await(g, POLLOUT, err));
-    int why = 0;
-    socklen_t n = sizeof why;
-    if (getsockopt(g->socket, SOL_SOCKET, SO_ERROR, &why, &n) != 0)
-        why = errno;
-    return why == 0 ? ORR_OK : broken(g, why, err);
-}
-
-static orr_status meet(getter *g, orr_error *err)
+static orr_status connect_to(getter *g, orr_error *err)
 {
     struct addrinfo *found;
-    ORR_TRY(orr_http_resolve(g->address, false, &found, err));
-    orr_status status = ORR_IO;
-    for (const struct addrinfo *at = found; at != NULL && status != ORR_OK; at = at->ai_next) {
-        if (g->socket >= 0)
-            (void)close(g->socket);
-        status = connect_to(g, at, err);
-    }
+    ORR_TRY(orr_address_resolve_text(g->address, false, &found, err));
+    g->socket = orr_tcp_connect(found, g->deadline_ns);
+    const orr_status status = g->socket < 0 ? broken(g, errno, err) : ORR_OK;
     freeaddrinfo(found);
     return status;
 }
@@ -89,14 +49,13 @@ static orr_status ask(getter *g, const char *path, orr_error *err)
                  "GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n", path, g->address);
     if (n < 0 || (size_t)n >= sizeof request || path[0] != '/' || strpbrk(path, " \r\n") != NULL)
         return orr_fail(err, ORR_INVALID, "'%s' is no path to ask for", path);
-    for (size_t sent = 0; sent < (size_t)n;) {
-        const ssize_t some = send(g->socket, request + sent, (size_t)n - sent, MSG_NOSIGNAL);
-        if (some >= 0)
-            sent += (size_t)some;
-        else if (errno == EAGAIN)
-            ORR_TRY(await(g, POLLOUT, err));
-        else if (errno != EINTR)
+    struct iovec left = {request, (size_t)n};
+    while (left.iov_len > 0) {
+        const ssize_t sent = orr_socket_send(g->socket, &left, 1);
+        if (sent < 0 || (sent == 0 && !orr_socket_wait(g->socket, POLLOUT, g->deadline_ns)))
             return broken(g, errno, err);
+        left.iov_base = (char *)left.iov_base + sent;
+        left.iov_len -= (size_t)sent;
     }
     return ORR_OK;
 }
@@ -109,15 +68,13 @@ static orr_status hear(getter *g, orr_error *err)
                             MOST_ANSWER);
         if (!orr_array_reserve(&g->answer, PIECE))
             return orr_fail_memory(err);
-        const ssize_t n = recv(g->socket, g->answer.at + g->answer.n, PIECE, 0);
-        if (n == 0)
+        struct iovec room = {g->answer.at + g->answer.n, PIECE};
+        const ssize_t n = orr_socket_receive(g->socket, &room, 1);
+        if (n < 0 && errno == 0)
             return ORR_OK;
-        if (n > 0)
-            g->answer.n += (size_t)n;
-        else if (errno == EAGAIN)
-            ORR_TRY(await(g, POLLIN, err));
-        else if (errno != EINTR)
+        if (n < 0 || (n == 0 && !orr_socket_wait(g->socket, POLLIN, g->deadline_ns)))
             return broken(g, errno, err);
+        g->answer.n += (size_t)n;
     }
 }
 
@@ -166,7 +123,7 @@ static orr_status take(const getter *g, const char *path, orr_text *ret, orr_err
 /* A NUL stands behind what has been heard, where texts end. */
 static orr_status get(getter *g, const char *path, orr_text *ret, orr_error *err)
 {
-    ORR_TRY(meet(g, err));
+    ORR_TRY(connect_to(g, err));
     ORR_TRY(ask(g, path, err));
     ORR_TRY(hear(g, err));
     if (!orr_array_push(&g->answer, '\0'))

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/library.h"
-#include "team/status/http_address.h"
+#include "io/socket/address.h"
 #include "team/status/text.h"
 
 /* The functions that are used; the library is opened when the first endpoint is. */
@@ -176,7 +176,7 @@ static orr_status listen_at(orr_http_server *endpoint, const char *where, orr_er
 {
     struct addrinfo *found;
     int why = 0;
-    ORR_TRY(orr_http_resolve(where, true, &found, err));
+    ORR_TRY(orr_address_resolve_text(where, true, &found, err));
     for (const struct addrinfo *at = found; at != NULL && endpoint->daemon == NULL;
          at = at->ai_next) {
         endpoint->daemon = start(endpoint, at);

@@ -136,15 +136,15 @@ static void test_hostile_caller(void **state)
         memcpy(ring, &frame, sizeof frame);
         memset(ring + sizeof frame, 1, 128);
         if (i < 5) {
-            atomic_store(&ways[1].written, positions[i]);
+            atomic_store(&ways[1].bytes.written, positions[i]);
         } else if (i == 5) { /* what was read is more than what was written */
-            atomic_store(&ways[0].read, 640);
+            atomic_store(&ways[0].bytes.read, 640);
             send_text(&ends[0], "to the caller");
         } else if (i == 6) { /* a header that its hash denies */
             ring[9] ^= 1;
-            atomic_store(&ways[1].written, 192);
+            atomic_store(&ways[1].bytes.written, 192);
         } else { /* a frame of which some is missing, and the end */
-            atomic_store(&ways[1].written, 128);
+            atomic_store(&ways[1].bytes.written, 128);
             close(fd);
         }
         UNTIL(ends, ends[0].closed == 1);
