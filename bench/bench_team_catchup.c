@@ -79,7 +79,7 @@ static void bench_init(bench *b, size_t bytes, uint32_t n)
     const orr_net_system_options options = {0};
     orr_error err = {0};
     *b = (bench){.n = n, .bytes = bytes, .state = touched(bytes, 1), .fetched = touched(bytes, 0)};
-    const orr_state_span state = {b->state, bytes}, fetched = {b->fetched, bytes};
+    const orr_team_span state = {b->state, bytes}, fetched = {b->fetched, bytes};
     for (uint32_t i = 0; i < n; i++) {
         server *s = &b->servers[i];
         need(orr_net_system_new(&options, &s->net, &err), &err);

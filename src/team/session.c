@@ -63,11 +63,6 @@ static uint64_t incarnation_now(void)
 static orr_status open_member(orr_team *t, orr_error *err)
 {
     const orr_team_options *o = &t->options;
-    orr_state_span *spans = orr_calloc(o->n_spans + 1, sizeof *spans);
-    if (spans == NULL)
-        return orr_fail_memory(err);
-    for (uint32_t i = 0; i < o->n_spans; i++)
-        spans[i] = (orr_state_span){o->spans[i].data, o->spans[i].bytes};
     const orr_team_member_settings settings = {
         .coordinator = o->ranks == 1    ? o->coordinator
                        : t->hub != NULL ? orr_replica_proxy_address(t->hub)
@@ -84,14 +79,12 @@ static orr_status open_member(orr_team *t, orr_error *err)
         .ring = {.chunk_bytes = o->chunk_bytes, .window = o->window, .streams = o->streams},
         .step = o->step,
         .data = o->data,
-        .spans = spans,
+        .spans = o->spans,
         .n_spans = o->n_spans,
         .state_net = t->state_net};
     t->user = orr_team_session_callbacks;
     t->user.ctx = t;
-    const orr_status status = orr_team_member_new(t->net, &settings, &t->user, &t->member, err);
-    orr_free(spans);
-    return status;
+    return orr_team_member_new(t->net, &settings, &t->user, &t->member, err);
 }
 
 static orr_status start_threads(orr_team *t, orr_error *err)

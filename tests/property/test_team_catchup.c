@@ -23,7 +23,7 @@ static const size_t span_words[SPANS] = {MIB / 3, 0, 1, MIB / 5 + 3};
 
 typedef struct party {
     uint32_t host;
-    orr_state_span spans[SPANS];
+    orr_team_span spans[SPANS];
     orr_state_provider *source;
     orr_state_receiver *taker;
     uint64_t step; /* of sources: in the spans; of takers: asked for */
@@ -221,7 +221,7 @@ static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
         p->seed = seed;
         assert_int_equal(orr_simnet_add_host(y.world, &p->host, &err), ORR_OK);
         for (int k = 0; k < SPANS; k++)
-            p->spans[k] = (orr_state_span){calloc(span_words[k] + 1, 8), span_words[k] * 8};
+            p->spans[k] = (orr_team_span){calloc(span_words[k] + 1, 8), span_words[k] * 8};
         rise(&y, p, i < y.n);
     }
     for (uint32_t i = 0; i < y.n; i++)

@@ -38,8 +38,8 @@ void model_init(model *m, const model_shape *shape, uint32_t rank)
         m->out[op] = must(calloc(1, model_op_bytes(shape, op) + 1));
     }
     const uint32_t first = shape->words / 3 + 1; /* not where a chunk ends */
-    m->spans[0] = (orr_state_span){m->state, first * sizeof *m->state};
-    m->spans[1] = (orr_state_span){m->state + first, (shape->words - first) * sizeof *m->state};
+    m->spans[0] = (orr_team_span){m->state, first * sizeof *m->state};
+    m->spans[1] = (orr_team_span){m->state + first, (shape->words - first) * sizeof *m->state};
 }
 
 void model_done(model *m)

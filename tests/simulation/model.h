@@ -24,7 +24,7 @@ typedef struct model {
     uint32_t rank;   /* of its replica: each has another part of the model */
     uint64_t *state; /* shape (words); [0] is the step */
     void *in[MODEL_OPS], *out[MODEL_OPS];
-    orr_state_span spans[MODEL_SPANS];
+    orr_team_span spans[MODEL_SPANS];
 } model;
 
 void model_init(model *m, const model_shape *shape, uint32_t rank); /* state after step 0 */

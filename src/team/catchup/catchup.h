@@ -2,6 +2,8 @@
 #ifndef ORR_TEAM_CATCHUP_CATCHUP_H
 #define ORR_TEAM_CATCHUP_CATCHUP_H
 
+#include <orrery/team.h>
+
 #include "io/net/net.h"
 
 /* State from peers: a member that comes back takes the state after a step from those who have it,
@@ -11,17 +13,13 @@
  * they are cut into chunks. Source i of n serves chunks i, i + n, ..., and any other that it is
  * asked for while the state still is what was offered. Frames carry hashes, so what arrives is what
  * was sent. */
-typedef struct orr_state_span {
-    void *data;
-    size_t bytes;
-} orr_state_span;
 enum { ORR_CATCHUP_CHUNK_BYTES = 1 << 20, ORR_CATCHUP_MAX_PROVIDERS = 64 };
 
 /* The source. Its net may be driven by a thread of its own: offer, keep, withdraw and counts_of may
  * then be called from any other, and take turns; new and free belong to the thread that polls.
  * While keep() copies, requests wait, the polling thread does not. */
 typedef struct orr_state_provider orr_state_provider;
-orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_state_span *spans,
+orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_team_span *spans,
                                   uint32_t n, orr_state_provider **ret,
                                   orr_error *err) ORR_MUST_CHECK;
 void orr_state_provider_free(orr_state_provider *source); /* NULL is allowed */
@@ -52,7 +50,7 @@ typedef struct orr_state_receiver_callbacks {
     void (*lost)(void *ctx, const char *why); /* no source has what is missing; begin() again */
 } orr_state_receiver_callbacks;
 /* Spans are written as chunks arrive. `window`: chunks asked of a source at a time; 0: 4. */
-orr_status orr_state_receiver_new(orr_net *net, const orr_state_span *spans, uint32_t n,
+orr_status orr_state_receiver_new(orr_net *net, const orr_team_span *spans, uint32_t n,
                                   uint32_t window, const orr_state_receiver_callbacks *user,
                                   orr_state_receiver **ret, orr_error *err) ORR_MUST_CHECK;
 void orr_state_receiver_free(orr_state_receiver *taker); /* NULL is allowed */

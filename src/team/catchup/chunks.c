@@ -8,7 +8,7 @@
 
 static const uint64_t CHUNK = ORR_CATCHUP_CHUNK_BYTES;
 
-orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n,
+orr_status orr_chunks_init(orr_chunks *chunks, const orr_team_span *spans, uint32_t n,
                            orr_error *err)
 {
     uint64_t bytes = 0;

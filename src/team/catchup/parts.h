@@ -44,7 +44,7 @@ typedef struct orr_chunks {
 } orr_chunks;
 
 /* Errors: LIMIT: too much for numbers of 32 bits; NO_MEMORY. */
-orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n,
+orr_status orr_chunks_init(orr_chunks *chunks, const orr_team_span *spans, uint32_t n,
                            orr_error *err) ORR_MUST_CHECK;
 void orr_chunks_done(orr_chunks *chunks);
 uint32_t orr_chunk_bytes(const orr_chunks *chunks, uint32_t chunk);

@@ -261,7 +261,7 @@ static void on_woken(void *ctx)
     orr_state_provider_serve(ctx);
 }
 
-orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_state_span *spans,
+orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_team_span *spans,
                                   uint32_t n, orr_state_provider **ret, orr_error *err)
 {
     orr_state_provider *source = orr_calloc(1, sizeof *source);

@@ -234,7 +234,7 @@ static void on_woken(void *ctx)
     go_on(taker);
 }
 
-orr_status orr_state_receiver_new(orr_net *net, const orr_state_span *spans, uint32_t n,
+orr_status orr_state_receiver_new(orr_net *net, const orr_team_span *spans, uint32_t n,
                                   uint32_t window, const orr_state_receiver_callbacks *user,
                                   orr_state_receiver **ret, orr_error *err)
 {

@@ -56,7 +56,7 @@ void orr_peer_drop(orr_coordinator *c, orr_peer *peer)
     if (peer->conn != 0)
         c->net->close(c->net, peer->conn, true);
     orr_free(peer->addresses);
-    orr_free(peer->inbox);
+    orr_free(peer->inbox.at);
     *peer = (orr_peer){.conn = 0};
     c->changed = true;
 }
@@ -77,13 +77,8 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 
 static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
 {
-    orr_fault_report fault = {.about = UINT32_MAX};
-    orr_message_bytes payload = {0};
-    snprintf(fault.why, sizeof fault.why, "%s", why);
-    if (orr_write_fault(&payload, &fault))
-        orr_message_send(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch, 0,
-                         &payload);
-    orr_array_done(&payload);
+    orr_message_send_fault(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch,
+                           UINT32_MAX, why);
     orr_coordinator_emit_event(c, ORR_TEAM_REFUSED, "%s: %s", name, why);
     orr_peer_drop(c, peer);
 }
@@ -249,19 +244,13 @@ static void on_accepted(void *ctx, orr_conn conn)
     c->net->close(c->net, conn, false);
 }
 
+enum { MOST_PAYLOAD = 1 << 26 };
+
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
-    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES ||
-        frame->bytes > ORR_COORDINATOR_MAX_INBOX)
-        return NULL;
-    if (frame->bytes > peer->inbox_bytes) {
-        orr_free(peer->inbox);
-        peer->inbox = orr_malloc(frame->bytes);
-        peer->inbox_bytes = peer->inbox != NULL ? frame->bytes : 0;
-    }
-    return peer->inbox;
+    return peer != NULL ? orr_message_inbox_place(&peer->inbox, frame, MOST_PAYLOAD) : NULL;
 }
 
 static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
@@ -359,7 +348,7 @@ void orr_coordinator_free(orr_coordinator *c)
     c->net->forget(c->net, &c->user);
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_free(c->peers[i].addresses);
-        orr_free(c->peers[i].inbox);
+        orr_free(c->peers[i].inbox.at);
     }
     orr_free(c);
 }

@@ -28,19 +28,14 @@ static void list(orr_coordinator *c, forming *f)
 
 static void halt(orr_coordinator *c, const char *why)
 {
-    orr_fault_report fault = {.about = UINT32_MAX};
-    orr_message_bytes payload = {0};
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
     if (c->state != ORR_STATE_HALTED)
         c->halted_ns = c->net->now_ns(c->net);
-    snprintf(fault.why, sizeof fault.why, "%s", why);
-    if (orr_write_fault(&payload, &fault))
-        for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
-            if (c->peers[i].hello)
-                orr_message_send(c->net, c->peers[i].conn, ORR_MESSAGE_HALT, c->memory.record.epoch,
-                                 0, &payload);
-    orr_array_done(&payload);
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
+        if (c->peers[i].hello)
+            orr_message_send_fault(c->net, c->peers[i].conn, ORR_MESSAGE_HALT,
+                                   c->memory.record.epoch, UINT32_MAX, why);
     snprintf(c->why, sizeof c->why, "%s", why);
     c->state = ORR_STATE_HALTED;
     c->retry_at_ns = INT64_MAX;

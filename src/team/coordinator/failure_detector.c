@@ -24,12 +24,7 @@ static void find_silent(orr_coordinator *c, int64_t now)
 /* Out of the next epochs for a while, in which the others go on. */
 static void exclude(orr_coordinator *c, orr_peer *peer, orr_loss_cause how, const char *why)
 {
-    orr_fault_report fault = {.about = UINT32_MAX};
-    orr_message_bytes payload = {0};
-    snprintf(fault.why, sizeof fault.why, "%s", why);
-    if (orr_write_fault(&payload, &fault))
-        orr_message_send(c->net, peer->conn, ORR_MESSAGE_HALT, c->epoch.epoch, 0, &payload);
-    orr_array_done(&payload);
+    orr_message_send_fault(c->net, peer->conn, ORR_MESSAGE_HALT, c->epoch.epoch, UINT32_MAX, why);
     peer->excluded_ns = c->net->now_ns(c->net) + 4 * c->times.failure_ns;
     peer->report.prepared = false;
     c->counters.lost[how]++;

@@ -21,8 +21,7 @@ typedef struct orr_peer {
     uint32_t ranks;
     char *addresses; /* as in its hello                                         */
     size_t address_bytes;
-    uint8_t *inbox; /* of payloads that the net has no room for                */
-    size_t inbox_bytes;
+    orr_message_inbox inbox;
     /* Of the step under way: */
     bool ready, whole;
     uint64_t digest;
@@ -31,7 +30,7 @@ typedef struct orr_peer {
     uint32_t complaints;
 } orr_peer;
 
-enum { ORR_COORDINATOR_MAX_PEERS = 2 * ORR_TEAM_MAX_REPLICAS, ORR_COORDINATOR_MAX_INBOX = 1 << 26 };
+enum { ORR_COORDINATOR_MAX_PEERS = 2 * ORR_TEAM_MAX_REPLICAS };
 
 struct orr_coordinator {
     orr_net *net;

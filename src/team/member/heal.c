@@ -79,17 +79,12 @@ void orr_team_member_on_state_received(void *ctx)
 void orr_team_member_on_state_lost(void *ctx, const char *why)
 {
     orr_team_member *m = ctx;
-    orr_fault_report fault = {.about = UINT32_MAX};
-    orr_message_bytes payload = {0};
     if (!m->fetching)
         return;
     m->fetching = false;
     m->fetch_key = ORR_TEAM_NONE;
     orr_team_member_emit_event(m, ORR_TEAM_FETCH, "%s", why);
-    strncpy(fault.why, why, sizeof fault.why - 1);
-    if (orr_write_fault(&payload, &fault))
-        orr_team_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
-    orr_array_done(&payload);
+    orr_message_send_fault(m->net, m->conn, ORR_MESSAGE_FAULT, m->epoch.epoch, UINT32_MAX, why);
 }
 
 bool orr_team_member_has_caught_up(const orr_team_member *m)

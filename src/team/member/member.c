@@ -131,16 +131,8 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_team_member *m = ctx;
-    enum { MOST = 1 << 20 };
     (void)conn;
-    if (frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > MOST)
-        return NULL;
-    if (frame->bytes > m->inbox_bytes) {
-        orr_free(m->inbox);
-        m->inbox = orr_malloc(frame->bytes);
-        m->inbox_bytes = m->inbox != NULL ? frame->bytes : 0;
-    }
-    return m->inbox;
+    return orr_message_inbox_place(&m->inbox, frame, 1 << 20);
 }
 
 static void on_refusal(orr_team_member *m, const orr_fault_report *why)
@@ -214,12 +206,7 @@ static void on_reduced(void *ctx, uint32_t op)
 static void on_broken(void *ctx, uint32_t member, const char *why)
 {
     orr_team_member *m = ctx;
-    orr_fault_report fault = {.about = member};
-    orr_message_bytes payload = {0};
-    snprintf(fault.why, sizeof fault.why, "%s", why);
-    if (orr_write_fault(&payload, &fault))
-        orr_team_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
-    orr_array_done(&payload);
+    orr_message_send_fault(m->net, m->conn, ORR_MESSAGE_FAULT, m->epoch.epoch, member, why);
     orr_team_member_emit_event(m, ORR_TEAM_RETRY, "the ring broke at %s: %s",
                                member < m->epoch.n ? m->epoch.members[member].id.name : "nobody",
                                why);
@@ -298,7 +285,7 @@ void orr_team_member_free(orr_team_member *m)
     orr_state_provider_free(m->source);
     orr_array_done(&m->deferred);
     orr_array_done(&m->reductions);
-    orr_free(m->inbox);
+    orr_free(m->inbox.at);
     orr_free(m->text);
     orr_free(m);
 }

@@ -39,7 +39,7 @@ typedef struct orr_team_member_settings {
     const orr_ring_reducer *adder; /* NULL: of the host                */
     uint64_t step;                 /* the state after it is in the spans    */
     orr_team_data_cursor data;
-    const orr_state_span *spans; /* copied                               */
+    const orr_team_span *spans; /* copied                               */
     uint32_t n_spans;
     orr_net *state_net; /* serves state; NULL: the member's      */
 } orr_team_member_settings;

@@ -45,8 +45,7 @@ struct orr_team_member {
     /* The coordinator. */
     orr_conn conn;
     int64_t heard_ns, call_ns, alone_ns;
-    uint8_t *inbox;
-    size_t inbox_bytes;
+    orr_message_inbox inbox;
     bool refused, drains, done, dismissed; /* done: it drains since the job is complete */
     /* What it is in. */
     orr_member_report report; /* what it would say in a hello */

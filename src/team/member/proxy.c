@@ -63,12 +63,7 @@ static void call(orr_replica_proxy *h)
 
 static void refuse(orr_replica_proxy *h, orr_conn conn, const char *why)
 {
-    orr_fault_report fault = {.about = UINT32_MAX};
-    orr_message_bytes payload = {0};
-    snprintf(fault.why, sizeof fault.why, "%s", why);
-    if (orr_write_fault(&payload, &fault))
-        orr_message_send(h->net, conn, ORR_MESSAGE_REFUSED, 0, 0, &payload);
-    orr_array_done(&payload);
+    orr_message_send_fault(h->net, conn, ORR_MESSAGE_REFUSED, 0, UINT32_MAX, why);
     h->net->close(h->net, conn, true);
 }
 
@@ -129,7 +124,6 @@ static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank,
                             const orr_net_frame *frame, const void *payload)
 {
     orr_fault_report fault;
-    orr_message_bytes copy = {0};
     switch (frame->kind) {
     case ORR_MESSAGE_HEARTBEAT:
         orr_message_send(h->net, rank->conn, ORR_MESSAGE_HEARTBEAT_ACK, h->epoch, 0, NULL);
@@ -148,9 +142,8 @@ static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank,
     case ORR_MESSAGE_FAULT:
         if (!orr_read_fault(payload, frame->bytes, &fault))
             return false;
-        if (orr_write_fault(&copy, &fault))
-            orr_message_send(h->net, h->up, ORR_MESSAGE_FAULT, frame->epoch, 0, &copy);
-        orr_array_done(&copy);
+        orr_message_send_fault(h->net, h->up, ORR_MESSAGE_FAULT, frame->epoch, fault.about,
+                               fault.why);
         return true;
     case ORR_MESSAGE_LEAVE:
         rank->leaves = true;
@@ -218,16 +211,8 @@ static bool forward_to_ranks(orr_replica_proxy *h, const orr_net_frame *frame, c
 
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
-    enum { MOST = 1 << 28 };
     orr_replica_proxy *h = ctx;
-    if (conn != h->up || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > MOST)
-        return NULL;
-    if (frame->bytes > h->inbox_bytes) {
-        orr_free(h->inbox);
-        h->inbox = orr_malloc(frame->bytes);
-        h->inbox_bytes = h->inbox != NULL ? frame->bytes : 0;
-    }
-    return h->inbox;
+    return conn == h->up ? orr_message_inbox_place(&h->inbox, frame, 1 << 28) : NULL;
 }
 
 static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
@@ -332,7 +317,7 @@ void orr_replica_proxy_free(orr_replica_proxy *h)
         return;
     h->net->forget(h->net, &h->user);
     orr_free(h->ranks);
-    orr_free(h->inbox);
+    orr_free(h->inbox.at);
     orr_free(h);
 }
 

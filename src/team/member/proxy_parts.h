@@ -33,8 +33,7 @@ struct orr_replica_proxy {
     bool carried, said_ready; /* carried: the epoch is */
     bool dismissed;           /* a rank that has not heard it yet is told when it calls */
     uint64_t epoch, step;     /* the step under way */
-    uint8_t *inbox;
-    size_t inbox_bytes;
+    orr_message_inbox inbox;
     orr_replica_proxy_rank *ranks; /* shape (n) */
 };
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "team/protocol/message.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/alloc.h"
 
 /* Numbers are written one behind another, eight bytes each, texts as they are: messages are few. */
 
@@ -346,4 +349,27 @@ void orr_message_send(orr_net *net, orr_conn conn, orr_team_message_kind kind, u
                                  .bytes = payload != NULL ? (uint32_t)payload->n : 0};
     if (conn != 0)
         net->send(net, conn, &frame, payload != NULL ? payload->at : NULL, false);
+}
+
+void orr_message_send_fault(orr_net *net, orr_conn conn, orr_team_message_kind kind, uint64_t epoch,
+                            uint32_t about, const char *reason)
+{
+    orr_fault_report fault = {.about = about};
+    orr_message_bytes payload = {0};
+    snprintf(fault.why, sizeof fault.why, "%s", reason);
+    if (orr_write_fault(&payload, &fault))
+        orr_message_send(net, conn, kind, epoch, 0, &payload);
+    orr_array_done(&payload);
+}
+
+void *orr_message_inbox_place(orr_message_inbox *inbox, const orr_net_frame *frame, uint32_t most)
+{
+    if (frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > most)
+        return NULL;
+    if (frame->bytes > inbox->bytes) {
+        orr_free(inbox->at);
+        inbox->at = orr_malloc(frame->bytes);
+        inbox->bytes = inbox->at != NULL ? frame->bytes : 0;
+    }
+    return inbox->at;
 }

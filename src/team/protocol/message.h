@@ -155,6 +155,20 @@ bool orr_read_record(const void *payload, size_t bytes, orr_epoch_record *ret);
 void orr_message_send(orr_net *net, orr_conn conn, orr_team_message_kind kind, uint64_t epoch,
                       uint64_t step, const orr_message_bytes *payload);
 
+/* Sends a fault report as FAULT, REFUSED or HALT. `about`: index of a member, UINT32_MAX: nobody.
+ * Nothing is sent when there is no memory. */
+void orr_message_send_fault(orr_net *net, orr_conn conn, orr_team_message_kind kind, uint64_t epoch,
+                            uint32_t about, const char *reason);
+
+/* Memory for payloads that are larger than the buffer of the net. Freed by orr_free(inbox.at). */
+typedef struct orr_message_inbox {
+    uint8_t *at;
+    size_t bytes;
+} orr_message_inbox;
+/* Where the payload goes that this frame announces; NULL: the net's buffer is large enough, the
+ * payload is larger than `most`, or there is no memory. */
+void *orr_message_inbox_place(orr_message_inbox *inbox, const orr_net_frame *frame, uint32_t most);
+
 /* Data after a step of these slots: they are trained, and what was given out below the highest and
  * is not comes back. false: more come back than can be remembered, or a slot that was trained
  * before. */

@@ -17,7 +17,7 @@ static const int64_t silence_ns = INT64_C(100) * 1000 * 1000;
 typedef struct member {
     uint32_t host;
     orr_net *net;
-    orr_state_span spans[SPANS];
+    orr_team_span spans[SPANS];
     orr_state_provider *source;
     orr_state_receiver *taker;
     int wholes, losses;
@@ -84,8 +84,8 @@ static inline void member_init(lab *l, uint32_t i, bool source)
     assert_int_equal(orr_simnet_add_host(l->world, &m->host, &err), ORR_OK);
     m->net = orr_simnet_host_net(l->world, m->host);
     for (int k = 0; k < SPANS; k++)
-        m->spans[k] = (orr_state_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
-                                       .bytes = span_bytes[k]};
+        m->spans[k] = (orr_team_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
+                                      .bytes = span_bytes[k]};
     if (source) {
         assert_int_equal(orr_state_provider_new(m->net, "h:0", m->spans, SPANS, &m->source, &err),
                          ORR_OK);

@@ -206,7 +206,7 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
 {
     lab *l = o->of;
     const lab_owner *first = &l->owners[(size_t)(o - l->owners) / l->ranks * l->ranks];
-    const orr_state_span span = {o->state, l->words * sizeof *o->state};
+    const orr_team_span span = {o->state, l->words * sizeof *o->state};
     const orr_team_member_callbacks user = {.ctx = o,
                                             .turn = lab_turn,
                                             .outcome = lab_outcome,

@@ -52,7 +52,7 @@ static void test_more_sources_than_chunks(void **state)
     lab_init(&l, 5, 1);
     char *data = calloc(1, 2 * MIB), *copy = calloc(1, 2 * MIB);
     memset(copy, 42, 2 * MIB);
-    const orr_state_span mine = {copy, 2 * MIB}, theirs = {data, 2 * MIB};
+    const orr_team_span mine = {copy, 2 * MIB}, theirs = {data, 2 * MIB};
     orr_error err = {0};
     for (uint32_t i = 0; i < 5; i++) {
         member *m = &l.members[i];
@@ -81,7 +81,7 @@ static void test_nothing_to_fetch(void **state)
     (void)state;
     lab l;
     lab_init(&l, 1, 1);
-    const orr_state_span none[2] = {{0}};
+    const orr_team_span none[2] = {{0}};
     orr_error err = {0};
     member *m = &l.members[1];
     const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};

@@ -300,7 +300,7 @@ static void test_more_than_can_be_counted(void **state)
     (void)state;
     lab l;
     lab_init(&l, 0, 1);
-    const orr_state_span much[2] = {{NULL, SIZE_MAX / 2}, {NULL, SIZE_MAX / 2 + 8}};
+    const orr_team_span much[2] = {{NULL, SIZE_MAX / 2}, {NULL, SIZE_MAX / 2 + 8}};
     const orr_state_receiver_callbacks user = {0};
     orr_error err = {0};
     orr_state_receiver *t;

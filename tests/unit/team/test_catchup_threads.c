@@ -46,7 +46,7 @@ static void trainer_init(trainer *t)
     const orr_net_system_options options = {0};
     orr_error err = {0};
     *t = (trainer){.words = calloc(WORDS, sizeof *t->words)};
-    const orr_state_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
+    const orr_team_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
     assert_int_equal(orr_net_system_new(&options, &t->net, &err), ORR_OK);
     assert_int_equal(orr_state_provider_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err),
                      ORR_OK);
@@ -117,7 +117,7 @@ static void test_training_goes_on(void **state)
     result r = {0};
     const orr_state_receiver_callbacks user = {.ctx = &r, .whole = on_whole, .lost = on_lost};
     uint64_t *words = calloc(WORDS, sizeof *words);
-    const orr_state_span span = {words, WORDS * 8};
+    const orr_team_span span = {words, WORDS * 8};
     assert_int_equal(orr_net_system_new(&options, &net, &err), ORR_OK);
     assert_int_equal(orr_state_receiver_new(net, &span, 1, 0, &user, &taker, &err), ORR_OK);
     for (uint64_t step = 0; step < ROUNDS; step++) {
