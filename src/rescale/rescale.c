@@ -6,7 +6,8 @@
 #include "rescale/compose/compose.h"
 #include "rescale/plan/stages.h"
 
-/* Does anything but the number of replicas change? */
+/* Whether only the number of replicas changes: then the job is replicated (data_parallel/), else
+ * composed (compose/). */
 static bool only_replicas(const orr_plan *from, const orr_plan *to)
 {
     orr_plan same = *to;
@@ -14,7 +15,7 @@ static bool only_replicas(const orr_plan *from, const orr_plan *to)
     return orr_plan_equal(&same, from);
 }
 
-/* What the new plan needs to know of the recording to divide it. */
+/* The recording must have told what the new plan divides. */
 static orr_status check_known(const orr_plan *from, const orr_plan *to, orr_error *err)
 {
     orr_plan old = *from, new = *to;
@@ -27,7 +28,7 @@ static orr_status check_known(const orr_plan *from, const orr_plan *to, orr_erro
     return ORR_OK;
 }
 
-/* The stream that kernels run on, and those of communications. */
+/* Finds the stream that kernels run on, and those of communications. */
 static void find_streams(orr_composer *c)
 {
     uint64_t most = 0;
@@ -109,7 +110,7 @@ static orr_status report(const orr_composer *c, const orr_rescaled *r, orr_error
     return ORR_OK;
 }
 
-/* Device work of the step that no piece launched has no place, either. */
+/* Device work that no piece launched has no place in the new step. */
 static orr_status report_unlaunched(const orr_composer *c, orr_error *err)
 {
     uint64_t n = 0;
@@ -127,7 +128,7 @@ static orr_status report_unlaunched(const orr_composer *c, orr_error *err)
                                "of which the recorded step has no launch");
 }
 
-/* Work between passes, of no block: it has no place in another schedule. */
+/* Neither has work between passes that belongs to no layer. */
 static orr_status report_left_out(const orr_composer *c, orr_error *err)
 {
     uint64_t left_out = 0, kernels = 0;

@@ -20,7 +20,7 @@ typedef struct copy {
     bool changed;      /* shapes of the operator at hand */
 } copy;
 
-/* Of the emitter, whose failures stay. */
+/* Status of the emitter, which keeps its first failure. */
 static orr_status so_far(const orr_composer *c)
 {
     return c->e.status;
@@ -35,7 +35,7 @@ static orr_status remember(orr_composer *c, orr_node_id made, orr_origin origin)
     return ORR_OK;
 }
 
-/* Value of an attribute in the new builder, text interned anew. */
+/* Copies an attribute's value to the new builder, with its text interned there. */
 static orr_status copy_attr(copy *k, const orr_attr *from, orr_attr *to, orr_str *text,
                             const char *other_text)
 {
@@ -58,7 +58,7 @@ static bool is_dims(const orr_graph *g, const orr_attr *attr)
            (attr->kind == ORR_ATTR_JSON || attr->kind == ORR_ATTR_STRING);
 }
 
-/* The number of rows that an embedding's gradient has is an argument, not a shape. */
+/* The row count of an embedding's gradient is an argument, not a shape. */
 static const char *other_values(copy *k, orr_node_id v, const orr_attr *attr)
 {
     const orr_graph *g = k->step->g;
@@ -115,7 +115,7 @@ static orr_status copy_attrs(copy *k, orr_node_id v, orr_node_id made)
     return n == 0 ? ORR_OK : orr_builder_attrs(k->c->e.b, made, list, n, k->c->err);
 }
 
-/* A call that waited counts only what it took after the wait; what it waits for is found anew. */
+/* A call that waited for the device counts without the wait. */
 static int64_t own_duration_ns(const orr_graph *g, orr_node_id v)
 {
     int64_t free_ns = g->start_ns[v];
@@ -169,7 +169,7 @@ static uint32_t stream_of(orr_composer *c, const orr_graph *g, orr_node_id v)
     return orr_emit_stream_of(&c->e, g->lanes[g->lane[v]].tid);
 }
 
-/* How many works were issued on u's stream after u and before the piece's own. */
+/* Number of works issued on the stream of u after u and before the piece's own. */
 static uint32_t depth_of(const copy *k, orr_node_id u)
 {
     enum { MOST = 64 };
@@ -283,8 +283,8 @@ static orr_status copy_work(copy *k, orr_node_id v)
     return so_far(c);
 }
 
-/* Calls that wait for the device wait for what is there now: for all streams, or for those that
- * they waited for. The time that they waited is no time of the piece. */
+/* Synchronising calls wait for the new work: of all streams, or of those that they waited for. The
+ * recorded wait is no time of the piece. */
 static void copy_syncs(copy *k, orr_node_id v)
 {
     orr_emit *e = &k->c->e;
@@ -312,7 +312,7 @@ static void copy_syncs(copy *k, orr_node_id v)
     k->shift_ns -= waited;
 }
 
-/* The thread of a recorded lane: numbered in the order in which its step meets them. */
+/* The thread of a recorded lane, numbered in the order of first use. */
 static uint32_t thread_of(orr_composer *c, const orr_profiled_step *step, uint32_t lane)
 {
     uint32_t seen[ORR_EMIT_HOSTS], n = 0, at = 0;

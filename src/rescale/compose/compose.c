@@ -6,9 +6,13 @@
 
 #include "base/alloc.h"
 
-/* One step of a stage of the new plan: what its schedule asks for, turn by turn, out of recorded
- * pieces. Layers beyond those recorded are the recorded ones over again; micro-batches likewise,
- * the last one from the last, for it reduces gradients. */
+/* Composes one step of a stage of the new plan: for each schedule slot, the recorded pieces of its
+ * phase, layers and micro-batch.
+ *    layer of the new plan        the recorded layer of the same number, modulo those recorded
+ *    micro-batch                  the recorded one of the same number; the last from the last,
+ *                                 since it reduces the gradients
+ *    activation transfer          the recorded one of the direction, from any rank; else inserted
+ *    before and after the passes  what the recorded step does there */
 
 const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage)
 {
@@ -33,9 +37,9 @@ static bool is_in(const block *b, const orr_step_piece *p)
            (p->role == ORR_ROLE_WORK || p->role == ORR_ROLE_TP || p->role == ORR_ROLE_DP);
 }
 
-/* Where slices have to be put together (Megatron-LM, "f" and "g" of section 3): forward behind a
- * product over cut columns and behind a cut embedding, and within the loss; backward before the
- * norm whose output the cut products read. */
+/* Where tensor-parallel slices are reduced (Megatron-LM, "f" and "g" of section 3): forward, after
+ * a row-parallel product, a sliced embedding and within the loss; backward, before the norm whose
+ * output the column-parallel products read. */
 static bool needs_reduction(const block *b, const orr_step_piece *p, const orr_step_piece *next,
                             bool *softmax_seen)
 {
@@ -84,7 +88,7 @@ static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, cons
     return ORR_OK;
 }
 
-/* One block. `reduces`: its gradients are reduced now. */
+/* Writes one layer or other part. `reduces`: its gradients are reduced now. */
 static orr_status put_block(orr_composer *c, const orr_profiled_step *step, const block *b,
                             bool reduces)
 {
@@ -104,8 +108,7 @@ static orr_status put_block(orr_composer *c, const orr_profiled_step *step, cons
     return orr_compose_insert(c, ORR_ROLE_DP, step, last, parameters.now, dims);
 }
 
-/* A recorded send or recv of that direction, of that micro-batch where there is one, from any
- * rank. */
+/* A recorded send or receive of the direction, preferably of the micro-batch, from any rank. */
 static const orr_step_piece *recorded_pass(const orr_composer *c, orr_comm_role role,
                                            int32_t micro_batch, const orr_profiled_step **ret_step)
 {
@@ -133,7 +136,7 @@ static orr_status pass(orr_composer *c, orr_comm_role role, int32_t micro_batch)
                      : orr_compose_insert_hidden(c, role, step, &step->pieces[0]);
 }
 
-/* Of the recording: who has the layer, and its number there. */
+/* The recorded rank that has the layer, and the layer's number there. */
 static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t layer,
                                              int32_t *ret_layer)
 {
@@ -210,13 +213,13 @@ static orr_status put_slot(orr_composer *c, orr_schedule_slot turn)
     return c->e.status;
 }
 
-/* Does the piece belong to a pass? */
+/* Whether the piece belongs to a forward or backward pass. */
 static bool in_pass(const orr_step_piece *p)
 {
     return p->phase == ORR_PHASE_FORWARD || p->phase == ORR_PHASE_BACKWARD;
 }
 
-/* Parameters of the stage that was recorded, and of the one that is made. */
+/* Parameters of the recorded stage, and of the composed one. */
 static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step *step,
                                   uint32_t old_stage)
 {
@@ -239,7 +242,7 @@ static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step
     return sum;
 }
 
-/* What a step does before its first and after its last pass. Device work behind the last pass
+/* Writes what a step does before its first and after its last pass. Device work after the last pass
  * waits for the gradients. */
 static orr_status put_rest(orr_composer *c, bool after)
 {

@@ -4,8 +4,13 @@
 #include "base/alloc.h"
 #include "rescale/data_parallel/replicate.h"
 
-/* All replicas of each stage and slice that takes part? Then more replicas join it. With one
- * replica recorded nothing tells its groups from those within it. */
+/* Sets of recorded ranks that communicate, and what becomes of them. A set that spans all replicas
+ * of a stage and slice grows with the number of replicas: with dp 2 -> 4 the set {0, 4} of a job of
+ * 8 becomes {0, 4, 8, 12}. Any other set, such as the two stages of a pipeline, is copied for each
+ * copy of the recording. Disjoint sets are packed into one grouping, first fit. */
+
+/* Whether the set has all replicas of each of its stages and slices, so that more replicas join it.
+ * If one replica was recorded, its groups cannot be told from those within a replica. */
 static bool spans_replicas(const orr_plan *from, const uint32_t *ranks, uint32_t n, bool *scratch)
 {
     uint32_t seen = 0;
@@ -69,7 +74,7 @@ static orr_status recorded_sets(orr_replication *s, uint32_t *group, orr_error *
     return ORR_OK;
 }
 
-/* Of a single recorded rank nothing matches; its groups say with whom it would have spoken. */
+/* The communications of a single recorded rank match nothing: its process groups tell its sets. */
 static orr_status own_sets(orr_replication *s, orr_error *err)
 {
     const orr_graph *g = s->job->graphs[0];
@@ -88,7 +93,7 @@ static orr_status own_sets(orr_replication *s, orr_error *err)
     return ORR_OK;
 }
 
-/* Fewer replicas may leave some of a set that keeps to its copy without a partner. */
+/* With fewer replicas, ranks of a copied set may lose their partner. */
 static orr_status check_cut(const orr_replication *s, const orr_replicated_set *set, orr_error *err)
 {
     uint32_t gone = 0;
@@ -131,7 +136,7 @@ out:
     return status;
 }
 
-/* One grouping in the making: which set a recorded rank is in. */
+/* A grouping under construction: which set a recorded rank is in. */
 typedef struct packed {
     uint32_t *set_of; /* shape (recorded ranks) */
     uint32_t n_groups;
@@ -169,7 +174,7 @@ static orr_status place_set(orr_replication *s, packed *all, uint32_t *n, uint32
     return ORR_OK;
 }
 
-/* The recorded rank at the same place, whether it was recorded or not. */
+/* The recorded rank at the same place in the plan. */
 static uint32_t model_of(const orr_replication *s, uint32_t rank)
 {
     orr_recorded_position at = orr_recorded_position_of(&s->to, rank);

@@ -3,6 +3,10 @@
 
 #include "rescale/data_parallel/replicate.h"
 
+/* Rendezvous of the replicated job: each communication gets the grouping and group of its set and
+ * its ordinal there. Transfers are priced anew where the set has grown, or lies elsewhere on the
+ * cluster than it was recorded. */
+
 static bool priced(const orr_replication *s)
 {
     return s->old_wire.cluster != NULL && s->new_wire.cluster != NULL;
@@ -18,8 +22,8 @@ static bool same_span(const orr_span *a, const orr_span *b)
     return true;
 }
 
-/* Where a set stood, and where its first copy stands now: more replicas also move apart what keeps
- * to its copy, such as neighbouring stages. */
+/* Spans of a set as recorded and of its first copy now. More replicas also move the members of a
+ * copied set apart, such as neighbouring stages. */
 static orr_status find_spans(orr_replication *s, orr_error *err)
 {
     for (uint32_t i = 0; i < s->n_sets && priced(s); i++) {
@@ -44,7 +48,7 @@ static int64_t price(const orr_network_prices *wire, const orr_span *span,
         .ns;
 }
 
-/* One row of durations, made when the first of them changes. */
+/* Durations of one graph, copied when the first of them changes. */
 typedef struct row {
     int64_t *duration_ns;
     uint8_t *basis;
@@ -92,7 +96,7 @@ static orr_status reprice(orr_replication *s, uint32_t d, orr_node_id v,
     return ORR_OK;
 }
 
-/* The set that a communication of a graph is in, and its ordinal there. */
+/* The set of a communication, and its ordinal there. */
 static orr_replicated_set *set_of(const orr_replication *s, uint32_t d, uint32_t comm,
                                   uint32_t *ret_ordinal)
 {

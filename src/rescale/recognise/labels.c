@@ -25,7 +25,7 @@ static orr_phase phase_of_text(const char *text)
     return strcasestr(text, "forward") != NULL ? ORR_PHASE_FORWARD : ORR_PHASE_OTHER;
 }
 
-/* The number behind the word, with at most a blank, '_', '#', '=' or '.' between; -1. */
+/* The number after a word, with at most one blank, '_', '#', '=' or '.' between; -1. */
 static int32_t number_behind(const char *text, const char *word)
 {
     const char *at = strcasestr(text, word);
@@ -65,8 +65,8 @@ static int32_t layer_of_text(const char *text)
     return -1;
 }
 
-/* Spans from the inside out: the nearest word of each kind counts, but of layers the outermost,
- * for layers hold modules that are called layers, too. */
+/* Reads spans from the inside outwards: the nearest word of each kind counts, except that of layers
+ * the outermost does, since layers hold modules that are called layers too. */
 static void read_spans(const orr_graph *g, orr_step_piece *p)
 {
     enum { MOST_LEVELS = 64 };
@@ -93,7 +93,7 @@ static void read_phases(orr_profiled_step *step)
             p->phase = ORR_PHASE_BACKWARD;
         else if (p->phase == ORR_PHASE_OTHER && (p->sequence >= 0 || p->layer >= 0))
             p->phase = ORR_PHASE_FORWARD;
-        /* What follows the last backward pass and waits for it is of no pass. */
+        /* Work that follows the last backward pass and waits for it belongs to no pass. */
         if (p->phase == ORR_PHASE_OTHER && p->syncs)
             p->part = ORR_MODEL_PART_NONE;
     }
@@ -130,7 +130,7 @@ bool orr_find_repetition(const uint64_t *signature, uint32_t n, uint32_t *ret_fi
     return best > 0;
 }
 
-/* Layers where nobody numbers them: the forward work that repeats. */
+/* Numbers layers, where nothing names them, by the longest repetition in the forward work. */
 static orr_status layers_by_repetition(orr_profiled_step *step, orr_error *err)
 {
     uint64_t *signature = orr_malloc((step->n_pieces + (size_t)1) * sizeof *signature);
@@ -157,7 +157,8 @@ out:
     return status;
 }
 
-/* Micro-batches where nobody numbers them: the layers begin again. */
+/* Numbers micro-batches, where nothing names them: a new one begins where the layers begin again.
+ */
 static void count_forwards(orr_profiled_step *step)
 {
     int32_t micro_batch = 0, last = -1;
@@ -177,7 +178,7 @@ static void count_forwards(orr_profiled_step *step)
     }
 }
 
-/* Number the layers from 0 in the order in which they come; say what stands before and after. */
+/* Numbers layers from 0 in order of time, and labels what comes before and after them. */
 static void set_parts(orr_profiled_step *step)
 {
     int32_t least = INT32_MAX, most = -1;
@@ -226,7 +227,7 @@ static int by_sequence(const void *a_, const void *b_)
     return (a->piece > b->piece) - (a->piece < b->piece);
 }
 
-/* Numbers go to every operator of a piece; the backward piece names one of them. */
+/* Collects autograd's sequence numbers of all operators; a backward piece names one of them. */
 static orr_status gather_numbers(const orr_profiled_step *step, number **ret, size_t *ret_n,
                                  orr_error *err)
 {

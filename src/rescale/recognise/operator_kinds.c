@@ -42,14 +42,15 @@ static orr_op_kind kind_of_piece(const orr_profiled_step *step, const orr_step_p
     return ORR_OP_OTHER;
 }
 
-/* What an all-reduce-free stretch of the forward pass looks like: a norm, products whose columns
- * are cut, attention or an activation on the slices, and a product that puts them together. */
+/* What each operator is in a transformer, from the order of operators: a norm, column-parallel
+ * products, attention or an activation on the slices, and a row-parallel product, which an
+ * all-reduce follows. A piece inherits the meaning of its activations from the piece before. */
 typedef struct walk {
     orr_op_kind last;    /* that was not OTHER */
     orr_dim_meaning now; /* of activations     */
 } walk;
 
-/* What the columns of a product are for is told by what comes next. */
+/* The next operator tells what the columns of a product mean. */
 static uint8_t symbol_ahead(const orr_profiled_step *step, uint32_t i)
 {
     const orr_step_piece *p = &step->pieces[i];

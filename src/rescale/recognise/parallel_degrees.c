@@ -5,8 +5,9 @@
 #include "rescale/plan/price.h"
 #include "rescale/recognise/survey.h"
 
-/* Degrees of a recorded job: what process groups are called, how large they are, who is in them,
- * and what the user says. */
+/* Parallel degrees of a recorded job. Evidence, strongest first: what the user states; names of
+ * process groups (Megatron-LM, DeepSpeed, torchtitan, device meshes); their sizes; the ranks in
+ * them, which have to agree with the order of axes. */
 
 static void lower(const char *text, char *to, size_t room)
 {
@@ -16,7 +17,7 @@ static void lower(const char *text, char *to, size_t room)
     to[n] = '\0';
 }
 
-/* A word that stands by itself: "tp" in "mesh_tp" and "tp0", not in "http". */
+/* Whether the word stands by itself: "tp" in "mesh_tp" and "tp0", not in "http". */
 static bool has_word(const char *text, const char *word)
 {
     const size_t n = strlen(word);
@@ -57,7 +58,7 @@ static const char *described(const orr_job *job, uint32_t i)
     return *desc != '\0' ? desc : orr_graph_str(g, job->groups[i].name);
 }
 
-/* The degree that the groups of a dimension state by their size, all alike. 0: none, or several. */
+/* The size that all groups of a dimension have. 0: none, or several. */
 static uint32_t degree_by_name(const orr_survey *s, orr_dimension dimension, uint32_t *ret_group)
 {
     uint32_t degree = 0;
@@ -99,7 +100,7 @@ static uint32_t size_of(const orr_graph *g, const orr_comm *comm)
     return comm->group == ORR_NONE ? 0 : g->groups[comm->group].size;
 }
 
-/* Does all that communicates hold all ranks, as far as that is recorded? */
+/* Whether every communication, as far as recorded, is among all ranks. */
 static bool only_the_world(const orr_job *job, uint64_t *ret_unknown)
 {
     *ret_unknown = 0;
@@ -118,7 +119,7 @@ static bool only_the_world(const orr_job *job, uint64_t *ret_unknown)
     return true;
 }
 
-/* No name says anything: all ranks are replicas where nothing speaks against it. */
+/* Without names, all ranks are replicas unless something contradicts it. */
 static orr_status all_replicas(orr_survey *s, orr_error *err)
 {
     const uint32_t n = s->job->n_ranks;
@@ -137,7 +138,7 @@ static orr_status all_replicas(orr_survey *s, orr_error *err)
                                unknown > 0 ? ", as far as groups are recorded" : "");
 }
 
-/* What is left when the other degrees are known. */
+/* The missing degree, from the number of ranks and the other degrees. */
 static orr_status complete_degrees(orr_survey *s, orr_error *err)
 {
     const uint32_t n = s->job->n_ranks;
@@ -169,7 +170,7 @@ static bool same_ranks(const orr_group *group, orr_strided_group ranks)
     return true;
 }
 
-/* The dimension whose groups, in the order of ranks that we take, are this one. */
+/* The dimension whose groups, in the usual order of axes, include this one. */
 static orr_dimension dimension_by_ranks(const orr_plan *plan, const orr_group *group)
 {
     static const uint8_t dimensions[] = {ORR_DIMENSION_TP, ORR_DIMENSION_DP, ORR_DIMENSION_PP};
@@ -182,7 +183,7 @@ static orr_dimension dimension_by_ranks(const orr_plan *plan, const orr_group *g
     return group->size == orr_plan_ranks(plan) ? ORR_DIMENSION_WORLD : ORR_DIMENSION_UNKNOWN;
 }
 
-/* Names say what a group is for; ranks must agree with that, or the order of ranks is another. */
+/* Ranks in groups must agree with the names, or the order of axes is another one. */
 static orr_status check_rank_order(orr_survey *s, orr_error *err)
 {
     s->laid_out = orr_plan_ranks(&s->plan) == s->job->n_ranks && s->plan.dp > 0;

@@ -6,6 +6,9 @@
 #include "rescale/plan/price.h"
 #include "rescale/recognise/survey.h"
 
+/* Takes a recorded job apart: the median step of each rank, its top-level operators and calls as
+ * pieces in order of time, and the device work that each piece launched. */
+
 static int64_t end_of(const orr_graph *g, orr_node_id v)
 {
     return g->start_ns[v] + g->duration_ns[v];
@@ -42,7 +45,7 @@ const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *
     return NULL;
 }
 
-/* Nested or repeated on another thread it is the same one. */
+/* A nested annotation, or one repeated on another thread, is the same step. */
 static bool is_step(const orr_graph *g, orr_node_id v)
 {
     return g->start_ns[v] != ORR_TIME_NONE && orr_is_step(g, v);
@@ -61,7 +64,8 @@ static int by_ns(const void *a_, const void *b_)
     return (a->node > b->node) - (a->node < b->node);
 }
 
-/* The step of median length: neither the first, which warms up, nor one that the profiler cut. */
+/* Chooses the step of median length: neither the first, which warms up, nor one that the profiler
+ * cut off. */
 static orr_status choose_step(orr_survey *s, const char **ret_name, orr_error *err)
 {
     const orr_graph *g = s->job->graphs[0];
@@ -106,8 +110,8 @@ static bool is_piece_root(const orr_profiled_step *step, orr_node_id v)
            g->start_ns[v] >= step->begin_ns && g->start_ns[v] < step->end_ns;
 }
 
-/* Threads that launch, and those that take over from them. Others (loaders, watchdogs) issue
- * nothing. */
+/* Whether a thread issues device work or takes over from one that does; data loaders and watchdogs
+ * do not. */
 static bool lane_issues(const orr_profiled_step *step, const uint8_t *launches, uint32_t lane)
 {
     const orr_graph *g = step->g;
@@ -142,7 +146,7 @@ typedef struct roots {
     orr_array(orr_node_id) nodes;
 } roots;
 
-/* The pieces of one thread, in order: a root, and what comes within it. */
+/* The pieces of one thread: its top-level nodes, each with what is nested in it. */
 static orr_status take_lane(orr_profiled_step *step, uint32_t lane, roots *r, orr_error *err)
 {
     const orr_graph *g = step->g;
@@ -182,7 +186,7 @@ static int by_start(const void *a_, const void *b_, void *pieces_)
     return (a->root > b->root) - (a->root < b->root);
 }
 
-/* Pieces by time over all threads, and the nodes of each side by side. */
+/* Sorts pieces by time over all threads, and groups the nodes of each. */
 static orr_status order_pieces(orr_survey *s, orr_profiled_step *step, roots *r, orr_error *err)
 {
     const uint32_t n = (uint32_t)r->pieces.n;
@@ -231,7 +235,7 @@ static orr_node_id launch_of(const orr_graph *g, orr_node_id v)
     return ORR_NONE;
 }
 
-/* Device work in the order of its launches, then of its stream. */
+/* Device work ordered by launch, then by stream. */
 typedef struct issued {
     int64_t launch_ns, start_ns;
     orr_node_id node;
@@ -249,7 +253,7 @@ static int by_issue(const void *a_, const void *b_)
 
 typedef orr_array(issued) issues;
 
-/* Work whose launch was not recorded goes with what its stream did before it. */
+/* Work without a recorded launch goes with the work before it on its stream. */
 static orr_status take_stream(orr_profiled_step *step, uint32_t lane, issues *all, orr_error *err)
 {
     const orr_graph *g = step->g;
@@ -273,7 +277,7 @@ static orr_status take_stream(orr_profiled_step *step, uint32_t lane, issues *al
     return ORR_OK;
 }
 
-/* Device work goes to the piece that launched it, in the order of the launches. */
+/* Assigns device work to the pieces that launched it. */
 static orr_status take_works(orr_survey *s, orr_profiled_step *step, orr_error *err)
 {
     const orr_graph *g = step->g;

@@ -8,7 +8,7 @@
 #include "rescale/emit/host_overheads.h"
 #include "rescale/plan/price.h"
 
-/* One step of one rank: the turns of its stage, then the optimizer. */
+/* One step of one rank: the schedule slots of its stage, then the optimizer. */
 typedef struct parts {
     const orr_synthetic_part *part[3];
     const char *module[3];
@@ -118,7 +118,7 @@ static void backward(orr_synthesis *y, const parts *p, uint32_t m, const int64_t
     orr_emit_end(&y->e);
 }
 
-/* Gradients are there when their stream is; then the optimizer, and the host waits for all. */
+/* Waits for the gradients' stream, then runs the optimizer; the host waits for everything. */
 static void finish(orr_synthesis *y, const parts *p)
 {
     int64_t parameters = 0;

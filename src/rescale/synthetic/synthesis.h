@@ -39,8 +39,8 @@ void orr_part_optimizer(orr_synthesis *y, int64_t parameters);
 /* All-reduce of this many bytes of tensor parallelism; nothing with one slice. */
 void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims);
 
-/* The graph of a stage of a complete plan; rank ORR_NONE: of any rank of it. *ret_meetings: the
- * caller's to free, whatever happens. */
+/* Builds the graph of a stage of a complete plan; rank ORR_NONE: of any rank of the stage. The
+ * caller frees *ret_meetings, whatever happens. */
 orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
                                uint32_t rank, const orr_graph **ret,
                                orr_rendezvous_ids *ret_meetings, orr_error *err) ORR_MUST_CHECK;
