@@ -5,18 +5,20 @@
 #include "base/alloc.h"
 #include "graph/validate.h"
 
-/* What is known of the two points of a node. Open: we are looking at what it waits for. */
+/* State of the two points of a node. Open: on the stack, its dependencies are being visited. */
 enum { START_OPEN = 1, START_DONE = 2, END_OPEN = 4, END_DONE = 8, HAS_SYNC = 16 };
 
-/* Depth-first walk from each point to those it waits for. A node is on the stack at
- * most once: its end waits for its start, so a walk to the end opens both and settles the start
- * first; and whoever meets an open point again has walked in a circle. */
+/* Cycle detection by an iterative depth-first search over points (start and end of each node),
+ * along "waits for". A node is on the stack at most once, since its end waits for its start: a
+ * visit of the end opens both and finishes the start first. Meeting an open point again means a
+ * cycle. Children of a parent are found through two links a node, first child and next sibling,
+ * instead of rows of dependants. */
 typedef struct walk {
     const orr_graph *graph;
     uint8_t *state;      /* shape (N) */
-    uint32_t *next;      /* shape (N): how far we are in the row of the node */
-    orr_node_id *child;  /* shape (N): first child whose end is not done, or ORR_NONE */
-    orr_node_id *sister; /* shape (N): the next child of the same parent; NULL: no parents */
+    uint32_t *next;      /* shape (N): next dependency of the node to visit */
+    orr_node_id *child;  /* shape (N): first child whose end is not finished, or ORR_NONE */
+    orr_node_id *sister; /* shape (N): next sibling; NULL: no nesting */
     orr_array(orr_node_id) stack;
 } walk;
 
@@ -30,13 +32,13 @@ static bool is_done(const walk *w, point p)
     return w->state[p.node] & (p.is_end ? END_DONE : START_DONE);
 }
 
-/* Its end, too, waits for its start. */
+/* Whether the node's end is open; it waits for the start too. */
 static bool is_open(const walk *w, point p)
 {
     return w->state[p.node] & (p.is_end ? START_OPEN | END_OPEN : START_OPEN);
 }
 
-/* A point that the start of v waits for and that is not done. */
+/* An unfinished point that the start of v waits for. */
 static bool start_waits_for(walk *w, orr_node_id v, point *ret)
 {
     const orr_graph *g = w->graph;
@@ -61,7 +63,7 @@ static bool start_waits_for(walk *w, orr_node_id v, point *ret)
     return false;
 }
 
-/* The same for the end of v, whose start is done. */
+/* The same for the end of v, whose start is finished. */
 static bool end_waits_for(walk *w, orr_node_id v, point *ret)
 {
     const orr_graph *g = w->graph;
@@ -94,7 +96,7 @@ static bool open_point(walk *w, point p)
     return orr_array_push(&w->stack, p.node);
 }
 
-/* The point of v at work is settled; true: so is all that was asked of v. */
+/* Finishes the current point of v. True: the node is finished. */
 static bool close_point(walk *w, orr_node_id v)
 {
     uint8_t *state = &w->state[v];
@@ -107,7 +109,7 @@ static bool close_point(walk *w, orr_node_id v)
     return true;
 }
 
-/* The nodes of a cycle, of which many are left out, as text. */
+/* The cycle as text, with nodes left out if it is long. */
 enum { NAME_CHARS = 40, HEAD_NODES = 5, TAIL_NODES = 2 };
 
 typedef struct line {
@@ -123,8 +125,8 @@ static void add_node(line *to, const walk *w, orr_node_id v)
                               whole ? NAME_CHARS : NAME_CHARS - 3, name, whole ? "" : "...");
 }
 
-/* The top of the stack waits for `again`, which is further down: the way from there to the top
- * is the cycle, from who waits to what it waits for. It is told the other way round. */
+/* `again`, further down the stack, closes the cycle with the top. The cycle is reported in the
+ * order of execution, which is the reverse. */
 static orr_status fail_cycle(const walk *w, orr_node_id again, orr_error *err)
 {
     const size_t top = w->stack.n - 1;

@@ -12,12 +12,12 @@
 
 typedef struct gap {
     uint32_t graph;
-    int64_t ns; /* to be added to its clock, as one match says */
+    int64_t ns; /* to be added to the graph's clock, according to one match */
 } gap;
 
 typedef struct aligner {
     orr_job_draft *draft;
-    bool finally;         /* else an offset that few agree on is worse than none */
+    bool finally;         /* last pass: accept offsets that few matches agree on */
     uint32_t *first;      /* shape (D + 1): rows of match_rows */
     uint32_t *match_rows; /* the matches that each graph is in */
     bool *used;           /* shape (M): all its members have an offset, or had no time */
@@ -88,7 +88,7 @@ static void set_offset(aligner *a, uint32_t graph, int64_t offset_ns)
     a->queue[a->queue_end++] = graph;
 }
 
-/* End of the match as `graph` saw it, on the job's clock; ORR_TIME_NONE if it has no time. */
+/* End of the match on the job's clock, as `graph` recorded it; ORR_TIME_NONE: no time. */
 static int64_t end_on(const orr_job_draft *draft, const orr_match *match, uint32_t graph)
 {
     for (uint32_t i = match->first; i < match->first + match->count; i++) {
@@ -101,7 +101,7 @@ static int64_t end_on(const orr_job_draft *draft, const orr_match *match, uint32
     return ORR_TIME_NONE;
 }
 
-/* What one match says about the graphs that have no offset yet. */
+/* The offsets that one match suggests for graphs without one. */
 static orr_status add_gaps(aligner *a, const orr_match *match, int64_t end_ns, orr_error *err)
 {
     const orr_job_draft *draft = a->draft;
@@ -117,7 +117,7 @@ static orr_status add_gaps(aligner *a, const orr_match *match, int64_t end_ns, o
     return ORR_OK;
 }
 
-/* Gaps, in order, that say the same: all within ORR_SAME_CLOCK_NS of one value. */
+/* Suggestions that agree within ORR_SAME_CLOCK_NS. */
 typedef struct agreement {
     size_t n;
     int64_t median_ns;
@@ -147,8 +147,8 @@ static agreement densest(const gap *gaps, size_t n)
     return most;
 }
 
-/* The median; but matches may be wrong as yet, and then their gaps are anything: so what many of
- * the rest agree on counts for more, and a shared clock for most. */
+/* The median, unless more suggestions agree on another value: some matches may be wrong, and their
+ * suggestions arbitrary. A shared clock (offset 0) counts most. */
 static agreement choose_offset(const gap *gaps, size_t n)
 {
     enum { MANY = 3 };
@@ -173,7 +173,7 @@ static void use_gaps(aligner *a)
     a->gaps.n = 0;
 }
 
-/* From `graph`, which has an offset, to all that share a match of that sort with it. */
+/* Propagates offsets from `graph` to all graphs that share a match of the kind with it. */
 static orr_status spread(aligner *a, uint32_t graph, bool pairs, orr_error *err)
 {
     const orr_job_draft *draft = a->draft;

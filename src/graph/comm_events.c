@@ -8,7 +8,7 @@
 #include "graph/hash_index.h"
 #include "graph/job.h"
 
-/* A call, and the bucket that it goes to. */
+/* A communication and the bucket that it belongs to. */
 typedef struct collected {
     orr_comm_event call;
     uint32_t bucket;
@@ -21,7 +21,8 @@ typedef struct collector {
     orr_hash_index index; /* of the buckets */
 } collector;
 
-/* Only what runs is matched: the kernel, or the host's collective; not the calls above it. */
+/* Whether the node executes the communication: a kernel, or a collective on the host; not the calls
+ * above it. */
 static bool is_executing(const orr_graph *graph, orr_node_id v)
 {
     return (graph->flags[v] & ORR_FLAG_COMM) &&
@@ -73,7 +74,8 @@ static orr_comm_event call_of(const orr_job *job, uint32_t d, orr_node_id v)
         .at = {d, v},
         .start_ns = orr_node_clock_start_ns(graph, v),
         .end_ns = orr_node_clock_end_ns(graph, v),
-        /* Numbers of send and recv count the calls of each rank by itself: no use here. */
+        /* Sequence numbers of send and receive count each rank's own calls, and cannot be matched.
+         */
         .seq = collective ? graph->comms[graph->detail[v]].seq : -1,
     };
 }

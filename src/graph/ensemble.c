@@ -32,7 +32,7 @@ orr_status orr_grouping_of(const char *name, const uint32_t *group_of, uint32_t 
     return ORR_OK;
 }
 
-/* The matches of one set of ranks. */
+/* All matches of one set of ranks. */
 typedef struct company {
     const orr_job *job;
     uint32_t match;
@@ -90,7 +90,7 @@ static orr_status add_grouping(draft *d, const orr_match *match)
     return orr_grouping_of(name, group_of, job->n_ranks, 1, d->arena, to, d->err);
 }
 
-/* The graph's own durations, to be changed where it communicates. */
+/* Copies the graph's durations, to change those of communications. */
 static orr_status open_row(draft *d, uint32_t graph)
 {
     const orr_graph *g = d->job->graphs[graph];
@@ -104,7 +104,7 @@ static orr_status open_row(draft *d, uint32_t graph)
     return ORR_OK;
 }
 
-/* Who waited for nobody took as long as the transfer does. */
+/* The member that waited least shows the time of the transfer itself. */
 static int64_t shortest_ns(const orr_job *job, const orr_match *match)
 {
     int64_t shortest = INT64_MAX;

@@ -51,7 +51,7 @@ static orr_status count_ranks(const orr_graph *const *graphs, uint32_t n, uint32
     return ORR_OK;
 }
 
-/* graph_of[rank]: first those that say which rank they are, then the others fill the gaps. */
+/* Fills graph_of[rank]: first the graphs that name their rank, then the others in the gaps. */
 static orr_status seat_graphs(const orr_graph *const *graphs, uint32_t n, uint32_t *graph_of,
                               orr_error *err)
 {
@@ -263,7 +263,7 @@ orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n,
     return build(graphs, n, tie_nothing, ret_job, err);
 }
 
-/* What the jobs share stays the other's; matches are put in order anew, since they are by time. */
+/* Shares everything with the other job but the order of matches, which is by time. */
 static orr_status tie_again(job_box *box, const orr_job *job, orr_error *err)
 {
     orr_job_draft draft = {

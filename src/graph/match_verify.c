@@ -16,7 +16,7 @@ enum {
     TOGETHER_NS = 1000000,  /* ends of one collective are no further apart (assumed; in  */
 };                          /* recordings of 2 and 8 ranks at most 332 us were seen)     */
 
-/* A call on the job's clock. */
+/* A communication on the job's clock. */
 typedef struct timed_call {
     int64_t start_ns, end_ns;
     orr_member at;
@@ -97,8 +97,8 @@ static void time_bucket(verifier *v, const orr_match_bucket *b)
     qsort(v->timed, b->n, sizeof *v->timed, by_end);
 }
 
-/* Where the cluster that begins with call `begin` ends: one call of each graph, all of which end
- * together and had begun by then. */
+/* Where the cluster that begins with call `begin` ends: one call of each graph, which end together
+ * and had all begun by then. */
 static size_t cluster_end(verifier *v, size_t begin)
 {
     const uint64_t id = ++v->n_clusters;

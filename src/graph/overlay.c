@@ -8,7 +8,7 @@
 #include "graph/builder.h"
 #include "graph/job.h"
 
-/* One of the two jobs, as it is copied into the graph of a rank. */
+/* One of the two jobs, while it is copied into the overlay graph of a rank. */
 typedef struct telling {
     const orr_job *job;
     const char *label;
@@ -42,7 +42,7 @@ static orr_status carry_text(telling *t, orr_graph_builder *b, orr_str s, orr_st
     return ORR_OK;
 }
 
-/* A lane is told apart by its text, which names it as a person knows it, and whose it is. */
+/* The text of a lane names it for people and says which job it is from. */
 static orr_status carry_lane(telling *t, orr_graph_builder *b, orr_lane_id id, orr_error *err)
 {
     const orr_graph *g = graph_of(t);
@@ -67,7 +67,7 @@ static uint32_t n_lanes_of(const telling *t)
     return t->graph == ORR_NONE ? 0 : graph_of(t)->n_lanes;
 }
 
-/* Lanes of the same number are the same lane: both jobs come from one recording. */
+/* Equal lane numbers mean the same lane, for both jobs come from one recording. */
 static orr_status carry_lanes(telling *upper, telling *lower, orr_graph_builder *b, orr_error *err)
 {
     const uint32_t a = n_lanes_of(upper), z = n_lanes_of(lower);

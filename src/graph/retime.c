@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "graph/lane_rows.h"
 
-/* A graph whose start and duration are its own and whose other columns are another's. */
+/* A graph with its own start times and durations that shares all other columns with another graph.
+ */
 
 void orr_retimed_free(orr_frozen *frozen)
 {
@@ -23,7 +24,7 @@ static orr_status fail_time(orr_error *err, orr_node_id v)
     return orr_fail(err, ORR_INVALID, "node %u: times more than 2^63 ns apart", v);
 }
 
-/* First start to 0, as in any frozen graph; what was before it to base_ns. */
+/* Shifts the first start to 0 and adds the difference to base_ns, as in any frozen graph. */
 static orr_status copy_times(const orr_retiming *from, orr_graph *g, int64_t *start_ns,
                              int64_t *duration_ns, orr_error *err)
 {
