@@ -42,14 +42,14 @@ static orr_class host_class(const orr_graph *g, orr_node_id v)
                                           : orr_class_of_kind((orr_node_kind)g->kind[v]);
 }
 
-/* How the nodes of a rank without a device lie in one another. All NULL with a device. */
+/* How the nodes of a rank without a device are nested. All NULL with a device. */
 typedef struct nesting {
-    const orr_node_id *op;    /* the nearest operator or communication above */
+    const orr_node_id *op;    /* nearest operator or communication above */
     const orr_node_id *comm;  /* the nearest communication above             */
-    const bool *communicates; /* it, or something below it, does     */
+    const bool *communicates; /* it communicates, or something below it does */
 } nesting;
 
-/* What asks for a communication, wherever that then runs. */
+/* Whether the node requests a communication, wherever that runs. */
 static bool asks_to_communicate(const orr_graph *g, orr_node_id v)
 {
     if ((g->flags[v] & ORR_FLAG_COMM) || host_class(g, v) == ORR_CLASS_COMMUNICATION)
@@ -83,8 +83,8 @@ static orr_status find_nesting(const orr_view *view, orr_arena *arena, nesting *
     return orr_nearest_ancestor(view->graph, comm | ORR_KIND(HOST_OP), arena, &ret->op, err);
 }
 
-/* On a thread: a communication that is in no other; an operator that does not communicate
- * and is in none but such as do. What else those do is waiting. */
+/* Host classes: a communication that is in no other; an operator that neither communicates nor is
+ * in one that does not. The remaining time of those that do is waiting. */
 static orr_class class_on_host(const orr_graph *g, orr_node_id v, const nesting *in)
 {
     const orr_class class = host_class(g, v);

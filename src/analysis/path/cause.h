@@ -4,8 +4,8 @@
 
 #include "analysis/path/graph.h"
 
-/* The question that the walk of path_walk.c asks at every place: what was waited for here?
- * All times are on the job's axis. */
+/* The question that the walk (walk.c) asks at each place: what was waited for here? Times are on
+ * the job's clock. */
 
 /* A point of a host thread, or the start or end of device work. */
 typedef enum orr_path_place_kind {

@@ -4,8 +4,8 @@
 
 #include "analysis/common.h"
 
-/* What both ways to find a critical path stand on: the start and end of every host
- * node as points of time, thread by thread, and the pieces that a path is made of. */
+/* What both critical-path analyses stand on: begin and end of every host node as points of time,
+ * thread by thread, and the pieces that a path is made of. */
 
 /* Points of the host threads. Between two neighbours of a thread the innermost node that
  * had begun and not ended ran; nodes that overlap without one holding the other are cut
@@ -53,11 +53,11 @@ typedef struct orr_path_builder {
     int64_t start_ns, end_ns; /* to explain, on the job's axis  */
     int64_t cursor_ns;        /* explained down to here         */
 } orr_path_builder;
-/* [from, cursor) is spent in this node, or in the wait before it. Time above the cursor is
- * explained already and time before the start is not asked for. False: out of memory. */
+/* Adds [from, cursor), spent in this node or in the wait before it. Time above the cursor is
+ * explained already, and time before the start is not needed. False: out of memory. */
 bool orr_path_builder_add(orr_path_builder *trail, uint32_t graph, orr_node_id node,
                           orr_bound bound, bool wait, int64_t from_ns);
-/* Turn it round, in `arena`, and sum it up; n_nodes and n_edges are the caller's. */
+/* Reverses the path into `arena` and sums it up; n_nodes and n_edges are left to the caller. */
 orr_status orr_path_builder_finish(orr_path_builder *trail, orr_arena *arena,
                                    orr_critical_path *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_path_builder_done(orr_path_builder *trail);

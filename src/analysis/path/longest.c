@@ -174,7 +174,7 @@ static orr_status add_event_edges(finder *f, orr_node_id v, int64_t *ret_latest_
     return ORR_OK;
 }
 
-/* Was the queue empty from the call that launched v until v began? */
+/* Whether the stream was idle from the call that launched v until v began. */
 static bool launched_into_empty(const finder *f, orr_node_id v, orr_node_id next)
 {
     const orr_graph *g = f->g;
@@ -184,7 +184,7 @@ static bool launched_into_empty(const finder *f, orr_node_id v, orr_node_id next
     return next_call == ORR_NONE || g->start_ns[next_call] >= g->start_ns[v];
 }
 
-/* Edges of device work that follows `before` (or ORR_NONE) on its stream. */
+/* Adds the edges of device work that follows `before` (or ORR_NONE) on its stream. */
 static orr_status add_device_edges(finder *f, orr_node_id v, orr_node_id before, orr_node_id next)
 {
     const orr_graph *g = f->g;
@@ -232,7 +232,7 @@ static orr_status add_stream_edges(finder *f, orr_lane_id lane)
     return ORR_OK;
 }
 
-/* Order the edges by where they lead, keeping the order in which they were added. */
+/* Sorts the edges by their target, stably. */
 static orr_status index_edges(finder *f)
 {
     if (f->edges.n >= ORR_NONE)
@@ -256,9 +256,8 @@ static orr_status index_edges(finder *f)
     return ORR_OK;
 }
 
-/* Longest way to every point: depth first along the edges that lead to it, on a stack of our
- * own. Recorded times that contradict one another could close a circle; the edge that
- * would close it is left out. */
+/* Longest path to every point by depth-first search along incoming edges, with an explicit stack.
+ * Contradictory times could close a cycle; the edge that would is left out. */
 enum { NEW, OPEN, DONE };
 static orr_status measure(finder *f)
 {
@@ -301,7 +300,7 @@ static orr_status measure(finder *f)
     return ORR_OK;
 }
 
-/* Of equals the latest: it may have waited at the end. */
+/* Of equally distant points the latest: it may have waited at the end. */
 static uint32_t farthest(const finder *f)
 {
     uint32_t best = 0;
@@ -317,7 +316,7 @@ static orr_node_id node_of(const finder *f, uint32_t point)
     return point < f->points.n ? f->points.node[point] : f->device[(point - f->points.n) / 2];
 }
 
-/* The path in pieces; `builder` has its extent. */
+/* The path as pieces; `builder` has its extent. */
 static orr_status lay_out(const finder *f, orr_path_builder *builder)
 {
     const uint32_t graph = f->view->graph_id;

@@ -127,7 +127,7 @@ static orr_status step_device_start(orr_walker *w, orr_path_place *at)
         return ORR_OK;
     if (start_ns - cause.at_ns >= w->queue_gap_ns) {
         if (orr_launch_of(w->job->graphs[here.graph], here.node) == ORR_NONE)
-            return ORR_OK; /* somebody launched it, and it was not recorded */
+            return ORR_OK; /* it was launched, but the launch was not recorded */
         cause = orr_cause_without_launch(w, here, cause);
     }
     *at = cause.to;
@@ -136,7 +136,7 @@ static orr_status step_device_start(orr_walker *w, orr_path_place *at)
     return add(w, here.graph, here.node, cause.bound, true, cause.at_ns);
 }
 
-/* What the point of a thread waited for elsewhere, since it did something itself; or nowhere. */
+/* What the thread waited for elsewhere since it last executed something; or nowhere. */
 static orr_cause cause_elsewhere(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
@@ -156,7 +156,7 @@ static orr_cause cause_elsewhere(const orr_walker *w, orr_path_place at)
     return cause;
 }
 
-/* A communication that a thread of its own takes up after a silence was handed to it. */
+/* A communication that a dedicated thread takes up after idling was handed to it by another. */
 static bool was_handed_over(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
@@ -206,8 +206,8 @@ static uint32_t point_before(const orr_walker *w, const orr_walk_rank *rank, orr
     return low == first ? ORR_NONE : low - 1;
 }
 
-/* The first work of a thread, or device work without a launch: the recording does not say what
- * it waited for. The walk goes on with what a thread of this rank did last before. */
+/* The first work of a thread, or device work without a launch: its cause was not recorded. The walk
+ * continues with the last earlier work of the rank's threads. */
 static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at)
 {
     const uint32_t graph = stuck.graph;
@@ -263,7 +263,7 @@ static orr_status walk(orr_walker *w, orr_path_place at)
     return ORR_OK;
 }
 
-/* What all the views together have to explain; the graph and node where it ends. */
+/* The extent that all views together have to explain; the graph and node where it ends. */
 static bool find_extent(const orr_view *views, size_t n, orr_path_builder *builder,
                         orr_path_place *ret_last)
 {
