@@ -20,7 +20,7 @@ typedef struct collective_runs {
     int64_t ns[KINDS][SIZES_MAX]; /* of rank 0 */
 } collective_runs;
 
-/* `bytes` as prices count them: what one member holds, of the larger side. */
+/* `bytes` as in prices: the larger of what a member sends and receives. */
 static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, int64_t bytes,
                            orr_error *err)
 {
@@ -37,7 +37,7 @@ static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, 
         return orr_reduce_scatter(c, a, b, each, ORR_DTYPE_FP32, err);
     case ORR_COLL_ALL_TO_ALL:
         return orr_all_to_all(c, a, parts, b, parts, err);
-    default: /* round a ring, both ways busy */
+    default: /* send to the next and receive from the previous, at once */
         return orr_send_receive(c, (c->me + 1) % c->n, a, (size_t)bytes, (c->me + c->n - 1) % c->n,
                                 b, (size_t)bytes, err);
     }

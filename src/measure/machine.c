@@ -13,7 +13,7 @@
 
 enum { CACHE_UNKNOWN = 8 << 20, CACHE_LEVELS = 8, PIECES = 64, ROUNDS = 7 };
 
-/* The kernel's word for the cache that this core reaches; 0: it has none. */
+/* The last-level cache that the kernel reports for this core; 0: none. */
 static int64_t cache_of_kernel(void)
 {
     int64_t last = 0;
@@ -31,8 +31,7 @@ static int64_t cache_of_kernel(void)
     return last;
 }
 
-/* A virtual machine may tell a process of its host's whole cache: the smaller word is the right
- * one. */
+/* A virtual machine may report the whole cache of its host, so the smaller report counts. */
 static int64_t cache_bytes(void)
 {
     const int64_t told = sysconf(_SC_LEVEL3_CACHE_SIZE), seen = cache_of_kernel();
@@ -55,7 +54,7 @@ typedef struct stream {
     uint64_t sums[PIECES];
 } stream;
 
-/* 64 bytes a turn, in eight sums: the adds keep up with memory. */
+/* 64 bytes an iteration into eight sums, so that additions keep up with memory. */
 static void read_piece(void *ctx, size_t i, int thread)
 {
     stream *s = ctx;

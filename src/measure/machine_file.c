@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measurements as YAML: what was found out of the machine, then a line for each kernel and
- * transfer. */
+/* Measurements as YAML: the machine's facts, then a line for each kernel and collective. */
 #include <orrery/measure.h>
 
 #include <string.h>
@@ -73,7 +72,7 @@ static orr_status number(const orr_yaml *map, const char *key, double *ret, orr_
                : orr_yaml_fail(value, ORR_INVALID, err, "%s: from 0 to 1e18", key);
 }
 
-/* Column i of a row, a whole number. */
+/* Column i of a row, an integer. */
 static orr_status whole(const orr_yaml *row, uint32_t i, int64_t most, int64_t *ret, orr_error *err)
 {
     ORR_TRY(orr_yaml_int(row->values[i], ret, err));

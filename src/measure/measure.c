@@ -18,7 +18,7 @@ typedef struct measuring {
     orr_timing timing;
     orr_measured_kernel *kernels;
     uint32_t n, expected;
-    double done; /* share of all work before the kernels of this round */
+    double done; /* share of the work done before this round's kernels */
     double share;
 } measuring;
 
@@ -35,7 +35,7 @@ static orr_status count_call(void *ctx, const orr_timed_call *call, bool cold, o
     return ORR_OK;
 }
 
-/* Seats that are empty are not measured. */
+/* Kernels that the backend lacks are not measured. */
 static orr_status time_call(void *ctx, const orr_timed_call *call, bool cold, orr_error *err)
 {
     measuring *m = ctx;
@@ -99,7 +99,7 @@ static orr_status describe(orr_backend *backend, orr_arena *arena, orr_measured 
                                                                      : ORR_OK;
 }
 
-/* By one thread, and by all. */
+/* With one thread, and with all. */
 static orr_status time_all_kernels(measuring *m, int cores, int64_t cache_bytes, orr_error *err)
 {
     ORR_TRY(orr_list_timed_calls(m->options->quick, count_call, &m->expected, err));
@@ -117,7 +117,7 @@ static orr_status time_all_kernels(measuring *m, int cores, int64_t cache_bytes,
     return status;
 }
 
-/* Collectives first: ranks are forked where no threads stand. Then kernels. */
+/* Collectives come first, because ranks are forked before any thread is started. */
 orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr_measured *ret,
                        orr_error *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training step before it is run: the programs of all its ranks, priced call by call, played. */
+/* Predicts a training step: the programs of all ranks, priced call by call from measurements and
+ * simulated over lanes and ranks. */
 #include <orrery/measure.h>
 
 #include <stdlib.h>
@@ -25,8 +26,7 @@ typedef struct prediction {
     orr_error *err;
 } prediction;
 
-/* Of a rank: as training shares the cores out. The measured number next to it is what prices go by.
- */
+/* Threads of a rank, as training shares out the cores. Prices use the nearest measured number. */
 static void set_threads(prediction *e)
 {
     const uint32_t cores = e->measured->cores > 0 ? e->measured->cores : 1;
@@ -59,10 +59,10 @@ static orr_status draft_rank(prediction *e, uint32_t rank)
     return orr_engine_step_make_unallocated(&source, &e->steps[rank], e->err);
 }
 
-/* Bytes that went by since a value was last touched, in this step or the one before: what is
- * further back than the caches hold comes from memory. */
+/* Reuse distance: bytes touched since a value was last touched, in this step or the one before.
+ * Values further back than the caches hold come from memory. */
 typedef struct reuse_distances {
-    double *last; /* shape (values): bytes that had gone by then */
+    double *last; /* shape (values): bytes touched up to the last use */
     double gone, all, cache;
 } reuse_distances;
 
@@ -112,7 +112,7 @@ static orr_collective collective_of(uint8_t op)
     }
 }
 
-/* The larger side of what a member gives and gets. */
+/* The larger of what a member sends and receives. */
 static int64_t travelling_bytes(const orr_tape *tape, const orr_tape_call *call)
 {
     int64_t most = 0;

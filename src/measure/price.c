@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-/* A measured point of what is asked about, in logarithms. */
+/* A measured point, in logarithms. */
 typedef struct point {
     double x, y;
 } point;
 enum { POINTS_MAX = 64 };
 
-/* Straight lines between points that stand by x; beyond the last two, on along their line, but
- * never falling. */
+/* Piecewise linear interpolation between points sorted by x; extrapolates along the last segment,
+ * but never downwards. */
 static double between(const point *p, uint32_t n, double x)
 {
     uint32_t i = 0;
@@ -41,14 +41,15 @@ static double log_of(double x)
     return log(x > 1 ? x : 1);
 }
 
-/* Does a measurement speak of this operator, dtype and number of threads? */
+/* Whether the measurement is of this operator, dtype and number of threads. */
 static bool speaks(const orr_measured_kernel *k, const orr_kernel_pricer *p, uint8_t op,
                    uint8_t dtype, uint8_t form)
 {
     return k->op == op && k->dtype == dtype && k->form == form && k->threads == p->threads;
 }
 
-/* Products: the grid is whole, so that along each dim in turn lines can be drawn. */
+/* One dimension of the grid of matrix products; the grid is complete, so interpolation is
+ * trilinear. */
 typedef struct axis {
     double at[POINTS_MAX];
     uint32_t n;
@@ -85,7 +86,7 @@ static const orr_measured_kernel *grid_at(const grid_site *s, double a, double b
     return NULL;
 }
 
-/* Where between two numbers of an axis, in logarithms; outside: at its end. */
+/* Position on an axis between two measured values, in logarithms; clamped to the ends. */
 static double locate(const axis *a, double x, double *low, double *high)
 {
     uint32_t i = 0;
@@ -99,7 +100,7 @@ static double locate(const axis *a, double x, double *low, double *high)
     return t < 0 ? 0 : t > 1 ? 1 : t;
 }
 
-/* ln of what a FLOP takes, among the eight measurements around; NAN: none. */
+/* Logarithm of ns per FLOP, interpolated among the eight neighbours; NAN: not measured. */
 static double grid_rate(const grid_site *s)
 {
     axis axes[3] = {{{0}, 0}};
@@ -131,7 +132,7 @@ static double grid_rate(const grid_site *s)
     return weights > 0 ? sum / weights : NAN;
 }
 
-/* Over bytes: ln ns of the same operator; NAN: it was not measured. */
+/* Logarithm of ns by bytes for the same operator; NAN: not measured. */
 static double by_bytes(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, bool cold,
                        double bytes)
 {
@@ -145,7 +146,7 @@ static double by_bytes(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, bo
     return n > 0 ? between(points, n, log_of(bytes)) : NAN;
 }
 
-/* Between what it takes warm and what it takes cold, by how much of it is cold. */
+/* Between warm and cold time, by the share of bytes that are cold. */
 static double row_ns(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, double bytes,
                      double cold_bytes)
 {

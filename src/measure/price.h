@@ -4,12 +4,11 @@
 
 #include <orrery/measure.h>
 
-/* What a call takes on the machine that was measured, between the measurements next to it: products
- * over M, N and K, attention over tokens and width, all else over bytes; straight lines between
- * logarithms. */
+/* Time of a call on the measured machine, interpolated in logarithms: matrix products over M, N and
+ * K, attention over tokens and width, everything else over bytes. */
 typedef struct orr_kernel_pricer {
     const orr_measured *measured;
-    uint32_t threads; /* of a rank: the measured number next to it */
+    uint32_t threads; /* of a rank: the nearest measured number */
 } orr_kernel_pricer;
 /* `cold_bytes` of its operands come from memory. TABLE: measured; ASSUMED: another operator of as
  * many bytes stands in. */

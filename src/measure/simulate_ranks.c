@@ -7,7 +7,7 @@
 
 enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64 };
 
-/* One rank under way. */
+/* State of one rank. */
 typedef struct rank_state {
     uint32_t next[LANES]; /* place in the lane's list */
     uint32_t n[LANES];
@@ -58,7 +58,8 @@ static orr_value root_of(const orr_tape *tape, orr_value v)
     return tape->values[v].view_of == ORR_NONE ? v : tape->values[v].view_of;
 }
 
-/* Who made what a call reads, and what the program says besides. */
+/* Lists the calls that a call waits for: producers of its inputs, and the program's own
+ * dependencies. */
 static orr_status list_waits(simulation *p, uint32_t r)
 {
     const orr_program_source *s = &p->ranks[r].source;
@@ -121,7 +122,7 @@ static orr_status list_lanes(simulation *p, uint32_t r)
     return list_waits(p, r);
 }
 
-/* When it could begin; -1: not yet. */
+/* Earliest begin; -1: not known yet. */
 static int64_t ready_ns(const simulation *p, uint32_t r, uint8_t lane, uint32_t c)
 {
     const rank_state *w = &p->states[r];
@@ -147,8 +148,7 @@ static void finish(simulation *p, uint32_t r, uint8_t lane, uint32_t c, int64_t 
         p->ranks[r].span_ns = end;
 }
 
-/* The call of another rank that stands for the same collective_index, if it is the next of its
- * lane. */
+/* The call of another rank with the same collective_index, if it is next in its lane. */
 static bool find_partner(const simulation *p, uint32_t other, const orr_tape_call *call,
                          uint32_t collective_index, uint32_t *ret_call, uint8_t *ret_lane)
 {
@@ -193,7 +193,7 @@ static bool run_collective(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
     return true;
 }
 
-/* A receive ends when its send has: the sender's next in some lane that goes to this rank. */
+/* A receive ends with its send: the sender's next call in some lane that goes to this rank. */
 static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
 {
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
@@ -226,7 +226,7 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
     return false;
 }
 
-/* The next call of a lane, if it can. */
+/* Executes the next call of a lane, if its dependencies are done. */
 static bool advance(simulation *p, uint32_t r, uint8_t lane)
 {
     const rank_state *w = &p->states[r];
@@ -237,7 +237,7 @@ static bool advance(simulation *p, uint32_t r, uint8_t lane)
     if (is_collective(call) && call->op == ORR_OP_RECV)
         return receive(p, r, lane, c);
     if (is_collective(call) && orr_call_send_peer(call) != ORR_NONE)
-        return false; /* its receive takes it along */
+        return false; /* executed with its receive */
     if (is_collective(call))
         return run_collective(p, r, lane, c);
     const int64_t ready = ready_ns(p, r, lane, c);

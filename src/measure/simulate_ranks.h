@@ -6,16 +6,17 @@
 
 #include "engine/run/program.h"
 
-/* Programs of all ranks of a plan in time: each lane its calls in order, each call after what it
- * waits for, a collective when all its members are there. Where ranks and threads leave no core
- * over, a rank's lanes share one: what communicates does not compute. */
+/* Discrete-event simulation of the programs of all ranks: each lane runs its calls in order, each
+ * call after its dependencies, and a collective begins at the rendezvous of its members. Where
+ * ranks and threads leave no free core, the lanes of a rank share one, and communication does not
+ * overlap with computation. */
 typedef struct orr_simulated_rank {
     orr_program_source source;
-    const int64_t *ns; /* shape (calls): of each call alone; of collectives once all are there */
+    const int64_t *ns; /* shape (calls): duration of each; of collectives from the rendezvous on */
     int64_t *end_ns;   /* shape (calls): set */
     int64_t span_ns;   /* set */
 } orr_simulated_rank;
-/* `shared`: lanes of a rank share a core. INVALID: programs that wait for one another. */
+/* `shared`: the lanes of a rank share a core. INVALID: programs that deadlock. */
 orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n,
                               bool shared, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
 /* Members that a send goes to and a receive comes from; ORR_NONE. */

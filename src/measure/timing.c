@@ -22,7 +22,7 @@ int64_t orr_median_of(int64_t *ns, uint32_t n, double *ret_spread)
     return median;
 }
 
-/* A tape of the call, once or several times, each on operands of its own that keep their bytes. */
+/* A tape of the call, once or several times, each with operands of its own. */
 typedef struct timed_tape {
     orr_arena *arena;
     orr_tape tape;
@@ -36,7 +36,7 @@ static bool is_index(const orr_type *type)
     return type->dtype == ORR_DTYPE_INT64 || type->dtype == ORR_DTYPE_INT32;
 }
 
-/* Random numbers below 1; ids below the limit. */
+/* Random contents: numbers below 1, ids below the limit. */
 static void *contents(timed_tape *t, const orr_timed_call *call, const orr_type *type)
 {
     const size_t bytes = (size_t)orr_type_bytes(type);
@@ -117,7 +117,7 @@ static orr_status run(timed_tape *t, const orr_timing *timing, uint32_t copies,
     int64_t ns[RUNS_MAX], start[COPIES_MAX], end[COPIES_MAX], all = 0;
     const orr_program_run run = {.start_ns = start, .end_ns = end};
     uint32_t n = 0;
-    ORR_TRY(orr_program_execute(t->program, &run, err)); /* pages, caches, frequency */
+    ORR_TRY(orr_program_execute(t->program, &run, err)); /* warm-up: pages, caches, frequency */
     while (n + copies <= RUNS_MAX && (all < timing->least_ns || n < timing->least_runs)) {
         ORR_TRY(orr_program_execute(t->program, &run, err));
         for (uint32_t i = 0; i < copies; i++) {
