@@ -12,7 +12,6 @@
  * events every flow moves at a constant rate, so nothing is computed. */
 
 static bool init_links(orr_flows *flows)
-
 {
     const uint32_t n = flows->fabric.n_links;
     int64_t *capacity = orr_calloc(n > 0 ? n : 1, sizeof *capacity);

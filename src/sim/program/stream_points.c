@@ -14,7 +14,6 @@ static orr_point_id row_start(const orr_compiler *c, uint32_t row)
 }
 
 static uint8_t class_of(const orr_graph *g, orr_node_id v)
-
 {
     switch ((orr_node_kind)g->kind[v]) {
     case ORR_NODE_COLLECTIVE:
