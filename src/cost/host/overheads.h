@@ -28,7 +28,4 @@ bool orr_is_top_level_operator(const orr_graph *graph, orr_node_id node);
 /* Is the call one that enqueues work: its work was recorded, or its name says so? */
 bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched);
 
-/* The kind named "t2"; ORR_OVERHEADS: none. */
-orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len);
-
 #endif /* ORR_COST_HOST_OVERHEADS_H */

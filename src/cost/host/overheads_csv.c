@@ -16,7 +16,7 @@ enum { COLUMNS = 5, MAX_FILE_BYTES = 256 << 20 };
 
 static const char *const KINDS[ORR_OVERHEADS] = {"t1", "t2", "t3", "t4", "t5"};
 
-orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len)
+static orr_overhead_kind kind_of(const char *text, size_t len)
 {
     for (int kind = 0; kind < ORR_OVERHEADS; kind++)
         if (len == strlen(KINDS[kind]) && memcmp(text, KINDS[kind], len) == 0)
@@ -69,7 +69,7 @@ static orr_status read_row(reader *r, char *line)
     if (n < COLUMNS || *line != '\0')
         return bad_line(r, "not five fields");
     orr_overhead row = {0};
-    const orr_overhead_kind kind = orr_overhead_kind_of(fields[0].at, fields[0].n);
+    const orr_overhead_kind kind = kind_of(fields[0].at, fields[0].n);
     if (kind == ORR_OVERHEADS)
         return bad_line(r, "the kind is none of t1 to t5");
     row.kind = (uint8_t)kind;

@@ -35,7 +35,6 @@ double orr_convolution_ns(const orr_device *device, const orr_device_rates *rate
 double orr_attention_ns(const orr_device *device, const orr_device_rates *rates,
                         const orr_work *work);
 double orr_embedding_ns(const orr_device_rates *rates, const orr_work *work);
-double orr_traffic_ns(const orr_device_rates *rates, const orr_work *work);
 /* L2 hit rate of B bags of L lookups in E rows of D columns. */
 double orr_embedding_hit_rate(const orr_device_rates *rates, double bags, double rows,
                               double lookups, double columns);

@@ -23,7 +23,7 @@ static double memory_frac(orr_kernel_family family)
 }
 
 /* The roofline outside of the matrix units: the longer of FLOPs and bytes. */
-double orr_traffic_ns(const orr_device_rates *r, const orr_work *w)
+static double traffic_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bytes = w->read_bytes + w->write_bytes;
     if (isnan(r->memory_bytes_per_s))
@@ -38,7 +38,7 @@ static double copy_ns(const orr_device_rates *r, const orr_work *w)
 {
     if (w->copy == ORR_COPY_HTOD || w->copy == ORR_COPY_DTOH)
         return 1e9 * fmax(w->read_bytes, w->write_bytes) / r->pcie_bytes_per_s;
-    return orr_traffic_ns(r, w);
+    return traffic_ns(r, w);
 }
 
 static bool is_product(const orr_work *w)
@@ -74,11 +74,11 @@ static double modelled_ns(const orr_device *device, const orr_device_rates *r, c
         return orr_attention_ns(device, r, w);
     case ORR_FAMILY_EMBEDDING_FORWARD:
     case ORR_FAMILY_EMBEDDING_BACKWARD: /* its curve includes the floor */
-        return is_gather(w) ? orr_traffic_ns(r, w) : orr_embedding_ns(r, w) - r->floor_ns;
+        return is_gather(w) ? traffic_ns(r, w) : orr_embedding_ns(r, w) - r->floor_ns;
     case ORR_FAMILY_COPY:
         return copy_ns(r, w);
     default:
-        return orr_traffic_ns(r, w);
+        return traffic_ns(r, w);
     }
 }
 
@@ -87,7 +87,7 @@ static double kernel_ns(const orr_device *device, const orr_device_rates *r, con
     const double ns = modelled_ns(device, r, w);
     if (!isnan(ns))
         return ns;
-    return is_product(w) ? product_ns(device, r, w) : orr_traffic_ns(r, w);
+    return is_product(w) ? product_ns(device, r, w) : traffic_ns(r, w);
 }
 
 /* Errors seen on recorded shapes of V100, A100 and H100, to none of which anything was fitted:

@@ -89,7 +89,7 @@ static void parse_shapes(const char *at, orr_arguments *ret)
     }
 }
 
-bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret)
+static bool dtype_of_text(const char *text, size_t len, uint8_t *ret)
 {
     /* Names of types. The first that occurs decides: "double" before "float", "BFloat16" before
      * "float". */
@@ -131,7 +131,7 @@ static void parse_types(const char *types, orr_arguments *ret)
     size_t len;
     const char *text;
     for (uint32_t i = 0; i < ret->n && (text = next_quoted(&types, &len)) != NULL; i++)
-        ret->at[i].typed = orr_dtype_of_text(text, len, &ret->at[i].dtype);
+        ret->at[i].typed = dtype_of_text(text, len, &ret->at[i].dtype);
 }
 
 void orr_arguments_parse(const char *shapes, const char *types, orr_arguments *ret)

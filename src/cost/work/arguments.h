@@ -40,10 +40,6 @@ static inline const orr_argument *orr_tensor_argument(const orr_arguments *all, 
 uint32_t orr_values_ints(const char *values, uint32_t index, int64_t *ret, uint32_t room);
 bool orr_values_true(const char *values, uint32_t index);
 
-/* A dtype by its recorded name: "float", "c10::BFloat16", "Tensor(c10::Half)". False: not a
- * dtype of tensors. */
-bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret);
-
 /* a * b for numbers >= 0, INT64_MAX / 64 at most. */
 int64_t orr_saturating_mul(int64_t a, int64_t b);
 static inline int64_t orr_ceil_div(int64_t a, int64_t b)

@@ -51,10 +51,8 @@ typedef struct orr_state_bytes {
 } orr_state_bytes;
 orr_state_bytes orr_state_bytes_of(const orr_module_memory *memory, const orr_plan *plan,
                                    uint8_t task);
-/* Does the task train? If not, it has forward passes only. And the number of auxiliary models
- * that it runs beside (reference, reward). */
+/* Does the task train? If not, it has forward passes only. */
 bool orr_task_trains(uint8_t task);
-uint32_t orr_task_auxiliary_models(uint8_t task);
 
 /* KV cache of one layer for all samples of a replica. `tokens`: of a sample. */
 double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,

@@ -30,7 +30,7 @@ bool orr_task_trains(uint8_t task)
 /* Number of auxiliary models. DPO: the reference; RL: the reference, and a reward model of the
  * same size (Llama 2, arXiv 2307.09288, section 3.2.2: reward models start from checkpoints of
  * the chat model). */
-uint32_t orr_task_auxiliary_models(uint8_t task)
+static uint32_t auxiliary_models(uint8_t task)
 {
     return task == ORR_TASK_DPO ? 1 : task == ORR_TASK_RL ? 2 : 0;
 }
@@ -85,7 +85,7 @@ static void add(const weights *w, const orr_plan *plan, uint8_t task, orr_state_
     }
     add_trained(w, plan, s);
     s->weights += share(w->frozen_bytes, sharded, w);
-    s->weights += (int64_t)orr_task_auxiliary_models(task) * share(w->bytes, sharded, w);
+    s->weights += (int64_t)auxiliary_models(task) * share(w->bytes, sharded, w);
 }
 
 orr_state_bytes orr_state_bytes_of(const orr_module_memory *m, const orr_plan *plan, uint8_t task)

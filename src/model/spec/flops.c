@@ -4,7 +4,7 @@
 
 /* FLOPs of attention for one pair of a query and a key: the score, and the weighted sum of
  * values. */
-double orr_attention_pair_flops(const orr_model *model)
+static double attention_pair_flops(const orr_model *model)
 {
     const orr_mla *a = &model->mla;
     const double columns =
@@ -36,7 +36,7 @@ static double attention_flops(const orr_model *model, double seq, bool full)
     const orr_vision *v = &model->vision;
     const double pairs = (layers - local) * square(seq) + local * chunked_pairs(model, seq);
     const double seen = (double)v->tokens * v->tiles;
-    return orr_attention_pair_flops(model) * (pairs * (full ? 1 : 0.5) + cross * seq * seen);
+    return attention_pair_flops(model) * (pairs * (full ? 1 : 0.5) + cross * seq * seen);
 }
 
 /* Parameters in matrix products, counted without allocation: searches ask for it often. */

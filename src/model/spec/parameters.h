@@ -48,9 +48,4 @@ void orr_parameter_count_resnet(const orr_model *model, orr_parameter_count *m);
 double orr_flops_dlrm(const orr_model *model);
 double orr_flops_resnet(const orr_model *model);
 
-/* Parameters of the projections of a layer's attention, and FLOPs for one pair of a query and a
- * key. */
-int64_t orr_attention_matmul_parameters(const orr_model *model);
-double orr_attention_pair_flops(const orr_model *model);
-
 #endif /* ORR_MODEL_SPEC_PARAMETERS_H */

@@ -26,7 +26,7 @@ static int64_t latent_products(const orr_model *model)
     return orr_saturating_add(n, orr_saturating_mul(orr_saturating_mul(H, a->value_dim), D));
 }
 
-int64_t orr_attention_matmul_parameters(const orr_model *model)
+static int64_t attention_matmul_parameters(const orr_model *model)
 {
     if (model->mla.kv_rank > 0)
         return latent_products(model);
@@ -104,7 +104,7 @@ void orr_parameter_count_transformer(const orr_model *model, orr_parameter_count
     const int64_t D = model->hidden;
     const uint64_t cross = orr_model_cross_layers(model), self = model->layers - cross;
     const uint64_t moe = orr_model_moe_layers(model), dense = model->layers - moe;
-    const int64_t attention = orr_attention_matmul_parameters(model);
+    const int64_t attention = attention_matmul_parameters(model);
     const int64_t rest = attention_rest(model);
     const int64_t rows = (int64_t)model->vocab + model->extra_tokens;
     const int64_t head = orr_linear_parameters(D, model->vocab, false);
@@ -141,7 +141,7 @@ int64_t orr_parameter_count_mtp(const orr_model *model)
     if (model->mtp == 0)
         return 0;
     const int64_t attention =
-        orr_saturating_add(orr_attention_matmul_parameters(model), attention_rest(model));
+        orr_saturating_add(attention_matmul_parameters(model), attention_rest(model));
     orr_parameter_count_add(&m, "attention", 1, attention, 1, 0);
     if (model->moe.experts > 0)
         add_experts(&layer, 1, &m);

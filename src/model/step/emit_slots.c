@@ -9,7 +9,7 @@
 /* Emission of a stage's schedule slots, module by module: receives, gathers of weights,
  * computation, gradient reductions, sends. */
 
-uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
+static uint32_t module_at(const orr_step_job *job, uint32_t k, uint32_t place)
 {
     const orr_stage_memory_input parts = {.plan = job->plan, .row = job->row, .map = job->map};
     return orr_module_at(&parts, k, place);
@@ -105,7 +105,7 @@ static void count_waits(orr_stage_emitter *l, const int64_t waited_ns[ORR_AXES])
 static const orr_phase_cost *cost_of(const orr_stage_emitter *l, const slot_modules *t,
                                      uint32_t place, const orr_module **ret_module)
 {
-    const uint32_t module = orr_step_module_at(l->job, t->k, place);
+    const uint32_t module = module_at(l->job, t->k, place);
     *ret_module = &l->job->row->modules[module];
     return &l->job->costs[module].phase[t->slot->phase];
 }
@@ -188,7 +188,7 @@ static void offload(orr_stage_emitter *l, const slot_modules *t, bool before)
         t->slot->phase == ORR_SLOT_WEIGHT)
         return;
     for (uint32_t i = 0; i < t->n; i++)
-        bytes += job->kept_bytes[orr_step_module_at(job, t->k, t->first + i)];
+        bytes += job->kept_bytes[module_at(job, t->k, t->first + i)];
     const orr_node_id last = orr_stage_emit_flush(l);
     if (before)
         orr_stage_emit_wait(l,

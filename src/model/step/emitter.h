@@ -170,7 +170,4 @@ void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *se
 orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes,
                                      orr_waterfall part, orr_node_id after);
 
-/* Module at a place of virtual stage k, in its recomputed form where the plan says so. */
-uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place);
-
 #endif /* ORR_MODEL_STEP_EMITTER_H */
