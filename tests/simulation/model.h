@@ -5,12 +5,12 @@
 #include "team/catchup/catchup.h"
 #include "team/ring/ring.h"
 
-/* A model that is trained in simulation: its state is numbers that depend on everything that was
- * ever put into them, so that whoever goes another way by one bit is seen at once.
+/* The model that is trained in simulation: its state is numbers that depend on everything that ever
+ * entered them, so that a deviation by one bit is seen at once.
  *
- * Gradients are small whole numbers, so sums of them are exact in any order, and they depend on the
- * state that they were made from: a gradient of stale state, or of another slot, does not add up.
- */
+ * Gradients are small integers, so that sums are exact in any order, and they depend on the
+ * state that they were made from: a gradient of stale state, or of another slot, does not add
+ * up. */
 enum { MODEL_OPS = 4, MODEL_SPANS = 2 };
 typedef struct model_shape {
     uint32_t n_ops;
@@ -21,7 +21,7 @@ typedef struct model_shape {
 
 typedef struct model {
     const model_shape *shape;
-    uint32_t rank;   /* of its replica: each has another part of the model */
+    uint32_t rank;   /* of its replica: each rank holds another part of the model */
     uint64_t *state; /* shape (words); [0] is the step */
     void *in[MODEL_OPS], *out[MODEL_OPS];
     orr_team_span spans[MODEL_SPANS];
@@ -31,15 +31,15 @@ void model_init(model *m, const model_shape *shape, uint32_t rank); /* state aft
 void model_done(model *m);
 size_t model_op_bytes(const model_shape *shape, uint32_t op);
 
-/* in[op] becomes the gradient of a slot. */
+/* Computes the gradient of a slot into in[op]. */
 void model_compute(model *m, uint32_t op, uint64_t slot);
-/* Spoils what nobody may read any more. */
+/* Overwrites memory that nobody may read any more. */
 void model_scribble(model *m);
-/* The update from the sums in out, in two halves: between them the state is neither the old nor the
- * new one. */
+/* Applies the update from the sums in out, in two halves: between them the state is neither the
+ * old nor the new one. */
 void model_update(model *m, uint64_t step, uint64_t contributors, int half);
 uint64_t model_digest(const model *m);
-/* out[op] becomes the sum over slots that a flawless team would have. */
+/* Computes the expected sum over slots into out[op]. */
 void model_sum(model *m, uint32_t op, const uint64_t *slots, uint32_t n);
 
 #endif /* ORR_TESTS_SIMULATION_MODEL_H */

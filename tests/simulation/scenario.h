@@ -12,34 +12,35 @@
 #include "team/member/member.h"
 #include "oracle.h"
 
-/* One seed: a team of the real protocol code in a simulated world, faults drawn from the seed, and
- * the oracle to hold it against. */
+/* A scenario is a function of one seed: a team that runs the real protocol code on the simulated
+ * network, faults drawn from the seed, and the oracle that its commits are compared with. */
 enum { SCENARIO_REPLICAS = 8, SCENARIO_RANKS = 4, SCENARIO_FAULTS = 16, SCENARIO_TURNS = 64 };
 
 typedef struct scenario scenario;
 typedef struct replica replica;
 
-/* A process: one rank of a replica. Its owner trains the model, as a training loop would. */
+/* A process: one rank of a replica. It trains the model as a training loop would. */
 typedef struct rank {
     replica *of;
     uint32_t index, host;
     orr_net *net;
-    orr_net_callbacks user; /* the owner's timer */
+    orr_net_callbacks user; /* timer of the training loop */
     orr_team_member *member;
     model model;
-    orr_team_directive turns[SCENARIO_TURNS]; /* its leader's, not done yet */
+    orr_team_directive turns[SCENARIO_TURNS]; /* directives of its leader that are not done yet */
     uint32_t n_turns;
-    orr_team_directive turn; /* under way */
+    orr_team_directive turn; /* current directive */
     enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
-    orr_team_outcome outcome;   /* of the turn, told */
-    orr_team_directive waiting; /* while ranks agree on it */
-    bool moot;                  /* the update under way is of nothing */
+    orr_team_outcome outcome;   /* outcome that comes with it */
+    orr_team_directive waiting; /* directive that ranks are agreeing on */
+    bool moot;                  /* the current update applies nothing */
     bool waits;
-    uint32_t op; /* next to be handed in */
+    uint32_t op; /* next reduction to submit */
     oracle_part part;
-    uint32_t which;                                /* of the oracle, its last commit */
+    uint32_t which;                                /* its last commit, in the oracle */
     uint32_t deferred[SCENARIO_TURNS], n_deferred; /* of the oracle */
-    uint64_t step;                                 /* its state is after it; NEVER: not whole */
+    uint64_t step;                                 /* number of the step that its state is after;
+                                                    * NEVER: incomplete */
 } rank;
 
 struct replica {
@@ -49,10 +50,11 @@ struct replica {
     rank ranks[SCENARIO_RANKS];
     orr_replica_proxy *hub;
     bool lives, left, refused, quarrels;
-    bool drains;                /* it was asked to go: nobody has to wait for what only it knows */
-    double compute_time_factor; /* of its computing */
+    bool drains;                /* it was asked to leave: nobody has to wait for what only it
+                                 * knows */
+    double compute_time_factor; /* on its computing time */
     uint64_t incarnation;
-    uint64_t saved_step;  /* a checkpoint; NEVER: none */
+    uint64_t saved_step;  /* step of its checkpoint; NEVER: none */
     uint32_t saved_which; /* of the oracle */
     orr_team_data_cursor saved_data;
     uint64_t *saved; /* shape (ranks, words) */
@@ -65,7 +67,7 @@ typedef struct coordinator_process { /* the coordinator's process */
     orr_team_store store;
     bool lives;
     bool died;                      /* at least once */
-    bool forgot;                    /* it has lost its disk, and formed no epoch since */
+    bool forgot;                    /* it lost its disk, and has formed no epoch since */
     bool joined[SCENARIO_REPLICAS]; /* since it started                                */
 } coordinator_process;
 
@@ -83,7 +85,7 @@ typedef enum fault_kind {
     FAULT_CRASH_SAVE,
     FAULT_KINDS
 } fault_kind;
-/* What happens, when, and for how long. */
+/* A fault: what happens, when, and for how long. */
 typedef struct fault {
     scenario *of;
     fault_kind kind;
@@ -99,10 +101,15 @@ typedef struct fault {
     bool begun;
 } fault;
 
-typedef struct plan { /* what a seed draws */
+typedef struct plan { /* what a seed determines */
     uint32_t replicas, joiners, ranks, n_faults;
     int64_t failure_ns, compute_ns, update_ns, faults_end_ns;
-    enum { BACK_EMPTY, BACK_BEGINNING, BACK_CHECKPOINT } back; /* what a restarted process has */
+    enum {
+        BACK_EMPTY,
+        BACK_BEGINNING,
+        BACK_CHECKPOINT
+    } back; /* state that a restarted process
+             * has */
     orr_simnet_options world;
     orr_ring_options ring;
     uint32_t catch_up_steps;
@@ -116,23 +123,23 @@ struct scenario {
     FILE *log;   /* NULL: none */
     bool frames; /* in the log too */
     orr_simnet *world;
-    orr_random random; /* of what happens on the way */
+    orr_random random; /* for choices during the run */
     coordinator_process coordinator_process;
     replica replicas[SCENARIO_REPLICAS];
     oracle oracle;
     uint64_t incarnations, commits, deferred, retried, quarrels;
     orr_array(oracle_decision) decisions;
     oracle_decision abandoned;
-    bool stateless; /* so says the coordinator */
+    bool stateless; /* according to the coordinator */
     bool calm;      /* faults are over */
-    bool anew;      /* all state was lost: the job was begun again */
+    bool anew;      /* all state was lost, and the job was restarted from the beginning */
     uint64_t calm_step;
     bool failed;
     char why[320];
-    int64_t settled_ns; /* after the end of faults, until it was seen that all go on */
+    int64_t settled_ns; /* from the end of faults until all replicas were seen to make progress */
 };
 
-/* Runs a seed; false: d->why. scenario_done() after it. */
+/* Runs a seed. False: d->why. Call scenario_done() after it. */
 bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames);
 void scenario_done(scenario *d);
 

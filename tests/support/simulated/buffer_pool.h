@@ -6,11 +6,12 @@
 
 #include "base/array.h"
 
-/* Memory for payloads under way, in sizes of powers of two; what is given back is given out again,
- * and freed at the end only. */
+/* A pool of memory for payloads in flight, in powers of two; returned buffers are reused, and
+ * freed only with the pool. */
 enum { ORR_BUFFER_POOL_SIZES = 34 };
 typedef struct orr_buffer_pool {
-    void *free[ORR_BUFFER_POOL_SIZES]; /* first of each size, linked through itself */
+    void *free[ORR_BUFFER_POOL_SIZES]; /* free lists by size, linked through the buffers
+                                        * themselves */
     orr_array(void *) blocks;
 } orr_buffer_pool;
 

@@ -10,12 +10,12 @@
 #include "support/simulated/buffer_pool.h"
 #include "support/simulated/event_queue.h"
 
-/* The parts of a world, for its own files.
+/* Internals of the simulated network.
  *
- * A connection is a pair of ends, 2p of the host that called and 2p + 1 of the other; an orr_conn
- * is an end's index and the pair's generation, so what is still under way to a connection that is
- * no more finds that out when it arrives. Hosts keep lists of what is theirs by index: ends, users,
- * listeners. */
+ * A connection is a pair of ends, 2p of the host that called and 2p + 1 of the other; an
+ * orr_conn is an end's index and the pair's generation, so that events of a closed connection
+ * are recognised as stale when they arrive. Hosts keep lists of their ends, users and listeners
+ * by index. */
 #define ORR_SIMNET_NONE UINT32_MAX
 
 typedef enum orr_simnet_end_state {
@@ -28,17 +28,17 @@ typedef enum orr_simnet_end_state {
 typedef struct orr_simnet_end {
     const orr_net_callbacks *user;
     uint32_t generation, host;
-    uint32_t next, previous; /* of the host's                                          */
-    int64_t free_ns;         /* when all that was sent has left                        */
-    int64_t arrive_ns;       /* of the last that was sent, at the peer                 */
-    int64_t handed_ns;       /* what leaves later is lost: when this end was closed    */
-    uint64_t early_bytes;    /* sent while calling                                     */
-    uint64_t late_bytes;     /* kept by the sender, not yet arrived: of `late` frames  */
+    uint32_t next, previous; /* in the host's list */
+    int64_t free_ns;         /* when everything sent has left */
+    int64_t arrive_ns;       /* arrival of the last frame at the peer */
+    int64_t handed_ns;       /* when this end was closed: frames that leave later are lost */
+    uint64_t early_bytes;    /* sent before the connection was accepted */
+    uint64_t late_bytes;     /* kept by the sender and not yet arrived: bytes of `late` frames */
     uint32_t late;
     uint8_t state;   /* orr_simnet_end_state                                        */
-    bool lost;       /* the link was cut when something was sent               */
-    bool reads_late; /* kept memory is read when it arrives, not when it is sent */
-    bool own_memory; /* as in a ring of shared memory: place() is not written to */
+    bool lost;       /* the link was cut when something was sent */
+    bool reads_late; /* kept memory is read on arrival, not when it is sent */
+    bool own_memory; /* as with shared memory: place() is not used */
     bool drain_armed, drain_waits;
     bool vanished; /* the machine died: it answers with a reset once it is back */
 } orr_simnet_end;
@@ -103,7 +103,7 @@ static inline orr_conn orr_simnet_conn(const orr_simnet *world, uint32_t end)
 {
     return (uint64_t)world->ends.at[end].generation << 32 | end;
 }
-/* NULL: the connection is no more. */
+/* NULL: the connection is gone. */
 static inline orr_simnet_end *orr_simnet_end_of(const orr_simnet *world, orr_conn conn)
 {
     const uint32_t at = (uint32_t)conn;
@@ -119,18 +119,18 @@ static inline orr_conn orr_simnet_conn_of(const orr_simnet *world, const orr_sim
     return orr_simnet_conn(world, (uint32_t)(end - world->ends.at));
 }
 
-/* world_links.c: what is wrong between two hosts, and how long a way takes. */
+/* link_faults.c: faults of a link, and the time of a frame over it. */
 uint32_t orr_simnet_link_faults(const orr_simnet *world, uint32_t from, uint32_t to);
 void orr_simnet_link_set(orr_simnet *world, uint32_t from, uint32_t to, uint32_t fault, bool set);
 double orr_simnet_slowdown(const orr_simnet *world, uint32_t from, uint32_t to);
 int64_t orr_simnet_delay_ns(orr_simnet *world, uint32_t from, uint32_t to);
 
-/* world_users.c */
+/* users.c */
 orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
                                     const orr_net_callbacks *user);
 void orr_simnet_user_forget(orr_simnet *world, orr_simnet_host *host,
                             const orr_net_callbacks *user);
-void orr_simnet_users_forget(orr_simnet *world, orr_simnet_host *host); /* all */
+void orr_simnet_users_forget(orr_simnet *world, orr_simnet_host *host); /* all of them */
 void orr_simnet_timer_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
 void orr_simnet_timer_fires(orr_simnet *world, const orr_simnet_event *event);
 bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host,
@@ -138,16 +138,16 @@ bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host,
 const orr_simnet_listener *orr_simnet_listener_of(const orr_simnet *world,
                                                   const orr_simnet_host *host, uint32_t port);
 
-/* world_calls.c: connections come and go. */
+/* connections.c: opening and closing. */
 orr_status orr_simnet_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
                               orr_conn *ret, orr_error *err);
 orr_status orr_simnet_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
                              char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
 typedef enum orr_simnet_disconnection {
-    ORR_DISCONNECT_CLOSE, /* what is queued is lost            */
-    ORR_DISCONNECT_FLUSH, /* it is handed over first           */
-    ORR_DISCONNECT_DIE,   /* the process died: some of what was handed over may be lost as well */
-    ORR_DISCONNECT_VANISH /* the machine died: nobody is told  */
+    ORR_DISCONNECT_CLOSE, /* queued frames are lost */
+    ORR_DISCONNECT_FLUSH, /* queued frames are delivered first */
+    ORR_DISCONNECT_DIE,   /* the process died: frames in delivery may be lost as well */
+    ORR_DISCONNECT_VANISH /* the machine died: nobody is told */
 } orr_simnet_disconnection;
 void orr_simnet_disconnect(orr_simnet *world, orr_simnet_end *end, orr_simnet_disconnection how);
 void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns,
@@ -157,7 +157,7 @@ void orr_simnet_accepted(orr_simnet *world, const orr_simnet_event *event);
 void orr_simnet_connected(orr_simnet *world, const orr_simnet_event *event);
 void orr_simnet_closed(orr_simnet *world, const orr_simnet_event *event);
 
-/* world_frames.c: and what passes over them. */
+/* frames.c: what connections carry. */
 void orr_simnet_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                      bool keep);
 size_t orr_simnet_queued(orr_net *net, orr_conn conn);
@@ -165,8 +165,7 @@ void orr_simnet_keep_copies(orr_simnet *world, const orr_simnet_end *from);
 void orr_simnet_frame_arrives(orr_simnet *world, orr_simnet_event *event);
 void orr_simnet_drained(orr_simnet *world, const orr_simnet_event *event);
 
-/* Puts an event into the queue. Out of memory: false, and the world remembers that something was
- * lost. */
+/* Schedules an event. Out of memory: false, and the network records the loss. */
 bool orr_simnet_schedule(orr_simnet *world, int64_t at_ns, const orr_simnet_event *event);
 /* Frees what an event holds. */
 void orr_simnet_event_drop(orr_simnet *world, orr_simnet_event *event);
