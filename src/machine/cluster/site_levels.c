@@ -12,12 +12,12 @@
 typedef struct regions {
     uint32_t n, most_sites, most_devices;
     uint32_t ends[ORR_SITES_MAX];
-    bool alike; /* every region has as many sites */
+    bool regular; /* every region has as many sites */
 } regions;
 
 static regions regions_of(const orr_cluster *cluster)
 {
-    regions r = {.alike = true};
+    regions r = {.regular = true};
     uint32_t sites = 0, devices = 0, first_sites = 0, end = 0;
     for (uint32_t s = 0; s < cluster->n_sites; s++) {
         sites++;
@@ -30,7 +30,7 @@ static regions regions_of(const orr_cluster *cluster)
             continue;
         r.ends[r.n++] = end;
         first_sites = r.n == 1 ? sites : first_sites;
-        r.alike &= sites == first_sites;
+        r.regular &= sites == first_sites;
         sites = devices = 0;
     }
     return r;
@@ -135,7 +135,8 @@ static orr_status lay_region(const orr_cluster *cluster, const orr_level *like, 
     level->devices = r->most_devices;
     level->ends = NULL;
     set_facts(cluster, false, level);
-    return r->n > 1 && (uneven || !r->alike) ? set_ends(r->ends, r->n, level, arena, err) : ORR_OK;
+    return r->n > 1 && (uneven || !r->regular) ? set_ends(r->ends, r->n, level, arena, err)
+                                               : ORR_OK;
 }
 
 static orr_status lay_site_ends(const orr_cluster *cluster, orr_level *level, orr_arena *arena,

@@ -165,8 +165,8 @@ static void span_above(const orr_cluster *cluster, orr_span *span)
 static void widen_to(orr_span *span, const orr_span *site)
 {
     const bool wider = orr_span_is_wider(site, span);
-    const bool alike = !wider && !orr_span_is_wider(span, site);
-    const bool even = span->even && site->even && alike;
+    const bool equal = !wider && !orr_span_is_wider(span, site);
+    const bool even = span->even && site->even && equal;
     if (wider)
         *span = *site;
     span->even = even;

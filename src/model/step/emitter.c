@@ -259,10 +259,10 @@ static orr_comm comm_of(orr_stage_emitter *l, const orr_emitted_transfer *t, uin
 {
     const uint32_t n = size_of(l, t->grouping);
     if (rotates(t) && n > 1) {
-        orr_emitted_transfer told = *t;
-        told.collective = ORR_COLL_ALL_GATHER;
-        told.bytes = t->bytes / (n - 1) * n;
-        return comm_of(l, &told, ordinal);
+        orr_emitted_transfer all_gather = *t;
+        all_gather.collective = ORR_COLL_ALL_GATHER;
+        all_gather.bytes = t->bytes / (n - 1) * n;
+        return comm_of(l, &all_gather, ordinal);
     }
     const bool gathers = t->collective == ORR_COLL_ALL_GATHER;
     const bool scatters = t->collective == ORR_COLL_REDUCE_SCATTER;

@@ -27,7 +27,8 @@ static orr_status check_job(const orr_astra_job *job, orr_error *err)
 /* Compiles the programs of all ranks; equal programs are stored once, found through a hash
  * table. */
 static orr_status compile_all(const orr_astra_job *job, orr_arena *arena,
-                              const orr_astra_program **programs, bool *ret_alike, orr_error *err)
+                              const orr_astra_program **programs, bool *ret_foldable,
+                              orr_error *err)
 {
     const uint32_t n = job->network->n_ranks;
     uint32_t mask = 63;
@@ -37,7 +38,7 @@ static orr_status compile_all(const orr_astra_job *job, orr_arena *arena,
     orr_status status = ORR_OK;
     if (table == NULL)
         return orr_fail_memory(err);
-    *ret_alike = true;
+    *ret_foldable = true;
     for (uint32_t rank = 0; rank < n && status == ORR_OK; rank++) {
         const orr_arena_mark mark = orr_arena_get_mark(arena);
         orr_astra_program *program = orr_arena_one(arena, orr_astra_program);
@@ -56,7 +57,7 @@ static orr_status compile_all(const orr_astra_job *job, orr_arena *arena,
         else
             table[slot] = program;
         programs[rank] = table[slot];
-        *ret_alike &= programs[rank] == programs[0] && programs[rank]->alone;
+        *ret_foldable &= programs[rank] == programs[0] && programs[rank]->alone;
     }
     orr_free(table);
     return status;
@@ -243,13 +244,13 @@ static orr_status simulate_job(const orr_astra_job *job, orr_astra_mode mode, wa
                                orr_arena *arena, orr_astra_result *ret, orr_error *err)
 {
     const uint32_t n = job->network->n_ranks;
-    bool alike, holds = false;
+    bool foldable, holds = false;
     ORR_TRY(check_job(job, err));
     const orr_astra_program **programs = orr_arena_array(arena, const orr_astra_program *, n);
     if (programs == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(compile_all(job, arena, programs, &alike, err));
-    if (how == FOLDED && alike)
+    ORR_TRY(compile_all(job, arena, programs, &foldable, err));
+    if (how == FOLDED && foldable)
         ORR_TRY(simulate(job, mode, FOLDED, programs, arena, ret, &holds, err));
     if (holds)
         return ORR_OK;

@@ -15,7 +15,7 @@ typedef struct sender {
     uint32_t acked;   /* all packets below are acknowledged */
     uint32_t wanted;  /* packet that the receiver expects */
     uint32_t credits;
-    bool told;        /* the gap has been reported */
+    bool reported;    /* the gap has been reported */
     int64_t heard_at; /* slot of the last feedback */
 } sender;
 
@@ -169,9 +169,9 @@ static void pass(port *p, int64_t now)
     p->queued--;
     if (one.number == s->wanted) {
         s->wanted++;
-        s->told = false;
-    } else if (one.number > s->wanted && !s->told) {
-        s->told = true;
+        s->reported = false;
+    } else if (one.number > s->wanted && !s->reported) {
+        s->reported = true;
         back->back = 1;
     }
     back->ack = s->wanted;
