@@ -37,35 +37,35 @@ typedef struct orr_weight_mapping {
     uint8_t kind; /* orr_weight_mapping_kind */
     int64_t matrices, rows, columns;
     orr_weight_mapping_tensor *tensors;
-    orr_weight_mapping_rows *portions;
-    uint32_t n_tensors, n_portions, room_tensors, room_portions;
+    orr_weight_mapping_rows *ranges;
+    uint32_t n_tensors, n_ranges, room_tensors, room_ranges;
     orr_arena *arena;
     bool failed;                /* out of memory: reported by orr_weight_mapping_make() */
-    const orr_weights *weights; /* that it is held against; NULL: none */
-    bool incomplete; /* a tensor of it is not there, or not so: nothing is added any more */
+    const orr_weights *weights; /* the checkpoint that tensors are checked against; NULL: none */
+    bool incomplete; /* a tensor is missing or has the wrong shape: nothing more is added */
 } orr_weight_mapping;
 
-/* Whose names. */
+/* The tensor names of one model's checkpoint. */
 typedef struct orr_tensor_naming orr_tensor_naming;
-/* Of a checkpoint that is there. `weights` NULL: of one that is to be written, GGUF or not. In the
- * arena. UNSUPPORTED: no checkpoint of such a model is known. */
+/* The names used by `weights`, or by a checkpoint that is to be written (`weights` NULL), GGUF or
+ * not. In the arena. UNSUPPORTED: no checkpoints of such a model are known. */
 orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weights, bool gguf,
                                 orr_arena *arena, const orr_tensor_naming **ret,
                                 orr_error *err) ORR_MUST_CHECK;
-/* NOT_FOUND: the model has no such parameter, or checkpoints do not keep it. */
+/* NOT_FOUND: the model has no such parameter, or checkpoints do not store it. */
 orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key,
                                    orr_arena *arena, orr_weight_mapping *ret,
                                    orr_error *err) ORR_MUST_CHECK;
 
-/* For those who write recipes. */
+/* For the files that make mappings. */
 bool orr_weight_mapping_matches(const orr_weight_mapping_tensor *tensor, const orr_weight *weight);
-void orr_weight_mapping_begin(orr_weight_mapping *recipe, orr_weight_mapping_kind kind,
+void orr_weight_mapping_begin(orr_weight_mapping *mapping, orr_weight_mapping_kind kind,
                               int64_t matrices, int64_t rows, int64_t columns);
-/* A tensor of so many matrices; its number. Its dims follow from the recipe's kind. `matrices` 0: a
- * tensor without that dim. */
-uint32_t orr_weight_mapping_add_tensor(orr_weight_mapping *recipe, const char *name,
+/* Adds a tensor of so many matrices; returns its number. Its dims follow from the mapping's kind.
+ * `matrices` 0: a tensor without that dim. */
+uint32_t orr_weight_mapping_add_tensor(orr_weight_mapping *mapping, const char *name,
                                        int64_t matrices, int64_t rows, bool input_major);
-void orr_weight_mapping_add_rows(orr_weight_mapping *recipe, uint32_t tensor, int64_t matrix,
+void orr_weight_mapping_add_rows(orr_weight_mapping *mapping, uint32_t tensor, int64_t matrix,
                                  int64_t from, int64_t count);
 
 #endif /* ORR_WEIGHTS_MAPPING_H */

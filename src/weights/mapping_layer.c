@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of a layer by the names that they have on tapes. */
+/* Mappings of a layer's parameters, by their names on tapes. */
 #include "weights/tensor_names.h"
 
 #include <string.h>
@@ -11,20 +11,19 @@ typedef struct layer {
     const orr_weight_key *key;
     const orr_model *model;
     const orr_tensor_names *names;
-    uint32_t
-        number; /* of the checkpoint's layer: layers that predict further tokens are the last */
+    uint32_t number; /* the checkpoint's layer: MTP layers come last */
     bool moe;
-    bool turned; /* rotary pairs stand otherwise in the file */
-    orr_weight_mapping *recipe;
+    bool turned; /* rotary pairs have another layout in the file */
+    orr_weight_mapping *mapping;
 } layer;
 
 static const char *bare_name(const layer *l, const char *name, const char *end)
 {
-    return orr_weight_mapping_name(l->recipe, l->naming->stem, l->names->layer, l->number, name,
+    return orr_weight_mapping_name(l->mapping, l->naming->stem, l->names->layer, l->number, name,
                                    end);
 }
 
-/* Of the weight, or the bias. */
+/* Name of the weight, or of the bias. */
 static const char *name_of(const layer *l, const char *name)
 {
     return bare_name(l, name, orr_weight_mapping_suffix(l->key->nth));
@@ -32,19 +31,19 @@ static const char *name_of(const layer *l, const char *name)
 
 static void vector(const layer *l, const char *name, int64_t n)
 {
-    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, name_of(l, name), n, 1, false);
+    orr_weight_mapping_single(l->mapping, ORR_WEIGHT_MAPPING_VECTOR, name_of(l, name), n, 1, false);
 }
 
 static void linear(const layer *l, const char *name, int64_t in, int64_t out)
 {
-    orr_weight_mapping_linear(l->recipe, name_of(l, name), l->key->nth, in, out,
+    orr_weight_mapping_linear(l->mapping, name_of(l, name), l->key->nth, in, out,
                               l->names->input_major);
 }
 
 static void exact(const layer *l)
 {
-    if (l->recipe->n_tensors > 0)
-        l->recipe->tensors[0].exact = true;
+    if (l->mapping->n_tensors > 0)
+        l->mapping->tensors[0].exact = true;
 }
 
 static void attention_norm(const layer *l)
@@ -71,7 +70,7 @@ static void qkv(const layer *l)
                                  .nth = l->key->nth,
                                  .input_major = l->names->input_major,
                                  .turned = l->turned};
-    orr_weight_mapping_qkv(l->recipe, &heads, m->rope_interleaved);
+    orr_weight_mapping_qkv(l->mapping, &heads, m->rope_interleaved);
 }
 
 static void head_norm(const layer *l, const char *name)
@@ -82,9 +81,9 @@ static void head_norm(const layer *l, const char *name)
         vector(l, name, width);
         return;
     }
-    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, 1, width, 1);
-    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, whole, 0, width, false);
-    orr_weight_mapping_rotary(l->recipe, t, 0, width, l->model->rope_interleaved);
+    orr_weight_mapping_begin(l->mapping, ORR_WEIGHT_MAPPING_VECTOR, 1, width, 1);
+    const uint32_t t = orr_weight_mapping_add_tensor(l->mapping, whole, 0, width, false);
+    orr_weight_mapping_rotary(l->mapping, t, 0, width, l->model->rope_interleaved);
 }
 
 static void q_norm(const layer *l)
@@ -104,7 +103,7 @@ static void attention_out(const layer *l)
     linear(l, l->names->attention_out, m->heads * width, m->hidden);
 }
 
-/* Gates, then what they are multiplied with. */
+/* Gate projections, then up projections. */
 static void gate_up(const layer *l)
 {
     const orr_model *m = l->model;
@@ -114,14 +113,14 @@ static void gate_up(const layer *l)
     const char *up = name_of(l, l->moe ? l->names->shared_up : l->names->up);
     if (gate == NULL || up == NULL)
         return;
-    orr_weight_mapping_begin(l->recipe,
+    orr_weight_mapping_begin(l->mapping,
                              bias ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1,
                              2 * ffn, bias ? 1 : m->hidden);
     const char *const both[] = {gate, up};
     for (int i = 0; i < 2; i++) {
         const uint32_t t =
-            orr_weight_mapping_add_tensor(l->recipe, both[i], 0, ffn, l->names->input_major);
-        orr_weight_mapping_add_rows(l->recipe, t, 0, 0, ffn);
+            orr_weight_mapping_add_tensor(l->mapping, both[i], 0, ffn, l->names->input_major);
+        orr_weight_mapping_add_rows(l->mapping, t, 0, 0, ffn);
     }
 }
 
@@ -147,7 +146,7 @@ static void router(const layer *l)
 
 static void router_bias(const layer *l)
 {
-    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+    orr_weight_mapping_single(l->mapping, ORR_WEIGHT_MAPPING_VECTOR,
                               bare_name(l, l->names->router_bias, ""), l->model->moe.experts, 1,
                               false);
 }
@@ -158,18 +157,18 @@ static void shared_weight(const layer *l)
     exact(l);
 }
 
-/* All experts in one tensor that is input-major, whose name has no ending. */
+/* All experts in one input-major tensor, whose name has no ending. */
 static void fused_experts(const layer *l, const char *name, int64_t in, int64_t out)
 {
     const int64_t n = l->model->moe.experts;
-    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, n, out, in);
+    orr_weight_mapping_begin(l->mapping, ORR_WEIGHT_MAPPING_LINEAR, n, out, in);
     const uint32_t t =
-        orr_weight_mapping_add_tensor(l->recipe, bare_name(l, name, ""), n, out, true);
-    for (int64_t e = 0; e < n && !l->recipe->incomplete; e++)
-        orr_weight_mapping_add_rows(l->recipe, t, e, 0, out);
+        orr_weight_mapping_add_tensor(l->mapping, bare_name(l, name, ""), n, out, true);
+    for (int64_t e = 0; e < n && !l->mapping->incomplete; e++)
+        orr_weight_mapping_add_rows(l->mapping, t, e, 0, out);
 }
 
-/* Experts whose weights are `parts` tensors, each of all experts (GGUF) or of one. */
+/* Experts made of `n_parts` tensors, each of all experts (GGUF) or of one. */
 static void experts(const layer *l, const char *const *parts, uint32_t n_parts, int64_t in,
                     int64_t out)
 {
@@ -178,16 +177,16 @@ static void experts(const layer *l, const char *const *parts, uint32_t n_parts, 
     if (parts[0] == NULL || parts[n_parts - 1] == NULL)
         return;
     const bool together = strstr(parts[0], "%u") == NULL;
-    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, n, n_parts * out, in);
-    for (uint32_t e = 0; e < n && !l->recipe->incomplete; e++) {
+    orr_weight_mapping_begin(l->mapping, ORR_WEIGHT_MAPPING_LINEAR, n, n_parts * out, in);
+    for (uint32_t e = 0; e < n && !l->mapping->incomplete; e++) {
         for (uint32_t p = 0; p < n_parts; p++) {
             if (!together || e == 0)
                 tensors[p] = orr_weight_mapping_add_tensor(
-                    l->recipe,
-                    orr_weight_mapping_name(l->recipe, bare_name(l, "", ""), parts[p], e, "",
+                    l->mapping,
+                    orr_weight_mapping_name(l->mapping, bare_name(l, "", ""), parts[p], e, "",
                                             ".weight"),
                     together ? n : 0, out, false);
-            orr_weight_mapping_add_rows(l->recipe, tensors[p], together ? e : 0, 0, out);
+            orr_weight_mapping_add_rows(l->mapping, tensors[p], together ? e : 0, 0, out);
         }
     }
 }
@@ -211,7 +210,7 @@ static void expert_down(const layer *l)
         experts(l, &l->names->expert_down, 1, m->moe.expert_ffn, m->hidden);
 }
 
-/* Rows of a projection, the last `rope` of every `width` of which are turned. */
+/* Rows of a projection, of every `width` of which the last `rope` are rotary. */
 static void latent(const layer *l, const char *name, int64_t in, int64_t out, int64_t width)
 {
     const int64_t rope = l->model->mla.rope_dim;
@@ -220,12 +219,12 @@ static void latent(const layer *l, const char *name, int64_t in, int64_t out, in
         linear(l, name, in, out);
         return;
     }
-    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, 1, out, in);
+    orr_weight_mapping_begin(l->mapping, ORR_WEIGHT_MAPPING_LINEAR, 1, out, in);
     const uint32_t t =
-        orr_weight_mapping_add_tensor(l->recipe, whole, 0, out, l->names->input_major);
-    for (int64_t at = 0; at < out && !l->recipe->incomplete; at += width) {
-        orr_weight_mapping_add_rows(l->recipe, t, 0, at, width - rope);
-        orr_weight_mapping_rotary(l->recipe, t, at + width - rope, rope,
+        orr_weight_mapping_add_tensor(l->mapping, whole, 0, out, l->names->input_major);
+    for (int64_t at = 0; at < out && !l->mapping->incomplete; at += width) {
+        orr_weight_mapping_add_rows(l->mapping, t, 0, at, width - rope);
+        orr_weight_mapping_rotary(l->mapping, t, at + width - rope, rope,
                                   l->model->rope_interleaved);
     }
 }
@@ -289,7 +288,7 @@ static void final_norm(const layer *l)
 static const struct {
     const char *name;
     void (*write)(const layer *l);
-    bool latent; /* of attention with narrow keys and values */
+    bool latent; /* multi-head latent attention */
 } PARAMETERS[] = {
     {"attention_norm", attention_norm, false},
     {"mlp_norm", mlp_norm, false},
@@ -318,7 +317,7 @@ static const struct {
 };
 
 bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key,
-                                 orr_weight_mapping *recipe)
+                                 orr_weight_mapping *mapping)
 {
     const orr_model *m = naming->model;
     const bool next = key->module == ORR_MODULE_MTP;
@@ -327,7 +326,7 @@ bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weig
                .model = m,
                .names = naming->names,
                .number = key->layer + (next ? m->layers : 0),
-               .recipe = recipe};
+               .mapping = mapping};
     if (key->layer >= (next ? m->mtp : m->layers))
         return false;
     l.moe = m->moe.experts > 0 && orr_model_layer_moe(m, next ? m->layers - 1 : key->layer);
@@ -337,7 +336,7 @@ bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weig
             (PARAMETERS[i].latent && m->mla.kv_rank == 0))
             continue;
         PARAMETERS[i].write(&l);
-        return recipe->n_tensors > 0;
+        return mapping->n_tensors > 0;
     }
     return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of Llama 4's vision encoder (transformers, models/llama4/modeling_llama4.py). Places:
- * 0 patches, 1 to n its layers, n + 1 what leads into the model. */
+ * 0 patches, 1 to n its layers, n + 1 the projector into the model. */
 #include "weights/tensor_names.h"
 
 #include <string.h>
@@ -13,24 +13,24 @@ typedef struct place {
     const orr_weight_key *key;
     const orr_vision *vision;
     int64_t model_columns;
-    orr_weight_mapping *recipe;
+    orr_weight_mapping *mapping;
 } place;
 
 static const char *name_of(const place *p, const char *name, const char *end)
 {
-    return orr_weight_mapping_name(p->recipe, "", "", 0, name, end);
+    return orr_weight_mapping_name(p->mapping, "", "", 0, name, end);
 }
 
 static void norm(const place *p, const char *name)
 {
-    orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+    orr_weight_mapping_single(p->mapping, ORR_WEIGHT_MAPPING_VECTOR,
                               name_of(p, name, orr_weight_mapping_suffix(p->key->nth)),
                               p->vision->hidden, 1, false);
 }
 
 static void linear(const place *p, const char *name, uint32_t nth, int64_t in, int64_t out)
 {
-    orr_weight_mapping_linear(p->recipe, name_of(p, name, orr_weight_mapping_suffix(nth)), nth, in,
+    orr_weight_mapping_linear(p->mapping, name_of(p, name, orr_weight_mapping_suffix(nth)), nth, in,
                               out, false);
 }
 
@@ -42,11 +42,11 @@ static void patches(const place *p)
     if (strcmp(what, "patches") == 0)
         linear(p, "vision_model.patch_embedding.linear", 0, pixels, v->hidden);
     else if (strcmp(what, "class token") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+        orr_weight_mapping_single(p->mapping, ORR_WEIGHT_MAPPING_VECTOR,
                                   name_of(p, "vision_model.class_embedding", ""), v->hidden, 1,
                                   false);
     else if (strcmp(what, "positions") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_TABLE,
+        orr_weight_mapping_single(p->mapping, ORR_WEIGHT_MAPPING_TABLE,
                                   name_of(p, "vision_model.positional_embedding_vlm", ""),
                                   side * side + v->class_token, v->hidden, false);
     else if (strcmp(what, "norm") == 0)
@@ -55,13 +55,13 @@ static void patches(const place *p)
 
 static const char *layer_name(const place *p, const char *name)
 {
-    return orr_weight_mapping_name(p->recipe, "", "vision_model.model.layers.%u.",
+    return orr_weight_mapping_name(p->mapping, "", "vision_model.model.layers.%u.",
                                    p->key->layer - 1, name, orr_weight_mapping_suffix(p->key->nth));
 }
 
 static void layer_linear(const place *p, const char *name, int64_t in, int64_t out)
 {
-    orr_weight_mapping_linear(p->recipe, layer_name(p, name), p->key->nth, in, out, false);
+    orr_weight_mapping_linear(p->mapping, layer_name(p, name), p->key->nth, in, out, false);
 }
 
 static void layer(const place *p)
@@ -77,13 +77,13 @@ static void layer(const place *p)
                                  .hidden = v->hidden,
                                  .nth = p->key->nth};
     if (strcmp(what, "attention_norm") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+        orr_weight_mapping_single(p->mapping, ORR_WEIGHT_MAPPING_VECTOR,
                                   layer_name(p, "input_layernorm"), v->hidden, 1, false);
     else if (strcmp(what, "mlp_norm") == 0)
-        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
+        orr_weight_mapping_single(p->mapping, ORR_WEIGHT_MAPPING_VECTOR,
                                   layer_name(p, "post_attention_layernorm"), v->hidden, 1, false);
     else if (strcmp(what, "qkv") == 0)
-        orr_weight_mapping_qkv(p->recipe, &heads, false);
+        orr_weight_mapping_qkv(p->mapping, &heads, false);
     else if (strcmp(what, "attention_out") == 0)
         layer_linear(p, "self_attn.o_proj", v->hidden, v->hidden);
     else if (strcmp(what, "up") == 0)
@@ -107,11 +107,11 @@ static void output(const place *p)
 }
 
 bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key,
-                                  orr_weight_mapping *recipe)
+                                  orr_weight_mapping *mapping)
 {
     const orr_vision *v = &naming->model->vision;
     const place p = {
-        .key = key, .vision = v, .model_columns = naming->model->hidden, .recipe = recipe};
+        .key = key, .vision = v, .model_columns = naming->model->hidden, .mapping = mapping};
     if (naming->architecture != ORR_ARCHITECTURE_LLAMA4 || naming->gguf || v->heads == 0 ||
         v->patch == 0 || key->layer > v->layers + 1)
         return false;
@@ -121,5 +121,5 @@ bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_wei
         layer(&p);
     else
         output(&p);
-    return recipe->n_tensors > 0;
+    return mapping->n_tensors > 0;
 }

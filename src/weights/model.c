@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model's shape from what stands beside its weights. */
+/* The model's shape from config.json or GGUF's metadata. */
 #include <string.h>
 
 #include "base/path.h"
@@ -16,7 +16,7 @@ static bool has_head(const orr_model *model, const orr_weights *weights, orr_are
     return name == NULL || orr_weights_find(weights, name) != NULL;
 }
 
-/* Not every config.json says that embedding and head share weights. */
+/* Not every config.json says whether embedding and head are tied: the tensors tell. */
 static orr_status tie(const orr_weights *weights, orr_arena *arena, const orr_model **model,
                       orr_error *err)
 {

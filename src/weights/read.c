@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters from tensors: where they lie, or as numbers. */
+/* Reads parameters by their mapping: in place in the mapped file (zero-copy) where rows are
+ * contiguous in one format, or copied, or converted to fp32. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,10 +8,10 @@
 #include "weights/mapping.h"
 #include "weights/store.h"
 
-/* A recipe with the tensors that it is of, all there and of the right shape. */
+/* A mapping with its tensors, all present and of the right shape. */
 typedef struct found {
-    orr_weight_mapping recipe;
-    const orr_weight **tensors; /* shape (recipe.n_tensors) */
+    orr_weight_mapping mapping;
+    const orr_weight **tensors; /* shape (mapping.n_tensors) */
     orr_arena *arena;
 } found;
 
@@ -46,19 +47,19 @@ static orr_status find(const orr_weights *weights, const orr_model *model,
 {
     const orr_tensor_naming *naming;
     ORR_TRY(orr_tensor_naming_of(model, weights, weights->gguf, f->arena, &naming, err));
-    ORR_TRY(orr_weight_mapping_make(naming, key, f->arena, &f->recipe, err));
-    f->tensors = orr_arena_array(f->arena, const orr_weight *, f->recipe.n_tensors);
+    ORR_TRY(orr_weight_mapping_make(naming, key, f->arena, &f->mapping, err));
+    f->tensors = orr_arena_array(f->arena, const orr_weight *, f->mapping.n_tensors);
     if (f->tensors == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < f->recipe.n_tensors; i++)
-        ORR_TRY(find_tensor(weights, &f->recipe.tensors[i], &f->tensors[i], err));
+    for (uint32_t i = 0; i < f->mapping.n_tensors; i++)
+        ORR_TRY(find_tensor(weights, &f->mapping.tensors[i], &f->tensors[i], err));
     return ORR_OK;
 }
 
-/* Where row `from` of a matrix begins, of a tensor that is kept by rows. */
+/* Address of row `from` of a matrix, in a tensor stored by rows. */
 static const uint8_t *row_at(const found *f, const orr_weight_mapping_rows *p, int64_t row_bytes)
 {
-    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->mapping.tensors[p->tensor];
     return (const uint8_t *)f->tensors[p->tensor]->data +
            (p->matrix * t->rows + p->from) * row_bytes;
 }
@@ -69,10 +70,10 @@ static bool is_aligned(const void *data, uint8_t format)
     return (uintptr_t)data % each == 0;
 }
 
-/* One format for all of them: fp32 where they differ. */
+/* The common format of all tensors; fp32 where they differ. */
 static uint8_t format_of(const found *f)
 {
-    for (uint32_t i = 1; i < f->recipe.n_tensors; i++)
+    for (uint32_t i = 1; i < f->mapping.n_tensors; i++)
         if (f->tensors[i]->format != f->tensors[0]->format)
             return ORR_ROW_FORMAT_FP32;
     return f->tensors[0]->format;
@@ -81,40 +82,40 @@ static uint8_t format_of(const found *f)
 /* A vector is one row. */
 static void frame(const found *f, orr_weight_rows *ret)
 {
-    const bool vector = f->recipe.kind == ORR_WEIGHT_MAPPING_VECTOR;
+    const bool vector = f->mapping.kind == ORR_WEIGHT_MAPPING_VECTOR;
     *ret = (orr_weight_rows){.format = format_of(f),
-                             .columns = vector ? f->recipe.rows : f->recipe.columns};
+                             .columns = vector ? f->mapping.rows : f->mapping.columns};
     ret->row_bytes = orr_row_format_bytes((orr_row_format)ret->format, ret->columns);
 }
 
-/* Pieces shorter than this on average are not worth their search. */
+/* Shorter segments on average are copied, since finding them costs more. */
 enum { LEAST_ROWS_OF_A_PIECE = 8 };
 
 static bool can_stay(const found *f, const orr_weight_rows *rows)
 {
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     if (r->kind == ORR_WEIGHT_MAPPING_VECTOR)
-        return r->n_portions == 1 && is_aligned(f->tensors[0]->data, rows->format);
+        return r->n_ranges == 1 && is_aligned(f->tensors[0]->data, rows->format);
     for (uint32_t i = 0; i < r->n_tensors; i++)
         if (r->tensors[i].input_major || f->tensors[i]->format != rows->format ||
             !is_aligned(f->tensors[i]->data, rows->format))
             return false;
-    return r->matrices * r->rows / LEAST_ROWS_OF_A_PIECE >= r->n_portions || r->n_portions == 1;
+    return r->matrices * r->rows / LEAST_ROWS_OF_A_PIECE >= r->n_ranges || r->n_ranges == 1;
 }
 
-/* In place: portions that lie one behind another are one piece. */
+/* Zero-copy: adjacent ranges become one segment. */
 static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     const bool vector = r->kind == ORR_WEIGHT_MAPPING_VECTOR;
-    orr_row_segment *segments = orr_arena_array(arena, orr_row_segment, r->n_portions);
+    orr_row_segment *segments = orr_arena_array(arena, orr_row_segment, r->n_ranges);
     uint32_t n = 0;
     int64_t first = 0;
     if (segments == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < r->n_portions; i++) {
-        const uint8_t *data = row_at(f, &r->portions[i], vector ? 0 : rows->row_bytes);
-        const int64_t count = vector ? 1 : r->portions[i].count;
+    for (uint32_t i = 0; i < r->n_ranges; i++) {
+        const uint8_t *data = row_at(f, &r->ranges[i], vector ? 0 : rows->row_bytes);
+        const int64_t count = vector ? 1 : r->ranges[i].count;
         orr_row_segment *last = n > 0 ? &segments[n - 1] : NULL;
         if (last != NULL && (const uint8_t *)last->data + last->count * rows->row_bytes == data)
             last->count += count;
@@ -127,12 +128,13 @@ static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, 
     return ORR_OK;
 }
 
-/* A portion of a matrix (K, R) as rows; elements of 2 or 4 bytes, by squares that fit the cache. */
+/* Transposes a range of a matrix (K, R) to rows; elements of 2 or 4 bytes, in tiles that fit the
+ * cache. */
 static void interleave_rotary(const found *f, const orr_weight_mapping_rows *p, int64_t bytes,
                               uint8_t *to)
 {
     enum { SIDE = 32 };
-    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->mapping.tensors[p->tensor];
     const uint8_t *from = (const uint8_t *)f->tensors[p->tensor]->data +
                           (p->matrix * t->rows * t->columns + p->from) * bytes;
     for (int64_t k0 = 0; k0 < t->columns; k0 += SIDE)
@@ -143,7 +145,7 @@ static void interleave_rotary(const found *f, const orr_weight_mapping_rows *p, 
                            (size_t)bytes);
 }
 
-/* Numbers of a tensor from some number on, in fp32, wherever they lie. */
+/* n elements of a tensor as fp32, from any address. */
 static void read_numbers(const orr_weight *w, const uint8_t *at, int64_t n, float *ret)
 {
     enum { MOST = 256 };
@@ -153,17 +155,17 @@ static void read_numbers(const orr_weight *w, const uint8_t *at, int64_t n, floa
         orr_row_to_fp32((orr_row_format)w->format, at, n, ret);
         return;
     }
-    for (int64_t i = 0; i < n; i += MOST) { /* formats of blocks stand on even bytes */
+    for (int64_t i = 0; i < n; i += MOST) { /* quantized formats are aligned to two bytes */
         const int64_t count = n - i < MOST ? n - i : MOST;
         memcpy(aligned, at + i * each, (size_t)(count * each));
         orr_row_to_fp32((orr_row_format)w->format, aligned, count, ret + i);
     }
 }
 
-/* Row `i` of a portion, in fp32. */
+/* Row `i` of a range, as fp32. */
 static void read_row(const found *f, const orr_weight_mapping_rows *p, int64_t i, float *ret)
 {
-    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->mapping.tensors[p->tensor];
     const orr_weight *w = f->tensors[p->tensor];
     const int64_t row = orr_row_format_bytes((orr_row_format)w->format, t->columns);
     if (!t->input_major) {
@@ -177,15 +179,15 @@ static void read_row(const found *f, const orr_weight_mapping_rows *p, int64_t i
         read_numbers(w, at + k * t->rows * each, 1, ret + k);
 }
 
-/* The numbers of a vector, portion by portion. */
+/* The elements of a vector, range by range. */
 static void read_vector(const found *f, float *ret)
 {
-    const orr_weight_mapping *r = &f->recipe;
-    for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_weight_mapping_rows *p = &r->portions[i];
+    const orr_weight_mapping *r = &f->mapping;
+    for (uint32_t i = 0; i < r->n_ranges; i++) {
+        const orr_weight_mapping_rows *p = &r->ranges[i];
         const orr_weight *w = f->tensors[p->tensor];
         const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
-        if (w->format > ORR_ROW_FORMAT_BF16) /* in blocks: whole only */
+        if (w->format > ORR_ROW_FORMAT_BF16) /* quantized: whole blocks only */
             read_numbers(w, w->data, p->count, ret);
         else
             read_numbers(w, (const uint8_t *)w->data + p->from * each, p->count, ret);
@@ -193,10 +195,10 @@ static void read_vector(const found *f, float *ret)
     }
 }
 
-static void copy_portion(const found *f, const orr_weight_mapping_rows *p,
-                         const orr_weight_rows *rows, uint8_t *to, float *scratch)
+static void copy_range(const found *f, const orr_weight_mapping_rows *p,
+                       const orr_weight_rows *rows, uint8_t *to, float *scratch)
 {
-    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->mapping.tensors[p->tensor];
     const bool same = f->tensors[p->tensor]->format == rows->format;
     if (same && !t->input_major) {
         memcpy(to, row_at(f, p, rows->row_bytes), (size_t)(p->count * rows->row_bytes));
@@ -229,7 +231,7 @@ static orr_status copy_vector(const found *f, orr_arena *arena, orr_weight_rows 
 
 static orr_status copy(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     const int64_t n = r->matrices * r->rows;
     float *scratch = orr_arena_array(f->arena, float, (size_t)r->columns);
     uint8_t *to = orr_arena_alloc(arena, (size_t)n, (size_t)rows->row_bytes, 64);
@@ -237,9 +239,9 @@ static orr_status copy(const found *f, orr_arena *arena, orr_weight_rows *rows, 
     if (scratch == NULL || to == NULL || piece == NULL)
         return orr_fail_memory(err);
     *piece = (orr_row_segment){.data = to, .count = n};
-    for (uint32_t i = 0; i < r->n_portions; i++) {
-        copy_portion(f, &r->portions[i], rows, to, scratch);
-        to += r->portions[i].count * rows->row_bytes;
+    for (uint32_t i = 0; i < r->n_ranges; i++) {
+        copy_range(f, &r->ranges[i], rows, to, scratch);
+        to += r->ranges[i].count * rows->row_bytes;
     }
     rows->segments = piece;
     rows->n_segments = 1;
@@ -252,7 +254,7 @@ static orr_status rows_of(found *f, orr_arena *arena, orr_weight_rows *ret, orr_
     frame(f, &rows);
     if (can_stay(f, &rows))
         ORR_TRY(stay(f, arena, &rows, err));
-    else if (f->recipe.kind == ORR_WEIGHT_MAPPING_VECTOR)
+    else if (f->mapping.kind == ORR_WEIGHT_MAPPING_VECTOR)
         ORR_TRY(copy_vector(f, arena, &rows, err));
     else
         ORR_TRY(copy(f, arena, &rows, err));
@@ -275,7 +277,7 @@ orr_status orr_weights_rows(const orr_weights *weights, const orr_model *model,
     return status;
 }
 
-/* The parameter's dims on the tape, where rows may be padded to equal slices. */
+/* Whether the tape's dims fit, where rows may be padded to equal slices. */
 static bool fits(const orr_weight_mapping *r, const orr_weight_key *key, const orr_type *type)
 {
     const bool padded = strcmp(key->name, "embedding") == 0 || strcmp(key->name, "head") == 0;
@@ -290,15 +292,15 @@ static bool fits(const orr_weight_mapping *r, const orr_weight_key *key, const o
            columns == r->columns && (rows == r->rows || (padded && rows > r->rows));
 }
 
-/* Rows become columns of (K, width), some at a time. */
+/* Transposes rows into columns of (K, width), a few at a time. */
 static void read_product(const found *f, int64_t width, float *scratch, float *ret)
 {
     enum { TOGETHER = 16 };
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     const int64_t k_all = r->columns;
-    int64_t row = 0; /* of all matrices */
-    for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_weight_mapping_rows *p = &r->portions[i];
+    int64_t row = 0; /* over all matrices */
+    for (uint32_t i = 0; i < r->n_ranges; i++) {
+        const orr_weight_mapping_rows *p = &r->ranges[i];
         float *to = ret + row / r->rows * k_all * width + row % r->rows;
         for (int64_t at = 0; at < p->count; at += TOGETHER) {
             const int64_t n = p->count - at < TOGETHER ? p->count - at : TOGETHER;
@@ -312,13 +314,13 @@ static void read_product(const found *f, int64_t width, float *scratch, float *r
     }
 }
 
-/* Where the file has (K, R) too: row by row. */
+/* The file has (K, R) too: row by row. */
 static void read_as_is(const found *f, int64_t width, float *ret)
 {
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     int64_t row = 0;
-    for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_weight_mapping_rows *p = &r->portions[i];
+    for (uint32_t i = 0; i < r->n_ranges; i++) {
+        const orr_weight_mapping_rows *p = &r->ranges[i];
         const orr_weight_mapping_tensor *t = &r->tensors[p->tensor];
         const orr_weight *w = f->tensors[p->tensor];
         const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
@@ -335,7 +337,7 @@ static void read_as_is(const found *f, int64_t width, float *ret)
 static orr_status read_all(const found *f, const orr_type *type, float *ret, orr_error *err)
 {
     enum { TOGETHER = 16 };
-    const orr_weight_mapping *r = &f->recipe;
+    const orr_weight_mapping *r = &f->mapping;
     const int64_t width = type->dim[type->rank - 1];
     float *scratch = orr_arena_array(f->arena, float, (size_t)r->columns *TOGETHER);
     if (scratch == NULL)
@@ -349,14 +351,14 @@ static orr_status read_all(const found *f, const orr_type *type, float *ret, orr
     } else if (r->kind == ORR_WEIGHT_MAPPING_LINEAR) {
         read_product(f, width, scratch, ret);
     } else {
-        for (uint32_t i = 0; i < r->n_portions; i++)
-            for (int64_t j = 0; j < r->portions[i].count; j++, ret += r->columns)
-                read_row(f, &r->portions[i], j, ret);
+        for (uint32_t i = 0; i < r->n_ranges; i++)
+            for (int64_t j = 0; j < r->ranges[i].count; j++, ret += r->columns)
+                read_row(f, &r->ranges[i], j, ret);
     }
     return ORR_OK;
 }
 
-/* A tied head may be the table as it is. */
+/* Whether a tied head is the embedding table itself. */
 static bool is_table(const orr_weight_mapping *r, const orr_model *model, const orr_weight_key *key,
                      const orr_type *type)
 {
@@ -382,11 +384,11 @@ orr_status orr_weights_read(const orr_weights *weights, const orr_model *model,
     if (f.arena == NULL)
         return orr_fail_memory(err);
     orr_status status = find(weights, model, key, &f, err);
-    if (status == ORR_OK && is_table(&f.recipe, model, key, type))
-        f.recipe.kind = ORR_WEIGHT_MAPPING_TABLE;
+    if (status == ORR_OK && is_table(&f.mapping, model, key, type))
+        f.mapping.kind = ORR_WEIGHT_MAPPING_TABLE;
     if (status == ORR_OK)
-        status = fits(&f.recipe, key, type) ? read_all(&f, type, ret, err)
-                                            : fail_shape(&f.recipe, key, type, err);
+        status = fits(&f.mapping, key, type) ? read_all(&f, type, ret, err)
+                                             : fail_shape(&f.mapping, key, type, err);
     orr_arena_free(f.arena);
     return status;
 }

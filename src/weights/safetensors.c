@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors (github.com/huggingface/safetensors, README, "Format"): 8 bytes: N, little-endian; N
- * bytes of JSON, {"name": {"dtype": "F16", "shape": [1, 16], "data_offsets": [0, 32]}, ...,
- * "__metadata__": {"key": "value"}}; then the tensors' bytes, without gaps. */
+/* Reads safetensors headers (github.com/huggingface/safetensors, README, "Format"): 8 bytes N,
+ * little-endian; N bytes of JSON, {"name": {"dtype": "F16", "shape": [1, 16], "data_offsets": [0,
+ * 32]}, ..., "__metadata__": {"key": "value"}}; then the tensors' data, without gaps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { HEADER_AT = 8, MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_DEPTH = 8 };
 
 typedef struct dtype_name {
     const char *name;
-    uint8_t format; /* ORR_ROW_FORMATS: none of ours */
+    uint8_t format; /* ORR_ROW_FORMATS: not one of ours */
     uint8_t bits;
 } dtype_name;
 static const dtype_name DTYPES[] = {
@@ -30,11 +30,11 @@ static const dtype_name DTYPES[] = {
     {"F6_E2M3", ORR_ROW_FORMATS, 6},   {"F6_E3M2", ORR_ROW_FORMATS, 6},
 };
 
-/* A tensor of the header, with what is held against the rest. */
+/* A tensor of the header, to be checked against the others. */
 typedef struct entry {
     orr_weight weight;
-    uint64_t begin, end; /* of the bytes behind the header */
-    const char *dtype;   /* NULL: none was said */
+    uint64_t begin, end; /* relative to the end of the header */
+    const char *dtype;   /* NULL: missing */
     uint8_t bits;
     bool has_shape, has_offsets;
 } entry;
@@ -44,7 +44,7 @@ typedef struct header {
     const orr_mapped_file *file;
     orr_weight_store *store;
     orr_json *json;
-    uint64_t data; /* where the tensors begin */
+    uint64_t data; /* start of the tensors' data */
     entries list;
     orr_error *err;
 } header;
@@ -71,7 +71,7 @@ static orr_status read_dtype(header *h, entry *e)
                 value.text.at != NULL ? value.text.at : "");
 }
 
-/* Whole numbers of an array: at most `room`. */
+/* Integers of an array, at most `room`. */
 static orr_status read_numbers(header *h, const char *name, const char *what, uint64_t *ret,
                                uint32_t room, uint32_t *ret_n)
 {
@@ -122,7 +122,7 @@ static orr_status read_offsets(header *h, entry *e)
     return ORR_OK;
 }
 
-/* Bytes that the dims say; -1: more than can be counted, or no whole number. */
+/* Bytes by the dims; -1: overflow, or not an integer. */
 static int64_t bytes_of(const entry *e)
 {
     int64_t bits = e->bits;
@@ -217,7 +217,7 @@ static orr_status push(header *h, const entry *e)
     return orr_array_push(&h->store->tensors, e->weight) ? ORR_OK : orr_fail_memory(h->err);
 }
 
-/* All bytes are someone's, and nobody's else. */
+/* Every byte belongs to exactly one tensor. */
 static orr_status check_places(header *h)
 {
     uint64_t end = 0;
@@ -262,8 +262,8 @@ static orr_status read_entries(header *h)
     return orr_json_end(h->json, h->err);
 }
 
-/* `text`: the file up to `n`. Spaces in place of the size, so that bytes are counted as the file's.
- */
+/* `text`: the file up to `n`. The size is overwritten with spaces, so that error offsets are those
+ * of the file. */
 static orr_status read_text(header *h, char *text, size_t n)
 {
     orr_stream *stream = NULL;

@@ -15,7 +15,7 @@
 typedef struct parameter {
     orr_weight_key key;
     orr_type type;
-    orr_weight_mapping recipe;
+    orr_weight_mapping mapping;
 } parameter;
 
 /* The source of tensor i. */
@@ -43,10 +43,10 @@ struct orr_save_plan {
 
 /* In GGUF vectors and routers keep 32 bits, as in llama.cpp's files; rows that are not a whole
  * number of blocks get 16. */
-static orr_row_format format_of(const orr_save_plan *plan, const orr_weight_mapping *recipe,
+static orr_row_format format_of(const orr_save_plan *plan, const orr_weight_mapping *mapping,
                                 const orr_weight_mapping_tensor *t)
 {
-    if (plan->naming->gguf && (recipe->kind == ORR_WEIGHT_MAPPING_VECTOR || t->exact ||
+    if (plan->naming->gguf && (mapping->kind == ORR_WEIGHT_MAPPING_VECTOR || t->exact ||
                                strcmp(t->name, "position_embd.weight") == 0))
         return ORR_ROW_FORMAT_FP32;
     return orr_row_format_bytes(plan->format, t->dim[t->rank - 1]) < 0 ? ORR_ROW_FORMAT_FP16
@@ -64,8 +64,8 @@ static orr_status add_tensor(orr_save_plan *plan, const orr_weight *w, const ori
 /* A tensor that two parameters share (a tied head) is written once. */
 static orr_status add_parameter(orr_save_plan *plan, const parameter *p, orr_error *err)
 {
-    for (uint32_t i = 0; i < p->recipe.n_tensors; i++) {
-        const orr_weight_mapping_tensor *t = &p->recipe.tensors[i];
+    for (uint32_t i = 0; i < p->mapping.n_tensors; i++) {
+        const orr_weight_mapping_tensor *t = &p->mapping.tensors[i];
         const uint32_t before = orr_strtab_count(plan->names);
         const uint32_t id = orr_strtab_add(plan->names, t->name, strlen(t->name));
         if (id == UINT32_MAX)
@@ -73,7 +73,7 @@ static orr_status add_parameter(orr_save_plan *plan, const parameter *p, orr_err
         if (id < before)
             continue;
         orr_weight w = {
-            .name = t->name, .format = (uint8_t)format_of(plan, &p->recipe, t), .rank = t->rank};
+            .name = t->name, .format = (uint8_t)format_of(plan, &p->mapping, t), .rank = t->rank};
         memcpy(w.dim, t->dim, sizeof w.dim);
         w.bytes = orr_weight_bytes(w.format, w.rank, w.dim);
         if (w.bytes < 0)
@@ -91,7 +91,7 @@ static orr_status add_value(orr_save_plan *plan, const orr_weight_key *key, cons
     if (p == NULL)
         return orr_fail_memory(err);
     *p = (parameter){.key = *key, .type = *type};
-    ORR_TRY(orr_weight_mapping_make(plan->naming, key, plan->arena, &p->recipe, err));
+    ORR_TRY(orr_weight_mapping_make(plan->naming, key, plan->arena, &p->mapping, err));
     return add_parameter(plan, p, err);
 }
 
@@ -168,15 +168,15 @@ static orr_status add_rope_freqs(orr_save_plan *plan, orr_error *err)
 /* Element (r, k) of a tensor's matrix is element (k, r) on the tape. */
 static void gather_product(const parameter *p, uint32_t tensor, const float *numbers, float *ret)
 {
-    const orr_weight_mapping *recipe = &p->recipe;
-    const orr_weight_mapping_tensor *t = &recipe->tensors[tensor];
-    const int64_t width = p->type.dim[p->type.rank - 1], columns = recipe->columns;
+    const orr_weight_mapping *mapping = &p->mapping;
+    const orr_weight_mapping_tensor *t = &mapping->tensors[tensor];
+    const int64_t width = p->type.dim[p->type.rank - 1], columns = mapping->columns;
     int64_t row = 0;
-    for (uint32_t i = 0; i < recipe->n_portions; row += recipe->portions[i++].count) {
-        const orr_weight_mapping_rows *part = &recipe->portions[i];
+    for (uint32_t i = 0; i < mapping->n_ranges; row += mapping->ranges[i++].count) {
+        const orr_weight_mapping_rows *part = &mapping->ranges[i];
         if (part->tensor != tensor)
             continue;
-        const float *from = numbers + row / recipe->rows * columns * width + row % recipe->rows;
+        const float *from = numbers + row / mapping->rows * columns * width + row % mapping->rows;
         float *to =
             ret + part->matrix * t->rows * columns + part->from * (t->input_major ? 1 : columns);
         for (int64_t k = 0; k < columns; k++)
@@ -188,12 +188,12 @@ static void gather_product(const parameter *p, uint32_t tensor, const float *num
 /* Rows as they are. */
 static void gather_rows(const parameter *p, uint32_t tensor, const float *numbers, float *ret)
 {
-    const orr_weight_mapping *recipe = &p->recipe;
-    for (uint32_t i = 0; i < recipe->n_portions; i++) {
-        const orr_weight_mapping_rows *part = &recipe->portions[i];
-        const int64_t n = part->count * recipe->columns;
+    const orr_weight_mapping *mapping = &p->mapping;
+    for (uint32_t i = 0; i < mapping->n_ranges; i++) {
+        const orr_weight_mapping_rows *part = &mapping->ranges[i];
+        const int64_t n = part->count * mapping->columns;
         if (part->tensor == tensor)
-            memcpy(ret + part->from * recipe->columns, numbers, (size_t)n * sizeof *ret);
+            memcpy(ret + part->from * mapping->columns, numbers, (size_t)n * sizeof *ret);
         numbers += n;
     }
 }
@@ -231,7 +231,7 @@ static orr_status gather(orr_save_plan *plan, const origin *from, size_t n, orr_
         return ORR_OK;
     }
     ORR_TRY(read_parameter(plan, p, err));
-    if (p->recipe.kind == ORR_WEIGHT_MAPPING_LINEAR)
+    if (p->mapping.kind == ORR_WEIGHT_MAPPING_LINEAR)
         gather_product(p, from->tensor, plan->numbers, plan->room);
     else
         gather_rows(p, from->tensor, plan->numbers, plan->room);

@@ -18,7 +18,7 @@
     .router = "mlp.gate", .expert_gate = "mlp.experts.%u.gate_proj",                               \
     .expert_up = "mlp.experts.%u.up_proj", .expert_down = "mlp.experts.%u.down_proj"
 
-const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES] = {
+static const orr_tensor_names names_hugging_face[ORR_ARCHITECTURES] = {
     [ORR_ARCHITECTURE_LLAMA] = {DECODER, QKV, MLP},
     [ORR_ARCHITECTURE_MISTRAL] = {DECODER, QKV, MLP},
     [ORR_ARCHITECTURE_MIXTRAL] = {DECODER, QKV, .router = "block_sparse_moe.gate",
@@ -76,7 +76,7 @@ const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES] = {
 
 /* llama.cpp rotates interleaved pairs in llama, llama4 and deepseek2 (llama-model.cpp,
  * llama_model_rope_type). */
-const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES] = {
+static const orr_tensor_names names_gguf[ORR_ARCHITECTURES] = {
     [ORR_ARCHITECTURE_LLAMA] = {GGUF_DECODER, .interleaved = true},
     [ORR_ARCHITECTURE_MISTRAL] = {GGUF_DECODER, .interleaved = true},
     [ORR_ARCHITECTURE_MIXTRAL] = {GGUF_DECODER, .interleaved = true},
@@ -200,8 +200,8 @@ orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weigh
         return orr_fail_memory(err);
     *n = (orr_tensor_naming){.model = model,
                              .weights = weights,
-                             .names = gguf ? &orr_tensor_names_gguf[architecture]
-                                           : &orr_tensor_names_hugging_face[architecture],
+                             .names = gguf ? &names_gguf[architecture]
+                                           : &names_hugging_face[architecture],
                              .architecture = (uint8_t)architecture,
                              .gguf = gguf};
     set_stem(n, arena);

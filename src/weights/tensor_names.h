@@ -44,8 +44,6 @@ typedef struct orr_tensor_names {
     bool input_major; /* weights of products are (K, N), as in GPT-2's Conv1D */
     bool interleaved; /* rotary pairs are columns 2i and 2i + 1 */
 } orr_tensor_names;
-extern const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES];
-extern const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES];
 
 struct orr_tensor_naming {
     const orr_model *model;
@@ -59,22 +57,23 @@ struct orr_tensor_naming {
 
 /* The mapping of a parameter of a layer; false: there is none of this name. */
 bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key,
-                                 orr_weight_mapping *recipe);
+                                 orr_weight_mapping *mapping);
 bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key,
-                                  orr_weight_mapping *recipe);
+                                  orr_weight_mapping *mapping);
 
 /* Helpers: "<stem><layer with its number><name><end>", in the mapping's arena; NULL for NULL. */
-const char *orr_weight_mapping_name(orr_weight_mapping *recipe, const char *stem, const char *layer,
-                                    uint32_t number, const char *name, const char *end);
+const char *orr_weight_mapping_name(orr_weight_mapping *mapping, const char *stem,
+                                    const char *layer, uint32_t number, const char *name,
+                                    const char *end);
 static inline const char *orr_weight_mapping_suffix(uint32_t nth)
 {
     return nth > 0 ? ".bias" : ".weight";
 }
 /* A mapping to a single tensor: a vector, a table, or the weights (in, out) of a product. */
-void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_kind kind,
+void orr_weight_mapping_single(orr_weight_mapping *mapping, orr_weight_mapping_kind kind,
                                const char *name, int64_t rows, int64_t columns, bool input_major);
 /* Weights (in, out) of a linear layer; nth > 0: its bias. */
-void orr_weight_mapping_linear(orr_weight_mapping *recipe, const char *name, uint32_t nth,
+void orr_weight_mapping_linear(orr_weight_mapping *mapping, const char *name, uint32_t nth,
                                int64_t in, int64_t out, bool input_major);
 /* Attention heads grouped by key head: queries, then the key and value that they share; nth > 0:
  * their biases. */
@@ -84,11 +83,11 @@ typedef struct orr_qkv_heads {
     uint32_t nth;
     bool input_major, turned; /* turned: permute rotary columns, see below */
 } orr_qkv_heads;
-void orr_weight_mapping_qkv(orr_weight_mapping *recipe, const orr_qkv_heads *heads,
+void orr_weight_mapping_qkv(orr_weight_mapping *mapping, const orr_qkv_heads *heads,
                             bool to_interleaved);
 /* Maps `count` rows, one head, whose rotary pairs are split in halves in the file and interleaved
  * in the parameter, or (`to_interleaved` false) the reverse. */
-void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int64_t from,
+void orr_weight_mapping_rotary(orr_weight_mapping *mapping, uint32_t tensor, int64_t from,
                                int64_t count, bool to_interleaved);
 
 #endif /* ORR_WEIGHTS_TENSOR_NAMES_H */
