@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for lookups, pooling, and collectives of ranks. */
+/* Rules for lookups, pooling, and collectives (rendezvous of ranks). */
 #include "replay/tape_builder.h"
 
 #include <string.h>

@@ -57,10 +57,10 @@ orr_initializer orr_initializer_of(const orr_tape *tape, orr_value parameter)
                : begin;
 }
 
-/* Four normal numbers by the Box-Muller transform (Annals of Mathematical Statistics 29, 1958),
- * from two pairs of uniform numbers in (0, 1). */
-void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column,
-                             float ret[4])
+/* Normal numbers of a row of a tensor, the same on every machine and in every plan: four columns
+ * from `column`, a multiple of 4, by the Box-Muller transform (Annals of Mathematical Statistics
+ * 29, 1958) of two pairs of uniform numbers in (0, 1). `stream` identifies the tensor. */
+static void normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column, float ret[4])
 {
     const uint32_t counter[4] = {column / 4, (uint32_t)row, (uint32_t)(row >> 32), stream};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -97,7 +97,7 @@ static void begin_run(void *ctx, int64_t own, int64_t whole, int64_t n)
             continue;
         }
         if (held < 0 || column % 4 == 0)
-            orr_initializer_normal4(b->seed, b->stream, (uint64_t)row, (uint32_t)column, four);
+            normal4(b->seed, b->stream, (uint64_t)row, (uint32_t)column, four);
         held = column;
         to[i] = four[column % 4] * b->deviation;
     }

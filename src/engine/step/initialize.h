@@ -16,9 +16,4 @@ typedef enum orr_initializer {
 /* Derived from what the first call that reads the parameter does with it. */
 orr_initializer orr_initializer_of(const orr_tape *tape, orr_value parameter);
 
-/* Normal numbers of a row of a tensor, the same on every machine and in every plan: four columns
- * from `column`, a multiple of 4. `stream` identifies the tensor. */
-void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column,
-                             float ret[4]);
-
 #endif /* ORR_ENGINE_STEP_INITIALIZE_H */

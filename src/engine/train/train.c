@@ -168,8 +168,8 @@ static orr_status open_data(orr_train_job *t, orr_error *err)
     return orr_dataset_text(&options, &t->batches, err);
 }
 
-orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
-                             orr_error *err)
+static orr_status prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
+                          orr_error *err)
 {
     *ret = (orr_train_job){.options = options, .arena = arena};
     ORR_TRY(check(options, err));
@@ -182,7 +182,7 @@ orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena,
     return open_data(ret, err);
 }
 
-void orr_train_done(orr_train_job *t)
+static void done(orr_train_job *t)
 {
     orr_dataset_free(t->batches);
     orr_click_data_free(t->clicks);
@@ -202,12 +202,12 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
                      orr_error *err)
 {
     orr_train_job t;
-    orr_status status = orr_train_prepare(options, arena, &t, err);
+    orr_status status = prepare(options, arena, &t, err);
     if (status == ORR_OK)
         status =
             orr_ranks_run((uint32_t)orr_plan_ranks(&t.plan), (orr_ranks_kind)options->ranks_kind,
                           deadline_ns(options), orr_train_rank, &t, err);
-    orr_train_done(&t);
+    done(&t);
     if (status == ORR_OK)
         *ret = t.result;
     return status;

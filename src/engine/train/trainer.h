@@ -88,9 +88,6 @@ struct orr_trainer {
     int64_t resident_bytes;     /* before the training allocated anything */
 };
 
-orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
-                             orr_error *err) ORR_MUST_CHECK;
-void orr_train_done(orr_train_job *training);
 orr_ranks_body orr_train_rank; /* ctx: the job */
 
 /* rank.c, used by replica.c too: between two steps, commits a checkpoint that all ranks have

@@ -32,15 +32,18 @@
  * its keys' share: so the gradient hands dx on to both, and whoever merges puts x and n in place of
  * y and l there (model/module/lower.c). 5 FLOPs an element. */
 
-orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, const orr_type *v)
+typedef struct attention_dims {
+    int64_t batch, queries, keys, heads, groups, width, value_width;
+} attention_dims;
+static attention_dims dims_of(const orr_type *q, const orr_type *k, const orr_type *v)
 {
-    return (orr_attention_dims){.batch = q->dim[0],
-                                .queries = q->dim[1],
-                                .keys = k->dim[1],
-                                .heads = q->dim[2],
-                                .groups = k->dim[2],
-                                .width = q->dim[3],
-                                .value_width = v->dim[3]};
+    return (attention_dims){.batch = q->dim[0],
+                            .queries = q->dim[1],
+                            .keys = k->dim[1],
+                            .heads = q->dim[2],
+                            .groups = k->dim[2],
+                            .width = q->dim[3],
+                            .value_width = v->dim[3]};
 }
 
 /* Number of pairs of positions 0 .. n - 1 with keys up to their own, in chunks of `window`. */
@@ -74,7 +77,7 @@ double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t key
     return pairs;
 }
 
-orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, const orr_type *k,
+static orr_status check_inputs(const orr_op_signature *sig, const orr_type *q, const orr_type *k,
                                const orr_type *v, orr_error *err)
 {
     if (q->rank != 4 || k->rank != 4 || v->rank != 4)
@@ -97,7 +100,7 @@ orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, c
 static orr_status attention_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *q = &sig->in[0], *k = &sig->in[1], *v = &sig->in[2];
-    ORR_TRY(orr_attention_check(sig, q, k, v, err));
+    ORR_TRY(check_inputs(sig, q, k, v, err));
     const bool flash = sig->args->flash, drops = !flash && sig->args->value > 0;
     ret_out[0] = *q;
     ret_out[0].dim[3] = v->dim[3];
@@ -121,7 +124,7 @@ static void add_unfused_traffic(const orr_op_signature *sig, orr_op_work *ret)
 
 static void attention_work(const orr_op_signature *sig, orr_op_work *ret)
 {
-    const orr_attention_dims d = orr_attention_dims_of(&sig->in[0], &sig->in[1], &sig->in[2]);
+    const attention_dims d = dims_of(&sig->in[0], &sig->in[1], &sig->in[2]);
     const bool flash = sig->args->flash;
     const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
                                : (double)d.queries * (double)d.keys;
@@ -174,7 +177,7 @@ static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out,
     const uint32_t need = flash ? 6 : drops ? 7 : 5;
     if (sig->n_in != need)
         return orr_op_shape_error(sig, err, "%u inputs are needed", need);
-    ORR_TRY(orr_attention_check(sig, q, k, v, err));
+    ORR_TRY(check_inputs(sig, q, k, v, err));
     for (uint32_t i = 0; i < 3; i++)
         ret_out[i] = sig->in[1 + i];
     return ORR_OK;
@@ -186,7 +189,7 @@ static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out,
 static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const bool flash = sig->args->flash;
-    const orr_attention_dims d = orr_attention_dims_of(&sig->in[1], &sig->in[2], &sig->in[3]);
+    const attention_dims d = dims_of(&sig->in[1], &sig->in[2], &sig->in[3]);
     const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
                                : (double)d.queries * (double)d.keys;
     const double columns = (flash ? 3.0 : 2.0) * (double)d.width + 2.0 * (double)d.value_width;

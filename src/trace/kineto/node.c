@@ -30,7 +30,7 @@ static kineto_name learn_name(const kineto *k, orr_str name)
                          .vector = host.vector};
 }
 
-orr_status kineto_name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *err)
+static orr_status name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *err)
 {
     if (name >= k->names.n) {
         const size_t more = orr_strtab_count(k->builder->strings) - k->names.n;
@@ -214,7 +214,7 @@ orr_status kineto_add_node(kineto *k, const kineto_event *e, orr_error *err)
     const bool on_device = kineto_cat_on_device(cat);
     kineto_name name = {.known = false};
     if (name_matters(cat))
-        ORR_TRY(kineto_name_of(k, e->name, &name, err));
+        ORR_TRY(name_of(k, e->name, &name, err));
 
     orr_node node = {.name = e->name,
                      .kind = kind_of(k, e, &name),

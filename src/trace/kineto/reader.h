@@ -155,8 +155,6 @@ orr_status kineto_add_flow(kineto *k, const kineto_event *e, orr_error *err) ORR
 /* Passes launch flows to the recovery, if there is device work that needs them. */
 orr_status kineto_pass_arrows(kineto *k, orr_error *err) ORR_MUST_CHECK;
 
-orr_status kineto_name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *err) ORR_MUST_CHECK;
-
 orr_status kineto_lane(kineto *k, const kineto_event *e, orr_lane_kind kind, orr_lane_id *ret,
                        orr_error *err) ORR_MUST_CHECK;
 orr_status kineto_add_label(kineto *k, const kineto_event *e, orr_error *err) ORR_MUST_CHECK;

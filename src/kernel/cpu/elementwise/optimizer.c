@@ -11,8 +11,9 @@
 
 static orr_status check_update(const orr_kernel_call *call, const char *name, orr_error *err)
 {
-    return call->update != NULL ? ORR_OK
-                                : orr_fail(err, ORR_INVALID, "%s: nobody says by how much", name);
+    return call->update != NULL
+               ? ORR_OK
+               : orr_fail(err, ORR_INVALID, "%s: the call has no update (learning rate)", name);
 }
 
 /* An updated tensor is an input and an output at one address; where the span's
