@@ -7,11 +7,14 @@
 #include "base/clock.h"
 #include "io/net/parts.h"
 
-/* Connections: their numbers, what is to be told about them, and their end. A number is a slot's
- * and how many that slot has had, so that an old one finds nothing. A dead link stays in memory
- * until no callback can be inside of it. */
+/* The life of a connection: connecting (frames queue), open, broken (sending failed; received bytes
+ * are still read), flushing (its user has closed it; user is NULL), dead. A dead one is freed only
+ * at the end of a poll, since a callback of it may be running.
+ *
+ * A connection's number is its slot and the generation of that slot, so that the number of a closed
+ * connection finds nothing, though the slot is used again (no ABA problem). */
 
-static const uint32_t generations_max = INT32_MAX; /* then the slot rests for good */
+static const uint32_t generations_max = INT32_MAX; /* after which a slot is not used again */
 
 static orr_conn number_of(uint32_t slot, uint32_t generation)
 {
@@ -26,7 +29,7 @@ orr_net_connection *orr_net_connection_of(const orr_net_system *net, orr_conn co
     return net->slots.at[slot].link;
 }
 
-/* So that a slot can always be given back. */
+/* Reserves its place in the free list too, so that giving it back cannot fail. */
 static bool take_slot(orr_net_system *net, orr_net_connection *link)
 {
     uint32_t slot;
@@ -117,7 +120,7 @@ void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link)
     link->fd = -1;
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] == link)
-            net->shms.at[i] = NULL; /* whoever goes through them goes on */
+            net->shms.at[i] = NULL; /* a loop over them may be running */
     link->next_dead = net->dead;
     net->dead = link;
 }

@@ -9,14 +9,21 @@
 #include "base/cpu.h"
 #include "io/net/parts.h"
 
-/* A poll: what is to be told, alarms, shared memory, epoll; and if all of them are quiet, the wait.
- */
+/* One poll of the event loop, in this order: deferred calls, timers, connections in shared memory,
+ * epoll (at least every UNLOOKED_MOST polls); and if nothing was ready, a wait. A callback's
+ * deferred work is for the next poll, so that no poll is endless, and dead connections are freed
+ * only at its two ends, when no callback can be inside them.
+ *
+ * Before sleeping in epoll, this side sets `sleeps` in each shared ring and then looks at the rings
+ * once more; a peer publishes bytes and then reads `sleeps`, and rings the doorbell (a byte on the
+ * socket) if it is set. That is Dekker's pattern: all four accesses are sequentially consistent, so
+ * that one of the two sees the other, and no wake-up is lost. */
 
 enum {
     EVENTS = 64,
-    ACCEPTS = 64,      /* of a listener, in a poll                                   */
-    UNLOOKED_MOST = 8, /* polls in which other work came first, until epoll is asked */
-    LOOKS = 32         /* at shared memory, between two looks at the rest            */
+    ACCEPTS = 64,      /* of a listener, in one poll */
+    UNLOOKED_MOST = 8, /* polls with other work, before epoll is asked anyhow */
+    LOOKS = 32         /* at shared memory, between two looks at the rest */
 };
 
 static int64_t now_ns(void)
@@ -37,7 +44,7 @@ static void dispatch(orr_net_system *net, orr_net_connection *link, unsigned wha
         orr_net_connection_close(net, link, link->why);
 }
 
-/* Those that stand there now; what comes of telling them is for the next poll. */
+/* Handles what is deferred so far. */
 static bool dispatch_deferred(orr_net_system *net)
 {
     orr_net_connection *last = net->todo_last, *link = NULL;
@@ -112,7 +119,8 @@ static bool progress_shared_memory(orr_net_system *net)
     return moved;
 }
 
-/* Out of files: whoever calls is hung up on, or the listener would wake this net forever. */
+/* Out of descriptors: frees the spare one, accepts a caller with it and hangs up. Otherwise the
+ * listener would stay readable and wake this loop forever. */
 static void refuse_one(orr_net_system *net, int listener)
 {
     if (net->spare < 0)
@@ -176,7 +184,7 @@ static void handle(orr_net_system *net, const struct epoll_event *event)
     }
 }
 
-/* Up to `for_ns`, in nanoseconds where the system has them. */
+/* Waits up to `for_ns`, with the precision of nanoseconds where the kernel has epoll_pwait2(). */
 static int wait_events(const orr_net_system *net, struct epoll_event *events, int64_t for_ns)
 {
     if (for_ns <= 0)
@@ -225,8 +233,7 @@ static bool spin(orr_net_system *net, int64_t until_ns)
     return false;
 }
 
-/* Peers in shared memory ring only for those who said that they sleep; after that they are looked
- * at once more, since what came before they knew rings no bell. */
+/* The sleep protocol, see the head of this file. */
 static void sleep_until(orr_net_system *net, int64_t until_ns)
 {
     for (size_t i = 0; i < net->shms.n; i++)

@@ -10,7 +10,7 @@
 #error "a frame's header is on the wire as it is in memory, little endian"
 #endif
 
-enum { WIDE_BYTES = 1 << 10 };                      /* from here on wide vectors help */
+enum { WIDE_BYTES = 1 << 10 };                      /* from here on AVX2 pays */
 static const uint32_t magic = UINT32_C(0x3152524f); /* "ORR1" */
 
 uint64_t orr_net_frame_hash(const void *payload, size_t bytes)
@@ -88,8 +88,8 @@ static void take_ahead(orr_net_frame_reader *reader)
     reader->begin += n;
 }
 
-/* What is dropped is not judged: nobody sees it. */
-static orr_net_frame_event judged(const orr_net_frame_reader *reader, bool unchecked)
+/* A dropped payload is not checked: nobody sees it. */
+static orr_net_frame_event checked(const orr_net_frame_reader *reader, bool unchecked)
 {
     if (unchecked || reader->frame.bytes == 0 || reader->to == NULL ||
         orr_net_frame_payload_is_valid(&reader->frame, reader->to))
@@ -114,7 +114,7 @@ orr_net_frame_event orr_net_frame_reader_next(orr_net_frame_reader *reader, bool
     if (reader->had < reader->frame.bytes)
         return ORR_NET_FRAME_INCOMPLETE;
     reader->inside = false;
-    return judged(reader, unchecked);
+    return checked(reader, unchecked);
 }
 
 void orr_net_frame_reader_begin(orr_net_frame_reader *reader, const orr_net_frame *frame)

@@ -6,17 +6,19 @@
 
 #include "io/net/net.h"
 
-/* Frames as bytes: made, judged, and read out of a stream. Nothing here knows a socket. */
+/* Frames as bytes: sealing them with hashes, checking them, and reading them out of a stream.
+ * Nothing here knows a socket. */
 
 /* XXH3, 64 bits; never 0, which in a header says "not hashed yet". */
 uint64_t orr_net_frame_hash(const void *payload, size_t bytes);
 /* Fills in magic, header_hash and, where it is 0, payload_hash. `unchecked`: the payload's is 1. */
 void orr_net_frame_seal(orr_net_frame *frame, const void *payload, bool unchecked);
-bool orr_net_frame_header_is_valid(const orr_net_frame *frame); /* its magic and its hash */
+bool orr_net_frame_header_is_valid(const orr_net_frame *frame); /* by its magic and its hash */
 bool orr_net_frame_payload_is_valid(const orr_net_frame *frame, const void *payload);
 
-/* Takes frames out of a stream. Bytes of a payload go straight to where they are wanted; headers
- * and what is small are read ahead. Nothing is allocated but the room, when it is first needed. */
+/* Reads frames out of a stream. Payloads are received straight to where they are wanted; headers
+ * and small payloads are read ahead. Nothing is allocated but the buffer, when it is first needed.
+ */
 enum { ORR_NET_READ_AHEAD_BYTES = 4096 };
 typedef struct orr_net_frame_reader {
     orr_net_frame frame; /* whose payload is being read, when inside    */
@@ -36,9 +38,9 @@ typedef enum orr_net_frame_event {
     ORR_NET_FRAME_CORRUPT
 } orr_net_frame_event;
 
-/* Where the next bytes go, one or two places; returns their number. */
+/* The one or two buffers that the next bytes go to; returns their number. */
 int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest[2]);
-/* `n` bytes have been put there. Then orr_net_frame_reader_next() until it gives nothing. */
+/* `n` bytes were received into them. Call orr_net_frame_reader_next() until INCOMPLETE. */
 void orr_net_frame_reader_advance(orr_net_frame_reader *reader, size_t n);
 orr_net_frame_event orr_net_frame_reader_next(orr_net_frame_reader *reader, bool unchecked);
 /* For the payload of a frame whose header has come: `to`, or NULL: the reader's room. False: out of

@@ -8,16 +8,22 @@
 
 #include <orrery/status.h>
 
-/* Connections over which frames pass, without ever waiting: what the fault-tolerant protocol
- * reaches the world through. In production this is TCP and shared memory behind one epoll loop
- * (orr_net_system), under test a simulation of many hosts in one thread
- * (tests/support/simulated/network.h); the protocol cannot tell.
+/* Non-blocking message connections (a reactor): what the fault-tolerant protocol reaches the world
+ * through. In production this is TCP and shared memory behind one epoll loop (orr_net_system),
+ * under test a simulation of many hosts in one thread (tests/support/simulated/network.h); the
+ * protocol cannot tell.
+ *
+ * The difference to transport/transport.h, which stands on the same sockets and segments
+ * (io/socket): here members come and go, are not trusted, and the loss of one is an event that the
+ * others survive; so nothing ever waits, headers carry hashes, and frames queue. That costs a
+ * factor of five in latency: 8 bytes all-reduced by two ranks in shared memory take 1.0 us, where
+ * the spinning transport takes 0.21 (docs/reliability.md, docs/benchmarks.md).
  *
  * Everything happens in callbacks, in the one thread that polls. A callback may call anything of
- * the net, close connections too (its own as well), but not poll or free it. Threads: the polling
- * one; interrupt() from any. */
+ * the net, and close connections, its own too, but not poll or free it. Threads: the polling one;
+ * interrupt() from any. */
 typedef struct orr_net orr_net;
-typedef uint64_t orr_conn; /* of a net; never used again; 0: none */
+typedef uint64_t orr_conn; /* number of a connection, never used again; 0: none */
 
 enum { ORR_NET_FRAME_BYTES = 64, ORR_NET_ADDRESS_BYTES = 160, ORR_NET_BUFFER_BYTES = 1 << 16 };
 
@@ -48,24 +54,25 @@ typedef enum orr_net_close_reason {
 const char *
 orr_net_close_reason_text(orr_net_close_reason end); /* "the peer closed the connection" */
 
-/* Whom a net tells. Lives where its owner keeps it, at one address, until orr_net.forget(). */
+/* The callbacks of one user of a net. They stay at one address until orr_net.forget(). */
 typedef struct orr_net_callbacks {
     void *ctx;
     void (*accepted)(void *ctx, orr_conn conn);  /* by a listener of this user */
     void (*connected)(void *ctx, orr_conn conn); /* NULL: not interested       */
-    /* Where the payload is to be read to, at least frame->bytes. NULL, or no function: up to
-     * ORR_NET_BUFFER_BYTES bytes in the net's own room; of more, the payload is dropped and frame()
-     * gets NULL. May be called, and the memory written to, though the frame then turns out to be
-     * corrupt. */
+    /* Says where a payload is to be received, at least frame->bytes (zero copy). NULL, or no
+     * function: up to ORR_NET_BUFFER_BYTES go to the net's own buffer; a larger payload is dropped
+     * and frame() gets NULL. The memory may be written though the frame then proves corrupt. */
     void *(*place)(void *ctx, orr_conn conn, const orr_net_frame *frame);
-    /* A whole frame, checked. `payload`: where place() said, or memory of the net's (its own room,
-     * or the ring of shared memory, also where place() said something) that lasts until this
+    /* A whole frame, checked. `payload` is where place() said, or memory of the net's (its buffer,
+     * or the ring of shared memory, even where place() said something) that lasts until this
      * returns. */
     void (*frame)(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
-    void (*drained)(void *ctx, orr_conn conn); /* all that was sent has been handed over; or NULL */
-    void (*closed)(void *ctx, orr_conn conn,
-                   orr_net_close_reason why); /* not by close(); conn is no more */
-    void (*woken)(void *ctx);                 /* wake_at() has come; or NULL */
+    void (*drained)(void *ctx, orr_conn conn); /* all that was sent has left the memory of this
+                                                  process or of its user; or NULL */
+    void (*closed)(
+        void *ctx, orr_conn conn,
+        orr_net_close_reason why); /* by the peer or an error, not by close(); conn is no more */
+    void (*woken)(void *ctx);      /* the time of wake_at() has come; or NULL */
 } orr_net_callbacks;
 
 struct orr_net {
@@ -87,13 +94,13 @@ struct orr_net {
     void (*send)(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                  bool keep);
     size_t (*queued)(orr_net *net, orr_conn conn); /* bytes not handed over yet */
-    /* What is queued is lost, unless `flush`: then it is handed over first. No callback follows. */
+    /* Drops what is queued, unless `flush`: then that is handed over first. No callback follows. */
     void (*close)(orr_net *net, orr_conn conn, bool flush);
-    /* woken() at that time; one a user: the last that was said. INT64_MAX: none. */
+    /* Sets the user's only timer: woken() is called then. INT64_MAX: none. */
     void (*wake_at)(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
-    /* The user is going: its listeners and connections close, nothing calls it again. */
+    /* Closes all listeners and connections of a user; nothing calls it again. */
     void (*forget)(orr_net *net, const orr_net_callbacks *user);
-    /* Handles what there is; if nothing, waits for it, until `until_ns` at most. NULL: somebody
+    /* Handles what is ready; if nothing is, waits for it, until `until_ns` at most. NULL: somebody
      * else drives this net. */
     void (*poll)(orr_net *net, int64_t until_ns);
     void (*interrupt)(orr_net *net); /* from any thread: poll() returns; NULL as above */

@@ -4,6 +4,11 @@
 #include "base/alloc.h"
 #include "io/net/parts.h"
 
+/* The send queue of a connection: a ring of frames, whose payloads are borrowed from their owners
+ * or copied into one buffer. Copies are made and sent in the same order, so that the buffer slides:
+ * a copy is addressed by its position in all bytes ever copied, and what lies before the first
+ * queued frame is free. */
+
 enum { FIRST_FRAMES = 16, FIRST_COPIES = 4096 };
 
 static bool grow_frames(orr_net_send_queue *queue)
@@ -25,7 +30,7 @@ static bool grow_frames(orr_net_send_queue *queue)
     return true;
 }
 
-/* The copies of frames that are still queued lie at the end: the oldest is the first one's. */
+/* Frees the copies of frames that are sent, which lie before that of the first queued frame. */
 static void forget_copies(orr_net_send_queue *queue)
 {
     uint64_t begin = queue->copies_end;
@@ -131,7 +136,7 @@ void orr_net_send_queue_advance(orr_net_send_queue *queue, size_t n)
     queue->copies_begin = queue->copies_end;
 }
 
-/* Copies are in the order of frames, so all are made anew. */
+/* Copies must lie in the order of frames, so that all are made again. */
 bool orr_net_send_queue_copy_payloads(orr_net_send_queue *queue)
 {
     orr_net_send_queue owned = {0};

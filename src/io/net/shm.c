@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "io/net/shm.h"
 
-/* How bytes pass through the rings. */
+/* Sending and receiving frames through the byte rings of shm.h. */
 
 enum { LINE = ORR_CACHE_LINE, TURN_FRAMES = 64, TURN_BYTES = 4 << 20 };
 
@@ -17,13 +17,13 @@ static size_t lines(size_t bytes)
 
 static void ring_bell(const orr_net_connection *link, _Atomic uint32_t *sleeps)
 {
-    /* A socket that takes no more holds bells enough. */
+    /* A full socket holds enough doorbells already. */
     if (atomic_load(sleeps) != 0 && atomic_exchange(sleeps, 0) != 0 &&
         send(link->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return;
 }
 
-/* SIZE_MAX: the peer says what cannot be. */
+/* Free bytes of the ring; SIZE_MAX: the position that the peer wrote is not possible. */
 static size_t room_of(orr_net_shm *shm)
 {
     const uint64_t read = atomic_load(&shm->out->bytes.read);
@@ -70,7 +70,7 @@ static size_t write_frame(orr_net_system *net, orr_net_connection *link, const o
     return LINE + n;
 }
 
-/* More of a frame that streams. */
+/* Sends more of a frame that streams. */
 static size_t write_more(orr_net_system *net, orr_net_connection *link, const uint8_t *from,
                          size_t left)
 {
@@ -115,8 +115,8 @@ static void consume(orr_net_connection *link, size_t bytes)
     ring_bell(link, &shm->in->writer_sleeps);
 }
 
-/* The header is a copy, which the peer cannot change behind the judgement. 0: not all here yet, or
- * the end. */
+/* Receives a frame, or the header of one that streams. The header is copied first, so that the peer
+ * cannot change it once it is checked. 0: not all of it is here, or the connection is dead. */
 static size_t take_frame(orr_net_system *net, orr_net_connection *link, const uint8_t *at,
                          size_t here)
 {
@@ -155,7 +155,7 @@ static size_t take_more(orr_net_system *net, orr_net_connection *link, const uin
     return orr_net_connection_read_frames(net, link, &frames) ? lines(n) : 0;
 }
 
-/* True: something came. */
+/* Receives what is there; true if anything was. */
 static bool pull(orr_net_system *net, orr_net_connection *link)
 {
     orr_net_shm *shm = link->shm;
@@ -200,8 +200,7 @@ void orr_net_shm_set_sleeping(orr_net_connection *link, bool sleeps)
     atomic_store(&shm->out->writer_sleeps, sleeps && link->queue.n > 0);
 }
 
-/* The bells are only to be heard; the end of the socket is the end of the peer, whose last frames
- * are read first. */
+/* Drains the doorbells. The socket's end is the peer's end, whose last frames are still read. */
 static void ready(orr_net_system *net, orr_net_connection *link, uint32_t events)
 {
     char bells[256];

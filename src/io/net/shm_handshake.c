@@ -8,10 +8,11 @@
 #include "io/net/shm.h"
 #include "io/socket/greeting.h"
 
-/* How two processes come to share memory: a socket of the machine, over which it is handed. */
+/* The handshake of two processes that will share memory: the listener makes a sealed segment and
+ * hands it to its caller over a local socket, with the greeting. */
 
 enum {
-    HEAD = 64 << 10, /* of both ways' positions: a whole page, whatever pages measure */
+    HEAD = 64 << 10, /* of both rings' positions: whole pages, of any page size */
     RING_DEFAULT = 4 << 20,
     RING_LEAST = 64 << 10,
     RING_MOST = 1 << 30
@@ -29,7 +30,7 @@ static size_t ring_bytes_of(const orr_net_system *net)
     return bytes;
 }
 
-/* Both rings, each twice in a row. `first`: whose first ring is its own to write. */
+/* Maps the positions, and each ring twice in a row. `first`: this side writes the first ring. */
 static bool map_rings(orr_net_shm *shm, int memory, size_t ring_bytes, bool first)
 {
     const size_t map_bytes = HEAD + 4 * ring_bytes;

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "io/net/parts.h"
 
-/* The system's net as its users see it: one epoll, listeners, users and their alarms. Its turns are
- * in net_poll.c; how bytes pass is the wires' affair. */
+/* The interface of the system's net: listeners, connections and timers behind one epoll. The event
+ * loop is in event_loop.c, the life of a connection in connection.c. */
 
 enum { ALARMS = 64 }; /* before more memory is asked for */
 

@@ -6,7 +6,8 @@
 
 #include "io/net/parts.h"
 
-/* What one connection may take of a poll, so that the others have their turn. */
+/* Connections over TCP. These limits bound what one connection may do in a poll, so that no other
+ * one starves. */
 enum { TURN_READS = 16, TURN_FRAMES = 256, TURN_BYTES = 4 << 20 };
 
 /* Begins with the next address that can be called; -1: none is left. */

@@ -5,9 +5,9 @@
 
 enum { RANKS_MAX = 4096 };
 
-/* Launchers tell their processes by the environment: Open MPI's mpirun, those that speak PMI
- * (MPICH, Intel MPI), and Slurm's srun, whose step is asked after since a batch script has a rank
- * too. */
+/* Environment variables by which launchers tell a process its rank: Open MPI's mpirun, those that
+ * speak PMI (MPICH, Intel MPI), and Slurm's srun, whose step is asked after since a batch script
+ * has a rank too. */
 static const char *const launchers[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                            {"PMI_RANK", "PMI_SIZE"},
                                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};

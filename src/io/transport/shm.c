@@ -17,23 +17,34 @@
 #include "io/socket/segment.h"
 #include "io/transport/parts.h"
 
-/* A message is its length, 8 bytes, and its bytes, filled up to a multiple of 8; it streams through
- * the ring in pieces, so that one side copies in while the other copies out. A ring is to stay in a
- * core's cache, and all of them within reason where ranks are many: pages nobody touches cost
- * nothing. */
+/* The transport in shared memory: a byte ring for each ordered pair of ranks and each channel, in a
+ * segment that is mapped before the ranks are forked.
+ *
+ *   | given_up | peers[rank] | bells[rank][channel] | positions[from][to][channel] | rings, ditto |
+ *
+ * A message is its length, 8 bytes, and its payload, filled up to a multiple of 8. It streams
+ * through the ring in pieces, so that one side copies in while the other copies out. A ring of 256
+ * KiB stays in a core's cache; pages that nobody touches cost nothing. Ranks are one program, so
+ * positions are trusted and read without checks.
+ *
+ * A rank that waits spins, then sleeps on the futex word of its bell in slices of 20 ms. Whoever
+ * publishes bytes rings the bell if the peer sleeps; both sides write first and then read the
+ * other's word, sequentially consistent (Dekker's pattern), so that no wake-up is lost. After each
+ * slice it looks whether any rank has aborted (given_up) or the peer's process is gone, so that
+ * nobody hangs. */
 enum {
     RANKS_MAX = 256,
     RING_BYTES = 256 << 10,
     RING_BYTES_MIN = 16 << 10,
     PIECE_BYTES = 32 << 10,
     HEADER_BYTES = 8,
-    SLEEP_NS = 20 * 1000 * 1000 /* between looks whether peers still live */
+    SLEEP_NS = 20 * 1000 * 1000 /* between two checks whether the peer lives */
 };
 static const size_t ALL_RINGS_BYTES = (size_t)16 << 30;
 
 enum { PEER_AWAITED, PEER_HERE, PEER_LEFT };
 
-/* What one thread of a rank sleeps on. */
+/* The futex word that one thread of a rank sleeps on. */
 typedef struct shm_bell {
     _Alignas(64) _Atomic uint32_t rings;
     _Atomic uint32_t asleep;
@@ -48,7 +59,7 @@ struct orr_transport_shm {
     void *map;
     size_t map_bytes, ring_bytes;
     uint32_t ranks;
-    _Atomic uint32_t *given_up;     /* 1 + the rank that was first to */
+    _Atomic uint32_t *given_up;     /* 1 + the rank that aborted first; 0: none */
     shm_peer *peers;                /* shape (ranks)                        */
     shm_bell *bells;                /* shape (ranks, ORR_CHANNELS)          */
     orr_byte_ring_positions *rings; /* shape (from, to, ORR_CHANNELS)       */
@@ -121,8 +132,7 @@ static void wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* After something was published. Either this sees that the other sleeps, or the other sees what was
- * published before it does: all four accesses are sequentially consistent. */
+/* Wakes the peer after bytes were published, if it sleeps; see the head of this file. */
 static void ring_bell(shm_bell *bell)
 {
     if (atomic_load(&bell->asleep) == 0)
@@ -131,12 +141,12 @@ static void ring_bell(shm_bell *bell)
     wake(&bell->rings);
 }
 
-/* One way of an exchange: a ring, and what is still to go through it. */
+/* One direction of an exchange: its ring, and what is left of the message. */
 typedef struct shm_way {
     orr_byte_ring_positions *ring;
     uint8_t *bytes; /* of the ring  */
     size_t ring_bytes;
-    shm_bell *other; /* who waits at the other end */
+    shm_bell *other; /* of the rank at the other end */
     uint32_t peer;
     uint8_t *at; /* of the message */
     size_t left, whole;
@@ -167,7 +177,7 @@ static size_t filled_up(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* True: something went. */
+/* Writes what fits; true if anything did. */
 static bool send_some(shm_way *way)
 {
     if (way->done)
@@ -200,7 +210,7 @@ static bool send_some(shm_way *way)
     return true;
 }
 
-/* As above; a message of another length is told by *ret_length. */
+/* Reads what is there. *ret_length: the length in the header, if it is not the one expected. */
 static bool receive_some(shm_way *way, uint64_t *ret_length)
 {
     if (way->done)
@@ -247,7 +257,7 @@ static bool could_move(const shm_way *out, const shm_way *in)
     return (!out->done && could_send(out)) || (!in->done && could_receive(in));
 }
 
-/* Ended, be it not yet waited for by its parent. */
+/* Whether a process has ended; a zombie that its parent has not waited for has. */
 static bool process_is_gone(int pid)
 {
     if (kill(pid, 0) != 0 && errno == ESRCH)
@@ -298,7 +308,7 @@ static void sleep_a_while(shm_bell *bell, const shm_way *out, const shm_way *in)
     atomic_store(&bell->asleep, 0);
 }
 
-/* Until something can move. */
+/* Waits until something can move. */
 static orr_status await(shm_end *end, shm_bell *bell, const shm_way *out, const shm_way *in,
                         orr_error *err)
 {
@@ -351,7 +361,7 @@ static void give_up(orr_transport *self)
     }
 }
 
-/* Whoever fails gives up, since others may wait for what it will not send. */
+/* A rank whose exchange fails aborts, since others may wait for what it will not send. */
 static orr_status exchange(orr_transport *self, const orr_exchange *x, orr_error *err)
 {
     shm_end *end = self->ctx;

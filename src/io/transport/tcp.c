@@ -11,8 +11,8 @@
 #include "io/transport/parts.h"
 #include "io/transport/tcp.h"
 
-/* A connection of its own for each pair of ranks and each channel, so that threads share nothing. A
- * message is its length, 8 bytes little-endian, and its bytes. */
+/* The transport over TCP: a connection for each pair of ranks and each channel, so that threads
+ * share nothing. A message is its length, 8 bytes little endian, and its payload. */
 enum { HEADER_BYTES = 8, SLICE_MS = 200 };
 
 typedef struct tcp_end {
@@ -22,7 +22,7 @@ typedef struct tcp_end {
     int *sockets; /* shape (ranks, ORR_CHANNELS), -1: none */
 } tcp_end;
 
-/* One way of an exchange. */
+/* One direction of an exchange. */
 typedef struct tcp_way {
     int socket;
     uint32_t peer;
@@ -44,7 +44,7 @@ static tcp_way way_of(const tcp_end *end, uint32_t peer, uint32_t channel, void 
     return way;
 }
 
-/* What is left of header and message. */
+/* The buffers of what is left of header and payload. */
 static int left_of(tcp_way *way, struct iovec rest[2])
 {
     int n = 0;
@@ -55,7 +55,8 @@ static int left_of(tcp_way *way, struct iovec rest[2])
     return n;
 }
 
-/* Who gives up resets its connections; who ends, or is ended, closes them. */
+/* The error of a lost connection. A rank that aborts resets its connections; one that ends, or is
+ * killed, closes them. */
 static orr_status gone(uint32_t rank, int error, orr_error *err)
 {
     if (error == ECONNRESET)
@@ -86,7 +87,7 @@ static uint64_t length_in(const uint8_t header[HEADER_BYTES])
     return length;
 }
 
-/* The header that comes replaces the one expected, and is held against it. */
+/* The received header overwrites the expected one, and is compared with the expected length. */
 static orr_status receive_some(const tcp_end *end, tcp_way *way, bool *ret_moved, orr_error *err)
 {
     if (way->moved == way->whole)
@@ -106,7 +107,7 @@ static orr_status receive_some(const tcp_end *end, tcp_way *way, bool *ret_moved
     return ORR_OK;
 }
 
-/* Until something can move, at most for a slice. */
+/* Waits until something can move, for SLICE_MS at most. */
 static orr_status await(tcp_end *end, const tcp_way *out, const tcp_way *in, int64_t since_ns,
                         orr_error *err)
 {
@@ -148,8 +149,8 @@ static orr_status move(tcp_end *end, const orr_exchange *x, orr_error *err)
     }
 }
 
-/* A reset, which other threads of this rank and all other ranks see at once: a TCP socket that is
- * connected to no address is disconnected, connect(2). */
+/* Aborts by resetting all connections, which other threads of this rank and all other ranks see at
+ * once: connecting a TCP socket to AF_UNSPEC disconnects it, connect(2). */
 static void give_up(orr_transport *self)
 {
     tcp_end *end = self->ctx;
@@ -171,7 +172,7 @@ static orr_status exchange(orr_transport *self, const orr_exchange *x, orr_error
     if (status == ORR_OK && !done)
         status = move(end, x, err);
     if (status == ORR_IO && atomic_load(&end->given_up))
-        status = orr_transport_fail_aborted(self->rank, err); /* in another thread */
+        status = orr_transport_fail_aborted(self->rank, err); /* by another thread of this rank */
     if (status != ORR_OK)
         give_up(self);
     return status;

@@ -4,9 +4,9 @@
 
 #include "io/transport/transport.h"
 
-/* Sockets to all other ranks, shape (ranks, ORR_CHANNELS), nonblocking. Each rank calls those below
- * it and hears from those above it. On failure some may be open. IO: one is not there by the
- * deadline. */
+/* The rendezvous: connects to all ranks below this one, and accepts all above it. `sockets`, shape
+ * (ranks, ORR_CHANNELS), non-blocking; after a failure some may be open. Errors: IO: one did not
+ * come by the deadline. */
 orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int listener,
                                         const char *const *addresses, int64_t deadline_ns,
                                         int *sockets, orr_error *err) ORR_MUST_CHECK;
