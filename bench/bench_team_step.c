@@ -37,7 +37,7 @@ static int coordinate(char **args)
                                        .replicas = (uint32_t)strtoul(args[3], NULL, 10),
                                        .failure_timeout_ns = strtoll(args[4], NULL, 10) * 1000000,
                                        .store = args[5],
-                                       .told = say_event};
+                                       .on_event = say_event};
     orr_error err;
     if (orr_coordinator_run(&o, &err) == ORR_OK)
         return 0;
@@ -118,7 +118,7 @@ static int train(char **args)
                                 .failure_timeout_ns = strtoll(args[7], NULL, 10) * 1000000,
                                 .spans = &span,
                                 .n_spans = 1,
-                                .told = say_event};
+                                .on_event = say_event};
     orr_error err;
     orr_status status = orr_team_join(&o, &r.team, &err);
     if (status == ORR_OK)

@@ -10,7 +10,7 @@ static void decide(const orr_member_report *report)
 {
     static const bool whole[ORR_TEAM_MAX_REPLICAS] = {true};
     const orr_epoch_candidate candidate = {.report = report};
-    orr_membership memory = {.lost = true, .anew = true, .jump = 5};
+    orr_membership memory = {.lost = true, .uncommitted = true, .jump = 5};
     orr_epoch epoch;
     char why[ORR_TEAM_REASON_BYTES];
     orr_membership_refresh(&memory, &candidate, 1);

@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-/* Training that goes on when machines die. R replicas of a model train together; a replica (k
- * ranks, each a process) is the unit of failure. Rank i of every replica is in one ring, over which
- * gradients are summed; a coordinator keeps who is in (epochs), finds who died or hangs, and
- * decides which steps are committed.
+/* Fault-tolerant training. R replicas of a model train together; a replica (k ranks, each a
+ * process) is the unit of failure. Rank i of every replica is in one ring, over which gradients are
+ * summed; a coordinator keeps the membership in numbered epochs, detects failures, and decides
+ * which steps are committed.
  *
  * What is promised, whatever dies, hangs or is cut off at whatever moment: all that commit a step
  * have the same bytes of the same contributors; every slot of data is trained once; at most one
@@ -23,19 +23,22 @@ extern "C" {
  *
  * A rank's loop:
  *
- *   orr_team_join(&options, &team, err)
+ *   orr_team_join(&options, &team, err);
  *   for (;;) {
- *       orr_team_next_directive(team, &turn, err)            rank 0; others orr_team_follow() what
- * rank 0 was told LEFT: break COMPUTE: gradients of data slot turn.slot; orr_team_reduce() of each
- * bucket as it is ready ZEROS: the same reductions, in NULL APPLY: (nothing to reduce: the outs
- * hold the sums of turn.step) orr_team_vote(team, &outcome, err)          waits until the step is
- * decided; not after APPLY COMMITTED, APPLY: outs / contributors are the gradients: update, then
- * orr_team_updated() DEFERRED, DROPPED: nothing
+ *     orr_team_next_directive(team, &d, err);  // rank 0; the others: orr_team_follow()
+ *     if (d.kind == ORR_DIRECTIVE_LEAVE)
+ *       break;
+ *     // COMPUTE: gradients of data slot d.slot, orr_team_reduce() of each bucket
+ *     // ZEROS: the same reductions with `in` NULL
+ *     // APPLY: no reductions and no vote; the outs hold the sums of step d.step
+ *     orr_team_vote(team, ops, &outcome, err); // waits until the step is decided
+ *     // COMMITTED, APPLY: update with outs / contributors, then orr_team_updated()
+ *     // DEFERRED, DROPPED: nothing
  *   }
- *   orr_team_leave(team)
+ *   orr_team_leave(team);
  *
- * Threads: one calls these; the team's own thread speaks, hears, moves and adds. orr_team_reduce()
- * from any. */
+ * Threads: one calls these, but orr_team_reduce() may be called from any; the team's own threads
+ * communicate and add. */
 typedef struct orr_team orr_team;
 
 typedef struct orr_team_span {
@@ -43,7 +46,8 @@ typedef struct orr_team_span {
     size_t bytes;
 } orr_team_span;
 
-/* Which data are next: slots of a job are counted from 0, and each is trained once. */
+/* The data cursor: which slots (batches of one replica for one step, counted from 0) are still to
+ * be trained, each once. */
 enum { ORR_TEAM_MAX_RETURNED_SLOTS = 128 };
 typedef struct orr_team_data_cursor {
     uint64_t next; /* never given out: this one and all after it                     */
@@ -54,13 +58,15 @@ typedef struct orr_team_data_cursor {
                      * after a step are the same only if this is                        */
 } orr_team_data_cursor;
 
-/* What happened, as it happens. */
+/* Events, reported as they happen. */
 #define ORR_TEAM_EVENT_MAP(X)                                                                      \
     X(JOINED, "joined")                                                                            \
-    X(EPOCH, "epoch") X(LOST, "lost") X(RETRY, "retry") X(COMMIT, "commit") X(HALT, "halt")        \
-        X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")                  \
-            X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")                  \
-                X(REFUSED, "refused")
+    X(EPOCH, "epoch")                                                                              \
+    X(LOST, "lost")                                                                                \
+    X(RETRY, "retry")                                                                              \
+    X(COMMIT, "commit") X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve")  \
+        X(LEFT, "left") X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")      \
+            X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
 #define ORR_TEAM_EVENT_ENUM_(name, text) ORR_TEAM_##name,
     ORR_TEAM_EVENT_MAP(ORR_TEAM_EVENT_ENUM_)
@@ -79,7 +85,7 @@ typedef struct orr_team_options {
     const char
         *name; /* of the replica, unique in the team; the order of names is the order of the ring */
     uint32_t rank, ranks; /* of this process in its replica; 0 ranks: 1 */
-    const char *hub;      /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
+    const char *proxy;    /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
     const char *address;  /* of this machine, for the data of the others: "10.0.0.5" or with a port;
                            * NULL: 127.0.0.1 */
     bool no_shared_memory;      /* TCP between processes of one machine too */
@@ -93,16 +99,16 @@ typedef struct orr_team_options {
     orr_team_data_cursor data;  /* after it */
     const orr_team_span *spans; /* shape (n_spans): the state; the same sizes in all replicas */
     uint32_t n_spans;
-    void (*told)(void *ctx, const orr_team_event *event); /* from the team's thread; or NULL */
+    void (*on_event)(void *ctx, const orr_team_event *event); /* from the team's thread; or NULL */
     void *ctx;
 } orr_team_options;
-/* Starts the team's thread and returns; nobody is met yet. INVALID: settings that contradict each
- * other. */
+/* Starts the team's threads and returns, before any other replica is met. INVALID: settings that
+ * contradict each other. */
 ORR_API ORR_MUST_CHECK orr_status orr_team_join(const orr_team_options *options, orr_team **ret,
                                                 orr_error *err);
-/* Where the other ranks of this replica find rank 0. */
+/* The address of the replica's proxy in rank 0, for the other ranks' options. */
 ORR_API const char *orr_team_proxy_address(const orr_team *team);
-/* Ends the thread. At any time; without orr_team_drain() the others see a death. NULL is allowed.
+/* Ends the threads, at any time; without orr_team_drain() the others see a death. NULL is allowed.
  */
 ORR_API void orr_team_leave(orr_team *team);
 
@@ -116,17 +122,18 @@ typedef struct orr_team_directive { /* plain numbers: to be handed on to other r
     uint64_t kind, epoch, step, slot;
     uint64_t contributors; /* APPLY: whose gradients the sums have */
 } orr_team_directive;
-/* What is to be done next. LIMIT: no team for give_up_ns. INVALID: the coordinator refuses this
- * replica, with why. IO */
+/* Waits for the next directive. LIMIT: no team for give_up_ns. INVALID: the coordinator refuses
+ * this replica, and why. IO. */
 ORR_API ORR_MUST_CHECK orr_status orr_team_next_directive(orr_team *team, orr_team_directive *ret,
                                                           orr_error *err);
-ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team, const orr_team_directive *turn,
+ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team,
+                                                  const orr_team_directive *directive,
                                                   orr_error *err);
 
 typedef enum orr_team_dtype { ORR_TEAM_FP32, ORR_TEAM_FP64 } orr_team_dtype;
-/* Reduction `op` of the step: from 0, each once, in any order. The same sizes in all replicas. `in`
- * (NULL: zeros) must stay as it is until the vote, `out` is written from now on; they do not
- * overlap. Returns at once. */
+/* Submits reduction `op` of the step: from 0, each once, in any order, of the same sizes in all
+ * replicas. `in` (NULL: zeros) must stay as it is until the vote, `out` is written from now on;
+ * they do not overlap. Returns at once. */
 ORR_API ORR_MUST_CHECK orr_status orr_team_reduce(orr_team *team, uint32_t op, orr_team_dtype dtype,
                                                   const void *in, void *out, size_t n,
                                                   orr_error *err);
@@ -134,7 +141,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_team_reduce(orr_team *team, uint32_t op, o
 typedef enum orr_team_outcome_kind {
     ORR_OUTCOME_COMMITTED, /* the outs are the sums: update */
     ORR_OUTCOME_DEFERRED,  /* committed, but the state is not here yet: the sums were put aside  */
-    ORR_OUTCOME_DROPPED    /* the team went on without this replica: nothing of the step counts    */
+    ORR_OUTCOME_DROPPED /* the team went on without this replica: nothing of the step counts    */
 } orr_team_outcome_kind;
 typedef struct orr_team_outcome {
     uint64_t kind, epoch, step;
@@ -142,17 +149,17 @@ typedef struct orr_team_outcome {
     uint64_t retries;      /* attempts before the one that came through  */
     int64_t wait_ns;       /* from this call to its return               */
 } orr_team_outcome;
-/* All `ops` reductions of the step have been handed in. Waits. Errors as orr_team_next_directive().
- */
+/* Votes: all `ops` reductions of the step are submitted. Waits for the outcome. Errors as
+ * orr_team_next_directive(). */
 ORR_API ORR_MUST_CHECK orr_status orr_team_vote(orr_team *team, uint32_t ops, orr_team_outcome *ret,
                                                 orr_error *err);
 /* The spans hold the state after this step; they stay until the next vote (or APPLY). */
 ORR_API void orr_team_updated(orr_team *team, uint64_t step);
-/* This replica wants to go after the step under way: a LEFT turn follows, nobody is disturbed. If
- * nobody else has the state, and somebody waits for it, it stays so long. `done`: the job is
+/* Asks to leave after the step under way: a LEAVE directive follows, and nobody is disturbed. While
+ * nobody else has the state and somebody waits for it, the replica stays. `done`: the job is
  * complete, and those who wait are told so. */
 ORR_API void orr_team_drain(orr_team *team, bool done);
-/* Data after the last step that was committed. */
+/* The last committed step, and the data cursor after it. */
 ORR_API void orr_team_position(orr_team *team, uint64_t *ret_step, orr_team_data_cursor *ret);
 
 /* A factor on the learning rate for a step of fewer contributors than planned. */
@@ -165,18 +172,18 @@ typedef enum orr_team_rate_policy {
 ORR_API double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contributors,
                                     uint64_t replicas);
 
-/* The coordinator. Runs until all replicas have left, or until stopped() says so. */
+/* The coordinator: runs until all replicas have left, or until stopped() says so. */
 typedef struct orr_coordinator_options {
     const char *listen;  /* "host:port" */
     const char *store;   /* path of its log, or "etcd:http://host:2379/key"; NULL: no memory */
     const char *metrics; /* "host:port" of the HTTP endpoint; NULL: none */
     uint32_t replicas; /* that are waited for at first; 0: whoever is there after join_window_ns */
-    uint32_t least;    /* no step is made with fewer; 0: 1 */
+    uint32_t min_replicas;                             /* no step is made with fewer; 0: 1 */
     int64_t failure_timeout_ns;                        /* 0: 2 s */
     int64_t join_window_ns;                            /* 0: ten times the failure timeout */
-    bool stay;                                         /* goes on when all have left */
+    bool keep_running;                                 /* goes on when all have left */
     void (*listening)(void *ctx, const char *address); /* once; or NULL */
-    void (*told)(void *ctx, const orr_team_event *event);
+    void (*on_event)(void *ctx, const orr_team_event *event);
     bool (*stopped)(void *ctx); /* asked a few times a second; or NULL */
     void *ctx;
 } orr_coordinator_options;

@@ -48,7 +48,7 @@ void orr_fleet_team_init(orr_fleet_team *team, uint32_t n)
     bool here[ORR_TEAM_MAX_REPLICAS] = {0}, leaving[ORR_TEAM_MAX_REPLICAS] = {0};
     memset(team, 0, sizeof *team);
     team->n = n;
-    team->memory.anew = true;
+    team->memory.uncommitted = true;
     for (uint32_t i = 0; i < n; i++) {
         team->at[i] = UINT32_MAX;
         orr_fleet_team_arrive(team, i, true);
@@ -81,7 +81,8 @@ void orr_fleet_team_left(orr_fleet_team *team, uint32_t replica)
 
 void orr_fleet_team_dissolve(orr_fleet_team *team)
 {
-    team->memory = (orr_membership){.record = {.epoch = team->memory.record.epoch}, .anew = true};
+    team->memory =
+        (orr_membership){.record = {.epoch = team->memory.record.epoch}, .uncommitted = true};
     for (uint32_t i = 0; i < team->n; i++)
         team->at[i] = UINT32_MAX;
 }

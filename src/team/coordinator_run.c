@@ -21,11 +21,11 @@ static orr_status open_service(const orr_coordinator_options *o, service *s, orr
     const orr_net_system_options net = {0};
     orr_coordinator_settings settings = {.listen = o->listen,
                                          .replicas = o->replicas,
-                                         .least = o->least,
+                                         .min_replicas = o->min_replicas,
                                          .failure_timeout_ns = o->failure_timeout_ns,
                                          .join_window_ns = o->join_window_ns,
-                                         .stay = o->stay,
-                                         .told = o->told,
+                                         .keep_running = o->keep_running,
+                                         .on_event = o->on_event,
                                          .ctx = o->ctx};
     const int64_t patience =
         o->failure_timeout_ns > 0 ? o->failure_timeout_ns : INT64_C(2000000000);

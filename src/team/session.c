@@ -31,26 +31,27 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
     snprintf(t->where, sizeof t->where, "%.*s:%u%s", host, address, port, shm);
     snprintf(t->state_where, sizeof t->state_where, "%.*s:%u%s", host, address,
              port > 0 ? port + 1 : 0, shm);
-    snprintf(t->hub_where, sizeof t->hub_where, "%.*s:%u", host, address, port > 0 ? port + 2 : 0);
+    snprintf(t->proxy_where, sizeof t->proxy_where, "%.*s:%u", host, address,
+             port > 0 ? port + 2 : 0);
     return ORR_OK;
 }
 
-static orr_status open_hub(orr_team *t, orr_error *err)
+static orr_status open_proxy(orr_team *t, orr_error *err)
 {
     const orr_replica_proxy_settings settings = {.coordinator = t->options.coordinator,
-                                                 .where = t->hub_where,
+                                                 .where = t->proxy_where,
                                                  .ranks = t->options.ranks,
                                                  .failure_timeout_ns =
                                                      t->options.failure_timeout_ns};
     if (t->options.ranks == 1)
         return ORR_OK;
     if (t->options.rank > 0) {
-        if (t->options.hub == NULL)
+        if (t->options.proxy == NULL)
             return orr_fail(err, ORR_INVALID, "rank %u does not know where rank 0 is",
                             t->options.rank);
         return ORR_OK;
     }
-    return orr_replica_proxy_new(t->net, &settings, &t->hub, err);
+    return orr_replica_proxy_new(t->net, &settings, &t->proxy, err);
 }
 
 static uint64_t incarnation_now(void)
@@ -64,9 +65,9 @@ static orr_status open_member(orr_team *t, orr_error *err)
 {
     const orr_team_options *o = &t->options;
     const orr_team_member_settings settings = {
-        .coordinator = o->ranks == 1    ? o->coordinator
-                       : t->hub != NULL ? orr_replica_proxy_address(t->hub)
-                                        : o->hub,
+        .coordinator = o->ranks == 1      ? o->coordinator
+                       : t->proxy != NULL ? orr_replica_proxy_address(t->proxy)
+                                          : o->proxy,
         .name = o->name,
         .incarnation = incarnation_now(),
         .rank = o->rank,
@@ -134,7 +135,7 @@ orr_status orr_team_join(const orr_team_options *options, orr_team **ret, orr_er
     ORR_TRY_OUT(status, settle_addresses(t, err));
     ORR_TRY_OUT(status, orr_net_system_new(&net, &t->net, err));
     ORR_TRY_OUT(status, orr_net_system_new(&net, &t->state_net, err));
-    ORR_TRY_OUT(status, open_hub(t, err));
+    ORR_TRY_OUT(status, open_proxy(t, err));
     ORR_TRY_OUT(status, open_member(t, err));
     ORR_TRY_OUT(status, start_threads(t, err));
     *ret = t;
@@ -146,7 +147,7 @@ out:
 
 const char *orr_team_proxy_address(const orr_team *t)
 {
-    return t->hub != NULL ? orr_replica_proxy_address(t->hub) : NULL;
+    return t->proxy != NULL ? orr_replica_proxy_address(t->proxy) : NULL;
 }
 
 void orr_team_leave(orr_team *t)
@@ -165,7 +166,7 @@ void orr_team_leave(orr_team *t)
         pthread_join(t->serving, NULL);
     }
     orr_team_member_free(t->member);
-    orr_replica_proxy_free(t->hub);
+    orr_replica_proxy_free(t->proxy);
     orr_net_free(t->net);
     orr_net_free(t->state_net);
     orr_array_done(&t->commands);
@@ -209,9 +210,9 @@ static orr_status wait_for(orr_team *t, bool *flag, orr_error *err)
 static orr_status wait_directive(orr_team *t, orr_team_directive *ret, orr_error *err)
 {
     pthread_mutex_lock(&t->lock);
-    const orr_status status = wait_for(t, &t->has_turn, err);
+    const orr_status status = wait_for(t, &t->has_directive, err);
     if (status == ORR_OK)
-        *ret = t->turn;
+        *ret = t->directive;
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -221,10 +222,11 @@ orr_status orr_team_next_directive(orr_team *t, orr_team_directive *ret, orr_err
     return wait_directive(t, ret, err);
 }
 
-orr_status orr_team_follow(orr_team *t, const orr_team_directive *turn, orr_error *err)
+orr_status orr_team_follow(orr_team *t, const orr_team_directive *directive, orr_error *err)
 {
     orr_team_directive taken;
-    ORR_TRY(command(t, &(orr_team_command){.kind = ORR_COMMAND_FOLLOW, .turn = *turn}, err));
+    ORR_TRY(
+        command(t, &(orr_team_command){.kind = ORR_COMMAND_FOLLOW, .directive = *directive}, err));
     return wait_directive(t, &taken, err);
 }
 

@@ -8,9 +8,10 @@
 #include "team/member/proxy.h"
 #include "team/member/member.h"
 
-/* A member and its owner in two threads: what the owner wants goes over as commands, what the
- * member decides comes back as a turn, an outcome or a failure. Everything that both see is under
- * one lock, which neither holds while it waits for the network. */
+/* A session: a member in the control thread, its owner (the training loop) in another. What the
+ * owner wants crosses as commands, what the member decides crosses back as a directive, an outcome
+ * or a failure. All of that is under one lock, which neither side holds while it waits for the
+ * network. */
 typedef enum orr_team_command_kind {
     ORR_COMMAND_REDUCE,
     ORR_COMMAND_VOTE,
@@ -26,16 +27,16 @@ typedef struct orr_team_command {
     void *out;
     size_t n;
     uint64_t step;
-    orr_team_directive turn;
+    orr_team_directive directive;
 } orr_team_command;
 typedef orr_array(orr_team_command) orr_team_commands;
 
 struct orr_team {
     orr_team_options options;
     char where[ORR_NET_ADDRESS_BYTES], state_where[ORR_NET_ADDRESS_BYTES],
-        hub_where[ORR_NET_ADDRESS_BYTES];
+        proxy_where[ORR_NET_ADDRESS_BYTES];
     orr_net *net, *state_net;
-    orr_replica_proxy *hub;
+    orr_replica_proxy *proxy;
     orr_team_member *member;
     orr_team_member_callbacks user;
     pthread_t control, serving;
@@ -48,8 +49,8 @@ struct orr_team {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     orr_team_commands commands;
-    bool stop, has_turn, has_outcome;
-    orr_team_directive turn;
+    bool stop, has_directive, has_outcome;
+    orr_team_directive directive;
     orr_team_outcome outcome;
     orr_status failed;
     orr_error err;

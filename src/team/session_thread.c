@@ -4,19 +4,23 @@
 
 #include "team/session_parts.h"
 
-/* The team's thread: polls, hands commands to the member, and its decisions to the owner. */
+/* The control thread of a session: polls the net, and passes between the training loop and the
+ * member. Under the lock, commands (reduce, vote, updated, follow, drain) come in, and directives,
+ * outcomes and failures go out. The member takes reductions in the order of their numbers, but the
+ * loop may submit them in any order, as backward passes finish: early ones wait until their number
+ * is next. */
 
 #define LOOK_NS INT64_C(100000000)
 
-static void on_turn(void *ctx, const orr_team_directive *turn)
+static void on_directive(void *ctx, const orr_team_directive *directive)
 {
     orr_team *t = ctx;
     t->early.n = 0;
     t->next_op = 0;
     t->voted = false;
     pthread_mutex_lock(&t->lock);
-    t->turn = *turn;
-    t->has_turn = true;
+    t->directive = *directive;
+    t->has_directive = true;
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
 }
@@ -51,7 +55,7 @@ static void on_refused(void *ctx, const char *why)
          &err);
 }
 
-static void on_told(void *ctx, const orr_team_event *event)
+static void on_event(void *ctx, const orr_team_event *event)
 {
     orr_team *t = ctx;
     if (event->kind == ORR_TEAM_HALT || event->kind == ORR_TEAM_COORDINATOR_LOST) {
@@ -59,12 +63,12 @@ static void on_told(void *ctx, const orr_team_event *event)
         snprintf(t->why, sizeof t->why, "%s", event->text);
         pthread_mutex_unlock(&t->lock);
     }
-    if (t->options.told != NULL)
-        t->options.told(t->options.ctx, event);
+    if (t->options.on_event != NULL)
+        t->options.on_event(t->options.ctx, event);
 }
 
 const orr_team_member_callbacks orr_team_session_callbacks = {
-    .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
+    .directive = on_directive, .outcome = on_outcome, .refused = on_refused, .on_event = on_event};
 
 static void reduce(orr_team *t, const orr_team_command *c)
 {
@@ -76,7 +80,7 @@ static void reduce(orr_team *t, const orr_team_command *c)
     t->next_op++;
 }
 
-/* The member takes them in order. */
+/* Passes early reductions on, as far as their numbers follow. */
 static void reduce_what_can_be(orr_team *t)
 {
     for (size_t i = 0; i < t->early.n;) {
@@ -113,7 +117,7 @@ static void execute(orr_team *t, const orr_team_command *c)
         orr_team_member_updated(t->member, c->step);
         break;
     case ORR_COMMAND_FOLLOW:
-        orr_team_member_follow(t->member, &c->turn);
+        orr_team_member_follow(t->member, &c->directive);
         break;
     case ORR_COMMAND_DRAIN:
         orr_team_member_drain(t->member, c->op != 0);
@@ -141,11 +145,11 @@ static bool take_commands(orr_team *t, orr_team_commands *taken)
     return !stop;
 }
 
-/* What the hub said last to its ranks is handed over before its connections go. */
+/* What the proxy said last to its ranks is handed over before its connections go. */
 static void flush_proxy(orr_team *t)
 {
     const int64_t until = t->net->now_ns(t->net) + 2 * LOOK_NS;
-    while (t->hub != NULL && t->net->now_ns(t->net) < until)
+    while (t->proxy != NULL && t->net->now_ns(t->net) < until)
         t->net->poll(t->net, until);
 }
 

@@ -12,7 +12,7 @@
 #include "team/member/proxy.h"
 #include "team/member/member.h"
 
-/* many_ranks [REPLICAS [RANKS]]: a team of many ranks, a hub in each replica, through a few steps,
+/* many_ranks [REPLICAS [RANKS]]: a team of many ranks, a proxy in each replica, through a few steps,
  * the death of a replica in the middle of one, and its coming back. 12 8192 are 98,304 ranks.
  * Prints what it took; fails where states of replicas differ, or the team does not go on. */
 enum { REPLICAS = 16, TURNS = 4, STEPS_BEFORE = 2, STEPS_WITHOUT = 2, STEPS_AFTER = 2 };
@@ -160,7 +160,7 @@ static void start_rank(run *r, rank *k, const char *name, bool first)
         .spans = k->model.spans,
         .n_spans = MODEL_SPANS};
     const orr_team_member_callbacks user = {
-        .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused};
+        .ctx = k, .directive = on_turn, .outcome = on_outcome, .refused = on_refused};
     if (orr_team_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
         fail(r, err.text);
 }
@@ -202,8 +202,11 @@ static bool start(run *r)
 {
     orr_error err;
     const orr_simnet_options options = {.seed = 1};
-    const orr_coordinator_settings settings = {
-        .listen = "here:77", .replicas = r->replicas, .stay = true, .told = on_told, .ctx = r};
+    const orr_coordinator_settings settings = {.listen = "here:77",
+                                               .replicas = r->replicas,
+                                               .keep_running = true,
+                                               .on_event = on_told,
+                                               .ctx = r};
     r->shape = (model_shape){.n_ops = 1, .n = {12}, .words = 16};
     r->all = calloc((size_t)r->replicas * r->ranks, sizeof *r->all);
     if (r->all == NULL || orr_simnet_new(&options, &r->world, &err) != ORR_OK ||

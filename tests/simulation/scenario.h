@@ -48,7 +48,7 @@ struct replica {
     uint32_t index;
     char name[16];
     rank ranks[SCENARIO_RANKS];
-    orr_replica_proxy *hub;
+    orr_replica_proxy *proxy;
     bool lives, left, refused, quarrels;
     bool drains;                /* it was asked to leave: nobody has to wait for what only it
                                  * knows */

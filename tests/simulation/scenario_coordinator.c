@@ -105,11 +105,11 @@ void coordinator_process_start(scenario *d)
     const orr_coordinator_settings settings = {.listen = "here:77",
                                                .store = &k->store,
                                                .replicas = d->plan.replicas,
-                                               .least = 1,
+                                               .min_replicas = 1,
                                                .failure_timeout_ns = d->plan.failure_ns,
-                                               .stay = true,
+                                               .keep_running = true,
                                                .jump = orr_random_below(&d->random, 1 << 20),
-                                               .told = on_told,
+                                               .on_event = on_told,
                                                .ctx = d};
     k->lives = true;
     memset(k->joined, 0, sizeof k->joined);

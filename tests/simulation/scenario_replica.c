@@ -373,7 +373,7 @@ static void start_rank(rank *k, const orr_team_data_cursor *data)
         memcpy(k->model.state, r->saved + (size_t)k->index * d->plan.shape.words,
                d->plan.shape.words * sizeof(uint64_t));
     const orr_team_member_settings settings = {
-        .coordinator = r->hub != NULL ? orr_replica_proxy_address(r->hub) : "h0:77",
+        .coordinator = r->proxy != NULL ? orr_replica_proxy_address(r->proxy) : "h0:77",
         .name = r->name,
         .incarnation = r->incarnation,
         .rank = k->index,
@@ -388,8 +388,11 @@ static void start_rank(rank *k, const orr_team_data_cursor *data)
         .data = *data,
         .spans = k->model.spans,
         .n_spans = MODEL_SPANS};
-    const orr_team_member_callbacks user = {
-        .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
+    const orr_team_member_callbacks user = {.ctx = k,
+                                            .directive = on_turn,
+                                            .outcome = on_outcome,
+                                            .refused = on_refused,
+                                            .on_event = on_told};
     if (orr_team_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
         scenario_fail(d, "%s cannot start: %s", name_of(k), err.text);
 }
@@ -421,7 +424,7 @@ void replica_start(replica *r)
                                                      .failure_timeout_ns = d->plan.failure_ns};
         orr_simnet_restart(d->world, r->ranks[0].host);
         if (orr_replica_proxy_new(orr_simnet_host_net(d->world, r->ranks[0].host), &settings,
-                                  &r->hub, &err) != ORR_OK)
+                                  &r->proxy, &err) != ORR_OK)
             scenario_fail(d, "%s has no hub: %s", r->name, err.text);
     }
     for (uint32_t i = 0; i < d->plan.ranks && !d->failed; i++) {
@@ -442,8 +445,8 @@ void replica_kill(replica *r, bool silently)
         r->ranks[i].member = NULL;
         model_done(&r->ranks[i].model);
     }
-    orr_replica_proxy_free(r->hub);
-    r->hub = NULL;
+    orr_replica_proxy_free(r->proxy);
+    r->proxy = NULL;
 }
 
 bool replica_goes_on(const replica *r, uint64_t step)

@@ -84,8 +84,8 @@ static orr_status read_options(coordinating *c)
     o->listen = s->listen != NULL ? s->listen : LISTEN_DEFAULT;
     o->metrics = is_none(s->metrics) ? NULL : s->metrics;
     o->replicas = (uint32_t)s->replicas;
-    o->least = (uint32_t)s->least;
-    o->stay = s->stay;
+    o->min_replicas = (uint32_t)s->least;
+    o->keep_running = s->stay;
     if (s->failure_timeout != NULL &&
         orr_parse_duration(s->failure_timeout, &o->failure_timeout_ns, err) != ORR_OK) {
         orr_error_prefix(err, "--failure-timeout");
@@ -149,7 +149,7 @@ int orr_command_coordinator(const orr_settings *settings)
     if (orr_session_output(&c.session, &c.style) != ORR_OK)
         return finish(&c, EXIT_INPUT);
     c.options.listening = tell_address;
-    c.options.told = tell_event;
+    c.options.on_event = tell_event;
     c.options.stopped = orr_interrupt_requested;
     c.options.ctx = &c;
     orr_interrupt_watch();

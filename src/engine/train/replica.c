@@ -10,7 +10,7 @@
  * -> compute and contribute gradients, or contribute zeros -> vote -> all ranks agree on the
  * outcome -> apply the reduced gradients, or try again. See orrery/team.h for the directives. */
 
-enum { LEADER_TEXT = 128 };
+enum { PROXY_TEXT = 128 };
 
 static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in,
                                    void *out, size_t n, orr_error *err)
@@ -58,7 +58,7 @@ static orr_team_options options_of(orr_trainer *t)
                           .catch_up_steps = asked->catch_up_steps,
                           .step = (uint64_t)t->last_step,
                           .data = t->data,
-                          .told = orr_train_annotate_event,
+                          .on_event = orr_train_annotate_event,
                           .ctx = t};
     o.spans = orr_engine_step_state(t->step, &o.n_spans);
     return o;
@@ -67,14 +67,14 @@ static orr_team_options options_of(orr_trainer *t)
 static orr_status join(orr_trainer *t, orr_error *err)
 {
     orr_team_options o = options_of(t);
-    char hub[LEADER_TEXT] = "";
+    char proxy[PROXY_TEXT] = "";
     if (leads(t)) {
         ORR_TRY(orr_team_join(&o, &t->team, err));
         const char *at = t->transport->ranks > 1 ? orr_team_proxy_address(t->team) : "";
-        strncpy(hub, at, sizeof hub - 1);
+        strncpy(proxy, at, sizeof proxy - 1);
     }
-    ORR_TRY(broadcast_from_leader(t, hub, sizeof hub, err));
-    o.hub = hub;
+    ORR_TRY(broadcast_from_leader(t, proxy, sizeof proxy, err));
+    o.proxy = proxy;
     return leads(t) ? ORR_OK : orr_team_join(&o, &t->team, err);
 }
 

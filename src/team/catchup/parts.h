@@ -4,10 +4,10 @@
 
 #include "team/catchup/catchup.h"
 
-/* What source and taker share: the frames between them, and the cutting of spans into chunks.
+/* What provider and receiver share: the frames between them, and the cutting of spans into chunks.
  *
- * The part of source i of n is the chunks i, i + n, ... A taker fetches it from the front;
- * others that have nothing left to do take from its end. So what a taker lacks of a part lies in
+ * The part of provider i of n is the chunks i, i + n, ... A receiver fetches it from the front;
+ * others that have nothing left to do take from its end. So what a receiver lacks of a part lies in
  * one range of chunks, [from, to), and each request says which: it acknowledges, and tells
  * keep() what may still be asked for.
  *

@@ -6,11 +6,17 @@
 
 #include "team/catchup/parts.h"
 
-/* A source, seen from inside. Two threads are in it: the one that polls (source.c: takers, their
- * requests, what is being sent) and the one that owns the state (source_keep.c: offer, keep,
- * withdraw). What both touch is under `lock`, which is held for one chunk's copy at most; keep()
- * copies outside of it while `phase` says so. */
-enum { ORR_PROVIDER_MAX_SENDING = 2 }; /* chunks handed to the net, of one taker */
+/* The state of a provider. Two threads use it: the one that polls (provider.c: receivers, their
+ * requests, chunks being sent) and the one that owns the state (provider_snapshot.c: offer,
+ * snapshot, withdraw). What both touch is under `lock`, held for one chunk's copy at most; a
+ * snapshot copies outside of it while the phase is SNAPSHOTTING.
+ *
+ *   phase          entered by            a request for a chunk gets
+ *   NEW            -                     no answer yet: it waits for an offer
+ *   LIVE           offer                 the chunk, from the spans
+ *   SNAPSHOTTING   snapshot begins       no answer yet: it waits until the copy is made
+ *   SNAPSHOT       snapshot is made      the chunk from the copy, or GONE if it is not in there */
+enum { ORR_PROVIDER_MAX_SENDING = 2 }; /* chunks handed to the net, of one receiver */
 
 typedef enum orr_state_provider_phase {
     ORR_PROVIDER_NEW,          /* nothing was ever offered            */
@@ -25,8 +31,8 @@ typedef struct orr_state_provider_client {
     /* Under lock: */
     bool asked; /* what follows is known */
     uint64_t step;
-    uint32_t index, n;     /* what it takes this source for */
-    orr_chunk_range lacks; /* of this source's part         */
+    uint32_t index, n;     /* what it takes this provider for */
+    orr_chunk_range lacks; /* of this provider's part         */
     /* Of the polling thread: */
     uint32_t pending[ORR_CATCHUP_WINDOW], first, n_pending; /* requests, a ring */
     void *sending[ORR_PROVIDER_MAX_SENDING];                /* rooms            */
@@ -44,16 +50,16 @@ struct orr_state_provider {
     orr_chunks chunks;
     /* Of the polling thread: */
     orr_state_provider_buffer *rooms;
-    uint32_t n_takers;
+    uint32_t n_receivers;
     /* Offers, keeps and withdrawals take turns. */
-    pthread_mutex_t turn, lock;
+    pthread_mutex_t owner_lock, lock;
     /* Under lock: */
-    orr_state_provider_client *takers; /* changed by the polling thread only */
+    orr_state_provider_client *receivers; /* changed by the polling thread only */
     orr_state_provider_phase phase;
     uint64_t step;
-    uint32_t wanted;      /* takers that will ask                             */
-    uint32_t done;        /* of them have all of this source's part, and left */
-    uint32_t index, n;    /* this source's part                               */
+    uint32_t wanted;      /* receivers that will ask                             */
+    uint32_t done;        /* of them have all of this provider's part, and left */
+    uint32_t index, n;    /* this provider's part                               */
     orr_chunk_range kept; /* chunks of the part; what is copied, from its first on */
     char *copy;
     size_t copy_room;
@@ -61,6 +67,6 @@ struct orr_state_provider {
 };
 
 /* Answers what can be answered; in the thread that polls. */
-void orr_state_provider_serve(orr_state_provider *source);
+void orr_state_provider_serve(orr_state_provider *provider);
 
 #endif /* ORR_TEAM_CATCHUP_PROVIDER_H */

@@ -4,14 +4,14 @@
 
 #include "team/catchup/parts.h"
 
-/* A taker, seen from inside: taker.c (what arrives, who is lost), taker_ask.c (which chunk is asked
- * of whom). */
+/* The state of a receiver: receiver.c (what arrives, which provider is lost), receiver_request.c
+ * (which chunk is asked of whom). */
 
 typedef struct orr_state_receiver_provider {
     orr_conn conn;       /* 0: lost                                              */
     bool live;           /* has every chunk, as far as is known; else only `has` */
     orr_chunk_range has; /* of its part                                          */
-    /* Positions in its part (chunk = source + position * sources): none is missing outside. */
+    /* Positions in its part (chunk = provider + position * providers): none is missing outside. */
     orr_chunk_range lacks;
     /* Chunks, a ring, as they will be answered. */
     uint32_t asked[ORR_CATCHUP_WINDOW], first, n_asked;
@@ -34,10 +34,10 @@ struct orr_state_receiver {
     /* While it is fetched: */
     uint64_t *asked; /* a bit for each chunk */
     uint32_t n_asked;
-    orr_state_receiver_provider *sources; /* shape (n); NULL: nothing is fetched */
+    orr_state_receiver_provider *providers; /* shape (n); NULL: nothing is fetched */
     uint32_t n;
     int64_t silence_ns;
-    char why[256]; /* the last source was lost */
+    char why[256]; /* the last provider was lost */
 };
 
 static inline bool orr_bitmap_get(const uint64_t *bits, uint32_t i)
@@ -49,13 +49,13 @@ static inline void orr_bitmap_set(uint64_t *bits, uint32_t i, bool value)
     bits[i / 64] = (bits[i / 64] & ~(UINT64_C(1) << i % 64)) | (uint64_t)value << i % 64;
 }
 
-/* Narrows what is missing of a source's part. */
-void orr_state_receiver_trim_missing(orr_state_receiver *taker, uint32_t source);
-/* Fills the windows of all sources. */
-void orr_state_receiver_request(orr_state_receiver *taker);
-/* Says what is still missing of a source's part. */
-void orr_state_receiver_acknowledge(orr_state_receiver *taker, uint32_t source);
-/* A chunk that no source has any more; NONE: all can still be had. */
-uint32_t orr_state_receiver_lost_chunk(const orr_state_receiver *taker);
+/* Narrows what is missing of a provider's part. */
+void orr_state_receiver_trim_missing(orr_state_receiver *receiver, uint32_t provider);
+/* Fills the windows of all providers. */
+void orr_state_receiver_request(orr_state_receiver *receiver);
+/* Says what is still missing of a provider's part. */
+void orr_state_receiver_acknowledge(orr_state_receiver *receiver, uint32_t provider);
+/* A chunk that no provider has any more; NONE: all can still be had. */
+uint32_t orr_state_receiver_lost_chunk(const orr_state_receiver *receiver);
 
 #endif /* ORR_TEAM_CATCHUP_RECEIVER_H */

@@ -4,7 +4,8 @@
 
 #include "team/coordinator/parts.h"
 
-/* The vote: a step is committed when all members of the epoch have the same sums. */
+/* The vote of a step, a two-phase commit (Gray 1978): READY carries the digest of a member's sums,
+ * and COMMIT follows when all members of the epoch are ready with the same digest. */
 
 static bool all_ready(orr_coordinator *c)
 {
@@ -25,8 +26,7 @@ static bool digests_differ(orr_coordinator *c)
     return false;
 }
 
-/* Somebody waits to come in, or wants to go and may: now nothing is under way that it would
- * disturb. */
+/* Whether somebody waits to join, or may leave: directly after a commit no step is disturbed. */
 static bool members_change(const orr_coordinator *c)
 {
     uint32_t staying = 0, leaving = 0;
@@ -89,7 +89,7 @@ static void send_commit(orr_coordinator *c)
     orr_array_done(&payload);
 }
 
-/* As they stand after the commit that they were told. */
+/* Updates what is known of all members to the state after the commit. */
 static void settle_reports(orr_coordinator *c)
 {
     for (uint32_t i = 0; i < c->epoch.n; i++) {

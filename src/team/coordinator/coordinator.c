@@ -8,14 +8,15 @@
 #include "base/alloc.h"
 #include "team/coordinator/parts.h"
 
-/* Who connects, and what they say. */
+/* Connections to the coordinator: hello, heartbeats, fault reports; refusing strangers; opening
+ * with the record of the store, and closing. */
 
 void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format,
                                 ...)
 {
     char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
-    if (c->settings.told == NULL)
+    if (c->settings.on_event == NULL)
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -25,10 +26,10 @@ void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, co
                                   .epoch = c->memory.record.epoch,
                                   .step = c->epoch.step,
                                   .text = text};
-    c->settings.told(c->settings.ctx, &event);
+    c->settings.on_event(c->settings.ctx, &event);
 }
 
-orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn)
+static orr_peer *peer_of_conn(orr_coordinator *c, orr_conn conn)
 {
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         if (c->peers[i].conn == conn)
@@ -88,7 +89,7 @@ void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why)
     refuse(c, peer, peer->report.id.name, why);
 }
 
-/* Another life of the same replica: the later one stays. */
+/* Two lives of the same replica: the later one stays. */
 static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
     const orr_member_id *id = &hello->report.id;
@@ -190,7 +191,7 @@ static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame
     peer->moved_ns = peer->heard_ns;
 }
 
-/* false: it is no message of a member. */
+/* Handles a message; false: it is not one that a member sends. */
 static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                  const void *payload)
 {
@@ -249,14 +250,14 @@ enum { MOST_PAYLOAD = 1 << 26 };
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
-    orr_peer *peer = orr_peer_of_conn(c, conn);
+    orr_peer *peer = peer_of_conn(c, conn);
     return peer != NULL ? orr_message_inbox_place(&peer->inbox, frame, MOST_PAYLOAD) : NULL;
 }
 
 static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_coordinator *c = ctx;
-    orr_peer *peer = orr_peer_of_conn(c, conn);
+    orr_peer *peer = peer_of_conn(c, conn);
     if (peer == NULL)
         return;
     peer->heard_ns = c->net->now_ns(c->net);
@@ -268,7 +269,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
 static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_coordinator *c = ctx;
-    orr_peer *peer = orr_peer_of_conn(c, conn);
+    orr_peer *peer = peer_of_conn(c, conn);
     if (peer == NULL)
         return;
     peer->conn = 0;
@@ -290,7 +291,7 @@ static orr_status load_record(orr_coordinator *c, orr_error *err)
     uint64_t version;
     size_t bytes = 0;
     orr_team_store *store = c->settings.store;
-    c->memory = (orr_membership){.lost = true, .anew = true, .jump = c->settings.jump};
+    c->memory = (orr_membership){.lost = true, .uncommitted = true, .jump = c->settings.jump};
     if (store == NULL)
         return ORR_OK;
     const orr_status status = store->load(store, &version, record, sizeof record, &bytes, err);
@@ -325,10 +326,11 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &c->times, err));
     if (settings->join_window_ns == 0)
         c->settings.join_window_ns = 10 * c->times.failure_ns;
-    if (settings->replicas > ORR_TEAM_MAX_REPLICAS || settings->least > ORR_TEAM_MAX_REPLICAS ||
-        (settings->replicas > 0 && settings->least > settings->replicas)) {
+    if (settings->replicas > ORR_TEAM_MAX_REPLICAS ||
+        settings->min_replicas > ORR_TEAM_MAX_REPLICAS ||
+        (settings->replicas > 0 && settings->min_replicas > settings->replicas)) {
         status = orr_fail(err, ORR_INVALID, "a team of %u replicas, at least %u of %d at most",
-                          settings->replicas, settings->least, ORR_TEAM_MAX_REPLICAS);
+                          settings->replicas, settings->min_replicas, ORR_TEAM_MAX_REPLICAS);
         goto out;
     }
     ORR_TRY_OUT(status, load_record(c, err));

@@ -8,18 +8,18 @@
 #include "team/status/status.h"
 #include "team/store/store.h"
 
-/* The coordinator: keeps who is in, finds who is lost, decides which steps are committed. All of it
- * happens in the net's callbacks; what it decides is decided by roster.h, what it must remember is
- * in the store before anybody is told. */
+/* The coordinator: keeps the membership, detects failures, decides which steps are committed. It
+ * lives in the callbacks of its net; decisions are those of protocol/roster.h, and what must be
+ * remembered is in the store before it is announced. */
 typedef struct orr_coordinator orr_coordinator;
 typedef struct orr_coordinator_settings {
     const char *listen;
-    orr_team_store *store;    /* NULL: it remembers nothing that outlives it */
-    uint32_t replicas, least; /* as orr_coordinator_options */
+    orr_team_store *store;           /* NULL: it remembers nothing that outlives it */
+    uint32_t replicas, min_replicas; /* as orr_coordinator_options */
     int64_t failure_timeout_ns, join_window_ns;
-    bool stay;
+    bool keep_running;
     uint64_t jump; /* a random number below 2^20: see orr_membership */
-    void (*told)(void *ctx, const orr_team_event *event);
+    void (*on_event)(void *ctx, const orr_team_event *event);
     void *ctx;
 } orr_coordinator_settings;
 /* Errors: of the store, of listening; INVALID: settings that contradict each other. */

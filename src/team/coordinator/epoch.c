@@ -4,9 +4,21 @@
 
 #include "team/coordinator/parts.h"
 
-/* Epochs: when one is formed, of whom, and how they are told. */
+/* Forming epochs. One is formed at first when all replicas have come (or the join window is over),
+ * after the loss of a member, and at a commit when somebody waits to join or to leave. The order
+ * is:
+ *
+ *   decide    from the reports of all candidates (protocol/roster.h)
+ *   persist   the record of the new epoch, in the store
+ *   announce  EPOCH to every member, with roles, data slots and addresses
+ *
+ * so that no member is ever in an epoch that a restarted coordinator does not know of. If it cannot
+ * be decided or persisted, the team halts, and says why, until something changes.
+ *
+ * A committed step may have to be given up, when nobody who has its state lives. Then members that
+ * were fetching a state are first asked for fresh reports: they may have received it meanwhile. */
 
-/* Peers of the candidates, in the same order. */
+/* The candidates of the next epoch, and their peers in the same order. */
 typedef struct forming {
     orr_epoch_candidate candidates[ORR_COORDINATOR_MAX_PEERS];
     orr_peer *peers[ORR_COORDINATOR_MAX_PEERS];
@@ -42,7 +54,8 @@ static void halt(orr_coordinator *c, const char *why)
     orr_coordinator_emit_event(c, ORR_TEAM_HALT, "%s", why);
 }
 
-/* An epoch is written down twice: before anybody is told of it, and before its first commit. */
+/* Writes the record to the store. That happens twice in an epoch: before it is announced, and
+ * before its first commit, which makes its members the base. */
 static orr_status save(const orr_coordinator *c, const orr_epoch_record *record, bool committed,
                        orr_error *err)
 {
@@ -55,6 +68,30 @@ static orr_status save(const orr_coordinator *c, const orr_epoch_record *record,
         status = store->save(store, 2 * record->epoch + committed, payload.at, payload.n, err);
     orr_array_done(&payload);
     return status;
+}
+
+/* Waits for another job; the numbers of epochs go on. */
+static void begin_anew(orr_coordinator *c)
+{
+    c->memory = (orr_membership){
+        .record = {.epoch = c->memory.record.epoch}, .uncommitted = true, .jump = c->settings.jump};
+    c->epoch = (orr_epoch){.epoch = c->epoch.epoch};
+    c->first_hello_ns = c->lost_at_ns = c->last_commit_ns = 0;
+    c->retry_at_ns = INT64_MAX;
+    c->known = c->attempted = false;
+    c->state = ORR_STATE_FORMING;
+}
+
+static void end_team(orr_coordinator *c, const char *why)
+{
+    snprintf(c->why, sizeof c->why, "%s", why);
+    orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", why);
+    if (c->settings.keep_running && c->state != ORR_STATE_ENDED) {
+        begin_anew(c);
+        return;
+    }
+    c->state = ORR_STATE_ENDED;
+    c->ended = true;
 }
 
 bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed)
@@ -72,14 +109,14 @@ bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, b
         c->memory = after;
     } else if (status == ORR_CANCELED) {
         c->taken = true;
-        orr_coordinator_end(c, "another coordinator has taken over the team's memory");
+        end_team(c, "another coordinator has taken over the team's memory");
     } else {
         halt(c, err.text);
     }
     return status == ORR_OK;
 }
 
-/* From now on it stands as it was told. */
+/* Sets what is known of a member to what the epoch makes it, as if it had reported that. */
 static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t index)
 {
     const orr_epoch *epoch = &c->epoch;
@@ -165,7 +202,7 @@ static void announce(orr_coordinator *c, const forming *f)
                                c->epoch.carried ? ", to sums that are there already" : "");
 }
 
-/* All go: the job has ended; if it is complete, for those who wait too. */
+/* Ends the job: dismisses those who leave, and refuses those who wait. */
 static void end_job(orr_coordinator *c, const forming *f)
 {
     for (uint32_t i = 0; i < f->n; i++)
@@ -177,7 +214,7 @@ static void end_job(orr_coordinator *c, const forming *f)
     orr_error err;
     if (save(c, &none, false, &err) == ORR_OK) /* else a later coordinator waits for who has left */
         c->memory.record = none;
-    orr_coordinator_end(c, "all replicas have left");
+    end_team(c, "all replicas have left");
 }
 
 static bool all_go(const orr_coordinator *c, const forming *f)
@@ -200,8 +237,8 @@ static bool is_member(const orr_epoch *epoch, const orr_member_id *id)
     return false;
 }
 
-/* Before a step that was committed is given up: some may have got the state meanwhile. They are to
- * say hello anew. */
+/* Whether members must report again before a committed step is given up: drops those that were
+ * fetching, so that they say hello again. */
 static bool requires_fresh_reports(orr_coordinator *c, const orr_epoch *next, const forming *f)
 {
     bool asks = false;
@@ -236,9 +273,9 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
         halt(c, why);
         return;
     }
-    if (f.staying < c->settings.least || f.staying == 0) {
+    if (f.staying < c->settings.min_replicas || f.staying == 0) {
         snprintf(why, sizeof why, "%u replicas are here, %u are wanted", f.staying,
-                 c->settings.least > 0 ? c->settings.least : 1);
+                 c->settings.min_replicas > 0 ? c->settings.min_replicas : 1);
         halt(c, why);
         return;
     }
@@ -266,31 +303,7 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
     announce(c, &f);
 }
 
-/* Epochs are counted on, and another job may come. */
-static void begin_anew(orr_coordinator *c)
-{
-    c->memory = (orr_membership){
-        .record = {.epoch = c->memory.record.epoch}, .anew = true, .jump = c->settings.jump};
-    c->epoch = (orr_epoch){.epoch = c->epoch.epoch};
-    c->first_hello_ns = c->lost_at_ns = c->last_commit_ns = 0;
-    c->retry_at_ns = INT64_MAX;
-    c->known = c->attempted = false;
-    c->state = ORR_STATE_FORMING;
-}
-
-void orr_coordinator_end(orr_coordinator *c, const char *why)
-{
-    snprintf(c->why, sizeof c->why, "%s", why);
-    orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", why);
-    if (c->settings.stay && c->state != ORR_STATE_ENDED) {
-        begin_anew(c);
-        return;
-    }
-    c->state = ORR_STATE_ENDED;
-    c->ended = true;
-}
-
-/* Is it time for a first epoch, or for one after a halt? */
+/* Whether it is time for a first epoch, or for one after a halt. */
 static bool may_form(orr_coordinator *c)
 {
     forming f;
@@ -301,13 +314,13 @@ static bool may_form(orr_coordinator *c)
         return f.n > 0;
     if (c->memory.record.members.n == 0) /* the first */
         return (c->settings.replicas > 0 && f.staying >= c->settings.replicas) ||
-               ((c->settings.replicas == 0 || c->settings.least > 0) &&
+               ((c->settings.replicas == 0 || c->settings.min_replicas > 0) &&
                 now - c->first_hello_ns >= c->settings.join_window_ns);
     const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
     return q.all || now - c->began_ns >= c->times.failure_ns;
 }
 
-/* A member that is not here any more, or came back on another connection. */
+/* Whether a member has gone, or has come back on another connection. */
 static bool is_member_missing(orr_coordinator *c)
 {
     for (uint32_t i = 0; i < c->epoch.n; i++) {

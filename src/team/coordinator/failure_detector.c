@@ -4,9 +4,12 @@
 
 #include "team/coordinator/parts.h"
 
-/* Who is lost without a word: the silent, and those on whom all others wait. */
+/* The failure detector. A closed connection needs none; here are found, by timeouts alone:
+ * members that are silent, and steps that stall although all members live. A stalled step is made
+ * again with new connections; after RETRIES times with the same members, the member that most
+ * others wait for is excluded for a while. */
 
-enum { RETRIES = 3 }; /* of a step with the same members, before one of them must go */
+enum { RETRIES = 3 }; /* of a step with the same members, before one is excluded */
 
 static void find_silent(orr_coordinator *c, int64_t now)
 {
@@ -21,7 +24,7 @@ static void find_silent(orr_coordinator *c, int64_t now)
     }
 }
 
-/* Out of the next epochs for a while, in which the others go on. */
+/* Excludes a member from the next epochs for a while, in which the others go on. */
 static void exclude(orr_coordinator *c, orr_peer *peer, orr_loss_cause how, const char *why)
 {
     orr_message_send_fault(c->net, peer->conn, ORR_MESSAGE_HALT, c->epoch.epoch, UINT32_MAX, why);
@@ -34,8 +37,8 @@ static void exclude(orr_coordinator *c, orr_peer *peer, orr_loss_cause how, cons
     c->changed = true;
 }
 
-/* All have handed in the same, and not all of it is reduced: nobody computes, they wait for frames.
- */
+/* Whether every member has submitted the same reductions and some are incomplete: then the step
+ * waits for communication alone. */
 static bool waits_for_frames(orr_coordinator *c)
 {
     const orr_peer *first = orr_peer_of_index(c, 0);
@@ -49,8 +52,8 @@ static bool waits_for_frames(orr_coordinator *c)
     return waits;
 }
 
-/* Has nothing moved anywhere for so long that nothing will? How long a step computes is not known,
- * how long frames take is. */
+/* Whether nothing has moved for so long that nothing will. How long a step computes is not known in
+ * advance; how long frames take is. */
 static bool stalls(orr_coordinator *c, int64_t now)
 {
     const int64_t patience_ns = waits_for_frames(c)
@@ -65,7 +68,7 @@ static bool stalls(orr_coordinator *c, int64_t now)
     return now - moved > patience_ns;
 }
 
-/* Of those on whom the others wait, the one that has handed in least; NULL: all have handed in the
+/* The straggler: the member that has submitted the fewest reductions; NULL: all have submitted the
  * same. */
 static orr_peer *straggler(orr_coordinator *c)
 {
@@ -82,7 +85,7 @@ static orr_peer *straggler(orr_coordinator *c)
     return last != NULL && last->progress.posted < most ? last : NULL;
 }
 
-/* Where frames were sent and did not arrive. */
+/* Counts a fault against both ends of every link on which frames were sent and not received. */
 static void complain_of_links(orr_coordinator *c)
 {
     for (uint32_t i = 0; i < c->epoch.n && c->epoch.n > 1; i++) {
@@ -106,7 +109,7 @@ static orr_peer *most_complained_of(orr_coordinator *c)
     return worst;
 }
 
-/* The same members with new connections; if that was done often enough, without one of them. */
+/* Makes the step again with new connections; after RETRIES, without one member. */
 static void retry(orr_coordinator *c, orr_loss_cause how, const char *why)
 {
     c->retry_at_ns = INT64_MAX;
@@ -159,7 +162,7 @@ void orr_coordinator_detect_failures(orr_coordinator *c)
     else if (!c->changed)
         find_stalled(c, now);
     c->changed |= c->state != ORR_STATE_RUNNING;
-    c->memory.waited =
+    c->memory.waited_for_absent =
         c->state == ORR_STATE_HALTED && now - c->halted_ns >= c->settings.join_window_ns;
     const int64_t next = now + c->times.heartbeat_ns / 2;
     c->net->wake_at(c->net, &c->user, next < c->retry_at_ns ? next : c->retry_at_ns);

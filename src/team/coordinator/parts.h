@@ -6,9 +6,9 @@
 #include "team/protocol/roster.h"
 #include "team/protocol/timeouts.h"
 
-/* What the files coordinator_*.c share. */
+/* Private to team/coordinator: the state of a coordinator and of a connected peer. */
 
-/* Who is connected: a replica that has said hello, or somebody who has not yet. */
+/* A connected peer: a replica that has said hello, or somebody who has not yet. */
 typedef struct orr_peer {
     orr_conn conn; /* 0: nobody here                                          */
     bool hello;
@@ -16,8 +16,8 @@ typedef struct orr_peer {
     bool in;            /* a member of the epoch, at `index`                       */
     uint32_t index;
     int64_t heard_ns;
-    int64_t excluded_ns;      /* is no candidate before then                             */
-    orr_member_report report; /* as it said, and as it must be by what it was told since */
+    int64_t excluded_ns;      /* it is no candidate before that time */
+    orr_member_report report; /* its last report, updated by what was sent to it since */
     uint32_t ranks;
     char *addresses; /* as in its hello                                         */
     size_t address_bytes;
@@ -56,13 +56,12 @@ struct orr_coordinator {
     orr_peer peers[ORR_COORDINATOR_MAX_PEERS];
 };
 
-/* Something happened; text as printf. */
+/* Reports an event; text as printf. */
 void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format,
                                 ...) ORR_PRINTF(3, 4);
 
-/* Is it one that the next epoch may have? */
+/* Whether the next epoch may have this peer. */
 bool orr_peer_is_candidate(const orr_coordinator *c, const orr_peer *peer);
-orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn); /* NULL: none */
 orr_peer *orr_peer_of_index(orr_coordinator *c,
                             uint32_t index); /* member of the epoch; NULL: gone */
 void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why);
@@ -70,18 +69,17 @@ void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was i
 /* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);
 
-/* After anything that happened: forms an epoch if one can and must be (coordinator_form.c). */
+/* Forms an epoch if one can and must be; called after whatever has changed (epoch.c). */
 void orr_coordinator_reconfigure(orr_coordinator *c);
-/* A member is prepared: perhaps all are (coordinator_commit.c). */
+/* A member is ready: commits if all are (commit.c). */
 void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                               const orr_ready_message *ready);
-/* The attempt is given up and made again with who is here. */
+/* Gives the attempt up, and forms an epoch of those who are here. */
 void orr_coordinator_form_epoch(orr_coordinator *c);
-/* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not,
- * and all halt. */
+/* Makes an epoch durable: when it is formed, and when it has `committed` its first step. False: the
+ * store failed, and the team halts. */
 bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed);
-void orr_coordinator_end(orr_coordinator *c, const char *why);
-/* Who is silent, who does not move, whose connection broke (coordinator_watch.c). */
+/* Finds silent members and stalled steps; takes fault reports of members (failure_detector.c). */
 void orr_coordinator_detect_failures(orr_coordinator *c);
 void orr_coordinator_on_fault(orr_coordinator *c, orr_peer *from, const orr_fault_report *fault);
 

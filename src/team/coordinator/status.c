@@ -3,7 +3,7 @@
 
 #include "team/coordinator/parts.h"
 
-/* What it shows. */
+/* Copies the coordinator's state for display. */
 
 static uint8_t state_of(const orr_coordinator *c, const orr_peer *peer)
 {

@@ -3,27 +3,28 @@
 
 #include "team/member/parts.h"
 
-/* The owner's side: turns, what it hands in, outcomes. */
+/* The interface between a member and its training loop: the loop receives directives (compute,
+ * contribute zeros, apply, leave), submits reductions, votes, and gets outcomes. */
 
 size_t orr_reduction_bytes(const orr_reduction *r)
 {
     return r->n * (r->dtype == ORR_TEAM_FP64 ? sizeof(double) : sizeof(float));
 }
 
-static void give(orr_team_member *m, const orr_team_directive *turn, bool live)
+static void give(orr_team_member *m, const orr_team_directive *directive, bool live)
 {
-    m->turn = *turn;
+    m->directive = *directive;
     m->live = live;
     m->follows = false;
-    if (turn->kind == ORR_DIRECTIVE_COMPUTE || turn->kind == ORR_DIRECTIVE_ZEROS)
+    if (directive->kind == ORR_DIRECTIVE_COMPUTE || directive->kind == ORR_DIRECTIVE_ZEROS)
         m->reductions.n = 0;
-    m->phase = turn->kind == ORR_DIRECTIVE_APPLY   ? ORR_MEMBER_PHASE_UPDATE
-               : turn->kind == ORR_DIRECTIVE_LEAVE ? ORR_MEMBER_PHASE_LEFT
-                                                   : ORR_MEMBER_PHASE_COMPUTE;
-    m->owner.turn(m->owner.ctx, turn);
+    m->phase = directive->kind == ORR_DIRECTIVE_APPLY   ? ORR_MEMBER_PHASE_UPDATE
+               : directive->kind == ORR_DIRECTIVE_LEAVE ? ORR_MEMBER_PHASE_LEFT
+                                                        : ORR_MEMBER_PHASE_COMPUTE;
+    m->owner.directive(m->owner.ctx, directive);
 }
 
-/* The step under way, as this member has to do it. */
+/* Gives the directive for the step under way, by this member's role. */
 static bool step_directive(const orr_team_member *m, orr_team_directive *ret)
 {
     if (m->epoch.n == 0 || m->epoch.carried)
@@ -41,36 +42,37 @@ static bool step_directive(const orr_team_member *m, orr_team_directive *ret)
 
 static void lead(orr_team_member *m)
 {
-    orr_team_directive turn = {
+    orr_team_directive directive = {
         .kind = ORR_DIRECTIVE_LEAVE, .epoch = m->epoch.epoch, .step = m->epoch.step};
     if (m->dismissed)
-        give(m, &turn, false);
-    else if (!orr_team_member_apply_deferred(m) && m->in && step_directive(m, &turn))
-        give(m, &turn, true);
+        give(m, &directive, false);
+    else if (!orr_team_member_apply_deferred(m) && m->in && step_directive(m, &directive))
+        give(m, &directive, true);
 }
 
-/* What the leader was given, when this member is as far as its leader was then. */
+/* Follows the directive of rank 0, once this member has reached its epoch and step. */
 static void follow(orr_team_member *m)
 {
     orr_team_directive own;
-    const orr_team_directive turn = m->followed;
-    if (turn.kind == ORR_DIRECTIVE_LEAVE) {
-        give(m, &turn, false);
-    } else if (!m->dismissed && (turn.epoch > m->epoch.epoch ||
-                                 (turn.epoch == m->epoch.epoch && turn.step > m->epoch.step + 1))) {
+    const orr_team_directive directive = m->followed;
+    if (directive.kind == ORR_DIRECTIVE_LEAVE) {
+        give(m, &directive, false);
+    } else if (!m->dismissed &&
+               (directive.epoch > m->epoch.epoch ||
+                (directive.epoch == m->epoch.epoch && directive.step > m->epoch.step + 1))) {
         return;
-    } else if (turn.kind == ORR_DIRECTIVE_APPLY) {
-        if (m->dismissed || turn.epoch < m->epoch.epoch) { /* nothing depends on this state */
+    } else if (directive.kind == ORR_DIRECTIVE_APPLY) {
+        if (m->dismissed || directive.epoch < m->epoch.epoch) { /* nothing depends on this state */
             orr_team_member_reset_healing(m);
-            orr_state_receiver_discard(m->taker);
-            give(m, &turn, false);
+            orr_state_receiver_discard(m->receiver);
+            give(m, &directive, false);
         } else {
             (void)orr_team_member_apply_deferred(m);
         }
     } else {
-        const bool live = !m->dismissed && step_directive(m, &own) && own.kind == turn.kind &&
-                          own.step == turn.step && own.slot == turn.slot;
-        give(m, &turn, live);
+        const bool live = !m->dismissed && step_directive(m, &own) && own.kind == directive.kind &&
+                          own.step == directive.step && own.slot == directive.slot;
+        give(m, &directive, live);
     }
 }
 
@@ -84,9 +86,9 @@ void orr_team_member_next_directive(orr_team_member *m)
         follow(m);
 }
 
-void orr_team_member_follow(orr_team_member *m, const orr_team_directive *turn)
+void orr_team_member_follow(orr_team_member *m, const orr_team_directive *directive)
 {
-    m->followed = *turn;
+    m->followed = *directive;
     m->follows = true;
     orr_team_member_next_directive(m);
 }
@@ -106,8 +108,8 @@ static void report_outcome(orr_team_member *m, orr_team_outcome_kind kind, uint6
 {
     const orr_team_outcome outcome = {.kind = kind,
                                       .epoch = m->epoch.epoch,
-                                      .step = m->turn.step,
-                                      .contributors = m->turn.contributors,
+                                      .step = m->directive.step,
+                                      .contributors = m->directive.contributors,
                                       .retries = retries,
                                       .wait_ns = m->net->now_ns(m->net) - m->vote_ns};
     m->phase = kind == ORR_OUTCOME_COMMITTED ? ORR_MEMBER_PHASE_UPDATE : ORR_MEMBER_PHASE_IDLE;
@@ -129,7 +131,7 @@ void orr_team_member_complete(orr_team_member *m)
         return;
     m->phase = ORR_MEMBER_PHASE_VOTE;
     m->vote_ns = m->net->now_ns(m->net);
-    if (!m->live) { /* decided while the owner was at work */
+    if (!m->live) { /* it was decided while the owner was computing */
         report_outcome(m, ORR_OUTCOME_DROPPED, 0);
         orr_team_member_next_directive(m);
         orr_team_member_try_fetch(m);

@@ -4,9 +4,21 @@
 #include "base/alloc.h"
 #include "team/member/parts.h"
 
-/* What a member does when it is told: another epoch, a commit, that there is no team. */
+/* What a member does on EPOCH, COMMIT and HALT, by the phase of its owner.
+ *
+ *   phase          EPOCH (plain)                           COMMIT
+ *   idle, update   next directive, when the owner is free   the same
+ *   compute        goes on if the directive still holds,    (of a carried step) as EPOCH
+ *                  else the vote will give DROPPED
+ *   vote           reduces again if the directive holds;    COMMITTED, DEFERRED or DROPPED
+ *                  COMMITTED if the epoch goes on from
+ *                  the step that it prepared; else DROPPED
+ *
+ * On a carried EPOCH, in any phase, the member leaves the ring and is ready at once: contributors
+ * have the sums already, the others will not get them. On HALT it leaves the ring, and waits for an
+ * epoch. */
 
-/* The epoch's text is kept: addresses point into it. */
+/* Keeps the message, since the epoch's addresses point into it. */
 static bool keep_text(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     if (frame->bytes > m->text_bytes) {
@@ -34,7 +46,7 @@ static void note_epoch(orr_team_member *m)
     m->said_ready = false;
 }
 
-/* Data of the step after the epoch's, and what is known after it. */
+/* Updates the report for the step after the epoch's committed one. */
 static void note_position(orr_team_member *m)
 {
     orr_member_report *r = &m->report;
@@ -61,7 +73,7 @@ static bool form_ring(orr_team_member *m)
                          m->epoch.you, &err) == ORR_OK;
 }
 
-/* A new step is under way: what was handed in for another one is forgotten. */
+/* Begins a new step: reductions submitted for another one are forgotten. */
 static void reset_step(orr_team_member *m)
 {
     m->live = false;
@@ -70,7 +82,7 @@ static void reset_step(orr_team_member *m)
     orr_ring_step(m->ring, m->epoch.step + 1);
 }
 
-/* The sums are there already, or never will be: nothing is reduced here. */
+/* Enters a carried epoch: the sums are here already, or never will be. */
 static void enter_carried(orr_team_member *m)
 {
     const bool holds = orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR;
@@ -89,15 +101,15 @@ static void enter_carried(orr_team_member *m)
     orr_array_done(&payload);
 }
 
-/* Does what the owner is at still count? It was told a step, and data or zeros. */
+/* Whether the owner's directive still holds: it names the same step, and the same data or zeros. */
 static bool directive_still_holds(const orr_team_member *m)
 {
     const orr_epoch_member *me = orr_team_member_self(m);
-    if (!m->live || m->turn.step != m->epoch.step + 1)
+    if (!m->live || m->directive.step != m->epoch.step + 1)
         return false;
     return me->role == ORR_ROLE_HEALING
-               ? m->turn.kind == ORR_DIRECTIVE_ZEROS
-               : m->turn.kind == ORR_DIRECTIVE_COMPUTE && m->turn.slot == me->slot;
+               ? m->directive.kind == ORR_DIRECTIVE_ZEROS
+               : m->directive.kind == ORR_DIRECTIVE_COMPUTE && m->directive.slot == me->slot;
 }
 
 static void enter_plain(orr_team_member *m, uint64_t step_before)
@@ -109,19 +121,19 @@ static void enter_plain(orr_team_member *m, uint64_t step_before)
     note_position(m);
     m->offered = false;
     if (commits)
-        orr_state_provider_withdraw(m->source);
+        orr_state_provider_withdraw(m->provider);
     else if (whole && m->phase != ORR_MEMBER_PHASE_UPDATE)
         m->updated = m->epoch.step;
     if (whole || m->fetch_key != orr_team_member_state_key(m))
         orr_team_member_reset_healing(m);
-    m->fetching = false; /* from others, perhaps; what has come stays */
+    m->fetching = false; /* the providers may be others now; chunks that have come stay */
     if (stays) {
         m->retries++;
         return;
     }
     const uint64_t retries = m->retries;
     if (commits)
-        m->turn.contributors = m->report.n_slots;
+        m->directive.contributors = m->report.n_slots;
     reset_step(m);
     orr_team_member_conclude_step(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED,
                                   retries);
@@ -155,13 +167,14 @@ bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, co
     return true;
 }
 
-/* Of the step that is committed: does the owner have its sums, and the state to put them to? */
+/* The outcome of a committed step for this owner: whether it has the sums, and a state to apply
+ * them to. */
 static orr_team_outcome_kind outcome_of(orr_team_member *m, bool carried, uint64_t contributors)
 {
-    m->turn.contributors = contributors;
+    m->directive.contributors = contributors;
     if (orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR) {
         if (carried)
-            orr_state_provider_withdraw(m->source);
+            orr_state_provider_withdraw(m->provider);
         else
             orr_team_member_snapshot_state(m);
         m->offered &= !carried;
@@ -170,7 +183,7 @@ static orr_team_outcome_kind outcome_of(orr_team_member *m, bool carried, uint64
     }
     if (!carried && orr_team_member_defer(m, contributors))
         return ORR_OUTCOME_DEFERRED;
-    orr_team_member_reset_healing(m); /* the state after this step is what it needs now */
+    orr_team_member_reset_healing(m); /* it needs the state after this step now */
     return ORR_OUTCOME_DROPPED;
 }
 

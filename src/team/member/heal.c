@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "team/member/parts.h"
 
-/* Coming back: the state after a step from those who have it, while sums of later steps are set
- * aside; and being one of those who have it. */
+/* Healing: fetching the state after a step from members that have it, while the sums of later steps
+ * are deferred and applied afterwards; and providing the own state to others that heal. */
 
-/* A state is that after a step that was committed in one epoch; later ones have larger keys. */
+/* The key of a state: its step, and the epoch that committed it. Later states have larger keys. */
 uint64_t orr_team_member_state_key(const orr_team_member *m)
 {
     return m->epoch.data.epoch << 32 | (uint32_t)m->epoch.step;
@@ -19,20 +19,20 @@ void orr_team_member_reset_healing(orr_team_member *m)
         orr_free(m->deferred.at[i].sums);
     m->deferred.n = 0;
     if (m->fetching)
-        orr_state_receiver_stop(m->taker);
+        orr_state_receiver_stop(m->receiver);
     m->fetching = m->fetched = m->all_fetched = false;
     m->fetch_key = ORR_TEAM_NONE;
 }
 
-/* Not while the owner computes with the spans, or writes to them. */
+/* Whether spans may be written now: not while the owner computes with them, or updates them. */
 static bool may_write(const orr_team_member *m)
 {
     return m->phase == ORR_MEMBER_PHASE_IDLE ||
            ((m->phase == ORR_MEMBER_PHASE_COMPUTE || m->phase == ORR_MEMBER_PHASE_VOTE) &&
-            m->turn.kind == ORR_DIRECTIVE_ZEROS);
+            m->directive.kind == ORR_DIRECTIVE_ZEROS);
 }
 
-static uint32_t sources(const orr_team_member *m, const char *addresses[ORR_TEAM_MAX_REPLICAS])
+static uint32_t providers(const orr_team_member *m, const char *addresses[ORR_TEAM_MAX_REPLICAS])
 {
     uint32_t n = 0;
     const char *ring;
@@ -50,13 +50,13 @@ void orr_team_member_try_fetch(orr_team_member *m)
     if (!orr_team_member_is_healing(m) || m->epoch.carried || m->fetching || m->fetched ||
         !may_write(m) || m->deferred.n > 0)
         return;
-    const uint32_t n = sources(m, addresses);
+    const uint32_t n = providers(m, addresses);
     m->fetch_key = orr_team_member_state_key(m);
     m->fetching = true;
     orr_team_member_emit_event(m, ORR_TEAM_FETCH, "the state after step %llu, from %u replicas",
                                (unsigned long long)m->epoch.step, n);
-    if (orr_state_receiver_begin(m->taker, m->fetch_key, addresses, n, m->times.fetch_ns, &err) !=
-        ORR_OK)
+    if (orr_state_receiver_begin(m->receiver, m->fetch_key, addresses, n, m->times.fetch_ns,
+                                 &err) != ORR_OK)
         orr_team_member_on_state_lost(m, err.text);
 }
 
@@ -75,7 +75,7 @@ void orr_team_member_on_state_received(void *ctx)
     orr_team_member_next_directive(m);
 }
 
-/* It has to come in anew: the others' state is of a later step by now. */
+/* No provider has this state any more: asks for a new epoch, in which a later state is fetched. */
 void orr_team_member_on_state_lost(void *ctx, const char *why)
 {
     orr_team_member *m = ctx;
@@ -100,8 +100,8 @@ bool orr_team_member_may_defer(const orr_team_member *m)
 bool orr_team_member_defer(orr_team_member *m, uint64_t contributors)
 {
     size_t bytes = 1;
-    orr_deferred_step d = {.step = m->turn.step, .contributors = contributors};
-    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->turn.kind != ORR_DIRECTIVE_ZEROS)
+    orr_deferred_step d = {.step = m->directive.step, .contributors = contributors};
+    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->directive.kind != ORR_DIRECTIVE_ZEROS)
         return false;
     for (size_t i = 0; i < m->reductions.n; i++)
         bytes += orr_reduction_bytes(&m->reductions.at[i]);
@@ -139,37 +139,37 @@ bool orr_team_member_apply_deferred(orr_team_member *m)
     restore_sums(m, &first);
     orr_free(first.sums);
     memmove(m->deferred.at, m->deferred.at + 1, --m->deferred.n * sizeof *m->deferred.at);
-    m->turn = (orr_team_directive){.kind = ORR_DIRECTIVE_APPLY,
-                                   .epoch = m->epoch.epoch,
-                                   .step = first.step,
-                                   .contributors = first.contributors};
+    m->directive = (orr_team_directive){.kind = ORR_DIRECTIVE_APPLY,
+                                        .epoch = m->epoch.epoch,
+                                        .step = first.step,
+                                        .contributors = first.contributors};
     m->phase = ORR_MEMBER_PHASE_UPDATE;
     m->follows = false;
-    m->owner.turn(m->owner.ctx, &m->turn);
+    m->owner.directive(m->owner.ctx, &m->directive);
     return true;
 }
 
 void orr_team_member_offer_state(orr_team_member *m)
 {
-    uint32_t takers = 0, n = 0, index = 0;
+    uint32_t receivers = 0, n = 0, index = 0;
     if (!m->in || m->epoch.carried || orr_team_member_self(m)->role == ORR_ROLE_HEALING)
         return;
     for (uint32_t i = 0; i < m->epoch.n; i++) {
-        takers += m->epoch.members[i].role == ORR_ROLE_HEALING;
+        receivers += m->epoch.members[i].role == ORR_ROLE_HEALING;
         index = i == m->epoch.you ? n : index;
         n += m->epoch.members[i].role == ORR_ROLE_CONTRIBUTOR;
     }
-    if (takers == 0) {
-        orr_state_provider_withdraw(m->source);
+    if (receivers == 0) {
+        orr_state_provider_withdraw(m->provider);
         m->offered = false;
         return;
     }
     if (m->offered || m->phase == ORR_MEMBER_PHASE_UPDATE || m->updated != m->epoch.step)
         return;
-    orr_state_provider_offer(m->source, orr_team_member_state_key(m), takers, index, n);
+    orr_state_provider_offer(m->provider, orr_team_member_state_key(m), receivers, index, n);
     m->offered = true;
     orr_team_member_emit_event(m, ORR_TEAM_SERVE, "the state after step %llu, to %u",
-                               (unsigned long long)m->epoch.step, takers);
+                               (unsigned long long)m->epoch.step, receivers);
 }
 
 void orr_team_member_snapshot_state(orr_team_member *m)
@@ -182,10 +182,10 @@ void orr_team_member_snapshot_state(orr_team_member *m)
     if (!m->offered)
         return;
     if (heals)
-        status = orr_state_provider_snapshot(m->source,
-                                             &err); /* on failure takers are told that it is gone */
+        status = orr_state_provider_snapshot(
+            m->provider, &err); /* on failure receivers are told that it is gone */
     else
-        orr_state_provider_withdraw(m->source);
+        orr_state_provider_withdraw(m->provider);
     if (status != ORR_OK)
         orr_team_member_emit_event(m, ORR_TEAM_SERVE, "%s", err.text);
     m->offered = heals;

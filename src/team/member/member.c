@@ -8,14 +8,15 @@
 #include "base/alloc.h"
 #include "team/member/parts.h"
 
-/* A member and its coordinator: calling it, hearing it, telling it that one lives. */
+/* The connection of a member to its coordinator: calling it, hello, heartbeats, and fencing, that
+ * is leaving a coordinator that is silent for the failure timeout. */
 
 void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format,
                                 ...)
 {
     char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
-    if (m->owner.told == NULL)
+    if (m->owner.on_event == NULL)
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -25,7 +26,7 @@ void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, co
                                   .epoch = m->epoch.epoch,
                                   .step = m->epoch.step,
                                   .text = text};
-    m->owner.told(m->owner.ctx, &event);
+    m->owner.on_event(m->owner.ctx, &event);
 }
 
 void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step,
@@ -45,7 +46,7 @@ static void say_hello(orr_team_member *m)
 {
     char addresses[2 * ORR_NET_ADDRESS_BYTES];
     orr_message_bytes payload = {0};
-    const char *ring = orr_ring_address(m->ring), *state = orr_state_provider_address(m->source);
+    const char *ring = orr_ring_address(m->ring), *state = orr_state_provider_address(m->provider);
     const size_t ring_bytes = strlen(ring) + 1, state_bytes = strlen(state) + 1;
     const bool healed = m->epoch.n > 0 && orr_team_member_self(m)->role == ORR_ROLE_HEALING;
     if (healed && orr_team_member_has_caught_up(m)) { /* since it said last how far it is */
@@ -80,7 +81,8 @@ static void call(orr_team_member *m, int64_t now)
     say_hello(m);
 }
 
-void orr_team_member_disconnect(orr_team_member *m, const char *why)
+/* Closes the connection to the coordinator, and calls it again after a while. */
+static void disconnect(orr_team_member *m, const char *why)
 {
     if (m->conn != 0)
         m->net->close(m->net, m->conn, true);
@@ -94,7 +96,7 @@ void orr_team_member_disconnect(orr_team_member *m, const char *why)
 static void beat(orr_team_member *m)
 {
     const orr_ring_progress p = orr_ring_progress_of(m->ring);
-    const uint64_t fetched = orr_state_receiver_progress_of(m->taker).bytes;
+    const uint64_t fetched = orr_state_receiver_progress_of(m->receiver).bytes;
     const orr_heartbeat heartbeat = {p.posted, p.reduced, p.sent, p.received, fetched};
     orr_message_bytes payload = {0};
     if (orr_write_heartbeat(&payload, &heartbeat))
@@ -109,7 +111,7 @@ static void on_woken(void *ctx)
     if (m->refused || m->dismissed)
         return;
     if (m->conn != 0 && now - m->heard_ns > m->times.fenced_ns)
-        orr_team_member_disconnect(m, "the coordinator is silent");
+        disconnect(m, "the coordinator is silent");
     if (m->conn == 0 && now >= m->call_ns)
         call(m, now);
     else if (m->conn != 0)
@@ -124,7 +126,7 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
     if (conn != m->conn)
         return;
     m->conn = 0;
-    orr_team_member_disconnect(m, orr_net_close_reason_text(why));
+    disconnect(m, orr_net_close_reason_text(why));
     m->net->wake_at(m->net, &m->user, m->call_ns);
 }
 
@@ -192,7 +194,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
         return;
     m->heard_ns = m->net->now_ns(m->net);
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
-        orr_team_member_disconnect(m, "the coordinator said what nobody understands");
+        disconnect(m, "the coordinator said what nobody understands");
 }
 
 static void on_reduced(void *ctx, uint32_t op)
@@ -230,10 +232,11 @@ static orr_status open_parts(orr_team_member *m, orr_error *err)
     orr_net *state = s->state_net != NULL ? s->state_net : m->net;
     ORR_TRY(orr_team_timeouts_of(s->failure_timeout_ns, &m->times, err));
     ORR_TRY(orr_ring_new(m->net, s->where, &s->ring,
-                         s->adder != NULL ? s->adder : &orr_ring_reducer_host, &m->ring_user,
+                         s->reducer != NULL ? s->reducer : &orr_ring_reducer_host, &m->ring_user,
                          &m->ring, err));
-    ORR_TRY(orr_state_provider_new(state, s->where, s->spans, s->n_spans, &m->source, err));
-    return orr_state_receiver_new(m->net, s->spans, s->n_spans, 0, &m->taker_user, &m->taker, err);
+    ORR_TRY(orr_state_provider_new(state, s->where, s->spans, s->n_spans, &m->provider, err));
+    return orr_state_receiver_new(m->net, s->spans, s->n_spans, 0, &m->receiver_user, &m->receiver,
+                                  err);
 }
 
 orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *settings,
@@ -250,9 +253,9 @@ orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *set
     m->user = (orr_net_callbacks){
         .ctx = m, .place = on_place, .frame = on_frame, .closed = on_closed, .woken = on_woken};
     m->ring_user = (orr_ring_callbacks){.ctx = m, .reduced = on_reduced, .broken = on_broken};
-    m->taker_user = (orr_state_receiver_callbacks){.ctx = m,
-                                                   .whole = orr_team_member_on_state_received,
-                                                   .lost = orr_team_member_on_state_lost};
+    m->receiver_user = (orr_state_receiver_callbacks){.ctx = m,
+                                                      .whole = orr_team_member_on_state_received,
+                                                      .lost = orr_team_member_on_state_lost};
     snprintf(m->coordinator, sizeof m->coordinator, "%s", settings->coordinator);
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", settings->name);
     m->report.id.incarnation = settings->incarnation;
@@ -281,8 +284,8 @@ void orr_team_member_free(orr_team_member *m)
     m->net->forget(m->net, &m->user);
     orr_team_member_reset_healing(m);
     orr_ring_free(m->ring);
-    orr_state_receiver_free(m->taker);
-    orr_state_provider_free(m->source);
+    orr_state_receiver_free(m->receiver);
+    orr_state_provider_free(m->provider);
     orr_array_done(&m->deferred);
     orr_array_done(&m->reductions);
     orr_free(m->inbox.at);

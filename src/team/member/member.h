@@ -8,36 +8,36 @@
 #include "team/catchup/catchup.h"
 #include "team/ring/ring.h"
 
-/* One rank of a replica in a team: what it knows, what it is told, and what it makes its owner do.
- * It lives in the callbacks of its net, and calls its owner from there; the owner may call it from
- * those calls, or whenever the net is not being polled. (Over threads: session.c.)
+/* One rank of a replica in a team. It lives in the callbacks of its net, and calls its owner, the
+ * training loop, from there; the owner may call it from those calls, or whenever the net is not
+ * being polled (session.c does that across threads).
  *
- * The owner does one thing at a time: a turn. COMPUTE, ZEROS: it hands in reductions 0, 1, 2...,
- * says that they are complete, and is told the outcome; after COMMITTED it updates its state and
- * says so. APPLY: it updates and says so. LEFT: there is nothing more. A member that leads is given
- * turns; others follow what their leader was given, so that all ranks of a replica do the same. */
+ * The owner does one directive at a time. COMPUTE, ZEROS: it submits reductions 0, 1, 2..., votes,
+ * and gets the outcome; after COMMITTED it updates its state and says so. APPLY: it updates and
+ * says so. LEAVE: nothing more comes. Rank 0 of a replica leads: it gets directives from the team,
+ * and the others follow what it was given, so that all ranks of a replica do the same. */
 typedef struct orr_team_member orr_team_member;
 typedef struct orr_team_member_callbacks {
     void *ctx;
-    void (*turn)(void *ctx, const orr_team_directive *turn);
+    void (*directive)(void *ctx, const orr_team_directive *directive);
     void (*outcome)(void *ctx, const orr_team_outcome *outcome);
     void (*refused)(void *ctx, const char *why); /* by the coordinator: nothing more will come */
-    void (*told)(void *ctx, const orr_team_event *event); /* or NULL */
+    void (*on_event)(void *ctx, const orr_team_event *event); /* or NULL */
 } orr_team_member_callbacks;
 
 typedef struct orr_team_member_settings {
-    const char *coordinator; /* or the hub of the replica            */
+    const char *coordinator; /* or the proxy of the replica            */
     const char *name;
     uint64_t incarnation; /* larger at each start                 */
-    uint32_t rank, ranks; /* of the replica; more than 1: the coordinator is a hub */
+    uint32_t rank, ranks; /* of the replica; more than 1: the coordinator is a proxy */
     bool leads;
     uint64_t fingerprint;
     const char *where; /* rings and state listen there: "10.0.0.5:0", "10.0.0.5:0|shm" */
     int64_t failure_timeout_ns;
     uint32_t catch_up_steps;
     orr_ring_options ring;
-    const orr_ring_reducer *adder; /* NULL: of the host                */
-    uint64_t step;                 /* the state after it is in the spans    */
+    const orr_ring_reducer *reducer; /* NULL: of the host                */
+    uint64_t step;                   /* the state after it is in the spans    */
     orr_team_data_cursor data;
     const orr_team_span *spans; /* copied                               */
     uint32_t n_spans;
@@ -51,8 +51,8 @@ orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *set
 void orr_team_member_free(orr_team_member *member); /* NULL is allowed; the others see it die */
 
 /* Of one that does not lead: its leader was given this. */
-void orr_team_member_follow(orr_team_member *member, const orr_team_directive *turn);
-/* The next reduction of the turn. NO_MEMORY. */
+void orr_team_member_follow(orr_team_member *member, const orr_team_directive *directive);
+/* The next reduction of the directive. NO_MEMORY. */
 orr_status orr_team_member_reduce(orr_team_member *member, orr_team_dtype dtype, const void *in,
                                   void *out, size_t n, orr_error *err) ORR_MUST_CHECK;
 void orr_team_member_complete(orr_team_member *member);

@@ -6,9 +6,9 @@
 #include "team/protocol/roster.h"
 #include "team/protocol/timeouts.h"
 
-/* What the files member_*.c share. */
+/* Private to team/member: the state of a member. */
 
-/* What the owner is doing. */
+/* What the owner, the training loop, is doing. */
 typedef enum orr_team_member_phase {
     ORR_MEMBER_PHASE_IDLE,
     ORR_MEMBER_PHASE_COMPUTE, /* on gradients, or on handing in zeros    */
@@ -24,7 +24,7 @@ typedef struct orr_reduction {
 } orr_reduction;
 size_t orr_reduction_bytes(const orr_reduction *reduction);
 
-/* Sums of a step that was committed before the state had come. */
+/* The sums of a step that was committed while the state was still coming. */
 typedef struct orr_deferred_step {
     uint64_t step, contributors;
     char *sums; /* of all reductions, one behind another */
@@ -39,9 +39,9 @@ struct orr_team_member {
     char coordinator[ORR_NET_ADDRESS_BYTES];
     orr_ring *ring;
     orr_ring_callbacks ring_user;
-    orr_state_provider *source;
-    orr_state_receiver *taker;
-    orr_state_receiver_callbacks taker_user;
+    orr_state_provider *provider;
+    orr_state_receiver *receiver;
+    orr_state_receiver_callbacks receiver_user;
     /* The coordinator. */
     orr_conn conn;
     int64_t heard_ns, call_ns, alone_ns;
@@ -56,13 +56,13 @@ struct orr_team_member {
     uint64_t retries; /* attempts of the step before this one */
     /* What the owner does. */
     orr_team_member_phase phase;
-    orr_team_directive turn;
-    bool live; /* the turn is for the step under way: what is handed in counts      */
+    orr_team_directive directive;
+    bool live; /* the directive is for the step under way: what is handed in counts      */
     bool said_ready;
     uint32_t reduced;
     orr_array(orr_reduction) reductions;
     orr_team_directive followed;
-    bool follows; /* a turn waits for its time */
+    bool follows; /* a directive waits for its time */
     uint64_t
         committed;    /* the last step that the owner was told is; 0: none, or its state is lost */
     uint64_t updated; /* the spans hold the state after this step, unless it heals */
@@ -76,8 +76,6 @@ struct orr_team_member {
 
 void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format,
                                 ...) ORR_PRINTF(3, 4);
-/* Gives the connection to the coordinator up; calls it again after a while. */
-void orr_team_member_disconnect(orr_team_member *m, const char *why);
 void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step,
                           const orr_message_bytes *payload);
 
@@ -90,19 +88,19 @@ static inline bool orr_team_member_is_healing(const orr_team_member *m)
     return m->in && orr_team_member_self(m)->role == ORR_ROLE_HEALING;
 }
 
-/* What it is told (member_epoch.c). false: the message is none. */
+/* Handle messages of the coordinator (epoch.c). False: the message is malformed. */
 bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, const void *payload);
 bool orr_team_member_on_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload);
 void orr_team_member_on_halt(orr_team_member *m, const char *why);
 
-/* The owner's side (member_turn.c). */
+/* Directives and outcomes of the owner (directive.c). */
 void orr_team_member_next_directive(orr_team_member *m);
-/* The turn under way, if any, is decided; told when the owner is done with it. */
+/* The directive under way, if any, is decided; told when the owner is done with it. */
 void orr_team_member_conclude_step(orr_team_member *m, orr_team_outcome_kind kind,
                                    uint64_t retries);
 void orr_team_member_try_ready(orr_team_member *m);
 
-/* Coming back, and helping others to (member_heal.c). */
+/* Healing, and providing state to others that heal (heal.c). */
 uint64_t
 orr_team_member_state_key(const orr_team_member *m); /* of the state after the epoch's step */
 void orr_team_member_reset_healing(orr_team_member *m);
@@ -114,8 +112,9 @@ bool orr_team_member_may_defer(
 bool orr_team_member_defer(orr_team_member *m, uint64_t contributors); /* false: no memory */
 void orr_team_member_offer_state(orr_team_member *m); /* if others want the state and it is here */
 void orr_team_member_snapshot_state(orr_team_member *m); /* the state is about to change */
-bool orr_team_member_apply_deferred(orr_team_member *m); /* gives the first deferred step as a turn;
-                                                            false: there is none, or no state */
+bool orr_team_member_apply_deferred(
+    orr_team_member *m); /* gives the first deferred step as a directive;
+                            false: there is none, or no state */
 extern void orr_team_member_on_state_received(void *ctx),
     orr_team_member_on_state_lost(void *ctx, const char *why);
 

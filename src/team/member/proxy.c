@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 #include "team/member/proxy_parts.h"
 
-/* Between the ranks of a replica and the coordinator: who is here, and what passes. */
+/* The replica proxy: connections of its ranks and to the coordinator, and the messages it forwards.
+ */
 
 static orr_replica_proxy_rank *rank_of(orr_replica_proxy *h, orr_conn conn)
 {
@@ -17,7 +18,7 @@ static orr_replica_proxy_rank *rank_of(orr_replica_proxy *h, orr_conn conn)
     return NULL;
 }
 
-/* What was said before is still handed over; ranks call again, and say then how far they are. */
+/* Hangs up on everybody, after what is queued; ranks call again, with new reports. */
 static void hang_up(orr_replica_proxy *h)
 {
     if (h->up != 0)
@@ -32,7 +33,7 @@ static void hang_up(orr_replica_proxy *h)
     h->carried = h->said_ready = false;
 }
 
-/* One that wants to go takes all with it. */
+/* The replica leaves when one of its ranks does. */
 static void forward_leave(orr_replica_proxy *h)
 {
     orr_net_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = h->epoch};

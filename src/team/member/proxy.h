@@ -4,10 +4,11 @@
 
 #include "io/net/net.h"
 
-/* Speaks to the coordinator for a replica of several ranks: what all ranks say becomes what the
- * replica says, and what the coordinator says goes to all of them, each with the addresses of its
- * own ring. Its ranks are members who take it for their coordinator. When a rank is gone, or the
- * coordinator is, it hangs up on everybody, and begins again when all ranks have called. */
+/* The replica proxy: speaks to the coordinator for a replica of several ranks, whose ranks take it
+ * for their coordinator (torchft's ManagerServer). The reports of all ranks are merged into one;
+ * what the coordinator says goes to all of them, each with the addresses of its own ring. When a
+ * rank or the coordinator is lost, it hangs up on everybody, and begins again when all ranks have
+ * called. */
 typedef struct orr_replica_proxy orr_replica_proxy;
 typedef struct orr_replica_proxy_settings {
     const char *coordinator; /* "host:port"          */
@@ -17,7 +18,7 @@ typedef struct orr_replica_proxy_settings {
 } orr_replica_proxy_settings;
 orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings,
                                  orr_replica_proxy **ret, orr_error *err) ORR_MUST_CHECK;
-void orr_replica_proxy_free(orr_replica_proxy *hub); /* NULL is allowed */
-const char *orr_replica_proxy_address(const orr_replica_proxy *hub);
+void orr_replica_proxy_free(orr_replica_proxy *proxy); /* NULL is allowed */
+const char *orr_replica_proxy_address(const orr_replica_proxy *proxy);
 
 #endif /* ORR_TEAM_MEMBER_PROXY_H */

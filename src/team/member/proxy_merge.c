@@ -3,12 +3,15 @@
 
 #include "team/member/proxy_parts.h"
 
-/* What the ranks of a replica say, as one. */
+/* Merges the reports of a replica's ranks into one report. Ranks hear COMMIT one after another, so
+ * that they may be one step apart. The merged report is that of the rank that is least far: a state
+ * only if all ranks have one; prepared if every rank is prepared for the same step, in the same
+ * epoch, or has committed it already. Its digest mixes those of all ranks. */
 
-bool orr_replica_proxy_all_here(const orr_replica_proxy *hub)
+bool orr_replica_proxy_all_here(const orr_replica_proxy *proxy)
 {
-    for (uint32_t i = 0; i < hub->n; i++)
-        if (!hub->ranks[i].hello)
+    for (uint32_t i = 0; i < proxy->n; i++)
+        if (!proxy->ranks[i].hello)
             return false;
     return true;
 }
@@ -19,12 +22,12 @@ static uint64_t mix(uint64_t sum, uint64_t x)
     return sum ^ sum >> 29;
 }
 
-/* A state, if all have one. A rank that has committed already what the others are prepared for
- * heard of it first: they will. */
-static void join_steps(const orr_replica_proxy *hub, orr_member_report *r)
+/* Merges the steps. A rank that has committed what the others are prepared for has only heard of it
+ * first: they will too. */
+static void join_steps(const orr_replica_proxy *proxy, orr_member_report *r)
 {
-    for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_member_report *one = &hub->ranks[i].report;
+    for (uint32_t i = 0; i < proxy->n; i++) {
+        const orr_member_report *one = &proxy->ranks[i].report;
         if (one->step == ORR_TEAM_NONE) {
             r->step = ORR_TEAM_NONE;
             r->prepared = false;
@@ -38,8 +41,8 @@ static void join_steps(const orr_replica_proxy *hub, orr_member_report *r)
     }
     const bool whole_digest = r->carried;
     r->digest = whole_digest ? r->digest : 0;
-    for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_member_report *one = &hub->ranks[i].report;
+    for (uint32_t i = 0; i < proxy->n; i++) {
+        const orr_member_report *one = &proxy->ranks[i].report;
         r->prepared &= one->step > r->step ||
                        (one->prepared && one->epoch == r->epoch && one->n_slots == r->n_slots);
         r->carried |= one->step > r->step;
@@ -48,45 +51,46 @@ static void join_steps(const orr_replica_proxy *hub, orr_member_report *r)
     }
 }
 
-bool orr_replica_proxy_write_hello(const orr_replica_proxy *hub, orr_message_bytes *to)
+bool orr_replica_proxy_write_hello(const orr_replica_proxy *proxy, orr_message_bytes *to)
 {
     orr_array(char) text = {0};
-    orr_hello hello = {
-        .fingerprint = hub->ranks[0].fingerprint, .ranks = hub->n, .report = hub->ranks[0].report};
+    orr_hello hello = {.fingerprint = proxy->ranks[0].fingerprint,
+                       .ranks = proxy->n,
+                       .report = proxy->ranks[0].report};
     bool ok = true;
-    join_steps(hub, &hello.report);
-    hello.report.id = hub->ranks[0].report.id;
-    for (uint32_t i = 0; i < hub->n && ok; i++) {
-        const orr_replica_proxy_rank *rank = &hub->ranks[i];
+    join_steps(proxy, &hello.report);
+    hello.report.id = proxy->ranks[0].report.id;
+    for (uint32_t i = 0; i < proxy->n && ok; i++) {
+        const orr_replica_proxy_rank *rank = &proxy->ranks[i];
         ok = orr_array_reserve(&text, rank->address_bytes);
         if (ok)
             memcpy(text.at + text.n, rank->addresses, rank->address_bytes);
         text.n += ok ? rank->address_bytes : 0;
     }
-    hello.addresses = (orr_addresses){text.at, text.n, hub->n};
+    hello.addresses = (orr_addresses){text.at, text.n, proxy->n};
     ok = ok && orr_write_hello(to, &hello);
     orr_array_done(&text);
     return ok;
 }
 
-bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub, orr_ready_message *ret)
+bool orr_replica_proxy_merge_ready(const orr_replica_proxy *proxy, orr_ready_message *ret)
 {
     *ret = (orr_ready_message){.whole = true};
-    for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_replica_proxy_rank *rank = &hub->ranks[i];
-        if (rank->ready_epoch != hub->epoch || rank->ready_step != hub->step)
+    for (uint32_t i = 0; i < proxy->n; i++) {
+        const orr_replica_proxy_rank *rank = &proxy->ranks[i];
+        if (rank->ready_epoch != proxy->epoch || rank->ready_step != proxy->step)
             return false;
         ret->whole &= rank->ready.whole;
-        ret->digest = hub->carried ? rank->ready.digest : mix(ret->digest, rank->ready.digest);
+        ret->digest = proxy->carried ? rank->ready.digest : mix(ret->digest, rank->ready.digest);
     }
     return true;
 }
 
-void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *hub, orr_heartbeat *ret)
+void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *proxy, orr_heartbeat *ret)
 {
-    *ret = hub->ranks[0].progress;
-    for (uint32_t i = 1; i < hub->n; i++) {
-        const orr_heartbeat *one = &hub->ranks[i].progress;
+    *ret = proxy->ranks[0].progress;
+    for (uint32_t i = 1; i < proxy->n; i++) {
+        const orr_heartbeat *one = &proxy->ranks[i].progress;
         ret->posted = one->posted < ret->posted ? one->posted : ret->posted;
         ret->reduced = one->reduced < ret->reduced ? one->reduced : ret->reduced;
         ret->sent += one->sent;

@@ -6,7 +6,7 @@
 #include "team/protocol/message.h"
 #include "team/protocol/timeouts.h"
 
-/* What the files hub*.c share. */
+/* What the files proxy*.c share. */
 
 typedef struct orr_replica_proxy_rank {
     orr_conn conn; /* 0: not here                              */
@@ -37,11 +37,11 @@ struct orr_replica_proxy {
     orr_replica_proxy_rank *ranks; /* shape (n) */
 };
 
-/* What all ranks have said, as one (hub_join.c). */
-bool orr_replica_proxy_all_here(const orr_replica_proxy *hub); /* hello */
-bool orr_replica_proxy_write_hello(const orr_replica_proxy *hub, orr_message_bytes *to);
-bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub,
+/* Merging what all ranks have said (proxy_merge.c). */
+bool orr_replica_proxy_all_here(const orr_replica_proxy *proxy); /* hello */
+bool orr_replica_proxy_write_hello(const orr_replica_proxy *proxy, orr_message_bytes *to);
+bool orr_replica_proxy_merge_ready(const orr_replica_proxy *proxy,
                                    orr_ready_message *ret); /* false: not all are */
-void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *hub, orr_heartbeat *ret);
+void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *proxy, orr_heartbeat *ret);
 
 #endif /* ORR_TEAM_MEMBER_PROXY_PARTS_H */

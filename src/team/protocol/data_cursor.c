@@ -3,7 +3,8 @@
 
 #include "team/protocol/message.h"
 
-/* Which slots of data are still to be trained. */
+/* The data cursor: every slot below `next` is trained, but for those in the sorted list of returned
+ * slots; so each slot of data is trained once, whoever dies. */
 
 static uint32_t place_of(const orr_team_data_cursor *data, uint64_t slot)
 {
@@ -19,7 +20,8 @@ bool orr_team_data_cursor_is_open(const orr_team_data_cursor *data, uint64_t slo
     return slot >= data->next || (i < data->n && data->returned[i] == slot);
 }
 
-/* Everything below `slot` that was never given out comes back; it was, to somebody who is gone. */
+/* Moves `next` behind `slot`. The slots it passes join the returned ones: they had been given to
+ * replicas that died before the step was committed. */
 static bool give_out_up_to(orr_team_data_cursor *data, uint64_t slot)
 {
     if (slot < data->next)

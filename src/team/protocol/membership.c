@@ -3,8 +3,13 @@
 
 #include "team/protocol/roster.h"
 
-/* What a coordinator remembers of the last epoch, and whether those who are here may go on from it.
- */
+/* What a coordinator knows of the last epoch, and the quorum rule: whether those who are here may
+ * go on from it. The states of a name (gone, dead) and the amnesiac cases are explained in
+ * roster.h.
+ *
+ *   uncommitted  this coordinator has committed nothing yet, so what members know counts for more
+ *                than the record, which may be an epoch old
+ *   lost         there was no record: both lists come from reports, and stay so until a commit */
 
 static const orr_member_list *roll_of(const orr_membership *memory, int which)
 {
@@ -18,8 +23,8 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
         const orr_member_report *r = candidates[i].report;
         if (r->epoch <= memory->record.epoch)
             continue;
-        if (!memory->anew) { /* of a team before this one, of which nobody knew: only its number
-                                counts */
+        if (!memory->uncommitted) { /* of a team before this one, of which nobody knew: only its
+                                number counts */
             memory->record.epoch = r->epoch;
             continue;
         }
@@ -27,9 +32,9 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
             (orr_epoch_record){.epoch = r->epoch, .members = r->members, .base = r->base};
         memset(memory->gone, 0, sizeof memory->gone);
         memset(memory->dead, 0, sizeof memory->dead);
-        memory->lost = memory->anew = true;
+        memory->lost = memory->uncommitted = true;
     }
-    for (uint32_t i = 0; i < n && memory->anew; i++) {
+    for (uint32_t i = 0; i < n && memory->uncommitted; i++) {
         const orr_member_report *r = candidates[i].report;
         if (r->known_epoch > memory->epoch ||
             (r->known_epoch == memory->epoch && r->known > memory->step)) {
@@ -64,7 +69,7 @@ void orr_membership_gone(orr_membership *memory, const orr_member_id *id)
 bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report)
 {
     const orr_member_list *base = &memory->record.base;
-    for (uint32_t i = 0; i < base->n && !memory->anew; i++)
+    for (uint32_t i = 0; i < base->n && !memory->uncommitted; i++)
         if (orr_member_id_equal(&base->ids[i], &report->id))
             return report->epoch < memory->epoch;
     return false;
@@ -97,13 +102,14 @@ void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
     const bool first = memory->record.members.n == 0;
     const bool was_committed = epoch->carried && memory->step == epoch->step + 1;
     memory->record.epoch = epoch->epoch;
-    if (!was_committed) { /* what is carried may be: then who has it is no stranger */
+    if (!was_committed) { /* a carried step may be committed already: then its owner is no stranger
+                           */
         memory->step = epoch->step;
         memory->epoch = epoch->data.epoch;
     }
-    memory->waited = false;
-    memory->lost &= !first; /* nobody had been in any: nothing is lost */
-    if (memory->lost)       /* until a commit both rolls count, as they were reported */
+    memory->waited_for_absent = false;
+    memory->lost &= !first; /* no member had been in an epoch: nothing is lost */
+    if (memory->lost)       /* until a commit both lists count, as they were reported */
         return;
     list_members(epoch, &memory->record.members);
     memset(memory->gone[0], 0, sizeof memory->gone[0]);
@@ -117,7 +123,7 @@ void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
 
 void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)
 {
-    if (memory->anew || memory->lost) {
+    if (memory->uncommitted || memory->lost) {
         list_members(epoch, &memory->record.members);
         memset(memory->gone, 0, sizeof memory->gone);
         memset(memory->dead, 0, sizeof memory->dead);
@@ -127,25 +133,27 @@ void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)
     memcpy(memory->dead[1], memory->dead[0], sizeof memory->dead[1]);
     memory->step = epoch->step;
     memory->epoch = epoch->data.epoch;
-    memory->lost = memory->anew = false;
+    memory->lost = memory->uncommitted = false;
 }
 
 static orr_quorum count(const orr_membership *memory, int which,
                         const orr_epoch_candidate *candidates, uint32_t n)
 {
-    orr_quorum q = {.told = true};
+    orr_quorum q = {.all_heard = true};
     const orr_member_list *roll = roll_of(memory, which);
     for (uint32_t i = 0; i < roll->n; i++) {
         bool here = false;
         for (uint32_t j = 0; j < n; j++)
             here |= orr_member_id_equal(&candidates[j].report->id, &roll->ids[i]);
         q.living += here || !memory->gone[which][i];
-        q.told &= here || memory->dead[which][i];
+        q.all_heard &= here || memory->dead[which][i];
         q.here += here;
     }
     q.all = q.here == q.living;
-    if (memory->lost) /* deaths that are known do not help: who knows what they had heard */
-        q.enough = 2 * q.here > roll->n || roll->n == 0 || (memory->waited && q.told);
+    if (memory->lost) /* known deaths do not lower the bar: the dead may have known of a later epoch
+                       */
+        q.enough =
+            2 * q.here > roll->n || roll->n == 0 || (memory->waited_for_absent && q.all_heard);
     else
         q.enough = 2 * q.here >= q.living;
     return q;
@@ -159,6 +167,6 @@ orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candi
     if (memory->lost)
         q.enough &= last.enough;
     q.all &= last.all;
-    q.told &= last.told;
+    q.all_heard &= last.all_heard;
     return q;
 }

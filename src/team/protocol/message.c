@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 
-/* Numbers are written one behind another, eight bytes each, texts as they are: messages are few. */
+/* Payloads are written field after field: numbers as eight bytes, strings as they are. Messages are
+ * few, so that nothing is packed. */
 
 bool orr_member_id_equal(const orr_member_id *a, const orr_member_id *b)
 {
@@ -63,7 +64,7 @@ static bool put_addresses(orr_message_bytes *to, const orr_addresses *a)
            (a->bytes == 0 || put(to, a->text, a->bytes));
 }
 
-/* What is left of a payload; bad: it was shorter than what was read. */
+/* A cursor over a payload; `bad` is set when more is read than there is. */
 typedef struct reader {
     const uint8_t *at, *end;
     bool bad;

@@ -5,33 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is in the next epoch, after which step, in which role, with which data. */
+/* Computes the next epoch in three steps: the committed step to go on from and what is carried
+ * (settle_step), the members and their roles (admit, is_up_to_date), and the data slots of the
+ * contributors (keep_slots, assign_slots). The rules stand in roster.h. */
 
-/* Has the state after some step that the others have too, or will have. */
+/* Whether the replica has a complete state. */
 static bool has_state(const orr_member_report *r)
 {
     return r->step != ORR_TEAM_NONE;
 }
 
-/* A state that this coordinator never saw committed: of a branch that was given up while its owner
- * was away. */
+/* Whether the state is of a branch that this coordinator never saw committed: the team gave it up
+ * while its owner was away. */
 static bool is_foreign(const orr_membership *memory, const orr_member_report *r)
 {
-    return !memory->anew &&
+    return !memory->uncommitted &&
            (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
 }
 
-/* Of two branches, one that begins anew takes the later epoch's: the team had gone on with that. */
+/* The order of states. A restarted coordinator prefers the branch of the later epoch, since the
+ * team had gone on with that. */
 static bool is_further(const orr_membership *memory, const orr_member_report *a,
                        const orr_member_report *b)
 {
     const bool later = a->data.epoch > b->data.epoch, same = a->data.epoch == b->data.epoch;
-    if (memory->anew)
+    if (memory->uncommitted)
         return later || (same && a->step > b->step);
     return a->step > b->step || (a->step == b->step && later);
 }
 
-/* The furthest state that anybody has; NULL: nobody has one. */
+/* The furthest state that any candidate has; NULL: none has one. */
 static const orr_member_report *furthest(const orr_membership *memory,
                                          const orr_epoch_candidate *candidates, uint32_t n)
 {
@@ -44,8 +47,8 @@ static const orr_member_report *furthest(const orr_membership *memory,
     return best;
 }
 
-/* One that is prepared for the step after this one: if all who have the state are, with the same
- * sums. */
+/* A member with the prepared sums of the next step, if all members that have the state `best` are
+ * prepared with the same sums; else NULL. */
 static const orr_member_report *all_prepared(const orr_epoch_candidate *candidates, uint32_t n,
                                              const orr_member_report *best)
 {
@@ -61,8 +64,8 @@ static const orr_member_report *all_prepared(const orr_epoch_candidate *candidat
     return one;
 }
 
-/* The one of the latest epoch that is prepared for the step after this one, with a whole state or
- * without. */
+/* Of the members prepared for the step after `step`, whether or not they have a complete state, one
+ * of the latest epoch. */
 static const orr_member_report *latest_prepared(const orr_epoch_candidate *candidates, uint32_t n,
                                                 uint64_t step)
 {
@@ -75,8 +78,8 @@ static const orr_member_report *latest_prepared(const orr_epoch_candidate *candi
     return one;
 }
 
-/* Somebody has entered an epoch into which the step was carried: others may have committed it
- * there. */
+/* Of the members that entered an epoch into which the step was carried, one of the latest: others
+ * may have committed the step there. */
 static const orr_member_report *latest_carried(const orr_epoch_candidate *candidates, uint32_t n,
                                                uint64_t step)
 {
@@ -89,7 +92,7 @@ static const orr_member_report *latest_carried(const orr_epoch_candidate *candid
     return one;
 }
 
-/* Who has the state, and the sums that were prepared in this epoch, or have this digest. */
+/* A member that has the state and the prepared sums: of this epoch, or of this digest. */
 static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n,
                                        uint64_t step, const uint64_t *epoch, const uint64_t *digest)
 {
@@ -102,11 +105,12 @@ static const orr_member_report *holder(const orr_epoch_candidate *candidates, ui
     return NULL;
 }
 
-/* Sums that the next epoch must carry, since somebody may have committed them; `ret_must`: without
- * them it cannot be. */
+/* The sums that the next epoch must carry, since somebody may have committed them. *ret_must: there
+ * are such sums, so that without them (NULL) no epoch can be formed. */
 static const orr_member_report *must_carry(const orr_membership *memory,
                                            const orr_epoch_candidate *candidates, uint32_t n,
-                                           const orr_member_report *best, bool told, bool *ret_must)
+                                           const orr_member_report *best, bool all_heard,
+                                           bool *ret_must)
 {
     const orr_member_report *carried = latest_carried(candidates, n, best->step);
     const orr_member_report *latest = latest_prepared(candidates, n, best->step);
@@ -117,28 +121,27 @@ static const orr_member_report *must_carry(const orr_membership *memory,
                    : NULL;
     if (carried != NULL)
         return holder(candidates, n, best->step, NULL, &carried->digest);
-    if (memory->anew && !told && latest != NULL)
+    if (memory->uncommitted && !all_heard && latest != NULL)
         return holder(candidates, n, best->step, &latest->epoch, NULL);
     *ret_must = false;
     return NULL;
 }
 
-/* The committed step of the next epoch, the data after it, and whether the next one is carried
- * over. */
+/* Settles the committed step of the next epoch, the data cursor after it, and what is carried. */
 static bool settle_step(const orr_membership *memory, const orr_epoch_candidate *candidates,
                         uint32_t n, orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
     const orr_member_report *best = furthest(memory, candidates, n);
-    const bool told =
-        memory->waited || (!memory->lost && orr_roster_quorum(memory, candidates, n).told);
+    const bool all_heard = memory->waited_for_absent ||
+                           (!memory->lost && orr_roster_quorum(memory, candidates, n).all_heard);
     bool must;
     if (best == NULL) {
         snprintf(why, ORR_TEAM_REASON_BYTES,
                  "no replica has a whole state: begin from a checkpoint");
         return false;
     }
-    const orr_member_report *sums = must_carry(memory, candidates, n, best, told, &must);
-    if (sums == NULL && must && !told) {
+    const orr_member_report *sums = must_carry(memory, candidates, n, best, all_heard, &must);
+    if (sums == NULL && must && !all_heard) {
         snprintf(why, ORR_TEAM_REASON_BYTES, "who may have committed step %llu is not here",
                  (unsigned long long)best->step + 1);
         return false;
@@ -156,8 +159,8 @@ static bool settle_step(const orr_membership *memory, const orr_epoch_candidate 
     return true;
 }
 
-/* Has what the epoch goes on from: the state after its step, or, carried, that and the next sums.
- */
+/* Whether a member can contribute: it has the state after the epoch's step or can make it from its
+ * prepared sums; in a carried epoch it has the state and the carried sums. */
 static bool is_up_to_date(const orr_member_report *r, const orr_epoch *epoch)
 {
     if (!has_state(r))
@@ -182,7 +185,7 @@ static bool is_held(const orr_epoch *epoch, uint64_t slot)
     return false;
 }
 
-/* Of those that nobody holds: what came back first, then what was never given out. */
+/* The next slot that no contributor holds: returned slots first, then the next new one. */
 static uint64_t free_slot(const orr_epoch *epoch)
 {
     for (uint32_t i = 0; i < epoch->data.n; i++)
@@ -202,8 +205,8 @@ static void assign_slots(orr_epoch *epoch)
             epoch->members[i].slot = free_slot(epoch);
 }
 
-/* Gradients that are there already keep their slot; of two that hold the same one, who was in the
- * later epoch. */
+/* Contributors that have gradients of a slot already keep it; of two with the same slot, the one of
+ * the later epoch does. */
 static void keep_slots(orr_epoch *epoch, const orr_epoch_candidate *sorted)
 {
     uint64_t in[ORR_TEAM_MAX_REPLICAS];
@@ -226,7 +229,7 @@ static void keep_slots(orr_epoch *epoch, const orr_epoch_candidate *sorted)
     }
 }
 
-/* Who stays; and those who are leaving, as long as nobody else has the state. */
+/* Takes those who stay; and those who are leaving as long as nobody else has the state. */
 static uint32_t admit(const orr_epoch_candidate *candidates, uint32_t n, const orr_epoch *epoch,
                       orr_epoch_candidate *ret)
 {
@@ -245,7 +248,7 @@ bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candida
 {
     orr_epoch_candidate sorted[ORR_TEAM_MAX_REPLICAS];
     *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
-    if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
+    if (memory->lost) /* also if no member knows of an epoch: there may have been some */
         ret->epoch += memory->jump;
     if (n > ORR_TEAM_MAX_REPLICAS) {
         snprintf(why, ORR_TEAM_REASON_BYTES, "%u replicas, of at most %d", n,

@@ -3,7 +3,7 @@
 
 #define MS  INT64_C(1000000)
 #define DAY (INT64_C(86400000) * MS)
-/* A first step reads data, warms caches and takes as long as it takes. */
+/* Assumed: the first step reads data and warms caches, and has no predecessor to compare with. */
 #define FIRST_STEP (INT64_C(300000) * MS)
 
 orr_status orr_team_timeouts_of(int64_t failure_ns, orr_team_timeouts *ret, orr_error *err)

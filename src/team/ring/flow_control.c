@@ -33,7 +33,7 @@ static void grant(orr_ring *ring)
     const uint32_t half = ring->options.window > 1 ? ring->options.window / 2 : 1;
     const uint32_t more = ring->opened - ring->granted;
     const bool due = more >= half || (more > 0 && ring->opened == ring->end) ||
-                     ring->taken_left - ring->told >= half;
+                     ring->taken_left - ring->acked_left >= half;
     if (!due || ring->left[0].conn == 0)
         return;
     const orr_net_frame credit = {.kind = ORR_RING_CREDIT,
@@ -44,7 +44,7 @@ static void grant(orr_ring *ring)
                                   .round = ring->taken_left,
                                   .from = ring->me};
     ring->granted = ring->opened;
-    ring->told = ring->taken_left;
+    ring->acked_left = ring->taken_left;
     ring->net->send(ring->net, ring->left[0].conn, &credit, NULL, false);
 }
 
@@ -59,21 +59,21 @@ static void send_part(orr_ring *ring, uint32_t g)
 {
     orr_ring_partition *part = orr_ring_partition_of(ring, g);
     const orr_ring_op *op = &ring->ops.at[part->op];
-    const uint32_t turns = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
-    while (part->sent < turns && part->sent <= part->received &&
+    const uint32_t rounds = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
+    while (part->sent < rounds && part->sent <= part->received &&
            ring->sent_right - ring->acked < ring->options.window)
         orr_ring_send_round(ring, g);
-    while (part->back_sent < back && part->received >= ring->n - 1 &&
-           part->back_sent <= part->back_received)
+    while (part->leftward_sent < back && part->received >= ring->n - 1 &&
+           part->leftward_sent <= part->leftward_received)
         orr_ring_send_leftward(ring, g);
 }
 
 static bool is_complete(const orr_ring *ring, const orr_ring_partition *part)
 {
     const orr_ring_op *op = &ring->ops.at[part->op];
-    const uint32_t turns = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
-    return part->received == turns && part->sent == turns && part->back_received == back &&
-           part->back_sent == back;
+    const uint32_t rounds = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
+    return part->received == rounds && part->sent == rounds && part->leftward_received == back &&
+           part->leftward_sent == back;
 }
 
 /* The oldest first: what others wait for longest. */

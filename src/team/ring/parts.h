@@ -5,28 +5,39 @@
 #include "base/array.h"
 #include "team/ring/ring.h"
 
-/* What the files of the ring share.
+/* Private to team/ring: cursors, rounds, and the argument why nothing queued is overwritten.
  *
  * Partitions of all operations of a step are numbered through, g; g goes on stream g mod streams.
- * Cursors over them, in this order:
+ * Cursors over them:
+ *
+ *   0 ...... first ......... granted ......... opened ......... end
+ *   complete | in flight, sent or received    | not opened      | not posted
  *
  *   first     lowest that is not complete: all received, all sent
- *   granted   the left neighbour may send for those below
- *   opened    those in [first, opened) have a seat; at most `window` of them
+ *   granted   the left neighbour may send for those below (credits)
+ *   opened    those in [first, opened) have an orr_ring_partition; at most `window` of them
  *   end       posted
  *
- * In a partition, turn t of 2(N-1) sends shard me - t to the right and receives shard me - 1 - t
- * from the left: turns below N-1 are reduce-scatter, the others all-gather. Turn t may be sent when
- * turn t-1 has been received. The all-gather both ways has ceil((N-1)/2) turns to the right, and
- * floor((N-1)/2) to the left: turn t sends shard me + 1 + t, and receives shard me + 2 + t from the
- * right.
+ * In a partition, round t of 2(N-1) sends shard me - t to the right and receives shard me - 1 - t
+ * from the left, modulo N: rounds below N-1 are reduce-scatter, the others all-gather. Round t may
+ * be sent when round t-1 has been received. For N = 3, with aK the input of member K in shard a:
+ *
+ *   round              member 0 sends   member 1 sends   member 2 sends
+ *   0 reduce-scatter   a0               b1               c2
+ *   1 reduce-scatter   c2+c0            a0+a1            b1+b2
+ *   2 all-gather       b1+b2+b0         c2+c0+c1         a0+a1+a2
+ *   3 all-gather       a (sum)          b (sum)          c (sum)
+ *
+ * so the sum of a shard begins at its own member. In the all-gather of small operations, which goes
+ * both ways, ceil((N-1)/2) rounds go to the right and floor((N-1)/2) leftward: leftward round t
+ * sends shard me + 1 + t, and receives shard me + 2 + t from the right.
  *
  * Why nothing that is still queued from `out` is ever overwritten in an attempt: a shard is written
- * twice. First as a partial sum, before it is sent (turn 0 sends from `in`, or zeros put there
+ * twice. First as a partial sum, before it is sent (round 0 sends from `in`, or zeros put there
  * first). Then with the final one, which its owner made from what the right neighbour got from
  * here: so the whole of the partial sum has left this member's memory. What is final is sent on,
- * and not written again. A neighbour that pretends is found out by the turns it must keep to, or
- * sends sums that differ and so another digest. */
+ * and not written again. A neighbour that violates the protocol is found out by the rounds it must
+ * keep to, or sends sums that differ and so another digest. */
 enum {
     /* kinds of frames */
     ORR_RING_HELLO = 0x80, /* the first on a connection: epoch, from, lane */
@@ -38,7 +49,7 @@ enum {
     ORR_RING_MAX_STREAMS = 16
 };
 
-/* One connection of a stream to a neighbour. */
+/* The connection of one stream to a neighbour. */
 typedef struct orr_ring_connection {
     orr_conn conn; /* 0: none                                      */
     uint64_t sent; /* bytes of payloads kept                       */
@@ -46,7 +57,7 @@ typedef struct orr_ring_connection {
     void *scratch; /* of the left: chunk_bytes, when they are large */
 } orr_ring_connection;
 
-/* A connection that somebody else made. */
+/* An accepted connection whose caller is not known, or not of this epoch yet. */
 typedef struct orr_ring_pending {
     orr_conn conn;
     uint64_t epoch; /* 0: it has not said */
@@ -63,26 +74,26 @@ typedef struct orr_ring_op {
     uint32_t first, partitions; /* its first, of the step's   */
 } orr_ring_op;
 
-/* The seat of a partition under way. Turns, as above. */
+/* A partition in flight: how many rounds of it are received and sent, rightward and leftward. */
 typedef struct orr_ring_partition {
     uint32_t op, partition; /* of the operation */
     uint16_t received, sent;
-    uint16_t back_received, back_sent;
+    uint16_t leftward_received, leftward_sent;
 } orr_ring_partition;
 
 typedef enum orr_ring_state {
-    ORR_RING_IDLE, /* of every team                                   */
+    ORR_RING_IDLE, /* in no epoch */
     ORR_RING_LIVE,
-    ORR_RING_BROKEN /* broken: what comes is dropped, nothing is sent  */
+    ORR_RING_BROKEN /* frames are dropped and nothing is sent, until the next epoch */
 } orr_ring_state;
 
-static const uint32_t ORR_RING_NONE = UINT32_MAX; /* nobody, nothing */
+static const uint32_t ORR_RING_NONE = UINT32_MAX; /* no member, no operation */
 
 struct orr_ring {
     orr_net *net;
     orr_net_callbacks net_user;
     orr_ring_options options;
-    orr_ring_reducer adder;
+    orr_ring_reducer reducer;
     orr_ring_callbacks user;
     char address[ORR_NET_ADDRESS_BYTES];
 
@@ -108,13 +119,14 @@ struct orr_ring {
 
     /* the attempt */
     uint64_t credit_step;
-    uint32_t credit;      /* partitions of credit_step that the right neighbour has granted  */
-    uint32_t acked, told; /* chunks: taken, as the right neighbour said and as the left was told */
+    uint32_t credit; /* partitions of credit_step that the right neighbour has granted  */
+    uint32_t acked,
+        acked_left; /* chunks: taken, as the right neighbour said and as the left was told */
     uint64_t sent, received;         /* frames of chunks */
     uint32_t sent_right, taken_left; /* of them, what flow control counts */
 };
 
-/* ring_shard.c: how an operation is cut. */
+/* partition.c: cutting operations into partitions and shards. */
 typedef struct orr_ring_shard {
     size_t at, bytes; /* in `in` and `out` */
     size_t n;         /* numbers           */
@@ -129,7 +141,7 @@ orr_status orr_ring_partition_op(orr_ring *ring, orr_ring_op *op, orr_error *err
 orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, uint32_t partition,
                                  uint32_t shard);
 
-/* ring_links.c: who is connected. */
+/* connections.c: both neighbours, and those who have not said which they are. */
 void orr_ring_close_connections(orr_ring *ring, uint32_t member); /* NONE: of all */
 orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err) ORR_MUST_CHECK;
 void orr_ring_adopt_pending(
@@ -140,7 +152,7 @@ void orr_ring_on_closed(void *ctx, orr_conn conn, orr_net_close_reason why);
 void orr_ring_on_hello(orr_ring *ring, orr_conn conn, const orr_net_frame *frame);
 /* NULL: no neighbour's. */
 orr_ring_connection *orr_ring_connection_of(orr_ring *ring, orr_conn conn, bool *ret_left);
-/* Ends the attempt, and says so; nothing may be done after it. */
+/* Ends the attempt and calls broken(); nothing may be done after it. */
 void orr_ring_break(orr_ring *ring, uint32_t member, const char *why);
 static inline uint32_t orr_ring_right(const orr_ring *ring)
 {
@@ -151,7 +163,7 @@ static inline uint32_t orr_ring_left(const orr_ring *ring)
     return (ring->me + ring->n - 1) % ring->n;
 }
 
-/* ring_flow.c: what may be sent, by whom, when; and what is complete. */
+/* flow_control.c: what may be sent when, and what is complete. */
 void orr_ring_advance(orr_ring *ring);       /* after a post or a change: opens, grants, sends */
 void orr_ring_reset_cursors(orr_ring *ring); /* all cursors at the beginning                   */
 const char *orr_ring_on_credit(orr_ring *ring,
@@ -161,7 +173,7 @@ void orr_ring_complete(orr_ring *ring); /* moves `done`, when `first` has moved 
 void orr_ring_report_reduced(
     orr_ring *ring); /* reduced(), of what is handed over; nothing may be done after it */
 
-/* ring_turns.c: the chunks themselves. */
+/* rounds.c: sending and receiving chunks. */
 void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame);
 void orr_ring_on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
 void orr_ring_send_round(orr_ring *ring, uint32_t g); /* to the right, the next one */
@@ -175,7 +187,7 @@ static inline uint64_t *orr_ring_hash_of(const orr_ring *ring, uint32_t g, uint3
 {
     return &ring->hashes[(size_t)(g % ring->options.window) * ring->n + shard];
 }
-/* How many turns there are. */
+/* How many rounds there are. */
 static inline uint32_t orr_ring_rounds(const orr_ring *ring, const orr_ring_op *op)
 {
     const uint32_t hops = ring->n - 1;

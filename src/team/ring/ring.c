@@ -65,7 +65,7 @@ static orr_status set_up(orr_ring *ring, const char *where, orr_error *err)
 }
 
 orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options *options,
-                        const orr_ring_reducer *adder, const orr_ring_callbacks *user,
+                        const orr_ring_reducer *reducer, const orr_ring_callbacks *user,
                         orr_ring **ret, orr_error *err)
 {
     orr_ring *ring = orr_calloc(1, sizeof *ring);
@@ -79,7 +79,7 @@ orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options 
                                          .drained = drained,
                                          .closed = orr_ring_on_closed,
                                          .woken = woken};
-    ring->adder = adder != NULL ? *adder : orr_ring_reducer_host;
+    ring->reducer = reducer != NULL ? *reducer : orr_ring_reducer_host;
     ring->user = *user;
     orr_status status = choose(ring, options, err);
     if (status == ORR_OK)
@@ -135,7 +135,7 @@ static void begin_anew(orr_ring *ring, orr_ring_state state)
     ring->state = state;
     ring->changes++;
     ring->credit_step = 0;
-    ring->credit = ring->acked = ring->told = ring->sent_right = ring->taken_left = 0;
+    ring->credit = ring->acked = ring->acked_left = ring->sent_right = ring->taken_left = 0;
     ring->sent = ring->received = 0;
     orr_ring_reset_cursors(ring);
 }

@@ -36,11 +36,11 @@ enum { ORR_RING_MAX_MEMBERS = 64 };
 typedef struct orr_ring_options {
     uint32_t chunk_bytes; /* S; 0: 256 KiB, a multiple of 8 up to 1 GiB */
     uint32_t window;      /* C, up to 4096; 0: 8                        */
-    uint32_t streams;     /* connections to a neighbour, up to 16, partitions take turns; 0: 1 */
+    uint32_t streams;     /* connections to a neighbour, up to 16, partitions take rounds; 0: 1 */
     uint32_t small_bytes; /* 0: 64 KiB                      */
 } orr_ring_options;
 
-/* How numbers are added and copied: memory of devices has its seat here. */
+/* Adds and copies numbers; memory of devices plugs in here. */
 typedef struct orr_ring_reducer {
     void *ctx;
     /* out[i] = a[i] + b[i]; b NULL: out = a; a and b NULL: zeros. Both may be out. */
@@ -57,10 +57,10 @@ typedef struct orr_ring_callbacks {
     void (*broken)(void *ctx, uint32_t member, const char *why);
 } orr_ring_callbacks;
 
-/* Listens at `where` (as orr_net.listen). `options`, `adder` NULL: zeros, the host's. Errors:
+/* Listens at `where` (as orr_net.listen). `options`, `reducer` NULL: zeros, the host's. Errors:
  * INVALID: options that cannot be; NO_MEMORY; those of listen(). */
 orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options *options,
-                        const orr_ring_reducer *adder, const orr_ring_callbacks *user,
+                        const orr_ring_reducer *reducer, const orr_ring_callbacks *user,
                         orr_ring **ret, orr_error *err) ORR_MUST_CHECK;
 void orr_ring_free(orr_ring *ring); /* NULL is allowed */
 const char *orr_ring_address(const orr_ring *ring);

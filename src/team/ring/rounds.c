@@ -15,27 +15,27 @@ static uint64_t digest(uint32_t op, uint32_t partition, uint32_t shard, uint64_t
     return XXH3_64bits(chunk, sizeof chunk);
 }
 
-/* The first turn sends from `in`; without it, from zeros that are put where nothing is until the
+/* The first round sends from `in`; without it, from zeros that are put where nothing is until the
  * very last. */
 static const char *input_of(const orr_ring *ring, const orr_ring_op *op,
                             const orr_ring_shard *shard)
 {
     if (op->in != NULL)
         return op->in + shard->at;
-    ring->adder.add(ring->adder.ctx, op->dtype, op->out + shard->at, NULL, NULL, shard->n);
+    ring->reducer.add(ring->reducer.ctx, op->dtype, op->out + shard->at, NULL, NULL, shard->n);
     return op->out + shard->at;
 }
 
-/* A shard of g in its turn, to the left or to the right, from memory that stays. A forwarded one
+/* A shard of g in its round, to the left or to the right, from memory that stays. A forwarded one
  * keeps the hash of who made it; of an empty one nets have their own. */
-static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t number)
+static void send(orr_ring *ring, uint32_t g, bool left, uint32_t round, uint32_t number)
 {
     const orr_ring_partition *part = orr_ring_partition_of(ring, g);
     const orr_ring_op *op = &ring->ops.at[part->op];
     const orr_ring_shard shard = orr_ring_shard_of(ring, op, part->partition, number);
     const uint32_t stream = g % ring->options.streams;
     orr_ring_connection *link = left ? &ring->left[stream] : &ring->right[stream];
-    const bool is_input = !left && turn == 0, is_final = left || turn + 1 >= ring->n;
+    const bool is_input = !left && round == 0, is_final = left || round + 1 >= ring->n;
     const orr_net_frame frame = {
         .kind = ORR_RING_CHUNK,
         .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
@@ -44,7 +44,7 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t 
         .op = part->op,
         .partition = part->partition,
         .chunk = number,
-        .round = turn,
+        .round = round,
         .bytes = (uint32_t)shard.bytes,
         .payload_hash = is_final && shard.n > 0 ? *orr_ring_hash_of(ring, g, number) : 0,
         .from = ring->me};
@@ -56,21 +56,21 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t 
 
 void orr_ring_send_round(orr_ring *ring, uint32_t g)
 {
-    const uint32_t turn = orr_ring_partition_of(ring, g)->sent++;
+    const uint32_t round = orr_ring_partition_of(ring, g)->sent++;
     ring->sent_right++;
-    send(ring, g, false, turn, (ring->me + 2 * ring->n - turn) % ring->n);
+    send(ring, g, false, round, (ring->me + 2 * ring->n - round) % ring->n);
 }
 
 void orr_ring_send_leftward(orr_ring *ring, uint32_t g)
 {
-    const uint32_t turn = orr_ring_partition_of(ring, g)->back_sent++;
-    send(ring, g, true, turn, (ring->me + 1 + turn) % ring->n);
+    const uint32_t round = orr_ring_partition_of(ring, g)->leftward_sent++;
+    send(ring, g, true, round, (ring->me + 1 + round) % ring->n);
 }
 
 /* A chunk as this member expects it. */
 typedef struct arrival {
     orr_ring_connection *link;
-    bool left; /* from the left neighbour: a turn; else one of the way back */
+    bool left; /* from the left neighbour: a round; else one of the way back */
     uint32_t g, number;
     orr_ring_partition *part;
     const orr_ring_op *op;
@@ -89,30 +89,30 @@ static bool is_ours(const orr_ring *ring, const arrival *x, const orr_net_frame 
            frame->kind == ORR_RING_CHUNK && frame->step >= ring->step;
 }
 
-/* From the left: the turn that is due. A final chunk can only come when this member has sent what
+/* From the left: the round that is due. A final chunk can only come when this member has sent what
  * it is made of. */
 static const char *expect_rightward(const orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
-    const uint32_t turn = x->part->received;
+    const uint32_t round = x->part->received;
     if (x->g >= ring->granted)
         return "it sent what it was not granted";
-    if (turn >= orr_ring_rounds(ring, x->op) || frame->round != turn)
+    if (round >= orr_ring_rounds(ring, x->op) || frame->round != round)
         return "it sent a chunk out of turn";
-    if (turn + 1 >= ring->n && x->part->sent + ring->n < turn + 2)
+    if (round + 1 >= ring->n && x->part->sent + ring->n < round + 2)
         return "it sent a sum that cannot be made yet";
-    x->number = (ring->me + 2 * ring->n - 1 - turn) % ring->n;
+    x->number = (ring->me + 2 * ring->n - 1 - round) % ring->n;
     return NULL;
 }
 
 /* From the right, of the way back. */
 static const char *expect_leftward(const orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
-    const uint32_t turn = x->part->back_received;
-    if (turn >= orr_ring_leftward_rounds(ring, x->op) || frame->round != turn)
+    const uint32_t round = x->part->leftward_received;
+    if (round >= orr_ring_leftward_rounds(ring, x->op) || frame->round != round)
         return "it sent a chunk out of turn, on the way back";
     if (x->part->sent + 1u < ring->n)
         return "it sent a sum that cannot be made yet, on the way back";
-    x->number = (ring->me + 2 + turn) % ring->n;
+    x->number = (ring->me + 2 + round) % ring->n;
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static void accumulate(orr_ring *ring, const arrival *x, const void *payload)
     char *out = x->op->out + x->shard.at;
     const char *in = x->op->in != NULL ? x->op->in + x->shard.at : NULL;
     if (x->shard.n > 0 && (in != NULL || payload != out))
-        ring->adder.add(ring->adder.ctx, x->op->dtype, out, payload, in, x->shard.n);
+        ring->reducer.add(ring->reducer.ctx, x->op->dtype, out, payload, in, x->shard.n);
     if (++x->part->received + 1u == ring->n)
         record_hash(ring, x, orr_net_frame_hash(out, x->shard.bytes));
 }
@@ -177,11 +177,11 @@ static void gather(orr_ring *ring, const arrival *x, const void *payload, uint64
 {
     char *out = x->op->out + x->shard.at;
     if (x->shard.n > 0 && payload != out)
-        ring->adder.add(ring->adder.ctx, x->op->dtype, out, payload, NULL, x->shard.n);
+        ring->reducer.add(ring->reducer.ctx, x->op->dtype, out, payload, NULL, x->shard.n);
     if (x->left)
         x->part->received++;
     else
-        x->part->back_received++;
+        x->part->leftward_received++;
     record_hash(ring, x,
                 x->shard.bytes > 0 ? hash : orr_net_frame_hash(NULL, 0)); /* nets may differ */
 }
@@ -241,8 +241,8 @@ void orr_ring_run_alone(orr_ring *ring)
         for (uint32_t i = 0; i < op->partitions; i++) {
             const orr_ring_shard shard = orr_ring_shard_of(ring, op, i, 0);
             char *out = op->out + shard.at;
-            ring->adder.add(ring->adder.ctx, op->dtype, out,
-                            op->in != NULL ? op->in + shard.at : NULL, NULL, shard.n);
+            ring->reducer.add(ring->reducer.ctx, op->dtype, out,
+                              op->in != NULL ? op->in + shard.at : NULL, NULL, shard.n);
             ring->digest += digest(ring->done, i, 0, orr_net_frame_hash(out, shard.bytes));
         }
         ring->first += op->partitions;

@@ -86,7 +86,7 @@ static void be_coordinator(const team *t)
                                        .replicas = t->replicas,
                                        .failure_timeout_ns = INT64_C(600000000000),
                                        .listening = listening,
-                                       .told = note_event,
+                                       .on_event = note_event,
                                        .ctx = t->shared};
     if (orr_coordinator_run(&o, &err) != ORR_OK) {
         (void)fprintf(stderr, "coordinator: %s\n", err.text);

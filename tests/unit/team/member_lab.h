@@ -208,10 +208,10 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
     const lab_owner *first = &l->owners[(size_t)(o - l->owners) / l->ranks * l->ranks];
     const orr_team_span span = {o->state, l->words * sizeof *o->state};
     const orr_team_member_callbacks user = {.ctx = o,
-                                            .turn = lab_turn,
+                                            .directive = lab_turn,
                                             .outcome = lab_outcome,
                                             .refused = lab_refused,
-                                            .told = lab_told};
+                                            .on_event = lab_told};
     const orr_replica_proxy_settings hub = {.coordinator = l->address,
                                             .where = "any:9",
                                             .ranks = l->ranks,

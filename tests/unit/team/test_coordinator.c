@@ -63,7 +63,7 @@ static void test_who_never_says_hello_is_not_waited_for_beyond_the_window(void *
 {
     (void)state;
     const orr_coordinator_settings least = {
-        .replicas = 2, .least = 1, .join_window_ns = 300 * HAND_MS};
+        .replicas = 2, .min_replicas = 1, .join_window_ns = 300 * HAND_MS};
     assert_true(hand_open(&team, 2, &least));
     hand_hello(&team, a);
     hand_connect(&team, b);
@@ -384,7 +384,7 @@ static void test_who_heals_votes_and_contributes_after_it_is_whole(void **state)
 static void test_fewer_than_the_least_halt(void **state)
 {
     (void)state;
-    const orr_coordinator_settings least = {.replicas = 3, .least = 2};
+    const orr_coordinator_settings least = {.replicas = 3, .min_replicas = 2};
     assert_true(hand_form(&team, 3, &least));
     run_steps(1);
     hand_close(b);

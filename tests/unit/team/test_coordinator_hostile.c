@@ -315,8 +315,8 @@ static void test_settings_that_contradict_each_other(void **state)
     assert_true(hand_form(&team, 2, &TWO));
     const orr_coordinator_settings wrong[] = {
         {.listen = "any:7", .replicas = ORR_TEAM_MAX_REPLICAS + 1},
-        {.listen = "any:7", .least = ORR_TEAM_MAX_REPLICAS + 1},
-        {.listen = "any:7", .replicas = 2, .least = 3},
+        {.listen = "any:7", .min_replicas = ORR_TEAM_MAX_REPLICAS + 1},
+        {.listen = "any:7", .replicas = 2, .min_replicas = 3},
         {.listen = "any:7", .failure_timeout_ns = -1},
         {.listen = "no address"},
     };

@@ -295,7 +295,7 @@ static void test_settings_that_contradict_each_other(void **state)
     static const char LONG[] = "0123456789012345678901234567890123456789";
     assert_true(lab_open(&team, 2, 1, 64, 0));
     const orr_team_member_callbacks user = {
-        .ctx = a, .turn = lab_turn, .outcome = lab_outcome, .refused = lab_refused};
+        .ctx = a, .directive = lab_turn, .outcome = lab_outcome, .refused = lab_refused};
     const orr_team_member_settings wrong[] = {
         {.coordinator = "h1:1", .name = "", .ranks = 1, .where = "any:0"},
         {.coordinator = "h1:1", .ranks = 1, .where = "any:0"},

@@ -60,7 +60,7 @@ static orr_quorum quorum_of(orr_membership *memory, const char *gone, const char
 
 typedef struct quorum_case {
     const char *rule, *members, *base, *gone, *here;
-    bool lost, enough, all, told;
+    bool lost, enough, all, all_heard;
 } quorum_case;
 
 static const quorum_case QUORA[] = {
@@ -94,10 +94,10 @@ static void test_quorum(void **state)
     for (size_t i = 0; i < sizeof QUORA / sizeof QUORA[0]; i++) {
         const quorum_case *q = &QUORA[i];
         orr_membership memory = memory_of(q->members, q->base);
-        memory.lost = memory.anew = q->lost;
+        memory.lost = memory.uncommitted = q->lost;
         const orr_quorum got = quorum_of(&memory, q->gone, q->here);
-        if (got.enough != q->enough || got.all != q->all || got.told != q->told)
-            fail_msg("%s: enough %d, all %d, told %d", q->rule, got.enough, got.all, got.told);
+        if (got.enough != q->enough || got.all != q->all || got.all_heard != q->all_heard)
+            fail_msg("%s: enough %d, all %d, told %d", q->rule, got.enough, got.all, got.all_heard);
     }
 }
 
@@ -119,7 +119,7 @@ static void test_no_two_quorums_without_memory(void **state)
                             (char)(((k == 0 ? one : other) >> i & 1 ? 'a' : 'A') + (int)i);
                 for (uint32_t k = 0; k < 2; k++) {
                     orr_membership memory = memory_of(&"fedcba"[6 - n], &"fedcba"[6 - n]);
-                    memory.lost = memory.anew = true;
+                    memory.lost = memory.uncommitted = true;
                     enough[k] = quorum_of(&memory, "", names[k]).enough;
                 }
                 assert_false(enough[0] && enough[1]);
@@ -160,7 +160,7 @@ static void test_who_left_is_not_waited_for(void **state)
     assert_true(memory.gone[0][1]);
     const orr_quorum q = quorum_of(&memory, "", "a");
     assert_true(q.enough && q.all);
-    assert_false(q.told);
+    assert_false(q.all_heard);
 }
 
 static orr_epoch epoch_of(uint64_t epoch, uint64_t step, const char *names)
@@ -175,7 +175,7 @@ static orr_epoch epoch_of(uint64_t epoch, uint64_t step, const char *names)
 static void test_the_base_follows_commits(void **state)
 {
     (void)state;
-    orr_membership memory = {.anew = true};
+    orr_membership memory = {.uncommitted = true};
     orr_epoch first = epoch_of(1, 0, "abc"), second = epoch_of(2, 0, "ab"),
               third = epoch_of(3, 0, "a");
     orr_membership_formed(&memory, &first);
@@ -190,7 +190,7 @@ static void test_the_base_follows_commits(void **state)
     assert_int_equal(memory.record.base.n, 2);
     assert_int_equal(memory.step, 1);
     assert_int_equal(memory.epoch, 2);
-    assert_false(memory.anew);
+    assert_false(memory.uncommitted);
     orr_membership_formed(&memory, &third);
     assert_int_equal(memory.record.base.n, 2);
     assert_int_equal(memory.record.members.n, 1);
@@ -200,7 +200,7 @@ static void test_the_base_follows_commits(void **state)
 static void test_who_died_before_the_commit_stays_gone(void **state)
 {
     (void)state;
-    orr_membership memory = {.anew = true};
+    orr_membership memory = {.uncommitted = true};
     orr_epoch first = epoch_of(1, 0, "abc");
     const orr_member_id c = id_of('c', 1);
     orr_membership_formed(&memory, &first);
@@ -216,7 +216,7 @@ static void test_members_know_better_than_a_record(void **state)
 {
     (void)state;
     orr_membership memory = memory_of("abc", "abc");
-    memory.anew = true;
+    memory.uncommitted = true;
     orr_member_report report = {.id = id_of('a', 1),
                                 .epoch = 7,
                                 .members = roll_of("ad"),
@@ -230,7 +230,7 @@ static void test_members_know_better_than_a_record(void **state)
     assert_int_equal(memory.record.epoch, 7);
     assert_int_equal(memory.record.members.n, 2);
     assert_int_equal(memory.record.base.n, 3);
-    assert_true(memory.lost && memory.anew);
+    assert_true(memory.lost && memory.uncommitted);
     assert_false(memory.gone[1][1]); /* it was another's place */
     assert_int_equal(memory.step, 9);
     assert_int_equal(memory.epoch, 6);
@@ -257,7 +257,7 @@ static void test_but_not_than_one_that_has_committed(void **state)
     assert_int_equal(memory.record.members.n, 3);
     assert_int_equal(memory.record.base.n, 3);
     assert_int_equal(memory.step, 5);
-    assert_false(memory.lost || memory.anew);
+    assert_false(memory.lost || memory.uncommitted);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ static void begin(situation *s, const char *names)
 static void begin_anew(situation *s, const char *names, bool lost)
 {
     begin(s, names);
-    s->memory.anew = true;
+    s->memory.uncommitted = true;
     s->memory.lost = lost;
     s->memory.step = s->memory.epoch = 0;
     if (lost)
@@ -382,7 +382,7 @@ static void test_it_goes_back_when_nobody_lives_who_was_further(void **state)
     halts(&s, "is not here"); /* c may live */
     orr_membership_gone(&s.memory, &(orr_member_id){"c", 1});
     halts(&s, "is not here"); /* and may call again */
-    s.memory.waited = true;
+    s.memory.waited_for_absent = true;
     decides(&s, "4 after 2: a=6 b=7");
 }
 
@@ -433,7 +433,7 @@ static void test_a_first_epoch(void **state)
 {
     (void)state;
     memset(&s, 0, sizeof s);
-    s.memory = (orr_membership){.lost = true, .anew = true};
+    s.memory = (orr_membership){.lost = true, .uncommitted = true};
     for (int i = 2; i >= 0; i--)
         fresh(comes(&s, "abc"[i]), 0, 1);
     decides(&s, "1 after 0: a=0 b=1 c=2");

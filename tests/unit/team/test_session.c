@@ -83,7 +83,7 @@ static void finish(service *s, bool stop)
 
 typedef struct rank {
     pthread_t thread;
-    const char *coordinator, *hub;
+    const char *coordinator, *proxy;
     char name[16];
     uint32_t rank, ranks, replicas;
     atomic_uint_fast64_t last; /* step, after which the job is done */
@@ -203,7 +203,7 @@ static orr_status join(rank *r)
                                       .name = r->name,
                                       .rank = r->rank,
                                       .ranks = r->ranks,
-                                      .hub = r->hub,
+                                      .proxy = r->proxy,
                                       .fingerprint = 5,
                                       .replicas = r->replicas,
                                       .failure_timeout_ns = TIMEOUT,
@@ -243,7 +243,7 @@ static void prepare(uint32_t replicas, uint32_t k, const char *coordinator, uint
 static void start_rank(rank *r)
 {
     if (r->leader != NULL)
-        r->hub = orr_team_proxy_address(r->leader->team);
+        r->proxy = orr_team_proxy_address(r->leader->team);
     if (join(r) != ORR_OK)
         fail_msg("%s", r->err.text);
     assert_int_equal(pthread_create(&r->thread, NULL, live, r), 0);
@@ -410,7 +410,7 @@ static void test_options_that_contradict_each_other(void **state)
         {.coordinator = "127.0.0.1:1"},
         {.name = "a"},
         {.coordinator = "127.0.0.1:1", .name = "a", .rank = 2, .ranks = 2},
-        {.coordinator = "127.0.0.1:1", .name = "a", .rank = 1, .ranks = 2}, /* no hub */
+        {.coordinator = "127.0.0.1:1", .name = "a", .rank = 1, .ranks = 2}, /* no proxy */
         {.coordinator = "127.0.0.1:1", .name = "a", .failure_timeout_ns = 1},
         {.coordinator = "127.0.0.1:1", .name = "a", .give_up_ns = 1},
         {.coordinator = "127.0.0.1:1", .name = "a", .address = "127.0.0.1:x"},
