@@ -68,6 +68,33 @@ static void nesting_becomes_rows_and_streams_come_first(void **state)
     (void)state;
 }
 
+/* By device, then by number, whichever was met first; threads come last, the busiest first. */
+static void lanes_stand_in_their_order(void **state)
+{
+    enum { LANES = 6 };
+    static const orr_lane lanes[LANES] = {
+        {ORR_LANE_HOST, -1, 10, 1, 0, 0},  {ORR_LANE_STREAM, 1, 0, 7, 0, 0},
+        {ORR_LANE_STREAM, 0, 0, 20, 0, 0}, {ORR_LANE_HOST, -1, 10, 2, 0, 0},
+        {ORR_LANE_STREAM, 0, 0, 9, 0, 0},  {ORR_LANE_STREAM, 1, 0, 3, 0, 0}};
+    static const int order[LANES] = {4, 2, 5, 1, 3, 0};
+    rig r = rig_new();
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_lane_id id[LANES];
+    (void)state;
+    for (int l = 0; l < LANES; l++) {
+        assert_int_equal(orr_builder_lane(r.builder, &lanes[l], &id[l], NULL), ORR_OK);
+        for (int i = 0; i < (l == 3 ? 2 : 1); i++)
+            rig_node(&r, "op", l % 3 == 0 ? ORR_NODE_HOST_OP : ORR_NODE_COMPUTE, id[l], 10 * i, 5);
+    }
+    const orr_job *job = rig_job(&r);
+    const orr_timeline_view t = build(job, 1000, arena);
+    assert_int_equal(t.n_rows, LANES);
+    for (int l = 0; l < LANES; l++)
+        assert_int_equal(t.rows[l].lane, id[order[l]]);
+    orr_job_free(job);
+    orr_arena_free(arena);
+}
+
 static void too_many_events_leave_the_longest(void **state)
 {
     enum { N = 10000, KEPT = 1000 };
@@ -143,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nesting_becomes_rows_and_streams_come_first),
+        cmocka_unit_test(lanes_stand_in_their_order),
         cmocka_unit_test(too_many_events_leave_the_longest),
         cmocka_unit_test(what_is_nested_too_deep_is_counted),
         cmocka_unit_test(nodes_without_a_time_have_no_place),

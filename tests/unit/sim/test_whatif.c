@@ -157,6 +157,37 @@ static void test_messages_and_network(void **state)
     end(&f);
 }
 
+/* A larger batch sends more activations: between stages and to experts, and no more of the weights.
+ */
+static void test_messages_grow_with_the_batch(void **state)
+{
+    static const struct {
+        orr_collective kind;
+        int64_t ns;
+    } sent[] = {{ORR_COLL_ALL_TO_ALL, 10000},    {ORR_COLL_SEND, 10000},
+                {ORR_COLL_RECV, 10000},          {ORR_COLL_ALL_REDUCE, 5000},
+                {ORR_COLL_REDUCE_SCATTER, 5000}, {ORR_COLL_ALL_GATHER, 5000}};
+    (void)state;
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        orr_graph_builder *b = new_builder();
+        orr_comm comm = no_comm;
+        comm.collective = (uint8_t)sent[i].kind;
+        comm.group_size = 2;
+        comm.in_bytes = comm.out_bytes = 1 << 20;
+        const orr_node_id v = comm_node(b, ORR_NODE_COLLECTIVE, 0, 5000, &comm);
+        const orr_graph *graph = built(b);
+        fixture f = {.arena = orr_arena_new(0, 0)};
+        OK(orr_job_build(&graph, 1, &f.job, NULL));
+        OK(orr_ensemble_of_job(f.job, f.arena, &f.ensemble, NULL));
+        orr_whatif_init(&f.what);
+        f.what.batch = 2;
+        const orr_ensemble *e;
+        apply(&f, &e);
+        assert_int_equal(e->duration_ns[0][v], sent[i].ns);
+        end(&f);
+    }
+}
+
 /* Of what kind nobody knows, it cannot be priced, and stays as it was. */
 static void test_unknown_kind(void **state)
 {
@@ -255,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_another_device),
         cmocka_unit_test(test_messages_and_network),
+        cmocka_unit_test(test_messages_grow_with_the_batch),
         cmocka_unit_test(test_unknown_kind),
         cmocka_unit_test(test_stragglers),
         cmocka_unit_test(test_refuses),
