@@ -157,8 +157,7 @@ static void test_messages_and_network(void **state)
     end(&f);
 }
 
-/* A larger batch sends more activations: between stages and to experts, and no more of the weights.
- */
+/* A larger batch sends more activations, between stages and to experts, and no more weights. */
 static void test_messages_grow_with_the_batch(void **state)
 {
     static const struct {
