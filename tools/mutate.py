@@ -23,6 +23,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import fcntl
 import hashlib
 import itertools
 import json
@@ -146,6 +147,11 @@ class Tree:
             git(SOURCE, "worktree", "add", "--detach", path, "HEAD")
         if not (path / ".git").is_file() or path == SOURCE:
             sys.exit(f"{path} is no worktree made for this: name a folder that is not there yet")
+        self.lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            sys.exit(f"{path} is being mutated by another run")
         self.put_back()
         if git(path, "status", "--porcelain", "--untracked-files=no"):
             sys.exit(f"{path} has changes of its own")
@@ -283,7 +289,10 @@ def first_failure(tests):
                 found.append(failure)
                 stop.set()
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        list(pool.map(one, tests))
+        try:
+            list(pool.map(one, tests))
+        finally:
+            stop.set()  # when this program is stopped, its tests are too
     return found[0] if found else None
 
 
