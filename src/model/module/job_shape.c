@@ -158,7 +158,7 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
                          .plan = plan,
                          .workload = workload,
                          .stream = stream_of((orr_precision)plan->precision),
-                         .product = orr_precision_dtype((orr_precision)plan->precision),
+                         .product = orr_precision_dtype(plan->precision),
                          .fused = plan->fusion != ORR_SWITCH_OFF,
                          .trained = task != ORR_TASK_PREFILL && task != ORR_TASK_DECODE};
     job.dropout = job.trained && is_dropped(model, plan);
