@@ -232,7 +232,7 @@ static void await_all(team *t)
 {
     for (uint32_t i = 0; i < t->replicas; i++)
         if (!ends_well(t->pids[i]))
-            fail_msg("replica %s: %s", names[i], t->shared->ends[i].err.text);
+            fail_msg("replica %u: %s", i, t->shared->ends[i].err.text);
     if (!ends_well(t->coordinator))
         fail_msg("the coordinator did not end");
 }
