@@ -18,7 +18,7 @@ demo: ## analyse a recording; measure this machine, predict a training run, make
 	@echo; echo "== What this machine does"
 	@$(BUILD)/src/cli/orrery bench --quick -o $(BUILD)/machine.yaml --top 3
 	@echo; echo "== A small Llama: what a step should take here, the run, and how far off that was"
-	@$(BUILD)/src/cli/orrery train $(SMALL) --predict --machine $(BUILD)/machine.yaml --data docs --rate 2e-3 \
+	@$(BUILD)/src/cli/orrery train $(SMALL) --predict --machine $(BUILD)/machine.yaml --data docs --learning-rate 2e-3 \
 		--plan seq=256,batch=8,micro_batch=8 --steps 150 --record $(BUILD)/run --export $(BUILD)/small_llama
 	@$(BUILD)/src/cli/orrery generate $(BUILD)/small_llama 'The graph of ' --generated 80
 	@echo; echo "== The same model on 1,024 GPUs that are not here"

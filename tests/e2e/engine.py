@@ -86,7 +86,7 @@ def exported(folder, name="model", **options):
 @case
 def the_loss_falls():
     with scratch() as folder:
-        seen = losses(folder, "--rate", "3e-3", steps=30)
+        seen = losses(folder, "--learning-rate", "3e-3", steps=30)
         assert len(seen) == 30 and seen[30] < seen[1] - 1, seen
 
 
@@ -128,9 +128,9 @@ def a_killed_run_goes_on_to_the_same_bits():
 def going_on_gives_the_losses_of_a_run_that_never_stopped():
     for more in ("", ",dp=2,zero=1", ",pp=2"):
         with scratch() as folder:
-            whole = losses(folder, "--rate-schedule", "constant", steps=8, plan=SHAPE + more)
-            losses(folder, "--rate-schedule", "constant", "--warmup", 1, "--save", "kept", steps=3, plan=SHAPE + more)
-            rest = losses(folder, "--rate-schedule", "constant", "--save", "kept", "--resume", steps=8,
+            whole = losses(folder, "--learning-rate-schedule", "constant", steps=8, plan=SHAPE + more)
+            losses(folder, "--learning-rate-schedule", "constant", "--warmup", 1, "--save", "kept", steps=3, plan=SHAPE + more)
+            rest = losses(folder, "--learning-rate-schedule", "constant", "--save", "kept", "--resume", steps=8,
                           plan=SHAPE + more)
             assert sorted(rest) == [4, 5, 6, 7, 8], sorted(rest)
             assert all(rest[step] == whole[step] for step in rest), f"{more}: {rest} and {whole}"
@@ -194,7 +194,7 @@ def ranks_started_by_mpirun_train_together():
 def a_loss_that_is_no_number_names_what_made_it():
     with scratch() as folder:
         for plan in (SHAPE, SHAPE + ",dp=2"):
-            result = orrery(*job(folder, "--rate", "1e11", "--clip", 0, plan=plan, steps=40), cwd=folder)
+            result = orrery(*job(folder, "--learning-rate", "1e11", "--clip", 0, plan=plan, steps=40), cwd=folder)
             line = one_line(result, 3)
             assert "NaN" in line and "layer" in line, line
 

@@ -74,7 +74,7 @@ def a_plan_over_sites_is_confirmed_too():
 
 @case
 def what_is_fixed_bounded_and_left_out_is_kept_to():
-    answer = found(*SMALL, "--fix", "tp=2", "--limit", "pp<=2", "--no", "fp8,zero=3")
+    answer = found(*SMALL, "--fix", "tp=2", "--bounds", "pp<=2", "--exclude", "fp8,zero=3")
     for row in answer["tables"]["plans"]["rows"]:
         fields = dict(field.split("=") for field in row["plan"].split(","))
         assert fields["tp"] == "2" and int(fields.get("pp", 1)) <= 2, row["plan"]
@@ -84,7 +84,7 @@ def what_is_fixed_bounded_and_left_out_is_kept_to():
 
 @case
 def fewer_devices_and_a_front():
-    answer = found(*SMALL, "--gpus", "4", "--front", "devices")
+    answer = found(*SMALL, "--gpus", "4", "--pareto", "devices")
     front = answer["tables"]["front"]["rows"]
     assert answer["devices"] <= 4 and front
     for before, after in zip(front, front[1:]):
@@ -129,7 +129,7 @@ class Page(html.parser.HTMLParser):
 def a_page_that_needs_nothing_else():
     with scratch() as folder:
         path = folder / "plan.html"
-        result = explore(*SITES, "--front", "devices", "--sensitivity", "--baselines", "all", "--html", path)
+        result = explore(*SITES, "--pareto", "devices", "--sensitivity", "--baselines", "all", "--html", path)
         assert result.returncode == 0, result.stderr
         page = Page(path.read_text())
         assert "script" not in page.tags and "link" not in page.tags and page.tags.count("svg") >= 6, page.tags
@@ -169,7 +169,7 @@ def no_time_is_not_no_plan():
 @case
 def what_cannot_be_asked_is_refused_in_a_line():
     for more, word in ([("--fix", "tp=x"), "--fix"], [("--gap", "no"), "--gap"], [("--objective", "budget"), "--tokens"],
-                       [("--resume",), "--store"], [("--limit", "tp<<3"), "limit"], [("--no", "fp9"), "fp9"],
+                       [("--resume",), "--store"], [("--bounds", "tp<<3"), "bounds"], [("--exclude", "fp9"), "fp9"],
                        [("--baselines", "atlass"), "atlas"], [("--dimensions", "colour"), "colour"]):
         assert word in one_line(explore(*SMALL, *more), 2), more
     one_line(explore("no-such-model", "--cluster", "dgx_h100"), 3)
@@ -284,7 +284,7 @@ def processes_of_mpirun_find_the_same_and_one_speaks():
 
 @case
 def published_effects_are_printed():
-    result = explore("--effects", "--format", "json")
+    result = explore("--published-effects", "--format", "json")
     assert result.returncode == 0, result.stderr
     table = json.loads(result.stdout)
     assert table["schema"] == "orrery.network_effects/1" and len(table["rows"]) >= 7

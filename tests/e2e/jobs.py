@@ -142,8 +142,8 @@ def what_was_typed_wrong_is_status_2():
     refused(2, "dp=4294967295", plan="dp=4294967295")
     refused(2, "twice", plan="dp=2,dp=2")
     refused(2, "schedule=gpip", "gpipe", plan="schedule=gpip")
-    refused(2, "--mixed", plan="dp=8", more=["--mixed", "0-7"])
-    refused(2, "--mixed", plan="dp=8", more=["--mixed", "7-0:a100_sxm_80g"])
+    refused(2, "--mixed-devices", plan="dp=8", more=["--mixed-devices", "0-7"])
+    refused(2, "--mixed-devices", plan="dp=8", more=["--mixed-devices", "7-0:a100_sxm_80g"])
     refused(2, "--slow-link", plan="dp=8", more=["--slow-link", "host:0:fast"])
     refused(2, "--slow-link", "no level", plan="dp=8", more=["--slow-link", "planet:0:0.5"])
     refused(2, "--straggler", plan="dp=8", more=["--straggler", "3"])
@@ -161,7 +161,7 @@ def names_that_are_not_there_are_status_3_with_the_closest():
     assert "llama3.1-405b" in one_line(simulate("llama3.1-405x", "--cluster", "h100_24k", "--plan", "dp=8"), 3)
     assert "h100_24k" in one_line(simulate("llama3.2-1b", "--cluster", "h100_24", "--plan", "dp=8"), 3)
     assert "llama3.1-405b" in one_line(orrery("models", "llama3.1-405x"), 3)
-    one_line(simulate(*SMALL, "--plan", "dp=8", "--mixed", "0-3:nosuch"), 3)
+    one_line(simulate(*SMALL, "--plan", "dp=8", "--mixed-devices", "0-3:nosuch"), 3)
 
 
 @case

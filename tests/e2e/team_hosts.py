@@ -90,7 +90,7 @@ class Team:
     def __init__(self, network, folder, steps, bound):
         self.network, self.folder, self.steps, self.bound = network, folder, steps, bound
         self.coordinator = network.run(0, folder, "coordinator", "coordinator", "--listen", f"{network.address(0)}:{PORT}", "--log",
-                                       folder / "log", "--replicas", 3, "--least", 1, "--failure-timeout", bound,
+                                       folder / "log", "--replicas", 3, "--min-replicas", 1, "--failure-timeout", bound,
                                        "--metrics", PAGE)
         wait_for(lambda: "listening on" in (folder / "coordinator.out").read_text(), "the coordinator does not listen")
         self.replicas = {}

@@ -105,7 +105,7 @@ static orr_status read_mixed(orr_job_request *r, const char *item, size_t len,
     if (colon == NULL || *colon != ':' || last < first || last >= ORR_NONE ||
         (size_t)(colon - item) >= len)
         return orr_fail(err, ORR_INVALID,
-                        "--mixed: '%.*s' is not FIRST-LAST:DEVICE, as 0-1023:a100_sxm_80g",
+                        "--mixed-devices: '%.*s' is not FIRST-LAST:DEVICE, as 0-1023:a100_sxm_80g",
                         (int)(len < 60 ? len : 60), item);
     const char *name =
         orr_arena_strndup(r->session->arena, colon + 1, len - (size_t)(colon + 1 - item));
@@ -116,7 +116,7 @@ static orr_status read_mixed(orr_job_request *r, const char *item, size_t len,
     return of_file(orr_device_load(r->catalog, name, r->session->arena, &ret->device, err), err);
 }
 
-/* --straggler and --mixed, in one list. */
+/* --straggler and --mixed-devices, in one list. */
 static orr_status read_heterogeneous(orr_job_request *r)
 {
     const orr_settings *settings = r->session->settings;

@@ -15,7 +15,7 @@ const orr_command orr_commands[] = {
      "orrery analyze --html report.html rank*.json.gz\n"
      "orrery analyze --only critical_path,idle_time_breakdown --format json traces/\n"
      "orrery analyze --fail-if 'temporal_breakdown.idle_frac>0.3' traces/",
-     1, SIZE_MAX, orr_command_analyze},
+     " only step rank fail-if ", 1, SIZE_MAX, orr_command_analyze},
     {"convert", "write a recording in another format", "TRACE... -o OUTPUT",
      "Writes Chakra execution traces (.et), Perfetto (.pftrace) or Chrome JSON (.json), by the "
      "ending of OUTPUT or by --to; .gz or .zst compresses. Host and device traces of a rank are "
@@ -25,14 +25,14 @@ const orr_command orr_commands[] = {
      "orrery convert traces/ -o et/ --to chakra\n"
      "orrery convert rank0.json.gz -o rank0.et\n"
      "orrery convert traces/ -o all.pftrace",
-     1, SIZE_MAX, orr_command_convert},
+     " to ", 1, SIZE_MAX, orr_command_convert},
     {"diff", "compare two recorded jobs", "BEFORE AFTER",
      "Compares two jobs operator by operator and kernel by kernel: what was added, what is gone, "
      "what takes longer. Jobs of different numbers of ranks or steps are compared per rank "
-     "and step with --normalise.",
+     "and step with --normalize.",
      "orrery diff monday/ tuesday/\n"
      "orrery diff --format csv --all monday/ tuesday/",
-     2, 2, orr_command_diff},
+     " normalize ", 2, 2, orr_command_diff},
     {"predict", "replay a recorded job, and say what it would do elsewhere", "TRACE...",
      "Replays the recorded durations over the recovered dependencies and prints the step time "
      "beside the recording's, with the error of each rank. With what-if options the replay is of "
@@ -44,7 +44,7 @@ const orr_command orr_commands[] = {
      "orrery predict --straggler 3:1.2x --html straggler.html traces/\n"
      "orrery predict --ranks 100000 --network h100_ncclx_region traces/\n"
      "orrery predict --plan pp=4,layers=96 --traced dp=2,tp=4,pp=2 --network h100_24k traces/",
-     1, SIZE_MAX, orr_command_predict},
+     " gpu network ranks plan explain ", 1, SIZE_MAX, orr_command_predict},
     {"simulate", "what a step of a job would take that nobody has run", "[MODEL]",
      "Builds a training step (or another task) of a model in a parallel plan as execution graphs, one for "
      "each kind of rank, and gives them a timeline on a cluster: step time with its error band, MFU, "
@@ -62,7 +62,7 @@ const orr_command orr_commands[] = {
      "orrery simulate mixtral-8x7b -c dgx_h100_pod --plan tp=2,ep=8,dp=64,batch=1024 --html plan.html\n"
      "orrery simulate llama3.1-70b -c dgx_h100 --task decode --prompt 4096 --plan tp=8,batch=32\n"
      "orrery simulate --astra-system sys.json --astra-network net.yml --workload traces/job",
-     0, 1, orr_command_simulate},
+     " cluster plan task ", 0, 1, orr_command_simulate},
     {"explore", "find the best arrangement of a job over machines, buildings and regions",
      "[MODEL]",
      "Searches the parallel plan of a training job, its placement over the sites of a cluster, its schedule and its "
@@ -75,19 +75,19 @@ const orr_command orr_commands[] = {
      "mpirun or srun, its processes share the work. Exit status 4: no plan is feasible; the tightest constraint and the "
      "smallest changes that would make one are printed. Exit status 1: --time-limit came before any plan.",
      "orrery explore llama3.1-405b --cluster h100_24k\n"
-     "orrery explore llama3.1-405b -c three_buildings --no fp8 --max-buildings 2 --html plan.html\n"
-     "orrery explore llama3.1-70b -c dgx_h100_pod --fix tp=8,seq=4k --limit 'pp<=4' --batch 512 --exact\n"
-     "orrery explore llama3.1-405b -c h100_24k --objective budget --front cost --tokens 15.6T --price 2.5\n"
+     "orrery explore llama3.1-405b -c three_buildings --exclude fp8 --max-sites 2 --html plan.html\n"
+     "orrery explore llama3.1-70b -c dgx_h100_pod --fix tp=8,seq=4k --bounds 'pp<=4' --batch 512 --exact\n"
+     "orrery explore llama3.1-405b -c h100_24k --objective budget --pareto cost --tokens 15.6T --price 2.5\n"
      "orrery explore llama3.1-405b -c two_regions --sensitivity --baselines all --store runs.db --resume\n"
      "orrery simulate llama3.1-8b -c dgx_h100 --plan \"$(orrery explore llama3.1-8b -c dgx_h100 -q -f plan)\"\n"
-     "orrery explore --effects",
-     0, 1, orr_command_explore},
+     "orrery explore --published-effects",
+     " cluster batch seq objective fix bounds exclude ", 0, 1, orr_command_explore},
     {"compare", "two plans side by side, and what moved", "A B",
      "Simulates two jobs and shows their figures side by side, and which part of the step took what the other "
      "gave. A and B are MODEL@CLUSTER:PLAN; what one leaves out is as --model, --cluster and --plan say.",
      "orrery compare -m llama3.1-405b -c h100_24k tp=8,pp=16,dp=64,batch=2048 tp=8,pp=8,dp=128,batch=2048\n"
      "orrery compare --plan tp=8,pp=4,dp=32,batch=1024 llama3.1-70b@h100_24k llama3.1-70b@dgx_h100_pod",
-     2, 2, orr_command_compare},
+     " model cluster plan ", 2, 2, orr_command_compare},
     {"sql", "ask the results that searches left in a database", "DATABASE [QUERY]",
      "Reads a database that `orrery explore --store` writes (or any other SQLite file) and prints what a query gives; "
      "without one, which tables and views there are, how many rows they have, and their columns. A search may be "
@@ -104,7 +104,7 @@ const orr_command orr_commands[] = {
      "orrery sql runs.db 'SELECT tp, pp, step_s, plan FROM tp_pp WHERE step_s > 0 ORDER BY step_s'\n"
      "orrery sql runs.db 'SELECT schedule, min(step_s), count(*) FROM plan WHERE fits GROUP BY schedule'\n"
      "orrery sql runs.db 'SELECT * FROM plan' --format csv -o plans.csv",
-     1, 2, orr_command_sql},
+     "", 1, 2, orr_command_sql},
     {"fleet", "what failures cost a job of months on many GPUs", "",
      "Simulates the life of a training job, failure by failure: found, scheduled, started, initialised, caught "
      "up; fully synchronous with checkpoints (sync), with nodes that stand ready (spares), and in replicas "
@@ -119,7 +119,7 @@ const orr_command orr_commands[] = {
      "orrery fleet --gpus 16384 --failures llama3_405b --policy sync --days 54\n"
      "orrery fleet --set rate=2.3,detect=30s,repair='lognormal(6h, 3d)' --sensitivity\n"
      "orrery fleet --timing orrery --tokens 15T --tokens-per-step 16M",
-     0, 0, orr_command_fleet},
+     " gpus policy replicas failures set ", 0, 0, orr_command_fleet},
     {"coordinator", "keep a team of replicas that train together", "",
      "Runs the coordinator of a team: it keeps which replicas are in, finds those that died, hang or are cut off, "
      "and decides which steps are made. Replicas are `orrery train --team HOST:PORT --replica NAME`, the same "
@@ -129,16 +129,16 @@ const orr_command orr_commands[] = {
      "dies, start it again with the same log and address, and the team goes on; with --etcd on any machine. It ends "
      "when all replicas have left.",
      "orrery coordinator --replicas 3\n"
-     "orrery coordinator --listen 10.0.0.1:29400 --replicas 16 --least 8 --metrics 10.0.0.1:29401\n"
+     "orrery coordinator --listen 10.0.0.1:29400 --replicas 16 --min-replicas 8 --metrics 10.0.0.1:29401\n"
      "orrery coordinator --listen :29400 --etcd http://a:2379,http://b:2379/jobs/7 --failure-timeout 500ms",
-     0, 0, orr_command_coordinator},
+     " listen replicas min-replicas log ", 0, 0, orr_command_coordinator},
     {"team", "look at a team of replicas", "status [HOST:PORT]",
      "Asks a coordinator, where its --metrics says (default: 127.0.0.1:29401), and prints the state of the team: "
      "epoch, step, retries, losses and how long they took to recover from, and every replica: what it does, after "
      "which step, when it was last heard, how many reductions of the step it has handed in and has back.",
      "orrery team status\n"
      "orrery team status 10.0.0.1:29401 --format json",
-     1, 2, orr_command_team},
+     "", 1, 2, orr_command_team},
     {"train", "train a model on this machine", "MODEL",
      "Trains a model in a parallel plan, each rank a process: pretraining, fine-tuning on answers (sft), on "
      "preferences (dpo), or by a reward (rl); transformers, mixtures of experts, recommendation. MODEL is a "
@@ -159,7 +159,7 @@ const orr_command orr_commands[] = {
      "orrery train gpt2 --plan layers=4,hidden=256,seq=128,batch=8 --replicas 3 --save runs/team\n"
      "orrery train llama2-7b --plan tp=2 --team 10.0.0.1:29400 --replicas 16 --replica r07 --address 10.0.0.8\n"
      "mpirun -n 4 orrery train mixtral-8x7b --plan layers=2,hidden=256,ep=4,dp=4,seq=128,batch=8",
-     1, 1, orr_command_train},
+     " plan data steps learning-rate save resume export ", 1, 1, orr_command_train},
     {"generate", "continue texts with a model", "MODEL PROMPT...",
      "MODEL is a folder with safetensors and config.json, or a GGUF file; it is mapped, not loaded. Tokens are "
      "printed as they come; several prompts are answered side by side. A PROMPT of \"-\" is standard input, "
@@ -168,20 +168,20 @@ const orr_command orr_commands[] = {
      "orrery generate ./llama-3.2-1b 'The sky is'\n"
      "orrery generate model.gguf --chat --system 'Answer briefly.' 'Why is the sky blue?'\n"
      "orrery generate ./mixtral --quantize q8_0 --temperature 0.7 --top-p 0.9 --expert-trace experts.csv - < prompts.txt",
-     2, SIZE_MAX, orr_command_generate},
+     " generated temperature top-p chat ", 2, SIZE_MAX, orr_command_generate},
     {"score", "how likely a model finds a text", "MODEL FILE...",
      "Prints the log-probability of each file's tokens and their perplexity; with --all every token with its own. "
      "Texts longer than the model's context are read in windows that overlap by half. "
      "\"-\" is standard input.",
      "orrery score ./llama-3.2-1b chapter.txt\n"
      "orrery score model.gguf --all --format csv - < line.txt",
-     2, SIZE_MAX, orr_command_score},
+     " context ", 2, SIZE_MAX, orr_command_score},
     {"export", "write a checkpoint in another format", "MODEL -o OUTPUT",
      "MODEL is a folder with safetensors and config.json, or a GGUF file. OUTPUT that ends in .gguf becomes one, "
      "with the tokenizer inside; anything else becomes a folder as Hugging Face has it.",
      "orrery export ./llama-3.2-1b --quantize q8_0 -o llama.gguf\n"
      "orrery export llama.gguf --quantize bf16 -o ./llama",
-     1, 1, orr_command_export},
+     " quantize ", 1, 1, orr_command_export},
     {"replay", "run a recording as a benchmark on this machine", "TRACE...",
      "Runs the operators of a PyTorch execution trace or a Chakra trace on tensors of the recorded shapes, "
      "without PyTorch, and prints the times beside the recorded ones. What has no kernel here waits as long as it "
@@ -191,34 +191,34 @@ const orr_command orr_commands[] = {
      "orrery replay rank0.json.gz\n"
      "orrery replay --subtree 'ProfilerStep#3' --skip 'aten::copy_' --iterations 10 traces/\n"
      "orrery replay traces/ --part compute --extract job.et --obfuscate",
-     1, SIZE_MAX, orr_command_replay},
+     " iterations begin end subtree skip ", 1, SIZE_MAX, orr_command_replay},
     {"bench", "measure this machine", "",
      "Measures products, attention, memory, the other kernels and collectives among processes, and writes a file "
      "of it: what `train --predict` goes by. The table shows what was reached.",
      "orrery bench\n"
      "orrery bench --quick -o laptop.yaml\n"
      "orrery bench --format json --ranks 8",
-     0, 0, orr_command_bench},
+     " quick machine ", 0, 0, orr_command_bench},
     {"models", "list the models, or print the card of one", "[MODEL...]",
      "Prints the catalogue of models, or of each MODEL its architecture, its exact parameters part by part, "
      "what is published of its training, limits, memory and licence, each with its source.",
      "orrery models\n"
      "orrery models llama4-scout\n"
      "orrery models ./checkpoint/config.json",
-     0, SIZE_MAX, orr_command_models},
+     "", 0, SIZE_MAX, orr_command_models},
     {"ops", "the operator table", "",
      "Prints the operators of which every model is made: what they take and give, whether they have a "
      "gradient, and what they are called in PyTorch and in Chakra.",
      "orrery ops\n"
      "orrery ops --format json",
-     0, 0, orr_command_ops},
+     "", 0, 0, orr_command_ops},
     {"hw", "list and compare devices, links, memory and clusters", "[NAME...]",
      "Prints the catalogue: what a device or a cluster is said to do, by whom, and on what that "
      "rests. Named ones are set side by side.",
      "orrery hw\n"
      "orrery hw h100_sxm_80g a100_sxm_80g\n"
      "orrery hw --kind clusters",
-     0, SIZE_MAX, orr_command_hw},
+     " kind ", 0, SIZE_MAX, orr_command_hw},
     {"fit", "make a cost model out of measurements", "INPUT... -o MODEL",
      "Fits a table and boosted trees to the kernels of recordings and to measurements in CSV files (.csv, "
      ".csv.gz, .csv.zst), and prints the errors on shapes that were held out, beside those of the roofline "
@@ -236,20 +236,20 @@ const orr_command orr_commands[] = {
      "orrery fit traces/ -o v100.cost.json\n"
      "orrery fit --kind table kernels.csv -o h100.cost.json\n"
      "orrery fit --overheads v100.overheads.csv traces/ -o v100.cost.json",
-     1, SIZE_MAX, orr_command_fit},
+     " device kind ", 1, SIZE_MAX, orr_command_fit},
     {"info", "what is in a file", "TRACE...",
      "Prints format, version, rank, number of nodes by kind, lanes, process groups, steps and "
      "what the reader had to let pass.",
      "orrery info rank0.json.gz\n"
      "orrery info --format json traces/",
-     1, SIZE_MAX, orr_command_info},
+     " from tolerant ", 1, SIZE_MAX, orr_command_info},
     {"validate", "check recordings, file by file and as a job", "TRACE...",
      "Reads each file strictly and says what is wrong with it, then checks the job: missing "
      "ranks, unmatched collectives, links between host and device traces. Exit status 3 when a "
      "file cannot be read, 1 when the job has faults, 0 when all is well.",
      "orrery validate traces/\n"
      "orrery validate --tolerant traces/",
-     1, SIZE_MAX, orr_command_validate},
+     " from tolerant ", 1, SIZE_MAX, orr_command_validate},
     {"demo", "analyse a bundled recording, or simulate a published job", "[EXAMPLE]",
      "Analyses one of the recordings that come with Orrery: two ranks of a small transformer, "
      "unless EXAMPLE names another; \"list\" lists them. Those named after a model are simulated instead, and "
@@ -257,12 +257,12 @@ const orr_command orr_commands[] = {
      "orrery demo\n"
      "orrery demo --html demo.html\n"
      "orrery demo llama3_405b_16k_gpus",
-     0, 1, orr_command_demo},
+     "", 0, 1, orr_command_demo},
     {"completion", "print completions for a shell, or the man page", "bash|zsh|fish|man",
      "Everything printed comes from the tables that the command itself runs on.",
      "orrery completion bash > /etc/bash_completion.d/orrery\n"
      "orrery completion man | man -l -",
-     1, 1, orr_command_completion},
+     "", 1, 1, orr_command_completion},
 };
 const size_t orr_commands_n = sizeof orr_commands / sizeof *orr_commands;
 

@@ -72,6 +72,7 @@ typedef struct orr_command {
     const char *arguments; /* of the usage line: "TRACE..." */
     const char *details;   /* paragraphs of --help and the man page */
     const char *examples;  /* lines, each a command */
+    const char *common;    /* " plan cluster ": the options that most runs give, in that order */
     size_t min_args, max_args;
     int (*run)(const orr_settings *settings);
 } orr_command;

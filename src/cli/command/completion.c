@@ -12,16 +12,30 @@ static void print_words(const char *choices)
         putchar(*c == '|' ? ' ' : *c);
 }
 
+/* Patterns "train --task|train -t|..." of one option and every command that has it. */
+static void print_bash_pattern(const orr_option *o)
+{
+    bool first = true;
+
+    printf("    ");
+    for (size_t i = 0; i < orr_commands_n; i++) {
+        if (!orr_option_applies(o, &orr_commands[i]))
+            continue;
+        printf("%s'%s --%s'", first ? "" : "|", orr_commands[i].name, o->name);
+        if (o->letter)
+            printf("|'%s -%c'", orr_commands[i].name, o->letter);
+        first = false;
+    }
+}
+
 static void print_bash_values(void)
 {
-    puts("    case $prev in");
+    puts("    case \"$command $prev\" in");
     for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++) {
         if (!o->choices)
             continue;
-        printf("    ");
-        if (o->letter)
-            printf("-%c|", o->letter);
-        printf("--%s) COMPREPLY=($(compgen -W '", o->name);
+        print_bash_pattern(o);
+        printf(") COMPREPLY=($(compgen -W '");
         print_words(o->choices);
         puts("' -- \"$cur\")); return ;;");
     }
@@ -31,12 +45,14 @@ static void print_bash_values(void)
 /* Of each command: its options, and its argument where that is one of a few words. */
 static void print_bash_commands(void)
 {
+    const orr_option *options[ORR_OPTION_NAMES_MAX];
+
     puts("    case $command in");
     for (size_t i = 0; i < orr_commands_n; i++) {
+        const size_t n = orr_options_of(&orr_commands[i], options);
         printf("    %s) options='", orr_commands[i].name);
-        for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
-            if (orr_option_applies(o, &orr_commands[i]))
-                printf("--%s ", o->name);
+        for (size_t o = 0; o < n; o++)
+            printf("--%s ", options[o]->name);
         putchar('\'');
         if (strchr(orr_commands[i].arguments, '|')) {
             printf(" arguments='");
@@ -104,6 +120,8 @@ static void print_zsh_option(const orr_option *o)
 
 static void print_zsh(void)
 {
+    const orr_option *options[ORR_OPTION_NAMES_MAX];
+
     puts("#compdef orrery\n_orrery() {\n    local -a commands=(");
     for (size_t i = 0; i < orr_commands_n; i++) {
         printf("        '%s:", orr_commands[i].name);
@@ -113,10 +131,10 @@ static void print_zsh(void)
     puts("    )\n    if (( CURRENT == 2 )); then _describe command commands; return; fi\n"
          "    local command=$words[2]\n    shift words; (( CURRENT-- ))\n    case $command in");
     for (size_t i = 0; i < orr_commands_n; i++) {
+        const size_t n = orr_options_of(&orr_commands[i], options);
         printf("    %s) _arguments \\\n", orr_commands[i].name);
-        for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
-            if (orr_option_applies(o, &orr_commands[i]))
-                print_zsh_option(o);
+        for (size_t o = 0; o < n; o++)
+            print_zsh_option(options[o]);
         puts("        '*:input:_files' ;;");
     }
     puts("    esac\n}\n_orrery \"$@\"");
@@ -188,8 +206,13 @@ static void print_man_option(const orr_option *o)
     if (o->choices)
         printf("(\\fI%s\\fR)\n", o->choices);
     orr_option_environment(o, name, sizeof name);
-    printf(".br\nCommands: %s. Environment: \\fB%s\\fR\n", o->commands ? o->commands + 1 : "all",
-           name);
+    printf(".br\nEnvironment: \\fB%s\\fR\n", name);
+}
+
+/* Options that say the same of every command that has them stand at the end, once. */
+static bool is_shared(const orr_option *o)
+{
+    return o->group == GROUP_GENERAL && !o->commands;
 }
 
 static void print_man_command(const orr_command *c)
@@ -207,6 +230,11 @@ static void print_man_command(const orr_command *c)
         line += *line != '\0';
     }
     printf(".fi\n");
+    const orr_option *options[ORR_OPTION_NAMES_MAX];
+    const size_t n = orr_options_of(c, options);
+    for (size_t i = 0; i < n; i++)
+        if (!is_shared(options[i]))
+            print_man_option(options[i]);
 }
 
 static void print_man(void)
@@ -216,11 +244,12 @@ static void print_man(void)
          ".B orrery\n.I COMMAND\n[\\fIOPTION\\fR...] [\\fIINPUT\\fR...]\n.SH COMMANDS");
     for (size_t i = 0; i < orr_commands_n; i++)
         print_man_command(&orr_commands[i]);
-    puts(".SH OPTIONS");
+    puts(".SH OPTIONS OF ALL COMMANDS");
     for (size_t i = 0; i < orr_options_n; i++)
-        print_man_option(&orr_options[i]);
+        if (is_shared(&orr_options[i]))
+            print_man_option(&orr_options[i]);
     puts(".SH EXIT STATUS\n0 done; 1 a condition held; 2 usage; 3 unreadable or invalid input; "
-         "130 interrupted.");
+         "4 infeasible: a plan, a machine or a job that cannot be; 130 interrupted.");
 }
 
 int orr_command_completion(const orr_settings *settings)

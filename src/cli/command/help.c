@@ -46,20 +46,35 @@ static void print_option(const orr_option *o, FILE *to)
     print_wrapped(to, text, OPTION_COLUMN, OPTION_COLUMN);
 }
 
+/* A heading before the first option of each group. */
+static const char *heading(const orr_option *o, const orr_command *command)
+{
+    static const char *const of_group[] = {"Options", "Output", "General"};
+
+    return orr_option_is_common(o, command) ? "Common options"
+           : command && o->group == GROUP_COMMAND && command->common[0] != '\0'
+               ? "Other options"
+               : of_group[o->group];
+}
+
 static void print_options(const orr_command *command, FILE *to)
 {
-    char name[64];
+    const orr_option *options[ORR_OPTION_NAMES_MAX];
+    const size_t n = orr_options_of(command, options);
+    const char *last = "";
 
-    fprintf(to, "\nOptions:\n");
-    for (size_t i = 0; i < orr_options_n; i++)
-        if (orr_option_applies(&orr_options[i], command))
-            print_option(&orr_options[i], to);
-    orr_option_environment(&orr_options[1], name, sizeof name);
-    fprintf(to, "\n");
-    char text[256];
-    snprintf(text, sizeof text,
-             "Each option can be set in the environment, e.g. %s; the command line wins.", name);
-    print_wrapped(to, text, 0, 0);
+    for (size_t i = 0; i < n; i++) {
+        const char *now = heading(options[i], command);
+        if (strcmp(now, last) != 0)
+            fprintf(to, "\n%s:\n", now);
+        last = now;
+        print_option(options[i], to);
+    }
+    fputc('\n', to);
+    print_wrapped(to,
+                  "Each option can be set in the environment, e.g. ORRERY_COLOR; the command line "
+                  "wins.",
+                  0, 0);
 }
 
 static void print_examples(const char *examples, FILE *to)
@@ -83,7 +98,7 @@ static void print_overview(FILE *to)
         fprintf(to, "  %-12s%s\n", orr_commands[i].name, orr_commands[i].summary);
     print_options(NULL, to);
     fprintf(to, "\n`orrery COMMAND --help` tells more. Exit status: 0 done, 1 a condition held,\n"
-                "2 usage, 3 unreadable or invalid input, 130 interrupted.\n");
+                "2 usage, 3 unreadable or invalid input, 4 infeasible, 130 interrupted.\n");
 }
 
 void orr_help_print(const orr_command *command, FILE *to)

@@ -23,11 +23,62 @@ bool orr_option_applies(const orr_option *option, const orr_command *command)
     return strstr(option->commands, word) != NULL;
 }
 
-void orr_option_environment(const orr_option *option, char *name, size_t size)
+/* Where the option stands in the list of those that most runs of the command give; NULL: nowhere.
+ */
+static const char *common_place(const orr_option *option, const orr_command *command)
 {
-    snprintf(name, size, "ORRERY_%s", option->name);
+    char word[64];
+
+    if (!command)
+        return NULL;
+    snprintf(word, sizeof word, " %s ", option->name);
+    return strstr(command->common, word);
+}
+
+bool orr_option_is_common(const orr_option *option, const orr_command *command)
+{
+    return common_place(option, command) != NULL;
+}
+
+/* Adds the options of one group that are common or not; the common ones in the order of their list.
+ */
+static size_t add_group(const orr_command *command, orr_option_group group, bool common,
+                        const orr_option **ret)
+{
+    size_t n = 0;
+
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++) {
+        if (!orr_option_applies(o, command) || o->group != group ||
+            orr_option_is_common(o, command) != common)
+            continue;
+        size_t at = n++;
+        for (; common && at > 0 && common_place(ret[at - 1], command) > common_place(o, command);
+             at--)
+            ret[at] = ret[at - 1];
+        ret[at] = o;
+    }
+    return n;
+}
+
+size_t orr_options_of(const orr_command *command, const orr_option **ret)
+{
+    size_t n = add_group(command, GROUP_COMMAND, true, ret);
+
+    for (orr_option_group group = GROUP_COMMAND; group <= GROUP_GENERAL; group++)
+        n += add_group(command, group, false, ret + n);
+    return n;
+}
+
+static void variable_name(const char *option, char *name, size_t size)
+{
+    snprintf(name, size, "ORRERY_%s", option);
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+void orr_option_environment(const orr_option *option, char *name, size_t size)
+{
+    variable_name(option->name, name, size);
 }
 
 static bool is_choice(const char *choices, const char *value)
@@ -44,12 +95,28 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+static orr_status set_number(const orr_option *option, const char *from, const char *value,
+                             int64_t *ret, orr_error *err)
+{
+    const int64_t max = option->max > 0 ? option->max : INT32_MAX;
+    char *end;
+
+    errno = 0;
+    const long long number = strtoll(value, &end, 10);
+    if (end != value && !*end && !errno && number >= option->min && number <= max)
+        return *ret = number, ORR_OK;
+    return option->min == 0 && (end == value || *end || number < 0)
+               ? orr_fail(err, ORR_INVALID, "%s: '%s' is not a whole number of 0 or more", from,
+                          value)
+               : orr_fail(err, ORR_INVALID, "%s: '%s' is not a whole number from %lld to %lld",
+                          from, value, (long long)option->min, (long long)max);
+}
+
 /* `from` says where the value stood, for the error: "--rank" or "ORRERY_RANK". */
 static orr_status set_value(const orr_option *option, const char *from, const char *value,
                             orr_settings *settings, orr_error *err)
 {
     char *field = (char *)settings + option->offset;
-    char *end;
 
     switch (option->kind) {
     case OPTION_FLAG:
@@ -62,12 +129,7 @@ static orr_status set_value(const orr_option *option, const char *from, const ch
         *(const char **)field = value;
         return ORR_OK;
     case OPTION_NUMBER:
-        errno = 0;
-        *(int64_t *)field = strtoll(value, &end, 10);
-        if (end == value || *end || errno || *(int64_t *)field < 0)
-            return orr_fail(err, ORR_INVALID, "%s: '%s' is not a whole number of 0 or more", from,
-                            value);
-        return ORR_OK;
+        return set_number(option, from, value, (int64_t *)field, err);
     }
     return ORR_OK;
 }
@@ -79,6 +141,10 @@ static orr_status read_environment(const orr_command *command, orr_settings *set
         char name[64];
         orr_option_environment(o, name, sizeof name);
         const char *value = getenv(name);
+        if (!value && o->old_name) {
+            variable_name(o->old_name, name, sizeof name);
+            value = getenv(name);
+        }
         if (!value || !*value || !orr_option_applies(o, command) || o->offset == FIELD(help) ||
             o->offset == FIELD(version) || (o->kind == OPTION_FLAG && strcmp(value, "0") == 0))
             continue;
@@ -89,22 +155,29 @@ static orr_status read_environment(const orr_command *command, orr_settings *set
 
 static orr_status unknown_option(const char *word, const orr_command *command, orr_error *err)
 {
-    const char *names[128];
-    size_t n = 0;
+    const orr_option *known[ORR_OPTION_NAMES_MAX];
+    const char *names[ORR_OPTION_NAMES_MAX];
+    const size_t n = orr_options_of(command, known);
 
-    for (size_t i = 0; i < orr_options_n && n < 128; i++)
-        if (orr_option_applies(&orr_options[i], command))
-            names[n++] = orr_options[i].name;
+    for (size_t i = 0; i < n; i++)
+        names[i] = known[i]->name;
     const char *close = strncmp(word, "--", 2) == 0 ? orr_closest_match(word + 2, names, n) : NULL;
     return close ? orr_fail(err, ORR_INVALID, "no option %s; did you mean --%s?", word, close)
                  : orr_fail(err, ORR_INVALID, "no option %s here; see --help", word);
 }
 
+static bool is_called(const orr_option *option, const char *name, size_t len)
+{
+    const char *old = option->old_name;
+
+    return (strlen(option->name) == len && memcmp(option->name, name, len) == 0) ||
+           (old && strlen(old) == len && memcmp(old, name, len) == 0);
+}
+
 static const orr_option *find_long(const char *name, size_t len, const orr_command *command)
 {
     for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
-        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0 &&
-            orr_option_applies(o, command))
+        if (is_called(o, name, len) && orr_option_applies(o, command))
             return o;
     return NULL;
 }
@@ -217,5 +290,9 @@ void orr_options_unset_environment(void)
         char name[64];
         orr_option_environment(&orr_options[i], name, sizeof name);
         unsetenv(name);
+        if (orr_options[i].old_name) {
+            variable_name(orr_options[i].old_name, name, sizeof name);
+            unsetenv(name);
+        }
     }
 }

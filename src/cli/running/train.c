@@ -79,13 +79,13 @@ static orr_status read_numbers(orr_training *t)
     o->rate_schedule = choice(s->rate_schedule, schedules, 3);
     o->ranks_kind = choice(s->transport, transports, 4);
     o->threads = (int)s->threads;
-    ORR_TRY(number(t, "rate", s->rate, &o->rate));
-    ORR_TRY(number(t, "least-rate", s->least_rate, &o->least_rate));
+    ORR_TRY(number(t, "learning-rate", s->rate, &o->rate));
+    ORR_TRY(number(t, "min-learning-rate-ratio", s->least_rate, &o->least_rate));
     ORR_TRY(number(t, "decay", s->decay, &o->decay));
     ORR_TRY(number(t, "clip", s->clip, &o->clip));
     ORR_TRY(number(t, "dpo-beta", s->dpo_beta, &o->dpo_beta));
     ORR_TRY(number(t, "ppo-clip", s->ppo_clip, &o->ppo_clip));
-    ORR_TRY(number(t, "kl", s->kl, &o->kl));
+    ORR_TRY(number(t, "kl-coefficient", s->kl, &o->kl));
     o->least_rate *= o->rate;
     if (s->clip != NULL && o->clip <= 0)
         o->clip = -1;

@@ -28,7 +28,7 @@ typedef struct orr_explore_request {
  * cluster, failures. */
 orr_status orr_explore_request_read(orr_explore_request *request) ORR_MUST_CHECK;
 
-/* --effects: a table, and no search. */
+/* --published-effects: a table, and no search. */
 orr_status orr_explore_print_effects(orr_session *session) ORR_MUST_CHECK;
 
 /* "exploring  25 %  best 8.210 s  bound 8.020 s  gap 2.3 %  1.24 M plans  310 k/s  17 simulated 301

@@ -111,7 +111,7 @@ static orr_status read_objectives(orr_explore_request *r, orr_error *err)
     o->objective = objective_named(s->objective, ORR_OBJECTIVE_STEP);
     o->second = objective_named(s->front, ORR_OBJECTIVES);
     if (o->second == o->objective)
-        return orr_fail(err, ORR_INVALID, "--front: %s is already what --objective makes small",
+        return orr_fail(err, ORR_INVALID, "--pareto: %s is already what --objective makes small",
                         s->front);
     if (s->tokens != NULL)
         ORR_TRY(amount_of("tokens", s->tokens, &o->tokens, err));
@@ -202,7 +202,7 @@ static orr_status read_bounds(orr_explore_request *r, orr_error *err)
         return orr_fail(err, ORR_INVALID, "--min-gpus %u is more than --gpus %u", o->min_devices,
                         o->max_devices);
     if (s->max_buildings > ORR_SITES_MAX)
-        return orr_fail(err, ORR_INVALID, "--max-buildings: at most %d", ORR_SITES_MAX);
+        return orr_fail(err, ORR_INVALID, "--max-sites: at most %d", ORR_SITES_MAX);
     o->max_sites = (uint32_t)s->max_buildings;
     return s->price != NULL ? read_price(s->price, &o->price_per_hour, err) : ORR_OK;
 }

@@ -80,7 +80,7 @@ static orr_status read_options(coordinating *c)
     orr_coordinator_options *o = &c->options;
     orr_error *err = &c->session.err;
     if (s->replicas > UINT16_MAX || s->least > UINT16_MAX)
-        return orr_fail(err, ORR_INVALID, "--replicas, --least: so many are no team");
+        return orr_fail(err, ORR_INVALID, "--replicas, --min-replicas: so many are no team");
     o->listen = s->listen != NULL ? s->listen : LISTEN_DEFAULT;
     o->metrics = is_none(s->metrics) ? NULL : s->metrics;
     o->replicas = (uint32_t)s->replicas;

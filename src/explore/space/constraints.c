@@ -235,7 +235,7 @@ orr_status orr_space_read_constraints(const orr_explore_options *options,
     orr_space_constraints constraints = {0};
     if (options->fix != NULL)
         ORR_TRY(orr_plan_parse(options->fix, &constraints.fixed, err));
-    ORR_TRY(read_list(&constraints, options->limit, "limit", read_limit, err));
+    ORR_TRY(read_list(&constraints, options->limit, "bounds", read_limit, err));
     ORR_TRY(read_list(&constraints, options->exclude, "exclude", read_exclude, err));
     ORR_TRY(read_list(&constraints, options->allow, "allow", read_allow, err));
     ORR_TRY(read_list(&constraints, options->dimensions, "dimensions", read_dimension, err));

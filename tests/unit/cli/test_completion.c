@@ -174,6 +174,8 @@ static void bash_completes_words(void **state)
         "offers \"convert compare coordinator completion\" orrery co\n"
         "offers json orrery analyze --format j\n"
         "offers json orrery analyze -f j\n"
+        "offers \"pretrain sft dpo rl\" orrery train --task \"\"\n"
+        "offers \"pretrain sft lora\" orrery explore --task \"\"\n"
         "offers --html orrery analyze --ht\n"
         "offers \"\" orrery validate --ht\n"
         "offers \"bash zsh fish man\" orrery completion \"\"\n"

@@ -318,6 +318,86 @@ static void without_a_command_only_common_options_are_known(void **state)
     assert_int_equal(parse(&particular), ORR_INVALID);
 }
 
+static void an_old_name_is_still_understood(void **state)
+{
+    line old = {.command = "train", .words = {"--rate", "1e-3", "--check"}};
+    line elsewhere = {.command = "explore", .words = {"--no=fp8", "--max-buildings", "2"}};
+    line of_another = {.command = "explore", .words = {"--rate", "1"}};
+    line from_environment = {.command = "train"};
+
+    (void)state;
+    assert_int_equal(parse(&old), ORR_OK);
+    assert_string_equal(old.settings.rate, "1e-3");
+    assert_true(old.settings.check);
+    assert_int_equal(parse(&elsewhere), ORR_OK);
+    assert_string_equal(elsewhere.settings.no, "fp8");
+    assert_int_equal(elsewhere.settings.max_buildings, 2);
+    assert_int_equal(parse(&of_another), ORR_INVALID);
+    setenv("ORRERY_RATE", "2", 1);
+    assert_int_equal(parse(&from_environment), ORR_OK);
+    assert_string_equal(from_environment.settings.rate, "2");
+    orr_options_unset_environment();
+    assert_null(getenv("ORRERY_RATE"));
+}
+
+static void numbers_have_bounds(void **state)
+{
+    static const char *const wrong[] = {"0", "-1", "1025", "99999999999999999999", "four", "4x"};
+    line most = {.command = "analyze", .words = {"-j", "1024"}};
+    line rank = {.command = "analyze", .words = {"--rank", "2147483648"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[128];
+        line l = {.command = "analyze", .words = {"-j", wrong[i]}};
+        snprintf(text, sizeof text, "-j: '%s' is not a whole number from 1 to 1024", wrong[i]);
+        assert_refused(&l, text);
+    }
+    assert_int_equal(parse(&most), ORR_OK);
+    assert_int_equal(most.settings.threads, 1024);
+    assert_refused(&rank, "--rank: '2147483648' is not a whole number from 0 to 2147483647");
+}
+
+/* A task that does not run here is not offered for it. */
+static void a_choice_may_depend_on_the_command(void **state)
+{
+    line simulated = {.command = "simulate", .words = {"--task", "lora"}};
+    line trained = {.command = "train", .words = {"--task", "lora"}};
+
+    (void)state;
+    assert_int_equal(parse(&simulated), ORR_OK);
+    assert_refused(&trained, "--task: 'lora' is not one of pretrain|sft|dpo|rl");
+}
+
+/* Each option of a command once: common ones as its row lists them, then its others, then output
+ * and general ones. */
+static void options_of_a_command_are_in_order(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < orr_commands_n; c++) {
+        const orr_option *options[ORR_OPTION_NAMES_MAX];
+        const orr_command *command = &orr_commands[c];
+        const size_t n = orr_options_of(command, options);
+        size_t applying = 0, common = 0, words = 0;
+        for (size_t i = 0; i < orr_options_n; i++)
+            applying += orr_option_applies(&orr_options[i], command);
+        assert_int_equal(n, applying);
+        while (common < n && orr_option_is_common(options[common], command))
+            common++;
+        for (size_t i = common; i < n; i++) {
+            assert_false(orr_option_is_common(options[i], command));
+            assert_true(i == common || options[i]->group >= options[i - 1]->group);
+        }
+        for (const char *at = command->common; *at != '\0'; at++)
+            words += *at == ' ' && at[1] != '\0';
+        assert_int_equal(common, words);
+    }
+    const orr_option *options[ORR_OPTION_NAMES_MAX];
+    orr_options_of(orr_command_find("train"), options);
+    assert_string_equal(options[0]->name, "plan");
+    assert_string_equal(options[1]->name, "data");
+}
+
 /* The table itself: names are unique where they can meet, and name commands that exist. */
 static void the_table_is_sound(void **state)
 {
@@ -332,6 +412,12 @@ static void the_table_is_sound(void **state)
                     assert_string_not_equal(o->name, orr_options[j].name);
                     assert_true(!o->letter || o->letter != orr_options[j].letter);
                 }
+        for (size_t c = 0; c < orr_commands_n; c++) { /* a row speaks of no single command */
+            char of_one[64];
+            snprintf(of_one, sizeof of_one, "; %s: ", orr_commands[c].name);
+            assert_null(strstr(o->about, of_one));
+            assert_true(strncmp(o->about, of_one + 2, strlen(of_one + 2)) != 0);
+        }
         if (!o->commands)
             continue;
         char words[128];
@@ -365,6 +451,10 @@ int main(void)
         TEST(a_wrong_option_gets_a_suggestion),
         TEST(a_prefix_of_a_name_is_not_that_option),
         TEST(without_a_command_only_common_options_are_known),
+        TEST(an_old_name_is_still_understood),
+        TEST(numbers_have_bounds),
+        TEST(a_choice_may_depend_on_the_command),
+        TEST(options_of_a_command_are_in_order),
         TEST(the_table_is_sound),
     };
 #undef TEST
