@@ -41,7 +41,8 @@ const char *orr_closest_match(const char *word, const char *const *candidates, s
 
     for (size_t i = 0; i < n; i++) {
         const bool begins = *word && strncmp(word, candidates[i], strlen(word)) == 0;
-        const unsigned d = begins ? 1 : distance(word, candidates[i], best);
+        const bool within = strlen(word) >= 4 && strstr(candidates[i], word) != NULL;
+        const unsigned d = begins ? 1 : within ? 2 : distance(word, candidates[i], best);
         if (d < best) {
             best = d;
             closest = candidates[i];

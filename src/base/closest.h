@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The candidate closest to `word`, if one is close: "did you mean". NULL: none. Threads: any. */
+/* The candidate closest to `word`, if one is close, begins with it or holds it: "did you mean". NULL: none. Threads: any. */
 const char *orr_closest_match(const char *word, const char *const *candidates, size_t n);
 
 #endif /* ORR_BASE_CLOSEST_H */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 const char *orr_status_name(orr_status status)
 {
     switch (status) {
@@ -34,21 +36,17 @@ const char *orr_status_text(orr_status status)
  * sequence that the buffer cut in half would not be UTF-8 any more and goes too. */
 static void make_one_line(char *text)
 {
-    size_t n = 0;
-    for (; text[n] != '\0'; n++) {
-        const unsigned char c = (unsigned char)text[n];
-        if (c < 0x20 || c == 0x7f)
-            text[n] = '?';
-    }
+    const size_t n = strlen(text);
     size_t lead = n;
     while (lead > 0 && n - lead < 3 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80)
         lead--;
-    if (lead == 0 || (unsigned char)text[lead - 1] < 0xc0)
-        return;
-    const unsigned char c = (unsigned char)text[lead - 1];
-    const size_t follow = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-    if (n - lead < follow)
-        text[lead - 1] = '\0';
+    if (lead > 0 && (unsigned char)text[lead - 1] >= 0xc0) {
+        const unsigned char c = (unsigned char)text[lead - 1];
+        const size_t follow = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+        if (n - lead < follow)
+            text[lead - 1] = '\0';
+    }
+    orr_text_make_printable(text);
 }
 
 orr_status orr_fail_at_(orr_error *err, orr_status status, uint64_t byte_pos, const char *file,

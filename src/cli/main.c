@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/command/help.h"
+#include "cli/command/interrupt.h"
 #include "cli/command/option.h"
 #include "io/stream/output.h"
 
@@ -23,7 +24,7 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write() like any other */
+    orr_interrupt_ignore_sigpipe();
     signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -35,9 +36,9 @@ static int unknown_command(const char *name)
         names[i] = orr_commands[i].name;
     const char *close = orr_closest_match(name, names, orr_commands_n);
     if (close)
-        fprintf(stderr, "orrery: no command '%s'; did you mean '%s'?\n", name, close);
+        orr_complain("no command '%s'; did you mean '%s'?", name, close);
     else
-        fprintf(stderr, "orrery: no command '%s'; see orrery --help\n", name);
+        orr_complain("no command '%s'; see orrery --help", name);
     return EXIT_USAGE;
 }
 
@@ -47,7 +48,7 @@ static int run_command(const orr_command *command, int argc, char **argv)
     orr_error err;
 
     if (orr_options_parse(argc, argv, command, &settings, &err) != ORR_OK) {
-        fprintf(stderr, "orrery: %s\n", err.text);
+        orr_complain("%s", err.text);
         return EXIT_USAGE;
     }
     if (settings.version) {
@@ -62,11 +63,8 @@ static int run_command(const orr_command *command, int argc, char **argv)
         orr_help_print(command, settings.help ? stdout : stderr);
         return settings.help ? EXIT_DONE : EXIT_USAGE;
     }
-    if (settings.n_args < command->min_args || settings.n_args > command->max_args) {
-        fprintf(stderr, "orrery: usage: orrery %s%s%s; see orrery %s --help\n", command->name,
-                *command->arguments != '\0' ? " " : "", command->arguments, command->name);
-        return EXIT_USAGE;
-    }
+    if (settings.n_args < command->min_args || settings.n_args > command->max_args)
+        return orr_help_usage(command);
     return command->run(&settings);
 }
 
@@ -90,7 +88,9 @@ int main(int argc, char **argv)
     catch_signals();
     const int code = run(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "orrery: cannot write the output: %s\n", strerror(errno));
+        const int why = errno;
+        orr_interrupt_end_like_sigpipe();
+        orr_complain("cannot write the output: %s", strerror(why));
         return EXIT_INPUT;
     }
     return code;

@@ -84,6 +84,14 @@ def exported(folder, name="model", **options):
 # Training.
 
 @case
+def a_quiet_training_tells_its_result_alone():
+    with scratch() as folder:
+        result = train(folder, "-q")
+        lines = result.stdout.splitlines()
+        assert result.stderr == "" and [line for line in lines if line] == lines[1:] and "6 steps, " in lines[1], lines
+
+
+@case
 def the_loss_falls():
     with scratch() as folder:
         seen = losses(folder, "--learning-rate", "3e-3", steps=30)

@@ -15,7 +15,7 @@ const orr_command orr_commands[] = {
      "orrery analyze --html report.html rank*.json.gz\n"
      "orrery analyze --only critical_path,idle_time_breakdown --format json traces/\n"
      "orrery analyze --fail-if 'temporal_breakdown.idle_frac>0.3' traces/",
-     " only step rank fail-if ", 1, SIZE_MAX, orr_command_analyze},
+     " only step rank fail-if ", 0, SIZE_MAX, orr_command_analyze},
     {"convert", "write a recording in another format", "TRACE... -o OUTPUT",
      "Writes Chakra execution traces (.et), Perfetto (.pftrace) or Chrome JSON (.json), by the "
      "ending of OUTPUT or by --to; .gz or .zst compresses. Host and device traces of a rank are "

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/command/help.h"
 #include "cli/command/option.h"
 
 /* "a|b|c" as "a b c". */
@@ -266,7 +267,6 @@ int orr_command_completion(const orr_settings *settings)
             return EXIT_DONE;
         }
     }
-    fprintf(stderr, "orrery: completion: '%s' is not one of bash|zsh|fish|man\n",
-            settings->args[0]);
+    orr_complain("completion: '%s' is not one of bash|zsh|fish|man", settings->args[0]);
     return EXIT_USAGE;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command/help.h"
 
+#include <stdarg.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "cli/command/option.h"
 
 enum { WIDTH = 80, OPTION_COLUMN = 26 };
@@ -112,4 +114,23 @@ void orr_help_print(const orr_command *command, FILE *to)
     print_wrapped(to, command->details, 0, 0);
     print_options(command, to);
     print_examples(command->examples, to);
+}
+
+void orr_complain(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    orr_text_make_printable(text);
+    fprintf(stderr, "orrery: %s\n", text);
+}
+
+int orr_help_usage(const orr_command *command)
+{
+    orr_complain("usage: orrery %s%s%s; see orrery %s --help", command->name,
+                 *command->arguments != '\0' ? " " : "", command->arguments, command->name);
+    return EXIT_USAGE;
 }

@@ -11,4 +11,10 @@ int orr_interrupt_signal(void);                /* that asked; 0: none did */
 const volatile bool *orr_interrupt_flag(void); /* for those who look */
 bool orr_interrupt_requested(void *ctx);       /* for those who ask from time to time */
 
+/* A pipe whose reader has left is an error of write() to us. Where it is the standard output, the
+ * process ends as if SIGPIPE had ended it, as other tools do: silently, without temporary files. */
+void orr_interrupt_ignore_sigpipe(void);
+/* Returns where standard output still has a reader, or the parent had SIGPIPE ignored. */
+void orr_interrupt_end_like_sigpipe(void);
+
 #endif /* ORR_CLI_COMMAND_INTERRUPT_H */

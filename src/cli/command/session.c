@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command/session.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 #include <unistd.h>
 
 #include "base/progress.h"
+#include "base/printable.h"
 #include "base/term.h"
+#include "cli/command/help.h"
+#include "cli/command/interrupt.h"
 
 orr_status orr_session_init(orr_session *session, const orr_settings *settings)
 {
@@ -26,7 +30,9 @@ void orr_session_done(orr_session *session)
 
 int orr_session_fail(const orr_session *session)
 {
-    fprintf(stderr, "orrery: %s\n", session->err.text);
+    if (session->err.status == ORR_IO && session->err.os_errno == EPIPE)
+        orr_interrupt_end_like_sigpipe();
+    orr_complain("%s", session->err.text);
     return EXIT_INPUT;
 }
 
@@ -101,6 +107,15 @@ orr_status orr_session_analysis(orr_session *session)
     return settings->step ? parse_steps(settings->step, options, &session->err) : ORR_OK;
 }
 
+const char *orr_session_printable(const orr_session *session, const char *text)
+{
+    char *copy = orr_arena_strndup(session->arena, text, strlen(text));
+
+    if (copy)
+        orr_text_make_printable(copy);
+    return copy ? copy : "?";
+}
+
 static orr_table_format table_format(const char *name)
 {
     return strcmp(name, "json") == 0  ? ORR_TABLE_JSON
@@ -129,15 +144,15 @@ orr_status orr_session_output(orr_session *session, orr_table_style *ret_style)
 
 void orr_session_remark(const orr_session *session, const char *format, ...)
 {
+    char text[1024];
     va_list args;
 
     if (session->settings->quiet)
         return;
     va_start(args, format);
-    fputs("orrery: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    orr_complain("%s", text);
 }
 
 static void remark_faults(const orr_session *session, const orr_job_file *file)

@@ -42,6 +42,8 @@ orr_status orr_session_output(orr_session *session, orr_table_style *ret_style) 
 void orr_session_tables(const orr_session *session, const orr_table_style *style,
                         const orr_named_table *tables, size_t n, size_t from);
 
+/* `text` from outside, harmless for a terminal; in the arena. */
+const char *orr_session_printable(const orr_session *session, const char *text);
 /* One line on stderr, unless quiet. */
 void orr_session_remark(const orr_session *session, const char *format, ...) ORR_PRINTF(2, 3);
 

@@ -20,9 +20,10 @@ void orr_training_print_setup(orr_training *t)
     orr_output *out = t->session.out;
     const orr_plan plan = orr_plan_with_defaults(&t->plan);
     char bytes[ORR_UNIT_CHARS];
-    if (!for_people(t))
+    if (!for_people(t) || t->session.settings->quiet)
         return;
-    orr_output_printf(out, "%s, %lld steps on %llu %s\n", t->model->title,
+    orr_output_printf(out, "%s, %lld steps on %llu %s\n",
+                      orr_session_printable(&t->session, t->model->title),
                       (long long)t->options.steps, (unsigned long long)orr_plan_ranks(&plan),
                       orr_plan_ranks(&plan) == 1 ? "rank" : "ranks");
     const char *text = orr_plan_text(&plan, t->session.arena);
@@ -71,7 +72,7 @@ void orr_training_print_step(void *ctx, const orr_train_step *step)
     orr_output *out = t->session.out;
     if (t->reports >= 0)
         orr_child_report_send_step(t->reports, step);
-    if (!for_people(t) || !is_shown(t, step))
+    if (!for_people(t) || t->session.settings->quiet || !is_shown(t, step))
         return;
     if (!t->heading)
         put_heading(t, step);

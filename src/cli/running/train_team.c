@@ -54,9 +54,10 @@ static orr_status check_alone(const orr_settings *s, orr_error *err)
     if (s->team == NULL && s->replicas == 0 &&
         (s->failure_timeout != NULL || s->rate_policy != NULL || s->metrics != NULL ||
          s->catch_up_steps > 0 || s->no_shared_memory))
-        return orr_fail(err, ORR_INVALID,
-                        "--failure-timeout, --learning-rate-policy, --metrics, --catch-up-steps and "
-                        "--no-shared-memory are a team's: add --replicas N");
+        return orr_fail(
+            err, ORR_INVALID,
+            "--failure-timeout, --learning-rate-policy, --metrics, --catch-up-steps and "
+            "--no-shared-memory are a team's: add --replicas N");
     return ORR_OK;
 }
 

@@ -4,7 +4,8 @@
 #include "cli/search/explore.h"
 #include "report/analyses/registry.h"
 
-/* --published-effects: what was published of network technologies beside what is said of them here. */
+/* --published-effects: what was published of network technologies beside what is said of them here.
+ */
 
 typedef struct effect_row {
     const char *effect, *published;

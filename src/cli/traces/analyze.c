@@ -4,6 +4,7 @@
 
 #include "base/path.h"
 #include "cli/traces/condition.h"
+#include "cli/command/help.h"
 #include "cli/command/option.h"
 #include "cli/command/session.h"
 #include "io/json/writer.h"
@@ -38,23 +39,12 @@ static bool in_list(const char *list, const char *name)
 /* --only may name an analysis that is not there. */
 static orr_status check_only(const char *list, orr_error *err)
 {
-    size_t n;
-    const orr_analysis *all = orr_analyses(&n);
-    const char *names[64];
-
-    for (size_t i = 0; i < n && i < 64; i++)
-        names[i] = all[i].name;
     for (const char *at = list; *at;) {
-        char word[64];
         const size_t len = strcspn(at, ",");
+        char word[64];
         snprintf(word, sizeof word, "%.*s", (int)len, at);
-        if (len && !orr_analysis_find(word)) {
-            const char *close = orr_closest_match(word, names, n);
-            return close ? orr_fail(err, ORR_INVALID,
-                                    "--only: no analysis '%s'; did you mean '%s'?", word, close)
-                         : orr_fail(err, ORR_INVALID,
-                                    "--only: no analysis '%s'; --only list lists them", word);
-        }
+        if (len && !orr_analysis_find(word))
+            return orr_condition_unknown_analysis("--only", word, err);
         at += len + (at[len] == ',');
     }
     return ORR_OK;
@@ -179,6 +169,8 @@ int orr_command_analyze(const orr_settings *settings)
 
     if (settings->only && strcmp(settings->only, "list") == 0)
         return list_analyses();
+    if (settings->n_args == 0)
+        return orr_help_usage(orr_command_find("analyze"));
     if (orr_session_init(&session, settings) != ORR_OK) {
         code = orr_session_fail(&session);
     } else if ((settings->only && check_only(settings->only, &session.err) != ORR_OK) ||

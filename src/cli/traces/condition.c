@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "base/units.h"
 #include "report/table/cell.h"
 
@@ -19,6 +20,22 @@ static bool copy_trimmed(char *word, size_t size, const char *text, size_t len)
     while (len && text[len - 1] == ' ')
         len--;
     return len && (size_t)snprintf(word, size, "%.*s", (int)len, text) < size;
+}
+
+orr_status orr_condition_unknown_analysis(const char *option, const char *word, orr_error *err)
+{
+    enum { MOST = 64 };
+    const char *names[MOST];
+    size_t n;
+    const orr_analysis *all = orr_analyses(&n);
+
+    for (size_t i = 0; i < n && i < MOST; i++)
+        names[i] = all[i].name;
+    const char *close = orr_closest_match(word, names, n < MOST ? n : MOST);
+    return close ? orr_fail(err, ORR_INVALID, "%s: no analysis '%s'; did you mean '%s'?", option,
+                            word, close)
+                 : orr_fail(err, ORR_INVALID, "%s: no analysis '%s'; --only list lists them",
+                            option, word);
 }
 
 orr_status orr_condition_parse(const char *text, orr_condition *ret, orr_error *err)
@@ -49,8 +66,7 @@ orr_status orr_condition_parse(const char *text, orr_condition *ret, orr_error *
         *dot = '\0';
     ret->analysis = orr_analysis_find(dot ? name : DEFAULT_TABLE);
     if (!ret->analysis)
-        return orr_fail(err, ORR_INVALID, "--fail-if: no analysis '%s'; --only list lists them",
-                        name);
+        return orr_condition_unknown_analysis("--fail-if", name, err);
     if (!copy_trimmed(ret->column, sizeof ret->column, dot ? dot + 1 : name,
                       strlen(dot ? dot + 1 : name)))
         return orr_fail(err, ORR_INVALID, "--fail-if: no column is named");

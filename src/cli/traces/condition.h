@@ -17,6 +17,8 @@ typedef struct orr_condition {
     char finding[256]; /* the first row that held it, in words */
 } orr_condition;
 
+/* The error of an option that names no analysis, with the closest name there is. */
+orr_status orr_condition_unknown_analysis(const char *option, const char *word, orr_error *err);
 /* `text` may be NULL. Errors: INVALID. */
 orr_status orr_condition_parse(const char *text, orr_condition *ret, orr_error *err) ORR_MUST_CHECK;
 bool orr_condition_applies_to(const orr_condition *condition, const char *analysis);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/models/published_job.h"
+#include "cli/command/help.h"
 #include "cli/command/session.h"
 
 #define DEFAULT_EXAMPLE "gpt_ddp_gloo_w2"
@@ -63,15 +64,14 @@ int orr_command_demo(const orr_settings *settings)
     if (orr_published_job_known(example))
         return orr_published_job(example, settings);
     if (!find_examples(root)) {
-        fputs("orrery: demo: the bundled examples are not found; say where with ORRERY_EXAMPLES\n",
-              stderr);
+        orr_complain("demo: the bundled examples are not found; say where with ORRERY_EXAMPLES");
         return EXIT_INPUT;
     }
     if (strcmp(example, "list") == 0)
         return list_examples(root);
     snprintf(path, sizeof path, "%s/%s", root, example);
     if (strchr(example, '/') || !is_directory(path) || !realpath(path, canonical)) {
-        fprintf(stderr, "orrery: demo: no example '%s'; orrery demo list lists them\n", example);
+        orr_complain("demo: no example '%s'; orrery demo list lists them", example);
         return EXIT_USAGE;
     }
     orr_settings analyze = *settings;
@@ -79,6 +79,6 @@ int orr_command_demo(const orr_settings *settings)
     analyze.args = inputs;
     analyze.n_args = 1;
     if (!settings->quiet)
-        fprintf(stderr, "orrery: analysing %s\n", canonical);
+        orr_complain("analysing %s", canonical);
     return orr_command_analyze(&analyze);
 }

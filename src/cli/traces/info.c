@@ -144,7 +144,7 @@ static size_t count_deps(const orr_job *job, uint32_t g, kind_count *rows)
 }
 
 /* For people: a list a rank, since a row of so many columns fits no terminal. */
-static void write_lists(const orr_table *table, orr_output *out)
+static void write_lists(const orr_session *session, const orr_table *table)
 {
     char heading[ORR_HUMAN_MAX], value[ORR_HUMAN_MAX];
 
@@ -155,10 +155,11 @@ static void write_lists(const orr_table *table, orr_output *out)
             if (cell.kind == ORR_CELL_NONE || (cell.kind == ORR_CELL_TEXT && !*cell.as.text))
                 continue;
             orr_column_heading(column, heading);
-            orr_output_printf(out, "%-16s %s\n", heading,
-                              orr_cell_human(&cell, column->type, value));
+            orr_output_printf(
+                session->out, "%-16s %s\n", heading,
+                orr_session_printable(session, orr_cell_human(&cell, column->type, value)));
         }
-        orr_output_text(out, "\n");
+        orr_output_text(session->out, "\n");
     }
 }
 
@@ -178,7 +179,7 @@ static void write_tables(orr_session *session, const orr_table tables[3],
         else if (i)
             orr_output_text(session->out, "\n");
         if (i == 0 && style->format == ORR_TABLE_TEXT)
-            write_lists(&tables[i], session->out);
+            write_lists(session, &tables[i]);
         else
             orr_table_write(&tables[i], style, session->out);
     }

@@ -4,15 +4,16 @@
 static void describe_file(const orr_session *session, const orr_job_file *file)
 {
     const orr_read_report *report = &file->report;
+    const char *path = orr_session_printable(session, file->path);
 
-    orr_output_printf(session->out, "%s: %s, %llu records", file->path,
-                      orr_format_name(report->format), (unsigned long long)report->events);
+    orr_output_printf(session->out, "%s: %s, %llu records", path, orr_format_name(report->format),
+                      (unsigned long long)report->events);
     if (report->orphans)
         orr_output_printf(session->out, ", %llu without a launch",
                           (unsigned long long)report->orphans);
     for (int fault = 0; fault < ORR_TRACE_FAULTS; fault++)
         if (report->faults[fault])
-            orr_output_printf(session->out, "\n%s: let pass %llu x: %s", file->path,
+            orr_output_printf(session->out, "\n%s: let pass %llu x: %s", path,
                               (unsigned long long)report->faults[fault],
                               orr_trace_fault_text((orr_trace_fault)fault));
     orr_output_text(session->out, "\n");
@@ -24,12 +25,13 @@ static void describe_link(const orr_session *session, const orr_job_file *file)
 
     if (!file->paired_with)
         return;
-    orr_output_printf(session->out, "%s: %u of %u operators found in the device trace\n",
-                      file->path, link->matched_by_id + link->matched_by_order, link->host_ops);
+    const char *path = orr_session_printable(session, file->path);
+    orr_output_printf(session->out, "%s: %u of %u operators found in the device trace\n", path,
+                      link->matched_by_id + link->matched_by_order, link->host_ops);
     for (int miss = 0; miss < ORR_LINK_MISSES; miss++)
         if (link->missed[miss])
-            orr_output_printf(session->out, "%s: %u not matched: %s\n", file->path,
-                              link->missed[miss], orr_link_miss_text((orr_link_miss)miss));
+            orr_output_printf(session->out, "%s: %u not matched: %s\n", path, link->missed[miss],
+                              orr_link_miss_text((orr_link_miss)miss));
 }
 
 /* Faults of the job as a whole, a line each. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 typedef struct unit {
     double size;
     const char *name;
@@ -99,21 +101,10 @@ char *orr_human_number(char buf[ORR_HUMAN_MAX], double number)
     return buf;
 }
 
-/* Bytes of the code point at `text`, 1 where it is none. */
-static size_t code_point_bytes(const char *text)
-{
-    const unsigned char first = (unsigned char)text[0];
-    const size_t n = first < 0xC2 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 1;
-    for (size_t i = 1; i < n; i++)
-        if (((unsigned char)text[i] & 0xC0) != 0x80)
-            return 1;
-    return n;
-}
-
 size_t orr_text_display_width(const char *text)
 {
     size_t columns = 0;
-    for (; *text; text += code_point_bytes(text))
+    for (; *text; text += orr_code_point_bytes(text))
         columns++;
     return columns;
 }
@@ -122,14 +113,10 @@ size_t orr_text_display_width(const char *text)
 static size_t put_columns(const char *text, size_t columns, char *buf, size_t w, size_t cap)
 {
     for (; *text && columns > 0; columns--) {
-        const size_t n = code_point_bytes(text);
-        const unsigned char first = (unsigned char)text[0];
-        /* U+0080 to U+009F are controls too */
-        const bool control = first < 0x20 || first == 0x7F || (n == 1 && first >= 0x80) ||
-                             (n == 2 && first == 0xC2 && (unsigned char)text[1] < 0xA0);
+        const size_t n = orr_code_point_bytes(text);
         if (w + n + 1 > cap)
             break;
-        if (control) {
+        if (orr_unprintable_bytes(text) > 0) {
             buf[w++] = '?';
         } else {
             memcpy(buf + w, text, n);
@@ -157,7 +144,7 @@ size_t orr_text_elide(const char *text, size_t columns, char *buf, size_t cap)
             w += sizeof ellipsis - 1;
         }
         for (size_t skip = have - tail; skip > 0; skip--)
-            text += code_point_bytes(text);
+            text += orr_code_point_bytes(text);
         w = put_columns(text, tail, buf, w, cap);
     }
     buf[w] = '\0';
