@@ -127,7 +127,8 @@ def replicas_train_to_the_same_bits():
         rows = told["tables"]["replicas"]["rows"]
         assert [row["replica"] for row in rows] == ["r0", "r1", "r2"]
         assert all(row["state_digest"] == told["state_digest"] and row["step"] == 8 for row in rows), rows
-        assert told["team"] == {"replicas": 3, "restarts": 0, "coordinator_restarts": 0, "retries": 0, "equal": True}
+        assert told["team"] == {"replicas": 3, "restarts": 0, "coordinator_restarts": 0, "retries": 0,
+                                "states_equal": True, "equal": True}
         steps = told["tables"]["steps"]["rows"]
         assert [row["step"] for row in steps] == list(range(1, 9))
         assert all(row["contributors"] == 3 for row in steps)

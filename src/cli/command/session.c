@@ -224,13 +224,14 @@ orr_status orr_session_load(orr_session *session, const char *const *paths, size
 void orr_session_tables(const orr_session *session, const orr_table_style *style,
                         const orr_named_table *tables, size_t n, size_t from)
 {
-    const bool json = style->format == ORR_TABLE_JSON;
+    if (style->format == ORR_TABLE_JSON) {
+        orr_named_tables_write_json(tables + from, n - from, session->out);
+        return;
+    }
     for (size_t i = from, printed = 0; i < n; i++) {
-        if (!json && tables[i].table.n_rows == 0)
+        if (tables[i].table.n_rows == 0)
             continue;
-        if (json)
-            orr_output_printf(session->out, "%s\n\"%s\":", printed ? "," : "", tables[i].name);
-        else if (printed)
+        if (printed)
             orr_output_text(session->out, "\n");
         orr_table_write(&tables[i].table, style, session->out);
         printed++;

@@ -4,11 +4,12 @@
 
 #include "cli/models/hw.h"
 
-#define COLUMN(row, name, type)                                                                    \
+#define COLUMN_AS(row, field, type, name)                                                          \
     {                                                                                              \
-#name, ORR_COLUMN_##type, offsetof(row, name)                                              \
+        name, ORR_COLUMN_##type, offsetof(row, field)                                              \
     }
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COLUMN(row, field, type) COLUMN_AS(row, field, type, #field)
+#define COUNT(array)             (sizeof(array) / sizeof *(array))
 
 typedef struct device_row {
     const char *name, *vendor, *kind;
@@ -17,7 +18,8 @@ typedef struct device_row {
         scale_up_bytes_per_s, nic_bytes_per_s, power_w;
 } device_row;
 
-#define C(name, type) COLUMN(device_row, name, type)
+#define C(name, type)         COLUMN(device_row, name, type)
+#define AS(field, type, name) COLUMN_AS(device_row, field, type, name)
 static const orr_column DEVICE_COLUMNS[] = {
     C(name, TEXT),
     C(vendor, TEXT),
@@ -25,7 +27,7 @@ static const orr_column DEVICE_COLUMNS[] = {
     C(memory_bytes, BYTES),
     C(memory_bandwidth_bytes_per_s, BYTES_PER_S),
     C(fp32_tflops, NUMBER),
-    C(half_tflops, NUMBER),
+    AS(half_tflops, NUMBER, "fp16_tflops"),
     C(fp8_tflops, NUMBER),
     C(matmul_bf16_tflops, NUMBER),
     C(scale_up_bytes_per_s, BYTES_PER_S),
@@ -33,6 +35,7 @@ static const orr_column DEVICE_COLUMNS[] = {
     C(power_w, NUMBER),
 };
 #undef C
+#undef AS
 
 static int64_t bytes_of(const orr_fact *fact)
 {
@@ -99,13 +102,15 @@ typedef struct link_row {
     const char *latency_basis;
 } link_row;
 
-#define C(name, type) COLUMN(link_row, name, type)
+#define C(name, type)         COLUMN(link_row, name, type)
+#define AS(field, type, name) COLUMN_AS(link_row, field, type, name)
 static const orr_column LINK_COLUMNS[] = {
     C(name, TEXT),          C(kind, TEXT),          C(bandwidth_bytes_per_s, BYTES_PER_S),
     C(latency_ns, NS_MEAN), C(latency_basis, TEXT), C(latency_per_km_ns, NS_MEAN),
     C(reach, TEXT),
 };
 #undef C
+#undef AS
 
 /* NULL, so that the cell is empty, where nothing is known. */
 static const char *basis_of(const orr_fact *fact)
@@ -145,7 +150,8 @@ typedef struct tier_row {
         write_iops, endurance_dwpd, power_w;
 } tier_row;
 
-#define C(name, type) COLUMN(tier_row, name, type)
+#define C(name, type)         COLUMN(tier_row, name, type)
+#define AS(field, type, name) COLUMN_AS(tier_row, field, type, name)
 static const orr_column TIER_COLUMNS[] = {
     C(name, TEXT),
     C(kind, TEXT),
@@ -159,6 +165,7 @@ static const orr_column TIER_COLUMNS[] = {
     C(power_w, NUMBER),
 };
 #undef C
+#undef AS
 
 orr_status orr_hw_list_memory(const orr_catalog *catalog, orr_arena *arena, orr_table *ret,
                               orr_error *err)
@@ -195,7 +202,8 @@ typedef struct cluster_row {
     double bandwidth_bytes_per_s, latency_ns, oversubscription;
 } cluster_row;
 
-#define C(name, type) COLUMN(cluster_row, name, type)
+#define C(name, type)         COLUMN(cluster_row, name, type)
+#define AS(field, type, name) COLUMN_AS(cluster_row, field, type, name)
 static const orr_column CLUSTER_COLUMNS[] = {
     C(name, TEXT),          C(devices, U32),
     C(device, TEXT),        C(levels, TEXT),
@@ -203,6 +211,7 @@ static const orr_column CLUSTER_COLUMNS[] = {
     C(latency_ns, NS_MEAN), C(oversubscription, NUMBER),
 };
 #undef C
+#undef AS
 
 /* "host 8 x rack 2 x pod 192"; where sites are not alike "building 14 + 10 + 8 x region 3". NULL:
  * out of memory. */
@@ -272,7 +281,8 @@ typedef struct level_row {
     bool in_network_reduction;
 } level_row;
 
-#define C(name, type) COLUMN(level_row, name, type)
+#define C(name, type)         COLUMN(level_row, name, type)
+#define AS(field, type, name) COLUMN_AS(level_row, field, type, name)
 static const orr_column LEVEL_COLUMNS[] = {
     C(cluster, TEXT),
     C(level, TEXT),
@@ -287,6 +297,7 @@ static const orr_column LEVEL_COLUMNS[] = {
     C(in_network_reduction, BOOL),
 };
 #undef C
+#undef AS
 
 static level_row row_of_level(const orr_cluster *cluster, const orr_level *level)
 {

@@ -5,11 +5,12 @@
 
 /* Sites that somebody named, the cuts between them, and how bytes travel. */
 
-#define COLUMN(row, name, type)                                                                    \
+#define COLUMN_AS(row, field, type, name)                                                          \
     {                                                                                              \
-#name, ORR_COLUMN_##type, offsetof(row, name)                                              \
+        name, ORR_COLUMN_##type, offsetof(row, field)                                              \
     }
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COLUMN(row, field, type) COLUMN_AS(row, field, type, #field)
+#define COUNT(array)             (sizeof(array) / sizeof *(array))
 
 bool orr_hw_has_sites(const orr_cluster *cluster)
 {
@@ -28,12 +29,14 @@ typedef struct site_row {
     double price_per_hour_usd;
 } site_row;
 
-#define C(name, type) COLUMN(site_row, name, type)
+#define C(name, type)         COLUMN(site_row, name, type)
+#define AS(field, type, name) COLUMN_AS(site_row, field, type, name)
 static const orr_column SITE_COLUMNS[] = {
     C(cluster, TEXT), C(site, TEXT),   C(region, TEXT),
     C(devices, U32),  C(device, TEXT), C(price_per_hour_usd, NUMBER),
 };
 #undef C
+#undef AS
 
 orr_status orr_hw_list_sites(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                              orr_table *ret, orr_error *err)
@@ -69,7 +72,8 @@ typedef struct cut_row {
         price_per_gb_usd;
 } cut_row;
 
-#define C(name, type) COLUMN(cut_row, name, type)
+#define C(name, type)         COLUMN(cut_row, name, type)
+#define AS(field, type, name) COLUMN_AS(cut_row, field, type, name)
 static const orr_column CUT_COLUMNS[] = {
     C(cluster, TEXT),
     C(between, TEXT),
@@ -77,12 +81,13 @@ static const orr_column CUT_COLUMNS[] = {
     C(technology, TEXT),
     C(bandwidth_bytes_per_s, BYTES_PER_S),
     C(oversubscription, NUMBER),
-    C(whole_bytes_per_s, BYTES_PER_S),
+    AS(whole_bytes_per_s, BYTES_PER_S, "aggregate_bytes_per_s"),
     C(latency_ns, NS_MEAN),
     C(latency_basis, TEXT),
     C(price_per_gb_usd, NUMBER),
 };
 #undef C
+#undef AS
 
 static cut_row row_of_cut(const orr_cluster *cluster, const orr_site_link *cut, const char *between)
 {
@@ -136,13 +141,16 @@ typedef struct wire_row {
     int64_t segment_bytes;
 } wire_row;
 
-#define C(name, type) COLUMN(wire_row, name, type)
+#define C(name, type)         COLUMN(wire_row, name, type)
+#define AS(field, type, name) COLUMN_AS(wire_row, field, type, name)
 static const orr_column WIRE_COLUMNS[] = {
-    C(cluster, TEXT),       C(where, TEXT),          C(balance, TEXT),     C(congestion, TEXT),
-    C(buffers, TEXT),       C(paths, NUMBER),        C(failed, NUMBER),    C(queue_pairs, NUMBER),
-    C(outstanding, NUMBER), C(segment_bytes, BYTES), C(loss_frac, NUMBER),
+    C(cluster, TEXT),        AS(where, TEXT, "level"), AS(balance, TEXT, "load_balancing"),
+    C(congestion, TEXT),     C(buffers, TEXT),         C(paths, NUMBER),
+    C(failed, NUMBER),       C(queue_pairs, NUMBER),   C(outstanding, NUMBER),
+    C(segment_bytes, BYTES), C(loss_frac, NUMBER),
 };
 #undef C
+#undef AS
 
 /* What nobody said is an empty cell. */
 static double or_nan(double value)

@@ -149,6 +149,7 @@ static void put_text(orr_output *out, const char *name, const char *text, size_t
 static orr_status print_json(generation *g, size_t i, const char *text, size_t len)
 {
     const orr_generated *r = &g->results[i];
+    const char *ended = r->ended ? "true" : "false";
     orr_output *out = g->session.out;
     orr_output_text(out, i > 0 ? ",\n{" : "\n{");
     put_text(out, "prompt", g->texts.at[i], strlen(g->texts.at[i]));
@@ -157,8 +158,8 @@ static orr_status print_json(generation *g, size_t i, const char *text, size_t l
     orr_output_printf(out, ",\"prompt_tokens\":%zu,\"tokens\":[", g->prompts[i].n);
     for (size_t k = 0; k < r->n; k++)
         orr_output_printf(out, "%s%d", k > 0 ? "," : "", r->tokens[k]);
-    orr_output_printf(out, "],\"ended\":%s,\"log_probability\":%.9g}", r->ended ? "true" : "false",
-                      r->log_probability);
+    orr_output_printf(out, "],\"finished\":%s,\"ended\":%s,\"log_probability\":%.9g}", ended, ended,
+                      r->log_probability); /* "ended" is the old name, for one release */
     return ORR_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/running/train.h"
 #include "io/json/writer.h"
 #include "report/analyses/registry.h"
+#include "report/humanize/human.h"
 
 static bool for_people(const orr_training *t)
 {
@@ -45,8 +46,9 @@ static void put_heading(orr_training *t, const orr_train_step *step)
 {
     orr_output *out = t->session.out;
     t->heading = true;
-    orr_output_printf(out, "\n%8s  %10s  %10s  %10s  %12s  %10s", "step", "loss", "grad norm",
-                      "rate", t->model->kind == ORR_MODEL_DLRM ? "samples/s" : "tokens/s", "time");
+    orr_output_printf(out, "\n%8s  %10s  %10s  %13s  %12s  %10s", "step", "loss", "grad norm",
+                      "learning rate", t->model->kind == ORR_MODEL_DLRM ? "samples/s" : "tokens/s",
+                      "time");
     if (t->in_team)
         orr_output_printf(out, "  %8s  %7s", "replicas", "retries");
     if (!isnan(step->reward))
@@ -76,9 +78,10 @@ void orr_training_print_step(void *ctx, const orr_train_step *step)
         return;
     if (!t->heading)
         put_heading(t, step);
+    char rate[ORR_HUMAN_MAX];
     const double s = (double)step->step_ns / 1e9;
-    orr_output_printf(out, "%8lld  %10.5f  %10.4f  %10.3e  %12.1f  %7.1f ms", (long long)step->step,
-                      step->loss, step->gradient_norm, step->rate,
+    orr_output_printf(out, "%8lld  %10.5f  %10.4f  %13s  %12.1f  %7.1f ms", (long long)step->step,
+                      step->loss, step->gradient_norm, orr_human_number(rate, step->rate),
                       s > 0 ? (double)step->tokens / s : 0, s * 1e3);
     if (t->in_team)
         orr_output_printf(out, "  %8lld  %7lld", (long long)step->contributors,
@@ -131,8 +134,8 @@ static void put_team(const orr_training *t, orr_json_writer *w)
         orr_json_member_int(w, "restarts", all->restarts);
         orr_json_member_int(w, "coordinator_restarts", all->coordinator_restarts);
         orr_json_member_int(w, "retries", all->retries);
-        orr_json_write_key(w, "equal");
-        orr_json_write_bool(w, all->equal);
+        orr_json_member_bool(w, "states_equal", all->equal);
+        orr_json_member_bool(w, "equal", all->equal); /* the old name, for one release */
     }
     orr_json_write_object_end(w);
 }

@@ -132,7 +132,7 @@ static orr_explore_report report_of(const orr_explore_request *r)
 static void print_text(orr_explore_request *r, const orr_table_style *style,
                        const orr_named_table *tables)
 {
-    static const char *const details[] = {"needs", "search", "memory", "basis"};
+    static const char *const details[] = {"break_even", "search", "memory", "basis"};
     for (int i = 0; i < ORR_EXPLORE_TABLES; i++) {
         bool detail = false;
         for (size_t d = 0; d < sizeof details / sizeof *details; d++)

@@ -15,12 +15,22 @@ typedef struct effect_row {
     const char *how, *source;
 } effect_row;
 
-#define C(field, type) ORR_COL_(effect_row, field, type)
+#define C(field, type)        ORR_COL_(effect_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(effect_row, field, type, name)
 static const orr_column columns[] = {
-    C(effect, TEXT), C(published, TEXT), C(low, NUMBER),  C(high, NUMBER), C(ours, NUMBER),
-    C(unit, TEXT),   C(direction, BOOL), C(within, BOOL), C(how, TEXT),    C(source, TEXT),
+    C(effect, TEXT),
+    C(published, TEXT),
+    C(low, NUMBER),
+    C(high, NUMBER),
+    AS(ours, NUMBER, "simulated"),
+    C(unit, TEXT),
+    AS(direction, BOOL, "same_direction"),
+    AS(within, BOOL, "in_published_range"),
+    AS(how, TEXT, "method"),
+    C(source, TEXT),
 };
 #undef C
+#undef AS
 
 static orr_status make_table(orr_arena *arena, orr_table *ret, orr_error *err)
 {

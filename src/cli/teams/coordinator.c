@@ -104,6 +104,7 @@ static void tell_address(void *ctx, const char *address)
         orr_json_writer w;
         orr_json_write_init(&w, out);
         orr_json_write_object(&w);
+        orr_json_member_text(&w, "schema", "orrery.coordinator/1");
         orr_json_write_key(&w, "listening");
         orr_json_write_cstr(&w, address);
         orr_json_write_key(&w, "store");

@@ -180,7 +180,7 @@ static const orr_column ERROR_COLUMNS[] = {
     {"family", ORR_COLUMN_TEXT, offsetof(error_row, family)},
     {"model", ORR_COLUMN_TEXT, offsetof(error_row, model)},
     {"test_samples", ORR_COLUMN_U64, offsetof(error_row, rows)},
-    {"answered", ORR_COLUMN_U64, offsetof(error_row, answered)},
+    {"predicted_samples", ORR_COLUMN_U64, offsetof(error_row, answered)},
     {"gmae", ORR_COLUMN_FRAC, offsetof(error_row, fitted.gmae)},
     {"mape", ORR_COLUMN_FRAC, offsetof(error_row, fitted.mape)},
     {"p90", ORR_COLUMN_FRAC, offsetof(error_row, fitted.p90)},

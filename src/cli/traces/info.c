@@ -14,10 +14,11 @@ typedef struct recording {
     uint64_t records, orphans, faults;
 } recording;
 
-#define C(name, type)                                                                              \
+#define AS(field, type, name)                                                                      \
     {                                                                                              \
-#name, ORR_COLUMN_##type, offsetof(recording, name)                                        \
+        name, ORR_COLUMN_##type, offsetof(recording, field)                                        \
     }
+#define C(field, type) AS(field, type, #field)
 static const orr_column RECORDING_COLUMNS[] = {
     C(rank, U32),
     C(files, TEXT),
@@ -33,13 +34,14 @@ static const orr_column RECORDING_COLUMNS[] = {
     C(groups, U32),
     C(tensors, U32),
     C(communications, U32),
-    C(orphans, U64),
-    C(faults, U64),
+    AS(orphans, U64, "unlaunched_kernels"),
+    AS(faults, U64, "repaired_faults"),
     C(read_bytes, BYTES),
     C(memory_bytes, BYTES),
     C(bytes_per_node, NUMBER),
 };
 #undef C
+#undef AS
 
 typedef struct kind_count {
     uint32_t rank;
@@ -56,6 +58,7 @@ static const orr_column NODE_COLUMNS[] = {C(rank, U32), C(kind, TEXT), C(count, 
                                           C(sum_ns, NS)};
 static const orr_column DEP_COLUMNS[] = {C(rank, U32), C(kind, TEXT), C(count, U64)};
 #undef C
+#undef AS
 
 /* Names and numbers of the files that made the graph of a rank. */
 static orr_status add_files(orr_session *session, recording *row)

@@ -27,7 +27,7 @@ typedef struct finding_row {
 } finding_row;
 
 static const orr_column finding_columns[] = {
-    {"what", ORR_COLUMN_TEXT, offsetof(finding_row, what)},
+    {"property", ORR_COLUMN_TEXT, offsetof(finding_row, what)},
     {"value", ORR_COLUMN_TEXT, offsetof(finding_row, value)},
     {"confidence", ORR_COLUMN_TEXT, offsetof(finding_row, confidence)},
     {"evidence", ORR_COLUMN_TEXT, offsetof(finding_row, evidence)},
@@ -231,13 +231,16 @@ static void begin_json(const document *doc, orr_output *out)
 {
     const orr_predict *p = doc->predict;
     const orr_whatif_report *report = &p->report;
+    const char *single = doc->composed ? "true" : "false";
+    /* classes and one_step are the old names, kept for one release */
     orr_output_printf(out,
                       "{\"schema\":\"orrery.predict/1\",\"version\":\"%s\",\"ranks\":%u,"
-                      "\"classes\":%u,\"recorded_ns\":%" PRId64 ",\"predicted_ns\":%" PRId64 ","
-                      "\"replayed_ns\":%" PRId64 ",\"one_step\":%s,",
+                      "\"rank_classes\":%u,\"classes\":%u,\"recorded_ns\":%" PRId64
+                      ",\"predicted_ns\":%" PRId64 ","
+                      "\"replayed_ns\":%" PRId64 ",\"single_step\":%s,\"one_step\":%s,",
                       orr_version(), p->ensemble->n_ranks, p->simulation.n_classes,
-                      doc->recorded_ns, doc->predicted_ns, p->replayed_ns,
-                      doc->composed ? "true" : "false");
+                      p->simulation.n_classes, doc->recorded_ns, doc->predicted_ns, p->replayed_ns,
+                      single, single);
     json_frac(out, "replay_band_frac", p->changes ? NAN : replay_band_frac);
     json_frac(out, "repriced_error_frac", report->known_error_ns / (double)report->known_ns);
     orr_output_text(out, "\"tables\":{");

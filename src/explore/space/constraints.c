@@ -101,24 +101,24 @@ static orr_status read_limit(orr_space_constraints *constraints, const char *wor
     const char *sign = word + len,
                *number = sign + 1 + (*sign != '=' && sign[0] != '\0' && sign[1] == '=');
     if (len == 0 || *sign == '\0')
-        return orr_fail(err, ORR_INVALID, "limit: '%s' is no bound; write tp<=8 or pp>=4", word);
+        return orr_fail(err, ORR_INVALID, "bounds: '%s' is no bound; write tp<=8 or pp>=4", word);
     snprintf(name, sizeof name, "%.*s", (int)len, word);
     const uint32_t field = field_named(name);
     if (field >= ORR_PLAN_NUMBERS)
         return unknown_number(name, err);
     if (orr_parse_count(number, &value, NULL) != ORR_OK)
-        return orr_fail(err, ORR_INVALID, "limit: '%s' in '%s' is no whole number", number, word);
+        return orr_fail(err, ORR_INVALID, "bounds: '%s' in '%s' is no whole number", number, word);
     const bool strict = *sign != '=' && sign[1] != '=';
     if (*sign != '>') {
         if (strict && value < 2)
-            return orr_fail(err, ORR_INVALID, "limit: '%s' leaves nothing", word);
+            return orr_fail(err, ORR_INVALID, "bounds: '%s' leaves nothing", word);
         lower_to(&constraints->most[field], value - strict);
     }
     if (*sign != '<')
         raise_to(&constraints->least[field], value + strict);
     if (constraints->most[field] > 0 && constraints->least[field] > constraints->most[field])
         return orr_fail(err, ORR_INVALID,
-                        "limit: '%s' leaves nothing: %s is at least %u and at most %u", word, name,
+                        "bounds: '%s' leaves nothing: %s is at least %u and at most %u", word, name,
                         constraints->least[field], constraints->most[field]);
     return ORR_OK;
 }

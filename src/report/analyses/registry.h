@@ -42,9 +42,11 @@ ORR_ANALYSIS_MAP(ORR_ANALYSIS_DECLARE_)
 
 /* ORR_COL_(orr_temporal, rank, U32): a column named after its field, of a type that
  * the compiler checks against the field's. */
-#define ORR_COL_(row, field, type)                                                                 \
+#define ORR_COL_(row, field, type) ORR_COL_AS_(row, field, type, #field)
+/* The same under another name. */
+#define ORR_COL_AS_(row, field, type, name)                                                        \
     {                                                                                              \
-#field, ORR_COLUMN_##type,                                                                 \
+        name, ORR_COLUMN_##type,                                                                   \
             offsetof(row, field) +                                                                 \
                 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((row *)0)->field),        \
                                                              orr_column_c_##type)                  \

@@ -11,11 +11,16 @@ typedef struct list_row {
 } list_row;
 
 static const orr_column list_columns[] = {
-    ORR_COL_(list_row, name, TEXT),   ORR_COL_(list_row, family, TEXT),
-    ORR_COL_(list_row, kind, TEXT),   ORR_COL_(list_row, parameters, I64),
-    ORR_COL_(list_row, active, I64),  ORR_COL_(list_row, bf16_bytes, BYTES),
-    ORR_COL_(list_row, layers, U32),  ORR_COL_(list_row, hidden, U32),
-    ORR_COL_(list_row, context, U32), ORR_COL_(list_row, experts, U32),
+    ORR_COL_(list_row, name, TEXT),
+    ORR_COL_(list_row, family, TEXT),
+    ORR_COL_(list_row, kind, TEXT),
+    ORR_COL_(list_row, parameters, I64),
+    ORR_COL_AS_(list_row, active, I64, "active_parameters"),
+    ORR_COL_(list_row, bf16_bytes, BYTES),
+    ORR_COL_(list_row, layers, U32),
+    ORR_COL_(list_row, hidden, U32),
+    ORR_COL_(list_row, context, U32),
+    ORR_COL_(list_row, experts, U32),
     ORR_COL_(list_row, shape, TEXT),
 };
 
@@ -74,9 +79,12 @@ typedef struct part_row {
 } part_row;
 
 static const orr_column part_columns[] = {
-    ORR_COL_(part_row, part, TEXT),  ORR_COL_(part_row, count, U64),
-    ORR_COL_(part_row, each, I64),   ORR_COL_(part_row, parameters, I64),
-    ORR_COL_(part_row, active, I64), ORR_COL_(part_row, of_all_frac, FRAC),
+    ORR_COL_(part_row, part, TEXT),
+    ORR_COL_(part_row, count, U64),
+    ORR_COL_AS_(part_row, each, I64, "parameters_each"),
+    ORR_COL_(part_row, parameters, I64),
+    ORR_COL_AS_(part_row, active, I64, "active_parameters"),
+    ORR_COL_AS_(part_row, of_all_frac, FRAC, "share_frac"),
 };
 
 static orr_status part_table(const orr_model_size *size, orr_arena *arena, orr_table *ret,

@@ -112,22 +112,6 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-char *orr_human_si(char buf[ORR_HUMAN_MAX], double count)
-{
-    static const char *const units[] = {"", " k", " M", " G", " T"};
-    int u = 0;
-    if (!(count < 1e15))
-        return (void)snprintf(buf, ORR_HUMAN_MAX, "%.2e", count), buf;
-    for (; u < 4 && count >= 999.5; u++)
-        count /= 1000;
-    snprintf(buf, ORR_HUMAN_MAX, "%.*f%s",
-             u == 0 || count >= 99.95 ? 0
-             : count >= 9.995         ? 1
-                                      : 2,
-             count, units[u]);
-    return buf;
-}
-
 char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns)
 {
     const double hours = ns / 3600e9;

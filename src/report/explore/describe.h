@@ -18,8 +18,6 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
 char *orr_objective_human(orr_objective objective, double value, char buf[ORR_HUMAN_MAX]);
 /* What lowers a thing is good: "54.2 days" of so many ns. */
 char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns);
-/* "1.23 G": plans, of which there are many. */
-char *orr_human_si(char buf[ORR_HUMAN_MAX], double count);
 
 /* How the search ended: "optimal", "within the gap", "stopped before the gap was reached", "stopped
  * before a plan was found", "interrupted", "no feasible plan". */

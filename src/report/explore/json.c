@@ -95,7 +95,6 @@ orr_status orr_explore_json(const orr_explore_report *report,
                             const orr_named_table tables[ORR_EXPLORE_TABLES], orr_arena *arena,
                             orr_output *out, orr_error *err)
 {
-    const orr_table_style style = {.format = ORR_TABLE_JSON};
     orr_json_writer w;
     orr_json_write_init(&w, out);
     orr_json_write_object(&w);
@@ -105,10 +104,7 @@ orr_status orr_explore_json(const orr_explore_report *report,
     ORR_TRY(put_answer(&w, report, arena, err));
     orr_json_write_key(&w, "tables");
     orr_output_text(out, "{");
-    for (int i = 0; i < ORR_EXPLORE_TABLES; i++) {
-        orr_output_printf(out, "%s\n\"%s\":", i > 0 ? "," : "", tables[i].name);
-        orr_table_write(&tables[i].table, &style, out);
-    }
+    orr_named_tables_write_json(tables, ORR_EXPLORE_TABLES, out);
     orr_output_text(out, "}}\n");
     return ORR_OK;
 }

@@ -26,14 +26,20 @@ typedef struct plan_row {
     const char *plan;
 } plan_row;
 
-#define C(field, type) ORR_COL_(plan_row, field, type)
+#define C(field, type)        ORR_COL_(plan_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(plan_row, field, type, name)
 static const orr_column plan_columns[] = {
-    C(rank, U32),           C(over_best_frac, FRAC), C(step_ns, NS),         C(bound_ns, NS),
-    C(devices, U32),        C(tokens_per_s, NUMBER), C(mfu_frac, FRAC),      C(peak_bytes, BYTES),
-    C(usable_bytes, BYTES), C(effective_frac, FRAC), C(budget_days, NUMBER), C(cost_usd, NUMBER),
-    C(energy_kwh, NUMBER),  C(other_numerics, BOOL), C(plan, TEXT),
+    AS(rank, U32, "place"), AS(over_best_frac, FRAC, "excess_frac"),
+    C(step_ns, NS),         C(bound_ns, NS),
+    C(devices, U32),        C(tokens_per_s, NUMBER),
+    C(mfu_frac, FRAC),      C(peak_bytes, BYTES),
+    C(usable_bytes, BYTES), AS(effective_frac, FRAC, "effective_time_frac"),
+    C(budget_days, NUMBER), C(cost_usd, NUMBER),
+    C(energy_kwh, NUMBER),  AS(other_numerics, BOOL, "changes_numerics"),
+    C(plan, TEXT),
 };
 #undef C
+#undef AS
 
 static orr_status fill_plan(const orr_explore_report *r, const orr_explored *e, uint32_t rank,
                             orr_arena *arena, plan_row *ret, orr_error *err)
@@ -103,9 +109,9 @@ typedef struct count_row {
 } count_row;
 
 static const orr_column count_columns[] = {
-    ORR_COL_(count_row, what, TEXT),
+    ORR_COL_AS_(count_row, what, TEXT, "stage"),
     ORR_COL_(count_row, plans, NUMBER),
-    ORR_COL_(count_row, of_space_frac, FRAC),
+    ORR_COL_AS_(count_row, of_space_frac, FRAC, "space_frac"),
 };
 
 orr_status orr_explore_table_search(const orr_explore_report *r, orr_arena *arena, orr_table *ret,
@@ -156,12 +162,20 @@ typedef struct baseline_row {
     const char *about, *why_not;
 } baseline_row;
 
-#define C(field, type) ORR_COL_(baseline_row, field, type)
+#define C(field, type)        ORR_COL_(baseline_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(baseline_row, field, type, name)
 static const orr_column baseline_columns[] = {
-    C(baseline, TEXT),    C(step_ns, NS_MEAN), C(over_best_frac, FRAC), C(mfu_frac, FRAC),
-    C(peak_bytes, BYTES), C(plan, TEXT),       C(about, TEXT),          C(why_not, TEXT),
+    C(baseline, TEXT),
+    C(step_ns, NS_MEAN),
+    AS(over_best_frac, FRAC, "excess_frac"),
+    C(mfu_frac, FRAC),
+    C(peak_bytes, BYTES),
+    C(plan, TEXT),
+    C(about, TEXT),
+    AS(why_not, TEXT, "infeasible_reason"),
 };
 #undef C
+#undef AS
 
 orr_status orr_explore_table_baselines(const orr_explore_report *r, orr_arena *arena,
                                        orr_table *ret, orr_error *err)
@@ -226,13 +240,13 @@ orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena
         orr_status (*make)(const orr_explore_report *, orr_arena *, orr_table *, orr_error *);
     } tables[ORR_EXPLORE_TABLES] = {
         {"plans", orr_explore_table_plans},
-        {"limits", orr_explore_table_bottlenecks},
+        {"bottlenecks", orr_explore_table_bottlenecks},
         {"cuts", orr_explore_table_cuts},
         [AXES] = {"axes", NULL},
         {"alternatives", orr_explore_table_alternatives},
         {"waterfalls", orr_explore_table_waterfalls},
-        {"needs", orr_explore_table_break_even},
-        {"front", orr_explore_table_front},
+        {"break_even", orr_explore_table_break_even},
+        {"pareto_front", orr_explore_table_front},
         {"sensitivity", orr_explore_table_sensitivity},
         {"baselines", orr_explore_table_baselines},
         {"search", orr_explore_table_search},

@@ -26,7 +26,7 @@ typedef struct limit_row {
 } limit_row;
 
 static const orr_column limit_columns[] = {
-    ORR_COL_(limit_row, limit, TEXT),
+    ORR_COL_AS_(limit_row, limit, TEXT, "bottleneck"),
     ORR_COL_(limit_row, where, TEXT),
     ORR_COL_(limit_row, exposed_ns, NS_MEAN),
     ORR_COL_(limit_row, used_frac, FRAC),
@@ -57,7 +57,8 @@ typedef struct cut_row {
     double utilisation_frac, km, latency_us, oversubscription;
 } cut_row;
 
-#define C(field, type) ORR_COL_(cut_row, field, type)
+#define C(field, type)        ORR_COL_(cut_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(cut_row, field, type, name)
 static const orr_column cut_columns[] = {
     C(from, TEXT),
     C(to, TEXT),
@@ -72,6 +73,7 @@ static const orr_column cut_columns[] = {
     C(oversubscription, NUMBER),
 };
 #undef C
+#undef AS
 
 /* Bytes for which nothing was computed meanwhile: as much of them as of their time. */
 static int64_t exposed_of(const orr_site_link_use *use)
@@ -132,12 +134,19 @@ typedef struct alternative_row {
     const char *differs, *wins_with;
 } alternative_row;
 
-#define C(field, type) ORR_COL_(alternative_row, field, type)
+#define C(field, type)        ORR_COL_(alternative_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(alternative_row, field, type, name)
 static const orr_column alternative_columns[] = {
-    C(rank, U32),   C(over_best_frac, FRAC), C(slower_ns, NS),   C(pays_for, TEXT),
-    C(pays_ns, NS), C(differs, TEXT),        C(wins_with, TEXT),
+    AS(rank, U32, "place"),
+    AS(over_best_frac, FRAC, "excess_frac"),
+    AS(slower_ns, NS, "step_change_ns"),
+    AS(pays_for, TEXT, "largest_penalty"),
+    AS(pays_ns, NS, "penalty_ns"),
+    AS(differs, TEXT, "differences"),
+    AS(wins_with, TEXT, "break_even"),
 };
 #undef C
+#undef AS
 
 static orr_status fill_alternative(const orr_explore_report *r, uint32_t i, orr_arena *arena,
                                    alternative_row *ret, orr_error *err)
@@ -283,9 +292,9 @@ typedef struct need_row {
 } need_row;
 
 static const orr_column need_columns[] = {
-    ORR_COL_(need_row, rank, U32),
+    ORR_COL_AS_(need_row, rank, U32, "place"),
     ORR_COL_(need_row, factor, TEXT),
-    ORR_COL_(need_row, at, NUMBER),
+    ORR_COL_AS_(need_row, at, NUMBER, "factor_value"),
 };
 
 orr_status orr_explore_table_break_even(const orr_explore_report *r, orr_arena *arena,

@@ -30,28 +30,30 @@ typedef struct policy_row {
     uint32_t repetitions, budgets_met;
 } policy_row;
 
-#define C(field, type) ORR_COL_(policy_row, field, type)
+#define C(field, type)        ORR_COL_(policy_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(policy_row, field, type, name)
 static const orr_column policy_columns[] = {
     C(policy, TEXT),
-    C(way, TEXT),
+    AS(way, TEXT, "policy_kind"),
     C(replicas, U32),
     C(spare_nodes, U32),
     C(effective_frac, FRAC),
-    C(low_frac, FRAC),
-    C(high_frac, FRAC),
-    C(with_spares_frac, FRAC),
+    AS(low_frac, FRAC, "p5_frac"),
+    AS(high_frac, FRAC, "p95_frac"),
+    AS(with_spares_frac, FRAC, "effective_incl_spares_frac"),
     C(mtbf_min, NUMBER),
     C(restarts_per_day, NUMBER),
-    C(epochs_per_day, NUMBER),
+    AS(epochs_per_day, NUMBER, "reconfigurations_per_day"),
     C(halts_per_day, NUMBER),
-    C(spares_short_per_day, NUMBER),
+    AS(spares_short_per_day, NUMBER, "spare_shortages_per_day"),
     C(days, NUMBER),
-    C(days_low, NUMBER),
-    C(days_high, NUMBER),
+    AS(days_low, NUMBER, "p5_days"),
+    AS(days_high, NUMBER, "p95_days"),
     C(repetitions, U32),
     C(budgets_met, U32),
 };
 #undef C
+#undef AS
 
 static policy_row row_of(const orr_fleet *fleet, const orr_fleet_outcome *o, const char *name)
 {
@@ -187,12 +189,14 @@ typedef struct category_row {
     double per_day, share_frac, published_frac;
 } category_row;
 
-#define C(field, type) ORR_COL_(category_row, field, type)
+#define C(field, type)        ORR_COL_(category_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(category_row, field, type, name)
 static const orr_column category_columns[] = {
     C(category, TEXT),  C(layer, TEXT),      C(kind, TEXT),           C(replaced, BOOL),
     C(per_day, NUMBER), C(share_frac, FRAC), C(published_frac, FRAC),
 };
 #undef C
+#undef AS
 
 static category_row category_of(const orr_failures *f, uint32_t i, double published)
 {
@@ -248,10 +252,12 @@ typedef struct effect_row {
     double halved_frac, doubled_frac;
 } effect_row;
 
-#define C(field, type) ORR_COL_(effect_row, field, type)
+#define C(field, type)        ORR_COL_(effect_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(effect_row, field, type, name)
 static const orr_column effect_columns[] = {C(policy, TEXT), C(setting, TEXT), C(value, TEXT),
                                             C(halved_frac, FRAC), C(doubled_frac, FRAC)};
 #undef C
+#undef AS
 
 static orr_status effect_table(const orr_fleet *fleet, const char *const *names, orr_arena *arena,
                                orr_table *ret, orr_error *err)

@@ -12,6 +12,26 @@ typedef struct unit {
     const char *name;
 } unit;
 
+char *orr_human_si(char buf[ORR_HUMAN_MAX], double count)
+{
+    static const char *const prefixes[] = {"",   " k", " M", " G", " T", " P",
+                                           " E", " Z", " Y", " R", " Q"};
+    const double size = fabs(count);
+    double scaled = size;
+    int u = 0;
+    for (; u < 10 && scaled >= 999.5; u++)
+        scaled /= 1000;
+    if (!(scaled < 999.5))
+        snprintf(buf, ORR_HUMAN_MAX, "-");
+    else
+        snprintf(buf, ORR_HUMAN_MAX, "%s%.*f%s", count < 0 ? "-" : "",
+                 u == 0 || scaled >= 99.95 ? 0
+                 : scaled >= 9.995         ? 1
+                                           : 2,
+                 scaled, prefixes[u]);
+    return buf;
+}
+
 /* `value` in the largest unit that leaves a number of at least one, four digits. */
 static char *in_unit(char buf[ORR_HUMAN_MAX], double value, const unit *units, size_t n)
 {
@@ -27,9 +47,10 @@ static char *in_unit(char buf[ORR_HUMAN_MAX], double value, const unit *units, s
     const double scaled = value / units[u].size;
     if (u == 0 && value == rint(value))
         snprintf(buf, ORR_HUMAN_MAX, "%.0f %s", value, units[u].name);
-    else if (fabs(scaled) >= 1e6)
-        snprintf(buf, ORR_HUMAN_MAX, "%.3e %s", scaled, units[u].name);
-    else
+    else if (fabs(scaled) >= 1e6) {
+        orr_human_si(buf, scaled); /* no unit is so large: 1.23 Ms */
+        strncat(buf, units[u].name, ORR_HUMAN_MAX - strlen(buf) - 1);
+    } else
         snprintf(buf, ORR_HUMAN_MAX, "%.*f %s",
                  fabs(scaled) < 9.9995   ? 3
                  : fabs(scaled) < 99.995 ? 2
@@ -94,8 +115,12 @@ char *orr_human_number(char buf[ORR_HUMAN_MAX], double number)
         snprintf(buf, ORR_HUMAN_MAX, "-");
     else if (number == rint(number) && size < 1e15)
         snprintf(buf, ORR_HUMAN_MAX, "%.0f", number);
-    else if (size >= 1e15 || size < 1e-3)
-        snprintf(buf, ORR_HUMAN_MAX, "%.3e", number);
+    else if (size >= 1e15)
+        orr_human_si(buf, number);
+    else if (size < 1e-12)
+        snprintf(buf, ORR_HUMAN_MAX, number > 0 ? "<0.000000000001" : ">-0.000000000001");
+    else if (size < 1e-3) /* three digits after the zeros */
+        snprintf(buf, ORR_HUMAN_MAX, "%.*f", (int)(2 - floor(log10(size))), number);
     else
         snprintf(buf, ORR_HUMAN_MAX, "%.*f", size < 9.9995 ? 3 : size < 99.995 ? 2 : 1, number);
     return buf;

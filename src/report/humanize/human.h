@@ -15,6 +15,7 @@ char *orr_human_bytes(char buf[ORR_HUMAN_MAX], double bytes);             /* "1.
 char *orr_human_bytes_per_s(char buf[ORR_HUMAN_MAX], double bytes_per_s); /* "12.3 GB/s" */
 char *orr_human_frac(char buf[ORR_HUMAN_MAX], double frac);               /* "12.3 %"    */
 char *orr_human_count(char buf[ORR_HUMAN_MAX], uint64_t count);           /* "1,234,567" */
+char *orr_human_si(char buf[ORR_HUMAN_MAX], double count);                /* "1.23 G"    */
 char *orr_human_number(char buf[ORR_HUMAN_MAX], double number);           /* "1234.5"    */
 
 /* Columns that a text takes on a terminal: its code points;

@@ -2,6 +2,8 @@
 #include "report/analyses/registry.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <orrery/report.h>
@@ -12,12 +14,13 @@ static double share(int64_t part, int64_t whole)
 }
 
 typedef struct summary_row {
-    const char *figure, *value, *unit;
+    const char *figure, *unit;
+    double value;
 } summary_row;
 
 static const orr_column summary_columns[] = {
     ORR_COL_(summary_row, figure, TEXT),
-    ORR_COL_(summary_row, value, TEXT),
+    ORR_COL_(summary_row, value, NUMBER),
     ORR_COL_(summary_row, unit, TEXT),
 };
 
@@ -56,6 +59,17 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
     return n;
 }
 
+/* Bytes and nanoseconds are exact; of what is computed ten digits, since those that follow depend on
+ * the compiler. */
+static double rounded(double value)
+{
+    char text[32];
+    if (value == rint(value) && fabs(value) < 1e12)
+        return value;
+    snprintf(text, sizeof text, "%.10g", value);
+    return strtod(text, NULL);
+}
+
 static orr_status summary_table(const orr_outcome *o, orr_arena *arena, orr_table *ret,
                                 orr_error *err)
 {
@@ -64,13 +78,9 @@ static orr_status summary_table(const orr_outcome *o, orr_arena *arena, orr_tabl
     summary_row *rows = orr_arena_array(arena, summary_row, n);
     if (rows == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < n; i++) {
-        rows[i] = (summary_row){figures[i].name, orr_arena_printf(arena, "%.10g", figures[i].value),
-                                figures[i].unit};
-        if (rows[i].value == NULL)
-            return orr_fail_memory(err);
-    }
-    *ret = ORR_TABLE_("orrery.outcome_figures/1", "figures of the step", summary_columns, rows, n);
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = (summary_row){figures[i].name, figures[i].unit, rounded(figures[i].value)};
+    *ret = ORR_TABLE_("orrery.outcome_figures/2", "figures of the step", summary_columns, rows, n);
     return ORR_OK;
 }
 
@@ -273,7 +283,7 @@ orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
         orr_status (*make)(const orr_outcome *, orr_arena *, orr_table *, orr_error *);
     } tables[ORR_OUTCOME_TABLES] = {
         {"figures", summary_table}, {"phases", phase_table},  {"waterfall", waterfall_table},
-        {"axes", axis_table},       {"memory", memory_table}, {"relief", relief_table},
+        {"axes", axis_table},       {"memory", memory_table}, {"memory_options", relief_table},
         {"basis", basis_table},
     };
     for (int i = 0; i < ORR_OUTCOME_TABLES; i++) {
@@ -302,9 +312,11 @@ typedef struct moved_row {
 } moved_row;
 
 static const orr_column moved_columns[] = {
-    ORR_COL_(moved_row, part, TEXT),         ORR_COL_(moved_row, a_ns, NS),
-    ORR_COL_(moved_row, b_ns, NS),           ORR_COL_(moved_row, moved_ns, NS),
-    ORR_COL_(moved_row, of_step_frac, FRAC),
+    ORR_COL_(moved_row, part, TEXT),
+    ORR_COL_(moved_row, a_ns, NS),
+    ORR_COL_(moved_row, b_ns, NS),
+    ORR_COL_AS_(moved_row, moved_ns, NS, "change_ns"),
+    ORR_COL_AS_(moved_row, of_step_frac, FRAC, "step_frac"),
 };
 
 static orr_status change_table(const orr_outcome *a, const orr_outcome *b, orr_arena *arena,
@@ -350,7 +362,7 @@ orr_status orr_comparison_tables(const orr_outcome *a, const orr_outcome *b, orr
                                  orr_named_table ret[ORR_COMPARISON_TABLES], orr_error *err)
 {
     ret[0].name = "figures";
-    ret[1].name = "moved";
+    ret[1].name = "waterfall_change";
     ORR_TRY(change_table(a, b, arena, &ret[0].table, err));
     return moved_table(a, b, arena, &ret[1].table, err);
 }

@@ -9,10 +9,12 @@ typedef struct figure_row {
     double recorded, replayed, ratio;
 } figure_row;
 
-#define C(field, type) ORR_COL_(figure_row, field, type)
+#define C(field, type)        ORR_COL_(figure_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(figure_row, field, type, name)
 static const orr_column figure_columns[] = {C(figure, TEXT), C(recorded, NUMBER),
                                             C(replayed, NUMBER), C(unit, TEXT), C(ratio, NUMBER)};
 #undef C
+#undef AS
 
 static double ratio(double a, double b)
 {
@@ -57,12 +59,20 @@ typedef struct class_row {
     double ratio, share_frac;
 } class_row;
 
-#define C(field, type) ORR_COL_(class_row, field, type)
+#define C(field, type)        ORR_COL_(class_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(class_row, field, type, name)
 static const orr_column class_columns[] = {
-    C(operator_name, TEXT), C(how, TEXT),       C(count, U64),    C(recorded_ns, NS),
-    C(share_frac, FRAC),    C(replayed_ns, NS), C(ratio, NUMBER), C(why, TEXT),
+    AS(operator_name, TEXT, "operator"),
+    AS(how, TEXT, "mode"),
+    C(count, U64),
+    C(recorded_ns, NS),
+    C(share_frac, FRAC),
+    C(replayed_ns, NS),
+    C(ratio, NUMBER),
+    AS(why, TEXT, "reason"),
 };
 #undef C
+#undef AS
 
 orr_status orr_benchmark_tables(const orr_replay_result *r, orr_arena *arena,
                                 orr_named_table ret[ORR_BENCHMARK_TABLES], orr_error *err)

@@ -7,9 +7,11 @@ typedef struct figure_row {
     double value;
 } figure_row;
 
-#define C(field, type) ORR_COL_(figure_row, field, type)
+#define C(field, type)        ORR_COL_(figure_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(figure_row, field, type, name)
 static const orr_column figure_columns[] = {C(figure, TEXT), C(value, NUMBER), C(unit, TEXT)};
 #undef C
+#undef AS
 
 typedef struct kernel_row {
     const char *operator_name, *dtype, *shape, *operands;
@@ -18,13 +20,21 @@ typedef struct kernel_row {
     double flops_per_s, bytes_per_s, spread_frac;
 } kernel_row;
 
-#define C(field, type) ORR_COL_(kernel_row, field, type)
+#define C(field, type)        ORR_COL_(kernel_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(kernel_row, field, type, name)
 static const orr_column kernel_columns[] = {
-    C(operator_name, TEXT), C(shape, TEXT), C(dtype, TEXT),         C(operands, TEXT),
-    C(threads, U32),        C(ns, NS),      C(flops_per_s, NUMBER), C(bytes_per_s, BYTES_PER_S),
+    AS(operator_name, TEXT, "operator"),
+    C(shape, TEXT),
+    C(dtype, TEXT),
+    C(operands, TEXT),
+    C(threads, U32),
+    C(ns, NS),
+    C(flops_per_s, NUMBER),
+    C(bytes_per_s, BYTES_PER_S),
     C(spread_frac, FRAC),
 };
 #undef C
+#undef AS
 
 typedef struct transfer_row {
     const char *collective;
@@ -33,10 +43,12 @@ typedef struct transfer_row {
     double bytes_per_s;
 } transfer_row;
 
-#define C(field, type) ORR_COL_(transfer_row, field, type)
+#define C(field, type)        ORR_COL_(transfer_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(transfer_row, field, type, name)
 static const orr_column transfer_columns[] = {C(collective, TEXT), C(ranks, U32), C(bytes, BYTES),
                                               C(ns, NS), C(bytes_per_s, BYTES_PER_S)};
 #undef C
+#undef AS
 
 static double per_second(double amount, int64_t ns)
 {

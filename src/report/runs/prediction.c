@@ -236,7 +236,7 @@ typedef struct link_row {
 } link_row;
 
 static const orr_column link_columns[] = {
-    ORR_COL_(link_row, level, TEXT),     ORR_COL_(link_row, unit, U32),
+    ORR_COL_(link_row, level, TEXT),     ORR_COL_AS_(link_row, unit, U32, "instance"),
     ORR_COL_(link_row, direction, TEXT), ORR_COL_(link_row, bytes, BYTES),
     ORR_COL_(link_row, busy_ns, NS),     ORR_COL_(link_row, utilisation_frac, FRAC),
 };

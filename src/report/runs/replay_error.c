@@ -20,13 +20,13 @@ static const orr_column lane_columns[] = {
     ORR_COL_(lane_row, rank, U32),
     ORR_COL_(lane_row, lane, TEXT),
     ORR_COL_(lane_row, recorded_ns, NS),
-    ORR_COL_(lane_row, replayed_ns, NS),
+    ORR_COL_AS_(lane_row, replayed_ns, NS, "simulated_ns"),
     ORR_COL_(lane_row, error_frac, FRAC),
     ORR_COL_(lane_row, starts, U64),
     ORR_COL_(lane_row, mean_start_error_ns, NS_MEAN),
     ORR_COL_(lane_row, p90_start_error_ns, NS),
     ORR_COL_(lane_row, worst_start_error_ns, NS),
-    ORR_COL_(lane_row, worst, TEXT),
+    ORR_COL_AS_(lane_row, worst, TEXT, "worst_event"),
 };
 
 static const char *lane_name(const orr_graph *g, orr_lane_id id, orr_arena *arena)
@@ -89,7 +89,7 @@ typedef struct cause_row {
 
 static const orr_column cause_columns[] = {
     ORR_COL_(cause_row, cause, TEXT),
-    ORR_COL_(cause_row, moments, U64),
+    ORR_COL_AS_(cause_row, moments, U64, "events"),
     ORR_COL_(cause_row, difference_ns, NS),
 };
 
@@ -116,10 +116,14 @@ typedef struct moment_row {
 } moment_row;
 
 static const orr_column moment_columns[] = {
-    ORR_COL_(moment_row, rank, U32),           ORR_COL_(moment_row, lane, TEXT),
-    ORR_COL_(moment_row, name, TEXT),          ORR_COL_(moment_row, moment, TEXT),
-    ORR_COL_(moment_row, cause, TEXT),         ORR_COL_(moment_row, recorded_gap_ns, NS),
-    ORR_COL_(moment_row, replayed_gap_ns, NS), ORR_COL_(moment_row, difference_ns, NS),
+    ORR_COL_(moment_row, rank, U32),
+    ORR_COL_(moment_row, lane, TEXT),
+    ORR_COL_(moment_row, name, TEXT),
+    ORR_COL_AS_(moment_row, moment, TEXT, "edge"),
+    ORR_COL_(moment_row, cause, TEXT),
+    ORR_COL_(moment_row, recorded_gap_ns, NS),
+    ORR_COL_AS_(moment_row, replayed_gap_ns, NS, "simulated_gap_ns"),
+    ORR_COL_(moment_row, difference_ns, NS),
 };
 
 static orr_status moment_table(const orr_job *job, const orr_deviations *explanation,

@@ -8,7 +8,7 @@ static const orr_column step_columns[] = {
     ORR_COL_(orr_train_step, step, I64),
     ORR_COL_(orr_train_step, loss, NUMBER),
     ORR_COL_(orr_train_step, gradient_norm, NUMBER),
-    ORR_COL_(orr_train_step, rate, NUMBER),
+    ORR_COL_AS_(orr_train_step, rate, NUMBER, "learning_rate"),
     ORR_COL_(orr_train_step, tokens, I64),
     ORR_COL_(orr_train_step, step_ns, NS),
     ORR_COL_(orr_train_step, reward, NUMBER),
@@ -30,9 +30,10 @@ typedef struct operator_row {
     double share_frac, error_frac;
 } operator_row;
 
-#define C(field, type) ORR_COL_(operator_row, field, type)
+#define C(field, type)        ORR_COL_(operator_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(operator_row, field, type, name)
 static const orr_column operator_columns[] = {
-    C(operator_name, TEXT),
+    AS(operator_name, TEXT, "operator"),
     C(pass, TEXT),
     C(calls, NUMBER),
     C(ns, NS),
@@ -41,10 +42,16 @@ static const orr_column operator_columns[] = {
     C(bytes_per_s, BYTES_PER_S),
 };
 static const orr_column expected_columns[] = {
-    C(operator_name, TEXT), C(pass, TEXT),      C(calls, NUMBER),    C(ns, NS),
-    C(share_frac, FRAC),    C(expected_ns, NS), C(error_frac, FRAC),
+    AS(operator_name, TEXT, "operator"),
+    C(pass, TEXT),
+    C(calls, NUMBER),
+    C(ns, NS),
+    C(share_frac, FRAC),
+    C(expected_ns, NS),
+    C(error_frac, FRAC),
 };
 #undef C
+#undef AS
 
 static const orr_predicted_op *expected_of(const orr_predicted_step *expected,
                                            const orr_train_op *op)
@@ -91,10 +98,13 @@ typedef struct figure_row {
     double expected, seen, error_frac;
 } figure_row;
 
-#define C(field, type) ORR_COL_(figure_row, field, type)
-static const orr_column figure_columns[] = {C(figure, TEXT), C(expected, NUMBER), C(seen, NUMBER),
-                                            C(unit, TEXT), C(error_frac, FRAC)};
+#define C(field, type)        ORR_COL_(figure_row, field, type)
+#define AS(field, type, name) ORR_COL_AS_(figure_row, field, type, name)
+static const orr_column figure_columns[] = {C(figure, TEXT), C(expected, NUMBER),
+                                            AS(seen, NUMBER, "measured"), C(unit, TEXT),
+                                            C(error_frac, FRAC)};
 #undef C
+#undef AS
 
 static orr_status figure_table(const orr_train_result *r, const orr_predicted_step *e,
                                orr_arena *arena, orr_table *ret, orr_error *err)

@@ -18,4 +18,7 @@ typedef struct orr_table_style {
 
 void orr_table_write(const orr_table *table, const orr_table_style *style, orr_output *out);
 
+/* Members of a JSON object that is open, a table each; renamed ones under both names. */
+void orr_named_tables_write_json(const orr_named_table *tables, size_t n, orr_output *out);
+
 #endif /* ORR_REPORT_TABLE_TABLE_H */

@@ -139,7 +139,7 @@ static void objectives_need_what_they_are_of(void **state)
     assert_null(a->request.options.fleet);
     done(a);
     s.front = "budget";
-    must_refuse(s, "--front");
+    must_refuse(s, "--pareto");
 }
 
 static void baselines_are_named_or_all(void **state)
@@ -183,7 +183,7 @@ static void what_cannot_be_meant_is_refused(void **state)
     must_refuse(s, "--price");
     s = USUAL;
     s.max_buildings = 99;
-    must_refuse(s, "--max-buildings");
+    must_refuse(s, "--max-sites");
 }
 
 static void progress_is_one_line_that_fits(void **state)

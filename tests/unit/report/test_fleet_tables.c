@@ -86,7 +86,7 @@ static void a_row_a_policy(void **state)
         assert_string_equal(cell_of(t, i, "policy").as.text, s.names[i]);
         assert_true(number(t, i, "effective_frac") == o->effective.mean);
         assert_int_equal(cell_of(t, i, "spare_nodes").kind == ORR_CELL_NONE, i != 1);
-        assert_int_equal(cell_of(t, i, "epochs_per_day").kind == ORR_CELL_NONE, i < 2);
+        assert_int_equal(cell_of(t, i, "reconfigurations_per_day").kind == ORR_CELL_NONE, i < 2);
         assert_int_equal(cell_of(t, i, "budgets_met").kind, ORR_CELL_NONE);
     }
     assert_string_equal(s.names[1], "spares9");

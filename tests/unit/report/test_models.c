@@ -56,7 +56,7 @@ static void all_models(void **state)
     assert_int_equal(table.n_rows, models.n);
     const size_t scout = row_of(&table, "llama4-scout"), llama = row_of(&table, "llama3-8b");
     assert_int_equal(cell(&table, scout, "parameters").as.i64, 108641793536);
-    assert_int_equal(cell(&table, scout, "active").as.i64, 17172894720);
+    assert_int_equal(cell(&table, scout, "active_parameters").as.i64, 17172894720);
     assert_int_equal(cell(&table, scout, "bf16_bytes").as.i64, 2 * 108641793536);
     assert_int_equal(cell(&table, llama, "experts").kind, ORR_CELL_NONE);
     assert_string_equal(cell(&table, llama, "shape").as.text, "published");
@@ -106,7 +106,7 @@ static void parts_and_memory(void **state)
     card_of("llama3-8b", card);
     const orr_table *parts = &card[1].table, *memory = &card[2].table;
     assert_string_equal(card[1].name, "parameters");
-    assert_int_equal(cell(parts, row_of(parts, "mlp"), "each").as.i64, 176160768);
+    assert_int_equal(cell(parts, row_of(parts, "mlp"), "parameters_each").as.i64, 176160768);
     assert_int_equal(cell(parts, row_of(parts, "all"), "parameters").as.i64, 8030261248);
     const size_t bf16 = row_of(memory, "bf16"), fp4 = row_of(memory, "fp4");
     assert_int_equal(cell(memory, bf16, "weights_bytes").as.i64, 16060522496);

@@ -84,7 +84,7 @@ static void an_outcome_is_told_in_tables(void **state)
     text = as_csv(find(tables, ORR_OUTCOME_TABLES, "axes"));
     assert_non_null(strstr(text, "dp,4,pod,4096,"));
     free(text);
-    text = as_csv(find(tables, ORR_OUTCOME_TABLES, "relief"));
+    text = as_csv(find(tables, ORR_OUTCOME_TABLES, "memory_options"));
     assert_non_null(strstr(text, "recompute=full,50,250"));
     free(text);
     text = as_csv(find(tables, ORR_OUTCOME_TABLES, "basis"));
@@ -120,7 +120,7 @@ static void two_outcomes_show_what_moved(void **state)
     assert_int_equal(
         orr_comparison_tables(make(&a, 1000, 400), make(&b, 800, 200), arena, tables, NULL),
         ORR_OK);
-    char *text = as_csv(find(tables, ORR_COMPARISON_TABLES, "moved"));
+    char *text = as_csv(find(tables, ORR_COMPARISON_TABLES, "waterfall_change"));
     assert_non_null(strstr(text, "pipeline bubble,400,200,-200,-0.2"));
     assert_non_null(strstr(text, "model FLOPs at peak,600,600,0,0"));
     free(text);

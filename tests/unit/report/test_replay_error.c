@@ -36,7 +36,7 @@ static void what_differs_is_named(void **state)
 
     assert_string_equal(replay_cell(&tables[ERRORS], 0, "lane").as.text, "all");
     assert_int_equal(replay_int(&tables[ERRORS], 0, "worst_start_error_ns"), 4000);
-    assert_string_equal(replay_cell(&tables[ERRORS], 0, "worst").as.text, "late");
+    assert_string_equal(replay_cell(&tables[ERRORS], 0, "worst_event").as.text, "late");
 
     assert_int_equal(tables[DIFFERENCES].n_rows, 1);
     assert_string_equal(replay_cell(&tables[DIFFERENCES], 0, "name").as.text, "late");
@@ -45,7 +45,7 @@ static void what_differs_is_named(void **state)
     assert_int_equal(replay_int(&tables[DIFFERENCES], 0, "difference_ns"), -4000);
 
     assert_int_equal(tables[CAUSES].n_rows, 1);
-    assert_int_equal(replay_int(&tables[CAUSES], 0, "moments"), 1);
+    assert_int_equal(replay_int(&tables[CAUSES], 0, "events"), 1);
     replay_done(&r);
 }
 
