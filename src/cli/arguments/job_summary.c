@@ -60,6 +60,6 @@ void orr_job_request_summary(const orr_job_request *request, orr_output *out)
     orr_output_printf(out, "bubble: %s of a stage's work", orr_human_frac(bubble, o->bubble_frac));
     if (isfinite(o->energy_j))
         orr_output_printf(out, "; energy: %.4g kWh a step (an upper bound)", o->energy_j / 3.6e6);
-    orr_output_printf(out, "\n%u kinds of ranks, %llu nodes simulated\n", o->simulation->n_classes,
-                      (unsigned long long)o->n_nodes);
+    orr_output_printf(out, "\n%u kind%s of ranks, %llu nodes simulated\n", o->simulation->n_classes,
+                      o->simulation->n_classes == 1 ? "" : "s", (unsigned long long)o->n_nodes);
 }

@@ -55,6 +55,11 @@ static void say_published(const orr_job_request *r, void *ctx)
                       "published: %.0f TFLOP/s a device (%s); simulated: %.0f, %s\n",
                       known->flops_per_s_per_device / 1e12, known->source, simulated / 1e12,
                       orr_human_frac(off, simulated / known->flops_per_s_per_device - 1));
+    if (!r->outcome.memory.fits)
+        orr_output_text(
+            r->session->out,
+            "memory: the job did run, so it freed what the published plan does not tell, "
+            "or the estimate is too high\n");
 }
 
 int orr_published_job(const char *name, const orr_settings *settings)

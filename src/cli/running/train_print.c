@@ -9,7 +9,6 @@
 #include "cli/running/train.h"
 #include "io/json/writer.h"
 #include "report/analyses/registry.h"
-#include "report/humanize/human.h"
 
 static bool for_people(const orr_training *t)
 {
@@ -78,10 +77,9 @@ void orr_training_print_step(void *ctx, const orr_train_step *step)
         return;
     if (!t->heading)
         put_heading(t, step);
-    char rate[ORR_HUMAN_MAX];
     const double s = (double)step->step_ns / 1e9;
-    orr_output_printf(out, "%8lld  %10.5f  %10.4f  %13s  %12.1f  %7.1f ms", (long long)step->step,
-                      step->loss, step->gradient_norm, orr_human_number(rate, step->rate),
+    orr_output_printf(out, "%8lld  %10.5f  %10.4f  %13.7f  %12.1f  %7.1f ms", (long long)step->step,
+                      step->loss, step->gradient_norm, step->rate,
                       s > 0 ? (double)step->tokens / s : 0, s * 1e3);
     if (t->in_team)
         orr_output_printf(out, "  %8lld  %7lld", (long long)step->contributors,

@@ -121,7 +121,7 @@ static orr_status figure_table(const orr_train_result *r, const orr_predicted_st
         for (int i = 0; i < 2; i++)
             rows[i].error_frac = error_of(rows[i].expected, rows[i].seen);
     }
-    *ret = ORR_TABLE_("orrery.expected/1", "expected, and seen", figure_columns, rows,
+    *ret = ORR_TABLE_("orrery.expected/1", "expected, and measured", figure_columns, rows,
                       e != NULL ? 2 : 0);
     return ORR_OK;
 }

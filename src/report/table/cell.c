@@ -145,7 +145,9 @@ void orr_column_heading(const orr_column *column, char buf[ORR_HUMAN_MAX])
             break;
         }
     }
-    if (n >= 4 && strcmp(buf + n - 4, "frac") == 0)
+    if (n >= 10 && strcmp(buf + n - 10, "share_frac") == 0)
+        buf[n - 5] = '\0';
+    else if (n >= 4 && strcmp(buf + n - 4, "frac") == 0)
         snprintf(buf + n - 4, ORR_HUMAN_MAX - n + 4, "share");
     for (char *c = buf; *c; c++)
         if (*c == '_')
