@@ -20,7 +20,7 @@ demo: ## analyse a recording; measure this machine, predict a training run, make
 	@echo; echo "== A small Llama: what a step should take here, the run, and how far off that was"
 	@$(BUILD)/src/cli/orrery train $(SMALL) --predict --machine $(BUILD)/machine.yaml --data examples/text --learning-rate 3e-3 \
 		--plan seq=128,batch=4,micro_batch=4 --steps 300 --record $(BUILD)/run --export $(BUILD)/small_llama
-	@$(BUILD)/src/cli/orrery generate $(BUILD)/small_llama 'The old miller ' --generated 200 --temperature 0.3 --top-p 0.9
+	@$(BUILD)/src/cli/orrery generate $(BUILD)/small_llama 'The old miller ' --generated 110 --temperature 0.3 --top-p 0.9
 	@echo; echo "== The same model on 1,024 GPUs that are not here"
 	@$(BUILD)/src/cli/orrery simulate $(SMALL) --cluster h100_24k --plan dp=1024,seq=256,batch=8192 --html $(BUILD)/demo_cluster.html
 	@echo; echo "== The best plan for a larger one, and how far from the best it can be"
