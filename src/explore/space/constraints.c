@@ -76,7 +76,7 @@ static orr_status unknown_number(const char *name, orr_error *err)
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         names[i] = orr_plan_number_at(i)->name;
     const char *near = orr_closest_match(name, names, ORR_PLAN_NUMBERS);
-    return orr_fail(err, ORR_INVALID, "limit: a plan has no number '%s'%s%s%s", name,
+    return orr_fail(err, ORR_INVALID, "bounds: a plan has no number '%s'%s%s%s", name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
