@@ -9,9 +9,11 @@
     embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/fleet/fleet.h
     embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
 
-Of the page, a script that holds "</script" would end the
+Of the pages, a script that holds "</script" would end the
 element that it is put in, and a style sheet "</style": both are refused.
 """
+import base64
+import hashlib
 import os
 import sys
 
@@ -52,6 +54,38 @@ def write_images(output, files):
         out.write(f"const size_t orr_n_cuda_images = {len(rows)};\n")
 
 
+def write_page_assets(output, version, files):
+    """Files as they are, but for scripts: those of page/ joined are page.js, all of them trace.js."""
+    assets, scripts = [], {"page.js": b"", "trace.js": b""}
+    for path in files:
+        name = os.path.basename(path)
+        with open(path, "rb") as f:
+            data = f.read()
+        for end in (b"</script", b"</style"):
+            if not name.endswith(".html") and end in data.lower():
+                sys.exit(f"{path}: holds {end.decode()!r}, which would end its element")
+        if not name.endswith(".js"):
+            assets.append((name, data, "NULL"))
+            continue
+        for script in scripts:
+            if script == "trace.js" or os.path.basename(os.path.dirname(path)) == "page":
+                scripts[script] += data
+    for name, data in scripts.items():
+        data = b"\n(function () {\n" + data + b"})();\n"
+        digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        assets.append((name, data, f'"{digest}"'))
+    with open(output, "w", encoding="ascii") as f:
+        f.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")
+        f.write('#include "report/page/assets.h"\n\n')
+        for i, (_, data, _) in enumerate(assets):
+            f.write(f"static const unsigned char asset_{i}[] = {{\n{c_array(data)}\n}};\n")
+        f.write("\nconst orr_asset orr_assets[] = {\n")
+        for i, (name, data, digest) in enumerate(assets):
+            f.write(f'    {{"{name}", asset_{i}, {len(data)}, {digest}}},\n')
+        f.write(f"}};\nconst size_t orr_n_assets = {len(assets)};\n")
+        f.write(f'const char orr_assets_version[] = "{version}";\n')
+
+
 def main():
     if sys.argv[1] == "--images":
         write_images(sys.argv[2], sys.argv[3:])
@@ -68,24 +102,7 @@ def main():
     if sys.argv[1] == "--failures":
         write_catalog(*sys.argv[2:4], sys.argv[4:], "fleet/fleet.h", "failure_files")
         return
-    output, version, files = sys.argv[1], sys.argv[2], sys.argv[3:]
-    arrays, rows = [], []
-    for i, path in enumerate(files):
-        with open(path, "rb") as f:
-            data = f.read()
-        name = os.path.basename(path)
-        for end in (b"</script", b"</style"):
-            if not name.endswith(".html") and end in data.lower():
-                sys.exit(f"{path}: holds {end.decode()!r}, which would end its element")
-        arrays.append(f"static const unsigned char asset_{i}[] = {{\n{c_array(data)}\n}};\n")
-        rows.append(f'    {{"{name}", asset_{i}, {len(data)}}},\n')
-    with open(output, "w", encoding="ascii") as f:
-        f.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")
-        f.write('#include "report/page/assets.h"\n\n')
-        f.write("\n".join(arrays))
-        f.write("\nconst orr_asset orr_assets[] = {\n" + "".join(rows) + "};\n")
-        f.write(f"const size_t orr_n_assets = {len(rows)};\n")
-        f.write(f'const char orr_assets_version[] = "{version}";\n')
+    write_page_assets(sys.argv[1], sys.argv[2], sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ extern "C" {
 /* Table: any array of plain rows, described by columns. */
 #define ORR_COLUMN_MAP(X)                                                                          \
     X(TEXT, const char *)                                                                          \
-    X(BOOL, bool) X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) \
+    X(BOOL, bool)                                                                                  \
+    X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t)               \
         X(NUMBER, double) X(NS, int64_t) /* people see 1.234 ms, machines the integer ns */        \
         X(NS_MEAN, double)               /* ns with a fraction                           */        \
         X(BYTES, int64_t)                /* people see 1.5 MiB; -1 is unknown            */        \
@@ -183,8 +184,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_fleet_tables(const orr_fleet *fleet,
                                                    orr_arena *arena,
                                                    orr_named_table ret[ORR_FLEET_TABLES],
                                                    orr_error *err);
-/* The same as one HTML page, self-contained and without scripts, with losses as bars, effective
- * time against the number of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
+/* The same as one HTML page, self-contained, with losses as bars, effective time against the number
+ * of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
                                                  const orr_failure_catalog *catalog,
                                                  orr_error *err);
@@ -215,16 +216,15 @@ ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *r
                                                      orr_arena *arena,
                                                      orr_named_table ret[ORR_EXPLORE_TABLES],
                                                      orr_error *err);
-/* The same as one HTML page, self-contained and without scripts, with the plan drawn over the
- * sites, the front, waterfalls side by side, what depends on what, and the baselines. Errors: IO,
- * NO_MEMORY. */
+/* The same as one HTML page, self-contained, with the plan drawn over the sites, the front,
+ * waterfalls side by side, what depends on what, and the baselines. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path,
                                                    const orr_explore_report *report,
                                                    orr_error *err);
 
-/* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
- * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`:
- * another one to show next to it, or NULL. Errors: IO, NO_MEMORY. */
+/* One HTML page, self-contained, that shows what a plan comes to: waterfall, pipeline as a Gantt
+ * chart, memory over time, links, and the plan on the machine. `beside`: another one to show next
+ * to it, or NULL. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_html(const char *path, const orr_outcome *outcome,
                                                 const orr_outcome *beside, orr_error *err);
 

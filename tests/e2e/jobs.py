@@ -325,8 +325,9 @@ def pages_are_well_formed_and_names_are_escaped():
                         "llama3.2-1b@dgx_h100:dp=4,tp=2", cwd=folder)
         assert result.returncode == 0, result.stderr
         for name in ("one.html", "two.html"):
-            page = Page((folder / name).read_text(encoding="utf-8"))
-            assert "script" not in page.tags and "b" not in page.tags and "i" not in page.tags, set(page.tags)
+            text = (folder / name).read_text(encoding="utf-8")
+            page = Page(text)
+            assert page.tags.count("script") == 1 and "b" not in page.tags and "<i>" not in text, set(page.tags)
             assert any("<script>alert(1)</script>" in words for words in page.words), "the title is not there"
         assert Page((folder / "two.html").read_text(encoding="utf-8")).tags.count("svg") >= 4
 

@@ -5,13 +5,8 @@
 #include "io/stream/output.h"
 #include "report/explore/summary.h"
 
-/* The pictures of a search's page: each a whole <svg>, as wide as the page. Classes take their
- * colours from page/explore.css. */
-enum { ORR_EXPLORE_WIDTH = 1400, ORR_EXPLORE_LABEL = 150 };
-void orr_explore_svg_open(orr_output *out, const char *about, int height);
-/* A rectangle that says `words` when pointed at. */
-void orr_explore_rect(orr_output *out, const char *class, double x, double y, double w, double h,
-                      const char *words);
+/* The pictures of an exploration's page. Labels of rows stand in a column of ORR_EXPLORE_LABEL. */
+enum { ORR_EXPLORE_LABEL = 150 };
 
 /* The plan over the sites: a box for each, as wide as it has devices, stages inside; below, what
  * crosses between them. Errors: NO_MEMORY. */

@@ -2,36 +2,16 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report/explore/svg.h"
 #include "report/explore/describe.h"
-#include "report/page/html.h"
+#include "report/explore/svg.h"
+#include "report/page/page.h"
+#include "report/page/svg.h"
 
-enum { WIDTH = ORR_EXPLORE_WIDTH, LABEL = ORR_EXPLORE_LABEL, BAR = 22, STEP = 32, VALUE = 210 };
-
-void orr_explore_svg_open(orr_output *out, const char *about, int height)
-{
-    orr_output_printf(out,
-                      "<svg class=\"picture\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
-                      "aria-label=\"%s\" viewBox=\"0 0 %d %d\" font-size=\"12\">\n",
-                      about, WIDTH, height);
-}
-
-void orr_explore_rect(orr_output *out, const char *class, double x, double y, double w, double h,
-                      const char *words)
-{
-    orr_output_printf(out,
-                      "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">"
-                      "<title>",
-                      class, x, y, w > 0.4 ? w : 0.4, h);
-    orr_html_text(out, words);
-    orr_output_text(out, "</title></rect>\n");
-}
+enum { WIDTH = ORR_SVG_WIDTH, LABEL = ORR_EXPLORE_LABEL, BAR = 22, STEP = 32, VALUE = 210 };
 
 static void put_label(orr_output *out, const char *text, double y)
 {
-    orr_output_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LABEL - 10, y);
-    orr_html_text(out, text);
-    orr_output_text(out, "</text>\n");
+    orr_svg_text(out, "", ORR_SVG_END, LABEL - 10, y, "%s", text);
 }
 
 /* --- waterfalls ------------------------------------------------------------------------------ */
@@ -52,16 +32,15 @@ static const char *const PARTS[ORR_WATERFALLS] = {
 
 static void put_legend(orr_output *out, const orr_explore_report *r)
 {
-    orr_output_text(out, "<ul class=\"legend\">");
+    orr_html_legend_open(out);
     for (int w = 0; w < ORR_WATERFALLS; w++) {
         bool any = false;
         for (uint32_t i = 0; i < r->n_outcomes; i++)
             any |= r->outcomes[i].waterfall_ns[w] > r->outcomes[i].step_ns / 1000;
         if (any)
-            orr_output_printf(out, "<li><i class=\"swatch %s\"></i>%s</li>", PARTS[w],
-                              orr_waterfall_name((orr_waterfall)w));
+            orr_html_legend(out, PARTS[w], "%s", orr_waterfall_name((orr_waterfall)w));
     }
-    orr_output_text(out, "</ul>\n");
+    orr_html_legend_close(out);
 }
 
 static void put_parts(orr_output *out, const orr_outcome *o, double scale, double y)
@@ -75,7 +54,7 @@ static void put_parts(orr_output *out, const orr_outcome *o, double scale, doubl
         snprintf(words, sizeof words, "%s: %s, %s", orr_waterfall_name((orr_waterfall)w),
                  orr_human_ns(time, (double)o->waterfall_ns[w]),
                  orr_human_frac(share, (double)o->waterfall_ns[w] / (double)o->step_ns));
-        orr_explore_rect(out, PARTS[w], x, y, width, BAR, words);
+        orr_svg_rect(out, PARTS[w], x, y, width, BAR, words);
         x += width;
     }
 }
@@ -88,7 +67,7 @@ void orr_svg_explore_waterfalls(orr_output *out, const orr_explore_report *r)
             longest_ns = r->outcomes[i].step_ns;
     const double scale = (double)(WIDTH - LABEL - VALUE) / (double)longest_ns;
     put_legend(out, r);
-    orr_explore_svg_open(out, "Where the step goes, plan by plan", (int)r->n_outcomes * STEP);
+    orr_svg_open(out, "Where the step goes, plan by plan", (int)r->n_outcomes * STEP);
     for (uint32_t i = 0; i < r->n_outcomes; i++) {
         const orr_outcome *o = &r->outcomes[i];
         const double y = i * STEP + (STEP - BAR) / 2.0;
@@ -96,16 +75,15 @@ void orr_svg_explore_waterfalls(orr_output *out, const orr_explore_report *r)
         snprintf(label, sizeof label, i == 0 ? "the winner" : "plan %u", i + 1);
         put_label(out, label, y + 15);
         put_parts(out, o, scale, y);
-        orr_output_printf(out, "<text class=\"strong\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                          LABEL + (double)o->step_ns * scale + 10, y + 15,
-                          orr_human_ns(time, (double)o->step_ns));
+        const double at = LABEL + (double)o->step_ns * scale;
+        orr_svg_text(out, "strong", ORR_SVG_START, at + 10, y + 15, "%s",
+                     orr_human_ns(time, (double)o->step_ns));
         if (i > 0)
-            orr_output_printf(out, "<text x=\"%.1f\" y=\"%.1f\">%+.1f %%, %s</text>\n",
-                              LABEL + (double)o->step_ns * scale + 80, y + 15,
-                              100 * ((double)o->step_ns / (double)r->outcomes[0].step_ns - 1),
-                              orr_human_ns(more, (double)(o->step_ns - r->outcomes[0].step_ns)));
+            orr_svg_text(out, "", ORR_SVG_START, at + 80, y + 15, "%+.1f %%, %s",
+                         100 * ((double)o->step_ns / (double)r->outcomes[0].step_ns - 1),
+                         orr_human_ns(more, (double)(o->step_ns - r->outcomes[0].step_ns)));
     }
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
 }
 
 /* --- other searchers ------------------------------------------------------------------------- */
@@ -118,7 +96,7 @@ static double put_value_bar(orr_output *out, const char *class, const char *word
                             double most, double y)
 {
     const double full = WIDTH - LABEL - VALUE, w = value < most ? value / most * full : full;
-    orr_explore_rect(out, class, LABEL, y, w, BAR, words);
+    orr_svg_rect(out, class, LABEL, y, w, BAR, words);
     if (value > most)
         orr_output_printf(out, "<path class=\"break\" d=\"M%.1f %.1fl8 0l-8 %dl-8 0z\"/>\n",
                           LABEL + full - 26, y - 1, BAR + 2);
@@ -135,18 +113,14 @@ static void put_baseline(orr_output *out, const orr_explore_report *r,
     put_label(out, orr_baseline_name((orr_baseline)baseline_plan->baseline), y + 15);
     if (baseline_plan->why_not != NULL) {
         orr_text_elide(baseline_plan->why_not, 150, fit, sizeof fit);
-        orr_output_printf(out, "<text x=\"%d\" y=\"%.1f\">finds none: ", LABEL, y + 15);
-        orr_html_text(out, fit);
-        orr_output_text(out, "</text>\n");
+        orr_svg_text(out, "", ORR_SVG_START, LABEL, y + 15, "finds none: %s", fit);
         return;
     }
     const double at = put_value_bar(
         out, "other", orr_baseline_about((orr_baseline)baseline_plan->baseline), value, most, y);
-    orr_output_printf(out,
-                      "<text class=\"strong\" x=\"%.1f\" y=\"%.1f\">%s</text>"
-                      "<text x=\"%.1f\" y=\"%.1f\">%+.1f %%</text>\n",
-                      at, y + 15, orr_objective_human(objective, value, human), at + 100, y + 15,
-                      100 * (value / best - 1));
+    orr_svg_text(out, "strong", ORR_SVG_START, at, y + 15, "%s",
+                 orr_objective_human(objective, value, human));
+    orr_svg_text(out, "", ORR_SVG_START, at + 100, y + 15, "%+.1f %%", 100 * (value / best - 1));
 }
 
 void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *r)
@@ -159,14 +133,14 @@ void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *r)
         if (r->baseline_plans[i].why_not == NULL)
             most = fmax(most, r->baseline_plans[i].explored.value[objective]);
     most = fmin(most, FAR * best);
-    orr_explore_svg_open(out, "Other searchers", (int)(r->n_baseline_plans + 1) * STEP);
+    orr_svg_open(out, "Other searchers", (int)(r->n_baseline_plans + 1) * STEP);
     put_label(out, "explore", 5 + 15);
     const double at = put_value_bar(out, "good", "this search", best, most, 5);
-    orr_output_printf(out, "<text class=\"strong\" x=\"%.1f\" y=\"20\">%s</text>\n", at,
-                      orr_objective_human(objective, best, human));
+    orr_svg_text(out, "strong", ORR_SVG_START, at, 20, "%s",
+                 orr_objective_human(objective, best, human));
     for (uint32_t i = 0; i < r->n_baseline_plans; i++)
         put_baseline(out, r, &r->baseline_plans[i], best, most, (i + 1) * STEP + 5.0);
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
 }
 
 /* --- the space ------------------------------------------------------------------------------- */
@@ -184,25 +158,25 @@ void orr_svg_explore_space(orr_output *out, const orr_explore_report *r)
         pruned += x->pruned[i];
     const double whole = fmax(x->space, pruned), scale = whole > 0 ? WIDTH / whole : 0;
     char share[ORR_HUMAN_MAX], many[ORR_HUMAN_MAX], words[160];
-    orr_output_text(out, "<ul class=\"legend\">");
+    orr_html_legend_open(out);
     for (int i = 0; i < ORR_PRUNES; i++)
         if (x->pruned[i] > 0)
-            orr_output_printf(out, "<li><i class=\"swatch %s\"></i>%s: %s, %s</li>", classes[i],
-                              orr_prune_name((orr_prune)i), orr_human_si(many, x->pruned[i]),
-                              orr_human_frac(share, x->pruned[i] / whole));
-    orr_output_printf(out,
-                      "<li><i class=\"swatch optimizer\"></i>followed or left open: %s</li></ul>\n",
-                      orr_human_si(many, whole - pruned));
-    orr_explore_svg_open(out, "What became of the plans of the space", 26);
+            orr_html_legend(out, classes[i], "%s: %s, %s", orr_prune_name((orr_prune)i),
+                            orr_human_si(many, x->pruned[i]),
+                            orr_human_frac(share, x->pruned[i] / whole));
+    orr_html_legend(out, "optimizer", "followed or left open: %s",
+                    orr_human_si(many, whole - pruned));
+    orr_html_legend_close(out);
+    orr_svg_open(out, "What became of the plans of the space", 26);
     for (int i = 0; i < ORR_PRUNES; i++) {
         if (x->pruned[i] <= 0)
             continue;
         snprintf(words, sizeof words, "%s: %s", orr_prune_name((orr_prune)i),
                  orr_human_si(many, x->pruned[i]));
-        orr_explore_rect(out, classes[i], at, 2, x->pruned[i] * scale, BAR, words);
+        orr_svg_rect(out, classes[i], at, 2, x->pruned[i] * scale, BAR, words);
         at += x->pruned[i] * scale;
     }
     if (at < WIDTH)
-        orr_explore_rect(out, "optimizer", at, 2, WIDTH - at, BAR, "followed or left open");
-    orr_output_text(out, "</svg>\n");
+        orr_svg_rect(out, "optimizer", at, 2, WIDTH - at, BAR, "followed or left open");
+    orr_svg_close(out);
 }

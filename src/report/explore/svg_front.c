@@ -2,12 +2,13 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report/explore/svg.h"
 #include "report/explore/describe.h"
+#include "report/explore/svg.h"
 #include "report/page/html.h"
+#include "report/page/svg.h"
 
 enum {
-    WIDTH = ORR_EXPLORE_WIDTH,
+    WIDTH = ORR_SVG_WIDTH,
     LEFT = 110,
     RIGHT = 30,
     TOP = 14,
@@ -71,15 +72,6 @@ static side side_of(const orr_explore_report *r, uint8_t objective, double from,
     return s;
 }
 
-static void put_text(const plot *p, const char *class, double x, double y, const char *anchor,
-                     const char *text)
-{
-    orr_output_printf(p->out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", class,
-                      x, y, anchor);
-    orr_html_text(p->out, text);
-    orr_output_text(p->out, "</text>\n");
-}
-
 /* 1, 2 and 5 of every decade; of a short side that is not logarithmic the step that gives some four
  * of them. */
 static double next_tick(const side *s, double after)
@@ -103,15 +95,11 @@ static void put_tick(const plot *p, const side *s, double value)
     char human[ORR_HUMAN_MAX];
     orr_objective_human(s->objective, value, human);
     if (s == &p->x) {
-        orr_output_printf(p->out,
-                          "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>\n",
-                          at, at, TOP, TOP + HEIGHT);
-        put_text(p, "", at, TOP + HEIGHT + 18, "middle", human);
+        orr_svg_line(p->out, "grid", at, TOP, at, TOP + HEIGHT);
+        orr_svg_text(p->out, "", ORR_SVG_MIDDLE, at, TOP + HEIGHT + 18, "%s", human);
     } else {
-        orr_output_printf(p->out,
-                          "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
-                          LEFT, WIDTH - RIGHT, at, at);
-        put_text(p, "", LEFT - 8, at + 4, "end", human);
+        orr_svg_line(p->out, "grid", LEFT, at, WIDTH - RIGHT, at);
+        orr_svg_text(p->out, "", ORR_SVG_END, LEFT - 8, at + 4, "%s", human);
     }
 }
 
@@ -122,8 +110,8 @@ static void put_ticks(const plot *p)
         for (double v = next_tick(sides[k], sides[k]->low * (1 - 1e-9)); v <= sides[k]->high;
              v = next_tick(sides[k], v))
             put_tick(p, sides[k], v);
-    put_text(p, "strong", (LEFT + WIDTH - RIGHT) / 2.0, TOP + HEIGHT + 40, "middle",
-             orr_objective_name(p->x.objective));
+    orr_svg_text(p->out, "strong", ORR_SVG_MIDDLE, (LEFT + WIDTH - RIGHT) / 2.0, TOP + HEIGHT + 40,
+                 "%s", orr_objective_name(p->x.objective));
     orr_output_printf(p->out,
                       "<text class=\"strong\" text-anchor=\"middle\" "
                       "transform=\"translate(16 %d) rotate(-90)\">%s</text>\n",
@@ -145,9 +133,9 @@ static void put_worse(const plot *p)
                           place(&p->y, x->front[i].value[p->y.objective]));
     }
     orr_output_printf(p->out, "H%.1fV%dz\"/>\n", right, TOP);
-    put_text(p, "halo", right - 12,
-             place(&p->y, x->front[x->n_front - 1].value[p->y.objective]) - 10, "end",
-             "worse in both than a plan of the front");
+    orr_svg_text(p->out, "halo", ORR_SVG_END, right - 12,
+                 place(&p->y, x->front[x->n_front - 1].value[p->y.objective]) - 10, "%s",
+                 "worse in both than a plan of the front");
 }
 
 static void put_bound(const plot *p)
@@ -158,7 +146,7 @@ static void put_bound(const plot *p)
         return;
     snprintf(words, sizeof words, "proven: nothing below %s",
              orr_objective_human(p->x.objective, p->r->exploration->bound, human));
-    orr_explore_rect(p->out, "cannot", LEFT, TOP, at - LEFT, HEIGHT, words);
+    orr_svg_rect(p->out, "hatch", LEFT, TOP, at - LEFT, HEIGHT, words);
     orr_output_printf(p->out,
                       "<text class=\"halo\" text-anchor=\"start\" transform=\"translate(%.1f %d) "
                       "rotate(-90)\">%s</text>\n",
@@ -176,15 +164,15 @@ static void put_devices(const plot *p)
         least = fmin(least, x->front[i].value[ORR_OBJECTIVE_DEVICES]);
     const double at = place(&p->y, least) + 8, bottom = TOP + HEIGHT;
     if (bottom - at > 14) {
-        orr_explore_rect(p->out, "cannot", LEFT, at, WIDTH - RIGHT - LEFT, bottom - at,
-                         "no plan was found with fewer devices");
-        put_text(p, "halo", WIDTH - RIGHT - 12, bottom - 8, "end",
-                 "no plan was found with fewer devices");
+        orr_svg_rect(p->out, "hatch", LEFT, at, WIDTH - RIGHT - LEFT, bottom - at,
+                     "no plan was found with fewer devices");
+        orr_svg_text(p->out, "halo", ORR_SVG_END, WIDTH - RIGHT - 12, bottom - 8, "%s",
+                     "no plan was found with fewer devices");
     }
     const double all = place(&p->y, p->r->cluster->n_devices);
     if (p->r->cluster->n_devices < p->y.high && all - TOP > 1)
-        orr_explore_rect(p->out, "cannot", LEFT, TOP, WIDTH - RIGHT - LEFT, all - TOP,
-                         "more devices than there are");
+        orr_svg_rect(p->out, "hatch", LEFT, TOP, WIDTH - RIGHT - LEFT, all - TOP,
+                     "more devices than there are");
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -228,8 +216,8 @@ static void put_names(const plot *p)
                 y = ys[k] + 14;
                 k = ORR_NONE; /* from the start */
             }
-        put_text(p, "halo", x, y, "start",
-                 orr_baseline_name((orr_baseline)baseline_plan->baseline));
+        orr_svg_text(p->out, "halo", ORR_SVG_START, x, y, "%s",
+                     orr_baseline_name((orr_baseline)baseline_plan->baseline));
         xs[n] = x;
         ys[n++] = y;
     }
@@ -271,16 +259,12 @@ void orr_svg_explore_front(orr_output *out, const orr_explore_report *r)
 {
     const plot p = {out, r, side_of(r, r->options->objective, LEFT, WIDTH - RIGHT),
                     side_of(r, r->options->second, TOP + HEIGHT, TOP)};
-    orr_explore_svg_open(out, "The front of two objectives", TOP + HEIGHT + FOOT);
-    orr_output_text(out, "<defs><pattern id=\"cannot\" width=\"8\" height=\"8\" "
-                         "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-                         "<line class=\"axis\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"8\" "
-                         "stroke-opacity=\"0.55\"/></pattern></defs>\n");
+    orr_svg_open(out, "The front of two objectives", TOP + HEIGHT + FOOT);
     put_worse(&p);
     put_ticks(&p);
     put_bound(&p);
     put_devices(&p);
     put_line(&p);
     put_points(&p);
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
 }

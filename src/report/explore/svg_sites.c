@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "model/plan/plan.h"
-#include "report/explore/svg.h"
 #include "report/explore/describe.h"
+#include "report/explore/svg.h"
 #include "report/page/html.h"
+#include "report/page/svg.h"
 
 /* Sites stand in a row, those of a region within its frame; below them a lane for each cut, the
  * longer the deeper, so that no line runs through the words of another. */
 enum {
-    WIDTH = ORR_EXPLORE_WIDTH,
+    WIDTH = ORR_SVG_WIDTH,
     GAP = 26,
     REGION_GAP = 34,
     REGION_TOP = 24,
@@ -25,8 +26,6 @@ enum {
     LANES_TOP = SITE_TOP + SITE_HEIGHT,
     LANE = 58,
     CORNER = 10,
-    HUE = 210,
-    HUE_STEP = 47,
     ROWS_DRAWN = 32
 };
 
@@ -73,9 +72,7 @@ static void put_text(orr_output *out, const char *class, double x, double y, dou
 {
     char fit[400];
     orr_text_elide(text, width > 14 ? (size_t)(width / 6.6) : 2, fit, sizeof fit);
-    orr_output_printf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
-    orr_html_text(out, fit);
-    orr_output_text(out, "</text>\n");
+    orr_svg_text(out, class, ORR_SVG_START, x, y, "%s", fit);
 }
 
 static void put_region(const picture *p, uint32_t first)
@@ -109,23 +106,19 @@ static void put_stages(const picture *p, const orr_explore_site *s, double x, do
     const double column = w / s->stages;
     uint32_t at = 0;
     for (uint32_t stage = 0; stage < stages; stage++)
-        if (has_stage(s, stage))
-            orr_output_printf(p->out,
-                              "<rect fill=\"hsl(%u 55%% 62%%)\" x=\"%.2f\" y=\"%.1f\" "
-                              "width=\"%.2f\" height=\"%.1f\"><title>stage %u</title></rect>\n",
-                              (HUE + stage * HUE_STEP) % 360, x + at++ * column, y,
-                              column > 3 ? column - 1 : column, h, stage);
+        if (has_stage(s, stage)) {
+            char words[32];
+            snprintf(words, sizeof words, "stage %u", stage);
+            orr_svg_stage(p->out, stage, x + at++ * column, y, column > 3 ? column - 1 : column, h,
+                          words);
+        }
     for (uint32_t r = 1; s->replicas <= ROWS_DRAWN && r < s->replicas; r++)
-        orr_output_printf(p->out,
-                          "<line class=\"row\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.2f\" y2=\"%.2f\"/>\n",
-                          x, x + w, y + h * r / s->replicas, y + h * r / s->replicas);
+        orr_svg_line(p->out, "row", x, y + h * r / s->replicas, x + w, y + h * r / s->replicas);
     at = 0;
     for (uint32_t stage = 0; stage < stages && column > 17; stage++)
         if (has_stage(s, stage))
-            orr_output_printf(p->out,
-                              "<text class=\"in\" font-size=\"11\" text-anchor=\"middle\" "
-                              "x=\"%.1f\" y=\"%.1f\">%u</text>\n",
-                              x + (at++ + 0.5) * column, y + 14, stage);
+            orr_svg_text(p->out, "in", ORR_SVG_MIDDLE, x + (at++ + 0.5) * column, y + 14, "%u",
+                         stage);
 }
 
 static void put_site(const picture *p, uint32_t i)
@@ -308,16 +301,8 @@ static void put_words(const picture *p, const wire *w, double most_bytes)
     const double y = lane_y(w) + thickness(w, most_bytes) / 2;
     char words[240];
     tell_use(w, words);
-    orr_output_printf(p->out,
-                      "<text class=\"strong halo\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">",
-                      w->label_x, y + 13);
-    orr_html_text(p->out, words);
-    orr_output_printf(p->out,
-                      "</text><text class=\"halo\" font-size=\"11\" text-anchor=\"middle\" "
-                      "x=\"%.1f\" y=\"%.1f\">",
-                      w->label_x, y + 27);
-    orr_html_text(p->out, w->facts);
-    orr_output_text(p->out, "</text>\n");
+    orr_svg_text(p->out, "strong halo", ORR_SVG_MIDDLE, w->label_x, y + 13, "%s", words);
+    orr_svg_text(p->out, "halo", ORR_SVG_MIDDLE, w->label_x, y + 27, "%s", w->facts);
 }
 
 static orr_status find_wires(const picture *p, wire **ret, uint32_t *ret_n, orr_error *err)
@@ -350,8 +335,8 @@ orr_status orr_svg_explore_sites(orr_output *out, const orr_explore_report *r, o
     place_sites(&p);
     ORR_TRY(find_wires(&p, &wires, &n, err));
     const uint32_t lanes = place_lanes(wires, n);
-    orr_explore_svg_open(out, "The plan over the sites",
-                         LANES_TOP + 2 * PAD + (int)lanes * LANE + (lanes > 0 ? 12 : 0));
+    orr_svg_open(out, "The plan over the sites",
+                 LANES_TOP + 2 * PAD + (int)lanes * LANE + (lanes > 0 ? 12 : 0));
     for (uint32_t i = 0; i < n; i++)
         most_bytes = fmax(most_bytes, wires[i].bytes);
     for (uint32_t i = 0; i < p.n; i++)
@@ -363,6 +348,6 @@ orr_status orr_svg_explore_sites(orr_output *out, const orr_explore_report *r, o
         put_line(&p, &wires[i], most_bytes);
     for (uint32_t i = 0; i < n; i++)
         put_words(&p, &wires[i], most_bytes);
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
     return ORR_OK;
 }

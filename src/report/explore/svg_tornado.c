@@ -2,12 +2,13 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report/explore/svg.h"
 #include "report/explore/describe.h"
+#include "report/explore/svg.h"
 #include "report/page/html.h"
+#include "report/page/svg.h"
 
 enum {
-    WIDTH = ORR_EXPLORE_WIDTH,
+    WIDTH = ORR_SVG_WIDTH,
     LABEL = ORR_EXPLORE_LABEL,
     ROW = 50,
     BAR = 17,
@@ -30,10 +31,8 @@ static double change_of(const axis *a, double value)
 static void put_words(const axis *a, double change, double y, const char *class, const char *words)
 {
     const double at = a->zero + change * a->scale;
-    orr_output_printf(a->out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", class,
-                      change < 0 ? at - 8 : at + 8, y, change < 0 ? "end" : "start");
-    orr_html_text(a->out, words);
-    orr_output_text(a->out, "</text>\n");
+    orr_svg_text(a->out, class, change < 0 ? ORR_SVG_END : ORR_SVG_START,
+                 change < 0 ? at - 8 : at + 8, y, "%s", words);
 }
 
 static void put_change(const axis *a, const orr_explore_change *c, double y)
@@ -47,9 +46,9 @@ static void put_change(const axis *a, const orr_explore_change *c, double y)
         return;
     }
     snprintf(words, sizeof words, "%s x %.3g", orr_factor_name((orr_factor)c->factor), c->by);
-    orr_explore_rect(a->out, c->by < 1 ? "less" : "more",
-                     change < 0 ? a->zero + change * a->scale : a->zero, y, fabs(change) * a->scale,
-                     BAR, words);
+    orr_svg_rect(a->out, c->by < 1 ? "less" : "more",
+                 change < 0 ? a->zero + change * a->scale : a->zero, y, fabs(change) * a->scale,
+                 BAR, words);
     if (c->winner != 0) {
         orr_output_printf(
             a->out, "<path class=\"flip\" d=\"M%.1f %.1fl7 %.1fl-7 %.1fl-7 %.1fz\"/>\n",
@@ -99,20 +98,17 @@ void orr_svg_explore_tornado(orr_output *out, const orr_explore_report *r)
     const axis a = {out, usual, LABEL + far.left - far.least * scale, scale};
     const int height = TOP + ORR_FACTORS * ROW;
     char human[ORR_HUMAN_MAX];
-    orr_explore_svg_open(out, "What other numbers of the machine do", height);
-    orr_output_printf(out,
-                      "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
-                      "<text x=\"%.1f\" y=\"12\" text-anchor=\"middle\">as it is: %s</text>\n",
-                      a.zero, a.zero, TOP - 6, height, a.zero,
-                      orr_objective_human((orr_objective)r->options->objective, usual, human));
+    orr_svg_open(out, "What other numbers of the machine do", height);
+    orr_svg_line(out, "axis", a.zero, TOP - 6, a.zero, height);
+    orr_svg_text(out, "", ORR_SVG_MIDDLE, a.zero, 12, "as it is: %s",
+                 orr_objective_human((orr_objective)r->options->objective, usual, human));
     for (int f = 0; f < ORR_FACTORS; f++) {
         int n = 0;
-        orr_output_printf(
-            out, "<text class=\"strong\" x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n",
-            LABEL - 10, TOP + f * ROW + 24, orr_factor_name((orr_factor)f));
+        orr_svg_text(out, "strong", ORR_SVG_END, LABEL - 10, TOP + f * ROW + 24, "%s",
+                     orr_factor_name((orr_factor)f));
         for (uint32_t i = 0; i < s->n_changes; i++)
             if (s->changes[i].factor == f && n < 2)
                 put_change(&a, &s->changes[i], TOP + f * ROW + 4.0 + n++ * (BAR + 3));
     }
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
 }

@@ -3,44 +3,50 @@
 #include <string.h>
 
 #include "report/fleet/parts.h"
-#include "report/page/page.h"
+#include "report/fleet/svg.h"
 #include "report/humanize/human.h"
+#include "report/page/page.h"
 
-typedef struct page {
-    orr_output *out;
-    orr_arena *arena;
+enum { ROWS_SHOWN = 200 };
+
+typedef struct fleet_report {
     const orr_fleet *fleet;
     const orr_failure_catalog *catalog;
-    const char **names;
-    orr_error *err;
-} page;
+} fleet_report;
 
-static void put_head(const page *p)
+static const orr_fleet *fleet_of(const orr_html_page *p)
 {
-    const orr_fleet_options *o = &p->fleet->options;
-    orr_html_page_head(p->out, "What failures cost", "What failures cost", NULL);
-    orr_html_printf(p->out, "%u GPUs, %s", o->gpus, o->failures->title);
-    orr_html_page_nav(p->out);
-    orr_output_text(p->out, "<a href=\"#pictures\">Pictures</a><a href=\"#tables\">Tables</a>");
-    orr_html_page_main(p->out);
+    return ((const fleet_report *)p->subject)->fleet;
 }
 
-static void put_tiles(const page *p)
+static void put_about(const orr_html_page *p)
 {
-    orr_output_text(p->out, "<dl class=\"tiles\">\n");
-    for (uint32_t i = 0; i < p->fleet->n; i++) {
-        const orr_fleet_outcome *o = &p->fleet->outcomes[i];
+    const orr_fleet_options *o = &fleet_of(p)->options;
+    orr_html_printf(p->out, "%u GPUs, %s", o->gpus, o->failures->title);
+}
+
+static void put_nav(const orr_html_page *p)
+{
+    orr_html_link(p->out, "pictures", "Pictures");
+    orr_html_link(p->out, "tables", "Tables");
+}
+
+static void put_tiles(const orr_html_page *p, const char *const *names)
+{
+    orr_html_tiles_open(p->out);
+    for (uint32_t i = 0; i < fleet_of(p)->n; i++) {
+        const orr_fleet_outcome *o = &fleet_of(p)->outcomes[i];
         char value[ORR_HUMAN_MAX], low[ORR_HUMAN_MAX], high[ORR_HUMAN_MAX], note[128];
         orr_human_frac(low, o->effective.low);
         orr_human_frac(high, o->effective.high);
-        if (p->fleet->options.tokens > 0)
+        if (fleet_of(p)->options.tokens > 0)
             snprintf(note, sizeof note, "%s to %s; %.1f days", low, high,
                      o->wall_ns.mean / 86400e9);
         else
             snprintf(note, sizeof note, "%s to %s", low, high);
-        orr_html_tile(p->out, p->names[i], orr_human_frac(value, o->effective.mean), note);
+        orr_html_tile(p->out, NULL, names[i], orr_human_frac(value, o->effective.mean), note);
     }
-    orr_output_text(p->out, "</dl>\n");
+    orr_html_tiles_close(p->out);
 }
 
 static uint32_t count_ft(const orr_fleet *fleet)
@@ -51,63 +57,58 @@ static uint32_t count_ft(const orr_fleet *fleet)
     return n;
 }
 
-static void put_pictures(const page *p)
+static void put_pictures(const orr_html_page *p, const char *const *names)
 {
-    orr_output_text(p->out, "<section id=\"pictures\"><h2>Effective training time</h2>\n");
-    put_tiles(p);
+    orr_html_section_open(p->out, "pictures", "Effective training time");
+    put_tiles(p, names);
     orr_html_figure_open(p->out, "Where the time goes",
                          "share of wall time and GPUs, mean of all lives");
-    orr_svg_fleet_losses(p->out, p->fleet, p->names);
+    orr_svg_fleet_losses(p->out, fleet_of(p), names);
     orr_html_figure_close(p->out);
-    if (count_ft(p->fleet) > 1) {
+    if (count_ft(fleet_of(p)) > 1) {
         orr_html_figure_open(p->out, "By number of replicas", "bars: 5 to 95 % of lives");
-        orr_svg_fleet_replicas(p->out, p->fleet);
+        orr_svg_fleet_replicas(p->out, fleet_of(p));
         orr_html_figure_close(p->out);
     }
     orr_html_figure_open(
         p->out, "A day in the middle of the first life",
         "height: replicas that contribute; colours as above; the same failures for all");
-    orr_svg_fleet_day(p->out, p->fleet, p->names);
+    orr_svg_fleet_day(p->out, fleet_of(p), names);
     orr_html_figure_close(p->out);
-    for (uint32_t i = 0; i < p->fleet->n && p->fleet->n_effects > 0; i++) {
-        orr_html_figure_open(p->out, "What each setting moves", p->names[i]);
+    for (uint32_t i = 0; i < fleet_of(p)->n && fleet_of(p)->n_effects > 0; i++) {
+        orr_html_figure_open(p->out, "What each setting moves", names[i]);
         orr_output_text(p->out,
                         "<p class=\"note\">Change of the effective time; blue: halved, orange: "
                         "doubled.</p>\n");
-        orr_svg_fleet_sensitivity(p->out, p->fleet, i);
+        orr_svg_fleet_sensitivity(p->out, fleet_of(p), i);
         orr_html_figure_close(p->out);
     }
-    orr_output_text(p->out, "</section>\n");
+    orr_html_section_close(p->out);
 }
 
-static orr_status put_page(const orr_html_page *made, const void *ctx)
+static orr_status put_main(const orr_html_page *p)
 {
-    page page_of = *(const page *)ctx;
-    page *p = &page_of;
-    p->out = made->out;
-    p->arena = made->arena;
-    p->err = made->err;
+    const orr_fleet *fleet = fleet_of(p);
     orr_named_table tables[ORR_FLEET_TABLES];
-    ORR_TRY(orr_fleet_tables(p->fleet, p->catalog, p->arena, tables, p->err));
-    p->names = orr_arena_array(p->arena, const char *, p->fleet->n);
-    if (p->names == NULL)
+    const char **names = orr_arena_array(p->arena, const char *, fleet->n);
+    ORR_TRY(orr_fleet_tables(fleet, ((const fleet_report *)p->subject)->catalog, p->arena, tables,
+                             p->err));
+    if (names == NULL)
         return orr_fail_memory(p->err);
-    for (uint32_t i = 0; i < p->fleet->n; i++)
-        if ((p->names[i] = orr_fleet_policy_text(&p->fleet->outcomes[i].policy, p->arena)) == NULL)
+    for (uint32_t i = 0; i < fleet->n; i++)
+        if ((names[i] = orr_fleet_policy_text(&fleet->outcomes[i].policy, p->arena)) == NULL)
             return orr_fail_memory(p->err);
-    put_head(p);
-    put_pictures(p);
-    orr_output_text(p->out, "<section id=\"tables\"><h2>Tables</h2>\n");
-    for (int i = 0; i < ORR_FLEET_TABLES; i++)
-        if (tables[i].table.n_rows > 0)
-            orr_html_table(p->out, NULL, "", &tables[i].table, NULL, 200);
-    orr_output_text(p->out, "</section>\n");
+    put_pictures(p, names);
+    orr_html_section_open(p->out, "tables", "Tables");
+    ORR_TRY(orr_html_named_tables(p, "table", tables, ORR_FLEET_TABLES, ROWS_SHOWN));
+    orr_html_section_close(p->out);
     return ORR_OK;
 }
 
 orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
                           const orr_failure_catalog *catalog, orr_error *err)
 {
-    const page p = {.fleet = fleet, .catalog = catalog};
-    return orr_html_page_make(path, put_page, &p, err);
+    static const orr_html_kind kind = {"fleet", "page.js", put_about, put_nav, put_main, NULL};
+    const fleet_report report = {fleet, catalog};
+    return orr_html_page_make(path, &kind, "What failures cost", &report, err);
 }

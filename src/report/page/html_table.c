@@ -8,7 +8,7 @@
 #include "report/humanize/short_name.h"
 #include "report/table/cell.h"
 
-enum { NAME_MAX_BYTES = 4096, NARROW_COLUMNS = 5 };
+enum { NAME_MAX_BYTES = 4096, NARROW_COLUMNS = 5, LONG_BYTES = 56 };
 
 void orr_html_text(orr_output *out, const char *text)
 {
@@ -60,11 +60,10 @@ static void put_head(orr_output *out, const orr_table *table)
     for (size_t c = 0; c < table->n_columns; c++) {
         char heading[ORR_HUMAN_MAX];
         orr_column_heading(&table->columns[c], heading);
-        orr_output_printf(out, "<th scope=\"col\" data-col=\"%s\"%s><button type=\"button\">",
-                          table->columns[c].name,
+        orr_output_printf(out, "<th scope=\"col\" data-col=\"%s\"%s>", table->columns[c].name,
                           is_text(&table->columns[c]) ? "" : " class=\"num\"");
         orr_html_text(out, heading);
-        orr_output_text(out, "</button></th>");
+        orr_output_text(out, "</th>");
     }
     orr_output_text(out, "</tr></thead>\n");
 }
@@ -74,13 +73,13 @@ static void put_text_cell(orr_output *out, const char *text)
     char brief[NAME_MAX_BYTES], fit[NAME_MAX_BYTES];
     orr_short_name(text, brief, sizeof brief);
     orr_text_elide(brief, 90, fit, sizeof fit);
+    orr_output_printf(out, "<td%s", strlen(fit) > LONG_BYTES ? " class=\"long\"" : "");
     if (strcmp(fit, text) != 0) {
-        orr_output_text(out, "<td title=\"");
+        orr_output_text(out, " title=\"");
         orr_html_text(out, text);
-        orr_output_text(out, "\">");
-    } else {
-        orr_output_text(out, "<td>");
+        orr_output_text(out, "\"");
     }
+    orr_output_text(out, ">");
     orr_html_text(out, fit);
     orr_output_text(out, "</td>");
 }
@@ -118,30 +117,44 @@ static void put_row(orr_output *out, const orr_table *table, size_t row)
     orr_output_text(out, "</tr>\n");
 }
 
-void orr_html_table(orr_output *out, const char *name, const char *about, const orr_table *table,
-                    const uint32_t *order, size_t max_rows)
+static void put_rest(orr_output *out, const orr_table *table, const orr_html_table_options *options)
 {
-    const size_t n = table->n_rows < max_rows ? table->n_rows : max_rows;
+    if (options->max_rows >= table->n_rows)
+        return;
+    orr_output_printf(out, "<p class=\"note\">The first %zu of %zu rows", options->max_rows,
+                      table->n_rows);
+    if (options->analysis != NULL)
+        orr_output_printf(out, "; all of them: <code>orrery analyze --only %s</code>",
+                          options->analysis);
+    orr_output_text(out, "</p>");
+}
+
+void orr_html_table(orr_output *out, const orr_table *table, const orr_html_table_options *options)
+{
+    const size_t n = table->n_rows < options->max_rows ? table->n_rows : options->max_rows;
     orr_column columns[ORR_COLUMNS_MAX];
     const orr_table telling = orr_table_without_empty_columns(table, columns);
-    orr_output_printf(out, "<article class=\"card%s\" id=\"%s\"><header><h3>",
-                      telling.n_columns > NARROW_COLUMNS ? " wide" : "",
-                      name ? name : table->schema);
+    orr_output_printf(out, "<article class=\"card%s\"",
+                      telling.n_columns > NARROW_COLUMNS ? " wide" : "");
+    if (options->id != NULL)
+        orr_output_printf(out, " id=\"%s\"", options->id);
+    orr_output_text(out, "><header><h3>");
     orr_html_text(out, table->title);
-    orr_output_text(out, "</h3><p>");
-    orr_html_text(out, about);
-    orr_output_printf(out, "</p></header>\n<div class=\"scroll\"><table data-schema=\"%s\">",
-                      table->schema);
+    orr_output_text(out, "</h3>");
+    if (options->about != NULL) {
+        orr_output_text(out, "<p>");
+        orr_html_text(out, options->about);
+        orr_output_text(out, "</p>");
+    }
+    orr_output_text(out,
+                    "</header>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"");
+    orr_html_text(out, table->title);
+    orr_output_printf(out, "\"><table data-schema=\"%s\">", table->schema);
     put_head(out, &telling);
     orr_output_text(out, "<tbody>\n");
     for (size_t r = 0; r < n; r++)
-        put_row(out, &telling, order ? order[r] : r);
+        put_row(out, &telling, options->order ? options->order[r] : r);
     orr_output_text(out, "</tbody></table></div>");
-    if (n < table->n_rows)
-        orr_output_printf(out, "<p class=\"note\">The first %zu of %zu rows", n, table->n_rows);
-    if (n < table->n_rows && name != NULL)
-        orr_output_printf(out, "; all of them: <code>orrery analyze --only %s</code>", name);
-    if (n < table->n_rows)
-        orr_output_text(out, "</p>");
+    put_rest(out, table, options);
     orr_output_text(out, "</article>\n");
 }

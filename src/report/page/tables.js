@@ -31,11 +31,7 @@ class Table {
     this.rows = [...this.table.tBodies[0].rows];
     this.open = false;
     const head = this.table.tHead.rows[0].cells;
-    [...head].forEach((cell, i) => cell.querySelector("button").addEventListener("click", () => {
-      sortBy(this.table, i);
-      this.rows = [...this.table.tBodies[0].rows];
-      this.show();
-    }));
+    [...head].forEach((cell, i) => this.addSorting(cell, i));
     this.rankColumn = [...head].findIndex((cell) => cell.dataset.col === "rank");
     this.addTools(card.querySelector("header"));
     if (this.rows.length > ROWS_FOLDED) {
@@ -48,6 +44,17 @@ class Table {
       card.querySelector(".scroll").after(this.more);
     }
     this.show();
+  }
+
+  addSorting(cell, column) {
+    const button = element("button", "", cell.textContent);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      sortBy(this.table, column);
+      this.rows = [...this.table.tBodies[0].rows];
+      this.show();
+    });
+    cell.replaceChildren(button);
   }
 
   addTools(header) {
@@ -80,7 +87,7 @@ class Table {
     if (!this.text || !this.text.value) return true;
     const wanted = this.text.value.toLowerCase();
     return [...row.cells].some(
-        (cell) => (cell.title || cell.textContent).toLowerCase().includes(wanted));
+        (cell) => (cell.dataset.whole || cell.textContent).toLowerCase().includes(wanted));
   }
 
   show() {
@@ -95,3 +102,5 @@ class Table {
     this.more.textContent = this.open ? "Show fewer" : `Show all ${n}`;
   }
 }
+
+for (const table of document.querySelectorAll("article.card table")) new Table(table.closest("article"));

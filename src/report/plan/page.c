@@ -1,72 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
 
-#include "report/page/page.h"
 #include "report/humanize/human.h"
+#include "report/page/page.h"
 #include "report/plan/svg.h"
 
-typedef struct page {
-    orr_output *out;
-    orr_arena *arena;
+enum { ROWS_SHOWN = 100 };
+
+/* One plan, or two side by side. */
+typedef struct plans {
     const orr_outcome *outcomes[2];
     int n;
-    orr_error *err;
-} page;
+} plans;
 
-/* Text between markup. */
-static void put(const page *p, const char *before, const char *text, const char *after)
+static const plans *plans_of(const orr_html_page *p)
 {
-    orr_output_text(p->out, before);
-    orr_html_text(p->out, text);
-    orr_output_text(p->out, after);
+    return p->subject;
 }
 
-static void put_head(const page *p)
+static void put_about(const orr_html_page *p)
 {
-    const orr_outcome *o = p->outcomes[0];
-    orr_html_page_head(p->out, o->model->title, o->model->title, NULL);
+    const orr_outcome *o = plans_of(p)->outcomes[0];
     orr_html_printf(p->out, "%s on %u of %s", orr_task_name((orr_task)o->workload.task), o->n_ranks,
                     o->cluster->name);
-    orr_html_page_nav(p->out);
-    orr_output_text(p->out, p->n == 1 ? "<a href=\"#plan-0\">Plan</a>"
-                                      : "<a href=\"#moved\">Side by side</a>"
-                                        "<a href=\"#plan-0\">A</a><a href=\"#plan-1\">B</a>");
-    orr_html_page_main(p->out);
 }
 
-static void put_tiles(const page *p, const orr_outcome *o)
+static void put_nav(const orr_html_page *p)
+{
+    const bool two = plans_of(p)->n > 1;
+    if (two)
+        orr_html_link(p->out, "difference", "Side by side");
+    orr_html_link(p->out, "plan-a", two ? "A" : "Plan");
+    if (two)
+        orr_html_link(p->out, "plan-b", "B");
+}
+
+static void put_tiles(const orr_html_page *p, const orr_outcome *o)
 {
     const orr_stage_memory *m = &o->memory.stages[o->memory.worst];
     char value[ORR_HUMAN_MAX], low[ORR_HUMAN_MAX], high[ORR_HUMAN_MAX];
     char *note = NULL;
-    orr_output_text(p->out, "<dl class=\"tiles\">\n");
+    orr_html_tiles_open(p->out);
     if (o->low_ns >= 0)
         note = orr_arena_printf(p->arena, "90 %% of jobs alike: %s to %s",
                                 orr_human_ns(low, (double)o->low_ns),
                                 orr_human_ns(high, (double)o->high_ns));
-    orr_html_tile(p->out, "Step", orr_human_ns(value, (double)o->step_ns),
+    orr_html_tile(p->out, NULL, "Step", orr_human_ns(value, (double)o->step_ns),
                   note ? note : "no error band is known");
     note = orr_arena_printf(p->arena, "%.0f TFLOP/s a device", o->flops_per_s_per_device / 1e12);
-    orr_html_tile(p->out, "MFU",
+    orr_html_tile(p->out, NULL, "MFU",
                   isfinite(o->mfu_frac) ? orr_human_frac(value, o->mfu_frac) : "not known",
                   note ? note : "");
     note = orr_arena_printf(p->arena, "%.0f a device", o->tokens_per_s_per_device);
-    orr_html_tile(p->out, "Tokens/s", orr_human_count(value, (uint64_t)llround(o->tokens_per_s)),
-                  note ? note : "");
+    orr_html_tile(p->out, NULL, "Tokens/s",
+                  orr_human_count(value, (uint64_t)llround(o->tokens_per_s)), note ? note : "");
     note = orr_arena_printf(p->arena, "stage %u%s", o->memory.worst,
                             o->memory.fits ? "" : ": does not fit");
-    orr_html_tile(p->out, "Memory at the peak", orr_human_bytes(value, (double)m->peak_bytes),
+    orr_html_tile(p->out, NULL, "Memory at the peak", orr_human_bytes(value, (double)m->peak_bytes),
                   note ? note : "");
-    orr_html_tile(p->out, "Bubble", orr_human_frac(value, o->bubble_frac), "of a stage's work");
+    orr_html_tile(p->out, NULL, "Bubble", orr_human_frac(value, o->bubble_frac),
+                  "of a stage's work");
     if (isfinite(o->energy_j)) {
         note = orr_arena_printf(p->arena, "%.4g kWh", o->energy_j / 3.6e6);
-        orr_html_tile(p->out, "Energy of a step", note ? note : "", "an upper bound");
+        orr_html_tile(p->out, NULL, "Energy of a step", note ? note : "", "an upper bound");
     }
-    orr_output_text(p->out, "</dl>\n");
+    orr_html_tiles_close(p->out);
 }
 
-static orr_status put_pictures(const page *p, const orr_outcome *o, int64_t whole_ns)
+static orr_status put_pictures(const orr_html_page *p, const orr_outcome *o, int64_t whole_ns)
 {
     orr_html_figure_open(p->out, "From ideal time to the step", "mean of all ranks");
     orr_svg_waterfall(p->out, o, whole_ns);
@@ -90,60 +91,49 @@ static orr_status put_pictures(const page *p, const orr_outcome *o, int64_t whol
     return ORR_OK;
 }
 
-static orr_status put_tables(const page *p, const orr_outcome *o)
+static orr_status put_outcome(const orr_html_page *p, int i, int64_t whole_ns)
 {
-    orr_named_table tables[ORR_OUTCOME_TABLES];
-    ORR_TRY(orr_outcome_tables(o, p->arena, tables, p->err));
-    for (int i = 0; i < ORR_OUTCOME_TABLES; i++)
-        if (tables[i].table.n_rows > 0)
-            orr_html_table(p->out, NULL, "", &tables[i].table, NULL, 100);
-    return ORR_OK;
-}
-
-static orr_status put_outcome(const page *p, int i, int64_t whole_ns)
-{
-    const orr_outcome *o = p->outcomes[i];
+    const plans *all = plans_of(p);
+    const orr_outcome *o = all->outcomes[i];
+    const char *id = i == 0 ? "plan-a" : "plan-b";
     const char *plan = orr_plan_text(&o->plan, p->arena);
-    orr_output_printf(p->out, "<section id=\"plan-%d\"><h2>%s", i,
-                      p->n == 1 ? ""
-                      : i == 0  ? "A: "
-                                : "B: ");
-    put(p, "", o->model->title, "</h2>");
-    put(p, "<p class=\"note\"><code>", plan ? plan : "", "</code></p>\n");
+    const char *title = all->n == 1
+                            ? o->model->title
+                            : orr_arena_printf(p->arena, "%c: %s", 'A' + i, o->model->title);
+    orr_named_table tables[ORR_OUTCOME_TABLES];
+    if (plan == NULL || title == NULL)
+        return orr_fail_memory(p->err);
+    ORR_TRY(orr_outcome_tables(o, p->arena, tables, p->err));
+    orr_html_section_open(p->out, id, title);
+    orr_html_plan(p->out, plan);
     put_tiles(p, o);
     ORR_TRY(put_pictures(p, o, whole_ns));
-    ORR_TRY(put_tables(p, o));
-    orr_output_text(p->out, "</section>\n");
+    ORR_TRY(orr_html_named_tables(p, id, tables, ORR_OUTCOME_TABLES, ROWS_SHOWN));
+    orr_html_section_close(p->out);
     return ORR_OK;
 }
 
-static orr_status put_comparison(const page *p)
+static orr_status put_difference(const orr_html_page *p)
 {
+    const plans *all = plans_of(p);
     orr_named_table tables[ORR_COMPARISON_TABLES];
-    if (p->n == 1)
-        return ORR_OK;
-    ORR_TRY(orr_comparison_tables(p->outcomes[0], p->outcomes[1], p->arena, tables, p->err));
-    orr_output_text(p->out, "<section id=\"moved\"><h2>Side by side</h2>\n");
-    for (int i = 0; i < ORR_COMPARISON_TABLES; i++)
-        orr_html_table(p->out, NULL, "", &tables[i].table, NULL, 100);
-    orr_output_text(p->out, "</section>\n");
+    ORR_TRY(orr_comparison_tables(all->outcomes[0], all->outcomes[1], p->arena, tables, p->err));
+    orr_html_section_open(p->out, "difference", "Side by side");
+    ORR_TRY(orr_html_named_tables(p, "difference", tables, ORR_COMPARISON_TABLES, ROWS_SHOWN));
+    orr_html_section_close(p->out);
     return ORR_OK;
 }
 
-static orr_status put_page(const orr_html_page *made, const void *ctx)
+static orr_status put_main(const orr_html_page *p)
 {
-    page page_of = *(const page *)ctx;
-    page *p = &page_of;
-    p->out = made->out;
-    p->arena = made->arena;
-    p->err = made->err;
+    const plans *all = plans_of(p);
     int64_t whole_ns = 1;
-    for (int i = 0; i < p->n; i++)
-        if (p->outcomes[i]->step_ns > whole_ns)
-            whole_ns = p->outcomes[i]->step_ns;
-    put_head(p);
-    ORR_TRY(put_comparison(p));
-    for (int i = 0; i < p->n; i++)
+    for (int i = 0; i < all->n; i++)
+        if (all->outcomes[i]->step_ns > whole_ns)
+            whole_ns = all->outcomes[i]->step_ns;
+    if (all->n > 1)
+        ORR_TRY(put_difference(p));
+    for (int i = 0; i < all->n; i++)
         ORR_TRY(put_outcome(p, i, whole_ns));
     return ORR_OK;
 }
@@ -151,6 +141,7 @@ static orr_status put_page(const orr_html_page *made, const void *ctx)
 orr_status orr_plan_html(const char *path, const orr_outcome *outcome, const orr_outcome *beside,
                          orr_error *err)
 {
-    const page p = {.outcomes = {outcome, beside}, .n = beside ? 2 : 1};
-    return orr_html_page_make(path, put_page, &p, err);
+    static const orr_html_kind kind = {"plan", "page.js", put_about, put_nav, put_main, NULL};
+    const plans all = {.outcomes = {outcome, beside}, .n = beside ? 2 : 1};
+    return orr_html_page_make(path, &kind, outcome->model->title, &all, err);
 }

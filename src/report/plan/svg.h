@@ -6,9 +6,8 @@
 
 #include "io/stream/output.h"
 
-/* The pictures of a plan's page: each a whole <svg>, as wide as the page. Classes take their
- * colours from the page's style sheet. */
-enum { ORR_PLAN_WIDTH = 1400, ORR_PLAN_LABEL = 150 };
+/* The pictures of a plan's page. Labels of rows stand in a column of ORR_PLAN_LABEL. */
+enum { ORR_PLAN_LABEL = 150 };
 
 /* From ideal FLOP time to step time, a bar for each part that is not empty. `whole_ns`: as wide as
  * the picture. */

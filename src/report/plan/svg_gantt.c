@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "report/humanize/human.h"
+#include "report/page/svg.h"
 #include "report/plan/svg.h"
 
 /* Work is drawn above, what travels below it; what is narrower than MERGE pixels is one with its
@@ -45,17 +46,13 @@ static void lift(const chart *c, pen *p, int y, int height)
 {
     if (p->class == NULL)
         return;
-    orr_output_printf(c->out,
-                      "<rect class=\"%s%s\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\">",
-                      p->class, p->chunk & 1 ? " odd" : "", p->x, y, p->end - p->x, height);
-    if (p->micro_batch != ORR_NONE && p->count == 1)
-        orr_output_printf(c->out, "<title>micro-batch %u, chunk %u</title>", p->micro_batch,
-                          p->chunk);
-    orr_output_text(c->out, "</rect>");
-    if (height == WORK && p->end - p->x > 16 && p->micro_batch != ORR_NONE && p->count == 1)
-        orr_output_printf(c->out, "<text class=\"in compute\" x=\"%.2f\" y=\"%d\">%u</text>",
-                          p->x + 3, y + 12, p->micro_batch);
-    orr_output_text(c->out, "\n");
+    const bool one = p->micro_batch != ORR_NONE && p->count == 1;
+    char class[24], words[64];
+    snprintf(class, sizeof class, "%s%s", p->class, p->chunk & 1 ? " odd" : "");
+    snprintf(words, sizeof words, "micro-batch %u, chunk %u", p->micro_batch, p->chunk);
+    orr_svg_rect(c->out, class, p->x, y, p->end - p->x, height, one ? words : NULL);
+    if (height == WORK && p->end - p->x > 16 && one)
+        orr_svg_text(c->out, "in compute", ORR_SVG_START, p->x + 3, y + 12, "%u", p->micro_batch);
     p->class = NULL;
 }
 
@@ -121,11 +118,11 @@ static void draw_axis(const chart *c, int64_t span_ns, int y)
     for (int i = 0; i <= TICKS; i++) {
         char time[ORR_HUMAN_MAX];
         const double x = ORR_PLAN_LABEL + (double)span_ns * i / TICKS * c->scale;
-        orr_output_printf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, y,
-                          i == TICKS ? "end"
-                          : i        ? "middle"
-                                     : "start",
-                          orr_human_ns(time, (double)span_ns * i / TICKS));
+        orr_svg_text(c->out, "",
+                     i == TICKS ? ORR_SVG_END
+                     : i        ? ORR_SVG_MIDDLE
+                                : ORR_SVG_START,
+                     x, y, "%s", orr_human_ns(time, (double)span_ns * i / TICKS));
     }
 }
 
@@ -136,30 +133,19 @@ orr_status orr_svg_gantt(orr_output *out, const orr_outcome *outcome, orr_arena 
     const orr_timeline *const *stages = orr_stage_timelines(outcome, arena, &n);
     const orr_simulation *s = outcome->simulation;
     const int64_t span_ns = s->end_ns > s->begin_ns ? s->end_ns - s->begin_ns : 1;
-    const chart c = {out, outcome, (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL) / (double)span_ns,
+    const chart c = {out, outcome, (double)(ORR_SVG_WIDTH - ORR_PLAN_LABEL) / (double)span_ns,
                      s->begin_ns};
     if (stages == NULL)
         return orr_fail_memory(err);
-    orr_output_printf(
-        out,
-        "<svg class=\"breakdown gantt\" xmlns=\"http://www.w3.org/2000/svg\" "
-        "role=\"img\" aria-label=\"Pipeline\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n"
-        "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" "
-        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-        "<rect class=\"idle\" width=\"2\" height=\"7\"/></pattern></defs>\n",
-        ORR_PLAN_WIDTH, (int)n * ROW + AXIS);
+    orr_svg_open(out, "Pipeline", (int)n * ROW + AXIS);
     for (uint32_t i = 0; i < n; i++) {
         const int y = (int)i * ROW + 1;
-        orr_output_printf(out,
-                          "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">stage %u</text>"
-                          "<rect fill=\"url(#bubble)\" x=\"%d\" y=\"%d\" width=\"%d\" "
-                          "height=\"%d\"/>\n",
-                          ORR_PLAN_LABEL - 10, y + 12, i, ORR_PLAN_LABEL, y,
-                          ORR_PLAN_WIDTH - ORR_PLAN_LABEL, WORK);
+        orr_svg_text(out, "", ORR_SVG_END, ORR_PLAN_LABEL - 10, y + 12, "stage %u", i);
+        orr_svg_rect(out, "hatch", ORR_PLAN_LABEL, y, ORR_SVG_WIDTH - ORR_PLAN_LABEL, WORK, NULL);
         if (stages[i] != NULL)
             draw_stage(&c, stages[i], y);
     }
     draw_axis(&c, span_ns, (int)n * ROW + AXIS - 6);
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
     return ORR_OK;
 }

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 
 #include "report/humanize/human.h"
+#include "report/page/page.h"
+#include "report/page/svg.h"
 #include "report/plan/svg.h"
 
-enum { HEIGHT = 260, AXIS = 24, LEGEND = 24 };
+enum { HEIGHT = 260, FOOT = 4 };
 
 static const char *const CLASSES[ORR_MEMORY_KINDS] = {
     [ORR_MEMORY_WEIGHTS] = "compute",   [ORR_MEMORY_GRADIENTS] = "host",
@@ -23,8 +25,8 @@ static int by_begin(const void *a_, const void *b_)
     return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* When each turn of the stage ran: the computation of one phase of one micro-batch in one chunk. */
-static span *find_turns(const orr_outcome *o, const orr_timeline *t, orr_arena *arena,
+/* When each slot of the stage ran: the computation of one phase of one micro-batch in one chunk. */
+static span *find_slots(const orr_outcome *o, const orr_timeline *t, orr_arena *arena,
                         uint32_t *ret_n)
 {
     const orr_graph *g = o->ensemble->graphs[t->graph];
@@ -58,10 +60,9 @@ typedef struct plot {
 static void block(const plot *p, const char *class, span when, double low, double high)
 {
     const double x = ORR_PLAN_LABEL + (double)(when.begin_ns - p->begin_ns) * p->x_scale;
-    orr_output_printf(
-        p->out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n",
-        class, x, HEIGHT - high * p->y_scale, (double)(when.end_ns - when.begin_ns) * p->x_scale,
-        (high - low) * p->y_scale);
+    orr_svg_rect(p->out, class, x, HEIGHT - high * p->y_scale,
+                 (double)(when.end_ns - when.begin_ns) * p->x_scale, (high - low) * p->y_scale,
+                 NULL);
 }
 
 /* What is there all the time, from the bottom up; returns its height. */
@@ -80,33 +81,25 @@ static double draw_constant(const plot *p, const orr_stage_memory *m, span whole
     return at;
 }
 
-static void draw_legend(orr_output *out, const orr_stage_memory *m)
+static void put_legend(orr_output *out, const orr_stage_memory *m)
 {
-    double x = ORR_PLAN_LABEL;
+    orr_html_legend_open(out);
     for (int k = 0; k < ORR_MEMORY_KINDS; k++) {
         char bytes[ORR_HUMAN_MAX];
-        if (m->bytes[k] <= 0)
-            continue;
-        orr_output_printf(out,
-                          "<rect class=\"%s\" x=\"%.0f\" y=\"%d\" width=\"10\" height=\"10\"/>"
-                          "<text x=\"%.0f\" y=\"%d\">%s %s</text>\n",
-                          CLASSES[k], x, HEIGHT + AXIS + 6, x + 14, HEIGHT + AXIS + 15,
-                          orr_memory_kind_name((orr_memory_kind)k),
-                          orr_human_bytes(bytes, (double)m->bytes[k]));
-        x += 178;
+        if (m->bytes[k] > 0)
+            orr_html_legend(out, CLASSES[k], "%s %s", orr_memory_kind_name((orr_memory_kind)k),
+                            orr_human_bytes(bytes, (double)m->bytes[k]));
     }
+    orr_html_legend_close(out);
 }
 
-static void draw_line(const plot *p, const char *words, double bytes, bool dashed)
+static void draw_line(const plot *p, const char *class, const char *words, double bytes)
 {
     char text[ORR_HUMAN_MAX];
     const double y = HEIGHT - bytes * p->y_scale;
-    orr_output_printf(p->out,
-                      "<line class=\"mark\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"%s/>"
-                      "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s %s</text>\n",
-                      ORR_PLAN_LABEL, ORR_PLAN_WIDTH, y, y,
-                      dashed ? " stroke-dasharray=\"5 4\"" : "", ORR_PLAN_LABEL - 8, y + 4, words,
-                      orr_human_bytes(text, bytes));
+    orr_svg_line(p->out, class, ORR_PLAN_LABEL, y, ORR_SVG_WIDTH, y);
+    orr_svg_text(p->out, "", ORR_SVG_END, ORR_PLAN_LABEL - 8, y + 4, "%s %s", words,
+                 orr_human_bytes(text, bytes));
 }
 
 orr_status orr_svg_memory(orr_output *out, const orr_outcome *outcome, orr_arena *arena,
@@ -123,32 +116,28 @@ orr_status orr_svg_memory(orr_output *out, const orr_outcome *outcome, orr_arena
     if (stages == NULL)
         return orr_fail_memory(err);
     const orr_timeline *t = memory->worst < n_stages ? stages[memory->worst] : NULL;
-    const span *turns = t ? find_turns(outcome, t, arena, &n_slots) : NULL;
-    if (t && turns == NULL)
+    const span *slots = t ? find_slots(outcome, t, arena, &n_slots) : NULL;
+    if (t && slots == NULL)
         return orr_fail_memory(err);
     const plot p = {
-        out, (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL) / (double)(whole.end_ns - whole.begin_ns),
+        out, (double)(ORR_SVG_WIDTH - ORR_PLAN_LABEL) / (double)(whole.end_ns - whole.begin_ns),
         (HEIGHT - 16) / (most > 0 ? most : 1), whole.begin_ns};
-    orr_output_printf(
-        out,
-        "<svg class=\"breakdown\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
-        "aria-label=\"Memory over the step\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n",
-        ORR_PLAN_WIDTH, HEIGHT + AXIS + LEGEND);
+    put_legend(out, m);
+    orr_svg_open(out, "Memory over the step", HEIGHT + FOOT);
     const double base = draw_constant(&p, m, whole);
     for (uint32_t i = 0; i < n_slots && i < m->n_slots; i++) {
         const double before = i > 0 ? (double)m->activations[i - 1] : 0;
         const double after = (double)m->activations[i];
         const double kept = base + (before > after ? before : after);
-        const int64_t until = i + 1 < n_slots ? turns[i + 1].begin_ns : turns[i].end_ns;
-        block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], turns[i], base, kept);
-        block(&p, CLASSES[ORR_MEMORY_TRANSIENT], turns[i], kept, kept + (double)m->transient[i]);
-        block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], (span){turns[i].end_ns, until}, base,
+        const int64_t until = i + 1 < n_slots ? slots[i + 1].begin_ns : slots[i].end_ns;
+        block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], slots[i], base, kept);
+        block(&p, CLASSES[ORR_MEMORY_TRANSIENT], slots[i], kept, kept + (double)m->transient[i]);
+        block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], (span){slots[i].end_ns, until}, base,
               base + after);
     }
-    draw_line(&p, "peak", (double)m->peak_bytes, false);
+    draw_line(&p, "mark", "peak", (double)m->peak_bytes);
     if (capacity > 0)
-        draw_line(&p, "room", capacity, true);
-    draw_legend(out, m);
-    orr_output_text(out, "</svg>\n");
+        draw_line(&p, "mark dashed", "room", capacity);
+    orr_svg_close(out);
     return ORR_OK;
 }

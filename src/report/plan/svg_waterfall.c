@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/humanize/human.h"
+#include "report/page/svg.h"
 #include "report/plan/svg.h"
 
 enum { BAR = 20, STEP = 28, VALUE = 190 };
@@ -26,18 +27,14 @@ static const char *class_of(orr_waterfall part)
 static void put_row(orr_output *out, const char *words, const char *class, int64_t from_ns,
                     int64_t ns, const orr_outcome *o, int64_t whole_ns, int y)
 {
-    const double scale = (double)(ORR_PLAN_WIDTH - ORR_PLAN_LABEL - 60 - VALUE) / (double)whole_ns;
+    const double scale = (double)(ORR_SVG_WIDTH - ORR_PLAN_LABEL - 60 - VALUE) / (double)whole_ns;
     const double x = ORR_PLAN_LABEL + 60 + (double)from_ns * scale, w = (double)ns * scale;
     char time[ORR_HUMAN_MAX], share[ORR_HUMAN_MAX];
     orr_human_ns(time, (double)ns);
     orr_human_frac(share, (double)ns / (double)o->step_ns);
-    orr_output_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n",
-                      ORR_PLAN_LABEL + 50, y + 14, words);
-    orr_output_printf(out,
-                      "<rect class=\"%s\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"/>"
-                      "<text x=\"%.2f\" y=\"%d\">%s, %s</text>\n",
-                      class, x, y, w > 1 ? w : 1, BAR, x + (w > 1 ? w : 1) + 8, y + 14, time,
-                      share);
+    orr_svg_text(out, "", ORR_SVG_END, ORR_PLAN_LABEL + 50, y + 14, "%s", words);
+    orr_svg_rect(out, class, x, y, w > 1 ? w : 1, BAR, NULL);
+    orr_svg_text(out, "", ORR_SVG_START, x + (w > 1 ? w : 1) + 8, y + 14, "%s, %s", time, share);
 }
 
 void orr_svg_waterfall(orr_output *out, const orr_outcome *outcome, int64_t whole_ns)
@@ -46,11 +43,7 @@ void orr_svg_waterfall(orr_output *out, const orr_outcome *outcome, int64_t whol
     int64_t at_ns = 0;
     for (int i = 0; i < ORR_WATERFALLS; i++)
         rows += outcome->waterfall_ns[i] > 0;
-    orr_output_printf(out,
-                      "<svg class=\"breakdown\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
-                      "aria-label=\"From ideal time to step time\" viewBox=\"0 0 %d %d\" "
-                      "font-size=\"12\">\n",
-                      ORR_PLAN_WIDTH, rows * STEP);
+    orr_svg_open(out, "From ideal time to step time", rows * STEP);
     int y = (STEP - BAR) / 2;
     for (int i = 0; i < ORR_WATERFALLS; i++) {
         const int64_t ns = outcome->waterfall_ns[i];
@@ -62,5 +55,5 @@ void orr_svg_waterfall(orr_output *out, const orr_outcome *outcome, int64_t whol
         y += STEP;
     }
     put_row(out, "step", "sync", 0, outcome->step_ns, outcome, whole_ns, y);
-    orr_output_text(out, "</svg>\n");
+    orr_svg_close(out);
 }

@@ -2,13 +2,6 @@
 /* The words about an event: the tooltip, and the panel of the selection. Text is set as text,
  * never as markup: names come from a recording. */
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
 function swatch(group) { return element("i", "swatch k-" + group); }
 
 class Tip {

@@ -31,12 +31,10 @@ function mix(a, b, part) {
 /* The colours of the style sheet, and those that follow from them. */
 class Palette {
   constructor() {
-    const style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue("--" + name).trim();
     for (const name of ["page", "panel", "ink", "soft", "faint", "line", "path", "accent", "hit"])
-      this[name] = color(name);
+      this[name] = themeColor(name);
     this.fill = GROUPS.map((group) => {
-      const base = color("k-" + group);
+      const base = themeColor("k-" + group);
       return [0, 0.12, -0.09, 0.22].slice(0, TINTS).map((amount) => shift(base, amount));
     });
     /* bins less than full are nearer to the panel's colour */
@@ -45,7 +43,7 @@ class Palette {
     this.dim = this.fill.map((tints) => mix(tints[0], this.panel, 0.16));
     this.bounds = {};
     for (const [bound, group] of Object.entries(GROUP_OF_BOUND))
-      this.bounds[bound] = color("k-" + group);
+      this.bounds[bound] = themeColor("k-" + group);
   }
 }
 
@@ -329,10 +327,7 @@ class Painter {
 /* Text on a filled event: what the style sheet says is readable on that colour. */
 let textColors = {};
 function textOn(group) {
-  return textColors[group] ||
-      (textColors[group] =
-           getComputedStyle(document.documentElement).getPropertyValue("--t-" + group).trim() ||
-           "#fff");
+  return textColors[group] || (textColors[group] = themeColor("t-" + group));
 }
 
 function hash(text) {

@@ -130,13 +130,12 @@ function listen(view) {
     "0": () => view.glide(0, view.model.span),
     escape: () => view.select(-1),
     c: () => document.getElementById("path-toggle").click(),
-    t: () => document.getElementById("theme").click(),
     "/": () => document.getElementById("query").focus(),
   };
-  const anywhere = new Set(["/", "t", "c", "f"]);
+  const anywhere = new Set(["/", "c", "f"]);
   document.addEventListener("keydown", (e) => {
-    const key = e.key.toLowerCase(), typing = e.target.closest("input, textarea, select");
-    if (typing || e.ctrlKey || e.metaKey || e.altKey || !keys[key]) return;
+    const key = e.key.toLowerCase();
+    if (!isPlainKey(e) || !keys[key]) return;
     if (document.activeElement !== stage && !anywhere.has(key)) return;
     e.preventDefault();
     keys[key]();

@@ -1,24 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts the page together. window.orrery is for tests and the curious: what is shown, and ways to
+/* Puts the timeline together. window.orrery is for tests and the curious: what is shown, and ways to
  * ask. */
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
-}
-
-function startTheme(changed) {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  setTheme(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => {
-    setTheme(dark.matches ? "dark" : "light");
-    changed();
-  });
-  document.getElementById("theme").addEventListener("click", () => {
-    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-    changed();
-  });
-}
 
 function showLegend(model) {
   const used = new Set();
@@ -103,10 +85,7 @@ function api(view, search, times) {
 }
 
 async function start() {
-  let view = null;
   const began = performance.now();
-  startTheme(() => view && view.setTheme());
-  for (const card of document.querySelectorAll("article.card")) new Table(card);
   const [json, bytes] = [await unpack("data-meta"), await unpack("data-events")];
   const meta = JSON.parse(new TextDecoder().decode(json)), unpacked = performance.now();
   const model = new Model(meta, bytes);
@@ -114,7 +93,8 @@ async function start() {
   showLegend(model);
   showNotes(meta);
   if (!model.n) document.getElementById("timeline").hidden = true;
-  view = new View(model);
+  const view = new View(model);
+  document.addEventListener("themechange", () => view.setTheme());
   listen(view);
   window.orrery = api(view, new Search(view), {
     unpack_ms: unpacked - began,

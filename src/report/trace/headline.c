@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "report/page/html.h"
+#include "report/trace/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "report/humanize/human.h"
-
-/* One figure: its value large, what it is above, what it rests on below. */
-static void tile(orr_output *out, const char *id, const char *swatch, const char *label,
-                 const char *value, const char *note)
-{
-    orr_output_printf(out, "<div class=\"tile\" id=\"%s\"><dt>", id);
-    if (swatch)
-        orr_output_printf(out, "<i class=\"swatch %s\"></i>", swatch);
-    orr_html_text(out, label);
-    orr_output_text(out, "</dt><dd>");
-    orr_html_text(out, value);
-    orr_output_text(out, "</dd><dd class=\"note\">");
-    orr_html_text(out, note);
-    orr_output_text(out, "</dd></div>\n");
-}
+#include "report/page/page.h"
 
 static int by_size(const void *a, const void *b)
 {
@@ -40,8 +26,8 @@ static void step_tile(orr_output *out, const orr_job *job, const orr_trace_headl
         for (uint32_t g = 0; g < job->n_graphs; g++)
             if (job->graphs[g]->span_ns > span)
                 span = job->graphs[g]->span_ns;
-        tile(out, "tile-step", NULL, "Recorded span", orr_human_ns(value, (double)span),
-             "no step annotation in the recording");
+        orr_html_tile(out, NULL, "Recorded span", orr_human_ns(value, (double)span),
+                      "no step annotation in the recording");
         return;
     }
     for (size_t i = 0; i < n; i++)
@@ -49,12 +35,12 @@ static void step_tile(orr_output *out, const orr_job *job, const orr_trace_headl
     qsort(durations, n, sizeof durations[0], by_size);
     snprintf(note, sizeof note, "median of %zu; %s to %s", n,
              orr_human_ns(low, (double)durations[0]), orr_human_ns(high, (double)durations[n - 1]));
-    tile(out, "tile-step", NULL, label, orr_human_ns(value, (double)durations[n / 2]), note);
+    orr_html_tile(out, NULL, label, orr_human_ns(value, (double)durations[n / 2]), note);
 }
 
 /* Share of the ranks' spans, summed; and the time on an average rank. */
-static void share_tile(orr_output *out, const orr_trace_headline *h, const char *id,
-                       const char *swatch, const char *label, size_t offset, bool host_only)
+static void share_tile(orr_output *out, const orr_trace_headline *h, const char *swatch,
+                       const char *label, size_t offset, bool host_only)
 {
     char value[ORR_HUMAN_MAX] = "-", time[ORR_HUMAN_MAX], note[160] = "no device work recorded";
     double span = 0, part = 0;
@@ -68,7 +54,7 @@ static void share_tile(orr_output *out, const orr_trace_headline *h, const char 
                  orr_human_ns(time, part / (double)h->n_temporal),
                  host_only ? "; host operators, no device recorded" : "");
     }
-    tile(out, id, swatch, label, value, note);
+    orr_html_tile(out, swatch, label, value, note);
 }
 
 static void cause_tile(orr_output *out, const orr_trace_headline *h)
@@ -82,8 +68,8 @@ static void cause_tile(orr_output *out, const orr_trace_headline *h)
         if (h->path->bound_ns[b] > h->path->bound_ns[top])
             top = b;
     snprintf(note, sizeof note, "of the critical path: %s", orr_bound_label((orr_bound)top));
-    tile(out, "tile-cause", "path", "Top cause",
-         orr_human_frac(value, (double)h->path->bound_ns[top] / span), note);
+    orr_html_tile(out, "path", "Top cause",
+                  orr_human_frac(value, (double)h->path->bound_ns[top] / span), note);
 }
 
 static void rank_tile(orr_output *out, const orr_job *job, const orr_trace_headline *h)
@@ -97,22 +83,19 @@ static void rank_tile(orr_output *out, const orr_job *job, const orr_trace_headl
             world = job->graphs[g]->world_size;
     snprintf(value, sizeof value, "%u of %u", recorded, world);
     snprintf(note, sizeof note, "recorded; %s events", orr_human_count(events, h->events));
-    tile(out, "tile-ranks", NULL, "Ranks", value, note);
+    orr_html_tile(out, NULL, "Ranks", value, note);
 }
 
 void orr_html_trace_headline(orr_output *out, const orr_job *job, const orr_trace_headline *h)
 {
     const bool host_only = h->n_temporal > 0 && h->temporal[0].host_only;
-    orr_output_text(out, "<dl class=\"tiles\">\n");
+    orr_html_tiles_open(out);
     step_tile(out, job, h);
-    share_tile(out, h, "tile-compute", "compute", "Computing", offsetof(orr_temporal, compute_ns),
-               host_only);
-    share_tile(out, h, "tile-comm", "comm", "Exposed comm.",
-               offsetof(orr_temporal, exposed_comm_ns), host_only);
-    share_tile(out, h, "tile-idle", "idle", "Idle", offsetof(orr_temporal, idle_ns), host_only);
+    share_tile(out, h, "compute", "Computing", offsetof(orr_temporal, compute_ns), host_only);
+    share_tile(out, h, "comm", "Exposed comm.", offsetof(orr_temporal, exposed_comm_ns), host_only);
+    share_tile(out, h, "idle", "Idle", offsetof(orr_temporal, idle_ns), host_only);
     cause_tile(out, h);
     rank_tile(out, job, h);
-    tile(out, "tile-mfu", NULL, "MFU", "not available",
-         "needs the model's FLOPs; a recording has none");
-    orr_output_text(out, "</dl>\n");
+    orr_html_tile(out, NULL, "MFU", NULL, "needs the model's FLOPs; a recording has none");
+    orr_html_tiles_close(out);
 }

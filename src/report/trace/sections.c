@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/page/page.h"
 #include "report/table/cell.h"
 
 enum { TABLES_MAX = 8, ROWS_SHOWN = 400 };
@@ -118,26 +119,34 @@ orr_status orr_trace_sections_run(const orr_job *job, const orr_analysis_options
     return ORR_OK;
 }
 
+static void put_entry(orr_output *out, const entry *e)
+{
+    if (e->failure != NULL) {
+        orr_output_printf(out, "<p class=\"note\">%s: ", e->analysis->name);
+        orr_html_text(out, e->failure);
+        orr_output_text(out, "</p>\n");
+        return;
+    }
+    orr_html_table(out, &e->table,
+                   &(orr_html_table_options){.id = e->analysis->name,
+                                             .about = e->analysis->about,
+                                             .analysis = e->analysis->name,
+                                             .order = e->order,
+                                             .max_rows = ROWS_SHOWN});
+}
+
 void orr_trace_sections_write(const orr_trace_sections *all, orr_output *out)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
         const section *s = &all->sections[i];
         if (s->n == 0)
             continue;
-        orr_output_printf(out, "<section id=\"%s\"><h2>%s</h2>\n<div class=\"cards\">\n",
-                          plans[i].id, plans[i].title);
-        for (size_t t = 0; t < s->n; t++) {
-            const entry *e = &s->entries[t];
-            if (!e->failure) {
-                orr_html_table(out, e->analysis->name, e->analysis->about, &e->table, e->order,
-                               ROWS_SHOWN);
-                continue;
-            }
-            orr_output_printf(out, "<p class=\"note\">%s: ", e->analysis->name);
-            orr_html_text(out, e->failure);
-            orr_output_text(out, "</p>\n");
-        }
-        orr_output_text(out, "</div></section>\n");
+        orr_html_section_open(out, plans[i].id, plans[i].title);
+        orr_output_text(out, "<div class=\"cards\">\n");
+        for (size_t t = 0; t < s->n; t++)
+            put_entry(out, &s->entries[t]);
+        orr_output_text(out, "</div>");
+        orr_html_section_close(out);
     }
 }
 
@@ -145,5 +154,5 @@ void orr_trace_sections_write_nav(const orr_trace_sections *all, orr_output *out
 {
     for (size_t i = 0; i < SECTIONS; i++)
         if (all->sections[i].n > 0)
-            orr_output_printf(out, "<a href=\"#%s\">%s</a>\n", plans[i].id, plans[i].title);
+            orr_html_link(out, plans[i].id, plans[i].title);
 }

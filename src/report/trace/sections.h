@@ -2,7 +2,9 @@
 #ifndef ORR_REPORT_TRACE_SECTIONS_H
 #define ORR_REPORT_TRACE_SECTIONS_H
 
-#include "report/page/html.h"
+#include <orrery/report.h>
+
+#include "io/stream/output.h"
 
 /* The tables of the page, section by section, and the links to them. A table that has nothing to
  * say is left out, and a section without tables. */

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "report/fleet/parts.h"
+#include "report/fleet/svg.h"
+#include "report/page/svg.h"
 #include "report/table/cell.h"
 
 /* Five policies of a job of 512 GPUs that fails often: everything of the report is there. */
@@ -193,7 +195,7 @@ static void bars_are_as_long_as_the_whole(void **state)
         if (title != NULL && title < next && strncmp(title + 7, "sync, ", 6) == 0)
             width += w;
     }
-    assert_true(fabs(width - (ORR_FLEET_WIDTH - ORR_FLEET_LABEL)) < 0.1);
+    assert_true(fabs(width - (ORR_SVG_WIDTH - 110)) < 0.1);
     assert_int_equal(count(text, "<title>ft8, steps that stand"), 1);
     free(text);
     orr_arena_free(s.arena);
@@ -205,7 +207,7 @@ static void replicas_are_points_and_the_others_lines(void **state)
     (void)state;
     char *text = WRITTEN(out, orr_svg_fleet_replicas(out, &s.fleet));
     assert_int_equal(count(text, "<circle"), 3);
-    assert_int_equal(count(text, "stroke-dasharray"), 2);
+    assert_int_equal(count(text, "class=\"level\""), 2);
     free(text);
     orr_arena_free(s.arena);
 }

@@ -64,7 +64,7 @@ static void a_pipeline_has_a_row_for_each_stage_and_a_number_for_each_micro_batc
     char *text = WRITTEN(out, status = orr_svg_gantt(out, &s.outcome, s.arena, NULL));
     assert_int_equal(status, ORR_OK);
     assert_int_equal(count(text, ">stage "), 4);
-    assert_int_equal(count(text, "url(#bubble)"), 4);
+    assert_int_equal(count(text, "<rect class=\"hatch\""), 4);
     /* Forward and backward of eight micro-batches on four stages, each named when pointed at. */
     assert_int_equal(count(text, "<rect class=\"compute\""), 32);
     assert_int_equal(count(text, "<rect class=\"memory\""), 32);

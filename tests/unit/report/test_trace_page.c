@@ -72,7 +72,10 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
                                          {"group", ORR_COLUMN_TEXT, 24}};
     const orr_table table = {"orrery.test/1", "A <title>", columns, 4, rows, sizeof rows[0], 2};
     const uint32_t order[] = {1, 0};
-    char *text = WRITTEN(out, orr_html_table(out, "test", "about & so on", &table, order, 10));
+    const orr_html_table_options whole = {
+        .id = "test", .about = "about & so on", .order = order, .max_rows = 10};
+    orr_html_table_options first_row = {.analysis = "test", .max_rows = 1};
+    char *text = WRITTEN(out, orr_html_table(out, &table, &whole));
     (void)state;
     assert_non_null(strstr(text, "<h3>A &lt;title&gt;</h3><p>about &amp; so on</p>"));
     const char *first =
@@ -84,10 +87,11 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
     assert_true(first < second);
     assert_null(strstr(text, "data-col=\"group\"")); /* it says nothing */
     free(text);
-    text = WRITTEN(out, orr_html_table(out, "test", "about", &table, NULL, 1));
+    text = WRITTEN(out, orr_html_table(out, &table, &first_row));
     assert_non_null(strstr(text, "The first 1 of 2 rows; all of them: <code>orrery analyze"));
     free(text);
-    text = WRITTEN(out, orr_html_table(out, NULL, "about", &table, NULL, 1));
+    first_row.analysis = NULL;
+    text = WRITTEN(out, orr_html_table(out, &table, &first_row));
     assert_non_null(strstr(text, "The first 1 of 2 rows</p>"));
     free(text);
 }
