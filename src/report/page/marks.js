@@ -54,8 +54,9 @@ class Words {
       else this.hide();
     });
     picture.addEventListener("pointerleave", () => this.hide());
-    picture.addEventListener("focusin", (e) => e.target !== picture && say(e.target));
-    picture.addEventListener("focusout", () => this.hide());
+    /* On the box: listeners for focus would make the picture itself a stop of the tab key. */
+    box.addEventListener("focusin", (e) => e.target !== box && say(e.target));
+    box.addEventListener("focusout", () => this.hide());
   }
 
   /* The mark that a key leads to from the one at `from` (-1: none yet), or undefined. */

@@ -56,8 +56,7 @@ class Browser:
         self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(domain + ".enable")
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=False)
+        self.resize(width, height)
 
     def receive(self, timeout):
         while b"\0" not in self.buffer:
@@ -117,11 +116,19 @@ class Browser:
 
     def key(self, key):
         text = {"text": key} if len(key) == 1 else {}
+        if key in ("Tab", "Enter"):  # what the browser itself acts on goes by number
+            text = {"code": key, "windowsVirtualKeyCode": {"Tab": 9, "Enter": 13}[key]}
+        if key == "Enter":
+            text["text"] = "\r"
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
 
-    def theme(self, name):
-        self.send("Emulation.setEmulatedMedia",
+    def resize(self, width, height=1000):
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=False)
+
+    def theme(self, name, media=""):
+        self.send("Emulation.setEmulatedMedia", media=media,
                   features=[{"name": "prefers-color-scheme", "value": name}])
 
     def screenshot(self, path, full=False):

@@ -311,7 +311,7 @@ def headline_and_tables_need_no_script():
         shown = text(page, "body")
         for words in ("Step time", "900.0 us", "2 of 2", "ampere_sgemm_128x64_tn", "default_pg"):
             assert words in shown, words
-        assert page.eval("document.querySelectorAll('svg.breakdown rect').length") >= 6
+        assert page.eval("document.querySelectorAll('svg.picture rect').length") >= 6
     finally:
         page.send("Emulation.setScriptExecutionDisabled", value=False)
 
