@@ -53,13 +53,16 @@ ORR_API void orr_analysis_options_init(orr_analysis_options *options);
 
 /* Temporal breakdown: one row a rank. idle + compute + non_compute = kernel span; the
  * span runs from the first device work to the end of the last. compute: some
- * computation runs; non_compute: only communication or memory does. */
+ * computation runs; non_compute: only communication or memory does. A bubble is what it is in
+ * <orrery/outcome.h>: a rank does not compute, for a communication of it waits for a peer that has
+ * not begun. It is a part of the exposed communication, of which the rest is transfer. */
 typedef struct orr_temporal {
     uint32_t rank;
     bool host_only;
     int64_t span_ns, idle_ns, compute_ns, non_compute_ns;
     int64_t exposed_comm_ns;   /* communication runs and computation does not */
     int64_t exposed_memory_ns; /* only memory runs                            */
+    int64_t bubble_ns;         /* of exposed_comm_ns: waiting for a peer      */
     double idle_frac, compute_frac, non_compute_frac;
 } orr_temporal;
 ORR_API ORR_MUST_CHECK orr_status orr_analyze_temporal(const orr_job *job,

@@ -11,6 +11,7 @@ static const orr_column columns_temporal_breakdown[] = {
     C(compute_ns, NS),
     C(non_compute_ns, NS),
     C(exposed_comm_ns, NS),
+    C(bubble_ns, NS),
     C(exposed_memory_ns, NS),
     C(idle_frac, FRAC),
     C(compute_frac, FRAC),

@@ -93,6 +93,7 @@ void orr_html_trace_headline(orr_output *out, const orr_job *job, const orr_trac
     step_tile(out, job, h);
     share_tile(out, h, "compute", "Computing", offsetof(orr_temporal, compute_ns), host_only);
     share_tile(out, h, "comm", "Exposed comm.", offsetof(orr_temporal, exposed_comm_ns), host_only);
+    share_tile(out, h, "peer", "Bubble", offsetof(orr_temporal, bubble_ns), host_only);
     share_tile(out, h, "idle", "Idle", offsetof(orr_temporal, idle_ns), host_only);
     cause_tile(out, h);
     rank_tile(out, job, h);

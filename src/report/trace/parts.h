@@ -8,7 +8,8 @@
 
 /* Parts of the page of a recording that stand above its timeline. */
 
-/* A bar for each rank, as long as its span: computing, exposed communication and memory, idle. */
+/* A bar for each rank, as long as its span: computing, exposed transfers, bubble, exposed
+ * memory, idle. */
 void orr_svg_breakdown(orr_output *out, const orr_temporal *rows, size_t n_rows);
 /* Legend and bar of what bounds the critical path. */
 void orr_svg_critical_path(orr_output *out, const orr_critical_path *path);

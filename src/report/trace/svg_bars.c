@@ -39,7 +39,8 @@ static void put_bar(orr_output *out, const char *label, const part *parts, int n
 
 /* What a rank does with its time, in the order of a bar. */
 static const part kinds[] = {{"compute", "computing", 0},
-                             {"comm", "exposed communication", 0},
+                             {"comm", "exposed transfers", 0},
+                             {"peer", "bubble: waiting for a peer", 0},
                              {"memory", "exposed memory", 0},
                              {"idle", "idle", 0}};
 
@@ -57,14 +58,15 @@ void orr_svg_breakdown(orr_output *out, const orr_temporal *rows, size_t n_rows)
     orr_svg_open(out, "Time of each rank by what it did", (int)n * STEP);
     for (size_t i = 0; i < n; i++) {
         const orr_temporal *row = &rows[i];
-        part parts[] = {kinds[0], kinds[1], kinds[2], kinds[3]};
+        part parts[] = {kinds[0], kinds[1], kinds[2], kinds[3], kinds[4]};
         char label[24];
         parts[0].ns = row->compute_ns;
-        parts[1].ns = row->exposed_comm_ns;
-        parts[2].ns = row->exposed_memory_ns;
-        parts[3].ns = row->idle_ns;
+        parts[1].ns = row->exposed_comm_ns - row->bubble_ns;
+        parts[2].ns = row->bubble_ns;
+        parts[3].ns = row->exposed_memory_ns;
+        parts[4].ns = row->idle_ns;
         snprintf(label, sizeof label, "rank %u", row->rank);
-        put_bar(out, label, parts, 4, row->span_ns, longest_ns, (int)i * STEP + (STEP - BAR) / 2);
+        put_bar(out, label, parts, 5, row->span_ns, longest_ns, (int)i * STEP + (STEP - BAR) / 2);
     }
     orr_svg_close(out);
     if (n < n_rows)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "small_job.h"
+#include "comm_job.h"
 
 static const orr_temporal *analyze(small *s, const orr_analysis_options *options, size_t *n)
 {
@@ -151,12 +151,42 @@ static void test_allocation_failure(void **state)
     small_end(&s);
 }
 
+/* Rank 0 is at the all-reduce at 100, rank 1 at 600, both leave at 1000: rank 0 computes until 300
+ * of the 500 that it waits, and the other 300 are a bubble; 400 are transfer on both. */
+static void test_a_wait_for_a_peer_is_a_bubble(void **state)
+{
+    static const int64_t arrival_ns[] = {100, 600}, compute_ns[] = {300, 600};
+    (void)state;
+    small s = small_begin();
+    size_t n;
+    for (int rank = 0; rank < 2; rank++) {
+        const uint32_t compute = small_stream(&s, 0, 7), comm = small_stream(&s, 0, 20);
+        const orr_group_id world = small_group(&s, "0", "", 2);
+        small_work(&s, ORR_NODE_COMPUTE, "gemm", compute, 0, compute_ns[rank], ORR_NONE);
+        small_comm(&s, ORR_COLL_ALL_REDUCE, world, 2, comm, arrival_ns[rank],
+                   1000 - arrival_ns[rank], 8);
+        small_rank(&s);
+    }
+    small_job(&s);
+    const orr_temporal *row = analyze(&s, NULL, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(row[0].exposed_comm_ns, 700);
+    assert_int_equal(row[0].bubble_ns, 300);
+    assert_int_equal(row[1].exposed_comm_ns, 400);
+    assert_int_equal(row[1].bubble_ns, 0);
+    small_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_closed_form),       cmocka_unit_test(test_host_only),
-        cmocka_unit_test(test_nothing_to_say),    cmocka_unit_test(test_one_row_a_rank),
-        cmocka_unit_test(test_parts_sum_to_span), cmocka_unit_test(test_allocation_failure),
+        cmocka_unit_test(test_a_wait_for_a_peer_is_a_bubble),
+        cmocka_unit_test(test_closed_form),
+        cmocka_unit_test(test_host_only),
+        cmocka_unit_test(test_nothing_to_say),
+        cmocka_unit_test(test_one_row_a_rank),
+        cmocka_unit_test(test_parts_sum_to_span),
+        cmocka_unit_test(test_allocation_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,17 +19,21 @@ static void a_bar_has_a_part_for_each_use_of_time(void **state)
          .idle_ns = 250,
          .compute_ns = 500,
          .non_compute_ns = 250,
-         .exposed_comm_ns = 250},
+         .exposed_comm_ns = 250,
+         .bubble_ns = 100},
         {.rank = 3, .span_ns = 500, .compute_ns = 500},
     };
     char *text = WRITTEN(out, orr_svg_breakdown(out, rows, 2));
     (void)state;
-    assert_int_equal(count(text, "<rect"), 4);
+    assert_int_equal(count(text, "<rect"), 5);
     assert_non_null(strstr(text, "<title>rank 0, computing: 500 ns, 50.0 %</title>"));
     assert_non_null(
         strstr(text, "<rect class=\"compute\" x=\"76.00\" y=\"4.00\" width=\"662.00\""));
     assert_non_null(
         strstr(text, "<rect class=\"compute\" x=\"76.00\" y=\"30.00\" width=\"662.00\""));
+    assert_non_null(strstr(text, "<title>rank 0, exposed transfers: 150 ns, 15.0 %</title>"));
+    assert_non_null(
+        strstr(text, "<title>rank 0, bubble: waiting for a peer: 100 ns, 10.0 %</title>"));
     assert_non_null(strstr(text, "rank 3</text>"));
     free(text);
 }
