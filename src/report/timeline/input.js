@@ -14,7 +14,7 @@ function listen(view) {
   scroller.addEventListener("wheel", (e) => {
     const {x} = point(e), sideways = e.shiftKey ? e.deltaY || e.deltaX : e.deltaX;
     if (e.ctrlKey || e.metaKey ||
-        (document.activeElement === stage && !e.shiftKey &&
+        (stage.contains(document.activeElement) && !e.shiftKey &&
          Math.abs(e.deltaY) > Math.abs(e.deltaX))) {
       e.preventDefault();
       view.zoomAt(Math.max(x, GUTTER), Math.exp(Math.max(-60, Math.min(60, e.deltaY)) * 0.006));
@@ -136,7 +136,7 @@ function listen(view) {
   document.addEventListener("keydown", (e) => {
     const key = e.key.toLowerCase();
     if (!isPlainKey(e) || !keys[key]) return;
-    if (document.activeElement !== stage && !anywhere.has(key)) return;
+    if (!stage.contains(document.activeElement) && !anywhere.has(key)) return;
     e.preventDefault();
     keys[key]();
   });
