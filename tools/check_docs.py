@@ -5,8 +5,8 @@
 Usage: check_docs.py [SOURCE_ROOT]; exits 1 and names each line that points nowhere.
 
 Looked at are names in backticks that end in a source suffix or hold a slash after a room's name. A
-name counts as found relative to the root, to src/, include/ or tests/, to the folder of the document,
-or, without a slash, anywhere below that folder.
+name counts as found relative to the root, to src/, include/ or tests/, to the folder of the document
+or one above it, or, without a slash, anywhere in the room of the document.
 """
 import fnmatch
 import pathlib
@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 TOKEN = re.compile(r"`([\w./*{},\[\]-]+)`")
+USERS = {"machine.yaml", "config.json"}  # files that a user has, not the tree
 SUFFIX = re.compile(r"\.(?:c|h|cu|py|sh|pml|yaml|md|js|css|html|\[ch\])$")
 
 
@@ -28,15 +29,15 @@ def alternatives(token):
 
 
 def is_there(name, document, names, folders):
-    here = str(document.parent)
-    bases = ["", "src/", "include/", "tests/", here + "/" if here != "." else ""]
+    parents = [str(parent) + "/" for parent in document.parents if str(parent) != "."]
+    bases = ["", "src/", "include/", "include/orrery/", "tests/", *parents]
     for base in bases:
         path = base + name.rstrip("/")
         if path in names or path in folders or ("*" in path and fnmatch.filter(names, path)):
             return True
     if "/" in name:
         return False
-    below = here + "/" if here != "." else ""
+    below = "/".join(document.parts[:2]) + "/" if document.parts[0] == "src" else "".join(parents[:1])
     return any(known.startswith(below) and fnmatch.fnmatch(known.rsplit("/", 1)[-1], name) for known in names)
 
 
@@ -46,7 +47,7 @@ def check(document, root, names, folders, rooms):
             room = token.split("/")[0]
             if not SUFFIX.search(token) and not ("/" in token and (room == "src" or room in rooms)):
                 continue
-            if token.startswith(("/", "..", "build", "~")) or (not SUFFIX.search(token) and "." in token):
+            if token.startswith(("/", "..", "build", "~")) or token in USERS or (not SUFFIX.search(token) and "." in token):
                 continue
             for name in alternatives(token):
                 if not is_there(name, document, names, folders):
