@@ -43,7 +43,7 @@ sanitize: ## every test under address and undefined-behaviour sanitizers, with c
 	@test -f build-sanitize/build.ninja || CC=clang $(MESON_SETUP) build-sanitize --buildtype=debugoptimized \
 		-Db_sanitize=address,undefined -Db_lundef=false -Ddefault_library=static -Dwerror=true
 	ninja -C build-sanitize
-	@python3 tools/run_tests.py build-sanitize
+	@python3 tools/run_tests.py build-sanitize -t 3
 
 # Clang 14's thread sanitizer does not start where the kernel scatters addresses over more than 28 bits.
 FIXED_ADDRESSES = $(shell setarch -R true 2>/dev/null && echo setarch -R)
