@@ -28,12 +28,13 @@ typedef struct simulation {
     uint32_t members[RANKS_MAX];
 } simulation;
 
-uint32_t orr_call_send_peer(const orr_tape_call *call)
+/* Members that a send goes to and a receive comes from; ORR_NONE. */
+static uint32_t call_send_peer(const orr_tape_call *call)
 {
     return call->op == ORR_OP_SEND && call->args.begin > 0 ? (uint32_t)call->args.begin - 1
                                                            : ORR_NONE;
 }
-uint32_t orr_call_recv_peer(const orr_tape_call *call)
+static uint32_t call_recv_peer(const orr_tape_call *call)
 {
     return call->op == ORR_OP_RECV && call->args.count > 0 ? (uint32_t)call->args.count - 1
                                                            : ORR_NONE;
@@ -114,7 +115,7 @@ static orr_status list_lanes(simulation *p, uint32_t r)
         const orr_tape_call *call = &s->tape->calls[c];
         const uint8_t lane = lane_of(s, c) < LANES ? lane_of(s, c) : 0;
         if (is_collective(call) && call->args.axis < ORR_AXES && call->op != ORR_OP_RECV &&
-            (call->op != ORR_OP_SEND || orr_call_send_peer(call) == ORR_NONE))
+            (call->op != ORR_OP_SEND || call_send_peer(call) == ORR_NONE))
             w->collective_index[c] = count[call->args.axis]++;
         w->calls[lane][w->n[lane]++] = c;
         p->ranks[r].end_ns[c] = -1;
@@ -201,8 +202,7 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
     const int64_t ready = ready_ns(p, r, lane, c);
     uint32_t me = 0;
     orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
-    const uint32_t from =
-        orr_call_recv_peer(call) < n ? p->members[orr_call_recv_peer(call)] : ORR_NONE;
+    const uint32_t from = call_recv_peer(call) < n ? p->members[call_recv_peer(call)] : ORR_NONE;
     while (me < n && p->members[me] != r)
         me++;
     if (from == ORR_NONE || ready < 0)
@@ -213,7 +213,7 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
             continue;
         const uint32_t theirs = w->calls[l][w->next[l]];
         const orr_tape_call *send = &p->ranks[from].source.tape->calls[theirs];
-        if (orr_call_send_peer(send) != me || send->args.axis != call->args.axis)
+        if (call_send_peer(send) != me || send->args.axis != call->args.axis)
             continue;
         const int64_t sent = ready_ns(p, from, l, theirs);
         if (sent < 0)
@@ -236,7 +236,7 @@ static bool advance(simulation *p, uint32_t r, uint8_t lane)
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
     if (is_collective(call) && call->op == ORR_OP_RECV)
         return receive(p, r, lane, c);
-    if (is_collective(call) && orr_call_send_peer(call) != ORR_NONE)
+    if (is_collective(call) && call_send_peer(call) != ORR_NONE)
         return false; /* executed with its receive */
     if (is_collective(call))
         return run_collective(p, r, lane, c);

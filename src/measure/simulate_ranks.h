@@ -19,8 +19,5 @@ typedef struct orr_simulated_rank {
 /* `shared`: the lanes of a rank share a core. INVALID: programs that deadlock. */
 orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n,
                               bool shared, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
-/* Members that a send goes to and a receive comes from; ORR_NONE. */
-uint32_t orr_call_send_peer(const orr_tape_call *call);
-uint32_t orr_call_recv_peer(const orr_tape_call *call);
 
 #endif /* ORR_MEASURE_SIMULATE_RANKS_H */

@@ -277,7 +277,9 @@ static const char *style_of(const orr_tokenizer *t)
     return "";
 }
 
-void orr_tokenizer_add_stop(orr_tokenizer *t, int32_t token)
+/* Adds a stop token, before others use the tokenizer; known ones and those beyond the capacity are
+ * ignored. */
+static void tokenizer_add_stop(orr_tokenizer *t, int32_t token)
 {
     if (token < 0 || (uint32_t)token >= t->facts.vocab || t->facts.n_stop == ORR_STOP_TOKENS)
         return;
@@ -298,11 +300,11 @@ static void state_facts(orr_tokenizer *t)
                                     .eos = p->eos,
                                     .pad = p->pad,
                                     .adds_bos = p->adds_bos && p->bos >= 0};
-    orr_tokenizer_add_stop(t, p->eos);
+    tokenizer_add_stop(t, p->eos);
     for (uint32_t i = 0; i < p->n_stop; i++)
-        orr_tokenizer_add_stop(t, p->stop[i]);
+        tokenizer_add_stop(t, p->stop[i]);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        orr_tokenizer_add_stop(t, orr_piece_find(t, &t->special, ends[i], strlen(ends[i])));
+        tokenizer_add_stop(t, orr_piece_find(t, &t->special, ends[i], strlen(ends[i])));
     t->facts.style = style_of(t);
 }
 

@@ -77,9 +77,6 @@ orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **
                                orr_error *err) ORR_MUST_CHECK;
 /* For writers of tokenizers; lives as long as the tokenizer. */
 const orr_tokenizer_spec *orr_tokenizer_spec_of(const orr_tokenizer *tokenizer);
-/* Adds a stop token, before others use the tokenizer; known ones and those beyond the capacity are
- * ignored. */
-void orr_tokenizer_add_stop(orr_tokenizer *tokenizer, int32_t token);
 /* Id of a piece, -1: none. */
 int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, size_t len);
 

@@ -10,7 +10,7 @@ int64_t orr_walk_start_ns(const orr_walker *w, uint32_t graph, orr_node_id v)
     return orr_job_start_ns(w->job, graph, v);
 }
 
-int64_t orr_walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v)
+static int64_t walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v)
 {
     return orr_walk_start_ns(w, graph, v) + w->job->graphs[graph]->duration_ns[v];
 }
@@ -47,8 +47,8 @@ static orr_cause cause_of_dep(const orr_walker *w, uint32_t graph, uint32_t i, b
     if (g->start_ns[u] == ORR_TIME_NONE || of_end != (kind == ORR_DEP_SYNC))
         return no_cause;
     const bool from_start = kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL;
-    return (orr_cause){.at_ns = from_start ? orr_walk_start_ns(w, graph, u)
-                                           : orr_walk_end_ns(w, graph, u),
+    return (orr_cause){.at_ns =
+                           from_start ? orr_walk_start_ns(w, graph, u) : walk_end_ns(w, graph, u),
                        .strength = strengths[kind],
                        .bound = kind == ORR_DEP_LAUNCH ? ORR_BOUND_LAUNCH : ORR_BOUND_KERNEL_GAP,
                        .to = orr_path_place_of(w, graph, u, !from_start)};
@@ -120,7 +120,7 @@ orr_cause orr_cause_without_launch(orr_walker *w, orr_path_place start, orr_caus
         if (g->lanes[lane].kind != ORR_LANE_STREAM || g->lanes[lane].device != stream->device)
             continue;
         const orr_node_id v = ended_before(g, lane, g->start_ns[start.node]);
-        const int64_t end_ns = v == ORR_NONE ? INT64_MIN : orr_walk_end_ns(w, start.graph, v);
+        const int64_t end_ns = v == ORR_NONE ? INT64_MIN : walk_end_ns(w, start.graph, v);
         if (end_ns > cause.at_ns && start_ns - end_ns < w->queue_gap_ns)
             cause = (orr_cause){.at_ns = end_ns,
                                 .bound = ORR_BOUND_KERNEL_GAP,
@@ -145,7 +145,7 @@ orr_cause orr_cause_of_idle_thread(const orr_walker *w, orr_path_place at, int64
     if (low == 0)
         return no_cause;
     const orr_node_id v = rank->comms[low - 1].id;
-    const int64_t end_ns = orr_walk_end_ns(w, at.graph, v);
+    const int64_t end_ns = walk_end_ns(w, at.graph, v);
     const int64_t woke_ns = orr_view_job_ns(rank->view, wake_ns);
     if (g->lane[v] == g->lane[at.node] || end_ns <= silent_ns ||
         woke_ns - end_ns > end_ns - silent_ns)

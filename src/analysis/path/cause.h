@@ -48,7 +48,6 @@ typedef struct orr_walker {
 } orr_walker;
 
 int64_t orr_walk_start_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
-int64_t orr_walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
 orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end);
 
 /* By the dependencies of a node: the latest cause of its start, or (`of_end`) of its end. Not

@@ -112,8 +112,6 @@ static inline bool orr_step_phase_runs_pass(uint8_t pass, uint8_t phase)
 /* Weights (weight_gather.c). */
 void orr_step_gather_at_start(orr_step_writer *w);
 void orr_step_gather_at_end(orr_step_writer *w);
-/* Whether a bucket is gathered each time it is used (ZeRO 3). */
-bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *bucket);
 /* Issues the gathers of a place; *ret, shape (parameters of the place): views of the gathered
  * weights. */
 void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_value *ret);

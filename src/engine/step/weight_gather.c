@@ -55,7 +55,8 @@ static bool gathers_once(const orr_engine_step *step, const orr_bucket *b)
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero < 3;
 }
 
-bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *b)
+/* Whether a bucket is gathered each time it is used (ZeRO 3). */
+static bool step_gathers_on_use(const orr_engine_step *step, const orr_bucket *b)
 {
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero >= 3;
 }
@@ -96,7 +97,7 @@ void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret)
 {
     orr_engine_step *step = w->step;
     for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
-        if (!orr_step_gathers_on_use(step, &step->buckets[step->parameters[i].bucket]))
+        if (!step_gathers_on_use(step, &step->buckets[step->parameters[i].bucket]))
             ret[i - step->first_of[place]] = gathered_view(w, &step->parameters[i]);
 }
 
@@ -127,7 +128,7 @@ void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_valu
     const uint32_t first = step->first_of[place];
     for (uint32_t bucket = 0; bucket < step->n_buckets; bucket++) {
         orr_bucket *b = &step->buckets[bucket];
-        if (!orr_step_gathers_on_use(step, b) || !is_read(step, place, phase, bucket))
+        if (!step_gathers_on_use(step, b) || !is_read(step, place, phase, bucket))
             continue;
         const orr_value flat = gather(w, b);
         for (uint32_t i = first; i < step->first_of[place + 1]; i++)

@@ -147,7 +147,6 @@ orr_net_connection *orr_net_connection_of(const orr_net_system *net,
                                           orr_conn conn); /* NULL: no more */
 bool orr_net_connection_watch(orr_net_system *net, orr_net_connection *link, bool add,
                               bool writing);
-void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what);
 /* End a connection: from the next poll(), and at once. */
 void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link,
                              orr_net_close_reason why);

@@ -112,7 +112,8 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns)
+/* What lowers a thing is good: "54.2 days" of so many ns. */
+static char *human_duration(char buf[ORR_HUMAN_MAX], double ns)
 {
     const double hours = ns / 3600e9;
     if (hours < 2)
@@ -155,7 +156,7 @@ char *orr_objective_human(orr_objective objective, double value, char buf[ORR_HU
     case ORR_OBJECTIVE_DEVICES:
         return orr_human_count(buf, (uint64_t)llround(value));
     default:
-        return orr_human_duration(buf, value);
+        return human_duration(buf, value);
     }
 }
 

@@ -16,8 +16,6 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
 /* A value of an objective with its unit: "8.210 s", "54.2 days", "12.3 M USD", "1.20 GWh",
  * "16,384". */
 char *orr_objective_human(orr_objective objective, double value, char buf[ORR_HUMAN_MAX]);
-/* What lowers a thing is good: "54.2 days" of so many ns. */
-char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns);
 
 /* How the search ended: "optimal", "within the gap", "stopped before the gap was reached", "stopped
  * before a plan was found", "interrupted", "no feasible plan". */

@@ -14,7 +14,8 @@
  *    activation transfer          the recorded one of the direction, from any rank; else inserted
  *    before and after the passes  what the recorded step does there */
 
-const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage)
+/* The recorded rank that stands for a stage of the recording. */
+static const orr_profiled_step *compose_source_step(const orr_composer *c, uint32_t recorded_stage)
 {
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
         if (orr_recorded_position_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage ==
@@ -128,7 +129,7 @@ static const orr_step_piece *recorded_pass(const orr_composer *c, orr_comm_role 
 
 static orr_status pass(orr_composer *c, orr_comm_role role, int32_t micro_batch)
 {
-    const orr_profiled_step *step = orr_compose_source_step(c, 0);
+    const orr_profiled_step *step = compose_source_step(c, 0);
     if (orr_role_is_to_next_stage(role) ? c->stage + 1 == c->to.pp : c->stage == 0)
         return ORR_OK;
     const orr_step_piece *p = recorded_pass(c, role, micro_batch, &step);
@@ -143,7 +144,7 @@ static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t lay
     const uint32_t a_stage = c->from.layers / c->from.pp;
     layer %= c->from.layers;
     *ret_layer = (int32_t)(layer % a_stage);
-    return orr_compose_source_step(c, layer / a_stage);
+    return compose_source_step(c, layer / a_stage);
 }
 
 static orr_status put_module(orr_composer *c, const orr_profiled_step *step, const block *b,
@@ -168,12 +169,12 @@ static orr_status put_part(orr_composer *c, orr_phase phase, uint32_t i, int32_t
     block b = {phase, ORR_MODEL_PART_EMBEDDING, -1, micro_batch};
     if (i == 0)
         return c->stage > 0 ? ORR_OK
-                            : put_module(c, orr_compose_source_step(c, 0), &b, "Front", 0, reduces);
+                            : put_module(c, compose_source_step(c, 0), &b, "Front", 0, reduces);
     if (i == a_stage + 1) {
         b.part = ORR_MODEL_PART_HEAD;
-        return c->stage + 1 < c->to.pp ? ORR_OK
-                                       : put_module(c, orr_compose_source_step(c, c->from.pp - 1),
-                                                    &b, "Back", 0, reduces);
+        return c->stage + 1 < c->to.pp
+                   ? ORR_OK
+                   : put_module(c, compose_source_step(c, c->from.pp - 1), &b, "Back", 0, reduces);
     }
     b.part = ORR_MODEL_PART_LAYER;
     const orr_profiled_step *step = layer_source(c, c->stage * a_stage + i - 1, &b.layer);
@@ -226,8 +227,8 @@ static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step
     orr_ratio sum = {0, 0};
     for (uint32_t l = 0; l < c->from.layers / c->from.pp; l++)
         sum.before += orr_compose_parameters(c, step, ORR_MODEL_PART_LAYER, (int32_t)l).before;
-    const orr_profiled_step *first = orr_compose_source_step(c, 0),
-                            *end = orr_compose_source_step(c, c->from.pp - 1);
+    const orr_profiled_step *first = compose_source_step(c, 0),
+                            *end = compose_source_step(c, c->from.pp - 1);
     const orr_ratio front = orr_compose_parameters(c, first, ORR_MODEL_PART_EMBEDDING, -1);
     const orr_ratio back = orr_compose_parameters(c, end, ORR_MODEL_PART_HEAD, -1);
     sum.before +=
@@ -250,7 +251,7 @@ static orr_status put_rest(orr_composer *c, bool after)
                                : c->stage + 1 == c->to.pp ? c->from.pp - 1
                                : c->stage < c->from.pp    ? c->stage
                                                           : c->from.pp - 1;
-    const orr_profiled_step *step = orr_compose_source_step(c, old_stage);
+    const orr_profiled_step *step = compose_source_step(c, old_stage);
     const orr_ratio parameters = stage_parameters(c, step, old_stage);
     uint32_t first = 0, last = step->n_pieces;
     while (first < step->n_pieces && !in_pass(&step->pieces[first]))

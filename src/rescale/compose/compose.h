@@ -84,7 +84,4 @@ orr_status orr_compose_price(orr_composer *c, const orr_graph *made, int64_t *du
                              uint8_t *basis, orr_rescaled *count) ORR_MUST_CHECK;
 void orr_compose_done(orr_composer *c);
 
-/* The recorded rank that stands for a stage of the recording. */
-const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage);
-
 #endif /* ORR_RESCALE_COMPOSE_COMPOSE_H */

@@ -33,7 +33,7 @@ bool orr_comm_is_recv(orr_comm_role role)
     return roles[role].kind == ORR_NODE_RECV;
 }
 
-bool orr_comm_is_send(orr_comm_role role)
+static bool comm_is_send(orr_comm_role role)
 {
     return roles[role].kind == ORR_NODE_SEND;
 }
@@ -50,7 +50,7 @@ void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm,
 
 static orr_comm row_of(orr_emit *e, const orr_comm_call *call)
 {
-    const bool sends = orr_comm_is_send(call->role), recvs = orr_comm_is_recv(call->role);
+    const bool sends = comm_is_send(call->role), recvs = orr_comm_is_recv(call->role);
     return (orr_comm){.collective = roles[call->role].collective,
                       .peer = sends || recvs ? call->peer : -1,
                       .root = -1,

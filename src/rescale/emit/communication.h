@@ -22,7 +22,6 @@ typedef enum orr_comm_role {
  * sends backward first, for ever. */
 int64_t orr_comm_stream(orr_comm_role role);
 bool orr_comm_is_recv(orr_comm_role role);
-bool orr_comm_is_send(orr_comm_role role);
 
 typedef struct orr_comm_call {
     orr_comm_role role;

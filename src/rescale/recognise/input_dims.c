@@ -92,7 +92,8 @@ const char *orr_dims_text(const char *text, const orr_input_dims *dims, orr_aren
     return made;
 }
 
-int64_t orr_dim_symbol_value(const orr_plan *plan, orr_dim_meaning feature)
+/* What a symbol stands for in a plan; 0: not known. */
+static int64_t dim_symbol_value(const orr_plan *plan, orr_dim_meaning feature)
 {
     const int64_t cut = feature.cut ? orr_plan_degree(plan->tp) : 1;
     int64_t value = 0;
@@ -132,8 +133,8 @@ bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning
 {
     /* Whole before cut, so that a value that tells nothing of the other numbers of the plan (no
      * heads recognised, say) still changes with the slices alone. */
-    int64_t old = orr_dim_symbol_value(from, (orr_dim_meaning){feature.symbol, false});
-    int64_t new = orr_dim_symbol_value(to, (orr_dim_meaning){feature.symbol, false});
+    int64_t old = dim_symbol_value(from, (orr_dim_meaning){feature.symbol, false});
+    int64_t new = dim_symbol_value(to, (orr_dim_meaning){feature.symbol, false});
     int64_t scaled;
     if (old == 0 && new == 0)
         old = new = 1;
@@ -179,7 +180,7 @@ static orr_dim_meaning of_product(const orr_step_piece *p, const char *op, uint3
 static orr_dim_meaning of_pair(const orr_step_piece *p, const orr_plan *plan, const char *op,
                                uint32_t mm, const orr_input_dim *d, int64_t first, int64_t rows)
 {
-    const int64_t n_tokens = orr_dim_symbol_value(plan, tokens);
+    const int64_t n_tokens = dim_symbol_value(plan, tokens);
     switch ((orr_op_kind)p->kind) {
     case ORR_OP_COLUMN:
     case ORR_OP_ROW:
@@ -210,7 +211,7 @@ static orr_dim_meaning of_single(const orr_step_piece *p, const orr_plan *plan,
     case ORR_OP_SOFTMAX:
         return tokens;
     default:
-        return d->value == orr_dim_symbol_value(plan, tokens) ? tokens : p->in;
+        return d->value == dim_symbol_value(plan, tokens) ? tokens : p->in;
     }
 }
 

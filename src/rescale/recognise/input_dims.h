@@ -30,8 +30,6 @@ const char *orr_dims_text(const char *text, const orr_input_dims *dims, orr_aren
 /* What each number of an operator counts. `mm`: how many aten::mm came before it in the piece. */
 void orr_dims_meaning(const orr_step_piece *piece, const orr_plan *plan, const char *op,
                       uint32_t mm, const orr_input_dims *dims, orr_dim_meaning *ret);
-/* What a symbol stands for in a plan; 0: not known. */
-int64_t orr_dim_symbol_value(const orr_plan *plan, orr_dim_meaning feature);
 /* The value carried over to another plan; false: it does not divide, or what it counts is not known
  * in one of the plans. */
 bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature,
@@ -39,8 +37,5 @@ bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning
 
 /* Parameters of a forward piece by the shapes of its weights. */
 int64_t orr_piece_parameters(const orr_profiled_step *step, const orr_step_piece *piece);
-
-/* Of operators by name. */
-orr_op_kind orr_op_kind_by_name(const char *name); /* ORR_OP_COLUMN for every product */
 
 #endif /* ORR_RESCALE_RECOGNISE_INPUT_DIMS_H */

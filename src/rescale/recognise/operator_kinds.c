@@ -3,7 +3,8 @@
 
 #include "rescale/recognise/input_dims.h"
 
-orr_op_kind orr_op_kind_by_name(const char *name)
+/* Of operators by name. */
+static orr_op_kind op_kind_by_name(const char *name)
 {
     static const struct {
         const char *word;
@@ -35,7 +36,7 @@ static orr_op_kind kind_of_piece(const orr_profiled_step *step, const orr_step_p
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const orr_node_id v = step->nodes[p->first_node + i];
-        const orr_op_kind kind = orr_op_kind_by_name(orr_graph_str(step->g, step->g->name[v]));
+        const orr_op_kind kind = op_kind_by_name(orr_graph_str(step->g, step->g->name[v]));
         if (kind != ORR_OP_OTHER)
             return kind;
     }

@@ -22,7 +22,7 @@ int64_t orr_node_number(const orr_graph *g, orr_node_id v, const char *name, int
     return *(const int64_t *)attr.values;
 }
 
-const char *orr_node_dims(const orr_graph *g, orr_node_id v)
+static const char *node_dims(const orr_graph *g, orr_node_id v)
 {
     orr_attr attr;
     if (!orr_graph_find_attr(g, v, "Input Dims", &attr) || attr.count != 1 ||
@@ -36,7 +36,7 @@ const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *
 {
     for (uint32_t i = 0; i < piece->n_nodes; i++) {
         const orr_node_id v = step->nodes[piece->first_node + i];
-        const char *dims = orr_node_dims(step->g, v);
+        const char *dims = node_dims(step->g, v);
         if (dims != NULL) {
             *ret_op = v;
             return dims;

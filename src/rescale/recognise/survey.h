@@ -128,7 +128,6 @@ bool orr_find_repetition(const uint64_t *signature, uint32_t n, uint32_t *ret_fi
 const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece,
                            orr_node_id *ret_op);
 /* "Input Dims" of a node, or NULL. */
-const char *orr_node_dims(const orr_graph *g, orr_node_id v);
 int64_t orr_node_number(const orr_graph *g, orr_node_id v, const char *name, int64_t otherwise);
 
 /* ProfilerStep#3; in recordings of 2020 an operator. */

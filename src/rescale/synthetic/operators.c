@@ -201,7 +201,8 @@ static void back_gelu(orr_synthesis *y, int64_t sequence)
     put_backward(y, "GeluBackward0", sequence, &o, 1);
 }
 
-void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
+/* All-reduce of this many bytes of tensor parallelism; nothing with one slice. */
+static void synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
 {
     if (y->t == 1)
         return;
@@ -220,7 +221,7 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
 static void reduce_hidden(orr_synthesis *y)
 {
     const shape dims = SHAPE("[[%lld, %lld, %lld]]", LL(y->b), LL(y->s), LL(y->h));
-    orr_synthesis_tp(y, y->b * y->s * y->h, dims.text);
+    synthesis_tp(y, y->b * y->s * y->h, dims.text);
 }
 
 static void layer_forward(orr_synthesis *y)
@@ -294,7 +295,7 @@ static void head_forward(orr_synthesis *y)
                          "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float>",
                          logits, logits, NULL});
     const shape ones = SHAPE("[[%lld]]", LL(tokens));
-    orr_synthesis_tp(y, tokens, ones.text);
+    synthesis_tp(y, tokens, ones.text);
     const shape both = SHAPE("[[%lld, %lld], [%lld], [], [], []]", LL(tokens), LL(v), LL(tokens));
     put_forward(y, &(op){"aten::nll_loss", "aten::nll_loss_forward",
                          "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda",

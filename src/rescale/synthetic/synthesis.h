@@ -36,8 +36,6 @@ int64_t orr_head_parameters(const orr_synthesis *y);
 
 /* The optimizer, over all parameters of the stage. */
 void orr_part_optimizer(orr_synthesis *y, int64_t parameters);
-/* All-reduce of this many bytes of tensor parallelism; nothing with one slice. */
-void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims);
 
 /* Builds the graph of a stage of a complete plan; rank ORR_NONE: of any rank of the stage. The
  * caller frees *ret_meetings, whatever happens. */

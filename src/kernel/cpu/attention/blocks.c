@@ -31,7 +31,7 @@ static bool is_bf16_row(const orr_head_rows *rows)
     return rows->dtype == ORR_DTYPE_BF16 && rows->column == 2;
 }
 
-int64_t orr_attention_first_position(const orr_attention_problem *h, int64_t sample)
+static int64_t attention_first_position(const orr_attention_problem *h, int64_t sample)
 {
     return h->call->first != NULL ? h->call->first[sample] : h->call->args->offset;
 }
@@ -99,7 +99,7 @@ static void visible_keys(const orr_attention_problem *h, int64_t sample, int64_t
 {
     const orr_op_args *args = h->call->args;
     const int64_t keys = orr_attention_key_count(h, sample);
-    const int64_t position = orr_attention_first_position(h, sample) + token;
+    const int64_t position = attention_first_position(h, sample) + token;
     *first_key = 0;
     *end_key = args->mask == ORR_MASK_NONE ? keys : within(position + 1 - args->begin, keys);
     if (args->mask == ORR_MASK_CHUNKED && position >= 0)

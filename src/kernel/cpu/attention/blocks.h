@@ -43,7 +43,6 @@ orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first,
                                     orr_attention_problem *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Position of the sample's first query in the sequence, and the number of its keys. */
-int64_t orr_attention_first_position(const orr_attention_problem *h, int64_t sample);
 int64_t orr_attention_key_count(const orr_attention_problem *h, int64_t sample);
 
 /* Rows [row, row + n) of a group. lanes: n rounded up to a whole vector; lanes beyond n repeat the
