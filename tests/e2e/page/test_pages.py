@@ -135,6 +135,7 @@ def without_scripts_they_are_dark_where_the_system_is():
             assert page.eval("document.getElementById('theme').hidden"), name
         finally:
             page.send("Emulation.setScriptExecutionDisabled", value=False)
+    opened.pop("browser").close()  # Chromium may stay without answer in a tab that had no scripts
 
 
 @case
