@@ -100,8 +100,8 @@ def all_formats_have_the_same_tables():
     assert [row["baseline"] for row in answer["tables"]["baselines"]["rows"]] == ["production", "fsdp"]
     text = explore(*SMALL, "--format", "csv")
     blocks = [list(csv.reader(block.splitlines())) for block in text.stdout.split("\n\n")]
-    assert blocks[0][0][0] == "rank" and blocks[0][1][0] == "1", blocks[0]
-    assert "| rank |" in explore(*SMALL, "--format", "md").stdout
+    assert blocks[0][0][0] == "place" and blocks[0][1][0] == "1", blocks[0]
+    assert "| place |" in explore(*SMALL, "--format", "md").stdout
 
 
 @case
