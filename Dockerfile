@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# docker build -t orrery .  &&  docker run --rm -v "$PWD:/work" orrery analyze TRACE
+# docker build -t orrery .  &&  docker run --rm -v "$PWD:/data" orrery analyze TRACE
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends make
 COPY . /source
@@ -11,6 +11,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends libsqlite3-0 li
     libcurl4 libdnnl2 libmicrohttpd12 && rm -rf /var/lib/apt/lists/*
 COPY --from=build /installed/usr/bin/orrery /usr/bin/orrery
 COPY --from=build /installed/usr/share/orrery /usr/share/orrery
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["orrery"]
 CMD ["--help"]

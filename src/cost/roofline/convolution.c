@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/work/arguments.h"
+#include "cost/kernel_work/arguments.h"
 #include "cost/roofline/device_rates.h"
 
 /* Winograd's algorithms compute 3x3 filters with fewer products: 16 instead of 36 for an output

@@ -4,7 +4,7 @@
 
 #include <orrery/cost.h>
 
-#include "cost/work/arguments.h"
+#include "cost/kernel_work/arguments.h"
 
 /* Rates that a device achieves, from its facts. Where none was measured, the usual share of a
  * published peak is assumed, and `assumed` says so. NAN: unknown. */

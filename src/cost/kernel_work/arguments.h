@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_WORK_ARGUMENTS_H
-#define ORR_COST_WORK_ARGUMENTS_H
+#ifndef ORR_COST_KERNEL_WORK_ARGUMENTS_H
+#define ORR_COST_KERNEL_WORK_ARGUMENTS_H
 
 #include <orrery/cost.h>
 
@@ -47,4 +47,4 @@ static inline int64_t orr_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-#endif /* ORR_COST_WORK_ARGUMENTS_H */
+#endif /* ORR_COST_KERNEL_WORK_ARGUMENTS_H */

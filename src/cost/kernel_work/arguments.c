@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cost/work/arguments.h"
+#include "cost/kernel_work/arguments.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../small_work.h"
 
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 
 typedef bool reader(const orr_arguments *in, const orr_arguments *out, orr_work *work);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/calibration.h>
 
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 #include "op/families/tensor_rows.h"
 
 /* Work of calls on tapes: FLOPs and bytes are those of the operator's row; family and dims are

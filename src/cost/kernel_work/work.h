@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_COST_WORK_WORK_H
-#define ORR_COST_WORK_WORK_H
+#ifndef ORR_COST_KERNEL_WORK_WORK_H
+#define ORR_COST_KERNEL_WORK_WORK_H
 
 #include <orrery/cost.h>
 
-#include "cost/work/arguments.h"
+#include "cost/kernel_work/arguments.h"
 
 /* From names and shapes to work. An operator's name leads to a rule: its family, how its
  * arguments are read, and FLOPs for each element. A kernel's name also gives a family, and
@@ -75,4 +75,4 @@ static inline void orr_work_set_dims(orr_work *work, uint8_t n, const int64_t *d
     orr_work_set_dims((work), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),            \
                       (const int64_t[]){__VA_ARGS__})
 
-#endif /* ORR_COST_WORK_WORK_H */
+#endif /* ORR_COST_KERNEL_WORK_WORK_H */

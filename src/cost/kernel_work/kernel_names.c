@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 
 /* Kernel families by names of cuBLAS, cuDNN, CUTLASS, PyTorch, FBGEMM, Triton and rocBLAS. The
  * first pattern that occurs decides, so special ones come before general ones. */

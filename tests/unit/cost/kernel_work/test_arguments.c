@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../small_work.h"
 
-#include "cost/work/arguments.h"
+#include "cost/kernel_work/arguments.h"
 
 static void test_tensors_and_scalars(void **state)
 {

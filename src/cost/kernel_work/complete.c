@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 
 /* FLOPs and bytes of a family from its dims. Every tensor counts as read or written once, unless
  * a comment says otherwise. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 
 /* Finds the operator whose arguments describe a kernel: the innermost one around the launch
  * call; for backward operators without shapes, their forward operator; and for nested operators

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cost/work/work.h"
+#include "cost/kernel_work/work.h"
 
 /* Readers of arguments: matrix products, convolutions, attention. */
 
