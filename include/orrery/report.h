@@ -19,12 +19,13 @@ extern "C" {
 #define ORR_COLUMN_MAP(X)                                                                          \
     X(TEXT, const char *)                                                                          \
     X(BOOL, bool)                                                                                  \
-    X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t)               \
-        X(NUMBER, double) X(NS, int64_t) /* people see 1.234 ms, machines the integer ns */        \
-        X(NS_MEAN, double)               /* ns with a fraction                           */        \
-        X(BYTES, int64_t)                /* people see 1.5 MiB; -1 is unknown            */        \
-        X(BYTES_PER_S, double)           /* people see 12.3 GB/s; 0 is unknown           */        \
-        X(FRAC, double)                  /* people see 12.3 %                            */
+    X(U8, uint8_t)                                                                                 \
+    X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)            \
+        X(NS, int64_t)         /* people see 1.234 ms, machines the integer ns */                  \
+        X(NS_MEAN, double)     /* ns with a fraction                           */                  \
+        X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
+        X(BYTES_PER_S, double) /* people see 12.3 GB/s; 0 is unknown           */                  \
+        X(FRAC, double)        /* people see 12.3 %                            */
 typedef enum orr_column_type {
 #define ORR_COLUMN_ENUM_(name, type) ORR_COLUMN_##name,
     ORR_COLUMN_MAP(ORR_COLUMN_ENUM_)
@@ -209,8 +210,9 @@ typedef struct orr_explore_report {
     uint32_t n_baseline_plans;
     bool interrupted;
 } orr_explore_report;
-/* plans, limits, cuts, axes, alternatives, waterfalls, needs, front, sensitivity, baselines,
- * search, memory, basis, relaxations; some may be empty. In the arena; they refer to the report. */
+/* plans, bottlenecks, cuts, axes, alternatives, waterfalls, break-even, Pareto front, sensitivity,
+ * baselines, search, memory, basis, relaxations; some may be empty. In the arena; they refer to
+ * the report. */
 enum { ORR_EXPLORE_TABLES = 14 };
 ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *report,
                                                      orr_arena *arena,

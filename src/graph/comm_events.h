@@ -61,7 +61,7 @@ static inline size_t orr_comm_line_end(const orr_comm_event *calls, size_t begin
 }
 
 /* Look whether the matches that were made by order are possible on the aligned clocks, and put
- * others in place of those that are not: see verify.c. *ret_changed: align the clocks again. */
+ * others in place of those that are not: see match_verify.c. *ret_changed: align the clocks again. */
 orr_status orr_job_verify_matches(orr_job_draft *draft, const orr_comm_events *calls,
                                   bool *ret_changed, orr_error *err) ORR_MUST_CHECK;
 

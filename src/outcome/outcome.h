@@ -13,7 +13,7 @@
 typedef struct orr_outcome_job {
     const orr_model *model;     /* with the fields of the plan applied */
     orr_plan plan;              /* all defaults filled in */
-    orr_plan on_sites;          /* `plan` with the sites that it lies on; see parallel.h */
+    orr_plan on_sites;          /* `plan` with the sites that it lies on; see model/plan/groups.h */
     orr_workload workload;      /* with `seq` filled in */
     const orr_cluster *cluster; /* the part that the plan uses */
     const orr_calibration *calibration;

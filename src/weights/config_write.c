@@ -163,7 +163,7 @@ static void put_vision(orr_json_writer *w, const orr_vision *v)
     orr_json_member_uint(w, "projector_input_dim", v->adapter_ffn);
     orr_json_member_uint(w, "projector_output_dim", v->output);
     orr_json_member_double(w, "pixel_shuffle_ratio",
-                           0.5); /* config_rows.c: two by two patches make a token */
+                           0.5); /* model/spec/config_architectures.c: two by two patches make a token */
     orr_json_write_object_end(w);
 }
 

@@ -14,7 +14,7 @@
 
 /* Flows over random networks.
  *
- *   - after every change, each rate is what the definition says (flow_rates.h), read off it unit by
+ *   - after every change, each rate is what the definition says (max_min_rates.h), read off it unit by
  *     unit over all flows; loads are their sums;
  *   - max-min: no flow gets more without one that has no more getting less, but for what whole
  *     units leave over;

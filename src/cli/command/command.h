@@ -10,11 +10,10 @@
 /* Exit codes of the command. */
 enum {
     EXIT_DONE = 0,
-    EXIT_CONDITION = 1, /* a --fail-if condition held, or validate found a fault */
+    EXIT_CONDITION = 1, /* a --fail-if condition, a fault that validate found, a search cut short */
     EXIT_USAGE = 2,
     EXIT_INPUT = 3,      /* unreadable or invalid input, or an output that could not be written */
     EXIT_INFEASIBLE = 4, /* a plan, a machine or a job that cannot be: the reason is printed */
-    EXIT_INTERRUPTED = 130,
 };
 
 /* What the options of the command line say, with their defaults filled in. */

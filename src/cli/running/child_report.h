@@ -4,7 +4,7 @@
 
 #include <orrery/engine.h>
 
-/* What a process of this command tells the one that started it (see child.h), over a pipe that both
+/* What a process of this command tells the one that started it (see child_process.h), over a pipe that both
  * ends of the same binary read alike. */
 typedef enum orr_child_report_kind {
     ORR_CHILD_REPORT_ADDRESS, /* of the coordinator */

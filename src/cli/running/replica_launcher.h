@@ -16,7 +16,7 @@ typedef struct replica_slot {
     orr_train_result result; /* without what it points at */
 } replica_slot;
 
-/* All of a team (train_replicas.c). */
+/* All of a team (replica_launcher.c). */
 typedef struct launcher {
     orr_training *t;
     orr_child coordinator;
@@ -37,7 +37,7 @@ typedef struct launcher {
     orr_replicas_summary told;
 } launcher;
 
-/* Before and after (train_replicas_end.c): room, a place for the log; nothing temporary stays; what
+/* Before and after (replica_launcher_end.c): room, a place for the log; nothing temporary stays; what
  * it came to is printed, and the exit status. */
 orr_status orr_replicas_prepare(launcher *l) ORR_MUST_CHECK;
 void orr_replicas_clean(const launcher *l);

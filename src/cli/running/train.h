@@ -42,7 +42,7 @@ typedef struct orr_training {
 orr_status orr_training_team(orr_training *training) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */
 const char *orr_training_checkpoint_folder(const orr_training *training, const char *replica);
-/* All replicas on this machine, and their coordinator (train_replicas.c): until they are done.
+/* All replicas on this machine, and their coordinator (replica_launcher.c): until they are done.
  * Returns the exit status; what fails is in session.err. */
 int orr_training_replicas(orr_training *training);
 /* Names of replicas that are started here: "r0"; in the arena. NULL: out of memory. */

@@ -5,7 +5,7 @@
 #include <orrery/report.h>
 
 /* The registry in the order of a report: X(name, one row an event?, one line about it).
- * A file a family (analyses_time.c, ...) describes the columns and defines orr_run_<name>(). */
+ * A file a family (analyses/time.c, ...) describes the columns and defines orr_run_<name>(). */
 #define ORR_ANALYSIS_MAP(X)                                                                        \
     X(temporal_breakdown, 0, "span of each rank: idle, computing, communicating in the open")      \
     X(profiler_steps, 0, "each step: its length, and what its device work did")                    \

@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-/* Tables of the report on a search, a function each; explore.c lists them. */
+/* Tables of the report on a search, a function each; tables.c lists them. */
 #define ORR_EXPLORE_TABLE_(name)                                                                   \
     orr_status orr_explore_table_##name(const orr_explore_report *report, orr_arena *arena,        \
                                         orr_table *ret, orr_error *err) ORR_MUST_CHECK

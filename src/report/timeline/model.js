@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The events, unpacked: typed arrays, row after row. timeline_pack.h says how they are packed. */
+/* The events, unpacked: typed arrays, row after row. timeline/pack.h says how they are packed. */
 
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);

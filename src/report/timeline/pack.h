@@ -7,7 +7,7 @@
 #include "report/timeline/timeline.h"
 
 /* A timeline as the page reads it: `meta` is JSON (names, lanes, rows, counters, and
- * where each column lies), `columns` are varints, column after column. Read by page/model.js,
+ * where each column lies), `columns` are varints, column after column. Read by timeline/model.js,
  * which says the same from the other side:
  *
  *   gap       V  start - end of the previous event of the row; of the first: - timeline start

@@ -5,7 +5,7 @@
 #include "rescale/synthetic/synthesis.h"
 
 /* Operators of a transformer layer with the shapes that PyTorch records, slices as Megatron-LM cuts
- * them: Shoeybi et al., "Megatron-LM", 2019, section 3. Letters as in synthetic.h; T = b * s. */
+ * them: Shoeybi et al., "Megatron-LM", 2019, section 3. Letters as in synthesis.h; T = b * s. */
 enum { SHAPE_TEXT = 256 };
 typedef struct shape {
     char text[SHAPE_TEXT];

@@ -11,7 +11,7 @@
 /* What a coordinator must remember: one record, replaced whole, durable before anybody is told of
  * it.
  *
- * Behind it: a local log, fsynced (store_log.c); etcd (store_etcd.c, built with libcurl); a
+ * Behind it: a local log, fsynced (log.c); etcd (etcd.c, built with libcurl); a
  * simulated disk. */
 typedef struct orr_team_store orr_team_store;
 struct orr_team_store {

@@ -48,7 +48,7 @@ static void exponentials(const orr_vector_math *math)
     (void)math->exp_write(x, 0, N, y);
     for (int i = 0; i < N; i++)
         worst = fmax(worst, error_of((double)y[i], exp((double)x[i])));
-    assert_true(worst < 2e-7); /* as row_math.h says */
+    assert_true(worst < 2e-7); /* as vector_math.h says */
     x = steps(-20, 20);
     const float all = math->exp_write(x, 0, N, y);
     for (int i = 0; i < N; i++)
