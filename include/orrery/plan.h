@@ -110,77 +110,79 @@ typedef enum orr_switch {
 #undef ORR_SWITCH_ENUM_
 } orr_switch;
 
-/* Numbers of a plan. 0: unknown, not asked for, or as in the model. */
-#define ORR_PLAN_MAP(X)                                                                                      \
-    X(dp, "data-parallel replicas")                                                                          \
-    X(tp, "tensor-parallel slices") X(pp, "pipeline stages") X(                                              \
-        micro_batches, "micro-batches a step") X(micro_batch,                                                \
-                                                 "samples a micro-batch") X(layers,                          \
-                                                                            "transformer layers")            \
-        X(hidden, "hidden size") X(ffn, "width of the feed-forward part") X(                                 \
-            heads, "attention heads") X(seq, "tokens a sample") X(vocab,                                     \
-                                                                  "tokens in the vocabulary")                \
-            X(cp, "context-parallel slices") X(ep, "expert-parallel ranks") X(                               \
-                etp,                                                                                         \
-                "tensor-parallel slices of an expert; tp where not said") X(vp,                              \
-                                                                            "chunks of a stage")             \
-                X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said") X( \
-                    batch, "samples a step, over all replicas") X(first_layers,                              \
-                                                                  "layers of the first stage")               \
-                    X(last_layers, "layers of the last stage") X(                                            \
-                        zero,                                                                                \
-                        "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
-                        X(shards,                                                                            \
-                          "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)")        \
-                            X(prefetch, "layers whose weights are gathered ahead (FSDP)") X(                 \
-                                recompute_layers, "layers of a chunk that are computed again")               \
-                                X(bucket_bytes, "gradients that are reduced at once") X(                     \
-                                    dp_outer,                                                                \
-                                    "of dp, the factor that lies outside of all other axes: regions")        \
-                                    X(dp_chunks,                                                             \
-                                      "pieces of a hierarchical reduction of gradients, one behind another") \
-                                        X(local_steps,                                                       \
-                                          "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
+/* clang-format off */
+/* Numbers of a plan, a row each. 0: unknown, not asked for, or as in the model. */
+#define ORR_PLAN_MAP(X) \
+    X(dp, "data-parallel replicas") \
+    X(tp, "tensor-parallel slices") \
+    X(pp, "pipeline stages") \
+    X(micro_batches, "micro-batches a step") \
+    X(micro_batch, "samples a micro-batch") \
+    X(layers, "transformer layers") \
+    X(hidden, "hidden size") \
+    X(ffn, "width of the feed-forward part") \
+    X(heads, "attention heads") \
+    X(seq, "tokens a sample") \
+    X(vocab, "tokens in the vocabulary") \
+    X(cp, "context-parallel slices") \
+    X(ep, "expert-parallel ranks") \
+    X(etp, "tensor-parallel slices of an expert; tp where not said") \
+    X(vp, "chunks of a stage") \
+    X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said") \
+    X(batch, "samples a step, over all replicas") \
+    X(first_layers, "layers of the first stage") \
+    X(last_layers, "layers of the last stage") \
+    X(zero, "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
+    X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)") \
+    X(prefetch, "layers whose weights are gathered ahead (FSDP)") \
+    X(recompute_layers, "layers of a chunk that are computed again") \
+    X(bucket_bytes, "gradients that are reduced at once") \
+    X(dp_outer, "of dp, the factor that lies outside of all other axes: regions") \
+    X(dp_chunks, "pieces of a hierarchical reduction of gradients, one behind another") \
+    X(local_steps, "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
 
 /* Choices of a plan: field, type as in orr_<type>, description. 0 (unknown): the default. */
-#define ORR_PLAN_CHOICE_MAP(X)                                                                     \
-    X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved")                 \
-    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers")   \
-    X(precision, PRECISION, "of matrix products; default bf16")                                    \
-    X(gradients, PRECISION,                                                                        \
-      "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16")                  \
-    X(sp, SWITCH, "sequence parallelism within tensor-parallel slices; default on")                \
-    X(cp_kind, CONTEXT_KIND, "how context-parallel slices see one another; default ring")          \
-    X(overlap_dp, SWITCH, "gradients and weights travel beside computation; default on")           \
-    X(overlap_tp, SWITCH,                                                                          \
-      "tensor-parallel transfers in pieces beside their products; default off")                    \
-    X(overlap_pp, SWITCH, "sends between stages beside computation; default on")                   \
-    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off")        \
-    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on")           \
-    X(flash, SWITCH, "attention in one kernel that keeps no scores; default on")                   \
-    X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on")            \
-    X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode")       \
-    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")                    \
-    X(cross, CROSS, "what crosses the cuts between sites; default dp")                             \
-    X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest")              \
-    X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics")        \
-    X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it")            \
-    X(wire_pp, WIRE, "how activations travel between stages")                                      \
-    X(wire_cp, WIRE, "how keys and values travel") X(wire_ep, WIRE, "how tokens travel to experts")
+#define ORR_PLAN_CHOICE_MAP(X) \
+    X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved") \
+    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers") \
+    X(precision, PRECISION, "of matrix products; default bf16") \
+    X(gradients, PRECISION, \
+      "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16") \
+    X(sp, SWITCH, "sequence parallelism within tensor-parallel slices; default on") \
+    X(cp_kind, CONTEXT_KIND, "how context-parallel slices see one another; default ring") \
+    X(overlap_dp, SWITCH, "gradients and weights travel beside computation; default on") \
+    X(overlap_tp, SWITCH, \
+      "tensor-parallel transfers in pieces beside their products; default off") \
+    X(overlap_pp, SWITCH, "sends between stages beside computation; default on") \
+    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off") \
+    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on") \
+    X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
+    X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
+    X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \
+    X(offload, OFFLOAD, "what is kept in the memory of the host; default none") \
+    X(cross, CROSS, "what crosses the cuts between sites; default dp") \
+    X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest") \
+    X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics") \
+    X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it") \
+    X(wire_pp, WIRE, "how activations travel between stages") \
+    X(wire_cp, WIRE, "how keys and values travel") \
+    X(wire_ep, WIRE, "how tokens travel to experts")
+/* clang-format on */
 
 /* Axes of the device mesh, along which ranks differ. The first four multiply to all ranks. The
  * others are composed of these, and are no axes of `order`. */
-#define ORR_AXIS_MAP(X)                                                                            \
-    X(TP, "tp")                                                                                    \
-    X(CP, "cp") X(DP, "dp") X(PP, "pp")                                                            \
-        X(EP, "ep")   /* share one set of experts: of t x c x d, innermost first          */       \
-        X(ETP, "etp") /* slices of one expert                                             */       \
-        X(EDP, "edp") /* have the same experts                                            */       \
-        X(GRADIENT, "dp_cp") /* d x c: sum the same dense weights' gradients in every step */                                                                                                \
-        X(SHARD, "shard") /* of GRADIENT: share what ZeRO shards                              */   \
-        X(REPLICA, "replica") /* of GRADIENT: have the same shard */                                                                                                \
-        X(TIED, "tied")   /* first and last stage, where embedding and head share weights     */   \
-        X(OUTER, "outer") /* same place in each outer part of dp: local steps, else nobody    */
+/* clang-format off */
+#define ORR_AXIS_MAP(X) \
+    X(TP, "tp") X(CP, "cp") X(DP, "dp") X(PP, "pp") \
+    X(EP, "ep")           /* share one set of experts: of t x c x d, innermost first */ \
+    X(ETP, "etp")         /* slices of one expert */ \
+    X(EDP, "edp")         /* have the same experts */ \
+    X(GRADIENT, "dp_cp")  /* d x c: sum the same dense weights' gradients in every step */ \
+    X(SHARD, "shard")     /* of GRADIENT: share what ZeRO shards */ \
+    X(REPLICA, "replica") /* of GRADIENT: have the same shard */ \
+    X(TIED, "tied")       /* first and last stage, where embedding and head share weights */ \
+    X(OUTER, "outer")     /* same place in each outer part of dp: local steps, else nobody */
+/* clang-format on */
 typedef enum orr_axis {
 #define ORR_AXIS_ENUM_(name, text) ORR_AXIS_##name,
     ORR_AXIS_MAP(ORR_AXIS_ENUM_)
