@@ -43,9 +43,9 @@ ORR_API const char *orr_schedule_name(orr_schedule schedule);
 #define ORR_RECOMPUTE_MAP(X)                                                                       \
     X(UNKNOWN, "unknown")                                                                          \
     X(NONE, "none")                                                                                \
-        X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */   \
-        X(FULL, "full")           /* every layer from its input                               */   \
-        X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
+    X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */       \
+    X(FULL, "full")           /* every layer from its input                               */       \
+    X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
 typedef enum orr_recompute {
 #define ORR_RECOMPUTE_ENUM_(name, text) ORR_RECOMPUTE_##name,
     ORR_RECOMPUTE_MAP(ORR_RECOMPUTE_ENUM_)
@@ -56,7 +56,8 @@ typedef enum orr_recompute {
 #define ORR_PRECISION_MAP(X)                                                                       \
     X(UNKNOWN, "unknown")                                                                          \
     X(FP32, "fp32")                                                                                \
-    X(TF32, "tf32") X(FP16, "fp16") X(BF16, "bf16")                                                \
+    X(TF32, "tf32")                                                                                \
+    X(FP16, "fp16") X(BF16, "bf16")                                                                \
         X(FP8, "fp8")     /* products of linear layers in fp8 with scales per tensor, else bf16 */ \
         X(MXFP8, "mxfp8") /* scales per block of 32                                             */ \
         X(FP4, "fp4")     /* NVFP4: scales per block of 16                                      */
@@ -117,7 +118,7 @@ typedef enum orr_switch {
     X(tp, "tensor-parallel slices") \
     X(pp, "pipeline stages") \
     X(micro_batches, "micro-batches a step") \
-    X(micro_batch, "samples a micro-batch") \
+    X(micro_batch, "samples a micro-batch; 1 where not said, in inference all of a replica") \
     X(layers, "transformer layers") \
     X(hidden, "hidden size") \
     X(ffn, "width of the feed-forward part") \
@@ -126,13 +127,13 @@ typedef enum orr_switch {
     X(vocab, "tokens in the vocabulary") \
     X(cp, "context-parallel slices") \
     X(ep, "expert-parallel ranks") \
-    X(etp, "tensor-parallel slices of an expert; tp where not said") \
+    X(etp, "tensor-parallel slices of an expert; tp where not said, in inference as fit") \
     X(vp, "chunks of a stage") \
     X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said") \
     X(batch, "samples a step, over all replicas") \
-    X(first_layers, "layers of the first stage") \
-    X(last_layers, "layers of the last stage") \
-    X(zero, "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
+    X(first_layers, "layers of the first stage; by cost where neither end is said") \
+    X(last_layers, "layers of the last stage; by cost where neither end is said") \
+    X(zero, "ZeRO: 1 optimizer states, 2 and gradients, 3 and weights sharded (FSDP), 0 nothing") \
     X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)") \
     X(prefetch, "layers whose weights are gathered ahead (FSDP)") \
     X(recompute_layers, "layers of a chunk that are computed again") \
@@ -160,7 +161,7 @@ typedef enum orr_switch {
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \
     X(offload, OFFLOAD, "what is kept in the memory of the host; default none") \
-    X(cross, CROSS, "what crosses the cuts between sites; default dp") \
+    X(cross, CROSS, "what crosses the cuts between sites; default dp, also without `sites`") \
     X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest") \
     X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics") \
     X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it") \
@@ -194,6 +195,9 @@ typedef enum orr_axis {
 ORR_API const char *orr_axis_name(orr_axis axis);
 
 enum { ORR_PLAN_PARTS = 8 }; /* sites, sections */
+/* `zero` of a plan whose text says zero=0: no sharding, where 0 means that nothing is said.
+ * orr_plan_with_defaults() makes 0 of both. */
+#define ORR_ZERO_NONE UINT32_MAX
 typedef struct orr_plan {
 #define ORR_PLAN_FIELD_(name, text) uint32_t name;
     ORR_PLAN_MAP(ORR_PLAN_FIELD_)
@@ -214,17 +218,19 @@ typedef struct orr_plan {
 /* Parses a plan, "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; fields that are not named are 0.
  * Numbers may end in k or M ("seq=4k" is 4096). Axes that `order` does not name lie outside
  * those that it does. INVALID: an unknown field (with the closest one), a field twice, a number
- * that is not > 0, an unknown choice (with those that exist). */
+ * that is not > 0 (but zero=0), an unknown choice (with those that exist). */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err);
 /* The text form of a plan; fields of 0 are left out. In the arena; NULL: out of memory. */
 ORR_API ORR_MUST_CHECK const char *orr_plan_text(const orr_plan *plan, orr_arena *arena);
 /* `from` with the fields that `change` sets. */
 ORR_API orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change);
 ORR_API bool orr_plan_equal(const orr_plan *a, const orr_plan *b);
-/* The plan with all defaults filled in; micro-batches follow from `batch` or the reverse. With
- * `sites`, dp crosses them unless the plan says otherwise; without `order`, the crossing axis is
- * outermost; with local steps, outer parts of dp are the largest that no site link divides.
- * Fields on sites alone stay 0 where not given: dp_outer, dp_chunks, local_steps as if 1,
+/* The plan with all defaults filled in that no job decides; micro-batches follow from `batch` or
+ * the reverse. A job's model, task and cluster decide more (orr_outcome_of()): the micro-batches of
+ * inference and of models without tokens, what crosses sites, and the layers of the first and last
+ * stage. With `sites`, dp crosses them unless the plan says otherwise; without `order`, the
+ * crossing axis is outermost; with local steps, outer parts of dp are the largest that no site link
+ * divides. Fields on sites alone stay 0 where not given: dp_outer, dp_chunks, local_steps as if 1,
  * compress as if none. */
 ORR_API orr_plan orr_plan_with_defaults(const orr_plan *plan);
 /* Checks a plan. INVALID with the reason: 12 heads do not divide into 8 slices, 5 layers cannot
@@ -241,7 +247,7 @@ ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
 #define ORR_SLOT_MAP(X)                                                                            \
     X(FORWARD, "forward")                                                                          \
     X(BACKWARD, "backward") /* with weight gradients                 */                            \
-        X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
+    X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
 typedef enum orr_slot_phase {
 #define ORR_SLOT_ENUM_(name, text) ORR_SLOT_##name,
     ORR_SLOT_MAP(ORR_SLOT_ENUM_)

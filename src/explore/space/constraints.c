@@ -160,9 +160,9 @@ static orr_status unknown_exclusion(const char *word, orr_error *err)
 static orr_status exclude_pair(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
     orr_plan plan;
-    if (strncmp(word, "zero=0", 7) == 0)
-        return exclude_value(constraints, ORR_AT_zero, 0, err);
     ORR_TRY(orr_plan_parse(word, &plan, err));
+    if (plan.zero == ORR_ZERO_NONE)
+        return exclude_value(constraints, ORR_AT_zero, 0, err);
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
         if (orr_plan_get(&plan, i) != 0)
             return exclude_value(constraints, i, orr_plan_get(&plan, i), err);
@@ -235,6 +235,10 @@ orr_status orr_space_read_constraints(const orr_explore_options *options,
     orr_space_constraints constraints = {0};
     if (options->fix != NULL)
         ORR_TRY(orr_plan_parse(options->fix, &constraints.fixed, err));
+    if (constraints.fixed.zero == ORR_ZERO_NONE) {
+        constraints.fixed.zero = 0;
+        constraints.pinned |= UINT64_C(1) << ORR_AT_zero;
+    }
     ORR_TRY(read_list(&constraints, options->limit, "bounds", read_limit, err));
     ORR_TRY(read_list(&constraints, options->exclude, "exclude", read_exclude, err));
     ORR_TRY(read_list(&constraints, options->allow, "allow", read_allow, err));

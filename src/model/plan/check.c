@@ -37,11 +37,17 @@ static orr_status check_ranks(const orr_plan *p, orr_error *err)
     const uint64_t of_experts = orr_plan_degree(p->ep) * slices;
     if (of_a_stage % of_experts == 0)
         return ORR_OK;
+    if (slices > 1 && of_a_stage % orr_plan_degree(p->ep) == 0)
+        return orr_fail(err, ORR_INVALID,
+                        "ep=%u groups of experts in slices of %u (etp%s) need %llu ranks, and a "
+                        "stage has tp x cp x dp = %llu: give etp=%u, or more replicas",
+                        p->ep, (unsigned)slices, p->etp > 0 ? "" : ", as tp where not said",
+                        (unsigned long long)of_experts, (unsigned long long)of_a_stage,
+                        (unsigned)orr_gcd((int64_t)slices, (int64_t)(of_a_stage / p->ep)));
     return orr_fail(err, ORR_INVALID,
-                    "experts over %u ranks in slices of %u need %llu ranks, which tp x cp x dp = "
-                    "%llu does not divide into",
-                    orr_plan_degree(p->ep), (unsigned)slices, (unsigned long long)of_experts,
-                    (unsigned long long)of_a_stage);
+                    "ep=%u groups of experts do not divide the %llu ranks of a stage (tp x cp x "
+                    "dp): ep has to be a divisor of them",
+                    p->ep, (unsigned long long)of_a_stage);
 }
 
 static orr_status check_order(const orr_plan *p, orr_error *err)
@@ -123,9 +129,10 @@ static orr_status check_schedule(const orr_plan *p, orr_error *err)
 
 static orr_status check_sharding(const orr_plan *p, orr_error *err)
 {
-    if (p->zero > 3)
-        return orr_fail(err, ORR_INVALID, "zero=%u: there are 1, 2 and 3", p->zero);
-    if (p->shards > 1 && p->zero == 0)
+    const bool none = p->zero == 0 || p->zero == ORR_ZERO_NONE;
+    if (p->zero > 3 && !none)
+        return orr_fail(err, ORR_INVALID, "zero=%u: there are 0, 1, 2 and 3", p->zero);
+    if (p->shards > 1 && none)
         return orr_fail(err, ORR_INVALID,
                         "shards=%u share what ZeRO shards: give zero=1, 2 or 3 as well", p->shards);
     const uint64_t ranks = (uint64_t)orr_plan_synchronous_replicas(p) * orr_plan_degree(p->cp);

@@ -49,6 +49,8 @@ static void complete_pipeline(orr_plan *p)
 
 static void complete_sharding(orr_plan *p)
 {
+    if (p->zero == ORR_ZERO_NONE)
+        p->zero = 0;
     if (p->zero == 0)
         return;
     p->shards = or_else(p->shards, share((uint64_t)orr_plan_synchronous_replicas(p) * p->cp, 1));

@@ -68,7 +68,9 @@ static orr_status read_number(const piece *p, const orr_plan_number *number, uin
 {
     if (*field != 0)
         return given_twice(number->name, err);
-    if (!read_count(p->value, p->value_len, field))
+    if (p->value_len == 1 && *p->value == '0' && strcmp(number->name, "zero") == 0)
+        *field = ORR_ZERO_NONE;
+    else if (!read_count(p->value, p->value_len, field))
         return orr_fail(err, ORR_INVALID, "%s=%.*s: %s are a number above 0", number->name,
                         p->value_len, p->value, number->about);
     return ORR_OK;
@@ -281,8 +283,9 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         if (*orr_plan_field(&copy, i) != 0) {
             put_name(&w, orr_plan_number_at(i)->name);
+            const bool none = plan->zero == ORR_ZERO_NONE && orr_plan_field(&copy, i) == &copy.zero;
             w.n += (size_t)snprintf(w.text + w.n, sizeof w.text - w.n, "%u",
-                                    *orr_plan_field(&copy, i));
+                                    none ? 0 : *orr_plan_field(&copy, i));
         }
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++) {
         const orr_plan_choice *choice = orr_plan_choice_at(i);

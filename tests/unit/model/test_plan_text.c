@@ -302,8 +302,9 @@ static void plans_that_cannot_be(void **state)
     must_not_be("dp=3,batch=16", "3 replicas");
     must_not_be("dp=2,batch=16,micro_batch=3", "8 samples");
     must_not_be("dp=2,batch=16,micro_batch=2,micro_batches=8", "4 micro-batches of 2, not 8");
-    must_not_be("dp=4,ep=8", "experts over 8 ranks");
+    must_not_be("dp=4,ep=8", "ep=8 groups of experts do not divide the 4 ranks");
     must_not_be("tp=4,dp=4,ep=8,etp=4", "32 ranks");
+    must_not_be("tp=8,ep=8", "give etp=1");
     must_not_be("dp=8,zero=4", "1, 2 and 3");
     must_not_be("dp=8,shards=4", "zero=1");
     must_not_be("dp=8,zero=2,shards=3", "3 shards");
@@ -368,6 +369,27 @@ static void plans_that_can_be(void **state)
     must_be("dp=8,dp_chunks=4,dp_algorithm=hierarchical,compress=fp8,wire_dp=bounded");
 }
 
+/* zero=0 is said: it stands in the text, overrides another plan's, and means no sharding. */
+static void no_sharding_can_be_said(void **state)
+{
+    (void)state;
+    orr_arena *arena = orr_arena_new(0, 0);
+    const orr_plan sharded = {.dp = 8, .zero = 3};
+    must_parse("dp=8,zero=0", &(orr_plan){.dp = 8, .zero = ORR_ZERO_NONE});
+    must_parse("zero=1", &(orr_plan){.zero = 1});
+    must_fail("zero=00", "above 0");
+    must_fail("zero=0,zero=1", "twice");
+    must_be("dp=8,zero=0");
+    must_not_be("dp=8,zero=0,shards=4", "zero=1");
+    must_not_be("dp=8,zero=255", "0, 1, 2 and 3");
+    orr_plan plan = {.dp = 8, .zero = ORR_ZERO_NONE};
+    assert_string_equal(orr_plan_text(&plan, arena), "dp=8,zero=0");
+    plan = orr_plan_override(&sharded, &plan);
+    assert_int_equal(orr_plan_with_defaults(&plan).zero, 0);
+    assert_int_equal(orr_plan_with_defaults(&plan).shards, 0);
+    orr_arena_free(arena);
+}
+
 static void ranks_are_counted(void **state)
 {
     (void)state;
@@ -393,6 +415,7 @@ int main(void)
         cmocka_unit_test(groups_leave_no_bubbles_of_their_own),
         cmocka_unit_test(plans_that_cannot_be),
         cmocka_unit_test(plans_that_can_be),
+        cmocka_unit_test(no_sharding_can_be_said),
         cmocka_unit_test(ranks_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
