@@ -79,7 +79,8 @@ orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given
                                          double *ret_ns, orr_error *err)
 {
     const double ROUNDING = 1 - 5e-6; /* float sums and times of whole ns: as in bound.c */
-    orr_plan plan = orr_plan_with_defaults(given);
+    orr_plan plan =
+        orr_plan_with_job_defaults(given, e->model, e->options.workload.task, e->cluster);
     const orr_placement *place;
     double most = 0;
     ORR_TRY(orr_plan_check(&plan, err));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/plan/plan.h"
 #include "outcome/multi_pass.h"
 
 /* --- the estimator: what all plans share ----------------------------------------------------- */
@@ -221,7 +222,8 @@ static orr_status estimate_all(orr_estimate_draft *all, uint32_t n, orr_estimate
 orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate *ret,
                            orr_error *err)
 {
-    orr_plan plan = orr_plan_with_defaults(given);
+    orr_plan plan =
+        orr_plan_with_job_defaults(given, e->model, e->options.workload.task, e->cluster);
     orr_estimate made = {0};
     orr_estimate_draft drafts[ORR_SITES_MAX];
     const orr_placement *place;

@@ -6,6 +6,7 @@
 
 #include "model/memory/memory.h"
 #include "model/plan/groups.h"
+#include "model/plan/plan.h"
 
 /* What a task of several passes does, as published.
  *
@@ -254,7 +255,8 @@ orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *pla
                                      orr_arena *arena, orr_outcome *ret, orr_error *err)
 {
     const orr_workload *workload = &options->workload;
-    orr_outcome sum = {.plan = orr_plan_with_defaults(plan), .workload = *workload};
+    orr_outcome sum = {.plan = orr_plan_with_job_defaults(plan, model, workload->task, cluster),
+                       .workload = *workload};
     const orr_device *device;
     passes p = {.n = 0};
     if (!orr_task_is_multi_pass(workload->task))

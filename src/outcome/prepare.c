@@ -2,6 +2,7 @@
 #include "outcome/outcome.h"
 
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "outcome/heterogeneous.h"
 
 /* Preparation of a job: the plan completed and checked, its modules built and priced, its schedule
@@ -18,7 +19,7 @@ static uint32_t sequence_of(const orr_workload *workload, const orr_plan *plan,
     return model->context > 0 && model->context < USUAL ? model->context : USUAL;
 }
 
-static orr_status complete(const orr_model *model, const orr_plan *plan,
+static orr_status complete(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
                            const orr_job_options *options, orr_arena *arena, orr_outcome_job *job,
                            orr_error *err)
 {
@@ -26,12 +27,7 @@ static orr_status complete(const orr_model *model, const orr_plan *plan,
         return orr_fail(err, ORR_UNSUPPORTED,
                         "%s: its shape is not published, so that nothing can be said of a step",
                         model->name);
-    orr_plan asked = *plan;
-    /* Decoding is launched as CUDA graphs: the kernels of one token are too short to be launched
-     * one by one. */
-    if (asked.graphs == ORR_SWITCH_UNKNOWN && options->workload.task == ORR_TASK_DECODE)
-        asked.graphs = ORR_SWITCH_ON;
-    job->plan = orr_plan_with_defaults(&asked);
+    job->plan = orr_plan_with_job_defaults(plan, model, options->workload.task, cluster);
     ORR_TRY(orr_plan_check(&job->plan, err));
     ORR_TRY(orr_model_override(model, &job->plan, arena, &job->model, err));
     job->workload = options->workload;
@@ -164,7 +160,7 @@ orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                orr_arena *arena, orr_outcome_job *job, orr_error *err)
 {
     *job = (orr_outcome_job){.calibration = options->calibration};
-    ORR_TRY(complete(model, plan, options, arena, job, err));
+    ORR_TRY(complete(model, plan, cluster, options, arena, job, err));
     ORR_TRY(orr_plan_cluster(&job->plan, cluster, arena, &job->cluster, err));
     job->on_sites = orr_plan_on_sites(&job->plan, job->cluster);
     if (job->calibration == NULL)

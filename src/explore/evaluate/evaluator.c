@@ -166,8 +166,11 @@ static bool changes_numerics(const orr_evaluator *evaluator, const orr_plan *pla
 orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan, orr_explored *ret,
                                   orr_error *err)
 {
-    orr_explored made = {
-        .plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
+    orr_explored made = {.plan = orr_plan_with_job_defaults(plan, evaluator->model,
+                                                            evaluator->job.workload.task,
+                                                            evaluator->cluster),
+                         .tokens_per_s = NAN,
+                         .mfu_frac = NAN};
     orr_estimate estimate;
     uint32_t sites[ORR_SITES_MAX];
     ORR_TRY(orr_estimate_of(evaluator->estimator, plan, &estimate, err));

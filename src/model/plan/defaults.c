@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/cost.h>
+#include <orrery/model.h>
 
 #include "model/plan/plan.h"
 #include "model/schedule/schedule.h"
@@ -112,6 +113,51 @@ static void complete_crossing(orr_plan *p)
     complete_order(p);
     if (p->dp_chunks > 1)
         p->dp_algorithm = choose(p->dp_algorithm, ORR_ALGORITHM_HIERARCHICAL);
+}
+
+/* Where nothing accumulates gradients, all samples of a replica are one micro-batch: serving
+ * engines and the training of recommendation and vision models do so. A pipeline gets as many
+ * micro-batches as fill it when tokens are decoded, since each reads all weights; else four times
+ * as many, from where on its bubble is small (GPipe, Huang et al. 2019, section 2.3). */
+static void fill_micro_batches(orr_plan *p, bool decodes)
+{
+    const uint32_t samples = share(p->batch, orr_plan_degree(p->dp));
+    const uint32_t stages = orr_plan_degree(p->pp);
+    uint32_t n = stages == 1 || decodes ? stages : 4 * stages;
+    if (p->micro_batch > 0 || p->micro_batches > 0 || samples == 0)
+        return;
+    while (samples % n != 0)
+        n--;
+    p->micro_batches = n;
+}
+
+/* Serving engines spread the experts over all ranks of a stage and slice them only where more ranks
+ * than experts' groups are left (vLLM, SGLang). */
+static void fit_expert_slices(orr_plan *p)
+{
+    const uint64_t tp = orr_plan_degree(p->tp);
+    const uint64_t ranks = tp * orr_plan_degree(p->cp) * orr_plan_degree(p->dp);
+    if (p->etp > 0 || p->ep <= 1 || ranks % p->ep != 0 || ranks % (p->ep * tp) == 0)
+        return;
+    p->etp = (uint32_t)orr_gcd((int64_t)tp, (int64_t)(ranks / p->ep));
+}
+
+orr_plan orr_plan_with_job_defaults(const orr_plan *plan, const orr_model *model, uint8_t task,
+                                    const orr_cluster *cluster)
+{
+    orr_plan p = *plan;
+    const bool serves = task == ORR_TASK_PREFILL || task == ORR_TASK_DECODE;
+    if (serves || model->kind != ORR_MODEL_TRANSFORMER)
+        fill_micro_batches(&p, task == ORR_TASK_DECODE);
+    if (serves)
+        fit_expert_slices(&p);
+    /* Decoding is launched as CUDA graphs: the kernels of one token are too short to be launched
+     * one by one. */
+    if (task == ORR_TASK_DECODE)
+        p.graphs = choose(p.graphs, ORR_SWITCH_ON);
+    if (cluster->n_sites > 1 && orr_plan_ranks(&p) > cluster->sites[0].devices)
+        p.cross = choose(p.cross, orr_plan_has_order(&p) ? ORR_CROSS_UNKNOWN : ORR_CROSS_DP);
+    return orr_plan_with_defaults(&p);
 }
 
 orr_plan orr_plan_with_defaults(const orr_plan *plan)

@@ -3,6 +3,7 @@
 #define ORR_MODEL_PLAN_PLAN_H
 
 #include <orrery/ensemble.h>
+#include <orrery/machine.h>
 #include <orrery/plan.h>
 
 /* A plan's fields by index, for loops over all of them (parser, printer, search). NULL: no field
@@ -31,6 +32,15 @@ uint32_t *orr_plan_field(orr_plan *plan, uint32_t i);
 uint8_t *orr_plan_choice_field(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
+
+/* The plan with all defaults filled in, also those that follow from the job: in inference, and of
+ * models without tokens, `batch` alone is one micro-batch of a replica (in a pipeline pp of them
+ * when decoding, else 4 pp, or the most below that divide it); in inference experts are sliced only
+ * over the ranks that are left; replicas cross sites (cross=dp) where no order says otherwise;
+ * decoding runs as CUDA graphs. `task`: orr_task. */
+struct orr_model;
+orr_plan orr_plan_with_job_defaults(const orr_plan *plan, const struct orr_model *model,
+                                    uint8_t task, const orr_cluster *cluster);
 
 /* The number format that matrix products are computed in (orr_precision). */
 orr_dtype orr_precision_dtype(uint8_t precision);
