@@ -99,6 +99,15 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
     return ORR_OK;
 }
 
+/* Nodes of one representative of each class of ranks; without folding, of every rank. */
+static uint64_t count_nodes(const orr_outcome *o)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < o->simulation->n_classes; c++)
+        n += o->ensemble->graphs[o->simulation->timelines[c].graph]->n_nodes;
+    return n;
+}
+
 static orr_status fill(const orr_outcome_job *job, const orr_outcome_layout *laid, orr_arena *arena,
                        orr_outcome *o, orr_error *err)
 {
@@ -108,10 +117,8 @@ static orr_status fill(const orr_outcome_job *job, const orr_outcome_layout *lai
     if (ensemble == NULL || nodes == NULL)
         return orr_fail_memory(err);
     *ensemble = laid->ensemble;
-    for (uint32_t d = 0; d < n; d++) {
+    for (uint32_t d = 0; d < n; d++)
         nodes[d] = laid->graphs[d].nodes;
-        o->n_nodes += laid->graphs[d].graph->n_nodes;
-    }
     o->model = job->model;
     o->plan = job->plan;
     o->workload = job->workload;
@@ -150,6 +157,7 @@ static orr_status run(orr_outcome_job *job, const orr_job_options *options,
 {
     ORR_TRY(fill(job, laid, arena, o, err));
     ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
+    o->n_nodes = count_nodes(o);
     ORR_TRY(orr_outcome_metrics(job, laid, arena, o, err));
     return plan_memory(job, arena, &o->memory, err);
 }
