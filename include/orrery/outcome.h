@@ -79,8 +79,9 @@ typedef struct orr_outcome {
     double model_flops;        /* of the step, all ranks */
     double hardware_flops;     /* with recomputation */
     double mfu_frac, hfu_frac; /* of the peak of the matrix products' dtype; NAN: unknown peak */
-    double flops_per_s_per_device; /* model FLOPs */
-    double samples_per_s, tokens_per_s, tokens_per_s_per_device;
+    double flops_per_s_per_device;                               /* model FLOPs */
+    double samples_per_s, tokens_per_s, tokens_per_s_per_device; /* tokens: NAN for models that
+                                                                  * have none */
     double energy_j; /* of the step, all devices: an upper bound; NAN: unknown */
     orr_memory_plan memory;
     const orr_axis_use *axes; /* shape (n_axes) */
@@ -90,7 +91,7 @@ typedef struct orr_outcome {
     const orr_simulation *simulation;
     const orr_step_node *const *nodes; /* shape (graphs)(N): what each node stands for */
     const uint32_t *stage_of_graph;    /* shape (graphs) */
-    uint64_t n_nodes;
+    uint64_t n_nodes; /* that were simulated: of a representative of each class of ranks */
     int64_t basis_ns[ORR_BASES]; /* device work by basis, sum over ranks */
     /* Tasks of several passes (DPO, RL, PREFILL, DECODE): time of each pass within step_ns. */
     struct {

@@ -28,10 +28,12 @@ static double flops_of_sample(const orr_outcome_job *job)
     return passes * orr_model_flops(job->model, tokens, false);
 }
 
-/* Models other than text are counted in samples. */
-static uint32_t tokens_of_sample(const orr_model *model, const orr_workload *w)
+/* NAN: the model has no tokens. */
+static double tokens_of_sample(const orr_model *model, const orr_workload *w)
 {
-    if (w->task == ORR_TASK_DECODE || model->kind != ORR_MODEL_TRANSFORMER)
+    if (model->kind != ORR_MODEL_TRANSFORMER)
+        return NAN;
+    if (w->task == ORR_TASK_DECODE)
         return 1;
     return w->task == ORR_TASK_PREFILL && w->prompt > 0 ? w->prompt : w->seq;
 }

@@ -6,10 +6,26 @@
 
 enum { TITLE_MAX = 100 };
 
+/* The plan as it was given, with what was chosen for it where it says nothing: the micro-batch, the
+ * layers of the first and last stage, and the slices of experts. */
+static orr_plan plan_with_choices(const orr_job_request *r)
+{
+    const orr_plan *used = &r->outcome.plan;
+    orr_plan shown = r->plan;
+    if (shown.batch > 0 && shown.micro_batches == 0)
+        shown.micro_batch = used->micro_batch;
+    shown.first_layers = used->first_layers;
+    shown.last_layers = used->last_layers;
+    if (used->etp != used->tp)
+        shown.etp = used->etp;
+    return shown;
+}
+
 static void tell_job(const orr_job_request *r, orr_output *out)
 {
     const orr_outcome *o = &r->outcome;
-    const char *plan = orr_plan_text(&r->plan, r->session->arena);
+    const orr_plan shown = plan_with_choices(r);
+    const char *plan = orr_plan_text(&shown, r->session->arena);
     char ranks[ORR_HUMAN_MAX], title[TITLE_MAX], cluster[TITLE_MAX];
     orr_text_elide(o->model->title, TITLE_MAX, title, sizeof title);
     orr_text_elide(r->cluster->name, TITLE_MAX, cluster, sizeof cluster);
@@ -32,8 +48,10 @@ static void tell_step(const orr_outcome *o, orr_output *out)
     orr_output_printf(out, "; %.0f TFLOP/s a device", o->flops_per_s_per_device / 1e12);
     if (isfinite(o->mfu_frac))
         orr_output_printf(out, ", MFU %s", orr_human_frac(mfu, o->mfu_frac));
-    orr_output_printf(out, "; %s tokens/s\n",
-                      orr_human_count(tokens, (uint64_t)llround(o->tokens_per_s)));
+    const bool has_tokens = isfinite(o->tokens_per_s);
+    const double rate = has_tokens ? o->tokens_per_s : o->samples_per_s;
+    orr_output_printf(out, "; %s %s/s\n", orr_human_count(tokens, (uint64_t)llround(rate)),
+                      has_tokens ? "tokens" : "samples");
 }
 
 static void tell_memory(const orr_outcome *o, orr_output *out)

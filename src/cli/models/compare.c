@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "cli/arguments/job.h"
 #include "report/humanize/human.h"
 
@@ -29,9 +31,12 @@ static void tell(const comparison *c, orr_output *out)
         orr_output_text(out, "\n");
     }
     const double a = (double)c->jobs[0].outcome.step_ns, b = (double)c->jobs[1].outcome.step_ns;
-    const double tokens = c->jobs[1].outcome.tokens_per_s / c->jobs[0].outcome.tokens_per_s;
-    orr_output_printf(out, "B takes %.3f times as long a step as A, at %.3f times the tokens/s\n\n",
-                      b / a, tokens);
+    const orr_outcome *first = &c->jobs[0].outcome, *second = &c->jobs[1].outcome;
+    const double tokens = second->tokens_per_s / first->tokens_per_s;
+    orr_output_printf(out, "B takes %.3f times as long a step as A, at %.3f times the %s\n\n",
+                      b / a,
+                      isfinite(tokens) ? tokens : second->samples_per_s / first->samples_per_s,
+                      isfinite(tokens) ? "tokens/s" : "samples/s");
 }
 
 static orr_status print(comparison *c)

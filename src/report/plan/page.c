@@ -51,9 +51,11 @@ static void put_tiles(const orr_html_page *p, const orr_outcome *o)
     orr_html_tile(p->out, NULL, "MFU",
                   isfinite(o->mfu_frac) ? orr_human_frac(value, o->mfu_frac) : "not known",
                   note ? note : "");
-    note = orr_arena_printf(p->arena, "%.0f a device", o->tokens_per_s_per_device);
-    orr_html_tile(p->out, NULL, "Tokens/s",
-                  orr_human_count(value, (uint64_t)llround(o->tokens_per_s)), note ? note : "");
+    const bool tokens = isfinite(o->tokens_per_s);
+    const double rate = tokens ? o->tokens_per_s : o->samples_per_s;
+    note = orr_arena_printf(p->arena, "%.0f a device", rate / o->n_ranks);
+    orr_html_tile(p->out, NULL, tokens ? "Tokens/s" : "Samples/s",
+                  orr_human_count(value, (uint64_t)llround(rate)), note ? note : "");
     note = orr_arena_printf(p->arena, "stage %u%s", o->memory.worst,
                             o->memory.fits ? "" : ": does not fit");
     orr_html_tile(p->out, NULL, "Memory at the peak", orr_human_bytes(value, (double)m->peak_bytes),

@@ -45,6 +45,7 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
         {"tokens_per_s", "1/s", o->tokens_per_s},
         {"tokens_per_s_per_device", "1/s", o->tokens_per_s_per_device},
         {"samples_per_s", "1/s", o->samples_per_s},
+        {"samples_per_s_per_device", "1/s", o->samples_per_s / o->n_ranks},
         {"bubble", "", o->bubble_frac},
         {"peak_memory", "bytes", (double)worst->peak_bytes},
         {"memory_missing", "bytes", o->memory.fits ? NAN : (double)o->memory.missing_bytes},
@@ -59,8 +60,8 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
     return n;
 }
 
-/* Bytes and nanoseconds are exact; of what is computed ten digits, since those that follow depend on
- * the compiler. */
+/* Bytes and nanoseconds are exact; of what is computed ten digits, since those that follow depend
+ * on the compiler. */
 static double rounded(double value)
 {
     char text[32];
