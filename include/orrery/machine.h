@@ -98,6 +98,19 @@ typedef enum orr_topology {
 } orr_topology;
 ORR_API const char *orr_topology_name(orr_topology topology);
 
+/* Technology of a level: what decides which constants its collectives have, and whether transfers
+ * across the level above pass through its ports. UNKNOWN: neither the level nor its link says; then
+ * the innermost level is SCALE_UP and the others are SCALE_OUT (orr_cluster_is_scale_up()). */
+#define ORR_LEVEL_KIND_MAP(X)                                                                      \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(SCALE_UP, "scale-up")   /* links of the devices themselves: NVLink, xGMI, ICI, PCIe */       \
+    X(SCALE_OUT, "scale-out") /* network adapters: InfiniBand, Ethernet, fibre between sites */
+typedef enum orr_level_kind {
+#define ORR_LEVEL_KIND_ENUM_(name, text) ORR_LEVEL_##name,
+    ORR_LEVEL_KIND_MAP(ORR_LEVEL_KIND_ENUM_)
+#undef ORR_LEVEL_KIND_ENUM_
+} orr_level_kind;
+
 /* RDMA transport: how bytes travel over a level: its settings, and properties of the network.
  * Fields of 0: not given, and then nothing is lost for it. Formulas:
  * src/cost/network/rdma_transport.h. */
@@ -160,6 +173,7 @@ typedef struct orr_level {
     uint32_t size;             /* units of the level below in one unit of this level */
     uint32_t devices;          /* devices in one unit: product of the sizes up to here */
     uint8_t topology;          /* orr_topology                                             */
+    uint8_t kind;              /* orr_level_kind                                           */
     orr_fact bytes_per_s;      /* one way, per device, across this level; before oversubscription */
     orr_fact latency_ns;       /* one way, between two units of the level below            */
     orr_fact oversubscription; /* 7 for 1:7; at least 1                                 */
@@ -263,6 +277,8 @@ typedef struct orr_device_range {
 } orr_device_range;
 ORR_API orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level,
                                           uint32_t device);
+/* Whether a level is of the devices' own links, not of a network: by its kind, else its place. */
+ORR_API bool orr_cluster_is_scale_up(const orr_cluster *cluster, uint32_t level);
 /* Index of the site of a device; 0 in a cluster without sites. */
 ORR_API uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device);
 /* Hypothetical clusters: factors on facts, for sensitivity analysis. */

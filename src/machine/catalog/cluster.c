@@ -18,6 +18,7 @@ static const orr_field LEVEL_FIELDS[] = {
     {.key = "name", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_level, name), .required = true},
     {.key = "size", .kind = ORR_FIELD_OTHER, .required = true},
     {.key = "topology", .kind = ORR_FIELD_OTHER},
+    {.key = "kind", .kind = ORR_FIELD_OTHER},
     {.key = "technology", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_level, technology)},
     {.key = "bandwidth",
      .kind = ORR_FIELD_FACT,
@@ -49,22 +50,43 @@ const orr_field *orr_level_fields(size_t *ret_n)
     return LEVEL_FIELDS;
 }
 
-static orr_status read_topology(const orr_yaml *value, uint8_t *ret, orr_error *err)
-{
-    static const char *const names[] = {
 #define NAME_(name, text) text,
-        ORR_TOPOLOGY_MAP(NAME_)
+static const char *const TOPOLOGIES[] = {ORR_TOPOLOGY_MAP(NAME_)};
+static const char *const KINDS[] = {ORR_LEVEL_KIND_MAP(NAME_)};
 #undef NAME_
-    };
+
+/* Reads one of the names as its index. A key that is not there leaves `ret` as it is. */
+static orr_status read_name(const orr_yaml *map, const char *key, const char *const *names,
+                            size_t n, uint8_t *ret, orr_error *err)
+{
+    const orr_yaml *value = orr_yaml_find(map, key);
     const char *text;
-    ORR_TRY(orr_text_read(value, "topology", &text, err));
-    for (uint8_t i = 0; i < COUNT(names); i++) {
+    if (value == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_text_read(value, key, &text, err));
+    for (uint8_t i = 0; i < n; i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret = i;
             return ORR_OK;
         }
     }
-    return orr_fail_unknown(value, "topology", text, names, COUNT(names), err);
+    return orr_fail_unknown(value, key, text, names, n, err);
+}
+
+/* What a link of the catalogue says of a level's kind; "host" is PCIe. */
+static uint8_t kind_of(const orr_link *link)
+{
+    static const struct {
+        const char *link;
+        uint8_t level;
+    } RULES[] = {{"scale-up", ORR_LEVEL_SCALE_UP},
+                 {"host", ORR_LEVEL_SCALE_UP},
+                 {"scale-out", ORR_LEVEL_SCALE_OUT},
+                 {"long-haul", ORR_LEVEL_SCALE_OUT}};
+    for (size_t i = 0; i < COUNT(RULES); i++)
+        if (strcmp(link->kind, RULES[i].link) == 0)
+            return RULES[i].level;
+    return ORR_LEVEL_UNKNOWN;
 }
 
 static orr_status read_size(const orr_yaml *value, uint32_t devices_below, orr_level *level,
@@ -90,6 +112,8 @@ static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, 
         level->bytes_per_s = link->bytes_per_s;
     if (orr_yaml_find(map, "latency") == NULL && link != NULL)
         level->latency_ns = link->latency_ns;
+    if (level->kind == ORR_LEVEL_UNKNOWN && link != NULL)
+        level->kind = kind_of(link);
     if (level->bytes_per_s.basis == ORR_FACT_UNKNOWN)
         return orr_yaml_fail(map, ORR_INVALID, err,
                              "level '%.80s' needs a bandwidth, or as its "
@@ -119,12 +143,11 @@ static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const 
 {
     orr_scope inner = *scope;
     ORR_TRY(orr_schema_read(map, "a level", LEVEL_FIELDS, COUNT(LEVEL_FIELDS), &inner, ret, err));
-    const orr_yaml *topology = orr_yaml_find(map, "topology");
     const orr_yaml *reduction = orr_yaml_find(map, "in_network_reduction");
     const orr_yaml *transport = orr_yaml_find(map, "transport");
     ORR_TRY(read_size(orr_yaml_find(map, "size"), devices_below, ret, err));
-    if (topology != NULL)
-        ORR_TRY(read_topology(topology, &ret->topology, err));
+    ORR_TRY(read_name(map, "topology", TOPOLOGIES, COUNT(TOPOLOGIES), &ret->topology, err));
+    ORR_TRY(read_name(map, "kind", KINDS, COUNT(KINDS), &ret->kind, err));
     if (reduction != NULL)
         ORR_TRY(orr_yaml_bool(reduction, &ret->in_network_reduction, err));
     if (transport != NULL)

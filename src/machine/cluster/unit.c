@@ -30,6 +30,12 @@ orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level, ui
     return (orr_device_range){first, first + (left < devices ? left : devices)};
 }
 
+bool orr_cluster_is_scale_up(const orr_cluster *cluster, uint32_t level)
+{
+    const uint8_t kind = cluster->levels[level].kind;
+    return kind == ORR_LEVEL_UNKNOWN ? level == 0 : kind == ORR_LEVEL_SCALE_UP;
+}
+
 uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device)
 {
     if (cluster->n_sites < 2)

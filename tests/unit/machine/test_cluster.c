@@ -6,7 +6,7 @@
     "devices:\n  card: {vendor: V, kind: gpu, memory_bandwidth: 1TB/s}\n"                          \
     "memory:\n  ram: {kind: dram}\n"                                                               \
     "links:\n"                                                                                     \
-    "  wire: {kind: x, bandwidth: 400Gbps, latency: 1us, source: of wire}\n"                       \
+    "  wire: {kind: scale-out, bandwidth: 400Gbps, latency: 1us, source: of wire}\n"               \
     "  fibre: {kind: x, latency_by_distance: 5us/km}\n"                                            \
     "clusters:\n"
 
@@ -47,6 +47,25 @@ static void levels_multiply(void **state)
     assert_fact(&l[2].latency_ns, 9000, ORR_FACT_PUBLISHED, "a paper");
     assert_true(l[2].oversubscription.value == 7);
     assert_int_equal(l[2].devices, 96);
+}
+
+/* Its own word, else that of its link, else its place; never its bandwidth. */
+static void technology_decides_the_kind_of_a_level(void **state)
+{
+    (void)state;
+    const orr_catalog *catalog = catalog_of(
+        PARTS "  c:\n"
+              "    device: card\n"
+              "    levels:\n"
+              "      - {name: host, size: 8, bandwidth: 1GB/s}\n"
+              "      - {name: rack, size: 9, bandwidth: 1GB/s, technology: wire, kind: scale-up}\n"
+              "      - {name: pod, size: 4, bandwidth: 90GB/s, technology: wire}\n"
+              "      - {name: site, size: 3, bandwidth: 90GB/s}\n");
+    const orr_cluster *c = orr_catalog_cluster(catalog, "c");
+    static const bool UP[] = {true, true, false, false};
+    for (uint32_t k = 0; k < 4; k++)
+        assert_int_equal(orr_cluster_is_scale_up(c, k), UP[k]);
+    assert_int_equal(c->levels[2].kind, ORR_LEVEL_SCALE_OUT); /* as the link says */
 }
 
 static void what_is_wrong_is_told_where_it_stands(void **state)
@@ -97,6 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_multiply),
+        cmocka_unit_test(technology_decides_the_kind_of_a_level),
         cmocka_unit_test(what_is_wrong_is_told_where_it_stands),
     };
     return cmocka_run_group_tests(tests, new_arena, free_arena);
