@@ -237,6 +237,7 @@ typedef struct orr_network {
     uint8_t topology[ORR_LEVELS_MAX];
     double oversubscription[ORR_LEVELS_MAX]; /* 0 is 1 */
     bool in_network[ORR_LEVELS_MAX];
+    bool scale_up[ORR_LEVELS_MAX];     /* of the devices' own links */
     double bytes_frac[ORR_LEVELS_MAX]; /* compression: share of the bytes that ALL_REDUCE,
                                         * REDUCE_SCATTER and REDUCE send across a level; 0 is 1 */
     uint32_t chunks;                   /* chunks of a HIERARCHICAL collective, pipelined: phases on
@@ -264,7 +265,7 @@ ORR_API void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret
  *
  * UNKNOWN: each level's own transport; a level without one is unchanged. A preset is laid over
  * the level's transport; a level without one gets what src/cost/network/rdma_transport.h
- * assumes, except levels at least half as fast as the innermost one, which are no RDMA network.
+ * assumes, except levels of the devices' own links, which are no RDMA network.
  * The last call counts; effects do not accumulate: orr_network_of_cluster() and
  * orr_job_rates_init() apply UNKNOWN. Set `chunks` and `bytes_frac` before or after. */
 ORR_API void orr_network_apply_transport(orr_network *network, const orr_cluster *cluster,

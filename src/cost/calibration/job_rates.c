@@ -66,20 +66,19 @@ static orr_alpha_beta level_constants(const orr_calibration *c, const orr_level 
     return constants;
 }
 
-/* The network of a cluster with its calibration. Levels at least half as fast as the innermost
- * one form the scale-up domain. */
+/* The network of a cluster with its calibration. */
 static void open_network(const orr_cluster *cluster, const orr_calibration *c, orr_network *ret)
 {
     orr_network network = {.n_levels = cluster->n_levels};
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
         const orr_level *level = &cluster->levels[k];
-        const bool up = 2 * orr_fact_or(&level->bytes_per_s, 1e9) >=
-                        orr_fact_or(&cluster->levels[0].bytes_per_s, 1e9);
+        const bool up = orr_cluster_is_scale_up(cluster, k);
         network.levels[k] = level_constants(c, level, up);
         network.size[k] = level->size;
         network.topology[k] = level->topology;
         network.oversubscription[k] = orr_fact_or(&level->oversubscription, 1);
         network.in_network[k] = level->in_network_reduction && up;
+        network.scale_up[k] = up;
         network.reduction[k] = network.levels[k];
         network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *= REDUCTION_FRAC;
     }

@@ -120,10 +120,9 @@ double orr_coll_choose(const orr_network *network, const orr_span *span, orr_col
                        orr_algorithm algorithm, double bytes, orr_algorithm *ret_algorithm,
                        orr_coll_schedule *ret);
 
-/* Lowest level whose links a transfer across level k uses. A level below that is at least four
- * times as fast is a network of its own (NVLink beside NICs), which the transfer does not touch.
- * Source: assumed; NVLink over NIC is 9 to 18, and levels of one network differ by their
- * oversubscription only. */
+/* Lowest level whose links a transfer across level k uses: devices' own links and network adapters
+ * are networks of their own (NVLink beside NICs), and a transfer across one does not touch the
+ * other. Technology decides, whatever the bandwidths. */
 uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k);
 
 #endif /* ORR_COST_COLLECTIVE_COLLECTIVE_H */

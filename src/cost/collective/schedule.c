@@ -60,8 +60,7 @@ static double oversubscription(const orr_network *network, uint32_t level)
 
 uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k)
 {
-    while (k > 0 && network->levels[k - 1].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] <
-                        4 * network->levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH])
+    while (k > 0 && network->scale_up[k - 1] == network->scale_up[k])
         k--;
     return k;
 }

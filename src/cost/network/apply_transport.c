@@ -8,14 +8,6 @@
  * transport of its own is taken to be measured with 16 queue pairs, as production networks run,
  * and a setting takes only what it loses against those. */
 
-/* Is the level part of the scale-up domain? Queue pairs are settings of RDMA networks; a level
- * at least half as fast as the innermost one is not such a network. */
-static bool is_scale_up(const orr_cluster *cluster, uint32_t k)
-{
-    return 2 * orr_fact_or(&cluster->levels[k].bytes_per_s, 1e9) >=
-           orr_fact_or(&cluster->levels[0].bytes_per_s, 1e9);
-}
-
 static orr_rdma_path place_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
 {
     const orr_level *level = &cluster->levels[k];
@@ -65,8 +57,9 @@ void orr_network_apply_transport(orr_network *network, const orr_cluster *cluste
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
         const orr_rdma_transport *transport = cluster->levels[k].transport;
         network->uneven[k] = k > 0 && cluster->levels[k - 1].ends != NULL;
-        const bool touched =
-            transport != NULL || (setting != ORR_RDMA_UNKNOWN && !is_scale_up(cluster, k));
+        /* Queue pairs are settings of RDMA networks: devices' own links have none. */
+        const bool touched = transport != NULL ||
+                             (setting != ORR_RDMA_UNKNOWN && !orr_cluster_is_scale_up(cluster, k));
         if (!network->wired[k] && !touched)
             continue;
         if (!network->wired[k]) {

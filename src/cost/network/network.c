@@ -41,6 +41,7 @@ void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
         network.topology[k] = level->topology;
         network.oversubscription[k] = orr_fact_or(&level->oversubscription, 1);
         network.in_network[k] = level->in_network_reduction;
+        network.scale_up[k] = orr_cluster_is_scale_up(cluster, k);
         if (fit != NULL) {
             const double factor = bytes_per_s / fit->bytes_per_s;
             network.levels[k] = scaled(&fit->messages, factor);

@@ -318,6 +318,37 @@ static void switches_reduce_within_the_domain(void **state)
     assert_true((double)price.ns > 1.2 * once && (double)price.ns < 1.75 * once);
 }
 
+/* Technology decides which constants hold, so that no bandwidth turns a network into NVLink. */
+static void a_wider_network_is_never_dearer(void **state)
+{
+    (void)state;
+    orr_calibration c = plain();
+    c.scale_out = 0.9;
+    c.scale_up = 0.4;
+    c.scale_up_ns = 100e3;
+    orr_level levels[2];
+    orr_cluster cluster = *orr_catalog_cluster(catalog, "dgx_h100_pod");
+    memcpy(levels, cluster.levels, sizeof levels);
+    cluster.levels = levels;
+    static const orr_collective KINDS[] = {ORR_COLL_ALL_REDUCE,     ORR_COLL_ALL_GATHER,
+                                           ORR_COLL_REDUCE_SCATTER, ORR_COLL_ALL_TO_ALL,
+                                           ORR_COLL_BROADCAST,      ORR_COLL_SEND};
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        int64_t last = INT64_MAX;
+        for (double bytes_per_s = 10e9; bytes_per_s < 2e12; bytes_per_s *= 1.1) {
+            orr_job_rates rates;
+            levels[1].bytes_per_s.value = bytes_per_s;
+            orr_job_rates_init(&cluster, &c, ORR_ALGORITHM_AUTO, &rates);
+            const int64_t ns =
+                orr_job_rates_collective(&rates, &HOSTS, KINDS[i], INT64_C(64) << 20).ns;
+            if (ns > last)
+                fail_msg("%s: %lld ns at %.0f bytes/s, %lld at less", orr_collective_name(KINDS[i]),
+                         (long long)ns, bytes_per_s, (long long)last);
+            last = ns;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +366,7 @@ int main(void)
         cmocka_unit_test(prices_never_fall_when_a_dim_grows),
         cmocka_unit_test(a_large_gather_takes_its_bytes),
         cmocka_unit_test(switches_reduce_within_the_domain),
+        cmocka_unit_test(a_wider_network_is_never_dearer),
     };
     return cmocka_run_group_tests_name("calibration", tests, open_catalog, close_catalog);
 }

@@ -167,6 +167,7 @@ static inline void exec_network(const exec *x, orr_network *network, orr_span *s
         const exec_level *level = &x->level[k];
         network->size[k] = level->size;
         network->topology[k] = (uint8_t)level->topology;
+        network->scale_up[k] = level->network % 2 == 0; /* neighbours differ if their networks do */
         network->oversubscription[k] = level->oversubscription;
         network->levels[k].alpha_ns[ORR_PROTOCOL_BANDWIDTH] = level->alpha_ns;
         network->levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = level->bytes_per_ns * 1e9;

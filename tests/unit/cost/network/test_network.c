@@ -91,13 +91,13 @@ static void fitted_constants_scale_with_the_link(void **state)
 static void nics_are_a_network_of_their_own(void **state)
 {
     (void)state;
-    orr_network network = {.n_levels = 3};
-    const double rates[] = {450e9, 50e9, 50e9};
-    for (int k = 0; k < 3; k++)
-        network.levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = rates[k];
+    orr_network network = {.n_levels = 4, .scale_up = {true}};
     assert_int_equal(orr_network_lowest_level(&network, 0), 0);
     assert_int_equal(orr_network_lowest_level(&network, 1), 1);
     assert_int_equal(orr_network_lowest_level(&network, 2), 1);
+    network.scale_up[1] = true; /* NVLink in a host and between the hosts of a rack */
+    assert_int_equal(orr_network_lowest_level(&network, 1), 0);
+    assert_int_equal(orr_network_lowest_level(&network, 3), 2);
 }
 
 int main(void)
