@@ -11,7 +11,7 @@
  * found. SECONDS: most of a search (10). */
 #include "explore_common.h"
 
-#include "job_tables.h"
+#include "jobs/job_tables.h"
 
 enum { KEEP = 12 };
 

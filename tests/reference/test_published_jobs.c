@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "../../bench/job_judge.h"
+#include "../../bench/jobs/job_judge.h"
 
 /* Published measurements of whole jobs against predictions with the built-in calibrations, which
- * were fitted on one side of a split by configuration (bench/job_tables.c). What is asserted is
+ * were fitted on one side of a split by configuration (bench/jobs/job_tables.c). What is asserted is
  * what docs/accuracy.md says of the other side; `make accuracy` makes the table. */
 
 static orr_arena *arena;
