@@ -27,7 +27,8 @@ extern "C" {
     X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward     */      \
     X(GPIPE, "gpipe") /* all forwards, then all backwards                                  */      \
     X(INTERLEAVED, "interleaved") /* 1F1B over v chunks a stage, `group` micro-batches of a        \
-                                   * chunk in a row: p is depth-first, m breadth-first      */     \
+                                   * chunk in a row: p is depth-first, m breadth-first; below p     \
+                                   * all forwards come first, then all backwards            */     \
     X(ZB_H1, "zb_h1")       /* zero bubble, memory of 1F1B: weight gradients fill bubbles  */      \
     X(ZB_V, "zb_v")         /* zero bubble, two chunks a stage laid as a V                 */      \
     X(DUALPIPE, "dualpipe") /* from both ends, forward and backward of a pair overlapped   */
@@ -133,7 +134,8 @@ typedef enum orr_switch {
     X(batch, "samples a step, over all replicas") \
     X(first_layers, "layers of the first stage; by cost where neither end is said") \
     X(last_layers, "layers of the last stage; by cost where neither end is said") \
-    X(zero, "ZeRO: 1 optimizer states, 2 and gradients, 3 and weights sharded (FSDP), 0 nothing") \
+    X(zero, "ZeRO: 1 optimizer states, 2 and gradients (reduced after each group of micro-batches), " \
+            "3 and weights sharded (FSDP), 0 nothing") \
     X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)") \
     X(prefetch, "layers whose weights are gathered ahead (FSDP)") \
     X(recompute_layers, "layers of a chunk that are computed again") \
@@ -156,7 +158,8 @@ typedef enum orr_switch {
       "tensor-parallel transfers in pieces beside their products; default off") \
     X(overlap_pp, SWITCH, "sends between stages beside computation; default on") \
     X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off") \
-    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on") \
+    X(reshard, SWITCH, \
+      "ZeRO 3: weights are dropped after the forward pass; default on, with a pipeline off") \
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \

@@ -286,6 +286,8 @@ static orr_status open_timing(const builder *k, const orr_schedule_spec *spec,
 /* The number of micro-batches after which the order of slots repeats. */
 static uint32_t period_of(const orr_schedule_spec *s)
 {
+    if (orr_schedule_fills_at_once(s))
+        return s->micro_batches;
     return s->schedule == ORR_SCHEDULE_INTERLEAVED && s->chunks > 1 ? s->group : s->stages;
 }
 

@@ -47,6 +47,8 @@ static void choose_group(scene *c)
     const uint32_t rest = s->micro_batches % s->group;
     if (rest > 0 && rest < s->stages)
         s->group = orr_schedule_smallest_group(s->stages, s->micro_batches);
+    if (least > 1 && between(c, 0, 4) == 0) /* fewer than stages: all forwards first */
+        s->group = between(c, 1, least - 1);
 }
 
 /* Times for which the published form is exact: see orr_schedule_bubble(). */
@@ -213,6 +215,8 @@ static uint32_t published_hold(const orr_schedule_spec *s, uint32_t stage)
     case ORR_SCHEDULE_GPIPE:
         return m;
     case ORR_SCHEDULE_INTERLEAVED:
+        if (orr_schedule_fills_at_once(s))
+            return m * s->chunks;
         if (s->chunks > 1)
             return smaller(m * s->chunks, 2 * (p - 1 - stage) + (s->chunks - 1) * s->group + 1);
         return smaller(m, p - stage);

@@ -9,7 +9,7 @@
  * pipeline. */
 static double interleaved(const orr_schedule_spec *s)
 {
-    if (s->chunks > 1 && s->micro_batches < s->stages)
+    if ((s->chunks > 1 && s->micro_batches < s->stages) || orr_schedule_fills_at_once(s))
         return NAN;
     return (s->stages - 1.0) / ((double)s->chunks * s->micro_batches);
 }

@@ -63,14 +63,17 @@ void orr_slots_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list
 
 /* Length of the warm-up phase as in Megatron-LM: all chunks but the last of a first group of
  * micro-batches, and two slots for each stage behind this one, which is how long the first
- * gradient takes to come back. */
+ * gradient takes to come back. With a group smaller than the number of stages a chunk would wait
+ * for a slot behind it, so all forwards come before all backwards, as in Llama 3. */
 void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     if (spec->chunks == 1) {
         orr_slots_1f1b(spec, stage, ret);
         return;
     }
-    one_by_one(
-        spec, 2 * (uint64_t)(spec->stages - 1 - stage) + (uint64_t)(spec->chunks - 1) * spec->group,
-        ret);
+    const uint64_t ahead =
+        orr_schedule_fills_at_once(spec)
+            ? UINT64_MAX
+            : 2 * (uint64_t)(spec->stages - 1 - stage) + (uint64_t)(spec->chunks - 1) * spec->group;
+    one_by_one(spec, ahead, ret);
 }

@@ -33,19 +33,20 @@ static orr_status check_dualpipe(const orr_schedule_spec *s, orr_error *err)
     return ORR_OK;
 }
 
-/* A group of micro-batches smaller than the number of stages would deadlock: the first stage
- * would wait for a chunk that waits for the first stage. A single group cannot. */
+/* A last group of micro-batches smaller than the number of stages would deadlock where one forward
+ * alternates with one backward: the first stage would wait for a chunk that waits for the first
+ * stage. */
 static orr_status check_group(const orr_schedule_spec *s, orr_error *err)
 {
-    const uint32_t p = s->stages, m = s->micro_batches, least = p < m ? p : m;
+    const uint32_t p = s->stages, m = s->micro_batches;
     if (s->chunks == 1)
         return ORR_OK;
-    if (s->group < least || s->group > m)
+    if (s->group < 1 || s->group > m)
         return orr_fail(err, ORR_INVALID,
-                        "interleaved: group=%u; with %u stages and %u micro-batches it is %u to %u",
-                        s->group, p, m, least, m);
+                        "interleaved: group=%u; with %u micro-batches it is 1 to %u", s->group, m,
+                        m);
     const uint32_t rest = m % s->group;
-    if (rest > 0 && rest < p)
+    if (rest > 0 && rest < p && !orr_schedule_fills_at_once(s))
         return orr_fail(err, ORR_INVALID,
                         "interleaved: group=%u leaves %u of %u micro-batches to a last group, "
                         "fewer than %u stages: group=%u does not",

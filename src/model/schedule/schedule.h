@@ -23,6 +23,13 @@ orr_status orr_schedule_spec_check(const orr_schedule_spec *spec, orr_error *err
  * runs any number of micro-batches in this way. */
 uint32_t orr_schedule_smallest_group(uint32_t stages, uint32_t micro_batches);
 
+/* Do all forwards come before all backwards, since groups are smaller than the number of stages? */
+static inline bool orr_schedule_fills_at_once(const orr_schedule_spec *spec)
+{
+    return spec->schedule == ORR_SCHEDULE_INTERLEAVED && spec->chunks > 1 &&
+           spec->group < spec->stages && spec->group < spec->micro_batches;
+}
+
 /* Virtual stages that the model is cut into: stages x chunks; with DUALPIPE `stages`. */
 static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec)
 {

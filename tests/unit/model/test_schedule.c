@@ -57,6 +57,9 @@ static void groups_are_tunable(void **state)
     must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 2, 5, 3}, 1,
             "f0f1f2f0'b0'f1'b1'f2'b2'f3b0f4b1f3'b2f4'b3'b4'b3b4");
     must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 1, 2, 0}, 0, "f0f1b0b1");
+    /* Fewer than stages, as in Llama 3: all forwards come before all backwards. */
+    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 3, 2, 3, 2}, 0,
+            "f0f1f0'f1'f2f2'b0'b1'b0b1b2'b2");
 }
 
 /* Qi et al., arXiv 2401.10241, figure 3: 4 stages, 8 micro-batches. */
@@ -105,7 +108,7 @@ static void numbers_that_do_not_go_together(void **state)
     refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 1, 0, 0}, "0 micro-batches");
     refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 2, 8, 0}, "vp=2");
     refused((orr_schedule_spec){ORR_SCHEDULE_ZB_V, 4, 1, 8, 0}, "2 chunks");
-    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 3}, "4 to 8");
+    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 9}, "1 to 8");
     refused((orr_schedule_spec){ORR_SCHEDULE_DUALPIPE, 5, 2, 20, 0}, "even");
     refused((orr_schedule_spec){ORR_SCHEDULE_GPIPE, UINT32_MAX, 1, UINT32_MAX, 0}, "2^18");
     refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4096, 4096, UINT32_MAX, 4096}, "2^18");
