@@ -156,8 +156,9 @@ static double transfers_end(const bound_state *b, uint32_t end, double slots)
     }
     if (d->plan->zero == 2) {
         const double gave = until_ns(b, end, ORR_SLOT_EVENT_FIRST_GRADIENT);
-        most = fmax(most,
-                    gave + host + b->of[at[ORR_SLOT_EVENT_FIRST_GRADIENT]].until_ns + times * lane);
+        const double groups = ceil(times / orr_plan_gradient_group(d->plan));
+        most = fmax(most, gave + host + b->of[at[ORR_SLOT_EVENT_FIRST_GRADIENT]].until_ns +
+                              groups * lane);
     }
     return most;
 }

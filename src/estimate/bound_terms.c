@@ -216,17 +216,20 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
     const buckets of =
         orr_stage_class_is_uniform(class) ? buckets_of(d, class) : bucket_of_shared_class(d, class);
     const double lost = 3 * of.n; /* stalls are rounded to whole ns too */
+    const bool always = d->plan->zero == 2 && orr_plan_gradient_group(d->plan) == 1;
     l->lane_ns = of.reduces_ns;
     l->replica_ns = of.replicas_ns;
     l->until_ns = paired ? 0 : of.first_ns[gives];
     set_final_transfer(&of.last, l);
     if (!d->overlaps) {
-        if (d->plan->zero == 2)
+        if (always)
             *(paired ? &l->stall_ns[gives] : &l->phase_ns[gives]) += l->lane_ns;
+        else if (d->plan->zero == 2)
+            l->last_ns = l->lane_ns;
         return;
     }
     l->stall_last_ns = fmax(share * l->replica_ns - lost, 0);
-    if (d->plan->zero == 2)
+    if (always)
         l->stall_ns[gives] = fmax(share * l->lane_ns - lost, 0);
     else
         l->stall_last_ns += fmax(share * l->lane_ns - lost, 0);
@@ -238,7 +241,8 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
 
 /* --- ZeRO 3 ----------------------------------------------------------------------------------- */
 
-/* Transfers of one ZeRO 3 pass over the modules of a virtual stage. */
+/* Transfers of one ZeRO 3 pass over the modules of a virtual stage; not those that a pipeline has
+ * in the first or the last pass alone. */
 typedef struct zero3_pass {
     double gathers, first_gather,
         late_gathers;              /* late_gathers: those issued after the first module */
@@ -261,10 +265,10 @@ static zero3_pass zero3_pass_of(const orr_estimate_draft *d, const orr_stage_cla
         const bool again =
             orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         gather[m] =
-            phase != ORR_SLOT_WEIGHT && (forward || again)
+            phase != ORR_SLOT_WEIGHT && (again || (forward && !orr_plan_keeps_gathered(d->plan)))
                 ? orr_shard_transfer_bound(d, &w, (double)of->gathered, (double)of->expert_gathered)
                 : 0;
-        reduce[m] = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT
+        reduce[m] = d->plan->pp == 1 && (phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT)
                         ? orr_shard_transfer_bound(d, &g, (double)of->dense, (double)of->expert)
                         : 0;
         p.gathers += class->min_count[m] * gather[m];

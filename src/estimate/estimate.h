@@ -5,6 +5,7 @@
 #include <orrery/outcome.h>
 
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "model/schedule/schedule.h"
 #include "model/step/module_cost.h"
 #include "estimate/memo.h"

@@ -5,7 +5,7 @@
  * where the stage has most micro-batches in flight. */
 
 typedef struct class_bytes {
-    int64_t states, kept, apart, largest, transient[ORR_SLOT_PHASES];
+    int64_t states, kept, apart, largest, summed, transient[ORR_SLOT_PHASES];
 } class_bytes;
 
 static void raise(int64_t *most, int64_t bytes)
@@ -23,7 +23,7 @@ static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory
     int64_t bytes = 0;
     if (plan->zero >= 3 && plan->reshard == ORR_SWITCH_ON)
         bytes += m->gather_bytes * (1 + plan->prefetch);
-    if (plan->zero >= 2 && back)
+    if (plan->zero >= 2 && back && orr_plan_gradient_group(plan) == 1)
         bytes += m->gather_bytes * wide;
     return bytes;
 }
@@ -60,6 +60,7 @@ static class_bytes bytes_of(const orr_estimate_draft *d, const orr_stage_class *
         b.states += class->count[m] * states[m];
         b.kept += class->count[m] * memory->kept_bytes;
         b.apart += class->count[m] * memory->apart_bytes;
+        b.summed += class->count[m] * orr_summed_gradient_bytes(memory, d->plan);
         raise(&b.largest, memory->kept_bytes);
     }
     return b;
@@ -102,7 +103,7 @@ static bool fuses_gradients(const orr_estimate_draft *d)
 }
 
 typedef struct activations {
-    int64_t kept, transient;
+    int64_t kept, transient, summed; /* summed: gradients that wait for their reduction */
 } activations;
 
 static activations most_held(const orr_estimate_draft *d, const class_bytes *classes,
@@ -111,14 +112,20 @@ static activations most_held(const orr_estimate_draft *d, const class_bytes *cla
     activations most = {0};
     for (uint32_t way = 0; way < ORR_PIPELINE_HELD; way++) {
         activations now = {0};
+        int64_t summed = 0;
         for (uint32_t c = 0; c < spec->chunks && d->pipeline->held[way] != NULL; c++) {
             const orr_peak_in_flight *held = &d->pipeline->held[way][stage * spec->chunks + c];
             const class_bytes *b =
                 &classes[d->partition->class_of[orr_schedule_virtual_stage_at(spec, stage, c)]];
             now.kept += held->kept * b->kept + held->apart * b->apart;
             raise(&now.transient, b->transient[way / 2]);
+            if (d->plan->zero >= 3)
+                summed += b->summed;
+            else
+                raise(&summed, b->summed);
         }
-        if (now.kept + now.transient > most.kept + most.transient)
+        now.summed = d->trains && way / 2 != ORR_SLOT_FORWARD ? summed : 0;
+        if (now.kept + now.transient + now.summed > most.kept + most.transient + most.summed)
             most = now;
     }
     return most;
@@ -144,7 +151,7 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
         held.kept = window;
     const int64_t visible = fuses_gradients(d) ? row->buffer_bytes[ends] : 0;
     const int64_t come_and_go = held.kept + held.transient;
-    return states + come_and_go + visible + orr_fragmentation_bytes(come_and_go);
+    return states + come_and_go + held.summed + visible + orr_fragmentation_bytes(come_and_go);
 }
 
 static uint32_t index_of(const orr_estimate_draft *d, uint32_t stage)

@@ -7,10 +7,12 @@
  *
  * ZeRO 0 and 1: gradients are reduced in buckets beside the last gradient slot of a chunk, each
  * bucket when its layers are done: what ends after the slot is exposed. ZeRO 2: the same after
- * every micro-batch, beside the next slots too. ZeRO 1 and 2: weights are gathered from the begin
- * of the step on, and the first forward slot waits for them. ZeRO 3: every module gathers its
- * weights beside the module before it (prefetch) and reduces its gradients beside the one after it;
- * what is longer than the computation is exposed. */
+ * every group of micro-batches of a chunk, beside the next slots too. ZeRO 1 and 2: weights are
+ * gathered from the begin of the step on, and the first forward slot waits for them. ZeRO 3: every
+ * module gathers its weights beside the module before it (prefetch) and reduces its gradients
+ * beside the one after it; what is longer than the computation is exposed. With a pipeline
+ * gradients are reduced in the last gradient slot of a chunk, and weights that stay are gathered in
+ * its first forward slot. */
 
 typedef struct bucket {
     double share; /* share of the class's parameters */
@@ -124,13 +126,14 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
         s->stall_last_ns += share * all;
         return;
     }
-    /* ZeRO 2: after each micro-batch, beside the next slots too. */
+    /* ZeRO 2: after each group, beside the next slots too; spread over its micro-batches. */
     const int phase = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
-    const double slowed = slowed_ns(d, all, slot + s->phase_ns[ORR_SLOT_FORWARD]);
+    const double often = 1.0 / orr_plan_gradient_group(d->plan);
+    const double slowed = often * slowed_ns(d, all, slot + s->phase_ns[ORR_SLOT_FORWARD]);
     s->phase_ns[phase] += slowed;
-    s->stall_ns[phase] = share * all;
-    s->exposed_ns = slowed + share * all;
-    s->always_ns = all;
+    s->stall_ns[phase] = often * share * all;
+    s->exposed_ns = slowed + often * share * all;
+    s->always_ns = often * all;
 }
 
 /* --- ZeRO 3 ------------------------------------------------------------------------------------
@@ -142,7 +145,7 @@ typedef struct fetched {
 } fetched;
 
 static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
-                     orr_slot_phase phase)
+                     orr_slot_phase phase, bool first_slot, bool last_slot)
 {
     const orr_calibration *c = orr_draft_device(d, class)->calibration;
     const bool back = phase != ORR_SLOT_FORWARD;
@@ -156,8 +159,11 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
         const orr_priced_module *module = &orr_draft_row(d, class)->modules[m];
         const bool again =
             orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
-        const bool gathers = phase != ORR_SLOT_WEIGHT && (!back || again);
-        const bool reduces = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
+        const bool gathers =
+            phase != ORR_SLOT_WEIGHT &&
+            (again || (!back && (first_slot || !orr_plan_keeps_gathered(d->plan))));
+        const bool reduces = (phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT) &&
+                             (last_slot || d->plan->pp == 1);
         const orr_module_weights *w = &module->weights;
         const bucket b = {1, (double)w->dense, (double)w->expert};
         const double g =
@@ -179,6 +185,28 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
     return f;
 }
 
+static double fetched_ns(const fetched *f)
+{
+    return f->computed + f->travels + f->first;
+}
+
+/* With a pipeline: what the first forward slot and the last gradient slot do beyond the others. */
+static void fetch_once(const orr_estimate_draft *d, const orr_stage_class *class,
+                       orr_estimate_sums *s)
+{
+    const orr_slot_phase gives = orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
+    if (d->plan->pp == 1)
+        return;
+    const fetched usual = fetch(d, class, ORR_SLOT_FORWARD, false, false),
+                  first = fetch(d, class, ORR_SLOT_FORWARD, true, false),
+                  given = fetch(d, class, gives, false, false),
+                  last = fetch(d, class, gives, false, true);
+    s->first_ns = fetched_ns(&first) - fetched_ns(&usual);
+    s->stall_first_ns = first.stall - usual.stall;
+    s->last_ns = fetched_ns(&last) - fetched_ns(&given);
+    s->stall_last_ns = last.stall - given.stall;
+}
+
 static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
 {
     const orr_stage_class *class = &d->partition->classes[class_of];
@@ -189,7 +217,7 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
         for (uint32_t m = 0; m < d->row->row.n_modules; m++)
             alone += class->count[m] * d->place->stretch *
                      orr_draft_row(d, class)->modules[m].span_ns[phase];
-        const fetched f = fetch(d, class, (orr_slot_phase)phase);
+        const fetched f = fetch(d, class, (orr_slot_phase)phase, false, false);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;
         s->stall_ns[phase] = f.stall;
@@ -197,6 +225,7 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
         if (phase <= ORR_SLOT_BACKWARD)
             s->exposed_ns += more + f.stall;
     }
+    fetch_once(d, class, s);
     const bucket all = bucket_of(s, 1), one = bucket_of(s, 1.0 / class->n_places);
     s->replica_ns = replica_ns(d, &all);
     s->replica_last_ns = replica_ns(d, &one);
@@ -227,7 +256,8 @@ void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
         s->late_ns = reduce_ns(d, &all) + replica_ns(d, &all);
         return;
     }
-    s->exposed_ns = b.n * reduce_ns(d, &b.full) + reduce_ns(d, &b.rest);
+    s->exposed_ns =
+        (b.n * reduce_ns(d, &b.full) + reduce_ns(d, &b.rest)) / orr_plan_gradient_group(plan);
     s->phase_ns[ORR_SLOT_BACKWARD] += s->exposed_ns;
     s->phase_ns[ORR_SLOT_WEIGHT] += s->exposed_ns;
     s->late_ns = replica_ns(d, &all);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "model/schedule/schedule.h"
 
 /* Activation memory of a stage. The stage's slots are walked in order: a forward slot adds what
  * its chunk keeps of a micro-batch, the last backward slot of the micro-batch frees it, and each
  * slot needs transient bytes beside what is kept. The peak over slots is the stage's. Two
  * windows are added: gathered weights and pending gradients of FSDP, and layers that are being
- * offloaded or fetched back. */
+ * offloaded or fetched back. Where gradients are sharded but several micro-batches are summed
+ * before they are reduced (orr_plan_gradient_group()), a chunk has a whole buffer of them from the
+ * first backward slot of the group to the last. */
 
 uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_stage, uint32_t place)
 {
@@ -25,6 +28,10 @@ uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_sta
  * the start or the end of the slot. */
 typedef struct chunk_bytes {
     int64_t kept, apart, largest_kept;
+    int64_t summed, largest_summed; /* gradients before they are sharded: of the chunk, of its
+                                     * largest module; 0: they are reduced at once */
+    uint32_t left, to_come;         /* micro-batches until the sum is reduced, 0: no sum yet; that
+                                     * give gradients still */
     int64_t transient[ORR_SLOT_PHASES];
 } chunk_bytes;
 
@@ -99,7 +106,8 @@ static gathered gathered_of(const orr_stage_memory_input *parts, uint32_t first,
         g.forward = window_bytes(parts, first, end, at, 1);
         g.backward = window_bytes(parts, first, end, at, -1);
     }
-    if (parts->plan->zero >= 2 && orr_task_trains(parts->task))
+    if (parts->plan->zero >= 2 && orr_task_trains(parts->task) &&
+        orr_plan_gradient_group(parts->plan) == 1)
         g.backward += pending_bytes(parts, end, at);
     return g;
 }
@@ -129,6 +137,9 @@ static chunk_bytes chunk_of(const orr_stage_memory_input *parts, uint32_t chunk)
         c.kept += m->kept_bytes;
         total_apart += m->apart_bytes;
         raise(&c.largest_kept, m->kept_bytes);
+        const int64_t summed = orr_summed_gradient_bytes(m, parts->plan);
+        c.summed += summed;
+        raise(&c.largest_summed, summed);
     }
     c.apart = total_apart;
     for (uint32_t i = first; i < end; i++) {
@@ -151,15 +162,27 @@ static chunk_bytes chunk_of(const orr_stage_memory_input *parts, uint32_t chunk)
 
 /* Kept bytes during the walk over slots. */
 typedef struct walk {
-    const chunk_bytes *chunks;
+    chunk_bytes *chunks;
     int64_t kept, window; /* window: offloaded activations that are still, or already again, on
                            * the device */
-    uint32_t in_flight;
+    int64_t summed, in_transfer; /* gradients of chunks that wait for their reduction; of the
+                                  * reduction that the slot before started last */
+    uint32_t in_flight, group;
 } walk;
+
+static bool gives_gradients(const orr_schedule_slot *slot)
+{
+    return slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_WEIGHT;
+}
 
 /* Adds what the slot keeps. False: over 63 bits. */
 static bool before_slot(walk *w, const orr_schedule_slot *slot)
 {
+    chunk_bytes *c = &w->chunks[slot->chunk];
+    if (gives_gradients(slot) && c->left == 0) {
+        c->left = c->to_come < w->group ? c->to_come : w->group;
+        w->summed += c->summed;
+    }
     if (slot->phase != ORR_SLOT_FORWARD)
         return true;
     w->in_flight++;
@@ -169,7 +192,15 @@ static bool before_slot(walk *w, const orr_schedule_slot *slot)
 
 static void after_slot(walk *w, const orr_schedule_slot *slot)
 {
-    const chunk_bytes *c = &w->chunks[slot->chunk];
+    chunk_bytes *c = &w->chunks[slot->chunk];
+    w->in_transfer = 0;
+    if (gives_gradients(slot)) {
+        c->to_come--;
+        if (--c->left == 0) {
+            w->summed -= c->summed;
+            w->in_transfer = c->largest_summed;
+        }
+    }
     switch (slot->phase) {
     case ORR_SLOT_BACKWARD:
         w->kept -= c->kept;
@@ -196,14 +227,18 @@ static int64_t transient_of(const walk *w, const orr_schedule_slot *slots, uint3
     return bytes;
 }
 
+/* `transient`: with gradients that wait for their reduction, which are told apart. */
 static void take_peak(const walk *w, uint32_t t, int64_t activations, int64_t transient,
                       orr_stage_memory *ret)
 {
-    if (t > 0 && activations + transient <=
-                     ret->bytes[ORR_MEMORY_ACTIVATIONS] + ret->bytes[ORR_MEMORY_TRANSIENT])
+    int64_t *const bytes = ret->bytes;
+    if (t > 0 && activations + transient <= bytes[ORR_MEMORY_ACTIVATIONS] +
+                                                bytes[ORR_MEMORY_TRANSIENT] +
+                                                bytes[ORR_MEMORY_GRADIENTS])
         return;
-    ret->bytes[ORR_MEMORY_ACTIVATIONS] = activations;
-    ret->bytes[ORR_MEMORY_TRANSIENT] = transient;
+    bytes[ORR_MEMORY_ACTIVATIONS] = activations;
+    bytes[ORR_MEMORY_GRADIENTS] = w->summed + w->in_transfer;
+    bytes[ORR_MEMORY_TRANSIENT] = transient - bytes[ORR_MEMORY_GRADIENTS];
     ret->peak_slot = t;
     ret->in_flight = w->in_flight;
 }
@@ -217,7 +252,7 @@ static orr_status run_slots(walk *w, const orr_schedule_slot *slots, uint32_t n,
             return orr_fail(err, ORR_LIMIT, "over 2^61 bytes of activations in %u micro-batches",
                             w->in_flight);
         activations[t] = offloads && w->kept > w->window ? w->window : w->kept;
-        transient[t] = transient_of(w, slots, n, t);
+        transient[t] = transient_of(w, slots, n, t) + w->summed + w->in_transfer;
         raise(&ret->host_bytes, w->kept - activations[t]);
         take_peak(w, t, activations[t], transient[t], ret);
         after_slot(w, &slots[t]);
@@ -249,9 +284,12 @@ orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena 
         raise(&w.window, 2 * chunks[c].largest_kept);
     }
     w.chunks = chunks;
+    w.group = orr_plan_gradient_group(parts->plan);
     for (uint32_t t = 0; t < all; t++)
         if (orr_task_trains(parts->task) || schedule->slots[begin + t].phase == ORR_SLOT_FORWARD)
             slots[n++] = schedule->slots[begin + t];
+    for (uint32_t t = 0; t < n; t++)
+        chunks[slots[t].chunk].to_come += gives_gradients(&slots[t]);
     ORR_TRY_OUT(status, run_slots(&w, slots, n, offloads, activations, transient, ret, err));
     ret->activations = activations;
     ret->transient = transient;

@@ -51,6 +51,9 @@ typedef struct orr_state_bytes {
 } orr_state_bytes;
 orr_state_bytes orr_state_bytes_of(const orr_module_memory *memory, const orr_plan *plan,
                                    uint8_t task);
+/* Gradients of a module before they are sharded, where those of several micro-batches are summed
+ * first (orr_plan_gradient_group()); 0: each micro-batch's are reduced, or nothing is sharded. */
+int64_t orr_summed_gradient_bytes(const orr_module_memory *memory, const orr_plan *plan);
 /* Does the task train? If not, it has forward passes only. */
 bool orr_task_trains(uint8_t task);
 
@@ -83,7 +86,7 @@ orr_status orr_stage_buffers(const orr_stage_memory_input *parts, orr_buffer_byt
 /* Weights that FSDP keeps gathered from the first micro-batch to the last. */
 int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts);
 /* Walks the slots: fills activations, transient, peak_slot, in_flight, host_bytes, and the bytes
- * of both kinds at the peak. */
+ * of both kinds at the peak, beside those of gradients that wait for their reduction. */
 orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena,
                                  orr_stage_memory *ret, orr_error *err) ORR_MUST_CHECK;
 /* Device memory that a job can use; -1: not known. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 
 /* Model states: bytes of an element that last from step to step. Mixed precision with Adam:
  * weights in 2 bytes, a master copy and two moments of 4 each (Rajbhandari et al., "ZeRO", SC
@@ -20,6 +21,14 @@ static bool full_precision(const orr_plan *plan)
 static int64_t gradient_element_bytes(const orr_plan *plan)
 {
     return plan->gradients == ORR_PRECISION_BF16 || plan->gradients == ORR_PRECISION_FP16 ? 2 : 4;
+}
+
+int64_t orr_summed_gradient_bytes(const orr_module_memory *m, const orr_plan *plan)
+{
+    if (plan->zero < 2 || orr_plan_gradient_group(plan) == 1)
+        return 0;
+    return gradient_element_bytes(plan) *
+           (m->parameters + m->expert_parameters - m->frozen_parameters);
 }
 
 bool orr_task_trains(uint8_t task)

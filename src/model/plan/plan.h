@@ -72,6 +72,21 @@ static inline uint32_t orr_plan_synchronous_replicas(const orr_plan *plan)
 {
     return plan->local_steps > 1 ? orr_plan_dp_inner(plan) : orr_plan_degree(plan->dp);
 }
+/* Micro-batches of a chunk whose gradients a rank sums before they are reduced. ZeRO 2: a group of
+ * the schedule, whose backward passes follow one another; ZeRO 3 with a pipeline: all, as in
+ * PyTorch, where a stage asks FSDP for the reduction in its last backward pass alone
+ * (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync()). */
+static inline uint32_t orr_plan_gradient_group(const orr_plan *plan)
+{
+    if (plan->zero == 2)
+        return plan->schedule == ORR_SCHEDULE_INTERLEAVED ? orr_plan_degree(plan->group) : 1;
+    return plan->zero < 2 || plan->pp > 1 ? orr_plan_degree(plan->micro_batches) : 1;
+}
+/* ZeRO 3: are gathered weights kept from the first micro-batch to the last? */
+static inline bool orr_plan_keeps_gathered(const orr_plan *plan)
+{
+    return plan->reshard == ORR_SWITCH_OFF && plan->pp > 1;
+}
 static inline bool orr_plan_has_order(const orr_plan *plan)
 {
     return plan->order[0] != 0;

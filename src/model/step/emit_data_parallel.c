@@ -11,9 +11,11 @@
  *   ZeRO 0   all-reduce of gradients, once a step, in buckets overlapped with the last backward
  *   ZeRO 1   reduce-scatter instead, and weights are gathered after the optimizer: overlapped
  *            with the next step's first forward pass; as steps repeat, this step pays for its own
- *   ZeRO 2   the same, but gradients are reduced after each micro-batch
+ *   ZeRO 2   the same, but gradients are reduced after each micro-batch, or interleaved after
+ *            each group of micro-batches of a chunk
  *   ZeRO 3   weights of a module are gathered before it runs, `prefetch` modules ahead, and
- *            freed after it; gradients are reduced after it
+ *            freed after it; gradients are reduced after it. With a pipeline they are reduced after
+ *            the last micro-batch alone
  *
  * A bucket is one communication node, which starts once the last module of the bucket has run
  * backward. A gather is one node for each axis, and the first node of its module waits for it.
@@ -31,12 +33,12 @@ static bool overlaps(const orr_stage_emitter *l)
     return l->job->plan->overlap_dp == ORR_SWITCH_ON;
 }
 
-bool orr_stage_reduces_per_micro_batch(const orr_stage_emitter *l)
+bool orr_stage_reduces_in_slots(const orr_stage_emitter *l)
 {
     return l->job->plan->zero >= 2;
 }
 
-bool orr_stage_gathers_per_micro_batch(const orr_stage_emitter *l)
+bool orr_stage_gathers_in_slots(const orr_stage_emitter *l)
 {
     return l->job->plan->zero >= 3;
 }

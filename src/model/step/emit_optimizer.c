@@ -90,7 +90,7 @@ static void sum_tied(orr_stage_emitter *l, const stage_weights *w)
 static void reduce_late(orr_stage_emitter *l)
 {
     const orr_step_job *job = l->job;
-    if (job->plan->overlap_dp == ORR_SWITCH_ON || orr_stage_reduces_per_micro_batch(l))
+    if (job->plan->overlap_dp == ORR_SWITCH_ON || orr_stage_reduces_in_slots(l))
         return;
     for (uint32_t chunk = 0; chunk < job->schedule->spec.chunks; chunk++) {
         stage_weights w = {0};

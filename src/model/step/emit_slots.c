@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 
 /* Emission of a stage's schedule slots, module by module: receives, gathers of weights,
  * computation, gradient reductions, sends. */
@@ -35,16 +36,19 @@ static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
     const bool gives = slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_WEIGHT;
     const bool beside = job->plan->overlap_dp == ORR_SWITCH_ON;
     const orr_chunk_slots *chunk = &l->chunks[slot->chunk];
+    const bool last = chunk->last_gradient == i;
+    const bool ends_group =
+        orr_stage_reduces_in_slots(l) &&
+        (last || (slot->micro_batch + 1) % orr_plan_gradient_group(job->plan) == 0);
     return (slot_modules){.slot = slot,
                           .first = job->map->first[k],
                           .n = job->map->first[k + 1] - job->map->first[k],
                           .k = k,
                           .forward = slot->phase == ORR_SLOT_FORWARD,
-                          .gathers = orr_stage_gathers_per_micro_batch(l),
+                          .gathers = orr_stage_gathers_in_slots(l),
                           .gathered_first = chunk->first_forward == i,
-                          .last = chunk->last_gradient == i,
-                          .reduces = gives && (orr_stage_reduces_per_micro_batch(l) ||
-                                               (beside && chunk->last_gradient == i))};
+                          .last = last,
+                          .reduces = gives && (ends_group || (beside && last))};
 }
 
 /* Place of the i-th module that the slot runs; a backward slot runs them from the last. */
@@ -127,14 +131,16 @@ static void compute_module(orr_stage_emitter *l, const slot_modules *t, uint32_t
         orr_stage_emit_flush(l);
 }
 
-/* Is the module's weight gathered again for the backward pass? Not in FSDP's root unit (all that
- * is no layer), and not with reshard=off. */
+/* Is the module's weight gathered for this slot? FSDP's root unit (all that is no layer), and with
+ * reshard=off the layers, are gathered for the forward pass alone, with a pipeline for the first
+ * one. */
 static bool gathers_again(const orr_stage_emitter *l, const slot_modules *t,
                           const orr_module *module)
 {
-    const bool layer = module->kind == ORR_MODULE_LAYER || module->kind == ORR_MODULE_MOE_LAYER ||
-                       module->kind == ORR_MODULE_CROSS_LAYER || module->kind == ORR_MODULE_BODY;
-    return t->forward || (layer && l->job->plan->reshard == ORR_SWITCH_ON);
+    const orr_plan *plan = l->job->plan;
+    if (orr_module_is_fsdp_unit(module->kind) && plan->reshard == ORR_SWITCH_ON)
+        return true;
+    return t->forward && (t->gathered_first || !orr_plan_keeps_gathered(plan));
 }
 
 static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot_modules *t,
@@ -172,7 +178,7 @@ static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t 
     const orr_module_weights *w = &l->job->weights[l->job->row->module_of[place_at(t, i)]];
     bucket->dense += w->dense;
     bucket->expert += w->expert;
-    if (!orr_stage_gathers_per_micro_batch(l) && i + 1 < t->n && !orr_stage_fills_bucket(l, bucket))
+    if (!orr_stage_gathers_in_slots(l) && i + 1 < t->n && !orr_stage_fills_bucket(l, bucket))
         return;
     orr_stage_emit_gradient_reduction(l, bucket, t->last);
     *bucket = (orr_parameter_elements){0};

@@ -141,8 +141,8 @@ static inline double orr_precision_element_bytes(uint8_t precision)
     return precision == ORR_PRECISION_FP32 || precision == ORR_PRECISION_TF32 ? 4 : 2;
 }
 /* Are gradients reduced after each micro-batch? Are weights gathered for each? */
-bool orr_stage_reduces_per_micro_batch(const orr_stage_emitter *l);
-bool orr_stage_gathers_per_micro_batch(const orr_stage_emitter *l);
+bool orr_stage_reduces_in_slots(const orr_stage_emitter *l);
+bool orr_stage_gathers_in_slots(const orr_stage_emitter *l);
 /* Do these gradients fill a bucket? */
 bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elements *gradients);
 /* Starts a gradient reduction, after all that is computed so far. `last`: no more gradients will

@@ -166,6 +166,32 @@ static void sharded_weights_are_gathered_ahead(void **state)
     orr_arena_free(r.arena);
 }
 
+/* Of a group of micro-batches whose gradients are summed before they are sharded, a chunk has one
+ * buffer; the one before it is in transfer for a slot more. With FSDP all chunks have theirs to the
+ * end. */
+static void gradients_wait_for_their_group(void **state)
+{
+    (void)state;
+    row r;
+    make(&r, (orr_plan){.pp = 3, .vp = 2, .micro_batches = 9, .zero = 2});
+    r.memory[0].parameters = 100;
+    const orr_stage_memory one = slots(&r, 0);
+    make(&r, (orr_plan){.pp = 3, .vp = 2, .micro_batches = 9, .zero = 2, .group = 9});
+    r.memory[0].parameters = 100;
+    const orr_stage_memory all = slots(&r, 0);
+    assert_int_equal(one.bytes[ORR_MEMORY_GRADIENTS], 2 * 400);
+    assert_int_equal(all.bytes[ORR_MEMORY_GRADIENTS], 400);
+    assert_int_equal(all.activations[14], 14 * KEPT); /* the first backward slot */
+    assert_int_equal(all.transient[15] - all.transient[13], 400);
+    orr_arena_free(r.arena);
+    make(&r, (orr_plan){.pp = 3, .vp = 2, .micro_batches = 9, .zero = 3, .dp = 4});
+    r.memory[0].parameters = 100;
+    const orr_stage_memory sharded = slots(&r, 0);
+    assert_int_equal(sharded.bytes[ORR_MEMORY_GRADIENTS], 2 * 200);
+    assert_int_equal(orr_stage_gathered_bytes(&r.parts), 2 * SMALL_W);
+    orr_arena_free(r.arena);
+}
+
 static void offloaded_activations_leave_two_layers(void **state)
 {
     (void)state;
@@ -215,6 +241,7 @@ int main(void)
         cmocka_unit_test(weight_gradients_that_wait_keep_what_they_read),
         cmocka_unit_test(some_layers_are_computed_again),
         cmocka_unit_test(sharded_weights_are_gathered_ahead),
+        cmocka_unit_test(gradients_wait_for_their_group),
         cmocka_unit_test(offloaded_activations_leave_two_layers),
         cmocka_unit_test(inference_runs_forward_alone),
         cmocka_unit_test(failing_allocations_are_told),

@@ -382,6 +382,46 @@ static void gradients_and_weights_travel(void **state)
     }
 }
 
+/* With a pipeline ZeRO 2 reduces a chunk's gradients once for each group of micro-batches, and FSDP
+ * once a step; FSDP then gathers once, too, unless it is told to drop the weights. */
+static void groups_are_reduced_at_once(void **state)
+{
+    static const struct {
+        uint32_t zero, group;
+        bool reshard;
+        uint32_t scatters, gathers;
+    } cases[] = {{2, 2, true, 4, 2},
+                 {2, 4, true, 2, 2},
+                 {2, 1, true, 8, 2},
+                 {3, 2, false, 2, 2},
+                 {3, 2, true, 2, 16}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 2, 2, 4, cases[i].group};
+        scene s;
+        orr_step_graph g;
+        open_scene(&s, &spec);
+        s.weights = (orr_module_weights){.dense = 100, .gathered = 100};
+        s.plan.zero = cases[i].zero;
+        s.plan.schedule = ORR_SCHEDULE_INTERLEAVED;
+        s.plan.group = cases[i].group;
+        s.plan.pp = 2;
+        s.plan.dp = 4;
+        s.plan.overlap_dp = ORR_SWITCH_ON;
+        s.plan.reshard = cases[i].reshard ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
+        s.prices.members[ORR_AXIS_GRADIENT] = s.prices.members[ORR_AXIS_SHARD] = 4;
+        const orr_step_target who = {0};
+        if (orr_step_layout_stage(&s.job, &who, s.arena, &g, &s.err) != ORR_OK)
+            fail_msg("%s", s.err.text);
+        const uint32_t scatters = transfers(&g, ORR_AXIS_SHARD, ORR_COLL_REDUCE_SCATTER),
+                       gathers = transfers(&g, ORR_AXIS_SHARD, ORR_COLL_ALL_GATHER);
+        if (scatters != cases[i].scatters || gathers != cases[i].gathers)
+            fail_msg("case %zu: %u scatters, %u gathers", i, scatters, gathers);
+        orr_graph_free(g.graph);
+        close_scene(&s);
+    }
+}
+
 /* What the optimizer moves is one rank's share of the states. */
 static void the_optimizer_has_its_share(void **state)
 {
@@ -417,6 +457,7 @@ int main(void)
         cmocka_unit_test(pairs_are_one),
         cmocka_unit_test(nodes_are_told),
         cmocka_unit_test(gradients_and_weights_travel),
+        cmocka_unit_test(groups_are_reduced_at_once),
         cmocka_unit_test(the_optimizer_has_its_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
