@@ -67,7 +67,7 @@ typedef struct orr_site_link_use {
 
 typedef struct orr_outcome {
     const orr_model *model; /* with the fields of the plan applied */
-    orr_plan plan;          /* all defaults filled in */
+    orr_plan plan;          /* all defaults filled in, and the split of layers that was taken */
     orr_workload workload;
     const orr_cluster *cluster; /* the part that the plan uses */
     uint32_t n_ranks;

@@ -72,7 +72,7 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    return orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->partition, err);
+    return orr_estimate_partition(d->e, d->plan, d->row, d->place, d->pattern, &d->partition, err);
 }
 
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given, bool anywhere,

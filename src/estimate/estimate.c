@@ -69,8 +69,8 @@ void orr_estimator_free(orr_estimator *e)
 {
     if (e == NULL)
         return;
-    orr_memo *const memos[] = {&e->rows,        &e->shapes, &e->places,    &e->spans,
-                               &e->known_rates, &e->cuts,   &e->pipelines, &e->pairs};
+    orr_memo *const memos[] = {&e->rows,   &e->shapes, &e->places,    &e->spans, &e->known_rates,
+                               &e->splits, &e->cuts,   &e->pipelines, &e->pairs};
     for (size_t i = 0; i < sizeof memos / sizeof *memos; i++)
         orr_memo_done(memos[i]);
     for (uint32_t i = 0; i < ORR_CACHED_MODULES; i++)
@@ -136,7 +136,8 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    ORR_TRY(orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->partition, err));
+    ORR_TRY(
+        orr_estimate_partition(d->e, d->plan, d->row, d->place, d->pattern, &d->partition, err));
     return orr_estimate_pipeline(d->e, d->plan, d->partition, d->place, &d->pipeline, err);
 }
 

@@ -190,7 +190,7 @@ struct orr_estimator {
     const orr_cluster *cluster;
     orr_job_options options;
     orr_job_rates rates; /* of the whole cluster */
-    orr_memo rows, shapes, places, spans, known_rates, cuts, pipelines, pairs;
+    orr_memo rows, shapes, places, spans, known_rates, splits, cuts, pipelines, pairs;
     orr_memo_price *prices;                         /* shape (ORR_MEMO_PRICES) */
     orr_estimate_device devices[ORR_SITES_MAX + 1]; /* the first is the cluster's */
     uint32_t n_devices;
@@ -221,7 +221,7 @@ orr_status orr_estimate_span_id(orr_estimator *e, const orr_job_rates *rates, co
 orr_status orr_estimate_placement(orr_estimator *e, const orr_plan *plan, const orr_placement **ret,
                                   orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                                  const orr_device_pattern *pattern,
+                                  const orr_placement *place, const orr_device_pattern *pattern,
                                   const orr_stage_partition **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan,
                                  const orr_stage_partition *partition, const orr_placement *place,

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
 /* Partition of the modules into virtual stages, as classes of virtual stages with equal modules. */
@@ -90,13 +91,8 @@ static orr_status make_partition(orr_estimator *e, const orr_plan *plan, const o
                                  orr_error *err)
 {
     orr_stage_map map;
-    orr_plan p = *plan;
     const orr_schedule_spec spec = orr_plan_schedule(plan);
-    if (p.schedule == ORR_SCHEDULE_DUALPIPE) { /* as orr_outcome_prepare() does */
-        p.schedule = ORR_SCHEDULE_1F1B;
-        p.vp = 1;
-    }
-    ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
+    ORR_TRY(orr_stage_map_make(&row->row, plan, e->scratch, &map, err));
     const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
     *partition = (orr_stage_partition){.id = e->cuts.n + 1,
                                        .stages = plan->pp,
@@ -125,10 +121,57 @@ static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
                                 XXH3_64bits(pattern->device, pattern->n));
 }
 
-orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+/* Layers of the first and last stage by cost, as orr_outcome_prepare() finds them. */
+typedef struct layer_split {
+    uint32_t first, last;
+} layer_split;
+
+static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                             layer_split *ret, orr_error *err)
+{
+    orr_plan p = *plan;
+    int64_t cost[ORR_ROW_MODULES];
+    for (uint32_t i = 0; i < row->row.n_modules; i++)
+        cost[i] = orr_spans_ns(row->modules[i].span_ns[ORR_SLOT_FORWARD],
+                               row->modules[i].span_ns[ORR_SLOT_BACKWARD]);
+    const orr_status status = orr_stages_balance(&row->row, cost, e->scratch, &p, err);
+    orr_arena_reset(e->scratch);
+    *ret = (layer_split){p.first_layers, p.last_layers};
+    return status;
+}
+
+/* Fills in the layers of the first and last stage, as orr_stages_balance(). */
+static orr_status split_layers(orr_estimator *e, const orr_placement *place,
+                               const orr_priced_row *row, orr_plan *plan, orr_error *err)
+{
+    const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
+    const bool said = plan->first_layers > 0 || plan->last_layers > 0;
+    if (plan->pp == 1 || said || !one_device || orr_plan_has_sections(plan))
+        return ORR_OK;
+    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches}};
+    const layer_split *split = orr_memo_find(&e->splits, &key);
+    if (split == NULL) {
+        layer_split *made = orr_arena_one(e->arena, layer_split);
+        if (made == NULL)
+            return orr_fail_memory(err);
+        ORR_TRY(find_split(e, plan, row, made, err));
+        if (!orr_memo_add(&e->splits, &key, made))
+            return orr_fail_memory(err);
+        split = made;
+    }
+    plan->first_layers = split->first;
+    plan->last_layers = split->last;
+    return ORR_OK;
+}
+
+orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *given,
+                                  const orr_priced_row *row, const orr_placement *place,
                                   const orr_device_pattern *pattern,
                                   const orr_stage_partition **ret, orr_error *err)
 {
+    orr_plan split = *given;
+    const orr_plan *const plan = &split;
+    ORR_TRY(split_layers(e, place, row, &split, err));
     const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
     const uint64_t on = pattern_hash(pattern, plan->pp);
     orr_memo_key key = {{row->shape_id, plan->pp, plan->vp, plan->first_layers, plan->last_layers,

@@ -146,7 +146,7 @@ static orr_status plan_memory(const orr_outcome_job *job, orr_arena *arena, orr_
                                           .schedule = &job->schedule};
     ORR_TRY(orr_memory_plan_of_job(&memory, arena, ret, err));
     return ret->fits ? ORR_OK
-                     : orr_memory_plan_options(job->model, &job->plan, &job->workload,
+                     : orr_memory_plan_options(job->model, &job->unsplit, &job->workload,
                                                devices[ret->worst], ret, arena, &ret->options,
                                                &ret->n_options, err);
 }

@@ -12,7 +12,8 @@
 /* Everything from which the graph of any stage can be emitted again. */
 typedef struct orr_outcome_job {
     const orr_model *model;     /* with the fields of the plan applied */
-    orr_plan plan;              /* all defaults filled in */
+    orr_plan plan;              /* all defaults filled in, and the split of layers by cost */
+    orr_plan unsplit;           /* `plan` without the split by cost, for changes of it */
     orr_plan on_sites;          /* `plan` with the sites that it lies on; see model/plan/groups.h */
     orr_workload workload;      /* with `seq` filled in */
     const orr_cluster *cluster; /* the part that the plan uses */

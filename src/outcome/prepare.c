@@ -39,20 +39,6 @@ static orr_status complete(const orr_model *model, const orr_plan *plan, const o
     return ORR_OK;
 }
 
-/* The pipeline: the model's stages in a row, in the order of the schedule. DualPipe cuts the model
- * into as many parts as stages and gives two parts to each stage. */
-static orr_status order(orr_outcome_job *job, orr_arena *arena, orr_error *err)
-{
-    const orr_schedule_spec spec = orr_plan_schedule(&job->plan);
-    orr_plan cut = job->plan;
-    if (spec.schedule == ORR_SCHEDULE_DUALPIPE) {
-        cut.schedule = ORR_SCHEDULE_1F1B;
-        cut.vp = 1;
-    }
-    ORR_TRY(orr_schedule_make(&spec, arena, &job->schedule, err));
-    return orr_stage_map_make(&job->row, &cut, arena, &job->map, err);
-}
-
 static orr_status price_rows(const orr_outcome_job *job, const orr_step_prices *prices,
                              orr_arena *arena, orr_step_job *step, orr_error *err)
 {
@@ -155,6 +141,29 @@ static orr_status make_step(orr_outcome_job *job, const orr_job_options *options
     return orr_outcome_price(job, &job->prices, arena, &job->step, err);
 }
 
+static bool has_one_device(const orr_cluster *c)
+{
+    bool one = true;
+    for (uint32_t s = 1; s < c->n_sites; s++)
+        one &= c->sites[s].device == c->sites[0].device;
+    return one;
+}
+
+/* The split of layers over stages, by cost unless the plan says otherwise. Where stages are on
+ * several kinds of devices it stays even. The estimator does the same. */
+static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error *err)
+{
+    int64_t *cost = orr_arena_array(arena, int64_t, job->row.n_modules);
+    if (cost == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < job->row.n_modules; i++)
+        cost[i] = orr_module_cost_ns(&job->step.costs[i]);
+    job->unsplit = job->plan;
+    if (has_one_device(job->cluster))
+        ORR_TRY(orr_stages_balance(&job->row, cost, arena, &job->plan, err));
+    return orr_stage_map_make(&job->row, &job->plan, arena, &job->map, err);
+}
+
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                const orr_cluster *cluster, const orr_job_options *options,
                                orr_arena *arena, orr_outcome_job *job, orr_error *err)
@@ -167,8 +176,10 @@ orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
         ORR_TRY(orr_calibration_of(job->cluster->device, arena, &job->calibration, err));
     orr_job_rates_init(job->cluster, job->calibration, options->algorithm, &job->rates);
     ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
-    ORR_TRY(order(job, arena, err));
+    const orr_schedule_spec spec = orr_plan_schedule(&job->plan);
+    ORR_TRY(orr_schedule_make(&spec, arena, &job->schedule, err));
     ORR_TRY(orr_step_prices_of(&job->plan, &job->rates, &job->prices, err));
     ORR_TRY(orr_step_prices_wire(&job->plan, &job->rates, arena, &job->prices, err));
-    return make_step(job, options, arena, err);
+    ORR_TRY(make_step(job, options, arena, err));
+    return split_layers(job, arena, err);
 }

@@ -78,6 +78,17 @@ typedef struct orr_phase_cost {
 typedef struct orr_module_cost {
     orr_phase_cost phase[ORR_SLOT_PHASES];
 } orr_module_cost;
+/* Time of a micro-batch forward and backward, of spans of its phases in float as estimates have
+ * them: simulation and estimate then split layers alike. */
+static inline int64_t orr_spans_ns(float forward, float backward)
+{
+    return (int64_t)forward + (int64_t)backward;
+}
+static inline int64_t orr_module_cost_ns(const orr_module_cost *cost)
+{
+    return orr_spans_ns((float)cost->phase[ORR_SLOT_FORWARD].span_ns,
+                        (float)cost->phase[ORR_SLOT_BACKWARD].span_ns);
+}
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
                               const orr_job_rates *rates, orr_arena *arena, orr_module_cost *ret,
                               orr_error *err) ORR_MUST_CHECK;

@@ -94,7 +94,7 @@ static void experts_fit_the_ranks_that_serve(void **state)
         const char *plan;
         uint32_t etp;
     } cases[] = {
-        {"tp=8,ep=8,batch=8", 1},       {"tp=8,ep=4,batch=8", 2},
+        {"tp=8,ep=8,batch=8", 1},        {"tp=8,ep=4,batch=8", 2},
         {"tp=8,dp=2,ep=16,batch=16", 1}, {"tp=8,ep=8,etp=1,batch=8", 1},
         {"tp=2,dp=4,ep=4,batch=8", 2},
     };
@@ -132,6 +132,50 @@ static void nodes_are_those_simulated(void **state)
     world_close(&w);
 }
 
+/* Layers are split by cost: never slower than evenly, and stated by the plan, which then says the
+ * same job. */
+static void layers_are_split_by_cost(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *cluster, *plan, *even;
+        double gain_frac; /* at least */
+    } cases[] = {
+        {"llama3.2-1b", "dgx_h100", "pp=4,batch=32", "sections=4x4", 0.3},
+        {"llama3.2-1b", "dgx_h100", "pp=2,tp=2,batch=16", "sections=2x8", 0.1},
+        {"llama3.2-1b", "dgx_h100", "pp=4,batch=32,schedule=zb_v", "sections=4x4", 0},
+        {"llama3.2-1b", "dgx_h100", "pp=4,vp=2,batch=32", "sections=4x4", 0.1},
+        {"llama3.2-1b", "dgx_h100", "pp=4,batch=32,schedule=gpipe", "sections=4x4", 0.3},
+        {"llama3.1-8b", "dgx_h100", "pp=8,batch=16", "sections=8x4", 0.1},
+        {"llama3.1-8b", "dgx_h100", "pp=8,batch=16,schedule=zb_h1", "sections=8x4", 0.1},
+        {"llama3.1-8b", "dgx_h100", "tp=2,pp=4,vp=4,batch=16", "sections=4x8", 0},
+        {"llama3.1-8b", "dgx_a100", "tp=4,pp=2,batch=8,zero=1", "sections=2x16", 0},
+        {"llama3.1-70b", "dgx_h100_pod", "tp=8,pp=8,batch=64", "sections=8x10", 0},
+        {"llama3.1-70b", "dgx_h100_pod", "tp=8,pp=4,dp=2,vp=5,batch=32", "sections=4x20", 0},
+        {"gpt3-175b", "dgx_h100_pod", "tp=8,pp=16,dp=2,batch=64", "sections=16x6", 0},
+        {"deepseek-v3", "h100_24k", "pp=16,ep=8,dp=8,batch=256,seq=4k", "sections=2x3-13x4-1x3",
+         0.1},
+    };
+    plan_world w;
+    world_open(&w);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const orr_model *model = world_model(&w, cases[i].model);
+        const orr_cluster *cluster = world_cluster(&w, cases[i].cluster);
+        orr_outcome o = world_outcome(&w, model, cases[i].plan, cluster, NULL);
+        const char *even = orr_arena_printf(w.arena, "%s,%s", cases[i].plan, cases[i].even);
+        const double gain =
+            (double)world_step_ns(&w, model, even, cluster, NULL) / (double)o.step_ns - 1;
+        if (gain < cases[i].gain_frac)
+            fail_msg("%s, %s: %u layers, %u on the last stage: %.2f %% faster than evenly",
+                     cases[i].model, cases[i].plan, o.plan.first_layers, o.plan.last_layers,
+                     100 * gain);
+        assert_int_equal(o.step_ns,
+                         world_step_ns(&w, model, orr_plan_text(&o.plan, w.arena), cluster, NULL));
+        orr_outcome_free(&o);
+    }
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +183,7 @@ int main(void)
         cmocka_unit_test(replicas_cross_sites),
         cmocka_unit_test(experts_fit_the_ranks_that_serve),
         cmocka_unit_test(nodes_are_those_simulated),
+        cmocka_unit_test(layers_are_split_by_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
