@@ -240,6 +240,9 @@ typedef struct orr_network {
     bool scale_up[ORR_LEVELS_MAX];     /* of the devices' own links */
     double bytes_frac[ORR_LEVELS_MAX]; /* compression: share of the bytes that ALL_REDUCE,
                                         * REDUCE_SCATTER and REDUCE send across a level; 0 is 1 */
+    double fan_out[ORR_LEVELS_MAX];    /* times as many bytes of ALL_TO_ALL across a level as pairs
+                                        * exchange: a token that came over the network is passed on
+                                        * within its host; 0 is 1 */
     uint32_t chunks;                   /* chunks of a HIERARCHICAL collective, pipelined: phases on
                                         * different levels overlap; 0 is 1 */
     double memory_bytes_per_s; /* memory bandwidth of compression and decompression; 0: they cost

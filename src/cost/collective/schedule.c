@@ -20,7 +20,8 @@ typedef struct layout {
     double below[ORR_LEVELS_MAX]; /* members in one unit that level[i] joins */
     double ports[ORR_LEVELS_MAX]; /* of a unit, for traffic to others */
     double members;
-    bool reduces; /* the collective reduces, so its bytes may be compressed */
+    bool reduces;   /* the collective reduces, so its bytes may be compressed */
+    bool exchanges; /* an all-to-all, whose bytes may fan out */
     orr_coll_topology shape[ORR_LEVELS_MAX];
 } layout;
 
@@ -34,6 +35,7 @@ static double fewest(const orr_span *span, double most)
 static layout layout_of(const orr_network *network, const orr_span *span, orr_collective collective)
 {
     layout lay = {.network = network,
+                  .exchanges = collective == ORR_COLL_ALL_TO_ALL,
                   .reduces = collective == ORR_COLL_ALL_REDUCE ||
                              collective == ORR_COLL_REDUCE_SCATTER ||
                              collective == ORR_COLL_REDUCE};
@@ -86,10 +88,18 @@ static void need_at(const layout *lay, uint32_t i, orr_coll_traffic need, orr_co
     need_through(lay, i, need, 1, phase);
 }
 
+/* Times as many bytes of an all-to-all as pairs exchange: see orr_network.fan_out. */
+static double fan_out(const layout *lay, uint32_t i)
+{
+    const double times = lay->network->fan_out[lay->level[i]];
+    return lay->exchanges && times > 0 ? times : 1;
+}
+
 static bool level_need(const layout *lay, uint32_t i, orr_collective collective,
                        orr_algorithm algorithm, double bytes, orr_coll_phase *phase)
 {
     orr_coll_traffic need;
+    bytes *= fan_out(lay, i);
     if (!orr_coll_level_traffic(&lay->shape[i], lay->network->in_network[lay->level[i]], collective,
                                 algorithm, bytes, &need))
         return false;
@@ -181,7 +191,7 @@ static bool flat_direct(const layout *lay, orr_collective collective, double byt
     for (uint32_t i = 0; i < lay->n; i++) {
         const orr_coll_load load =
             from_root ? orr_coll_one_to_all(&lay->shape[i]) : orr_coll_all_pairs(&lay->shape[i]);
-        const double across = rounds * load.load * lay->below[i] * message;
+        const double across = rounds * load.load * lay->below[i] * message * fan_out(lay, i);
         const uint32_t base = orr_network_lowest_level(lay->network, lay->level[i]);
         need_through(lay, i, (orr_coll_traffic){i == farthest ? rounds * load.hops : 0, across},
                      (lay->shape[i].n - 1) * lay->below[i], phase);
