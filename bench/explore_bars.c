@@ -185,8 +185,9 @@ static int run_all_known(const orr_catalog *catalog, double seconds, orr_arena *
         fputs("bench: ORRERY_SHARED is not set: no published plans\n", stderr);
         return 1;
     }
-    if (!job_cases_read(job_text(arena, "%s/facts/tables", shared), arena, &cases))
+    if (!job_cases_init(arena, &cases))
         check(orr_fail(&err, ORR_NO_MEMORY, "out of memory"));
+    job_cases_read(job_text(arena, "%s/facts/tables", shared), &cases);
     for (size_t i = 0; i < cases.n; i++)
         if (is_wanted(&cases, i)) {
             orr_arena *scratch = orr_arena_new(0, 0);

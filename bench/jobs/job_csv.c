@@ -73,16 +73,41 @@ bool job_csv_open(const char *path, orr_arena *arena, job_csv *ret)
     if (table.n_columns == 0 || n % table.n_columns != 0)
         return false;
     table.n_rows = n / table.n_columns - 1;
+    table.asked = orr_arena_one(arena, job_csv_asked);
+    bool *columns = orr_arena_array(arena, bool, table.n_columns);
+    if (table.asked == NULL || columns == NULL)
+        return false;
+    memset(columns, 0, table.n_columns * sizeof *columns);
+    *table.asked = (job_csv_asked){.columns = columns};
     *ret = table;
     return true;
+}
+
+bool job_csv_has(const job_csv *table, const char *column)
+{
+    for (size_t c = 0; c < table->n_columns; c++)
+        if (strcmp(table->cells[c], column) == 0)
+            return true;
+    return false;
 }
 
 const char *job_csv_text(const job_csv *table, size_t row, const char *column)
 {
     for (size_t c = 0; c < table->n_columns; c++)
-        if (strcmp(table->cells[c], column) == 0)
+        if (strcmp(table->cells[c], column) == 0) {
+            table->asked->columns[c] = true;
             return table->cells[(row + 1) * table->n_columns + c];
+        }
+    if (table->asked->absent == NULL)
+        table->asked->absent = column;
     return "";
+}
+
+static void note(const job_csv *table, size_t row, const char *column, const char *cell)
+{
+    table->asked->row = row;
+    table->asked->column = column;
+    table->asked->cell = cell;
 }
 
 double job_csv_number(const job_csv *table, size_t row, const char *column)
@@ -90,11 +115,25 @@ double job_csv_number(const job_csv *table, size_t row, const char *column)
     const char *text = job_csv_text(table, row, column);
     char *end;
     const double value = strtod(text, &end);
-    return end == text || *end != '\0' ? NAN : value;
+    if (end != text && *end == '\0')
+        return value;
+    if (*text != '\0')
+        note(table, row, column, text);
+    return NAN;
 }
 
 uint32_t job_csv_count(const job_csv *table, size_t row, const char *column)
 {
-    const double value = job_csv_number(table, row, column);
-    return value >= 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
+    static const char *const NOTHING[] = {"", "-", "none", "None", "n/a", "N/A", "NA", "nan"};
+    const char *text = job_csv_text(table, row, column);
+    char *end;
+    const double value = strtod(text, &end);
+    if (end != text && *end == '\0' && value >= 0 && value <= UINT32_MAX &&
+        value == (double)(uint32_t)value)
+        return (uint32_t)value;
+    for (size_t i = 0; i < sizeof NOTHING / sizeof *NOTHING; i++)
+        if (strcmp(text, NOTHING[i]) == 0)
+            return 0;
+    note(table, row, column, text);
+    return 0;
 }

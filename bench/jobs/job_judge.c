@@ -26,6 +26,8 @@ static bool counts(const job_case *c, const char *group, bool fitted)
 static bool same_job(const job_case *a, const job_case *b)
 {
     const orr_model *m = a->model, *k = b->model;
+    if (a->measure != JOB_STEP || b->measure != JOB_STEP || !(a->seconds > 0) || !(b->seconds > 0))
+        return false;
     return strcmp(a->table, b->table) == 0 && m->layers == k->layers && m->hidden == k->hidden &&
            m->vocab == k->vocab && m->moe.experts == k->moe.experts &&
            a->workload.seq == b->workload.seq && a->workload.task == b->workload.task &&
@@ -78,16 +80,18 @@ void job_score_of(const job_cases *cases, const job_prediction *predictions, job
         const job_prediction *p = &predictions[i];
         if (!counts(c, group, fitted))
             continue;
-        if (!(p->seconds > 0)) {
+        if (!(p->seconds > 0) && (c->seconds > 0 || !(p->memory_gib > 0))) {
             score.n_unpredicted++;
             continue;
         }
+        add_memory(c, p, &score);
+        if (!(c->seconds > 0))
+            continue;
         const double error = p->seconds / c->seconds - 1;
         score.n++;
         score.mean += fabs(error);
         score.bias += error;
         score.worst = fmax(score.worst, fabs(error));
-        add_memory(c, p, &score);
         const orr_calibration *known = &job_device_of(world, c)->calibration;
         if (!isnan(known->low_frac)) {
             const double ratio = c->seconds / p->seconds - 1;

@@ -79,7 +79,8 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
         ORR_OK) {
         ret->reason = job_text(world->arena, "%s", err.text);
     } else {
-        ret->seconds = (double)outcome.step_ns / 1e9;
+        if (c->seconds > 0) /* else: its memory alone was measured */
+            ret->seconds = (double)outcome.step_ns / 1e9;
         ret->low_s = outcome.low_ns < 0 ? NAN : (double)outcome.low_ns / 1e9;
         ret->high_s = outcome.high_ns < 0 ? NAN : (double)outcome.high_ns / 1e9;
         memcpy(ret->waterfall_ns, outcome.waterfall_ns, sizeof ret->waterfall_ns);

@@ -43,6 +43,8 @@ static void read_vtrain(const job_csv *csv, const char *file, job_cases *cases, 
                            job_csv_count(csv, row, "hidden size"),
                            job_csv_count(csv, row, "attention heads"), 50257, c->workload.seq);
         c->cluster = cluster;
+        c->framework = "megatron";
+        c->software_year = 2022.5;
         c->seconds = job_csv_number(csv, row, "iteration time (ms)") / 1e3;
         c->label = job_text(cases->arena, "%u layers of %u, tp %u dp %u pp %u, micro-batch %u",
                             c->model->layers, c->model->hidden, c->plan.tp, c->plan.dp, c->plan.pp,
@@ -82,6 +84,8 @@ static void read_sc21(const job_csv *csv, const char *file, job_cases *cases)
                            job_csv_count(csv, row, "heads"), job_csv_count(csv, row, "vocab"),
                            c->workload.seq);
         c->cluster = "a100_superpod";
+        c->framework = "megatron";
+        c->software_year = 2021.2;
         c->seconds = job_csv_number(csv, row, "derived_iter_time_s(96Bslh2 formula)");
         job_cases_done(cases, c);
     }
@@ -108,6 +112,8 @@ static void read_2022(const job_csv *csv, const char *file, job_cases *cases)
                            job_csv_count(csv, row, "layers"), job_csv_count(csv, row, "hidden"),
                            job_csv_count(csv, row, "heads"), 51200, c->workload.seq);
         c->cluster = "a100_superpod";
+        c->framework = "megatron";
+        c->software_year = 2022.3;
         c->seconds = job_csv_number(csv, row, "measured_iter_time_s");
         job_cases_done(cases, c);
     }

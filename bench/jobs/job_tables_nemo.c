@@ -7,26 +7,23 @@
 
 /* NVIDIA's tables: Megatron-Core, NeMo, MLPerf, Megatron Bridge. */
 
-static bool has(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
-
 /* What these have in common: optimizer states sharded over replicas, everything that can travels
  * beside computation, attention in one kernel. */
 static orr_plan plan_of(const job_csv *csv, size_t row, uint32_t gpus)
 {
+#define OPTIONAL_(column) (job_csv_has(csv, column) ? job_csv_count(csv, row, column) : 0)
     orr_plan p = {.tp = job_csv_count(csv, row, "tp"),
                   .pp = job_csv_count(csv, row, "pp"),
-                  .cp = job_csv_count(csv, row, "cp"),
-                  .vp = job_csv_count(csv, row, "vp"),
-                  .micro_batch = job_csv_count(csv, row, "mbs"),
+                  .cp = OPTIONAL_("cp"),
+                  .vp = OPTIONAL_("vp"),
+                  .micro_batch = OPTIONAL_("mbs"),
                   .batch = job_csv_count(csv, row, "gbs"),
                   .zero = 1,
                   .recompute = ORR_RECOMPUTE_NONE,
                   .precision = ORR_PRECISION_FP8,
                   .gradients = ORR_PRECISION_FP32,
                   .overlap_tp = ORR_SWITCH_ON};
+#undef OPTIONAL_
     const uint32_t ranks = (p.tp > 1 ? p.tp : 1) * (p.pp > 1 ? p.pp : 1) * (p.cp > 1 ? p.cp : 1);
     p.dp = gpus / ranks;
     if (p.pp <= 1)
@@ -50,14 +47,16 @@ static void read_h100_readme(const job_csv *csv, const char *file, job_cases *ca
             return;
         const uint32_t gpus = job_csv_count(csv, row, "gpus");
         c->plan = plan_of(csv, row, gpus);
-        c->plan.precision = ORR_PRECISION_BF16;
+        c->plan.precision = job_read_precision(cases, c, job_csv_text(csv, row, "precision"));
         c->plan.micro_batch = 1;
+        c->framework = "megatron";
+        c->software_year = 2024.5;
         c->workload.seq = job_csv_count(csv, row, "seq");
         c->label = job_csv_text(csv, row, "model");
         c->model = job_gpt(cases, c->label, job_csv_count(csv, row, "layers"),
                            job_csv_count(csv, row, "hidden"), job_csv_count(csv, row, "heads"),
                            job_csv_count(csv, row, "vocab"), c->workload.seq);
-        c->cluster = "h100_superpod";
+        job_read_cluster(cases, c, job_csv_text(csv, row, "gpu"));
         if (c->model != NULL)
             c->seconds = gpt_step_flops(c->model, c->plan.batch, c->workload.seq) /
                          (1e12 * job_csv_number(csv, row, "measured_tflops_per_gpu") * gpus);
@@ -65,35 +64,34 @@ static void read_h100_readme(const job_csv *csv, const char *file, job_cases *ca
     }
 }
 
-/* From the names of tables to those of the catalogue. */
-static const struct {
-    const char *table, *model;
-} NAMES[] = {
-    {"LLAMA2-7B", "llama2-7b"},       {"LLAMA2-13B", "llama2-13b"},
-    {"LLAMA2-70B", "llama2-70b"},     {"LLAMA3-8B", "llama3-8b"},
-    {"LLAMA3_70B", "llama3-70b"},     {"LLAMA3.1_405B", "llama3.1-405b"},
-    {"DeepSeekV3", "deepseek-v3"},    {"Qwen3_30B_a3B", "qwen3-30b-a3b"},
-    {"GPT OSS 120B", "gpt-oss-120b"},
-};
-
-static const orr_model *named_model(job_cases *cases, const char *file, const char *name,
-                                    uint32_t seq)
+static void read_named_model(job_cases *cases, job_case *c, const char *name)
 {
     /* Shapes of NeMo's recipes; each reproduces the table's own FLOPs a token. */
-    if (strcmp(name, "GPT3-5B") == 0)
-        return job_gpt(cases, name, 24, 4096, 32, 51200, seq);
-    if (strcmp(name, "GPT3-20B") == 0)
-        return job_gpt(cases, name, 44, 6144, 48, 51200, seq);
-    if (strcmp(name, "Nemotron-8B") == 0)
-        return job_gpt(cases, name, 32, 4096, 32, 256000, seq);
-    if (strcmp(name, "Nemotron-22B") == 0)
-        return job_gpt(cases, name, 40, 6144, 48, 256000, seq);
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        if (strcmp(NAMES[i].table, name) == 0)
-            return job_model(cases, file, NAMES[i].model);
-    job_cases_leave_out(cases, file,
-                        job_text(cases->arena, "%s: its shape is not known here", name));
-    return NULL;
+    static const struct {
+        const char *name;
+        uint32_t layers, hidden, heads, vocab;
+    } SHAPES[] = {{"GPT3-5B", 24, 4096, 32, 51200},
+                  {"GPT3-20B", 44, 6144, 48, 51200},
+                  {"Nemotron-8B", 32, 4096, 32, 256000},
+                  {"Nemotron-22B", 40, 6144, 48, 256000}};
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
+        if (strcmp(SHAPES[i].name, name) == 0)
+            c->model = job_gpt(cases, name, SHAPES[i].layers, SHAPES[i].hidden, SHAPES[i].heads,
+                               SHAPES[i].vocab, c->workload.seq);
+    if (c->model == NULL)
+        job_read_model(cases, c, name);
+}
+
+static uint8_t read_task(job_cases *cases, job_case *c, const char *task)
+{
+    if (task[0] == '\0' || strcmp(task, "Pre-Training Performance") == 0)
+        return ORR_TASK_PRETRAIN;
+    if (strcmp(task, "SFT") == 0 || strcmp(task, "SFT Performance") == 0)
+        return ORR_TASK_SFT;
+    if (strcmp(task, "LoRA") == 0 || strcmp(task, "LoRA Performance") == 0)
+        return ORR_TASK_LORA;
+    job_refuse(c, job_text(cases->arena, "a task that is not known here: '%s'", task));
+    return ORR_TASK_PRETRAIN;
 }
 
 static double seconds_of(const job_case *c, uint32_t gpus, double tokens_per_s_per_gpu)
@@ -111,35 +109,18 @@ static void read_nemo_2407(const job_csv *csv, const char *file, job_cases *case
         const char *name = job_csv_text(csv, row, "model"), *task = job_csv_text(csv, row, "task");
         c->plan = plan_of(csv, row, gpus);
         c->workload.seq = job_csv_count(csv, row, "seq");
-        c->workload.task = strcmp(task, "SFT") == 0    ? ORR_TASK_SFT
-                           : strcmp(task, "LoRA") == 0 ? ORR_TASK_LORA
-                                                       : ORR_TASK_PRETRAIN;
+        c->workload.task = read_task(cases, c, task);
+        c->plan.precision = job_read_precision(cases, c, job_csv_text(csv, row, "precision"));
         if (c->workload.task != ORR_TASK_PRETRAIN && c->plan.pp > 1)
-            c->plan.vp = has(name, "70B") ? 20 : 10;
+            c->plan.vp = job_has(name, "70B") ? 20 : 10;
         c->label = job_text(cases->arena, "%s %s", name, task);
-        c->model = named_model(cases, file, name, c->workload.seq);
-        c->cluster = "h100_superpod";
+        read_named_model(cases, c, name);
+        job_read_cluster(cases, c, job_csv_text(csv, row, "gpu"));
+        c->framework = "megatron";
+        c->software_year = 2024.5;
         c->seconds = seconds_of(c, gpus, job_csv_number(csv, row, "tokens_per_s_per_gpu"));
         job_cases_done(cases, c);
     }
-}
-
-static const char *cluster_of(const char *system)
-{
-    return has(system, "GB300")   ? "gb300_pod"
-           : has(system, "GB200") ? "gb200_pod"
-           : has(system, "B300")  ? "b300_pod"
-           : has(system, "B200")  ? "b200_pod"
-           : has(system, "H200")  ? "h200_pod"
-                                  : "h100_superpod";
-}
-
-static uint8_t precision_of(const char *text)
-{
-    return strcmp(text, "BF16") == 0    ? ORR_PRECISION_BF16
-           : strcmp(text, "MXFP8") == 0 ? ORR_PRECISION_MXFP8
-           : has(text, "FP4")           ? ORR_PRECISION_FP4
-                                        : ORR_PRECISION_FP8;
 }
 
 static void read_bridge_row(const job_csv *csv, size_t row, const char *file, job_cases *cases)
@@ -149,20 +130,20 @@ static void read_bridge_row(const job_csv *csv, size_t row, const char *file, jo
         return;
     const uint32_t gpus = job_csv_count(csv, row, "#-GPUs");
     const char *name = job_csv_text(csv, row, "model");
-    c->plan = (orr_plan){.tp = job_csv_count(csv, row, "TP"),
-                         .pp = job_csv_count(csv, row, "PP"),
-                         .cp = job_csv_count(csv, row, "CP"),
-                         .vp = job_csv_count(csv, row, "VP"),
-                         .ep = job_csv_count(csv, row, "EP"),
-                         .micro_batch = job_csv_count(csv, row, "MBS"),
-                         .batch = job_csv_count(csv, row, "GBS"),
-                         .zero = job_csv_count(csv, row, "FSDP") > 0 ? 3 : 1,
-                         .recompute = ORR_RECOMPUTE_NONE,
-                         .overlap_tp = ORR_SWITCH_ON,
-                         .graphs = strncmp(job_csv_text(csv, row, "release"), "26.06", 5) >= 0
-                                       ? ORR_SWITCH_ON
-                                       : ORR_SWITCH_OFF,
-                         .precision = precision_of(job_csv_text(csv, row, "Precision"))};
+    c->plan = (orr_plan){
+        .tp = job_csv_count(csv, row, "TP"),
+        .pp = job_csv_count(csv, row, "PP"),
+        .cp = job_csv_count(csv, row, "CP"),
+        .vp = job_csv_count(csv, row, "VP"),
+        .ep = job_csv_count(csv, row, "EP"),
+        .micro_batch = job_csv_count(csv, row, "MBS"),
+        .batch = job_csv_count(csv, row, "GBS"),
+        .zero = job_csv_count(csv, row, "FSDP") > 0 ? 3 : 1,
+        .recompute = ORR_RECOMPUTE_NONE,
+        .overlap_tp = ORR_SWITCH_ON,
+        .graphs = strncmp(job_csv_text(csv, row, "release"), "26.06", 5) >= 0 ? ORR_SWITCH_ON
+                                                                              : ORR_SWITCH_OFF,
+        .precision = job_read_precision(cases, c, job_csv_text(csv, row, "Precision"))};
     const uint32_t model_ranks = c->plan.tp * c->plan.pp * c->plan.cp;
     c->plan.dp = model_ranks > 0 ? gpus / model_ranks : 0;
     if (c->plan.ep > 1)
@@ -172,13 +153,14 @@ static void read_bridge_row(const job_csv *csv, size_t row, const char *file, jo
     if (c->plan.ep > 1 && c->plan.vp > 1)
         c->plan.overlap_ep = ORR_SWITCH_ON;
     c->workload.seq = job_csv_count(csv, row, "Sequence Length");
-    if (has(job_csv_text(csv, row, "phase"), "LoRA"))
-        c->workload.task = ORR_TASK_LORA;
+    c->workload.task = read_task(cases, c, job_csv_text(csv, row, "phase"));
     c->label =
         job_text(cases->arena, "%s %s on %u %s, %.6s", name, job_csv_text(csv, row, "Precision"),
                  gpus, job_csv_text(csv, row, "System"), job_csv_text(csv, row, "release"));
-    c->model = named_model(cases, file, name, c->workload.seq);
-    c->cluster = cluster_of(job_csv_text(csv, row, "System"));
+    read_named_model(cases, c, name);
+    job_read_cluster(cases, c, job_csv_text(csv, row, "System"));
+    c->framework = "megatron";
+    c->software_year = job_year_of_release(job_csv_text(csv, row, "release"));
     c->seconds = seconds_of(c, gpus, job_csv_number(csv, row, "Tokens / sec / GPU"));
     job_cases_done(cases, c);
 }
@@ -189,14 +171,30 @@ static void read_bridge(const job_csv *csv, const char *file, job_cases *cases)
         read_bridge_row(csv, row, file, cases);
 }
 
-/* "Blackwell GPU (B200-SXM-180GB)": which. NULL: a device that no cluster of the catalogue has. */
-static const char *mlperf_cluster(const char *accelerator)
+/* Months in which the rounds of MLPerf were published. */
+static double year_of_round(const char *round)
 {
-    return has(accelerator, "GB200")      ? "gb200_pod"
-           : has(accelerator, "B200")     ? "b200_pod"
-           : has(accelerator, "H200-SXM") ? "h200_pod"
-           : has(accelerator, "H100-SXM") ? "h100_superpod"
-                                          : NULL;
+    static const struct {
+        const char *round;
+        double year;
+    } ROUNDS[] = {{"v3.0", 2023.4}, {"v3.1", 2023.8}, {"v4.0", 2024.4}, {"v4.1", 2024.8},
+                  {"v5.0", 2025.4}, {"v5.1", 2025.8}, {"v6.0", 2026.4}};
+    for (size_t i = 0; i < sizeof ROUNDS / sizeof *ROUNDS; i++)
+        if (strcmp(ROUNDS[i].round, round) == 0)
+            return ROUNDS[i].year;
+    return NAN;
+}
+
+/* The columns say "True" or nothing. NVIDIA's configurations of LoRA are in fp8 though a log does
+ * not say so. */
+static uint8_t read_mlperf_precision(const job_csv *csv, size_t row, job_case *c)
+{
+    if (strcmp(job_csv_text(csv, row, "fp4"), "True") == 0)
+        return ORR_PRECISION_FP4;
+    if (strcmp(job_csv_text(csv, row, "fp8"), "True") != 0 &&
+        !job_has(job_csv_text(csv, row, "config_file"), "xtp"))
+        job_refuse(c, "its precision is not told");
+    return ORR_PRECISION_FP8;
 }
 
 /* Degrees of the LoRA benchmark stand in the name of its configuration: "..._1x8x4xtp4pp1cp2.sh".
@@ -212,49 +210,52 @@ static void degrees_of_name(const char *config, orr_plan *plan)
     }
 }
 
+static void read_mlperf_model(job_cases *cases, job_case *c, const char *benchmark)
+{
+    const bool lora = strcmp(benchmark, "llama2_70b_lora") == 0,
+               big = strcmp(benchmark, "llama31_405b") == 0;
+    c->workload.seq = lora || big ? 8192 : 2048;
+    c->workload.task = lora ? ORR_TASK_LORA : ORR_TASK_PRETRAIN;
+    if (strcmp(benchmark, "gpt3") == 0)
+        c->model = job_gpt(cases, "gpt3-175b", 96, 12288, 96, 51200, 2048);
+    else
+        job_read_model(cases, c, lora ? "llama2-70b" : big ? "llama3.1-405b" : benchmark);
+}
+
 static void read_mlperf_row(const job_csv *csv, size_t row, const char *file, job_cases *cases)
 {
     const char *benchmark = job_csv_text(csv, row, "benchmark"),
-               *config = job_csv_text(csv, row, "config_file"),
-               *cluster = mlperf_cluster(job_csv_text(csv, row, "accelerator"));
-    const bool lora = has(benchmark, "lora"), big = has(benchmark, "405b");
-    if (job_csv_text(csv, row, "ambiguous")[0] != '\0') {
-        job_cases_leave_out(cases, file, "marked ambiguous");
-        return;
-    }
-    if (cluster == NULL) {
-        job_cases_leave_out(cases, file, "a device of which the catalogue has no cluster");
-        return;
-    }
-    if (lora && !has(config, "xtp")) {
-        job_cases_leave_out(cases, file,
-                            "a configuration of another system: its degrees are not told");
-        return;
-    }
+               *round = job_csv_text(csv, row, "round"),
+               *config = job_csv_text(csv, row, "config_file");
+    const bool lora = job_has(benchmark, "lora");
     job_case *c = job_cases_add(cases, file, row, lora ? "MLPerf LoRA" : "MLPerf");
     if (c == NULL)
         return;
+    if (job_csv_text(csv, row, "ambiguous")[0] != '\0')
+        job_refuse(c, "marked ambiguous");
+    job_read_cluster(cases, c, job_csv_text(csv, row, "accelerator"));
+    if (lora && !job_has(config, "xtp"))
+        job_refuse(c, "a configuration of another system: its degrees are not told");
     const uint32_t gpus = job_csv_count(csv, row, "accelerators");
     c->plan = plan_of(csv, row, gpus);
     if (lora) {
         degrees_of_name(config, &c->plan);
         c->plan.micro_batch = 1;
         c->plan.vp = 1;
-        c->plan.dp = gpus / (c->plan.tp * c->plan.pp * c->plan.cp);
+        c->plan.dp =
+            gpus /
+            (c->plan.tp * c->plan.pp * c->plan.cp > 0 ? c->plan.tp * c->plan.pp * c->plan.cp : 1);
     }
-    c->plan.graphs = lora || has(config, "_cg") ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
-    if (strcmp(job_csv_text(csv, row, "round"), "v3.0") == 0) {
+    c->plan.precision = read_mlperf_precision(csv, row, c);
+    c->plan.graphs = lora || job_has(config, "_cg") ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
+    if (strcmp(round, "v3.0") == 0) {
         c->plan.flash = ORR_SWITCH_OFF;
         c->plan.recompute = ORR_RECOMPUTE_SELECTIVE;
     }
-    c->workload.seq = lora || big ? 8192 : 2048;
-    c->workload.task = lora ? ORR_TASK_LORA : ORR_TASK_PRETRAIN;
-    c->label = job_text(cases->arena, "%s %s on %u %s", job_csv_text(csv, row, "round"), benchmark,
-                        gpus, cluster);
-    c->model = lora  ? job_model(cases, file, "llama2-70b")
-               : big ? job_model(cases, file, "llama3.1-405b")
-                     : job_gpt(cases, "gpt3-175b", 96, 12288, 96, 51200, 2048);
-    c->cluster = cluster;
+    read_mlperf_model(cases, c, benchmark);
+    c->label = job_text(cases->arena, "%s %s on %u %s", round, benchmark, gpus, c->cluster);
+    c->framework = "megatron";
+    c->software_year = year_of_round(round);
     c->seconds = job_csv_number(csv, row, "derived_step_s");
     job_cases_done(cases, c);
 }
@@ -265,6 +266,13 @@ static void read_mlperf(const job_csv *csv, const char *file, job_cases *cases)
         read_mlperf_row(csv, row, file, cases);
 }
 
+/* The same runs as in mlperf_parallelism, which has their degrees where those are known. */
+static void read_mlperf_results(const job_csv *csv, const char *file, job_cases *cases)
+{
+    for (size_t row = 0; row < csv->n_rows; row++)
+        job_cases_leave_out(cases, file, "degrees are not told here: mlperf_parallelism has them");
+}
+
 const job_table JOB_TABLES_NEMO[] = {
     {"megatron_h100_readme",
      "seconds from TFLOP/s by Megatron-Core's formula, 72 B s l h^2 (1 + s / 6h + V / 12lh); "
@@ -272,12 +280,14 @@ const job_table JOB_TABLES_NEMO[] = {
      "computation, nothing computed again",
      read_h100_readme},
     {"mlperf_parallelism",
-     "seconds are derived_step_s; fp8, sharded optimizer, sequence parallelism, transfers "
+     "seconds are derived_step_s; fp8, or fp4 where so marked, sharded optimizer, sequence parallelism, transfers "
      "beside computation, nothing computed again; round 3.0 had no attention in one kernel "
      "yet: scores are written and computed again; GPT-3 of 2048 tokens and 51,200 words, Llama "
      "of 8192 tokens; LoRA: rank 16, 8192 tokens packed, CUDA graphs, degrees from the name of "
      "the configuration",
      read_mlperf},
+    {"mlperf_training_llm", "the runs of mlperf_parallelism without their degrees: none is read",
+     read_mlperf_results},
     {"nemo_2407_h100_fp8",
      "seconds from tokens/s; fp8, sharded optimizer, transfers beside computation, nothing "
      "computed again, chunks of fine-tuning as of pre-training; shapes of GPT3 and Nemotron as "

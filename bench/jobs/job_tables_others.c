@@ -7,26 +7,21 @@
 
 /* SimuMax, Llama 3, LLM Foundry, torchtitan, Lumos. */
 
-static bool has(const char *text, const char *part)
-{
-    return strstr(text, part) != NULL;
-}
-
 /* "llama3-70B(12 layers)": shape of the catalogue, layers of the row. */
-static const orr_model *simumax_model(const job_csv *csv, size_t row, const char *file,
-                                      job_cases *cases)
+static void read_simumax_model(const job_csv *csv, size_t row, job_cases *cases, job_case *c)
 {
     const char *name = job_csv_text(csv, row, "model");
-    const orr_model *whole = job_model(cases, file,
-                                       has(name, "405B")  ? "llama3.1-405b"
-                                       : has(name, "70B") ? "llama3-70b"
-                                                          : "deepseek-v2");
+    job_read_model(cases, c,
+                   job_has(name, "llama3-405B(")   ? "llama3.1-405b"
+                   : job_has(name, "llama3-70B(")  ? "llama3-70b"
+                   : job_has(name, "deepseek-v2(") ? "deepseek-v2"
+                                                   : name);
     orr_model *m = orr_arena_one(cases->arena, orr_model);
-    if (whole == NULL || m == NULL)
-        return NULL;
-    *m = *whole;
+    if (c->model == NULL || m == NULL)
+        return;
+    *m = *c->model;
     m->layers = job_csv_count(csv, row, "layers");
-    return m;
+    c->model = m;
 }
 
 static void read_simumax(const job_csv *csv, const char *file, job_cases *cases)
@@ -52,10 +47,16 @@ static void read_simumax(const job_csv *csv, const char *file, job_cases *cases)
             c->plan.etp = 1;
         c->workload.seq = job_csv_count(csv, row, "seq");
         c->label = job_csv_text(csv, row, "case");
-        c->model = simumax_model(csv, row, file, cases);
-        c->cluster = "b200_x8";
+        read_simumax_model(csv, row, cases, c);
+        if (job_has(job_csv_text(csv, row, "gpu"), "B200"))
+            c->cluster = "b200_x8";
+        else
+            job_read_cluster(cases, c, job_csv_text(csv, row, "gpu"));
         c->seconds = job_csv_number(csv, row, "real_iter_ms") / 1e3;
         c->memory_gib = job_csv_number(csv, row, "real_alloc_gib");
+        c->memory_kind = "allocated";
+        c->framework = "megatron";
+        c->software_year = 2025.5;
         job_cases_done(cases, c);
     }
 }
@@ -83,8 +84,10 @@ static void read_llama_405b(const job_csv *csv, const char *file, job_cases *cas
         c->workload.seq = job_csv_count(csv, row, "seq");
         c->plan.batch = c->workload.seq > 0 ? (16u << 20) / c->workload.seq : 0;
         c->label = job_text(cases->arena, "%u GPUs, %u tokens", gpus, c->workload.seq);
-        c->model = job_model(cases, file, "llama3.1-405b");
+        job_read_model(cases, c, "llama3.1-405b");
         c->cluster = "h100_24k";
+        c->framework = "meta";
+        c->software_year = 2024.2;
         if (c->model != NULL)
             c->seconds = 3 * orr_model_flops(c->model, c->workload.seq, false) * c->plan.batch /
                          (1e12 * job_csv_number(csv, row, "measured_tflops_per_gpu") * gpus);
@@ -100,13 +103,14 @@ static const struct {
            {"1b", 24, 2048, 16},  {"3b", 32, 2560, 20},   {"7b", 32, 4096, 32},
            {"13b", 40, 5120, 40}, {"30b", 48, 7168, 56},  {"70b", 80, 8192, 64}};
 
-static const orr_model *mpt_model(job_cases *cases, const char *name, uint32_t seq)
+static void read_mpt_model(job_cases *cases, job_case *c, const char *name)
 {
     for (size_t i = 0; i < sizeof MPT / sizeof *MPT; i++)
         if (strcmp(MPT[i].name, name) == 0)
-            return job_gpt(cases, job_text(cases->arena, "mpt-%s", name), MPT[i].layers,
-                           MPT[i].hidden, MPT[i].heads, 50368, seq);
-    return NULL;
+            c->model = job_gpt(cases, job_text(cases->arena, "mpt-%s", name), MPT[i].layers,
+                               MPT[i].hidden, MPT[i].heads, 50368, c->workload.seq);
+    if (c->model == NULL)
+        job_read_model(cases, c, name);
 }
 
 static void read_mpt(const job_csv *csv, const char *file, job_cases *cases)
@@ -116,28 +120,85 @@ static void read_mpt(const job_csv *csv, const char *file, job_cases *cases)
         if (c == NULL)
             return;
         const char *gpu = job_csv_text(csv, row, "GPU"), *name = job_csv_text(csv, row, "Model");
-        const bool fp8 = has(job_csv_text(csv, row, "Precision"), "fp8"),
-                   again = has(job_csv_text(csv, row, "Activation Checkpointing"), "True"),
-                   pure = has(job_csv_text(csv, row, "MP Mode"), "PURE");
+        const bool again = job_has(job_csv_text(csv, row, "Activation Checkpointing"), "True"),
+                   pure = job_has(job_csv_text(csv, row, "MP Mode"), "PURE");
         c->plan = (orr_plan){.dp = job_csv_count(csv, row, "# GPUs"),
                              .zero = 3,
                              .micro_batch = job_csv_count(csv, row, "MicroBatchSize"),
                              .micro_batches = job_csv_count(csv, row, "GradAccum"),
-                             .precision = fp8 ? ORR_PRECISION_FP8 : ORR_PRECISION_BF16,
+                             .precision =
+                                 job_read_precision(cases, c, job_csv_text(csv, row, "Precision")),
                              .gradients = pure ? ORR_PRECISION_BF16 : ORR_PRECISION_FP32,
                              .recompute = again ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_NONE,
                              .fusion = ORR_SWITCH_OFF};
         c->workload.seq = job_csv_count(csv, row, "SeqLen (T)");
         c->label = job_text(cases->arena, "mpt-%s, %u tokens, %u %s", name, c->workload.seq,
                             c->plan.dp, gpu);
-        c->model = mpt_model(cases, name, c->workload.seq);
-        c->cluster = has(gpu, "h100")        ? "h100_superpod"
-                     : has(gpu, "a100_80gb") ? "a100_superpod"
-                                             : "a100_40g_pod";
+        read_mpt_model(cases, c, name);
+        job_read_cluster(cases, c, gpu);
+        c->framework = "llm-foundry";
+        c->software_year = job_has(gpu, "h100") ? 2023.8 : 2023.3;
         c->seconds = job_csv_number(csv, row, "GlobalBatchSize (T)") /
                      job_csv_number(csv, row, "Throughput (T/s)");
         job_cases_done(cases, c);
     }
+}
+
+/* torchtitan cuts the local batch into this many micro-batches of a pipeline where the
+ * configuration names no size: of 32 samples on 8 stages, 8 micro-batches of 4. */
+enum { TITAN_MICRO_BATCHES = 8 };
+
+static void read_titan_schedule(job_cases *cases, job_case *c, const char *name)
+{
+    if (job_has(name, "nterleaved")) { /* PyTorch: two stages a rank where nothing is said */
+        c->plan.schedule = ORR_SCHEDULE_INTERLEAVED;
+        c->plan.vp = 2;
+    } else if (strcmp(name, "1F1B") == 0 || strcmp(name, "1f1b") == 0) {
+        c->plan.schedule = ORR_SCHEDULE_1F1B;
+    } else {
+        job_refuse(c, job_text(cases->arena, "a schedule that is not known here: '%s'", name));
+    }
+}
+
+static void read_torchtitan_row(const job_csv *csv, size_t row, job_cases *cases, job_case *c)
+{
+    const char *name = job_csv_text(csv, row, "model"),
+               *precision = job_csv_text(csv, row, "precision");
+    const uint32_t gpus = job_csv_count(csv, row, "gpus"), fsdp = job_csv_count(csv, row, "fsdp"),
+                   pp = job_csv_count(csv, row, "pp"),
+                   samples = job_csv_count(csv, row, "local_batch");
+    const bool full = strcmp(job_csv_text(csv, row, "act_ckpt"), "full") == 0,
+               async = job_csv_count(csv, row, "async_tp") > 0;
+    if (job_has(precision, "rowwise"))
+        job_refuse(c, "float8 with scales per row: a kind of product of its own");
+    job_read_model(cases, c, name);
+    c->plan =
+        (orr_plan){.dp = fsdp,
+                   .tp = job_csv_count(csv, row, "tp"),
+                   .cp = job_csv_count(csv, row, "cp"),
+                   .pp = pp,
+                   .zero = 3,
+                   .micro_batch = pp > 1 ? samples / TITAN_MICRO_BATCHES : samples,
+                   .micro_batches = pp > 1 ? TITAN_MICRO_BATCHES : 1,
+                   .precision = job_read_precision(cases, c, precision),
+                   .gradients = ORR_PRECISION_FP32,
+                   .recompute = full ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_BLOCK,
+                   .fusion = job_csv_count(csv, row, "compile") ? ORR_SWITCH_ON : ORR_SWITCH_OFF,
+                   .overlap_tp = async ? ORR_SWITCH_ON : ORR_SWITCH_OFF};
+    if (pp > 1)
+        read_titan_schedule(cases, c, job_csv_text(csv, row, "pp_schedule"));
+    if (!full && c->model != NULL)
+        c->plan.recompute_layers = c->model->layers / 2;
+    c->workload.seq = job_csv_count(csv, row, "seq");
+    c->label =
+        job_text(cases->arena, "%s %s, %u GPUs, %u tokens", name, precision, gpus, c->workload.seq);
+    job_read_cluster(cases, c, job_csv_text(csv, row, "gpu"));
+    c->seconds = (double)samples * c->plan.dp * c->workload.seq /
+                 (job_csv_number(csv, row, "measured_tokens_per_s_per_gpu") * gpus);
+    c->memory_gib = job_csv_number(csv, row, "measured_mem_gib");
+    c->memory_kind = "reserved";
+    c->framework = "torchtitan";
+    c->software_year = job_has(job_csv_text(csv, row, "source"), "2025-06") ? 2025.4 : 2024.9;
 }
 
 static void read_torchtitan(const job_csv *csv, const char *file, job_cases *cases)
@@ -146,41 +207,17 @@ static void read_torchtitan(const job_csv *csv, const char *file, job_cases *cas
         job_case *c = job_cases_add(cases, file, row, "torchtitan");
         if (c == NULL)
             return;
-        const char *name = job_csv_text(csv, row, "model");
-        const uint32_t gpus = job_csv_count(csv, row, "gpus"),
-                       fsdp = job_csv_count(csv, row, "fsdp");
-        const bool fp8 = has(job_csv_text(csv, row, "precision"), "float8"),
-                   full = strcmp(job_csv_text(csv, row, "act_ckpt"), "full") == 0;
-        if (has(job_csv_text(csv, row, "precision"), "rowwise")) {
-            cases->n--;
-            job_cases_leave_out(cases, file,
-                                "float8 with scales per row: a kind of product of its own");
-            continue;
-        }
-        c->model = job_model(cases, file, has(name, "70B") ? "llama3.1-70b" : "llama3.1-8b");
-        c->plan = (orr_plan){
-            .dp = fsdp,
-            .tp = job_csv_count(csv, row, "tp"),
-            .cp = job_csv_count(csv, row, "cp"),
-            .zero = 3,
-            .micro_batch = job_csv_count(csv, row, "local_batch"),
-            .micro_batches = 1,
-            .precision = fp8 ? ORR_PRECISION_FP8 : ORR_PRECISION_BF16,
-            .gradients = ORR_PRECISION_FP32,
-            .recompute = full ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_BLOCK,
-            .fusion = job_csv_count(csv, row, "compile") ? ORR_SWITCH_ON : ORR_SWITCH_OFF,
-            .overlap_tp = job_csv_count(csv, row, "async_tp") ? ORR_SWITCH_ON : ORR_SWITCH_OFF};
-        if (!full && c->model != NULL)
-            c->plan.recompute_layers = c->model->layers / 2;
-        c->workload.seq = job_csv_count(csv, row, "seq");
-        c->label = job_text(cases->arena, "%s %s, %u GPUs, %u tokens", name,
-                            job_csv_text(csv, row, "precision"), gpus, c->workload.seq);
-        c->cluster = "h100_96g_pod";
-        c->seconds = (double)c->plan.micro_batch * c->plan.dp * c->workload.seq /
-                     (job_csv_number(csv, row, "measured_tokens_per_s_per_gpu") * gpus);
-        c->memory_gib = job_csv_number(csv, row, "measured_mem_gib");
+        read_torchtitan_row(csv, row, cases, c);
         job_cases_done(cases, c);
     }
+}
+
+/* A table of configurations whose times are a chart's bars: the rows are told, not read. */
+static void read_lumos_configurations(const job_csv *csv, const char *file, job_cases *cases)
+{
+    for (size_t row = 0; row < csv->n_rows; row++)
+        job_cases_leave_out(
+            cases, file, job_text(cases->arena, "time: %s", job_csv_text(csv, row, "actual_ms")));
 }
 
 static void read_lumos(const job_csv *csv, const char *file, job_cases *cases)
@@ -194,9 +231,12 @@ static void read_lumos(const job_csv *csv, const char *file, job_cases *cases)
                              .dp = job_csv_count(csv, row, "dp"),
                              .micro_batch = 1,
                              .precision = ORR_PRECISION_BF16,
-                             .gradients = ORR_PRECISION_FP32,
+                             .gradients = ORR_PRECISION_BF16,
                              .recompute = ORR_RECOMPUTE_NONE,
                              .sp = ORR_SWITCH_OFF,
+                             .flash = ORR_SWITCH_OFF,
+                             .fusion = ORR_SWITCH_OFF,
+                             .overlap_dp = ORR_SWITCH_OFF,
                              .zero = 1};
         c->plan.micro_batches = 2 * c->plan.pp;
         c->workload.seq = 2048;
@@ -208,7 +248,12 @@ static void read_lumos(const job_csv *csv, const char *file, job_cases *cases)
         if (m != NULL)
             m->ffn = job_csv_count(csv, row, "d_ffn");
         c->model = m;
-        c->cluster = "h100_roce_pod";
+        if (job_has(job_csv_text(csv, row, "gpu"), "H100 (8x400Gbps RoCE"))
+            c->cluster = "h100_roce_pod";
+        else
+            job_read_cluster(cases, c, job_csv_text(csv, row, "gpu"));
+        c->framework = "megatron";
+        c->software_year = 2023.5;
         c->seconds = job_csv_number(csv, row, "actual_total_ms") / 1e3;
         job_cases_done(cases, c);
     }
@@ -218,7 +263,7 @@ const job_table JOB_TABLES_OTHERS[] = {
     {"simumax_b200_real",
      "4096 tokens where the name says no more, bf16, fp32 gradients, sharded optimizer, "
      "nothing beside computation, nothing computed again, experts not sliced; memory is what "
-     "the allocator holds",
+     "is allocated",
      read_simumax},
     {"llama3_405b_table4",
      "seconds from TFLOP/s by orr_model_flops(): products of parameters and half of "
@@ -232,10 +277,14 @@ const job_table JOB_TABLES_OTHERS[] = {
      read_mpt},
     {"torchtitan",
      "seconds from tokens/s; FSDP2, fused kernels where compiled, selective checkpointing as "
-     "every second layer computed again, AsyncTP as transfers in pieces beside products",
+     "every second layer computed again, AsyncTP as transfers in pieces beside products; a "
+     "pipeline has eight micro-batches a step, an interleaved one two chunks a stage; memory is "
+     "what the allocator reserves",
      read_torchtitan},
     {"lumos_fig7_scaleout",
      "2048 tokens, micro-batches of one sample, two for each stage (compute time of the table "
-     "grows so)",
+     "grows so); eager attention, kernels not fused, gradients in bf16 that are reduced after "
+     "the last micro-batch; never fitted",
      read_lumos},
+    {"lumos_fig5_configs", "configurations without times: none is read", read_lumos_configurations},
     {NULL, NULL, NULL}};

@@ -2,13 +2,15 @@
 
 /* Published measurements of whole jobs, predicted and judged.
  *
- *   jobs --tables DIR [--calibrations DIR] [--fit DIR | --intervals DIR] [--device NAME]
+ *   jobs --tables DIR [--tables DIR ...] [--calibrations DIR] [--fit DIR | --intervals DIR]
+ * [--device NAME]
  *        [--group NAME] [--rows | --json | --readings] [--threads N]
  *
- * Reads the tables of the folder that it knows, predicts every row with the built-in calibrations
- * (or those of --calibrations), and prints the errors of each group of rows as Markdown. --fit
- * first fits one parameter set a device type on the fitted side of the split and writes each into
- * the folder; --intervals writes those that there are, with their errors and intervals found anew.
+ * Reads the tables of the folders that it knows and says what it left out, predicts every row with
+ * the built-in calibrations (or those of --calibrations), and prints the errors of each group of
+ * rows as Markdown. --fit first fits one parameter set a device type on the fitted side of the
+ * split and writes each into the folder; --intervals writes those that there are, with their errors
+ * and intervals found anew.
  * --rows and --json print every row, --readings how each table was read. The split: job_tables.c.
  */
 #include <math.h>
@@ -20,8 +22,10 @@
 #include "job_fit.h"
 #include "job_judge.h"
 
+enum { TABLES_MOST = 16 };
 typedef struct options {
-    const char *tables, *calibrations, *fit, *intervals, *device, *group;
+    const char *tables[TABLES_MOST], *calibrations, *fit, *intervals, *device, *group;
+    size_t n_tables;
     bool rows, json, readings;
     int threads;
 } options;
@@ -31,16 +35,18 @@ static bool read_options(int argc, char **argv, options *ret)
     options o = {.threads = 1};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        const char **text = strcmp(word, "--tables") == 0         ? &o.tables
+        const char **text = strcmp(word, "--tables") == 0 && o.n_tables < TABLES_MOST
+                                ? &o.tables[o.n_tables]
                             : strcmp(word, "--calibrations") == 0 ? &o.calibrations
                             : strcmp(word, "--fit") == 0          ? &o.fit
                             : strcmp(word, "--intervals") == 0    ? &o.intervals
                             : strcmp(word, "--device") == 0       ? &o.device
                             : strcmp(word, "--group") == 0        ? &o.group
                                                                   : NULL;
-        if (text != NULL && value != NULL)
+        if (text != NULL && value != NULL) {
+            o.n_tables += text == &o.tables[o.n_tables];
             *text = argv[++i];
-        else if (strcmp(word, "--threads") == 0 && value != NULL)
+        } else if (strcmp(word, "--threads") == 0 && value != NULL)
             o.threads = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(word, "--rows") == 0)
             o.rows = true;
@@ -52,7 +58,7 @@ static bool read_options(int argc, char **argv, options *ret)
             return false;
     }
     *ret = o;
-    return o.tables != NULL || o.readings;
+    return o.n_tables > 0 || o.readings;
 }
 
 /* Only the rows of one device or one group are looked at. */
@@ -141,7 +147,7 @@ static void print_scores(const job_cases *cases, const job_prediction *predictio
     for (size_t i = 0; i < n; i++) {
         job_score s;
         job_score_of(cases, predictions, world, groups[i], fitted, &s);
-        if (s.n == 0 && s.n_unpredicted == 0)
+        if (s.n == 0 && s.n_unpredicted == 0 && s.n_memory == 0)
             continue;
         printf("| %s | %zu |", groups[i] != NULL ? groups[i] : "all", s.n);
         print_percent(s.mean);
@@ -222,9 +228,8 @@ static orr_status write_json(const job_cases *cases, const job_prediction *predi
 
 static void print_readings(void)
 {
-    static const job_table *const LISTS[] = {JOB_TABLES_A100, JOB_TABLES_NEMO, JOB_TABLES_OTHERS};
-    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++)
-        for (const job_table *table = LISTS[i]; table->file != NULL; table++)
+    for (size_t i = 0; JOB_TABLES[i] != NULL; i++)
+        for (const job_table *table = JOB_TABLES[i]; table->file != NULL; table++)
             printf("| %s | %s |\n", table->file, table->reading);
 }
 
@@ -233,16 +238,23 @@ static void print_left_out(const job_cases *cases)
     for (size_t i = 0; i < cases->n_left_out; i++)
         fprintf(stderr, "%s: %zu rows left out: %s\n", cases->left_out[i].table,
                 cases->left_out[i].rows, cases->left_out[i].reason);
+    for (size_t i = 0; i < cases->n_columns; i++)
+        fprintf(stderr, "%s: columns that are not read: %s\n", cases->columns[i].table,
+                cases->columns[i].text);
 }
 
 static orr_status run(const options *o, orr_arena *arena, orr_error *err)
 {
     job_cases cases;
     job_world world;
-    if (!job_cases_read(o->tables, arena, &cases))
+    if (!job_cases_init(arena, &cases))
         return orr_fail_memory(err);
-    if (cases.n_tables == 0)
-        return orr_fail(err, ORR_NOT_FOUND, "%s has no table that is known here", o->tables);
+    for (size_t i = 0; i < o->n_tables; i++) {
+        const size_t n = cases.n_tables;
+        job_cases_read(o->tables[i], &cases);
+        if (cases.n_tables == n)
+            return orr_fail(err, ORR_NOT_FOUND, "%s has no table that is known here", o->tables[i]);
+    }
     print_left_out(&cases);
     ORR_TRY(job_world_open(&cases, o->calibrations, arena, &world, err));
     world.threads = o->threads;
@@ -271,8 +283,9 @@ int main(int argc, char **argv)
     options o;
     orr_error err = {0};
     if (!read_options(argc, argv, &o)) {
-        fprintf(stderr, "usage: jobs --tables DIR [--calibrations DIR] [--fit DIR] [--device NAME] "
-                        "[--group NAME] [--rows | --json | --readings] [--threads N]\n");
+        fprintf(stderr,
+                "usage: jobs --tables DIR ... [--calibrations DIR] [--fit DIR] [--device NAME] "
+                "[--group NAME] [--rows | --json | --readings] [--threads N]\n");
         return 2;
     }
     if (o.readings) {

@@ -32,8 +32,9 @@ static int predict_all(void **state)
         return 0;
     (void)snprintf(folder, sizeof folder, "%s/facts/tables", shared);
     arena = orr_arena_new(0, 0);
-    if (arena == NULL || !job_cases_read(folder, arena, &cases))
+    if (arena == NULL || !job_cases_init(arena, &cases))
         return -1;
+    job_cases_read(folder, &cases);
     predictions = orr_arena_array(arena, job_prediction, cases.n + 1);
     there = cases.n_tables > 0;
     if (predictions == NULL || job_world_open(&cases, NULL, arena, &world, &err) != ORR_OK ||
