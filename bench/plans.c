@@ -157,7 +157,7 @@ static void time_estimates(const orr_model *model, const orr_cluster *cluster, o
     const double first_s = pass_s(estimator, &all);
     for (int i = 0; i < PASSES; i++)
         spent_s[i] = pass_s(estimator, &all);
-    check(orr_calibration_of(cluster->device, arena, &calibration, &err));
+    check(orr_calibration_of(cluster->device, 0, arena, &calibration, &err));
     orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &rates);
     const double priced_s = floor_s(&rates, all.n), s = median(spent_s, PASSES);
     printf(

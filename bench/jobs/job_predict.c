@@ -32,9 +32,9 @@ static orr_status open_device(job_world *world, const orr_device *device, const 
     if (folder != NULL)
         (void)snprintf(path, sizeof path, "%s/%s.yaml", folder, device->name);
     if (path[0] != '\0' && access(path, R_OK) == 0)
-        ORR_TRY(orr_calibration_load(path, world->arena, &calibration, err));
+        ORR_TRY(orr_calibration_load(path, 0, world->arena, &calibration, err));
     else
-        ORR_TRY(orr_calibration_of(device, world->arena, &calibration, err));
+        ORR_TRY(orr_calibration_of(device, 0, world->arena, &calibration, err));
     world->devices[world->n_devices++] =
         (job_device){.device = device, .calibration = *calibration};
     return ORR_OK;

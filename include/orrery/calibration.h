@@ -9,10 +9,14 @@
 extern "C" {
 #endif
 
-/* Calibration: effective efficiencies of a device type, with its usual software, in whole jobs. One
- * parameter set for each device type, fitted to published measurements of whole steps; without one,
- * that of the nearest device, or assumed values, and every price says so. The files are in
- * catalog/calibrations, one for each device type.
+/* Calibration: effective efficiencies of a device type, with its usual software, in whole jobs. The
+ * parameters of all device types and of the technologies of links are one hierarchical model
+ * (partial pooling: Gelman and Hill, Data Analysis Using Regression and Multilevel Models, 2007,
+ * chapter 12): physical prior + deviation of the architecture and the device + change per year of
+ * software, in logarithms, fitted at once to published measurements of whole steps, kernels and
+ * collectives, each deviation shrunk to 0. The files are in catalog/calibrations, one for each
+ * device type, one for links, one for intervals; a device without a file takes that of the nearest,
+ * and every price says so.
  *
  * A kernel takes max(FLOPs / achieved FLOP/s, bytes / achieved bytes/s) + kernel_ns. A phase of a
  * module is also bounded below by its host, which needs launch_ns from one call to the next, unless
@@ -32,6 +36,7 @@ extern "C" {
     X(attention_backward, "of peak, that it reaches backward")                                     \
     X(attention_eager, "of both, where kernels are those of an eager framework")                   \
     X(memory, "of the memory's bandwidth, that other kernels reach")                               \
+    X(stream, "of the memory's bandwidth, that products and attention bound by it reach")          \
     X(kernel_ns, "a kernel beside its work: ramp, gap to the next")                                \
     X(launch_ns, "from one call of an operator to the next, by the host")                          \
     X(scale_up, "of the bandwidth between neighbours, that collectives reach")                     \
@@ -42,7 +47,62 @@ extern "C" {
     X(dp_exposed, "of what could be hidden of the gradients' transfer, that is not")               \
     X(micro_batch_ns, "a micro-batch on a stage, beside its kernels")                              \
     X(step_ns, "a step, beside all else: data, logging, clipping")                                 \
+    X(serving_ns, "a pass of a serving loop, beside its kernels: scheduling, sampling")            \
+    X(recommendation_ns, "a step of a recommender, beside its kernels")                            \
     X(rank_log_frac, "of the step, for each doubling of ranks beyond 8: jitter")
+typedef enum orr_calibration_field {
+#define ORR_CALIBRATION_ENUM_(name, text) ORR_CALIBRATION_##name,
+    ORR_CALIBRATION_MAP(ORR_CALIBRATION_ENUM_)
+#undef ORR_CALIBRATION_ENUM_
+        ORR_CALIBRATION_FIELDS
+} orr_calibration_field;
+ORR_API const char *orr_calibration_field_name(orr_calibration_field field);
+ORR_API const char *orr_calibration_field_about(orr_calibration_field field);
+
+/* Years of software that calibrations know. A year outside is taken as the nearest of them. */
+#define ORR_SOFTWARE_OLDEST 2020
+#define ORR_SOFTWARE_NEWEST 2026
+
+/* A parameter, and how well it is determined. In a file it is a number alone, or a map of these. */
+typedef struct orr_calibration_parameter {
+    double value;     /* with software of ORR_SOFTWARE_NEWEST */
+    double low, high; /* 90 % profile interval, all else refitted; NAN: unknown */
+    double prior;     /* what was believed before the fit; NAN: unknown */
+    double yearly;    /* change of the logarithm in a year of software, forward; 0: none */
+    const char *prior_source, *rests_on; /* "": not said */
+    uint8_t basis;                       /* FITTED: the data moved it; ASSUMED: the prior stands */
+    bool at_bound;                       /* of what is physically possible */
+} orr_calibration_parameter;
+
+/* A technology of links: the same on every device that has it. */
+typedef struct orr_link_rates {
+    const char *technology;              /* of catalog/links: "NVLink4" */
+    orr_calibration_parameter frac;      /* of its bandwidth, that collectives reach */
+    orr_calibration_parameter base_ns;   /* a collective beside its bytes */
+    orr_calibration_parameter reduction; /* of that bandwidth, while switches reduce; value 0: as
+                                          * assumed for all */
+} orr_link_rates;
+
+/* Kinds of jobs whose errors and overheads are different. */
+#define ORR_JOB_KIND_MAP(X)                                                                        \
+    X(DENSE, "dense training")                                                                     \
+    X(MIXTURE, "training of mixtures of experts") X(TUNING, "training of adapters")                \
+        X(PREFILL, "prefill") X(DECODE, "decode") X(RECOMMENDATION, "recommendation")
+typedef enum orr_job_kind {
+#define ORR_JOB_KIND_ENUM_(name, text) ORR_JOB_KIND_##name,
+    ORR_JOB_KIND_MAP(ORR_JOB_KIND_ENUM_)
+#undef ORR_JOB_KIND_ENUM_
+        ORR_JOB_KINDS
+} orr_job_kind;
+ORR_API const char *orr_job_kind_name(orr_job_kind kind);
+
+/* Measured over predicted, pooled over devices: 90 % of rows were between 1 + low and 1 + high. */
+typedef struct orr_error_interval {
+    double low_frac, high_frac;
+    double error_frac; /* mean absolute error */
+    uint32_t rows;     /* 0: unknown, the others are NAN */
+} orr_error_interval;
+
 typedef struct orr_calibration {
     const char *name;   /* of the device type: "h100_sxm_80g" */
     const char *source; /* what it was fitted to, or "assumed" */
@@ -53,15 +113,32 @@ typedef struct orr_calibration {
     double low_frac, high_frac; /* 90 % of held-out rows were between (1 + low) and (1 + high)
                                  * times the prediction; NAN: unknown */
     uint8_t basis;              /* FITTED or ASSUMED */
+    double software_year;       /* that the numbers above are of */
+    double widening;            /* of intervals in logarithms, where few rows are of this device */
+    const orr_calibration_parameter *parameters; /* shape (ORR_CALIBRATION_FIELDS), or NULL */
+    const orr_link_rates *links;                 /* shape (n_links) */
+    uint32_t n_links;
+    const orr_error_interval *intervals; /* shape (ORR_JOB_KINDS), or NULL */
 } orr_calibration;
-/* Calibration of a device, or of the nearest one (then basis ASSUMED), in the arena. Errors:
- * NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_calibration_of(const orr_device *device, orr_arena *arena,
-                                                     const orr_calibration **ret, orr_error *err);
+/* Calibration of a device, or of the nearest one (then basis ASSUMED), with software of a year (0:
+ * the newest), in the arena. Errors: NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_calibration_of(const orr_device *device, double software_year,
+                                                     orr_arena *arena, const orr_calibration **ret,
+                                                     orr_error *err);
 /* Loads a calibration from a file of the same form. Errors: IO; PARSE and INVALID as
  * "file:line:column: what is wrong"; NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_calibration_load(const char *path, orr_arena *arena,
+ORR_API ORR_MUST_CHECK orr_status orr_calibration_load(const char *path, double software_year,
+                                                       orr_arena *arena,
                                                        const orr_calibration **ret, orr_error *err);
+/* The calibration as jobs of a kind have it: step_ns is that of the kind, and so are error and
+ * interval. In the arena. Errors: NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_calibration_for_kind(const orr_calibration *calibration,
+                                                           orr_job_kind kind, orr_arena *arena,
+                                                           const orr_calibration **ret,
+                                                           orr_error *err);
+/* Rates of a technology of links, or NULL. */
+ORR_API const orr_link_rates *orr_calibration_link(const orr_calibration *calibration,
+                                                   const char *technology);
 
 /* Work of a call on a tape, as `cost/` counts it: family, dims, dtype, FLOPs, bytes. Views and
  * collectives: family OTHER, no work. */

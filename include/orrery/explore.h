@@ -99,6 +99,7 @@ typedef struct orr_explore_options {
     const volatile bool *stop; /* set to stop early with the best so far; or NULL */
     bool relaxed; /* internal: this search tries a relaxation, so that infeasibility is not analysed
                      again */
+    double software_year; /* as in orr_job_options */
 } orr_explore_options;
 ORR_API void orr_explore_options_init(orr_explore_options *options);
 

@@ -39,8 +39,9 @@ typedef struct orr_job_options {
     uint32_t n_heterogeneous;
     const orr_slow_link *slow; /* shape (n_slow) */
     uint32_t n_slow;
-    bool fold;        /* simulate one representative for equivalent ranks; default true */
-    uint32_t threads; /* default 1 */
+    bool fold;            /* simulate one representative for equivalent ranks; default true */
+    uint32_t threads;     /* default 1 */
+    double software_year; /* of what the frameworks reach; 0: the newest that is calibrated */
 } orr_job_options;
 ORR_API void orr_job_options_init(orr_job_options *options);
 

@@ -4,6 +4,7 @@
 
 #include "model/memory/memory.h"
 #include "estimate/estimate.h"
+#include "outcome/outcome.h"
 
 /* The kinds of devices and of networks that ranks use, each identified by a small number for the
  * keys of caches. */
@@ -15,8 +16,9 @@ static orr_status open_device(orr_estimator *e, const orr_device *device, orr_es
     cluster.device = device;
     ret->device = device;
     ret->calibration = device == e->cluster->device ? e->options.calibration : NULL;
-    if (ret->calibration == NULL)
-        ORR_TRY(orr_calibration_of(device, e->arena, &ret->calibration, err));
+    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(e->model, e->options.workload.task),
+                                    ret->calibration, device, e->options.software_year, e->arena,
+                                    &ret->calibration, err));
     orr_job_rates_init(&cluster, ret->calibration, e->options.algorithm, &ret->rates);
     ret->rates.cluster = e->cluster;
     for (int dtype = 0; dtype < ORR_DTYPES; dtype++)

@@ -22,7 +22,8 @@ static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *
         return orr_fail_memory(err);
     *cluster = *job->cluster;
     cluster->device = device;
-    ORR_TRY(orr_calibration_of(device, arena, &calibration, err));
+    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(job->model, job->workload.task), NULL, device,
+                                    job->calibration->software_year, arena, &calibration, err));
     orr_job_rates_init(cluster, calibration, job->rates.algorithm, rates);
     *ret = rates;
     return ORR_OK;

@@ -152,12 +152,10 @@ static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown
     return ORR_OK;
 }
 
-/* Interval that held nine of ten measured jobs, relative to their predictions. All of them were
- * training jobs: the error of inference is unknown. */
+/* Interval that held nine of ten measured jobs of the kind, relative to their predictions. */
 static void fill_interval(const orr_calibration *c, orr_outcome *o)
 {
-    const bool known =
-        orr_task_trains(o->workload.task) && !isnan(c->low_frac) && !isnan(c->high_frac);
+    const bool known = !isnan(c->low_frac) && !isnan(c->high_frac);
     o->low_ns = o->high_ns = -1;
     o->error_frac = known ? c->error_frac : NAN;
     if (!known)

@@ -30,6 +30,12 @@ typedef struct orr_outcome_job {
     uint32_t
         grouping_at[ORR_STEP_GROUPINGS]; /* index into the ensemble's groupings; ORR_NONE: unused */
 } orr_outcome_job;
+/* What jobs on a device reach: `given`, or the catalogue's if NULL, as jobs of the kind have it. */
+orr_status orr_outcome_calibration(orr_job_kind kind, const orr_calibration *given,
+                                   const orr_device *device, double software_year,
+                                   orr_arena *arena, const orr_calibration **ret,
+                                   orr_error *err) ORR_MUST_CHECK;
+orr_job_kind orr_outcome_kind(const orr_model *model, uint8_t task);
 /* Completes and checks the plan, builds and prices its modules; in the arena. Errors: as
  * orr_outcome_of(). */
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,

@@ -164,16 +164,42 @@ static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error
     return orr_stage_map_make(&job->row, &job->plan, arena, &job->map, err);
 }
 
+orr_job_kind orr_outcome_kind(const orr_model *model, uint8_t task)
+{
+    if (model->kind == ORR_MODEL_DLRM)
+        return ORR_JOB_KIND_RECOMMENDATION;
+    switch (task) {
+    case ORR_TASK_PREFILL:
+        return ORR_JOB_KIND_PREFILL;
+    case ORR_TASK_DECODE:
+        return ORR_JOB_KIND_DECODE;
+    case ORR_TASK_LORA:
+        return ORR_JOB_KIND_TUNING;
+    default:
+        return model->moe.experts > 0 ? ORR_JOB_KIND_MIXTURE : ORR_JOB_KIND_DENSE;
+    }
+}
+
+orr_status orr_outcome_calibration(orr_job_kind kind, const orr_calibration *given,
+                                   const orr_device *device, double software_year, orr_arena *arena,
+                                   const orr_calibration **ret, orr_error *err)
+{
+    if (given == NULL)
+        ORR_TRY(orr_calibration_of(device, software_year, arena, &given, err));
+    return orr_calibration_for_kind(given, kind, arena, ret, err);
+}
+
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                const orr_cluster *cluster, const orr_job_options *options,
                                orr_arena *arena, orr_outcome_job *job, orr_error *err)
 {
-    *job = (orr_outcome_job){.calibration = options->calibration};
+    *job = (orr_outcome_job){0};
     ORR_TRY(complete(model, plan, cluster, options, arena, job, err));
     ORR_TRY(orr_plan_cluster(&job->plan, cluster, arena, &job->cluster, err));
     job->on_sites = orr_plan_on_sites(&job->plan, job->cluster);
-    if (job->calibration == NULL)
-        ORR_TRY(orr_calibration_of(job->cluster->device, arena, &job->calibration, err));
+    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(job->model, job->workload.task),
+                                    options->calibration, job->cluster->device,
+                                    options->software_year, arena, &job->calibration, err));
     orr_job_rates_init(job->cluster, job->calibration, options->algorithm, &job->rates);
     ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
     const orr_schedule_spec spec = orr_plan_schedule(&job->plan);

@@ -208,8 +208,8 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
         orr_cluster_load(ret->catalog, words->cluster, session->arena, &ret->cluster, err), err));
     ORR_TRY(orr_plan_parse(words->plan, &ret->plan, err));
     if (settings->calibration)
-        ORR_TRY(of_file(orr_calibration_load(settings->calibration, session->arena,
-                                             &ret->options.calibration, err),
+        ORR_TRY(of_file(orr_calibration_load(settings->calibration, ret->options.software_year,
+                                             session->arena, &ret->options.calibration, err),
                         err));
     ORR_TRY(read_workload(ret));
     ORR_TRY(read_heterogeneous(ret));

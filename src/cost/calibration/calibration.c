@@ -16,6 +16,9 @@ static const struct {
     {"b300_sxm_288g", 2250, 8},   {"gb300_288g", 2500, 8},      {"tpu_v5p", 459, 2.765},
 };
 
+/* Of the intervals of a device whose calibration is another's, in logarithms: assumed. */
+#define BORROWED_WIDENING 1.5
+
 static const size_t NO_FILE = SIZE_MAX;
 
 static size_t file_of(const char *device)
@@ -58,23 +61,40 @@ size_t orr_calibration_file_for(const orr_device *device, bool *ret_own)
     return best;
 }
 
-orr_status orr_calibration_of(const orr_device *device, orr_arena *arena,
+static orr_status parse_file(size_t file, orr_arena *arena, const orr_yaml **ret, orr_error *err)
+{
+    const orr_catalog_file *f = &orr_calibration_files[file];
+    return orr_yaml_parse((const char *)f->bytes, f->n, f->name, arena, ret, err);
+}
+
+orr_status orr_calibration_add_shared(orr_calibration *calibration, orr_arena *arena,
+                                      orr_error *err)
+{
+    const orr_yaml *document;
+    if (file_of("links") != NO_FILE) {
+        ORR_TRY(parse_file(file_of("links"), arena, &document, err));
+        ORR_TRY(orr_calibration_read_links(document, arena, calibration, err));
+    }
+    if (file_of("intervals") != NO_FILE) {
+        ORR_TRY(parse_file(file_of("intervals"), arena, &document, err));
+        ORR_TRY(orr_calibration_read_intervals(document, arena, calibration, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_calibration_of(const orr_device *device, double software_year, orr_arena *arena,
                               const orr_calibration **ret, orr_error *err)
 {
     bool own;
-    const orr_catalog_file *file = &orr_calibration_files[orr_calibration_file_for(device, &own)];
     const orr_yaml *document;
-    const orr_calibration *found;
-    ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, arena, &document, err));
-    ORR_TRY(orr_calibration_read(document, arena, &found, err));
+    orr_calibration *found;
+    ORR_TRY(parse_file(orr_calibration_file_for(device, &own), arena, &document, err));
+    ORR_TRY(orr_calibration_read(document, software_year, arena, &found, err));
+    ORR_TRY(orr_calibration_add_shared(found, arena, err));
     if (!own) {
-        orr_calibration *borrowed = orr_arena_one(arena, orr_calibration);
-        if (borrowed == NULL)
-            return orr_fail_memory(err);
-        *borrowed = *found;
-        borrowed->basis = ORR_BASIS_ASSUMED;
-        borrowed->error_frac = borrowed->low_frac = borrowed->high_frac = NAN;
-        found = borrowed;
+        found->basis = ORR_BASIS_ASSUMED;
+        found->error_frac = found->low_frac = found->high_frac = NAN;
+        found->widening = fmax(found->widening, BORROWED_WIDENING);
     }
     *ret = found;
     return ORR_OK;

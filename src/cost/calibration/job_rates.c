@@ -59,10 +59,14 @@ static orr_alpha_beta level_constants(const orr_calibration *c, const orr_level 
 {
     const double bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9);
     orr_alpha_beta constants = {.basis = c->basis, .error_frac = NAN};
-    constants.base_ns[ORR_PROTOCOL_BANDWIDTH] = up ? c->scale_up_ns : c->scale_out_ns;
+    const orr_link_rates *link = orr_calibration_link(c, level->technology);
+    const double frac = link != NULL ? link->frac.value : up ? c->scale_up : c->scale_out;
+    constants.base_ns[ORR_PROTOCOL_BANDWIDTH] = link != NULL ? link->base_ns.value
+                                                : up         ? c->scale_up_ns
+                                                             : c->scale_out_ns;
     constants.alpha_ns[ORR_PROTOCOL_BANDWIDTH] =
         up ? HOP_UP_NS : orr_fact_or(&level->latency_ns, HOP_OUT_NS);
-    constants.bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = bytes_per_s * (up ? c->scale_up : c->scale_out);
+    constants.bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = bytes_per_s * frac;
     return constants;
 }
 
@@ -80,7 +84,9 @@ static void open_network(const orr_cluster *cluster, const orr_calibration *c, o
         network.in_network[k] = level->in_network_reduction && up;
         network.scale_up[k] = up;
         network.reduction[k] = network.levels[k];
-        network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *= REDUCTION_FRAC;
+        const orr_link_rates *link = orr_calibration_link(c, level->technology);
+        network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *=
+            link != NULL && link->reduction.value > 0 ? link->reduction.value : REDUCTION_FRAC;
     }
     network.memory_bytes_per_s = c->memory * or_zero(&cluster->device->memory_bytes_per_s);
     orr_network_apply_transport(&network, cluster, ORR_RDMA_UNKNOWN);
@@ -130,6 +136,19 @@ static bool is_odd(const orr_work *work)
 {
     const int64_t per_16_bytes = (int64_t)(16 / orr_dtype_bytes((orr_dtype)work->dtype));
     return work->dims[2] % per_16_bytes != 0 || work->dims[3] % per_16_bytes != 0;
+}
+
+/* Products and attention stream long rows, and reach more of the memory than kernels that do a
+ * little to each element. */
+static double memory_ns(const orr_job_rates *rates, const orr_work *work)
+{
+    const orr_calibration *c = rates->calibration;
+    const bool streams = work->family == ORR_FAMILY_GEMM || work->family == ORR_FAMILY_ATTENTION ||
+                         work->family == ORR_FAMILY_CONVOLUTION;
+    if (!(rates->memory_bytes_per_s > 0))
+        return 0;
+    return 1e9 * (work->read_bytes + work->write_bytes) /
+           (rates->memory_bytes_per_s * (streams && c->stream > 0 ? c->stream / c->memory : 1));
 }
 
 static double product_ns(const orr_job_rates *rates, const orr_work *work)
@@ -183,8 +202,7 @@ orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work,
         ns = attention_ns(rates, work, eager);
     else
         ns = vector_ns(rates, work);
-    if (rates->memory_bytes_per_s > 0)
-        ns = fmax(ns, 1e9 * bytes / rates->memory_bytes_per_s);
+    ns = fmax(ns, memory_ns(rates, work));
     price.ns = (int64_t)fmin(ns + c->kernel_ns, (double)(INT64_MAX / 4));
     price.basis = c->basis;
     return price;

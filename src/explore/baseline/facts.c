@@ -30,7 +30,7 @@ static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, 
 {
     const orr_dtype dtype = orr_precision_dtype(r->given.precision);
     const orr_calibration *calibration;
-    ORR_TRY(orr_calibration_of(device, r->arena, &calibration, err));
+    ORR_TRY(orr_calibration_of(device, r->options->software_year, r->arena, &calibration, err));
     const double reached = dtype == ORR_DTYPE_FP8   ? calibration->matmul_fp8
                            : dtype == ORR_DTYPE_FP4 ? calibration->matmul_fp4
                                                     : calibration->matmul_bf16;

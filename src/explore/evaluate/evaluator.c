@@ -33,6 +33,7 @@ orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
     evaluator->options = *options;
     orr_job_options_init(&evaluator->job);
     evaluator->job.workload = options->workload;
+    evaluator->job.software_year = options->software_year;
     ORR_TRY_OUT(status,
                 orr_estimator_new(model, cluster, &evaluator->job, &evaluator->estimator, err));
     if (options->fleet != NULL)

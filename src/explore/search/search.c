@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <orrery/calibration.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "model/plan/plan.h"
+#include "outcome/outcome.h"
 #include "explore/search/search.h"
 
 /* orr_explore(): one search from its options to its result. The phases are bounds of all families,
@@ -61,7 +60,9 @@ static orr_status check(const orr_cluster *cluster, const orr_explore_options *o
 static orr_status find_constant(orr_search *s, orr_error *err)
 {
     const orr_calibration *calibration;
-    ORR_TRY(orr_calibration_of(s->cluster->device, s->arena, &calibration, err));
+    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(s->model, s->options->workload.task), NULL,
+                                    s->cluster->device, s->options->software_year, s->arena,
+                                    &calibration, err));
     s->space.constant_ns = calibration->step_ns;
     return ORR_OK;
 }

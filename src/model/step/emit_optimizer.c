@@ -219,7 +219,7 @@ void orr_stage_emit_optimizer(orr_stage_emitter *l)
     const orr_step_prices *prices = l->job->prices;
     const orr_calibration *c = prices->kernels->calibration;
     const bool trains = orr_task_trains(l->job->task);
-    const int64_t step_ns = trains ? orr_step_jittered_ns(prices, (int64_t)c->step_ns) : 0;
+    const int64_t step_ns = orr_step_jittered_ns(prices, (int64_t)c->step_ns);
     l->now = (orr_step_node){.micro_batch = ORR_NONE};
     if (trains) {
         const stage_weights w = sum_weights(l);

@@ -52,7 +52,7 @@ static void open_scene(scene *s, const char *plan)
     s->arena = orr_arena_new(0, 0);
     assert_int_equal(orr_catalog_open(s->arena, &s->catalog, &s->err), ORR_OK);
     assert_int_equal(orr_cluster_load(s->catalog, "dgx_h100", s->arena, &cluster, &s->err), ORR_OK);
-    assert_int_equal(orr_calibration_of(cluster->device, s->arena, &usual, &s->err), ORR_OK);
+    assert_int_equal(orr_calibration_of(cluster->device, 0, s->arena, &usual, &s->err), ORR_OK);
     s->calibration = *usual;
     s->calibration.compute_slowdown = 1;
     s->calibration.rank_log_frac = 0;

@@ -23,7 +23,7 @@ static void open_scene(scene *s, const char *cluster)
     s->arena = orr_arena_new(0, 0);
     assert_int_equal(orr_catalog_open(s->arena, &catalog, &s->err), ORR_OK);
     assert_int_equal(orr_cluster_load(catalog, cluster, s->arena, &s->cluster, &s->err), ORR_OK);
-    assert_int_equal(orr_calibration_of(s->cluster->device, s->arena, &s->calibration, &s->err),
+    assert_int_equal(orr_calibration_of(s->cluster->device, 0, s->arena, &s->calibration, &s->err),
                      ORR_OK);
     orr_job_rates_init(s->cluster, s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
 }

@@ -87,7 +87,7 @@ static inline int64_t world_step_ns(plan_world *w, const orr_model *model, const
 static inline orr_calibration world_plain(plan_world *w, const orr_cluster *cluster)
 {
     const orr_calibration *c;
-    world_must(w, orr_calibration_of(cluster->device, w->arena, &c, &w->err), "calibration");
+    world_must(w, orr_calibration_of(cluster->device, 0, w->arena, &c, &w->err), "calibration");
     orr_calibration plain = *c;
     plain.compute_slowdown = 1;
     plain.dp_exposed = 0;

@@ -38,7 +38,7 @@ static void every_device_has_one(void **state)
         const orr_calibration *c;
         bool own;
         orr_error err;
-        assert_int_equal(orr_calibration_of(device, arena, &c, &err), ORR_OK);
+        assert_int_equal(orr_calibration_of(device, 0, arena, &c, &err), ORR_OK);
         assert_true(orr_calibration_file_for(device, &own) < orr_n_calibration_files);
         assert_true(c->source[0] != '\0');
         assert_true(c->matmul_bf16 > 0.1 && c->matmul_bf16 <= 1);
@@ -57,12 +57,14 @@ static void each_file_is_of_a_device(void **state)
     for (size_t i = 0; i < orr_n_calibration_files; i++) {
         const orr_catalog_file *file = &orr_calibration_files[i];
         const orr_yaml *document;
-        const orr_calibration *c;
+        orr_calibration *c;
         orr_error err;
+        if (strstr(file->name, "links") != NULL || strstr(file->name, "intervals") != NULL)
+            continue; /* shared by all devices */
         assert_int_equal(
             orr_yaml_parse((const char *)file->bytes, file->n, file->name, arena, &document, &err),
             ORR_OK);
-        if (orr_calibration_read(document, arena, &c, &err) != ORR_OK)
+        if (orr_calibration_read(document, 0, arena, &c, &err) != ORR_OK)
             fail_msg("%s", err.text);
         assert_non_null(orr_catalog_device(catalog, c->name));
     }
@@ -83,7 +85,10 @@ static orr_status read_text(const char *text, const orr_calibration **ret, orr_e
 {
     const orr_yaml *document;
     ORR_TRY(orr_yaml_parse(text, strlen(text), "c.yaml", arena, &document, err));
-    return orr_calibration_read(document, arena, ret, err);
+    orr_calibration *c;
+    ORR_TRY(orr_calibration_read(document, 0, arena, &c, err));
+    *ret = c;
+    return ORR_OK;
 }
 
 static void what_is_wrong_is_told_with_its_line(void **state)
@@ -114,6 +119,133 @@ static void what_is_wrong_is_told_with_its_line(void **state)
     }
 }
 
+static orr_job_rates rates_of(const char *cluster, const orr_calibration *c);
+static orr_calibration plain(void);
+
+/* The text of a flat file, with one parameter as a map. */
+static const char *text_of(const char *memory)
+{
+    static char text[4096];
+    size_t n = 0;
+    n += (size_t)snprintf(text, sizeof text, "device: x\nsource: y\nbasis: fitted\nmemory: %s\n",
+                          memory);
+    for (int i = 0; i < ORR_CALIBRATION_FIELDS; i++)
+        if (i != ORR_CALIBRATION_memory && i != ORR_CALIBRATION_stream &&
+            i != ORR_CALIBRATION_serving_ns && i != ORR_CALIBRATION_recommendation_ns)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s: %s\n",
+                                  orr_calibration_field_name((orr_calibration_field)i),
+                                  i == ORR_CALIBRATION_compute_slowdown ? "1.05" : "0.5");
+    return text;
+}
+
+static void a_parameter_says_how_well_it_is_known(void **state)
+{
+    (void)state;
+    const orr_calibration *c;
+    orr_error err;
+    const char *text = text_of("{value: 0.8, low: 0.7, high: 0.9, prior: 0.85, yearly: 0.05, "
+                               "prior_source: STREAM, rests_on: 12 rows of vtrain, basis: fitted, "
+                               "at_bound: true}");
+    if (read_text(text, &c, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    const orr_calibration_parameter *p = &c->parameters[ORR_CALIBRATION_memory];
+    assert_true(p->value == 0.8 && p->low == 0.7 && p->high == 0.9 && p->prior == 0.85);
+    assert_string_equal(p->prior_source, "STREAM");
+    assert_string_equal(p->rests_on, "12 rows of vtrain");
+    assert_true(p->at_bound && p->basis == ORR_BASIS_FITTED);
+    assert_true(c->memory == 0.8 && c->software_year == ORR_SOFTWARE_NEWEST);
+    /* What an older file lacks. */
+    assert_true(c->stream == 0.8 && c->serving_ns == 0 && c->recommendation_ns == c->step_ns);
+    assert_true(isnan(c->parameters[ORR_CALIBRATION_matmul_bf16].low));
+    assert_int_not_equal(read_text(text_of("{low: 0.7}"), &c, &err), ORR_OK);
+    assert_non_null(strstr(err.text, "memory: its value is missing"));
+    assert_int_not_equal(read_text(text_of("{value: 0.7, hihg: 1}"), &c, &err), ORR_OK);
+    assert_non_null(strstr(err.text, "did you mean 'high'?"));
+}
+
+static void software_has_a_year(void **state)
+{
+    (void)state;
+    const orr_yaml *document;
+    orr_error err;
+    const char *text = text_of("{value: 0.8, yearly: 0.05}");
+    assert_int_equal(orr_yaml_parse(text, strlen(text), "c.yaml", arena, &document, &err), ORR_OK);
+    double last = 0;
+    for (int year = 2015; year < 2030; year++) {
+        orr_calibration *c;
+        assert_int_equal(orr_calibration_read(document, year, arena, &c, &err), ORR_OK);
+        const int known = year < ORR_SOFTWARE_OLDEST   ? ORR_SOFTWARE_OLDEST
+                          : year > ORR_SOFTWARE_NEWEST ? ORR_SOFTWARE_NEWEST
+                                                       : year;
+        assert_true(fabs(c->memory - 0.8 * exp(0.05 * (known - ORR_SOFTWARE_NEWEST))) < 1e-12);
+        assert_true(c->software_year == known && c->memory >= last && c->attention == 0.5);
+        last = c->memory;
+    }
+}
+
+/* Overheads and errors are those of the kind of job. */
+static void kinds_of_jobs_have_their_own_overheads(void **state)
+{
+    (void)state;
+    orr_error_interval intervals[ORR_JOB_KINDS] = {{0}};
+    intervals[ORR_JOB_KIND_DECODE] = (orr_error_interval){-0.2, 0.25, 0.1, 40};
+    orr_calibration c = plain();
+    c.step_ns = 1;
+    c.serving_ns = 2;
+    c.recommendation_ns = 3;
+    c.low_frac = -0.1;
+    c.high_frac = 0.1;
+    const orr_calibration *of;
+    static const double STEP[ORR_JOB_KINDS] = {1, 1, 1, 2, 2, 3};
+    for (int kind = 0; kind < ORR_JOB_KINDS; kind++) {
+        assert_int_equal(orr_calibration_for_kind(&c, (orr_job_kind)kind, arena, &of, NULL),
+                         ORR_OK);
+        assert_true(of->step_ns == STEP[kind]);
+        /* An older file knows the errors of training alone. */
+        assert_int_equal(isnan(of->low_frac), kind >= ORR_JOB_KIND_PREFILL);
+    }
+    c.intervals = intervals;
+    c.widening = 2;
+    assert_int_equal(orr_calibration_for_kind(&c, ORR_JOB_KIND_DECODE, arena, &of, NULL), ORR_OK);
+    assert_true(fabs(of->low_frac - (0.8 * 0.8 - 1)) < 1e-12);
+    assert_true(fabs(of->high_frac - (1.25 * 1.25 - 1)) < 1e-12 && of->error_frac == 0.1);
+}
+
+static orr_status read_links(const char *text, orr_calibration *c, orr_error *err)
+{
+    const orr_yaml *document;
+    ORR_TRY(orr_yaml_parse(text, strlen(text), "links.yaml", arena, &document, err));
+    return orr_calibration_read_links(document, arena, c, err);
+}
+
+/* Devices share the rates of a technology of links. */
+static void links_have_rates_of_their_own(void **state)
+{
+    (void)state;
+    orr_error err = {0};
+    orr_calibration c = plain();
+    assert_int_equal(read_links("links:\n  NVLink4: {frac: {value: 0.8, low: 0.75}, base_ns: 9000, "
+                                "reduction: 0.6}\n",
+                                &c, &err),
+                     ORR_OK);
+    assert_null(orr_calibration_link(&c, "NVLink5"));
+    assert_true(orr_calibration_link(&c, "NVLink4")->frac.low == 0.75);
+    const orr_job_rates rates = rates_of("dgx_h100_pod", &c);
+    const double up = orr_fact_or(&rates.cluster->levels[0].bytes_per_s, NAN),
+                 out = orr_fact_or(&rates.cluster->levels[1].bytes_per_s, NAN);
+    const int bandwidth = ORR_PROTOCOL_BANDWIDTH;
+    assert_true(fabs(rates.network.levels[0].bytes_per_s[bandwidth] / up - 0.8) < 1e-9);
+    assert_true(fabs(rates.network.reduction[0].bytes_per_s[bandwidth] / up - 0.48) < 1e-9);
+    assert_true(rates.network.levels[0].base_ns[bandwidth] == 9000);
+    assert_true(fabs(rates.network.levels[1].bytes_per_s[bandwidth] / out - 0.5) < 1e-9);
+    assert_int_not_equal(read_links("links: {NVLink4: {frac: 2, base_ns: 1}}", &c, &err), ORR_OK);
+    assert_non_null(strstr(err.text, "frac: a number from 0.001 to 1 is due"));
+    assert_int_not_equal(read_links("links: {NVLink4: {frac: 0.5}}", &c, &err), ORR_OK);
+    assert_int_not_equal(read_links("links: {NVLink4: 1}", &c, &err), ORR_OK);
+    assert_int_not_equal(read_links("links: {NVLink4: {farc: 1}}", &c, &err), ORR_OK);
+    assert_int_not_equal(read_links("[1]", &c, &err), ORR_OK);
+}
+
 static void a_file_is_as_what_is_built_in(void **state)
 {
     (void)state;
@@ -126,13 +258,13 @@ static void a_file_is_as_what_is_built_in(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, file->bytes, file->n) == (ssize_t)file->n);
     close(fd);
-    assert_int_equal(orr_calibration_load(path, arena, &loaded, &err), ORR_OK);
+    assert_int_equal(orr_calibration_load(path, 0, arena, &loaded, &err), ORR_OK);
     unlink(path);
-    assert_int_equal(orr_calibration_of(device, arena, &built_in, &err), ORR_OK);
+    assert_int_equal(orr_calibration_of(device, 0, arena, &built_in, &err), ORR_OK);
 #define SAME_(name, text) assert_true(loaded->name == built_in->name);
     ORR_CALIBRATION_MAP(SAME_)
 #undef SAME_
-    assert_int_equal(orr_calibration_load("/no/such/file.yaml", arena, &loaded, &err), ORR_IO);
+    assert_int_equal(orr_calibration_load("/no/such/file.yaml", 0, arena, &loaded, &err), ORR_IO);
 }
 
 /* Prices. */
@@ -153,6 +285,7 @@ static orr_calibration plain(void)
                              .attention = 0.5,
                              .attention_backward = 0.25,
                              .memory = 0.5,
+                             .stream = 0.5,
                              .scale_up = 0.5,
                              .scale_out = 0.5,
                              .compute_slowdown = 1,
@@ -265,7 +398,8 @@ static void prices_never_fall_when_a_dim_grows(void **state)
     const orr_calibration *c;
     orr_error err;
     assert_int_equal(
-        orr_calibration_of(orr_catalog_device(catalog, "h100_sxm_80g"), arena, &c, &err), ORR_OK);
+        orr_calibration_of(orr_catalog_device(catalog, "h100_sxm_80g"), 0, arena, &c, &err),
+        ORR_OK);
     const orr_job_rates rates = rates_of("dgx_h100", c);
     for (int dim = 0; dim < 4; dim++) {
         int64_t last = 0; /* odd sizes are dearer than the next even one: above */
@@ -357,6 +491,10 @@ int main(void)
         cmocka_unit_test(the_nearest_device_lends),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
         cmocka_unit_test(a_file_is_as_what_is_built_in),
+        cmocka_unit_test(a_parameter_says_how_well_it_is_known),
+        cmocka_unit_test(software_has_a_year),
+        cmocka_unit_test(kinds_of_jobs_have_their_own_overheads),
+        cmocka_unit_test(links_have_rates_of_their_own),
         cmocka_unit_test(a_large_product_runs_at_its_share),
         cmocka_unit_test(bytes_bound_what_has_few_flops),
         cmocka_unit_test(attention_has_shares_of_its_own),
