@@ -109,6 +109,19 @@ static void check_case(job_cases *cases, job_case *c)
         job_refuse(c, job_text(cases->arena, "no such plan: %s", err.text));
 }
 
+/* Megatron and what grew from it give all stages equally many layers unless told otherwise; a plan
+ * of Orrery that says nothing splits them by cost. */
+static void split_evenly(job_case *c)
+{
+    orr_plan *p = &c->plan;
+    const uint32_t layers = p->layers > 0 ? p->layers : c->model != NULL ? c->model->layers : 0;
+    const uint32_t chunks = p->pp * (p->vp > 0 ? p->vp : 1);
+    if (p->pp < 2 || p->first_layers > 0 || p->last_layers > 0 || p->section_stages[0] > 0 ||
+        layers % chunks != 0)
+        return;
+    p->first_layers = p->last_layers = layers / p->pp;
+}
+
 void job_cases_done(job_cases *cases, job_case *added)
 {
     check_case(cases, added);
@@ -118,6 +131,8 @@ void job_cases_done(job_cases *cases, job_case *added)
         return;
     }
     choose_side(cases, added);
+    if (strncmp(added->framework, "mega", 4) == 0)
+        split_evenly(added);
 }
 
 static void tell_columns(const job_csv *csv, const char *file, job_cases *cases)
