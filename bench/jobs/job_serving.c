@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_serving.h"
+
+#include <math.h>
+
+static const double KV_SHARE = 0.9;
+enum { REQUESTS_MOST = 2048, PROMPT_TOKENS = 8192 /* of a pass over prompts: max_num_tokens */ };
+
+/* One pass over prompts or one step of decoding. */
+typedef struct serving_pass {
+    double seconds;             /* without bubbles; NAN: could not be predicted */
+    double allocated, capacity; /* bytes of a device; capacity NAN: not known   */
+} serving_pass;
+
+static serving_pass run(const job_world *world, const job_case *c,
+                        const orr_calibration *calibration, uint8_t task, uint32_t prompt,
+                        uint32_t batch, job_prediction *ret)
+{
+    orr_error err = {0};
+    orr_outcome outcome = {0};
+    orr_job_options options;
+    serving_pass pass = {NAN, NAN, NAN};
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (arena == NULL)
+        return pass;
+    orr_job_options_init(&options);
+    options.workload = (orr_workload){.task = task, .prompt = prompt};
+    options.detail = ORR_DETAIL_CHUNK;
+    options.calibration = calibration;
+    orr_plan plan = c->plan;
+    plan.micro_batches = plan.pp;
+    plan.micro_batch = (batch + plan.pp - 1) / plan.pp;
+    plan.batch = plan.micro_batches * plan.micro_batch;
+    const orr_cluster *cluster = orr_catalog_cluster(world->catalog, c->cluster);
+    if (orr_outcome_of(c->model, &plan, cluster, &options, arena, &outcome, &err) != ORR_OK) {
+        ret->reason = job_text(world->arena, "%s", err.text);
+    } else {
+        const orr_memory_plan *memory = &outcome.memory;
+        pass.seconds = 1e-9 * (double)outcome.step_ns / (1 + fmax(0, outcome.bubble_frac)) * batch /
+                       plan.batch;
+        for (int w = 0; w < ORR_WATERFALLS; w++)
+            ret->waterfall_ns[w] = outcome.waterfall_ns[w];
+        if (memory->n_stages > 0)
+            pass.allocated = (double)memory->stages[memory->worst].allocated_bytes;
+        if (memory->capacity_bytes > 0)
+            pass.capacity = (double)memory->capacity_bytes;
+    }
+    orr_outcome_free(&outcome);
+    orr_arena_free(arena);
+    return pass;
+}
+
+/* Requests whose keys and values have room; 0: not even one has. */
+static uint32_t batch_that_fits(const job_world *world, const job_case *c,
+                                const orr_calibration *calibration, job_prediction *ret)
+{
+    const uint32_t tokens = c->workload.prompt + c->workload.generated, few = c->plan.pp;
+    const serving_pass one = run(world, c, calibration, ORR_TASK_DECODE, tokens, few, ret),
+                       two = run(world, c, calibration, ORR_TASK_DECODE, tokens, 2 * few, ret);
+    const double each = (two.allocated - one.allocated) / few, rest = one.allocated - each * few;
+    if (!(each > 0) || isnan(one.capacity))
+        return 0;
+    const double fit = floor(KV_SHARE * (one.capacity - rest) / each);
+    if (fit < 1)
+        ret->reason = "its weights leave no room for a request";
+    return fit < 1 ? 0 : fit < REQUESTS_MOST ? (uint32_t)fit : REQUESTS_MOST;
+}
+
+void job_predict_serving(const job_world *world, const job_case *c,
+                         const orr_calibration *calibration, job_prediction *ret)
+{
+    const orr_workload *w = &c->workload;
+    if (c->measure == JOB_FIRST_TOKEN) {
+        ret->seconds =
+            run(world, c, calibration, ORR_TASK_PREFILL, w->prompt, c->batch, ret).seconds;
+        return;
+    }
+    const uint32_t batch = c->batch > 0 ? c->batch : batch_that_fits(world, c, calibration, ret);
+    if (batch == 0)
+        return;
+    uint32_t prompts = PROMPT_TOKENS / (w->prompt > 0 ? w->prompt : 1);
+    prompts = prompts < 1 ? 1 : prompts < batch ? prompts : batch;
+    const double step = run(world, c, calibration, ORR_TASK_DECODE, w->prompt + w->generated / 2,
+                            batch, ret)
+                            .seconds,
+                 prompt =
+                     run(world, c, calibration, ORR_TASK_PREFILL, w->prompt, prompts, ret).seconds /
+                     prompts;
+    ret->seconds = c->measure == JOB_TOKEN ? step + batch * prompt / w->generated
+                                           : prompt + w->generated * step / batch;
+}
