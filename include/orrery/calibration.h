@@ -160,12 +160,11 @@ ORR_API void orr_job_rates_init(const orr_cluster *cluster, const orr_calibratio
 /* Price of a kernel in a job. `eager`: of an eager framework, not of one that fuses. */
 ORR_API orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work,
                                        bool eager);
-/* Slowdown of computation, as a factor, because the host has to launch so many kernels in the
- * time in which the device runs them: the longer of both when they are far apart, smooth in
- * between (L4 norm: exponent 4 is assumed; launches are uneven). `device_ns`: of the phase, with
- * exposed transfers; `compute_ns`: the part that can be stretched. */
-ORR_API double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels,
-                                          int64_t device_ns, int64_t compute_ns);
+/* Time of a phase, with exposed transfers, beyond the device's own `device_ns`, because the host
+ * has to launch so many kernels meanwhile: the phase takes the longer of both when they are far
+ * apart, smooth in between (L4 norm: exponent 4 is assumed; launches are uneven). */
+ORR_API int64_t orr_job_rates_launch_wait(const orr_job_rates *rates, uint32_t kernels,
+                                          int64_t device_ns);
 /* Price of a collective in a job; bytes as orr_collective_price() takes them. */
 ORR_API orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,
                                            orr_collective collective, int64_t bytes);

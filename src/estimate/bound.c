@@ -21,8 +21,8 @@
  * over all stages, plus optimizer and constants.
  *
  * A transfer that overlap may hide counts as hidden: whether it is depends on all other tasks, and
- * a bound may not assume the worse case. Its certain cost is the slowdown of the computation beside
- * it: while a transfer runs for r ns, at most r / slowdown of computation is done.
+ * a bound may not assume the worse case. Its certain cost is the stall that it is charged with
+ * (orr_step_exposed_frac()).
  *
  * Rounding: the simulation has whole ns. Each task may have lost one, and sums of floats a few
  * millionths. */
@@ -31,7 +31,6 @@ enum { ROUNDED_PPM = 3 };
 typedef struct bound_state {
     const orr_estimate_draft *d;
     orr_stage_lower_bound of[ORR_STAGE_CLASSES];
-    double slowed; /* share of a transfer's time that computation beside it loses at least */
     float features[ORR_FEATURES], after[ORR_AFTERS];
 } bound_state;
 
@@ -145,8 +144,6 @@ static double transfers_end(const bound_state *b, uint32_t end, double slots)
     if (d->plan->zero >= 3)
         return fmax(most, times * lane);
     most = fmax(most, begins + host + last->until_ns + last->lane_ns + last->over_ns);
-    if (d->plan->overlap_pp == ORR_SWITCH_ON)
-        most = fmax(most, slots + b->slowed * last->lane_ns);
     if (spec.chunks > 1) {
         const double first = until_ns(b, end, ORR_SLOT_EVENT_LAST_GRADIENT);
         most = fmax(most, first + host + b->of[at[ORR_SLOT_EVENT_LAST_GRADIENT]].until_ns +
@@ -213,7 +210,7 @@ static bool stage_is_uniform(const orr_estimate_draft *d, uint32_t stage)
 
 void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts)
 {
-    bound_state b = {.d = d, .slowed = orr_overlap_loss_frac(d)};
+    bound_state b = {.d = d};
     const double stretch = d->place->stretch;
     const double step_ns = d->e->devices[d->pattern->device[0]].calibration->step_ns;
     double before = 0, after = 0;

@@ -9,27 +9,17 @@
 
 /* --- phases of a module ---------------------------------------------------------------------- */
 
-/* Jitter among many ranks lengthens device work by `stretch`, but not the launches of the host,
- * whose cost beside the device therefore shrinks (orr_job_rates_launch_bound()). The two combine as
- * the fourth root of the sum of fourth powers; the loss per unit of stretch is at most this, times
- * the slowdown of computation beside transfers. */
-static double launch_bound_loss(const orr_calibration *c, const orr_priced_module *m, int phase,
-                                double stretch)
-{
-    const double host = c->launch_ns * m->kernels[phase], all = m->settled_ns[phase];
-    if (host <= 0 || all <= 0 || stretch <= 1)
-        return 0;
-    const double share = fmin(host / all, 1), square = share * share;
-    const double less = square * square * (1 - pow(stretch, -4));
-    return all * (1 - sqrt(sqrt(fmax(1 - less, 0)))) * fmax(c->compute_slowdown, 1);
-}
-
+/* Jitter among many ranks lengthens device work by `stretch`, but not the launches of the host: the
+ * two are combined anew, as in orr_job_rates_launch_wait(). */
 double orr_estimate_phase_bound(const orr_calibration *c, const orr_plan *plan, double stretch,
                                 const orr_priced_module *m, int phase)
 {
     const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
-    const double alone = m->span_ns[phase] - launch_bound_loss(c, m, phase, stretch);
-    return fmax(stretch * alone - m->tasks[phase] * (1.5 + pieces), 0);
+    const double host = c->launch_ns * m->kernels[phase], device = stretch * m->device_ns[phase];
+    const double most = fmax(host, device), least = fmin(host, device);
+    const double ratio = most > 0 ? least / most : 0, square = ratio * ratio;
+    const double both = most * sqrt(sqrt(1 + square * square));
+    return fmax(both * (1 - 1e-6) - m->tasks[phase] * (1.5 + pieces), 0);
 }
 
 /* --- transfers -------------------------------------------------------------------------------- */
@@ -189,13 +179,12 @@ static buckets bucket_of_shared_class(const orr_estimate_draft *d, const orr_sta
 }
 
 /* The gathers of virtual stage 0 begin with the step, and each of its places waits for its own. */
-static double first_gather_wait(const orr_estimate_draft *d, const orr_stage_class *class,
-                                const buckets *of, double forward)
+static double first_gather_wait(const orr_stage_class *class, const buckets *of, double forward)
 {
     if (class->virtual_stage != 0 || class->n > 1)
         return 0;
     const double last = of->gathers_ns + of->first_ns[ORR_SLOT_FORWARD] - forward;
-    return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_overlap_loss_frac(d));
+    return fmax(of->last.gather_ns, last);
 }
 
 /* The dense part of the last bucket is summed over replicas beside its experts. Where no shards are
@@ -212,7 +201,8 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
     const bool split = orr_splits_backward(d->plan),
                paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
-    const double share = d->overlaps ? orr_draft_device(d, class)->calibration->dp_exposed : 0;
+    const double share =
+        d->overlaps ? orr_step_exposed_frac(orr_draft_device(d, class)->calibration) : 0;
     const buckets of =
         orr_stage_class_is_uniform(class) ? buckets_of(d, class) : bucket_of_shared_class(d, class);
     const double lost = 3 * of.n; /* stalls are rounded to whole ns too */
@@ -235,7 +225,7 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
         l->stall_last_ns += fmax(share * l->lane_ns - lost, 0);
     if (d->plan->zero > 0) {
         l->stall_first_ns = fmax(share * of.gathers_ns - lost, 0);
-        l->first_ns = first_gather_wait(d, class, &of, l->phase_ns[ORR_SLOT_FORWARD]);
+        l->first_ns = first_gather_wait(class, &of, l->phase_ns[ORR_SLOT_FORWARD]);
     }
 }
 
@@ -308,7 +298,9 @@ static void add_zero3(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_b
     const orr_stage_class *class = &d->partition->classes[c];
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const bool split = orr_splits_backward(d->plan);
-    const double share = d->overlaps ? orr_draft_device(d, class)->calibration->dp_exposed : 0,
+    const double share = d->overlaps
+                             ? orr_step_exposed_frac(orr_draft_device(d, class)->calibration)
+                             : 0,
                  n = class->n_places;
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const zero3_pass p = zero3_pass_of(d, class, phase);

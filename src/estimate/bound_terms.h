@@ -41,11 +41,5 @@ void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_c
                                   double *dense, double *expert);
 /* Whether the class has one kind of virtual stage only. */
 bool orr_stage_class_is_uniform(const orr_stage_class *class);
-/* Share of an overlapped transfer's time that computation beside it loses at least. */
-static inline double orr_overlap_loss_frac(const orr_estimate_draft *d)
-{
-    const double slowdown = orr_draft_slowdown(d);
-    return slowdown > 1 ? 1 - 1 / slowdown : 0;
-}
 
 #endif /* ORR_ESTIMATE_BOUND_TERMS_H */

@@ -35,10 +35,8 @@ typedef struct orr_priced_module {
     uint8_t kind;
     float span_ns[ORR_SLOT_PHASES], again_ns[ORR_SLOT_PHASES], compute_ns[ORR_SLOT_PHASES];
     float waited_ns[ORR_SLOT_PHASES][ORR_WATERFALLS];
-    float tasks[ORR_SLOT_PHASES],
-        settled_ns[ORR_SLOT_PHASES]; /* device time of tasks that the host launches one by one, and
-                                        with the transfers between them */
-    float kernels[ORR_SLOT_PHASES];  /* number of host launches; 0: one graph */
+    float tasks[ORR_SLOT_PHASES], device_ns[ORR_SLOT_PHASES]; /* span without waits for the host */
+    float kernels[ORR_SLOT_PHASES]; /* number of host launches; 0: one graph */
     orr_module_weights weights;
     orr_module_memory memory;
 } orr_priced_module;
@@ -93,7 +91,7 @@ typedef struct orr_placement {
     uint32_t hop_id[ORR_LEVELS_MAX], n_hops;
     uint32_t far_hops; /* packed; see orr_far_hop() */
     uint8_t *hop_of;   /* shape (pp): hop from stage s to the next */
-    double stretch, slowdown;
+    double stretch;
     double world_ns, min_world_ns; /* rendezvous of all ranks; min_world_ns: at the rates of the
                                       fastest device */
 } orr_placement;
@@ -295,12 +293,6 @@ static inline const orr_estimate_device *orr_draft_device(const orr_estimate_dra
                                                           const orr_stage_class *class)
 {
     return &d->e->devices[d->pattern->device[class->device]];
-}
-/* Slowdown of computation beside transfers: the simulation uses that of the job's device for all.
- */
-static inline double orr_draft_slowdown(const orr_estimate_draft *d)
-{
-    return d->place->slowdown;
 }
 static inline bool orr_splits_backward(const orr_plan *plan)
 {

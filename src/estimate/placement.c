@@ -231,7 +231,6 @@ static orr_status make_place(placing *m, orr_error *err)
     ORR_TRY(orr_step_prices_wire(m->plan, m->rates, m->e->scratch, prices, err));
     ORR_TRY(keep_rates(m, err));
     place->stretch = prices->stretch;
-    place->slowdown = m->rates->calibration->compute_slowdown;
     prices->stretch = 1;
     for (int axis = 0; axis < ORR_AXES; axis++) {
         const orr_job_rates *sums = prices->sums[axis];

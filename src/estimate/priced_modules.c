@@ -58,15 +58,15 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            device}};
 }
 
-/* Number and device time of tasks that the host launches one by one, and with the transfers between
- * them. */
+/* Number of tasks, and the phase without the wait for the host that launches them one by one. */
 static void count_tasks(const orr_phase_cost *cost, const orr_step_prices *prices, uint32_t phase,
                         orr_priced_module *ret)
 {
-    for (uint32_t i = 0; i < cost->n; i++)
-        ret->settled_ns[phase] += cost->tasks[i].beside ? 0 : (float)cost->tasks[i].ns;
+    const orr_call_cost *last = cost->n > 0 ? &cost->tasks[cost->n - 1] : NULL;
+    const bool waits = last != NULL && last->call == ORR_NONE;
+    ret->device_ns[phase] = (float)(cost->span_ns - (waits ? last->ns : 0));
     ret->tasks[phase] = (float)cost->n;
-    ret->kernels[phase] = prices->graphs ? 0 : (float)cost->n;
+    ret->kernels[phase] = prices->graphs ? 0 : (float)(cost->n - waits);
 }
 
 static orr_status price_module(const orr_module *module, const orr_plan *plan,

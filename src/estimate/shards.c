@@ -82,7 +82,7 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
 {
     const orr_stage_class *class = &d->partition->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
-    const double share = orr_draft_device(d, class)->calibration->dp_exposed,
+    const double share = orr_step_exposed_frac(orr_draft_device(d, class)->calibration),
                  forward = s->phase_ns[ORR_SLOT_FORWARD];
     const double full = gather_ns(d, b->full.dense, b->full.expert),
                  all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
@@ -97,13 +97,6 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
     s->stall_first_ns = share * all;
 }
 
-/* Slowdown of computation beside a transfer. */
-static double slowed_ns(const orr_estimate_draft *d, double transfer, double computed)
-{
-    const double more = orr_draft_slowdown(d) - 1;
-    return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
-}
-
 /* A share of each overlapped transfer is exposed in any case: a stall after the slot. */
 static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
@@ -111,7 +104,7 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     const bool split = orr_splits_backward(d->plan);
     const double slot = s->phase_ns[split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
     const double share =
-        orr_draft_device(d, &d->partition->classes[class_of])->calibration->dp_exposed;
+        orr_step_exposed_frac(orr_draft_device(d, &d->partition->classes[class_of])->calibration);
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
     const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
@@ -122,17 +115,14 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     s->replica_last_ns = replica_ns(d, b->rest.share > 0 ? &b->rest : &b->full);
     s->stall_last_ns = share * replicas;
     if (d->plan->zero < 2) {
-        s->last_ns = slowed_ns(d, all, slot - s->lane_first_ns);
         s->stall_last_ns += share * all;
         return;
     }
     /* ZeRO 2: after each group, beside the next slots too; spread over its micro-batches. */
     const int phase = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double often = 1.0 / orr_plan_gradient_group(d->plan);
-    const double slowed = often * slowed_ns(d, all, slot + s->phase_ns[ORR_SLOT_FORWARD]);
-    s->phase_ns[phase] += slowed;
     s->stall_ns[phase] = often * share * all;
-    s->exposed_ns = slowed + often * share * all;
+    s->exposed_ns = often * share * all;
     s->always_ns = often * all;
 }
 
@@ -149,7 +139,7 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
 {
     const orr_calibration *c = orr_draft_device(d, class)->calibration;
     const bool back = phase != ORR_SLOT_FORWARD;
-    const double share = d->overlaps ? c->dp_exposed : 0;
+    const double share = d->overlaps ? orr_step_exposed_frac(c) : 0;
     const bool ahead = d->overlaps && d->plan->prefetch > 0;
     fetched f = {0};
     double first = 0, last = 0;
@@ -169,8 +159,8 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
         const double g =
             gathers ? gather_ns(d, (double)w->gathered, (double)w->expert_gathered) : 0;
         const double r = reduces ? reduce_ns(d, &b) : 0;
-        const double ns = d->place->stretch * module->span_ns[phase];
-        const double moved = g + r, computed = ns + (d->overlaps ? slowed_ns(d, moved, ns) : 0);
+        const double computed = d->place->stretch * module->span_ns[phase];
+        const double moved = g + r;
         f.computed += class->count[m] * computed;
         f.travels += class->count[m] * (ahead ? (moved > computed ? moved - computed : 0) : moved);
         f.stall += class->count[m] * share * moved;

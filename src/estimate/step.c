@@ -152,16 +152,12 @@ orr_stage_tail orr_estimate_tail(const orr_estimate_draft *d, uint32_t end)
 
 static void measure_features(const orr_estimate_draft *d, float *ret)
 {
-    const double slowed = orr_draft_slowdown(d) - 1;
     memset(ret, 0, ORR_FEATURES * sizeof *ret);
     for (uint32_t c = 0; c < d->partition->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
         float *of_class = ret + c * ORR_CLASS_FEATURES;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             of_class[phase] = (float)s->phase_ns[phase];
-        if (d->plan->pp > 1 && slowed > 0) /* the hop overlaps the next slot */
-            for (int phase = 0; phase < ORR_SLOT_WEIGHT; phase++)
-                of_class[phase] += (float)(slowed * fmin(d->hop_ns[0], s->phase_ns[phase]));
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             of_class[ORR_FEATURE_STALL + phase] = (float)s->stall_ns[phase];
         of_class[ORR_FEATURE_FIRST] = (float)s->first_ns;

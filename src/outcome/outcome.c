@@ -89,8 +89,6 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
     sim.cluster = job->cluster;
     sim.fold = options->fold;
     sim.threads = options->threads;
-    if (job->calibration->compute_slowdown > 1)
-        sim.compute_slowdown = job->calibration->compute_slowdown;
     ORR_TRY(devices_of_graphs(job, arena, &sim.device_of_graph, err));
     ORR_TRY(orr_simulate(ensemble, &sim, arena, simulation, err));
     if (ensemble->multiplicity != NULL)

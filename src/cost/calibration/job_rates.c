@@ -208,15 +208,14 @@ orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work,
     return price;
 }
 
-double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels, int64_t device_ns,
-                                  int64_t compute_ns)
+int64_t orr_job_rates_launch_wait(const orr_job_rates *rates, uint32_t kernels, int64_t device_ns)
 {
     const double host = rates->calibration->launch_ns * kernels, device = (double)device_ns;
-    if (host <= 0 || compute_ns <= 0)
-        return 1;
     const double most = fmax(host, device), least = fmin(host, device);
+    if (!(least > 0))
+        return (int64_t)(most - device);
     const double ratio = least / most, square = ratio * ratio;
-    return 1 + (most * sqrt(sqrt(1 + square * square)) - device) / (double)compute_ns;
+    return (int64_t)(most * sqrt(sqrt(1 + square * square))) - device_ns;
 }
 
 /* Algorithms that NCCL chooses from (docs.nvidia.com, NCCL environment variables, NCCL_ALGO):

@@ -54,11 +54,10 @@ bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elem
     return (double)(gradients->dense + gradients->expert) * each >= most;
 }
 
-/* Slowdown of computation by an overlapped transfer, for the calibration's share of it that
- * cannot be hidden. */
+/* What computation loses to an overlapped transfer. */
 static int64_t exposed_ns(const orr_stage_emitter *l, int64_t transfer_ns)
 {
-    const double frac = l->job->prices->kernels->calibration->dp_exposed;
+    const double frac = orr_step_exposed_frac(l->job->prices->kernels->calibration);
     return overlaps(l) && frac > 0 ? (int64_t)((double)transfer_ns * frac) : 0;
 }
 

@@ -136,7 +136,7 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_
 
 /* Emits one task. A dependency that only a transfer has is given to the transfer alone, so that
  * the computation of the other sequence does not wait. */
-static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at)
+static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at, int64_t ns)
 {
     writer *w = ctx;
     orr_stage_emitter *l = w->l;
@@ -153,10 +153,12 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
         l->waits.n = before < l->waits.n ? before : l->waits.n;
         return;
     }
+    const bool launches = task->call == ORR_NONE;
+    const char *name =
+        launches ? "launches" : orr_op_of((orr_op)module->tape->calls[task->call].op)->name;
     const orr_node_id node = orr_stage_emit_compute_node(
-        l, orr_op_of((orr_op)module->tape->calls[task->call].op)->name,
-        task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, task->ns, task->basis);
-    if (orr_stage_emit_ok(l))
+        l, name, task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, ns, task->basis);
+    if (orr_stage_emit_ok(l) && !launches)
         describe(l, node, module, task->call);
 }
 

@@ -206,7 +206,7 @@ static void hide(const pricer *p, orr_call_cost *transfer, orr_call_cost *produc
     const uint32_t t = p->prices->members[ORR_AXIS_TP];
     const double slowdown = p->prices->kernels->calibration->compute_slowdown;
     const int64_t most = transfer->ns < product->ns ? transfer->ns : product->ns;
-    transfer->hidden_ns = most / t * (t - 1);
+    transfer->hidden_ns = most / t * (t - 1) + most % t * (t - 1) / t;
     transfer->ns -= transfer->hidden_ns;
     if (slowdown > 1)
         product->ns += (int64_t)((slowdown - 1) * (double)transfer->hidden_ns + 0.5);
@@ -251,6 +251,10 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
     for (int b = 1; b < ORR_BASES; b++)
         if (by_basis[b] > by_basis[cost->basis])
             cost->basis = (uint8_t)b;
+}
+
+static void simulate_alone(const pricer *p, orr_phase_cost *cost)
+{
     const orr_phase_cost *const alone[] = {cost};
     const orr_phase_sequence sequence = {alone, 1};
     orr_phase_simulation played;
@@ -260,20 +264,18 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
     memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
 }
 
-/* A device that is faster than its host can launch kernels waits for the host. */
-static void wait_for_host(const pricer *p, orr_call_cost *tasks, uint32_t n)
+/* A device that is faster than its host can launch kernels waits for the host: a task after all
+ * others, so that the phase takes no longer when any of them is faster. */
+static void wait_for_host(const pricer *p, orr_phase_cost *cost, orr_call_cost *ret)
 {
-    int64_t device_ns = 0, compute_ns = 0;
+    *ret = (orr_call_cost){
+        .axis = ORR_AXIS_NONE, .call = ORR_NONE, .joins = ORR_NONE, .basis = cost->basis};
     if (p->prices->graphs)
         return;
-    for (uint32_t i = 0; i < n; i++) {
-        compute_ns += tasks[i].axis == ORR_AXIS_NONE ? tasks[i].ns : 0;
-        device_ns += tasks[i].beside ? 0 : tasks[i].ns;
-    }
-    const double factor = orr_job_rates_launch_bound(p->prices->kernels, n, device_ns, compute_ns);
-    for (uint32_t i = 0; i < n; i++)
-        if (tasks[i].axis == ORR_AXIS_NONE)
-            tasks[i].ns = (int64_t)((double)tasks[i].ns * factor + 0.5);
+    ret->ns = orr_job_rates_launch_wait(p->prices->kernels, cost->n, cost->span_ns);
+    cost->compute_ns += ret->ns;
+    cost->span_ns += ret->ns;
+    cost->n += ret->ns > 0;
 }
 
 static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_cost *scratch,
@@ -288,13 +290,14 @@ static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_co
             scratch[i].joins = joined_by(p->tape, scratch, cost.n, i);
     if (p->plan->overlap_tp == ORR_SWITCH_ON)
         hide_all(p, scratch, cost.n);
-    wait_for_host(p, scratch, cost.n);
-    orr_call_cost *tasks = orr_arena_array(arena, orr_call_cost, cost.n);
+    orr_call_cost *tasks = orr_arena_array(arena, orr_call_cost, (size_t)cost.n + 1);
     if (tasks == NULL)
         return orr_fail_memory(err);
     memcpy(tasks, scratch, cost.n * sizeof *tasks);
     cost.tasks = tasks;
     sum_up(p, &cost);
+    simulate_alone(p, &cost);
+    wait_for_host(p, &cost, &tasks[cost.n]);
     *ret = cost;
     return ORR_OK;
 }

@@ -42,6 +42,14 @@ static inline const orr_job_rates *orr_step_rates(const orr_step_prices *prices,
 orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
                             int64_t bytes);
 orr_price orr_step_kernel(const orr_step_prices *prices, const orr_work *work);
+/* Share of a transfer beside the slots of a stage by which its computation takes longer: what
+ * cannot be hidden, and what computation loses meanwhile. It is charged whenever the transfer is
+ * sent, so that a step never takes longer because something else ended earlier. */
+static inline double orr_step_exposed_frac(const orr_calibration *c)
+{
+    const double slowed = c->compute_slowdown > 1 ? 1 - 1 / c->compute_slowdown : 0;
+    return c->dp_exposed + slowed < 1 ? c->dp_exposed + slowed : 1;
+}
 int64_t orr_step_jittered_ns(const orr_step_prices *prices, int64_t ns);
 /* Bytes that one of n members sends in a collective: those of the ring algorithm, whichever is
  * used (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005). */
@@ -57,7 +65,7 @@ typedef struct orr_call_cost {
     bool again;         /* recomputation */
     uint32_t joins;     /* of an overlapped collective: task of the phase that waits for it; n:
                          * the phase's end */
-    uint32_t call;      /* of the tape */
+    uint32_t call;      /* of the tape; ORR_NONE: the wait for the host at the end */
     int64_t ns, bytes;
     int64_t hidden_ns; /* of a decomposed transfer: the part hidden behind its product, not in ns */
     double flops;
@@ -108,9 +116,10 @@ typedef struct orr_phase_sequence {      /* phases one after another */
     const orr_phase_cost *const *phases; /* shape (n) */
     uint32_t n;
 } orr_phase_sequence;
-typedef void orr_phase_call_visit(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task);
-/* Simulates `n` sequences, 1 or 2. `visit` may be NULL. `compute_slowdown`: factor on
- * computation while a transfer is under way. */
+typedef void orr_phase_call_visit(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task,
+                                  int64_t ns);
+/* Simulates `n` sequences, 1 or 2. `visit` may be NULL; its `ns` is the time that the task takes
+ * there. `compute_slowdown`: factor on computation while a transfer is under way. */
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
                          orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret);
 

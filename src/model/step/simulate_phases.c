@@ -72,9 +72,8 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
 
-/* End of a computation that starts at `start_ns`: slower as long as transfers are under way,
- * with the arithmetic of sim/engine/interference.h, so that a simulation of the same tasks ends
- * at the same ns. */
+/* Time of a computation that starts at `start_ns`: slower as long as transfers are under way, with
+ * the arithmetic of sim/engine/interference.h. */
 static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
 {
     int64_t busy_ns = 0;
@@ -89,14 +88,15 @@ static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
     return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
 }
 
-static void run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task,
-                        int64_t start_ns)
+static int64_t run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task,
+                           int64_t start_ns)
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
     p->device_ns = start_ns + computed_ns(p, task->ns, start_ns);
     r->ready_ns = p->device_ns;
     r->waits_on = ORR_AXIS_NONE;
+    return p->device_ns - start_ns;
 }
 
 static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task,
@@ -154,12 +154,13 @@ void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double
         if (next == NULL)
             break;
         const orr_call_cost *task = &phase_of(next)->tasks[next->task];
-        if (visit != NULL)
-            visit(ctx, (uint32_t)(next - p.states), next->phase, next->task);
+        int64_t ns = task->ns;
         if (task->axis == ORR_AXIS_NONE)
-            run_compute(&p, next, task, begin_ns);
+            ns = run_compute(&p, next, task, begin_ns);
         else
             run_transfer(&p, next, task, begin_ns);
+        if (visit != NULL)
+            visit(ctx, (uint32_t)(next - p.states), next->phase, next->task, ns);
         next->task++;
         skip_ended_phases(next);
     }

@@ -98,7 +98,7 @@ static void calls_go_to_their_phase(void **state)
 {
     (void)state;
     scene s;
-    open_scene(&s, "tp=4,dp=2");
+    open_scene(&s, "tp=4,dp=2,graphs=on"); /* no wait for launches */
     const orr_module_cost cost = cost_of(&s);
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
         assert_int_equal(cost.phase[phase].n, tasks_of_phase[phase]);

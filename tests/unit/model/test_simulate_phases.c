@@ -84,11 +84,12 @@ typedef struct log {
     char text[64];
 } log;
 
-static void note(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task)
+static void note(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task, int64_t ns)
 {
     log *l = ctx;
     const size_t n = strlen(l->text);
     (void)phase;
+    (void)ns;
     l->text[n] = (char)((sequence == 0 ? 'a' : 'A') + task);
     l->text[n + 1] = '\0';
 }

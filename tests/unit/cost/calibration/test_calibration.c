@@ -384,12 +384,12 @@ static void a_host_that_launches_slowly_is_waited_for(void **state)
     orr_calibration c = plain();
     c.launch_ns = 1000;
     const orr_job_rates rates = rates_of("dgx_h100", &c);
-    assert_true(fabs(orr_job_rates_launch_bound(&rates, 10, 1000000, 1000000) - 1) < 1e-6);
-    assert_true(fabs(orr_job_rates_launch_bound(&rates, 10000, 1000000, 1000000) - 10) < 1e-3);
-    assert_true(fabs(orr_job_rates_launch_bound(&rates, 1000, 1000000, 500000) -
-                     (1 + 2 * (pow(2, 0.25) - 1))) < 1e-6);
-    assert_true(orr_job_rates_launch_bound(&rates, 0, 5, 5) == 1);
-    assert_true(orr_job_rates_launch_bound(&rates, 7, 5, 0) == 1);
+    assert_int_equal(orr_job_rates_launch_wait(&rates, 10, 1000000), 0);
+    assert_true(llabs(orr_job_rates_launch_wait(&rates, 10000, 1000000) - 9000000) < 1000);
+    assert_true(fabs((double)orr_job_rates_launch_wait(&rates, 1000, 1000000) -
+                     1e6 * (pow(2, 0.25) - 1)) < 1);
+    assert_int_equal(orr_job_rates_launch_wait(&rates, 0, 5), 0);
+    assert_int_equal(orr_job_rates_launch_wait(&rates, 7, 0), 7000);
 }
 
 static void prices_never_fall_when_a_dim_grows(void **state)
