@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
+#include <math.h>
 
 #include "model/step/module_cost.h"
 
-/* List scheduling of one or two sequences of tasks on one device. Tasks of a sequence run in
- * order. There are two kinds of resources: the device, for computation, and one stream for each
- * axis, for transfers. At each step the task that can start first is started; the first
- * sequence's on a tie. sim/ simulates the same tasks as an execution graph; both must agree to
- * the nanosecond, since an estimate of a step uses this file and its simulation uses sim/. */
-enum { SEQUENCES = 2, BESIDE_MOST = 32, MILLION = 1000000 };
+/* One or two sequences of tasks on one device, in a program order that no time enters: as a host
+ * launches them. Computation runs in that order, and so do the transfers along each axis; a task
+ * also waits for the end of its own sequence's last one and for the overlapped transfers that it
+ * needs. So all times are longest paths, and nothing takes longer because something else is faster,
+ * as it may under list scheduling (Graham, "Bounds on multiprocessing timing anomalies", SIAM
+ * Journal on Applied Mathematics 17(2), 1969).
+ *
+ * Two sequences take turns: each runs to its next transfer that it has to wait for. Whose turn it
+ * is, is said by a few orders; the shortest is taken, and the minimum of what is monotone is.
+ *
+ * Beside a transfer of length L, computation loses (1 - 1 / s) L, but no more than the share s - 1
+ * of its own time. */
+enum { SEQUENCES = 2, BESIDE_MOST = 32 };
+
+/* Who is next is the sequence that has done the smaller share of its turns, or of its FLOPs; on a
+ * tie the one that `second` says. */
+typedef struct turn_order {
+    bool by_flops, second;
+} turn_order;
+static const turn_order ORDERS[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+enum { N_ORDERS = sizeof ORDERS / sizeof *ORDERS };
 
 typedef struct pending { /* an overlapped transfer */
     uint32_t joins;
@@ -23,13 +38,15 @@ typedef struct sequence_state {
     uint8_t waits_on; /* axis of that task; ORR_AXIS_NONE: computation */
     pending beside[BESIDE_MOST];
     uint32_t n_beside;
+    double turns, all_turns, flops, all_flops; /* done, and to do; both at least 1 */
 } sequence_state;
 
 typedef struct phase_run {
     sequence_state states[SEQUENCES];
     uint32_t n;
     int64_t device_ns, stream_ns[ORR_AXES]; /* times from which on each resource is free */
-    uint32_t slow_ppm; /* slowdown of computation beside a transfer, in millionths of its time */
+    double slowdown;                        /* of computation beside a transfer */
+    double owed_ns; /* what computation has yet to lose beside transfers that were sent */
     orr_phase_simulation played;
 } phase_run;
 
@@ -72,20 +89,11 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
 
-/* Time of a computation that starts at `start_ns`: slower as long as transfers are under way, with
- * the arithmetic of sim/engine/interference.h. */
-static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
+static int64_t slowed_ns(phase_run *p, int64_t ns)
 {
-    int64_t busy_ns = 0;
-    for (int axis = 0; axis < ORR_AXES; axis++)
-        if (p->stream_ns[axis] - start_ns > busy_ns)
-            busy_ns = p->stream_ns[axis] - start_ns;
-    if (p->slow_ppm <= MILLION || busy_ns == 0)
-        return ns;
-    const __int128 work = (__int128)ns * p->slow_ppm, beside = (__int128)busy_ns * MILLION;
-    if (work <= beside)
-        return (int64_t)((work + MILLION - 1) / MILLION);
-    return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
+    const double lost = fmin(p->owed_ns, (p->slowdown - 1) * (double)ns);
+    p->owed_ns -= lost;
+    return ns + (int64_t)(lost + 0.5);
 }
 
 static int64_t run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task,
@@ -93,7 +101,7 @@ static int64_t run_compute(phase_run *p, sequence_state *r, const orr_call_cost 
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
-    p->device_ns = start_ns + computed_ns(p, task->ns, start_ns);
+    p->device_ns = start_ns + slowed_ns(p, task->ns);
     r->ready_ns = p->device_ns;
     r->waits_on = ORR_AXIS_NONE;
     return p->device_ns - start_ns;
@@ -104,6 +112,8 @@ static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *t
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
+    if (task->beside || p->n > 1)
+        p->owed_ns += (1 - 1 / p->slowdown) * (double)task->ns;
     if (task->beside && r->n_beside < BESIDE_MOST) {
         r->beside[r->n_beside++] = (pending){task->joins, task->axis, end_ns};
         return;
@@ -126,44 +136,86 @@ static void finish(phase_run *p)
         p->played.waited_ns[last->waits_on] += last->ready_ns - p->device_ns;
 }
 
+static bool ends_turn(const orr_call_cost *task)
+{
+    return task->axis != ORR_AXIS_NONE && !task->beside;
+}
+
+static void count_turns(sequence_state *r)
+{
+    r->all_turns = r->all_flops = 1;
+    for (uint32_t i = 0; i < r->sequence->n; i++) {
+        const orr_phase_cost *phase = r->sequence->phases[i];
+        r->all_flops += phase->flops;
+        for (uint32_t k = 0; k < phase->n; k++)
+            r->all_turns += ends_turn(&phase->tasks[k]);
+    }
+}
+
+static double share_done(const sequence_state *r, const turn_order *order)
+{
+    return order->by_flops ? r->flops / r->all_flops : r->turns / r->all_turns;
+}
+
+/* NULL: all tasks have run. */
+static sequence_state *next_turn(phase_run *p, const turn_order *order)
+{
+    sequence_state *a = &p->states[0], *b = &p->states[1];
+    if (p->n < 2 || phase_of(b) == NULL)
+        return phase_of(a) != NULL ? a : NULL;
+    if (phase_of(a) == NULL)
+        return b;
+    const double done = share_done(a, order), other = share_done(b, order);
+    return done < other || (done <= other && !order->second) ? a : b;
+}
+
+static int64_t run_task(phase_run *p, sequence_state *r, const orr_call_cost *task)
+{
+    const int64_t free_ns = free_at(p, task);
+    const int64_t start_ns = free_ns > r->ready_ns ? free_ns : r->ready_ns;
+    r->flops += task->flops;
+    if (task->axis == ORR_AXIS_NONE)
+        return run_compute(p, r, task, start_ns);
+    run_transfer(p, r, task, start_ns);
+    return task->ns;
+}
+
+static void run_in_order(phase_run *p, const turn_order *order, orr_phase_call_visit *visit,
+                         void *ctx)
+{
+    for (sequence_state *r; (r = next_turn(p, order)) != NULL;)
+        for (bool turn = true; turn && phase_of(r) != NULL; skip_ended_phases(r)) {
+            const uint32_t phase = r->phase, at = r->task++;
+            const orr_call_cost *task = &r->sequence->phases[phase]->tasks[at];
+            const int64_t ns = run_task(p, r, task);
+            if (visit != NULL)
+                visit(ctx, (uint32_t)(r - p->states), phase, at, ns);
+            turn = !ends_turn(task);
+            r->turns += !turn;
+        }
+    finish(p);
+}
+
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
                          orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
 {
-    phase_run p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
-    if (compute_slowdown > 1)
-        p.slow_ppm = (uint32_t)(compute_slowdown * MILLION + 0.5);
-    for (uint32_t i = 0; i < p.n; i++) {
-        p.states[i] = (sequence_state){.sequence = &sequences[i], .waits_on = ORR_AXIS_NONE};
-        skip_ended_phases(&p.states[i]);
+    phase_run begin = {.n = n < SEQUENCES ? n : SEQUENCES, .slowdown = fmax(compute_slowdown, 1)};
+    const int n_orders = n > 1 ? N_ORDERS : 1;
+    int best = 0;
+    for (uint32_t i = 0; i < begin.n; i++) {
+        begin.states[i] = (sequence_state){.sequence = &sequences[i], .waits_on = ORR_AXIS_NONE};
+        if (n > 1)
+            count_turns(&begin.states[i]);
+        skip_ended_phases(&begin.states[i]);
     }
-    for (;;) {
-        sequence_state *next = NULL;
-        int64_t begin_ns = INT64_MAX;
-        for (uint32_t i = 0; i < p.n; i++) {
-            sequence_state *r = &p.states[i];
-            const orr_phase_cost *phase = phase_of(r);
-            if (phase == NULL)
-                continue;
-            const int64_t free_ns = free_at(&p, &phase->tasks[r->task]);
-            const int64_t at_ns = free_ns > r->ready_ns ? free_ns : r->ready_ns;
-            if (at_ns < begin_ns) {
-                begin_ns = at_ns;
-                next = r;
-            }
+    for (int i = 0; i < n_orders; i++) {
+        phase_run p = begin;
+        run_in_order(&p, &ORDERS[i], n_orders > 1 ? NULL : visit, ctx);
+        if (i == 0 || p.played.span_ns < ret->span_ns) {
+            *ret = p.played;
+            best = i;
         }
-        if (next == NULL)
-            break;
-        const orr_call_cost *task = &phase_of(next)->tasks[next->task];
-        int64_t ns = task->ns;
-        if (task->axis == ORR_AXIS_NONE)
-            ns = run_compute(&p, next, task, begin_ns);
-        else
-            run_transfer(&p, next, task, begin_ns);
-        if (visit != NULL)
-            visit(ctx, (uint32_t)(next - p.states), next->phase, next->task, ns);
-        next->task++;
-        skip_ended_phases(next);
     }
-    finish(&p);
-    *ret = p.played;
+    if (n_orders > 1 && visit != NULL)
+        run_in_order(&begin, &ORDERS[best], visit, ctx);
 }

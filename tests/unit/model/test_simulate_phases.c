@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/philox.h"
 #include "model/step/module_cost.h"
 
 #define COMPUTE(length)                                                                            \
@@ -107,15 +108,67 @@ static void two_sequences_hide_each_other(void **state)
     orr_simulate_phases(both, 2, 1, note, &l, &played);
     assert_int_equal(played.span_ns, 400);
     assert_int_equal(played.waited_ns[ORR_AXIS_EP], 0);
-    assert_string_equal(l.text, "abAcBC");
+    assert_string_equal(l.text, "abABcC");
+}
+
+enum { RANDOM_TASKS = 8 };
+
+static uint32_t random_tasks(orr_random *random, orr_call_cost *ret)
+{
+    const uint32_t n = 2 + (uint32_t)orr_random_below(random, RANDOM_TASKS - 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const bool moves = orr_random_below(random, 2) == 0;
+        ret[i] = (orr_call_cost){.axis = moves ? (uint8_t)orr_random_below(random, 3)
+                                               : (uint8_t)ORR_AXIS_NONE,
+                                 .ns = (int64_t)orr_random_below(random, 100),
+                                 .flops = moves ? 0 : (double)orr_random_below(random, 100),
+                                 .beside = moves && orr_random_below(random, 3) == 0,
+                                 .joins = i + 1 + (uint32_t)orr_random_below(random, 4)};
+    }
+    return n;
+}
+
+static int64_t pair_ns(const orr_call_cost tasks[2][RANDOM_TASKS], const uint32_t n[2])
+{
+    orr_phase_cost phase[2];
+    const orr_phase_cost *phases[2];
+    orr_phase_sequence both[2];
+    orr_phase_simulation played;
+    for (int i = 0; i < 2; i++) {
+        phase[i] = (orr_phase_cost){.tasks = tasks[i], .n = n[i]};
+        phases[i] = &phase[i];
+        both[i] = (orr_phase_sequence){&phases[i], 1};
+    }
+    orr_simulate_phases(both, 2, 1, NULL, NULL, &played);
+    return played.span_ns;
+}
+
+/* A task that takes less time never prolongs a pair. */
+static void what_is_faster_delays_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20000; seed++) {
+        orr_random random = orr_random_of(seed, 3);
+        orr_call_cost tasks[2][RANDOM_TASKS];
+        const uint32_t n[2] = {random_tasks(&random, tasks[0]), random_tasks(&random, tasks[1])};
+        const int64_t before_ns = pair_ns(tasks, n);
+        const int of = (int)orr_random_below(&random, 2);
+        tasks[of][orr_random_below(&random, n[of])].ns /= 1 + (int64_t)orr_random_below(&random, 3);
+        if (pair_ns(tasks, n) > before_ns)
+            fail_msg("seed %llu: %lld ns, then %lld", (unsigned long long)seed,
+                     (long long)before_ns, (long long)pair_ns(tasks, n));
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_line_adds_up),       cmocka_unit_test(what_is_beside_hides),
-        cmocka_unit_test(a_stream_is_in_order),          cmocka_unit_test(sharing_slows),
+        cmocka_unit_test(what_is_in_line_adds_up),
+        cmocka_unit_test(what_is_beside_hides),
+        cmocka_unit_test(a_stream_is_in_order),
+        cmocka_unit_test(sharing_slows),
         cmocka_unit_test(two_sequences_hide_each_other),
+        cmocka_unit_test(what_is_faster_delays_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
