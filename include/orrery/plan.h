@@ -105,6 +105,20 @@ typedef enum orr_compress {
 #undef ORR_COMPRESS_ENUM_
 } orr_compress;
 
+/* Token dispatcher: how tokens travel to their experts and back, in Megatron-Core's words
+ * (--moe-token-dispatcher-type). */
+#define ORR_DISPATCHER_MAP(X)                                                                      \
+    X(UNKNOWN, "unknown")                                                                          \
+    X(ALLTOALL, "alltoall")   /* every copy of a token is sent, to each of its experts    */       \
+    X(ALLGATHER, "allgather") /* every rank gets all tokens of the group, sums go back    */       \
+    X(FLEX, "flex")           /* a token crosses the network once for each host, and fans out      \
+                               * within it; in fp8 where products are (DeepEP, HybridEP)   */
+typedef enum orr_dispatcher {
+#define ORR_DISPATCHER_ENUM_(name, text) ORR_DISPATCHER_##name,
+    ORR_DISPATCHER_MAP(ORR_DISPATCHER_ENUM_)
+#undef ORR_DISPATCHER_ENUM_
+} orr_dispatcher;
+
 #define ORR_SWITCH_MAP(X) X(UNKNOWN, "unknown") X(OFF, "off") X(ON, "on")
 typedef enum orr_switch {
 #define ORR_SWITCH_ENUM_(name, text) ORR_SWITCH_##name,
@@ -139,6 +153,7 @@ typedef enum orr_switch {
     X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)") \
     X(prefetch, "layers whose weights are gathered ahead (FSDP)") \
     X(recompute_layers, "layers of a chunk that are computed again") \
+    X(capacity, "most tokens of an expert, in percent of an even share; others are dropped") \
     X(bucket_bytes, "gradients that are reduced at once") \
     X(dp_outer, "of dp, the factor that lies outside of all other axes: regions") \
     X(dp_chunks, "pieces of a hierarchical reduction of gradients, one behind another") \
@@ -160,6 +175,8 @@ typedef enum orr_switch {
     X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off") \
     X(reshard, SWITCH, \
       "ZeRO 3: weights are dropped after the forward pass; default on, with a pipeline off") \
+    X(dispatcher, DISPATCHER, "how tokens travel to experts; default flex") \
+    X(pad_experts, SWITCH, "every expert is given as many tokens as its capacity; default off") \
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \

@@ -37,7 +37,7 @@ orr_status orr_evaluator_simulate(orr_evaluator *evaluator, const orr_plan *plan
 /* Family bound: no plan with these modules has a shorter step, whatever its stages, replicas and
  * schedule. The computation is spread evenly over all devices. Only the fields that modules depend
  * on are read: tp, cp, ep, etp, micro_batch, seq, precision, recompute, sp, cp_kind, overlap_tp,
- * overlap_ep, flash, fusion, graphs. */
+ * overlap_ep, flash, fusion, graphs, dispatcher, capacity, pad_experts. */
 orr_status orr_evaluator_family_bound(orr_evaluator *evaluator, const orr_plan *plan,
                                       double *ret_ns, orr_error *err) ORR_MUST_CHECK;
 /* Inputs of the objectives: a step time on so many devices of each site, with so many replicas (the

@@ -10,9 +10,10 @@
  * level of the branch and bound. */
 
 static const uint8_t FIELDS[] = {
-    ORR_AT_tp,        ORR_AT_cp,        ORR_AT_ep,      ORR_AT_etp,        ORR_AT_micro_batch,
-    ORR_AT_precision, ORR_AT_recompute, ORR_AT_cp_kind, ORR_AT_overlap_tp, ORR_AT_overlap_ep,
-    ORR_AT_sp,        ORR_AT_flash,     ORR_AT_fusion,  ORR_AT_graphs};
+    ORR_AT_tp,        ORR_AT_cp,         ORR_AT_ep,      ORR_AT_etp,        ORR_AT_micro_batch,
+    ORR_AT_precision, ORR_AT_recompute,  ORR_AT_cp_kind, ORR_AT_overlap_tp, ORR_AT_overlap_ep,
+    ORR_AT_sp,        ORR_AT_flash,      ORR_AT_fusion,  ORR_AT_graphs,     ORR_AT_dispatcher,
+    ORR_AT_capacity,  ORR_AT_pad_experts};
 enum { N_FIELDS = sizeof FIELDS / sizeof *FIELDS };
 
 /* Whether the choice changes anything in this model; one that does not is left at its default. */
@@ -24,6 +25,9 @@ static bool matters(const orr_space *s, const orr_plan *p, uint32_t field)
     case ORR_AT_overlap_tp:
         return p->tp > 1;
     case ORR_AT_overlap_ep:
+    case ORR_AT_dispatcher:
+    case ORR_AT_capacity:
+    case ORR_AT_pad_experts:
         return p->ep > 1;
     case ORR_AT_sp:
         return p->tp > 1;

@@ -182,6 +182,9 @@ static void list_choices(orr_space *s)
     ADD(s, overlap_tp, ORR_SWITCH_ON, ORR_SWITCH_OFF);
     ADD(s, overlap_pp, ORR_SWITCH_ON);
     ADD(s, overlap_ep, ORR_SWITCH_ON, ORR_SWITCH_OFF);
+    ADD(s, dispatcher, ORR_DISPATCHER_FLEX);
+    ADD(s, capacity, 0);
+    ADD(s, pad_experts, ORR_SWITCH_OFF);
     ADD(s, reshard, ORR_SWITCH_ON, ORR_SWITCH_OFF);
     ADD(s, flash, ORR_SWITCH_ON);
     ADD(s, fusion, ORR_SWITCH_ON);

@@ -23,7 +23,7 @@ typedef struct orr_job_shape {
     bool trained;      /* a backward pass follows */
     bool serves;       /* tokens are generated: no loss, logits of the last token */
     bool real;         /* for execution, not simulation: see orr_workload */
-    double imbalance;  /* of experts: most loaded rank over the mean */
+    double imbalance;  /* of experts: rows of the most loaded rank over the mean */
     const struct orr_job_shape *outer; /* in the job of a vision encoder: the job of the model */
 } orr_job_shape;
 /* Images of a sample. */

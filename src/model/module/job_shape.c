@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 
 #include "model/module/draft.h"
@@ -140,14 +141,22 @@ static orr_status check_real(const orr_job_shape *job, orr_error *err)
                         : orr_fail(err, ORR_UNSUPPORTED, "%s: %s cannot be run", m->name, what);
 }
 
+/* Rows of the most loaded rank over an even share. An expert takes no more than its capacity:
+ * tokens beyond are dropped (Megatron-Core, --moe-expert-capacity-factor), and with padding it is
+ * always full (--moe-pad-expert-input-to-capacity). */
 static double imbalance_of(const orr_job_shape *job)
 {
     const orr_expert_load *load = job->workload->load;
     const uint32_t ranks = job->how.members[ORR_AXIS_EP];
-    if (load == NULL || ranks < 2 || job->model->moe.experts == 0)
+    const double capacity = job->plan->capacity / 100.0;
+    double factor = 1;
+    if (job->model->moe.experts == 0)
         return 1;
-    const double factor = orr_expert_imbalance(load, ORR_NONE, ranks);
-    return factor > 1 ? factor : 1;
+    if (load != NULL && ranks > 1)
+        factor = fmax(orr_expert_imbalance(load, ORR_NONE, ranks), 1);
+    if (capacity > 0)
+        factor = job->plan->pad_experts == ORR_SWITCH_ON ? capacity : fmin(factor, capacity);
+    return factor;
 }
 
 orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,

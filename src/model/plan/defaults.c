@@ -72,6 +72,8 @@ static void complete_choices(orr_plan *p)
     p->overlap_pp = choose(p->overlap_pp, ORR_SWITCH_ON);
     p->overlap_ep = choose(p->overlap_ep, ORR_SWITCH_OFF);
     p->reshard = choose(p->reshard, p->zero == 3 && p->pp > 1 ? ORR_SWITCH_OFF : ORR_SWITCH_ON);
+    p->dispatcher = choose(p->dispatcher, ORR_DISPATCHER_FLEX);
+    p->pad_experts = choose(p->pad_experts, ORR_SWITCH_OFF);
     p->flash = choose(p->flash, ORR_SWITCH_ON);
     p->fusion = choose(p->fusion, ORR_SWITCH_ON);
     p->graphs = choose(p->graphs, ORR_SWITCH_OFF);

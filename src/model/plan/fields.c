@@ -13,6 +13,7 @@ static const char *const RECOMPUTES[] = {ORR_RECOMPUTE_MAP(TEXT_ROW_)};
 static const char *const PRECISIONS[] = {ORR_PRECISION_MAP(TEXT_ROW_)};
 static const char *const CONTEXT_KINDS[] = {ORR_CONTEXT_KIND_MAP(TEXT_ROW_)};
 static const char *const OFFLOADS[] = {ORR_OFFLOAD_MAP(TEXT_ROW_)};
+static const char *const DISPATCHERS[] = {ORR_DISPATCHER_MAP(TEXT_ROW_)};
 static const char *const SWITCHES[] = {ORR_SWITCH_MAP(TEXT_ROW_)};
 static const char *const CROSSES[] = {ORR_CROSS_MAP(TEXT_ROW_)};
 static const char *const ALGORITHMS[] = {ORR_ALGORITHM_MAP(TEXT_ROW_)};
@@ -27,6 +28,7 @@ enum {
     N_PRECISION = sizeof PRECISIONS / sizeof *PRECISIONS,
     N_CONTEXT_KIND = sizeof CONTEXT_KINDS / sizeof *CONTEXT_KINDS,
     N_OFFLOAD = sizeof OFFLOADS / sizeof *OFFLOADS,
+    N_DISPATCHER = sizeof DISPATCHERS / sizeof *DISPATCHERS,
     N_SWITCH = sizeof SWITCHES / sizeof *SWITCHES,
     N_CROSS = sizeof CROSSES / sizeof *CROSSES,
     N_ALGORITHM = sizeof ALGORITHMS / sizeof *ALGORITHMS,
@@ -39,6 +41,7 @@ enum {
 #define WORDS_PRECISION    PRECISIONS
 #define WORDS_CONTEXT_KIND CONTEXT_KINDS
 #define WORDS_OFFLOAD      OFFLOADS
+#define WORDS_DISPATCHER   DISPATCHERS
 #define WORDS_SWITCH       SWITCHES
 #define WORDS_CROSS        CROSSES
 #define WORDS_ALGORITHM    ALGORITHMS
