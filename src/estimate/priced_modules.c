@@ -42,7 +42,9 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            p->micro_batch,
                            p->seq,
                            packed,
-                           (uint32_t)p->recompute | (uint32_t)p->graphs << 8,
+                           (uint32_t)p->recompute | (uint32_t)p->graphs << 8 |
+                               (uint32_t)p->dispatcher << 16 | (uint32_t)p->pad_experts << 24,
+                           p->capacity,
                            p->layers,
                            p->hidden,
                            p->ffn,

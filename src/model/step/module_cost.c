@@ -140,8 +140,11 @@ static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_
     task->collective = (uint8_t)collective_of(call->op);
     task->bytes = bytes_of(p->tape, call);
     task->beside = call->args.overlap;
-    const orr_price price = orr_step_transfer(p->prices, (orr_axis)task->axis,
-                                              (orr_collective)task->collective, task->bytes);
+    const bool routed = task->axis == ORR_AXIS_EP && task->collective == ORR_COLL_ALL_TO_ALL;
+    const orr_price price = routed
+                                ? orr_step_expert_transfer(p->prices, p->plan, p->tape, call, task)
+                                : orr_step_transfer(p->prices, (orr_axis)task->axis,
+                                                    (orr_collective)task->collective, task->bytes);
     task->ns = price.ns;
     task->basis = price.basis;
 }
@@ -155,7 +158,9 @@ static bool price_call(const pricer *p, uint32_t at, orr_call_cost *ret)
                            .joins = ORR_NONE,
                            .again = call->pass == ORR_PASS_RECOMPUTE};
     if (collective_of(call->op) != ORR_COLL_UNKNOWN) {
-        const bool alone = call->args.axis >= ORR_AXES || p->prices->members[call->args.axis] <= 1;
+        const bool alone = call->args.axis >= ORR_AXES ||
+                           p->prices->members[call->args.axis] <= 1 ||
+                           orr_step_scales_travel_along(p->tape, call);
         if (!alone)
             price_transfer(p, call, ret);
         return !alone;

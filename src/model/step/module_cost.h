@@ -70,6 +70,15 @@ typedef struct orr_call_cost {
     int64_t hidden_ns; /* of a decomposed transfer: the part hidden behind its product, not in ns */
     double flops;
 } orr_call_cost;
+/* Price of an all-to-all along EP by the plan's token dispatcher. Sets the task's collective and
+ * bytes: with ALLGATHER it is no all-to-all, with FLEX its bytes are those that cross a network
+ * (within one host, those that leave a rank). */
+orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan *plan,
+                                   const orr_tape *tape, const orr_tape_call *call,
+                                   orr_call_cost *task);
+/* Whether a collective moves the scales of quantised tokens, which are sent with them in one
+ * message (or, where tokens are quantised after they have arrived, not at all). */
+bool orr_step_scales_travel_along(const orr_tape *tape, const orr_tape_call *call);
 typedef struct orr_phase_cost {
     const orr_call_cost *tasks; /* shape (n) */
     uint32_t n;
