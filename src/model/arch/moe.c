@@ -43,12 +43,18 @@ static routed route(orr_draft *draft, orr_value x)
     return (routed){out[0], out[1]};
 }
 
+/* Rows sorted by expert, as an operand of products. */
+typedef struct sorted {
+    orr_value x, scale; /* ORR_NONE: not quantised */
+    orr_value counts;   /* ORR_NONE: all experts have equally many rows */
+} sorted;
+
 /* Grouped matrix product: each row with the weights of its expert. `slicing`: of every expert's
- * weights; `counts` ORR_NONE: all experts have equally many rows. */
-static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, int64_t in,
-                               int64_t out, orr_slicing slicing, const char *name)
+ * weights. */
+static orr_value expert_linear(orr_draft *draft, const sorted *rows, int64_t in, int64_t out,
+                               orr_slicing slicing, const char *name)
 {
-    orr_value w, scale_w, scale_x;
+    orr_value w, scale_w;
     orr_write_weight(draft, ORR_DIMS(draft->job->model->moe.experts, in, out),
                      slicing == ORR_BY_ROW ? 1 : 2, ORR_AXIS_ETP, false, name, &w, &scale_w);
     const bool gated = draft->job->model->activation == ORR_ACTIVATION_SWIGLU;
@@ -56,14 +62,13 @@ static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, 
         orr_draft_packed_dim(draft, w, &(orr_packed_dim){.dim = 2, .joined = gated ? 2 : 1});
     if (w != ORR_NONE)
         draft->layouts.of[w].by[0] = draft->job->how.experts;
-    orr_write_operand(draft, x, &x, &scale_x);
     const orr_op_args args = {.size = orr_write_scale_block(draft)};
-    orr_value operands[5] = {x, w};
+    orr_value operands[5] = {rows->x, w};
     uint32_t n = 2;
-    if (counts != ORR_NONE)
-        operands[n++] = counts;
-    if (scale_x != ORR_NONE) {
-        operands[n++] = scale_x;
+    if (rows->counts != ORR_NONE)
+        operands[n++] = rows->counts;
+    if (rows->scale != ORR_NONE) {
+        operands[n++] = rows->scale;
         operands[n++] = scale_w;
     }
     return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, n, operands);
@@ -90,22 +95,34 @@ static orr_op_args laid(const orr_job_shape *job)
         .count = job->samples * job->tokens * moe->top_k, .experts = moe->experts, .members = 1};
 }
 
-static orr_value experts(orr_draft *draft, orr_value x, const routed *r)
+/* Tokens sorted by expert, in the form in which they are sent. */
+static sorted dispatch(orr_draft *draft, orr_value x, const routed *r)
+{
+    const orr_op_args rows = laid(draft->job);
+    const orr_value in[] = {x, r->indices, r->scores};
+    orr_value out[ORR_CALL_OUT];
+    sorted ret;
+    orr_draft_call_all(draft, ORR_OP_DISPATCH, &rows, "dispatch",
+                       draft->job->model->moe.scales_input ? 3 : 2, in, out);
+    orr_write_operand(draft, out[0], &ret.x, &ret.scale);
+    ret.counts = out[1];
+    return ret;
+}
+
+static orr_value experts(orr_draft *draft, const sorted *tokens, const routed *r)
 {
     const orr_job_shape *job = draft->job;
     const orr_moe *moe = &job->model->moe;
     const bool gated = job->model->activation == ORR_ACTIVATION_SWIGLU;
     const orr_op_args rows = laid(job);
-    const orr_value in[] = {x, r->indices, r->scores};
-    orr_value out[ORR_CALL_OUT];
-    orr_draft_call_all(draft, ORR_OP_DISPATCH, &rows, "dispatch", moe->scales_input ? 3 : 2, in,
-                       out);
+    sorted inner = {.counts = tokens->counts};
     draft->tag = ORR_WEIGHT_EXPERT;
     orr_value y =
-        expert_linear(draft, out[0], out[1], job->model->hidden,
-                      (gated ? 2 : 1) * (int64_t)moe->expert_ffn, ORR_BY_COLUMN, "expert_gate_up");
+        expert_linear(draft, tokens, job->model->hidden, (gated ? 2 : 1) * (int64_t)moe->expert_ffn,
+                      ORR_BY_COLUMN, "expert_gate_up");
     y = orr_write_activation(draft, y, moe->expert_ffn);
-    y = expert_linear(draft, y, out[1], moe->expert_ffn, job->model->hidden, ORR_BY_ROW,
+    orr_write_operand(draft, y, &inner.x, &inner.scale);
+    y = expert_linear(draft, &inner, moe->expert_ffn, job->model->hidden, ORR_BY_ROW,
                       "expert_down");
     draft->tag = ORR_WEIGHT_DENSE;
     return moe->scales_input ? ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices)
@@ -125,13 +142,20 @@ static orr_value shared_experts(orr_draft *draft, orr_value x)
                     ORR_CALL(draft, SIGMOID, NULL, "shared_gate", gate));
 }
 
+/* Where transfers overlap, the shared experts come between the dispatch of tokens and the experts
+ * that wait for them (Megatron-Core, --moe-shared-expert-overlap). */
 orr_value orr_write_moe(orr_draft *draft, orr_value x)
 {
     const routed r = route(draft, x);
     const orr_layout stream = orr_draft_stream(draft);
-    if (draft->job->model->moe.shared == 0)
-        return orr_draft_set_layout(draft, experts(draft, x, &r), &stream);
-    const orr_value all = shared_experts(draft, x);
-    const orr_value chosen = orr_draft_set_layout(draft, experts(draft, x, &r), &stream);
-    return ORR_CALL(draft, ADD, NULL, "experts_add", chosen, all);
+    const bool shares = draft->job->model->moe.shared > 0;
+    const bool beside = draft->job->plan->overlap_ep == ORR_SWITCH_ON;
+    orr_value all = ORR_NONE;
+    if (shares && !beside)
+        all = shared_experts(draft, x);
+    const sorted tokens = dispatch(draft, x, &r);
+    if (shares && beside)
+        all = shared_experts(draft, x);
+    const orr_value chosen = orr_draft_set_layout(draft, experts(draft, &tokens, &r), &stream);
+    return shares ? ORR_CALL(draft, ADD, NULL, "experts_add", chosen, all) : chosen;
 }

@@ -33,7 +33,8 @@ static bool goes_beside(const orr_tape_call *call)
 }
 
 /* The earliest place for the collective: after the calls that make its inputs, and past one
- * product at most, since its result would otherwise occupy memory long before it is used. */
+ * product at most, since its result would otherwise occupy memory long before it is used. Tokens
+ * of experts leave at once: the products that they pass are those of shared experts. */
 static uint32_t earliest(const orr_tape *tape, uint32_t at)
 {
     const orr_tape_call *call = &tape->calls[at];
@@ -48,7 +49,7 @@ static uint32_t earliest(const orr_tape *tape, uint32_t at)
         if (before != (call->pass == ORR_PASS_FORWARD))
             break;
         to = c - 1;
-        if (is_product(&tape->calls[c - 1]))
+        if (is_product(&tape->calls[c - 1]) && call->args.axis != ORR_AXIS_EP)
             break;
     }
     return to;

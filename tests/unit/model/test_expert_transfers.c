@@ -202,6 +202,30 @@ static void capacity_caps_the_load(void **state)
     orr_arena_free(s.arena);
 }
 
+/* The tasks from a dispatch to the experts that wait for it are those of the shared experts. */
+static void shared_experts_run_beside_the_dispatch(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, "deepseek-v3");
+    const orr_module_cost off = cost_of(&s, DEEPSEEK), on = cost_of(&s, DEEPSEEK ",overlap_ep=on");
+    for (int phase = 0; phase < 2; phase++) {
+        const orr_phase_cost *p = &on.phase[phase];
+        int64_t beside_ns = 0;
+        for (uint32_t i = 0; i < p->n; i++)
+            for (uint32_t k = i + 1; p->tasks[i].axis == ORR_AXIS_EP && k < p->tasks[i].joins; k++)
+                beside_ns += p->tasks[k].axis == ORR_AXIS_NONE ? p->tasks[k].ns : 0;
+        assert_true(beside_ns > 0);
+        assert_int_equal(p->compute_ns, off.phase[phase].compute_ns);
+        assert_true(p->transfer_ns[ORR_AXIS_EP] <
+                    off.phase[phase].transfer_ns[ORR_AXIS_EP] - beside_ns / 2);
+    }
+    s.model.moe.shared = 0;
+    const orr_module_cost alone = cost_of(&s, DEEPSEEK ",overlap_ep=on");
+    assert_int_equal(alone.phase[0].transfer_ns[ORR_AXIS_EP], alone.phase[0].busy_ns[ORR_AXIS_EP]);
+    orr_arena_free(s.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +235,7 @@ int main(void)
         cmocka_unit_test(one_expert_a_token_is_the_same_for_both),
         cmocka_unit_test(tokens_travel_in_eight_bits),
         cmocka_unit_test(capacity_caps_the_load),
+        cmocka_unit_test(shared_experts_run_beside_the_dispatch),
     };
     return cmocka_run_group_tests_name("expert_transfers", tests, NULL, NULL);
 }
