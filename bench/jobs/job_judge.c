@@ -19,7 +19,8 @@ size_t job_groups(const job_cases *cases, const char **ret, size_t most)
 
 static bool counts(const job_case *c, const char *group, bool fitted)
 {
-    return c->fitted == fitted && (group == NULL || strcmp(c->group, group) == 0);
+    return c->fitted == fitted &&
+           (group == NULL ? c->measure == JOB_STEP : strcmp(c->group, group) == 0);
 }
 
 /* Two plans for one job: what somebody who chooses a plan compares. */
@@ -93,7 +94,7 @@ void job_score_of(const job_cases *cases, const job_prediction *predictions, job
         score.bias += error;
         score.worst = fmax(score.worst, fabs(error));
         const orr_calibration *known = &job_device_of(world, c)->calibration;
-        if (!isnan(known->low_frac)) {
+        if (!isnan(known->low_frac) && c->kernel == NULL) {
             const double ratio = c->seconds / p->seconds - 1;
             n_interval++;
             n_covered += ratio >= known->low_frac && ratio <= known->high_frac;

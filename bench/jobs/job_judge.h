@@ -15,7 +15,7 @@ typedef struct job_score {
     double memory_mean, memory_worst;
 } job_score;
 
-/* Judged rows, or the fitted ones; NULL: all groups. */
+/* Judged rows, or the fitted ones; NULL: all of training. */
 void job_score_of(const job_cases *cases, const job_prediction *predictions, job_world *world,
                   const char *group, bool fitted, job_score *ret);
 /* Groups in the order in which they first come. `ret`: shape (most). */

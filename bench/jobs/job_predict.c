@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/parallel_for.h"
+#include "job_kernels.h"
 #include "job_serving.h"
 
 static const orr_cluster *cluster_of(const job_world *world, const job_case *c)
@@ -70,7 +71,7 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
     orr_job_options options;
     *ret = (job_prediction){NAN, NAN, NAN, NAN, {0}, NULL};
     if (c->measure != JOB_STEP) {
-        job_predict_serving(world, c, calibration, ret);
+        (c->kernel != NULL ? job_predict_kernel : job_predict_serving)(world, c, calibration, ret);
         return;
     }
     orr_arena *arena = orr_arena_new(0, 0);

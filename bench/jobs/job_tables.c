@@ -202,8 +202,13 @@ static size_t files_of(const char *folder, job_cases *cases, const char **ret)
     return n;
 }
 
-const job_table *const JOB_TABLES[] = {JOB_TABLES_A100,   JOB_TABLES_NEMO,    JOB_TABLES_OTHERS,
-                                       JOB_TABLES_FAMOUS, JOB_TABLES_SERVING, NULL};
+const job_table *const JOB_TABLES[] = {JOB_TABLES_A100,
+                                       JOB_TABLES_NEMO,
+                                       JOB_TABLES_OTHERS,
+                                       JOB_TABLES_FAMOUS,
+                                       JOB_TABLES_SERVING,
+                                       JOB_TABLES_KERNELS,
+                                       NULL};
 
 bool job_cases_init(orr_arena *arena, job_cases *ret)
 {

@@ -108,7 +108,7 @@ typedef struct job_table {
     void (*read)(const job_csv *table, const char *file, job_cases *cases);
 } job_table;
 extern const job_table JOB_TABLES_A100[], JOB_TABLES_NEMO[], JOB_TABLES_OTHERS[],
-    JOB_TABLES_FAMOUS[], JOB_TABLES_SERVING[]; /* end: file NULL */
-extern const job_table *const JOB_TABLES[];    /* all of these; end: NULL */
+    JOB_TABLES_FAMOUS[], JOB_TABLES_SERVING[], JOB_TABLES_KERNELS[]; /* end: file NULL */
+extern const job_table *const JOB_TABLES[];                          /* all of these; end: NULL */
 
 #endif /* JOB_TABLES_H */

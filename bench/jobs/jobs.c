@@ -149,7 +149,7 @@ static void print_scores(const job_cases *cases, const job_prediction *predictio
         job_score_of(cases, predictions, world, groups[i], fitted, &s);
         if (s.n == 0 && s.n_unpredicted == 0 && s.n_memory == 0)
             continue;
-        printf("| %s | %zu |", groups[i] != NULL ? groups[i] : "all", s.n);
+        printf("| %s | %zu |", groups[i] != NULL ? groups[i] : "all of training", s.n);
         print_percent(s.mean);
         print_percent(s.worst);
         print_percent(s.bias);
