@@ -71,20 +71,33 @@ static uint64_t hash_of(const char *text, uint64_t h)
     return h ^ h >> 33;
 }
 
-/* The split, written down before the first fit: a configuration is model, plan, tokens a sample,
- * task and cluster, as text; its hash is even: fitted, odd: judged. So rows of one configuration
- * (other releases, other submitters) are on one side. Rows of Llama 3 405B as its authors trained
- * it, and of Lumos, whose batch is read from its own times, are all judged. */
+/* The split, written down before the first fit: a configuration is model, degrees, batch,
+ * recomputation, precision, tokens a sample, task and cluster, as text; its hash is even: fitted,
+ * odd: judged. So rows of one configuration (other releases, other submitters) are on one side, and
+ * what is added to plans later moves none. Rows of Llama 3 405B as its authors trained it, and of
+ * Lumos, whose batch is read from its own times, are all judged. */
 static void choose_side(job_cases *cases, job_case *c)
 {
     static const orr_model NONE = {0};
     const orr_model *m = c->model != NULL ? c->model : &NONE;
-    const char *plan = orr_plan_text(&c->plan, cases->arena);
+    const orr_plan *p = &c->plan;
+    const orr_plan kept = {.dp = p->dp,
+                           .tp = p->tp,
+                           .pp = p->pp,
+                           .cp = p->cp,
+                           .ep = p->ep,
+                           .vp = p->vp,
+                           .layers = p->layers,
+                           .micro_batch = p->micro_batch,
+                           .batch = p->batch,
+                           .recompute = p->recompute,
+                           .precision = p->precision};
+    const char *plan = orr_plan_text(&kept, cases->arena);
     const char *text =
         job_text(cases->arena, "%u %u %u %u %u %u %u|%u %u|%s|%s", m->layers, m->hidden, m->ffn,
                  m->heads, m->kv_heads, m->vocab, m->moe.experts, c->workload.task, c->workload.seq,
                  c->cluster, plan != NULL ? plan : "");
-    if (c->measure != JOB_STEP) /* steps: as before there was anything else */
+    if (c->measure != JOB_STEP)
         text = job_text(cases->arena, "%s|%u %u|%u %u|%s", text, c->workload.prompt,
                         c->workload.generated, c->batch, c->kv_precision,
                         c->kernel != NULL ? c->label : "");
