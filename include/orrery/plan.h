@@ -172,9 +172,11 @@ typedef enum orr_switch {
     X(overlap_tp, SWITCH, \
       "tensor-parallel transfers in pieces beside their products; default off") \
     X(overlap_pp, SWITCH, "sends between stages beside computation; default on") \
-    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off") \
     X(reshard, SWITCH, \
       "ZeRO 3: weights are dropped after the forward pass; default on, with a pipeline off") \
+    X(overlap_ep, SWITCH, \
+      "tokens travel to experts beside other computation, also (pp=1, vp>1) of " \
+      "another micro-batch; default off") \
     X(dispatcher, DISPATCHER, "how tokens travel to experts; default flex") \
     X(pad_experts, SWITCH, "every expert is given as many tokens as its capacity; default off") \
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
@@ -288,6 +290,8 @@ typedef struct orr_schedule_spec {
     uint32_t stages, chunks; /* chunks of a stage: 1 except for INTERLEAVED, ZB_V and DUALPIPE
                               * (2) */
     uint32_t micro_batches, group;
+    bool overlapped; /* 1F1B of one stage, and INTERLEAVED: in the steady state a forward and the
+                      * backward after it run at once, one forward further ahead */
 } orr_schedule_spec;
 
 typedef struct orr_schedule_plan {

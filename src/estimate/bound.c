@@ -44,7 +44,7 @@ static bool all_classes_uniform(const orr_stage_partition *partition)
     return uniform;
 }
 
-/* The most that the two slots of a DualPipe pair can save by running at once. */
+/* The most that the two slots of a pair can save by running at once. */
 static double most_saved(const bound_state *b)
 {
     const orr_stage_partition *partition = b->d->partition;
@@ -81,7 +81,7 @@ static void measure(bound_state *b)
     }
     for (uint32_t h = 0; h < d->place->n_hops; h++)
         b->features[ORR_FEATURE_HOP + h] = (float)fmax(d->hop_ns[h] - 1, 0);
-    if (d->plan->schedule == ORR_SCHEDULE_DUALPIPE)
+    if (orr_plan_has_pairs(d->plan))
         b->features[ORR_FEATURE_PAIR] = (float)-most_saved(b);
 }
 
@@ -130,7 +130,7 @@ static double transfers_end(const bound_state *b, uint32_t end, double slots)
     const uint8_t *at = d->pipeline->class_at[end];
     const orr_stage_lower_bound *last = &b->of[d->pipeline->class_ending[end]];
     const int gives = orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
-    const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool paired = orr_plan_has_pairs(d->plan);
     const double host = gives == ORR_SLOT_BACKWARD && !paired ? fmax(last->host_ns, 0) : 0;
     const double times = (double)d->plan->micro_batches / (paired ? 2 : 1);
     double lane = 0, replicas = 0, most = slots;

@@ -15,7 +15,7 @@
  *
  * Relaxations make it hold for every layout and schedule: groups lie as close together as the
  * fewest ranks with these modules can, the network of the best site counts for all, and for
- * DUALPIPE, or an unknown schedule, transfers within modules are hidden. */
+ * DUALPIPE, overlapped slots or an unknown schedule, transfers within modules are hidden. */
 
 /* The plan on as few ranks as can have its modules: its groups lie as close together as possible.
  */
@@ -190,8 +190,9 @@ orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uin
         *ret_ns = 0;
         return ORR_OK;
     }
-    const bool hide_transfers =
-        plan->schedule == ORR_SCHEDULE_UNKNOWN || plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool hide_transfers = plan->schedule == ORR_SCHEDULE_UNKNOWN ||
+                                plan->schedule == ORR_SCHEDULE_DUALPIPE ||
+                                (plan->overlap_ep == ORR_SWITCH_ON && plan->ep > 1);
     for (uint32_t k = 0; k < n_device_kinds; k++) {
         ORR_TRY(bound_kind(e, &p, device_kinds, n_device_kinds, n_devices, hide_transfers,
                            &device_kinds[k], err));

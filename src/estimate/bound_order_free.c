@@ -85,7 +85,7 @@ orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given
     double most = 0;
     ORR_TRY(orr_plan_check(&plan, err));
     plan.seq = orr_estimate_sequence(e, given);
-    if (plan.schedule == ORR_SCHEDULE_DUALPIPE) {
+    if (orr_plan_has_pairs(&plan)) {
         *ret_ns = 0;
         return ORR_OK;
     }

@@ -198,8 +198,7 @@ static void set_final_transfer(const bucket *last, orr_stage_lower_bound *l)
 static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
     const orr_stage_class *class = &d->partition->classes[c];
-    const bool split = orr_splits_backward(d->plan),
-               paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool split = orr_splits_backward(d->plan), paired = orr_plan_has_pairs(d->plan);
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double share =
         d->overlaps ? orr_step_exposed_frac(orr_draft_device(d, class)->calibration) : 0;
@@ -296,7 +295,7 @@ static zero3_pass zero3_pass_of(const orr_estimate_draft *d, const orr_stage_cla
 static void add_zero3(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
     const orr_stage_class *class = &d->partition->classes[c];
-    const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool paired = orr_plan_has_pairs(d->plan);
     const bool split = orr_splits_backward(d->plan);
     const double share = d->overlaps
                              ? orr_step_exposed_frac(orr_draft_device(d, class)->calibration)

@@ -4,9 +4,9 @@
 
 #include "estimate/estimate.h"
 
-/* Slot pairs of DualPipe: how long a forward and a backward slot take that a stage executes at
- * once. The tasks of the two interleave in a way that no sum describes, so pairs are simulated,
- * with the task times of the full simulation. */
+/* Slot pairs of DualPipe, and of 1F1B with overlapped transfers to experts: how long a forward and
+ * a backward slot take that a stage executes at once. The tasks of the two interleave in a way that
+ * no sum describes, so pairs are simulated, with the task times of the full simulation. */
 
 typedef struct pairing {
     const orr_estimate_draft *d;
@@ -40,12 +40,16 @@ static double simulated_ns(const pairing *p, const orr_stage_class *forward,
 static void simulate_all(const pairing *p, float (*ret)[ORR_STAGE_CLASSES])
 {
     const orr_stage_partition *partition = p->d->partition;
-    for (uint32_t s = 0; s < partition->stages; s++) {
-        const uint8_t a = partition->class_of[s],
-                      b = partition->class_of[partition->stages - 1 - s];
-        if (ret[a][b] <= 0)
-            ret[a][b] = (float)simulated_ns(p, &partition->classes[a], &partition->classes[b]);
-    }
+    const orr_schedule_spec spec = orr_plan_schedule(p->d->plan);
+    const bool dual = spec.schedule == ORR_SCHEDULE_DUALPIPE;
+    for (uint32_t s = 0; s < partition->stages; s++)
+        for (uint32_t i = 0; i < spec.chunks * spec.chunks; i++) {
+            const uint32_t f = i / spec.chunks, k = i % spec.chunks;
+            const uint8_t a = partition->class_of[orr_schedule_virtual_stage_at(&spec, s, f)],
+                          b = partition->class_of[orr_schedule_virtual_stage_at(&spec, s, k)];
+            if (ret[a][b] <= 0 && !(dual && f == k))
+                ret[a][b] = (float)simulated_ns(p, &partition->classes[a], &partition->classes[b]);
+        }
 }
 
 static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pairs *ret,

@@ -155,9 +155,7 @@ static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pipeline->n_ends; i++)
         d->tails[i] = orr_estimate_tail(d, i);
     d->parts = orr_estimate_add_up(d);
-    return d->plan->schedule == ORR_SCHEDULE_DUALPIPE
-               ? orr_estimate_overlapped_pairs(d, &d->pairs, err)
-               : ORR_OK;
+    return orr_plan_has_pairs(d->plan) ? orr_estimate_overlapped_pairs(d, &d->pairs, err) : ORR_OK;
 }
 
 /* Combines pipelines with different patterns: all meet after the slowest and do the rest of the

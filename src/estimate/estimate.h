@@ -47,8 +47,8 @@ typedef struct orr_priced_row {
     orr_priced_module *modules; /* shape (row.n_modules) */
     int64_t buffer_bytes[4];    /* communication buffers, by stage: middle, first, last, both */
     double sample_flops;        /* of the model, forward pass */
-    float pair_saved_frac; /* share of a forward and backward slot that a DualPipe pair saves */
-    double bound_stretch;  /* stretch for which bound_ns was computed; 0: not yet */
+    float pair_saved_frac;      /* share of a forward and backward slot that a pair saves */
+    double bound_stretch;       /* stretch for which bound_ns was computed; 0: not yet */
     float (*bound_ns)[ORR_SLOT_PHASES]; /* shape (n_modules): lower bound of each phase */
 } orr_priced_row;
 
@@ -248,7 +248,7 @@ typedef struct orr_estimate_sums { /* of a class */
     double ahead_ns;                /* of both passes: what an idle stage does in advance */
     double late_ns, gather_late_ns; /* without overlap */
 } orr_estimate_sums;
-/* Time of a DualPipe pair, a forward slot of one class and a backward slot of another at once,
+/* Time of a pair, a forward slot of one class and a backward slot of another at once,
  * without host time; 0: no stage has these two. */
 typedef struct orr_overlapped_slot_pairs {
     float ns[ORR_STAGE_CLASSES][ORR_STAGE_CLASSES];
@@ -282,7 +282,7 @@ typedef struct orr_estimate_draft {
     orr_estimate_sums sums[ORR_STAGE_CLASSES];
     orr_stage_tail tails[ORR_PIPELINE_ENDS];
     orr_step_parts parts;
-    const orr_overlapped_slot_pairs *pairs; /* DualPipe only */
+    const orr_overlapped_slot_pairs *pairs; /* NULL: no pairs */
 } orr_estimate_draft;
 static inline const orr_priced_row *orr_draft_row(const orr_estimate_draft *d,
                                                   const orr_stage_class *class)

@@ -85,7 +85,7 @@ static orr_status common_buffers(const orr_estimate_draft *d, const orr_device *
                                  orr_buffer_bytes *ret, orr_error *err)
 {
     static const uint32_t none[2] = {0, 0};
-    static const orr_schedule_plan alone = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
+    static const orr_schedule_plan alone = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0, false}};
     const orr_stage_map map = {1, 1, none};
     const orr_stage_memory_input parts = {.plan = d->plan,
                                           .task = d->e->options.workload.task,

@@ -406,7 +406,8 @@ orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan,
     const uint64_t hops = plan->pp > 1 ? XXH3_64bits(place->hop_of, plan->pp) : 0;
     const orr_memo_key key = {{partition->id, plan->schedule, plan->micro_batches, plan->group,
                                plan->overlap_pp, (uint32_t)hops, (uint32_t)(hops >> 32),
-                               place->far_hops, plan->zero == 2}};
+                               place->far_hops,
+                               (plan->zero == 2) | (uint32_t)orr_plan_overlaps_slots(plan) << 1}};
     orr_pipeline *p = orr_memo_find(&e->pipelines, &key);
     if (p == NULL) {
         orr_pipeline made = {0};

@@ -116,7 +116,7 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
     for (int ends = 0; ends < 4; ends++) {
         const uint32_t first[2] = {ends & 1 ? 0 : before, ends & 2 ? row->n : after};
         const orr_stage_map map = {1, 1, first};
-        const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
+        const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0, false}};
         const orr_stage_memory_input parts = {.plan = plan,
                                               .task = e->options.workload.task,
                                               .device = device,

@@ -167,7 +167,7 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
     }
     for (uint32_t h = 0; h < d->place->n_hops; h++)
         ret[ORR_FEATURE_HOP + h] = (float)d->hop_ns[h];
-    if (d->plan->schedule == ORR_SCHEDULE_DUALPIPE) {
+    if (orr_plan_has_pairs(d->plan)) {
         const orr_estimate_sums *s =
             &d->sums[d->partition->class_of[d->partition->virtual_stages / 2]];
         ret[ORR_FEATURE_PAIR] =

@@ -18,14 +18,17 @@ static double ideal_ns(const orr_estimate_draft *d)
     return isnan(ns) ? 0 : ns;
 }
 
-/* DualPipe hides transfers of slices and experts: about m - 2p slots of a stage run as pairs. */
+/* Pairs hide transfers of slices and experts: about m - 2p slots of a stage in DualPipe; overlapped
+ * slots begin after a warm-up of p - 1 stages on average, twice, and v - 1 groups. */
 static double saved_by_pairs(const orr_estimate_draft *d)
 {
-    const double p = d->plan->pp, pairs = d->plan->micro_batches - 1.25 * p + 0.5;
+    const double p = d->plan->pp, m = d->plan->micro_batches, v = d->plan->vp;
+    const bool dual = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const double pairs = dual ? m - 1.25 * p + 0.5 : m * v - p - (v - 1) * d->plan->group;
     const orr_estimate_sums *s = &d->sums[d->partition->class_of[d->partition->virtual_stages / 2]];
-    if (d->plan->schedule != ORR_SCHEDULE_DUALPIPE)
+    if (!orr_plan_has_pairs(d->plan))
         return 0;
-    return pairs * d->rows[0]->pair_saved_frac *
+    return fmax(pairs, 0) * d->rows[0]->pair_saved_frac *
            (s->phase_ns[ORR_SLOT_FORWARD] + s->phase_ns[ORR_SLOT_BACKWARD]);
 }
 

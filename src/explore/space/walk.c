@@ -72,7 +72,11 @@ bool orr_space_memory_options(const orr_space *s, const orr_plan *p, orr_memory_
 static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp, uint32_t group)
 {
     const orr_space *s = w->space;
-    const orr_schedule_spec spec = {name, p->pp, vp, p->micro_batches, group};
+    const orr_schedule_spec spec = {.schedule = name,
+                                    .stages = p->pp,
+                                    .chunks = vp,
+                                    .micro_batches = p->micro_batches,
+                                    .group = group};
     const uint32_t chunks = orr_schedule_virtual_stages(&spec);
     schedule_choice made = {.schedule = name, .vp = vp, .group = group};
     orr_plan scheduled = *p;

@@ -18,6 +18,8 @@ double orr_schedule_bubble(const orr_schedule_spec *s, const orr_slot_times *t)
 {
     const double p = s->stages, m = s->micro_batches;
     const double backward = t->input + t->weight, of_one = t->forward + backward;
+    if (s->overlapped)
+        return NAN;
     switch ((orr_schedule)s->schedule) {
     case ORR_SCHEDULE_1F1B:  /* Narayanan et al. 2021, section 2.2.1 */
     case ORR_SCHEDULE_GPIPE: /* Huang et al. 2019, section 2.3       */

@@ -40,16 +40,21 @@ static void add_backward(const orr_schedule_spec *spec, uint32_t i, orr_slot_lis
 }
 
 /* Warm-up phase of `ahead` forwards, steady state of one forward and one backward alternately,
- * cool-down of the remaining backwards. */
+ * cool-down of the remaining backwards. Overlapped, the two run at once: the forward is that of
+ * another micro-batch, so the warm-up is one forward longer (Megatron-Core, schedules.py,
+ * get_pp_rank_microbatches()). */
 static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_slot_list *ret)
 {
     const uint32_t n = spec->micro_batches * spec->chunks;
     uint32_t forward = 0;
+    ahead += spec->overlapped;
     while (forward < n && forward < ahead)
         add_forward(spec, forward++, ret);
     for (uint32_t backward = 0; backward < n; backward++) {
-        if (forward < n)
+        if (forward < n) {
             add_forward(spec, forward++, ret);
+            ret->at[ret->n - 1].paired = spec->overlapped;
+        }
         add_backward(spec, backward, ret);
     }
 }

@@ -4,6 +4,18 @@
 
 #include <orrery/plan.h>
 
+/* Do forward and backward slots run at once in pairs, so that the tokens of one travel to experts
+ * beside the computation of the other? Megatron-Core does so, and asks for virtual stages where
+ * there are stages (--overlap-moe-expert-parallel-comm). FSDP gathers the weights of one slot at a
+ * time. */
+static inline bool orr_plan_overlaps_slots(const orr_plan *plan)
+{
+    const bool one_by_one =
+        plan->schedule == ORR_SCHEDULE_1F1B || plan->schedule == ORR_SCHEDULE_INTERLEAVED;
+    return plan->overlap_ep == ORR_SWITCH_ON && plan->ep > 1 && plan->zero < 3 && one_by_one &&
+           (plan->pp <= 1 || plan->vp > 1);
+}
+
 /* The schedule that a completed plan asks for. */
 static inline orr_schedule_spec orr_plan_schedule(const orr_plan *plan)
 {
@@ -11,7 +23,18 @@ static inline orr_schedule_spec orr_plan_schedule(const orr_plan *plan)
                                .stages = plan->pp,
                                .chunks = plan->vp,
                                .micro_batches = plan->micro_batches,
-                               .group = plan->group};
+                               .group = plan->group,
+                               .overlapped = orr_plan_overlaps_slots(plan)};
+}
+
+/* Does the schedule have slots that run at once? */
+static inline bool orr_schedule_has_pairs(const orr_schedule_spec *spec)
+{
+    return spec->schedule == ORR_SCHEDULE_DUALPIPE || spec->overlapped;
+}
+static inline bool orr_plan_has_pairs(const orr_plan *plan)
+{
+    return plan->schedule == ORR_SCHEDULE_DUALPIPE || orr_plan_overlaps_slots(plan);
 }
 
 /* Checks that the schedule exists for these numbers of stages, chunks and micro-batches. INVALID

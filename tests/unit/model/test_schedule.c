@@ -36,10 +36,10 @@ static void must_be(orr_schedule_spec spec, uint32_t stage, const char *want)
 static void figures_of_1f1b(void **state)
 {
     (void)state;
-    const orr_schedule_spec plain = {ORR_SCHEDULE_1F1B, 4, 1, 8, 0};
+    const orr_schedule_spec plain = {ORR_SCHEDULE_1F1B, 4, 1, 8, 0, false};
     must_be(plain, 0, "f0f1f2f3b0f4b1f5b2f6b3f7b4b5b6b7");
     must_be(plain, 3, "f0b0f1b1f2b2f3b3f4b4f5b5f6b6f7b7");
-    const orr_schedule_spec two = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4};
+    const orr_schedule_spec two = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4, false};
     must_be(two, 0,
             "f0f1f2f3f0'f1'f2'f3'f4f5f6b0'f7b1'f4'b2'f5'b3'f6'b0f7'b1b2b3b4'b5'b6'b7'b4b5"
             "b6b7");
@@ -48,17 +48,51 @@ static void figures_of_1f1b(void **state)
             "b6b7");
 }
 
+/* A forward beside the backward after it, one forward further ahead. */
+static void overlapped_slots_run_in_pairs(void **state)
+{
+    (void)state;
+    const orr_schedule_spec one = {ORR_SCHEDULE_1F1B, 1, 1, 4, 0, true};
+    must_be(one, 0, "f0f1+b0f2+b1f3+b2b3");
+    const orr_schedule_spec two = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4, true};
+    must_be(
+        two, 3,
+        "f0f1f2f3f0'f1'+b0'f2'+b1'f3'+b2'f4+b3'f5+b0f6+b1f7+b2f4'+b3f5'+b4'f6'+b5'f7'+b6'b7'b4b5b6b7");
+    orr_arena *arena = orr_arena_new(0, 0);
+    for (uint32_t stages = 1; stages <= 8; stages *= 2)
+        for (uint32_t chunks = 1 + (stages > 1); chunks <= 4; chunks++)
+            for (uint32_t m = stages; m <= 3 * stages; m++) {
+                const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED,
+                                                stages,
+                                                chunks,
+                                                m,
+                                                orr_schedule_smallest_group(stages, m),
+                                                true};
+                orr_schedule_plan plan;
+                orr_error err = {0};
+                uint32_t pairs = 0;
+                assert_int_equal(orr_schedule_make(&spec, arena, &plan, &err), ORR_OK);
+                if (orr_schedule_check(&plan, &err) != ORR_OK)
+                    fail_msg("%u stages, %u chunks, %u: %s", stages, chunks, m, err.text);
+                for (uint32_t i = plan.first[stages - 1]; i < plan.first[stages]; i++)
+                    pairs += plan.slots[i].paired;
+                const uint32_t ahead = (chunks - 1) * spec.group + 1, all = m * chunks;
+                assert_int_equal(pairs, ahead < all ? all - ahead : 0);
+            }
+    orr_arena_free(arena);
+}
+
 /* Breadth first: all micro-batches of a chunk in a row. */
 static void groups_are_tunable(void **state)
 {
     (void)state;
-    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 2, 3, 3}, 1,
+    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 2, 3, 3, false}, 1,
             "f0f1f2f0'b0'f1'b1'f2'b2'b0b1b2");
-    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 2, 5, 3}, 1,
+    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 2, 5, 3, false}, 1,
             "f0f1f2f0'b0'f1'b1'f2'b2'f3b0f4b1f3'b2f4'b3'b4'b3b4");
-    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 1, 2, 0}, 0, "f0f1b0b1");
+    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 2, 1, 2, 0, false}, 0, "f0f1b0b1");
     /* Fewer than stages, as in Llama 3: all forwards come before all backwards. */
-    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 3, 2, 3, 2}, 0,
+    must_be((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 3, 2, 3, 2, false}, 0,
             "f0f1f0'f1'f2f2'b0'b1'b0b1b2'b2");
 }
 
@@ -66,7 +100,7 @@ static void groups_are_tunable(void **state)
 static void figure_of_zb_h1(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_ZB_H1, 4, 1, 8, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_ZB_H1, 4, 1, 8, 0, false};
     must_be(spec, 0, "f0f1f2f3i0w0f4i1w1f5i2w2f6i3w3f7i4w4i5w5i6w6i7w7");
     must_be(spec, 3, "f0i0f1i1f2i2f3i3w0f4i4w1f5i5w2f6i6w3f7i7w4w5w6w7");
 }
@@ -74,7 +108,7 @@ static void figure_of_zb_h1(void **state)
 static void the_v_turns_at_the_last_stage(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_ZB_V, 2, 2, 3, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_ZB_V, 2, 2, 3, 0, false};
     must_be(spec, 0, "f0f1f2f0'i0'w0'f1'i1'w1'i0w0f2'i2'w2'i1w1i2w2");
     must_be(spec, 1, "f0f0'f1f1'i0'w0'f2i0w0f2'i1'w1'i1i2'i2w1w2'w2");
 }
@@ -83,7 +117,7 @@ static void the_v_turns_at_the_last_stage(void **state)
 static void figure_of_dualpipe(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_DUALPIPE, 8, 2, 20, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_DUALPIPE, 8, 2, 20, 0, false};
     must_be(spec, 0,
             "f0f1f2f3f4f5f6f10'i10'w10'f11'i11'w11'f12'i12'w12'f13'f7+b13'f14'+b0f8+b14'f15'+b1"
             "f9+b15'f16'+b2b16'f17'+b3b17'f18'+b4b18'f19'+b5b19'i6w6i7w7i8w8i9w9");
@@ -103,16 +137,17 @@ static void refused(orr_schedule_spec spec, const char *why)
 static void numbers_that_do_not_go_together(void **state)
 {
     (void)state;
-    refused((orr_schedule_spec){ORR_SCHEDULE_UNKNOWN, 1, 1, 1, 0}, "no such");
-    refused((orr_schedule_spec){99, 1, 1, 1, 0}, "no such");
-    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 1, 0, 0}, "0 micro-batches");
-    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 2, 8, 0}, "vp=2");
-    refused((orr_schedule_spec){ORR_SCHEDULE_ZB_V, 4, 1, 8, 0}, "2 chunks");
-    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 9}, "1 to 8");
-    refused((orr_schedule_spec){ORR_SCHEDULE_DUALPIPE, 5, 2, 20, 0}, "even");
-    refused((orr_schedule_spec){ORR_SCHEDULE_GPIPE, UINT32_MAX, 1, UINT32_MAX, 0}, "2^18");
-    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4096, 4096, UINT32_MAX, 4096}, "2^18");
-    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 1, 1 << 17, 0}, "2^18");
+    refused((orr_schedule_spec){ORR_SCHEDULE_UNKNOWN, 1, 1, 1, 0, false}, "no such");
+    refused((orr_schedule_spec){99, 1, 1, 1, 0, false}, "no such");
+    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 1, 0, 0, false}, "0 micro-batches");
+    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 2, 8, 0, false}, "vp=2");
+    refused((orr_schedule_spec){ORR_SCHEDULE_ZB_V, 4, 1, 8, 0, false}, "2 chunks");
+    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 9, false}, "1 to 8");
+    refused((orr_schedule_spec){ORR_SCHEDULE_DUALPIPE, 5, 2, 20, 0, false}, "even");
+    refused((orr_schedule_spec){ORR_SCHEDULE_GPIPE, UINT32_MAX, 1, UINT32_MAX, 0, false}, "2^18");
+    refused((orr_schedule_spec){ORR_SCHEDULE_INTERLEAVED, 4096, 4096, UINT32_MAX, 4096, false},
+            "2^18");
+    refused((orr_schedule_spec){ORR_SCHEDULE_1F1B, 4, 1, 1 << 17, 0, false}, "2^18");
 }
 
 static void faults_are_named(void **state)
@@ -121,7 +156,7 @@ static void faults_are_named(void **state)
     orr_arena *arena = orr_arena_new(0, 0);
     orr_schedule_plan plan;
     orr_error err = {0};
-    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 2, 1, 2, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 2, 1, 2, 0, false};
     assert_int_equal(orr_schedule_make(&spec, arena, &plan, NULL), ORR_OK);
     orr_schedule_slot *slots = (orr_schedule_slot *)plan.slots; /* f0f1b0b1 f0b0f1b1 */
     slots[0].chunk = 1;
@@ -151,10 +186,10 @@ static void bubbles_without_a_formula_have_none(void **state)
 {
     (void)state;
     const orr_slot_times alike = {1, 1, 1}, uneven = {1, 2, 1};
-    const orr_schedule_spec early = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 3, 3};
-    const orr_schedule_spec short_h1 = {ORR_SCHEDULE_ZB_H1, 4, 1, 3, 0};
-    const orr_schedule_spec vee = {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0};
-    const orr_schedule_spec deepseek = {ORR_SCHEDULE_DUALPIPE, 8, 2, 20, 0};
+    const orr_schedule_spec early = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 3, 3, false};
+    const orr_schedule_spec short_h1 = {ORR_SCHEDULE_ZB_H1, 4, 1, 3, 0, false};
+    const orr_schedule_spec vee = {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0, false};
+    const orr_schedule_spec deepseek = {ORR_SCHEDULE_DUALPIPE, 8, 2, 20, 0, false};
     assert_true(isnan(orr_schedule_bubble(&early, &alike)));
     assert_true(isnan(orr_schedule_bubble(&short_h1, &alike)));
     assert_true(isnan(orr_schedule_bubble(&vee, &uneven)));
@@ -165,7 +200,7 @@ static void bubbles_without_a_formula_have_none(void **state)
 static void no_memory_is_survived(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 8, 4, false};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_schedule_plan plan;
     assert_int_equal(orr_schedule_make(&spec, arena, &plan, NULL), ORR_OK);
@@ -184,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_of_1f1b),
+        cmocka_unit_test(overlapped_slots_run_in_pairs),
         cmocka_unit_test(groups_are_tunable),
         cmocka_unit_test(figure_of_zb_h1),
         cmocka_unit_test(the_v_turns_at_the_last_stage),

@@ -169,11 +169,11 @@ static uint32_t count(const orr_step_graph *g, orr_node_kind kind)
 }
 
 static const orr_schedule_spec specs[] = {
-    {ORR_SCHEDULE_1F1B, 4, 1, 8, 0},          {ORR_SCHEDULE_1F1B, 1, 1, 3, 0},
-    {ORR_SCHEDULE_GPIPE, 5, 1, 7, 0},         {ORR_SCHEDULE_INTERLEAVED, 4, 3, 8, 4},
-    {ORR_SCHEDULE_INTERLEAVED, 4, 2, 12, 12}, {ORR_SCHEDULE_INTERLEAVED, 2, 4, 6, 2},
-    {ORR_SCHEDULE_ZB_H1, 4, 1, 9, 0},         {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0},
-    {ORR_SCHEDULE_DUALPIPE, 4, 2, 12, 0},
+    {ORR_SCHEDULE_1F1B, 4, 1, 8, 0, false},          {ORR_SCHEDULE_1F1B, 1, 1, 3, 0, false},
+    {ORR_SCHEDULE_GPIPE, 5, 1, 7, 0, false},         {ORR_SCHEDULE_INTERLEAVED, 4, 3, 8, 4, false},
+    {ORR_SCHEDULE_INTERLEAVED, 4, 2, 12, 12, false}, {ORR_SCHEDULE_INTERLEAVED, 2, 4, 6, 2, false},
+    {ORR_SCHEDULE_ZB_H1, 4, 1, 9, 0, false},         {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0, false},
+    {ORR_SCHEDULE_DUALPIPE, 4, 2, 12, 0, false},
 };
 enum { N_SPECS = sizeof specs / sizeof *specs };
 
@@ -241,7 +241,7 @@ static void bubbles_are_the_published_ones(void **state)
 static void blocking_sends_cost(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_GPIPE, 2, 1, 4, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_GPIPE, 2, 1, 4, 0, false};
     int64_t ns[2];
     for (int blocks = 0; blocks < 2; blocks++) {
         scene s;
@@ -264,7 +264,7 @@ static void blocking_sends_cost(void **state)
 static void pairs_are_one(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_DUALPIPE, 4, 2, 12, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_DUALPIPE, 4, 2, 12, 0, false};
     scene s;
     played p;
     open_scene(&s, &spec);
@@ -283,7 +283,7 @@ static void pairs_are_one(void **state)
 static void nodes_are_told(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 2, 2, 4, 2};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 2, 2, 4, 2, false};
     scene s;
     played p;
     open_scene(&s, &spec);
@@ -347,7 +347,7 @@ static void gradients_and_weights_travel(void **state)
         {3, 4, 1, false, true, 0, 6, 12, 0},
     };
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 1, 1, 2, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 1, 1, 2, 0, false};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sharing *c = &cases[i];
         scene s;
@@ -426,7 +426,7 @@ static void groups_are_reduced_at_once(void **state)
 static void the_optimizer_has_its_share(void **state)
 {
     (void)state;
-    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0};
+    const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0, false};
     int64_t ns[2];
     for (int zero = 0; zero < 2; zero++) {
         scene s;
