@@ -172,13 +172,13 @@ typedef enum orr_switch {
     X(overlap_tp, SWITCH, \
       "tensor-parallel transfers in pieces beside their products; default off") \
     X(overlap_pp, SWITCH, "sends between stages beside computation; default on") \
-    X(reshard, SWITCH, \
-      "ZeRO 3: weights are dropped after the forward pass; default on, with a pipeline off") \
     X(overlap_ep, SWITCH, \
       "tokens travel to experts beside other computation, also (pp=1, vp>1) of " \
       "another micro-batch; default off") \
     X(dispatcher, DISPATCHER, "how tokens travel to experts; default flex") \
     X(pad_experts, SWITCH, "every expert is given as many tokens as its capacity; default off") \
+    X(reshard, SWITCH, \
+      "ZeRO 3: weights are dropped after the forward pass; default on, with a pipeline off") \
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \

@@ -6,14 +6,15 @@
 
 /* Do forward and backward slots run at once in pairs, so that the tokens of one travel to experts
  * beside the computation of the other? Megatron-Core does so, and asks for virtual stages where
- * there are stages (--overlap-moe-expert-parallel-comm). FSDP gathers the weights of one slot at a
+ * there are stages (--overlap-moe-expert-parallel-comm); groups of fewer micro-batches than stages
+ * would wait for one another. FSDP gathers the weights of one slot at a
  * time. */
 static inline bool orr_plan_overlaps_slots(const orr_plan *plan)
 {
     const bool one_by_one =
         plan->schedule == ORR_SCHEDULE_1F1B || plan->schedule == ORR_SCHEDULE_INTERLEAVED;
     return plan->overlap_ep == ORR_SWITCH_ON && plan->ep > 1 && plan->zero < 3 && one_by_one &&
-           (plan->pp <= 1 || plan->vp > 1);
+           (plan->pp <= 1 || (plan->vp > 1 && plan->group >= plan->pp));
 }
 
 /* The schedule that a completed plan asks for. */

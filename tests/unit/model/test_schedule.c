@@ -61,24 +61,24 @@ static void overlapped_slots_run_in_pairs(void **state)
     orr_arena *arena = orr_arena_new(0, 0);
     for (uint32_t stages = 1; stages <= 8; stages *= 2)
         for (uint32_t chunks = 1 + (stages > 1); chunks <= 4; chunks++)
-            for (uint32_t m = stages; m <= 3 * stages; m++) {
-                const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED,
-                                                stages,
-                                                chunks,
-                                                m,
-                                                orr_schedule_smallest_group(stages, m),
-                                                true};
-                orr_schedule_plan plan;
-                orr_error err = {0};
-                uint32_t pairs = 0;
-                assert_int_equal(orr_schedule_make(&spec, arena, &plan, &err), ORR_OK);
-                if (orr_schedule_check(&plan, &err) != ORR_OK)
-                    fail_msg("%u stages, %u chunks, %u: %s", stages, chunks, m, err.text);
-                for (uint32_t i = plan.first[stages - 1]; i < plan.first[stages]; i++)
-                    pairs += plan.slots[i].paired;
-                const uint32_t ahead = (chunks - 1) * spec.group + 1, all = m * chunks;
-                assert_int_equal(pairs, ahead < all ? all - ahead : 0);
-            }
+            for (uint32_t group = stages; group <= stages + 1; group++)
+                for (uint32_t m = group; m <= 3 * stages; m++) {
+                    const orr_schedule_spec spec = {
+                        ORR_SCHEDULE_INTERLEAVED, stages, chunks, m, group, true};
+                    orr_schedule_plan plan;
+                    orr_error err = {0};
+                    uint32_t pairs = 0;
+                    if (orr_schedule_spec_check(&spec, &err) != ORR_OK)
+                        continue;
+                    assert_int_equal(orr_schedule_make(&spec, arena, &plan, &err), ORR_OK);
+                    if (orr_schedule_check(&plan, &err) != ORR_OK)
+                        fail_msg("%u stages, %u chunks, %u by %u: %s", stages, chunks, m, group,
+                                 err.text);
+                    for (uint32_t i = plan.first[stages - 1]; i < plan.first[stages]; i++)
+                        pairs += plan.slots[i].paired;
+                    const uint32_t ahead = (chunks - 1) * group + 1, all = m * chunks;
+                    assert_int_equal(pairs, ahead < all ? all - ahead : 0);
+                }
     orr_arena_free(arena);
 }
 

@@ -397,7 +397,7 @@ static void groups_are_reduced_at_once(void **state)
                  {3, 2, true, 2, 16}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 2, 2, 4, cases[i].group};
+        const orr_schedule_spec spec = {ORR_SCHEDULE_INTERLEAVED, 2, 2, 4, cases[i].group, false};
         scene s;
         orr_step_graph g;
         open_scene(&s, &spec);
