@@ -44,14 +44,36 @@ ORR_API const char *orr_schedule_name(orr_schedule schedule);
 #define ORR_RECOMPUTE_MAP(X)                                                                       \
     X(UNKNOWN, "unknown")                                                                          \
     X(NONE, "none")                                                                                \
-    X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */       \
-    X(FULL, "full")           /* every layer from its input                               */       \
-    X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
+        X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */   \
+        X(FULL, "full")           /* every layer from its input                               */   \
+        X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */   \
+        X(SOME, "modules")        /* what `recompute_modules` names                           */   \
+        X(OP, "op") /* all but outputs of attention and of every second product, q, k, v, gate and \
+                     * up by themselves: torchtitan's selective_ac_option=op           */
 typedef enum orr_recompute {
 #define ORR_RECOMPUTE_ENUM_(name, text) ORR_RECOMPUTE_##name,
     ORR_RECOMPUTE_MAP(ORR_RECOMPUTE_ENUM_)
 #undef ORR_RECOMPUTE_ENUM_
 } orr_recompute;
+
+/* Parts of a layer whose values are computed again, with the names of Megatron-Core's
+ * --recompute-modules; mlp_act is none of them: MindSpeed's --recompute-activation-function, and
+ * what xFormers' SwiGLU does always. */
+#define ORR_RECOMPUTE_MODULE_MAP(X)                                                                \
+    X(core_attn)   /* as recompute=selective */                                                    \
+    X(layernorm)   /* outputs of the norms of the residual stream */                               \
+    X(mlp_act)     /* output of the activation of a dense MLP, and of shared experts */            \
+    X(moe_act)     /* output of the experts' activation */                                         \
+    X(mla_up_proj) /* of latent attention: queries, keys and values from their latents on */       \
+    X(mlp)         /* all within a dense MLP, shared experts among them */                         \
+    X(moe)         /* all within routed experts, what is sent to them among it */
+typedef enum orr_recompute_module {
+#define ORR_RECOMPUTE_MODULE_ENUM_(name) ORR_RECOMPUTE_MODULE_##name,
+    ORR_RECOMPUTE_MODULE_MAP(ORR_RECOMPUTE_MODULE_ENUM_)
+#undef ORR_RECOMPUTE_MODULE_ENUM_
+        ORR_RECOMPUTE_MODULES
+} orr_recompute_module;
+ORR_API const char *orr_recompute_module_name(orr_recompute_module module);
 
 /* Precision: number format of matrix products, and of the weights that are kept beside it. */
 #define ORR_PRECISION_MAP(X)                                                                       \
@@ -162,7 +184,8 @@ typedef enum orr_switch {
 /* Choices of a plan: field, type as in orr_<type>, description. 0 (unknown): the default. */
 #define ORR_PLAN_CHOICE_MAP(X) \
     X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved") \
-    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers") \
+    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers, " \
+                            "modules with recompute_modules") \
     X(precision, PRECISION, "of matrix products; default bf16") \
     X(gradients, PRECISION, \
       "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16") \
@@ -182,6 +205,18 @@ typedef enum orr_switch {
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on") \
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on") \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode") \
+    X(cross_entropy_loss_fusion, SWITCH, \
+      "the loss in one kernel that overwrites the logits; default as fusion") \
+    X(exp_avg_dtype, PRECISION, "of Adam's first moments; default fp32") \
+    X(exp_avg_sq_dtype, PRECISION, "of Adam's second moments; default fp32") \
+    X(fp8_param_gather, SWITCH, \
+      "on: weights in 8 bits are gathered as such; off: kept in bf16 as well; default: kept in 8 " \
+      "bits, gathered in bf16") \
+    X(keep_fp8_transpose_cache, SWITCH, \
+      "weights in 8 bits have a transposed copy for the backward pass; default on") \
+    X(activation_func_fp8_input_store, SWITCH, \
+      "inputs of SwiGLU and GELU are kept in fp8 for the backward pass; default off") \
+    X(kv_cache_dtype, PRECISION, "of cached keys and values; default bf16, fp32 with such products") \
     X(offload, OFFLOAD, "what is kept in the memory of the host; default none") \
     X(cross, CROSS, "what crosses the cuts between sites; default dp, also without `sites`") \
     X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest") \
@@ -235,6 +270,8 @@ typedef struct orr_plan {
     /* Layers of stages of unequal depth, "sections=8x6-4x12": 8 stages of 6 layers, then 4 of
      * 12, each over all chunks of a stage; not with first_layers, last_layers or DualPipe. */
     uint16_t section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
+    /* A bit for each orr_recompute_module, "recompute_modules=layernorm-moe_act". */
+    uint16_t recompute_modules;
 } orr_plan;
 
 /* Parses a plan, "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; fields that are not named are 0.

@@ -34,7 +34,8 @@ orr_shard_transfer orr_gradient_transfer_of(const orr_estimate_draft *d)
 
 orr_shard_transfer orr_weight_transfer_of(const orr_estimate_draft *d)
 {
-    return (orr_shard_transfer){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
+    return (orr_shard_transfer){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER,
+                                orr_plan_gathered_element_bytes(d->plan)};
 }
 
 static double transfer_bound(const orr_estimate_draft *d, orr_axis axis, orr_collective collective,

@@ -126,11 +126,6 @@ uint32_t orr_estimate_sequence(const orr_estimator *e, const orr_plan *plan)
     return e->model->context > 0 && e->model->context < USUAL ? e->model->context : USUAL;
 }
 
-static double bytes_of_precision(uint8_t precision)
-{
-    return precision == ORR_PRECISION_FP32 || precision == ORR_PRECISION_TF32 ? 4 : 2;
-}
-
 static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
 {
     for (uint32_t i = 0; i < d->pattern->n; i++)
@@ -230,14 +225,15 @@ orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate
     plan.seq = orr_estimate_sequence(e, given);
     ORR_TRY(orr_estimate_placement(e, &plan, &place, err));
     for (uint32_t i = 0; i < place->n_patterns; i++)
-        drafts[i] = (orr_estimate_draft){.e = e,
-                                         .plan = &plan,
-                                         .place = place,
-                                         .pattern = &place->patterns[i],
-                                         .trains = true,
-                                         .overlaps = plan.overlap_dp == ORR_SWITCH_ON,
-                                         .gradient_bytes = bytes_of_precision(plan.gradients),
-                                         .weight_bytes = bytes_of_precision(plan.precision)};
+        drafts[i] =
+            (orr_estimate_draft){.e = e,
+                                 .plan = &plan,
+                                 .place = place,
+                                 .pattern = &place->patterns[i],
+                                 .trains = true,
+                                 .overlaps = plan.overlap_dp == ORR_SWITCH_ON,
+                                 .gradient_bytes = orr_precision_element_bytes(plan.gradients),
+                                 .weight_bytes = orr_precision_element_bytes(plan.precision)};
     ORR_TRY(estimate_all(drafts, place->n_patterns, &made, err));
     *ret = made;
     return ORR_OK;

@@ -202,6 +202,12 @@ uint32_t orr_estimate_sequence(const orr_estimator *e, const orr_plan *plan);
 orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_placement *place,
                             uint32_t device, const orr_priced_row **ret,
                             orr_error *err) ORR_MUST_CHECK;
+/* Fields of a plan that say how modules save and cache values, as part of a key. */
+static inline uint32_t orr_estimate_saving(const orr_plan *p)
+{
+    return p->cross_entropy_loss_fusion | (uint32_t)p->activation_func_fp8_input_store << 2 |
+           (uint32_t)p->kv_cache_dtype << 4 | (uint32_t)p->recompute_modules << 16;
+}
 /* The plan on as few ranks as can have its slices: its modules are those of the plan. */
 orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan);
 /* Valid until the small cache needs its place. */

@@ -14,7 +14,8 @@ static orr_memo_key key_of(const orr_plan *p)
                             (uint32_t)p->cp_kind << 20 | (uint32_t)p->overlap_ep << 24 |
                             (uint32_t)p->pad_experts << 28;
     return (orr_memo_key){{p->tp, p->cp, p->dp, p->ep, p->etp, p->micro_batch, p->seq, packed,
-                           p->layers, p->hidden, p->ffn, p->heads, p->vocab, p->capacity}};
+                           p->layers, p->hidden, p->ffn, p->heads, p->vocab, p->capacity,
+                           orr_estimate_saving(p)}};
 }
 
 static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached_modules *ret,
@@ -28,7 +29,7 @@ static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached
     if (ret->row.n_modules > ORR_ROW_MODULES)
         return orr_fail(err, ORR_LIMIT, "more than %d kinds of modules", ORR_ROW_MODULES);
     for (uint32_t i = 0; i < ret->row.n_modules; i++) {
-        ORR_TRY(orr_module_memory_of(&ret->row.modules[i], &ret->memory[i], err));
+        ORR_TRY(orr_module_memory_of_plan(&ret->row.modules[i], plan, &ret->memory[i], err));
         orr_module_weights_of(&ret->row.modules[i], &ret->weights[i]);
     }
     ret->sample_flops = orr_model_flops(model, plan->seq, false);

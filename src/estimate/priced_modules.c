@@ -45,6 +45,7 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            (uint32_t)p->recompute | (uint32_t)p->graphs << 8 |
                                (uint32_t)p->dispatcher << 16 | (uint32_t)p->pad_experts << 24,
                            p->capacity,
+                           orr_estimate_saving(p),
                            p->layers,
                            p->hidden,
                            p->ffn,

@@ -49,9 +49,9 @@ static double gather_ns(const orr_estimate_draft *d, double dense, double expert
 {
     return d->place->stretch *
            (orr_estimate_transfer(d->e, d->place, ORR_AXIS_SHARD, ORR_COLL_ALL_GATHER,
-                                  (int64_t)(dense * d->weight_bytes)) +
+                                  (int64_t)(dense * orr_plan_gathered_element_bytes(d->plan))) +
             orr_estimate_transfer(d->e, d->place, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER,
-                                  (int64_t)(expert * d->weight_bytes)));
+                                  (int64_t)(expert * orr_plan_gathered_element_bytes(d->plan))));
 }
 
 /* Buckets of a class: `n` full ones and a rest. */

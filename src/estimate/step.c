@@ -115,7 +115,7 @@ static double update_ns(const orr_estimate_draft *d, const stage_sums *s, uint32
 {
     const orr_estimate_device *on = device_of_stage(d, stage);
     const orr_plan *plan = d->plan;
-    const double n = floor(owned(d, s));
+    const double n = floor(owned(d, s)), states = 4 + (double)orr_moments_bytes(plan);
     if (plan->offload == ORR_OFFLOAD_OPTIMIZER || plan->offload == ORR_OFFLOAD_BOTH) {
         const orr_device *device = on->device;
         const double rate = orr_fact_or(&device->achievable_pcie_bytes_per_s,
@@ -127,8 +127,9 @@ static double update_ns(const orr_estimate_draft *d, const stage_sums *s, uint32
                            .n_dims = 1,
                            .dims = {(int64_t)n},
                            .flops = 14 * n,
-                           .read_bytes = (d->gradient_bytes + 12) * n,
-                           .write_bytes = (12 + (d->weight_bytes < 4 ? d->weight_bytes : 0)) * n,
+                           .read_bytes = (d->gradient_bytes + states) * n,
+                           .write_bytes =
+                               (states + (d->weight_bytes < 4 ? d->weight_bytes : 0)) * n,
                            .op = "adamw",
                            .kernel = ""};
     return d->place->stretch *

@@ -350,12 +350,52 @@ static void published_formulas(void **state)
     orr_arena_free(f.arena);
 }
 
+/* What a layer of Llama keeps of tokens s x b in bf16, with hidden size h, v the width of keys, f
+ * of the feed-forward part and a heads: its input, two norms, q, k and v, the
+ * output of attention and its logsumexp, the sum after it; gate, up and their product. Each part of
+ * `recompute_modules` takes its own away; torchtitan's selective_ac_option=op saves q, v, the
+ * output of attention, gate and down. */
+static void parts_are_computed_again(void **state)
+{
+    (void)state;
+    fixture f = {.arena = orr_arena_new(0, 0)};
+    const orr_model *m = load(&f, "llama3.1-8b");
+    const double s = 2048, b = 2, h = m->hidden, v = 1024, w = m->ffn, a = m->heads;
+    const double core = 4 * s * b * a, norms = 2 * s * b * 2 * h, act = 2 * s * b * w,
+                 gate_up = 2 * act, all = 2 * s * b * (5 * h + h + 2 * v) + core + act + gate_up;
+    const struct {
+        const char *plan;
+        double bytes;
+    } cases[] = {
+        {"recompute=none", all},
+        {"recompute_modules=core_attn", all - core},
+        {"recompute_modules=layernorm", all - norms},
+        {"recompute_modules=mlp_act", all - act},
+        {"recompute_modules=mlp-layernorm", all - act - gate_up - norms},
+        {"recompute_modules=mlp_act,activation_func_fp8_input_store=on", all - act - gate_up / 2},
+        {"recompute=op", 2 * s * b * (4 * h + v + w) + core},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_plan plan;
+        orr_error err;
+        if (orr_plan_parse(cases[i].plan, &plan, &err) != ORR_OK)
+            fail_msg("%s", err.text);
+        plan.layers = 2;
+        plan.seq = 2048;
+        plan.micro_batch = 2;
+        const double kept = (double)layer_keeps(&f, m, &plan);
+        print_message("%s: %.4f of the formula\n", cases[i].plan, kept / cases[i].bytes);
+        assert_true(fabs(kept / cases[i].bytes - 1) < 0.001);
+    }
+    orr_arena_free(f.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(megatron_on_b200),   cmocka_unit_test(megatron_on_b200_further),
         cmocka_unit_test(fsdp_on_h100),       cmocka_unit_test(smaller_shards_on_h100),
-        cmocka_unit_test(published_formulas),
+        cmocka_unit_test(published_formulas), cmocka_unit_test(parts_are_computed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,10 +22,28 @@ orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn)
                     part[1]);
 }
 
+/* SwiGLU with two products, as torchtitan has it. */
+static orr_value gated_apart(orr_draft *draft, orr_value x, int64_t ffn)
+{
+    orr_linear l = {.name = "gate_up",
+                    .in = draft->job->model->hidden,
+                    .out = ffn,
+                    .slicing = ORR_BY_COLUMN,
+                    .bias = draft->job->model->mlp_bias};
+    const orr_value gate = orr_write_linear(draft, x, &l);
+    l.name = "up";
+    const orr_value up = orr_write_linear(draft, x, &l);
+    return ORR_CALL(draft, MUL, NULL, "gate", ORR_CALL(draft, SILU, NULL, "silu", gate), up);
+}
+
 orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn)
 {
     const orr_model *m = draft->job->model;
     const bool gated = m->activation == ORR_ACTIVATION_SWIGLU;
+    const orr_linear down = {
+        .name = "down", .in = ffn, .out = m->hidden, .slicing = ORR_BY_ROW, .bias = m->mlp_bias};
+    if (gated && orr_draft_apart(draft))
+        return orr_write_linear(draft, gated_apart(draft, x, ffn), &down);
     const orr_value up = orr_write_linear(draft, x,
                                           &(orr_linear){.name = gated ? "gate_up" : "up",
                                                         .in = m->hidden,
@@ -33,12 +51,7 @@ orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn)
                                                         .slicing = ORR_BY_COLUMN,
                                                         .bias = m->mlp_bias,
                                                         .form = {.joined = gated ? 2 : 1}});
-    return orr_write_linear(draft, orr_write_activation(draft, up, ffn),
-                            &(orr_linear){.name = "down",
-                                          .in = ffn,
-                                          .out = m->hidden,
-                                          .slicing = ORR_BY_ROW,
-                                          .bias = m->mlp_bias});
+    return orr_write_linear(draft, orr_write_activation(draft, up, ffn), &down);
 }
 
 static orr_value feed_forward(orr_draft *draft, orr_value x, const orr_layer_kind *kind)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
+#include "model/module/lower.h"
+#include "op/tape/tape.h"
 
 /* Corrections of lifetimes on a tape: kernels that hold more or less memory than the inputs and
  * outputs of the tape's calls. */
@@ -96,9 +98,52 @@ static void merge_blocks(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
-uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
-                                     orr_live_range *ret)
+/* Megatron-Core's --activation-func-fp8-input-store: what SwiGLU or GELU read is saved in 8 bits.
+ */
+static void narrow_activations(const orr_tape *tape, orr_tape_liveness *lives)
+{
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        if (call->pass != ORR_PASS_FORWARD ||
+            orr_op_of((orr_op)call->op)->family != ORR_OP_FAMILY_ACTIVATION)
+            continue;
+        const orr_value root = orr_tape_root(tape, call->in[0]);
+        orr_live_range *in = orr_tape_live_range_of(lives, root);
+        const orr_type *type = &tape->values[root].type;
+        if (in != NULL && in->first < lives->forward_end && in->last >= lives->forward_end &&
+            in->bytes == orr_type_bytes(type) && in->bytes > orr_type_elements(type))
+            in->bytes = orr_type_elements(type);
+    }
+}
+
+/* torchtitan's selective_ac_option=op saves outputs of products whether or not they are read. */
+static void save_products(const orr_tape *tape, orr_tape_liveness *lives)
+{
+    for (uint32_t c = 0; c < tape->n_calls && tape->calls[c].pass == ORR_PASS_FORWARD; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        if (call->op != ORR_OP_MATMUL || !orr_module_saves_by_op(tape, call))
+            continue;
+        orr_live_range *out = orr_tape_live_range_of(lives, call->out[0]);
+        if (out != NULL && out->last < lives->forward_end)
+            out->last = lives->forward_end;
+    }
+}
+
+/* Is the loss one kernel that overwrites the logits? */
+static bool fuses_loss(const orr_plan *plan)
+{
+    return plan->cross_entropy_loss_fusion == ORR_SWITCH_UNKNOWN
+               ? plan->fusion != ORR_SWITCH_OFF
+               : plan->cross_entropy_loss_fusion == ORR_SWITCH_ON;
+}
+
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, const orr_plan *plan,
+                                     orr_tape_liveness *lives, orr_live_range *ret)
 {
     merge_blocks(tape, lives);
-    return treat_losses(tape, fused, lives, ret);
+    if (plan->activation_func_fp8_input_store == ORR_SWITCH_ON)
+        narrow_activations(tape, lives);
+    if (plan->recompute == ORR_RECOMPUTE_OP)
+        save_products(tape, lives);
+    return treat_losses(tape, fuses_loss(plan), lives, ret);
 }

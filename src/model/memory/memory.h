@@ -19,9 +19,10 @@ typedef struct orr_module_memory {
     int64_t table_parameters, table_rows; /* of embedding bags, not in the counts above */
     int64_t weight_bytes, expert_weight_bytes, table_bytes; /* as on the tape */
     int64_t frozen_weight_bytes, frozen_expert_weight_bytes;
-    int64_t derived_bytes; /* computed from weights once a step and kept: fp8 copies */
-    int64_t kept_bytes;    /* activations from its forward to its backward pass */
-    int64_t apart_bytes;   /* kept from its input gradients to its weight gradients */
+    int64_t narrow_parameters; /* trained ones among all that the tape has in 8 bits or fewer */
+    int64_t derived_bytes;     /* computed from weights once a step and kept: fp8 copies */
+    int64_t kept_bytes;        /* activations from its forward to its backward pass */
+    int64_t apart_bytes;       /* kept from its input gradients to its weight gradients */
     int64_t forward_peak_bytes, backward_peak_bytes; /* transient */
     int64_t input_peak_bytes, weight_peak_bytes;     /* transient, of a split backward pass:
                                                       * beside kept_bytes; beside apart_bytes */
@@ -35,14 +36,16 @@ orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret
 
 /* Without weights that another module of the same stage shares. */
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory);
-/* The same for fused or unfused kernels, as the plan says. orr_module_memory_of() assumes fused. */
-orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused,
-                                         orr_module_memory *ret, orr_error *err) ORR_MUST_CHECK;
+/* The same with the plan's choices of kernels and of what they save. orr_module_memory_of() has
+ * those that are usual. */
+orr_status orr_module_memory_of_plan(const orr_module *module, const orr_plan *plan,
+                                     orr_module_memory *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Adjusts the lifetimes on the tape to kernels: of losses, and of ring attention. Memory that
- * kernels hold besides goes to `ret`, room for n_calls; returns how many these are. */
-uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
-                                     orr_live_range *ret);
+/* Adjusts the lifetimes on the tape to kernels: of losses, of ring attention, and of activations
+ * that are saved in fewer bits or without need. Memory that kernels hold besides goes to `ret`,
+ * room for n_calls; returns how many these are. */
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, const orr_plan *plan,
+                                     orr_tape_liveness *lives, orr_live_range *ret);
 
 /* Bytes of the model states (ZeRO, SC 2020, section 3: parameters, gradients, optimizer states)
  * of one module on one rank. */
@@ -51,6 +54,8 @@ typedef struct orr_state_bytes {
 } orr_state_bytes;
 orr_state_bytes orr_state_bytes_of(const orr_module_memory *memory, const orr_plan *plan,
                                    uint8_t task);
+/* Both moments of Adam of one weight. */
+int64_t orr_moments_bytes(const orr_plan *plan);
 /* Gradients of a module before they are sharded, where those of several micro-batches are summed
  * first (orr_plan_gradient_group()); 0: each micro-batch's are reduced, or nothing is sharded. */
 int64_t orr_summed_gradient_bytes(const orr_module_memory *memory, const orr_plan *plan);

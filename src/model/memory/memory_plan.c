@@ -243,8 +243,7 @@ orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *a
     if (memory == NULL)
         return orr_fail_memory(err);
     for (uint32_t m = 0; m < row->n_modules; m++)
-        ORR_TRY(orr_module_memory_with_fusion(&row->modules[m], job->plan->fusion != ORR_SWITCH_OFF,
-                                              &memory[m], err));
+        ORR_TRY(orr_module_memory_of_plan(&row->modules[m], job->plan, &memory[m], err));
     orr_stage_memory_input parts = {
         .plan = job->plan,
         .task = job->workload->task,

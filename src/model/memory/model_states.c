@@ -7,7 +7,7 @@
  * 2020, section 3.1); products in fp32 or tf32 need no master copy. Tables have row-wise
  * Adagrad: one number a row, and gradients that are applied as they are made (Mudigere et al.,
  * arXiv 2104.05158, section 4.1.3). */
-enum { MASTER = 4, MOMENTS = 8, ROW_STATE = 4 };
+enum { MASTER = 4, ROW_STATE = 4 };
 /* With local steps, the weights of the last average and the momentum of the outer optimizer, in
  * fp32 (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1); assumed to be kept where the
  * inner optimizer's states are. */
@@ -16,6 +16,31 @@ enum { OUTER = 8 };
 static bool full_precision(const orr_plan *plan)
 {
     return plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32;
+}
+
+/* A moment of Adam: Megatron-Core's --exp-avg-dtype; DeepSeek-V3 has bf16 (arXiv 2412.19437,
+ * section 3.3.3). */
+static int64_t moment_bytes(uint8_t precision)
+{
+    const double bytes = precision == 0 ? 4 : orr_dtype_bytes(orr_precision_dtype(precision));
+    return bytes < 1 ? 1 : (int64_t)bytes;
+}
+
+int64_t orr_moments_bytes(const orr_plan *plan)
+{
+    return moment_bytes(plan->exp_avg_dtype) + moment_bytes(plan->exp_avg_sq_dtype);
+}
+
+/* Weights in 8 bits: a transposed copy beside them, since products in fp8 read both operands along
+ * the summed dim (Hopper's tensor cores; of block-scaled formats the copy has scales of its own);
+ * and, unless they are gathered so, the weights in bf16 that they are cast from (Transformer
+ * Engine, Float8Tensor; Megatron-Core's --fp8-param-gather). FSDP makes both as it gathers. */
+static int64_t beside_narrow_bytes(const orr_module_memory *m, const orr_plan *plan)
+{
+    if (plan->zero >= 3)
+        return 0;
+    return m->narrow_parameters * ((plan->keep_fp8_transpose_cache != ORR_SWITCH_OFF) +
+                                   (plan->fp8_param_gather == ORR_SWITCH_OFF ? 2 : 0));
 }
 
 static int64_t gradient_element_bytes(const orr_plan *plan)
@@ -76,10 +101,11 @@ static void add_trained(const weights *w, const orr_plan *plan, orr_state_bytes 
     if (plan->zero >= 3) {
         s->weights += share(n * MASTER, true, w);
         s->gradients += share(n * MASTER, true, w);
-        s->optimizer += share(n * MOMENTS, true, w);
+        s->optimizer += share(n * orr_moments_bytes(plan), true, w);
         return;
     }
-    const int64_t states = full_precision(plan) ? MOMENTS : MASTER + MOMENTS;
+    const int64_t states =
+        full_precision(plan) ? orr_moments_bytes(plan) : MASTER + orr_moments_bytes(plan);
     s->weights += w->bytes - w->frozen_bytes;
     s->gradients += share(n * gradient_element_bytes(plan), plan->zero >= 2, w);
     s->optimizer += share(n * states, plan->zero >= 1, w);
@@ -107,8 +133,10 @@ orr_state_bytes orr_state_bytes_of(const orr_module_memory *m, const orr_plan *p
                            m->frozen_weight_bytes - m->frozen_expert_weight_bytes,
                            orr_plan_group_size(plan, ORR_AXIS_SHARD)};
     orr_state_bytes s = {.weights = m->table_bytes};
-    if (orr_task_trains(task))
+    if (orr_task_trains(task)) {
         s.optimizer = ROW_STATE * m->table_rows;
+        s.weights += beside_narrow_bytes(m, plan);
+    }
     add(&dense, plan, task, &s);
     add(&experts, plan, task, &s);
     if (plan->offload == ORR_OFFLOAD_OPTIMIZER || plan->offload == ORR_OFFLOAD_BOTH) {

@@ -44,8 +44,10 @@ static void count_parameter(const orr_tape_value *v, orr_module_memory *m)
     *(expert ? &m->expert_parameters : &m->parameters) += elements;
     *(expert ? &m->expert_weight_bytes : &m->weight_bytes) += bytes;
     m->gather_bytes += bytes;
-    if (!v->frozen)
+    if (!v->frozen) {
+        m->narrow_parameters += orr_dtype_bytes((orr_dtype)v->type.dtype) <= 1 ? elements : 0;
         return;
+    }
     m->frozen_parameters += elements;
     m->frozen_weight_bytes += bytes;
     if (expert) {
@@ -109,10 +111,10 @@ static void hand_over(const orr_module *module, orr_tape_liveness *lives)
 /* Lifetimes of what a micro-batch makes and reads. Values computed from weights alone, and kept,
  * belong to no micro-batch. */
 static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives,
-                             gradient_placement how, bool fused, orr_live_range *ret)
+                             gradient_placement how, const orr_plan *plan, orr_live_range *ret)
 {
     hand_over(module, lives);
-    uint32_t n = orr_memory_adjust_lifetimes(module->tape, fused, lives, ret);
+    uint32_t n = orr_memory_adjust_lifetimes(module->tape, plan, lives, ret);
     for (uint32_t i = 0; i < lives->n; i++) {
         orr_tape_live_range *l = &lives->lives[i];
         if (!passes(module, l, how) || (l->derived && crosses(l, lives->forward_end)))
@@ -139,9 +141,10 @@ static int64_t crossing_bytes(const orr_live_range *lives, uint32_t n, uint32_t 
 }
 
 static orr_status peaks_of(const orr_module *module, orr_tape_liveness *all, gradient_placement how,
-                           bool fused, orr_live_range *lives, orr_module_memory *m, orr_error *err)
+                           const orr_plan *plan, orr_live_range *lives, orr_module_memory *m,
+                           orr_error *err)
 {
-    const uint32_t n = gather_lives(module, all, how, fused, lives);
+    const uint32_t n = gather_lives(module, all, how, plan, lives);
     int64_t forward, backward, weight;
     ORR_TRY(orr_live_ranges_peak(lives, n, 0, all->forward_end, &forward, NULL, err));
     ORR_TRY(orr_live_ranges_peak(lives, n, all->forward_end, all->input_end, &backward, NULL, err));
@@ -185,11 +188,12 @@ static orr_status check_size(const orr_module *module, const orr_module_memory *
 
 orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret, orr_error *err)
 {
-    return orr_module_memory_with_fusion(module, true, ret, err);
+    static const orr_plan usual = {.fusion = ORR_SWITCH_ON};
+    return orr_module_memory_of_plan(module, &usual, ret, err);
 }
 
-orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused,
-                                         orr_module_memory *ret, orr_error *err)
+orr_status orr_module_memory_of_plan(const orr_module *module, const orr_plan *plan,
+                                     orr_module_memory *ret, orr_error *err)
 {
     const orr_tape *tape = module->tape;
     orr_module_memory m = {0};
@@ -208,7 +212,7 @@ orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused,
         orr_tape_liveness all;
         ORR_TRY_OUT(status, orr_tape_liveness_of(tape, how == APART, arena, &all, err));
         m.derived_bytes = derived_bytes(&all);
-        ORR_TRY_OUT(status, peaks_of(module, &all, how, fused, lives, &m, err));
+        ORR_TRY_OUT(status, peaks_of(module, &all, how, plan, lives, &m, err));
     }
     ORR_TRY_OUT(status, check_size(module, &m, err));
     *ret = m;

@@ -104,7 +104,7 @@ static orr_plan applied(const orr_plan *from, const orr_plan *change)
     if (change->zero > 0)
         plan.prefetch = 0;
     if (change->recompute != ORR_RECOMPUTE_UNKNOWN)
-        plan.recompute_layers = 0;
+        plan.recompute_layers = plan.recompute_modules = 0;
     if (from->etp == from->tp)
         plan.etp = plan.tp;
     if (from->ep <= 1 && change->ep == 0)

@@ -58,6 +58,12 @@ typedef struct orr_draft {
 } orr_draft;
 void orr_draft_init(orr_draft *draft, const orr_job_shape *job, orr_arena *arena, orr_error *err);
 
+/* Are products of the same input apart, as torchtitan has them, not one? */
+static inline bool orr_draft_apart(const orr_draft *draft)
+{
+    return draft->job->plan->recompute == ORR_RECOMPUTE_OP && !draft->job->real;
+}
+
 /* Dims of a type in one line: ORR_DIMS(samples, tokens, hidden). */
 typedef struct orr_dims {
     uint32_t rank;

@@ -69,38 +69,6 @@ static orr_status insert_recomputation(orr_tape *tape, orr_arena *arena, orr_err
     return ORR_OK;
 }
 
-/* Is the value an input of a merge of partial attention results? */
-static bool is_merged(const orr_tape *tape, orr_value value)
-{
-    for (uint32_t c = 0; c < tape->n_calls; c++) {
-        const orr_tape_call *call = &tape->calls[c];
-        if (call->op == ORR_OP_ATTENTION_MERGE && (call->in[0] == value || call->in[2] == value))
-            return true;
-    }
-    return false;
-}
-
-/* Values that are not saved for the backward pass but recomputed: some under every plan, some with
- * selective recomputation.
- *
- * Under every plan: gathered slices of the sequence, and keys and values of other slices of the
- * context. They are gathered again, so that a rank saves its own slice only (Korthikanti et al.,
- * arXiv 2205.05198, section 4.2.2; Megatron-LM's context parallelism). Selective: what the core
- * of attention saves for its own backward pass (probabilities, dropped or not, and with flash
- * attention the logsumexp), so that the core is computed again as in Megatron-LM. Its output is
- * saved, since the layer after it saves its input anyway. */
-static bool drops(void *ctx, const orr_tape *tape, orr_value value)
-{
-    const orr_plan *plan = ctx;
-    const orr_tape_call *call = &tape->calls[tape->values[value].made_by];
-    const bool slices = call->args.axis == ORR_AXIS_TP || call->args.axis == ORR_AXIS_CP;
-    if (call->op == ORR_OP_ALL_GATHER || call->op == ORR_OP_SEND)
-        return slices;
-    const bool core = call->op == ORR_OP_ATTENTION || call->op == ORR_OP_ATTENTION_MERGE;
-    return plan->recompute == ORR_RECOMPUTE_SELECTIVE && core &&
-           (value != call->out[0] || is_merged(tape, value));
-}
-
 /* Completes rings on the differentiated tape. In a ring each rank receives as much as it sends,
  * so the gradient's way back is a SEND too. The backward pass of a piece reads the merged output
  * and logsumexp, so those of the pieces need not be saved. */
@@ -156,7 +124,7 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
     module->grad_in = draft->in == ORR_NONE ? ORR_NONE : grads[0];
     if (draft->job->how.ring != 0)
         ORR_TRY(close_rings(tape, err));
-    const orr_recompute_policy keep = {drops, (void *)draft->job->plan};
+    const orr_recompute_policy keep = {orr_module_drops, (void *)draft->job->plan};
     ORR_TRY(orr_tape_recompute(tape, &keep, err));
     if (module->recomputed)
         ORR_TRY(insert_recomputation(tape, arena, err));

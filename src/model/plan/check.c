@@ -151,6 +151,11 @@ static orr_status check_recomputation(const orr_plan *p, orr_error *err)
     if (p->recompute_layers > 0 && p->recompute != 0 && p->recompute != ORR_RECOMPUTE_BLOCK)
         return orr_fail(err, ORR_INVALID, "recompute_layers=%u goes with recompute=block",
                         p->recompute_layers);
+    if (p->recompute == ORR_RECOMPUTE_SOME && p->recompute_modules == 0)
+        return orr_fail(err, ORR_INVALID,
+                        "recompute=modules: of which (recompute_modules=layernorm-moe_act)?");
+    if (p->recompute_modules > 0 && p->recompute != 0 && p->recompute != ORR_RECOMPUTE_SOME)
+        return orr_fail(err, ORR_INVALID, "recompute_modules goes with recompute=modules");
     return ORR_OK;
 }
 

@@ -61,8 +61,9 @@ static void complete_sharding(orr_plan *p)
 
 static void complete_choices(orr_plan *p)
 {
-    p->recompute =
-        choose(p->recompute, p->recompute_layers > 0 ? ORR_RECOMPUTE_BLOCK : ORR_RECOMPUTE_NONE);
+    p->recompute = choose(p->recompute, p->recompute_layers > 0    ? ORR_RECOMPUTE_BLOCK
+                                        : p->recompute_modules > 0 ? ORR_RECOMPUTE_SOME
+                                                                   : ORR_RECOMPUTE_NONE);
     p->precision = choose(p->precision, ORR_PRECISION_BF16);
     p->gradients = choose(p->gradients, p->zero == 3 ? ORR_PRECISION_BF16 : ORR_PRECISION_FP32);
     p->sp = choose(p->sp, ORR_SWITCH_ON);

@@ -22,6 +22,9 @@ static const char *const WIRES[] = {ORR_RDMA_PRESET_MAP(TEXT_ROW_)};
 static const char *const AXES[] = {ORR_AXIS_MAP(TEXT_ROW_)};
 static const char *const TURNS[] = {ORR_SLOT_MAP(TEXT_ROW_)};
 #undef TEXT_ROW_
+#define NAME_ROW_(name) #name,
+static const char *const MODULES[] = {ORR_RECOMPUTE_MODULE_MAP(NAME_ROW_)};
+#undef NAME_ROW_
 enum {
     N_SCHEDULE = sizeof SCHEDULES / sizeof *SCHEDULES,
     N_RECOMPUTE = sizeof RECOMPUTES / sizeof *RECOMPUTES,
@@ -124,6 +127,11 @@ const char *orr_schedule_name(orr_schedule schedule)
 const char *orr_axis_name(orr_axis axis)
 {
     return word(AXES, ORR_AXES, axis);
+}
+
+const char *orr_recompute_module_name(orr_recompute_module module)
+{
+    return word(MODULES, ORR_RECOMPUTE_MODULES, module);
 }
 
 const char *orr_slot_phase_name(orr_slot_phase phase)

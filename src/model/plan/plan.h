@@ -87,6 +87,21 @@ static inline bool orr_plan_keeps_gathered(const orr_plan *plan)
 {
     return plan->reshard == ORR_SWITCH_OFF && plan->pp > 1;
 }
+/* Bytes of an element of a weight or gradient as stored. fp8 and fp4 are converted from 16-bit
+ * weights when they are used. */
+static inline double orr_precision_element_bytes(uint8_t precision)
+{
+    return precision == ORR_PRECISION_FP32 || precision == ORR_PRECISION_TF32 ? 4 : 2;
+}
+/* Bytes of an element of a weight as it is gathered. */
+static inline double orr_plan_gathered_element_bytes(const orr_plan *plan)
+{
+    const bool narrow =
+        plan->precision == ORR_PRECISION_FP8 || plan->precision == ORR_PRECISION_MXFP8;
+    return narrow && plan->fp8_param_gather == ORR_SWITCH_ON
+               ? 1
+               : orr_precision_element_bytes(plan->precision);
+}
 static inline bool orr_plan_has_order(const orr_plan *plan)
 {
     return plan->order[0] != 0;

@@ -29,7 +29,7 @@ static const char *closest_to(const char *at, int len, const char *const *words,
 
 static orr_status unknown_field(const piece *p, orr_error *err)
 {
-    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 3];
+    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 4];
     size_t n = 0;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         names[n++] = orr_plan_number_at(i)->name;
@@ -38,6 +38,7 @@ static orr_status unknown_field(const piece *p, orr_error *err)
     names[n++] = "order";
     names[n++] = "sites";
     names[n++] = "sections";
+    names[n++] = "recompute_modules";
     const char *near = closest_to(p->name, p->name_len, names, n);
     return orr_fail(err, ORR_INVALID, "a plan has no '%.*s'%s%s%s", p->name_len, p->name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -196,6 +197,36 @@ static orr_status read_parts(const piece *p, const char *name, uint16_t *first, 
         second != NULL ? "stages x layers, as in 8x6-4x12" : "numbers, as in 5-3", ORR_PLAN_PARTS);
 }
 
+static orr_status read_module(const char *at, int len, uint16_t *modules, orr_error *err)
+{
+    const char *names[ORR_RECOMPUTE_MODULES];
+    for (uint32_t i = 0; i < ORR_RECOMPUTE_MODULES; i++) {
+        names[i] = orr_recompute_module_name((orr_recompute_module)i);
+        if (is_word(names[i], at, len)) {
+            *modules |= (uint16_t)(1U << i);
+            return ORR_OK;
+        }
+    }
+    const char *near = closest_to(at, len, names, ORR_RECOMPUTE_MODULES);
+    return orr_fail(err, ORR_INVALID, "recompute_modules: there is no '%.*s'%s%s%s", len, at,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* Parts of a layer, "layernorm-moe_act". */
+static orr_status read_modules(const piece *p, uint16_t *modules, orr_error *err)
+{
+    if (*modules != 0)
+        return given_twice("recompute_modules", err);
+    for (int at = 0; at <= p->value_len;) {
+        int len = 0;
+        while (at + len < p->value_len && p->value[at + len] != '-')
+            len++;
+        ORR_TRY(read_module(p->value + at, len, modules, err));
+        at += len + 1;
+    }
+    return ORR_OK;
+}
+
 static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error *err)
 {
     const char *equals = memchr(at, '=', (size_t)len);
@@ -215,6 +246,8 @@ static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error 
         return read_parts(&p, "sites", plan->sites, NULL, err);
     if (is_word("sections", at, name_len))
         return read_parts(&p, "sections", plan->section_stages, plan->section_layers, err);
+    if (is_word("recompute_modules", at, name_len))
+        return read_modules(&p, &plan->recompute_modules, err);
     return unknown_field(&p, err);
 }
 
@@ -276,6 +309,19 @@ static void put_parts(writer *w, const char *name, const uint16_t *first, const 
     }
 }
 
+static void put_modules(writer *w, uint32_t modules)
+{
+    bool first = true;
+    for (uint32_t i = 0; i < ORR_RECOMPUTE_MODULES; i++)
+        if (modules >> i & 1) {
+            if (first)
+                put_name(w, "recompute_modules");
+            put_word(w, first ? "" : "-");
+            put_word(w, orr_recompute_module_name((orr_recompute_module)i));
+            first = false;
+        }
+}
+
 const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
 {
     orr_plan copy = *plan;
@@ -299,6 +345,7 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
         put_order(&w, plan);
     put_parts(&w, "sites", plan->sites, NULL);
     put_parts(&w, "sections", plan->section_stages, plan->section_layers);
+    put_modules(&w, plan->recompute_modules);
     return orr_arena_strndup(arena, w.text, w.n);
 }
 
@@ -319,6 +366,8 @@ orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change)
         memcpy(plan.section_stages, change->section_stages, sizeof plan.section_stages);
         memcpy(plan.section_layers, change->section_layers, sizeof plan.section_layers);
     }
+    if (change->recompute_modules != 0)
+        plan.recompute_modules = change->recompute_modules;
     return plan;
 }
 
@@ -334,5 +383,6 @@ bool orr_plan_equal(const orr_plan *a, const orr_plan *b)
     return memcmp(a->order, b->order, sizeof a->order) == 0 &&
            memcmp(a->sites, b->sites, sizeof a->sites) == 0 &&
            memcmp(a->section_stages, b->section_stages, sizeof a->section_stages) == 0 &&
-           memcmp(a->section_layers, b->section_layers, sizeof a->section_layers) == 0;
+           memcmp(a->section_layers, b->section_layers, sizeof a->section_layers) == 0 &&
+           a->recompute_modules == b->recompute_modules;
 }

@@ -136,7 +136,7 @@ static uint32_t gathers_of(const orr_stage_emitter *l, const orr_parameter_eleme
         uint32_t axis;
         int64_t elements;
     } parts[] = {{ORR_AXIS_SHARD, weights->dense}, {ORR_AXIS_EDP, weights->expert}};
-    const double each = orr_precision_element_bytes(l->job->plan->precision);
+    const double each = orr_plan_gathered_element_bytes(l->job->plan);
     uint32_t n = 0;
     for (int i = 0; i < 2; i++)
         if (l->job->prices->members[parts[i].axis] > 1 && parts[i].elements > 0)

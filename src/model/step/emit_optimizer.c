@@ -113,19 +113,20 @@ static void sum_norm(orr_stage_emitter *l)
         sum_over(l, ORR_STEP_WORLD, 4, &l->job->world);
 }
 
-/* Work of AdamW: it reads gradient, master weight and two moments, all but the first in fp32,
- * and writes the last three and the weight that products use; 14 operations each (Loshchilov and
- * Hutter, ICLR 2019, algorithm 2). */
+/* Work of AdamW: it reads gradient, master weight in fp32 and two moments, and writes the last
+ * three and the weight that products use; 14 operations each (Loshchilov and Hutter, ICLR 2019,
+ * algorithm 2). */
 static orr_work adamw(const orr_plan *plan, int64_t parameters)
 {
     const double n = (double)parameters, weight = orr_precision_element_bytes(plan->precision);
+    const double states = 4 + (double)orr_moments_bytes(plan);
     return (orr_work){.family = ORR_FAMILY_OPTIMIZER,
                       .dtype = ORR_DTYPE_FP32,
                       .n_dims = 1,
                       .dims = {parameters},
                       .flops = 14 * n,
-                      .read_bytes = (orr_precision_element_bytes(plan->gradients) + 12) * n,
-                      .write_bytes = (12 + (weight < 4 ? weight : 0)) * n,
+                      .read_bytes = (orr_precision_element_bytes(plan->gradients) + states) * n,
+                      .write_bytes = (states + (weight < 4 ? weight : 0)) * n,
                       .op = "adamw",
                       .kernel = ""};
 }

@@ -3,6 +3,7 @@
 #define ORR_MODEL_STEP_EMITTER_H
 
 #include "base/array.h"
+#include "model/plan/plan.h"
 #include "model/step/step_graph.h"
 
 /* The emitter: writes the schedule slots of one stage as nodes, lanes and dependencies of an
@@ -134,12 +135,6 @@ void orr_stage_emit_slots(orr_stage_emitter *l);
 void orr_stage_emit_optimizer(orr_stage_emitter *l);
 
 /* Weights and gradients (emit_data_parallel.c). */
-/* Bytes of an element of a weight or gradient as stored. fp8 and fp4 are converted from 16-bit
- * weights when they are used. */
-static inline double orr_precision_element_bytes(uint8_t precision)
-{
-    return precision == ORR_PRECISION_FP32 || precision == ORR_PRECISION_TF32 ? 4 : 2;
-}
 /* Are gradients reduced after each micro-batch? Are weights gathered for each? */
 bool orr_stage_reduces_in_slots(const orr_stage_emitter *l);
 bool orr_stage_gathers_in_slots(const orr_stage_emitter *l);

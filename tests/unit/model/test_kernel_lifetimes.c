@@ -44,7 +44,10 @@ static void make_head(head *h, bool casts)
 static orr_module_memory memory_of(const orr_module *module, bool fused)
 {
     orr_module_memory m;
-    assert_int_equal(orr_module_memory_with_fusion(module, fused, &m, NULL), ORR_OK);
+    assert_int_equal(
+        orr_module_memory_of_plan(
+            module, &(orr_plan){.fusion = fused ? ORR_SWITCH_ON : ORR_SWITCH_OFF}, &m, NULL),
+        ORR_OK);
     return m;
 }
 

@@ -108,6 +108,8 @@ static void parts_are_read(void **state)
     must_fail("sections=0x6-4x1", "stages x layers");
     must_fail("sections=8x6,sections=8x6", "twice");
     must_fail("site=5-3", "did you mean 'sites'");
+    must_fail("recompute_modules=moe_act-layer_norm", "did you mean 'layernorm'");
+    must_fail("recompute_modules=moe,recompute_modules=mlp", "twice");
     must_fail("wire_dp=fast", "single, qp4");
     must_fail("compress=fp4", "none, bf16, fp8 or int8");
 }
@@ -129,6 +131,10 @@ static void text_and_plan_are_the_same(void **state)
                                 "wire_ep=spray,sites=0-8-4,sections=4x1-2x8-1x0-1x5";
     assert_int_equal(orr_plan_parse(parts, &plan, NULL), ORR_OK);
     assert_string_equal(orr_plan_text(&plan, arena), parts);
+    static const char saved[] = "recompute=modules,exp_avg_dtype=bf16,kv_cache_dtype=fp8,"
+                                "recompute_modules=layernorm-moe_act-mla_up_proj";
+    assert_int_equal(orr_plan_parse(saved, &plan, NULL), ORR_OK);
+    assert_string_equal(orr_plan_text(&plan, arena), saved);
     orr_arena_free(arena);
 }
 
@@ -310,6 +316,8 @@ static void plans_that_cannot_be(void **state)
     must_not_be("dp=8,zero=2,shards=3", "3 shards");
     must_not_be("pp=4,vp=2,schedule=1f1b,micro_batches=8", "goes with interleaved");
     must_not_be("pp=4,group=4,micro_batches=8", "goes with schedule=interleaved");
+    must_not_be("recompute=modules", "of which");
+    must_not_be("recompute=full,recompute_modules=mlp", "goes with recompute=modules");
     must_not_be("pp=4,vp=2,group=9,micro_batches=8", "it is 1 to 8");
     must_not_be("pp=4,vp=2,group=6,micro_batches=8", "group=4 does not");
     must_not_be("pp=3,schedule=dualpipe,micro_batches=8", "even number of stages");
