@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 
 static int64_t at_least_one(int64_t n)
 {
@@ -17,17 +18,24 @@ static double columns(const orr_model *model, const orr_plan *plan)
     return 2.0 * (double)at_least_one(heads) * model->head_dim;
 }
 
-/* In bf16, or fp32 where products are; a chunked layer needs no more than a chunk. */
+/* As kv_cache_dtype says; else in bf16, or fp32 where products are. */
+static double number_bytes(const orr_plan *plan)
+{
+    if (plan->kv_cache_dtype != 0)
+        return orr_dtype_bytes(orr_precision_dtype(plan->kv_cache_dtype));
+    return plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32 ? 4 : 2;
+}
+
+/* A chunked layer needs no more than a chunk. */
 double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
                           uint64_t tokens, uint64_t samples)
 {
-    const bool wide =
-        plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32;
     uint64_t seen = tokens;
     if (orr_model_layer_cross(model, layer))
         seen = (uint64_t)model->vision.tokens * model->vision.tiles;
     else if (model->chunk > 0 && !orr_model_layer_global(model, layer) && model->chunk < tokens)
         seen = model->chunk;
     const uint64_t cp = (uint64_t)at_least_one(plan->cp);
-    return (double)((seen + cp - 1) / cp) * (double)samples * columns(model, plan) * (wide ? 4 : 2);
+    return (double)((seen + cp - 1) / cp) * (double)samples * columns(model, plan) *
+           number_bytes(plan);
 }
