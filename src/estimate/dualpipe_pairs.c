@@ -11,6 +11,7 @@
 typedef struct pairing {
     const orr_estimate_draft *d;
     const orr_module_cost *costs;
+    const orr_step_prices *prices;
     const orr_phase_cost **phases[2]; /* shape (places of the class) */
 } pairing;
 
@@ -31,9 +32,9 @@ static double simulated_ns(const pairing *p, const orr_stage_class *forward,
         {p->phases[0], list_phases(p, forward, false, p->phases[0])},
         {p->phases[1], list_phases(p, back, true, p->phases[1])}};
     orr_phase_simulation played;
-    orr_simulate_phases(both, 2, orr_draft_device(p->d, forward)->calibration->compute_slowdown,
-                        NULL, NULL, &played);
-    return (double)played.span_ns;
+    orr_simulate_phases(both, 2, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
+                        &played);
+    return (double)(played.span_ns + orr_step_launch_wait(p->prices, both, 2, played.span_ns));
 }
 
 /* Simulates each pair of classes that some stage has; other pairs stay 0. */
@@ -65,7 +66,7 @@ static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pa
     ORR_TRY(orr_estimate_modules(d->e, &p, &built, err));
     for (uint32_t i = 0; i < built->row.n_modules; i++)
         ORR_TRY(orr_module_cost_at(&built->row.modules[i], &p, &prices, scratch, &costs[i], err));
-    pairing pair = {.d = d, .costs = costs};
+    pairing pair = {.d = d, .costs = costs, .prices = &prices};
     for (int k = 0; k < 2; k++) {
         pair.phases[k] = orr_arena_array(scratch, const orr_phase_cost *, d->row->row.n);
         if (pair.phases[k] == NULL)

@@ -61,17 +61,6 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            device}};
 }
 
-/* Number of tasks, and the phase without the wait for the host that launches them one by one. */
-static void count_tasks(const orr_phase_cost *cost, const orr_step_prices *prices, uint32_t phase,
-                        orr_priced_module *ret)
-{
-    const orr_call_cost *last = cost->n > 0 ? &cost->tasks[cost->n - 1] : NULL;
-    const bool waits = last != NULL && last->call == ORR_NONE;
-    ret->device_ns[phase] = (float)(cost->span_ns - (waits ? last->ns : 0));
-    ret->tasks[phase] = (float)cost->n;
-    ret->kernels[phase] = prices->graphs ? 0 : (float)(cost->n - waits);
-}
-
 static orr_status price_module(const orr_module *module, const orr_plan *plan,
                                const orr_step_prices *prices, orr_arena *scratch,
                                orr_priced_module *ret, orr_module_cost *cost, orr_error *err)
@@ -81,7 +70,9 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const orr_phase_cost *c = &cost->phase[phase];
         ret->span_ns[phase] = (float)c->span_ns;
-        count_tasks(c, prices, (uint32_t)phase, ret);
+        ret->device_ns[phase] = (float)c->device_ns;
+        ret->tasks[phase] = (float)c->n;
+        ret->kernels[phase] = prices->graphs ? 0 : (float)c->launches;
         ret->compute_ns[phase] = (float)c->compute_ns;
         ret->again_ns[phase] = (float)c->again_ns;
         for (uint32_t axis = 0; axis < ORR_AXES; axis++)
@@ -92,7 +83,7 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
 
 /* Share that a DualPipe pair saves, from a pair of the middle modules. */
 static float saved_frac(const orr_module_sequence *row, const orr_module_cost *costs,
-                        double compute_slowdown)
+                        const orr_step_prices *prices)
 {
     const orr_module_cost *c = &costs[row->module_of[row->n / 2]];
     const orr_phase_cost *forward = &c->phase[ORR_SLOT_FORWARD],
@@ -100,7 +91,9 @@ static float saved_frac(const orr_module_sequence *row, const orr_module_cost *c
     const orr_phase_sequence both[2] = {{&forward, 1}, {&backward, 1}};
     const double alone = (double)(forward->span_ns + backward->span_ns);
     orr_phase_simulation played;
-    orr_simulate_phases(both, 2, compute_slowdown, NULL, NULL, &played);
+    orr_simulate_phases(both, 2, prices->kernels->calibration->compute_slowdown, NULL, NULL,
+                        &played);
+    played.span_ns += orr_step_launch_wait(prices, both, 2, played.span_ns);
     return alone > 0 ? (float)(1 - (double)played.span_ns / alone) : 0;
 }
 
@@ -201,7 +194,7 @@ static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_pla
                              &costs[i], err));
     }
     ret->sample_flops = built->sample_flops;
-    ret->pair_saved_frac = saved_frac(&built->row, costs, on->calibration->compute_slowdown);
+    ret->pair_saved_frac = saved_frac(&built->row, costs, &prices);
     ORR_TRY(weigh_buffers(e, &p, on->device, &built->row, ret->buffer_bytes, err));
     ret->id = e->rows.n + 1;
     return keep_row(e, &built->row, ret, err);

@@ -127,7 +127,6 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_
     const orr_node_id node = orr_stage_emit_transfer_in_order(l, &transfer);
     if (orr_stage_emit_ok(l))
         describe(l, node, module, task->call);
-    l->totals.busy_ns[task->axis] += task->hidden_ns;
     if (task->beside && t->n_beside < PENDING_MOST)
         t->beside[t->n_beside++] = (pending_node){phase, task->joins, node};
     else
@@ -153,12 +152,10 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
         l->waits.n = before < l->waits.n ? before : l->waits.n;
         return;
     }
-    const bool launches = task->call == ORR_NONE;
-    const char *name =
-        launches ? "launches" : orr_op_of((orr_op)module->tape->calls[task->call].op)->name;
     const orr_node_id node = orr_stage_emit_compute_node(
-        l, name, task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, ns, task->basis);
-    if (orr_stage_emit_ok(l) && !launches)
+        l, orr_op_of((orr_op)module->tape->calls[task->call].op)->name,
+        task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, ns, task->basis);
+    if (orr_stage_emit_ok(l))
         describe(l, node, module, task->call);
 }
 
@@ -173,4 +170,8 @@ void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *se
                         write_task, &w, &played);
     for (uint32_t i = 0; i < n; i++)
         join(&w, &w.threads[i], ORR_NONE, ORR_NONE);
+    const int64_t wait_ns = orr_step_launch_wait(l->job->prices, sequences, n, played.span_ns);
+    if (wait_ns > 0)
+        (void)orr_stage_emit_compute_node(l, "launches", ORR_WATERFALL_KERNELS, wait_ns,
+                                          l->job->prices->kernels->calibration->basis);
 }

@@ -300,6 +300,7 @@ static void compute_pair(orr_stage_emitter *l, const slot_modules t[2])
         orr_simulate_phases(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL,
                             NULL, &played);
         count_waits(l, played.waited_ns);
+        played.span_ns += orr_step_launch_wait(l->job->prices, both, 2, played.span_ns);
         orr_stage_emit_compute(l, played.span_ns, n > 0 ? phases[0]->basis : ORR_BASIS_NONE);
     }
     orr_arena_rewind(l->scratch, mark);

@@ -201,39 +201,83 @@ static uint32_t joined_by(const orr_tape *tape, const orr_call_cost *tasks, uint
     return n;
 }
 
-/* Decomposed overlap: a transfer is cut into t pieces and overlapped with the product that
- * needs, or makes, its data: all but one piece, and no longer than the product takes (Wang et
- * al., "Overlap communication with dependent computation via decomposition in large deep
- * learning models", ASPLOS 2023). The product takes longer by the slowdown of computation beside
- * communication. */
-static void hide(const pricer *p, orr_call_cost *transfer, orr_call_cost *product)
+/* Decomposed overlap: a transfer and the product that needs, or makes, its data are cut into t
+ * pieces (Wang et al., "Overlap communication with dependent computation via decomposition in large
+ * deep learning models", ASPLOS 2023). A product starts after the first piece of a gather, and its
+ * last piece waits for the gather's last; of a scatter the other way round. Here all pieces but one
+ * are one task, so that a transfer x and a product p take max(x + p / t, p + x / t). */
+static void cut(const orr_call_cost *whole, uint32_t t, orr_call_cost *most, orr_call_cost *last)
 {
-    const uint32_t t = p->prices->members[ORR_AXIS_TP];
-    const double slowdown = p->prices->kernels->calibration->compute_slowdown;
-    const int64_t most = transfer->ns < product->ns ? transfer->ns : product->ns;
-    transfer->hidden_ns = most / t * (t - 1) + most % t * (t - 1) / t;
-    transfer->ns -= transfer->hidden_ns;
-    if (slowdown > 1)
-        product->ns += (int64_t)((slowdown - 1) * (double)transfer->hidden_ns + 0.5);
+    *most = *last = *whole;
+    last->ns = whole->ns / t;
+    most->ns = whole->ns - last->ns;
+    last->flops = 0;
+    last->bytes = 0;
 }
 
-static void hide_all(const pricer *p, orr_call_cost *tasks, uint32_t n)
+static void cut_gather(const orr_call_cost *gather, const orr_call_cost *product, uint32_t t,
+                       uint32_t at, orr_call_cost *ret)
 {
-    uint32_t taken = ORR_NONE; /* a product hides one transfer only */
+    cut(gather, t, &ret[1], &ret[0]);
+    cut(product, t, &ret[2], &ret[3]);
+    ret[0].beside = false;
+    ret[1].beside = true;
+    ret[1].joins = at + 3;
+}
+
+static void cut_scatter(const orr_call_cost *product, const orr_call_cost *scatter, uint32_t t,
+                        uint32_t at, orr_call_cost *ret)
+{
+    cut(product, t, &ret[2], &ret[0]);
+    cut(scatter, t, &ret[1], &ret[3]);
+    ret[1].beside = true;
+    ret[1].joins = at + 3;
+    ret[3].beside = false;
+}
+
+/* Which of a task and the next one are cut: a gather and its product, or a product and a scatter.
+ */
+static bool are_cut(const pricer *p, const orr_call_cost *tasks, uint32_t n, uint32_t i)
+{
+    if (i + 1 >= n)
+        return false;
+    const bool first = tasks[i].axis == ORR_AXIS_TP;
+    const orr_call_cost *transfer = &tasks[first ? i : i + 1], *product = &tasks[first ? i + 1 : i];
+    return transfer->axis == ORR_AXIS_TP && product->axis == ORR_AXIS_NONE &&
+           transfer->collective == (first ? ORR_COLL_ALL_GATHER : ORR_COLL_REDUCE_SCATTER) &&
+           !(transfer->beside && transfer->joins != i + (first ? 1 : 2)) &&
+           is_product(p->tape->calls[product->call].op);
+}
+
+/* Cuts what can be cut; a product with one transfer only. */
+static orr_status decompose(const pricer *p, const orr_call_cost *tasks, uint32_t n,
+                            orr_arena *arena, orr_phase_cost *cost, orr_error *err)
+{
+    const bool cuts = p->plan->overlap_tp == ORR_SWITCH_ON;
+    const uint32_t t = cuts ? p->prices->members[ORR_AXIS_TP] : 1;
+    orr_call_cost *ret = orr_arena_array(arena, orr_call_cost, (cuts ? 2 : 1) * (size_t)n + 1);
+    uint32_t *place = orr_arena_array(arena, uint32_t, (size_t)n + 1); /* of each task, then */
+    if (ret == NULL || place == NULL)
+        return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        orr_call_cost *task = &tasks[i];
-        const bool gather = task->collective == ORR_COLL_ALL_GATHER;
-        if (task->axis != ORR_AXIS_TP || (task->beside && task->joins != i + 1) ||
-            (!gather && task->collective != ORR_COLL_REDUCE_SCATTER))
+        place[i] = cost->n;
+        if (t < 2 || !are_cut(p, tasks, n, i)) {
+            ret[cost->n++] = tasks[i];
             continue;
-        const uint32_t k = gather ? i + 1 : i - 1; /* 0 - 1 wraps: no task */
-        if (k >= n || k == taken || tasks[k].axis != ORR_AXIS_NONE ||
-            !is_product(p->tape->calls[tasks[k].call].op))
-            continue;
-        hide(p, task, &tasks[k]);
-        task->beside = false;
-        taken = k;
+        }
+        const bool gather = tasks[i].axis == ORR_AXIS_TP;
+        (gather ? cut_gather : cut_scatter)(&tasks[i], &tasks[i + 1], t, cost->n, &ret[cost->n]);
+        place[++i] = cost->n + (gather ? 2 : 1);
+        cost->n += 4;
     }
+    place[n] = cost->n;
+    for (uint32_t i = 0; i < n; i++)
+        if (t > 1 && are_cut(p, tasks, n, i))
+            i++;
+        else if (tasks[i].joins <= n)
+            ret[place[i]].joins = place[tasks[i].joins];
+    cost->tasks = ret;
+    return ORR_OK;
 }
 
 static void sum_up(const pricer *p, orr_phase_cost *cost)
@@ -249,13 +293,23 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
             cost->again_flops += task->again ? task->flops : 0;
             continue;
         }
-        cost->busy_ns[task->axis] += task->ns + task->hidden_ns;
+        cost->busy_ns[task->axis] += task->ns;
         cost->sent_bytes[task->axis] += orr_step_sent_bytes(
             (orr_collective)task->collective, p->prices->members[task->axis], task->bytes);
     }
     for (int b = 1; b < ORR_BASES; b++)
         if (by_basis[b] > by_basis[cost->basis])
             cost->basis = (uint8_t)b;
+}
+
+int64_t orr_step_launch_wait(const orr_step_prices *prices, const orr_phase_sequence *sequences,
+                             uint32_t n, int64_t device_ns)
+{
+    uint32_t launches = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < sequences[i].n; k++)
+            launches += sequences[i].phases[k]->launches;
+    return prices->graphs ? 0 : orr_job_rates_launch_wait(prices->kernels, launches, device_ns);
 }
 
 static void simulate_alone(const pricer *p, orr_phase_cost *cost)
@@ -265,44 +319,27 @@ static void simulate_alone(const pricer *p, orr_phase_cost *cost)
     orr_phase_simulation played;
     orr_simulate_phases(&sequence, 1, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
                         &played);
-    cost->span_ns = played.span_ns;
     memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
+    cost->device_ns = played.span_ns;
+    cost->span_ns = played.span_ns + orr_step_launch_wait(p->prices, &sequence, 1, played.span_ns);
+    cost->compute_ns += cost->span_ns - cost->device_ns;
 }
 
-/* A device that is faster than its host can launch kernels waits for the host: a task after all
- * others, so that the phase takes no longer when any of them is faster. */
-static void wait_for_host(const pricer *p, orr_phase_cost *cost, orr_call_cost *ret)
-{
-    *ret = (orr_call_cost){
-        .axis = ORR_AXIS_NONE, .call = ORR_NONE, .joins = ORR_NONE, .basis = cost->basis};
-    if (p->prices->graphs)
-        return;
-    ret->ns = orr_job_rates_launch_wait(p->prices->kernels, cost->n, cost->span_ns);
-    cost->compute_ns += ret->ns;
-    cost->span_ns += ret->ns;
-    cost->n += ret->ns > 0;
-}
-
-static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_cost *scratch,
+static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_cost *tasks,
                               orr_arena *arena, orr_phase_cost *ret, orr_error *err)
 {
     orr_phase_cost cost = {0};
+    uint32_t n = 0;
     for (uint32_t i = 0; i < p->tape->n_calls; i++)
-        if (belongs(p->tape->calls[i].pass, phase) && price_call(p, i, &scratch[cost.n]))
-            cost.n++;
-    for (uint32_t i = 0; i < cost.n; i++)
-        if (scratch[i].beside)
-            scratch[i].joins = joined_by(p->tape, scratch, cost.n, i);
-    if (p->plan->overlap_tp == ORR_SWITCH_ON)
-        hide_all(p, scratch, cost.n);
-    orr_call_cost *tasks = orr_arena_array(arena, orr_call_cost, (size_t)cost.n + 1);
-    if (tasks == NULL)
-        return orr_fail_memory(err);
-    memcpy(tasks, scratch, cost.n * sizeof *tasks);
-    cost.tasks = tasks;
+        if (belongs(p->tape->calls[i].pass, phase) && price_call(p, i, &tasks[n]))
+            n++;
+    for (uint32_t i = 0; i < n; i++)
+        if (tasks[i].beside)
+            tasks[i].joins = joined_by(p->tape, tasks, n, i);
+    cost.launches = n;
+    ORR_TRY(decompose(p, tasks, n, arena, &cost, err));
     sum_up(p, &cost);
     simulate_alone(p, &cost);
-    wait_for_host(p, &cost, &tasks[cost.n]);
     *ret = cost;
     return ORR_OK;
 }

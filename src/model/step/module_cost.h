@@ -65,9 +65,8 @@ typedef struct orr_call_cost {
     bool again;         /* recomputation */
     uint32_t joins;     /* of an overlapped collective: task of the phase that waits for it; n:
                          * the phase's end */
-    uint32_t call;      /* of the tape; ORR_NONE: the wait for the host at the end */
+    uint32_t call;      /* of the tape */
     int64_t ns, bytes;
-    int64_t hidden_ns; /* of a decomposed transfer: the part hidden behind its product, not in ns */
     double flops;
 } orr_call_cost;
 /* Price of an all-to-all along EP by the plan's token dispatcher. Sets the task's collective and
@@ -81,8 +80,9 @@ orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan
 bool orr_step_scales_travel_along(const orr_tape *tape, const orr_tape_call *call);
 typedef struct orr_phase_cost {
     const orr_call_cost *tasks; /* shape (n) */
-    uint32_t n;
-    int64_t span_ns;               /* from start to end of the phase */
+    uint32_t n, launches;          /* tasks; calls that the host launches */
+    int64_t device_ns;             /* from start to end, if the host keeps up */
+    int64_t span_ns;               /* from start to end of the phase, with waits for the host */
     int64_t compute_ns, again_ns;  /* of its tasks; again: recomputation, also in compute_ns */
     int64_t transfer_ns[ORR_AXES]; /* exposed transfer time; the rest of the span is computation */
     int64_t busy_ns[ORR_AXES];     /* transfer time, exposed or not */
@@ -131,6 +131,10 @@ typedef void orr_phase_call_visit(void *ctx, uint32_t sequence, uint32_t phase, 
  * there. `compute_slowdown`: factor on computation while a transfer is under way. */
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
                          orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret);
+
+/* Time of simulated sequences beyond `device_ns` because the host has to launch all their calls. */
+int64_t orr_step_launch_wait(const orr_step_prices *prices, const orr_phase_sequence *sequences,
+                             uint32_t n, int64_t device_ns);
 
 /* Parameters of a module on one rank, in elements, by who holds the same ones. */
 typedef struct orr_module_weights {
