@@ -97,6 +97,8 @@ orr_status orr_calibration_for_kind(const orr_calibration *calibration, orr_job_
         c->step_ns = c->recommendation_ns;
     else if (kind == ORR_JOB_KIND_PREFILL || kind == ORR_JOB_KIND_DECODE)
         c->step_ns = c->serving_ns;
+    if (kind >= ORR_JOB_KIND_PREFILL)
+        c->micro_batch_ns = 0; /* of a training loop over micro-batches; step_ns is all they have */
     if (c->intervals == NULL && kind >= ORR_JOB_KIND_PREFILL)
         c->error_frac = c->low_frac = c->high_frac = NAN; /* those of training */
     if (c->intervals != NULL) {

@@ -191,6 +191,7 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
     intervals[ORR_JOB_KIND_DECODE] = (orr_error_interval){-0.2, 0.25, 0.1, 40};
     orr_calibration c = plain();
     c.step_ns = 1;
+    c.micro_batch_ns = 4;
     c.serving_ns = 2;
     c.recommendation_ns = 3;
     c.low_frac = -0.1;
@@ -201,6 +202,8 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
         assert_int_equal(orr_calibration_for_kind(&c, (orr_job_kind)kind, arena, &of, NULL),
                          ORR_OK);
         assert_true(of->step_ns == STEP[kind]);
+        /* Passes of a serving loop and steps of a recommender have no micro-batches beside. */
+        assert_true(of->micro_batch_ns == (STEP[kind] == 1 ? 4 : 0));
         /* An older file knows the errors of training alone. */
         assert_int_equal(isnan(of->low_frac), kind >= ORR_JOB_KIND_PREFILL);
     }
