@@ -372,6 +372,35 @@ static void read_misc(const job_csv *csv, const char *file, job_cases *cases)
                                      job_csv_text(csv, row, "quantity")));
 }
 
+/* Recommendation: tables on their owners, the rest replicated. */
+static void read_recommendation(const job_csv *csv, const char *file, job_cases *cases)
+{
+    for (size_t row = 0; row < csv->n_rows; row++) {
+        job_case *c = job_cases_add(cases, file, row, "DLRM");
+        if (c == NULL)
+            return;
+        const char *name = job_csv_text(csv, row, "model"), *gpu = job_csv_text(csv, row, "gpu");
+        c->plan.dp = job_csv_count(csv, row, "gpus");
+        c->plan.batch = job_csv_count(csv, row, "batch");
+        c->plan.micro_batches = 1;
+        c->plan.micro_batch = c->plan.dp > 0 ? c->plan.batch / c->plan.dp : 0;
+        c->plan.precision = job_read_precision(cases, c, job_csv_text(csv, row, "precision"));
+        job_read_model(cases, c, name);
+        if (c->plan.dp == 8 && strcmp(gpu, "A100") == 0)
+            c->cluster = "dgx_a100";
+        else if (c->plan.dp == 8 && strcmp(gpu, "V100") == 0)
+            c->cluster = "dgx1_v100";
+        else
+            job_read_cluster(cases, c, gpu);
+        c->framework = job_has(job_csv_text(csv, row, "source"), "HugeCTR") ? "hugectr" : "";
+        c->software_year = 2022.3;
+        c->seconds = job_csv_number(csv, row, "step_ms") / 1e3;
+        c->label = job_text(cases->arena, "%s on %u %s, batch %u, %s", name, c->plan.dp, gpu,
+                            c->plan.batch, job_csv_text(csv, row, "precision"));
+        job_cases_done(cases, c);
+    }
+}
+
 const job_table JOB_TABLES_FAMOUS[] = {
     {"famous_runs",
      "seconds are step_s or from tokens/s of a device; rows that tell one run again as TFLOP/s or "
@@ -389,6 +418,10 @@ const job_table JOB_TABLES_FAMOUS[] = {
      "as famous_runs; GB of BLOOM's and torchtitan's logs are 2^30 bytes, Megatron-Core's 10^9; "
      "a batch that is not told: four micro-batches a stage; estimators' outputs are left out",
      read_fsdp_memory},
+    {"dlrm_training",
+     "HugeCTR's embedding kit under TensorFlow; fp32 on A100 is TF32, as TensorFlow runs it; one "
+     "micro-batch; (bench/jobs/tables)",
+     read_recommendation},
     {"maxtext",
      "only Llama 2 7B on H100 tells its batch (four samples of 4096 tokens a device, sharded in a "
      "host); seconds from TFLOP/s by orr_model_flops()",

@@ -87,6 +87,8 @@ static const struct {
     {"amp_bf16", ORR_PRECISION_BF16},
     {"fp16", ORR_PRECISION_FP16},
     {"FP16", ORR_PRECISION_FP16},
+    {"fp32", ORR_PRECISION_FP32},
+    {"tf32", ORR_PRECISION_TF32},
     {"FP8", ORR_PRECISION_FP8},
     {"fp8", ORR_PRECISION_FP8},
     {"FP8-CS", ORR_PRECISION_FP8},
