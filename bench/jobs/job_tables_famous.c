@@ -412,7 +412,7 @@ const job_table JOB_TABLES_FAMOUS[] = {
      "MegaScale: micro-batches of one sample, 64,000 words, sharded optimizer; the baseline has "
      "nothing beside computation, MegaScale all, with parallel blocks and (its window is not told) "
      "full attention. Megatron-Core MoE: experts not sliced, CUDA graphs, recomputation of single "
-     "modules not read. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
+     "modules not read. torchtitan's device of 184 GiB is a GB200. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
      read_famous},
     {"fsdp_memory",
      "as famous_runs; GB of BLOOM's and torchtitan's logs are 2^30 bytes, Megatron-Core's 10^9; "

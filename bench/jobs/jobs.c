@@ -189,6 +189,9 @@ static void write_row(orr_json_writer *w, const job_case *c, const job_predictio
     TEXT_("label", c->label);
     TEXT_("cluster", c->cluster);
     TEXT_("side", c->fitted ? "fitted" : "judged");
+    TEXT_("framework", c->framework);
+    NUMBER_("software_year", c->software_year);
+    TEXT_("memory_kind", c->memory_kind);
     NUMBER_("measured_s", c->seconds);
     NUMBER_("predicted_s", p->seconds);
     NUMBER_("low_s", p->low_s);
