@@ -127,14 +127,14 @@ typedef struct layer_split {
 } layer_split;
 
 static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                             layer_split *ret, orr_error *err)
+                             const orr_placement *place, layer_split *ret, orr_error *err)
 {
     orr_plan p = *plan;
-    int64_t cost[ORR_ROW_MODULES];
+    orr_module_time time[ORR_ROW_MODULES];
     for (uint32_t i = 0; i < row->row.n_modules; i++)
-        cost[i] = orr_spans_ns(row->modules[i].span_ns[ORR_SLOT_FORWARD],
-                               row->modules[i].span_ns[ORR_SLOT_BACKWARD]);
-    const orr_status status = orr_stages_balance(&row->row, cost, e->scratch, &p, err);
+        time[i] = orr_module_time_of(plan, &place->prices, row->modules[i].span_ns,
+                                     &row->modules[i].weights);
+    const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
     orr_arena_reset(e->scratch);
     *ret = (layer_split){p.first_layers, p.last_layers};
     return status;
@@ -146,15 +146,17 @@ static orr_status split_layers(orr_estimator *e, const orr_placement *place,
 {
     const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
     const bool said = plan->first_layers > 0 || plan->last_layers > 0;
-    if (plan->pp == 1 || said || !one_device || orr_plan_has_sections(plan))
+    if (plan->pp == 1 || said || !one_device || plan->zero >= 2 || orr_plan_has_sections(plan))
         return ORR_OK;
-    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches}};
+    const uint64_t at = (uint64_t)(uintptr_t)place; /* a placement is built once */
+    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches,
+                               plan->zero, plan->gradients, (uint32_t)at, (uint32_t)(at >> 32)}};
     const layer_split *split = orr_memo_find(&e->splits, &key);
     if (split == NULL) {
         layer_split *made = orr_arena_one(e->arena, layer_split);
         if (made == NULL)
             return orr_fail_memory(err);
-        ORR_TRY(find_split(e, plan, row, made, err));
+        ORR_TRY(find_split(e, plan, row, place, made, err));
         if (!orr_memo_add(&e->splits, &key, made))
             return orr_fail_memory(err);
         split = made;

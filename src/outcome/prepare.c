@@ -153,14 +153,18 @@ static bool has_one_device(const orr_cluster *c)
  * several kinds of devices it stays even. The estimator does the same. */
 static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error *err)
 {
-    int64_t *cost = orr_arena_array(arena, int64_t, job->row.n_modules);
-    if (cost == NULL)
+    orr_module_time *time = orr_arena_array(arena, orr_module_time, job->row.n_modules);
+    if (time == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < job->row.n_modules; i++)
-        cost[i] = orr_module_cost_ns(&job->step.costs[i]);
+    for (uint32_t i = 0; i < job->row.n_modules; i++) {
+        float span_ns[ORR_SLOT_PHASES];
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
+            span_ns[phase] = (float)job->step.costs[i].phase[phase].span_ns;
+        time[i] = orr_module_time_of(&job->plan, &job->prices, span_ns, &job->step.weights[i]);
+    }
     job->unsplit = job->plan;
     if (has_one_device(job->cluster))
-        ORR_TRY(orr_stages_balance(&job->row, cost, arena, &job->plan, err));
+        ORR_TRY(orr_stages_balance(&job->row, time, arena, &job->plan, err));
     return orr_stage_map_make(&job->row, &job->plan, arena, &job->map, err);
 }
 

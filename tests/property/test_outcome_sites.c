@@ -554,7 +554,10 @@ static void check_sections(scene *s)
     const uint32_t pp = plan.pp, rest = plan.layers % pp, first = (pp - rest + 1) / 2;
     if (pp > ORR_PLAN_PARTS)
         return;
+    s->parsed.first_layers = plan.layers / pp + (first == 0); /* as evenly as the sections below */
+    s->parsed.last_layers = pp > 1 ? plan.layers / pp + (first + rest >= pp) : 0;
     const int64_t before = step_ns(s);
+    s->parsed.first_layers = s->parsed.last_layers = 0;
     for (uint32_t i = 0; i < pp; i++) {
         s->parsed.section_stages[i] = 1;
         s->parsed.section_layers[i] =

@@ -24,8 +24,8 @@
     X(EMBEDDING, "embedding")                                                                      \
     X(LAYER, "layer")                                                                              \
     X(MOE_LAYER, "expert layer")                                                                   \
-    X(CROSS_LAYER, "cross-attention layer") X(MTP, "multi-token prediction") X(HEAD, "head")       \
-        X(BODY, "body")
+    X(CROSS_LAYER, "cross-attention layer")                                                        \
+    X(MTP, "multi-token prediction") X(HEAD, "head") X(BODY, "body")
 typedef enum orr_module_kind {
 #define ORR_MODULE_ENUM_(name, text) ORR_MODULE_##name,
     ORR_MODULE_MAP(ORR_MODULE_ENUM_)
@@ -115,13 +115,20 @@ typedef struct orr_stage_map {
  * INVALID: a stage without any module; a number of layers at the ends that does not match. */
 orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan,
                               orr_arena *arena, orr_stage_map *ret, orr_error *err) ORR_MUST_CHECK;
+/* What a module adds to the time of its stage: in each micro-batch, and once a step (reduction of
+ * gradients, optimizer). */
+typedef struct orr_module_time {
+    int64_t micro_batch_ns, update_ns;
+} orr_module_time;
 /* Fills in first_layers and last_layers of a plan that gives neither, nor sections: where the ends
- * of the pipeline are so unlike a layer (embedding, head, MTP, vision) that the pipeline is more
- * than 1 % faster with fewer or more layers there; else both stay 0, the even split. Memory is not
- * considered. `cost`: shape (row->n_modules): time of a micro-batch forward and backward, ns. The
- * arena is for scratch. INVALID: as orr_stage_map_make(); NO_MEMORY. */
-orr_status orr_stages_balance(const orr_module_sequence *row, const int64_t *cost, orr_arena *arena,
-                              orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
+ * of the pipeline are so unlike a layer (embedding, head, MTP, vision) that the step is more than
+ * 3 % shorter with fewer or more layers there; else both stay 0, the even split. It is even as well
+ * with ZeRO 2 and 3, whose transfers of each micro-batch follow the number of layers; with ZB-V and
+ * DualPipe, whose first stage has both ends; and with ZB-H1 of less than 2 pp micro-batches. Memory
+ * is not considered. `time`: shape (row->n_modules). The arena is for scratch. INVALID: as
+ * orr_stage_map_make(); NO_MEMORY. */
+orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
+                              orr_arena *arena, orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 
 /* Is it one of the transformer's layers? */
 static inline bool orr_module_is_layer(uint8_t kind)

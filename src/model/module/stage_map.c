@@ -146,112 +146,137 @@ orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *pl
     return ORR_OK;
 }
 
-/* --- balance by cost ---------------------------------------------------------------------------
+/* --- balance by time ---------------------------------------------------------------------------
  */
 
-/* Layers of the first and last stage whose step is compared with that of the even split. */
+/* The search for the number of layers on the first and last stage. */
 typedef struct balance {
     const orr_module_sequence *row;
     const orr_plan *plan;
-    int64_t *before; /* shape (n + 1): cost of the places before one */
-    int64_t *stage;  /* shape (stages): cost of a stage's parts */
-    int64_t *round;  /* shape (chunks): largest cost of a stage's chunk */
+    orr_module_time *before; /* shape (n + 1): sums over the places before one */
+    orr_module_time *stage;  /* shape (stages): of a stage's parts */
+    int64_t *round;          /* shape (chunks): longest of a stage's chunk, a micro-batch */
 } balance;
 
-static void keep_larger(int64_t *most, int64_t value)
+static int64_t larger(int64_t a, int64_t b)
 {
-    *most = value > *most ? value : *most;
+    return a > b ? a : b;
 }
 
-/* Time of the pipeline: in the steady state a micro-batch takes as long as the slowest stage, or,
- * where chunks go round the stages in lockstep, as the slowest of each chunk; to fill and drain it,
- * pp - 1 slots more (Narayanan et al., SC 2021, section 2.2). INT64_MAX: no such split. */
-static int64_t pipeline_cost(const balance *b, uint32_t first, uint32_t last)
+/* Times of stages and chunks under a split. False: there is no such split. */
+static bool split_times(const balance *b, const orr_plan *plan, const partition *d,
+                        int64_t *ret_slot_ns)
+{
+    uint32_t share_index = 0, place = d->before;
+    if (check(d, plan, NULL) != ORR_OK)
+        return false;
+    memset(b->stage, 0, d->stages * sizeof *b->stage);
+    memset(b->round, 0, d->chunks * sizeof *b->round);
+    *ret_slot_ns = 0;
+    for (uint32_t k = 0; k < d->virtual_stages; k++) {
+        const uint32_t s = stage_of(plan, d, k), begin = k == 0 ? 0 : place;
+        place += layers_of(d, plan, k, s, &share_index);
+        const uint32_t end = k + 1 == d->virtual_stages ? b->row->n : place;
+        const int64_t ns = b->before[end].micro_batch_ns - b->before[begin].micro_batch_ns;
+        b->stage[s].micro_batch_ns += ns;
+        b->stage[s].update_ns += b->before[end].update_ns - b->before[begin].update_ns;
+        b->round[k / d->stages] = larger(b->round[k / d->stages], ns);
+        *ret_slot_ns = larger(*ret_slot_ns, ns);
+    }
+    return true;
+}
+
+/* Time of a step: in the steady state a micro-batch takes as long as the slowest stage, or, where
+ * chunks go round the stages in lockstep, as the slowest of each chunk; to fill and drain the
+ * pipeline, pp - 1 slots more (Narayanan et al., SC 2021, section 2.2); then the longest update.
+ * INT64_MAX: there is no such split. */
+static int64_t step_ns(const balance *b, uint32_t first, uint32_t last)
 {
     orr_plan plan = *b->plan;
     plan.first_layers = first;
     plan.last_layers = last;
     const partition d = partition_of(b->row, &plan);
-    int64_t slot = 0, steady = 0;
-    uint32_t share_index = 0, place = d.before;
-    if (check(&d, &plan, NULL) != ORR_OK)
+    int64_t slot = 0, steady = 0, rounds = 0, update = 0;
+    if (!split_times(b, &plan, &d, &slot))
         return INT64_MAX;
-    memset(b->stage, 0, d.stages * sizeof *b->stage);
-    memset(b->round, 0, d.chunks * sizeof *b->round);
-    for (uint32_t k = 0; k < d.virtual_stages; k++) {
-        const uint32_t s = stage_of(&plan, &d, k), begin = k == 0 ? 0 : place;
-        place += layers_of(&d, &plan, k, s, &share_index);
-        const uint32_t end = k + 1 == d.virtual_stages ? b->row->n : place;
-        const int64_t cost = b->before[end] - b->before[begin];
-        b->stage[s] += cost;
-        if (plan.schedule == ORR_SCHEDULE_DUALPIPE)
-            b->stage[d.stages - 1 - s] += cost;
-        keep_larger(&b->round[k / d.stages], cost);
-        keep_larger(&slot, cost);
+    for (uint32_t s = 0; s < d.stages; s++) {
+        steady = larger(steady, b->stage[s].micro_batch_ns);
+        update = larger(update, b->stage[s].update_ns);
     }
-    for (uint32_t s = 0; s < d.stages; s++)
-        keep_larger(&steady, b->stage[s]);
-    int64_t rounds = 0;
     for (uint32_t c = 0; c < d.chunks; c++)
         rounds += b->round[c];
     if (plan.schedule == ORR_SCHEDULE_INTERLEAVED)
         steady = rounds;
-    return steady * (plan.micro_batches > 0 ? plan.micro_batches : 1) + (d.stages - 1) * slot;
+    return steady * plan.micro_batches + (d.stages - 1) * slot + update;
 }
 
-/* Layers that fill an end of the pipeline, `other` being the cost of its other modules. */
-static uint32_t layers_that_fill(double other, double mean_stage, double layer, uint32_t least)
+/* Layers that fill a stage which has other modules as well. */
+static uint32_t layers_that_fill(double other, double stage, double layer, uint32_t least)
 {
-    const double n = (mean_stage - other) / layer;
+    const double n = (stage - other) / layer;
     return n > least ? (uint32_t)n : least;
 }
 
-/* Tries splits about that in which both ends have the mean cost of a stage. */
+/* Tries splits in which both ends take about the mean time of a stage. */
 static void search_balance(const balance *b, const partition *d, uint32_t *ret_first,
                            uint32_t *ret_last)
 {
-    enum { BELOW = 1, ABOVE = 3, GAIN = 100 }; /* a gain below 1 % is none */
-    const uint32_t n = b->row->n, ends = d->before + d->layers;
-    const bool folded = b->plan->schedule == ORR_SCHEDULE_ZB_V;
-    const double whole = (double)b->before[n], tail = (double)(b->before[n] - b->before[ends]);
-    const double head = (double)b->before[d->before] + (folded ? tail : 0);
-    const double other = folded ? 0 : tail, layer = (whole - head - other) / d->layers;
+    enum { MORE = 1, GAIN = 33 }; /* a gain below 3 % is none */
+    const uint32_t n = b->row->n, end = d->before + d->layers;
+    const double head = (double)b->before[d->before].micro_batch_ns,
+                 whole = (double)b->before[n].micro_batch_ns,
+                 tail = whole - (double)b->before[end].micro_batch_ns,
+                 layer = (whole - head - tail) / d->layers;
     const uint32_t least = d->chunks > 1 ? d->chunks - 1 : 1;
     double mean = whole / d->stages;
-    if (other + least * layer > mean) /* the head alone is more than a stage */
-        mean = (whole - other - least * layer) / (d->stages - 1);
-    const uint32_t last = layers_that_fill(other, mean, layer, least),
+    if (tail + least * layer > mean) /* the tail alone is more than a stage */
+        mean = (whole - tail - least * layer) / (d->stages - 1);
+    const uint32_t last = layers_that_fill(tail, mean, layer, least),
                    first = layers_that_fill(head, mean, layer, least);
-    const int64_t even = pipeline_cost(b, 0, 0);
+    const int64_t even = step_ns(b, 0, 0);
     int64_t best = even - even / GAIN;
-    for (uint32_t f = first > least + BELOW ? first - BELOW : least; f <= first + ABOVE; f++)
-        for (uint32_t l = last > least + BELOW ? last - BELOW : least; l <= last + ABOVE; l++) {
+    for (uint32_t f = first; f <= first + MORE; f++)
+        for (uint32_t l = last; l <= last + MORE; l++) {
             const uint32_t rest = d->stages == 2 && f < d->layers ? d->layers - f : l;
-            const int64_t cost = pipeline_cost(b, f, rest);
-            if (cost >= best)
+            const int64_t ns = step_ns(b, f, rest);
+            if (ns >= best)
                 continue;
-            best = cost;
+            best = ns;
             *ret_first = f;
             *ret_last = rest;
         }
 }
 
-orr_status orr_stages_balance(const orr_module_sequence *row, const int64_t *cost, orr_arena *arena,
-                              orr_plan *plan, orr_error *err)
+static bool is_balanced(const orr_plan *plan, const partition *d)
+{
+    const uint8_t schedule = plan->schedule;
+    if (d->stages == 1 || d->layers == 0 || d->sections || d->fixed > 0 || plan->zero >= 2 ||
+        plan->micro_batches == 0)
+        return false;
+    if (schedule == ORR_SCHEDULE_ZB_H1) /* few micro-batches leave bubbles that hide the ends */
+        return plan->micro_batches >= 2 * d->stages;
+    return schedule != ORR_SCHEDULE_ZB_V && schedule != ORR_SCHEDULE_DUALPIPE;
+}
+
+orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
+                              orr_arena *arena, orr_plan *plan, orr_error *err)
 {
     const partition d = partition_of(row, plan);
-    if (d.stages == 1 || d.sections || d.fixed > 0 || d.layers == 0)
+    if (!is_balanced(plan, &d))
         return ORR_OK;
     ORR_TRY(check(&d, plan, err));
     balance b = {.row = row, .plan = plan};
-    b.before = orr_arena_array(arena, int64_t, (size_t)row->n + 1);
-    b.stage = orr_arena_array(arena, int64_t, d.stages);
+    b.before = orr_arena_array(arena, orr_module_time, (size_t)row->n + 1);
+    b.stage = orr_arena_array(arena, orr_module_time, d.stages);
     b.round = orr_arena_array(arena, int64_t, d.chunks);
     if (b.before == NULL || b.stage == NULL || b.round == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < row->n; i++)
-        b.before[i + 1] = b.before[i] + cost[row->module_of[i]];
-    if (b.before[d.before + d.layers] > b.before[d.before])
+    for (uint32_t i = 0; i < row->n; i++) {
+        const orr_module_time *t = &time[row->module_of[i]];
+        b.before[i + 1].micro_batch_ns = b.before[i].micro_batch_ns + t->micro_batch_ns;
+        b.before[i + 1].update_ns = b.before[i].update_ns + t->update_ns;
+    }
+    if (b.before[d.before + d.layers].micro_batch_ns > b.before[d.before].micro_batch_ns)
         search_balance(&b, &d, &plan->first_layers, &plan->last_layers);
     return ORR_OK;
 }

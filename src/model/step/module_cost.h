@@ -95,17 +95,6 @@ typedef struct orr_phase_cost {
 typedef struct orr_module_cost {
     orr_phase_cost phase[ORR_SLOT_PHASES];
 } orr_module_cost;
-/* Time of a micro-batch forward and backward, of spans of its phases in float as estimates have
- * them: simulation and estimate then split layers alike. */
-static inline int64_t orr_spans_ns(float forward, float backward)
-{
-    return (int64_t)forward + (int64_t)backward;
-}
-static inline int64_t orr_module_cost_ns(const orr_module_cost *cost)
-{
-    return orr_spans_ns((float)cost->phase[ORR_SLOT_FORWARD].span_ns,
-                        (float)cost->phase[ORR_SLOT_BACKWARD].span_ns);
-}
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
                               const orr_job_rates *rates, orr_arena *arena, orr_module_cost *ret,
                               orr_error *err) ORR_MUST_CHECK;
@@ -143,5 +132,12 @@ typedef struct orr_module_weights {
     int64_t gathered, expert_gathered; /* all of both, also frozen ones: what FSDP gathers */
 } orr_module_weights;
 void orr_module_weights_of(const orr_module *module, orr_module_weights *ret);
+
+/* What a module adds to the time of its stage, by which layers are split over stages. Spans are
+ * those of its phases, in float as estimates have them: simulation and estimate split alike.
+ * Without ZeRO 2 and 3 gradients are reduced once a step. */
+orr_module_time orr_module_time_of(const orr_plan *plan, const orr_step_prices *prices,
+                                   const float span_ns[ORR_SLOT_PHASES],
+                                   const orr_module_weights *weights);
 
 #endif /* ORR_MODEL_STEP_MODULE_COST_H */

@@ -134,6 +134,54 @@ static void what_does_not_fit_is_told(void **state)
     must_fail(8, &(orr_plan){.pp = 4, .first_layers = 7}, "leave 1 layers for 3 stages");
 }
 
+/* A row whose head takes as long as `head` layers, whose optimizer takes `update` of a layer. */
+static orr_plan balanced(uint32_t layers, int64_t head, int64_t update, const orr_plan *asked)
+{
+    row r;
+    make_row(&r, layers);
+    orr_arena *arena = orr_arena_new(0, 0);
+    const orr_module_time time[] = {{0, 0}, {1000, 1000 * update}, {1000 * head, 0}};
+    orr_plan plan = *asked;
+    orr_error err = {0};
+    if (orr_stages_balance(&r.of, time, arena, &plan, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    orr_arena_free(arena);
+    return plan;
+}
+
+static void ends_are_balanced_by_time(void **state)
+{
+    (void)state;
+    orr_plan p = balanced(16, 4, 0, &(orr_plan){.pp = 4, .micro_batches = 32});
+    assert_int_equal(p.first_layers, 5);
+    assert_int_equal(p.last_layers, 1);
+    p = balanced(8, 2, 0, &(orr_plan){.pp = 2, .micro_batches = 32});
+    assert_int_equal(p.first_layers, 5);
+    assert_int_equal(p.last_layers, 3);
+    const orr_plan even[] = {
+        {.pp = 1, .micro_batches = 32},
+        {.pp = 4, .micro_batches = 32, .first_layers = 4},
+        {.pp = 4, .micro_batches = 32, .zero = 3},
+        {.pp = 4, .micro_batches = 32, .vp = 2, .schedule = ORR_SCHEDULE_ZB_V},
+        {.pp = 4, .micro_batches = 4, .schedule = ORR_SCHEDULE_ZB_H1},
+        {.pp = 4, .micro_batches = 32, .section_stages = {4}, .section_layers = {4}},
+    };
+    for (size_t i = 0; i < sizeof even / sizeof *even; i++) {
+        p = balanced(16, 4, 0, &even[i]);
+        assert_int_equal(p.first_layers, even[i].first_layers);
+        assert_int_equal(p.last_layers, 0);
+    }
+    /* A head of a layer is no reason to give another stage a layer more. */
+    assert_int_equal(balanced(80, 1, 0, &(orr_plan){.pp = 8, .micro_batches = 64}).last_layers, 0);
+    /* Few micro-batches do not pay for the larger update of other stages. */
+    assert_int_equal(balanced(16, 4, 20, &(orr_plan){.pp = 4, .micro_batches = 2}).last_layers, 0);
+    /* 126 layers on 16 x 8 chunks (Llama 3): one less on either end, as the even split has it. */
+    p = balanced(
+        126, 1, 0,
+        &(orr_plan){.pp = 16, .vp = 8, .micro_batches = 16, .schedule = ORR_SCHEDULE_INTERLEAVED});
+    assert_true(p.first_layers == 0 && p.last_layers == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +190,7 @@ int main(void)
         cmocka_unit_test(the_ends_are_as_told),
         cmocka_unit_test(sections_are_as_told),
         cmocka_unit_test(what_does_not_fit_is_told),
+        cmocka_unit_test(ends_are_balanced_by_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
