@@ -86,13 +86,63 @@ static float relative_time_of(const orr_estimator *e, const orr_device_pattern *
     return first > 0 && other > 0 ? (float)(first / other) : 1;
 }
 
+/* Layers of the first and last stage, as orr_stages_balance() finds them for a simulation. */
+typedef struct layer_split {
+    uint32_t first, last;
+} layer_split;
+
+static orr_status balance(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                          const orr_placement *place, layer_split *ret, orr_error *err)
+{
+    orr_plan p = *plan;
+    orr_module_time time[ORR_ROW_MODULES] = {{0}};
+    *ret = (layer_split){0};
+    for (uint32_t i = 0; i < row->row.n_modules; i++)
+        time[i].micro_batch_ns = orr_module_micro_batch_ns(row->modules[i].span_ns);
+    if (!orr_stages_are_uneven(&row->row, time, plan))
+        return ORR_OK;
+    for (uint32_t i = 0; i < row->row.n_modules; i++)
+        time[i].update_ns = orr_module_update_ns(plan, &place->prices, &row->modules[i].weights);
+    const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
+    orr_arena_reset(e->scratch);
+    *ret = (layer_split){p.first_layers, p.last_layers};
+    return status;
+}
+
+static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                             const orr_placement *place, layer_split *ret, orr_error *err)
+{
+    const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
+    *ret = (layer_split){plan->first_layers, plan->last_layers};
+    if (plan->pp == 1 || ret->first > 0 || ret->last > 0 || !one_device || plan->zero >= 2 ||
+        orr_plan_has_sections(plan))
+        return ORR_OK;
+    const uint64_t at = (uint64_t)(uintptr_t)place; /* a placement is built once */
+    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches,
+                               plan->zero, plan->gradients, (uint32_t)at, (uint32_t)(at >> 32)}};
+    layer_split *known = orr_memo_find(&e->splits, &key);
+    if (known == NULL) {
+        known = orr_arena_one(e->arena, layer_split);
+        if (known == NULL)
+            return orr_fail_memory(err);
+        ORR_TRY(balance(e, plan, row, place, known, err));
+        if (!orr_memo_add(&e->splits, &key, known))
+            return orr_fail_memory(err);
+    }
+    *ret = *known;
+    return ORR_OK;
+}
+
 static orr_status make_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                                 const orr_device_pattern *pattern, orr_stage_partition *partition,
-                                 orr_error *err)
+                                 const layer_split *split, const orr_device_pattern *pattern,
+                                 orr_stage_partition *partition, orr_error *err)
 {
     orr_stage_map map;
+    orr_plan p = *plan;
     const orr_schedule_spec spec = orr_plan_schedule(plan);
-    ORR_TRY(orr_stage_map_make(&row->row, plan, e->scratch, &map, err));
+    p.first_layers = split->first;
+    p.last_layers = split->last;
+    ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
     *partition = (orr_stage_partition){.id = e->cuts.n + 1,
                                        .stages = plan->pp,
@@ -121,62 +171,15 @@ static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
                                 XXH3_64bits(pattern->device, pattern->n));
 }
 
-/* Layers of the first and last stage by cost, as orr_outcome_prepare() finds them. */
-typedef struct layer_split {
-    uint32_t first, last;
-} layer_split;
-
-static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                             const orr_placement *place, layer_split *ret, orr_error *err)
-{
-    orr_plan p = *plan;
-    orr_module_time time[ORR_ROW_MODULES];
-    for (uint32_t i = 0; i < row->row.n_modules; i++)
-        time[i] = orr_module_time_of(plan, &place->prices, row->modules[i].span_ns,
-                                     &row->modules[i].weights);
-    const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
-    orr_arena_reset(e->scratch);
-    *ret = (layer_split){p.first_layers, p.last_layers};
-    return status;
-}
-
-/* Fills in the layers of the first and last stage, as orr_stages_balance(). */
-static orr_status split_layers(orr_estimator *e, const orr_placement *place,
-                               const orr_priced_row *row, orr_plan *plan, orr_error *err)
-{
-    const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
-    const bool said = plan->first_layers > 0 || plan->last_layers > 0;
-    if (plan->pp == 1 || said || !one_device || plan->zero >= 2 || orr_plan_has_sections(plan))
-        return ORR_OK;
-    const uint64_t at = (uint64_t)(uintptr_t)place; /* a placement is built once */
-    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches,
-                               plan->zero, plan->gradients, (uint32_t)at, (uint32_t)(at >> 32)}};
-    const layer_split *split = orr_memo_find(&e->splits, &key);
-    if (split == NULL) {
-        layer_split *made = orr_arena_one(e->arena, layer_split);
-        if (made == NULL)
-            return orr_fail_memory(err);
-        ORR_TRY(find_split(e, plan, row, place, made, err));
-        if (!orr_memo_add(&e->splits, &key, made))
-            return orr_fail_memory(err);
-        split = made;
-    }
-    plan->first_layers = split->first;
-    plan->last_layers = split->last;
-    return ORR_OK;
-}
-
-orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *given,
-                                  const orr_priced_row *row, const orr_placement *place,
-                                  const orr_device_pattern *pattern,
+orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                                  const orr_placement *place, const orr_device_pattern *pattern,
                                   const orr_stage_partition **ret, orr_error *err)
 {
-    orr_plan split = *given;
-    const orr_plan *const plan = &split;
-    ORR_TRY(split_layers(e, place, row, &split, err));
+    layer_split split;
+    ORR_TRY(find_split(e, plan, row, place, &split, err));
     const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
     const uint64_t on = pattern_hash(pattern, plan->pp);
-    orr_memo_key key = {{row->shape_id, plan->pp, plan->vp, plan->first_layers, plan->last_layers,
+    orr_memo_key key = {{row->shape_id, plan->pp, plan->vp, split.first, split.last,
                          plan->schedule == ORR_SCHEDULE_ZB_V,
                          plan->schedule == ORR_SCHEDULE_DUALPIPE,
                          block ? plan->recompute_layers : 0, (uint32_t)on, (uint32_t)(on >> 32)}};
@@ -189,7 +192,7 @@ orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *given,
     orr_stage_partition *partition = orr_memo_find(&e->cuts, &key);
     if (partition == NULL) {
         orr_stage_partition made;
-        const orr_status status = make_partition(e, plan, row, pattern, &made, err);
+        const orr_status status = make_partition(e, plan, row, &split, pattern, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
         partition = orr_arena_one(e->arena, orr_stage_partition);

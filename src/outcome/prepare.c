@@ -160,7 +160,9 @@ static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error
         float span_ns[ORR_SLOT_PHASES];
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             span_ns[phase] = (float)job->step.costs[i].phase[phase].span_ns;
-        time[i] = orr_module_time_of(&job->plan, &job->prices, span_ns, &job->step.weights[i]);
+        time[i] = (orr_module_time){
+            orr_module_micro_batch_ns(span_ns),
+            orr_module_update_ns(&job->plan, &job->prices, &job->step.weights[i])};
     }
     job->unsplit = job->plan;
     if (has_one_device(job->cluster))

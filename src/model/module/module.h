@@ -130,6 +130,10 @@ typedef struct orr_module_time {
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
                               orr_arena *arena, orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 
+/* Whether there may be a gain: an end of the pipeline is longer than the mean stage. Looks at the
+ * times of micro-batches alone. */
+bool orr_stages_are_uneven(const orr_module_sequence *row, const orr_module_time *time,
+                           const orr_plan *plan);
 /* Is it one of the transformer's layers? */
 static inline bool orr_module_is_layer(uint8_t kind)
 {

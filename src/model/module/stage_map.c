@@ -149,6 +149,8 @@ orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *pl
 /* --- balance by time ---------------------------------------------------------------------------
  */
 
+enum { GAIN = 33 }; /* a gain below 3 % is none */
+
 /* The search for the number of layers on the first and last stage. */
 typedef struct balance {
     const orr_module_sequence *row;
@@ -221,7 +223,7 @@ static uint32_t layers_that_fill(double other, double stage, double layer, uint3
 static void search_balance(const balance *b, const partition *d, uint32_t *ret_first,
                            uint32_t *ret_last)
 {
-    enum { MORE = 1, GAIN = 33 }; /* a gain below 3 % is none */
+    enum { MORE = 1 };
     const uint32_t n = b->row->n, end = d->before + d->layers;
     const double head = (double)b->before[d->before].micro_batch_ns,
                  whole = (double)b->before[n].micro_batch_ns,
@@ -247,22 +249,32 @@ static void search_balance(const balance *b, const partition *d, uint32_t *ret_f
         }
 }
 
-static bool is_balanced(const orr_plan *plan, const partition *d)
+bool orr_stages_are_uneven(const orr_module_sequence *row, const orr_module_time *time,
+                           const orr_plan *plan)
 {
+    const partition d = partition_of(row, plan);
     const uint8_t schedule = plan->schedule;
-    if (d->stages == 1 || d->layers == 0 || d->sections || d->fixed > 0 || plan->zero >= 2 ||
-        plan->micro_batches == 0)
+    int64_t head = 0, layers = 0, tail = 0;
+    if (d.stages == 1 || d.layers == 0 || d.sections || d.fixed > 0 || plan->zero >= 2 ||
+        plan->micro_batches == 0 || schedule == ORR_SCHEDULE_ZB_V ||
+        schedule == ORR_SCHEDULE_DUALPIPE)
         return false;
-    if (schedule == ORR_SCHEDULE_ZB_H1) /* few micro-batches leave bubbles that hide the ends */
-        return plan->micro_batches >= 2 * d->stages;
-    return schedule != ORR_SCHEDULE_ZB_V && schedule != ORR_SCHEDULE_DUALPIPE;
+    if (schedule == ORR_SCHEDULE_ZB_H1 && plan->micro_batches < 2 * d.stages)
+        return false; /* bubbles hide the ends */
+    for (uint32_t i = 0; i < row->n; i++)
+        *(i < d.before              ? &head
+          : i < d.before + d.layers ? &layers
+                                    : &tail) += time[row->module_of[i]].micro_batch_ns;
+    const int64_t even = layers / d.layers * (d.layers / d.stages),
+                  mean = (head + layers + tail) / d.stages;
+    return layers > 0 && even + larger(head, tail) > mean + mean / GAIN;
 }
 
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
                               orr_arena *arena, orr_plan *plan, orr_error *err)
 {
     const partition d = partition_of(row, plan);
-    if (!is_balanced(plan, &d))
+    if (!orr_stages_are_uneven(row, time, plan))
         return ORR_OK;
     ORR_TRY(check(&d, plan, err));
     balance b = {.row = row, .plan = plan};
@@ -276,7 +288,6 @@ orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_t
         b.before[i + 1].micro_batch_ns = b.before[i].micro_batch_ns + t->micro_batch_ns;
         b.before[i + 1].update_ns = b.before[i].update_ns + t->update_ns;
     }
-    if (b.before[d.before + d.layers].micro_batch_ns > b.before[d.before].micro_batch_ns)
-        search_balance(&b, &d, &plan->first_layers, &plan->last_layers);
+    search_balance(&b, &d, &plan->first_layers, &plan->last_layers);
     return ORR_OK;
 }

@@ -148,8 +148,10 @@ static void fit_expert_slices(orr_plan *p)
 orr_plan orr_plan_with_job_defaults(const orr_plan *plan, const orr_model *model, uint8_t task,
                                     const orr_cluster *cluster)
 {
-    orr_plan p = *plan;
     const bool serves = task == ORR_TASK_PREFILL || task == ORR_TASK_DECODE;
+    if (!serves && model->kind == ORR_MODEL_TRANSFORMER && cluster->n_sites < 2)
+        return orr_plan_with_defaults(plan);
+    orr_plan p = *plan;
     if (serves || model->kind != ORR_MODEL_TRANSFORMER)
         fill_micro_batches(&p, task == ORR_TASK_DECODE);
     if (serves)

@@ -33,17 +33,14 @@ static int64_t reduction_ns(const orr_plan *plan, const orr_step_prices *prices,
                : 0;
 }
 
-orr_module_time orr_module_time_of(const orr_plan *plan, const orr_step_prices *prices,
-                                   const float span_ns[ORR_SLOT_PHASES],
-                                   const orr_module_weights *weights)
+int64_t orr_module_update_ns(const orr_plan *plan, const orr_step_prices *prices,
+                             const orr_module_weights *weights)
 {
     enum { ADAM_BYTES = 24 }; /* read and written for an element: states, gradient, weight */
     const uint32_t shards = plan->zero > 0 ? prices->members[ORR_AXIS_SHARD] : 1;
     const double owned = (double)(weights->dense + weights->expert) / (shards > 0 ? shards : 1);
     const double read = prices->kernels->memory_bytes_per_s;
-    return (orr_module_time){
-        .micro_batch_ns = (int64_t)span_ns[ORR_SLOT_FORWARD] + (int64_t)span_ns[ORR_SLOT_BACKWARD],
-        .update_ns = reduction_ns(plan, prices, ORR_AXIS_GRADIENT, weights->dense) +
-                     reduction_ns(plan, prices, ORR_AXIS_EDP, weights->expert) +
-                     (read > 0 ? (int64_t)(1e9 * ADAM_BYTES * owned / read) : 0)};
+    return reduction_ns(plan, prices, ORR_AXIS_GRADIENT, weights->dense) +
+           reduction_ns(plan, prices, ORR_AXIS_EDP, weights->expert) +
+           (read > 0 ? (int64_t)(1e9 * ADAM_BYTES * owned / read) : 0);
 }
