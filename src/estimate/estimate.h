@@ -45,10 +45,11 @@ typedef struct orr_priced_row {
     uint32_t shape_id;          /* equal for rows with equal modules at equal places */
     orr_module_sequence row;    /* without tapes */
     orr_priced_module *modules; /* shape (row.n_modules) */
-    int64_t buffer_bytes[4];    /* communication buffers, by stage: middle, first, last, both */
-    double sample_flops;        /* of the model, forward pass */
-    float pair_saved_frac;      /* share of a forward and backward slot that a pair saves */
-    double bound_stretch;       /* stretch for which bound_ns was computed; 0: not yet */
+    orr_row_ends ends;
+    int64_t buffer_bytes[4]; /* communication buffers, by stage: middle, first, last, both */
+    double sample_flops;     /* of the model, forward pass */
+    float pair_saved_frac;   /* share of a forward and backward slot that a pair saves */
+    double bound_stretch;    /* stretch for which bound_ns was computed; 0: not yet */
     float (*bound_ns)[ORR_SLOT_PHASES]; /* shape (n_modules): lower bound of each phase */
 } orr_priced_row;
 

@@ -180,6 +180,7 @@ static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_pla
     const orr_cached_modules *built;
     orr_step_prices prices = place->prices;
     orr_module_cost costs[ORR_ROW_MODULES];
+    orr_module_time time[ORR_ROW_MODULES] = {{0}};
     ORR_TRY(orr_estimate_modules(e, &p, &built, err));
     const uint32_t n = built->row.n_modules;
     prices.kernels = &on->rates;
@@ -192,7 +193,9 @@ static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_pla
         ret->modules[i].weights = built->weights[i];
         ORR_TRY(price_module(&built->row.modules[i], &p, &prices, e->scratch, &ret->modules[i],
                              &costs[i], err));
+        time[i].micro_batch_ns = orr_module_micro_batch_ns(ret->modules[i].span_ns);
     }
+    ret->ends = orr_row_ends_of(&built->row, time);
     ret->sample_flops = built->sample_flops;
     ret->pair_saved_frac = saved_frac(&built->row, costs, &prices);
     ORR_TRY(weigh_buffers(e, &p, on->device, &built->row, ret->buffer_bytes, err));

@@ -95,14 +95,11 @@ static orr_status balance(orr_estimator *e, const orr_plan *plan, const orr_pric
                           const orr_placement *place, layer_split *ret, orr_error *err)
 {
     orr_plan p = *plan;
-    orr_module_time time[ORR_ROW_MODULES] = {{0}};
-    *ret = (layer_split){0};
+    orr_module_time time[ORR_ROW_MODULES];
     for (uint32_t i = 0; i < row->row.n_modules; i++)
-        time[i].micro_batch_ns = orr_module_micro_batch_ns(row->modules[i].span_ns);
-    if (!orr_stages_are_uneven(&row->row, time, plan))
-        return ORR_OK;
-    for (uint32_t i = 0; i < row->row.n_modules; i++)
-        time[i].update_ns = orr_module_update_ns(plan, &place->prices, &row->modules[i].weights);
+        time[i] =
+            (orr_module_time){orr_module_micro_batch_ns(row->modules[i].span_ns),
+                              orr_module_update_ns(plan, &place->prices, &row->modules[i].weights)};
     const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
     orr_arena_reset(e->scratch);
     *ret = (layer_split){p.first_layers, p.last_layers};
@@ -114,8 +111,7 @@ static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_p
 {
     const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
     *ret = (layer_split){plan->first_layers, plan->last_layers};
-    if (plan->pp == 1 || ret->first > 0 || ret->last > 0 || !one_device || plan->zero >= 2 ||
-        orr_plan_has_sections(plan))
+    if (!one_device || !orr_stages_are_uneven(&row->ends, plan))
         return ORR_OK;
     const uint64_t at = (uint64_t)(uintptr_t)place; /* a placement is built once */
     const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches,

@@ -130,10 +130,16 @@ typedef struct orr_module_time {
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
                               orr_arena *arena, orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 
-/* Whether there may be a gain: an end of the pipeline is longer than the mean stage. Looks at the
- * times of micro-batches alone. */
-bool orr_stages_are_uneven(const orr_module_sequence *row, const orr_module_time *time,
-                           const orr_plan *plan);
+/* Time of a micro-batch in the places before the first layer, in all layers, and after the last. */
+typedef struct orr_row_ends {
+    uint32_t n_layers;
+    int64_t head_ns, layers_ns, tail_ns;
+} orr_row_ends;
+orr_row_ends orr_row_ends_of(const orr_module_sequence *row, const orr_module_time *time);
+/* Whether orr_stages_balance() may find a gain: an end of the pipeline is longer than the mean
+ * stage. */
+bool orr_stages_are_uneven(const orr_row_ends *ends, const orr_plan *plan);
+
 /* Is it one of the transformer's layers? */
 static inline bool orr_module_is_layer(uint8_t kind)
 {

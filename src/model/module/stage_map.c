@@ -249,32 +249,37 @@ static void search_balance(const balance *b, const partition *d, uint32_t *ret_f
         }
 }
 
-bool orr_stages_are_uneven(const orr_module_sequence *row, const orr_module_time *time,
-                           const orr_plan *plan)
+orr_row_ends orr_row_ends_of(const orr_module_sequence *row, const orr_module_time *time)
 {
-    const partition d = partition_of(row, plan);
-    const uint8_t schedule = plan->schedule;
-    int64_t head = 0, layers = 0, tail = 0;
-    if (d.stages == 1 || d.layers == 0 || d.sections || d.fixed > 0 || plan->zero >= 2 ||
-        plan->micro_batches == 0 || schedule == ORR_SCHEDULE_ZB_V ||
-        schedule == ORR_SCHEDULE_DUALPIPE)
-        return false;
-    if (schedule == ORR_SCHEDULE_ZB_H1 && plan->micro_batches < 2 * d.stages)
-        return false; /* bubbles hide the ends */
+    const partition d = partition_of(row, &(orr_plan){0});
+    orr_row_ends ends = {.n_layers = d.layers};
     for (uint32_t i = 0; i < row->n; i++)
-        *(i < d.before              ? &head
-          : i < d.before + d.layers ? &layers
-                                    : &tail) += time[row->module_of[i]].micro_batch_ns;
-    const int64_t even = layers / d.layers * (d.layers / d.stages),
-                  mean = (head + layers + tail) / d.stages;
-    return layers > 0 && even + larger(head, tail) > mean + mean / GAIN;
+        *(i < d.before              ? &ends.head_ns
+          : i < d.before + d.layers ? &ends.layers_ns
+                                    : &ends.tail_ns) += time[row->module_of[i]].micro_batch_ns;
+    return ends;
+}
+
+bool orr_stages_are_uneven(const orr_row_ends *ends, const orr_plan *plan)
+{
+    const uint8_t schedule = plan->schedule;
+    if (plan->pp <= 1 || ends->layers_ns == 0 || plan->first_layers > 0 || plan->last_layers > 0 ||
+        plan->zero >= 2 || plan->micro_batches == 0 || schedule == ORR_SCHEDULE_ZB_V ||
+        schedule == ORR_SCHEDULE_DUALPIPE || orr_plan_has_sections(plan))
+        return false;
+    if (schedule == ORR_SCHEDULE_ZB_H1 && plan->micro_batches < 2 * plan->pp)
+        return false; /* bubbles hide the ends */
+    const int64_t even = ends->layers_ns / ends->n_layers * (ends->n_layers / plan->pp),
+                  mean = (ends->head_ns + ends->layers_ns + ends->tail_ns) / plan->pp;
+    return even + larger(ends->head_ns, ends->tail_ns) > mean + mean / GAIN;
 }
 
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
                               orr_arena *arena, orr_plan *plan, orr_error *err)
 {
     const partition d = partition_of(row, plan);
-    if (!orr_stages_are_uneven(row, time, plan))
+    const orr_row_ends ends = orr_row_ends_of(row, time);
+    if (!orr_stages_are_uneven(&ends, plan))
         return ORR_OK;
     ORR_TRY(check(&d, plan, err));
     balance b = {.row = row, .plan = plan};
