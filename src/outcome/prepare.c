@@ -27,6 +27,8 @@ static orr_status complete(const orr_model *model, const orr_plan *plan, const o
         return orr_fail(err, ORR_UNSUPPORTED,
                         "%s: its shape is not published, so that nothing can be said of a step",
                         model->name);
+    if (model->moe.experts == 0 && plan->ep > 1)
+        return orr_fail(err, ORR_INVALID, "ep=%u: %s has no experts", plan->ep, model->name);
     job->plan = orr_plan_with_job_defaults(plan, model, options->workload.task, cluster);
     ORR_TRY(orr_plan_check(&job->plan, err));
     ORR_TRY(orr_model_override(model, &job->plan, arena, &job->model, err));

@@ -33,9 +33,11 @@ static orr_status cut_tokens(const orr_shard_site *site, const orr_type *x, orr_
         }
     return orr_fail(
         err, ORR_UNSUPPORTED,
-        "%s: experts in %u slices want the tokens of %u tensor-parallel ones to differ: no "
-        "dim of them divides",
-        site->call->name, how->members[ORR_AXIS_ETP], slices);
+        "%s: with etp=%u each of the %u tensor-parallel ranks sends other tokens to the "
+        "experts, and the %lld tokens of a micro-batch do not divide over them: give "
+        "a micro_batch that is a multiple of %u",
+        site->call->name, how->members[ORR_AXIS_ETP], slices,
+        (long long)(orr_type_elements(x) / x->dim[x->rank - 1]), slices);
 }
 
 /* After dispatch rows differ along EP, and along ETP where tokens differ along TP. */
