@@ -148,6 +148,8 @@ def what_was_typed_wrong_is_status_2():
     refused(2, "--slow-link", "no level", plan="dp=8", more=["--slow-link", "planet:0:0.5"])
     refused(2, "--straggler", plan="dp=8", more=["--straggler", "3"])
     refused(2, "--prompt", plan="dp=8", more=["--prompt", "99999999999"])
+    refused(2, "--prompt", "decode", plan="dp=8", more=["--prompt", "512"])
+    refused(2, "--lora-rank", "--task lora", plan="dp=8", more=["--lora-rank", "8"])
     refused(2, "--task", plan="dp=8", more=["--task", "dream"])
     refused(2, "--trace", plan="dp=8", more=["--trace", "ranks.et"])
     one_line(orrery("simulate", "llama3.2-1b", "--plan", "dp=8"), 2)

@@ -76,6 +76,20 @@ static orr_status of_file(orr_status status, orr_error *err)
     return status;
 }
 
+/* An option that the task does not look at would be a wrong answer to another question. */
+static orr_status check_task_options(const orr_workload *w, orr_error *err)
+{
+    const bool serves = w->task == ORR_TASK_PREFILL || w->task == ORR_TASK_DECODE,
+               prompts = serves || w->task == ORR_TASK_RL;
+    if ((w->prompt > 0 || w->generated > 0) && !prompts)
+        return orr_fail(err, ORR_INVALID, "--%s goes with --task prefill, decode or rl, not %s",
+                        w->prompt > 0 ? "prompt" : "generated", orr_task_name((orr_task)w->task));
+    if (w->lora_rank > 0 && w->task != ORR_TASK_LORA)
+        return orr_fail(err, ORR_INVALID, "--lora-rank goes with --task lora, not %s",
+                        orr_task_name((orr_task)w->task));
+    return ORR_OK;
+}
+
 static orr_status read_workload(orr_job_request *r)
 {
     const orr_settings *settings = r->session->settings;
@@ -86,6 +100,7 @@ static orr_status read_workload(orr_job_request *r)
     ORR_TRY(count_of("generated", settings->generated, &w->generated, err));
     ORR_TRY(count_of("lora-rank", settings->lora_rank, &w->lora_rank, err));
     ORR_TRY(count_of("images", settings->images, &w->images, err));
+    ORR_TRY(check_task_options(w, err));
     if (settings->expert_load == NULL)
         return ORR_OK;
     ORR_TRY(of_file(
