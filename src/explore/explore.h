@@ -26,27 +26,6 @@
 
 /* --- the space ------------------------------------------------------------------------------ */
 
-/* Index of a plan field: first the numbers, then the choices. */
-enum {
-#define ORR_AT_NUMBER_(name, text)       ORR_AT_##name,
-#define ORR_AT_CHOICE_(name, type, text) ORR_AT_##name,
-    ORR_PLAN_MAP(ORR_AT_NUMBER_) ORR_PLAN_CHOICE_MAP(ORR_AT_CHOICE_) ORR_PLAN_FIELDS
-#undef ORR_AT_NUMBER_
-#undef ORR_AT_CHOICE_
-};
-static inline uint32_t orr_plan_get(const orr_plan *plan, uint32_t field)
-{
-    orr_plan *p = (orr_plan *)plan; /* The plan is only read. */
-    return field < ORR_PLAN_NUMBERS ? *orr_plan_field(p, field)
-                                    : *orr_plan_choice_field(p, field - ORR_PLAN_NUMBERS);
-}
-static inline void orr_plan_put(orr_plan *plan, uint32_t field, uint32_t value)
-{
-    if (field < ORR_PLAN_NUMBERS)
-        *orr_plan_field(plan, field) = value;
-    else
-        *orr_plan_choice_field(plan, field - ORR_PLAN_NUMBERS) = (uint8_t)value;
-}
 const char *orr_space_field_name(uint32_t field);
 
 /* The values of a field that are searched, in the order in which they are tried. 0 stands for the
