@@ -119,6 +119,7 @@ FOLDERS = {
         "schedule": "",
         "spec": "",
         "plan": "schedule",
+        "framework": "plan",
         "shard": "plan",
         "module": "plan shard",
         "arch": "module",
