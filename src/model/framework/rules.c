@@ -22,7 +22,8 @@ const char *orr_framework_name(orr_framework framework)
 const orr_framework_table *orr_framework_table_of(orr_framework framework)
 {
     static const orr_framework_table *const TABLES[ORR_FRAMEWORKS] = {
-        [ORR_FRAMEWORK_MEGATRON] = &orr_framework_megatron};
+        [ORR_FRAMEWORK_MEGATRON] = &orr_framework_megatron,
+        [ORR_FRAMEWORK_TORCHTITAN] = &orr_framework_torchtitan};
     return (uint32_t)framework < ORR_FRAMEWORKS ? TABLES[framework] : NULL;
 }
 
