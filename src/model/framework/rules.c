@@ -24,7 +24,8 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework)
     static const orr_framework_table *const TABLES[ORR_FRAMEWORKS] = {
         [ORR_FRAMEWORK_MEGATRON] = &orr_framework_megatron,
         [ORR_FRAMEWORK_TORCHTITAN] = &orr_framework_torchtitan,
-        [ORR_FRAMEWORK_DEEPSPEED] = &orr_framework_deepspeed};
+        [ORR_FRAMEWORK_DEEPSPEED] = &orr_framework_deepspeed,
+        [ORR_FRAMEWORK_MAXTEXT] = &orr_framework_maxtext};
     return (uint32_t)framework < ORR_FRAMEWORKS ? TABLES[framework] : NULL;
 }
 
