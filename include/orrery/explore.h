@@ -3,6 +3,7 @@
 #define ORR_EXPLORE_H
 
 #include <orrery/fleet.h>
+#include <orrery/framework.h>
 #include <orrery/outcome.h>
 
 #ifdef __cplusplus
@@ -97,6 +98,8 @@ typedef struct orr_explore_options {
                      const orr_explore_progress *at); /* or NULL; called by one thread at a time */
     void *progress_ctx;
     const volatile bool *stop; /* set to stop early with the best so far; or NULL */
+    uint8_t framework; /* orr_framework: only plans that it can run; NONE: all. Plans of the result
+                        * mean the same with its defaults and without */
     bool relaxed; /* internal: this search tries a relaxation, so that infeasibility is not analysed
                      again */
     double software_year; /* as in orr_job_options */

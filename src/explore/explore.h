@@ -5,6 +5,7 @@
 #include <orrery/explore.h>
 
 #include "base/array.h"
+#include "model/framework/framework.h"
 #include "model/plan/plan.h"
 #include "explore/evaluate/evaluator.h"
 #include "estimate/memo.h"
@@ -54,8 +55,9 @@ typedef struct orr_space_constraints {
     uint64_t excluded_fields; /* a bit for each field that has to stay at its default */
     uint64_t pinned;          /* a bit for each field that has to be as in `fixed`, 0 included */
     bool local_steps, compress, mxfp8, fp4, gradients,
-        offload;      /* allowed; `offload` is that of activations */
-    uint8_t searched; /* dimensions, bits ORR_SEARCH_... */
+        offload;                      /* allowed; `offload` is that of activations */
+    uint8_t searched;                 /* dimensions, bits ORR_SEARCH_... */
+    const orr_framework_rules *rules; /* of the framework; NULL: none is given */
 } orr_space_constraints;
 orr_status orr_space_read_constraints(const orr_explore_options *options,
                                       orr_space_constraints *ret, orr_error *err) ORR_MUST_CHECK;
@@ -89,6 +91,8 @@ typedef struct orr_space {
     double dominated; /* number of plans per plan that is searched: they differ in settings that
                          never help */
 } orr_space;
+/* Whether the framework, if one is given, can run the plan. */
+bool orr_space_runs(const orr_space *space, const orr_plan *plan);
 void orr_space_keep_undominated_transports(const orr_space *space, orr_space_list *list);
 orr_status orr_space_make_ideal_network(orr_space *space, orr_arena *arena,
                                         orr_error *err) ORR_MUST_CHECK;

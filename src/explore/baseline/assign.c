@@ -364,13 +364,25 @@ static bool has_room(const orr_explored *e, double times)
            (double)e->peak_bytes <= times * (double)e->usable_bytes;
 }
 
+/* The planner's plan with the defaults of the framework that the options name. */
+static orr_status with_framework(const orr_baseline_planner *r, const orr_plan *plan, orr_plan *ret,
+                                 orr_error *err)
+{
+    const orr_framework framework = (orr_framework)r->options->framework;
+    *ret = orr_framework_defaults(framework, r->model, plan);
+    return orr_framework_check(framework, r->model, ret, err);
+}
+
 orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits,
                              orr_error *err)
 {
     orr_explored judged;
-    orr_status status = orr_evaluator_estimate(r->evaluator, plan, &judged, err);
+    orr_plan p;
+    orr_status status = with_framework(r, plan, &p, err);
+    if (status == ORR_OK)
+        status = orr_evaluator_estimate(r->evaluator, &p, &judged, err);
     if (status == ORR_OK && !has_room(&judged, 1) && has_room(&judged, NEARLY))
-        status = orr_evaluator_simulate(r->evaluator, plan, &judged, err);
+        status = orr_evaluator_simulate(r->evaluator, &p, &judged, err);
     *ret_fits = status == ORR_OK && has_room(&judged, 1);
     return ignore_invalid(status);
 }
@@ -378,10 +390,13 @@ orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool
 orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits,
                                  orr_explored *ret, orr_error *err)
 {
+    orr_plan p;
     ORR_TRY(orr_baseline_fits(r, plan, ret_fits, err));
     if (!*ret_fits)
         return ORR_OK;
-    const orr_status status = orr_evaluator_simulate(r->evaluator, plan, ret, err);
+    orr_status status = with_framework(r, plan, &p, err);
+    if (status == ORR_OK)
+        status = orr_evaluator_simulate(r->evaluator, &p, ret, err);
     *ret_fits = status == ORR_OK && has_room(ret, 1);
     return ignore_invalid(status);
 }

@@ -93,8 +93,12 @@ static orr_status keep(orr_search *s, const orr_explored_list *list, const orr_e
     orr_explored *kept = orr_arena_array(s->arena, orr_explored, list->n);
     if (kept == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < list->n; i++)
+    const orr_framework_rules *rules = s->space.constraints.rules;
+    for (size_t i = 0; i < list->n; i++) {
         kept[i] = list->at[i];
+        if (rules != NULL)
+            kept[i].plan = orr_framework_explicit(rules, s->space.model, &kept[i].plan);
+    }
     *ret = kept;
     *ret_n = (uint32_t)list->n;
     return ORR_OK;

@@ -77,8 +77,10 @@ orr_status orr_search_thread_simulate(const orr_search_thread *search_thread,
     orr_arena *arena = orr_arena_new(1024, 0);
     const char *text = arena != NULL ? orr_plan_text(&plan, arena) : NULL;
     orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
-    if (status == ORR_OK && search_thread->results != NULL &&
-        orr_results_plan(search_thread->results, text, ret)) {
+    if (status == ORR_OK && !orr_space_runs(search_thread->space, &plan)) {
+        status = ORR_INVALID;
+    } else if (status == ORR_OK && search_thread->results != NULL &&
+               orr_results_plan(search_thread->results, text, ret)) {
         item->resumed++;
     } else if (status == ORR_OK) {
         status = orr_evaluator_simulate(search_thread->evaluator, &plan, ret, err);

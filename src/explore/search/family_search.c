@@ -63,6 +63,8 @@ static void note_binding(family_search *g, const orr_explored *e)
 static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret, orr_error *err)
 {
     *ret = (verdict){.valid = false};
+    if (!g->testing_degrees && !orr_space_runs(g->search_thread->space, plan))
+        return ORR_OK;
     orr_evaluator *evaluator =
         g->testing_degrees ? g->search_thread->flat : g->search_thread->ideal;
     const orr_status status = orr_evaluator_estimate(evaluator, plan, &ret->explored, err);

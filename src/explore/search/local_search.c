@@ -26,7 +26,7 @@ static void try_value(tries *t, uint32_t field, uint32_t value)
         return;
     orr_plan_put(&plan, field, value);
     const orr_plan whole = orr_plan_with_defaults(&plan);
-    if (orr_plan_check(&whole, NULL) != ORR_OK)
+    if (orr_plan_check(&whole, NULL) != ORR_OK || !orr_space_runs(t->space, &whole))
         return;
     t->at[t->n] = *t->from;
     t->at[t->n++].plan = orr_plan_without_defaults(&plan);

@@ -112,11 +112,11 @@ static orr_status put_derived_values(const digest *d, const orr_search *s, orr_e
 static void put_options(const digest *d, const orr_search *s, const char *base)
 {
     const orr_explore_options *o = s->options;
-    const double numbers[] = {o->objective,        o->second,          o->max_sites,
-                              o->max_devices,      o->min_devices,     o->tokens,
-                              o->price_per_hour,   s->incumbent.gap,   o->workload.task,
-                              o->workload.seq,     o->workload.images, o->workload.lora_rank,
-                              o->workload.lora_all};
+    const double numbers[] = {o->objective,         o->second,          o->max_sites,
+                              o->max_devices,       o->min_devices,     o->tokens,
+                              o->price_per_hour,    s->incumbent.gap,   o->workload.task,
+                              o->workload.seq,      o->workload.images, o->workload.lora_rank,
+                              o->workload.lora_all, o->framework};
     const char *const texts[] = {o->fix, o->limit, o->exclude, o->allow, o->dimensions, base};
     put_bytes(d, numbers, sizeof numbers);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

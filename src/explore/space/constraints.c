@@ -269,10 +269,18 @@ bool orr_space_allows(const orr_space_constraints *constraints, uint32_t field, 
         (value < constraints->least[field] ||
          (constraints->most[field] > 0 && value > constraints->most[field])))
         return false;
+    if (constraints->rules != NULL && !orr_framework_may(constraints->rules, field, value, NULL))
+        return false;
     if ((constraints->excluded_fields >> field & 1) && !is_neutral(field, value))
         return false;
     for (uint32_t i = 0; i < constraints->n_excluded; i++)
         if (constraints->excluded[i].field == field && constraints->excluded[i].value == value)
             return false;
     return true;
+}
+
+bool orr_space_runs(const orr_space *space, const orr_plan *plan)
+{
+    const orr_framework_rules *rules = space->constraints.rules;
+    return rules == NULL || orr_framework_verify(rules, space->model, plan, NULL) == ORR_OK;
 }

@@ -223,10 +223,15 @@ static void list_orders(orr_space *s)
         memcpy(s->order[0], s->constraints.fixed.order, sizeof s->order[0]);
         return;
     }
-    for (s->n_orders = 0; s->n_orders < 6; s->n_orders++) {
+    s->n_orders = 0;
+    for (uint32_t k = 0; k < 6; k++) {
+        const orr_framework_rules *rules = s->constraints.rules;
+        if (rules != NULL && !orr_framework_may(rules, ORR_QUANTITY_order, k < 2 ? k + 1 : 3, NULL))
+            continue;
         s->order[s->n_orders][0] = ORR_AXIS_TP + 1;
         for (int i = 0; i < 3; i++)
-            s->order[s->n_orders][i + 1] = (uint8_t)(OTHERS[s->n_orders][i] + 1);
+            s->order[s->n_orders][i + 1] = (uint8_t)(OTHERS[k][i] + 1);
+        s->n_orders++;
     }
 }
 
@@ -449,6 +454,24 @@ static orr_status count_devices(orr_space *s, orr_error *err)
                     s->most_devices < all ? ", and fewer may be used" : "");
 }
 
+/* The rules of the framework, which the fixed fields have to obey. */
+static orr_status read_framework(orr_space *s, orr_arena *arena, orr_error *err)
+{
+    if (s->options->framework == ORR_FRAMEWORK_NONE)
+        return ORR_OK;
+    orr_framework_rules *rules = orr_arena_one(arena, orr_framework_rules);
+    if (rules == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(orr_framework_compile((orr_framework)s->options->framework, rules, err));
+    for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
+        const uint32_t fixed = orr_plan_get(&s->constraints.fixed, field);
+        if (fixed != 0 && !orr_framework_may(rules, field, fixed, err))
+            return ORR_INVALID;
+    }
+    s->constraints.rules = rules;
+    return ORR_OK;
+}
+
 orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
                           const orr_explore_options *options, orr_arena *arena, orr_space *ret,
                           orr_error *err)
@@ -458,6 +481,7 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
                                             options->second == ORR_OBJECTIVE_BUDGET);
     ORR_TRY(orr_space_read_constraints(options, &ret->constraints, err));
     ORR_TRY(orr_model_override(model, &ret->constraints.fixed, arena, &ret->model, err));
+    ORR_TRY(read_framework(ret, arena, err));
     ORR_TRY(fix_unsearched_dimensions(ret, err));
     ORR_TRY(set_common(ret, err));
     ORR_TRY(count_devices(ret, err));

@@ -301,15 +301,40 @@ static double count_network(const orr_space *s, const orr_plan *p, const orr_spa
     return n;
 }
 
+/* The plan as the framework runs it: its defaults where the walk leaves fields open, and transfers
+ * that computation waits for where they cannot travel beside it (a plan that is never faster). */
+static orr_plan with_framework(const orr_space *s, const orr_plan *plan)
+{
+    const orr_framework_rules *rules = s->constraints.rules;
+    if (rules == NULL)
+        return *plan;
+    const orr_plan filled = orr_framework_fill(rules, s->model, plan);
+    for (uint32_t k = 0; k < 4; k++) {
+        orr_plan p = filled;
+        p.overlap_pp = k % 2 != 0 ? ORR_SWITCH_OFF : p.overlap_pp;
+        p.overlap_dp = k / 2 != 0 ? ORR_SWITCH_OFF : p.overlap_dp;
+        if (orr_space_runs(s, &p))
+            return p;
+    }
+    return filled;
+}
+
+static orr_status visit_leaf(const walker *w, const orr_plan *plan,
+                             const orr_memory_options *memory_options)
+{
+    const orr_plan p = with_framework(w->space, plan);
+    return w->walk->leaf(w->walk->ctx, &p, memory_options, w->err);
+}
+
 static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_layout *layout,
                                const orr_memory_options *memory_options, uint32_t at)
 {
     if (at == NETWORK_FIELDS)
-        return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
+        return visit_leaf(w, p, memory_options);
     const orr_space_list *list = &w->space->list[NETWORK[at]];
     const uint32_t n = network_values(w->space, p, layout, NETWORK[at]);
     if (w->walk->default_transports && NETWORK[at] >= ORR_AT_wire_dp)
-        return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
+        return visit_leaf(w, p, memory_options);
     for (uint32_t i = 0; i < n; i++) {
         orr_plan_put(p, NETWORK[at], list->at[i]);
         ORR_TRY(walk_network(w, p, layout, memory_options, at + 1));

@@ -16,13 +16,23 @@ static bool says_the_same(const orr_plan *without, const orr_plan *completed)
     return orr_plan_equal(&again, completed);
 }
 
+/* A choice that a search says though it is a default: that of its framework is another. */
+static bool is_kept(const orr_plan *plan, uint32_t field)
+{
+    return field >= ORR_PLAN_NUMBERS && field < ORR_PLAN_FIELDS && field != ORR_AT_schedule &&
+           field != ORR_AT_precision && orr_plan_get(plan, field) != 0;
+}
+
 /* The batch stays: it is what is asked, and not how. */
 static orr_plan brief_of(const orr_plan *plan)
 {
     const orr_plan completed = orr_plan_with_defaults(plan);
+    const bool whole = orr_plan_equal(plan, &completed);
     orr_plan brief = completed;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 1; i++) {
         orr_plan without = brief;
+        if (!whole && is_kept(plan, i))
+            continue;
         if (i < ORR_PLAN_NUMBERS)
             *orr_plan_field(&without, i) = 0;
         else if (i < ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES)
