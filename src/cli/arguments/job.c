@@ -49,6 +49,10 @@ static const char *algorithm_name(int i)
 {
     return orr_algorithm_name((orr_algorithm)i);
 }
+static const char *framework_name(int i)
+{
+    return orr_framework_name((orr_framework)i);
+}
 static const char *detail_name(int i)
 {
     static const char *const names[] = {
@@ -196,6 +200,46 @@ static orr_status read_slow(orr_job_request *r)
     return ORR_OK;
 }
 
+/* --framework and --emit. Frameworks here train. */
+static orr_status read_framework(orr_job_request *r)
+{
+    const orr_settings *settings = r->session->settings;
+    const uint8_t task = r->options.workload.task;
+    r->framework = (orr_framework)index_of(settings->framework, ORR_FRAMEWORKS, framework_name);
+    if (r->framework == ORR_FRAMEWORK_NONE)
+        return settings->emit ? orr_fail(&r->session->err, ORR_INVALID,
+                                         "--emit: for which framework? as --framework megatron")
+                              : ORR_OK;
+    return task == ORR_TASK_PRETRAIN || task == ORR_TASK_SFT
+               ? ORR_OK
+               : orr_fail(&r->session->err, ORR_INVALID,
+                          "--framework %s goes with --task pretrain or sft", settings->framework);
+}
+
+/* The model with the shape that the plan says, which is what a framework's rules are about. */
+static orr_status apply_framework(orr_job_request *r)
+{
+    const orr_model *model;
+    orr_error *err = &r->session->err;
+    ORR_TRY(orr_model_override(r->model, &r->plan, r->session->arena, &model, err));
+    r->plan = orr_framework_defaults(r->framework, model, &r->plan);
+    return orr_framework_check(r->framework, model, &r->plan, err);
+}
+
+orr_status orr_job_request_emit(const orr_job_request *r, const orr_plan *plan)
+{
+    orr_session *session = r->session;
+    orr_table_style style;
+    const orr_model *model;
+    const char *text;
+    ORR_TRY(orr_model_override(r->model, plan, session->arena, &model, &session->err));
+    ORR_TRY(orr_framework_emit(r->framework, model, r->cluster, plan, session->arena, &text,
+                               &session->err));
+    ORR_TRY(orr_session_output(session, &style));
+    orr_output_text(session->out, text);
+    return orr_output_finish(session->out, &session->err);
+}
+
 orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
                                 orr_job_request *ret)
 {
@@ -227,12 +271,15 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
                                              session->arena, &ret->options.calibration, err),
                         err));
     ORR_TRY(read_workload(ret));
+    ORR_TRY(read_framework(ret));
     ORR_TRY(read_heterogeneous(ret));
     return read_slow(ret);
 }
 
 orr_status orr_job_request_run(orr_job_request *r)
 {
+    if (r->framework != ORR_FRAMEWORK_NONE)
+        ORR_TRY(apply_framework(r));
     return orr_outcome_of(r->model, &r->plan, r->cluster, &r->options, r->session->arena,
                           &r->outcome, &r->session->err);
 }

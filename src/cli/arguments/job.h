@@ -12,6 +12,7 @@ typedef struct orr_job_request {
     const orr_model *model;
     const orr_cluster *cluster;
     orr_plan plan;
+    orr_framework framework; /* NONE: any */
     orr_expert_load load;
     orr_job_options options;
     orr_outcome outcome; /* after orr_job_request_run() */
@@ -30,6 +31,9 @@ orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, o
 orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
                                 orr_job_request *ret) ORR_MUST_CHECK;
 orr_status orr_job_request_run(orr_job_request *request) ORR_MUST_CHECK;
+/* --emit: the configuration of the framework for a plan of the job, as the whole output. */
+orr_status orr_job_request_emit(const orr_job_request *request,
+                                const orr_plan *plan) ORR_MUST_CHECK;
 void orr_job_request_done(orr_job_request *request); /* zeroed is allowed */
 
 /* Exit codes of what failed. What was typed is a matter of usage; what cannot be, or is more than

@@ -26,7 +26,7 @@ typedef struct orr_settings {
     const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
         *straggler, *message_bytes, *batch, *traced, *plan, *trace;
     /* jobs nobody has run */
-    const char *model, *task, *expert_load, *detail, *calibration, *mixed, *slow_link,
+    const char *model, *task, *expert_load, *detail, *calibration, *framework, *mixed, *slow_link,
         *ranks_as_trace;
     int64_t prompt, generated, lora_rank, images;
     /* ASTRA-sim's inputs */
@@ -58,7 +58,7 @@ typedef struct orr_settings {
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;
     bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare,
-        unfolded, contention;
+        unfolded, contention, emit;
     /* what is left: the inputs */
     const char *const *args;
     size_t n_args;

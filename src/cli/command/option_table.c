@@ -147,6 +147,16 @@ const orr_option orr_options[] = {
      " compare simulate ", .about = "how finely a step is built; default: layer"},
     {"calibration", 0, OPTION_TEXT, FIELD(calibration), "FILE", NULL, " compare simulate ",
      .about = "what the device reaches in whole jobs; default: as fitted for its type"},
+    {"framework", 0, OPTION_TEXT, FIELD(framework), "NAME", "megatron|torchtitan|deepspeed|maxtext",
+     " compare explore simulate ",
+     .about =
+         "only plans that this framework can run, with its defaults where a plan leaves a field "
+         "open"},
+    {"emit", 0, OPTION_FLAG, FIELD(emit), NULL, NULL, " explore simulate ",
+     .about =
+         "print the launch flags or the configuration of --framework for the plan, and nothing "
+         "else",
+     .group = GROUP_OUTPUT},
     {"mixed-devices", 0, OPTION_TEXT, FIELD(mixed), "FIRST-LAST:DEVICE,...", NULL,
      " compare simulate ", .about = "these ranks run on another device", .old_name = "mixed"},
     {"slow-link", 0, OPTION_TEXT, FIELD(slow_link), "LEVEL:UNIT:SHARE,...", NULL,

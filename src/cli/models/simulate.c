@@ -11,6 +11,10 @@ static orr_status print_tables(const orr_job_request *r, orr_job_summary_hook *r
     orr_session *session = r->session;
     orr_table_style style;
     orr_named_table tables[ORR_OUTCOME_TABLES];
+    if (session->settings->emit && !r->outcome.memory.fits)
+        orr_session_remark(session, "the plan's memory does not fit");
+    if (session->settings->emit)
+        return orr_job_request_emit(r, &r->plan);
     ORR_TRY(orr_outcome_tables(&r->outcome, session->arena, tables, &session->err));
     ORR_TRY(orr_session_output(session, &style));
     orr_output *out = session->out;

@@ -166,6 +166,8 @@ static orr_status print(orr_explore_request *r, const orr_explore_report *report
     orr_session *session = &r->session;
     orr_table_style style;
     orr_named_table tables[ORR_EXPLORE_TABLES];
+    if (session->settings->emit && r->exploration.n > 0)
+        return orr_job_request_emit(&r->job, &r->exploration.best[0].plan);
     ORR_TRY(orr_explore_tables(report, session->arena, tables, &session->err));
     ORR_TRY(orr_session_output(session, &style));
     if (strcmp(session->settings->format, "plan") == 0) {

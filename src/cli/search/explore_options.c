@@ -271,6 +271,7 @@ orr_status orr_explore_request_read(orr_explore_request *r)
     r->job.plan = fix;
     orr_explore_options_init(&r->options);
     r->options.workload = r->job.options.workload;
+    r->options.framework = (uint8_t)r->job.framework;
     ORR_TRY(read_objectives(r, err));
     ORR_TRY(read_fixed(r));
     ORR_TRY(read_bounds(r, err));
