@@ -114,7 +114,7 @@ static void open_machine(scene *s, const orr_cluster *cluster)
     for (uint32_t i = 0; i < cluster->n_sites; i++)
         if (cluster->sites[i].device == cluster->device)
             m->sites[i].device = &m->device;
-    world_must(&s->w, orr_calibration_of(cluster->device, s->w.arena, &c, &s->w.err),
+    world_must(&s->w, orr_calibration_of(cluster->device, 0, s->w.arena, &c, &s->w.err),
                "calibration");
     m->calibration = *c;
 }

@@ -32,7 +32,8 @@ static void open_scene(scene *s, const char *name)
     assert_int_equal(orr_catalog_open(s->arena, &catalog, &s->err), ORR_OK);
     assert_int_equal(orr_cluster_load(catalog, "dgx_h100_pod", s->arena, &cluster, &s->err),
                      ORR_OK);
-    assert_int_equal(orr_calibration_of(cluster->device, s->arena, &calibration, &s->err), ORR_OK);
+    assert_int_equal(orr_calibration_of(cluster->device, 0, s->arena, &calibration, &s->err),
+                     ORR_OK);
     assert_int_equal(orr_model_load(name, s->arena, &model, &s->err), ORR_OK);
     s->model = *model;
     orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &s->rates);
