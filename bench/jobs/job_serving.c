@@ -2,6 +2,7 @@
 #include "job_serving.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double KV_SHARE = 0.9;
 enum { REQUESTS_MOST = 2048, PROMPT_TOKENS = 8192 /* of a pass over prompts: max_num_tokens */ };
@@ -11,6 +12,19 @@ typedef struct serving_pass {
     double seconds;             /* without bubbles; NAN: could not be predicted */
     double allocated, capacity; /* bytes of a device; capacity NAN: not known   */
 } serving_pass;
+
+/* Of keys and values, where a row does not say: TensorRT-LLM keeps them in fp8 beside quantised
+ * weights (its pages; kv_cache_quant_algo of the published checkpoints). */
+static uint8_t kv_precision_of(const job_case *c)
+{
+    const uint8_t weights = c->plan.precision;
+    const bool quantised = weights == ORR_PRECISION_FP8 || weights == ORR_PRECISION_MXFP8 ||
+                           weights == ORR_PRECISION_FP4;
+    if (c->kv_precision != ORR_PRECISION_UNKNOWN)
+        return c->kv_precision;
+    return quantised && strcmp(c->framework, "tensorrt-llm") == 0 ? ORR_PRECISION_FP8
+                                                                  : ORR_PRECISION_UNKNOWN;
+}
 
 static serving_pass run(const job_world *world, const job_case *c,
                         const orr_calibration *calibration, uint8_t task, uint32_t prompt,
@@ -28,6 +42,7 @@ static serving_pass run(const job_world *world, const job_case *c,
     options.detail = ORR_DETAIL_CHUNK;
     options.calibration = calibration;
     orr_plan plan = c->plan;
+    plan.kv_cache_dtype = kv_precision_of(c);
     plan.micro_batches = plan.pp;
     plan.micro_batch = (batch + plan.pp - 1) / plan.pp;
     plan.batch = plan.micro_batches * plan.micro_batch;

@@ -38,7 +38,7 @@ typedef struct job_case {
     const char *framework;   /* "megatron", "torchtitan", ...; "": unknown */
     double software_year;    /* in which that software was new: 2021.3; NAN: unknown */
     uint32_t batch;          /* REQUEST: requests at a time; 0: as many as the memory holds */
-    uint8_t kv_precision;    /* REQUEST: of keys and values; UNKNOWN: as the model's activations */
+    uint8_t kv_precision;    /* REQUEST: of keys and values, as told; UNKNOWN: not */
     const job_kernel *kernel;
     const char *refused;    /* why the row cannot be read; NULL: it can     */
     uint64_t configuration; /* hash of all that is predicted from */

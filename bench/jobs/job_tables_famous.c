@@ -172,6 +172,30 @@ static void read_megascale(const run_row *r, job_cases *cases, job_case *c)
     c->software_year = 2023.6;
 }
 
+/* "recompute moe_act+layernorm": names of Megatron-Core's --recompute-modules. */
+static void read_modules(const run_row *r, job_cases *cases, job_case *c)
+{
+    const char *at = strstr(r->notes, "recompute ");
+    c->plan.recompute = ORR_RECOMPUTE_NONE;
+    while (at != NULL) {
+        at += at[0] == '+' ? 1 : strlen("recompute ");
+        const size_t n = strcspn(at, "+,; ");
+        bool known = n == 4 && strncmp(at, "none", n) == 0;
+        for (int i = 0; i < ORR_RECOMPUTE_MODULES; i++) {
+            const char *name = orr_recompute_module_name((orr_recompute_module)i);
+            if (strlen(name) != n || strncmp(at, name, n) != 0)
+                continue;
+            known = true;
+            c->plan.recompute = ORR_RECOMPUTE_SOME;
+            c->plan.recompute_modules |= (uint16_t)(1u << i);
+        }
+        if (!known)
+            job_refuse(
+                c, job_text(cases->arena, "a module that is not known here: '%.*s'", (int)n, at));
+        at = at[n] == '+' ? at + n : NULL;
+    }
+}
+
 static void read_mixture(const run_row *r, job_cases *cases, job_case *c)
 {
     const char *gpu = job_csv_text(r->csv, r->row, "gpu");
@@ -184,6 +208,7 @@ static void read_mixture(const run_row *r, job_cases *cases, job_case *c)
         c->plan.micro_batch = 1;
     c->plan.zero = 1;
     c->plan.precision = job_read_precision(cases, c, precision_of(r));
+    read_modules(r, cases, c);
     c->plan.overlap_ep = job_has(r->notes, "overlap on") ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
     c->plan.graphs = ORR_SWITCH_ON;
     c->framework = "megatron";
@@ -411,8 +436,8 @@ const job_table JOB_TABLES_FAMOUS[] = {
      "not told 96, or 112 where 96 do not divide; four ports of Omni-Path for eight GPUs. "
      "MegaScale: micro-batches of one sample, 64,000 words, sharded optimizer; the baseline has "
      "nothing beside computation, MegaScale all, with parallel blocks and (its window is not told) "
-     "full attention. Megatron-Core MoE: experts not sliced, CUDA graphs, recomputation of single "
-     "modules not read. torchtitan's device of 184 GiB is a GB200. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
+     "full attention. Megatron-Core MoE: experts not sliced, CUDA graphs, modules computed "
+     "again as named. torchtitan's device of 184 GiB is a GB200. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
      read_famous},
     {"fsdp_memory",
      "as famous_runs; GB of BLOOM's and torchtitan's logs are 2^30 bytes, Megatron-Core's 10^9; "
