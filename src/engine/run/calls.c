@@ -83,6 +83,10 @@ static orr_status choose_action(const orr_program *p, uint32_t index, orr_action
     if (*ret == ORR_ACTION_COLLECTIVE && p->device)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no %s",
                         orr_program_label(p, index), p->backend->name, row->name);
+    if (call->op == ORR_OP_CACHE &&
+        p->tape->values[call->in[0]].type.dtype != p->tape->values[call->in[1]].type.dtype)
+        return orr_fail(err, ORR_UNSUPPORTED, "%s: a cache of another dtype is simulated only",
+                        orr_program_label(p, index));
     if (*ret == ORR_ACTION_KERNEL && p->backend != NULL &&
         p->backend->entries[call->op].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no kernel for %s",
