@@ -63,13 +63,24 @@ orr_status job_world_open(const job_cases *cases, const char *folder, orr_arena 
     return ORR_OK;
 }
 
+static void note_memory(const job_case *c, const orr_memory_plan *memory, job_prediction *ret)
+{
+    if (memory->n_stages == 0)
+        return;
+    const orr_stage_memory *worst = &memory->stages[memory->worst];
+    const bool reserved = strcmp(c->memory_kind, "reserved") == 0;
+    ret->memory_gib =
+        (double)(reserved ? worst->reserved_bytes : worst->allocated_bytes) / 1073741824.0;
+    ret->missing_gib = (double)memory->missing_bytes / 1073741824.0;
+}
+
 void job_predict(const job_world *world, const job_case *c, const orr_calibration *calibration,
                  job_prediction *ret)
 {
     orr_error err = {0};
     orr_outcome outcome = {0};
     orr_job_options options;
-    *ret = (job_prediction){NAN, NAN, NAN, NAN, {0}, NULL};
+    *ret = (job_prediction){NAN, NAN, NAN, NAN, 0, {0}, NULL};
     if (c->measure != JOB_STEP) {
         (c->kernel != NULL ? job_predict_kernel : job_predict_serving)(world, c, calibration, ret);
         return;
@@ -90,9 +101,7 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
         ret->low_s = outcome.low_ns < 0 ? NAN : (double)outcome.low_ns / 1e9;
         ret->high_s = outcome.high_ns < 0 ? NAN : (double)outcome.high_ns / 1e9;
         memcpy(ret->waterfall_ns, outcome.waterfall_ns, sizeof ret->waterfall_ns);
-        if (outcome.memory.n_stages > 0)
-            ret->memory_gib =
-                (double)outcome.memory.stages[outcome.memory.worst].allocated_bytes / 1073741824.0;
+        note_memory(c, &outcome.memory, ret);
     }
     orr_outcome_free(&outcome);
     orr_arena_free(arena);

@@ -10,7 +10,8 @@
 typedef struct job_prediction {
     double seconds;       /* NAN: could not be predicted */
     double low_s, high_s; /* 90 % interval; NAN         */
-    double memory_gib;    /* allocated, most of any stage */
+    double memory_gib;    /* of the worst stage: allocated, or reserved where the row has that */
+    double missing_gib;   /* 0: it fits, or is not predicted */
     int64_t waterfall_ns[ORR_WATERFALLS];
     const char *reason; /* why it could not be; NULL   */
 } job_prediction;

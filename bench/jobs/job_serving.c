@@ -59,6 +59,7 @@ static serving_pass run(const job_world *world, const job_case *c,
             pass.allocated = (double)memory->stages[memory->worst].allocated_bytes;
         if (memory->capacity_bytes > 0)
             pass.capacity = (double)memory->capacity_bytes;
+        ret->missing_gib = fmax(ret->missing_gib, (double)memory->missing_bytes / 1073741824.0);
     }
     orr_outcome_free(&outcome);
     orr_arena_free(arena);

@@ -75,7 +75,7 @@ static void read_llama_405b(const job_csv *csv, const char *file, job_cases *cas
             .dp = job_csv_count(csv, row, "dp"),
             .micro_batch = 1,
             .vp = 8,
-            .zero = 1,
+            .zero = 2,
             .precision = ORR_PRECISION_BF16,
             .gradients = ORR_PRECISION_FP32,
             .recompute = ORR_RECOMPUTE_NONE,
@@ -182,13 +182,12 @@ static void read_torchtitan_row(const job_csv *csv, size_t row, job_cases *cases
                    .micro_batches = pp > 1 ? TITAN_MICRO_BATCHES : 1,
                    .precision = job_read_precision(cases, c, precision),
                    .gradients = ORR_PRECISION_FP32,
-                   .recompute = full ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_BLOCK,
+                   .recompute = full ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_OP,
+                   .cross_entropy_loss_fusion = ORR_SWITCH_OFF,
                    .fusion = job_csv_count(csv, row, "compile") ? ORR_SWITCH_ON : ORR_SWITCH_OFF,
                    .overlap_tp = async ? ORR_SWITCH_ON : ORR_SWITCH_OFF};
     if (pp > 1)
         read_titan_schedule(cases, c, job_csv_text(csv, row, "pp_schedule"));
-    if (!full && c->model != NULL)
-        c->plan.recompute_layers = c->model->layers / 2;
     c->workload.seq = job_csv_count(csv, row, "seq");
     c->label =
         job_text(cases->arena, "%s %s, %u GPUs, %u tokens", name, precision, gpus, c->workload.seq);
@@ -268,16 +267,16 @@ const job_table JOB_TABLES_OTHERS[] = {
     {"llama3_405b_table4",
      "seconds from TFLOP/s by orr_model_flops(): products of parameters and half of "
      "attention's pairs; order TP, CP, PP, DP; chunks of one layer (126 layers and two more "
-     "places over 16 stages x 8), micro-batches of one sample, states sharded, keys and values "
-     "all-gathered; never fitted",
+     "places over 16 stages x 8), micro-batches of one sample, states and gradients sharded, "
+     "keys and values all-gathered; never fitted",
      read_llama_405b},
     {"llm_foundry_mpt",
      "seconds from tokens/s; FSDP with everything sharded, gradients in bf16 where PURE, "
      "attention in one kernel, other kernels not fused; FULL recomputation where checkpointing",
      read_mpt},
     {"torchtitan",
-     "seconds from tokens/s; FSDP2, fused kernels where compiled, selective checkpointing as "
-     "every second layer computed again, AsyncTP as transfers in pieces beside products; a "
+     "seconds from tokens/s; FSDP2, fused kernels where compiled, a loss that never is, "
+     "selective checkpointing by operator (selective_ac_option of its configurations), AsyncTP as transfers in pieces beside products; a "
      "pipeline has eight micro-batches a step, an interleaved one two chunks a stage; memory is "
      "what the allocator reserves",
      read_torchtitan},

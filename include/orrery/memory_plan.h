@@ -15,7 +15,7 @@ extern "C" {
     X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer states") X(ACTIVATIONS, "activations")       \
         X(TRANSIENT, "transient")                         /* within one module           */        \
         X(CACHE, "key-value cache") X(BUFFERS, "buffers") /* of communication, workspaces      */  \
-        X(FRAGMENTATION, "fragmentation") /* a margin, assumed                                 */
+        X(FRAGMENTATION, "fragmentation") /* what the allocator cannot give back               */
 typedef enum orr_memory_kind {
 #define ORR_MEMORY_ENUM_(name, text) ORR_MEMORY_##name,
     ORR_MEMORY_MAP(ORR_MEMORY_ENUM_)
@@ -30,6 +30,8 @@ typedef struct orr_stage_memory {
     int64_t allocated_bytes;         /* the part that the framework's allocator hands out:
                                       * without fragmentation and without buffers that it does
                                       * not see */
+    int64_t reserved_bytes;          /* that the framework's allocator would hold for it, cached
+                                      * blocks among it, where the device has room */
     uint32_t peak_slot;              /* slot of the schedule with the peak */
     uint32_t in_flight;              /* micro-batches x chunks in flight at the peak */
     const int64_t *activations;      /* shape (n_slots): kept in each slot of the stage: at the

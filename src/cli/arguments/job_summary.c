@@ -57,15 +57,19 @@ static void tell_step(const orr_outcome *o, orr_output *out)
 static void tell_memory(const orr_outcome *o, orr_output *out)
 {
     const orr_memory_plan *m = &o->memory;
+    const orr_stage_memory *worst = &m->stages[m->worst];
     char peak[ORR_HUMAN_MAX], room[ORR_HUMAN_MAX], missing[ORR_HUMAN_MAX];
+    char allocated[ORR_HUMAN_MAX], reserved[ORR_HUMAN_MAX];
     orr_output_printf(out, "memory: %s at the peak, on stage %u",
-                      orr_human_bytes(peak, (double)m->stages[m->worst].peak_bytes), m->worst);
+                      orr_human_bytes(peak, (double)worst->peak_bytes), m->worst);
     if (m->capacity_bytes >= 0)
         orr_output_printf(out, " of %s", orr_human_bytes(room, (double)m->capacity_bytes));
     if (!m->fits)
         orr_output_printf(out, ": does not fit, %s too much",
                           orr_human_bytes(missing, (double)m->missing_bytes));
-    orr_output_text(out, "\n");
+    orr_output_printf(out, "; %s allocated, %s reserved\n",
+                      orr_human_bytes(allocated, (double)worst->allocated_bytes),
+                      orr_human_bytes(reserved, (double)worst->reserved_bytes));
 }
 
 void orr_job_request_summary(const orr_job_request *request, orr_output *out)

@@ -18,16 +18,16 @@ typedef struct known_job {
 #define LLAMA3 "Llama 3 (arXiv 2407.21783), table 4"
 static const known_job KNOWN[] = {
     {"llama3_405b_8k_gpus",
-     {"llama3.1-405b", "h100_24k", "tp=8,pp=16,dp=64,vp=8,batch=2048,seq=8192,zero=1"},
+     {"llama3.1-405b", "h100_24k", "tp=8,pp=16,dp=64,vp=8,batch=2048,seq=8192,zero=2"},
      430e12,
      LLAMA3},
     {"llama3_405b_16k_gpus",
-     {"llama3.1-405b", "h100_24k", "tp=8,pp=16,dp=128,vp=8,batch=2048,seq=8192,zero=1"},
+     {"llama3.1-405b", "h100_24k", "tp=8,pp=16,dp=128,vp=8,batch=2048,seq=8192,zero=2"},
      400e12,
      LLAMA3},
     {"llama3_405b_long_context",
      {"llama3.1-405b", "h100_24k",
-      "tp=8,cp=16,pp=16,dp=8,vp=8,batch=128,seq=131072,zero=1,cp_kind=all_gather"},
+      "tp=8,cp=16,pp=16,dp=8,vp=8,batch=128,seq=131072,zero=2,cp_kind=all_gather"},
      380e12,
      LLAMA3},
 };

@@ -96,8 +96,10 @@ orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena 
                                  orr_stage_memory *ret, orr_error *err) ORR_MUST_CHECK;
 /* Device memory that a job can use; -1: not known. */
 int64_t orr_usable_bytes(const orr_device *device);
-/* Memory that the allocator holds in blocks that fit no request. */
+/* Memory that the allocator holds in blocks that fit no request, and cannot give back. */
 int64_t orr_fragmentation_bytes(int64_t come_and_go_bytes);
+/* What the allocator holds in all where the device has room for `room_bytes` (-1: not known). */
+int64_t orr_reserved_bytes(int64_t allocated_bytes, int64_t come_and_go_bytes, int64_t room_bytes);
 
 /* DPO: a micro-batch holds both answers of each sample. */
 orr_plan orr_plan_with_dpo_pairs(const orr_plan *plan);

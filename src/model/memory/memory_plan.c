@@ -137,8 +137,11 @@ static orr_status plan_stage(const orr_stage_memory_input *parts, const orr_mode
         s.allocated_bytes += s.bytes[kind];
     s.allocated_bytes += buffers.visible;
     s.bytes[ORR_MEMORY_BUFFERS] = buffers.visible + buffers.hidden;
-    s.bytes[ORR_MEMORY_FRAGMENTATION] =
-        orr_fragmentation_bytes(s.bytes[ORR_MEMORY_ACTIVATIONS] + s.bytes[ORR_MEMORY_TRANSIENT]);
+    const int64_t come_and_go = s.bytes[ORR_MEMORY_ACTIVATIONS] + s.bytes[ORR_MEMORY_TRANSIENT];
+    const int64_t usable = orr_usable_bytes(parts->device);
+    s.bytes[ORR_MEMORY_FRAGMENTATION] = orr_fragmentation_bytes(come_and_go);
+    s.reserved_bytes = orr_reserved_bytes(
+        s.allocated_bytes, come_and_go, usable < buffers.hidden ? usable : usable - buffers.hidden);
     s.peak_bytes = s.allocated_bytes + buffers.hidden + s.bytes[ORR_MEMORY_FRAGMENTATION];
     *ret = s;
     return ORR_OK;

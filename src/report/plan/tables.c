@@ -48,6 +48,8 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
         {"samples_per_s_per_device", "1/s", o->samples_per_s / o->n_ranks},
         {"bubble", "", o->bubble_frac},
         {"peak_memory", "bytes", (double)worst->peak_bytes},
+        {"allocated_memory", "bytes", (double)worst->allocated_bytes},
+        {"reserved_memory", "bytes", (double)worst->reserved_bytes},
         {"memory_missing", "bytes", o->memory.fits ? NAN : (double)o->memory.missing_bytes},
         {"energy_of_step", "J", o->energy_j},
         {"model_flops", "FLOP", o->model_flops},
@@ -116,7 +118,8 @@ static orr_status waterfall_table(const orr_outcome *o, orr_arena *arena, orr_ta
 typedef struct stage_row {
     uint32_t stage, in_flight;
     int64_t peak_bytes, weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes,
-        transient_bytes, cache_bytes, buffers_bytes, fragmentation_bytes, host_bytes;
+        transient_bytes, cache_bytes, buffers_bytes, fragmentation_bytes, host_bytes,
+        allocated_bytes, reserved_bytes;
 } stage_row;
 
 static const orr_column stage_columns[] = {
@@ -132,6 +135,8 @@ static const orr_column stage_columns[] = {
     ORR_COL_(stage_row, buffers_bytes, BYTES),
     ORR_COL_(stage_row, fragmentation_bytes, BYTES),
     ORR_COL_(stage_row, host_bytes, BYTES),
+    ORR_COL_(stage_row, allocated_bytes, BYTES),
+    ORR_COL_(stage_row, reserved_bytes, BYTES),
 };
 
 static orr_status memory_table(const orr_outcome *o, orr_arena *arena, orr_table *ret,
@@ -153,7 +158,9 @@ static orr_status memory_table(const orr_outcome *o, orr_arena *arena, orr_table
                               .cache_bytes = m->bytes[ORR_MEMORY_CACHE],
                               .buffers_bytes = m->bytes[ORR_MEMORY_BUFFERS],
                               .fragmentation_bytes = m->bytes[ORR_MEMORY_FRAGMENTATION],
-                              .host_bytes = m->host_bytes};
+                              .host_bytes = m->host_bytes,
+                              .allocated_bytes = m->allocated_bytes,
+                              .reserved_bytes = m->reserved_bytes};
     }
     *ret = ORR_TABLE_("orrery.stage_memory/1", "memory of a rank at its peak, by stage",
                       stage_columns, rows, o->memory.n_stages);
