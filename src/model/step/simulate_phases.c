@@ -10,8 +10,8 @@
  * as it may under list scheduling (Graham, "Bounds on multiprocessing timing anomalies", SIAM
  * Journal on Applied Mathematics 17(2), 1969).
  *
- * Two sequences take turns: each runs to its next transfer that it has to wait for. Whose turn it
- * is, is said by a few orders; the shortest is taken, and the minimum of what is monotone is.
+ * Two sequences take turns: each runs until it has to wait for a transfer. Whose turn it is, is
+ * said by a few orders; the shortest is taken, and the minimum of what is monotone is.
  *
  * Beside a transfer of length L, computation loses (1 - 1 / s) L, but no more than the share s - 1
  * of its own time. */
@@ -107,6 +107,11 @@ static int64_t run_compute(phase_run *p, sequence_state *r, const orr_call_cost 
     return p->device_ns - start_ns;
 }
 
+static bool goes_beside(const sequence_state *r, const orr_call_cost *transfer)
+{
+    return transfer->beside && r->n_beside < BESIDE_MOST;
+}
+
 static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task,
                          int64_t start_ns)
 {
@@ -114,7 +119,7 @@ static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *t
     p->stream_ns[task->axis] = end_ns;
     if (task->beside || p->n > 1)
         p->owed_ns += (1 - 1 / p->slowdown) * (double)task->ns;
-    if (task->beside && r->n_beside < BESIDE_MOST) {
+    if (goes_beside(r, task)) {
         r->beside[r->n_beside++] = (pending){task->joins, task->axis, end_ns};
         return;
     }
@@ -136,9 +141,13 @@ static void finish(phase_run *p)
         p->played.waited_ns[last->waits_on] += last->ready_ns - p->device_ns;
 }
 
-static bool ends_turn(const orr_call_cost *task)
+/* Overlapped transfers that the next task of a sequence waits for. */
+static uint32_t joined_next(const sequence_state *r)
 {
-    return task->axis != ORR_AXIS_NONE && !task->beside;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_beside; i++)
+        n += r->beside[i].joins <= r->task;
+    return n;
 }
 
 static void count_turns(sequence_state *r)
@@ -148,7 +157,7 @@ static void count_turns(sequence_state *r)
         const orr_phase_cost *phase = r->sequence->phases[i];
         r->all_flops += phase->flops;
         for (uint32_t k = 0; k < phase->n; k++)
-            r->all_turns += ends_turn(&phase->tasks[k]);
+            r->all_turns += phase->tasks[k].axis != ORR_AXIS_NONE;
     }
 }
 
@@ -187,11 +196,13 @@ static void run_in_order(phase_run *p, const turn_order *order, orr_phase_call_v
         for (bool turn = true; turn && phase_of(r) != NULL; skip_ended_phases(r)) {
             const uint32_t phase = r->phase, at = r->task++;
             const orr_call_cost *task = &r->sequence->phases[phase]->tasks[at];
+            const bool waits = task->axis != ORR_AXIS_NONE && !goes_beside(r, task);
             const int64_t ns = run_task(p, r, task);
             if (visit != NULL)
                 visit(ctx, (uint32_t)(r - p->states), phase, at, ns);
-            turn = !ends_turn(task);
-            r->turns += !turn;
+            const uint32_t turns = waits + joined_next(r);
+            turn = turns == 0;
+            r->turns += turns;
         }
     finish(p);
 }

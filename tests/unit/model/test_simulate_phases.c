@@ -95,6 +95,21 @@ static void note(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task, in
     l->text[n + 1] = '\0';
 }
 
+/* A transfer that a sequence overlaps with little of its own ends its turn as well. */
+static void a_turn_ends_where_a_sequence_waits(void **state)
+{
+    (void)state;
+    const orr_call_cost tasks[] = {COMPUTE(50), BESIDE(ORR_AXIS_EP, 50, 3), COMPUTE(10),
+                                   COMPUTE(50), BESIDE(ORR_AXIS_EP, 50, 5), COMPUTE(50)};
+    const orr_phase_cost phase = {.tasks = tasks, .n = 6};
+    const orr_phase_cost *const phases[] = {&phase};
+    const orr_phase_sequence both[] = {{phases, 1}, {phases, 1}};
+    orr_phase_simulation played;
+    assert_int_equal(play(tasks, 6, 1).span_ns, 250);
+    orr_simulate_phases(both, 2, 1, NULL, NULL, &played);
+    assert_int_equal(played.span_ns, 320); /* all computation of both */
+}
+
 /* Of two sequences the transfers of one go beside the computation of the other. */
 static void two_sequences_hide_each_other(void **state)
 {
@@ -167,6 +182,7 @@ int main(void)
         cmocka_unit_test(what_is_beside_hides),
         cmocka_unit_test(a_stream_is_in_order),
         cmocka_unit_test(sharing_slows),
+        cmocka_unit_test(a_turn_ends_where_a_sequence_waits),
         cmocka_unit_test(two_sequences_hide_each_other),
         cmocka_unit_test(what_is_faster_delays_nothing),
     };
