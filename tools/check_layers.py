@@ -122,7 +122,7 @@ FOLDERS = {
         "framework": "plan",
         "shard": "plan",
         "module": "plan shard",
-        "arch": "module",
+        "arch": "module plan",
         "memory": "module plan schedule",
         "step": "memory module plan schedule",
     },

@@ -159,9 +159,8 @@ static void test_step_of_a_pipeline(void **state)
     assert_near(orr_baseline_step_ns(&r, &plan, stages, &all), across_ns, 1e3);
     assert_int_equal(orr_baseline_simulate_schedule(&r, &plan, &played_ns, &err), ORR_OK);
     assert_true(played_ns > turns_ns && played_ns < 1.05 * across_ns);
-    plan.schedule = ORR_SCHEDULE_INTERLEAVED; /* 4 stages cannot be filled with groups of 3 */
-    plan.vp = 2;
-    plan.group = 3;
+    plan.schedule = ORR_SCHEDULE_ZB_V; /* has two chunks a stage */
+    plan.vp = 3;
     plan.micro_batches = 0;
     assert_int_not_equal(orr_baseline_simulate_schedule(&r, &plan, &played_ns, &err), ORR_OK);
     orr_baseline_close(&r);
