@@ -26,6 +26,12 @@ static uint8_t kv_precision_of(const job_case *c)
                                                                   : ORR_PRECISION_UNKNOWN;
 }
 
+/* Requests of which each stage and each replica of attention has one. */
+static uint32_t unit_of(const job_case *c)
+{
+    return c->plan.pp * c->plan.dp;
+}
+
 static serving_pass run(const job_world *world, const job_case *c,
                         const orr_calibration *calibration, uint8_t task, uint32_t prompt,
                         uint32_t batch, job_prediction *ret)
@@ -44,8 +50,8 @@ static serving_pass run(const job_world *world, const job_case *c,
     orr_plan plan = c->plan;
     plan.kv_cache_dtype = kv_precision_of(c);
     plan.micro_batches = plan.pp;
-    plan.micro_batch = (batch + plan.pp - 1) / plan.pp;
-    plan.batch = plan.micro_batches * plan.micro_batch;
+    plan.micro_batch = (batch + unit_of(c) - 1) / unit_of(c);
+    plan.batch = unit_of(c) * plan.micro_batch;
     const orr_cluster *cluster = orr_catalog_cluster(world->catalog, c->cluster);
     if (orr_outcome_of(c->model, &plan, cluster, &options, arena, &outcome, &err) != ORR_OK) {
         ret->reason = job_text(world->arena, "%s", err.text);
@@ -70,7 +76,8 @@ static serving_pass run(const job_world *world, const job_case *c,
 static uint32_t batch_that_fits(const job_world *world, const job_case *c,
                                 const orr_calibration *calibration, job_prediction *ret)
 {
-    const uint32_t tokens = c->workload.prompt + c->workload.generated, few = c->plan.pp;
+    const uint32_t tokens = c->workload.prompt + c->workload.generated, few = unit_of(c),
+                   most = REQUESTS_MOST * c->plan.dp;
     const serving_pass one = run(world, c, calibration, ORR_TASK_DECODE, tokens, few, ret),
                        two = run(world, c, calibration, ORR_TASK_DECODE, tokens, 2 * few, ret);
     const double each = (two.allocated - one.allocated) / few, rest = one.allocated - each * few;
@@ -79,7 +86,7 @@ static uint32_t batch_that_fits(const job_world *world, const job_case *c,
     const double fit = floor(KV_SHARE * (one.capacity - rest) / each);
     if (fit < 1)
         ret->reason = "its weights leave no room for a request";
-    return fit < 1 ? 0 : fit < REQUESTS_MOST ? (uint32_t)fit : REQUESTS_MOST;
+    return fit < 1 ? 0 : fit < most ? (uint32_t)fit : most;
 }
 
 void job_predict_serving(const job_world *world, const job_case *c,
@@ -95,7 +102,8 @@ void job_predict_serving(const job_world *world, const job_case *c,
     if (batch == 0)
         return;
     uint32_t prompts = PROMPT_TOKENS / (w->prompt > 0 ? w->prompt : 1);
-    prompts = prompts < 1 ? 1 : prompts < batch ? prompts : batch;
+    prompts = c->plan.dp * (prompts < 1 ? 1 : prompts);
+    prompts = prompts < batch ? prompts : batch;
     const double step = run(world, c, calibration, ORR_TASK_DECODE, w->prompt + w->generated / 2,
                             batch, ret)
                             .seconds,

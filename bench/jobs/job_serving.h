@@ -4,7 +4,8 @@
 
 #include "job_predict.h"
 
-/* A served model in steady state: `batch` requests at a time on one instance (tp x pp devices).
+/* A served model in steady state: `batch` requests at a time on one instance (tp x pp devices, or
+ * dp x pp where attention is replicated).
  *
  * A request costs its share of a pass over prompts, then a step of decoding for each of its output
  * tokens, whose mean context is its prompt and half of its output. So it is with static batching,

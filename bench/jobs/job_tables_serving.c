@@ -62,7 +62,8 @@ static void read_rate(const job_csv *csv, size_t row, job_case *c)
     const char *metric = job_csv_text(csv, row, "metric"),
                *version = job_csv_text(csv, row, "version");
     const double value = job_csv_number(csv, row, "value");
-    const uint32_t gpus = job_csv_count(csv, row, "gpus"), instance = c->plan.tp * c->plan.pp;
+    const uint32_t gpus = job_csv_count(csv, row, "gpus"),
+                   instance = c->plan.tp * c->plan.pp * c->plan.dp;
     if (c->measure != JOB_REQUEST) {
         c->seconds = value / 1e3;
         return;
@@ -100,6 +101,10 @@ static void read_serving_row(const job_csv *csv, size_t row, const char *file, j
                          .sp = ORR_SWITCH_OFF};
     if (c->plan.tp == 0 || c->plan.pp == 0)
         job_refuse(c, "its plan is not told");
+    if (job_has(notes, "attention DP")) { /* each device has requests and experts of its own */
+        c->plan.dp = c->plan.ep = c->plan.tp;
+        c->plan.tp = 1;
+    }
     if (c->refused == NULL) {
         job_read_cluster(cases, c, gpu);
         job_read_model(cases, c, name);
@@ -132,7 +137,8 @@ const job_table JOB_TABLES_SERVING[] = {
      "seconds of a request on an instance of tp x pp devices, from output tokens/s of a device or of "
      "all devices as the metric says; a pass over its prompt and, for each token, a step at the "
      "mean context, with the batch told or (max-load rows) as many requests as the memory holds, "
-     "at most 2,048; TensorRT-LLM's keys and values in fp8 beside quantised weights; the first token is the pass over the prompt of one request. Left out: MLPerf's "
+     "at most 2,048; TensorRT-LLM's keys and values in fp8 beside quantised weights; with attention DP each device has whole attention and an equal part of "
+     "the experts; the first token is the pass over the prompt of one request. Left out: MLPerf's "
      "rows, whose input lengths are not told, whole groups of release 0.5 and tokens of prompts",
      read_serving},
     {NULL, NULL, NULL}};

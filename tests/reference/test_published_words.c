@@ -213,6 +213,19 @@ static void rates_are_of_a_device_or_of_its_group(void **state)
     assert_int_equal(left_out("not known here: 'fp16-declared'"), 1);
 }
 
+/* Attention in replicas, experts over all devices: as the command of the row has it. */
+static void attention_may_be_replicated(void **state)
+{
+    (void)state;
+    read_text("inference.csv",
+              SERVED "Qwen3-30B-A3B,H100-SXM-80GB,4,4,1,,,128,256,fp8,,TensorRT-LLM,v1.0,"
+                     "tokens_per_s,4000,MoE command uses attention DP\n");
+    assert_int_equal(cases.n, 1);
+    const orr_plan *p = &cases.at[0].plan;
+    assert_true(p->dp == 4 && p->tp == 1 && p->ep == 4);
+    assert_true(fabs(cases.at[0].seconds - 256 / 4000.0) < 1e-12);
+}
+
 /* A row of memory alone is judged by its memory, and has no time. */
 static void memory_alone_is_judged(void **state)
 {
@@ -245,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_pipeline_of_torchtitan_has_eight_micro_batches),
         cmocka_unit_test(whole_runs_are_read_once),
         cmocka_unit_test(rates_are_of_a_device_or_of_its_group),
+        cmocka_unit_test(attention_may_be_replicated),
         cmocka_unit_test(memory_alone_is_judged),
     };
     return cmocka_run_group_tests_name("published_words", tests, make_folder, remove_folder);
