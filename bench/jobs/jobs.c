@@ -151,7 +151,7 @@ static void print_scores(const job_cases *cases, const job_prediction *predictio
             continue;
         printf("| %s | %zu |", groups[i] != NULL ? groups[i] : "all of training", s.n);
         print_percent(s.mean);
-        print_percent(s.worst);
+        print_percent(s.n > 0 ? s.worst : NAN);
         print_percent(s.bias);
         if (s.n_plans > 0)
             printf(" %zu | %.2f |", s.n_plans, s.tau);
