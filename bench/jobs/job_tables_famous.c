@@ -121,8 +121,10 @@ static void read_bloom(const run_row *r, job_cases *cases, job_case *c)
         return;
     }
     uint32_t heads = final ? 112 : noted(r, "NHEADS");
-    if (heads == 0 || hidden % heads != 0)
+    if (heads == 0)
         heads = hidden % 96 == 0 ? 96 : 112;
+    if (hidden % heads != 0)
+        job_refuse(c, "its heads do not divide its columns");
     const uint32_t layers = final ? 70 : bloom_layers(r, c, hidden, vocab);
     orr_model *m = (orr_model *)(uintptr_t)job_gpt(cases, r->model, layers, hidden, heads, vocab,
                                                    c->workload.seq);
