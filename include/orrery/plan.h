@@ -48,8 +48,8 @@ ORR_API const char *orr_schedule_name(orr_schedule schedule);
         X(FULL, "full")           /* every layer from its input                               */   \
         X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */   \
         X(SOME, "modules")        /* what `recompute_modules` names                           */   \
-        X(OP, "op") /* all but outputs of attention and of every second product, q, k, v, gate and \
-                     * up by themselves: torchtitan's selective_ac_option=op           */
+        X(OP, "op") /* all but outputs of attention and of every second product, gate and up by    \
+                     * themselves: torchtitan's selective_ac_option=op                 */
 typedef enum orr_recompute {
 #define ORR_RECOMPUTE_ENUM_(name, text) ORR_RECOMPUTE_##name,
     ORR_RECOMPUTE_MAP(ORR_RECOMPUTE_ENUM_)

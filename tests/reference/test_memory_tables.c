@@ -353,7 +353,7 @@ static void published_formulas(void **state)
 /* What a layer of Llama keeps of tokens s x b in bf16, with hidden size h, v the width of keys, f
  * of the feed-forward part and a heads: its input, two norms, q, k and v, the
  * output of attention and its logsumexp, the sum after it; gate, up and their product. Each part of
- * `recompute_modules` takes its own away; torchtitan's selective_ac_option=op saves q, v, the
+ * `recompute_modules` takes its own away; torchtitan's selective_ac_option=op saves q, k, v, the
  * output of attention, gate and down. */
 static void parts_are_computed_again(void **state)
 {
@@ -373,7 +373,7 @@ static void parts_are_computed_again(void **state)
         {"recompute_modules=mlp_act", all - act},
         {"recompute_modules=mlp-layernorm", all - act - gate_up - norms},
         {"recompute_modules=mlp_act,activation_func_fp8_input_store=on", all - act - gate_up / 2},
-        {"recompute=op", 2 * s * b * (4 * h + v + w) + core},
+        {"recompute=op", 2 * s * b * (4 * h + 2 * v + w) + core},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         orr_plan plan;

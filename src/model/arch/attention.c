@@ -136,47 +136,6 @@ static orr_packed_dim form_of(const orr_job_shape *job, int64_t lead, int64_t sh
     return (orr_packed_dim){.copies = slices / groups, .lead = heads * lead, .shared = shared};
 }
 
-/* Queries (B, S, H, W), keys and values (B, S, G, W) of three products. */
-static void project_apart(orr_draft *draft, orr_value x, orr_value ret[3])
-{
-    static const char *const names[] = {"q", "k", "v"};
-    const orr_job_shape *job = draft->job;
-    const orr_model *m = job->model;
-    for (int i = 0; i < 3; i++) {
-        const int64_t heads = i == 0 ? m->heads : groups_of(job);
-        const orr_value y = orr_write_linear(
-            draft, x,
-            &(orr_linear){.name = names[i],
-                          .in = m->hidden,
-                          .out = heads * m->head_dim,
-                          .slicing = ORR_BY_COLUMN,
-                          .bias = m->qkv_bias,
-                          .adapted = true,
-                          .form = i == 0 ? (orr_packed_dim){0} : form_of(job, 0, m->head_dim)});
-        ret[i] = orr_write_view(draft, y, ORR_DIMS(job->samples, job->tokens, heads, m->head_dim));
-    }
-}
-
-/* The same of one product. */
-static void project_as_one(orr_draft *draft, orr_value x, orr_value ret[ORR_CALL_OUT])
-{
-    const orr_job_shape *job = draft->job;
-    const orr_model *m = job->model;
-    const int64_t b = job->samples, s = job->tokens, w = m->head_dim;
-    const int64_t groups = groups_of(job), each = m->heads / groups;
-    const orr_value qkv = orr_write_linear(draft, x,
-                                           &(orr_linear){.name = "qkv",
-                                                         .in = m->hidden,
-                                                         .out = (m->heads + 2 * groups) * w,
-                                                         .slicing = ORR_BY_COLUMN,
-                                                         .bias = m->qkv_bias,
-                                                         .adapted = true,
-                                                         .form = form_of(job, w, 2 * w)});
-    orr_write_split(draft, orr_write_view(draft, qkv, ORR_DIMS(b, s, groups, (each + 2) * w)),
-                    ORR_DIMS(each * w, w, w), ret);
-    ret[0] = orr_write_view(draft, ret[0], ORR_DIMS(b, s, m->heads, w));
-}
-
 /* Self-attention with one fused projection for q, k and v in Megatron-LM's layout, where the
  * heads of a group stand before their key and value: slices are whole groups. As in Megatron-LM,
  * v stays a view of the fused output, which is therefore saved although q and k were rotated. */
@@ -185,12 +144,20 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibilit
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
     const int64_t b = job->samples, s = job->tokens, w = m->head_dim, heads = m->heads;
+    const int64_t groups = groups_of(job), each = heads / groups;
+    const orr_value qkv = orr_write_linear(draft, x,
+                                           &(orr_linear){.name = "qkv",
+                                                         .in = m->hidden,
+                                                         .out = (heads + 2 * groups) * w,
+                                                         .slicing = ORR_BY_COLUMN,
+                                                         .bias = m->qkv_bias,
+                                                         .adapted = true,
+                                                         .form = form_of(job, w, 2 * w)});
     orr_value part[ORR_CALL_OUT];
-    if (orr_draft_apart(draft))
-        project_apart(draft, x, part);
-    else
-        project_as_one(draft, x, part);
-    const orr_value q = tuned(draft, positioned(draft, part[0], visibility, "q"), visibility);
+    orr_write_split(draft, orr_write_view(draft, qkv, ORR_DIMS(b, s, groups, (each + 2) * w)),
+                    ORR_DIMS(each * w, w, w), part);
+    orr_value q = orr_write_view(draft, part[0], ORR_DIMS(b, s, heads, w));
+    q = tuned(draft, positioned(draft, q, visibility, "q"), visibility);
     const orr_value k = positioned(draft, part[1], visibility, "k");
     const orr_value y = orr_write_attention_core(draft, q, k, part[2], visibility);
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, heads * w)),

@@ -52,11 +52,14 @@ static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_t
 }
 
 /* Not fused, its backward pass is two kernels with an intermediate as large as the logits
- * (PyTorch: nll_loss_backward, then _log_softmax_backward_data). */
+ * (PyTorch: nll_loss_backward, then _log_softmax_backward_data); over slices of the vocabulary
+ * (gradient + exp(logits)) * seed with two of them (PyTorch,
+ * torch/distributed/tensor/parallel/loss.py). */
 static orr_live_range between_kernels(const orr_tape_call *backward, orr_tape_liveness *lives)
 {
     const orr_live_range *gradient = orr_tape_live_range_of(lives, backward->out[0]);
-    return (orr_live_range){gradient->first, gradient->first, gradient->bytes};
+    const int64_t n = backward->args.members > 1 ? 2 : 1;
+    return (orr_live_range){gradient->first, gradient->first, n * gradient->bytes};
 }
 
 static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_liveness *lives,
@@ -116,16 +119,26 @@ static void narrow_activations(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
+/* Is the value, or a slice of it, saved for the backward pass? */
+static bool is_read_later(const orr_tape *tape, orr_value value, orr_tape_liveness *lives)
+{
+    for (orr_value v = value; v < tape->n_values; v++) {
+        const orr_live_range *l =
+            orr_tape_root(tape, v) == value ? orr_tape_live_range_of(lives, v) : NULL;
+        if (l != NULL && l->first < lives->forward_end && l->last >= lives->forward_end)
+            return true;
+    }
+    return false;
+}
+
 /* torchtitan's selective_ac_option=op saves outputs of products whether or not they are read. */
 static void save_products(const orr_tape *tape, orr_tape_liveness *lives)
 {
     for (uint32_t c = 0; c < tape->n_calls && tape->calls[c].pass == ORR_PASS_FORWARD; c++) {
         const orr_tape_call *call = &tape->calls[c];
-        if (call->op != ORR_OP_MATMUL || !orr_module_saves_by_op(tape, call))
-            continue;
-        orr_live_range *out = orr_tape_live_range_of(lives, call->out[0]);
-        if (out != NULL && out->last < lives->forward_end)
-            out->last = lives->forward_end;
+        if (call->op == ORR_OP_MATMUL && orr_module_saves_by_op(tape, call) &&
+            !is_read_later(tape, call->out[0], lives))
+            orr_tape_live_range_of(lives, call->out[0])->last = lives->forward_end;
     }
 }
 
