@@ -6,6 +6,10 @@
 /* Transfers of tokens to their experts and back, by the plan's token dispatcher. On a tape they are
  * all-to-alls of sorted rows, one for each token and choice. */
 
+/* Multiprocessors that forward tokens: DeepEP's default, in training and prefill (DeepSeek-V3,
+ * arXiv 2412.19437, section 3.2.2: 20 of 132; Megatron-Core, --moe-deepep-num-sms). */
+static const double DISPATCH_SMS = 20;
+
 /* The router's choice, as its call says it. False: the tape has no router. */
 static bool routing_of(const orr_tape *tape, orr_routing *ret)
 {
@@ -79,6 +83,7 @@ orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan
             bytes *= (double)prices->members[ORR_AXIS_EP] / routing.top_k;
         } else if (plan->dispatcher == ORR_DISPATCHER_FLEX) {
             bytes *= orr_dispatch_once_per_host(&routing, span, &rates.network);
+            task->busy_sms_frac = rates.sms > DISPATCH_SMS ? DISPATCH_SMS / rates.sms : 0;
         }
         task->bytes = (int64_t)bytes;
     }

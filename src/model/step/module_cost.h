@@ -68,6 +68,7 @@ typedef struct orr_call_cost {
     uint32_t call;      /* of the tape */
     int64_t ns, bytes;
     double flops;
+    double busy_sms_frac; /* of a transfer: multiprocessors that it takes from computation */
 } orr_call_cost;
 /* Price of an all-to-all along EP by the plan's token dispatcher. Sets the task's collective and
  * bytes: with ALLGATHER it is no all-to-all, with FLEX its bytes are those that cross a network

@@ -14,7 +14,8 @@
  * said by a few orders; the shortest is taken, and the minimum of what is monotone is.
  *
  * Beside a transfer of length L, computation loses (1 - 1 / s) L, but no more than the share s - 1
- * of its own time. */
+ * of its own time: s is the calibration's slowdown, or what is left to computation of the
+ * multiprocessors that the transfer takes, if that is more. */
 enum { SEQUENCES = 2, BESIDE_MOST = 32 };
 
 /* Who is next is the sequence that has done the smaller share of its turns, or of its FLOPs; on a
@@ -46,6 +47,7 @@ typedef struct phase_run {
     uint32_t n;
     int64_t device_ns, stream_ns[ORR_AXES]; /* times from which on each resource is free */
     double slowdown;                        /* of computation beside a transfer */
+    double most_slowdown;                   /* of the transfers that were sent */
     double owed_ns; /* what computation has yet to lose beside transfers that were sent */
     orr_phase_simulation played;
 } phase_run;
@@ -91,7 +93,7 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
 
 static int64_t slowed_ns(phase_run *p, int64_t ns)
 {
-    const double lost = fmin(p->owed_ns, (p->slowdown - 1) * (double)ns);
+    const double lost = fmin(p->owed_ns, (p->most_slowdown - 1) * (double)ns);
     p->owed_ns -= lost;
     return ns + (int64_t)(lost + 0.5);
 }
@@ -112,13 +114,22 @@ static bool goes_beside(const sequence_state *r, const orr_call_cost *transfer)
     return transfer->beside && r->n_beside < BESIDE_MOST;
 }
 
+/* Slowdown of computation beside a transfer. */
+static double slowdown_of(const phase_run *p, const orr_call_cost *transfer)
+{
+    return fmax(p->slowdown, 1 / (1 - transfer->busy_sms_frac));
+}
+
 static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task,
                          int64_t start_ns)
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
-    if (task->beside || p->n > 1)
-        p->owed_ns += (1 - 1 / p->slowdown) * (double)task->ns;
+    if (task->beside || p->n > 1) {
+        const double slowdown = slowdown_of(p, task);
+        p->owed_ns += (1 - 1 / slowdown) * (double)task->ns;
+        p->most_slowdown = fmax(p->most_slowdown, slowdown);
+    }
     if (goes_beside(r, task)) {
         r->beside[r->n_beside++] = (pending){task->joins, task->axis, end_ns};
         return;
@@ -210,7 +221,9 @@ static void run_in_order(phase_run *p, const turn_order *order, orr_phase_call_v
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
                          orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
 {
-    phase_run begin = {.n = n < SEQUENCES ? n : SEQUENCES, .slowdown = fmax(compute_slowdown, 1)};
+    phase_run begin = {.n = n < SEQUENCES ? n : SEQUENCES,
+                       .slowdown = fmax(compute_slowdown, 1),
+                       .most_slowdown = 1};
     const int n_orders = n > 1 ? N_ORDERS : 1;
     int best = 0;
     for (uint32_t i = 0; i < begin.n; i++) {

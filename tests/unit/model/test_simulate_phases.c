@@ -81,6 +81,17 @@ static void sharing_slows(void **state)
     assert_int_equal(p.waited_ns[ORR_AXIS_TP], 480);
 }
 
+/* A transfer that takes a sixth of the multiprocessors slows as one that slows by 1.2. */
+static void forwarding_takes_multiprocessors(void **state)
+{
+    (void)state;
+    orr_call_cost tasks[] = {BESIDE(ORR_AXIS_EP, 60, 2), COMPUTE(100)};
+    tasks[0].busy_sms_frac = 1.0 / 6;
+    assert_int_equal(play(tasks, 2, 1).span_ns, 110);
+    assert_int_equal(play(tasks, 2, 1.1).span_ns, 110);
+    assert_int_equal(play(tasks, 2, 1.5).span_ns, 120);
+}
+
 typedef struct log {
     char text[64];
 } log;
@@ -182,6 +193,7 @@ int main(void)
         cmocka_unit_test(what_is_beside_hides),
         cmocka_unit_test(a_stream_is_in_order),
         cmocka_unit_test(sharing_slows),
+        cmocka_unit_test(forwarding_takes_multiprocessors),
         cmocka_unit_test(a_turn_ends_where_a_sequence_waits),
         cmocka_unit_test(two_sequences_hide_each_other),
         cmocka_unit_test(what_is_faster_delays_nothing),
