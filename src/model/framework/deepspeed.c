@@ -6,7 +6,8 @@
  * (megatron/arguments.py), in the section "megatron_deepspeed", which DeepSpeed does not read.
  *
  * Its pipeline is 1F1B with blocking sends, for ZeRO 0 and 1; its context parallelism (Ulysses)
- * exchanges heads, which no plan says. `mics_shard_size` (MiCS) shards within a part of dp. */
+ * exchanges heads, which no plan says. Shards are of all replicas: MiCS, which sharded
+ * within a part of them, has been removed. */
 
 static const orr_framework_rule RULES[] = {
     {"order", NULL, "tp-cp-dp-pp", NULL},
@@ -21,7 +22,7 @@ static const orr_framework_rule RULES[] = {
     {"zero", "pp>1", "0-1", NULL},
     {"zero", "ep>1", "0-2", NULL},
     {"zero", NULL, "0-3", NULL},
-    {"shards", "zero>0,zero<3", "dp", NULL},
+    {"shards", "zero>0", "dp", NULL},
     {"prefetch", NULL, "1", NULL},
     {"reshard", NULL, "on", NULL},
     {"recompute", NULL, "none selective full", NULL},
@@ -61,7 +62,6 @@ static const orr_framework_option OPTIONS[] = {
     {"zero_optimization.overlap_comm", "zero>0,overlap_dp=on", "true"},
     {"zero_optimization.overlap_comm", "zero>0,overlap_dp=off", "false"},
     {"zero_optimization.reduce_bucket_size", "zero>0", "{bucket_elements}"},
-    {"zero_optimization.mics_shard_size", "zero=3,shards!dp", "{shards}"},
     {"zero_optimization.offload_optimizer.device", "offload=optimizer", "\"cpu\""},
     {MEGATRON "tensor-model-parallel-size", NULL, "{tp}"},
     {MEGATRON "pipeline-model-parallel-size", NULL, "{pp}"},
@@ -113,7 +113,7 @@ static const orr_framework_option OPTIONS[] = {
 
 const orr_framework_table orr_framework_deepspeed = {
     .title = "DeepSpeed",
-    .implied = "dp overlap_pp",
+    .implied = "dp overlap_pp shards",
     .style = ORR_FRAMEWORK_JSON,
     .rules = RULES,
     .n_rules = sizeof RULES / sizeof *RULES,

@@ -15,6 +15,8 @@ static const orr_framework_rule RULES[] = {
     {"schedule", "pp>1,vp>1", "interleaved", NULL},
     {"group", "schedule=interleaved", "micro_batches", "micro_batches"},
     {"micro_batches", "pp>1", "%pp", NULL},
+    {"micro_batches", "pp=1", NULL, "1"},
+    {"micro_batches", "pp=1,precision>bf16", "1", NULL},
     {"layers", "pp>1", "%chunks", NULL},
     {"first_layers", NULL, "0", NULL},
     {"last_layers", NULL, "0", NULL},
@@ -116,6 +118,7 @@ static const orr_framework_option OPTIONS[] = {
     {"quantization", "precision=fp4", "te_nvfp4"},
     {"grad_dtype", "gradients=bf16", "bfloat16"},
     {"attention", "flash=on", "cudnn_flash_te"},
+    {"packing", "flash=on", "false"},
     {"attention", "flash=off", "dot_product"},
 };
 

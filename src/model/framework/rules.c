@@ -211,8 +211,9 @@ orr_plan orr_framework_fill(const orr_framework_rules *rules, const orr_model *m
     for (uint32_t i = 0; i < rules->n; i++) {
         const uint32_t field = rules->rule[i].field, from = rules->rule[i].otherwise;
         const bool given = rules->rule[i].otherwise_value != 0 || from < ORR_QUANTITIES;
-        if (!given || field >= ORR_PLAN_FIELDS || orr_plan_get(&p, field) != 0)
-            continue;
+        if (!given || field >= ORR_PLAN_FIELDS || orr_plan_get(&p, field) != 0 ||
+            (field == ORR_AT_micro_batches && p.micro_batch != 0))
+            continue; /* Of a batch one factor follows from the others. */
         const orr_plan whole = orr_plan_with_defaults(&p);
         orr_quantities(model, &whole, 0, quantities);
         const double value =
