@@ -43,6 +43,7 @@ static const orr_framework_rule RULES[] = {
     {"graphs", NULL, "off", NULL},
     {"offload", NULL, "none optimizer", NULL},
     {"zero", "offload=optimizer", "1-3", NULL},
+    {"ep", "experts=0", "1", NULL},
     {"dp_outer", NULL, "1", NULL},
     {"dp_chunks", NULL, "1", NULL},
     {"local_steps", NULL, "1", NULL},

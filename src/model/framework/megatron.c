@@ -40,6 +40,7 @@ static const orr_framework_rule RULES[] = {
     {"offload", NULL, "none optimizer", NULL},
     {"zero", "offload=optimizer", "1", NULL},
     {"bucket_bytes", "overlap_dp=on", NULL, "megatron_bucket_bytes"},
+    {"ep", "experts=0", "1", NULL},
     {"dp_outer", NULL, "1", NULL},
     {"dp_chunks", NULL, "1", NULL},
     {"local_steps", NULL, "1", NULL},

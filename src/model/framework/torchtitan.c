@@ -45,6 +45,7 @@ static const orr_framework_rule RULES[] = {
     {"fusion", NULL, NULL, "off"},
     {"graphs", NULL, "off", NULL},
     {"offload", NULL, "none", NULL},
+    {"ep", "experts=0", "1", NULL},
     {"dp_outer", NULL, "1", NULL},
     {"dp_chunks", NULL, "1", NULL},
     {"local_steps", NULL, "1", NULL},
