@@ -39,6 +39,7 @@ typedef struct orr_priced_module {
     float kernels[ORR_SLOT_PHASES]; /* number of host launches; 0: one graph */
     orr_module_weights weights;
     orr_module_memory memory;
+    orr_module_time nominal;
 } orr_priced_module;
 typedef struct orr_priced_row {
     uint32_t id;

@@ -193,7 +193,7 @@ static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_pla
         ret->modules[i].weights = built->weights[i];
         ORR_TRY(price_module(&built->row.modules[i], &p, &prices, e->scratch, &ret->modules[i],
                              &costs[i], err));
-        time[i].micro_batch_ns = orr_module_micro_batch_ns(ret->modules[i].span_ns);
+        time[i] = ret->modules[i].nominal = orr_module_nominal_time(&built->row.modules[i]);
     }
     ret->ends = orr_row_ends_of(&built->row, time);
     ret->sample_flops = built->sample_flops;

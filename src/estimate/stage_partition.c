@@ -92,14 +92,12 @@ typedef struct layer_split {
 } layer_split;
 
 static orr_status balance(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                          const orr_placement *place, layer_split *ret, orr_error *err)
+                          layer_split *ret, orr_error *err)
 {
     orr_plan p = *plan;
     orr_module_time time[ORR_ROW_MODULES];
     for (uint32_t i = 0; i < row->row.n_modules; i++)
-        time[i] =
-            (orr_module_time){orr_module_micro_batch_ns(row->modules[i].span_ns),
-                              orr_module_update_ns(plan, &place->prices, &row->modules[i].weights)};
+        time[i] = row->modules[i].nominal;
     const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
     orr_arena_reset(e->scratch);
     *ret = (layer_split){p.first_layers, p.last_layers};
@@ -113,15 +111,13 @@ static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_p
     *ret = (layer_split){plan->first_layers, plan->last_layers};
     if (!one_device || !orr_stages_are_uneven(&row->ends, plan))
         return ORR_OK;
-    const uint64_t at = (uint64_t)(uintptr_t)place; /* a placement is built once */
-    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches,
-                               plan->zero, plan->gradients, (uint32_t)at, (uint32_t)(at >> 32)}};
+    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches}};
     layer_split *known = orr_memo_find(&e->splits, &key);
     if (known == NULL) {
         known = orr_arena_one(e->arena, layer_split);
         if (known == NULL)
             return orr_fail_memory(err);
-        ORR_TRY(balance(e, plan, row, place, known, err));
+        ORR_TRY(balance(e, plan, row, known, err));
         if (!orr_memo_add(&e->splits, &key, known))
             return orr_fail_memory(err);
     }

@@ -158,14 +158,8 @@ static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error
     orr_module_time *time = orr_arena_array(arena, orr_module_time, job->row.n_modules);
     if (time == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < job->row.n_modules; i++) {
-        float span_ns[ORR_SLOT_PHASES];
-        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
-            span_ns[phase] = (float)job->step.costs[i].phase[phase].span_ns;
-        time[i] = (orr_module_time){
-            orr_module_micro_batch_ns(span_ns),
-            orr_module_update_ns(&job->plan, &job->prices, &job->step.weights[i])};
-    }
+    for (uint32_t i = 0; i < job->row.n_modules; i++)
+        time[i] = orr_module_nominal_time(&job->row.modules[i]);
     job->unsplit = job->plan;
     if (has_one_device(job->cluster))
         ORR_TRY(orr_stages_balance(&job->row, time, arena, &job->plan, err));

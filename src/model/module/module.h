@@ -116,10 +116,12 @@ typedef struct orr_stage_map {
 orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan,
                               orr_arena *arena, orr_stage_map *ret, orr_error *err) ORR_MUST_CHECK;
 /* What a module adds to the time of its stage: in each micro-batch, and once a step (reduction of
- * gradients, optimizer). */
+ * gradients, optimizer). Nominal: on one device for all jobs, so that the split of layers does not
+ * depend on the machine, and no better machine gets a worse split. */
 typedef struct orr_module_time {
     int64_t micro_batch_ns, update_ns;
 } orr_module_time;
+orr_module_time orr_module_nominal_time(const orr_module *module);
 /* Fills in first_layers and last_layers of a plan that gives neither, nor sections: where the ends
  * of the pipeline are so unlike a layer (embedding, head, MTP, vision) that the step is more than
  * 3 % shorter with fewer or more layers there; else both stay 0, the even split. It is even as well

@@ -149,6 +149,37 @@ orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *pl
 /* --- balance by time ---------------------------------------------------------------------------
  */
 
+/* The device by which modules are weighed, about an H100 with a port of 400 Gb/s: its FLOP/s in 16
+ * bits, bytes/s of memory and of network. */
+#define NOMINAL_FLOPS   1e15
+#define NOMINAL_MEMORY  3.35e12
+#define NOMINAL_NETWORK 50e9
+
+static double nominal_seconds(const orr_work *work)
+{
+    const double flops = work->flops * orr_dtype_bytes((orr_dtype)work->dtype) / 2 / NOMINAL_FLOPS;
+    const double bytes = (work->read_bytes + work->write_bytes) / NOMINAL_MEMORY;
+    return flops > bytes ? flops : bytes;
+}
+
+orr_module_time orr_module_nominal_time(const orr_module *module)
+{
+    enum { ADAM_BYTES = 24, SUM_BYTES = 8 }; /* of an element: read and written; sent in fp32 */
+    double seconds = 0, elements = 0;
+    orr_work work;
+    for (uint32_t call = 0; call < module->tape->n_calls; call++)
+        if (orr_module_work(module, call, &work))
+            seconds += nominal_seconds(&work);
+    for (uint32_t i = 0; i < module->tape->n_values; i++) {
+        const orr_tape_value *v = &module->tape->values[i];
+        if (v->role == ORR_VALUE_PARAMETER && v->view_of == ORR_NONE && !v->frozen &&
+            v->tag != ORR_WEIGHT_TABLE)
+            elements += (double)orr_type_elements(&v->type);
+    }
+    const double update = elements * (ADAM_BYTES / NOMINAL_MEMORY + SUM_BYTES / NOMINAL_NETWORK);
+    return (orr_module_time){(int64_t)(1e9 * seconds), (int64_t)(1e9 * update)};
+}
+
 enum { GAIN = 33 }; /* a gain below 3 % is none */
 
 /* The search for the number of layers on the first and last stage. */

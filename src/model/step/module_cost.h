@@ -134,14 +134,4 @@ typedef struct orr_module_weights {
 } orr_module_weights;
 void orr_module_weights_of(const orr_module *module, orr_module_weights *ret);
 
-/* What a module adds to the time of its stage, by which layers are split over stages: of a
- * micro-batch, from the spans of its phases, in float as estimates have them, so that simulation
- * and estimate split alike; and of the update, where gradients are reduced once a step. */
-static inline int64_t orr_module_micro_batch_ns(const float span_ns[ORR_SLOT_PHASES])
-{
-    return (int64_t)span_ns[ORR_SLOT_FORWARD] + (int64_t)span_ns[ORR_SLOT_BACKWARD];
-}
-int64_t orr_module_update_ns(const orr_plan *plan, const orr_step_prices *prices,
-                             const orr_module_weights *weights);
-
 #endif /* ORR_MODEL_STEP_MODULE_COST_H */
