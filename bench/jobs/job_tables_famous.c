@@ -242,11 +242,11 @@ static void read_fsdp(const run_row *r, job_cases *cases, job_case *c)
     c->plan.micro_batches = 1;
     c->plan.precision = job_read_precision(cases, c, precision_of(r));
     c->plan.gradients = ORR_PRECISION_FP32;
-    if (job_has(r->notes, "selective")) {
-        c->plan.recompute = ORR_RECOMPUTE_BLOCK;
-        c->plan.recompute_layers = c->model != NULL ? c->model->layers / 2 : 0;
-    }
-    c->framework = "fsdp";
+    if (!job_has(r->notes, "selective"))
+        job_refuse(c, "what it computes again is not told");
+    c->plan.recompute = ORR_RECOMPUTE_BLOCK;
+    c->plan.recompute_layers = c->model != NULL ? c->model->layers / 2 : 0;
+    c->framework = job_has(r->source, "torchtitan") ? "torchtitan" : "fsdp";
     c->software_year = job_has(r->source, "torchtitan") ? 2026.0 : 2024.5;
 }
 
@@ -439,7 +439,7 @@ const job_table JOB_TABLES_FAMOUS[] = {
      "MegaScale: micro-batches of one sample, 64,000 words, sharded optimizer; the baseline has "
      "nothing beside computation, MegaScale all, with parallel blocks and (its window is not told) "
      "full attention. Megatron-Core MoE: experts not sliced, CUDA graphs, modules computed "
-     "again as named. torchtitan's device of 184 GiB is a GB200. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
+     "again as named. DeepSeek-V3: DualPipe, ZeRO 1, fp8, tokens travel beside computation",
      read_famous},
     {"fsdp_memory",
      "as famous_runs; GB of BLOOM's and torchtitan's logs are 2^30 bytes, Megatron-Core's 10^9; "

@@ -38,8 +38,7 @@ double job_year_of_release(const char *text)
 static const struct {
     const char *part, *cluster;
 } DEVICES[] = {
-    {"(x", NULL},                   /* a mixture of devices */
-    {"about 184 GiB", "gb200_pod"}, /* the memory that a GB200 tells */
+    {"(x", NULL}, /* a mixture of devices */
     {"not printed", NULL},
     {"Gbps)", NULL}, /* a network of its own */
     {"PCI", NULL},
