@@ -280,7 +280,8 @@ const job_table JOB_TABLES_NEMO[] = {
      "computation, nothing computed again",
      read_h100_readme},
     {"mlperf_parallelism",
-     "seconds are derived_step_s; fp8, or fp4 where so marked, sharded optimizer, sequence parallelism, transfers "
+     "seconds are derived_step_s; fp8, or fp4 where so marked, sharded optimizer, sequence "
+     "parallelism, transfers "
      "beside computation, nothing computed again; round 3.0 had no attention in one kernel "
      "yet: scores are written and computed again; GPT-3 of 2048 tokens and 51,200 words, Llama "
      "of 8192 tokens; LoRA: rank 16, 8192 tokens packed, CUDA graphs, degrees from the name of "

@@ -276,7 +276,8 @@ const job_table JOB_TABLES_OTHERS[] = {
      read_mpt},
     {"torchtitan",
      "seconds from tokens/s; FSDP2, fused kernels where compiled, a loss that never is, "
-     "selective checkpointing by operator (selective_ac_option of its configurations), AsyncTP as transfers in pieces beside products; a "
+     "selective checkpointing by operator (selective_ac_option of its configurations), AsyncTP as "
+     "transfers in pieces beside products; a "
      "pipeline has eight micro-batches a step, an interleaved one two chunks a stage; memory is "
      "what the allocator reserves",
      read_torchtitan},

@@ -134,10 +134,12 @@ static void read_serving(const job_csv *csv, const char *file, job_cases *cases)
 
 const job_table JOB_TABLES_SERVING[] = {
     {"inference",
-     "seconds of a request on an instance of tp x pp devices, from output tokens/s of a device or of "
+     "seconds of a request on an instance of tp x pp devices, from output tokens/s of a device or "
+     "of "
      "all devices as the metric says; a pass over its prompt and, for each token, a step at the "
      "mean context, with the batch told or (max-load rows) as many requests as the memory holds, "
-     "at most 2,048; TensorRT-LLM's keys and values in fp8 beside quantised weights; with attention DP each device has whole attention and an equal part of "
+     "at most 2,048; TensorRT-LLM's keys and values in fp8 beside quantised weights; with "
+     "attention DP each device has whole attention and an equal part of "
      "the experts; the first token is the pass over the prompt of one request. Left out: MLPerf's "
      "rows, whose input lengths are not told, whole groups of release 0.5 and tokens of prompts",
      read_serving},

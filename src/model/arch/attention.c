@@ -3,8 +3,6 @@
  * variants share. */
 #include "model/arch/transformer.h"
 
-#include "model/plan/plan.h"
-
 orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
 {
     const orr_job_shape *job = draft->job;
@@ -68,14 +66,6 @@ static int64_t first_position(const orr_job_shape *job)
     return job->workload->cache > 0 ? 0 : job->keys - job->tokens;
 }
 
-/* Of cached keys and values: what they are kept in where the plan says so, if all is simulated;
- * what is executed keeps them as computed. */
-static orr_dtype cached_dtype(const orr_job_shape *job, orr_dtype computed)
-{
-    const uint8_t kept = job->real ? ORR_PRECISION_UNKNOWN : job->plan->kv_cache_dtype;
-    return kept != ORR_PRECISION_UNKNOWN ? orr_precision_dtype(kept) : computed;
-}
-
 /* Keys and values of cached tokens, followed by those of this step. */
 static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility *visibility,
                         const char *name)
@@ -85,7 +75,7 @@ static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility 
     if (!kept || draft->status != ORR_OK || visibility->all)
         return fresh;
     const orr_type type = *orr_draft_type(draft, fresh);
-    const orr_dtype dtype = cached_dtype(job, (orr_dtype)type.dtype);
+    const orr_dtype dtype = job->real ? (orr_dtype)type.dtype : job->cached;
     const orr_layout heads = {
         .by = {0, orr_draft_axes(draft, ORR_AXIS_CP, ORR_AXIS_NONE),
                type.dim[2] > 1 ? orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE) : 0}};

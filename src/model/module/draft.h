@@ -16,6 +16,7 @@ typedef struct orr_job_shape {
     int64_t keys;      /* tokens that attention reads: S, and those in the cache */
     orr_dtype stream;  /* dtype of activations between layers */
     orr_dtype product; /* dtype of the inputs of linear layers */
+    orr_dtype cached;  /* dtype of cached keys and values, where not executed */
     bool sequence;     /* sequence parallelism: activations between layers are sharded by token
                         * along TP */
     bool fused;        /* elementwise operators are fused */

@@ -159,6 +159,13 @@ static double imbalance_of(const orr_job_shape *job)
     return factor;
 }
 
+static orr_dtype cached_of(const orr_plan *plan)
+{
+    return plan->kv_cache_dtype != ORR_PRECISION_UNKNOWN
+               ? orr_precision_dtype(plan->kv_cache_dtype)
+               : stream_of((orr_precision)plan->precision);
+}
+
 orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
                             const orr_workload *workload, orr_job_shape *ret, orr_error *err)
 {
@@ -168,6 +175,7 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
                          .workload = workload,
                          .stream = stream_of((orr_precision)plan->precision),
                          .product = orr_precision_dtype(plan->precision),
+                         .cached = cached_of(plan),
                          .fused = plan->fusion != ORR_SWITCH_OFF,
                          .trained = task != ORR_TASK_PREFILL && task != ORR_TASK_DECODE};
     job.dropout = job.trained && is_dropped(model, plan);
