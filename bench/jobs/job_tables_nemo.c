@@ -123,6 +123,21 @@ static void read_nemo_2407(const job_csv *csv, const char *file, job_cases *case
     }
 }
 
+/* What Megatron Bridge's own configurations say beside the table (scripts/performance/configs of
+ * the repository): gradients are summed in bf16; DeepSeek-V3 keeps its moments in bf16 and computes
+ * parts of a layer again. */
+static void add_bridge_recipe(job_case *c, const char *name, const char *system)
+{
+    c->plan.gradients = ORR_PRECISION_BF16;
+    if (!job_has(name, "DeepSeek"))
+        return;
+    c->plan.exp_avg_dtype = c->plan.exp_avg_sq_dtype = ORR_PRECISION_BF16;
+    c->plan.recompute = ORR_RECOMPUTE_SOME;
+    c->plan.recompute_modules = 1U << ORR_RECOMPUTE_MODULE_mla_up_proj;
+    if (job_has(system, "DGX-B200") || job_has(system, "H100"))
+        c->plan.recompute_modules |= 1U << ORR_RECOMPUTE_MODULE_mlp;
+}
+
 static void read_bridge_row(const job_csv *csv, size_t row, const char *file, job_cases *cases)
 {
     job_case *c = job_cases_add(cases, file, row, "Megatron Bridge");
@@ -157,6 +172,7 @@ static void read_bridge_row(const job_csv *csv, size_t row, const char *file, jo
     c->label =
         job_text(cases->arena, "%s %s on %u %s, %.6s", name, job_csv_text(csv, row, "Precision"),
                  gpus, job_csv_text(csv, row, "System"), job_csv_text(csv, row, "release"));
+    add_bridge_recipe(c, name, job_csv_text(csv, row, "System"));
     read_named_model(cases, c, name);
     job_read_cluster(cases, c, job_csv_text(csv, row, "System"));
     c->framework = "megatron";

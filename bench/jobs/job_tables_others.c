@@ -78,7 +78,8 @@ static void read_llama_405b(const job_csv *csv, const char *file, job_cases *cas
             .zero = 2,
             .precision = ORR_PRECISION_BF16,
             .gradients = ORR_PRECISION_FP32,
-            .recompute = ORR_RECOMPUTE_NONE,
+            .recompute = ORR_RECOMPUTE_SOME,
+            .recompute_modules = 1U << ORR_RECOMPUTE_MODULE_mlp_act,
             .cp_kind = ORR_CONTEXT_ALL_GATHER,
             .order = {ORR_AXIS_TP + 1, ORR_AXIS_CP + 1, ORR_AXIS_PP + 1, ORR_AXIS_DP + 1}};
         c->workload.seq = job_csv_count(csv, row, "seq");
@@ -130,6 +131,7 @@ static void read_mpt(const job_csv *csv, const char *file, job_cases *cases)
                                  job_read_precision(cases, c, job_csv_text(csv, row, "Precision")),
                              .gradients = pure ? ORR_PRECISION_BF16 : ORR_PRECISION_FP32,
                              .recompute = again ? ORR_RECOMPUTE_FULL : ORR_RECOMPUTE_NONE,
+                             .cross_entropy_loss_fusion = ORR_SWITCH_ON,
                              .fusion = ORR_SWITCH_OFF};
         c->workload.seq = job_csv_count(csv, row, "SeqLen (T)");
         c->label = job_text(cases->arena, "mpt-%s, %u tokens, %u %s", name, c->workload.seq,
@@ -268,7 +270,8 @@ const job_table JOB_TABLES_OTHERS[] = {
      "seconds from TFLOP/s by orr_model_flops(): products of parameters and half of "
      "attention's pairs; order TP, CP, PP, DP; chunks of one layer (126 layers and two more "
      "places over 16 stages x 8), micro-batches of one sample, states and gradients sharded, "
-     "keys and values all-gathered; never fitted",
+     "nothing computed again but the product of SwiGLU (assumed: xFormers does not keep it), keys "
+     "and values all-gathered; never fitted",
      read_llama_405b},
     {"llm_foundry_mpt",
      "seconds from tokens/s; FSDP with everything sharded, gradients in bf16 where PURE, "

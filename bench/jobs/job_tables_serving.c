@@ -110,6 +110,7 @@ static void read_serving_row(const job_csv *csv, size_t row, const char *file, j
         job_read_model(cases, c, name);
         c->plan.precision = job_read_precision(cases, c, job_csv_text(csv, row, "precision"));
         c->kv_precision = kv[0] != '\0' ? job_read_precision(cases, c, kv) : ORR_PRECISION_UNKNOWN;
+        c->plan.kv_cache_dtype = c->kv_precision;
         c->batch = job_csv_count(csv, row, "batch_or_concurrency");
         c->workload.prompt = job_csv_count(csv, row, "input_tokens");
         c->workload.generated = job_csv_count(csv, row, "output_tokens");

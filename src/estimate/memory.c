@@ -5,7 +5,7 @@
  * where the stage has most micro-batches in flight. */
 
 typedef struct class_bytes {
-    int64_t states, kept, apart, largest, summed, transient[ORR_SLOT_PHASES];
+    int64_t states, gathered, kept, apart, largest, summed, transient[ORR_SLOT_PHASES];
 } class_bytes;
 
 static void raise(int64_t *most, int64_t bytes)
@@ -48,6 +48,13 @@ static void find_transient(const orr_estimate_draft *d, const orr_stage_class *c
     }
 }
 
+/* Weights of a module that ZeRO 3 keeps gathered. */
+static int64_t gathered_bytes(const orr_estimate_draft *d, const orr_priced_module *module)
+{
+    const bool stays = d->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_fsdp_unit(module->kind);
+    return d->plan->zero >= 3 && stays ? module->memory.gather_bytes : 0;
+}
+
 static class_bytes bytes_of(const orr_estimate_draft *d, const orr_stage_class *class,
                             const int64_t *states)
 {
@@ -58,6 +65,7 @@ static class_bytes bytes_of(const orr_estimate_draft *d, const orr_stage_class *
         if (class->count[m] == 0)
             continue;
         b.states += class->count[m] * states[m];
+        b.gathered += class->count[m] * gathered_bytes(d, &d->row->modules[m]);
         b.kept += class->count[m] * memory->kept_bytes;
         b.apart += class->count[m] * memory->apart_bytes;
         b.summed += class->count[m] * orr_summed_gradient_bytes(memory, d->plan);
@@ -74,9 +82,7 @@ static void weigh_states(const orr_estimate_draft *d, int64_t *ret)
         const orr_state_bytes s =
             orr_state_bytes_of(&module->memory, plan, d->e->options.workload.task);
         ret[m] = s.weights + s.gradients + s.optimizer + module->memory.derived_bytes;
-        if (plan->zero >= 3 &&
-            (plan->reshard == ORR_SWITCH_OFF || !orr_module_is_fsdp_unit(module->kind)))
-            ret[m] += module->memory.gather_bytes;
+        ret[m] += gathered_bytes(d, module);
     }
 }
 
@@ -138,12 +144,13 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
     const bool offloads =
         d->plan->offload == ORR_OFFLOAD_ACTIVATIONS || d->plan->offload == ORR_OFFLOAD_BOTH;
     activations held = most_held(d, classes, &spec, stage);
-    int64_t states = 0, window = 0;
+    int64_t states = 0, gathered = 0, window = 0;
     uint32_t ends = 0;
     for (uint32_t c = 0; c < spec.chunks; c++) {
         const uint32_t k = orr_schedule_virtual_stage_at(&spec, stage, c);
         const class_bytes *b = &classes[d->partition->class_of[k]];
         states += b->states;
+        gathered += b->gathered;
         raise(&window, 2 * b->largest);
         ends |= (k == 0) | (k + 1 == d->partition->virtual_stages ? 2U : 0);
     }
@@ -151,7 +158,8 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
         held.kept = window;
     const int64_t visible = fuses_gradients(d) ? row->buffer_bytes[ends] : 0;
     const int64_t come_and_go = held.kept + held.transient;
-    return states + come_and_go + held.summed + visible + orr_fragmentation_bytes(come_and_go);
+    return states + come_and_go + held.summed + visible +
+           orr_fragmentation_bytes(come_and_go + held.summed + gathered);
 }
 
 static uint32_t index_of(const orr_estimate_draft *d, uint32_t stage)

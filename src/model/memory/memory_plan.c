@@ -131,13 +131,15 @@ static orr_status plan_stage(const orr_stage_memory_input *parts, const orr_mode
     ORR_TRY(cache_bytes(parts, model, workload, &cache, err));
     ORR_TRY(orr_stage_activations(parts, arena, &s, err));
     ORR_TRY(orr_stage_buffers(parts, &buffers, err));
+    const int64_t unsharded_gradients = s.bytes[ORR_MEMORY_GRADIENTS];
     add_states(parts, &s);
     add_cache(parts, cache, &s);
     for (int kind = 0; kind < ORR_MEMORY_BUFFERS; kind++)
         s.allocated_bytes += s.bytes[kind];
     s.allocated_bytes += buffers.visible;
     s.bytes[ORR_MEMORY_BUFFERS] = buffers.visible + buffers.hidden;
-    const int64_t come_and_go = s.bytes[ORR_MEMORY_ACTIVATIONS] + s.bytes[ORR_MEMORY_TRANSIENT];
+    const int64_t come_and_go = s.bytes[ORR_MEMORY_ACTIVATIONS] + s.bytes[ORR_MEMORY_TRANSIENT] +
+                                unsharded_gradients + orr_stage_gathered_bytes(parts);
     const int64_t usable = orr_usable_bytes(parts->device);
     s.bytes[ORR_MEMORY_FRAGMENTATION] = orr_fragmentation_bytes(come_and_go);
     s.reserved_bytes = orr_reserved_bytes(
