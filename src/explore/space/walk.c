@@ -308,7 +308,10 @@ static orr_plan with_framework(const orr_space *s, const orr_plan *plan)
     const orr_framework_rules *rules = s->constraints.rules;
     if (rules == NULL)
         return *plan;
-    const orr_plan filled = orr_framework_fill(rules, s->model, plan);
+    orr_plan filled = *plan;
+    filled.zero = plan->zero == 0 ? ORR_ZERO_NONE : plan->zero;
+    filled = orr_framework_fill(rules, s->model, &filled);
+    filled.zero = plan->zero;
     for (uint32_t k = 0; k < 4; k++) {
         orr_plan p = filled;
         p.overlap_pp = k % 2 != 0 ? ORR_SWITCH_OFF : p.overlap_pp;

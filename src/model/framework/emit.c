@@ -195,6 +195,8 @@ static orr_status put_unexpressed(emitter *e, orr_error *err)
     orr_plan parts = {0};
     if (!e->mentioned[ORR_QUANTITY_sites])
         memcpy(parts.sites, e->plan->sites, sizeof parts.sites);
+    if (!e->mentioned[ORR_QUANTITY_recompute_modules])
+        parts.recompute_modules = e->plan->recompute_modules;
     if (!e->mentioned[ORR_QUANTITY_sections]) {
         memcpy(parts.section_stages, e->plan->section_stages, sizeof parts.section_stages);
         memcpy(parts.section_layers, e->plan->section_layers, sizeof parts.section_layers);

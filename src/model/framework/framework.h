@@ -67,6 +67,9 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
                            * anywhere */                                                           \
     X(sites, orr_plan_has_sites(p))                                                                \
     X(sections, orr_plan_has_sections(p))                                                          \
+    X(recompute_modules, p->recompute_modules) /* a bit each; as text, their names */              \
+    X(recomputes_mlp, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp & 1)                        \
+    X(recomputes_mlp_act, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp_act & 1)                \
     X(ranks, (double)orr_plan_ranks(p))                                                            \
     X(transformer, m->kind == ORR_MODEL_TRANSFORMER)                                               \
     X(kv_heads, m->kv_heads)                                                                       \
@@ -105,10 +108,11 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
     X(chunks, (double)p->pp * p->vp)                                                               \
     X(chunk_layers, share(m->layers, (double)p->pp * p->vp))                                       \
     X(weighted_chunk_layers, weighted_chunk_layers(m, p))                                          \
+    X(capacity_factor, p->capacity / 100.0)                                                        \
     X(cp_halves, 2.0 * p->cp)                                                                      \
     X(even_layers, share(m->layers, p->pp))                                                        \
-    X(end_layers, fmax(share(m->layers + 2.0, p->pp) - 1, 0)) /* with the embedding and the head   \
-                                                               * counted as a layer each */        \
+    X(end_layers, end_layers(m, p)) /* of the first and of the last stage, where the embedding and \
+                                     * the head count as a layer each */                           \
     X(middle_layers, middle_layers(m, p)) /* of each stage but those that first_layers and         \
                                            * last_layers say */                                    \
     X(less_first, middle_layers(m, p) - p->first_layers)                                           \

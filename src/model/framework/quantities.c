@@ -18,17 +18,26 @@ static double q_fsdp(const orr_plan *p)
     return fmax(share(p->shards, (double)p->cp * p->ep), 1);
 }
 
+/* Layers of each stage between the first and the last; of two stages that both say theirs, more
+ * than either. */
 static double middle_layers(const orr_model *m, const orr_plan *p)
 {
+    if (p->pp == 2 && p->first_layers > 0 && p->last_layers > 0)
+        return fmax(p->first_layers, p->last_layers) + 1;
     return share((double)m->layers - p->first_layers - p->last_layers,
                  (double)p->pp - (p->first_layers > 0) - (p->last_layers > 0));
 }
 
-/* Layers of a chunk, all chunks alike; or with the embedding and the head counted as layers. */
+/* Layers of a chunk, with the embedding and the head counted as layers; or all chunks alike. */
 static double weighted_chunk_layers(const orr_model *m, const orr_plan *p)
 {
-    const double chunks = (double)p->pp * p->vp;
-    return fmax(share(m->layers, chunks), share(m->layers + 2.0, chunks));
+    const double chunks = (double)p->pp * p->vp, weighted = share(m->layers + 2.0, chunks);
+    return weighted > 0 ? weighted : share(m->layers, chunks);
+}
+
+static double end_layers(const orr_model *m, const orr_plan *p)
+{
+    return fmax(share(m->layers + 2.0, (double)p->pp * p->vp) * p->vp - 1, 0);
 }
 
 static bool is_order(const orr_plan *p, const uint8_t *order)
@@ -124,12 +133,24 @@ void orr_quantities(const orr_model *m, const orr_plan *p, uint32_t host, double
 #undef VALUE_
 }
 
+static void list_modules(uint32_t modules, char *ret, size_t room)
+{
+    size_t len = 0;
+    *ret = '\0';
+    for (uint32_t i = 0; i < ORR_RECOMPUTE_MODULES && len < room; i++)
+        if (modules >> i & 1)
+            len += (size_t)snprintf(ret + len, room - len, "%s%s", len > 0 ? " " : "",
+                                    orr_recompute_module_name((orr_recompute_module)i));
+}
+
 void orr_quantity_text(uint32_t quantity, double value, char *ret, size_t room)
 {
     const uint32_t word = value >= 0 && value < UINT32_MAX ? (uint32_t)value : 0;
     const bool choice = quantity >= ORR_PLAN_NUMBERS && quantity < ORR_PLAN_FIELDS;
     if (quantity == ORR_QUANTITY_order)
         snprintf(ret, room, "%s", ORDERS[word]);
+    else if (quantity == ORR_QUANTITY_recompute_modules)
+        list_modules(word, ret, room);
     else if (choice)
         snprintf(ret, room, "%s", orr_plan_choice_at(quantity - ORR_PLAN_NUMBERS)->words[word]);
     else

@@ -278,6 +278,8 @@ orr_status orr_framework_verify(const orr_framework_rules *rules, const orr_mode
 bool orr_framework_may(const orr_framework_rules *rules, uint32_t quantity, uint32_t value,
                        orr_error *err)
 {
+    if (quantity == ORR_AT_zero && value == ORR_ZERO_NONE)
+        value = 0;
     for (uint32_t i = 0; i < rules->n; i++) {
         const uint32_t n = rules->rule[i].n_allowed;
         bool allowed = n == 0 || rules->rule[i].field != quantity || rules->rule[i].when.n > 0 ||
@@ -300,6 +302,8 @@ orr_plan orr_framework_explicit(const orr_framework_rules *rules, const orr_mode
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++)
         if (orr_plan_get(&filled, field) != orr_plan_get(&p, field))
             orr_plan_put(&p, field, orr_plan_get(&whole, field));
+    if (filled.zero != plan->zero)
+        p.zero = ORR_ZERO_NONE;
     return p;
 }
 

@@ -139,8 +139,7 @@ static void defaults_are_those_of_the_framework(void **state)
     must_default(ORR_FRAMEWORK_MEGATRON, m, "pp=4,vp=5,batch=64", "group=4");
     must_default(ORR_FRAMEWORK_MEGATRON, f->mixture, "tp=2,ep=2,dp=2", "sp=on");
     must_default(ORR_FRAMEWORK_TORCHTITAN, m, "dp=8",
-                 "zero=3,reshard=on,gradients=fp32,recompute=selective,fusion=off");
-    must_default(ORR_FRAMEWORK_TORCHTITAN, m, "pp=4,dp=8,batch=64", "reshard=off");
+                 "zero=3,gradients=fp32,recompute=op,fusion=off");
     /* 82 layers with embedding and head, 41 a stage of two: 126 + 2 = 16 x 8. */
     const orr_model *large;
     assert_int_equal(orr_model_load("llama3.1-405b", f->arena, &large, NULL), ORR_OK);
@@ -186,9 +185,22 @@ static bool has_effect(const orr_model *model, const orr_plan *whole, uint32_t f
 {
     static const struct {
         const char *field, *when;
-    } EFFECTS[] = {{"first_layers", "pp>1"}, {"last_layers", "pp>1"}, {"schedule", "pp>1"},
-                   {"overlap_pp", "pp>1"},   {"cp_kind", "cp>1"},     {"etp", "experts>0"},
-                   {"prefetch", "zero=3"}};
+    } EFFECTS[] = {{"first_layers", "pp>1,first_layers!middle_layers"},
+                   {"last_layers", "pp>1,last_layers!middle_layers"},
+                   {"schedule", "pp>1"},
+                   {"overlap_pp", "pp>1"},
+                   {"cp_kind", "cp>1"},
+                   {"etp", "experts>0"},
+                   {"prefetch", "zero=3"},
+                   {"dispatcher", "ep>1"},
+                   {"capacity", "experts>0"},
+                   {"pad_experts", "experts>0"},
+                   {"fp8_param_gather", "precision>bf16"},
+                   {"keep_fp8_transpose_cache", "precision>bf16"},
+                   {"activation_func_fp8_input_store", "activation_func_fp8_input_store=on"},
+                   {"exp_avg_dtype", "exp_avg_dtype>fp32"},
+                   {"exp_avg_sq_dtype", "exp_avg_sq_dtype>fp32"},
+                   {"cross_entropy_loss_fusion", "cross_entropy_loss_fusion!fusion"}};
     double quantities[ORR_QUANTITIES];
     orr_framework_condition when;
     orr_quantities(model, whole, 8, quantities);
