@@ -10,6 +10,7 @@ typedef struct compiler {
     const orr_astra_job *job;
     const orr_graph *graph;
     uint32_t rank;
+    bool chakra; /* the graph was read from a Chakra trace */
     orr_astra_program *program;
 } compiler;
 
@@ -71,7 +72,6 @@ static orr_status set_peer(const compiler *c, orr_node_id id, orr_astra_node *no
     (void)number_of(c->graph, id, "comm_tag", &tag);
     node->peer = (uint32_t)peer;
     node->tag = (uint32_t)tag;
-    node->slot = send ? ORR_ASTRA_COMM : ORR_ASTRA_RECEIVE;
     c->program->alone = false;
     return ORR_OK;
 }
@@ -81,7 +81,8 @@ static orr_status set_comm(const compiler *c, orr_node_id id, orr_astra_node *no
     const orr_comm *comm = orr_graph_comm(c->graph, id);
     if (comm == NULL)
         return bad_node(c, id, ORR_INVALID, err, "it says nothing of what it communicates");
-    node->slot = ORR_ASTRA_COMM;
+    if (node->slot == ORR_ASTRA_CPU)
+        return bad_node(c, id, ORR_INVALID, err, "is_cpu_op, yet it communicates");
     node->collective = comm->collective;
     node->mask = involved_dims(c->graph, id);
     if (!number_of(c->graph, id, "comm_size", &node->bytes))
@@ -114,21 +115,62 @@ static orr_status set_comm(const compiler *c, orr_node_id id, orr_astra_node *no
 }
 
 /* Roofline time: num_ops over the lesser of peak and bandwidth x intensity. */
-static void set_roofline(const compiler *c, orr_node_id id, orr_astra_node *node)
+static orr_status set_roofline(const compiler *c, orr_node_id id, orr_astra_node *node,
+                               orr_error *err)
 {
     const orr_astra_system *system = c->job->system;
-    int64_t ops = 0, size = 0;
-    (void)number_of(c->graph, id, "num_ops", &ops);
-    (void)number_of(c->graph, id, "tensor_size", &size);
+    int64_t ops, size;
+    if (!number_of(c->graph, id, "num_ops", &ops) || !number_of(c->graph, id, "tensor_size", &size))
+        return bad_node(c, id, ORR_INVALID, err,
+                        "roofline-enabled needs its num_ops and tensor_size");
     if (size <= 0) {
         node->skipped = true; /* as in the original */
-        return;
+        return ORR_OK;
     }
     const double intensity = (double)ops / (double)size;
     const double memory = system->local_bytes_per_ns * 1e9 * intensity;
     const double perf = memory < system->peak_flops ? memory : system->peak_flops;
     const double ns = ops > 0 ? (double)ops / perf * 1e9 : 0;
     node->duration_ns = ns < 1e18 ? (int64_t)ns : INT64_C(1000000000000000000);
+    return ORR_OK;
+}
+
+/* What a node occupies. In a Chakra trace a node without is_cpu_op is of the device. */
+static orr_astra_resource slot_of(const compiler *c, orr_node_id id)
+{
+    const orr_graph *g = c->graph;
+    int64_t on_cpu;
+    if (!number_of(g, id, "is_cpu_op", &on_cpu))
+        on_cpu = !c->chakra && g->lanes[g->lane[id]].kind == ORR_LANE_HOST;
+    if (on_cpu)
+        return ORR_ASTRA_CPU;
+    switch ((orr_node_kind)g->kind[id]) {
+    case ORR_NODE_RECV:
+        return ORR_ASTRA_RECEIVE;
+    case ORR_NODE_SEND:
+    case ORR_NODE_COLLECTIVE:
+    case ORR_NODE_META:
+    case ORR_NODE_OTHER:
+    case ORR_NODE_MEM_LOAD:
+    case ORR_NODE_MEM_STORE:
+        return ORR_ASTRA_COMM;
+    default:
+        return ORR_ASTRA_COMPUTE;
+    }
+}
+
+/* The file's whole microseconds, which traces that Orrery wrote have beside the exact time; at
+ * least 1 ns. */
+static int64_t duration_of(const compiler *c, orr_node_id id)
+{
+    int64_t ns = c->graph->duration_ns[id], us;
+    if (c->chakra) {
+        (void)number_of(c->graph, id, "self_ns", &ns);
+        ns = (ns + 500) / 1000 * 1000;
+        if (number_of(c->graph, id, "chakra.duration", &us))
+            ns = us * 1000;
+    }
+    return ns > 0 ? ns : 1;
 }
 
 static orr_status set_node(const compiler *c, orr_node_id id, orr_astra_node *node, orr_error *err)
@@ -136,10 +178,12 @@ static orr_status set_node(const compiler *c, orr_node_id id, orr_astra_node *no
     const orr_graph *g = c->graph;
     const orr_node_kind kind = (orr_node_kind)g->kind[id];
     *node = (orr_astra_node){.id = id};
-    node->slot = g->lanes[g->lane[id]].kind == ORR_LANE_HOST ? ORR_ASTRA_CPU : ORR_ASTRA_COMPUTE;
-    node->duration_ns = g->duration_ns[id] > 0 ? g->duration_ns[id] : 1;
+    node->slot = (uint8_t)slot_of(c, id);
+    node->duration_ns = duration_of(c, id);
     if (node->duration_ns > INT64_C(1000000000000000000))
         return bad_node(c, id, ORR_LIMIT, err, "it takes over 10^18 ns");
+    if (c->job->system->replay_only)
+        return ORR_OK;
     switch (kind) {
     case ORR_NODE_OTHER:
     case ORR_NODE_META:
@@ -148,16 +192,13 @@ static orr_status set_node(const compiler *c, orr_node_id id, orr_astra_node *no
     case ORR_NODE_COLLECTIVE:
     case ORR_NODE_SEND:
     case ORR_NODE_RECV:
-        if (!c->job->system->replay_only)
-            return set_comm(c, id, node, err);
-        node->slot = kind == ORR_NODE_RECV ? ORR_ASTRA_RECEIVE : ORR_ASTRA_COMM;
-        return ORR_OK;
+        return set_comm(c, id, node, err);
     case ORR_NODE_MEM_LOAD:
     case ORR_NODE_MEM_STORE:
         return bad_node(c, id, ORR_UNSUPPORTED, err, "there is no remote memory");
     default:
         if (c->job->system->roofline && node->slot == ORR_ASTRA_COMPUTE)
-            set_roofline(c, id, node);
+            return set_roofline(c, id, node, err);
         return ORR_OK;
     }
 }
@@ -195,13 +236,14 @@ static orr_status set_nodes(const compiler *c, orr_astra_node *nodes, uint32_t *
     return status;
 }
 
-static bool is_data(const orr_graph *graph, orr_node_id v, uint32_t at)
+/* Dependencies of data and of control, a set: files hold some twice. */
+static bool is_wait(const orr_graph *graph, orr_node_id v, uint32_t at)
 {
-    if (graph->dep_kind[at] != ORR_DEP_DATA)
+    if (graph->dep_kind[at] != ORR_DEP_DATA && graph->dep_kind[at] != ORR_DEP_CONTROL)
         return false;
-    for (uint32_t i = graph->dep_first[v]; i < at; i++) /* a set: files hold some dependencies
-                                                         * twice */
-        if (graph->dep[i] == graph->dep[at] && graph->dep_kind[i] == ORR_DEP_DATA)
+    for (uint32_t i = graph->dep_first[v]; i < at; i++)
+        if (graph->dep[i] == graph->dep[at] &&
+            (graph->dep_kind[i] == ORR_DEP_DATA || graph->dep_kind[i] == ORR_DEP_CONTROL))
             return false;
     return true;
 }
@@ -218,7 +260,7 @@ static orr_status set_edges(const compiler *c, orr_astra_node *nodes, const uint
         return orr_fail_memory(err);
     for (orr_node_id v = 0; v < n; v++)
         for (uint32_t i = g->dep_first[v]; i < g->dep_first[v + 1]; i++)
-            if (is_data(g, v, i)) {
+            if (is_wait(g, v, i)) {
                 first[place[g->dep[i]] + 2]++;
                 nodes[place[v]].n_waits++;
             }
@@ -227,7 +269,7 @@ static orr_status set_edges(const compiler *c, orr_astra_node *nodes, const uint
     for (uint32_t i = 0; i < n; i++) { /* in the order of ids, so that equal graphs compare equal */
         const orr_node_id v = nodes[i].id;
         for (uint32_t j = g->dep_first[v]; j < g->dep_first[v + 1]; j++)
-            if (is_data(g, v, j))
+            if (is_wait(g, v, j))
                 next[first[place[g->dep[j]] + 1]++] = i;
     }
     c->program->first = first;
@@ -277,7 +319,8 @@ orr_status orr_astra_compile(const orr_astra_job *job, uint32_t rank, orr_arena 
 {
     const orr_graph *graph = job->graphs[rank];
     *ret = (orr_astra_program){.n = graph->n_nodes, .alone = true};
-    const compiler c = {job, graph, rank, ret};
+    const char *source = orr_graph_str(graph, graph->source);
+    const compiler c = {job, graph, rank, strncmp(source, "chakra", 6) == 0, ret};
     orr_astra_node *nodes = orr_arena_array(arena, orr_astra_node, graph->n_nodes);
     uint32_t *place = orr_malloc(((size_t)graph->n_nodes + 1) * sizeof *place);
     orr_status status = ORR_OK;

@@ -28,7 +28,8 @@ typedef struct orr_astra_node {
     int64_t group; /* 0: all ranks */
 } orr_astra_node;
 
-/* A graph as ASTRA-sim sees it: data dependencies only, nodes in the order of their ids. */
+/* A graph as ASTRA-sim sees it: dependencies of data and of control, nodes in the order of their
+ * ids. */
 typedef struct orr_astra_program {
     uint32_t n;
     const orr_astra_node *nodes; /* shape (n) */

@@ -309,15 +309,24 @@ static void test_roofline(void **state)
          .kind = ORR_ATTR_UINT64,
          .count = 1,
          .values = &size}};
-    const orr_attr nothing = {
-        .name = attrs[1].name, .kind = ORR_ATTR_UINT64, .count = 1, .values = &none};
+    const orr_attr nothing[] = {
+        attrs[0], {.name = attrs[1].name, .kind = ORR_ATTR_UINT64, .count = 1, .values = &none}};
     assert_int_equal(orr_builder_attrs(g.builder, bound, attrs, 2, NULL), ORR_OK);
-    assert_int_equal(orr_builder_attrs(g.builder, skipped, &nothing, 1, NULL), ORR_OK);
+    assert_int_equal(orr_builder_attrs(g.builder, skipped, nothing, 2, NULL), ORR_OK);
     astra_all_ranks(job, astra_graph_end(&g));
     /* 250 FLOP a byte x 1 TB/s is more than the peak: 10^9 / 10^14 s */
     const orr_astra_rank *rank = &astra_run(job, ORR_ASTRA_UNAWARE, true)->ranks[0];
     assert_int_equal(rank->end_ns[bound], 10000);
     assert_int_equal(rank->finish_ns, 10000);
+    close_job(job);
+    job = open_job("Ring", 2);
+    job->system.roofline = true;
+    job->system.peak_flops = 100e12;
+    g = astra_graph_new();
+    (void)astra_add(&g, ORR_NODE_COMPUTE, "unknown", 77);
+    astra_all_ranks(job, astra_graph_end(&g));
+    assert_int_equal(astra_try(job, ORR_ASTRA_UNAWARE, true), ORR_INVALID);
+    assert_non_null(strstr(job->err.text, "needs its num_ops and tensor_size"));
     close_job(job);
 }
 
