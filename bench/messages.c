@@ -110,7 +110,7 @@ static void make_inputs(job *j, const char *name, unsigned ranks)
 
 static void run(job *j, bool fold)
 {
-    const orr_astra_job what = {&j->system, &j->network, NULL, j->graphs};
+    const orr_astra_job what = {&j->system, &j->network, NULL, j->graphs, 0};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {0};
     check(orr_astra_simulate(&what, j->mode, fold, arena, &j->result, &err), &err);

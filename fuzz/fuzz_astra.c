@@ -47,7 +47,7 @@ static void simulate(const orr_astra_system *system, const orr_astra_network *ne
     const orr_graph *graph = one_all_reduce(), *graphs[MOST_RANKS];
     for (uint32_t rank = 0; rank < network->n_ranks; rank++)
         graphs[rank] = graph;
-    const orr_astra_job job = {system, network, NULL, graphs};
+    const orr_astra_job job = {system, network, NULL, graphs, 0};
     for (int mode = 0; mode <= ORR_ASTRA_MODEL; mode++) {
         orr_arena *arena = orr_arena_new(0, 0);
         orr_astra_result folded, whole;

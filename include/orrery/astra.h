@@ -127,6 +127,7 @@ typedef struct orr_astra_job {
     const orr_astra_network *network;
     const orr_astra_groups *groups; /* NULL: none                                  */
     const orr_graph *const *graphs; /* shape (R); the same pointer may stand twice */
+    uint32_t queues;                /* of each dimension (--num-queues-per-dim); 0: 1 */
 } orr_astra_job;
 
 /* Result of one rank. */

@@ -187,7 +187,7 @@ static void test_relayed(void **state)
         draw(s, seed, seed % 4 != 0);
         const orr_status status = astra_try(&s->job, ORR_ASTRA_UNAWARE, false);
         const orr_astra_result relayed = s->job.result;
-        const orr_astra_job job = {&s->job.system, &s->job.network, NULL, s->job.graphs};
+        const orr_astra_job job = {&s->job.system, &s->job.network, NULL, s->job.graphs, 0};
         if (orr_astra_simulate_reference(&job, ORR_ASTRA_UNAWARE, s->job.arena, &literal,
                                          &s->job.err) != status)
             seed_fail(seed, "%s", s->job.err.text);

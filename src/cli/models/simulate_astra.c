@@ -67,7 +67,7 @@ static orr_status read_inputs(simulation *s)
     ORR_TRY(
         orr_parallel_for(s->network.n_ranks, (int)settings->threads, read_rank, s, &session->err));
     s->job = (orr_astra_job){&s->system, &s->network, settings->comm_groups ? &s->groups : NULL,
-                             s->graphs};
+                             s->graphs, 0};
     return ORR_OK;
 }
 

@@ -184,6 +184,15 @@ static void begin_model(orr_astra_run *run, orr_collective_task *task)
     }
 }
 
+static orr_status fail_directions(const orr_astra_run *run, uint32_t rank, const orr_astra_node *v)
+{
+    const orr_graph *graph = run->job->graphs[rank];
+    return orr_fail(run->err, ORR_CANCELED,
+                    "deadlock: in '%.80s' (node %" PRIu64 ") rank %u goes round another way than "
+                    "the members before it, since its turns of queues or trees are others",
+                    orr_graph_str(graph, graph->name[v->id]), graph->source_id[v->id], rank);
+}
+
 void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node)
 {
     orr_astra_state *state = &run->ranks[rank];
@@ -215,7 +224,8 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
     state->task = task;
     run->records.at[task->record].last_ns = run->messages.now_ns;
     if (run->mode != ORR_ASTRA_MODEL) {
-        orr_collective_task_join(&run->messages, task, member);
+        if (!orr_collective_task_join(&run->messages, task, member))
+            orr_astra_fail(run, fail_directions(run, rank, v));
     } else if (++task->joined == (run->messages.folded ? 1 : members->n)) {
         begin_model(run, task);
     }

@@ -38,20 +38,23 @@ static bool is_at(const orr_chunk *chunk, uint32_t phase, uint32_t n_phases)
 
 /* Finds a member of the line that is not where the chunk needs it, and the chunk that is there
  * instead. */
-static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk,
-                        crossing *ret)
+static bool crossing_at(const orr_astra_run *run, const orr_collective_task *task, uint32_t member,
+                        uint32_t chunk, crossing *ret)
 {
     const orr_collective_plan *plan = task->plan;
     const uint32_t phase = orr_collective_task_chunk(task, member, chunk)->phase;
     const orr_line *line = &plan->lines[plan->phases[phase].line];
     const uint32_t first = member - orr_line_place(line, member) * line->stride;
+    bool way;
     for (uint32_t place = 0; place < line->n; place++) {
         const uint32_t other = first + place * line->stride;
         if (is_at(orr_collective_task_chunk(task, other, chunk), phase, plan->n_phases))
             continue;
         for (uint32_t c = 0; c < plan->n_chunks; c++) {
             const orr_chunk *there = orr_collective_task_chunk(task, other, c);
-            if (there->state != 0 && plan->phases[there->phase].line == plan->phases[phase].line) {
+            if (there->state != 0 && plan->phases[there->phase].line == plan->phases[phase].line &&
+                orr_chunk_queue(&run->messages, task, other, c, there->phase, &way) ==
+                    orr_chunk_queue(&run->messages, task, other, chunk, phase, &way)) {
                 *ret = (crossing){orr_communicator_rank(plan->members, member),
                                   chunk,
                                   phase,
@@ -72,7 +75,7 @@ static bool find_crossing(const orr_astra_run *run, const orr_collective_task *t
     for (uint32_t member = 0; run->mode != ORR_ASTRA_MODEL && member < task->n_members; member++)
         for (uint32_t chunk = 0; chunk < plan->n_chunks; chunk++)
             if (orr_collective_task_chunk(task, member, chunk)->state != 0 &&
-                crossing_at(task, member, chunk, ret))
+                crossing_at(run, task, member, chunk, ret))
                 return true;
     return false;
 }

@@ -9,7 +9,7 @@
  * algorithms follow its sources (astra-sim/system/collective/: Ring, AllToAll for direct,
  * HalvingDoubling, DoubleBinaryTreeAllReduce), including their rounding. */
 
-/* Endpoint delay of a ring among some ranks, whatever the system file says (MemBus, "Fast"). */
+/* Endpoint delay among some ranks, whatever the system file says (MemBus, "Fast"). */
 enum { LOCAL_ENDPOINT_NS = 10 };
 /* Largest size for which times fit, on the slowest network that is accepted. */
 #define MOST_BYTES (INT64_C(1) << 50)
@@ -46,6 +46,11 @@ static orr_status plan_halving(const orr_planner *planner, orr_astra_kind kind, 
     if (steps == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i <= phase->steps; i++) {
+        if (size == 0 && i < phase->steps)
+            return orr_fail(err, ORR_INVALID,
+                            "halvingDoubling among %u ranks: %" PRId64
+                            " bytes are too few to be halved so often",
+                            phase->n, bytes);
         steps[i] = (orr_halving_step){offset, size, reduce_ns(planner->job->system, size), 0};
         offset = up ? offset / 2 : offset * 2;
         size = up ? size * 2 : size / 2;
@@ -64,7 +69,7 @@ static uint32_t log2_of(uint32_t n)
     return 31 - (uint32_t)__builtin_clz(n);
 }
 
-static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind,
+static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind, bool local,
                        orr_collective_phase *phase)
 {
     const uint32_t n = phase->n;
@@ -82,7 +87,7 @@ static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind,
             phase->parallel = n - 1;
         else
             phase->parallel = (uint32_t)way->window;
-        phase->turn = 2 * phase->parallel;
+        phase->turn = (local ? n : 2) * phase->parallel;
         break;
     case ORR_ASTRA_HALVING_DOUBLING:
         phase->turn = once;
@@ -124,8 +129,9 @@ static orr_status add_phase(const orr_planner *planner, orr_collective_plan *pla
 {
     const orr_astra_system *system = planner->job->system;
     static const orr_astra_implementation ring = {.algorithm = ORR_ASTRA_RING};
+    const bool local = plan->members->local;
     const orr_astra_implementation *way =
-        plan->members->local ? &ring : &system->ways[plan->kind][line];
+        local && system->n_ways[plan->kind] > 1 ? &ring : &system->ways[plan->kind][line];
     orr_collective_phase *phase = &plan->phases[plan->n_phases++];
     *phase = (orr_collective_phase){
         .algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
@@ -136,11 +142,16 @@ static orr_status add_phase(const orr_planner *planner, orr_collective_plan *pla
                         ALGORITHM_NAMES[way->algorithm], phase->n);
     if (way->algorithm == ORR_ASTRA_HALVING_DOUBLING && kind == ORR_ASTRA_ALL_TO_ALL)
         return orr_fail(err, ORR_INVALID, "all-to-all cannot go by halvingDoubling");
-    plan_steps(way, kind, phase);
-    phase->reducing = kind == ORR_ASTRA_ALL_REDUCE       ? 1
-                      : kind == ORR_ASTRA_REDUCE_SCATTER ? UINT32_MAX
-                                                         : 0;
-    phase->endpoint_ns = plan->members->local ? LOCAL_ENDPOINT_NS : system->endpoint_delay_ns;
+    if (way->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE &&
+        (local || (line + 1 == plan->n_lines && plan->n_lines < plan->members->n_dims)))
+        return orr_fail(err, ORR_INVALID,
+                        "doubleBinaryTree among some ranks only, or in the last dimension that is "
+                        "named when the network has more");
+    plan_steps(way, kind, local, phase);
+    phase->reducing = kind == ORR_ASTRA_ALL_REDUCE       ? ORR_REDUCES_EVERY_SECOND
+                      : kind == ORR_ASTRA_REDUCE_SCATTER ? ORR_REDUCES_ALWAYS
+                                                         : ORR_REDUCES_NEVER;
+    phase->endpoint_ns = local ? LOCAL_ENDPOINT_NS : system->endpoint_delay_ns;
     const bool whole =
         kind == ORR_ASTRA_ALL_GATHER || way->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE;
     phase->bytes = whole ? *bytes : *bytes / phase->n;
@@ -173,10 +184,12 @@ static orr_status add_phases(const orr_planner *planner, orr_collective_plan *pl
             ORR_TRY(add_phase(planner, plan, walked[n - 1], ORR_ASTRA_ALL_REDUCE, &bytes, err));
         for (uint32_t i = n; i-- > 1;)
             ORR_TRY(add_phase(planner, plan, walked[i - 1], ORR_ASTRA_ALL_GATHER, &bytes, err));
-        for (uint32_t i = 0; i < plan->n_phases; i++)
+        for (uint32_t i = 0; i < plan->n_phases; i++) {
             plan->phases[i].tree = i + 1 < n   ? ORR_TREE_ROOT_LAST
                                    : i + 1 > n ? ORR_TREE_ROOT_FIRST
                                                : ORR_TREE_ALTERNATE;
+            plan->phases[i].queues = i < n ? ORR_QUEUES_FIRST : ORR_QUEUES_LAST;
+        }
         return ORR_OK;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -190,15 +203,15 @@ static orr_status set_lines(const orr_planner *planner, orr_collective_plan *pla
 {
     const orr_astra_system *system = planner->job->system;
     const orr_message_group *members = plan->members;
+    plan->n_lines = system->n_ways[plan->kind];
+    if (plan->n_lines == 0)
+        return orr_fail(err, ORR_INVALID, "the system file has no %s-implementation",
+                        KIND_NAMES[plan->kind]);
     if (members->local) {
         plan->n_lines = 1;
         plan->lines[0] = members->dims[0];
         return ORR_OK;
     }
-    plan->n_lines = system->n_ways[plan->kind];
-    if (plan->n_lines == 0)
-        return orr_fail(err, ORR_INVALID, "the system file has no %s-implementation",
-                        KIND_NAMES[plan->kind]);
     if (system->ways[plan->kind][0].one) {
         plan->n_lines = 1;
         plan->lines[0] = (orr_line){

@@ -32,12 +32,28 @@ typedef struct orr_message_group {
     uint32_t n_dims;
     orr_line dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where the dimension takes
                                     * no part; of a group: one line */
-    bool local;                    /* a group of some ranks: a ring with its own endpoint delay */
+    bool local;                    /* a group of some ranks: with its own endpoint delay */
     const struct orr_collective_plan *plans; /* plans that were made for these members */
 } orr_message_group;
 
 /* Which of the two trees a chunk uses. A dimension with two phases has each once. */
 typedef enum orr_tree { ORR_TREE_ALTERNATE, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FIRST } orr_tree;
+
+/* Which queues of its dimension a phase uses; each chunk takes the next one of them. Chunks of the
+ * second half of all queues, and of the last ones, go round the line the other way. Source: issue
+ * 137 of astra-sim, quoted in its Sys.cc. */
+typedef enum orr_queue_share {
+    ORR_QUEUES_ALL,
+    ORR_QUEUES_FIRST, /* half: up the dimensions, and the turning point */
+    ORR_QUEUES_LAST   /* half: down again */
+} orr_queue_share;
+
+/* Which rounds of a phase reduce what arrived. */
+typedef enum orr_reducing {
+    ORR_REDUCES_NEVER,
+    ORR_REDUCES_EVERY_SECOND, /* from the first */
+    ORR_REDUCES_ALWAYS
+} orr_reducing;
 
 /* One step of halvingDoubling. */
 typedef struct orr_halving_step {
@@ -52,11 +68,12 @@ typedef struct orr_collective_phase {
     uint8_t algorithm; /* orr_astra_algorithm */
     uint8_t line;      /* row of orr_collective_plan.lines */
     uint8_t tree;      /* orr_tree, of doubleBinaryTree */
+    uint8_t queues;    /* orr_queue_share */
+    uint8_t reducing;  /* orr_reducing */
     uint32_t n;        /* ranks in the line                                              */
     uint32_t steps;    /* messages that a rank sends */
     uint32_t parallel; /* packets in flight */
-    uint32_t turn;     /* packets of a round: the first `parallel` of each round reduce nothing, */
-    uint32_t reducing; /* nor do any packets after this many rounds */
+    uint32_t turn;     /* packets of a round: the first `parallel` of each round reduce nothing */
     int64_t endpoint_ns;
     int64_t reduce_ns;         /* except for halvingDoubling */
     int64_t bytes;             /* of a message; except for halvingDoubling */
@@ -96,8 +113,9 @@ void orr_planner_done(orr_planner *planner);
 /* The communicator of all ranks that differ from `rank` in dimensions of the mask only. */
 orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
                              orr_message_group **ret, orr_error *err) ORR_MUST_CHECK;
-/* The communicator of one of the job's groups: a ring, wherever its ranks are; all ranks of the
- * network use the system file's implementations. Errors: INVALID: a rank beyond the network. */
+/* The communicator of one of the job's groups. Some ranks are one line, wherever they are, with the
+ * system file's implementation if that is one, else a ring; all ranks of the network use the system
+ * file's implementations. Errors: INVALID: a rank beyond the network. */
 orr_status orr_planner_group(orr_planner *planner, uint32_t group, orr_message_group **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Member number of a rank, or ORR_NONE. */
@@ -110,7 +128,7 @@ static inline uint32_t orr_communicator_rank(const orr_message_group *members, u
 
 /* Makes or finds a plan. Errors: INVALID: the system file has no implementation for it; a size
  * that cannot be split; halvingDoubling or doubleBinaryTree with a number of ranks that is no
- * power of two. */
+ * power of two; a tree where the original cannot have one. */
 orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members, orr_astra_kind kind,
                             int64_t bytes, const orr_collective_plan **ret,
                             orr_error *err) ORR_MUST_CHECK;
@@ -119,7 +137,9 @@ orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members, or
 static inline bool orr_phase_reduces(const orr_collective_phase *phase, uint32_t packet)
 {
     const uint32_t turn = packet < phase->turn ? 0 : packet / phase->turn;
-    return turn < phase->reducing && packet - turn * phase->turn >= phase->parallel;
+    const bool round = phase->reducing == ORR_REDUCES_ALWAYS ||
+                       (phase->reducing == ORR_REDUCES_EVERY_SECOND && turn % 2 == 0);
+    return round && packet - turn * phase->turn >= phase->parallel;
 }
 
 #endif /* ORR_SIM_MESSAGE_COLLECTIVE_PLAN_H */

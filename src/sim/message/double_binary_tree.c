@@ -2,9 +2,8 @@
 #include "sim/message/messages.h"
 
 /* doubleBinaryTree: a chunk goes whole up to the root of a tree and down again. Chunks alternate
- * between two trees; the root of one is the last rank, of the other the first, and the remaining
- * ranks are numbered in order below it. Not checked against a printed result; an odd number of
- * chunks would let the original begin its next collective with the other tree, which is as deep. */
+ * between two trees, over collectives; the root of one is the last rank, of the other the first,
+ * and the remaining ranks are numbered in order below it. */
 
 enum {
     FROM_LEFT,
@@ -42,9 +41,19 @@ static tree_place place_in_tree(uint32_t n, uint32_t place, bool root_last)
     return at;
 }
 
-static bool root_is_last(const orr_collective_phase *phase, uint32_t chunk)
+static bool root_is_last(const orr_collective_task *task, const orr_collective_phase *phase,
+                         uint32_t member, uint32_t chunk)
 {
-    return phase->tree == ORR_TREE_ALTERNATE ? chunk % 2 == 0 : phase->tree == ORR_TREE_ROOT_LAST;
+    const uint32_t turn = orr_collective_task_turns(task, member, phase->line)->tree;
+    switch ((orr_tree)phase->tree) {
+    case ORR_TREE_ALTERNATE:
+        return (turn + chunk) % 2 == 0;
+    case ORR_TREE_ROOT_LAST:
+        return turn == 0;
+    case ORR_TREE_ROOT_FIRST:
+        return turn == 1;
+    }
+    return true;
 }
 
 static tree_place place_of(const orr_collective_task *task, uint32_t member, uint32_t chunk)
@@ -52,7 +61,8 @@ static tree_place place_of(const orr_collective_task *task, uint32_t member, uin
     const orr_collective_phase *phase =
         &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
     const orr_line *line = &task->plan->lines[phase->line];
-    return place_in_tree(phase->n, orr_line_place(line, member), root_is_last(phase, chunk));
+    return place_in_tree(phase->n, orr_line_place(line, member),
+                         root_is_last(task, phase, member, chunk));
 }
 
 static bool is_leaf(const tree_place *at)
@@ -111,7 +121,7 @@ static void send_up(orr_messages *m, orr_collective_task *task, uint32_t member,
     const orr_collective_phase *phase = &task->plan->phases[c->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     const tree_place parent =
-        place_in_tree(phase->n, (uint32_t)at->parent, root_is_last(phase, chunk));
+        place_in_tree(phase->n, (uint32_t)at->parent, root_is_last(task, phase, member, chunk));
     const bool left = parent.left == (int64_t)orr_line_place(line, member);
     c->state |= SENT_UP | ASKED_PARENT;
     send(m, task, member, chunk, at->parent, left ? FROM_LEFT : FROM_RIGHT);

@@ -19,8 +19,12 @@ orr_status orr_messages_init(orr_messages *m, const orr_astra_job *job, orr_astr
     const size_t ranks = folded ? 1 : job->network->n_ranks;
     *m = (orr_messages){
         .job = job, .mode = mode, .folded = folded, .idle_entry = ORR_NONE, .idle_run = ORR_NONE};
+    m->queues = job->queues > 0 ? job->queues : 1;
+    m->active = (job->system->active_chunks + m->queues - 1) / m->queues;
     m->agenda = orr_malloc(ranks * sizeof *m->agenda);
-    if (m->agenda == NULL || !orr_bucket_queue_init(&m->queue) || !orr_unexpected_init(&m->early))
+    m->turns = orr_calloc(ranks, sizeof *m->turns);
+    if (m->agenda == NULL || m->turns == NULL || !orr_bucket_queue_init(&m->queue) ||
+        !orr_unexpected_init(&m->early))
         return orr_fail_memory(err);
     for (size_t i = 0; i < ranks; i++)
         m->agenda[i] = ORR_NONE;
@@ -40,6 +44,7 @@ void orr_messages_done(orr_messages *m)
     orr_array_done(&m->entries);
     orr_array_done(&m->runs);
     orr_free(m->agenda);
+    orr_free(m->turns);
 }
 
 static uint32_t entry_new(orr_messages *m)
@@ -161,15 +166,17 @@ static uint32_t origin_of(const orr_messages *m, const orr_message_event *event)
 {
     if (orr_what_kind(event->what) == ORR_MESSAGE_AGENDA)
         return 1;
-    const uint32_t number = orr_what_phase(event->what);
-    const orr_collective_plan *plan = m->tasks.at[orr_what_task(event->what)]->plan;
-    const orr_collective_phase *phase = &plan->phases[number];
-    const uint32_t base = (number + 1) << 24;
+    const uint32_t number = orr_what_phase(event->what), chunk = orr_what_chunk(event->what);
+    const orr_collective_task *task = m->tasks.at[orr_what_task(event->what)];
+    const orr_collective_phase *phase = &task->plan->phases[number];
+    bool backwards;
+    (void)orr_chunk_queue(m, task, event->who, chunk, number, &backwards);
+    const uint32_t base = (number + 1) << 24 | (backwards ? 1 << 23 : 0);
     switch ((orr_astra_algorithm)phase->algorithm) {
     case ORR_ASTRA_HALVING_DOUBLING:
         return base + event->index;
     case ORR_ASTRA_DIRECT:
-        return m->mode == ORR_ASTRA_AWARE ? base + orr_what_chunk(event->what) : base;
+        return m->mode == ORR_ASTRA_AWARE ? base + chunk : base;
     case ORR_ASTRA_RING:
     case ORR_ASTRA_DOUBLE_BINARY_TREE:
         break;

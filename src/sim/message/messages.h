@@ -62,10 +62,22 @@ typedef struct orr_chunk {
     uint16_t next;  /* next chunk that waits for the same line */
     uint8_t phase;
     uint8_t state;    /* of doubleBinaryTree; and whether it has begun */
+    bool backwards;   /* goes round its line the other way in this phase */
     int64_t ready_ns; /* without contention: when the last one was sent */
 } orr_chunk;
 
-/* Queue of one member's chunks for one line. */
+/* Turns: where a rank's chunks go next among the queues of a dimension, and to which of the two
+ * trees. They go on from one collective to the next. */
+typedef struct orr_turns {
+    uint16_t next[3]; /* by orr_queue_share */
+    uint8_t tree;
+} orr_turns;
+typedef struct orr_rank_turns {
+    uint16_t next[ORR_ASTRA_DIMS][3];
+    uint8_t tree[ORR_ASTRA_KINDS][ORR_ASTRA_DIMS];
+} orr_rank_turns;
+
+/* Queue of one member's chunks for one queue of a line. */
 typedef struct orr_waiting {
     uint16_t head, tail; /* UINT16_MAX: empty */
     uint16_t running;
@@ -80,10 +92,21 @@ typedef struct orr_collective_task {
     uint32_t n_members;         /* members that are simulated */
     bool relayed;               /* see uncontended.c */
     orr_chunk *chunks;          /* shape (n_chunks, n_members): events come in order of members */
-    orr_waiting *waiting;       /* shape (n_members, n_lines) */
+    orr_waiting *waiting;       /* shape (n_members, n_lines, queues) */
+    orr_turns *turns;           /* shape (n_members, n_lines), from when the member joined */
+    uint32_t first;             /* first member that joined */
     uint32_t *unfinished;       /* shape (n_members): unfinished chunks */
     int64_t begin_ns;           /* MODEL: last arrival */
 } orr_collective_task;
+
+/* A place in a queue that a rank's ended collective still holds while the rank goes on to its next
+ * one, as in the original: the chunks of that queue begin after those of others. */
+typedef struct orr_held_place {
+    bool held;
+    uint32_t line, queue;
+    struct orr_collective_task *next; /* the collective that the rank went on to; NULL: none */
+    uint32_t member;                  /* of it */
+} orr_held_place;
 
 /* A rank's agenda entry for one time: runs of events with consecutive indices, since a rank may
  * have as many packets as there are ranks. */
@@ -118,6 +141,10 @@ typedef struct orr_messages {
     orr_bucket_queue queue;
     orr_links links; /* AWARE */
     orr_unexpected early;
+    uint32_t queues;       /* of a dimension */
+    uint32_t active;       /* chunks at a time in a queue */
+    orr_rank_turns *turns; /* shape (ranks) */
+    orr_held_place place;
     orr_array(orr_collective_task *) tasks; /* NULL: has ended */
     orr_array(uint32_t) idle_tasks;
     uint32_t *agenda; /* shape (ranks): first entry, or ORR_NONE */
@@ -147,10 +174,16 @@ void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_eve
 orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
                                              uint64_t ordinal);
 void orr_collective_task_free(orr_messages *m, orr_collective_task *task);
-/* A member joins. Its end may be reported at once, when there is nothing to do. */
-void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
+/* A member joins. Its end may be reported at once, when there is nothing to do. False: members go
+ * round a ring in different directions, or up different trees, since they had different numbers of
+ * chunks before; the collective would never end. */
+bool orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
 
-/* chunk_queues.c: the chunk has ended a phase and goes on to the next, or is done. */
+/* chunk_queues.c: number of the queue in which a chunk of a member waits for a phase, and whether
+ * it goes backwards there. */
+uint32_t orr_chunk_queue(const orr_messages *m, const orr_collective_task *task, uint32_t member,
+                         uint32_t chunk, uint32_t phase, bool *ret_backwards);
+/* The chunk has ended a phase and goes on to the next, or is done. */
 void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member,
                          uint32_t chunk);
 
@@ -185,6 +218,11 @@ static inline orr_chunk *orr_collective_task_chunk(const orr_collective_task *ta
                                                    uint32_t chunk)
 {
     return &task->chunks[(size_t)chunk * task->n_members + member];
+}
+static inline const orr_turns *orr_collective_task_turns(const orr_collective_task *task,
+                                                         uint32_t member, uint32_t line)
+{
+    return &task->turns[(size_t)member * task->plan->n_lines + line];
 }
 static inline uint32_t orr_line_place(const orr_line *line, uint32_t member)
 {

@@ -13,19 +13,30 @@ static uint32_t place_add(const orr_line *line, uint32_t place, uint32_t offset)
 
 /* Place that a packet is sent to. */
 static uint32_t target(const orr_collective_phase *phase, const orr_line *line, uint32_t place,
-                       uint32_t packet)
+                       uint32_t packet, bool backwards)
 {
+    uint32_t offset = 1;
     switch ((orr_astra_algorithm)phase->algorithm) {
     case ORR_ASTRA_DIRECT:
-        return place_add(line, place,
-                         1 + (packet < phase->n - 1 ? packet : packet % (phase->n - 1)));
+        offset += packet < phase->n - 1 ? packet : packet % (phase->n - 1);
+        break;
     case ORR_ASTRA_HALVING_DOUBLING:
         return place ^ phase->halving[packet].offset;
     case ORR_ASTRA_RING:
     case ORR_ASTRA_DOUBLE_BINARY_TREE:
         break;
     }
-    return place_add(line, place, 1);
+    return place_add(line, place, backwards ? line->n - offset : offset);
+}
+
+/* Number of a message of direct between the one who counts forwards and the one who counts
+ * backwards; its own inverse. Messages carry the number that the receiver has forwards. */
+static uint32_t carried(const orr_collective_phase *phase, uint32_t index, bool backwards)
+{
+    if (!backwards || phase->algorithm != ORR_ASTRA_DIRECT)
+        return index;
+    const uint32_t peers = phase->n - 1, round = index / peers;
+    return round * peers + peers - 1 - (index - round * peers);
 }
 
 /* Time of a message without congestion. Within a dimension it is known but for the hops. */
@@ -51,13 +62,14 @@ void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t membe
                       uint32_t to, uint32_t index, int64_t bytes)
 {
     const orr_collective_plan *plan = task->plan;
-    const uint32_t number = orr_collective_task_chunk(task, member, chunk)->phase;
+    const orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
+    const uint32_t number = c->phase;
     const orr_collective_phase *phase = &plan->phases[number];
     const orr_line *line = &plan->lines[phase->line];
     const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
     const orr_message_event arrival = {
         orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
-        m->folded ? 0 : to_member, index};
+        m->folded ? 0 : to_member, carried(phase, index, c->backwards)};
     if (m->mode == ORR_ASTRA_AWARE)
         orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK,
                        orr_communicator_rank(plan->members, member),
@@ -75,7 +87,8 @@ void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32
     if (__builtin_expect(c->early == 0, 1))
         return;
     const orr_message_event key = {
-        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase), member, index};
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase), member,
+        carried(&task->plan->phases[c->phase], index, c->backwards)};
     if (!orr_unexpected_take(&m->early, key))
         return;
     c->early--;
@@ -136,8 +149,8 @@ static void send_next(orr_messages *m, orr_collective_task *task, uint32_t membe
     c->left--;
     c->free--;
     orr_packets_send(m, task, member, chunk,
-                     target(phase, line, orr_line_place(line, member), packet), packet,
-                     halving ? phase->halving[packet].bytes : phase->bytes);
+                     target(phase, line, orr_line_place(line, member), packet, c->backwards),
+                     packet, halving ? phase->halving[packet].bytes : phase->bytes);
     orr_packets_post_receive(m, task, member, chunk, packet);
 }
 
@@ -149,7 +162,8 @@ static void packed(orr_messages *m, orr_collective_task *task, uint32_t member, 
     uint32_t times = 1;
     c->free++;
     /* The second half of a direct all-reduce begins when all of the first has arrived. */
-    if (phase->algorithm == ORR_ASTRA_DIRECT && phase->reducing == 1 && c->left <= phase->n - 1) {
+    if (phase->algorithm == ORR_ASTRA_DIRECT && phase->reducing == ORR_REDUCES_EVERY_SECOND &&
+        c->left <= phase->n - 1) {
         if (c->received < phase->n - 1)
             return;
         times = phase->parallel;
@@ -181,10 +195,10 @@ void orr_packets_arrive(orr_messages *m, orr_message_event event)
     const uint32_t chunk = orr_what_chunk(event.what), phase = orr_what_phase(event.what);
     orr_chunk *c = orr_collective_task_chunk(task, event.who, chunk);
     const orr_collective_phase *p = &task->plan->phases[phase];
-    const bool asked =
-        c->state != 0 && c->phase == phase &&
-        (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE ? orr_tree_has_posted(c, event.index)
-                                                      : c->sent > event.index);
+    const bool asked = c->state != 0 && c->phase == phase &&
+                       (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE
+                            ? orr_tree_has_posted(c, event.index)
+                            : c->sent > carried(p, event.index, c->backwards));
     if (__builtin_expect(asked, 1)) {
         received(m, task, event.who, chunk, event.index, p);
     } else {

@@ -21,7 +21,8 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
     const orr_collective_phase *phase = &task->plan->phases[0];
     const orr_line *line = &task->plan->lines[phase->line];
     const uint32_t place = orr_line_place(line, member);
-    uint32_t to = place + 1 == line->n ? 0 : place + 1;
+    uint32_t to =
+        c->backwards ? (place == 0 ? line->n : place) - 1 : (place + 1 == line->n ? 0 : place + 1);
     int64_t ns = phase->near_ns;
     if (phase->algorithm == ORR_ASTRA_HALVING_DOUBLING) {
         to = place ^ phase->halving[packet].offset;

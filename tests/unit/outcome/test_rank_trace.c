@@ -191,7 +191,7 @@ static void astra_sim_reads_them(void **state)
             groups[n] = (orr_astra_group){n + 1, groupings[i].first[g + 1] - groupings[i].first[g],
                                           groupings[i].members + groupings[i].first[g]};
     const orr_astra_groups all = {n, groups};
-    const orr_astra_job job = {&sys, &net, &all, s.graphs};
+    const orr_astra_job job = {&sys, &net, &all, s.graphs, 0};
     world_must(&s.w,
                orr_astra_simulate(&job, ORR_ASTRA_UNAWARE, true, s.w.arena, &result, &s.w.err),
                "astra");

@@ -23,6 +23,7 @@ typedef struct astra_job {
     orr_astra_network network;
     orr_astra_groups groups;
     const orr_graph *graphs[JOB_MAX_RANKS];
+    uint32_t queues;
     orr_arena *arena;
     orr_astra_result result;
     orr_error err;
@@ -200,7 +201,8 @@ static inline void astra_all_call(astra_job *job, orr_collective collective, int
 static inline orr_status astra_try(astra_job *job, orr_astra_mode mode, bool fold)
 {
     const orr_astra_job what = {&job->system, &job->network,
-                                job->groups.n > 0 ? &job->groups : NULL, job->graphs};
+                                job->groups.n > 0 ? &job->groups : NULL, job->graphs,
+                                job->queues};
     return orr_astra_simulate(&what, mode, fold, job->arena, &job->result, &job->err);
 }
 
