@@ -232,9 +232,12 @@ static int64_t step_ns(const balance *b, uint32_t first, uint32_t last)
     int64_t slot = 0, steady = 0, rounds = 0, update = 0;
     if (!split_times(b, &plan, &d, &slot))
         return INT64_MAX;
+    const bool dual =
+        plan.schedule == ORR_SCHEDULE_DUALPIPE; /* half of the micro-batches each way */
     for (uint32_t s = 0; s < d.stages; s++) {
-        steady = larger(steady, b->stage[s].micro_batch_ns);
-        update = larger(update, b->stage[s].update_ns);
+        const orr_module_time *here = &b->stage[s], *other = &b->stage[dual ? d.stages - 1 - s : s];
+        steady = larger(steady, (here->micro_batch_ns + other->micro_batch_ns) / 2);
+        update = larger(update, here->update_ns + (dual ? other->update_ns : 0));
     }
     for (uint32_t c = 0; c < d.chunks; c++)
         rounds += b->round[c];
@@ -296,13 +299,16 @@ bool orr_stages_are_uneven(const orr_row_ends *ends, const orr_plan *plan)
     const uint8_t schedule = plan->schedule;
     if (plan->pp <= 1 || ends->layers_ns == 0 || plan->first_layers > 0 || plan->last_layers > 0 ||
         plan->zero >= 2 || plan->micro_batches == 0 || schedule == ORR_SCHEDULE_ZB_V ||
-        schedule == ORR_SCHEDULE_DUALPIPE || orr_plan_has_sections(plan))
+        orr_plan_has_sections(plan))
         return false;
     if (schedule == ORR_SCHEDULE_ZB_H1 && plan->micro_batches < 2 * plan->pp)
         return false; /* bubbles hide the ends */
     const int64_t even = ends->layers_ns / ends->n_layers * (ends->n_layers / plan->pp),
                   mean = (ends->head_ns + ends->layers_ns + ends->tail_ns) / plan->pp;
-    return even + larger(ends->head_ns, ends->tail_ns) > mean + mean / GAIN;
+    const int64_t end = schedule == ORR_SCHEDULE_DUALPIPE /* one rank has both ends */
+                            ? (ends->head_ns + ends->tail_ns) / 2
+                            : larger(ends->head_ns, ends->tail_ns);
+    return even + end > mean + mean / GAIN;
 }
 
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
