@@ -13,9 +13,11 @@
  * Two sequences take turns: each runs until it has to wait for a transfer. Whose turn it is, is
  * said by a few orders; the shortest is taken, and the minimum of what is monotone is.
  *
- * Beside a transfer of length L, computation loses (1 - 1 / s) L, but no more than the share s - 1
- * of its own time: s is the calibration's slowdown, or what is left to computation of the
- * multiprocessors that the transfer takes, if that is more. */
+ * Beside a transfer of length L, computation loses (1 - 1 / s) L: the next one in the order is
+ * longer by that. If all computation until the transfer is waited for takes less than L / s, the
+ * wait is shorter by as much. A sequence that waits for its transfer loses nothing; the other one
+ * does. s is the calibration's slowdown, or what is left to computation of the multiprocessors that
+ * the transfer takes, if that is more. */
 enum { SEQUENCES = 2, BESIDE_MOST = 32 };
 
 /* Who is next is the sequence that has done the smaller share of its turns, or of its FLOPs; on a
@@ -39,6 +41,7 @@ typedef struct sequence_state {
     uint8_t waits_on; /* axis of that task; ORR_AXIS_NONE: computation */
     pending beside[BESIDE_MOST];
     uint32_t n_beside;
+    double owed_ns; /* what the next computation of the other sequence loses beside its transfers */
     double turns, all_turns, flops, all_flops; /* done, and to do; both at least 1 */
 } sequence_state;
 
@@ -47,8 +50,7 @@ typedef struct phase_run {
     uint32_t n;
     int64_t device_ns, stream_ns[ORR_AXES]; /* times from which on each resource is free */
     double slowdown;                        /* of computation beside a transfer */
-    double most_slowdown;                   /* of the transfers that were sent */
-    double owed_ns; /* what computation has yet to lose beside transfers that were sent */
+    double owed_ns; /* what the next computation loses beside overlapped transfers */
     orr_phase_simulation played;
 } phase_run;
 
@@ -91,19 +93,14 @@ static int64_t free_at(const phase_run *p, const orr_call_cost *task)
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
 
-static int64_t slowed_ns(phase_run *p, int64_t ns)
-{
-    const double lost = fmin(p->owed_ns, (p->most_slowdown - 1) * (double)ns);
-    p->owed_ns -= lost;
-    return ns + (int64_t)(lost + 0.5);
-}
-
 static int64_t run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task,
                            int64_t start_ns)
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
-    p->device_ns = start_ns + slowed_ns(p, task->ns);
+    const sequence_state *other = &p->states[r == &p->states[0]];
+    p->device_ns = start_ns + task->ns + (int64_t)(p->owed_ns + other->owed_ns + 0.5);
+    p->owed_ns = p->states[0].owed_ns = p->states[1].owed_ns = 0;
     r->ready_ns = p->device_ns;
     r->waits_on = ORR_AXIS_NONE;
     return p->device_ns - start_ns;
@@ -125,11 +122,8 @@ static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *t
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
-    if (task->beside || p->n > 1) {
-        const double slowdown = slowdown_of(p, task);
-        p->owed_ns += (1 - 1 / slowdown) * (double)task->ns;
-        p->most_slowdown = fmax(p->most_slowdown, slowdown);
-    }
+    *(goes_beside(r, task) ? &p->owed_ns : &r->owed_ns) +=
+        (1 - 1 / slowdown_of(p, task)) * (double)task->ns;
     if (goes_beside(r, task)) {
         r->beside[r->n_beside++] = (pending){task->joins, task->axis, end_ns};
         return;
@@ -221,9 +215,7 @@ static void run_in_order(phase_run *p, const turn_order *order, orr_phase_call_v
 void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
                          orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
 {
-    phase_run begin = {.n = n < SEQUENCES ? n : SEQUENCES,
-                       .slowdown = fmax(compute_slowdown, 1),
-                       .most_slowdown = 1};
+    phase_run begin = {.n = n < SEQUENCES ? n : SEQUENCES, .slowdown = fmax(compute_slowdown, 1)};
     const int n_orders = n > 1 ? N_ORDERS : 1;
     int best = 0;
     for (uint32_t i = 0; i < begin.n; i++) {
