@@ -46,7 +46,7 @@ static const parameter ALL[PARAMETERS] = {
     PARAMETER_(dp_exposed, 0.005, 0.9, 1, 0),
     PARAMETER_(micro_batch_ns, 1000, 2e7, 1.5, 0),
     PARAMETER_(step_ns, 1e5, 2e8, 1.5, 0),
-    PARAMETER_(rank_log_frac, 1e-4, 0.02, 1, 0),
+    PARAMETER_(jitter_frac, 2e-4, 0.04, 1, 0),
 };
 
 static double *field(orr_calibration *c, const parameter *p)

@@ -88,12 +88,6 @@ static double update_ns(const orr_device *device, const orr_plan *plan, const wo
     return 1e9 * owned * fmin(4 / copied, 24 / read);
 }
 
-/* As stretch_of() in model/step/module_cost.c. */
-static double stretch_among(const orr_calibration *c, uint32_t n)
-{
-    return c->rank_log_frac > 0 && n > 8 ? 1 + c->rank_log_frac * log2(n / 8.0) : 1;
-}
-
 /* The devices of one kind, and lower bounds of their times. */
 typedef struct device_kind {
     uint32_t site, device, n;
@@ -141,7 +135,7 @@ static orr_status bound_kind(orr_estimator *e, const orr_plan *plan,
     for (uint32_t k = 0; k < n_device_kinds; k++) {
         const orr_plan p = within_site(e, plan, device_kinds[k].site);
         const double stretch =
-            stretch_among(e->devices[device_kinds[k].device].calibration, n_devices);
+            orr_job_jitter(e->devices[device_kinds[k].device].calibration, n_devices);
         const orr_placement *place;
         const orr_priced_row *row;
         ORR_TRY(orr_estimate_placement(e, &p, &place, err));

@@ -148,7 +148,7 @@ static const struct {
     P(launch_ns, -1, 0),      P(scale_up, 1, 1),        P(scale_up_ns, -1, 0),
     P(scale_out, 1, 1),       P(scale_out_ns, -1, 0),   P(compute_slowdown, -1, 1),
     P(dp_exposed, -1, 0),     P(micro_batch_ns, -1, 0), P(step_ns, -1, 0),
-    P(rank_log_frac, -1, 0),
+    P(jitter_frac, -1, 0),
 #undef P
 };
 enum { N_PARAMETERS = sizeof PARAMETERS / sizeof *PARAMETERS };

@@ -115,6 +115,21 @@ static orr_status fail_device_key(const orr_yaml *key, orr_error *err)
     return fail_key(key, "a calibration", names, n, err);
 }
 
+/* Older files say "rank_log_frac", a share of the step for each doubling of ranks beyond 8: the
+ * jitter that costs as much among 1,024. */
+static orr_status read_older_jitter(const orr_yaml *value, orr_calibration_parameter *ret,
+                                    orr_error *err)
+{
+    static const double DOUBLINGS = 7, EXPECTED = 3.25;
+    orr_calibration_range range = orr_calibration_ranges[ORR_CALIBRATION_jitter_frac];
+    range.name = "rank_log_frac";
+    ORR_TRY(read_parameter(value, &range, ret, err));
+    double *const scaled[] = {&ret->value, &ret->low, &ret->high, &ret->prior};
+    for (size_t i = 0; i < sizeof scaled / sizeof *scaled; i++)
+        *scaled[i] *= DOUBLINGS / EXPECTED;
+    return ORR_OK;
+}
+
 static orr_status read_pair(const orr_yaml *key, const orr_yaml *value,
                             orr_calibration_parameter *parameters, orr_calibration *c,
                             orr_error *err)
@@ -126,6 +141,8 @@ static orr_status read_pair(const orr_yaml *key, const orr_yaml *value,
         if (strcmp(key->text, LATER[i].name) == 0)
             return read_number(value, key->text, LATER[i].low, LATER[i].high,
                                (double *)((char *)c + LATER[i].offset), err);
+    if (strcmp(key->text, "rank_log_frac") == 0)
+        return read_older_jitter(value, &parameters[ORR_CALIBRATION_jitter_frac], err);
     if (strcmp(key->text, "device") == 0)
         return read_text(value, "device", &c->name, err);
     if (strcmp(key->text, "source") == 0)

@@ -218,6 +218,27 @@ int64_t orr_job_rates_launch_wait(const orr_job_rates *rates, uint32_t kernels, 
     return (int64_t)(most * sqrt(sqrt(1 + square * square))) - device_ns;
 }
 
+/* x with a standard normal probability `above` of being exceeded, at most 1/2: Newton's method on
+ * the logarithm of that probability, which is concave, so that all steps from above are towards it.
+ */
+static double normal_quantile(double above)
+{
+    double x = sqrt(-2 * log(above)); /* the tail is below exp(-x^2 / 2) */
+    for (int i = 0; i < 20; i++) {
+        const double tail = 0.5 * erfc(x * sqrt(0.5));
+        const double density = exp(-0.5 * x * x) / sqrt(2 * acos(-1));
+        x += (log(tail) - log(above)) * tail / density;
+    }
+    return x;
+}
+
+double orr_job_jitter(const orr_calibration *calibration, double ranks)
+{
+    if (!(calibration->jitter_frac > 0) || !(ranks > 1))
+        return 1;
+    return 1 + calibration->jitter_frac * normal_quantile(0.625 / (ranks + 0.25));
+}
+
 /* Algorithms that NCCL chooses from (docs.nvidia.com, NCCL environment variables, NCCL_ALGO):
  * rings; trees for all-reduce; in-network reduction where there is one; direct sends for the
  * rest. */

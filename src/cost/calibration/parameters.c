@@ -34,7 +34,7 @@ const orr_calibration_range orr_calibration_ranges[ORR_CALIBRATION_FIELDS] = {
     TIME_(step_ns),
     TIME_(serving_ns),
     TIME_(recommendation_ns),
-    RANGE_(rank_log_frac, 0, 1),
+    RANGE_(jitter_frac, 0, 1),
 };
 
 const char *orr_calibration_field_name(orr_calibration_field field)

@@ -103,18 +103,12 @@ double orr_step_sent_bytes(orr_collective collective, uint32_t members, int64_t 
     }
 }
 
-/* Jitter factor: every doubling of ranks beyond one host of 8 adds the calibration's share. */
-static double stretch_of(const orr_plan *plan, const orr_calibration *c)
-{
-    const double hosts = (double)orr_plan_ranks(plan) / 8;
-    return c->rank_log_frac > 0 && hosts > 1 ? 1 + c->rank_log_frac * log2(hosts) : 1;
-}
-
 orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
                               orr_step_prices *ret, orr_error *err)
 {
     orr_step_prices prices = {.kernels = rates,
-                              .stretch = stretch_of(plan, rates->calibration),
+                              .stretch =
+                                  orr_job_jitter(rates->calibration, (double)orr_plan_ranks(plan)),
                               .graphs = plan->graphs == ORR_SWITCH_ON,
                               .eager = plan->fusion == ORR_SWITCH_OFF};
     for (int axis = 0; axis < ORR_AXES; axis++) {

@@ -91,7 +91,7 @@ static inline orr_calibration world_plain(plan_world *w, const orr_cluster *clus
     orr_calibration plain = *c;
     plain.compute_slowdown = 1;
     plain.dp_exposed = 0;
-    plain.rank_log_frac = 0;
+    plain.jitter_frac = 0;
     return plain;
 }
 

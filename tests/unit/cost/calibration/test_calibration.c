@@ -486,6 +486,27 @@ static void a_wider_network_is_never_dearer(void **state)
     }
 }
 
+/* Expected maxima of normal samples: Teichroew, Annals of Mathematical Statistics 27, 1956. */
+static void ranks_wait_for_the_slowest(void **state)
+{
+    (void)state;
+    static const struct {
+        double n, expected, most;
+    } KNOWN[] = {{1, 0, 0}, {2, 0.5642, 0.03}, {8, 1.4236, 0.011}, {20, 1.8675, 0.005}};
+    orr_calibration c = plain();
+    assert_true(orr_job_jitter(&c, 1e4) == 1); /* no jitter */
+    c.jitter_frac = 1;
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        assert_true(fabs(orr_job_jitter(&c, KNOWN[i].n) - 1 - KNOWN[i].expected) <= KNOWN[i].most);
+    for (double n = 2, last = 1; n < 1e9; n *= 2) {
+        const double now = orr_job_jitter(&c, n);
+        assert_true(now > last && now - 1 < sqrt(2 * log(n)));
+        last = now;
+    }
+    const double most = (orr_job_jitter(&c, 1e300) - 1) / sqrt(2 * log(1e300));
+    assert_true(most > 0.99 && most < 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_large_gather_takes_its_bytes),
         cmocka_unit_test(switches_reduce_within_the_domain),
         cmocka_unit_test(a_wider_network_is_never_dearer),
+        cmocka_unit_test(ranks_wait_for_the_slowest),
     };
     return cmocka_run_group_tests_name("calibration", tests, open_catalog, close_catalog);
 }
