@@ -315,6 +315,36 @@ static void out_of_memory(void **state)
     world_close(&w);
 }
 
+/* Backward passes in two shorten the pipeline at equal memory (Qi et al., arXiv 2401.10241, table
+ * 1) where nothing is lost between their halves: with tensor slices, a reduction of the input's
+ * gradient has no weight gradient beside it any more, in each micro-batch. */
+static void split_backward_passes_shorten_the_pipeline(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama3.1-8b", "llama3.1-70b", "gpt3-175b",
+                                         "mixtral-8x7b"},
+                             *const plans[] = {"dp=8,pp=4,micro_batches=8,micro_batch=1",
+                                               "dp=8,pp=8,micro_batches=32,zero=1",
+                                               "dp=8,pp=8,micro_batches=16,graphs=on",
+                                               "dp=8,pp=4,micro_batches=16,recompute=selective"};
+    plan_world w;
+    world_open(&w);
+    const orr_cluster *cluster = world_cluster(&w, "h100_superpod");
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t p = 0; p < sizeof plans / sizeof *plans; p++) {
+            const orr_model *model = world_model(&w, models[m]);
+            orr_plan plan = world_plan(&w, plans[p]);
+            plan.schedule = ORR_SCHEDULE_ZB_H1;
+            const char *text = orr_plan_text(&plan, w.arena);
+            const int64_t whole = world_step_ns(&w, model, plans[p], cluster, NULL),
+                          split = world_step_ns(&w, model, text, cluster, NULL);
+            if (split > whole)
+                fail_msg("%s, %s: %lld ns, with zb_h1 %lld", models[m], plans[p], (long long)whole,
+                         (long long)split);
+        }
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +360,7 @@ int main(void)
         cmocka_unit_test(inference_is_forward),
         cmocka_unit_test(jobs_run_beside_one_another),
         cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(split_backward_passes_shorten_the_pipeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
