@@ -217,8 +217,16 @@ static void read_mixture(const run_row *r, job_cases *cases, job_case *c)
     c->software_year = 2026.1;
 }
 
+/* Norms, up-projections of latent attention and SwiGLU are computed again (arXiv 2412.19437,
+ * section 3.2.3), inputs of SwiGLU are cached in fp8 and moments kept in bf16 (section 3.3.3). */
 static void read_deepseek(const run_row *r, job_cases *cases, job_case *c)
 {
+    c->plan.recompute = ORR_RECOMPUTE_SOME;
+    c->plan.recompute_modules =
+        1U << ORR_RECOMPUTE_MODULE_layernorm | 1U << ORR_RECOMPUTE_MODULE_mla_up_proj |
+        1U << ORR_RECOMPUTE_MODULE_mlp_act | 1U << ORR_RECOMPUTE_MODULE_moe_act;
+    c->plan.activation_func_fp8_input_store = ORR_SWITCH_ON;
+    c->plan.exp_avg_dtype = c->plan.exp_avg_sq_dtype = ORR_PRECISION_BF16;
     job_read_cluster(cases, c, job_csv_text(r->csv, r->row, "gpu"));
     job_read_model(cases, c, r->model);
     c->plan.micro_batch = 1;
@@ -244,8 +252,7 @@ static void read_fsdp(const run_row *r, job_cases *cases, job_case *c)
     c->plan.gradients = ORR_PRECISION_FP32;
     if (!job_has(r->notes, "selective"))
         job_refuse(c, "what it computes again is not told");
-    c->plan.recompute = ORR_RECOMPUTE_BLOCK;
-    c->plan.recompute_layers = c->model != NULL ? c->model->layers / 2 : 0;
+    c->plan.recompute = ORR_RECOMPUTE_OP;
     c->framework = job_has(r->source, "torchtitan") ? "torchtitan" : "fsdp";
     c->software_year = job_has(r->source, "torchtitan") ? 2026.0 : 2024.5;
 }
@@ -374,7 +381,9 @@ static void read_maxtext(const job_csv *csv, const char *file, job_cases *cases)
                              .micro_batches = 1,
                              .precision = ORR_PRECISION_BF16,
                              .gradients = ORR_PRECISION_FP32,
-                             .recompute = ORR_RECOMPUTE_NONE};
+                             .recompute = ORR_RECOMPUTE_SOME, /* remat_policy=minimal_flash */
+                             .recompute_modules = 1U << ORR_RECOMPUTE_MODULE_layernorm |
+                                                  1U << ORR_RECOMPUTE_MODULE_mlp_act};
         if (c->model != NULL)
             c->seconds = 3 * orr_model_flops(c->model, c->workload.seq, false) * 4 /
                          (1e12 * job_csv_number(csv, row, "measured_tflops_per_chip"));

@@ -257,6 +257,7 @@ static void read_mlperf_row(const job_csv *csv, size_t row, const char *file, jo
     if (lora) {
         degrees_of_name(config, &c->plan);
         c->plan.micro_batch = 1;
+        c->plan.activation_func_fp8_input_store = ORR_SWITCH_ON; /* FP8_ACT of its configuration */
         c->plan.vp = 1;
         c->plan.dp =
             gpus /

@@ -142,6 +142,21 @@ static void save_products(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
+/* Experts' outputs are not saved for the gradients of their scores: the scores are applied within
+ * the activation, before the second product (Megatron-Core, weighted_bias_swiglu_impl()). */
+static void free_combined(const orr_tape *tape, orr_tape_liveness *lives)
+{
+    for (uint32_t c = 0; c < tape->n_calls && tape->calls[c].pass == ORR_PASS_FORWARD; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        if (call->op != ORR_OP_COMBINE || call->n_in < 3)
+            continue;
+        orr_live_range *in = orr_tape_live_range_of(lives, orr_tape_root(tape, call->in[0]));
+        const orr_live_range *out = orr_tape_live_range_of(lives, call->out[0]);
+        if (in->first < lives->forward_end && in->last >= lives->forward_end)
+            in->last = out->first;
+    }
+}
+
 /* Is the loss one kernel that overwrites the logits? */
 static bool fuses_loss(const orr_plan *plan)
 {
@@ -154,6 +169,7 @@ uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, const orr_plan *plan,
                                      orr_tape_liveness *lives, orr_live_range *ret)
 {
     merge_blocks(tape, lives);
+    free_combined(tape, lives);
     if (plan->activation_func_fp8_input_store == ORR_SWITCH_ON)
         narrow_activations(tape, lives);
     if (plan->recompute == ORR_RECOMPUTE_OP)
