@@ -218,7 +218,8 @@ static void read_mixture(const run_row *r, job_cases *cases, job_case *c)
 }
 
 /* Norms, up-projections of latent attention and SwiGLU are computed again (arXiv 2412.19437,
- * section 3.2.3), inputs of SwiGLU are cached in fp8 and moments kept in bf16 (section 3.3.3). */
+ * section 3.2.3), inputs of SwiGLU are cached in fp8 and moments kept in bf16 (section 3.3.3).
+ * Layers are laid out as Megatron Bridge has it for 16 stages, "Et*4|(t*4|)*14tmL". */
 static void read_deepseek(const run_row *r, job_cases *cases, job_case *c)
 {
     c->plan.recompute = ORR_RECOMPUTE_SOME;
@@ -227,6 +228,7 @@ static void read_deepseek(const run_row *r, job_cases *cases, job_case *c)
         1U << ORR_RECOMPUTE_MODULE_mlp_act | 1U << ORR_RECOMPUTE_MODULE_moe_act;
     c->plan.activation_func_fp8_input_store = ORR_SWITCH_ON;
     c->plan.exp_avg_dtype = c->plan.exp_avg_sq_dtype = ORR_PRECISION_BF16;
+    c->plan.last_layers = c->plan.pp == 16 ? 1 : 0;
     job_read_cluster(cases, c, job_csv_text(r->csv, r->row, "gpu"));
     job_read_model(cases, c, r->model);
     c->plan.micro_batch = 1;
