@@ -55,6 +55,10 @@ typedef struct orr_memory_plan {
     int64_t capacity_bytes;         /* that a job can use on the device; -1: not known */
     bool fits;
     int64_t missing_bytes;                 /* of the worst stage; 0 where it fits */
+    /* Of PREFILL and DECODE: the largest batch of all replicas at this context, and the largest
+     * context at this batch, as far as memory grows with them alike; 0: of other tasks, or where
+     * the capacity is not known. */
+    int64_t most_samples, most_tokens;
     const orr_memory_plan_option *options; /* shape (n_options): where the plan does not fit;
                                             * each change by itself, most effective first */
     uint32_t n_options;

@@ -70,6 +70,9 @@ static void tell_memory(const orr_outcome *o, orr_output *out)
     orr_output_printf(out, "; %s allocated, %s reserved\n",
                       orr_human_bytes(allocated, (double)worst->allocated_bytes),
                       orr_human_bytes(reserved, (double)worst->reserved_bytes));
+    if (m->most_samples > 0)
+        orr_output_printf(out, "room: a batch of %lld at this context, or a context of %lld\n",
+                          (long long)m->most_samples, (long long)m->most_tokens);
 }
 
 void orr_job_request_summary(const orr_job_request *request, orr_output *out)

@@ -177,6 +177,36 @@ static void find_worst(const orr_memory_plan_input *job, orr_memory_plan *plan)
     plan->missing_bytes = plan->fits ? 0 : worst;
 }
 
+/* Samples and tokens that would fill a stage's device; the least of all stages. What comes and goes
+ * grows with the samples, and in a prefill with the tokens. */
+static void find_most(const orr_memory_plan_input *job, orr_memory_plan *plan)
+{
+    const bool prefill = job->workload->task == ORR_TASK_PREFILL;
+    const double samples = (double)job->plan->batch,
+                 tokens = (double)cached_tokens(job->model, job->plan, job->workload);
+    double most = 0, longest = 0;
+    if (orr_task_trains(job->workload->task))
+        return;
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const orr_stage_memory *s = &plan->stages[i];
+        const int64_t usable = orr_usable_bytes(device_of(job, i));
+        const double cache = (double)s->bytes[ORR_MEMORY_CACHE],
+                     comes = (double)(s->bytes[ORR_MEMORY_ACTIVATIONS] +
+                                      s->bytes[ORR_MEMORY_TRANSIENT] +
+                                      s->bytes[ORR_MEMORY_FRAGMENTATION]);
+        const double of_tokens = cache + (prefill ? comes : 0);
+        const double free_bytes = (double)(usable - s->peak_bytes);
+        if (usable < 0 || cache <= 0)
+            continue;
+        const double more = samples * (1 + free_bytes / (cache + comes)),
+                     longer = tokens * (1 + free_bytes / of_tokens);
+        most = most == 0 || more < most ? more : most;
+        longest = longest == 0 || longer < longest ? longer : longest;
+    }
+    plan->most_samples = most > 0 ? (int64_t)most : 0;
+    plan->most_tokens = longest > 0 ? (int64_t)longest : 0;
+}
+
 static orr_status plan_stages(orr_stage_memory_input *parts, const orr_memory_plan_input *job,
                               orr_arena *arena, orr_memory_plan *ret, orr_error *err)
 {
@@ -191,6 +221,7 @@ static orr_status plan_stages(orr_stage_memory_input *parts, const orr_memory_pl
     }
     orr_memory_plan plan = {.n_stages = n, .stages = stages};
     find_worst(job, &plan);
+    find_most(job, &plan);
     *ret = plan;
     return ORR_OK;
 }

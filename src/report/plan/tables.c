@@ -50,6 +50,8 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
         {"peak_memory", "bytes", (double)worst->peak_bytes},
         {"allocated_memory", "bytes", (double)worst->allocated_bytes},
         {"reserved_memory", "bytes", (double)worst->reserved_bytes},
+        {"most_samples", "", o->memory.most_samples > 0 ? (double)o->memory.most_samples : NAN},
+        {"most_tokens", "", o->memory.most_tokens > 0 ? (double)o->memory.most_tokens : NAN},
         {"memory_missing", "bytes", o->memory.fits ? NAN : (double)o->memory.missing_bytes},
         {"energy_of_step", "J", o->energy_j},
         {"model_flops", "FLOP", o->model_flops},

@@ -130,6 +130,32 @@ static void inference_has_a_cache(void **state)
     small_job_done(&j);
 }
 
+/* The largest batch and the largest context that are told fit, and a little more does not. */
+static orr_memory_plan decoding(uint32_t samples, uint32_t tokens)
+{
+    small_job j;
+    small_job_make(&j, (orr_plan){.micro_batch = samples, .micro_batches = 1}, ORR_TASK_DECODE);
+    small_job_device(&j, 2.0 * (1 << 30), true);
+    j.workload.prompt = tokens;
+    j.workload.generated = 20;
+    const orr_memory_plan plan = plan_of(&j);
+    small_job_done(&j);
+    return plan;
+}
+
+static void what_would_fit_is_told(void **state)
+{
+    (void)state;
+    const orr_memory_plan few = decoding(1000, 100);
+    assert_true(few.fits && few.most_samples > 1000 && few.most_tokens > 120);
+    const uint32_t samples = (uint32_t)few.most_samples, tokens = (uint32_t)few.most_tokens - 20;
+    assert_true(decoding(samples, 100).fits);
+    assert_false(decoding(samples + samples / 100 + 1, 100).fits);
+    assert_true(decoding(1000, tokens).fits);
+    assert_false(decoding(1000, tokens + tokens / 100 + 1).fits);
+    assert_in_range(decoding(2 * samples, 100).most_samples, samples - 1, samples + 1);
+}
+
 static void what_generation_needs_is_free_for_the_update(void **state)
 {
     (void)state;
@@ -206,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_add_up_to_the_peak),
+        cmocka_unit_test(what_would_fit_is_told),
         cmocka_unit_test(a_plan_that_does_not_fit_says_by_how_much),
         cmocka_unit_test(the_worst_stage_is_so_on_its_device),
         cmocka_unit_test(dualpipe_has_two_copies),
