@@ -47,6 +47,7 @@ static routed route(orr_draft *draft, orr_value x)
 typedef struct sorted {
     orr_value x, scale; /* ORR_NONE: not quantised */
     orr_value counts;   /* ORR_NONE: all experts have equally many rows */
+    orr_value weights;  /* score of each row, (rows, 1); ORR_NONE: applied elsewhere */
 } sorted;
 
 /* Grouped matrix product: each row with the weights of its expert. `slicing`: of every expert's
@@ -95,6 +96,24 @@ static orr_op_args laid(const orr_job_shape *job)
         .count = job->samples * job->tokens * moe->top_k, .experts = moe->experts, .members = 1};
 }
 
+/* Scores of the sorted rows. In training they weigh the activation within an expert, as in
+ * Megatron-Core (experts.py, permuted_probs): their gradient then needs none of the experts'
+ * outputs, which are not saved. */
+static orr_value sorted_scores(orr_draft *draft, const routed *r, const orr_op_args *rows)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_layout stream = orr_draft_stream(draft);
+    const orr_type shape = {
+        .dtype = (uint8_t)job->stream, .rank = 3, .dim = {job->samples, job->tokens, 1}};
+    const orr_op_args one = {.value = 1, .shape = &shape};
+    orr_value out[ORR_CALL_OUT];
+    const orr_value ones = orr_draft_set_layout(
+        draft, orr_draft_call(draft, ORR_OP_FILL, &one, "weigh", 0, NULL), &stream);
+    const orr_value in[] = {ones, r->indices, r->scores};
+    orr_draft_call_all(draft, ORR_OP_DISPATCH, rows, "weigh", 3, in, out);
+    return out[0];
+}
+
 /* Tokens sorted by expert, in the form in which they are sent. */
 static sorted dispatch(orr_draft *draft, orr_value x, const routed *r)
 {
@@ -106,6 +125,9 @@ static sorted dispatch(orr_draft *draft, orr_value x, const routed *r)
                        draft->job->model->moe.scales_input ? 3 : 2, in, out);
     orr_write_operand(draft, out[0], &ret.x, &ret.scale);
     ret.counts = out[1];
+    ret.weights = ORR_NONE;
+    if (draft->job->trained && !draft->job->model->moe.scales_input)
+        ret.weights = sorted_scores(draft, r, &rows);
     return ret;
 }
 
@@ -121,12 +143,15 @@ static orr_value experts(orr_draft *draft, const sorted *tokens, const routed *r
         expert_linear(draft, tokens, job->model->hidden, (gated ? 2 : 1) * (int64_t)moe->expert_ffn,
                       ORR_BY_COLUMN, "expert_gate_up");
     y = orr_write_activation(draft, y, moe->expert_ffn);
+    if (tokens->weights != ORR_NONE)
+        y = ORR_CALL(draft, MUL, NULL, "swiglu", y, tokens->weights);
     orr_write_operand(draft, y, &inner.x, &inner.scale);
     y = expert_linear(draft, &inner, moe->expert_ffn, job->model->hidden, ORR_BY_ROW,
                       "expert_down");
     draft->tag = ORR_WEIGHT_DENSE;
-    return moe->scales_input ? ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices)
-                             : ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices, r->scores);
+    const bool scored = moe->scales_input || tokens->weights != ORR_NONE;
+    return scored ? ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices)
+                  : ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices, r->scores);
 }
 
 /* Shared experts: one expert as wide as all of them together, which sees every token. */

@@ -243,7 +243,7 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
     case ORR_OP_FAMILY_ELEMENTWISE:
     case ORR_OP_FAMILY_CAST:
     case ORR_OP_FAMILY_COPY:
-        return elementwise(site, err);
+        return op == ORR_OP_FILL ? orr_shard_view_rule(site, err) : elementwise(site, err);
     case ORR_OP_FAMILY_EMBEDDING:
         return op == ORR_OP_MASKED_SCATTER ? all_whole(site) : embedding(site, err);
     case ORR_OP_FAMILY_LOSS:

@@ -156,9 +156,21 @@ static orr_status cache(orr_shard_site *site)
     return ORR_OK;
 }
 
+/* A constant has no inputs: it is made in the layout that its writer gave it. */
+static orr_status fill(orr_shard_site *site, orr_error *err)
+{
+    const orr_layouts *layouts = site->pass->layouts;
+    const orr_value value = site->call->out[0];
+    if (layouts->fixed[value])
+        site->out_layout[0] = layouts->of[value];
+    return cut_shape(site, &site->out_layout[0], err);
+}
+
 orr_status orr_shard_view_rule(orr_shard_site *site, orr_error *err)
 {
     switch (site->call->op) {
+    case ORR_OP_FILL:
+        return fill(site, err);
     case ORR_OP_VIEW:
         return view(site, err);
     case ORR_OP_TRANSPOSE:

@@ -46,6 +46,9 @@ static bool is_dispatch(const orr_tape *tape, const orr_tape_call *call)
 bool orr_step_scales_travel_along(const orr_tape *tape, const orr_tape_call *call)
 {
     const orr_tape_call *made = maker(tape, call->in[0]);
+    const orr_type *type = &tape->values[call->in[0]].type;
+    if (call->args.axis == ORR_AXIS_EP && type->rank == 2 && type->dim[1] == 1)
+        return true;
     return call->args.axis == ORR_AXIS_EP && made != NULL && made->op == ORR_OP_QUANTIZE &&
            orr_tape_root(tape, call->in[0]) == made->out[1];
 }

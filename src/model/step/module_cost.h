@@ -76,11 +76,12 @@ typedef struct orr_call_cost {
 orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan *plan,
                                    const orr_tape *tape, const orr_tape_call *call,
                                    orr_call_cost *task);
-/* Whether a collective moves the scales of quantised tokens, which are sent with them in one
- * message (or, where tokens are quantised after they have arrived, not at all). */
+/* Whether a collective moves the scores of tokens, one a row, or the scales of quantised ones,
+ * which are sent with them in one message (or, where tokens are quantised after they have arrived,
+ * not at all). */
 bool orr_step_scales_travel_along(const orr_tape *tape, const orr_tape_call *call);
 typedef struct orr_phase_cost {
-    const orr_call_cost *tasks; /* shape (n) */
+    const orr_call_cost *tasks;    /* shape (n) */
     uint32_t n, launches;          /* tasks; calls that the host launches */
     int64_t device_ns;             /* from start to end, if the host keeps up */
     int64_t span_ns;               /* from start to end of the phase, with waits for the host */

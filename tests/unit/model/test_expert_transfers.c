@@ -223,7 +223,9 @@ static void shared_experts_run_beside_the_dispatch(void **state)
     }
     s.model.moe.shared = 0;
     const orr_module_cost alone = cost_of(&s, DEEPSEEK ",overlap_ep=on");
-    assert_int_equal(alone.phase[0].transfer_ns[ORR_AXIS_EP], alone.phase[0].busy_ns[ORR_AXIS_EP]);
+    /* Alone, but for the sorted scores. */
+    assert_true((double)alone.phase[0].transfer_ns[ORR_AXIS_EP] >
+                0.99 * (double)alone.phase[0].busy_ns[ORR_AXIS_EP]);
     orr_arena_free(s.arena);
 }
 
