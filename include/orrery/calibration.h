@@ -86,8 +86,9 @@ typedef struct orr_link_rates {
 /* Kinds of jobs whose errors and overheads are different. */
 #define ORR_JOB_KIND_MAP(X)                                                                        \
     X(DENSE, "dense training")                                                                     \
-    X(MIXTURE, "training of mixtures of experts") X(TUNING, "training of adapters")                \
-        X(PREFILL, "prefill") X(DECODE, "decode") X(RECOMMENDATION, "recommendation")
+    X(MIXTURE, "training of mixtures of experts")                                                  \
+    X(TUNING, "training of adapters") X(PREFILL, "prefill") X(DECODE, "decode")                    \
+        X(RECOMMENDATION, "recommendation")
 typedef enum orr_job_kind {
 #define ORR_JOB_KIND_ENUM_(name, text) ORR_JOB_KIND_##name,
     ORR_JOB_KIND_MAP(ORR_JOB_KIND_ENUM_)
@@ -130,6 +131,9 @@ ORR_API ORR_MUST_CHECK orr_status orr_calibration_of(const orr_device *device, d
 ORR_API ORR_MUST_CHECK orr_status orr_calibration_load(const char *path, double software_year,
                                                        orr_arena *arena,
                                                        const orr_calibration **ret, orr_error *err);
+/* The same calibration with software of another year, where its parameters say how they change. */
+ORR_API orr_calibration orr_calibration_in_year(const orr_calibration *calibration,
+                                                double software_year);
 /* The calibration as jobs of a kind have it: step_ns is that of the kind, and so are error and
  * interval. In the arena. Errors: NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_calibration_for_kind(const orr_calibration *calibration,

@@ -201,10 +201,7 @@ orr_status orr_calibration_read(const orr_yaml *document, double software_year, 
         ORR_TRY(read_pair(document->keys[i], document->values[i], parameters, c, err));
     complete_older(parameters);
     ORR_TRY(check_complete(document, parameters, c, err));
-    c->software_year = orr_software_year(software_year);
-    for (int i = 0; i < ORR_CALIBRATION_FIELDS; i++)
-        *orr_calibration_number(c, i) =
-            orr_calibration_value_in(&parameters[i], &orr_calibration_ranges[i], software_year);
+    *c = orr_calibration_in_year(c, software_year);
     *ret = c;
     return ORR_OK;
 }

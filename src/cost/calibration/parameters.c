@@ -77,6 +77,16 @@ double orr_calibration_value_in(const orr_calibration_parameter *parameter,
     return fmin(fmax(value, range->low), range->high);
 }
 
+orr_calibration orr_calibration_in_year(const orr_calibration *calibration, double software_year)
+{
+    orr_calibration c = *calibration;
+    c.software_year = orr_software_year(software_year);
+    for (int i = 0; i < ORR_CALIBRATION_FIELDS && c.parameters != NULL; i++)
+        *orr_calibration_number(&c, i) =
+            orr_calibration_value_in(&c.parameters[i], &orr_calibration_ranges[i], software_year);
+    return c;
+}
+
 const orr_link_rates *orr_calibration_link(const orr_calibration *calibration,
                                            const char *technology)
 {

@@ -8,11 +8,13 @@
 #include "base/alloc.h"
 #include "base/parallel_for.h"
 
-#define STEP      0.03 /* of a logarithm, for slopes */
-#define ROBUST    1.5  /* standard deviations beyond which a residual counts linearly */
-#define FAR       1.0  /* no unknown moves further in a round */
-#define CONVERGED 1e-4 /* share of the loss that a round must still gain */
-enum { ATTEMPTS = 7, PARAMETERS_MOST = 64 };
+#define STEP        0.03 /* of a logarithm, for slopes */
+#define ROBUST      1.5  /* standard deviations beyond which a residual counts linearly */
+#define GOOD        0.7  /* gained share of what was expected at which slopes still hold */
+#define FAR         1.0  /* no unknown moves further in a round */
+#define CONVERGED   2e-3 /* share of the loss that a round must still gain */
+#define INSENSITIVE 1e-6 /* slope of a parameter that a sample does not depend on */
+enum { ATTEMPTS = 4, PARAMETERS_MOST = 64 };
 
 /* --- parameters and predictions --------------------------------------------------------------- */
 
@@ -52,7 +54,8 @@ static orr_status evaluate_one(void *ctx, size_t i, orr_error *err)
         double *slope = &e->slopes[i * n + k];
         *slope = 0;
         if (isnan(predicted) || of[k].terms[0].unknown == ORR_POOLED_NONE ||
-            (e->matters != NULL && !e->matters[i * n + k]))
+            (e->matters != NULL && !e->matters[i * n + k]) ||
+            fabs(at[k] - sum_terms(&of[k], e->x)) > STEP) /* it stays at its bound */
             continue;
         const double kept = at[k], step = kept + STEP <= of[k].high ? STEP : -STEP;
         at[k] = kept + step;
@@ -210,61 +213,96 @@ static orr_status open_work(const orr_pooled_problem *p, orr_arena *arena, work 
     return ORR_OK;
 }
 
-/* A better point, with more and more damping; *better is false if there is none. */
+/* Loss that a step should take away, if residuals were linear: a and b are of the point it begins
+ * at. */
+static double expected_gain(const work *w, size_t n, const double *a, const double *b)
+{
+    double gain = 0;
+    for (size_t k = 0; k < n; k++) {
+        const double step = w->y[k] - w->x[k];
+        double curved = 0;
+        for (size_t i = 0; i < n; i++)
+            curved += a[k * n + i] * (w->y[i] - w->x[i]);
+        gain += step * (2 * b[k] - curved);
+    }
+    return gain;
+}
+
+/* A better point, with more and more damping. *ret_gained: of the loss that the linear model
+ * expected to take away, how much went; 0: there is no better point. */
 static orr_status try_steps(const orr_pooled_problem *p, work *w, double *damping, double *loss,
-                            bool *better, orr_error *err)
+                            double *ret_gained, orr_error *err)
 {
     const size_t n = p->n_unknowns;
-    *better = false;
-    for (int attempt = 0; attempt < ATTEMPTS && !*better; attempt++) {
-        normal_equations(p, w->residuals, w->slopes, w->x, w->a, w->b);
-        hold(p, w->x, w->a, w->b);
+    *ret_gained = 0;
+    normal_equations(p, w->residuals, w->slopes, w->x, w->a, w->b);
+    hold(p, w->x, w->a, w->b);
+    for (int attempt = 0; attempt < ATTEMPTS && *ret_gained <= 0; attempt++) {
         memcpy(w->l, w->a, n * n * sizeof *w->l);
         for (size_t k = 0; k < n; k++)
             w->l[k * n + k] *= 1 + *damping;
         factor(w->l, n);
-        solve(w->l, n, w->b);
+        memcpy(w->y, w->b, n * sizeof *w->y);
+        solve(w->l, n, w->y);
         for (size_t k = 0; k < n; k++)
-            w->y[k] = fmin(fmax(w->x[k] + fmin(fmax(w->b[k], -FAR), FAR), p->unknowns[k].low),
+            w->y[k] = fmin(fmax(w->x[k] + fmin(fmax(w->y[k], -FAR), FAR), p->unknowns[k].low),
                            p->unknowns[k].high);
         ORR_TRY(evaluate(p, w->y, w->tried, NULL, NULL, err));
-        const double tried = loss_of(p, w->tried, w->y);
-        *better = tried < *loss;
-        *damping = *better ? *damping / 4 : fmax(*damping, 1e-3) * 5;
-        if (*better) {
-            *loss = tried;
-            memcpy(w->x, w->y, n * sizeof *w->x);
-            memcpy(w->residuals, w->tried, p->n_samples * sizeof *w->residuals);
-        }
+        const double tried = loss_of(p, w->tried, w->y), expected = expected_gain(w, n, w->a, w->b);
+        *damping = tried < *loss ? *damping / 4 : fmax(*damping, 1e-2) * 10;
+        if (tried >= *loss)
+            continue;
+        *ret_gained = (*loss - tried) / fmax(expected, *loss - tried);
+        *loss = tried;
+        memcpy(w->x, w->y, n * sizeof *w->x);
+        memcpy(w->residuals, w->tried, p->n_samples * sizeof *w->residuals);
     }
     return ORR_OK;
 }
 
-/* Of what moved no sample at all, slopes are not measured again until the end. */
 static void mark_what_matters(const orr_pooled_problem *p, work *w)
 {
     for (size_t i = 0; i < p->n_samples * p->n_parameters; i++)
-        w->matters[i] = fabs(w->slopes[i]) > 1e-6;
+        w->matters[i] = fabs(w->slopes[i]) > INSENSITIVE;
 }
 
+static orr_status begin(const orr_pooled_problem *p, const orr_pooled_result *from, work *w,
+                        orr_error *err)
+{
+    const size_t n = p->n_unknowns, m = p->n_samples;
+    if (from == NULL) {
+        ORR_TRY(evaluate(p, w->x, w->residuals, w->slopes, NULL, err));
+    } else {
+        for (size_t k = 0; k < n; k++)
+            w->x[k] = p->unknowns[k].fixed ? 0 : from->unknowns[k];
+        memcpy(w->slopes, from->slopes, m * p->n_parameters * sizeof *w->slopes);
+        ORR_TRY(evaluate(p, w->x, w->residuals, NULL, NULL, err));
+    }
+    mark_what_matters(p, w);
+    return ORR_OK;
+}
+
+/* Slopes are measured again where the linear model is no longer good. */
 static orr_status descend(const orr_pooled_problem *p, work *w, orr_pooled_result *ret,
                           orr_error *err)
 {
     double damping = 1e-2;
-    ORR_TRY(evaluate(p, w->x, w->residuals, w->slopes, NULL, err));
-    mark_what_matters(p, w);
+    bool fresh = true;
     ret->loss = loss_of(p, w->residuals, w->x);
     for (ret->rounds = 0; ret->rounds < p->rounds; ret->rounds++) {
         const double before = ret->loss;
-        bool better;
-        ORR_TRY(try_steps(p, w, &damping, &ret->loss, &better, err));
-        if (!better || before - ret->loss < CONVERGED * before)
+        double gained;
+        ORR_TRY(try_steps(p, w, &damping, &ret->loss, &gained, err));
+        const bool better = gained > 0 && before - ret->loss > CONVERGED * before;
+        if (!better && fresh)
             break;
+        fresh = gained > 0 ? false : fresh;
+        if (gained >= GOOD)
+            continue;
         ORR_TRY(evaluate(p, w->x, w->residuals, w->slopes, w->matters, err));
+        fresh = true;
     }
-    if (ret->rounds > 0)
-        ORR_TRY(evaluate(p, w->x, w->residuals, w->slopes, NULL, err));
-    return ORR_OK;
+    return fresh ? ORR_OK : evaluate(p, w->x, w->residuals, w->slopes, w->matters, err);
 }
 
 /* Inverse of the Hessian; of what is fixed, 0. */
@@ -286,8 +324,8 @@ static void invert(const orr_pooled_problem *p, work *w, double *ret)
     }
 }
 
-orr_status orr_pooled_fit(const orr_pooled_problem *problem, const double *start, orr_arena *arena,
-                          orr_pooled_result *ret, orr_error *err)
+orr_status orr_pooled_fit(const orr_pooled_problem *problem, const orr_pooled_result *from,
+                          orr_arena *arena, orr_pooled_result *ret, orr_error *err)
 {
     work w;
     const size_t n = problem->n_unknowns;
@@ -297,9 +335,8 @@ orr_status orr_pooled_fit(const orr_pooled_problem *problem, const double *start
     double *covariance = orr_arena_array(arena, double, n *n + 1);
     if (covariance == NULL)
         return orr_fail_memory(err);
-    for (size_t k = 0; k < n; k++)
-        w.x[k] = start != NULL && !problem->unknowns[k].fixed ? start[k] : 0;
     *ret = (orr_pooled_result){w.x, covariance, w.residuals, w.slopes, 0, 0};
+    ORR_TRY(begin(problem, from, &w, err));
     ORR_TRY(descend(problem, &w, ret, err));
     invert(problem, &w, covariance);
     return ORR_OK;

@@ -69,9 +69,11 @@ typedef struct orr_pooled_result {
     int rounds;
 } orr_pooled_result;
 
-/* From `start` (NULL: all 0); the result is in the arena. Errors: NO_MEMORY. */
-orr_status orr_pooled_fit(const orr_pooled_problem *problem, const double *start, orr_arena *arena,
-                          orr_pooled_result *ret, orr_error *err) ORR_MUST_CHECK;
+/* Fits, and the result is in the arena. Continues from `from`, an earlier result of the same
+ * samples whose slopes are near enough to begin with; NULL: from 0. A slope that was 0 at the
+ * beginning is not measured again. Errors: NO_MEMORY; LIMIT: too many parameters. */
+orr_status orr_pooled_fit(const orr_pooled_problem *problem, const orr_pooled_result *from,
+                          orr_arena *arena, orr_pooled_result *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Drops each unknown whose interval of `z` standard deviations spans 0, the least certain first,
  * and marks it as fixed; the others move as the linear model says. `result` is updated (residuals
