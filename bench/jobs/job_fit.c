@@ -3,349 +3,415 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel_for.h"
-#include "io/stream/output.h"
+#include "cost/calibration/parameters.h"
+#include "job_judge.h"
+#include "job_serving.h"
 
-#define ROBUST 0.1  /* of a residual: 10 % */
-#define STEP   0.04 /* of a logarithm, for derivatives */
-enum { ROUNDS_MOST = 24, ATTEMPTS = 8, PARAMETERS = 22, ROWS_MOST = 2048 };
+#define NOISE_FIRST 0.08 /* of a row, before residuals say better */
+#define NOISE_LEAST 0.04
+#define NOISE_MOST  0.15
+#define CERTAIN     1.645 /* standard deviations: a 90 % interval */
+#define MATTERS     0.01  /* of a row's time, for a parameter of twice the size: rests on it */
+enum { ALIKE_MOST = 40, ROUNDS = 8, ROUNDS_AGAIN = 4 };
 
-/* A parameter, its bounds, how far (in logarithms) it may well be from its start, and what it
- * cannot fall below: its logarithm is that of the rest. */
-typedef struct parameter {
-    const char *name;
-    size_t offset;
-    double low, high, spread, floor;
-} parameter;
-#define PARAMETER_(name, low, high, spread, floor)                                                 \
-    {                                                                                              \
-#name, offsetof(orr_calibration, name), low, high, spread, floor                           \
+static double log_above(double value, double floor)
+{
+    return log(value - floor);
+}
+
+/* --- unknowns --------------------------------------------------------------------------------- */
+
+static uint32_t add_unknown(orr_pooled_problem *p, double spread, double low, double high)
+{
+    if (!(spread > 0))
+        return ORR_POOLED_NONE;
+    p->unknowns[p->n_unknowns] = (orr_pooled_unknown){spread, low, high, false};
+    return (uint32_t)p->n_unknowns++;
+}
+
+static void add_unknowns(job_fit *f, int k)
+{
+    enum { FAR = 6 }; /* standard deviations */
+    orr_pooled_problem *p = &f->problem;
+    const job_parameter *of = &job_parameters[k];
+    const bool links = job_parameter_is_of_links(k);
+    const double forward = of->yearly > 0 ? FAR * of->yearly : 0;
+    f->common[k] = add_unknown(p, of->common, -FAR * of->common, FAR * of->common);
+    f->yearly[k] =
+        add_unknown(p, of->yearly, of->better > 0 ? 0 : -forward, of->better > 0 ? forward : 0);
+    for (int a = 0; a < JOB_ARCHITECTURES; a++)
+        f->architecture[a][k] = add_unknown(p, a > 0 ? of->architecture : 0,
+                                            -FAR * of->architecture, FAR * of->architecture);
+    for (size_t d = 0; d < JOB_DEVICES_MOST; d++) {
+        const bool known = !links && d < f->world->n_devices;
+        const job_prior *prior = known ? job_prior_of(k, f->world->devices[d].device->name) : NULL;
+        const double spread = prior != NULL && prior->spread > 0 ? prior->spread : of->device;
+        f->device[d][k] = add_unknown(p, known ? spread : 0, -FAR * spread, FAR * spread);
     }
-static const parameter ALL[PARAMETERS] = {
-    PARAMETER_(matmul_bf16, 0.3, 0.98, 0.2, 0),
-    PARAMETER_(matmul_fp8, 0.2, 0.98, 0.3, 0),
-    PARAMETER_(matmul_fp4, 0.1, 0.98, 0.3, 0),
-    PARAMETER_(matmul_half, 1e5, 3e10, 1.5, 0),
-    PARAMETER_(matmul_narrow, 0.5, 256, 1, 0),
-    PARAMETER_(matmul_grouped, 0.15, 0.98, 0.3, 0),
-    PARAMETER_(matmul_odd, 0.2, 0.98, 0.3, 0),
-    PARAMETER_(attention, 0.1, 0.9, 0.25, 0),
-    PARAMETER_(attention_backward, 0.1, 0.9, 0.25, 0),
-    PARAMETER_(attention_eager, 0.3, 1, 0.3, 0),
-    PARAMETER_(memory, 0.3, 0.97, 0.2, 0),
-    PARAMETER_(kernel_ns, 100, 20000, 0.7, 0),
-    PARAMETER_(launch_ns, 500, 80000, 0.7, 0),
-    PARAMETER_(scale_up, 0.3, 0.9, 0.25, 0),
-    PARAMETER_(scale_up_ns, 1000, 300000, 1, 0),
-    PARAMETER_(scale_out, 0.2, 0.97, 0.3, 0),
-    PARAMETER_(scale_out_ns, 1000, 2e6, 1, 0),
-    PARAMETER_(compute_slowdown, 1.005, 1.5, 1, 1),
-    PARAMETER_(dp_exposed, 0.005, 0.9, 1, 0),
-    PARAMETER_(micro_batch_ns, 1000, 2e7, 1.5, 0),
-    PARAMETER_(step_ns, 1e5, 2e8, 1.5, 0),
-    PARAMETER_(jitter_frac, 2e-4, 0.04, 1, 0),
-};
-
-static double *field(orr_calibration *c, const parameter *p)
-{
-    return (double *)((char *)c + p->offset);
+    for (size_t t = 0; t < JOB_TECHNOLOGIES_MOST; t++) {
+        const bool out = k == ORR_CALIBRATION_scale_out || k == ORR_CALIBRATION_scale_out_ns;
+        const bool known = links && t < f->n_technologies && f->is_up[t] == !out;
+        const job_prior *prior = known ? job_prior_of(k, f->technologies[t]) : NULL;
+        const double spread = prior != NULL && prior->spread > 0 ? prior->spread : of->device;
+        f->technology[t][k] = add_unknown(p, known ? spread : 0, -FAR * spread, FAR * spread);
+    }
 }
 
-static double get(const orr_calibration *c, const parameter *p)
+static size_t technology_of(job_fit *f, const orr_cluster *cluster, bool up)
 {
-    const double value = *(const double *)((const char *)c + p->offset);
-    return log(fmin(fmax(value, p->low), p->high) - p->floor);
+    for (uint32_t l = 0; l < cluster->n_levels; l++) {
+        const char *name = cluster->levels[l].technology;
+        if (orr_cluster_is_scale_up(cluster, l) != up || name == NULL || name[0] == '\0')
+            continue;
+        for (size_t t = 0; t < f->n_technologies; t++)
+            if (strcmp(f->technologies[t], name) == 0)
+                return t;
+        if (f->n_technologies == JOB_TECHNOLOGIES_MOST)
+            return SIZE_MAX;
+        f->technologies[f->n_technologies] = name;
+        f->is_up[f->n_technologies] = up;
+        return f->n_technologies++;
+    }
+    return SIZE_MAX;
 }
 
-static void set(orr_calibration *c, const parameter *p, double x)
+/* --- contexts --------------------------------------------------------------------------------- */
+
+static void add_term(orr_pooled_parameter *p, int *n, uint32_t unknown, double factor)
 {
-    *field(c, p) = fmin(fmax(exp(x) + p->floor, p->low), p->high);
+    if (unknown != ORR_POOLED_NONE && factor != 0)
+        p->terms[(*n)++] = (orr_pooled_term){unknown, factor};
 }
 
-/* The rows of a fit, and their residuals at one or more points at once. */
-typedef struct problem {
-    job_world *world;
-    const job_case *const *rows; /* shape (n) */
-    const double *weights;       /* shape (n) */
-    size_t n;
-    const orr_calibration *points; /* shape (n_points) */
-    size_t n_points;
-    double *residuals; /* shape (n_points, n): log(predicted / measured) */
-} problem;
-
-static orr_status residual_of(void *ctx, size_t i, orr_error *err)
+orr_pooled_parameter job_fit_parameter(const job_fit *f, int k, const char *name, size_t index,
+                                       double year)
 {
-    const problem *p = ctx;
-    const size_t row = i % p->n;
+    const job_parameter *of = &job_parameters[k];
+    const job_prior *prior = job_prior_of(k, name);
+    orr_pooled_parameter p = {.prior =
+                                  log_above(prior != NULL ? prior->prior : of->prior, of->floor),
+                              .low = log_above(of->low, of->floor),
+                              .high = log_above(of->high, of->floor)};
+    int n = 0;
+    add_term(&p, &n, f->common[k], 1);
+    add_term(&p, &n, f->yearly[k], orr_software_year(year) - ORR_SOFTWARE_NEWEST);
+    if (job_parameter_is_of_links(k)) {
+        if (index < f->n_technologies)
+            add_term(&p, &n, f->technology[index][k], 1);
+    } else {
+        add_term(&p, &n, f->architecture[job_architecture_of(name)][k], 1);
+        if (index < f->world->n_devices)
+            add_term(&p, &n, f->device[index][k], 1);
+    }
+    p.terms[n < ORR_POOLED_TERMS ? n : ORR_POOLED_TERMS - 1].unknown = ORR_POOLED_NONE;
+    return p;
+}
+
+static bool is_of_up(int k)
+{
+    return k == ORR_CALIBRATION_scale_up || k == ORR_CALIBRATION_scale_up_ns || k == JOB_REDUCTION;
+}
+
+static void set_context(job_fit *f, const job_case *c, orr_pooled_parameter *ret)
+{
+    const orr_cluster *cluster = orr_catalog_cluster(f->world->catalog, c->cluster);
+    const job_device *device = job_device_of(f->world, c);
+    for (int k = 0; k < JOB_PARAMETERS; k++) {
+        const size_t t = technology_of(f, cluster, is_of_up(k)),
+                     d = (size_t)(device - f->world->devices);
+        ret[k] = job_parameter_is_of_links(k)
+                     ? job_fit_parameter(f, k, t != SIZE_MAX ? f->technologies[t] : "", t, 0)
+                     : job_fit_parameter(f, k, device->device->name, d, c->software_year);
+    }
+}
+
+/* --- rows --------------------------------------------------------------------------------------
+ */
+
+static double predict(void *ctx, size_t i, const double *p)
+{
+    const job_fit *f = ctx;
+    const job_case *c = &f->rows[i];
+    const orr_cluster *cluster = orr_catalog_cluster(f->world->catalog, c->cluster);
+    orr_link_rates links[ORR_LEVELS_MAX];
+    orr_calibration at = {.name = "",
+                          .source = "",
+                          .error_frac = NAN,
+                          .low_frac = NAN,
+                          .high_frac = NAN,
+                          .basis = ORR_BASIS_FITTED,
+                          .links = links};
     job_prediction prediction;
-    (void)err;
-    job_predict(p->world, p->rows[row], &p->points[i / p->n], &prediction);
-    p->residuals[i] =
-        prediction.seconds > 0 ? log(prediction.seconds / p->rows[row]->seconds) : NAN;
-    return ORR_OK;
-}
-
-static orr_status evaluate(problem *p, orr_error *err)
-{
-    return orr_parallel_for(p->n * p->n_points, p->world->threads, residual_of, p, err);
-}
-
-static double huber(double r)
-{
-    const double a = fabs(r);
-    return a <= ROBUST ? r * r : ROBUST * (2 * a - ROBUST);
-}
-
-static double loss_of(const problem *p, const double *residuals, const double *x, const double *x0)
-{
-    double sum = 0;
-    for (size_t i = 0; i < p->n; i++)
-        if (!isnan(residuals[i]))
-            sum += p->weights[i] * huber(residuals[i]);
-    for (int k = 0; k < PARAMETERS; k++) {
-        const double pull = (x[k] - x0[k]) / ALL[k].spread;
-        sum += 1e-3 * pull * pull;
+    for (int k = 0; k < ORR_CALIBRATION_FIELDS; k++)
+        *orr_calibration_number(&at, k) = exp(p[k]) + job_parameters[k].floor;
+    for (uint32_t l = 0; l < cluster->n_levels; l++) {
+        const bool up = orr_cluster_is_scale_up(cluster, l);
+        links[at.n_links++] =
+            (orr_link_rates){.technology = cluster->levels[l].technology,
+                             .frac.value = up ? at.scale_up : at.scale_out,
+                             .base_ns.value = up ? at.scale_up_ns : at.scale_out_ns,
+                             .reduction.value = up ? exp(p[JOB_REDUCTION]) : 0};
     }
-    return sum;
+    job_predict(f->world, c, &at, &prediction);
+    return prediction.seconds > 0 ? log(prediction.seconds) : NAN;
 }
 
-/* A x = b for a symmetric positive matrix of PARAMETERS rows; in place. */
-static void solve(double a[PARAMETERS][PARAMETERS], double b[PARAMETERS])
+static bool are_alike(const job_fit *f, const job_case *a, const job_case *b)
 {
-    for (int k = 0; k < PARAMETERS; k++)
-        for (int i = k + 1; i < PARAMETERS; i++) {
-            const double factor = a[i][k] / a[k][k];
-            for (int j = k; j < PARAMETERS; j++)
-                a[i][j] -= factor * a[k][j];
-            b[i] -= factor * b[k];
-        }
-    for (int k = PARAMETERS; k-- > 0;) {
-        for (int j = k + 1; j < PARAMETERS; j++)
-            b[k] -= a[k][j] * b[j];
-        b[k] /= a[k][k];
-    }
+    return strcmp(a->group, b->group) == 0 &&
+           job_device_of(f->world, a) == job_device_of(f->world, b);
 }
 
-/* The step that the linear model takes, from residuals at x (point 0) and at x moved along each
- * parameter (points 1 to PARAMETERS). */
-static void step_of(const problem *p, const double *x, const double *x0, double damping,
-                    double ret[PARAMETERS])
+/* Rows of one group on one device share its errors: n of them weigh as 2 sqrt(n), and no more than
+ * ALIKE_MOST, by their hash, are fitted at all. ret_weight 0: the row is not among them. */
+static double weight_of(const job_fit *f, const job_cases *cases, const job_case *c)
 {
-    double a[PARAMETERS][PARAMETERS] = {{0}}, b[PARAMETERS] = {0};
-    for (size_t i = 0; i < p->n; i++) {
-        const double r = p->residuals[i];
-        double slope[PARAMETERS];
-        if (isnan(r))
+    size_t alike = 0, before = 0;
+    for (size_t k = 0; k < cases->n; k++) {
+        const job_case *other = &cases->at[k];
+        if (!other->fitted || !(other->seconds > 0) || !are_alike(f, other, c))
             continue;
-        const double weight = p->weights[i] * (fabs(r) <= ROBUST ? 1 : ROBUST / fabs(r));
-        for (int k = 0; k < PARAMETERS; k++) {
-            slope[k] = (p->residuals[(size_t)(k + 1) * p->n + i] - r) / STEP;
-            b[k] -= weight * slope[k] * r;
-        }
-        for (int k = 0; k < PARAMETERS; k++)
-            for (int j = 0; j < PARAMETERS; j++)
-                a[k][j] += weight * slope[k] * slope[j];
+        alike++;
+        before += other->configuration < c->configuration ||
+                  (other->configuration == c->configuration && other < c);
     }
-    for (int k = 0; k < PARAMETERS; k++) {
-        const double pull = 1e-3 / (ALL[k].spread * ALL[k].spread);
-        a[k][k] = (a[k][k] + pull) * (1 + damping) + 1e-12;
-        b[k] -= pull * (x[k] - x0[k]);
-    }
-    solve(a, b);
-    memcpy(ret, b, sizeof b);
+    const double kept = fmin((double)alike, ALIKE_MOST);
+    return before < ALIKE_MOST ? fmin(1, 2 * sqrt((double)alike) / kept) : 0;
 }
 
-/* Points to evaluate: the calibration at x, and moved along each parameter, away from a bound. */
-static void points_around(const orr_calibration *start, const double *x, orr_calibration *ret)
+/* The rows that can be predicted, with the batch of those that serve as many as fit. */
+static orr_status choose_rows(job_fit *f, const job_cases *cases, orr_pooled_sample *samples,
+                              orr_error *err)
 {
-    ret[0] = *start;
-    for (int k = 0; k < PARAMETERS; k++)
-        set(&ret[0], &ALL[k], x[k]);
-    for (int k = 0; k < PARAMETERS; k++) {
-        ret[k + 1] = ret[0];
-        set(&ret[k + 1], &ALL[k], x[k] + STEP);
-    }
-}
-
-static double mean_error(const problem *p)
-{
-    double sum = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < p->n; i++)
-        if (!isnan(p->residuals[i])) {
-            sum += fabs(expm1(p->residuals[i]));
-            n++;
-        }
-    return n > 0 ? sum / (double)n : NAN;
-}
-
-static void clamp(double *x)
-{
-    for (int k = 0; k < PARAMETERS; k++)
-        x[k] = fmin(fmax(x[k], log(ALL[k].low - ALL[k].floor)),
-                    log(ALL[k].high - ALL[k].floor) - STEP);
-}
-
-static orr_status descend(problem *p, orr_calibration *calibration, job_fit_report *report,
-                          orr_error *err)
-{
-    orr_calibration points[PARAMETERS + 1];
-    double x[PARAMETERS], x0[PARAMETERS], damping = 0.1;
-    for (int k = 0; k < PARAMETERS; k++)
-        x[k] = x0[k] = get(calibration, &ALL[k]);
-    clamp(x);
-    double best = INFINITY;
-    for (report->rounds = 0; report->rounds < ROUNDS_MOST; report->rounds++) {
-        points_around(calibration, x, points);
-        p->points = points;
-        p->n_points = PARAMETERS + 1;
-        ORR_TRY(evaluate(p, err));
-        best = loss_of(p, p->residuals, x, x0);
-        if (report->rounds == 0)
-            report->before = mean_error(p);
-        report->after = mean_error(p);
-        bool better = false;
-        double loss = best;
-        double *kept = malloc(p->n * sizeof *kept);
-        if (kept == NULL)
-            return orr_fail_memory(err);
-        for (int attempt = 0; attempt < ATTEMPTS && !better; attempt++) {
-            double step[PARAMETERS], y[PARAMETERS];
-            orr_calibration tried = points[0];
-            step_of(p, x, x0, damping, step);
-            for (int k = 0; k < PARAMETERS; k++)
-                y[k] = x[k] + fmin(fmax(step[k], -1), 1);
-            clamp(y);
-            for (int k = 0; k < PARAMETERS; k++)
-                set(&tried, &ALL[k], y[k]);
-            problem one = *p;
-            one.points = &tried;
-            one.n_points = 1;
-            one.residuals = kept;
-            const orr_status status = evaluate(&one, err);
-            if (status != ORR_OK) {
-                free(kept);
-                return status;
-            }
-            loss = loss_of(&one, kept, y, x0);
-            better = loss < best;
-            damping = better ? damping / 3 : damping * 4;
-            if (better)
-                memcpy(x, y, sizeof x);
-        }
-        free(kept);
-        if (!better || best - loss < 2e-5 * best)
-            break;
-    }
-    for (int k = 0; k < PARAMETERS; k++)
-        set(calibration, &ALL[k], x[k]);
-    return ORR_OK;
-}
-
-/* A group of n rows weighs as sqrt(n). */
-static void weigh(const job_case *const *rows, size_t n, double *ret)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t alike = 0;
-        for (size_t k = 0; k < n; k++)
-            alike += strcmp(rows[k]->group, rows[i]->group) == 0;
-        ret[i] = 1 / sqrt((double)alike);
-    }
-}
-
-orr_status job_fit_device(job_world *world, const job_cases *cases, job_device *device,
-                          job_fit_report *ret, orr_error *err)
-{
-    static const job_case *rows[ROWS_MOST];
-    static double weights[ROWS_MOST];
-    problem p = {.world = world, .rows = rows, .weights = weights};
-    for (size_t i = 0; i < cases->n && p.n < ROWS_MOST; i++)
-        if (cases->at[i].fitted && job_device_of(world, &cases->at[i]) == device)
-            rows[p.n++] = &cases->at[i];
-    *ret = (job_fit_report){.before = NAN, .after = NAN};
-    if (p.n == 0)
-        return ORR_OK;
-    weigh(rows, p.n, weights);
-    p.residuals = malloc(p.n * (PARAMETERS + 1) * sizeof *p.residuals);
-    if (p.residuals == NULL)
+    const char *groups[ORR_POOLED_SOURCES];
+    orr_pooled_problem *p = &f->problem;
+    const size_t n_groups = job_groups(cases, groups, ORR_POOLED_SOURCES);
+    f->rows = orr_arena_array(f->world->arena, job_case, cases->n + 1);
+    if (f->rows == NULL)
         return orr_fail_memory(err);
-    const orr_status status = descend(&p, &device->calibration, ret, err);
-    free(p.residuals);
-    if (status == ORR_OK)
-        device->calibration.basis = ORR_BASIS_FITTED;
-    return status;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Measured over predicted on the fitted rows of a device, or of all, in order. */
-static size_t ratios_of(const job_cases *cases, const job_prediction *predictions, job_world *world,
-                        const job_device *device, double *ret)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < cases->n; i++)
-        if (cases->at[i].fitted && predictions[i].seconds > 0 &&
-            (device == NULL || job_device_of(world, &cases->at[i]) == device))
-            ret[n++] = cases->at[i].seconds / predictions[i].seconds;
-    qsort(ret, n, sizeof *ret, by_value);
-    return n;
-}
-
-/* Split conformal prediction (Vovk et al., 2005): the k-th smallest and largest of n, k = 0.05 (n +
- * 1). Fewer than 19 rows say nothing of 5 %: then no less than what all rows of all devices say. */
-void job_fit_interval(const job_cases *cases, const job_prediction *predictions, job_world *world)
-{
-    enum { ENOUGH = 19 };
-    static double all[JOB_CASES_MOST], own[JOB_CASES_MOST];
-    const size_t n_all = ratios_of(cases, predictions, world, NULL, all);
-    const size_t k_all = (size_t)(0.05 * ((double)n_all + 1));
-    for (size_t d = 0; d < world->n_devices; d++) {
-        orr_calibration *c = &world->devices[d].calibration;
-        const size_t n = ratios_of(cases, predictions, world, &world->devices[d], own);
-        const size_t k = (size_t)(0.05 * ((double)n + 1)), at = k > 0 ? k - 1 : 0;
-        if (n == 0 || k_all == 0)
+    for (size_t i = 0; i < cases->n; i++) {
+        job_case *c = &f->rows[p->n_samples];
+        job_prediction prediction;
+        uint32_t source = 0;
+        *c = cases->at[i];
+        const double weight = c->fitted && c->seconds > 0 ? weight_of(f, cases, &cases->at[i]) : 0;
+        if (!(weight > 0))
             continue;
-        c->low_frac = own[at] - 1;
-        c->high_frac = own[n - 1 - at] - 1;
-        if (n < ENOUGH) {
-            c->low_frac = fmin(c->low_frac, all[k_all - 1] - 1);
-            c->high_frac = fmax(c->high_frac, all[n_all - k_all] - 1);
+        const orr_calibration *calibration = &job_device_of(f->world, c)->calibration;
+        if (c->measure == JOB_REQUEST || c->measure == JOB_TOKEN)
+            c->batch = job_serving_batch(f->world, c, calibration, &prediction);
+        job_predict(f->world, c, calibration, &prediction);
+        if (!(prediction.seconds > 0))
+            continue;
+        while (source + 1 < n_groups && strcmp(groups[source], c->group) != 0)
+            source++;
+        samples[p->n_samples] =
+            (orr_pooled_sample){(uint32_t)p->n_samples, source, log(c->seconds), weight};
+        p->n_samples++;
+        const orr_cluster *cluster = orr_catalog_cluster(f->world->catalog, c->cluster);
+        (void)technology_of(f, cluster, true);
+        (void)technology_of(f, cluster, false);
+    }
+    return ORR_OK;
+}
+
+static orr_status open_fit(job_fit *f, const job_cases *cases, orr_error *err)
+{
+    enum {
+        UNKNOWNS_MOST =
+            JOB_PARAMETERS * (2 + JOB_ARCHITECTURES + JOB_DEVICES_MOST + JOB_TECHNOLOGIES_MOST)
+    };
+    orr_arena *arena = f->world->arena;
+    orr_pooled_problem *p = &f->problem;
+    orr_pooled_sample *samples = orr_arena_array(arena, orr_pooled_sample, cases->n + 1);
+    p->unknowns = orr_arena_array(arena, orr_pooled_unknown, UNKNOWNS_MOST);
+    if (samples == NULL || p->unknowns == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(choose_rows(f, cases, samples, err));
+    orr_pooled_parameter *parameters =
+        orr_arena_array(arena, orr_pooled_parameter, p->n_samples * JOB_PARAMETERS + 1);
+    if (parameters == NULL)
+        return orr_fail_memory(err);
+    for (int k = 0; k < JOB_PARAMETERS; k++)
+        add_unknowns(f, k);
+    for (size_t i = 0; i < p->n_samples; i++)
+        set_context(f, &f->rows[i], &parameters[i * JOB_PARAMETERS]);
+    for (int s = 0; s < ORR_POOLED_SOURCES; s++)
+        p->noise[s] = NOISE_FIRST;
+    p->samples = samples;
+    p->parameters = parameters;
+    p->n_contexts = p->n_samples;
+    p->n_parameters = JOB_PARAMETERS;
+    p->predict = predict;
+    p->ctx = f;
+    p->threads = f->world->threads;
+    return ORR_OK;
+}
+
+static double mean_error(const orr_pooled_result *r, size_t n)
+{
+    double sum = 0, rows = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(r->residuals[i])) {
+            sum += fabs(expm1(r->residuals[i]));
+            rows++;
+        }
+    return sum / fmax(rows, 1);
+}
+
+static orr_status fit_again(job_fit *f, const orr_pooled_result *from, int rounds, const char *what,
+                            orr_error *err)
+{
+    orr_pooled_result result;
+    f->problem.rounds = rounds;
+    ORR_TRY(orr_pooled_fit(&f->problem, from, f->world->arena, &result, err));
+    f->result = result;
+    fprintf(stderr, "%s: %zu rows, %zu unknowns, mean error %.2f %%, loss %.1f, %d rounds\n", what,
+            f->problem.n_samples, f->problem.n_unknowns,
+            100 * mean_error(&f->result, f->problem.n_samples), f->result.loss, f->result.rounds);
+    return ORR_OK;
+}
+
+/* --- calibrations ----------------------------------------------------------------------------- */
+
+/* Rows that a parameter moves, of a device or a technology, by table; and how many of others. */
+static const char *rests_on(const job_fit *f, int k, const job_device *device, uint32_t unknown)
+{
+    enum { TABLES_MOST = 32 };
+    const char *tables[TABLES_MOST], *text = "";
+    size_t rows[TABLES_MOST], n = 0, others = 0;
+    for (size_t i = 0; i < f->problem.n_samples; i++) {
+        const job_case *c = &f->rows[i];
+        const orr_pooled_parameter *of = &f->problem.parameters[i * JOB_PARAMETERS + (size_t)k];
+        bool own = device != NULL && job_device_of(f->world, c) == device;
+        for (int t = 0; t < ORR_POOLED_TERMS && of->terms[t].unknown != ORR_POOLED_NONE; t++)
+            own |= of->terms[t].unknown == unknown;
+        if (isnan(f->result.residuals[i]) ||
+            !(fabs(f->result.slopes[i * JOB_PARAMETERS + (size_t)k]) > MATTERS))
+            continue;
+        size_t t = 0;
+        while (own && t < n && strcmp(tables[t], c->table) != 0)
+            t++;
+        if (!own || t == TABLES_MOST) {
+            others++;
+            continue;
+        }
+        tables[t] = c->table;
+        rows[t] = t == n ? 1 : rows[t] + 1;
+        n += t == n;
+    }
+    for (size_t t = 0; t < n; t++)
+        text =
+            job_text(f->world->arena, "%s%s%zu of %s", text, t > 0 ? ", " : "", rows[t], tables[t]);
+    return others > 0
+               ? job_text(f->world->arena, "%s%s%zu of others", text, n > 0 ? "; " : "", others)
+               : text;
+}
+
+/* A parameter and its interval: that of the fit before anything was dropped, so that a parameter
+ * at its prior still says what it may be. */
+static orr_calibration_parameter parameter_told(const job_fit *f, int k, const char *name,
+                                                size_t index)
+{
+    const job_parameter *of = &job_parameters[k];
+    const job_prior *prior = job_prior_of(k, name);
+    const orr_pooled_parameter p = job_fit_parameter(f, k, name, index, ORR_SOFTWARE_NEWEST);
+    const orr_pooled_value is = orr_pooled_value_of(&f->problem, &p, &f->result),
+                           was = orr_pooled_value_of(&f->problem, &p, &f->whole);
+    const double wide = CERTAIN * fmax(was.deviation, is.deviation);
+    bool moved = false;
+    for (int t = 0; t < ORR_POOLED_TERMS && p.terms[t].unknown != ORR_POOLED_NONE; t++)
+        moved |= !f->problem.unknowns[p.terms[t].unknown].fixed;
+    return (orr_calibration_parameter){
+        .value = exp(is.value) + of->floor,
+        .low = fmax(exp(fmin(was.value, is.value) - wide) + of->floor, of->low),
+        .high = fmin(exp(fmax(was.value, is.value) + wide) + of->floor, of->high),
+        .prior = prior != NULL ? prior->prior : of->prior,
+        .yearly = f->yearly[k] != ORR_POOLED_NONE ? f->result.unknowns[f->yearly[k]] : 0,
+        .prior_source = prior != NULL ? prior->source : of->source,
+        .rests_on = "",
+        .basis = moved ? ORR_BASIS_FITTED : ORR_BASIS_ASSUMED,
+        .at_bound = is.at_bound};
+}
+
+static orr_status give_links(const job_fit *f, const orr_link_rates **ret, orr_error *err)
+{
+    orr_link_rates *links = orr_arena_array(f->world->arena, orr_link_rates, f->n_technologies + 1);
+    if (links == NULL)
+        return orr_fail_memory(err);
+    for (size_t t = 0; t < f->n_technologies; t++) {
+        const bool up = f->is_up[t];
+        const int frac = up ? ORR_CALIBRATION_scale_up : ORR_CALIBRATION_scale_out,
+                  base = up ? ORR_CALIBRATION_scale_up_ns : ORR_CALIBRATION_scale_out_ns;
+        links[t] = (orr_link_rates){.technology = f->technologies[t]};
+        links[t].frac = parameter_told(f, frac, f->technologies[t], t);
+        links[t].base_ns = parameter_told(f, base, f->technologies[t], t);
+        links[t].frac.rests_on = rests_on(f, frac, NULL, f->technology[t][frac]);
+        links[t].base_ns.rests_on = rests_on(f, base, NULL, f->technology[t][base]);
+        if (up) {
+            links[t].reduction = parameter_told(f, JOB_REDUCTION, f->technologies[t], t);
+            links[t].reduction.rests_on =
+                rests_on(f, JOB_REDUCTION, NULL, f->technology[t][JOB_REDUCTION]);
         }
     }
+    *ret = links;
+    return ORR_OK;
 }
 
-orr_status job_fit_write(const job_device *device, const char *folder, orr_error *err)
+static orr_status give_calibrations(const job_fit *f, orr_error *err)
 {
-    char path[4096];
-    orr_output *out;
-    const orr_calibration *c = &device->calibration;
-    if (snprintf(path, sizeof path, "%s/%s.yaml", folder, device->device->name) >= (int)sizeof path)
-        return orr_fail(err, ORR_INVALID, "the name of the folder is too long");
-    ORR_TRY(orr_output_open(path, &out, err));
-    orr_output_printf(
-        out,
-        "# SPDX-License-Identifier: Apache-2.0\n"
-        "# What jobs on this device reach. Fields: include/orrery/calibration.h. Made by "
-        "`bench/jobs --fit`.\ndevice: %s\nbasis: %s\nsource: \"%s\"\n",
-        device->device->name, c->basis == ORR_BASIS_FITTED ? "fitted" : "assumed",
-        device->said_to_rest_on != NULL ? device->said_to_rest_on : c->source);
-#define WRITE_(name, text) orr_output_printf(out, #name ": %.4g\n", c->name);
-    ORR_CALIBRATION_MAP(WRITE_)
-    if (!isnan(c->error_frac))
-        WRITE_(error_frac, "")
-    if (!isnan(c->low_frac))
-        WRITE_(low_frac, "")
-    if (!isnan(c->high_frac))
-        WRITE_(high_frac, "")
-#undef WRITE_
-    const orr_status status = orr_output_finish(out, err);
-    orr_output_close(out);
-    return status;
+    const orr_link_rates *links;
+    ORR_TRY(give_links(f, &links, err));
+    for (size_t d = 0; d < f->world->n_devices; d++) {
+        job_device *device = &f->world->devices[d];
+        const char *name = device->device->name;
+        orr_calibration_parameter *parameters =
+            orr_arena_array(f->world->arena, orr_calibration_parameter, ORR_CALIBRATION_FIELDS);
+        if (parameters == NULL)
+            return orr_fail_memory(err);
+        for (int k = 0; k < ORR_CALIBRATION_FIELDS; k++) {
+            const bool of_links = job_parameter_is_of_links(k);
+            parameters[k] = parameter_told(f, k, of_links ? "" : name, of_links ? SIZE_MAX : d);
+            parameters[k].rests_on =
+                of_links ? "technologies of links" : rests_on(f, k, device, ORR_POOLED_NONE);
+        }
+        orr_calibration *c = &device->calibration;
+        *c = (orr_calibration){
+            .name = name,
+            .source = job_text(f->world->arena, "%zu rows of this device", device->n_fitted),
+            .error_frac = NAN,
+            .low_frac = NAN,
+            .high_frac = NAN,
+            .basis = ORR_BASIS_FITTED,
+            .widening = 1,
+            .parameters = parameters,
+            .links = links,
+            .n_links = (uint32_t)f->n_technologies};
+        *c = orr_calibration_in_year(c, ORR_SOFTWARE_NEWEST);
+    }
+    return ORR_OK;
+}
+
+orr_status job_fit_all(job_world *world, const job_cases *cases, job_fit *ret, orr_error *err)
+{
+    *ret = (job_fit){.world = world};
+    ORR_TRY(open_fit(ret, cases, err));
+    ORR_TRY(fit_again(ret, NULL, ROUNDS, "as first believed", err));
+    ORR_TRY(orr_pooled_noise(&ret->problem, &ret->result, NOISE_LEAST, NOISE_MOST, err));
+    ORR_TRY(fit_again(ret, &ret->result, ROUNDS_AGAIN, "with noise of each source", err));
+    ret->whole = ret->result;
+    ret->whole.unknowns = orr_arena_array(world->arena, double, ret->problem.n_unknowns + 1);
+    ret->whole.covariance = orr_arena_array(world->arena, double,
+                                            ret->problem.n_unknowns * ret->problem.n_unknowns + 1);
+    if (ret->whole.unknowns == NULL || ret->whole.covariance == NULL)
+        return orr_fail_memory(err);
+    const size_t n = ret->problem.n_unknowns;
+    memcpy(ret->whole.unknowns, ret->result.unknowns, n * sizeof(double));
+    memcpy(ret->whole.covariance, ret->result.covariance, n * n * sizeof(double));
+    ret->n_dropped = orr_pooled_drop(&ret->problem, CERTAIN, &ret->result);
+    fprintf(stderr, "%zu of %zu unknowns are not told from 0, and dropped\n", ret->n_dropped, n);
+    ORR_TRY(fit_again(ret, &ret->result, ROUNDS_AGAIN, "without what was dropped", err));
+    return give_calibrations(ret, err);
 }

@@ -71,8 +71,8 @@ static void add_memory(const job_case *c, const job_prediction *p, job_score *sc
     score->n_memory++;
 }
 
-void job_score_of(const job_cases *cases, const job_prediction *predictions, job_world *world,
-                  const char *group, bool fitted, job_score *ret)
+void job_score_of(const job_cases *cases, const job_prediction *predictions, const char *group,
+                  bool fitted, job_score *ret)
 {
     job_score score = {.group = group};
     size_t n_covered = 0, n_interval = 0;
@@ -93,11 +93,9 @@ void job_score_of(const job_cases *cases, const job_prediction *predictions, job
         score.mean += fabs(error);
         score.bias += error;
         score.worst = fmax(score.worst, fabs(error));
-        const orr_calibration *known = &job_device_of(world, c)->calibration;
-        if (!isnan(known->low_frac) && c->kernel == NULL) {
-            const double ratio = c->seconds / p->seconds - 1;
+        if (p->low_s > 0) {
             n_interval++;
-            n_covered += ratio >= known->low_frac && ratio <= known->high_frac;
+            n_covered += c->seconds >= p->low_s && c->seconds <= p->high_s;
         }
     }
     const double n = score.n > 0 ? (double)score.n : NAN;

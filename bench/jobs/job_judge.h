@@ -16,8 +16,8 @@ typedef struct job_score {
 } job_score;
 
 /* Judged rows, or the fitted ones; NULL: all of training. */
-void job_score_of(const job_cases *cases, const job_prediction *predictions, job_world *world,
-                  const char *group, bool fitted, job_score *ret);
+void job_score_of(const job_cases *cases, const job_prediction *predictions, const char *group,
+                  bool fitted, job_score *ret);
 /* Groups in the order in which they first come. `ret`: shape (most). */
 size_t job_groups(const job_cases *cases, const char **ret, size_t most);
 

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include "base/parallel_for.h"
+#include "cost/calibration/calibration.h"
 #include "job_kernels.h"
 #include "job_serving.h"
+#include "outcome/outcome.h"
 
 static const orr_cluster *cluster_of(const job_world *world, const job_case *c)
 {
@@ -24,6 +26,36 @@ job_device *job_device_of(job_world *world, const job_case *c)
     return NULL;
 }
 
+static orr_status
+load_shared(const char *folder, const char *name, orr_arena *arena, orr_calibration *c,
+            orr_status (*read)(const orr_yaml *, orr_arena *, orr_calibration *, orr_error *),
+            orr_error *err)
+{
+    const orr_yaml *document;
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s.yaml", folder, name) >= (int)sizeof path ||
+        access(path, R_OK) != 0)
+        return ORR_OK;
+    ORR_TRY(orr_yaml_load(path, arena, &document, err));
+    return read(document, arena, c, err);
+}
+
+/* The calibration of a file, with the links and intervals of its folder. */
+static orr_status load(const char *path, const char *folder, orr_arena *arena,
+                       const orr_calibration **ret, orr_error *err)
+{
+    const orr_calibration *of_device;
+    orr_calibration *c = orr_arena_one(arena, orr_calibration);
+    if (c == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(orr_calibration_load(path, 0, arena, &of_device, err));
+    *c = *of_device;
+    ORR_TRY(load_shared(folder, "links", arena, c, orr_calibration_read_links, err));
+    ORR_TRY(load_shared(folder, "intervals", arena, c, orr_calibration_read_intervals, err));
+    *ret = c;
+    return ORR_OK;
+}
+
 static orr_status open_device(job_world *world, const orr_device *device, const char *folder,
                               orr_error *err)
 {
@@ -34,7 +66,7 @@ static orr_status open_device(job_world *world, const orr_device *device, const 
     if (folder != NULL)
         (void)snprintf(path, sizeof path, "%s/%s.yaml", folder, device->name);
     if (path[0] != '\0' && access(path, R_OK) == 0)
-        ORR_TRY(orr_calibration_load(path, 0, world->arena, &calibration, err));
+        ORR_TRY(load(path, folder, world->arena, &calibration, err));
     else
         ORR_TRY(orr_calibration_of(device, 0, world->arena, &calibration, err));
     world->devices[world->n_devices++] =
@@ -74,6 +106,28 @@ static void note_memory(const job_case *c, const orr_memory_plan *memory, job_pr
     ret->missing_gib = (double)memory->missing_bytes / 1073741824.0;
 }
 
+orr_job_kind job_kind_of(const job_case *c)
+{
+    return c->kernel != NULL               ? ORR_JOB_KINDS
+           : c->measure == JOB_FIRST_TOKEN ? ORR_JOB_KIND_PREFILL
+           : c->measure == JOB_REQUEST || c->measure == JOB_TOKEN
+               ? ORR_JOB_KIND_DECODE
+               : orr_outcome_kind(c->model, c->workload.task);
+}
+
+/* A request is passes over prompts and steps of decoding: its error is that of decoding. */
+static void fill_interval(const job_case *c, const orr_calibration *calibration,
+                          job_prediction *ret)
+{
+    const orr_job_kind kind = job_kind_of(c);
+    if (kind == ORR_JOB_KINDS || calibration->intervals == NULL)
+        return;
+    const orr_error_interval *of = &calibration->intervals[kind];
+    const double widening = fmax(calibration->widening, 1);
+    ret->low_s = ret->seconds * exp(widening * log1p(of->low_frac));
+    ret->high_s = ret->seconds * exp(widening * log1p(of->high_frac));
+}
+
 void job_predict(const job_world *world, const job_case *c, const orr_calibration *calibration,
                  job_prediction *ret)
 {
@@ -83,6 +137,7 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
     *ret = (job_prediction){NAN, NAN, NAN, NAN, 0, {0}, NULL};
     if (c->measure != JOB_STEP) {
         (c->kernel != NULL ? job_predict_kernel : job_predict_serving)(world, c, calibration, ret);
+        fill_interval(c, calibration, ret);
         return;
     }
     orr_arena *arena = orr_arena_new(0, 0);
@@ -118,7 +173,9 @@ static orr_status predict_one(void *ctx, size_t i, orr_error *err)
     const batch *b = ctx;
     (void)err;
     const job_device *device = job_device_of((job_world *)(uintptr_t)b->world, &b->cases->at[i]);
-    job_predict(b->world, &b->cases->at[i], &device->calibration, &b->ret[i]);
+    const orr_calibration at =
+        orr_calibration_in_year(&device->calibration, b->cases->at[i].software_year);
+    job_predict(b->world, &b->cases->at[i], &at, &b->ret[i]);
     return ORR_OK;
 }
 

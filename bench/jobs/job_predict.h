@@ -36,6 +36,8 @@ typedef struct job_world {
 orr_status job_world_open(const job_cases *cases, const char *folder, orr_arena *arena,
                           job_world *ret, orr_error *err);
 job_device *job_device_of(job_world *world, const job_case *c);
+/* What kind of job a case is; ORR_JOB_KINDS: a kernel. */
+orr_job_kind job_kind_of(const job_case *c);
 /* One case, with a calibration of one's own. */
 void job_predict(const job_world *world, const job_case *c, const orr_calibration *calibration,
                  job_prediction *ret);

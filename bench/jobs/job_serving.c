@@ -73,9 +73,11 @@ static serving_pass run(const job_world *world, const job_case *c,
 }
 
 /* Requests whose keys and values have room; 0: not even one has. */
-static uint32_t batch_that_fits(const job_world *world, const job_case *c,
-                                const orr_calibration *calibration, job_prediction *ret)
+uint32_t job_serving_batch(const job_world *world, const job_case *c,
+                           const orr_calibration *calibration, job_prediction *ret)
 {
+    if (c->batch > 0)
+        return c->batch;
     const uint32_t tokens = c->workload.prompt + c->workload.generated, few = unit_of(c),
                    most = REQUESTS_MOST * c->plan.dp;
     const serving_pass one = run(world, c, calibration, ORR_TASK_DECODE, tokens, few, ret),
@@ -98,7 +100,7 @@ void job_predict_serving(const job_world *world, const job_case *c,
             run(world, c, calibration, ORR_TASK_PREFILL, w->prompt, c->batch, ret).seconds;
         return;
     }
-    const uint32_t batch = c->batch > 0 ? c->batch : batch_that_fits(world, c, calibration, ret);
+    const uint32_t batch = job_serving_batch(world, c, calibration, ret);
     if (batch == 0)
         return;
     uint32_t prompts = PROMPT_TOKENS / (w->prompt > 0 ? w->prompt : 1);

@@ -17,4 +17,8 @@
 void job_predict_serving(const job_world *world, const job_case *c,
                          const orr_calibration *calibration, job_prediction *ret);
 
+/* The batch alone, which no speed matters to; 0: there is none, and ret->reason says why. */
+uint32_t job_serving_batch(const job_world *world, const job_case *c,
+                           const orr_calibration *calibration, job_prediction *ret);
+
 #endif /* JOB_SERVING_H */

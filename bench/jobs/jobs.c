@@ -2,17 +2,17 @@
 
 /* Published measurements of whole jobs, predicted and judged.
  *
- *   jobs --tables DIR [--tables DIR ...] [--calibrations DIR] [--fit DIR | --intervals DIR]
- * [--device NAME]
+ *   jobs --tables DIR [--tables DIR ...] [--calibrations DIR] [--fit DIR] [--device NAME]
  *        [--group NAME] [--rows | --json | --readings] [--threads N]
  *
  * Reads the tables of the folders that it knows and says what it left out, predicts every row with
  * the built-in calibrations (or those of --calibrations), and prints the errors of each group of
- * rows as Markdown. --fit first fits one parameter set a device type on the fitted side of the
- * split and writes each into the folder; --intervals writes those that there are, with their errors
- * and intervals found anew.
+ * rows as Markdown. --fit first fits the calibrations of all devices and links at once on the
+ * fitted side of the split (job_fit.h) and writes them into the folder.
  * --rows and --json print every row, --readings how each table was read. The split: job_tables.c.
  */
+#include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 enum { TABLES_MOST = 16 };
 typedef struct options {
-    const char *tables[TABLES_MOST], *calibrations, *fit, *intervals, *device, *group;
+    const char *tables[TABLES_MOST], *calibrations, *fit, *device, *group;
     size_t n_tables;
     bool rows, json, readings;
     int threads;
@@ -39,7 +39,6 @@ static bool read_options(int argc, char **argv, options *ret)
                                 ? &o.tables[o.n_tables]
                             : strcmp(word, "--calibrations") == 0 ? &o.calibrations
                             : strcmp(word, "--fit") == 0          ? &o.fit
-                            : strcmp(word, "--intervals") == 0    ? &o.intervals
                             : strcmp(word, "--device") == 0       ? &o.device
                             : strcmp(word, "--group") == 0        ? &o.group
                                                                   : NULL;
@@ -90,40 +89,14 @@ static const char *basis_of(job_cases *cases, job_world *world, const job_device
     return job_text(cases->arena, "%zu rows of %s", n, text);
 }
 
-static orr_status fit_all(job_cases *cases, job_world *world, const options *o,
-                          job_prediction *predictions, orr_error *err)
+static orr_status fit_all(job_cases *cases, job_world *world, const options *o, orr_error *err)
 {
-    for (size_t d = 0; d < world->n_devices; d++) {
-        job_device *device = &world->devices[d];
-        job_fit_report report;
-        if (o->fit == NULL || (o->device != NULL && strcmp(device->device->name, o->device) != 0))
-            continue;
-        ORR_TRY(job_fit_device(world, cases, device, &report, err));
-        fprintf(stderr, "%s: %zu rows fitted, error %.1f %% before, %.1f %% after %d rounds\n",
-                device->device->name, device->n_fitted, 100 * report.before, 100 * report.after,
-                report.rounds);
-    }
-    ORR_TRY(job_predict_all(world, cases, predictions, err));
-    job_fit_interval(cases, predictions, world);
-    for (size_t d = 0; d < world->n_devices; d++) {
-        job_device *device = &world->devices[d];
-        if (device->n_fitted == 0 ||
-            (o->device != NULL && strcmp(device->device->name, o->device) != 0))
-            continue;
-        if (o->fit != NULL)
-            device->said_to_rest_on = basis_of(cases, world, device);
-        double sum = 0, n = 0;
-        for (size_t i = 0; i < cases->n; i++)
-            if (!cases->at[i].fitted && predictions[i].seconds > 0 &&
-                job_device_of(world, &cases->at[i]) == device) {
-                sum += fabs(predictions[i].seconds / cases->at[i].seconds - 1);
-                n++;
-            }
-        if (n > 0)
-            device->calibration.error_frac = sum / n;
-        ORR_TRY(job_fit_write(device, o->fit != NULL ? o->fit : o->intervals, err));
-    }
-    return ORR_OK;
+    job_fit fit;
+    ORR_TRY(job_fit_all(world, cases, &fit, err));
+    ORR_TRY(job_fit_intervals(&fit, err));
+    for (size_t d = 0; d < world->n_devices; d++)
+        world->devices[d].calibration.source = basis_of(cases, world, &world->devices[d]);
+    return job_fit_write(&fit, o->fit, err);
 }
 
 static void print_percent(double frac)
@@ -134,8 +107,7 @@ static void print_percent(double frac)
         printf(" %.1f %% |", 100 * frac);
 }
 
-static void print_scores(const job_cases *cases, const job_prediction *predictions,
-                         job_world *world, bool fitted)
+static void print_scores(const job_cases *cases, const job_prediction *predictions, bool fitted)
 {
     const char *groups[64];
     size_t n = job_groups(cases, groups, 63);
@@ -146,7 +118,7 @@ static void print_scores(const job_cases *cases, const job_prediction *predictio
            fitted ? "fitted" : "judged");
     for (size_t i = 0; i < n; i++) {
         job_score s;
-        job_score_of(cases, predictions, world, groups[i], fitted, &s);
+        job_score_of(cases, predictions, groups[i], fitted, &s);
         if (s.n == 0 && s.n_unpredicted == 0 && s.n_memory == 0)
             continue;
         printf("| %s | %zu |", groups[i] != NULL ? groups[i] : "all of training", s.n);
@@ -265,19 +237,18 @@ static orr_status run(const options *o, orr_arena *arena, orr_error *err)
     job_prediction *predictions = orr_arena_array(arena, job_prediction, cases.n + 1);
     if (predictions == NULL)
         return orr_fail_memory(err);
-    if (o->fit != NULL || o->intervals != NULL)
-        ORR_TRY(fit_all(&cases, &world, o, predictions, err));
-    else
-        ORR_TRY(job_predict_all(&world, &cases, predictions, err));
+    if (o->fit != NULL)
+        ORR_TRY(fit_all(&cases, &world, o, err));
+    ORR_TRY(job_predict_all(&world, &cases, predictions, err));
     if (o->json)
         return write_json(&cases, predictions, err);
     if (o->rows) {
         print_rows(&cases, predictions);
         return ORR_OK;
     }
-    print_scores(&cases, predictions, &world, false);
+    print_scores(&cases, predictions, false);
     printf("\n");
-    print_scores(&cases, predictions, &world, true);
+    print_scores(&cases, predictions, true);
     return ORR_OK;
 }
 
@@ -295,6 +266,9 @@ int main(int argc, char **argv)
         print_readings();
         return 0;
     }
+    /* Each prediction opens and closes an arena: its pages are kept. */
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    (void)mallopt(M_TRIM_THRESHOLD, INT_MAX);
     orr_arena *arena = orr_arena_new(0, 0);
     const orr_status status = arena != NULL ? run(&o, arena, &err) : orr_fail_memory(&err);
     orr_arena_free(arena);

@@ -112,7 +112,7 @@ static void errors_are_as_claimed(void **state)
     need_tables();
     for (size_t i = 0; i < sizeof CLAIMS / sizeof *CLAIMS; i++) {
         job_score s;
-        job_score_of(&cases, predictions, &world, CLAIMS[i].group, false, &s);
+        job_score_of(&cases, predictions, CLAIMS[i].group, false, &s);
         print_message("# %s: %zu rows judged, mean %.1f %%, worst %.1f %%, tau %.2f\n", s.group,
                       s.n, 100 * s.mean, 100 * s.worst, s.tau);
         assert_true(s.n > 0 && s.mean <= CLAIMS[i].mean);
@@ -125,7 +125,7 @@ static void intervals_cover_what_they_say(void **state)
     (void)state;
     need_tables();
     job_score s;
-    job_score_of(&cases, predictions, &world, NULL, false, &s);
+    job_score_of(&cases, predictions, NULL, false, &s);
     print_message("# all: %zu rows judged, %.1f %% within their 90 %% interval\n", s.n,
                   100 * s.covered);
     assert_true(s.covered >= 0.85 && s.covered <= 0.95);
@@ -136,7 +136,7 @@ static void memory_is_as_claimed(void **state)
     (void)state;
     need_tables();
     job_score s;
-    job_score_of(&cases, predictions, &world, "SimuMax", false, &s);
+    job_score_of(&cases, predictions, "SimuMax", false, &s);
     print_message("# SimuMax: memory, mean %.1f %%, worst %.1f %%\n", 100 * s.memory_mean,
                   100 * s.memory_worst);
     assert_true(s.n_memory > 0 && s.memory_mean <= 0.02);
