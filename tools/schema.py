@@ -30,7 +30,7 @@ SERIES = "cuda_kernel_launch_stats,queue_length_time_series,memory_bw_time_serie
 
 COMMANDS = [
     ["analyze", PAIR], ["analyze", "--only", SERIES, PAIR], ["diff", PAIR, GPT], ["info", PAIR], ["ops"], ["hw"],
-    ["hw", "h100_sxm_80g"], ["hw", "gcp_a100_two_regions"], ["hw", "h100_sxm_80g", "a100_sxm_80g"], ["models"],
+    ["hw", "h100_sxm_80g"], ["hw", "h100_sxm_80g", "--calibration"], ["hw", "gcp_a100_two_regions"], ["hw", "h100_sxm_80g", "a100_sxm_80g"], ["models"],
     ["models", "llama3.1-8b", "mixtral-8x7b"], ["predict", PAIR], ["predict", "--explain", PAIR],
     ["predict", "--ranks", "8", "--network", "dgx_h100", GPT], ["replay", PAIR / "rank0.host.json.gz"],
     ["fleet", "--gpus", "1024", "--days", "5", "--repetitions", "4", "--set", "rate=500", "--replicas", "2,8", "--sensitivity"],

@@ -6,6 +6,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -497,6 +498,39 @@ def a_job_of_131072_ranks_needs_less_than_200_MB():
         assert process.returncode in (0, 4) and "131,072" in said, f"exit {process.returncode}: {wrong}"
         assert usage.ru_maxrss < 200_000, f"{usage.ru_maxrss} KiB"
         Page((folder / "page.html").read_text(encoding="utf-8"))
+
+
+def calibration(*words):
+    result = orrery("hw", "h100_sxm_80g", "--calibration", "--format", "json", *words)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)["tables"]
+
+
+@case
+def a_calibration_says_how_well_it_is_known():
+    rows = calibration()["calibration"]["rows"]
+    own = {row["parameter"]: row for row in rows if row["name"] == "h100_sxm_80g"}
+    assert {"matmul_bf16", "attention", "memory", "launch_ns", "step_ns", "serving_ns"} <= set(own), own.keys()
+    for row in rows:
+        assert row["basis"] in ("data", "prior"), row
+        assert row["low"] is None or row["low"] <= row["value"] * 1.001 and row["value"] <= row["high"] * 1.001, row
+        assert row["yearly_frac"] == 0 or (row["yearly_frac"] < 0) == row["parameter"].endswith("_ns") or \
+            row["parameter"] == "dp_exposed", row
+    for words, told in [(["--calibration"], "name one or more"), (["NVLink4", "--calibration"], "of devices")]:
+        result = orrery("hw", *words)
+        assert result.returncode == 3 and told in result.stderr, result.stderr
+
+
+@case
+def newer_software_is_not_slower():
+    last = None
+    for year in ("2020", "2022", "2024", "2026"):
+        result = orrery("simulate", *SMALL, "--plan", "dp=8,batch=64", "--software", year, "--format", "json")
+        assert result.returncode == 0, result.stderr
+        step = re.search(r'"step_ns": ?([0-9]+)', result.stdout)
+        assert last is None or int(step.group(1)) <= last, (year, step.group(1), last)
+        last = int(step.group(1))
+    one_line(orrery("simulate", *SMALL, "--plan", "dp=8,batch=64", "--software", "2012"), 2)
 
 
 main()

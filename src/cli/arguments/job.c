@@ -255,6 +255,7 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
     orr_job_options_init(&ret->options);
     ret->options.algorithm = index_of(settings->algorithm, ORR_ALGORITHMS, algorithm_name);
     ret->options.fold = !settings->unfolded;
+    ret->options.software_year = (double)settings->software;
     if (settings->detail)
         ret->options.detail = index_of(settings->detail, 3, detail_name);
     if (settings->contention)

@@ -217,8 +217,9 @@ const orr_command orr_commands[] = {
      "rests. Named ones are set side by side.",
      "orrery hw\n"
      "orrery hw h100_sxm_80g a100_sxm_80g\n"
+     "orrery hw h100_sxm_80g --calibration\n"
      "orrery hw --kind clusters",
-     " kind ", 0, SIZE_MAX, orr_command_hw},
+     " kind calibration ", 0, SIZE_MAX, orr_command_hw},
     {"fit", "make a cost model out of measurements", "INPUT... -o MODEL",
      "Fits a table and boosted trees to the kernels of recordings and to measurements in CSV files (.csv, "
      ".csv.gz, .csv.zst), and prints the errors on shapes that were held out, beside those of the roofline "

@@ -28,7 +28,7 @@ typedef struct orr_settings {
     /* jobs nobody has run */
     const char *model, *task, *expert_load, *detail, *calibration, *framework, *mixed, *slow_link,
         *ranks_as_trace;
-    int64_t prompt, generated, lora_rank, images;
+    int64_t prompt, generated, lora_rank, images, software;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *comm_groups, *workload;
     /* models that run here */
@@ -42,6 +42,7 @@ typedef struct orr_settings {
     const char *gpus, *failures, *timing, *policy, *replica_counts, *set, *tokens, *tokens_per_step;
     int64_t spares, days, repetitions;
     bool sensitivity;
+    bool of_jobs; /* hw: what jobs reach */
     /* the best arrangement */
     const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *time_limit,
         *store, *baselines, *dimensions, *price;

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include <orrery/calibration.h>
+
 #define FIELD(name) offsetof(orr_settings, name)
 
 const orr_option orr_options[] = {
@@ -157,6 +159,11 @@ const orr_option orr_options[] = {
          "print the launch flags or the configuration of --framework for the plan, and nothing "
          "else",
      .group = GROUP_OUTPUT},
+    {"calibration", 0, OPTION_FLAG, FIELD(of_jobs), NULL, NULL, " hw ",
+     .about = "what jobs reach on a device: each parameter, its interval, and what it rests on"},
+    {"software", 0, OPTION_NUMBER, FIELD(software), "YEAR", NULL, " compare explore hw simulate ",
+     .about = "what frameworks and kernels of that year reach; default: the newest, 2026",
+     .min = ORR_SOFTWARE_OLDEST, .max = ORR_SOFTWARE_NEWEST},
     {"mixed-devices", 0, OPTION_TEXT, FIELD(mixed), "FIRST-LAST:DEVICE,...", NULL,
      " compare simulate ", .about = "these ranks run on another device", .old_name = "mixed"},
     {"slow-link", 0, OPTION_TEXT, FIELD(slow_link), "LEVEL:UNIT:SHARE,...", NULL,

@@ -262,6 +262,27 @@ static orr_status print_entries(hw *h, bool side_by_side)
     return ORR_OK;
 }
 
+static orr_status print_calibrations(hw *h)
+{
+    const orr_settings *settings = h->session.settings;
+    orr_error *err = &h->session.err;
+    orr_table table;
+    if (settings->n_args == 0 || h->kind != HW_DEVICES)
+        return orr_fail(err, ORR_INVALID, "hw: --calibration is of devices: name one or more");
+    const orr_device **devices =
+        orr_arena_array(h->session.arena, const orr_device *, h->entries.n + 1);
+    if (devices == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < h->entries.n; i++)
+        devices[i] = h->entries.at[i].object;
+    ORR_TRY(orr_hw_calibration(h->catalog, devices, h->entries.n, (double)settings->software,
+                               h->session.arena, &table, err));
+    print(h, "calibration", &table);
+    ORR_TRY(orr_hw_intervals(devices[0], h->session.arena, &table, err));
+    print(h, "intervals", &table);
+    return ORR_OK;
+}
+
 static orr_status print_all(hw *h)
 {
     const orr_settings *settings = h->session.settings;
@@ -271,7 +292,9 @@ static orr_status print_all(hw *h)
         orr_output_printf(h->session.out,
                           "{\"schema\":\"orrery.hw/1\",\"version\":\"%s\",\"tables\":{",
                           orr_version());
-    if (settings->n_args > 0 || settings->all)
+    if (settings->of_jobs)
+        ORR_TRY(print_calibrations(h));
+    else if (settings->n_args > 0 || settings->all)
         ORR_TRY(print_entries(h, settings->n_args > 0));
     else
         ORR_TRY(print_list(h));

@@ -51,6 +51,13 @@ orr_status orr_hw_list_cuts(const orr_cluster *const *clusters, size_t n, orr_ar
                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_hw_list_transports(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                                   orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* Calibrations of devices and of the links that their clusters have: orrery.hw_calibration/1; and
+ * the error intervals of a device: orrery.hw_intervals/1. */
+orr_status orr_hw_calibration(const orr_catalog *catalog, const orr_device *const *devices,
+                              size_t n, double software_year, orr_arena *arena, orr_table *ret,
+                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_intervals(const orr_device *device, orr_arena *arena, orr_table *ret,
+                            orr_error *err) ORR_MUST_CHECK;
 /* Sites with names; those of a tree of buildings have none. */
 bool orr_hw_has_sites(const orr_cluster *cluster);
 /* "north - south"; NULL: out of memory. */

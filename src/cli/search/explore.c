@@ -60,6 +60,7 @@ static orr_status simulate_again(orr_explore_request *r)
     orr_job_options options;
     orr_job_options_init(&options);
     options.workload = r->options.workload;
+    options.software_year = r->options.software_year;
     for (uint32_t i = 0; i < r->exploration.n && i < ORR_EXPLORE_SHOWN; i++) {
         orr_outcome outcome = {0};
         if (i > 0 && orr_interrupt_requested(NULL))

@@ -270,6 +270,7 @@ orr_status orr_explore_request_read(orr_explore_request *r)
     ORR_TRY(orr_job_request_read(&r->session, &words, &r->job));
     r->job.plan = fix;
     orr_explore_options_init(&r->options);
+    r->options.software_year = (double)r->session.settings->software;
     r->options.workload = r->job.options.workload;
     r->options.framework = (uint8_t)r->job.framework;
     ORR_TRY(read_objectives(r, err));
