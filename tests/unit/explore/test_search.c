@@ -74,6 +74,60 @@ static void what_is_found_is_what_is_simulated(void **state)
     world_close(&w);
 }
 
+/* With a framework, plans are such as it can run, mean the same with its defaults and without, and
+ * are not worse than any that it can run. */
+static void a_framework_narrows_the_space(void **state)
+{
+    static const char *const RUNNABLE[ORR_FRAMEWORKS] = {
+        [ORR_FRAMEWORK_MEGATRON] = "tp=4,pp=2,dp=16,batch=128,seq=8192,zero=1,sp=on,overlap_dp=on",
+        [ORR_FRAMEWORK_TORCHTITAN] = "dp=128,batch=128,seq=8192,fusion=on,recompute=full",
+        [ORR_FRAMEWORK_DEEPSPEED] = "dp=128,batch=128,seq=8192,zero=3,recompute=full",
+        [ORR_FRAMEWORK_MAXTEXT] = "tp=2,dp=64,batch=128,seq=8192"};
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_model *model = world_model(&w, "llama3.1-8b");
+    const orr_cluster *cluster = part_of(&w, "h100_24k", 128);
+    for (int i = 1; i < ORR_FRAMEWORKS; i++) {
+        orr_explore_options o = asked("batch=128,seq=8192,precision=bf16");
+        o.framework = (uint8_t)i;
+        const orr_exploration x = explored(&w, model, cluster, &o);
+        assert_true(x.n > 0);
+        for (uint32_t k = 0; k < x.n; k++) {
+            const orr_plan said = orr_framework_defaults((orr_framework)i, model, &x.best[k].plan),
+                           a = orr_plan_with_defaults(&said),
+                           b = orr_plan_with_defaults(&x.best[k].plan);
+            assert_true(orr_plan_equal(&a, &b));
+            world_must(&w, orr_framework_check((orr_framework)i, model, &said, &w.err),
+                       orr_plan_text(&said, w.arena));
+            assert_int_equal(
+                x.best[k].step_ns,
+                world_step_ns(&w, model, orr_plan_text(&said, w.arena), cluster, NULL));
+        }
+        orr_plan plan;
+        world_must(&w, orr_plan_parse(RUNNABLE[i], &plan, &w.err), RUNNABLE[i]);
+        plan = orr_framework_defaults((orr_framework)i, model, &plan);
+        const char *text = orr_plan_text(&plan, w.arena);
+        assert_true((double)world_step_ns(&w, model, text, cluster, NULL) >= x.bound);
+    }
+    world_close(&w);
+}
+
+static void a_fixed_value_that_a_framework_cannot_run_is_refused(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    orr_exploration x;
+    orr_explore_options o = asked("batch=128,schedule=gpipe");
+    o.framework = ORR_FRAMEWORK_DEEPSPEED;
+    assert_int_equal(orr_explore(world_model(&w, "llama3.1-8b"), part_of(&w, "h100_24k", 16), &o,
+                                 w.arena, &x, &w.err),
+                     ORR_INVALID);
+    assert_non_null(strstr(w.err.text, "schedule=gpipe: DeepSpeed can run 1f1b"));
+    world_close(&w);
+}
+
 /* Every plan is in one heap: left out for a reason, or simulated. */
 static void every_plan_is_counted_once(void **state)
 {
@@ -366,6 +420,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_found_is_what_is_simulated),
+        cmocka_unit_test(a_framework_narrows_the_space),
+        cmocka_unit_test(a_fixed_value_that_a_framework_cannot_run_is_refused),
         cmocka_unit_test(every_plan_is_counted_once),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(what_is_said_is_kept_to),
