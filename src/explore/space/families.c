@@ -68,10 +68,24 @@ typedef struct lister {
     bool out_of_memory;
 } lister;
 
+/* The framework's defaults of experts, which their modules depend on. */
+static orr_plan with_framework(const orr_space *s, const orr_plan *plan)
+{
+    static const uint8_t OF_EXPERTS[] = {ORR_AT_dispatcher, ORR_AT_capacity, ORR_AT_pad_experts};
+    orr_plan p = *plan;
+    if (s->constraints.rules == NULL)
+        return p;
+    const orr_plan filled = orr_framework_fill(s->constraints.rules, s->model, plan);
+    for (uint32_t i = 0; i < sizeof OF_EXPERTS; i++)
+        orr_plan_put(&p, OF_EXPERTS[i], orr_plan_get(&filled, OF_EXPERTS[i]));
+    return p;
+}
+
 static void list_from(lister *l, uint32_t at, orr_plan *p)
 {
     if (at == N_FIELDS) {
-        if (can_be(l->space, p) && !orr_array_push(&l->plans, *p))
+        const orr_plan made = with_framework(l->space, p);
+        if (can_be(l->space, p) && !orr_array_push(&l->plans, made))
             l->out_of_memory = true;
         return;
     }

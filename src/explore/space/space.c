@@ -463,6 +463,7 @@ static orr_status read_framework(orr_space *s, orr_arena *arena, orr_error *err)
     if (rules == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_framework_compile((orr_framework)s->options->framework, rules, err));
+    orr_framework_specialize(rules, s->model);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
         const uint32_t fixed = orr_plan_get(&s->constraints.fixed, field);
         if (fixed != 0 && !orr_framework_may(rules, field, fixed, err))

@@ -31,7 +31,7 @@ static const orr_framework_rule RULES[] = {
     {"gradients", "precision=fp16", "fp16 fp32", "fp16"},
     {"gradients", "precision=bf16", "bf16 fp32", "bf16"},
     {"bucket_bytes", "zero>0", NULL, "deepspeed_bucket_bytes"},
-    {"sp", NULL, NULL, "off"},
+    {"sp", "tp>1", NULL, "off"},
     {"etp", "experts>0", "1 tp", "1"},
     {"experts", "ep>1", "%ep", NULL},
     {"overlap_dp", "zero=3", NULL, "on"},

@@ -71,6 +71,7 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
     X(recomputes_mlp, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp & 1)                        \
     X(recomputes_mlp_act, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp_act & 1)                \
     X(ranks, (double)orr_plan_ranks(p))                                                            \
+    /* From here to value_dim: of the model alone. */                                              \
     X(transformer, m->kind == ORR_MODEL_TRANSFORMER)                                               \
     X(kv_heads, m->kv_heads)                                                                       \
     X(head_dim, m->head_dim)                                                                       \
@@ -193,6 +194,8 @@ typedef struct orr_framework_rules {
     } rule[ORR_RULES_MAX];
     uint32_t n;
 } orr_framework_rules;
+/* For one model: conditions on it alone are dropped, with their rules where they do not hold. */
+void orr_framework_specialize(orr_framework_rules *rules, const orr_model *model);
 /* INVALID: a fault of the table, with the word that is unknown. */
 orr_status orr_framework_compile(orr_framework framework, orr_framework_rules *ret,
                                  orr_error *err) ORR_MUST_CHECK;

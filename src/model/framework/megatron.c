@@ -30,7 +30,7 @@ static const orr_framework_rule RULES[] = {
     {"gradients", NULL, "fp32 bf16", "fp32"},
     {"gradients", "precision=fp16", "fp32", NULL},
     {"sp", "tp>1,experts>0", "on", "on"},
-    {"sp", NULL, NULL, "off"},
+    {"sp", "tp>1", NULL, "off"},
     {"seq", "cp>1", "%cp_halves", NULL},
     {"overlap_dp", NULL, NULL, "off"},
     {"overlap_tp", "sp=off,tp>1", "off", NULL},

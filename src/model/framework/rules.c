@@ -180,6 +180,38 @@ orr_status orr_framework_compile(orr_framework framework, orr_framework_rules *r
     return ORR_OK;
 }
 
+static bool is_of_model(uint32_t quantity)
+{
+    return quantity >= ORR_QUANTITY_transformer && quantity <= ORR_QUANTITY_value_dim;
+}
+
+static void drop_rule(orr_framework_rules *rules, uint32_t i)
+{
+    rules->rule[i].n_allowed = 0;
+    rules->rule[i].otherwise = ORR_QUANTITIES;
+    rules->rule[i].otherwise_value = 0;
+}
+
+void orr_framework_specialize(orr_framework_rules *rules, const orr_model *model)
+{
+    const orr_plan any = {0}, whole = orr_plan_with_defaults(&any);
+    double quantities[ORR_QUANTITIES];
+    orr_quantities(model, &whole, 0, quantities);
+    for (uint32_t i = 0; i < rules->n; i++) {
+        orr_framework_condition *when = &rules->rule[i].when, rest = {0};
+        for (uint32_t k = 0; k < when->n; k++) {
+            const orr_framework_condition term = {.term = {when->term[k]}, .n = 1};
+            const bool fixed =
+                is_of_model(when->term[k].left) && when->term[k].right == ORR_QUANTITIES;
+            if (!fixed)
+                rest.term[rest.n++] = when->term[k];
+            else if (!orr_framework_condition_holds(&term, quantities))
+                drop_rule(rules, i);
+        }
+        *when = rest;
+    }
+}
+
 /* --- plans ----------------------------------------------------------------------------------- */
 
 static bool allows(const orr_allowed_item *item, double value, const double *quantities)

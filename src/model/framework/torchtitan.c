@@ -37,7 +37,7 @@ static const orr_framework_rule RULES[] = {
     {"precision", NULL, "fp32 bf16 fp8 mxfp8", NULL},
     {"gradients", NULL, "fp32", "fp32"},
     {"sp", NULL, "on", NULL},
-    {"cp_kind", NULL, NULL, "all_gather"},
+    {"cp_kind", "cp>1", NULL, "all_gather"},
     {"etp", "ep=1", "tp", NULL},
     {"etp", "ep>1", "1 tp", "1"},
     {"experts", "ep>1", "%ep", NULL},

@@ -144,7 +144,7 @@ static void defaults_are_those_of_the_framework(void **state)
     const orr_model *large;
     assert_int_equal(orr_model_load("llama3.1-405b", f->arena, &large, NULL), ORR_OK);
     must_default(ORR_FRAMEWORK_TORCHTITAN, large, "pp=16,batch=64", "first_layers=7,last_layers=7");
-    must_default(ORR_FRAMEWORK_DEEPSPEED, m, "dp=8,zero=3",
+    must_default(ORR_FRAMEWORK_DEEPSPEED, m, "tp=2,dp=8,zero=3",
                  "overlap_dp=on,gradients=bf16,sp=off,bucket_bytes=1000000000");
     must_default(ORR_FRAMEWORK_DEEPSPEED, m, "dp=8,zero=2", "overlap_dp=off");
     must_default(ORR_FRAMEWORK_MAXTEXT, m, "dp=8,batch=64",
