@@ -192,6 +192,7 @@ static bool has_effect(const orr_model *model, const orr_plan *whole, uint32_t f
                    {"cp_kind", "cp>1"},
                    {"etp", "experts>0"},
                    {"prefetch", "zero=3"},
+                   {"reshard", "zero=3"},
                    {"dispatcher", "ep>1"},
                    {"capacity", "experts>0"},
                    {"pad_experts", "experts>0"},
