@@ -30,7 +30,8 @@ typedef struct orr_settings {
         *ranks_as_trace;
     int64_t prompt, generated, lora_rank, images, software;
     /* ASTRA-sim's inputs */
-    const char *astra_system, *astra_network, *comm_groups, *workload;
+    const char *astra_system, *astra_network, *astra_mode, *comm_groups, *workload;
+    int64_t queues_per_dim;
     /* models that run here */
     const char *data, *tokenizer, *init, *export_to, *save, *record, *rate, *least_rate,
         *rate_schedule, *clip, *decay, *reward, *reference, *machine, *transport, *dpo_beta,

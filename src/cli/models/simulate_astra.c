@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include "base/parallel_for.h"
+#include "cli/command/help.h"
 #include "cli/command/session.h"
 #include "cli/models/simulate.h"
 
-enum { MODES = ORR_ASTRA_MODEL + 1 };
+enum { MODES = ORR_ASTRA_MODEL + 1, MOST_QUEUES = 1024 };
 
 typedef struct simulation {
     orr_session session;
@@ -17,6 +18,7 @@ typedef struct simulation {
     orr_astra_job job;
     const orr_graph **graphs;        /* shape (R) */
     orr_astra_result results[MODES]; /* MODEL: with --compare */
+    bool stuck;                      /* a mode never ends */
 } simulation;
 
 static orr_status need(const char *value, const char *option, orr_error *err)
@@ -30,6 +32,8 @@ static orr_status check_options(simulation *s)
     const orr_settings *settings = s->session.settings;
     ORR_TRY(need(settings->astra_system, "astra-system", &s->session.err));
     ORR_TRY(need(settings->astra_network, "astra-network", &s->session.err));
+    if (settings->queues_per_dim < 0 || settings->queues_per_dim > MOST_QUEUES)
+        return orr_fail(&s->session.err, ORR_INVALID, "--num-queues-per-dim: 1 to %d", MOST_QUEUES);
     return need(settings->workload, "workload", &s->session.err);
 }
 
@@ -67,23 +71,53 @@ static orr_status read_inputs(simulation *s)
     ORR_TRY(
         orr_parallel_for(s->network.n_ranks, (int)settings->threads, read_rank, s, &session->err));
     s->job = (orr_astra_job){&s->system, &s->network, settings->comm_groups ? &s->groups : NULL,
-                             s->graphs, 0};
+                             s->graphs, (uint32_t)settings->queues_per_dim};
     return ORR_OK;
 }
 
+static bool is_wanted(const orr_settings *settings, orr_astra_mode mode)
+{
+    static const char *const names[] = {
+#define NAME(name, text) text,
+        ORR_ASTRA_MODE_MAP(NAME)
+#undef NAME
+    };
+    if (mode == ORR_ASTRA_MODEL)
+        return settings->compare;
+    return !settings->astra_mode || strcmp(settings->astra_mode, names[mode]) == 0;
+}
+
+/* The first of the modes, from the `from`th on, that has an answer; MODES: none. */
+static int answered(const simulation *s, int from)
+{
+    while (from < MODES && s->results[from].n_ranks == 0)
+        from++;
+    return from;
+}
+
+/* Each mode by itself: one that never ends is told, the others go on. */
 static orr_status run(simulation *s)
 {
+    static const char *const how[] = {"without congestion", "with congestion", "in orrery's model"};
     const orr_settings *settings = s->session.settings;
-    const int modes = settings->compare ? MODES : ORR_ASTRA_MODEL;
-    for (int mode = 0; mode < modes; mode++)
-        ORR_TRY(orr_astra_simulate(&s->job, (orr_astra_mode)mode, !settings->unfolded,
-                                   s->session.arena, &s->results[mode], &s->session.err));
-    const orr_astra_result *unaware = &s->results[ORR_ASTRA_UNAWARE];
-    const orr_astra_result *aware = &s->results[ORR_ASTRA_AWARE];
-    orr_session_remark(&s->session,
-                       "%llu messages; %u of %u ranks simulated without congestion, %u with",
-                       (unsigned long long)unaware->n_messages, unaware->n_simulated,
-                       unaware->n_ranks, aware->n_simulated);
+    for (int mode = 0; mode < MODES; mode++) {
+        orr_astra_result *result = &s->results[mode];
+        if (!is_wanted(settings, (orr_astra_mode)mode))
+            continue;
+        const orr_status status =
+            orr_astra_simulate(&s->job, (orr_astra_mode)mode, !settings->unfolded, s->session.arena,
+                               result, &s->session.err);
+        if (status == ORR_CANCELED) {
+            orr_complain("%s: %s", how[mode], s->session.err.text);
+            s->stuck = true;
+        } else if (status != ORR_OK) {
+            return status;
+        } else if (mode != ORR_ASTRA_MODEL) {
+            orr_session_remark(&s->session, "%s: %llu messages; %u of %u ranks simulated",
+                               how[mode], (unsigned long long)result->n_messages,
+                               result->n_simulated, result->n_ranks);
+        }
+    }
     if (settings->compare)
         orr_session_remark(&s->session,
                            "orrery's times are closed forms of the file's bandwidth and "
@@ -99,23 +133,42 @@ typedef struct rank_row {
 } rank_row;
 
 #define AT(type, field, mode) (offsetof(type, field) + (mode) * sizeof(int64_t))
-#define RANK_TIMES                                                                                 \
-    {"compute_ns", ORR_COLUMN_NS, offsetof(rank_row, compute_ns)},                                 \
-        {"unaware_cycles", ORR_COLUMN_I64, AT(rank_row, cycles, ORR_ASTRA_UNAWARE)},               \
-        {"unaware_ns", ORR_COLUMN_NS, AT(rank_row, finish_ns, ORR_ASTRA_UNAWARE)},                 \
-        {"unaware_exposed_ns", ORR_COLUMN_NS, AT(rank_row, exposed_ns, ORR_ASTRA_UNAWARE)},        \
-        {"aware_cycles", ORR_COLUMN_I64, AT(rank_row, cycles, ORR_ASTRA_AWARE)},                   \
-        {"aware_ns", ORR_COLUMN_NS, AT(rank_row, finish_ns, ORR_ASTRA_AWARE)},                     \
-        {"aware_exposed_ns", ORR_COLUMN_NS, AT(rank_row, exposed_ns, ORR_ASTRA_AWARE)},            \
-        {"orrery_ns", ORR_COLUMN_NS, AT(rank_row, finish_ns, ORR_ASTRA_MODEL)},                    \
+enum { ALWAYS = -1 };
+typedef struct mode_column {
+    orr_column column;
+    int mode; /* of which the mode has an answer, or ALWAYS */
+} mode_column;
+#define RANK_MODE(text, mode)                                                                      \
+    {{text "_ns", ORR_COLUMN_NS, AT(rank_row, finish_ns, mode)}, mode},                            \
     {                                                                                              \
-        "orrery_exposed_ns", ORR_COLUMN_NS, AT(rank_row, exposed_ns, ORR_ASTRA_MODEL)              \
+        {text "_exposed_ns", ORR_COLUMN_NS, AT(rank_row, exposed_ns, mode)}, mode                  \
     }
-enum { RANK_COLUMNS = 10, RANK_MODEL_COLUMNS = 2 };
-static const orr_column ONE_RANK[RANK_COLUMNS] = {
-    {"rank", ORR_COLUMN_U32, offsetof(rank_row, rank)}, RANK_TIMES};
-static const orr_column SOME_RANKS[RANK_COLUMNS] = {
-    {"ranks", ORR_COLUMN_TEXT, offsetof(rank_row, ranks)}, RANK_TIMES};
+static const mode_column RANK_COLUMNS[] = {
+    {{"rank", ORR_COLUMN_U32, offsetof(rank_row, rank)}, ALWAYS},
+    {{"compute_ns", ORR_COLUMN_NS, offsetof(rank_row, compute_ns)}, ALWAYS},
+    {{"unaware_cycles", ORR_COLUMN_I64, AT(rank_row, cycles, ORR_ASTRA_UNAWARE)},
+     ORR_ASTRA_UNAWARE},
+    RANK_MODE("unaware", ORR_ASTRA_UNAWARE),
+    {{"aware_cycles", ORR_COLUMN_I64, AT(rank_row, cycles, ORR_ASTRA_AWARE)}, ORR_ASTRA_AWARE},
+    RANK_MODE("aware", ORR_ASTRA_AWARE),
+    RANK_MODE("orrery", ORR_ASTRA_MODEL),
+};
+static const orr_column SOME_RANKS = {"ranks", ORR_COLUMN_TEXT, offsetof(rank_row, ranks)};
+
+/* The columns of modes that have an answer; in the arena. */
+static orr_status choose(simulation *s, const mode_column *from, size_t n, const orr_column **ret,
+                         size_t *ret_n)
+{
+    orr_column *columns = orr_arena_array(s->session.arena, orr_column, n);
+    *ret_n = 0;
+    if (!columns)
+        return orr_fail_memory(&s->session.err);
+    for (size_t i = 0; i < n; i++)
+        if (from[i].mode == ALWAYS || s->results[from[i].mode].n_ranks > 0)
+            columns[(*ret_n)++] = from[i].column;
+    *ret = columns;
+    return ORR_OK;
+}
 
 /* A collective as the rank that came first saw it. */
 typedef struct collective_row {
@@ -125,21 +178,22 @@ typedef struct collective_row {
     uint64_t node;
 } collective_row;
 
-static const orr_column COLLECTIVE_COLUMNS[] = {
-    {"name", ORR_COLUMN_TEXT, offsetof(collective_row, name)},
-    {"collective", ORR_COLUMN_TEXT, offsetof(collective_row, collective)},
-    {"group", ORR_COLUMN_I64, offsetof(collective_row, group)},
-    {"members", ORR_COLUMN_U32, offsetof(collective_row, members)},
-    {"first_rank", ORR_COLUMN_U32, offsetof(collective_row, rank)},
-    {"node", ORR_COLUMN_U64, offsetof(collective_row, node)},
-    {"size_bytes", ORR_COLUMN_BYTES, offsetof(collective_row, bytes)},
-    {"start_ns", ORR_COLUMN_NS, offsetof(collective_row, start_ns)},
-    {"wait_ns", ORR_COLUMN_NS, offsetof(collective_row, wait_ns)},
-    {"unaware_ns", ORR_COLUMN_NS, AT(collective_row, duration_ns, ORR_ASTRA_UNAWARE)},
-    {"aware_ns", ORR_COLUMN_NS, AT(collective_row, duration_ns, ORR_ASTRA_AWARE)},
-    {"orrery_ns", ORR_COLUMN_NS, AT(collective_row, duration_ns, ORR_ASTRA_MODEL)},
+#define EVERY(name, kind, field)                                                                   \
+    {                                                                                              \
+        {name, kind, offsetof(collective_row, field)}, ALWAYS                                      \
+    }
+#define COLLECTIVE_MODE(name, mode)                                                                \
+    {                                                                                              \
+        {name, ORR_COLUMN_NS, AT(collective_row, duration_ns, mode)}, mode                         \
+    }
+static const mode_column COLLECTIVE_COLUMNS[] = {
+    EVERY("name", ORR_COLUMN_TEXT, name),         EVERY("collective", ORR_COLUMN_TEXT, collective),
+    EVERY("group", ORR_COLUMN_I64, group),        EVERY("members", ORR_COLUMN_U32, members),
+    EVERY("first_rank", ORR_COLUMN_U32, rank),    EVERY("node", ORR_COLUMN_U64, node),
+    EVERY("size_bytes", ORR_COLUMN_BYTES, bytes), EVERY("start_ns", ORR_COLUMN_NS, start_ns),
+    EVERY("wait_ns", ORR_COLUMN_NS, wait_ns),     COLLECTIVE_MODE("unaware_ns", ORR_ASTRA_UNAWARE),
+    COLLECTIVE_MODE("aware_ns", ORR_ASTRA_AWARE), COLLECTIVE_MODE("orrery_ns", ORR_ASTRA_MODEL),
 };
-enum { COLLECTIVE_COLUMNS_N = sizeof COLLECTIVE_COLUMNS / sizeof *COLLECTIVE_COLUMNS };
 
 static bool same_times(const rank_row *a, const rank_row *b)
 {
@@ -150,8 +204,8 @@ static bool same_times(const rank_row *a, const rank_row *b)
 
 static void fill_rank(const simulation *s, uint32_t rank, rank_row *row)
 {
-    *row = (rank_row){.rank = rank,
-                      .compute_ns = s->results[ORR_ASTRA_UNAWARE].ranks[rank].compute_ns};
+    *row =
+        (rank_row){.rank = rank, .compute_ns = s->results[answered(s, 0)].ranks[rank].compute_ns};
     for (int mode = 0; mode < MODES; mode++)
         if (s->results[mode].n_ranks) {
             const orr_astra_rank *at = &s->results[mode].ranks[rank];
@@ -164,7 +218,10 @@ static orr_status rank_table(simulation *s, bool merge, orr_table *ret)
 {
     orr_session *session = &s->session;
     rank_row *rows = orr_arena_array(session->arena, rank_row, s->network.n_ranks);
-    size_t n = 0;
+    const size_t most = sizeof RANK_COLUMNS / sizeof *RANK_COLUMNS;
+    mode_column from[sizeof RANK_COLUMNS / sizeof *RANK_COLUMNS];
+    const orr_column *columns;
+    size_t n = 0, n_columns;
     if (!rows)
         return orr_fail_memory(&session->err);
     for (uint32_t rank = 0; rank < s->network.n_ranks; rank++) {
@@ -180,25 +237,26 @@ static orr_status rank_table(simulation *s, bool merge, orr_table *ret)
         if (!rows[i].ranks)
             return orr_fail_memory(&session->err);
     }
-    *ret = (orr_table){"orrery.simulated_ranks/1",
-                       "Ranks",
-                       merge ? SOME_RANKS : ONE_RANK,
-                       RANK_COLUMNS - (session->settings->compare ? 0 : RANK_MODEL_COLUMNS),
-                       rows,
-                       sizeof *rows,
-                       n};
+    memcpy(from, RANK_COLUMNS, sizeof from);
+    if (merge)
+        from[0].column = SOME_RANKS;
+    ORR_TRY(choose(s, from, most, &columns, &n_columns));
+    *ret =
+        (orr_table){"orrery.simulated_ranks/1", "Ranks", columns, n_columns, rows, sizeof *rows, n};
     return ORR_OK;
 }
 
 static orr_status collective_table(simulation *s, orr_table *ret)
 {
     orr_session *session = &s->session;
-    const orr_astra_result *unaware = &s->results[ORR_ASTRA_UNAWARE];
-    collective_row *rows = orr_arena_array(session->arena, collective_row, unaware->n_collectives);
+    const orr_astra_result *first = &s->results[answered(s, 0)];
+    collective_row *rows = orr_arena_array(session->arena, collective_row, first->n_collectives);
+    const orr_column *columns;
+    size_t n_columns;
     if (!rows)
         return orr_fail_memory(&session->err);
-    for (uint32_t i = 0; i < unaware->n_collectives; i++) {
-        const orr_astra_collective *c = &unaware->collectives[i];
+    for (uint32_t i = 0; i < first->n_collectives; i++) {
+        const orr_astra_collective *c = &first->collectives[i];
         const orr_graph *graph = s->graphs[c->rank];
         rows[i] = (collective_row){.name = orr_graph_str(graph, graph->name[c->node]),
                                    .collective = orr_collective_name((orr_collective)c->collective),
@@ -215,13 +273,15 @@ static orr_status collective_table(simulation *s, orr_table *ret)
                 rows[i].duration_ns[mode] = rank->end_ns[c->node] - rank->start_ns[c->node];
             }
     }
+    ORR_TRY(choose(s, COLLECTIVE_COLUMNS, sizeof COLLECTIVE_COLUMNS / sizeof *COLLECTIVE_COLUMNS,
+                   &columns, &n_columns));
     *ret = (orr_table){"orrery.simulated_collectives/1",
                        "Collectives",
-                       COLLECTIVE_COLUMNS,
-                       COLLECTIVE_COLUMNS_N - (session->settings->compare ? 0u : 1u),
+                       columns,
+                       n_columns,
                        rows,
                        sizeof *rows,
-                       unaware->n_collectives};
+                       first->n_collectives};
     return ORR_OK;
 }
 
@@ -252,12 +312,13 @@ static orr_status print_tables(simulation *s)
     return orr_output_finish(session->out, &session->err);
 }
 
-/* One rank's graph at the times of the run with congestion. */
+/* One rank's graph at the times of the run with congestion, or of the other if there is none. */
 static orr_status retime(const simulation *s, uint32_t rank, int64_t *duration_ns,
                          const orr_graph **ret, orr_error *err)
 {
     const orr_graph *graph = s->graphs[rank];
-    const orr_astra_rank *times = &s->results[ORR_ASTRA_AWARE].ranks[rank];
+    const bool aware = s->results[ORR_ASTRA_AWARE].n_ranks > 0;
+    const orr_astra_rank *times = &s->results[aware ? ORR_ASTRA_AWARE : answered(s, 0)].ranks[rank];
     for (uint32_t v = 0; v < graph->n_nodes; v++)
         duration_ns[v] =
             times->end_ns[v] == ORR_TIME_NONE ? 0 : times->end_ns[v] - times->start_ns[v];
@@ -316,14 +377,13 @@ int orr_simulate_astra(const orr_settings *settings)
         status = read_inputs(&s);
     if (status == ORR_OK)
         status = run(&s);
-    if (status == ORR_OK && settings->trace)
+    if (status == ORR_OK && settings->trace && answered(&s, 0) < MODES)
         status = write_trace(&s);
-    if (status == ORR_OK)
+    if (status == ORR_OK && answered(&s, 0) < MODES)
         status = print_tables(&s);
     if (status != ORR_OK)
         code = orr_session_fail(&s.session);
-    /* The only thing that cancels a run is that it would never end. */
-    if (status == ORR_CANCELED)
+    else if (s.stuck)
         code = EXIT_INFEASIBLE;
 out:
     done(&s);
