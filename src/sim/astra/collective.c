@@ -110,9 +110,10 @@ static void count_widths(const orr_astra_run *run, const orr_collective_plan *pl
 }
 
 static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_plan *plan,
-                                     uint64_t ordinal, uint32_t rank, const orr_astra_node *v)
+                                     uint64_t ordinal, uint32_t rank, const orr_astra_node *v,
+                                     orr_collective_task *root)
 {
-    orr_collective_task *task = orr_collective_task_new(&run->messages, plan, ordinal);
+    orr_collective_task *task = orr_collective_task_new(&run->messages, plan, ordinal, root);
     const orr_astra_collective record = {.rank = rank,
                                          .node = v->id,
                                          .collective = v->collective,
@@ -130,7 +131,7 @@ static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_pl
     count_widths(run, plan, &run->records.at[task->record]);
     task->next_same = *head;
     *head = task->number;
-    if (run->mode != ORR_ASTRA_MODEL)
+    if (run->mode != ORR_ASTRA_MODEL && root == NULL)
         run->n_messages += run->messages.folded
                                ? plan->messages * (run->job->network->n_ranks / plan->members->n)
                                : plan->messages;
@@ -140,22 +141,31 @@ static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_pl
 static orr_collective_task *task_of(orr_astra_run *run, const orr_collective_plan *plan,
                                     uint64_t ordinal, uint32_t rank, const orr_astra_node *v)
 {
+    orr_collective_task *root = NULL;
     for (uint32_t i = *head_of(run, plan->members, ordinal); i != ORR_NONE;) {
         orr_collective_task *task = run->messages.tasks.at[i];
         if (task->plan == plan && task->ordinal == ordinal)
             return task;
+        if (run->mode != ORR_ASTRA_MODEL && task->root == task &&
+            task->plan->members == plan->members && task->ordinal == ordinal &&
+            orr_collective_plans_alike(task->plan, plan))
+            root = task;
         i = task->next_same;
     }
-    return task_new(run, plan, ordinal, rank, v);
+    return task_new(run, plan, ordinal, rank, v, root);
 }
 
-static void task_end(orr_astra_run *run, orr_collective_task *task)
+/* Ends a task and those that share its messages. */
+static void task_end(orr_astra_run *run, orr_collective_task *root)
 {
-    uint32_t *link = head_of(run, task->plan->members, task->ordinal);
-    while (*link != task->number)
-        link = &run->messages.tasks.at[*link]->next_same;
-    *link = task->next_same;
-    orr_collective_task_free(&run->messages, task);
+    for (orr_collective_task *task = root, *twin; task != NULL; task = twin) {
+        uint32_t *link = head_of(run, task->plan->members, task->ordinal);
+        while (*link != task->number)
+            link = &run->messages.tasks.at[*link]->next_same;
+        *link = task->next_same;
+        twin = task->twin;
+        orr_collective_task_free(&run->messages, task);
+    }
 }
 
 /* MODEL: Orrery's own cost model: one work from the last arrival on. */
@@ -241,8 +251,8 @@ void orr_astra_collective_end(void *ctx, const orr_collective_task *task, uint32
     const uint32_t node = state->comm_node;
     run->records.at[task->record].end_ns = run->messages.now_ns;
     state->task = NULL;
-    if (++own->ended == (run->messages.folded ? 1 : members->n))
-        task_end(run, own);
+    if (++own->root->ended == (run->messages.folded ? 1 : members->n))
+        task_end(run, own->root);
     orr_astra_node_done(run, rank, node);
 }
 

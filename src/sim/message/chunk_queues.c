@@ -174,6 +174,9 @@ bool orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32
         m->on_end(m->ctx, task, member);
         return true;
     }
+    for (uint32_t chunk = 0; task->root != task && chunk < plan->n_chunks; chunk++)
+        orr_collective_task_chunk(task, member, chunk)->early =
+            orr_collective_task_chunk(task->root, member, chunk)->early;
     m->place.next = task;
     m->place.member = member;
     take_turns(m, task, member);
@@ -188,8 +191,18 @@ bool orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32
     return true;
 }
 
+bool orr_collective_plans_alike(const orr_collective_plan *a, const orr_collective_plan *b)
+{
+    if (a->n_phases != 1 || b->n_phases != 1 || a->n_chunks != b->n_chunks)
+        return false;
+    const orr_collective_phase *x = &a->phases[0], *y = &b->phases[0];
+    return x->algorithm == y->algorithm && x->line == y->line && x->n == y->n &&
+           x->bytes == y->bytes && x->parallel == y->parallel &&
+           (x->algorithm == ORR_ASTRA_RING || x->algorithm == ORR_ASTRA_DIRECT);
+}
+
 orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
-                                             uint64_t ordinal)
+                                             uint64_t ordinal, orr_collective_task *root)
 {
     const size_t members = m->folded ? 1 : plan->members->n;
     const size_t n_queues = members * plan->n_lines * m->queues;
@@ -217,8 +230,12 @@ orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collecti
     } else if (ok && (ok = m->tasks.n < UINT32_MAX && orr_array_push(&m->tasks, task))) {
         task->number = (uint32_t)m->tasks.n - 1;
     }
-    if (ok)
+    if (ok) {
+        task->root = root != NULL ? root : task;
+        task->twin = root != NULL ? root->twin : NULL;
+        task->root->twin = root != NULL ? task : NULL;
         return task;
+    }
     orr_free(task->chunks);
     orr_free(task->waiting);
     orr_free(task->turns);

@@ -87,16 +87,20 @@ typedef struct orr_collective_task {
     const orr_collective_plan *plan;
     uint64_t ordinal;           /* number of the collective within its communicator */
     uint32_t number, next_same; /* in the engine's table; next of the same hash */
-    uint32_t joined, ended;     /* members */
-    uint32_t record;            /* row of the collective in the result */
-    uint32_t n_members;         /* members that are simulated */
-    bool relayed;               /* see uncontended.c */
-    orr_chunk *chunks;          /* shape (n_chunks, n_members): events come in order of members */
-    orr_waiting *waiting;       /* shape (n_members, n_lines, queues) */
-    orr_turns *turns;           /* shape (n_members, n_lines), from when the member joined */
-    uint32_t first;             /* first member that joined */
-    uint32_t *unfinished;       /* shape (n_members): unfinished chunks */
-    int64_t begin_ns;           /* MODEL: last arrival */
+    /* Members that call different collectives at once: ASTRA-sim tells messages apart by their
+     * chunk, ranks and size only, so that they serve each other. Each of them is a task, and
+     * messages are addressed to the root. */
+    struct orr_collective_task *root, *twin; /* first of them, itself where it is alone; next */
+    uint32_t joined, ended;                  /* members */
+    uint32_t record;                         /* row of the collective in the result */
+    uint32_t n_members;                      /* members that are simulated */
+    bool relayed;                            /* see uncontended.c */
+    orr_chunk *chunks;    /* shape (n_chunks, n_members): events come in order of members */
+    orr_waiting *waiting; /* shape (n_members, n_lines, queues) */
+    orr_turns *turns;     /* shape (n_members, n_lines), from when the member joined */
+    uint32_t first;       /* first member that joined */
+    uint32_t *unfinished; /* shape (n_members): unfinished chunks */
+    int64_t begin_ns;     /* MODEL: last arrival */
 } orr_collective_task;
 
 /* A place in a queue that a rank's ended collective still holds while the rank goes on to its next
@@ -170,9 +174,12 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err) ORR_MUST_CHECK;
 /* Puts an event on a rank's agenda. */
 void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event);
 
-/* Makes a task that all members will join; NULL: out of memory. */
+/* Makes a task that all members will join; `root`: the one whose messages serve it too, or NULL.
+ * NULL: out of memory. */
 orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
-                                             uint64_t ordinal);
+                                             uint64_t ordinal, orr_collective_task *root);
+/* Can members with one plan go on with messages of members with the other? */
+bool orr_collective_plans_alike(const orr_collective_plan *a, const orr_collective_plan *b);
 void orr_collective_task_free(orr_messages *m, orr_collective_task *task);
 /* A member joins. Its end may be reported at once, when there is nothing to do. False: members go
  * round a ring in different directions, or up different trees, since they had different numbers of
@@ -218,6 +225,15 @@ static inline orr_chunk *orr_collective_task_chunk(const orr_collective_task *ta
                                                    uint32_t chunk)
 {
     return &task->chunks[(size_t)chunk * task->n_members + member];
+}
+/* The task, of those that share messages, that the member has joined; else the root. */
+static inline orr_collective_task *orr_collective_task_of(orr_collective_task *root,
+                                                          uint32_t member)
+{
+    orr_collective_task *task = root;
+    while (task != NULL && task->unfinished[member] == 0)
+        task = task->twin;
+    return task != NULL ? task : root;
 }
 static inline const orr_turns *orr_collective_task_turns(const orr_collective_task *task,
                                                          uint32_t member, uint32_t line)

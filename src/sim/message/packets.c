@@ -68,7 +68,7 @@ void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t membe
     const orr_line *line = &plan->lines[phase->line];
     const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
     const orr_message_event arrival = {
-        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->root->number, chunk, number),
         m->folded ? 0 : to_member, carried(phase, index, c->backwards)};
     if (m->mode == ORR_ASTRA_AWARE)
         orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK,
@@ -87,7 +87,7 @@ void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32
     if (__builtin_expect(c->early == 0, 1))
         return;
     const orr_message_event key = {
-        orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase), member,
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->root->number, chunk, c->phase), member,
         carried(&task->plan->phases[c->phase], index, c->backwards)};
     if (!orr_unexpected_take(&m->early, key))
         return;
@@ -192,6 +192,8 @@ static void received(orr_messages *m, orr_collective_task *task, uint32_t member
 void orr_packets_arrive(orr_messages *m, orr_message_event event)
 {
     orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
+    if (__builtin_expect(task->twin != NULL, 0))
+        task = orr_collective_task_of(task, event.who);
     const uint32_t chunk = orr_what_chunk(event.what), phase = orr_what_phase(event.what);
     orr_chunk *c = orr_collective_task_chunk(task, event.who, chunk);
     const orr_collective_phase *p = &task->plan->phases[phase];

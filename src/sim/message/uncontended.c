@@ -32,7 +32,7 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
     c->sent = packet + 1;
     orr_bucket_queue_push(
         &m->queue, ready_ns + ns,
-        (orr_message_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
+        (orr_message_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->root->number, chunk, 0),
                             m->folded ? 0 : member + (to - place) * line->stride, packet});
 }
 
@@ -40,8 +40,8 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
 static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
                        uint32_t member, uint32_t chunk, uint32_t index)
 {
-    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
-                                   member, index};
+    const orr_message_event key = {
+        orr_message_what(ORR_MESSAGE_ARRIVES, task->root->number, chunk, 0), member, index};
     if (c->early == 0 || !orr_unexpected_take(&m->early, key))
         return false;
     c->early--;
