@@ -7,7 +7,7 @@
 
 #include "sim/astra/json.h"
 
-/* Keys that are present and matter. Others are ignored, as in the original. */
+/* Keys that have to be there. */
 enum { HAS_SPLITS = 1, HAS_MEMORY = 2 };
 
 typedef struct reader {
@@ -136,6 +136,31 @@ static orr_status read_word(orr_json *json, const char *key, const char *const *
     return orr_astra_json_fail(json, err, key, "not a value that it may have");
 }
 
+static bool ends(orr_text text, const char *word)
+{
+    const size_t n = strlen(word);
+    return text.n >= n && memcmp(text.at + text.n - n, word, n) == 0;
+}
+
+/* Keys that would change the result, and are not simulated. The order of dimensions and of chunks
+ * could be chosen in older versions; 518bd513 has one of each. */
+static orr_status read_refused(orr_json *json, orr_text key, orr_error *err)
+{
+    static const char *const orders[] = {"baseline", "ascending", "FIFO"};
+    orr_text text;
+    bool is_text;
+    if (ends(key, "-implementation-custom") || is(key, "per-node-custom-implementation"))
+        return orr_fail(err, ORR_UNSUPPORTED, "%.*s is not simulated", (int)key.n, key.at);
+    if (!is(key, "inter-dimension-scheduling") && !is(key, "intra-dimension-scheduling"))
+        return orr_json_skip(json, err);
+    ORR_TRY(orr_json_text(json, &text, &is_text, err));
+    for (size_t i = 0; is_text && i < sizeof orders / sizeof *orders; i++)
+        if (is(text, orders[i]))
+            return ORR_OK;
+    return orr_fail(err, ORR_UNSUPPORTED, "%.*s: only ascending dimensions and FIFO", (int)key.n,
+                    key.at);
+}
+
 static orr_status read_scalar(orr_json *json, reader *r, orr_text key, orr_error *err)
 {
     static const char *const policies[] = {"LIFO", "FIFO", "EXPLICIT"};
@@ -175,7 +200,7 @@ static orr_status read_scalar(orr_json *json, reader *r, orr_text key, orr_error
         if (flag)
             return orr_fail(err, ORR_UNSUPPORTED, "model-shared-bus is not simulated");
     } else {
-        return orr_json_skip(json, err);
+        return read_refused(json, key, err);
     }
     return ORR_OK;
 }

@@ -11,6 +11,7 @@ static void test_system(void **state)
     static const char text[] =
         "{\"all-reduce-implementation\": [\"ring\", \"direct12\", \"halvingDoubling\"],"
         " \"all-gather-implementation\": [\"oneDirect\"], \"boost-mode\": 0, \"unheard-of\": {},"
+        " \"inter-dimension-scheduling\": \"baseline\", \"intra-dimension-scheduling\": \"FIFO\","
         " \"collective-optimization\": \"baseline\", \"endpoint-delay\": 7,"
         " \"active-chunks-per-dimension\": 2, \"preferred-dataset-splits\": 64,"
         " \"local-mem-bw\": 50, \"peak-perf\": 900, \"roofline-enabled\": 1}";
@@ -51,6 +52,11 @@ static void test_bad_systems(void **state)
         {"{\"scheduling-policy\": 3}", "scheduling-policy: not a value"},
         {"{\"model-shared-bus\": 1}", "model-shared-bus is not simulated"},
         {"{\"local-mem-bw\": 0}", "local-mem-bw: not a number in its range"},
+        {"{\"all-reduce-implementation-custom\": [\"a\"]}",
+         "all-reduce-implementation-custom is not simulated"},
+        {"{\"per-node-custom-implementation\": \"a\"}", "per-node-custom-implementation is not"},
+        {"{\"inter-dimension-scheduling\": \"themis\"}", "inter-dimension-scheduling: only"},
+        {"{\"intra-dimension-scheduling\": \"RG\"}", "intra-dimension-scheduling: only"},
         {"{\"local-mem-bw\": 50, \"preferred-dataset-splits\": 4} x", "s: at byte"},
     };
     (void)state;
