@@ -19,10 +19,18 @@ static void propose(changes *c, orr_plan change)
         c->all[c->n++] = change;
 }
 
+/* What is cheap to compute again: elementwise kernels, and products out of narrow latents. */
+enum {
+    CHEAP = 1 << ORR_RECOMPUTE_MODULE_layernorm | 1 << ORR_RECOMPUTE_MODULE_mlp_act |
+            1 << ORR_RECOMPUTE_MODULE_moe_act | 1 << ORR_RECOMPUTE_MODULE_mla_up_proj
+};
+
 static void propose_recompute(changes *c, const orr_plan *from)
 {
-    if (from->recompute == ORR_RECOMPUTE_NONE)
+    if (from->recompute == ORR_RECOMPUTE_NONE) {
         propose(c, (orr_plan){.recompute = ORR_RECOMPUTE_SELECTIVE});
+        propose(c, (orr_plan){.recompute = ORR_RECOMPUTE_SOME, .recompute_modules = CHEAP});
+    }
     if (from->recompute != ORR_RECOMPUTE_FULL)
         propose(c, (orr_plan){.recompute = ORR_RECOMPUTE_FULL});
     if (from->flash == ORR_SWITCH_OFF)
@@ -33,6 +41,9 @@ static void propose_states(changes *c, const orr_plan *from)
 {
     for (uint32_t zero = from->zero + 1; zero <= 3; zero++)
         propose(c, (orr_plan){.zero = zero});
+    if (from->exp_avg_dtype == 0 && from->exp_avg_sq_dtype == 0)
+        propose(c, (orr_plan){.exp_avg_dtype = ORR_PRECISION_BF16,
+                              .exp_avg_sq_dtype = ORR_PRECISION_BF16});
     if (from->gradients == ORR_PRECISION_FP32)
         propose(c, (orr_plan){.gradients = ORR_PRECISION_BF16});
     const uint32_t ranks = orr_plan_synchronous_replicas(from) * from->cp;
@@ -103,8 +114,10 @@ static orr_plan applied(const orr_plan *from, const orr_plan *change)
         plan.shards = 0;
     if (change->zero > 0)
         plan.prefetch = 0;
-    if (change->recompute != ORR_RECOMPUTE_UNKNOWN)
-        plan.recompute_layers = plan.recompute_modules = 0;
+    if (change->recompute != ORR_RECOMPUTE_UNKNOWN) {
+        plan.recompute_layers = 0;
+        plan.recompute_modules = change->recompute_modules;
+    }
     if (from->etp == from->tp)
         plan.etp = plan.tp;
     if (from->ep <= 1 && change->ep == 0)
