@@ -12,7 +12,8 @@ extern "C" {
 /* Memory that a job needs on its devices, in bytes of one rank, by kind. */
 #define ORR_MEMORY_MAP(X)                                                                          \
     X(WEIGHTS, "weights")                                                                          \
-    X(GRADIENTS, "gradients") X(OPTIMIZER, "optimizer states") X(ACTIVATIONS, "activations")       \
+    X(GRADIENTS, "gradients")                                                                      \
+    X(OPTIMIZER, "optimizer states") X(ACTIVATIONS, "activations")                                 \
         X(TRANSIENT, "transient")                         /* within one module           */        \
         X(CACHE, "key-value cache") X(BUFFERS, "buffers") /* of communication, workspaces      */  \
         X(FRAGMENTATION, "fragmentation") /* what the allocator cannot give back               */
@@ -54,7 +55,7 @@ typedef struct orr_memory_plan {
     const orr_stage_memory *stages; /* shape (n_stages)                                      */
     int64_t capacity_bytes;         /* that a job can use on the device; -1: not known */
     bool fits;
-    int64_t missing_bytes;                 /* of the worst stage; 0 where it fits */
+    int64_t missing_bytes; /* of the worst stage; 0 where it fits */
     /* Of PREFILL and DECODE: the largest batch of all replicas at this context, and the largest
      * context at this batch, as far as memory grows with them alike; 0: of other tasks, or where
      * the capacity is not known. */

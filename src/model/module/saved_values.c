@@ -94,8 +94,8 @@ static bool is_in(const orr_tape *tape, const orr_tape_call *call, orr_value val
     }
 }
 
-/* torchtitan saves outputs of attention, of reduce-scatters, and of the first, third, ... product of
- * a layer. Here q, k and v are one product: k is saved as well. */
+/* torchtitan saves outputs of attention, of reduce-scatters, and of the first, third, ... product
+ * of a layer. Here q, k and v are one product: k is saved as well. */
 bool orr_module_saves_by_op(const orr_tape *tape, const orr_tape_call *call)
 {
     uint32_t n = 0;
