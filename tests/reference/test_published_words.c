@@ -242,7 +242,7 @@ static void memory_alone_is_judged(void **state)
     assert_int_equal(job_world_open(&cases, NULL, arena, &world, &err), ORR_OK);
     assert_int_equal(job_predict_all(&world, &cases, &prediction, &err), ORR_OK);
     assert_true(isnan(prediction.seconds) && prediction.memory_gib > 10);
-    job_score_of(&cases, &prediction, &world, NULL, cases.at[0].fitted, &score);
+    job_score_of(&cases, &prediction, NULL, cases.at[0].fitted, &score);
     assert_int_equal(score.n + score.n_unpredicted, 0);
     assert_int_equal(score.n_memory, 1);
 }
