@@ -142,18 +142,19 @@ static void save_products(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
-/* Experts' outputs are not saved for the gradients of their scores: the scores are applied within
- * the activation, before the second product (Megatron-Core, weighted_bias_swiglu_impl()). */
-static void free_combined(const orr_tape *tape, orr_tape_liveness *lives)
+/* An activation that is weighed by scores is one kernel, which saves its input and computes the
+ * rest again (Megatron-Core, weighted_bias_swiglu_impl()). */
+static void fuse_weighed_activations(const orr_tape *tape, orr_tape_liveness *lives)
 {
     for (uint32_t c = 0; c < tape->n_calls && tape->calls[c].pass == ORR_PASS_FORWARD; c++) {
         const orr_tape_call *call = &tape->calls[c];
-        if (call->op != ORR_OP_COMBINE || call->n_in < 3)
+        const uint32_t made = call->op == ORR_OP_MUL ? tape->values[call->in[0]].made_by : ORR_NONE;
+        if (made == ORR_NONE ||
+            orr_op_of((orr_op)tape->calls[made].op)->family != ORR_OP_FAMILY_ACTIVATION)
             continue;
-        orr_live_range *in = orr_tape_live_range_of(lives, orr_tape_root(tape, call->in[0]));
-        const orr_live_range *out = orr_tape_live_range_of(lives, call->out[0]);
-        if (in->first < lives->forward_end && in->last >= lives->forward_end)
-            in->last = out->first;
+        orr_live_range *in = orr_tape_live_range_of(lives, call->in[0]);
+        if (in != NULL && in->last >= lives->forward_end)
+            in->last = orr_tape_live_range_of(lives, call->out[0])->first;
     }
 }
 
@@ -169,7 +170,8 @@ uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, const orr_plan *plan,
                                      orr_tape_liveness *lives, orr_live_range *ret)
 {
     merge_blocks(tape, lives);
-    free_combined(tape, lives);
+    if (plan->fusion != ORR_SWITCH_OFF)
+        fuse_weighed_activations(tape, lives);
     if (plan->activation_func_fp8_input_store == ORR_SWITCH_ON)
         narrow_activations(tape, lives);
     if (plan->recompute == ORR_RECOMPUTE_OP)
