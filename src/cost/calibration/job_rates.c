@@ -114,15 +114,17 @@ void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calib
 /* FLOPs of a product with wave quantisation: its output is cut into blocks that multiprocessors
  * compute in waves, and a last wave that is not full takes as long as a full one. If there are
  * fewer blocks than multiprocessors they are split along K. The best of three usual tiles of
- * cuBLAS, pieces of K of at least 256, at most 16 of them: assumed. */
-static double filled_flops(double sms, double batch, double m, double n, double k)
+ * cuBLAS, pieces of K of at least 256, at most 16 of them: assumed. Rows of a router's choice are
+ * `uneven`: the last block of an expert is half full on average. */
+static double filled_flops(double sms, double batch, double m, double n, double k, bool uneven)
 {
     static const struct {
         double m, n;
     } TILES[] = {{128, 256}, {256, 128}, {128, 128}};
     double best = INFINITY;
     for (size_t i = 0; i < sizeof TILES / sizeof *TILES; i++) {
-        const double blocks = batch * ceil(m / TILES[i].m) * ceil(n / TILES[i].n);
+        const double rows = m / TILES[i].m, tall = uneven ? fmax(rows + 0.5, 1) : ceil(rows);
+        const double blocks = batch * tall * ceil(n / TILES[i].n);
         const double pieces = fmin(16, fmin(floor(sms / blocks), k / 256));
         const double waves = pieces > 1 ? 1 / pieces : ceil(blocks / sms);
         best = fmin(best, 2 * waves * sms * TILES[i].m * TILES[i].n * k);
@@ -151,6 +153,13 @@ static double memory_ns(const orr_job_rates *rates, const orr_work *work)
            (rates->memory_bytes_per_s * (streams && c->stream > 0 ? c->stream / c->memory : 1));
 }
 
+/* Rows of experts: as many as the router chose. Gradients of their weights sum over these. */
+static bool has_uneven_rows(const orr_work *work)
+{
+    return work->dims[0] > 1 && !work->backward && work->op != NULL &&
+           strcmp(work->op, "grouped_matmul") == 0;
+}
+
 static double product_ns(const orr_job_rates *rates, const orr_work *work)
 {
     const orr_calibration *c = rates->calibration;
@@ -162,7 +171,8 @@ static double product_ns(const orr_job_rates *rates, const orr_work *work)
         const double m = (double)work->dims[1], n = (double)work->dims[2],
                      k = (double)work->dims[3];
         if (rates->sms > 0)
-            flops = fmax(flops, filled_flops(rates->sms, (double)work->dims[0], m, n, k));
+            flops = fmax(flops, filled_flops(rates->sms, (double)work->dims[0], m, n, k,
+                                             has_uneven_rows(work)));
         flops += k > 0 ? work->flops * c->matmul_narrow / k : 0;
         if (work->dims[0] > 1)
             flops /= c->matmul_grouped;

@@ -58,6 +58,7 @@ static void grouped_product(const orr_op_signature *sig, orr_work *work)
     const bool of_weights = sig->args->transpose_a;
     const int64_t experts = of_weights ? y->dim[0] : sig->in[1].dim[0];
     const int64_t tokens = experts > 0 ? orr_ceil_div(x->dim[0], experts) : 0;
+    work->backward = of_weights;
     if (of_weights)
         ORR_SET_DIMS(work, experts, y->dim[1], y->dim[2], tokens);
     else

@@ -422,6 +422,31 @@ static void prices_never_fall_when_a_dim_grows(void **state)
     }
 }
 
+/* Rows of experts end anywhere in a block: half of one more is computed on average, of 128. */
+static void rows_of_experts_are_uneven(void **state)
+{
+    (void)state;
+    orr_calibration c = plain();
+    c.matmul_grouped = 1;
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
+    int64_t last = 0;
+    for (int64_t rows = 8; rows < 20000; rows += 8 * (1 + rows / 56)) {
+        orr_work work = {.family = ORR_FAMILY_GEMM,
+                         .dtype = ORR_DTYPE_BF16,
+                         .n_dims = 4,
+                         .dims = {64, rows, 4096, 4096},
+                         .op = "grouped_matmul"};
+        orr_work_complete(&work);
+        const double ns = (double)orr_job_rates_kernel(&rates, &work, false).ns;
+        work.backward = true; /* gradients of weights have whole blocks */
+        const double even = (double)orr_job_rates_kernel(&rates, &work, false).ns;
+        assert_true((int64_t)ns >= last);
+        if (rows % 256 == 0)
+            assert_true(ns > even && ns < (1 + 140.0 / (double)rows) * even);
+        last = (int64_t)ns;
+    }
+}
+
 static const orr_span HOST = {.n_ranks = 8, .n_levels = 2, .width = {8, 1}, .even = true};
 static const orr_span HOSTS = {
     .n_ranks = 256, .n_levels = 2, .width = {8, 32}, .top = 1, .even = true};
@@ -526,6 +551,7 @@ int main(void)
         cmocka_unit_test(odd_rows_are_slow),
         cmocka_unit_test(a_host_that_launches_slowly_is_waited_for),
         cmocka_unit_test(prices_never_fall_when_a_dim_grows),
+        cmocka_unit_test(rows_of_experts_are_uneven),
         cmocka_unit_test(a_large_gather_takes_its_bytes),
         cmocka_unit_test(switches_reduce_within_the_domain),
         cmocka_unit_test(a_wider_network_is_never_dearer),

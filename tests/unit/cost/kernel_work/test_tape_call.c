@@ -51,7 +51,7 @@ static void products(void **state)
     HOLD(&t, GEMM, false, 8, 10, 128, 64);
     TRY_OP(&t, GROUPED_MATMUL, TRY_ARGS(.transpose_a = true, .experts = 8), NUMBER(&t, 80, 64),
            NUMBER(&t, 80, 128));
-    HOLD(&t, GEMM, false, 8, 64, 128, 10);
+    HOLD(&t, GEMM, true, 8, 64, 128, 10);
     try_end(&t);
 }
 
