@@ -39,8 +39,11 @@ static void add_unknowns(job_fit *f, int k)
     const bool links = job_parameter_is_of_links(k);
     const double forward = of->yearly > 0 ? FAR * of->yearly : 0;
     f->common[k] = add_unknown(p, of->common, -FAR * of->common, FAR * of->common);
-    f->yearly[k] =
-        add_unknown(p, of->yearly, of->better > 0 ? 0 : -forward, of->better > 0 ? forward : 0);
+    for (int a = 0; a < JOB_ARCHITECTURES; a++)
+        f->yearly[a][k] = a > 0 && !job_parameter_is_of_kernels(k)
+                              ? f->yearly[0][k]
+                              : add_unknown(p, of->yearly, of->better > 0 ? 0 : -forward,
+                                            of->better > 0 ? forward : 0);
     for (int a = 0; a < JOB_ARCHITECTURES; a++)
         f->architecture[a][k] = add_unknown(p, a > 0 ? of->architecture : 0,
                                             -FAR * of->architecture, FAR * of->architecture);
@@ -96,12 +99,14 @@ orr_pooled_parameter job_fit_parameter(const job_fit *f, int k, const char *name
                               .high = log_above(of->high, of->floor)};
     int n = 0;
     add_term(&p, &n, f->common[k], 1);
-    add_term(&p, &n, f->yearly[k], orr_software_year(year) - ORR_SOFTWARE_NEWEST);
+    const int architecture = job_parameter_is_of_links(k) ? 0 : job_architecture_of(name);
+    add_term(&p, &n, f->yearly[architecture][k],
+             fmin(orr_software_year(year) - job_year_until(k, architecture), 0));
     if (job_parameter_is_of_links(k)) {
         if (index < f->n_technologies)
             add_term(&p, &n, f->technology[index][k], 1);
     } else {
-        add_term(&p, &n, f->architecture[job_architecture_of(name)][k], 1);
+        add_term(&p, &n, f->architecture[architecture][k], 1);
         if (index < f->world->n_devices)
             add_term(&p, &n, f->device[index][k], 1);
     }
@@ -221,7 +226,7 @@ static orr_status open_fit(job_fit *f, const job_cases *cases, orr_error *err)
 {
     enum {
         UNKNOWNS_MOST =
-            JOB_PARAMETERS * (2 + JOB_ARCHITECTURES + JOB_DEVICES_MOST + JOB_TECHNOLOGIES_MOST)
+            JOB_PARAMETERS * (1 + 2 * JOB_ARCHITECTURES + JOB_DEVICES_MOST + JOB_TECHNOLOGIES_MOST)
     };
     orr_arena *arena = f->world->arena;
     orr_pooled_problem *p = &f->problem;
@@ -321,6 +326,8 @@ static orr_calibration_parameter parameter_told(const job_fit *f, int k, const c
     const orr_pooled_value is = orr_pooled_value_of(&f->problem, &p, &f->result),
                            was = orr_pooled_value_of(&f->problem, &p, &f->whole);
     const double wide = CERTAIN * fmax(was.deviation, is.deviation);
+    const int architecture = job_parameter_is_of_links(k) ? 0 : job_architecture_of(name);
+    const uint32_t yearly = f->yearly[architecture][k];
     bool moved = false;
     for (int t = 0; t < ORR_POOLED_TERMS && p.terms[t].unknown != ORR_POOLED_NONE; t++)
         moved |= !f->problem.unknowns[p.terms[t].unknown].fixed;
@@ -329,7 +336,8 @@ static orr_calibration_parameter parameter_told(const job_fit *f, int k, const c
         .low = fmax(exp(fmin(was.value, is.value) - wide) + of->floor, of->low),
         .high = fmin(exp(fmax(was.value, is.value) + wide) + of->floor, of->high),
         .prior = prior != NULL ? prior->prior : of->prior,
-        .yearly = f->yearly[k] != ORR_POOLED_NONE ? f->result.unknowns[f->yearly[k]] : 0,
+        .yearly = yearly != ORR_POOLED_NONE ? f->result.unknowns[yearly] : 0,
+        .until = job_year_until(k, architecture),
         .prior_source = prior != NULL ? prior->source : of->source,
         .rests_on = "",
         .basis = moved ? ORR_BASIS_FITTED : ORR_BASIS_ASSUMED,

@@ -22,7 +22,7 @@ typedef struct job_fit {
     bool is_up[JOB_TECHNOLOGIES_MOST];
     size_t n_technologies, n_dropped;
     /* Indices of unknowns; ORR_POOLED_NONE: there is none. */
-    uint32_t common[JOB_PARAMETERS], yearly[JOB_PARAMETERS];
+    uint32_t common[JOB_PARAMETERS], yearly[JOB_ARCHITECTURES][JOB_PARAMETERS];
     uint32_t architecture[JOB_ARCHITECTURES][JOB_PARAMETERS];
     uint32_t device[JOB_DEVICES_MOST][JOB_PARAMETERS];
     uint32_t technology[JOB_TECHNOLOGIES_MOST][JOB_PARAMETERS];

@@ -23,6 +23,8 @@ static void write_parameter(orr_output *out, const char *indent, const char *nam
     write_number(out, "prior", p->prior);
     if (p->yearly != 0)
         write_number(out, "yearly", p->yearly);
+    if (p->until < ORR_SOFTWARE_NEWEST)
+        orr_output_printf(out, ", until: %.6g", p->until);
     orr_output_printf(out, ", basis: %s", p->basis == ORR_BASIS_FITTED ? "fitted" : "assumed");
     if (p->at_bound)
         orr_output_text(out, ", at_bound: true");

@@ -34,7 +34,7 @@ static double leverage_of(const job_fit *f, size_t i)
                     sum += slopes * a->terms[s].factor * b->terms[t].factor *
                            f->result.covariance[a->terms[s].unknown * n + b->terms[t].unknown];
         }
-    return fmin(p->samples[i].weight * sum / (noise * noise), 0.9);
+    return fmin(p->samples[i].weight * sum / (noise * noise), 0.5);
 }
 
 static double quantile(const scored *rows, size_t n, double share)

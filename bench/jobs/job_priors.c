@@ -26,10 +26,14 @@ const job_parameter job_parameters[JOB_PARAMETERS] = {
                           "DeepGEMM on H800: grouped over dense products of the same rows"},
     AT(matmul_odd) = {0.5, 0, 0.2, 0.98, 0.25, 0, 0, 0, 0,
                       "NVIDIA, Matrix Multiplication Background: a half, misaligned"},
-    AT(attention) = {0.65, 0, 0.1, 0.9, 0.1, 0.12, 0.05, 0.1, 1,
-                     "FlashAttention 2 on A100, 3 on H100, long sequences"},
-    AT(attention_backward) = {0.52, 0, 0.1, 0.9, 0.1, 0.12, 0.05, 0.1, 1,
-                              "FlashAttention 2 on A100, 3 on H100, long sequences"},
+    AT(attention) = {0.68, 0, 0.1, 0.9, 0.08, 0.1, 0.05, 0.5, 1,
+                     "FlashAttention 2 on A100, 3 on H100, heads of 128, long sequences"},
+    AT(attention_backward) = {0.58, 0, 0.1, 0.9, 0.08, 0.1, 0.05, 0.5, 1,
+                              "FlashAttention 2 on A100, 3 on H100, heads of 128, long sequences"},
+    AT(attention_half) = {180, 0, 10, 2000, 0.4, 0.2, 0, 0, 0,
+                          "FlashAttention 2 on A100: 173 TFLOP/s of 203 at 1,024 keys"},
+    AT(attention_narrow) = {25, 0, 1, 200, 0.5, 0.3, 0, 0, 0,
+                            "FlashAttention 2 on H100: heads of 64 reach 0.87 of those of 128"},
     AT(attention_eager) = {0.9, 0, 0.3, 0.99, 0.1, 0, 0, 0, 0, "assumed"},
     AT(memory) = {0.8, 0, 0.4, 0.95, 0.12, 0.06, 0.05, 0.03, 1,
                   "copies reach 0.89 of the published bandwidth of an A100: catalog/devices"},
@@ -59,6 +63,14 @@ const job_parameter job_parameters[JOB_PARAMETERS] = {
 
 static const job_prior PRIORS[] = {
     {ORR_CALIBRATION_matmul_bf16, "a100", 0.869, 0, MAMF},
+    {ORR_CALIBRATION_matmul_bf16, "h100_sxm_96g_500w", 0.68, 0.1,
+     "that of the H100 of 700 W; 500 W: assumed, clocks of the cube root to the full ratio"},
+    {ORR_CALIBRATION_matmul_fp8, "h100_sxm_96g_500w", 0.61, 0.1,
+     "that of the H100 of 700 W; 500 W: assumed, clocks of the cube root to the full ratio"},
+    {ORR_CALIBRATION_attention, "h100_sxm_96g_500w", 0.58, 0.1,
+     "that of the H100 of 700 W; 500 W: assumed, clocks of the cube root to the full ratio"},
+    {ORR_CALIBRATION_attention_backward, "h100_sxm_96g_500w", 0.49, 0.1,
+     "that of the H100 of 700 W; 500 W: assumed, clocks of the cube root to the full ratio"},
     {ORR_CALIBRATION_matmul_bf16, "h100", 0.803, 0, MAMF},
     {ORR_CALIBRATION_matmul_bf16, "h200", 0.803, 0, MAMF},
     {ORR_CALIBRATION_matmul_bf16, "h800", 0.803, 0, MAMF},
@@ -92,6 +104,18 @@ bool job_parameter_is_of_links(int parameter)
     return parameter == ORR_CALIBRATION_scale_up || parameter == ORR_CALIBRATION_scale_up_ns ||
            parameter == ORR_CALIBRATION_scale_out || parameter == ORR_CALIBRATION_scale_out_ns ||
            parameter == JOB_REDUCTION;
+}
+
+bool job_parameter_is_of_kernels(int parameter)
+{
+    return parameter == ORR_CALIBRATION_attention ||
+           parameter == ORR_CALIBRATION_attention_backward;
+}
+
+double job_year_until(int parameter, int architecture)
+{
+    static const double YEARS[JOB_ARCHITECTURES] = {2025, 2023.5, 2024.5, 2025.5, 2025};
+    return job_parameter_is_of_kernels(parameter) ? YEARS[architecture] : ORR_SOFTWARE_NEWEST;
 }
 
 const job_prior *job_prior_of(int parameter, const char *name)

@@ -43,5 +43,10 @@ const job_prior *job_prior_of(int parameter, const char *name);
 /* Architectures: devices whose kernels are the same. */
 enum { JOB_ARCHITECTURES = 5 };
 int job_architecture_of(const char *device);
+/* Attention: software got better until the kernels of an architecture were written, each its own
+ * (FlashAttention 2 in 2023, on the A100; 3, on the H100, in 2024). Others: all alike, until now.
+ */
+bool job_parameter_is_of_kernels(int parameter);
+double job_year_until(int parameter, int architecture);
 
 #endif /* JOB_PRIORS_H */

@@ -34,6 +34,8 @@ extern "C" {
     X(matmul_odd, "of that, where rows do not begin at multiples of 16 bytes")                     \
     X(attention, "of peak, that attention in one kernel reaches forward")                          \
     X(attention_backward, "of peak, that it reaches backward")                                     \
+    X(attention_half, "keys a query sees in it at which half of that is reached")                  \
+    X(attention_narrow, "columns of a head at which half is reached; shares above are of 128")     \
     X(attention_eager, "of both, where kernels are those of an eager framework")                   \
     X(memory, "of the memory's bandwidth, that other kernels reach")                               \
     X(stream, "of the memory's bandwidth, that products and attention bound by it reach")          \
@@ -69,6 +71,7 @@ typedef struct orr_calibration_parameter {
     double low, high; /* 90 % profile interval, all else refitted; NAN: unknown */
     double prior;     /* what was believed before the fit; NAN: unknown */
     double yearly;    /* change of the logarithm in a year of software, forward; 0: none */
+    double until;     /* year of software after which it changes no more */
     const char *prior_source, *rests_on; /* "": not said */
     uint8_t basis;                       /* FITTED: the data moved it; ASSUMED: the prior stands */
     bool at_bound;                       /* of what is physically possible */
@@ -87,8 +90,8 @@ typedef struct orr_link_rates {
 #define ORR_JOB_KIND_MAP(X)                                                                        \
     X(DENSE, "dense training")                                                                     \
     X(MIXTURE, "training of mixtures of experts")                                                  \
-    X(TUNING, "training of adapters") X(PREFILL, "prefill") X(DECODE, "decode")                    \
-        X(RECOMMENDATION, "recommendation")
+    X(TUNING, "training of adapters")                                                              \
+    X(PREFILL, "prefill") X(DECODE, "decode") X(RECOMMENDATION, "recommendation")
 typedef enum orr_job_kind {
 #define ORR_JOB_KIND_ENUM_(name, text) ORR_JOB_KIND_##name,
     ORR_JOB_KIND_MAP(ORR_JOB_KIND_ENUM_)

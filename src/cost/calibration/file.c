@@ -16,8 +16,13 @@ static const orr_calibration_range LATER[] = {
 };
 enum { N_LATER = sizeof LATER / sizeof *LATER };
 
-static const orr_calibration_parameter UNKNOWN = {
-    .value = NAN, .low = NAN, .high = NAN, .prior = NAN, .prior_source = "", .rests_on = ""};
+static const orr_calibration_parameter UNKNOWN = {.value = NAN,
+                                                  .low = NAN,
+                                                  .high = NAN,
+                                                  .prior = NAN,
+                                                  .until = ORR_SOFTWARE_NEWEST,
+                                                  .prior_source = "",
+                                                  .rests_on = ""};
 
 static orr_status read_number(const orr_yaml *value, const char *name, double low, double high,
                               double *ret, orr_error *err)
@@ -65,8 +70,8 @@ static orr_status read_parameter_key(const orr_yaml *key, const orr_yaml *value,
                                      const orr_calibration_range *range,
                                      orr_calibration_parameter *p, orr_error *err)
 {
-    static const char *const KEYS[] = {"value",        "low",      "high",  "prior",   "yearly",
-                                       "prior_source", "rests_on", "basis", "at_bound"};
+    static const char *const KEYS[] = {"value", "low",          "high",     "prior", "yearly",
+                                       "until", "prior_source", "rests_on", "basis", "at_bound"};
     double *const number = strcmp(key->text, "value") == 0   ? &p->value
                            : strcmp(key->text, "low") == 0   ? &p->low
                            : strcmp(key->text, "high") == 0  ? &p->high
@@ -76,6 +81,9 @@ static orr_status read_parameter_key(const orr_yaml *key, const orr_yaml *value,
         return read_number(value, range->name, range->low, range->high, number, err);
     if (strcmp(key->text, "yearly") == 0)
         return read_number(value, "yearly", -2, 2, &p->yearly, err);
+    if (strcmp(key->text, "until") == 0)
+        return read_number(value, "until", ORR_SOFTWARE_OLDEST, ORR_SOFTWARE_NEWEST, &p->until,
+                           err);
     if (strcmp(key->text, "prior_source") == 0)
         return read_text(value, "prior_source", &p->prior_source, err);
     if (strcmp(key->text, "rests_on") == 0)
@@ -153,15 +161,18 @@ static orr_status read_pair(const orr_yaml *key, const orr_yaml *value,
 }
 
 /* Fields that older files lack: products were bound by the memory as all else, a recommender's step
- * had the overhead of any other, and serving had none. */
+ * had the overhead of any other, and serving had none; attention reached the same at any size. */
 static void complete_older(orr_calibration_parameter *p)
 {
     if (isnan(p[ORR_CALIBRATION_stream].value))
         p[ORR_CALIBRATION_stream] = p[ORR_CALIBRATION_memory];
     if (isnan(p[ORR_CALIBRATION_recommendation_ns].value))
         p[ORR_CALIBRATION_recommendation_ns] = p[ORR_CALIBRATION_step_ns];
-    if (isnan(p[ORR_CALIBRATION_serving_ns].value))
-        p[ORR_CALIBRATION_serving_ns].value = 0;
+    static const int NONE[] = {ORR_CALIBRATION_serving_ns, ORR_CALIBRATION_attention_half,
+                               ORR_CALIBRATION_attention_narrow};
+    for (size_t i = 0; i < sizeof NONE / sizeof *NONE; i++)
+        if (isnan(p[NONE[i]].value))
+            p[NONE[i]].value = 0;
 }
 
 static orr_status check_complete(const orr_yaml *document, const orr_calibration_parameter *p,

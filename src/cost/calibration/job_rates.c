@@ -182,13 +182,29 @@ static double product_ns(const orr_job_rates *rates, const orr_work *work)
     return 1e9 * (flops + c->matmul_half) / flops_per_s;
 }
 
+/* FLOPs of attention with what short rows and narrow heads cost: a query's first and last blocks of
+ * keys, and products of few columns, take longer for what they do. The keys that a query sees are
+ * half of all where it is causal: 4 FLOPs a column of the head for each, 2.5 times as many
+ * backward. A single query is bound by memory. */
+static double attention_flops(const orr_calibration *c, const orr_work *work)
+{
+    if (work->n_dims < 5 || work->dims[2] <= 1)
+        return work->flops;
+    const double head = (double)work->dims[4],
+                 pairs = work->flops / (4 * head * (work->backward ? 2.5 : 1)),
+                 keys = pairs /
+                        ((double)work->dims[0] * (double)work->dims[1] * (double)work->dims[2]);
+    return work->flops * (1 + c->attention_half / fmax(keys, 1)) *
+           ((1 + c->attention_narrow / head) / (1 + c->attention_narrow / 128));
+}
+
 static double attention_ns(const orr_job_rates *rates, const orr_work *work, bool eager)
 {
     const orr_calibration *c = rates->calibration;
     const double frac =
         (work->backward ? c->attention_backward : c->attention) * (eager ? c->attention_eager : 1);
     const double flops_per_s = frac * rates->peak_flops_per_s[work->dtype];
-    return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
+    return flops_per_s > 0 ? 1e9 * attention_flops(c, work) / flops_per_s : 0;
 }
 
 /* Arithmetic outside of matrix products: on the ordinary units, whose peak is that of fp32. */

@@ -19,6 +19,8 @@ const orr_calibration_range orr_calibration_ranges[ORR_CALIBRATION_FIELDS] = {
     SHARE_(matmul_odd),
     SHARE_(attention),
     SHARE_(attention_backward),
+    RANGE_(attention_half, 0, 1e6),
+    RANGE_(attention_narrow, 0, 1e4),
     SHARE_(attention_eager),
     SHARE_(memory),
     SHARE_(stream),
@@ -72,7 +74,7 @@ double orr_software_year(double year)
 double orr_calibration_value_in(const orr_calibration_parameter *parameter,
                                 const orr_calibration_range *range, double year)
 {
-    const double years = orr_software_year(year) - ORR_SOFTWARE_NEWEST,
+    const double years = fmin(orr_software_year(year) - parameter->until, 0),
                  value = parameter->value * exp(parameter->yearly * years);
     return fmin(fmax(value, range->low), range->high);
 }
@@ -107,6 +109,9 @@ orr_status orr_calibration_for_kind(const orr_calibration *calibration, orr_job_
         c->step_ns = c->recommendation_ns;
     else if (kind == ORR_JOB_KIND_PREFILL || kind == ORR_JOB_KIND_DECODE)
         c->step_ns = c->serving_ns;
+    /* A serving loop and a recommender have one micro-batch a stage, and that overhead in it. */
+    if (kind >= ORR_JOB_KIND_PREFILL)
+        c->micro_batch_ns = 0;
     if (kind >= ORR_JOB_KIND_PREFILL)
         c->micro_batch_ns = 0; /* of a training loop over micro-batches; step_ns is all they have */
     if (c->intervals == NULL && kind >= ORR_JOB_KIND_PREFILL)

@@ -131,7 +131,8 @@ static const char *text_of(const char *memory)
                           memory);
     for (int i = 0; i < ORR_CALIBRATION_FIELDS; i++)
         if (i != ORR_CALIBRATION_memory && i != ORR_CALIBRATION_stream &&
-            i != ORR_CALIBRATION_serving_ns && i != ORR_CALIBRATION_recommendation_ns)
+            i != ORR_CALIBRATION_serving_ns && i != ORR_CALIBRATION_recommendation_ns &&
+            i != ORR_CALIBRATION_attention_half && i != ORR_CALIBRATION_attention_narrow)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s: %s\n",
                                   orr_calibration_field_name((orr_calibration_field)i),
                                   i == ORR_CALIBRATION_compute_slowdown ? "1.05" : "0.5");
@@ -168,7 +169,7 @@ static void software_has_a_year(void **state)
     (void)state;
     const orr_yaml *document;
     orr_error err;
-    const char *text = text_of("{value: 0.8, yearly: 0.05}");
+    const char *text = text_of("{value: 0.8, yearly: 0.05, until: 2024}");
     assert_int_equal(orr_yaml_parse(text, strlen(text), "c.yaml", arena, &document, &err), ORR_OK);
     double last = 0;
     for (int year = 2015; year < 2030; year++) {
@@ -176,8 +177,9 @@ static void software_has_a_year(void **state)
         assert_int_equal(orr_calibration_read(document, year, arena, &c, &err), ORR_OK);
         const int known = year < ORR_SOFTWARE_OLDEST   ? ORR_SOFTWARE_OLDEST
                           : year > ORR_SOFTWARE_NEWEST ? ORR_SOFTWARE_NEWEST
-                                                       : year;
-        assert_true(fabs(c->memory - 0.8 * exp(0.05 * (known - ORR_SOFTWARE_NEWEST))) < 1e-12);
+                                                       : year,
+                  then = known < 2024 ? known : 2024;
+        assert_true(fabs(c->memory - 0.8 * exp(0.05 * (then - 2024))) < 1e-12);
         assert_true(c->software_year == known && c->memory >= last && c->attention == 0.5);
         last = c->memory;
     }
@@ -191,6 +193,7 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
     intervals[ORR_JOB_KIND_DECODE] = (orr_error_interval){-0.2, 0.25, 0.1, 40};
     orr_calibration c = plain();
     c.step_ns = 1;
+    c.micro_batch_ns = 1;
     c.micro_batch_ns = 4;
     c.serving_ns = 2;
     c.recommendation_ns = 3;
@@ -202,6 +205,7 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
         assert_int_equal(orr_calibration_for_kind(&c, (orr_job_kind)kind, arena, &of, NULL),
                          ORR_OK);
         assert_true(of->step_ns == STEP[kind]);
+        assert_true((of->micro_batch_ns == 0) == (kind >= ORR_JOB_KIND_PREFILL));
         /* Passes of a serving loop and steps of a recommender have no micro-batches beside. */
         assert_true(of->micro_batch_ns == (STEP[kind] == 1 ? 4 : 0));
         /* An older file knows the errors of training alone. */
@@ -395,6 +399,36 @@ static void a_host_that_launches_slowly_is_waited_for(void **state)
     assert_int_equal(orr_job_rates_launch_wait(&rates, 7, 0), 7000);
 }
 
+static double seconds_of_attention(double half, double narrow, int64_t queries, int64_t head,
+                                   double causal)
+{
+    orr_calibration c = plain();
+    c.attention_half = half;
+    c.attention_narrow = narrow;
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
+    orr_work work = {.family = ORR_FAMILY_ATTENTION,
+                     .dtype = ORR_DTYPE_BF16,
+                     .n_dims = 5,
+                     .dims = {8, 16, queries, 4096, head}};
+    orr_work_complete(&work);
+    work.flops *= causal;
+    return 1e-9 * (double)orr_job_rates_kernel(&rates, &work, false).ns;
+}
+
+/* Causal attention over S keys is as short as full attention over S / 2; shares are those of heads
+ * of 128 columns. */
+static void short_and_narrow_attention_is_slow(void **state)
+{
+    (void)state;
+    const double usual = seconds_of_attention(0, 0, 4096, 128, 1);
+    assert_true(fabs(seconds_of_attention(4096, 0, 4096, 128, 1) / usual - 2) < 1e-3);
+    assert_true(fabs(seconds_of_attention(2048, 0, 4096, 128, 0.5) / usual - 1) < 1e-3);
+    assert_true(fabs(seconds_of_attention(0, 64, 4096, 128, 1) / usual - 1) < 1e-3);
+    assert_true(fabs(seconds_of_attention(0, 64, 4096, 64, 1) / usual - 0.5 * 2 / 1.5) < 1e-3);
+    /* One query: its keys are read, and that is all. */
+    assert_true(seconds_of_attention(4096, 64, 1, 128, 1) == seconds_of_attention(0, 0, 1, 128, 1));
+}
+
 static void prices_never_fall_when_a_dim_grows(void **state)
 {
     (void)state;
@@ -550,6 +584,7 @@ int main(void)
         cmocka_unit_test(nothing_to_do_takes_no_time),
         cmocka_unit_test(odd_rows_are_slow),
         cmocka_unit_test(a_host_that_launches_slowly_is_waited_for),
+        cmocka_unit_test(short_and_narrow_attention_is_slow),
         cmocka_unit_test(prices_never_fall_when_a_dim_grows),
         cmocka_unit_test(rows_of_experts_are_uneven),
         cmocka_unit_test(a_large_gather_takes_its_bytes),
