@@ -10,6 +10,7 @@
  * within a part of them, has been removed. */
 
 static const orr_framework_rule RULES[] = {
+    {"transformer", NULL, "1", NULL},
     {"order", NULL, "tp-cp-dp-pp", NULL},
     {"cp", NULL, "1", NULL},
     {"schedule", NULL, "1f1b", NULL},
@@ -106,6 +107,8 @@ static const orr_framework_option OPTIONS[] = {
     {MEGATRON "use-rotary-position-embeddings", "rotary=1", "true"},
     {MEGATRON "rotary-position-embeddings-theta", "rotary=1", "{rope_theta}"},
     {MEGATRON "no-position-embedding", "learned_positions=0", "true"},
+    {MEGATRON "attention-dropout", NULL, "0"},
+    {MEGATRON "hidden-dropout", NULL, "0"},
     {MEGATRON "untie-embeddings-and-output-weights", "tied=0", "true"},
     {MEGATRON "vocab-size", NULL, "{vocab}"},
     {MEGATRON "num-experts", "experts>0", "{experts}"},

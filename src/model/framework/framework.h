@@ -69,6 +69,9 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
     X(sections, orr_plan_has_sections(p))                                                          \
     X(recompute_modules, p->recompute_modules) /* a bit each; as text, their names */              \
     X(recomputes_mlp, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp & 1)                        \
+    X(recomputes_mla_up_proj, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mla_up_proj & 1)        \
+    X(recomputes_experts, p->recompute_modules >> ORR_RECOMPUTE_MODULE_moe & 1 ||                  \
+                              p->recompute_modules >> ORR_RECOMPUTE_MODULE_moe_act & 1)            \
     X(recomputes_mlp_act, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp_act & 1)                \
     X(ranks, (double)orr_plan_ranks(p))                                                            \
     /* From here to value_dim: of the model alone. */                                              \
@@ -129,7 +132,7 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
     X(device_samples, p->batch / (double)orr_plan_ranks(p))                                        \
     X(device_micro_samples, p->batch / ((double)orr_plan_ranks(p) * p->micro_batches))             \
     X(fsdp, p->zero == 3 ? share(p->shards, (double)p->cp * p->ep) : 1)                            \
-    X(fsdp_replicas, share(p->dp, (double)p->ep *(p->zero == 3 ? q_fsdp(p) : 1)))                  \
+    X(fsdp_replicas, share(p->dp, (double)p->ep *fsdp_axis(p)))                                    \
     X(ici_ep, ici(p, host, 0))                                                                     \
     X(ici_tp, ici(p, host, 1))                                                                     \
     X(ici_cp, ici(p, host, 2))                                                                     \

@@ -10,6 +10,7 @@
  * products but those of attention. */
 
 static const orr_framework_rule RULES[] = {
+    {"transformer", NULL, "1", NULL},
     {"order", NULL, "tp-cp-dp-pp", NULL},
     {"schedule", "pp>1,vp=1", "gpipe", "gpipe"},
     {"schedule", "pp>1,vp>1", "interleaved", NULL},

@@ -9,6 +9,7 @@
  * interleaved schedule only; validate_args() switches that off elsewhere. */
 
 static const orr_framework_rule RULES[] = {
+    {"transformer", NULL, "1", NULL},
     {"order", NULL, "tp-cp-dp-pp tp-cp-pp-dp", NULL},
     {"schedule", NULL, "1f1b interleaved", NULL},
     {"pp", "schedule=interleaved,overlap_ep=off", "2+", NULL},
@@ -18,6 +19,8 @@ static const orr_framework_rule RULES[] = {
     {"first_layers", "vp>1", "%vp", NULL},
     {"last_layers", "vp>1", "%vp", NULL},
     {"layers", "pp>1,first_layers=0,last_layers=0,sections=0", "%chunks", NULL},
+    {"middle_layers", "pp>1", "1+", NULL},
+    {"middle_layers", "pp>2,vp>1", "%vp", NULL},
     {"sections", NULL, "0", NULL},
     {"zero", "pp>1", "0-1", NULL},
     {"zero", NULL, "0-3", NULL},
@@ -25,6 +28,8 @@ static const orr_framework_rule RULES[] = {
     {"reshard", NULL, "on", NULL},
     {"recompute", NULL, "none selective full block modules", NULL},
     {"recomputes_mlp_act", NULL, "0", NULL},
+    {"recomputes_mla_up_proj", "kv_rank=0", "0", NULL},
+    {"recomputes_experts", "experts=0", "0", NULL},
     {"precision", NULL, "fp32 fp16 bf16 fp8 mxfp8 fp4", NULL},
     {"gradients", "precision=fp32", "fp32", "fp32"},
     {"gradients", NULL, "fp32 bf16", "fp32"},
@@ -36,7 +41,7 @@ static const orr_framework_rule RULES[] = {
     {"overlap_tp", "sp=off,tp>1", "off", NULL},
     {"overlap_pp", "schedule=1f1b,pp>1", "off", "off"},
     {"overlap_pp", "schedule=interleaved,pp<3", "on", NULL},
-    {"overlap_ep", "experts=0", "off", NULL},
+    {"overlap_ep", "ep=1", "off", NULL},
     {"dispatcher", "experts>0", NULL, "allgather"},
     {"dispatcher", "experts>0,overlap_ep=on", "alltoall flex", NULL},
     {"capacity", "pad_experts=on", "1+", NULL},
@@ -63,6 +68,7 @@ static const orr_framework_rule RULES[] = {
     {"local_steps", NULL, "1", NULL},
     {"compress", NULL, "none", NULL},
     {"experts", "ep>1", "%ep", NULL},
+    {"etp", "experts>0,biases=1", "1", "1"},
 };
 
 static const orr_framework_option OPTIONS[] = {
@@ -157,6 +163,8 @@ static const orr_framework_option OPTIONS[] = {
     {"--rotary-base", "rotary=1", "{rope_theta}"},
     {"--use-rope-scaling", "rotary=1,rope_factor>0", NULL},
     {"--rope-scaling-factor", "rotary=1,rope_factor>0", "{rope_factor}"},
+    {"--attention-dropout", NULL, "0"},
+    {"--hidden-dropout", NULL, "0"},
     {"--qk-layernorm", "qk_norm>0", NULL},
     {"--untie-embeddings-and-output-weights", "tied=0", NULL},
     {"--vocab-size", NULL, "{vocab}"},

@@ -13,9 +13,10 @@ static double share(double what, double by)
     return by > 0 && fmod(what, by) == 0 ? what / by : 0;
 }
 
-static double q_fsdp(const orr_plan *p)
+/* Ranks of MaxText's axis fsdp; those of its axes context and expert shard weights as well. */
+static double fsdp_axis(const orr_plan *p)
 {
-    return fmax(share(p->shards, (double)p->cp * p->ep), 1);
+    return p->zero == 3 ? fmax(share(p->shards, (double)p->cp * p->ep), 1) : 1;
 }
 
 /* Layers of each stage between the first and the last; of two stages that both say theirs, more
@@ -68,8 +69,8 @@ static double order_of(const orr_plan *p)
  * fill the devices of a slice (ICI); what is left of an axis lies across slices (DCN). */
 static double hybrid_axis(const orr_plan *p, uint32_t host, uint32_t axis, bool inside)
 {
-    const double degree[] = {p->ep,     p->tp, p->cp,
-                             q_fsdp(p), p->pp, share(p->dp, (double)p->ep * q_fsdp(p))};
+    const double degree[] = {p->ep,        p->tp, p->cp,
+                             fsdp_axis(p), p->pp, share(p->dp, (double)p->ep * fsdp_axis(p))};
     int64_t room = host > 0 ? host : INT64_C(1) << 40;
     for (uint32_t i = 0;; i++) {
         const int64_t whole = (int64_t)degree[i], within = orr_gcd(whole, room);

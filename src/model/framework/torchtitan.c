@@ -10,6 +10,7 @@
  * the embedding and the head as a layer each. */
 
 static const orr_framework_rule RULES[] = {
+    {"transformer", NULL, "1", NULL},
     {"order", NULL, "tp-cp-dp-pp", NULL},
     {"schedule", NULL, "1f1b gpipe interleaved zb_v", NULL},
     {"pp", "schedule=interleaved", "2+", NULL},
