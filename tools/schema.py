@@ -40,6 +40,8 @@ COMMANDS = [
      "--workload", INPUTS / "astra/step", "--compare"],
     ["simulate", "--astra-system", INPUTS / "astra/system.json", "--astra-network", INPUTS / "astra/ring.yml",
      "--workload", INPUTS / "astra/step"],
+    *(["simulate", "--astra-system", INPUTS / "astra/system.json", "--astra-network", INPUTS / "astra/ring.yml",
+       "--workload", INPUTS / "astra/step", "--astra-mode", mode] for mode in ("unaware", "aware")),
     ["explore", "llama3.2-1b", "--cluster", "dgx_h100", "--batch", "32",
      "--pareto", "devices", "--sensitivity", "--baselines", "production,fsdp", "--store", "runs.db"],
     ["explore", "--published-effects"], ["sql", "runs.db"], ["sql", "runs.db", "SELECT place, plan FROM best"],
