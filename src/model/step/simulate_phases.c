@@ -111,10 +111,11 @@ static bool goes_beside(const sequence_state *r, const orr_call_cost *transfer)
     return transfer->beside && r->n_beside < BESIDE_MOST;
 }
 
-/* Slowdown of computation beside a transfer. */
+/* Slowdown of computation beside a transfer. A sequence alone has little computation beside its
+ * transfers to experts, and waits for the rest of them. */
 static double slowdown_of(const phase_run *p, const orr_call_cost *transfer)
 {
-    return fmax(p->slowdown, 1 / (1 - transfer->busy_sms_frac));
+    return p->n > 1 ? fmax(p->slowdown, 1 / (1 - transfer->busy_sms_frac)) : p->slowdown;
 }
 
 static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task,

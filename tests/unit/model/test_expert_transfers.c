@@ -225,7 +225,7 @@ static void shared_experts_run_beside_the_dispatch(void **state)
     const orr_module_cost alone = cost_of(&s, DEEPSEEK ",overlap_ep=on");
     /* Alone, but for the sorted scores. */
     assert_true((double)alone.phase[0].transfer_ns[ORR_AXIS_EP] >
-                0.99 * (double)alone.phase[0].busy_ns[ORR_AXIS_EP]);
+                0.95 * (double)alone.phase[0].busy_ns[ORR_AXIS_EP]);
     orr_arena_free(s.arena);
 }
 

@@ -81,15 +81,25 @@ static void sharing_slows(void **state)
     assert_int_equal(p.waited_ns[ORR_AXIS_TP], 400);
 }
 
-/* A transfer that takes a sixth of the multiprocessors slows as one that slows by 1.2. */
+/* A transfer that takes a sixth of the multiprocessors slows the other sequence by 1.2. */
 static void forwarding_takes_multiprocessors(void **state)
 {
     (void)state;
-    orr_call_cost tasks[] = {BESIDE(ORR_AXIS_EP, 60, 2), COMPUTE(100)};
-    tasks[0].busy_sms_frac = 1.0 / 6;
-    assert_int_equal(play(tasks, 2, 1).span_ns, 110);
-    assert_int_equal(play(tasks, 2, 1.1).span_ns, 110);
-    assert_int_equal(play(tasks, 2, 1.5).span_ns, 120);
+    orr_call_cost sends[] = {COMPUTE(10), INLINE(ORR_AXIS_EP, 60), COMPUTE(10)};
+    const orr_call_cost computes[] = {COMPUTE(100)};
+    const orr_phase_cost a = {.tasks = sends, .n = 3}, b = {.tasks = computes, .n = 1};
+    const orr_phase_cost *const first[] = {&a}, *const second[] = {&b};
+    const orr_phase_sequence both[] = {{first, 1}, {second, 1}};
+    orr_phase_simulation played;
+    sends[1].busy_sms_frac = 1.0 / 6;
+    static const struct {
+        double slowdown;
+        int64_t span_ns;
+    } CASES[] = {{1, 130}, {1.1, 130}, {1.5, 140}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        orr_simulate_phases(both, 2, CASES[i].slowdown, NULL, NULL, &played);
+        assert_int_equal(played.span_ns, CASES[i].span_ns);
+    }
 }
 
 typedef struct log {
