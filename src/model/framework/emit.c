@@ -25,7 +25,7 @@ typedef struct emitter {
 static void put(emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void put(emitter *e, const char *format, ...)
 {
-    char line[512];
+    char line[1024];
     va_list args;
     va_start(args, format);
     const int n = vsnprintf(line, sizeof line, format, args);
@@ -40,6 +40,17 @@ static void put(emitter *e, const char *format, ...)
 
 /* --- values ---------------------------------------------------------------------------------- */
 
+/* The layers of each stage as Megatron-LM's pipeline layout, "Et*6|t*7|t*6L": embedding,
+ * transformer layers, loss. */
+static void list_stages(const orr_plan *p, char *ret, size_t room)
+{
+    size_t len = (size_t)snprintf(ret, room, "E");
+    for (uint32_t i = 0, stage = 0; i < ORR_PLAN_PARTS; i++)
+        for (uint32_t k = 0; k < p->section_stages[i] && len < room; k++)
+            len += (size_t)snprintf(ret + len, room - len, "t*%u%s", p->section_layers[i],
+                                    ++stage < p->pp ? "|" : "L");
+}
+
 static orr_status value_of(emitter *e, const char *name, size_t len, char *ret, size_t room,
                            orr_error *err)
 {
@@ -51,6 +62,8 @@ static orr_status value_of(emitter *e, const char *name, size_t len, char *ret, 
     }
     if (len == 5 && memcmp(name, "label", len) == 0)
         snprintf(ret, room, "%s", e->label != NULL ? e->label->label : "");
+    else if (len == 6 && memcmp(name, "stages", len) == 0)
+        list_stages(e->plan, ret, room);
     else if (len == 7 && memcmp(name, "variant", len) == 0)
         snprintf(ret, room, "%s", e->label != NULL ? e->label->variant : "");
     else
@@ -242,7 +255,7 @@ static bool lacks_label(const emitter *e, const char *value)
 static orr_status put_options(emitter *e, orr_error *err)
 {
     const orr_framework_table *table = e->table;
-    char value[256];
+    char value[900];
     bool unlabeled = false;
     for (uint32_t i = 0; i < table->n_options; i++) {
         orr_framework_condition when;

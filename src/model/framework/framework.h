@@ -27,7 +27,8 @@ typedef struct orr_framework_option {
     const char *value; /* text in which "{quantity}" stands for its value; NULL: a flag         */
 } orr_framework_option;
 
-/* What a framework calls a model of the catalogue, for "{label}" and "{variant}". */
+/* What a framework calls a model of the catalogue, for "{label}" and "{variant}"; "{stages}" stands
+ * for the layers of each stage. */
 typedef struct orr_framework_label {
     const char *model; /* its name, or its family */
     const char *label, *variant;

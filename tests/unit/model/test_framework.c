@@ -114,6 +114,9 @@ static void plans_that_no_option_says_are_refused(void **state)
     must_run(ORR_FRAMEWORK_MEGATRON, m, "pp=4,vp=5,batch=64,overlap_pp=on");
     must_run(ORR_FRAMEWORK_MEGATRON, m, "pp=4,batch=64,first_layers=19,last_layers=19");
     must_run(ORR_FRAMEWORK_MEGATRON, m, "tp=2,pp=4,dp=2,batch=64,order=tp-cp-pp-dp");
+    must_run(ORR_FRAMEWORK_MEGATRON, m, "pp=4,batch=64,sections=1x19-2x21-1x19");
+    must_refuse(ORR_FRAMEWORK_MEGATRON, m, "pp=4,vp=2,batch=64,sections=2x19-2x21", "sections=1");
+    must_refuse(ORR_FRAMEWORK_MAXTEXT, m, "pp=4,batch=64,sections=2x19-2x21", "sections=1");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "dp=8,zero=1", "zero=1: torchtitan can run 0, 3");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "pp=4,batch=64,schedule=zb_h1", "zb_h1");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "dp=8,precision=fp16", "precision=fp16");
