@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that nobody has run, as somebody types them: exit codes, formats, pages, traces, and plans that cannot be."""
 import csv
+import gzip
 import html.parser
 import json
 import os
@@ -385,6 +386,28 @@ def traces_of_all_ranks_are_read_back_and_run():
         json.loads(run.stdout)
         simulated = finish_ns(json.loads(run.stdout))
         assert step_ns / 2 < simulated < 2 * step_ns, f"{simulated} ns there, {step_ns} ns here"
+
+
+@case
+def one_mode_of_astra_never_ends_and_the_other_answers():
+    reference = SOURCE / "tests" / "reference" / "astra"
+    sys.path.insert(0, str(reference))
+    import runs  # pylint: disable=import-outside-toplevel
+    with gzip.open(reference / "generated.tsv.gz", "rt", encoding="ascii") as table:
+        rows = [line.rstrip("\n").split("\t") for line in table]
+    *job, unaware, _ = next(row for row in rows if row[5] == "deadlock" and row[4][0].isdigit())
+    with scratch() as folder:
+        queues = runs.write(job, folder)
+        words = ["simulate", "--astra-system", "system.json", "--astra-network", "network.yml", "--workload", "w",
+                 "--comm-groups", "groups.json", "--num-queues-per-dim", str(queues), "-q", "-f", "json"]
+        both, one, other = (orrery(*words, *more, cwd=folder) for more in
+                            ([], ["--astra-mode", "unaware"], ["--astra-mode", "aware"]))
+    assert both.returncode == 4 and other.returncode == 4 and one.returncode == 0, (both, one, other)
+    assert "with congestion: deadlock" in both.stderr and "with congestion: deadlock" in other.stderr, both.stderr
+    assert one.stderr == "" and other.stdout == "", (one.stderr, other.stdout)
+    for told in (both, one):
+        assert finish_ns(json.loads(told.stdout)) == int(unaware.split("/")[0]), (told.stdout, unaware)
+        assert "aware_ns" not in json.loads(told.stdout)["tables"]["ranks"]["rows"][0], told.stdout
 
 
 def finish_ns(node):

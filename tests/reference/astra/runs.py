@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 
-import cases
 import chakra
 
 TOPOLOGIES = {"R": "Ring", "S": "Switch", "F": "FullyConnected"}
@@ -100,12 +99,10 @@ def run_one(binary, folder, n, queues, with_groups):
     return "crash" if done.returncode == -11 else "-"
 
 
-def run(case, binaries, folder):
+def write(case, folder):
+    """The files of a case; returns the queues of a dimension."""
     network, system, groups, text = case
-    n = ranks_of(network)
-    for old in folder.glob("w.*.et"):
-        old.unlink()
-    for rank, program in enumerate(programs(text, n)):
+    for rank, program in enumerate(programs(text, ranks_of(network))):
         (folder / ("w.%d.et" % rank)).write_bytes(chakra.encode(program))
     (folder / "network.yml").write_text(network_yaml(network))
     system_text, queues = system_json(system)
@@ -113,10 +110,18 @@ def run(case, binaries, folder):
     (folder / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
     if groups != "-":
         (folder / "groups.json").write_text(groups_json(groups))
-    return [run_one(b, folder, n, queues, groups != "-") for b in binaries]
+    return queues
+
+
+def run(case, binaries, folder):
+    for old in folder.glob("w.*.et"):
+        old.unlink()
+    queues = write(case, folder)
+    return [run_one(b, folder, ranks_of(case[0]), queues, case[2] != "-") for b in binaries]
 
 
 def main():
+    import cases  # pylint: disable=import-outside-toplevel
     binaries = [pathlib.Path(sys.argv[1]) / mode for mode in ("unaware", "aware")]
     made = cases.generated(sys.argv[2]) if len(sys.argv) > 2 else cases.grid()
     with tempfile.TemporaryDirectory() as folder:
