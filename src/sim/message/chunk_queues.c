@@ -141,22 +141,23 @@ static void take_turns(orr_messages *m, orr_collective_task *task, uint32_t memb
 static bool agrees(const orr_messages *m, const orr_collective_task *task, uint32_t member)
 {
     const orr_collective_plan *plan = task->plan;
+    const orr_collective_task *root = task->root;
     if (memcmp(orr_collective_task_turns(task, member, 0),
-               orr_collective_task_turns(task, task->first, 0),
+               orr_collective_task_turns(root, root->first, 0),
                plan->n_lines * sizeof *task->turns) == 0)
         return true;
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const orr_collective_phase *phase = &plan->phases[i];
         if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE &&
             orr_collective_task_turns(task, member, phase->line)->tree !=
-                orr_collective_task_turns(task, task->first, phase->line)->tree)
+                orr_collective_task_turns(root, root->first, phase->line)->tree)
             return false;
         if (phase->algorithm != ORR_ASTRA_RING || phase->n == 2)
             continue;
         for (uint32_t chunk = 0; chunk < plan->n_chunks; chunk++) {
             bool here, there;
             (void)orr_chunk_queue(m, task, member, chunk, i, &here);
-            (void)orr_chunk_queue(m, task, task->first, chunk, i, &there);
+            (void)orr_chunk_queue(m, root, root->first, chunk, i, &there);
             if (here != there)
                 return false;
         }
@@ -191,14 +192,21 @@ bool orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32
     return true;
 }
 
+static bool phases_alike(const orr_collective_phase *a, const orr_collective_phase *b)
+{
+    return a->algorithm == b->algorithm && a->algorithm != ORR_ASTRA_HALVING_DOUBLING &&
+           a->line == b->line && a->tree == b->tree && a->queues == b->queues && a->n == b->n &&
+           a->bytes == b->bytes && a->parallel == b->parallel;
+}
+
 bool orr_collective_plans_alike(const orr_collective_plan *a, const orr_collective_plan *b)
 {
-    if (a->n_phases != 1 || b->n_phases != 1 || a->n_chunks != b->n_chunks)
+    if (a->n_phases != b->n_phases || a->n_lines != b->n_lines || a->n_chunks != b->n_chunks)
         return false;
-    const orr_collective_phase *x = &a->phases[0], *y = &b->phases[0];
-    return x->algorithm == y->algorithm && x->line == y->line && x->n == y->n &&
-           x->bytes == y->bytes && x->parallel == y->parallel &&
-           (x->algorithm == ORR_ASTRA_RING || x->algorithm == ORR_ASTRA_DIRECT);
+    for (uint32_t i = 0; i < a->n_phases; i++)
+        if (!phases_alike(&a->phases[i], &b->phases[i]))
+            return false;
+    return true;
 }
 
 orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan,
