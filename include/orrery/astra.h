@@ -15,7 +15,7 @@ extern "C" {
  *
  * Caveats first. This is ASTRA-sim's model, not Orrery's: each rank has one CPU operator, one
  * computation and one communication in flight, collectives are simulated message by message, and a
- * message costs latency and bytes over bandwidth. Held to the ns against 1,451 jobs that ASTRA-sim
+ * message costs latency and bytes over bandwidth. Held to the ns against 1,541 jobs that ASTRA-sim
  * 518bd513 ran, without congestion and, in one dimension, with it (tests/reference/astra/).
  *
  * Where ASTRA-sim has no answer: several dimensions with congestion, and a ring of two ranks with

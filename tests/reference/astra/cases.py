@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of runs.tsv: (network, system, groups, programs), in the words of README.md."""
+"""The cases of runs.tsv.gz: (network, system, groups, programs), in the words of README.md."""
 import itertools
 import json
 import pathlib
@@ -150,6 +150,30 @@ def sequences(rng):
                "*:" + " ".join(words))
 
 
+def late_ranks(rng):
+    """Several collectives of some dimensions, with trees, of ranks that begin at different times."""
+    for _ in range(90):
+        sizes = rng.choice([(8,), (4,), (4, 2), (4, 4), (2, 2, 2), (8, 2)])
+        ways = ",".join(rng.choice(["ring", "direct", "direct3", "doubleBinaryTree", "halvingDoubling"])
+                        for _ in sizes)
+        if rng.random() < 0.15:
+            ways = rng.choice(["oneRing", "oneDirect2", "oneHalvingDoubling"])
+        words = []
+        for _ in range(rng.randint(2, 5)):
+            mask = None
+            if len(sizes) > 1 and rng.random() < 0.4 and not ways.startswith("one"):
+                mask = rng.choice(["1" + "0" * (len(sizes) - 1), "0" * (len(sizes) - 1) + "1"])
+            kind = rng.choice(KINDS[:3] if "alving" in ways else KINDS)
+            words.append(rng.choice(["", "", "!"]) + collective(rng, kind, mask=mask))
+            if rng.random() < 0.4:
+                words.append(rng.choice(["", "!"]) + "c%d" % rng.randint(1, 40))
+        n = 1
+        for size in sizes:
+            n *= size
+        yield (",".join(dimension(rng, size) for size in sizes), system(rng, ways), "-",
+               "|".join("%d:c%d %s" % (r, rng.randint(1, 60), " ".join(words)) for r in range(n)))
+
+
 def two_groupings(rng):
     """Each rank in a group of tensor and one of data parallelism, with computations between."""
     for _ in range(60):
@@ -273,7 +297,7 @@ def refused(_rng):
 def grid():
     made = {}
     for family in (one_dimension, several_dimensions, all_as_one, some_ranks, some_of_all, sequences,
-                   two_groupings, point_to_point, kinds_of_nodes, windows, other_turns, unlike, refused):
+                   late_ranks, two_groupings, point_to_point, kinds_of_nodes, windows, other_turns, unlike, refused):
         for case in family(random.Random("%d %s" % (SEED, family.__name__))):
             made[case] = None
     return list(made)

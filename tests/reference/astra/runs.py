@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs ASTRA-sim on the cases of cases.py and prints runs.tsv; README.md says how."""
+"""Runs ASTRA-sim on the cases of cases.py and prints the rows of a table; README.md says how."""
 import json
 import os
 import pathlib
