@@ -45,6 +45,7 @@ extern "C" {
     X(scale_up_ns, "a collective between neighbours beside its bytes")                             \
     X(scale_out, "of the bandwidth of a network port, that collectives reach")                     \
     X(scale_out_ns, "a collective over the network beside its bytes")                              \
+    X(collective_ns, "a collective of training beside its link: its call, ranks that are late") \
     X(compute_slowdown, "times as long, computation beside communication")                         \
     X(dp_exposed, "of what could be hidden of the gradients' transfer, that is not")               \
     X(micro_batch_ns, "a micro-batch on a stage, beside its kernels")                              \
@@ -175,12 +176,13 @@ ORR_API int64_t orr_job_rates_launch_wait(const orr_job_rates *rates, uint32_t k
 /* Factor by which a step of n synchronised ranks takes longer than one rank's: they wait for the
  * slowest. 1 + jitter_frac E(n), with E(n) the expected maximum of n independent standard normal
  * variables, by Blom's scores (Statistical Estimates and Transformed Beta-Variables, 1958): normal
- * quantile of (n - 3/8) / (n + 1/4), 5 % off at n = 2 and 0.1 % at 1,000. E(1) = 0, E(8) = 1.4, E(256)
- * = 2.8, E(10^4) = 3.8; it grows as sqrt(2 ln n). Never less for more ranks.
+ * quantile of (n - 3/8) / (n + 1/4), 5 % off at n = 2 and 0.1 % at 1,000. E(1) = 0, E(8) = 1.4,
+ * E(256) = 2.8, E(10^4) = 3.8; it grows as sqrt(2 ln n). Never less for more ranks.
  *
- * Measured: devices of a kind differ by 8 % from fastest to slowest, over some hundreds of them (Sinha
- * et al., "Not all GPUs are created equal", SC 2022), which is 6 standard deviations, so 1.3 %; the
- * throughput of a job of 16,384 varies by 1 to 2 % over a day (Llama 3, arXiv 2407.21783, 3.3.4). */
+ * Measured: devices of a kind differ by 8 % from fastest to slowest, over some hundreds of them
+ * (Sinha et al., "Not all GPUs are created equal", SC 2022), which is 6 standard deviations, so
+ * 1.3 %; the throughput of a job of 16,384 varies by 1 to 2 % over a day (Llama 3, arXiv
+ * 2407.21783, 3.3.4). */
 ORR_API double orr_job_jitter(const orr_calibration *calibration, double ranks);
 /* Price of a collective in a job; bytes as orr_collective_price() takes them. */
 ORR_API orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,

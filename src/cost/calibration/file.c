@@ -168,8 +168,8 @@ static void complete_older(orr_calibration_parameter *p)
         p[ORR_CALIBRATION_stream] = p[ORR_CALIBRATION_memory];
     if (isnan(p[ORR_CALIBRATION_recommendation_ns].value))
         p[ORR_CALIBRATION_recommendation_ns] = p[ORR_CALIBRATION_step_ns];
-    static const int NONE[] = {ORR_CALIBRATION_serving_ns, ORR_CALIBRATION_attention_half,
-                               ORR_CALIBRATION_attention_narrow};
+    static const int NONE[] = {ORR_CALIBRATION_collective_ns, ORR_CALIBRATION_serving_ns,
+                               ORR_CALIBRATION_attention_half, ORR_CALIBRATION_attention_narrow};
     for (size_t i = 0; i < sizeof NONE / sizeof *NONE; i++)
         if (isnan(p[NONE[i]].value))
             p[NONE[i]].value = 0;

@@ -30,6 +30,7 @@ const orr_calibration_range orr_calibration_ranges[ORR_CALIBRATION_FIELDS] = {
     TIME_(scale_up_ns),
     SHARE_(scale_out),
     TIME_(scale_out_ns),
+    TIME_(collective_ns),
     RANGE_(compute_slowdown, 1, 10),
     RANGE_(dp_exposed, 0, 1),
     TIME_(micro_batch_ns),
@@ -109,11 +110,10 @@ orr_status orr_calibration_for_kind(const orr_calibration *calibration, orr_job_
         c->step_ns = c->recommendation_ns;
     else if (kind == ORR_JOB_KIND_PREFILL || kind == ORR_JOB_KIND_DECODE)
         c->step_ns = c->serving_ns;
-    /* A serving loop and a recommender have one micro-batch a stage, and that overhead in it. */
+    /* A serving loop and a recommender have one micro-batch a stage, and that overhead in it;
+     * serving engines launch their collectives with their graphs. */
     if (kind >= ORR_JOB_KIND_PREFILL)
-        c->micro_batch_ns = 0;
-    if (kind >= ORR_JOB_KIND_PREFILL)
-        c->micro_batch_ns = 0; /* of a training loop over micro-batches; step_ns is all they have */
+        c->micro_batch_ns = c->collective_ns = 0;
     if (c->intervals == NULL && kind >= ORR_JOB_KIND_PREFILL)
         c->error_frac = c->low_frac = c->high_frac = NAN; /* those of training */
     if (c->intervals != NULL) {
