@@ -201,8 +201,7 @@ static inline void astra_all_call(astra_job *job, orr_collective collective, int
 static inline orr_status astra_try(astra_job *job, orr_astra_mode mode, bool fold)
 {
     const orr_astra_job what = {&job->system, &job->network,
-                                job->groups.n > 0 ? &job->groups : NULL, job->graphs,
-                                job->queues};
+                                job->groups.n > 0 ? &job->groups : NULL, job->graphs, job->queues};
     return orr_astra_simulate(&what, mode, fold, job->arena, &job->result, &job->err);
 }
 
