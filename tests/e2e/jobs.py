@@ -550,7 +550,7 @@ def newer_software_is_not_slower():
     for year in ("2020", "2022", "2024", "2026"):
         result = orrery("simulate", *SMALL, "--plan", "dp=8,batch=64", "--software", year, "--format", "json")
         assert result.returncode == 0, result.stderr
-        step = re.search(r'"step_ns": ?([0-9]+)', result.stdout)
+        step = re.search(r'"figure":"step","value":([0-9]+)', result.stdout)
         assert last is None or int(step.group(1)) <= last, (year, step.group(1), last)
         last = int(step.group(1))
     one_line(orrery("simulate", *SMALL, "--plan", "dp=8,batch=64", "--software", "2012"), 2)
