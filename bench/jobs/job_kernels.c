@@ -25,10 +25,8 @@ void job_predict_kernel(const job_world *world, const job_case *c,
     const job_kernel *k = c->kernel;
     const orr_cluster *cluster = orr_catalog_cluster(world->catalog, c->cluster);
     orr_job_rates rates;
-    orr_calibration alone = *calibration;
     double ns = 0;
-    alone.collective_ns = 0; /* no other work, and no rank is late */
-    orr_job_rates_init(cluster, &alone, ORR_ALGORITHM_AUTO, &rates);
+    orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &rates);
     for (size_t i = 0; i < k->n; i++)
         ns += (double)orr_job_rates_kernel(&rates, &k->work[i], false).ns;
     if (k->collective != ORR_COLL_UNKNOWN)

@@ -295,7 +295,8 @@ double orr_estimate_transfer(orr_estimator *e, const orr_placement *place, orr_a
     const bool sums = rates == prices->sums[axis];
     if (prices->members[axis] <= 1 || bytes <= 0)
         return 0;
-    return price(e, rates, sums ? place->sums_id[axis] : place->span_id[axis], &prices->span[axis],
+    return (double)orr_step_call_ns(prices) +
+           price(e, rates, sums ? place->sums_id[axis] : place->span_id[axis], &prices->span[axis],
                  collective, bytes);
 }
 

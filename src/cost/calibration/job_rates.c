@@ -61,10 +61,9 @@ static orr_alpha_beta level_constants(const orr_calibration *c, const orr_level 
     orr_alpha_beta constants = {.basis = c->basis, .error_frac = NAN};
     const orr_link_rates *link = orr_calibration_link(c, level->technology);
     const double frac = link != NULL ? link->frac.value : up ? c->scale_up : c->scale_out;
-    const double base_ns = link != NULL ? link->base_ns.value
-                           : up         ? c->scale_up_ns
-                                        : c->scale_out_ns;
-    constants.base_ns[ORR_PROTOCOL_BANDWIDTH] = base_ns + c->collective_ns;
+    constants.base_ns[ORR_PROTOCOL_BANDWIDTH] = link != NULL ? link->base_ns.value
+                                                : up         ? c->scale_up_ns
+                                                             : c->scale_out_ns;
     constants.alpha_ns[ORR_PROTOCOL_BANDWIDTH] =
         up ? HOP_UP_NS : orr_fact_or(&level->latency_ns, HOP_OUT_NS);
     constants.bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = bytes_per_s * frac;

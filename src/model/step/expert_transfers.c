@@ -92,6 +92,6 @@ orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan
     }
     orr_price price =
         orr_job_rates_collective(&rates, span, (orr_collective)task->collective, task->bytes);
-    price.ns = orr_step_jittered_ns(prices, price.ns);
+    price.ns = orr_step_jittered_ns(prices, price.ns + orr_step_call_ns(prices));
     return price;
 }

@@ -74,7 +74,7 @@ orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_co
 {
     orr_price price = orr_job_rates_collective(orr_step_rates(prices, axis, collective),
                                                &prices->span[axis], collective, bytes);
-    price.ns = orr_step_jittered_ns(prices, price.ns);
+    price.ns = orr_step_jittered_ns(prices, price.ns + orr_step_call_ns(prices));
     return price;
 }
 

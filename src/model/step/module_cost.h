@@ -50,6 +50,11 @@ static inline double orr_step_exposed_frac(const orr_calibration *c)
     const double slowed = c->compute_slowdown > 1 ? 1 - 1 / c->compute_slowdown : 0;
     return c->dp_exposed + slowed < 1 ? c->dp_exposed + slowed : 1;
 }
+/* A collective beside its link: its call, which a graph does not have. */
+static inline int64_t orr_step_call_ns(const orr_step_prices *prices)
+{
+    return prices->graphs ? 0 : (int64_t)prices->kernels->calibration->collective_ns;
+}
 int64_t orr_step_jittered_ns(const orr_step_prices *prices, int64_t ns);
 /* Bytes that one of n members sends in a collective: those of the ring algorithm, whichever is
  * used (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005). */
