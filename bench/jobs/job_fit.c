@@ -13,7 +13,8 @@
 #define NOISE_LEAST 0.05
 #define NOISE_MOST  0.15
 #define CERTAIN     1.645 /* standard deviations: a 90 % interval */
-#define MATTERS     0.01  /* of a row's time, for a parameter of twice the size: rests on it */
+#define EVIDENCE    4
+#define MATTERS     0.01 /* of a row's time, for a parameter of twice the size: rests on it */
 enum { ALIKE_MOST = 100, ROUNDS = 8, ROUNDS_AGAIN = 4 };
 
 static double log_above(double value, double floor)
@@ -169,8 +170,9 @@ static bool are_alike(const job_fit *f, const job_case *a, const job_case *b)
            job_device_of(f->world, a) == job_device_of(f->world, b);
 }
 
-/* Rows of one group on one device share its errors: n of them weigh as n^(3/4), and no more than
- * ALIKE_MOST, by their hash, are fitted at all. ret_weight 0: the row is not among them. */
+/* Rows of one group on one device share its errors: n of them weigh as EVIDENCE sqrt(n), and no
+ * more than ALIKE_MOST, by their hash, are fitted at all. ret_weight 0: the row is not among them.
+ */
 static double weight_of(const job_fit *f, const job_cases *cases, const job_case *c)
 {
     size_t alike = 0, before = 0;
@@ -183,7 +185,7 @@ static double weight_of(const job_fit *f, const job_cases *cases, const job_case
                   (other->configuration == c->configuration && other < c);
     }
     const double kept = fmin((double)alike, ALIKE_MOST);
-    return before < ALIKE_MOST ? pow((double)alike, 0.75) / kept : 0;
+    return before < ALIKE_MOST ? fmin(1, EVIDENCE * sqrt((double)alike) / kept) : 0;
 }
 
 /* The rows that can be predicted, with the batch of those that serve as many as fit. */

@@ -8,7 +8,7 @@
 
 /* One fit of the calibrations of all device types and of all technologies of links, on the fitted
  * side of the split: whole steps, kernels and collectives alike (cost/fit/pooled.h). A group of n
- * rows on a device weighs as n^(3/4) rows: rows of one source share its errors.
+ * rows on a device weighs as at most 4 sqrt(n) rows: rows of one source share its errors.
  *
  * Deviations whose 90 % interval spans 0 are dropped one by one, and what remains is fitted again:
  * no prediction rests on a parameter that the data cannot tell from its prior. */
