@@ -2,6 +2,7 @@
 #include "cost/calibration/calibration.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 /* Peaks of the calibrated devices, for finding the nearest one of an uncalibrated device: dense
@@ -82,15 +83,49 @@ orr_status orr_calibration_add_shared(orr_calibration *calibration, orr_arena *a
     return ORR_OK;
 }
 
+/* Calibrations that are built in are read once in a process, and kept until it ends: a search asks
+ * for one with each plan that it simulates. */
+static struct {
+    pthread_mutex_t lock; /* protects what follows */
+    orr_arena *arena;
+    const orr_calibration **of; /* shape (orr_n_calibration_files); NULL: not read yet */
+} built_in = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static orr_status read_built_in(size_t file, orr_error *err)
+{
+    const orr_yaml *document;
+    orr_calibration *read;
+    if (built_in.arena == NULL)
+        built_in.arena = orr_arena_new(0, 0);
+    if (built_in.arena != NULL && built_in.of == NULL)
+        built_in.of =
+            orr_arena_array(built_in.arena, const orr_calibration *, orr_n_calibration_files);
+    if (built_in.of == NULL)
+        return orr_fail_memory(err);
+    if (built_in.of[file] != NULL)
+        return ORR_OK;
+    ORR_TRY(parse_file(file, built_in.arena, &document, err));
+    ORR_TRY(orr_calibration_read(document, 0, built_in.arena, &read, err));
+    ORR_TRY(orr_calibration_add_shared(read, built_in.arena, err));
+    built_in.of[file] = read;
+    return ORR_OK;
+}
+
 orr_status orr_calibration_of(const orr_device *device, double software_year, orr_arena *arena,
                               const orr_calibration **ret, orr_error *err)
 {
     bool own;
-    const orr_yaml *document;
-    orr_calibration *found;
-    ORR_TRY(parse_file(orr_calibration_file_for(device, &own), arena, &document, err));
-    ORR_TRY(orr_calibration_read(document, software_year, arena, &found, err));
-    ORR_TRY(orr_calibration_add_shared(found, arena, err));
+    const size_t file = orr_calibration_file_for(device, &own);
+    orr_calibration *found = orr_arena_one(arena, orr_calibration);
+    if (found == NULL)
+        return orr_fail_memory(err);
+    pthread_mutex_lock(&built_in.lock);
+    const orr_status status = read_built_in(file, err);
+    const orr_calibration *read = status == ORR_OK ? built_in.of[file] : NULL;
+    pthread_mutex_unlock(&built_in.lock);
+    if (read == NULL)
+        return status;
+    *found = orr_calibration_in_year(read, software_year);
     if (!own) {
         found->basis = ORR_BASIS_ASSUMED;
         found->error_frac = found->low_frac = found->high_frac = NAN;
