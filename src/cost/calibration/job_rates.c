@@ -198,11 +198,14 @@ static double attention_flops(const orr_calibration *c, const orr_work *work)
            ((1 + c->attention_narrow / head) / (1 + c->attention_narrow / 128));
 }
 
+/* Heads whose columns are no multiple of 16 bytes are loaded as slowly as such rows of products. */
 static double attention_ns(const orr_job_rates *rates, const orr_work *work, bool eager)
 {
     const orr_calibration *c = rates->calibration;
-    const double frac =
-        (work->backward ? c->attention_backward : c->attention) * (eager ? c->attention_eager : 1);
+    const bool odd = work->n_dims >= 5 &&
+                     work->dims[4] % (int64_t)(16 / orr_dtype_bytes((orr_dtype)work->dtype)) != 0;
+    const double frac = (work->backward ? c->attention_backward : c->attention) *
+                        (eager ? c->attention_eager : 1) * (odd ? c->matmul_odd : 1);
     const double flops_per_s = frac * rates->peak_flops_per_s[work->dtype];
     return flops_per_s > 0 ? 1e9 * attention_flops(c, work) / flops_per_s : 0;
 }
