@@ -45,12 +45,13 @@ extern "C" {
     X(scale_up_ns, "a collective between neighbours beside its bytes")                             \
     X(scale_out, "of the bandwidth of a network port, that collectives reach")                     \
     X(scale_out_ns, "a collective over the network beside its bytes")                              \
-    X(collective_ns, "a collective of training beside its link: its call, ranks that are late") \
+    X(collective_ns, "a collective of training beside its link: its call, ranks that are late")    \
     X(compute_slowdown, "times as long, computation beside communication")                         \
     X(dp_exposed, "of what could be hidden of the gradients' transfer, that is not")               \
     X(micro_batch_ns, "a micro-batch on a stage, beside its kernels")                              \
     X(step_ns, "a step, beside all else: data, logging, clipping")                                 \
     X(serving_ns, "a pass of a serving loop, beside its kernels: scheduling, sampling")            \
+    X(serving_launch_ns, "from one call of an operator to the next, by a serving engine")          \
     X(recommendation_ns, "a step of a recommender, beside its kernels")                            \
     X(jitter_frac, "of its time, standard deviation of a rank's step: jitter")
 typedef enum orr_calibration_field {
