@@ -15,7 +15,7 @@
 #define CERTAIN     1.645 /* standard deviations: a 90 % interval */
 #define EVIDENCE    4
 #define MATTERS     0.01 /* of a row's time, for a parameter of twice the size: rests on it */
-enum { ALIKE_MOST = 100, ROUNDS = 8, ROUNDS_AGAIN = 4 };
+enum { ALIKE_MOST = 100, ROUNDS = 8, ROUNDS_AGAIN = 6 };
 
 static double log_above(double value, double floor)
 {

@@ -282,12 +282,12 @@ static orr_status begin(const orr_pooled_problem *p, const orr_pooled_result *fr
     return ORR_OK;
 }
 
-/* Slopes are measured again where the linear model is no longer good. */
-static orr_status descend(const orr_pooled_problem *p, work *w, orr_pooled_result *ret,
+/* Slopes are measured again where the linear model is no longer good. `fresh`: they are of the point
+ * where the descent begins. */
+static orr_status descend(const orr_pooled_problem *p, bool fresh, work *w, orr_pooled_result *ret,
                           orr_error *err)
 {
     double damping = 1e-2;
-    bool fresh = true;
     ret->loss = loss_of(p, w->residuals, w->x);
     for (ret->rounds = 0; ret->rounds < p->rounds; ret->rounds++) {
         const double before = ret->loss;
@@ -337,7 +337,7 @@ orr_status orr_pooled_fit(const orr_pooled_problem *problem, const orr_pooled_re
         return orr_fail_memory(err);
     *ret = (orr_pooled_result){w.x, covariance, w.residuals, w.slopes, 0, 0};
     ORR_TRY(begin(problem, from, &w, err));
-    ORR_TRY(descend(problem, &w, ret, err));
+    ORR_TRY(descend(problem, from == NULL, &w, ret, err));
     invert(problem, &w, covariance);
     return ORR_OK;
 }
