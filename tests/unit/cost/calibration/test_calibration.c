@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "cost/calibration/calibration.h"
+#include "cost/calibration/parameters.h"
 
 static orr_arena *arena;
 static const orr_catalog *catalog;
@@ -183,6 +184,40 @@ static void software_has_a_year(void **state)
         assert_true(fabs(c->memory - 0.8 * exp(0.05 * (then - 2024))) < 1e-12);
         assert_true(c->software_year == known && c->memory >= last && c->attention == 0.5);
         last = c->memory;
+    }
+}
+
+/* Of every device that is built in: shares of a peak never fall from year to year, times never
+ * rise; and an interval holds its value. */
+static void newer_software_is_never_worse(void **state)
+{
+    (void)state;
+    static const int TIMES[] = {ORR_CALIBRATION_kernel_ns,      ORR_CALIBRATION_launch_ns,
+                                ORR_CALIBRATION_micro_batch_ns, ORR_CALIBRATION_step_ns,
+                                ORR_CALIBRATION_serving_ns,     ORR_CALIBRATION_dp_exposed},
+                     SHARES[] = {ORR_CALIBRATION_matmul_bf16, ORR_CALIBRATION_matmul_fp8,
+                                 ORR_CALIBRATION_attention,   ORR_CALIBRATION_attention_backward,
+                                 ORR_CALIBRATION_memory,      ORR_CALIBRATION_stream};
+    for (uint32_t i = 0; i < catalog->n_devices; i++) {
+        const orr_calibration *newest;
+        orr_error err;
+        assert_int_equal(orr_calibration_of(catalog->devices[i], 0, arena, &newest, &err), ORR_OK);
+        for (int k = 0; k < ORR_CALIBRATION_FIELDS; k++) {
+            const orr_calibration_parameter *p = &newest->parameters[k];
+            assert_true(isnan(p->low) ||
+                        (p->low <= 1.001 * p->value && p->value <= 1.001 * p->high));
+        }
+        orr_calibration last = orr_calibration_in_year(newest, ORR_SOFTWARE_OLDEST);
+        for (int year = ORR_SOFTWARE_OLDEST + 1; year <= ORR_SOFTWARE_NEWEST; year++) {
+            orr_calibration now = orr_calibration_in_year(newest, year);
+            for (size_t k = 0; k < sizeof TIMES / sizeof *TIMES; k++)
+                assert_true(*orr_calibration_number(&now, TIMES[k]) <=
+                            *orr_calibration_number(&last, TIMES[k]));
+            for (size_t k = 0; k < sizeof SHARES / sizeof *SHARES; k++)
+                assert_true(*orr_calibration_number(&now, SHARES[k]) >=
+                            *orr_calibration_number(&last, SHARES[k]));
+            last = now;
+        }
     }
 }
 
@@ -579,6 +614,7 @@ int main(void)
         cmocka_unit_test(a_file_is_as_what_is_built_in),
         cmocka_unit_test(a_parameter_says_how_well_it_is_known),
         cmocka_unit_test(software_has_a_year),
+        cmocka_unit_test(newer_software_is_never_worse),
         cmocka_unit_test(kinds_of_jobs_have_their_own_overheads),
         cmocka_unit_test(links_have_rates_of_their_own),
         cmocka_unit_test(a_large_product_runs_at_its_share),
