@@ -55,9 +55,8 @@ const job_parameter job_parameters[JOB_PARAMETERS] = {
     AT(micro_batch_ns) = {3e5, 0, 1e3, 1e8, 0.8, 0, 0.4, 0.1, -1, TIMES},
     AT(step_ns) = {1e7, 0, 1e4, 2e9, 0.7, 0, 0.4, 0.1, -1, TIMES},
     AT(serving_ns) = {1e6, 0, 1e3, 1e9, 0.7, 0, 0.3, 0.3, -1, TIMES},
-    AT(serving_launch_ns) =
-        {8000, 0, 500, 100000, 0.4, 0, 0.2, 0.1, -1,
-         "assumed: launches of CUDA from C++, 3 to 5 us, of two kernels a call"},
+    AT(engine_launch_ns) = {8000, 0, 500, 100000, 0.4, 0, 0.2, 0.1, -1,
+                            "assumed: launches of CUDA from C++, 3 to 5 us, of two kernels a call"},
     AT(recommendation_ns) = {5e5, 0, 1e3, 1e9, 0.7, 0, 0.3, 0.1, -1, TIMES},
     AT(jitter_frac) = {0.005, 0, 5e-4, 0.03, 0.5, 0, 0, 0, 0,
                        "devices of a kind within 8 %, six standard deviations (Sinha et al., SC "

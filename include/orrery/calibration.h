@@ -51,7 +51,7 @@ extern "C" {
     X(micro_batch_ns, "a micro-batch on a stage, beside its kernels")                              \
     X(step_ns, "a step, beside all else: data, logging, clipping")                                 \
     X(serving_ns, "a pass of a serving loop, beside its kernels: scheduling, sampling")            \
-    X(serving_launch_ns, "from one call of an operator to the next, by a serving engine")          \
+    X(engine_launch_ns, "from one call of an operator to the next, by a serving or other engine")  \
     X(recommendation_ns, "a step of a recommender, beside its kernels")                            \
     X(jitter_frac, "of its time, standard deviation of a rank's step: jitter")
 typedef enum orr_calibration_field {

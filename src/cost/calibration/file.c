@@ -161,7 +161,7 @@ static orr_status read_pair(const orr_yaml *key, const orr_yaml *value,
 }
 
 /* Fields that older files lack: products were bound by the memory as all else, a recommender's step
- * and a serving engine's launch were those of any other, and serving had none; attention reached
+ * and a engine's launch were those of any other, and serving had none; attention reached
  * the same at any size. */
 static void complete_older(orr_calibration_parameter *p)
 {
@@ -169,8 +169,8 @@ static void complete_older(orr_calibration_parameter *p)
         p[ORR_CALIBRATION_stream] = p[ORR_CALIBRATION_memory];
     if (isnan(p[ORR_CALIBRATION_recommendation_ns].value))
         p[ORR_CALIBRATION_recommendation_ns] = p[ORR_CALIBRATION_step_ns];
-    if (isnan(p[ORR_CALIBRATION_serving_launch_ns].value))
-        p[ORR_CALIBRATION_serving_launch_ns] = p[ORR_CALIBRATION_launch_ns];
+    if (isnan(p[ORR_CALIBRATION_engine_launch_ns].value))
+        p[ORR_CALIBRATION_engine_launch_ns] = p[ORR_CALIBRATION_launch_ns];
     static const int NONE[] = {ORR_CALIBRATION_collective_ns, ORR_CALIBRATION_serving_ns,
                                ORR_CALIBRATION_attention_half, ORR_CALIBRATION_attention_narrow};
     for (size_t i = 0; i < sizeof NONE / sizeof *NONE; i++)

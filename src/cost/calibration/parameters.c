@@ -36,7 +36,7 @@ const orr_calibration_range orr_calibration_ranges[ORR_CALIBRATION_FIELDS] = {
     TIME_(micro_batch_ns),
     TIME_(step_ns),
     TIME_(serving_ns),
-    TIME_(serving_launch_ns),
+    TIME_(engine_launch_ns),
     TIME_(recommendation_ns),
     RANGE_(jitter_frac, 0, 1),
 };
@@ -109,12 +109,12 @@ orr_status orr_calibration_for_kind(const orr_calibration *calibration, orr_job_
     *c = *calibration;
     if (kind == ORR_JOB_KIND_RECOMMENDATION)
         c->step_ns = c->recommendation_ns;
-    else if (kind == ORR_JOB_KIND_PREFILL || kind == ORR_JOB_KIND_DECODE) {
+    else if (kind == ORR_JOB_KIND_PREFILL || kind == ORR_JOB_KIND_DECODE)
         c->step_ns = c->serving_ns;
-        c->launch_ns = c->serving_launch_ns; /* of a compiled engine, not an eager framework */
-    }
     /* A serving loop and a recommender have one micro-batch a stage, and that overhead in it;
      * serving engines launch their collectives with their graphs. */
+    if (kind >= ORR_JOB_KIND_PREFILL)
+        c->launch_ns = c->engine_launch_ns; /* compiled, not an eager framework */
     if (kind >= ORR_JOB_KIND_PREFILL)
         c->micro_batch_ns = c->collective_ns = 0;
     if (c->intervals == NULL && kind >= ORR_JOB_KIND_PREFILL)

@@ -133,7 +133,7 @@ static const char *text_of(const char *memory)
     for (int i = 0; i < ORR_CALIBRATION_FIELDS; i++)
         if (i != ORR_CALIBRATION_memory && i != ORR_CALIBRATION_stream &&
             i != ORR_CALIBRATION_serving_ns && i != ORR_CALIBRATION_recommendation_ns &&
-            i != ORR_CALIBRATION_serving_launch_ns && i != ORR_CALIBRATION_attention_half &&
+            i != ORR_CALIBRATION_engine_launch_ns && i != ORR_CALIBRATION_attention_half &&
             i != ORR_CALIBRATION_attention_narrow)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s: %s\n",
                                   orr_calibration_field_name((orr_calibration_field)i),
@@ -229,7 +229,7 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
     intervals[ORR_JOB_KIND_DECODE] = (orr_error_interval){-0.2, 0.25, 0.1, 40};
     orr_calibration c = plain();
     c.step_ns = 1;
-    c.micro_batch_ns = c.serving_launch_ns = 1;
+    c.micro_batch_ns = c.engine_launch_ns = 1;
     c.launch_ns = 2;
     c.micro_batch_ns = 4;
     c.serving_ns = 2;
@@ -242,7 +242,7 @@ static void kinds_of_jobs_have_their_own_overheads(void **state)
         assert_int_equal(orr_calibration_for_kind(&c, (orr_job_kind)kind, arena, &of, NULL),
                          ORR_OK);
         assert_true(of->step_ns == STEP[kind]);
-        assert_true(of->launch_ns == (of->step_ns == 2 ? 1 : 2));
+        assert_true(of->launch_ns == (of->step_ns > 1 ? 1 : 2));
         assert_true((of->micro_batch_ns == 0) == (kind >= ORR_JOB_KIND_PREFILL));
         /* Passes of a serving loop and steps of a recommender have no micro-batches beside. */
         assert_true(of->micro_batch_ns == (STEP[kind] == 1 ? 4 : 0));
