@@ -9,17 +9,21 @@
 
 /* --- phases of a module ---------------------------------------------------------------------- */
 
-/* Jitter among many ranks lengthens device work by `stretch`, but not the launches of the host: the
- * two are combined anew, as in orr_job_rates_launch_wait(). */
+double orr_estimate_span(const orr_calibration *c, double stretch, const orr_priced_module *m,
+                         int phase)
+{
+    const double host = c->launch_ns * m->kernels[phase], device = stretch * m->device_ns[phase];
+    const double most = fmax(host, device), least = fmin(host, device);
+    const double ratio = most > 0 ? least / most : 0, square = ratio * ratio;
+    return most * sqrt(sqrt(1 + square * square));
+}
+
 double orr_estimate_phase_bound(const orr_calibration *c, const orr_plan *plan, double stretch,
                                 const orr_priced_module *m, int phase)
 {
     const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
-    const double host = c->launch_ns * m->kernels[phase], device = stretch * m->device_ns[phase];
-    const double most = fmax(host, device), least = fmin(host, device);
-    const double ratio = most > 0 ? least / most : 0, square = ratio * ratio;
-    const double both = most * sqrt(sqrt(1 + square * square));
-    return fmax(both * (1 - 1e-6) - m->tasks[phase] * (1.5 + pieces), 0);
+    return fmax(
+        orr_estimate_span(c, stretch, m, phase) * (1 - 1e-6) - m->tasks[phase] * (1.5 + pieces), 0);
 }
 
 /* --- transfers -------------------------------------------------------------------------------- */

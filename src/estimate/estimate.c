@@ -87,7 +87,8 @@ static void sum_class(orr_estimate_draft *d, uint32_t class_of)
 {
     const orr_stage_class *class = &d->partition->classes[class_of];
     const double stretch = d->place->stretch;
-    const double host = stretch * orr_draft_device(d, class)->calibration->micro_batch_ns / 2;
+    const orr_calibration *c = orr_draft_device(d, class)->calibration;
+    const double host = stretch * c->micro_batch_ns / 2;
     const orr_priced_row *row = orr_draft_row(d, class);
     orr_estimate_sums *s = &d->sums[class_of];
     *s = (orr_estimate_sums){0};
@@ -96,14 +97,15 @@ static void sum_class(orr_estimate_draft *d, uint32_t class_of)
         const double n = class->count[m], ns = n * stretch;
         if (class->count[m] == 0)
             continue;
-        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
-            s->phase_ns[phase] += ns * module->span_ns[phase];
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
+            const double span = orr_estimate_span(c, stretch, module, phase);
+            s->phase_ns[phase] += n * span;
             const bool runs = phase == ORR_SLOT_FORWARD ||
                               orr_splits_backward(d->plan) == (phase != ORR_SLOT_BACKWARD);
             if (!runs)
                 continue;
-            s->compute_ns += ns * module->compute_ns[phase];
+            s->compute_ns +=
+                ns * module->compute_ns[phase] + n * span - ns * module->span_ns[phase];
             s->again_ns += ns * module->again_ns[phase];
             for (int part = 0; part < ORR_WATERFALLS; part++)
                 s->waited_ns[part] += ns * module->waited_ns[phase][part];

@@ -324,6 +324,10 @@ typedef struct orr_bound_parts {
 /* Raises the bound by that of one pipeline. */
 void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts);
 double orr_bound_sum(const orr_bound_parts *parts);
+/* Time of a phase of a module whose device work is lengthened by `stretch`: the host that launches
+ * it is not, and both are combined anew, as in orr_job_rates_launch_wait(). */
+double orr_estimate_span(const orr_calibration *c, double stretch, const orr_priced_module *module,
+                         int phase);
 /* Lower bound of a phase of a module whose device work is lengthened by `stretch`. */
 double orr_estimate_phase_bound(const orr_calibration *calibration, const orr_plan *plan,
                                 double stretch, const orr_priced_module *module, int phase);

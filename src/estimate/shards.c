@@ -159,7 +159,7 @@ static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class,
         const double g =
             gathers ? gather_ns(d, (double)w->gathered, (double)w->expert_gathered) : 0;
         const double r = reduces ? reduce_ns(d, &b) : 0;
-        const double computed = d->place->stretch * module->span_ns[phase];
+        const double computed = orr_estimate_span(c, d->place->stretch, module, phase);
         const double moved = g + r;
         f.computed += class->count[m] * computed;
         f.travels += class->count[m] * (ahead ? (moved > computed ? moved - computed : 0) : moved);
@@ -205,8 +205,9 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         double alone = 0;
         for (uint32_t m = 0; m < d->row->row.n_modules; m++)
-            alone += class->count[m] * d->place->stretch *
-                     orr_draft_row(d, class)->modules[m].span_ns[phase];
+            alone += class->count[m] *
+                     orr_estimate_span(orr_draft_device(d, class)->calibration, d->place->stretch,
+                                       &orr_draft_row(d, class)->modules[m], phase);
         const fetched f = fetch(d, class, (orr_slot_phase)phase, false, false);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;
