@@ -156,7 +156,7 @@ static void other_models_are_as_near(void **state)
         {"deepseek-v3", "tp=1,ep=8,dp=16,pp=4,micro_batches=16,zero=1,vp=2", 0.015},
         {"llama4-scout", "tp=4,pp=8,dp=4,micro_batches=16,recompute=block,recompute_layers=1",
          0.015},
-        {"dlrm-dcnv2", "dp=64,micro_batch=512", 0.06},
+        {"dlrm-dcnv2", "dp=64,micro_batch=512", 0.015},
         {"resnet50", "dp=8,micro_batch=32", 0.015},
     };
     plan_world w;
@@ -189,38 +189,38 @@ static void figures_stay_as_they_were(void **state)
         {"llama3.1-405b",
          "dp=64,tp=1,pp=4,micro_batches=32,micro_batch=2,cp=1,vp=4,zero=1,schedule=interleaved,"
          "recompute=selective,precision=fp8,graphs=on",
-         328071077830, 1779214441779},
+         327674447683, 1779214441779},
         {"llama3.1-405b",
          "dp=1,tp=8,pp=8,micro_batches=100,micro_batch=1,cp=4,zero=3,prefetch=1,schedule=zb_v,"
          "recompute=selective,precision=fp8,overlap_dp=off,reshard=off",
-         20291243197, 71008669053},
+         19923813905, 71008669053},
         {"llama3.1-405b",
          "dp=64,tp=8,pp=8,micro_batches=128,micro_batch=2,seq=4096,cp=1,zero=1,schedule=zb_h1,"
          "recompute=selective,precision=fp8,overlap_pp=off,graphs=on,offload=optimizer",
-         52184968053, 138633648714},
+         52165727727, 138633648714},
         {"gpt3-175b",
          "dp=4,tp=1,pp=2,micro_batches=8,micro_batch=4,cp=4,zero=1,schedule=gpipe,precision=fp8,"
          "overlap_ep=on,offload=optimizer",
-         12228681508, 812043210199},
+         12260363845, 812043210199},
         {"gpt3-175b",
          "dp=16,tp=1,pp=16,micro_batches=16,micro_batch=4,seq=4096,cp=2,zero=3,shards=8,precision=fp8,"
          "overlap_pp=off,reshard=off",
-         18928164009, 344322260820},
+         19100773052, 344322260820},
         {"mixtral-8x7b",
          "dp=32,tp=2,pp=16,micro_batches=48,micro_batch=1,cp=1,ep=8,zero=1,schedule=dualpipe,"
          "recompute=full,overlap_dp=off,graphs=on,offload=optimizer",
-         3696385212, 26265179504},
+         3712098703, 26265179504},
         {"mixtral-8x7b",
          "dp=16,tp=2,pp=8,micro_batches=2,micro_batch=4,cp=1,ep=2,etp=1,zero=2,shards=4,"
          "precision=fp8,graphs=on",
-         2382745320, 52679391183},
+         2370267643, 52679391183},
         {"deepseek-v3",
          "dp=2,tp=8,pp=8,micro_batches=100,micro_batch=1,seq=4096,cp=2,ep=16,etp=1,vp=2,zero=2,"
          "schedule=interleaved,recompute=full,gradients=bf16,fusion=off,graphs=on,order=tp-cp-pp-dp",
-         12021442377, 64882244464},
+         12041300221, 64882244464},
         {"llama3.1-8b",
          "dp=32,tp=4,pp=2,micro_batches=8,micro_batch=1,cp=1,zero=1,overlap_dp=off,overlap_ep=on",
-         1286524604, 18603303362},
+         1284451056, 18603303362},
     };
     plan_world w;
     world_open(&w);
