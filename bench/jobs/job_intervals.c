@@ -52,7 +52,7 @@ static double quantile(const scored *rows, size_t n, double share)
 
 static orr_error_interval interval_of(scored *rows, size_t n)
 {
-    enum { ENOUGH = 10 };
+    enum { ENOUGH = 5 };
     orr_error_interval ret = {NAN, NAN, NAN, 0};
     double sum = 0, total = 0;
     if (n < ENOUGH)
