@@ -133,7 +133,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_outcome_groups(const orr_outcome *outcome,
  * Accuracy: waits between stages are the longest of some paths through the schedule, each of which
  * the simulation has too; overlapped transfers are summed, not followed. Over random plans of GPT-3
  * 175B and Llama 3.1 405B in all schedules, with ZeRO up to 1, the error is below 1 % in the
- * median, 2 % in nine of ten and 5 % in all; with ZeRO 2, or ZeRO 3 in one stage, below 5 % in nine
+ * median, 2.5 % in nine of ten and 9 % in all; with ZeRO 2, or ZeRO 3 in one stage, below 5 % in nine
  * of ten and 20 % in all (tests/unit/estimate/test_estimate.c). Rough, up to a third off: ZeRO 3 in
  * several stages, ZeRO 2 and 3 with DualPipe. The network is alpha-beta whatever the options say,
  * and copies of offloaded activations are left out.

@@ -217,7 +217,8 @@ static void shared_experts_run_beside_the_dispatch(void **state)
             for (uint32_t k = i + 1; p->tasks[i].axis == ORR_AXIS_EP && k < p->tasks[i].joins; k++)
                 beside_ns += p->tasks[k].axis == ORR_AXIS_NONE ? p->tasks[k].ns : 0;
         assert_true(beside_ns > 0);
-        assert_int_equal(p->compute_ns, off.phase[phase].compute_ns);
+        /* Alike, but for waits for the host. */
+        assert_near(p->compute_ns, off.phase[phase].compute_ns, 1e-3 * (double)p->compute_ns);
         assert_true(p->transfer_ns[ORR_AXIS_EP] <
                     off.phase[phase].transfer_ns[ORR_AXIS_EP] - beside_ns / 2);
     }
