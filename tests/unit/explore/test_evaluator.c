@@ -93,7 +93,7 @@ static void test_a_floor_is_below_all_plans_of_its_modules(void **state)
         world_must(&w, orr_evaluator_simulate(evaluator, &plan, &e, &w.err), plans[i]);
         world_must(&w, orr_evaluator_family_bound(evaluator, &plan, &floor_ns, &w.err), "floor");
         assert_true(floor_ns <= (double)e.step_ns);
-        assert_true(floor_ns > 0.2 * (double)e.step_ns);
+        assert_true(floor_ns > 0.1 * (double)e.step_ns);
     }
     orr_evaluator_free(evaluator);
     world_close(&w);
