@@ -67,12 +67,15 @@ static double longest_stage(const orr_estimate_draft *d, bool anywhere)
     return most;
 }
 
-static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
+/* `even`: with the split of layers of ZeRO 2 and 3, which do not balance them. */
+static orr_status find_parts(orr_estimate_draft *d, bool even, orr_error *err)
 {
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    return orr_estimate_partition(d->e, d->plan, d->row, d->place, d->pattern, &d->partition, err);
+    orr_plan split = *d->plan;
+    split.zero = even ? 2 : split.zero;
+    return orr_estimate_partition(d->e, &split, d->row, d->place, d->pattern, &d->partition, err);
 }
 
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given, bool anywhere,
@@ -82,7 +85,7 @@ orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given
     orr_plan plan =
         orr_plan_with_job_defaults(given, e->model, e->options.workload.task, e->cluster);
     const orr_placement *place;
-    double most = 0;
+    double most[2] = {0}; /* by whether layers are split evenly: the plan may leave ZeRO open */
     ORR_TRY(orr_plan_check(&plan, err));
     plan.seq = orr_estimate_sequence(e, given);
     if (orr_plan_has_pairs(&plan)) {
@@ -90,12 +93,13 @@ orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given
         return ORR_OK;
     }
     ORR_TRY(orr_estimate_placement(e, &plan, &place, err));
-    for (uint32_t i = 0; i < place->n_patterns; i++) {
+    for (uint32_t i = 0; i < 2 * place->n_patterns; i++) {
+        const bool even = i % 2 != 0;
         orr_estimate_draft d = {
-            .e = e, .plan = &plan, .place = place, .pattern = &place->patterns[i]};
-        ORR_TRY(find_parts(&d, err));
-        most = fmax(most, longest_stage(&d, anywhere));
+            .e = e, .plan = &plan, .place = place, .pattern = &place->patterns[i / 2]};
+        ORR_TRY(find_parts(&d, even, err));
+        most[even] = fmax(most[even], longest_stage(&d, anywhere));
     }
-    *ret_ns = ROUNDING * most;
+    *ret_ns = ROUNDING * fmin(most[0], most[1]);
     return ORR_OK;
 }
