@@ -182,7 +182,8 @@ static void devices_are_those_of_the_table(void **state)
             assert_string_equal(device->memory_type, type);
         assert_int_equal(csv_text(&table, row, "scaleup_link")[0] != '\0',
                          device->scale_up[0] != '\0');
-        assert_int_equal(csv_text(&table, row, "nic_typical")[0] != '\0', device->nic[0] != '\0');
+        if (csv_text(&table, row, "nic_typical")[0] != '\0')
+            assert_true(device->nic[0] != '\0');
     }
     print_message("%zu numbers\n", numbers_checked);
     assert_true(numbers_checked > 250);
