@@ -244,6 +244,7 @@ static void check_free_network(scene *s)
     orr_level levels[ORR_LEVELS_MAX];
     const orr_cluster free_of_cost = faster(s, levels, 1e9);
     s->cluster = &free_of_cost;
+    s->plain.n_links = 0;
     s->plain.scale_up_ns = s->plain.scale_out_ns = s->plain.collective_ns = 0;
     orr_outcome o = outcome(s);
     static const orr_waterfall parts[] = {ORR_WATERFALL_TP, ORR_WATERFALL_CP, ORR_WATERFALL_EP,
