@@ -134,7 +134,7 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
     orr_error err = {0};
     orr_outcome outcome = {0};
     orr_job_options options;
-    *ret = (job_prediction){NAN, NAN, NAN, NAN, 0, {0}, NULL};
+    *ret = (job_prediction){NAN, NAN, NAN, NAN, 0, {0}, ""};
     if (c->measure != JOB_STEP) {
         (c->kernel != NULL ? job_predict_kernel : job_predict_serving)(world, c, calibration, ret);
         fill_interval(c, calibration, ret);
@@ -149,7 +149,7 @@ void job_predict(const job_world *world, const job_case *c, const orr_calibratio
     options.calibration = calibration;
     if (orr_outcome_of(c->model, &c->plan, cluster_of(world, c), &options, arena, &outcome, &err) !=
         ORR_OK) {
-        ret->reason = job_text(world->arena, "%s", err.text);
+        (void)snprintf(ret->reason, sizeof ret->reason, "%s", err.text);
     } else {
         if (c->seconds > 0) /* else: its memory alone was measured */
             ret->seconds = (double)outcome.step_ns / 1e9;

@@ -13,7 +13,7 @@ typedef struct job_prediction {
     double memory_gib;    /* of the worst stage: allocated, or reserved where the row has that */
     double missing_gib;   /* 0: it fits, or is not predicted */
     int64_t waterfall_ns[ORR_WATERFALLS];
-    const char *reason; /* why it could not be; NULL   */
+    char reason[512]; /* why it could not be, as orr_error has it; "": it could */
 } job_prediction;
 
 enum { JOB_DEVICES_MOST = 24 };

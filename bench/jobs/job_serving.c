@@ -2,6 +2,7 @@
 #include "job_serving.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const double KV_SHARE = 0.9;
@@ -54,7 +55,7 @@ static serving_pass run(const job_world *world, const job_case *c,
     plan.batch = unit_of(c) * plan.micro_batch;
     const orr_cluster *cluster = orr_catalog_cluster(world->catalog, c->cluster);
     if (orr_outcome_of(c->model, &plan, cluster, &options, arena, &outcome, &err) != ORR_OK) {
-        ret->reason = job_text(world->arena, "%s", err.text);
+        (void)snprintf(ret->reason, sizeof ret->reason, "%s", err.text);
     } else {
         const orr_memory_plan *memory = &outcome.memory;
         pass.seconds = 1e-9 * (double)outcome.step_ns / (1 + fmax(0, outcome.bubble_frac)) * batch /
@@ -87,7 +88,7 @@ uint32_t job_serving_batch(const job_world *world, const job_case *c,
         return 0;
     const double fit = floor(KV_SHARE * (one.capacity - rest) / each);
     if (fit < 1)
-        ret->reason = "its weights leave no room for a request";
+        (void)snprintf(ret->reason, sizeof ret->reason, "its weights leave no room for a request");
     return fit < 1 ? 0 : fit < most ? (uint32_t)fit : most;
 }
 

@@ -146,7 +146,7 @@ static void print_rows(const job_cases *cases, const job_prediction *predictions
         for (int w = 0; w < ORR_WATERFALLS; w++)
             printf(",%.6g", (double)p->waterfall_ns[w] / 1e9);
         printf(",%.2f,%.2f,\"%s\",\"%s\"\n", c->memory_gib, p->memory_gib, c->label,
-               p->reason != NULL ? p->reason : "");
+               p->reason);
     }
 }
 
@@ -170,7 +170,7 @@ static void write_row(orr_json_writer *w, const job_case *c, const job_predictio
     NUMBER_("high_s", p->high_s);
     NUMBER_("measured_gib", c->memory_gib);
     NUMBER_("predicted_gib", p->memory_gib);
-    if (p->reason != NULL)
+    if (p->reason[0] != '\0')
         TEXT_("reason", p->reason);
 #undef TEXT_
 #undef NUMBER_
