@@ -19,7 +19,7 @@
  * what lies between the machines that exist is tried, too. Every step is simulated, and only whole
  * ns may be rounded. The estimator chooses among paths that it knows and is held to what it
  * promises of its error. */
-enum { SEEDS = 500, TRIES = 40, CLUSTERS_MOST = 64 };
+enum { SEEDS = 500, TRIES = 40, CLUSTERS_MOST = 64, TECHNOLOGIES_MOST = 32 };
 
 typedef struct workload_case {
     const char *model;
@@ -45,6 +45,7 @@ typedef struct machine {
     orr_site_link cuts[ORR_SITE_LINKS_MAX];
     orr_device device, site_device[ORR_SITES_MAX];
     orr_calibration calibration;
+    orr_link_rates links[TECHNOLOGIES_MOST];
 } machine;
 
 typedef struct scene {
@@ -79,6 +80,7 @@ static void point_inside(machine *m)
 {
     m->cluster.levels = m->levels;
     m->cluster.device = &m->device;
+    m->calibration.links = m->links;
     if (m->cluster.n_sites > 0)
         m->cluster.sites = m->sites;
     if (m->cluster.n_cuts > 0)
@@ -117,6 +119,10 @@ static void open_machine(scene *s, const orr_cluster *cluster)
     world_must(&s->w, orr_calibration_of(cluster->device, 0, s->w.arena, &c, &s->w.err),
                "calibration");
     m->calibration = *c;
+    assert_true(c->n_links <= TECHNOLOGIES_MOST);
+    if (c->n_links > 0)
+        memcpy(m->links, c->links, c->n_links * sizeof *m->links);
+    m->calibration.links = m->links;
 }
 
 /* --- what can be better ----------------------------------------------------------------------- */
@@ -131,6 +137,8 @@ static void relax(orr_fact *oversubscription, double factor)
     oversubscription->value = fmax(1, oversubscription->value / factor);
 }
 
+/* All but attention_narrow, which compares widths of heads and has no better side. The first two of
+ * links are those of every technology too. */
 static const struct {
     const char *name;
     size_t offset;
@@ -141,14 +149,16 @@ static const struct {
     {                                                                                              \
 #name, offsetof(orr_calibration, name), better, limit                                      \
     }
-    P(matmul_bf16, 1, 1),     P(matmul_fp8, 1, 1),      P(matmul_fp4, 1, 1),
-    P(matmul_half, -1, 0),    P(matmul_narrow, -1, 0),  P(matmul_grouped, 1, 1),
-    P(matmul_odd, 1, 1),      P(attention, 1, 1),       P(attention_backward, 1, 1),
-    P(attention_eager, 1, 1), P(memory, 1, 1),          P(kernel_ns, -1, 0),
-    P(launch_ns, -1, 0),      P(scale_up, 1, 1),        P(scale_up_ns, -1, 0),
-    P(scale_out, 1, 1),       P(scale_out_ns, -1, 0),   P(compute_slowdown, -1, 1),
-    P(dp_exposed, -1, 0),     P(micro_batch_ns, -1, 0), P(step_ns, -1, 0),
-    P(jitter_frac, -1, 0),
+    P(matmul_bf16, 1, 1),        P(matmul_fp8, 1, 1),      P(matmul_fp4, 1, 1),
+    P(matmul_half, -1, 0),       P(matmul_narrow, -1, 0),  P(matmul_grouped, 1, 1),
+    P(matmul_odd, 1, 1),         P(attention, 1, 1),       P(attention_backward, 1, 1),
+    P(attention_eager, 1, 1),    P(memory, 1, 1),          P(kernel_ns, -1, 0),
+    P(launch_ns, -1, 0),         P(scale_up, 1, 1),        P(scale_up_ns, -1, 0),
+    P(scale_out, 1, 1),          P(scale_out_ns, -1, 0),   P(compute_slowdown, -1, 1),
+    P(dp_exposed, -1, 0),        P(micro_batch_ns, -1, 0), P(step_ns, -1, 0),
+    P(jitter_frac, -1, 0),       P(stream, 1, 1),          P(attention_half, -1, 0),
+    P(collective_ns, -1, 0),     P(serving_ns, -1, 0),     P(engine_launch_ns, -1, 0),
+    P(recommendation_ns, -1, 0),
 #undef P
 };
 enum { N_PARAMETERS = sizeof PARAMETERS / sizeof *PARAMETERS };
@@ -186,9 +196,16 @@ static void better_device(orr_device *d, uint32_t which, double factor)
     }
 }
 
-static void better_parameter(orr_calibration *c, uint32_t which, double factor)
+static void better_parameter(machine *m, uint32_t which, double factor)
 {
-    double *value = (double *)((char *)c + PARAMETERS[which].offset);
+    double *value = (double *)((char *)&m->calibration + PARAMETERS[which].offset);
+    for (uint32_t i = 0; i < m->calibration.n_links; i++) {
+        orr_calibration_parameter *frac = &m->links[i].frac, *base = &m->links[i].base_ns;
+        if (value == &m->calibration.scale_up)
+            frac->value = fmin(1, frac->value * factor);
+        if (value == &m->calibration.scale_up_ns)
+            base->value /= factor;
+    }
     *value = PARAMETERS[which].better > 0
                  ? fmin(PARAMETERS[which].limit, *value * factor)
                  : PARAMETERS[which].limit + (*value - PARAMETERS[which].limit) / factor;
@@ -217,7 +234,7 @@ static void better(machine *m, uint32_t change, double factor, char *name, size_
                                                     : "copies");
     } else {
         const uint32_t p = change - links - ORR_DTYPES - 3;
-        better_parameter(&m->calibration, p, factor);
+        better_parameter(m, p, factor);
         snprintf(name, size, "calibration %s", PARAMETERS[p].name);
     }
 }
