@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/outcome/catalog_jobs.h"
 #include "support/seeds.h"
+#include "support/random_plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,14 +40,6 @@ typedef struct scene {
     uint32_t n[2];
 } scene;
 
-static uint32_t one_of(scene *s, uint32_t n, const uint32_t *values)
-{
-    return values[orr_random_below(&s->random, n)];
-}
-#define ONE_OF(s, ...)                                                                             \
-    one_of((s), sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                        \
-           (const uint32_t[]){__VA_ARGS__})
-
 static void open_scene(scene *s)
 {
     memset(s, 0, sizeof *s);
@@ -82,28 +75,6 @@ static void choose_degrees(scene *s, const job *j, bool experts, orr_plan *p)
     p->micro_batch = ONE_OF(s, 1, 1, 2, 4);
     p->micro_batches = ONE_OF(s, 2, 6, 8, 16, 24, 32, 64, 100);
     p->seq = ONE_OF(s, 0, 0, 2048, 4096);
-}
-
-static void choose_switches(scene *s, orr_plan *p)
-{
-    p->recompute =
-        (uint8_t)ONE_OF(s, 0, 0, ORR_RECOMPUTE_FULL, ORR_RECOMPUTE_SELECTIVE, ORR_RECOMPUTE_BLOCK);
-    p->recompute_layers = p->recompute == ORR_RECOMPUTE_BLOCK ? 1 : 0;
-    p->overlap_dp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->overlap_tp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->overlap_pp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->overlap_ep = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->precision = (uint8_t)ONE_OF(s, 0, 0, ORR_PRECISION_FP8);
-    p->gradients = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_PRECISION_BF16);
-    p->offload = (uint8_t)ONE_OF(s, 0, 0, 0, 0, 0, ORR_OFFLOAD_OPTIMIZER, ORR_OFFLOAD_BOTH);
-    p->graphs = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->fusion = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->zero = ONE_OF(s, 0, 1, 1, 1, 2, 3);
-    p->prefetch = p->zero == 3 ? ONE_OF(s, 0, 1, 2, 4) : 0;
-    p->reshard = (uint8_t)(p->zero == 3 ? ONE_OF(s, 0, 0, ORR_SWITCH_OFF) : 0);
-    p->bucket_bytes = ONE_OF(s, 0, 0, 0, 1U << 22, 1U << 30);
-    if (p->zero > 0 && p->dp * p->cp % 4 == 0 && ONE_OF(s, 0, 0, 1) == 1)
-        p->shards = p->dp * p->cp / 4;
 }
 
 static void choose_schedule(scene *s, orr_plan *p)
@@ -166,7 +137,7 @@ static orr_plan random_plan(scene *s, int i)
 {
     orr_plan p = {0};
     choose_degrees(s, &JOBS[i], s->model[i]->moe.experts > 0, &p);
-    choose_switches(s, &p);
+    choose_switches(&s->random, &p);
     if (s->cluster[i]->n_sites > 0)
         choose_sites(s, s->cluster[i], &p);
     choose_schedule(s, &p);

@@ -2,6 +2,7 @@
 #include "../unit/outcome/catalog_jobs.h"
 #include "model/memory/memory.h"
 #include "support/seeds.h"
+#include "support/random_plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,14 +66,6 @@ typedef struct result {
     int64_t step_ns, estimate_ns;
     bool fits, estimate_fits;
 } result;
-
-static uint32_t one_of(scene *s, uint32_t n, const uint32_t *values)
-{
-    return values[orr_random_below(&s->random, n)];
-}
-#define ONE_OF(s, ...)                                                                             \
-    one_of((s), sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                        \
-           (const uint32_t[]){__VA_ARGS__})
 
 /* --- machines --------------------------------------------------------------------------------- */
 
@@ -273,31 +266,13 @@ static void choose_degrees(scene *s, uint32_t most, orr_plan *p)
     p->seq = ONE_OF(s, 0, 0, 2048, 4096);
 }
 
-static void choose_switches(scene *s, orr_plan *p)
+static void choose_networks(scene *s, orr_plan *p)
 {
-    p->recompute =
-        (uint8_t)ONE_OF(s, 0, 0, ORR_RECOMPUTE_FULL, ORR_RECOMPUTE_SELECTIVE, ORR_RECOMPUTE_BLOCK);
-    p->recompute_layers = p->recompute == ORR_RECOMPUTE_BLOCK ? 1 : 0;
-    p->overlap_dp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->overlap_tp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->overlap_pp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->overlap_ep = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->precision = (uint8_t)ONE_OF(s, 0, 0, ORR_PRECISION_FP8);
-    p->gradients = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_PRECISION_BF16);
-    p->offload = (uint8_t)ONE_OF(s, 0, 0, 0, 0, 0, ORR_OFFLOAD_OPTIMIZER, ORR_OFFLOAD_BOTH);
-    p->graphs = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_ON);
-    p->fusion = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_SWITCH_OFF);
-    p->zero = ONE_OF(s, 0, 1, 1, 1, 2, 3);
-    p->prefetch = p->zero == 3 ? ONE_OF(s, 0, 1, 2, 4) : 0;
-    p->reshard = (uint8_t)(p->zero == 3 ? ONE_OF(s, 0, 0, ORR_SWITCH_OFF) : 0);
-    p->bucket_bytes = ONE_OF(s, 0, 0, 0, 1U << 22, 1U << 30);
     p->wire_dp = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_RDMA_QP4, ORR_RDMA_SPRAY, ORR_RDMA_BOUNDED,
                                  ORR_RDMA_DCQCN, ORR_RDMA_SINGLE, ORR_RDMA_CENTRAL);
     p->wire_pp = (uint8_t)ONE_OF(s, 0, 0, ORR_RDMA_QP16, ORR_RDMA_CREDITS);
     p->dp_algorithm = (uint8_t)ONE_OF(s, 0, 0, ORR_ALGORITHM_HIERARCHICAL, ORR_ALGORITHM_RING);
     p->dp_chunks = p->dp_algorithm == ORR_ALGORITHM_HIERARCHICAL ? ONE_OF(s, 0, 4, 16) : 0;
-    if (p->zero > 0 && p->dp * p->cp % 4 == 0 && ONE_OF(s, 0, 0, 1) == 1)
-        p->shards = p->dp * p->cp / 4;
 }
 
 static void choose_schedule(scene *s, orr_plan *p)
@@ -344,7 +319,8 @@ static void choose_job(scene *s)
     if (s->job->task == ORR_TASK_DECODE || s->job->task == ORR_TASK_PREFILL)
         s->workload.prompt = ONE_OF(s, 512, 4096);
     choose_degrees(s, s->job->most_ranks < devices ? s->job->most_ranks : devices, &s->plan);
-    choose_switches(s, &s->plan);
+    choose_switches(&s->random, &s->plan);
+    choose_networks(s, &s->plan);
     if (orr_task_trains(s->job->task))
         choose_schedule(s, &s->plan);
     if (s->base.cluster.n_sites > 0 && s->model->kind == ORR_MODEL_TRANSFORMER &&
