@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ENGINE_TABLES_TABLES_H
+#define ORR_ENGINE_TABLES_TABLES_H
+
+#include <orrery/embedding.h>
+
+#include "engine/ranks/communicator.h"
+#include "kernel/cpu/embedding/sharded_table.h"
+
+/* The embedding tables of one rank, sharded by a plan: ids travel to the rows, pooled embeddings
+ * travel back, their gradients to the rows again, which are updated. Everything is called by all
+ * ranks in the same order; stages of one name by one thread. The bits of bags and rows depend on
+ * samples, tables and seed alone (include/orrery/embedding.h). */
+typedef struct orr_tables orr_tables;
+
+enum { ORR_TABLES_AHEAD = 4 }; /* steps that are under way at once, at most */
+
+typedef struct orr_tables_source {
+    const orr_embedding_plan *plan;
+    orr_transport *transport;
+    uint32_t channels[2]; /* of ids; of bags and gradients */
+    orr_workers *workers;
+    int64_t samples; /* of this rank in a step; rank r has r * samples .. of the batch */
+    uint64_t seed;   /* of initial values and of rounding */
+    bool trained;
+} orr_tables_source;
+orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret,
+                           orr_error *err) ORR_MUST_CHECK;
+void orr_tables_close(orr_tables *tables); /* NULL is allowed */
+/* Bytes that the tables of a rank take: rows, state, buffers for lookups of the mean length. */
+typedef struct orr_tables_memory {
+    int64_t rows, state, buffers;
+} orr_tables_memory;
+orr_tables_memory orr_tables_measure(const orr_tables_source *source);
+
+/* Lookups of this rank's samples in all tables. */
+typedef struct orr_tables_batch {
+    const int32_t *lengths; /* shape (tables, samples) */
+    const int64_t *ids;     /* by table, then sample */
+} orr_tables_batch;
+
+/* Stages of a step, in this order; `slot`: step modulo ORR_TABLES_AHEAD. Stages of different steps
+ * may run at once in different threads, but not the same stage; lookup waits for the update of the
+ * step before (the caller's order). */
+/* Checks ids and sends them to their rows. INVALID: "table t3, sample 17: id 12 of 10 rows". */
+orr_status orr_tables_exchange_ids(orr_tables *t, uint32_t slot, const orr_tables_batch *batch,
+                                   orr_error *err) ORR_MUST_CHECK;
+/* Brings rows that the step looks up to memory. */
+orr_status orr_tables_fetch(orr_tables *t, uint32_t slot, orr_error *err) ORR_MUST_CHECK;
+/* Sums bags on the ranks of their rows; */
+orr_status orr_tables_sum(orr_tables *t, uint32_t slot, orr_error *err) ORR_MUST_CHECK;
+/* and sends them to the ranks of their samples. `ret`, shape (samples, columns of all tables). */
+orr_status orr_tables_exchange_bags(orr_tables *t, uint32_t slot, float *ret,
+                                    orr_error *err) ORR_MUST_CHECK;
+/* Sends gradients of bags, shape as above, to the ranks of their rows; */
+orr_status orr_tables_exchange_gradients(orr_tables *t, uint32_t slot, const float *gradient,
+                                         orr_error *err) ORR_MUST_CHECK;
+/* and updates these; with groups, every so many steps averages their copies. */
+orr_status orr_tables_update(orr_tables *t, uint32_t slot, const orr_update *by,
+                             orr_error *err) ORR_MUST_CHECK;
+/* Ends a slot without an update. */
+void orr_tables_skip(orr_tables *t, uint32_t slot);
+
+/* Shards of this rank, to save and to restore: a store each. */
+uint32_t orr_tables_n_shards(const orr_tables *t);
+const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr_row_store **ret);
+/* Bytes that this rank sent in the last step: ids, bags, gradients. */
+typedef struct orr_tables_traffic {
+    int64_t ids, bags, gradients, squares;
+} orr_tables_traffic;
+orr_tables_traffic orr_tables_traffic_of(const orr_tables *t);
+
+#endif /* ORR_ENGINE_TABLES_TABLES_H */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_CPU_EMBEDDING_SHARDED_TABLE_H
+#define ORR_KERNEL_CPU_EMBEDDING_SHARDED_TABLE_H
+
+#include <orrery/embedding.h>
+#include <orrery/kernel.h>
+
+/* Lookups in one shard of an embedding table and their update, so that the bits do not depend on
+ * how the table is sharded (include/orrery/embedding.h), nor on threads. */
+
+/* Records of a shard, wherever they are kept: a row's numbers, then its optimizer state. Threads:
+ * fetch() and release() one at a time; records between them by any thread. */
+typedef struct orr_row_store orr_row_store;
+struct orr_row_store {
+    int64_t rows, columns;
+    uint8_t format, optimizer;      /* orr_row_format, orr_row_optimizer */
+    int64_t record_bytes, state_at; /* of a record; offset of its state */
+    char *base;                     /* of record 0, where all are in memory; else NULL: */
+    /* Makes n rows (ascending, distinct) resident; *ret_record, shape (n): their addresses, good
+     * until they are released. */
+    orr_status (*fetch)(orr_row_store *self, const int64_t *row, int64_t n, char **ret_record,
+                        orr_error *err);
+    void (*release)(orr_row_store *self, const int64_t *row, int64_t n, bool changed);
+    void *ctx;
+};
+
+/* The lookups of one step in a shard, by sample. */
+typedef struct orr_shard_lookups {
+    orr_row_store *store;
+    const orr_embedding_shard *shard;
+    int64_t table_rows, first_row; /* of the whole table; of the shard */
+    int64_t samples, n;
+    const int32_t *lengths; /* shape (samples) */
+    const int64_t *ids;     /* shape (n): rows of the shard, from 0; checked before */
+} orr_shard_lookups;
+
+/* Subtrees of ORR_EMBEDDING_RANGES that a shard sums: the fewest aligned ones, ascending. */
+typedef struct orr_range_subtree {
+    uint32_t begin, count; /* count: a power of two that divides begin */
+} orr_range_subtree;
+enum { ORR_SHARD_SUBTREES_MAX = 16 };
+uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
+                            orr_range_subtree ret[ORR_SHARD_SUBTREES_MAX]);
+
+/* Sums of each sample's bag over each subtree of the shard: `ret`, shape (samples, subtrees,
+ * columns of the shard), fp32; 0 where nothing was looked up. */
+orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, orr_workers *workers,
+                              orr_error *err) ORR_MUST_CHECK;
+/* The bag from the sums of subtrees of all shards of its rows: *ret += nothing; `parts`, shape
+ * (n): in ascending order, addresses of `columns` numbers each; covers the tree. */
+void orr_join_subtrees(const orr_range_subtree *subtrees, const float *const *parts, uint32_t n,
+                       int64_t columns, float *ret);
+
+/* Update of one shard from the gradients of bags. */
+typedef struct orr_shard_update {
+    const orr_shard_lookups *lookups;
+    const float *gradient; /* of sample s: gradient + s * gradient_stride; the shard's columns */
+    int64_t gradient_stride;
+    const orr_update *by;
+    uint64_t seed; /* of stochastic rounding, with table, row, column and step */
+    /* Where columns of a row are on several ranks, and its optimizer needs the mean square of the
+     * whole row: called once with squares, shape (rows that were looked up, ascending; blocks of
+     * the shard), to give `ret`, shape (rows): sums over all columns. NULL: all columns are here */
+    orr_status (*sum_squares)(void *ctx, const float *squares, int64_t rows, uint32_t blocks,
+                              float *ret, orr_error *err);
+    void *ctx;
+} orr_shard_update;
+size_t orr_shard_update_bytes(const orr_shard_update *update); /* of workspace */
+orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
+                                orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
+
+/* Vectors of `columns` numbers to and from orr_embedding_codec; of 16 and 8 bits rounded to
+ * nearest. `bytes` between vectors: orr_embedding_codec_bytes(). */
+void orr_codec_encode(orr_embedding_codec codec, const float *from, int64_t n, int64_t columns,
+                      int64_t from_stride, void *to);
+void orr_codec_decode(orr_embedding_codec codec, const void *from, int64_t n, int64_t columns,
+                      float *to, int64_t to_stride);
+
+#endif /* ORR_KERNEL_CPU_EMBEDDING_SHARDED_TABLE_H */
