@@ -7,6 +7,7 @@
 
 #include <orrery/arena.h>
 #include <orrery/dtype.h>
+#include <orrery/embedding.h>
 #include <orrery/plan.h>
 
 #ifdef __cplusplus
@@ -73,12 +74,11 @@ typedef struct orr_vision {
 } orr_vision;
 
 /* Recommendation model. n_tables 0: none. */
-enum { ORR_MLP_LAYERS = 8, ORR_TABLES_MAX = 64 };
+enum { ORR_MLP_LAYERS = 8 };
 typedef struct orr_dlrm {
-    uint32_t dense_features, dim; /* of the input; columns of every table */
+    uint32_t dense_features, dim; /* of the input; columns of what the bottom layers make */
     uint32_t n_tables;
-    int64_t rows[ORR_TABLES_MAX];
-    uint32_t pooling[ORR_TABLES_MAX]; /* lookups a sample                                    */
+    const orr_embedding *tables; /* shape (n_tables) */
     uint32_t n_bottom, n_top;
     uint32_t bottom[ORR_MLP_LAYERS], top[ORR_MLP_LAYERS]; /* widths of outputs                */
     uint32_t cross_layers, cross_rank; /* DCNv2; 0: dot interaction                           */

@@ -9,6 +9,7 @@
 #include <orrery/cost.h>
 #include <orrery/dtype.h>
 #include <orrery/effects.h>
+#include <orrery/embedding.h>
 #include <orrery/engine.h>
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/arch/dlrm.h"
 #include "naive/group.h"
 #include "support/shard_index.h"
 #include "support/small_models.h"
@@ -90,7 +91,8 @@ static void draw(world *w, uint32_t place, orr_value value)
 static void ask_tables(world *w, uint32_t rank, orr_value ids, orr_value offsets)
 {
     const orr_dlrm *d = &w->model->dlrm;
-    const int64_t tables = d->n_tables, own = tables / w->many.n_ranks, lookups = d->pooling[0];
+    const int64_t tables = d->n_tables, own = tables / w->many.n_ranks,
+                  lookups = orr_dlrm_pooling(d, 0);
     const double *all = w->one.ranks[0][0].at[ids];
     double *to = w->many.ranks[0][rank].at[ids], *begin = w->many.ranks[0][rank].at[offsets];
     const int64_t n = naive_size(&w->one.own[0][0].tape->values[ids].type);
@@ -100,7 +102,7 @@ static void ask_tables(world *w, uint32_t rank, orr_value ids, orr_value offsets
             continue;
         if (i % lookups == 0)
             begin[k / lookups] = (double)k;
-        to[k++] = all[i] - (double)(rank * own * d->rows[0]);
+        to[k++] = all[i] - (double)(rank * own * d->tables[0].rows);
     }
 }
 
@@ -115,12 +117,12 @@ static void draw_lookups(world *w, orr_value ids, orr_value offsets)
     const orr_dlrm *d = &w->model->dlrm;
     naive_rank *one = &w->one.ranks[0][0];
     for (int64_t i = 0; i < naive_size(&one->tape->values[ids].type); i++) {
-        const uint32_t table = (uint32_t)(i / d->pooling[0] % d->n_tables);
-        one->at[ids][i] = (double)(table * d->rows[0]) +
-                          (double)orr_random_below(&w->random, (uint64_t)d->rows[0]);
+        const uint32_t table = (uint32_t)(i / orr_dlrm_pooling(d, 0) % d->n_tables);
+        one->at[ids][i] = (double)(table * d->tables[0].rows) +
+                          (double)orr_random_below(&w->random, (uint64_t)d->tables[0].rows);
     }
     for (int64_t i = 0; i < naive_size(&one->tape->values[offsets].type); i++)
-        one->at[offsets][i] = (double)(i * d->pooling[0]);
+        one->at[offsets][i] = (double)(i * orr_dlrm_pooling(d, 0));
     for (uint32_t r = 0; r < w->many.n_ranks; r++)
         ask_tables(w, r, ids, offsets);
 }
@@ -243,7 +245,8 @@ static void hold_gradient(const world *w, uint32_t place, orr_value of, orr_valu
 static void hold_lookups(const world *w, orr_value of, orr_value value)
 {
     const orr_dlrm *d = &w->model->dlrm;
-    const int64_t own = d->n_tables / w->many.n_ranks, each = d->pooling[0], columns = d->dim;
+    const int64_t own = d->n_tables / w->many.n_ranks, each = orr_dlrm_pooling(d, 0),
+                  columns = d->dim;
     const orr_value want = gradient_of(w->one.own[0][0].tape, of),
                     got = gradient_of(w->many.own[0][0].tape, value);
     const int64_t n = naive_size(&w->one.own[0][0].tape->values[want].type);
@@ -352,12 +355,15 @@ static void ranks_do_what_one_device_does(void **state)
 /* Tables that are all alike, so that ranks have as many rows each. */
 static small_model small_dlrm(void)
 {
+    static const orr_embedding table = {.rows = 5, .columns = 4, .pooling = 2};
+    static orr_embedding tables[4];
     orr_model m = {.name = "small", .kind = ORR_MODEL_DLRM, .source = "small"};
+    for (int i = 0; i < 4; i++)
+        tables[i] = table;
     m.dlrm = (orr_dlrm){.dense_features = 3,
                         .dim = 4,
                         .n_tables = 4,
-                        .rows = {5, 5, 5, 5},
-                        .pooling = {2, 2, 2, 2},
+                        .tables = tables,
                         .n_bottom = 2,
                         .n_top = 2,
                         .bottom = {6, 4},

@@ -61,9 +61,15 @@ static void read_shape(golden *g, const orr_yaml *shape)
     g->model.name = g->model.title = g->kind;
     d->dense_features = (uint32_t)integer(orr_yaml_find(shape, "dense"));
     d->dim = (uint32_t)integer(orr_yaml_find(shape, "dim"));
-    d->n_tables = widths(orr_yaml_find(shape, "lookups"), d->pooling);
-    for (uint32_t i = 0; i < d->n_tables; i++)
-        d->rows[i] = integer(orr_yaml_find(shape, "rows")->values[i]);
+    const orr_yaml *lookups = orr_yaml_find(shape, "lookups");
+    orr_embedding *tables = orr_arena_array(g->arena, orr_embedding, lookups->n);
+    assert_non_null(tables);
+    for (uint32_t i = 0; i < lookups->n; i++)
+        tables[i] = (orr_embedding){.rows = integer(orr_yaml_find(shape, "rows")->values[i]),
+                                    .columns = d->dim,
+                                    .pooling = (double)integer(lookups->values[i])};
+    d->tables = tables;
+    d->n_tables = lookups->n;
     d->n_bottom = widths(orr_yaml_find(shape, "bottom"), d->bottom);
     d->n_top = widths(orr_yaml_find(shape, "top"), d->top);
     d->cross_layers = (uint32_t)integer(orr_yaml_find(shape, "cross_layers"));
@@ -119,7 +125,7 @@ static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *re
            features * sizeof(float));
     ret->label = ((const float *)tensor(g, "", "labels")->data)[index];
     for (uint32_t t = 0; t < TABLES; t++)
-        for (uint32_t k = 0; k < self->dlrm->pooling[t]; k++)
+        for (int64_t k = 0; k < orr_dlrm_pooling(self->dlrm, t); k++)
             *to++ = integer(ids->values[t]->values[index]->values[k]);
     return ORR_OK;
 }
@@ -171,7 +177,7 @@ static orr_status tables(const golden *g, const orr_table_shard *share, const ch
         char name[NAME_CHARS];
         (void)snprintf(name, sizeof name, "%u", t);
         const float *want = tensor(g, prefix, name)->data;
-        for (int64_t i = 0; i < g->model.dlrm.rows[t] * columns; i++, numbers++)
+        for (int64_t i = 0; i < g->model.dlrm.tables[t].rows * columns; i++, numbers++)
             if (set)
                 *numbers = want[i];
             else if (!(fabsf(*numbers - want[i]) <= TOLERANCE * (1 + fabsf(want[i]))))

@@ -46,7 +46,7 @@ static int64_t base_of(const feeder *f, uint32_t table)
 {
     int64_t rows = 0;
     for (uint32_t i = f->share.first; i < table; i++)
-        rows += f->dlrm->rows[i];
+        rows += f->dlrm->tables[i].rows;
     return rows;
 }
 

@@ -84,7 +84,7 @@ static void read_line(fields *f, const orr_dlrm *d, orr_click *ret)
     for (uint32_t i = 0; i < VALUES; i++) {
         const uint64_t value = next_value(f);
         for (int64_t k = 0; k < orr_dlrm_pooling(d, i); k++)
-            *ids++ = row_of(value, k, d->rows[i]);
+            *ids++ = row_of(value, k, d->tables[i].rows);
     }
     f->failed |= f->at != f->end + 1;
 }

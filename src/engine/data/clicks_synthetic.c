@@ -54,7 +54,7 @@ static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *re
     for (uint32_t i = 0; i < d->n_tables; i++) {
         const int64_t lookups = orr_dlrm_pooling(d, i);
         for (int64_t k = 0; k < lookups; k++) {
-            *ids = wanted_row(&random, d->rows[i]);
+            *ids = wanted_row(&random, d->tables[i].rows);
             logit += ROW_WEIGHT * hidden(self, i + 1, (uint64_t)*ids++) /
                      sqrt((double)lookups * d->n_tables);
         }

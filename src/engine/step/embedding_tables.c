@@ -92,9 +92,9 @@ void orr_step_initialize_tables(orr_engine_step *step)
     const orr_table_shard share = share_of(step);
     float *to = step->table.table;
     for (uint32_t i = share.first; i < share.first + share.n; i++) {
-        const double bound = 1 / sqrt((double)d->rows[i]);
+        const double bound = 1 / sqrt((double)d->tables[i].rows);
         orr_random random = orr_random_of(step->source.seed, UINT64_C(0x7461626c00000000) + i);
-        for (int64_t k = 0; k < d->rows[i] * d->dim; k++)
+        for (int64_t k = 0; k < d->tables[i].rows * d->dim; k++)
             *to++ = (float)((2 * (orr_random_u32(&random) + 0.5) * 0x1p-32 - 1) * bound);
     }
     orr_step_table_clear_padding(step);

@@ -49,7 +49,7 @@ static orr_table_shard block_of(const orr_dlrm *d, uint32_t replicas, uint32_t r
     s.first = replica * s.count < d->n_tables ? replica * s.count : d->n_tables;
     s.n = d->n_tables - s.first < s.count ? d->n_tables - s.first : s.count;
     for (uint32_t i = s.first; i < s.first + s.n; i++) {
-        s.rows += d->rows[i];
+        s.rows += d->tables[i].rows;
         s.lookups += orr_dlrm_pooling(d, i);
     }
     return s;
@@ -91,7 +91,7 @@ static tables tables_of(const orr_draft *draft)
     if (draft->job->real && t.whole)
         return real_tables_of(draft);
     for (uint32_t i = 0; i < d->n_tables; i++) {
-        t.rows += d->rows[i];
+        t.rows += d->tables[i].rows;
         t.lookups += orr_dlrm_pooling(d, i);
     }
     if (t.whole)

@@ -19,7 +19,7 @@ orr_table_shard orr_table_shard_of(const orr_dlrm *dlrm, uint32_t replicas, uint
 
 static inline int64_t orr_dlrm_pooling(const orr_dlrm *dlrm, uint32_t table)
 {
-    return dlrm->pooling[table] > 0 ? dlrm->pooling[table] : 1;
+    return (int64_t)(dlrm->tables[table].pooling + 0.5);
 }
 
 #endif /* ORR_MODEL_ARCH_DLRM_H */

@@ -118,15 +118,11 @@ static orr_status check_transformer(const orr_model *m, const orr_yaml *at, orr_
     return check_vision(m, at, err);
 }
 
-static orr_status check_dlrm(orr_model *m, const orr_yaml *at, orr_error *err)
+static orr_status check_dlrm(const orr_model *m, const orr_yaml *at, orr_error *err)
 {
-    orr_dlrm *d = &m->dlrm;
+    const orr_dlrm *d = &m->dlrm;
     NEED(d->n_tables > 0 && d->dim > 0, at, err,
          "model '%s': dlrm needs rows and dim of its tables", m->name);
-    for (uint32_t t = 0; t < d->n_tables; t++) {
-        NEED(d->rows[t] > 0, at, err, "model '%s': table %u has no rows", m->name, t);
-        d->pooling[t] = d->pooling[t] > 0 ? d->pooling[t] : 1;
-    }
     NEED(d->dense_features > 0 && d->n_bottom > 0 && d->n_top > 0, at, err,
          "model '%s': dlrm needs dense_features and the widths bottom and top", m->name);
     NEED(d->bottom[d->n_bottom - 1] == d->dim, at, err,

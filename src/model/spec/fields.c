@@ -105,9 +105,8 @@ static const orr_spec_field VISION[] = {
 static const orr_spec_field DLRM[] = {
     WIDTH("dense_features", dlrm.dense_features),
     WIDTH("dim", dlrm.dim),
-    LIST("rows", ORR_SPEC_I64S, dlrm.rows, dlrm.n_tables, ORR_TABLES_MAX, INT64_C(1) << 40),
-    LIST("pooling", ORR_SPEC_U32S, dlrm.pooling, dlrm.n_tables, ORR_TABLES_MAX,
-         ORR_MODEL_MAX_WIDTH),
+    OTHER("rows"),
+    OTHER("pooling"),
     LIST("bottom", ORR_SPEC_U32S, dlrm.bottom, dlrm.n_bottom, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
     LIST("top", ORR_SPEC_U32S, dlrm.top, dlrm.n_top, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
     LAYERS("cross_layers", dlrm.cross_layers),

@@ -85,7 +85,9 @@ static orr_status read_map(const orr_yaml *map, const char *what, orr_scope *sco
     const orr_spec_field *fields = orr_spec_fields(&n_fields);
     ORR_TRY(orr_spec_read(map, what, fields, n_fields, model, err));
     ORR_TRY(orr_scope_enter(map, scope, err));
-    const orr_yaml *notes = orr_yaml_find(map, "notes");
+    const orr_yaml *dlrm = orr_yaml_find(map, "dlrm"), *notes = orr_yaml_find(map, "notes");
+    if (dlrm != NULL)
+        ORR_TRY(orr_spec_read_tables(dlrm, scope->arena, model, err));
     return notes != NULL ? read_notes(notes, scope, model, err) : ORR_OK;
 }
 

@@ -20,8 +20,10 @@ static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
 static int64_t interaction_columns(const orr_dlrm *d)
 {
     const int64_t vectors = (int64_t)d->n_tables + 1;
-    return d->cross_layers > 0 ? orr_saturating_mul(vectors, d->dim)
-                               : (int64_t)d->dim + vectors * (vectors - 1) / 2;
+    int64_t columns = d->dim;
+    for (uint32_t t = 0; t < d->n_tables && d->cross_layers > 0; t++)
+        columns += d->tables[t].columns;
+    return d->cross_layers > 0 ? columns : d->dim + vectors * (vectors - 1) / 2;
 }
 
 static int64_t cross(const orr_dlrm *d, bool biases)
@@ -35,14 +37,17 @@ static int64_t cross(const orr_dlrm *d, bool biases)
 void orr_parameter_count_dlrm(const orr_model *model, orr_parameter_count *m)
 {
     const orr_dlrm *d = &model->dlrm;
-    int64_t rows = 0;
-    uint64_t looked_up = 0;
+    int64_t numbers = 0;
+    double looked_up = 0;
     for (uint32_t t = 0; t < d->n_tables; t++) {
-        rows = orr_saturating_add(rows, d->rows[t]);
-        looked_up += d->pooling[t];
+        const orr_embedding *table = &d->tables[t];
+        numbers = orr_saturating_add(numbers, orr_saturating_mul(table->rows, table->columns));
+        looked_up += table->pooling * table->columns;
     }
     const int64_t columns = interaction_columns(d);
-    orr_parameter_count_add(m, "tables", (uint64_t)rows, d->dim, looked_up, 0);
+    const int64_t each = numbers % d->dim == 0 ? d->dim : 1;
+    orr_parameter_count_add(m, "tables", (uint64_t)(numbers / each), each,
+                            (uint64_t)(looked_up / (double)each), 0);
     orr_parameter_count_add(m, "bottom mlp", 1,
                             mlp(d->dense_features, d->bottom, d->n_bottom, true), 1,
                             mlp(d->dense_features, d->bottom, d->n_bottom, false));

@@ -44,6 +44,9 @@ enum {
  * messages: "model 'x'". Errors: INVALID with the position. */
 orr_status orr_spec_read(const orr_yaml *map, const char *what, const orr_spec_field *fields,
                          size_t n_fields, orr_model *ret, orr_error *err) ORR_MUST_CHECK;
+/* Reads the embedding tables of a section `dlrm` that orr_spec_read() has read (tables.c). */
+orr_status orr_spec_read_tables(const orr_yaml *dlrm, orr_arena *arena, orr_model *model,
+                                orr_error *err) ORR_MUST_CHECK;
 /* The model that an empty entry describes. */
 orr_model orr_model_default(void);
 /* Fills in the fields that follow from others, and checks the shape. INVALID at `at`. */

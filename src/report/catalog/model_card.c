@@ -157,13 +157,14 @@ static void add_dlrm(card *c)
 {
     const orr_dlrm *d = &c->model->dlrm;
     char text[LINE_CHARS], n[ORR_HUMAN_MAX];
-    uint64_t rows = 0, lookups = 0;
+    uint64_t rows = 0;
+    double lookups = 0;
     for (uint32_t t = 0; t < d->n_tables; t++) {
-        rows += (uint64_t)d->rows[t];
-        lookups += d->pooling[t];
+        rows += (uint64_t)d->tables[t].rows;
+        lookups += d->tables[t].pooling;
     }
-    add(c, "tables", "%u of %u columns, %s rows; %llu lookups a sample", d->n_tables, d->dim,
-        orr_human_count(n, rows), (unsigned long long)lookups);
+    add(c, "tables", "%u of %u columns, %s rows; %.6g lookups a sample", d->n_tables, d->dim,
+        orr_human_count(n, rows), lookups);
     add(c, "bottom layers", "%u-%s", d->dense_features, widths(text, d->bottom, d->n_bottom));
     if (d->cross_layers > 0)
         add(c, "interaction", "%u cross layers of rank %u", d->cross_layers, d->cross_rank);

@@ -46,17 +46,17 @@ static void put_line(FILE *to, int label, const char *number, const char *first,
 
 static orr_dlrm criteo_shape(void)
 {
+    static orr_embedding tables[26];
     orr_dlrm d = {.dense_features = 13,
+                  .tables = tables,
                   .dim = 4,
                   .n_tables = 26,
                   .n_bottom = 1,
                   .n_top = 1,
                   .bottom = {4},
                   .top = {1}};
-    for (int i = 0; i < 26; i++) {
-        d.rows[i] = 50 + i;
-        d.pooling[i] = i == 25 ? 3 : 1;
-    }
+    for (int i = 0; i < 26; i++)
+        tables[i] = (orr_embedding){.rows = 50 + i, .columns = 4, .pooling = i == 25 ? 3 : 1};
     return d;
 }
 
@@ -112,13 +112,17 @@ typedef struct run {
 
 static void open_run(run *r, const char *plan, int64_t steps)
 {
+    static const orr_embedding tables[] = {{.rows = 40, .columns = 8, .pooling = 1},
+                                           {.rows = 300, .columns = 8, .pooling = 3},
+                                           {.rows = 7, .columns = 8, .pooling = 1},
+                                           {.rows = 90, .columns = 8, .pooling = 1},
+                                           {.rows = 20, .columns = 8, .pooling = 2}};
     *r = (run){.arena = orr_arena_new(0, 0)};
     r->model = (orr_model){.name = "small", .title = "Small", .kind = ORR_MODEL_DLRM};
     r->model.dlrm = (orr_dlrm){.dense_features = 4,
                                .dim = 8,
                                .n_tables = 5,
-                               .rows = {40, 300, 7, 90, 20},
-                               .pooling = {1, 3, 1, 0, 2},
+                               .tables = tables,
                                .n_bottom = 2,
                                .bottom = {16, 8},
                                .n_top = 2,

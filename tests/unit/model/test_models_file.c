@@ -146,8 +146,9 @@ static void recommendation_and_convolution(void **state)
         "models:\n  a:\n    source: \"a b\"\n    kind: dlrm\n    dlrm: {dim: 4, dense_features: 2, "
         "rows: [10, 20], bottom: [8, 4], top: [1]}\n");
     assert_int_equal(m->dlrm.n_tables, 2);
-    assert_int_equal(m->dlrm.rows[1], 20);
-    assert_int_equal(m->dlrm.pooling[1], 1);
+    assert_int_equal(m->dlrm.tables[1].rows, 20);
+    assert_true(m->dlrm.tables[1].pooling == 1);
+    assert_int_equal(m->dlrm.tables[1].columns, 4);
     assert_int_equal(m->dlrm.n_bottom, 2);
     assert_refused("models:\n  a: {source: \"a b\", kind: dlrm, dlrm: {dim: 4, dense_features: 2, "
                    "rows: [10, 20], pooling: [1], bottom: [8, 4], top: [1]}}\n",
