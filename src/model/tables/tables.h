@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MODEL_TABLES_TABLES_H
+#define ORR_MODEL_TABLES_TABLES_H
+
+#include <orrery/embedding.h>
+
+/* Checks of a sharding plan, which the reader of its file makes table by table, so that a message
+ * has the line of the table. */
+
+/* Ranks, hosts, groups and transfers of the whole plan. INVALID, with the reason. */
+orr_status orr_embedding_plan_check_ranks(const orr_embedding_plan *plan,
+                                          orr_error *err) ORR_MUST_CHECK;
+/* The placement of one table: INVALID where its kind does not fit its ranks. `seen`: shape (ranks),
+ * zeroed before the first table; each table is checked once. */
+orr_status orr_embedding_placement_check(const orr_embedding_plan *plan, uint32_t table,
+                                         uint32_t *seen, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_MODEL_TABLES_TABLES_H */
