@@ -4,6 +4,8 @@
 
 #include <orrery/embedding.h>
 
+#include "io/yaml/yaml.h"
+
 /* Checks of a sharding plan, which the reader of its file makes table by table, so that a message
  * has the line of the table. */
 
@@ -14,5 +16,10 @@ orr_status orr_embedding_plan_check_ranks(const orr_embedding_plan *plan,
  * zeroed before the first table; each table is checked once. */
 orr_status orr_embedding_placement_check(const orr_embedding_plan *plan, uint32_t table,
                                          uint32_t *seen, orr_error *err) ORR_MUST_CHECK;
+
+/* orr_embedding_plan_read() of a file that is parsed already. */
+orr_status orr_embedding_plan_parse(const orr_yaml *file, const orr_embedding *tables, uint32_t n,
+                                    orr_arena *arena, orr_embedding_plan *ret,
+                                    orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_MODEL_TABLES_TABLES_H */
