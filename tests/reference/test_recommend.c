@@ -114,19 +114,26 @@ static const orr_weight *tensor(const golden *g, const char *prefix, const char 
     return orr_weights_find(g->numbers, whole);
 }
 
-static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
+static orr_status read_clicks(const orr_click_data *self, uint64_t first, orr_click_batch *ret,
+                              orr_error *err)
 {
     const golden *g = self->ctx;
     const uint32_t features = self->dlrm->dense_features;
     const orr_yaml *ids = orr_yaml_find(g->about, "ids");
-    int64_t *to = ret->ids;
     (void)err;
-    memcpy(ret->dense, (const float *)tensor(g, "", "dense")->data + index * features,
-           features * sizeof(float));
-    ret->label = ((const float *)tensor(g, "", "labels")->data)[index];
-    for (uint32_t t = 0; t < TABLES; t++)
-        for (int64_t k = 0; k < orr_dlrm_pooling(self->dlrm, t); k++)
-            *to++ = integer(ids->values[t]->values[index]->values[k]);
+    for (int64_t i = 0; i < ret->samples; i++) {
+        const uint64_t number = orr_click_number(self, first + (uint64_t)i);
+        memcpy(ret->dense.at + i * features,
+               (const float *)tensor(g, "", "dense")->data + number * features,
+               features * sizeof(float));
+        ret->labels.at[i] = ((const float *)tensor(g, "", "labels")->data)[number];
+        for (uint32_t t = 0; t < TABLES; t++) {
+            const int32_t n = ret->lengths.at[t * ret->samples + i];
+            for (int32_t k = 0; k < n; k++)
+                ret->ids.at[ret->first.at[t] + i * n + k] =
+                    integer(ids->values[t]->values[number]->values[k]);
+        }
+    }
     return ORR_OK;
 }
 
@@ -225,7 +232,7 @@ static orr_status table_gradient(const golden *g, orr_engine_step *step,
 static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t rank, orr_error *err)
 {
     const orr_click_data clicks = {
-        .dlrm = &g->model.dlrm, .ctx = (void *)g, .n = SAMPLES, .fill = fill};
+        .dlrm = &g->model.dlrm, .ctx = (void *)g, .n = SAMPLES, .read = read_clicks};
     const orr_table_shard share =
         orr_table_shard_of(clicks.dlrm, g->plan.dp, orr_plan_member(&g->plan, ORR_AXIS_DP, rank));
     float labels[SAMPLES], weights[SAMPLES];

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "model/arch/dlrm.h"
 
 orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed,
@@ -31,6 +30,51 @@ void orr_click_data_free(orr_click_data *c)
     orr_arena_free(c->arena);
 }
 
+void orr_click_batch_done(orr_click_batch *batch)
+{
+    orr_array_done(&batch->dense);
+    orr_array_done(&batch->labels);
+    orr_array_done(&batch->lengths);
+    orr_array_done(&batch->ids);
+    orr_array_done(&batch->first);
+}
+
+/* Sets how many elements an array has; those from before are lost. */
+#define resize(array, count) ((array)->n = 0, orr_array_reserve(array, count))
+
+static orr_status put_lengths(const orr_click_data *c, orr_click_batch *ret, orr_error *err)
+{
+    const uint32_t tables = c->dlrm->n_tables;
+    const size_t n = (size_t)ret->samples;
+    if (!resize(&ret->lengths, n * tables + 1) || !resize(&ret->first, (size_t)tables + 1))
+        return orr_fail_memory(err);
+    int64_t at = 0;
+    for (uint32_t t = 0; t < tables; t++) {
+        ret->first.at[t] = at;
+        for (size_t i = 0; i < n; i++)
+            at += ret->lengths.at[t * n + i] = (int32_t)orr_dlrm_pooling(c->dlrm, t);
+    }
+    ret->first.at[tables] = at;
+    ret->lengths.n = n * tables;
+    ret->first.n = (size_t)tables + 1;
+    return ORR_OK;
+}
+
+orr_status orr_click_data_read(const orr_click_data *c, uint64_t first, int64_t n,
+                               orr_click_batch *ret, orr_error *err)
+{
+    ret->samples = n;
+    ORR_TRY(put_lengths(c, ret, err));
+    const size_t samples = (size_t)n, ids = (size_t)ret->first.at[c->dlrm->n_tables];
+    if (!resize(&ret->dense, samples * c->dlrm->dense_features + 1) ||
+        !resize(&ret->labels, samples + 1) || !resize(&ret->ids, ids + 1))
+        return orr_fail_memory(err);
+    ret->dense.n = samples * c->dlrm->dense_features;
+    ret->labels.n = samples;
+    ret->ids.n = ids;
+    return c->read(c, first, ret, err);
+}
+
 /* Feeds click data to a step: where a micro-batch's inputs are on a rank. */
 typedef struct feeder {
     const orr_click_data *clicks;
@@ -39,7 +83,7 @@ typedef struct feeder {
     float *dense, *targets;
     int64_t *ids, *offsets;
     int64_t n_ids, own_first, own_n; /* samples of the micro-batch that belong to the rank */
-    orr_click sample;
+    orr_click_batch batch;
 } feeder;
 
 static int64_t base_of(const feeder *f, uint32_t table)
@@ -53,34 +97,28 @@ static int64_t base_of(const feeder *f, uint32_t table)
 /* A sample's bags of the rank's tables; `at`: ids so far. */
 static void put_ids(const feeder *f, int64_t row, int64_t *at)
 {
-    const int64_t *from = f->sample.ids;
-    for (uint32_t i = 0; i < f->share.first; i++)
-        from += orr_dlrm_pooling(f->dlrm, i);
     for (uint32_t i = 0; i < f->share.count; i++) {
         const uint32_t table = f->share.first + i;
         f->offsets[row * f->share.count + i] = *at;
         if (i >= f->share.n)
             continue;
-        const int64_t base = base_of(f, table);
-        for (int64_t k = orr_dlrm_pooling(f->dlrm, table); k > 0; k--)
-            f->ids[(*at)++] = base + *from++;
+        const int64_t base = base_of(f, table), n = orr_dlrm_pooling(f->dlrm, table);
+        const int64_t *from = f->batch.ids.at + f->batch.first.at[table] + row * n;
+        for (int64_t k = 0; k < n; k++)
+            f->ids[(*at)++] = base + from[k];
     }
 }
 
 static orr_status put_micro_batch(feeder *f, uint64_t first, int64_t samples, orr_error *err)
 {
+    const uint32_t features = f->dlrm->dense_features;
     int64_t at = 0;
-    for (int64_t row = 0; row < samples; row++) {
-        const uint64_t number = first + (uint64_t)row, n = f->clicks->n;
-        const int64_t own = row - f->own_first;
-        ORR_TRY(f->clicks->fill(f->clicks, n > 0 ? number % n : number, &f->sample, err));
+    ORR_TRY(orr_click_data_read(f->clicks, first, samples, &f->batch, err));
+    for (int64_t row = 0; row < samples; row++)
         put_ids(f, row, &at);
-        if (own < 0 || own >= f->own_n)
-            continue;
-        memcpy(f->dense + own * f->dlrm->dense_features, f->sample.dense,
-               f->dlrm->dense_features * sizeof(float));
-        f->targets[own] = f->sample.label;
-    }
+    memcpy(f->dense, f->batch.dense.at + f->own_first * features,
+           (size_t)f->own_n * features * sizeof(float));
+    memcpy(f->targets, f->batch.labels.at + f->own_first, (size_t)f->own_n * sizeof(float));
     for (; at < f->n_ids; at++)
         f->ids[at] = f->share.rows - 1;
     return ORR_OK;
@@ -109,13 +147,7 @@ orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *st
     const orr_dlrm *d = clicks->dlrm;
     const uint32_t replica = orr_plan_member(plan, ORR_AXIS_DP, rank);
     feeder f = {.clicks = clicks, .dlrm = d, .share = orr_table_shard_of(d, plan->dp, replica)};
-    int64_t lookups = 0;
-    for (uint32_t i = 0; i < d->n_tables; i++)
-        lookups += orr_dlrm_pooling(d, i);
-    f.sample.dense = orr_calloc(d->dense_features + 1, sizeof(float));
-    f.sample.ids = orr_calloc((size_t)lookups + 1, sizeof(int64_t));
-    orr_status status =
-        f.sample.dense != NULL && f.sample.ids != NULL ? ORR_OK : orr_fail_memory(err);
+    orr_status status = ORR_OK;
     const int64_t samples = (int64_t)plan->micro_batch * plan->dp;
     for (uint32_t m = 0; m < plan->micro_batches && status == ORR_OK; m++) {
         status = find_inputs(&f, step, m, err);
@@ -125,8 +157,7 @@ orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *st
         if (status == ORR_OK)
             memcpy(labels + m * f.own_n, f.targets, (size_t)f.own_n * sizeof *labels);
     }
-    orr_free(f.sample.dense);
-    orr_free(f.sample.ids);
+    orr_click_batch_done(&f.batch);
     return status;
 }
 

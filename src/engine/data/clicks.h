@@ -2,15 +2,23 @@
 #ifndef ORR_ENGINE_DATA_CLICKS_H
 #define ORR_ENGINE_DATA_CLICKS_H
 
+#include "base/array.h"
 #include "engine/step/step.h"
 
 /* Click-through data for recommendation models: a sequence of samples, the same on every rank. Step
  * s of batches of B has samples (s - 1) B .. s B - 1; after the last one the sequence repeats. */
-typedef struct orr_click { /* shapes (dense features), (lookups, by table) */
-    float *dense;
-    int64_t *ids;
-    float label;
-} orr_click;
+
+/* A range of samples with their lookups in all tables. {0} before the first read; buffers grow as
+ * needed and are used again by the next one. */
+typedef struct orr_click_batch {
+    int64_t samples;
+    orr_array(float) dense;     /* shape (samples, dense features) */
+    orr_array(float) labels;    /* shape (samples): 0 or 1 */
+    orr_array(int32_t) lengths; /* of bags, shape (tables, samples) */
+    orr_array(int64_t) ids;     /* by table, then sample */
+    orr_array(int64_t) first;   /* of each table's ids, shape (tables + 1) */
+} orr_click_batch;
+void orr_click_batch_done(orr_click_batch *batch);
 
 typedef struct orr_click_data orr_click_data;
 struct orr_click_data {
@@ -20,10 +28,22 @@ struct orr_click_data {
     uint64_t seed;
     orr_arena *arena;
     void *ctx;
-    /* Sample `index` of the data. Errors: PARSE, with the line. */
-    orr_status (*fill)(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err);
+    /* Fills in dense features, labels and ids of ret->samples samples, of which sample i is
+     * orr_click_number(self, first + i); lengths and buffers are there. Errors: PARSE, with the
+     * line. */
+    orr_status (*read)(const orr_click_data *self, uint64_t first, orr_click_batch *ret,
+                       orr_error *err);
     void (*close)(void *ctx); /* or NULL */
 };
+/* The sample of the data that stands at a place of the sequence. */
+static inline uint64_t orr_click_number(const orr_click_data *clicks, uint64_t place)
+{
+    return clicks->n > 0 ? place % clicks->n : place;
+}
+/* Reads n samples from `first` on, in the sequence that repeats. Threads: any, each with a batch of
+ * its own. */
+orr_status orr_click_data_read(const orr_click_data *clicks, uint64_t first, int64_t n,
+                               orr_click_batch *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_click_data_free(orr_click_data *clicks); /* NULL is allowed */
 
 /* Criteo's format: a sample per line, separated by tabs: label, 13 integers, 26 values in hex;

@@ -71,39 +71,56 @@ static int64_t row_of(uint64_t value, int64_t lookup, int64_t rows)
     return (int64_t)(value % (uint64_t)rows);
 }
 
-static void read_line(fields *f, const orr_dlrm *d, orr_click *ret)
+/* Sample i of the batch. `at`, shape (tables): where its ids begin; moved on to those of the next
+ * sample. */
+static void read_line(fields *f, const orr_click_data *self, int64_t i, int64_t at[VALUES],
+                      orr_click_batch *ret)
 {
     const double label = next_number(f);
-    int64_t *ids = ret->ids;
     f->failed |= label != 0 && label != 1;
-    ret->label = (float)label;
-    for (int i = 0; i < NUMBERS; i++) {
+    ret->labels.at[i] = (float)label;
+    for (int k = 0; k < NUMBERS; k++) {
         const double x = next_number(f);
-        ret->dense[i] = (float)log1p(x > 0 ? x : 0);
+        ret->dense.at[i * NUMBERS + k] = (float)log1p(x > 0 ? x : 0);
     }
-    for (uint32_t i = 0; i < VALUES; i++) {
+    for (uint32_t t = 0; t < VALUES; t++) {
         const uint64_t value = next_value(f);
-        for (int64_t k = 0; k < orr_dlrm_pooling(d, i); k++)
-            *ids++ = row_of(value, k, d->tables[i].rows);
+        const int32_t n = ret->lengths.at[t * ret->samples + i];
+        for (int32_t k = 0; k < n; k++)
+            ret->ids.at[at[t]++] = row_of(value, k, self->dlrm->tables[t].rows);
     }
     f->failed |= f->at != f->end + 1;
 }
 
-static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
+static uint64_t line_begin(const criteo *c, uint64_t number)
+{
+    uint64_t at = c->lines.at[number / STRIDE];
+    for (uint64_t i = number % STRIDE; i > 0; i--)
+        at = line_end(c, at) + 1;
+    return at;
+}
+
+static orr_status read(const orr_click_data *self, uint64_t first, orr_click_batch *ret,
+                       orr_error *err)
 {
     const criteo *c = self->ctx;
-    uint64_t at = c->lines.at[index / STRIDE];
-    for (uint64_t i = index % STRIDE; i > 0; i--)
-        at = line_end(c, at) + 1;
-    uint64_t end = line_end(c, at);
-    end -= end > at && c->file.bytes[end - 1] == '\r';
-    fields f = {(const char *)c->file.bytes + at, (const char *)c->file.bytes + end, false};
-    read_line(&f, self->dlrm, ret);
-    if (f.failed)
-        return orr_fail(
-            err, ORR_PARSE,
-            "line %llu: not a label, %d integers and %d values in hex, with tabs between",
-            (unsigned long long)index + 1, NUMBERS, VALUES);
+    int64_t ids[VALUES];
+    uint64_t at = 0;
+    memcpy(ids, ret->first.at, sizeof ids);
+    for (int64_t i = 0; i < ret->samples; i++) {
+        const uint64_t number = orr_click_number(self, first + (uint64_t)i);
+        at = i == 0 || number == 0 ? line_begin(c, number) : at;
+        const uint64_t next = line_end(c, at);
+        const uint64_t end = next - (next > at && c->file.bytes[next - 1] == '\r');
+        fields f = {(const char *)c->file.bytes + at, (const char *)c->file.bytes + end, false};
+        read_line(&f, self, i, ids, ret);
+        if (f.failed)
+            return orr_fail(
+                err, ORR_PARSE,
+                "line %llu: not a label, %d integers and %d values in hex, with tabs between",
+                (unsigned long long)number + 1, NUMBERS, VALUES);
+        at = next + 1;
+    }
     return ORR_OK;
 }
 
@@ -148,7 +165,7 @@ orr_status orr_click_data_criteo(const char *path, const orr_dlrm *dlrm, orr_cli
     if (status == ORR_OK) {
         clicks->ctx = c;
         clicks->close = close_file;
-        clicks->fill = fill;
+        clicks->read = read;
         orr_mapped_file_close_descriptor(&c->file);
         status = find_lines(c, &clicks->n, err);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "base/philox.h"
 #include "engine/data/clicks.h"
@@ -39,27 +40,32 @@ static double hidden(const orr_click_data *c, uint32_t kind, uint64_t index)
     return sqrt(3) * (2 * (bits[0] + 0.5) * 0x1p-32 - 1);
 }
 
-static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
+static orr_status read(const orr_click_data *self, uint64_t first, orr_click_batch *ret,
+                       orr_error *err)
 {
     const orr_dlrm *d = self->dlrm;
-    orr_random random = orr_random_of(self->seed, index);
-    double logit = BIAS;
-    int64_t *ids = ret->ids;
+    int64_t at[ORR_TABLES_MAX];
     (void)err;
-    for (uint32_t i = 0; i < d->dense_features; i++) {
-        const double x = -log(1 - orr_random_unit(&random));
-        ret->dense[i] = (float)x;
-        logit += DENSE_WEIGHT * hidden(self, 0, i) * (x - 1) / sqrt(d->dense_features);
-    }
-    for (uint32_t i = 0; i < d->n_tables; i++) {
-        const int64_t lookups = orr_dlrm_pooling(d, i);
-        for (int64_t k = 0; k < lookups; k++) {
-            *ids = wanted_row(&random, d->tables[i].rows);
-            logit += ROW_WEIGHT * hidden(self, i + 1, (uint64_t)*ids++) /
-                     sqrt((double)lookups * d->n_tables);
+    memcpy(at, ret->first.at, d->n_tables * sizeof *at);
+    for (int64_t s = 0; s < ret->samples; s++) {
+        orr_random random = orr_random_of(self->seed, first + (uint64_t)s);
+        double logit = BIAS;
+        for (uint32_t i = 0; i < d->dense_features; i++) {
+            const double x = -log(1 - orr_random_unit(&random));
+            ret->dense.at[s * d->dense_features + i] = (float)x;
+            logit += DENSE_WEIGHT * hidden(self, 0, i) * (x - 1) / sqrt(d->dense_features);
         }
+        for (uint32_t i = 0; i < d->n_tables; i++) {
+            const int64_t lookups = ret->lengths.at[i * ret->samples + s];
+            for (int64_t k = 0; k < lookups; k++) {
+                const int64_t row = wanted_row(&random, d->tables[i].rows);
+                logit += ROW_WEIGHT * hidden(self, i + 1, (uint64_t)row) /
+                         sqrt((double)lookups * d->n_tables);
+                ret->ids.at[at[i]++] = row;
+            }
+        }
+        ret->labels.at[s] = orr_random_unit(&random) < 1 / (1 + exp(-logit));
     }
-    ret->label = orr_random_unit(&random) < 1 / (1 + exp(-logit));
     return ORR_OK;
 }
 
@@ -67,6 +73,6 @@ orr_status orr_click_data_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_cli
                                     orr_error *err)
 {
     ORR_TRY(orr_click_data_new("synthetic", dlrm, seed, ret, err));
-    (*ret)->fill = fill;
+    (*ret)->read = read;
     return ORR_OK;
 }

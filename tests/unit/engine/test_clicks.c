@@ -65,9 +65,7 @@ static void criteo_lines_are_read(void **state)
     char path[128];
     orr_click_data *clicks;
     orr_error err = {.text = ""};
-    float dense[13];
-    int64_t ids[28], again[28];
-    orr_click click = {dense, ids, 0}, other = {dense, again, 0};
+    orr_click_batch click = {0};
     orr_dlrm d = criteo_shape();
     (void)snprintf(path, sizeof path, "%s/day_0", (const char *)*state);
     FILE *file = fopen(path, "w");
@@ -78,19 +76,28 @@ static void criteo_lines_are_read(void **state)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(orr_click_data_criteo(path, &d, &clicks, &err), ORR_OK);
     assert_int_equal(clicks->n, 151);
-    assert_int_equal(clicks->fill(clicks, 140, &click, &err), ORR_OK);
-    assert_true(click.label == 0 && dense[0] == 0 && fabsf(dense[12] - logf(13)) < 1e-6F);
+    assert_int_equal(orr_click_data_read(clicks, 140, 1, &click, &err), ORR_OK);
+    assert_true(click.labels.at[0] == 0 && click.dense.at[0] == 0);
+    assert_true(fabsf(click.dense.at[12] - logf(13)) < 1e-6F);
+    const int64_t *ids = click.ids.at;
     assert_int_equal(ids[0], 0xff % 50);
     assert_int_equal(ids[1], 1001 % 51);
     assert_int_equal(ids[25], 10);
-    assert_int_equal(clicks->fill(clicks, 3, &other, &err), ORR_OK);
-    assert_true(other.label == 1 && dense[0] == 0);
-    assert_int_equal(again[0], 0);
-    assert_memory_equal(&ids[25], &again[25],
-                        3 * sizeof *ids); /* of a value always the same rows */
     assert_true(ids[26] != ids[25] || ids[27] != ids[25]);
-    assert_int_equal(clicks->fill(clicks, 150, &click, &err), ORR_PARSE);
+    const int64_t rows[3] = {ids[25], ids[26], ids[27]};
+    assert_int_equal(orr_click_data_read(clicks, 150, 1, &click, &err), ORR_PARSE);
     assert_non_null(strstr(err.text, "line 151"));
+    clicks->n = 150; /* without the bad line: the data repeat */
+    assert_int_equal(orr_click_data_read(clicks, 149, 3, &click, &err), ORR_OK);
+    assert_int_equal(click.ids.n, 3 * 28);
+    for (int i = 0; i < 3; i++) {
+        assert_true(click.labels.at[i] == (float)(i != 1) && click.dense.at[13L * i] == 0);
+        assert_int_equal(click.ids.at[i], 0);
+        assert_int_equal(click.ids.at[3 + i], 1001 % 51);
+        /* of a value always the same rows */
+        assert_memory_equal(&click.ids.at[75 + 3 * i], rows, sizeof rows);
+    }
+    orr_click_batch_done(&click);
     orr_click_data_free(clicks);
     d.n_tables = 3;
     assert_int_equal(orr_click_data_criteo(path, &d, &clicks, &err), ORR_INVALID);
