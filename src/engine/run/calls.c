@@ -66,6 +66,10 @@ static orr_status choose_action(const orr_program *p, uint32_t index, orr_action
     *ret = ORR_ACTION_NONE;
     if (how->skip)
         return ORR_OK;
+    if (how->instead != NULL) {
+        *ret = ORR_ACTION_HOOK;
+        return ORR_OK;
+    }
     if (how->emulate_ns > 0) {
         *ret = ORR_ACTION_EMULATE;
         return ORR_OK;

@@ -106,6 +106,8 @@ static orr_status do_to(const orr_program *p, const orr_lane_state *lane, uint32
         for (uint32_t k = 0; k < action->n_out; k++)
             ORR_TRY(copy_one(p, lane, &out[k], &in[k], err));
         return ORR_OK;
+    case ORR_ACTION_HOOK:
+        return p->calls[index].instead(p->calls[index].hook_ctx, index, err);
     case ORR_ACTION_COLLECTIVE:
         return orr_collective_run(action->communicator, call, p->calls[index].parts, in, out,
                                   lane->workspace, lane->number == 0 ? p->workers : NULL, err);

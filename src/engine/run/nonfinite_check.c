@@ -90,7 +90,8 @@ orr_status orr_program_check_finite(const orr_program *p, uint32_t call, orr_err
     const orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
     const bool updates = orr_op_of((orr_op)of->op)->family == ORR_OP_FAMILY_OPTIMIZER;
     bool nan = false;
-    if (p->device || action->kind == ORR_ACTION_NONE || action->kind == ORR_ACTION_EMULATE)
+    if (p->device || action->kind == ORR_ACTION_NONE || action->kind == ORR_ACTION_EMULATE ||
+        action->kind == ORR_ACTION_HOOK) /* whose outputs need not be where they are bound */
         return ORR_OK;
     if (updates && action->n_in > 0 && find_nonfinite(&in[0], false, &nan))
         return report(p, call, nan, err);

@@ -28,12 +28,13 @@ typedef struct orr_program_call {
     bool accumulate;    /* adds to its first output instead of overwriting it */
     bool skip;          /* no kernel runs: its hook provides the outputs, or they are not wanted */
     int64_t emulate_ns; /* > 0: emulated: no kernel runs, the lane is busy for this long */
-    const int64_t *parts;     /* of an all-to-all: bytes to each member, then bytes from each,
-                                 contiguous, where they differ. NULL: equal parts */
-    uint32_t tag;             /* the caller's: micro-batch, schedule slot, node of a trace */
-    const char *label;        /* for recordings: "layer 3 / qkv"; NULL: the call's name */
-    orr_program_hook *before; /* called in the lane right before the call; or NULL */
-    void *hook_ctx;
+    const int64_t *parts;      /* of an all-to-all: bytes to each member, then bytes from each,
+                                  contiguous, where they differ. NULL: equal parts */
+    uint32_t tag;              /* the caller's: micro-batch, schedule slot, node of a trace */
+    const char *label;         /* for recordings: "layer 3 / qkv"; NULL: the call's name */
+    orr_program_hook *before;  /* called in the lane right before the call; or NULL */
+    orr_program_hook *instead; /* does the call's work in place of its kernel; or NULL */
+    void *hook_ctx;            /* of both */
 } orr_program_call;
 
 /* Where a value lives that is not the program's own. A value that is neither bound nor a view lives

@@ -26,7 +26,8 @@ typedef enum orr_action_kind {
     ORR_ACTION_COPY, /* copies in[k] to out[k], of the same dims: views that strides cannot express
                         or that are bound elsewhere, and a collective's own part */
     ORR_ACTION_COLLECTIVE,
-    ORR_ACTION_EMULATE
+    ORR_ACTION_EMULATE,
+    ORR_ACTION_HOOK /* what stands instead of a kernel */
 } orr_action_kind;
 
 typedef struct orr_lane_wait {

@@ -170,7 +170,7 @@ orr_status orr_program_resolve_views(orr_program *p, orr_error *err)
         p->places[v] = own_place(tape, v);
     for (uint32_t c = 0; c < tape->n_calls && status == ORR_OK; c++)
         for (uint32_t k = 0; k < tape->calls[c].n_out && status == ORR_OK; k++)
-            if (shares(p, &tape->calls[c]) && !p->calls[c].skip)
+            if (shares(p, &tape->calls[c]) && !p->calls[c].skip && p->calls[c].instead == NULL)
                 status = place_view(p, c, k, apart, err);
     orr_arena_free(scratch);
     return status;

@@ -241,6 +241,49 @@ static void test_what_is_skipped_is_given(void **state)
     end(&f);
 }
 
+typedef struct negation {
+    const double *in;
+    double *out;
+    uint32_t call;
+} negation;
+static orr_status negate(void *ctx, uint32_t call, orr_error *err)
+{
+    negation *n = ctx;
+    (void)err;
+    n->call = call;
+    for (int i = 0; i < 4; i++)
+        n->out[i] = -n->in[i];
+    return ORR_OK;
+}
+
+/* A hook does what the call says, in its lane, after what makes its input and before what reads its
+ * output; it is timed like a kernel. */
+static void test_a_hook_stands_for_a_kernel(void **state)
+{
+    (void)state;
+    fixture f;
+    double in[4], out[4];
+    int64_t start_ns[3], end_ns[3];
+    begin(&f);
+    const orr_value x = given(&f, TYPE(4));
+    const orr_value y = apply(&f, ORR_OP_SCALE, ARGS(.value = 2), x);
+    const orr_value z = apply(&f, ORR_OP_VIEW, ARGS(.shape = TYPE(4)), y);
+    const orr_value end_value = apply(&f, ORR_OP_SCALE, ARGS(.value = 10), z);
+    negation n = {in, out, 0};
+    f.calls[1] = (orr_program_call){.lane = ORR_LANE_COMM, .instead = negate, .hook_ctx = &n};
+    f.bindings[y].data = in;
+    f.bindings[z].data = out;
+    f.bindings[end_value].kept = true;
+    make(&f);
+    assert_int_equal(f.program->actions[1].n_waits, 1);
+    assert_int_equal(f.program->actions[2].n_waits, 1);
+    const orr_program_run timed = {.start_ns = start_ns, .end_ns = end_ns};
+    assert_int_equal(orr_program_execute(f.program, &timed, &f.err), ORR_OK);
+    assert_true(n.call == 1 && number(&f, end_value, 3) == -60);
+    assert_true(start_ns[1] >= end_ns[0] && end_ns[1] >= start_ns[1] && start_ns[2] >= end_ns[1]);
+    end(&f);
+}
+
 /* What a kernel has been told. */
 static orr_kernel_call heard;
 static orr_status hear(const orr_kernel_call *call, orr_error *err)
@@ -362,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_weights),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_what_is_skipped_is_given),
+        cmocka_unit_test(test_a_hook_stands_for_a_kernel),
         cmocka_unit_test(test_what_kernels_are_told),
         cmocka_unit_test(test_cache),
         cmocka_unit_test(test_no_memory),
