@@ -42,17 +42,21 @@ typedef struct orr_tables_batch {
 /* Stages of a step, in this order; `slot`: step modulo ORR_TABLES_AHEAD. Stages of different steps
  * may run at once in different threads, but not the same stage; lookup waits for the update of the
  * step before (the caller's order). */
-/* Checks ids and sends them to their rows. INVALID: "table t3, sample 17: id 12 of 10 rows". */
+/* Checks ids and sends them to their rows; `batch` is read until the step's update. INVALID:
+ * "table t3, sample 17: id 12 of 10 rows", "table t3, sample 17: 4 lookups, not 5" where the table
+ * has bags of fixed length. LIMIT: a bag of more than 65,535 lookups. */
 orr_status orr_tables_exchange_ids(orr_tables *t, uint32_t slot, const orr_tables_batch *batch,
                                    orr_error *err) ORR_MUST_CHECK;
 /* Brings rows that the step looks up to memory. */
 orr_status orr_tables_fetch(orr_tables *t, uint32_t slot, orr_error *err) ORR_MUST_CHECK;
-/* Sums bags on the ranks of their rows; */
-orr_status orr_tables_sum(orr_tables *t, uint32_t slot, orr_error *err) ORR_MUST_CHECK;
-/* and sends them to the ranks of their samples. `ret`, shape (samples, columns of all tables). */
+/* Sums bags on the ranks of their rows, those that stay on this rank straight into `ret`; */
+orr_status orr_tables_sum(orr_tables *t, uint32_t slot, float *ret, orr_error *err) ORR_MUST_CHECK;
+/* and sends the others to the ranks of their samples. `ret` of both: the bags of this rank's
+ * samples, shape (samples, columns of all tables). */
 orr_status orr_tables_exchange_bags(orr_tables *t, uint32_t slot, float *ret,
                                     orr_error *err) ORR_MUST_CHECK;
-/* Sends gradients of bags, shape as above, to the ranks of their rows; */
+/* Sends gradients of bags, shape as above, to the ranks of their rows; `gradient` is read until
+ * the step's update. */
 orr_status orr_tables_exchange_gradients(orr_tables *t, uint32_t slot, const float *gradient,
                                          orr_error *err) ORR_MUST_CHECK;
 /* and updates these; with groups, every so many steps averages their copies. */
@@ -64,10 +68,16 @@ void orr_tables_skip(orr_tables *t, uint32_t slot);
 /* Shards of this rank, to save and to restore: a store each. */
 uint32_t orr_tables_n_shards(const orr_tables *t);
 const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr_row_store **ret);
-/* Bytes that this rank sent in the last step: ids, bags, gradients. */
+/* Bytes that this rank sent to others in the last step that has ended; averages over groups are
+ * not counted. */
 typedef struct orr_tables_traffic {
     int64_t ids, bags, gradients, squares;
 } orr_tables_traffic;
 orr_tables_traffic orr_tables_traffic_of(const orr_tables *t);
+/* What the rank of `source` sends in a step. `lookups`, shape (n_shards): of its own samples in
+ * each shard of the plan; `rows`, ditto: distinct rows that all samples of the group look up. NULL:
+ * as expected of the mean lengths and of uniformly distributed ids. */
+orr_tables_traffic orr_tables_predict_traffic(const orr_tables_source *source,
+                                              const int64_t *lookups, const int64_t *rows);
 
 #endif /* ORR_ENGINE_TABLES_TABLES_H */
