@@ -72,6 +72,45 @@ typedef struct orr_embedding {
 ORR_API int64_t orr_embedding_row_bytes(const orr_embedding *table);
 ORR_API int64_t orr_embedding_bytes(const orr_embedding *table);
 
+/* How popular the rows of a table are: classes of rows, the most popular first, all rows of a class
+ * alike. Which row numbers are popular is unrelated to popularity. Both the synthetic clicks that
+ * training reads and the costs of tables stand on it. */
+#define ORR_POPULARITY_MAP(X)                                                                      \
+    X(META_2021, "2021")  /* reuse of rows in published batches (facebookresearch/dlrm_datasets),  \
+                           * 65,536 samples of 856 tables */                                       \
+    X(META_2022, "2022")  /* likewise: 131,072 samples of 788 tables */                            \
+    X(ZIPF, "zipf")       /* the k-th row in proportion to k^-0.95, stepwise */                    \
+    X(UNIFORM, "uniform") /* all rows alike */
+typedef enum orr_popularity_kind {
+#define ORR_POPULARITY_ENUM_(name, text) ORR_POPULARITY_##name,
+    ORR_POPULARITY_MAP(ORR_POPULARITY_ENUM_)
+#undef ORR_POPULARITY_ENUM_
+        ORR_POPULARITIES
+} orr_popularity_kind;
+ORR_API const char *orr_popularity_name(orr_popularity_kind kind);
+
+enum { ORR_POPULARITY_CLASSES = 48 };
+typedef struct orr_popularity {
+    int64_t rows;
+    uint32_t n;                           /* classes */
+    int64_t end[ORR_POPULARITY_CLASSES];  /* rows of the classes up to this one */
+    double share[ORR_POPULARITY_CLASSES]; /* of lookups, likewise; the last one is 1 */
+    uint64_t stride; /* row k by popularity is row k * stride % rows of the table */
+} orr_popularity;
+/* Popularity in a table of so many rows, which are > 0. Published batches are of tables of 4
+ * million rows (assumed). A smaller table has proportionally fewer rows in each class, a larger one
+ * has more rows that are hardly ever looked up. */
+ORR_API orr_popularity orr_popularity_of(orr_popularity_kind kind, int64_t rows);
+/* Expected distinct rows among so many independent lookups. */
+ORR_API double orr_popularity_distinct(const orr_popularity *popularity, int64_t lookups);
+/* Share of lookups that the k most popular rows serve: the hit rate of a cache that holds them. */
+ORR_API double orr_popularity_hit_rate(const orr_popularity *popularity, int64_t k);
+/* Share of lookups that each of n row shards serves; shard i has the rows from begin[i] to
+ * begin[i + 1], shape (n + 1), ascending. Shards of equal size differ by the few most popular
+ * rows. */
+ORR_API void orr_popularity_shares(const orr_popularity *popularity, const int64_t *begin,
+                                   uint32_t n, double *ret);
+
 /* Kinds of sharding of a table. */
 #define ORR_SHARDING_MAP(X)                                                                        \
     X(TABLE, "table")         /* whole on one rank */                                              \
