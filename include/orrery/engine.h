@@ -58,7 +58,8 @@ typedef struct orr_train_options {
     const orr_plan *plan;         /* NULL: one rank */
     const orr_workload *workload; /* PRETRAIN, SFT, DPO or RL */
     const char *data;      /* plain text: a file or a folder of files; SFT and DPO: JSON lines;
-                              recommendation: a Criteo file; NULL: synthetic, from the seed */
+                            * recommendation: a Criteo file, or "synthetic:2021,locality=0.3";
+                            * NULL: synthetic, from the seed */
     const char *tokenizer; /* NULL: bytes */
     const char
         *init; /* checkpoint to start from (safetensors, GGUF); NULL: random, from the seed */

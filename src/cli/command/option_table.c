@@ -206,7 +206,8 @@ const orr_option orr_options[] = {
     {"data", 'd', OPTION_TEXT, FIELD(data), "PATH", NULL, " train ",
      .about =
          "what to learn from: a text file or a folder of them; sft, dpo, rl: JSON lines; recommendation: a file in "
-         "Criteo's format; default: drawn from the seed"},
+         "Criteo's format, or synthetic:2021,locality=0.3 (2021 or 2022: rows as popular as in published batches; "
+         "zipf; uniform); default: drawn from the seed"},
     {"tokenizer", 0, OPTION_TEXT, FIELD(tokenizer), "FILE", NULL, " export generate score train ",
      .about = "tokenizer.json or tokenizer.model; default: the one beside the model, else bytes"},
     {"init", 0, OPTION_TEXT, FIELD(init), "CHECKPOINT", NULL, " train ",

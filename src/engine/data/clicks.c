@@ -21,6 +21,18 @@ orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t s
     return ORR_OK;
 }
 
+orr_status orr_click_data_open(const char *text, const orr_dlrm *dlrm, uint64_t seed,
+                               orr_click_data **ret, orr_error *err)
+{
+    static const char prefix[] = "synthetic";
+    const size_t n = sizeof prefix - 1;
+    if (text == NULL)
+        return orr_click_data_synthetic(NULL, dlrm, seed, ret, err);
+    if (strncmp(text, prefix, n) == 0 && (text[n] == '\0' || text[n] == ':'))
+        return orr_click_data_synthetic(text + n + (text[n] == ':'), dlrm, seed, ret, err);
+    return orr_click_data_criteo(text, dlrm, ret, err);
+}
+
 void orr_click_data_free(orr_click_data *c)
 {
     if (c == NULL)
@@ -42,7 +54,22 @@ void orr_click_batch_done(orr_click_batch *batch)
 /* Sets how many elements an array has; those from before are lost. */
 #define resize(array, count) ((array)->n = 0, orr_array_reserve(array, count))
 
-static orr_status put_lengths(const orr_click_data *c, orr_click_batch *ret, orr_error *err)
+int32_t orr_click_bag_length(const orr_click_data *c, uint32_t table, uint64_t sample)
+{
+    enum { FOR_LENGTH = 0x40000000 };
+    const orr_embedding *t = &c->dlrm->tables[table];
+    uint32_t bits[4];
+    if (t->length == ORR_BAG_LENGTH_FIXED)
+        return (int32_t)(t->pooling + 0.5);
+    orr_click_bits(c, sample, FOR_LENGTH + table, 0, bits);
+    const double u = (bits[0] + 0.5) * 0x1p-32, v = (bits[1] + 0.5) * 0x1p-32;
+    if (t->length == ORR_BAG_LENGTH_GEOMETRIC)
+        return (int32_t)(log(u) / log(t->pooling / (1 + t->pooling)));
+    return (int32_t)(2 * t->pooling * u + v); /* rounded at random, so that the mean is exact */
+}
+
+static orr_status put_lengths(const orr_click_data *c, uint64_t first, orr_click_batch *ret,
+                              orr_error *err)
 {
     const uint32_t tables = c->dlrm->n_tables;
     const size_t n = (size_t)ret->samples;
@@ -52,7 +79,8 @@ static orr_status put_lengths(const orr_click_data *c, orr_click_batch *ret, orr
     for (uint32_t t = 0; t < tables; t++) {
         ret->first.at[t] = at;
         for (size_t i = 0; i < n; i++)
-            at += ret->lengths.at[t * n + i] = (int32_t)orr_dlrm_pooling(c->dlrm, t);
+            at += ret->lengths.at[t * n + i] =
+                orr_click_bag_length(c, t, orr_click_number(c, first + i));
     }
     ret->first.at[tables] = at;
     ret->lengths.n = n * tables;
@@ -64,7 +92,7 @@ orr_status orr_click_data_read(const orr_click_data *c, uint64_t first, int64_t 
                                orr_click_batch *ret, orr_error *err)
 {
     ret->samples = n;
-    ORR_TRY(put_lengths(c, ret, err));
+    ORR_TRY(put_lengths(c, first, ret, err));
     const size_t samples = (size_t)n, ids = (size_t)ret->first.at[c->dlrm->n_tables];
     if (!resize(&ret->dense, samples * c->dlrm->dense_features + 1) ||
         !resize(&ret->labels, samples + 1) || !resize(&ret->ids, ids + 1))

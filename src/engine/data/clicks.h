@@ -3,6 +3,7 @@
 #define ORR_ENGINE_DATA_CLICKS_H
 
 #include "base/array.h"
+#include "base/philox.h"
 #include "engine/step/step.h"
 
 /* Click-through data for recommendation models: a sequence of samples, the same on every rank. Step
@@ -44,6 +45,16 @@ static inline uint64_t orr_click_number(const orr_click_data *clicks, uint64_t p
  * its own. */
 orr_status orr_click_data_read(const orr_click_data *clicks, uint64_t first, int64_t n,
                                orr_click_batch *ret, orr_error *err) ORR_MUST_CHECK;
+/* 128 random bits of seed, sample, what they are for, and a number. */
+static inline void orr_click_bits(const orr_click_data *clicks, uint64_t sample, uint32_t what,
+                                  uint32_t number, uint32_t ret[4])
+{
+    const uint32_t counter[4] = {(uint32_t)sample, (uint32_t)(sample >> 32), what, number};
+    const uint32_t key[2] = {(uint32_t)clicks->seed, (uint32_t)(clicks->seed >> 32)};
+    orr_philox4x32(counter, key, ret);
+}
+/* How many lookups a sample makes in a table: drawn as the table's `length` says. */
+int32_t orr_click_bag_length(const orr_click_data *clicks, uint32_t table, uint64_t sample);
 void orr_click_data_free(orr_click_data *clicks); /* NULL is allowed */
 
 /* Criteo's format: a sample per line, separated by tabs: label, 13 integers, 26 values in hex;
@@ -54,9 +65,15 @@ void orr_click_data_free(orr_click_data *clicks); /* NULL is allowed */
 orr_status orr_click_data_criteo(const char *path, const orr_dlrm *dlrm, orr_click_data **ret,
                                  orr_error *err) ORR_MUST_CHECK;
 /* Synthetic data: rows are looked up with the frequencies of published batches (see
- * clicks_synthetic.c), and labels follow a noisy rule, so that there is something to learn. */
-orr_status orr_click_data_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
-                                    orr_error *err) ORR_MUST_CHECK;
+ * clicks_synthetic.c), and labels follow a noisy rule, so that there is something to learn.
+ * `options`: words with commas between; NULL or empty: the defaults. One of 2021 (default), 2022,
+ * zipf, uniform (orr_popularity_kind); locality=P: so many of the lookups repeat a lookup of one of
+ * the last samples, of which window=N says how many (default 1024). INVALID: another word. */
+orr_status orr_click_data_synthetic(const char *options, const orr_dlrm *dlrm, uint64_t seed,
+                                    orr_click_data **ret, orr_error *err) ORR_MUST_CHECK;
+/* The data that --data names: NULL, "synthetic" or "synthetic:OPTIONS", else a file of Criteo's. */
+orr_status orr_click_data_open(const char *text, const orr_dlrm *dlrm, uint64_t seed,
+                               orr_click_data **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed,
                               orr_click_data **ret, orr_error *err) ORR_MUST_CHECK;
 

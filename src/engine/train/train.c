@@ -141,9 +141,7 @@ static orr_status open_data(orr_train_job *t, orr_error *err)
     const orr_train_options *o = t->options;
     if (t->model->kind == ORR_MODEL_DLRM) {
         t->task = &orr_train_task_clicks;
-        return o->data != NULL
-                   ? orr_click_data_criteo(o->data, &t->model->dlrm, &t->clicks, err)
-                   : orr_click_data_synthetic(&t->model->dlrm, o->seed, &t->clicks, err);
+        return orr_click_data_open(o->data, &t->model->dlrm, o->seed, &t->clicks, err);
     }
     t->task = &orr_train_task_text;
     if (o->tokenizer != NULL)

@@ -107,6 +107,139 @@ static void criteo_lines_are_read(void **state)
                      ORR_IO);
 }
 
+static const orr_embedding BAGS[] = {
+    {.name = "fixed", .rows = 50000, .columns = 4, .pooling = 8},
+    {.name = "geometric",
+     .rows = 3000,
+     .columns = 4,
+     .pooling = 2.5,
+     .length = ORR_BAG_LENGTH_GEOMETRIC},
+    {.name = "uniform",
+     .rows = 200,
+     .columns = 4,
+     .pooling = 3.25,
+     .length = ORR_BAG_LENGTH_UNIFORM},
+};
+enum { BAG_TABLES = sizeof BAGS / sizeof *BAGS };
+static const orr_dlrm BAG_MODEL = {
+    .dense_features = 6, .dim = 4, .n_tables = BAG_TABLES, .tables = BAGS};
+
+static void read_synthetic(const char *text, uint64_t first, int64_t n, orr_click_batch *ret)
+{
+    orr_click_data *clicks;
+    orr_error err = {.text = ""};
+    if (orr_click_data_open(text, &BAG_MODEL, 11, &clicks, &err) != ORR_OK ||
+        orr_click_data_read(clicks, first, n, ret, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    orr_click_data_free(clicks);
+}
+
+/* Samples are the same, whichever range they are read in. */
+static void any_range_has_the_same_samples(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {NULL, "synthetic:zipf,locality=0.6,window=9"};
+    for (int kind = 0; kind < 2; kind++) {
+        orr_click_batch all = {0}, part = {0};
+        read_synthetic(kinds[kind], 100, 40, &all);
+        for (int64_t first = 0, n = 1; first < 40; first += n, n = 1 + (n + 2) % 11) {
+            n = n < 40 - first ? n : 40 - first;
+            read_synthetic(kinds[kind], 100 + (uint64_t)first, n, &part);
+            assert_memory_equal(part.dense.at, all.dense.at + 6 * first, (size_t)n * 6 * 4);
+            assert_memory_equal(part.labels.at, all.labels.at + first, (size_t)n * 4);
+            for (int t = 0; t < BAG_TABLES; t++) {
+                int64_t at = all.first.at[t], ids = 0;
+                for (int64_t i = 0; i < first; i++)
+                    at += all.lengths.at[40 * t + i];
+                for (int64_t i = 0; i < n; i++)
+                    ids += all.lengths.at[40 * t + first + i];
+                assert_memory_equal(part.lengths.at + t * n, all.lengths.at + 40 * t + first,
+                                    (size_t)n * 4);
+                assert_int_equal(part.first.at[t + 1] - part.first.at[t], ids);
+                assert_memory_equal(part.ids.at + part.first.at[t], all.ids.at + at,
+                                    (size_t)ids * 8);
+            }
+        }
+        orr_click_batch_done(&all);
+        orr_click_batch_done(&part);
+    }
+}
+
+/* Means and variances of lengths are those of their distributions, distinct rows as expected, a
+ * quarter of the labels 1. */
+static void bags_and_rows_follow_their_distributions(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static const double variance[] = {0, 2.5 * 3.5, 6.5 * 6.5 / 12 + 1.0 / 6};
+    orr_click_batch b = {0};
+    double labels = 0;
+    read_synthetic("synthetic:2022", 0, N, &b);
+    for (int t = 0; t < BAG_TABLES; t++) {
+        const orr_popularity p = orr_popularity_of(ORR_POPULARITY_META_2022, BAGS[t].rows);
+        const int64_t lookups = b.first.at[t + 1] - b.first.at[t];
+        const double mean = (double)lookups / N;
+        double squares = 0, distinct = 0;
+        char *seen = calloc((size_t)BAGS[t].rows, 1);
+        assert_non_null(seen);
+        for (int i = 0; i < N; i++) {
+            const double off = b.lengths.at[N * t + i] - mean;
+            squares += off * off / N;
+        }
+        assert_true(fabs(mean - BAGS[t].pooling) <= 5 * sqrt(variance[t] / N));
+        assert_true(fabs(squares - variance[t]) <= 0.06 * variance[t]);
+        for (int64_t i = b.first.at[t]; i < b.first.at[t + 1]; i++) {
+            assert_true(b.ids.at[i] >= 0 && b.ids.at[i] < BAGS[t].rows);
+            distinct += seen[b.ids.at[i]]++ == 0;
+            seen[b.ids.at[i]] = 1;
+        }
+        const double want = orr_popularity_distinct(&p, lookups);
+        if (fabs(distinct - want) > 5 * sqrt(want))
+            fail_msg("%s: %g distinct rows, expected %g", BAGS[t].name, distinct, want);
+        free(seen);
+    }
+    for (int i = 0; i < N; i++)
+        labels += (double)b.labels.at[i] / N;
+    assert_true(labels > 0.2 && labels < 0.35);
+    orr_click_batch_done(&b);
+}
+
+/* Share of lookups in the first table that some sample of the last 16 makes too. */
+static double repeated(const char *text)
+{
+    enum { N = 3000, WINDOW = 16, BAG = 8 };
+    orr_click_batch b = {0};
+    int64_t hits = 0;
+    read_synthetic(text, 0, N, &b);
+    for (int64_t i = BAG * WINDOW; i < BAG * N; i++)
+        for (int64_t k = i - i % BAG - BAG * WINDOW, found = 0; k < i - i % BAG && !found; k++)
+            hits += found = b.ids.at[k] == b.ids.at[i];
+    orr_click_batch_done(&b);
+    return (double)hits / (BAG * (N - WINDOW));
+}
+
+static void locality_repeats_lookups(void **state)
+{
+    (void)state;
+    const double none = repeated("synthetic:uniform"),
+                 some = repeated("synthetic:uniform,locality=0.4,window=16");
+    assert_true(none < 0.01);
+    assert_true(fabs(some - 0.4) < 0.02);
+}
+
+static void other_words_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"synthetic:2023", "synthetic:locality=1",
+                                        "synthetic:zipf,window=0", "synthetic:locality=0.1x"};
+    for (int i = 0; i < 4; i++) {
+        orr_click_data *clicks;
+        orr_error err = {.text = ""};
+        assert_int_equal(orr_click_data_open(texts[i], &BAG_MODEL, 1, &clicks, &err), ORR_INVALID);
+        assert_non_null(strstr(err.text, "locality=0 to 0.99"));
+    }
+}
+
 typedef struct run {
     orr_arena *arena;
     orr_model model;
@@ -253,6 +386,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auc_is_the_share_of_pairs_in_order),
         cmocka_unit_test_setup_teardown(criteo_lines_are_read, make_folder, remove_folder),
+        cmocka_unit_test(any_range_has_the_same_samples),
+        cmocka_unit_test(bags_and_rows_follow_their_distributions),
+        cmocka_unit_test(locality_repeats_lookups),
+        cmocka_unit_test(other_words_are_refused),
         cmocka_unit_test(clicks_are_learned),
         cmocka_unit_test(tables_on_other_ranks_learn_the_same),
         cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
