@@ -27,11 +27,13 @@ typedef struct orr_tables_source {
 orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret,
                            orr_error *err) ORR_MUST_CHECK;
 void orr_tables_close(orr_tables *tables); /* NULL is allowed */
-/* Bytes that the tables of a rank take: rows, state, buffers for lookups of the mean length. */
+/* Bytes that the tables of a rank take: rows, state, buffers for lookups of the mean length, which
+ * grow where lookups are more. */
 typedef struct orr_tables_memory {
     int64_t rows, state, buffers;
 } orr_tables_memory;
-orr_tables_memory orr_tables_measure(const orr_tables_source *source);
+orr_status orr_tables_measure(const orr_tables_source *source, orr_tables_memory *ret,
+                              orr_error *err) ORR_MUST_CHECK;
 
 /* Lookups of this rank's samples in all tables. */
 typedef struct orr_tables_batch {
@@ -77,7 +79,8 @@ orr_tables_traffic orr_tables_traffic_of(const orr_tables *t);
 /* What the rank of `source` sends in a step. `lookups`, shape (n_shards): of its own samples in
  * each shard of the plan; `rows`, ditto: distinct rows that all samples of the group look up. NULL:
  * as expected of the mean lengths and of uniformly distributed ids. */
-orr_tables_traffic orr_tables_predict_traffic(const orr_tables_source *source,
-                                              const int64_t *lookups, const int64_t *rows);
+orr_status orr_tables_predict_traffic(const orr_tables_source *source, const int64_t *lookups,
+                                      const int64_t *rows, orr_tables_traffic *ret,
+                                      orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_TABLES_TABLES_H */
