@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cpu/embedding/bags.h"
 
-#include "kernel/cpu/simd/cpu_level.h"
 #include "kernel/format/row.h"
 
 static int format_of(orr_dtype dtype)
@@ -119,54 +118,4 @@ void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indice
         ret[i] = table->base != NULL ? table->base + id * table->row_bytes
                                      : orr_row_at(table->segments, id);
     }
-}
-
-/* Portable row sum, for formats without a kernel of their own. */
-enum { WIDE = 1024 };
-static void sum_read(orr_row_format format, const char *const *row, int64_t n, int64_t columns,
-                     float *sum)
-{
-    float numbers[WIDE];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t at = 0; at < columns; at += WIDE) {
-            const int64_t some = columns - at < WIDE ? columns - at : WIDE;
-            orr_row_range_to_fp32(format, row[i], at, some, numbers);
-            for (int64_t j = 0; j < some; j++)
-                sum[at + j] += numbers[j];
-        }
-}
-#define SUM_READ_(name, text)                                                                      \
-    static void sum_##name(const char *const *row, int64_t n, int64_t more, int64_t columns,       \
-                           float *sum)                                                             \
-    {                                                                                              \
-        (void)more;                                                                                \
-        sum_read(ORR_ROW_FORMAT_##name, row, n, columns, sum);                                     \
-    }
-ORR_ROW_FORMAT_MAP(SUM_READ_)
-#undef SUM_READ_
-
-static const orr_row_sum_kernels *sums_now(void)
-{
-#if ORR_X86
-    if (orr_cpu_level() >= ORR_CPU_AVX512)
-        return &orr_row_sum_kernels_avx512;
-    if (orr_cpu_level() >= ORR_CPU_AVX2)
-        return &orr_row_sum_kernels_avx2;
-#endif
-    return &orr_row_sum_kernels_plain;
-}
-
-orr_row_sum *orr_row_sum_of(orr_row_format format)
-{
-    static orr_row_sum *const READ[ORR_ROW_FORMATS] = {
-#define READ_(name, text) [ORR_ROW_FORMAT_##name] = sum_##name,
-        ORR_ROW_FORMAT_MAP(READ_)
-#undef READ_
-    };
-    return sums_now()->of[format] != NULL ? sums_now()->of[format] : READ[format];
-}
-
-orr_adagrad_row *orr_adagrad_row_of(void)
-{
-    return sums_now()->adagrad;
 }

@@ -4,10 +4,11 @@
 
 #include <stdatomic.h>
 
+#include "kernel/cpu/embedding/row_kernels.h"
 #include "kernel/cpu/tensor/iterator.h"
 
 /* What embedding bags (torch.nn.EmbeddingBag), their gradients and their optimizer share: tables,
- * ids and bags, and sums of rows at arbitrary addresses. */
+ * ids and bags. */
 
 /* An embedding table (R, D), its rows in one of orr_row_format. */
 typedef struct orr_embedding_table {
@@ -46,27 +47,5 @@ orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *
 /* Addresses of the rows of ids [from, from + n); row 0 for invalid ids. */
 void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids,
                               int64_t from, int64_t n, orr_invalid_id *stray, const char **ret);
-
-/* sum[j] += the sum of n rows, in order. `more`: addresses after the n that may be prefetched. */
-typedef void orr_row_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
-                         float *sum);
-/* One row's step of row-wise Adagrad: state += mean(g^2), row -= rate g / (sqrt(state) + epsilon);
- * `mean`: 1 / columns. */
-typedef struct orr_adagrad_step {
-    float rate, epsilon, mean;
-} orr_adagrad_step;
-typedef void orr_adagrad_row(const orr_adagrad_step *by, const float *g, int64_t n, float *state,
-                             float *row);
-
-/* The row sum for this CPU's level. */
-orr_row_sum *orr_row_sum_of(orr_row_format format);
-orr_adagrad_row *orr_adagrad_row_of(void);
-
-typedef struct orr_row_sum_kernels {
-    orr_row_sum *of[ORR_ROW_FORMATS]; /* NULL: by way of orr_row_to_fp32() */
-    orr_adagrad_row *adagrad;
-} orr_row_sum_kernels;
-extern const orr_row_sum_kernels orr_row_sum_kernels_plain, orr_row_sum_kernels_avx2,
-    orr_row_sum_kernels_avx512;
 
 #endif /* ORR_KERNEL_CPU_EMBEDDING_BAGS_H */

@@ -14,8 +14,12 @@ typedef struct orr_row_store orr_row_store;
 struct orr_row_store {
     int64_t rows, columns;
     uint8_t format, optimizer;      /* orr_row_format, orr_row_optimizer */
-    int64_t record_bytes, state_at; /* of a record; offset of its state */
-    char *base;                     /* of record 0, where all are in memory; else NULL: */
+    int64_t record_bytes, state_at; /* of a record; offset of its state, a multiple of 4 */
+    char *base;                     /* of record 0, where all are in memory; else NULL */
+    /* Where states stand apart from rows in memory, so that lookups read whole cache lines of rows
+     * alone: the state of record 0, bytes between states. NULL: within records. */
+    char *states;
+    int64_t state_bytes;
     /* Makes n rows (ascending, distinct) resident; *ret_record, shape (n): their addresses, good
      * until they are released. */
     orr_status (*fetch)(orr_row_store *self, const int64_t *row, int64_t n, char **ret_record,
@@ -23,6 +27,12 @@ struct orr_row_store {
     void (*release)(orr_row_store *self, const int64_t *row, int64_t n, bool changed);
     void *ctx;
 };
+/* The state of a row, whose record is at hand. */
+static inline char *orr_row_store_state(const orr_row_store *store, char *record, int64_t row)
+{
+    return store->states != NULL ? store->states + row * store->state_bytes
+                                 : record + store->state_at;
+}
 
 /* The lookups of one step in a shard, by sample. */
 typedef struct orr_shard_lookups {
@@ -43,11 +53,12 @@ uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
                             orr_range_subtree ret[ORR_SHARD_SUBTREES_MAX]);
 
 /* Sums of each sample's bag over each subtree of the shard: of sample s from ret + s * ret_stride
- * on, shape (subtrees, columns of the shard), fp32; 0 where nothing was looked up. */
+ * on, shape (subtrees, columns of the shard), fp32; 0 where nothing was looked up. UNSUPPORTED: rows
+ * of Q8_0, Q4_0. */
 orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
                               orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
-/* The bag from the sums of subtrees of all shards of its rows: *ret += nothing; `parts`, shape
- * (n): in ascending order, addresses of `columns` numbers each; covers the tree. */
+/* The bag from the sums of subtrees of all shards of its rows: `parts`, shape (n): in ascending
+ * order, addresses of `columns` numbers each; together they cover the tree. */
 void orr_join_subtrees(const orr_range_subtree *subtrees, const float *const *parts, uint32_t n,
                        int64_t columns, float *ret);
 
@@ -60,12 +71,20 @@ typedef struct orr_shard_update {
     uint64_t seed; /* of stochastic rounding, with table, row, column and step */
     /* Where columns of a row are on several ranks, and its optimizer needs the mean square of the
      * whole row: called once with squares, shape (rows that were looked up, ascending; blocks of
-     * the shard), to give `ret`, shape (rows): sums over all columns. NULL: all columns are here */
+     * the shard), to give `ret`, shape (rows): sums over the blocks of all columns by
+     * orr_sum_blocks(). NULL: all columns are here. Not called where the optimizer needs none. */
+    int64_t table_columns; /* of the whole table */
     orr_status (*sum_squares)(void *ctx, const float *squares, int64_t rows, uint32_t blocks,
                               float *ret, orr_error *err);
     void *ctx;
 } orr_shard_update;
-size_t orr_shard_update_bytes(const orr_shard_update *update); /* of workspace */
+/* Sum of the squares of a row's blocks, as a binary tree over their numbers. */
+float orr_sum_blocks(const float *squares, uint32_t blocks);
+enum { ORR_SHARD_UPDATE_COLUMNS = 1024 };                      /* of a shard, at most */
+size_t orr_shard_update_bytes(const orr_shard_update *update); /* of workspace, aligned to 64 */
+/* One pass from the gradients of bags: lookups are sorted by row, then sample; each row's gradients
+ * are summed and the row is updated. UNSUPPORTED: rows of INT8, INT4; more columns; 2^32 lookups.
+ */
 orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
                                 orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 

@@ -12,7 +12,6 @@ enum {
     RANGE_IDS = 2048,   /* ids of a range, about: its sort stays in the caches */
     RANGES = 4096,      /* at most */
     CHUNK_IDS = 32768,  /* ids of a chunk that is counted and partitioned by one thread, at least */
-    CHUNKS = 64,        /* at most */
     DIGIT = 8,          /* bits of a radix pass */
     INSERTION_MAX = 48, /* most lookups for insertion sort */
 };
@@ -32,7 +31,9 @@ static void shape_of(int64_t ids, int64_t rows, orr_sorted_lookups *ret)
     ret->shift = row_bits > range_bits ? row_bits - range_bits : 0;
     ret->ranges = rows > 0 ? ((rows - 1) >> ret->shift) + 1 : 1;
     ret->chunks = (ids + CHUNK_IDS - 1) / CHUNK_IDS;
-    ret->chunks = ret->chunks < 1 ? 1 : ret->chunks > CHUNKS ? CHUNKS : ret->chunks;
+    ret->chunks = ret->chunks < 1                   ? 1
+                  : ret->chunks > ORR_LOOKUP_CHUNKS ? ORR_LOOKUP_CHUNKS
+                                                    : ret->chunks;
     ret->chunk_ids = (ids + ret->chunks - 1) / ret->chunks;
 }
 
@@ -48,6 +49,13 @@ size_t orr_sorted_lookups_bytes(int64_t ids, int64_t rows)
     return 2 * whole_lines((size_t)ids * sizeof(orr_lookup)) +
            whole_lines((size_t)(s.ranges + 1) * sizeof(uint32_t)) +
            (size_t)(s.ranges * s.chunks) * sizeof(uint32_t);
+}
+
+int64_t orr_sorted_lookups_ranges(int64_t ids, int64_t rows)
+{
+    orr_sorted_lookups s;
+    shape_of(ids, rows, &s);
+    return s.ranges;
 }
 
 static void take_room(orr_sorted_lookups *s, void *room)
@@ -100,28 +108,50 @@ static void place_chunks(orr_sorted_lookups *s)
     s->begin[s->ranges] = at;
 }
 
+/* Of which sample each chunk's first lookup is. */
+static void place_samples(orr_sorted_lookups *s)
+{
+    int64_t sample = -1, end = 0;
+    for (int64_t c = 0; c < s->chunks; c++) {
+        const int64_t first = c * s->chunk_ids;
+        if (s->lengths == NULL && s->each > 0) {
+            sample = first / s->each;
+            end = (sample + 1) * s->each;
+        }
+        while (s->lengths != NULL && end <= first && first < s->ids->n)
+            end += s->lengths[++sample];
+        s->sample[c] = sample;
+        s->end[c] = end;
+    }
+}
+
 static void deal_chunk(void *ctx, size_t chunk, int thread)
 {
     (void)thread;
     const orr_sorted_lookups *s = ctx;
     uint32_t *place = s->place + (int64_t)chunk * s->ranges;
-    const int64_t within = ((int64_t)1 << s->shift) - 1;
-    for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
+    const int64_t within = ((int64_t)1 << s->shift) - 1, last = end_of(s, (int64_t)chunk);
+    int64_t sample = s->sample[chunk], end = s->end[chunk];
+    for (int64_t i = (int64_t)chunk * s->chunk_ids; i < last; i++) {
         const int64_t id = orr_indices_at(s->ids, i);
+        while (i >= end)
+            end += s->lengths != NULL ? s->lengths[sample + 1] : s->each, sample++;
         if ((uint64_t)id < (uint64_t)s->rows)
-            s->lookup[place[id >> s->shift]++] = (orr_lookup){(uint32_t)(id & within), (uint32_t)i};
+            s->lookup[place[id >> s->shift]++] =
+                (orr_lookup){(uint32_t)(id & within), (uint32_t)sample};
     }
 }
 
-orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, const orr_indices *ids, int64_t rows,
-                                        void *room, orr_workers *workers, orr_error *err)
+orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, void *room, orr_workers *workers,
+                                        orr_error *err)
 {
-    *s = (orr_sorted_lookups){.ids = ids, .rows = rows, .stray.at = -1};
-    shape_of(ids->n, rows, s);
-    if (ids->n > UINT32_MAX || s->shift > 32)
+    s->stray.at = -1;
+    shape_of(s->ids->n, s->rows, s);
+    if (s->ids->n > UINT32_MAX || s->shift > 32)
         return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %lld rows in one update",
-                        (long long)ids->n, (long long)rows);
+                        (long long)s->ids->n, (long long)s->rows);
     take_room(s, room);
+    place_samples(s);
     orr_workers_run(workers, (size_t)s->chunks, count_chunk, s);
     place_chunks(s);
     orr_workers_run(workers, (size_t)s->chunks, deal_chunk, s);

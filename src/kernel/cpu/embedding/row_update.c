@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cpu/embedding/row_update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/workers.h"
+#include "kernel/format/row.h"
+
+/* Updates of the rows that were looked up, exact: the gradients g of all lookups of a row are
+ * summed first, in parts of 256, which bounds the rounding error; then, by optimizer,
+ *
+ *   row-wise Adagrad  state += mean(g^2),  row -= rate g / (sqrt(state) + epsilon)
+ *                     (Mudigere et al., arXiv 2104.05158, section 4.1.4)
+ *   Adagrad           the same, with a state for each number
+ *   row-wise Adam     m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) mean(g^2),
+ *                     row -= rate m' / (sqrt(v') + epsilon), m' and v' corrected for their bias
+ *   SGD               row -= rate g
+ *
+ * Rows that were not looked up do not change, so there is no weight decay. A work item is a range
+ * of rows: it is sorted and updated while its lookups are in the caches. */
+enum { COLUMNS = ORR_SHARD_UPDATE_COLUMNS, PART = 256, AHEAD = 16 };
+
+typedef struct run {
+    const orr_row_update *update;
+    orr_row_store *store;
+    orr_row_optimizer optimizer;
+    orr_row_format format;
+    int64_t columns, padded; /* of the shard; a whole number of blocks */
+    uint32_t blocks;
+    float scale;                         /* of the gradients */
+    float mean;                          /* 1 / columns of the table */
+    double rate, rate_bias, second_bias; /* rate / (1 - beta1^step), 1 / (1 - beta2^step) */
+    float beta2;
+    orr_row_step step;
+    orr_row_sum *sum;
+    const orr_row_kernels *kernels;
+    uint64_t noise; /* of stochastic rounding: of seed, table and step */
+    /* Where rows are fetched, or squares summed elsewhere: of the rows that were looked up. */
+    int64_t *first; /* shape (ranges + 1): of each range */
+    int64_t *row;   /* shape (rows) */
+    char **record;  /* shape (rows); NULL: in memory */
+    float *squares; /* shape (rows, blocks) */
+    float *square;  /* shape (rows): of all columns; NULL: of the columns at hand */
+} run;
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+ * generators", OOPSLA 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+float orr_sum_blocks(const float *squares, uint32_t blocks)
+{
+    float left[33];
+    uint32_t top = 0;
+    for (uint32_t b = 0; b < blocks; b++) {
+        float sum = squares[b];
+        for (uint32_t right = b; right % 2 == 1; right /= 2)
+            sum = left[--top] + sum;
+        left[top++] = sum;
+    }
+    for (; top > 1; top--)
+        left[top - 2] = left[top - 2] + left[top - 1];
+    return top > 0 ? left[0] : 0;
+}
+
+static const char *gradient_row(const run *r, const orr_lookup *lookup)
+{
+    return r->update->gradient.base + lookup->sample * r->update->gradient.row_bytes;
+}
+
+static void add_rows(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
+{
+    const char *row[PART];
+    for (int64_t i = 0; i < n; i++)
+        row[i] = gradient_row(r, &lookup[i]);
+    memset(sum, 0, (size_t)r->padded * sizeof *sum);
+    r->sum(row, n, 0, r->columns, sum);
+}
+
+/* The gradient of a row, padded: in place where it has one lookup, else in `sum`. */
+static const float *sum_gradients(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
+{
+    if (n == 1 && r->scale == 1 && r->columns == r->padded &&
+        r->update->gradient.format == ORR_ROW_FORMAT_FP32)
+        return (const float *)(const void *)gradient_row(r, lookup);
+    float part[COLUMNS];
+    add_rows(r, lookup, n < PART ? n : PART, sum);
+    for (int64_t i = PART; i < n; i += PART) {
+        add_rows(r, lookup + i, n - i < PART ? n - i : PART, part);
+        for (int64_t j = 0; j < r->columns; j++)
+            sum[j] += part[j];
+    }
+    for (int64_t j = 0; r->scale != 1 && j < r->columns; j++)
+        sum[j] *= r->scale;
+    return sum;
+}
+
+/* Numbers in place where they are whole blocks of fp32, else copied to `room` and padded. */
+static float *padded_of(const run *r, float *at, float *room)
+{
+    if (r->columns == r->padded)
+        return at;
+    memset(room, 0, (size_t)r->padded * sizeof *room);
+    return memcpy(room, at, (size_t)r->columns * sizeof *at);
+}
+
+static void put_back(const run *r, const float *from, float *at)
+{
+    if (from != at)
+        memcpy(at, from, (size_t)r->columns * sizeof *at);
+}
+
+static void step_values(const run *r, const float *g, float square, float *x, float *state)
+{
+    const orr_row_kernels *k = r->kernels;
+    float room[COLUMNS], *numbers;
+    orr_row_step step = r->step;
+    switch (r->optimizer) {
+    case ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD:
+        *state += square * r->mean;
+        step.factor = -step.rate / (sqrtf(*state) + step.epsilon);
+        k->add_scaled(&step, g, r->padded, x);
+        return;
+    case ORR_ROW_OPTIMIZER_ADAGRAD:
+        numbers = padded_of(r, state, room);
+        k->adagrad(&step, g, r->padded, x, numbers);
+        put_back(r, numbers, state);
+        return;
+    case ORR_ROW_OPTIMIZER_ROWWISE_ADAM: {
+        float *second = state + r->columns;
+        *second = *second * r->beta2 + square * r->mean * (1 - r->beta2);
+        step.factor = (float)(-r->rate_bias / (sqrt(*second * r->second_bias) + step.epsilon));
+        numbers = padded_of(r, state, room);
+        k->adam(&step, g, r->padded, x, numbers);
+        put_back(r, numbers, state);
+        return;
+    }
+    case ORR_ROW_OPTIMIZER_SGD:
+    case ORR_ROW_OPTIMIZERS:
+        k->add_scaled(&step, g, r->padded, x);
+        return;
+    }
+}
+
+/* Stochastic rounding, seeded by what does not depend on the sharding. */
+static void round_row(const run *r, int64_t row, const float *x, char *record)
+{
+    const orr_shard_lookups *l = r->update->shard->lookups;
+    const uint64_t key = mix(r->noise + (uint64_t)(l->first_row + row));
+    uint16_t rounded[COLUMNS];
+    (r->format == ORR_ROW_FORMAT_FP16 ? r->kernels->round_fp16 : r->kernels->round_bf16)(
+        x, key, l->shard->column_begin, r->padded, rounded);
+    memcpy(record, rounded, (size_t)r->columns * sizeof *rounded);
+}
+
+/* One row of number `row` of the shard. `square`: of all columns. */
+static void step_row(const run *r, int64_t row, char *record, const float *g, float square)
+{
+    float room[COLUMNS];
+    float *state = (float *)(void *)orr_row_store_state(r->store, record, row);
+    if (r->format == ORR_ROW_FORMAT_FP32) {
+        float *at = (float *)(void *)record, *x = padded_of(r, at, room);
+        step_values(r, g, square, x, state);
+        put_back(r, x, at);
+        return;
+    }
+    memset(room + r->columns, 0, (size_t)(r->padded - r->columns) * sizeof *room);
+    orr_row_to_fp32(r->format, record, r->columns, room);
+    step_values(r, g, square, room, state);
+    if (r->update->shard != NULL)
+        round_row(r, row, room, record);
+    else
+        orr_row_from_fp32(r->format, room, r->columns, record);
+}
+
+static bool needs_square(orr_row_optimizer optimizer)
+{
+    return optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
+           optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
+}
+
+static float square_of(const run *r, const float *g)
+{
+    float squares[COLUMNS / ORR_EMBEDDING_BLOCK];
+    if (!needs_square(r->optimizer))
+        return 0;
+    r->kernels->squares(g, r->padded, squares);
+    return orr_sum_blocks(squares, r->blocks);
+}
+
+static void fetch(const run *r, int64_t first, const orr_lookup *lookup)
+{
+    const int64_t row = first + lookup->row;
+    const char *gradient = gradient_row(r, lookup);
+    for (int64_t at = 0; at < r->update->gradient.row_bytes; at += 64)
+        __builtin_prefetch(gradient + at);
+    if (r->record != NULL)
+        return;
+    char *record = r->store->base + row * r->store->record_bytes;
+    for (int64_t at = 0; at < r->store->record_bytes; at += 64)
+        __builtin_prefetch(record + at, 1);
+    if (r->store->states != NULL)
+        __builtin_prefetch(orr_row_store_state(r->store, record, row), 1);
+}
+
+/* The lookups from i on that are of one row; returns the first that is not. */
+static int64_t end_of_row(const orr_lookup *lookup, int64_t i, int64_t n)
+{
+    int64_t end = i + 1;
+    while (end < n && lookup[end].row == lookup[i].row)
+        end++;
+    return end;
+}
+
+static void update_range(void *ctx, size_t range, int thread)
+{
+    (void)thread;
+    const run *r = ctx;
+    const orr_sorted_lookups *lookups = &r->update->lookups;
+    int64_t n, fetched = 0, k = r->first != NULL ? r->first[range] : 0;
+    const orr_lookup *lookup = orr_sorted_lookups_sort_range(lookups, (int64_t)range, &n);
+    const int64_t first = (int64_t)range << lookups->shift;
+    float sum[COLUMNS];
+    for (int64_t i = 0, end; i < n; i = end, k++) {
+        for (; fetched < n && fetched < i + AHEAD; fetched++)
+            fetch(r, first, &lookup[fetched]);
+        end = end_of_row(lookup, i, n);
+        const int64_t row = first + lookup[i].row;
+        const float *g = sum_gradients(r, lookup + i, end - i, sum);
+        char *record =
+            r->record != NULL ? r->record[k] : r->store->base + row * r->store->record_bytes;
+        step_row(r, row, record, g, r->square != NULL ? r->square[k] : square_of(r, g));
+    }
+}
+
+static void count_range(void *ctx, size_t range, int thread)
+{
+    (void)thread;
+    const run *r = ctx;
+    int64_t n, rows = 0;
+    const orr_lookup *lookup =
+        orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
+    for (int64_t i = 0; i < n; i = end_of_row(lookup, i, n))
+        rows++;
+    r->first[range + 1] = rows;
+}
+
+/* Lists the rows of a range and the squares of their blocks. */
+static void list_range(void *ctx, size_t range, int thread)
+{
+    (void)thread;
+    const run *r = ctx;
+    int64_t n, k = r->first[range];
+    const orr_lookup *lookup =
+        orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
+    float sum[COLUMNS];
+    for (int64_t i = 0, end; i < n; i = end, k++) {
+        end = end_of_row(lookup, i, n);
+        r->row[k] = ((int64_t)range << r->update->lookups.shift) + lookup[i].row;
+        if (r->squares != NULL)
+            r->kernels->squares(sum_gradients(r, lookup + i, end - i, sum), r->padded,
+                                r->squares + k * r->blocks);
+    }
+}
+
+static bool sums_elsewhere(const orr_row_store *store, const orr_shard_update *shard)
+{
+    return shard != NULL && shard->sum_squares != NULL &&
+           needs_square((orr_row_optimizer)store->optimizer);
+}
+
+static size_t lines(int64_t count, size_t bytes)
+{
+    return ((size_t)count * bytes + 63) / 64 * 64;
+}
+
+static int64_t blocks_of(const orr_row_store *store)
+{
+    return (store->columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
+}
+
+/* The lists of rows, which are at most as many as lookups. */
+size_t orr_row_update_bytes(const orr_row_store *store, const orr_shard_update *shard,
+                            int64_t lookups, int64_t ranges)
+{
+    const bool elsewhere = sums_elsewhere(store, shard);
+    if (!elsewhere && store->base != NULL)
+        return 0;
+    return lines(ranges + 1, sizeof(int64_t)) + lines(lookups, sizeof(int64_t)) +
+           (store->base == NULL ? lines(lookups, sizeof(char *)) : 0) +
+           (elsewhere ? lines(lookups * (blocks_of(store) + 1), sizeof(float)) : 0);
+}
+
+static orr_status list_rows(run *r, char *room, orr_workers *workers, orr_error *err)
+{
+    const orr_shard_update *shard = r->update->shard;
+    const orr_sorted_lookups *l = &r->update->lookups;
+    const bool elsewhere = sums_elsewhere(r->store, shard);
+    r->first = (int64_t *)(void *)room;
+    room += lines(l->ranges + 1, sizeof *r->first);
+    r->row = (int64_t *)(void *)room;
+    room += lines(l->ids->n, sizeof *r->row);
+    char **record = (char **)(void *)room;
+    if (r->store->base == NULL)
+        room += lines(l->ids->n, sizeof *record);
+    if (elsewhere)
+        r->squares = (float *)(void *)room;
+    r->first[0] = 0;
+    orr_workers_run(workers, (size_t)l->ranges, count_range, r);
+    for (int64_t range = 0; range < l->ranges; range++)
+        r->first[range + 1] += r->first[range];
+    const int64_t rows = r->first[l->ranges];
+    orr_workers_run(workers, (size_t)l->ranges, list_range, r);
+    if (elsewhere) {
+        float *square = r->squares + rows * r->blocks;
+        ORR_TRY(shard->sum_squares(shard->ctx, r->squares, rows, r->blocks, square, err));
+        r->square = square;
+    }
+    if (r->store->base == NULL) {
+        ORR_TRY(r->store->fetch(r->store, r->row, rows, record, err));
+        r->record = record;
+    }
+    return ORR_OK;
+}
+
+orr_status orr_row_update_check(const orr_row_store *store, const char *what, orr_error *err)
+{
+    const orr_row_format format = (orr_row_format)store->format;
+    if (store->columns <= COLUMNS &&
+        (format == ORR_ROW_FORMAT_FP32 || format == ORR_ROW_FORMAT_FP16 ||
+         format == ORR_ROW_FORMAT_BF16))
+        return ORR_OK;
+    return orr_fail(err, ORR_UNSUPPORTED,
+                    "%s: rows of %lld numbers in %s, not of up to %d in fp32, fp16 or bf16", what,
+                    (long long)store->columns, orr_row_format_name(format), COLUMNS);
+}
+
+static run run_of(const orr_row_update *u)
+{
+    const orr_update *by = u->by;
+    const orr_shard_update *shard = u->shard;
+    const int64_t blocks = blocks_of(u->store), whole = sums_elsewhere(u->store, shard)
+                                                            ? shard->table_columns
+                                                            : u->store->columns;
+    run r = {.update = u,
+             .store = u->store,
+             .optimizer = (orr_row_optimizer)u->store->optimizer,
+             .format = (orr_row_format)u->store->format,
+             .columns = u->store->columns,
+             .padded = blocks * ORR_EMBEDDING_BLOCK,
+             .blocks = (uint32_t)blocks,
+             .scale = (float)by->gradient_scale,
+             .mean = 1 / (float)whole,
+             .beta2 = (float)by->beta2,
+             .step = {.factor = (float)-by->rate,
+                      .rate = (float)by->rate,
+                      .epsilon = (float)by->epsilon,
+                      .beta1 = (float)by->beta1},
+             .sum = orr_row_sum_of(u->gradient.format),
+             .kernels = orr_row_kernels_of_cpu()};
+    if (r.optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+        r.rate_bias = by->rate / (1 - pow(by->beta1, (double)by->step));
+        r.second_bias = 1 / (1 - pow(by->beta2, (double)by->step));
+    }
+    if (shard != NULL)
+        r.noise = mix(mix(mix(shard->seed) + shard->lookups->shard->table) + (uint64_t)by->step);
+    return r;
+}
+
+orr_status orr_row_update_run(const orr_row_update *u, void *workspace, orr_workers *workers,
+                              orr_error *err)
+{
+    run r = run_of(u);
+    if (u->store->base == NULL || sums_elsewhere(u->store, u->shard))
+        ORR_TRY(list_rows(&r, workspace, workers, err));
+    orr_workers_run(workers, (size_t)u->lookups.ranges, update_range, &r);
+    if (r.record != NULL)
+        u->store->release(u->store, r.row, r.first[u->lookups.ranges], true);
+    return ORR_OK;
+}
