@@ -62,17 +62,6 @@ int64_t orr_embedding_bytes(const orr_embedding *table)
                                                                                        : bytes;
 }
 
-int64_t orr_embedding_codec_bytes(orr_embedding_codec codec, int64_t columns)
-{
-    static const orr_row_format FORMAT[ORR_EMBEDDING_CODECS] = {
-        [ORR_EMBEDDING_CODEC_FP32] = ORR_ROW_FORMAT_FP32,
-        [ORR_EMBEDDING_CODEC_FP16] = ORR_ROW_FORMAT_FP16,
-        [ORR_EMBEDDING_CODEC_BF16] = ORR_ROW_FORMAT_BF16,
-        [ORR_EMBEDDING_CODEC_INT8] = ORR_ROW_FORMAT_INT8,
-    };
-    return orr_row_format_bytes(FORMAT[codec], columns);
-}
-
 /* Range k begins at floor(k rows / ranges). */
 int64_t orr_embedding_range_begin(int64_t rows, uint32_t range)
 {

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/workers.h"
+#include "kernel/cpu/embedding/row_kernels.h"
+#include "kernel/cpu/embedding/sharded_table.h"
+#include "kernel/cpu/tensor/radix_sort.h"
+
+/* Sums of bags by the tree of ranges. The limit is the number of memory reads in flight: each bag's
+ * rows are put in the order of their ranges some bags ahead, and are prefetched before they are
+ * summed. */
+enum {
+    AHEAD = 32,           /* rows that stand in order behind those that are summed, at least */
+    ROOM_ROWS = 2048,     /* rows in order, about */
+    ITEM_LOOKUPS = 16384, /* of a work item, about */
+    INSERTION_MAX = 16,   /* most lookups of a bag for insertion sort */
+};
+
+uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
+                            orr_range_subtree ret[ORR_SHARD_SUBTREES_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t begin = shard->range_begin; begin < shard->range_end;) {
+        uint32_t count = begin != 0 ? begin & -begin : ORR_EMBEDDING_RANGES;
+        while (count > shard->range_end - begin)
+            count /= 2;
+        ret[n++] = (orr_range_subtree){begin, count};
+        begin += count;
+    }
+    return n;
+}
+
+void orr_join_subtrees(const orr_range_subtree *subtrees, const float *const *parts, uint32_t n,
+                       int64_t columns, float *ret)
+{
+    orr_ranged_row row[ORR_EMBEDDING_RANGES];
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = (orr_ranged_row){(const char *)parts[i], subtrees[i].begin};
+    orr_row_kernels_of_cpu()->tree[ORR_ROW_FORMAT_FP32](row, n, 0, columns, ret);
+}
+
+typedef struct bag_sums {
+    const orr_shard_lookups *lookups;
+    int64_t columns, record_bytes;
+    orr_range_subtree subtree[ORR_SHARD_SUBTREES_MAX];
+    uint32_t n_subtrees;
+    orr_row_tree *tree;
+    char **fetched;       /* shape (lookups): rows that are not in memory; NULL: all are */
+    int64_t *first;       /* shape (samples + 1): the first lookup of each sample */
+    int64_t longest;      /* lookups of a bag */
+    int64_t samples;      /* of a work item */
+    uint64_t inverse;     /* about 2^64 / rows of the table */
+    orr_ranged_row *room; /* shape (threads, room_rows) */
+    int64_t room_rows;
+    float *ret;
+    int64_t ret_stride;
+} bag_sums;
+
+/* orr_embedding_range_of(), by a product that is the quotient or 1 more. */
+static inline int64_t range_of(const bag_sums *b, int64_t id)
+{
+    const uint64_t rows = (uint64_t)b->lookups->table_rows,
+                   end = ((uint64_t)(b->lookups->first_row + id) + 1) * ORR_EMBEDDING_RANGES - 1,
+                   range = (uint64_t)((unsigned __int128)end * b->inverse >> 64);
+    if (rows == 1)
+        return ORR_EMBEDDING_RANGES - 1;
+    return (int64_t)(range * rows > end ? range - 1 : range);
+}
+
+static inline const char *row_at(const bag_sums *b, int64_t lookup)
+{
+    return b->fetched != NULL ? b->fetched[lookup]
+                              : b->lookups->store->base + b->lookups->ids[lookup] * b->record_bytes;
+}
+
+static void insert_rows(const bag_sums *b, int64_t begin, int64_t end, orr_ranged_row *to)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const orr_ranged_row row = {row_at(b, i), range_of(b, b->lookups->ids[i])};
+        int64_t at = i - begin;
+        for (; at > 0 && to[at - 1].range > row.range; at--)
+            to[at] = to[at - 1];
+        to[at] = row;
+    }
+}
+
+/* Rows of a bag in the order of their ranges, those of a range in the order of lookups. */
+static void order_rows(const bag_sums *b, int64_t begin, int64_t end, orr_ranged_row *to)
+{
+    uint32_t place[ORR_EMBEDDING_RANGES] = {0}, at = 0;
+    const int64_t *id = b->lookups->ids;
+    for (int64_t i = begin; i < end; i++)
+        place[range_of(b, id[i])]++;
+    for (int r = 0; r < ORR_EMBEDDING_RANGES; r++) {
+        const uint32_t count = place[r];
+        place[r] = at;
+        at += count;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t range = range_of(b, id[i]);
+        to[place[range]++] = (orr_ranged_row){row_at(b, i), range};
+    }
+}
+
+/* The rows of coming bags of a work item, in order: `at` .. `end` of the room. */
+typedef struct window {
+    orr_ranged_row *room;
+    int64_t at, end;
+    int64_t sample; /* the first that is not in order yet */
+} window;
+
+static void order_ahead(const bag_sums *b, int64_t rows, int64_t samples_end, window *w)
+{
+    for (; w->sample < samples_end && w->end - w->at < rows; w->sample++) {
+        const int64_t begin = b->first[w->sample], end = b->first[w->sample + 1], n = end - begin;
+        if (w->end + n > b->room_rows) {
+            memmove(w->room, w->room + w->at, (size_t)(w->end - w->at) * sizeof *w->room);
+            w->end -= w->at;
+            w->at = 0;
+        }
+        if (n <= INSERTION_MAX)
+            insert_rows(b, begin, end, w->room + w->end);
+        else
+            order_rows(b, begin, end, w->room + w->end);
+        w->end += n;
+    }
+}
+
+/* The next n rows of the window by subtree. */
+static void sum_bag(const bag_sums *b, int64_t n, window *w, float *ret)
+{
+    const int64_t end = w->at + n;
+    for (uint32_t t = 0; t < b->n_subtrees; t++, ret += b->columns) {
+        const int64_t ranges_end = b->subtree[t].begin + b->subtree[t].count, at = w->at;
+        if (t + 1 == b->n_subtrees)
+            w->at = end;
+        while (w->at < end && w->room[w->at].range < ranges_end)
+            w->at++;
+        if (w->at > at)
+            b->tree(w->room + at, w->at - at, w->end - w->at, b->columns, ret);
+        else
+            memset(ret, 0, (size_t)b->columns * sizeof *ret);
+    }
+}
+
+static void sum_item(void *ctx, size_t item, int thread)
+{
+    const bag_sums *b = ctx;
+    const int64_t begin = (int64_t)item * b->samples, samples = b->lookups->samples,
+                  end = samples - begin < b->samples ? samples : begin + b->samples;
+    window w = {.room = b->room + thread * b->room_rows, .sample = begin};
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t n = b->first[s + 1] - b->first[s];
+        order_ahead(b, n + AHEAD, end, &w);
+        sum_bag(b, n, &w, b->ret + s * b->ret_stride);
+    }
+}
+
+/* Makes all rows that are looked up resident: *ret_row, shape (*ret_n), ascending. */
+static orr_status fetch_rows(bag_sums *b, int64_t **ret_row, int64_t *ret_n, orr_error *err)
+{
+    const orr_shard_lookups *l = b->lookups;
+    const orr_operand operand = {.type = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {l->n}},
+                                 .stride = {1},
+                                 .data = (void *)(uintptr_t)l->ids};
+    const orr_indices ids = orr_indices_of(&operand);
+    const size_t n = (size_t)l->n;
+    orr_status status = ORR_OK;
+    uint32_t *places = orr_calloc(n + 1, 2 * sizeof *places);
+    int64_t *row = orr_calloc(n + 1, sizeof *row), rows = 0;
+    char **record = orr_calloc(n + 1, sizeof *record);
+    b->fetched = orr_calloc(n + 1, sizeof *b->fetched);
+    if (places == NULL || row == NULL || record == NULL || b->fetched == NULL) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    const uint32_t *sorted = orr_radix_sort_ids(&ids, places, places + n);
+    for (int64_t i = 0; i < l->n; i++)
+        if (i == 0 || l->ids[sorted[i]] != row[rows - 1])
+            row[rows++] = l->ids[sorted[i]];
+    status = l->store->fetch(l->store, row, rows, record, err);
+    if (status != ORR_OK)
+        goto out;
+    for (int64_t i = 0, at = 0; i < l->n; i++) {
+        at += l->ids[sorted[i]] != row[at];
+        b->fetched[sorted[i]] = record[at];
+    }
+    *ret_row = row;
+    *ret_n = rows;
+out:
+    orr_free(places);
+    orr_free(record);
+    if (status != ORR_OK)
+        orr_free(row);
+    return status;
+}
+
+static void place_samples(bag_sums *b)
+{
+    const orr_shard_lookups *l = b->lookups;
+    int64_t at = 0;
+    for (int64_t s = 0; s < l->samples; s++) {
+        b->first[s] = at;
+        b->longest = l->lengths[s] > b->longest ? l->lengths[s] : b->longest;
+        at += l->lengths[s];
+    }
+    b->first[l->samples] = at;
+    b->samples = l->n > ITEM_LOOKUPS ? ITEM_LOOKUPS * l->samples / l->n : l->samples;
+    b->samples = b->samples > 0 ? b->samples : 1;
+    b->room_rows = 2 * b->longest + AHEAD + ROOM_ROWS;
+}
+
+orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
+                              orr_workers *workers, orr_error *err)
+{
+    orr_row_store *store = lookups->store;
+    bag_sums b = {.lookups = lookups,
+                  .columns = store->columns,
+                  .record_bytes = store->record_bytes,
+                  .tree = orr_row_kernels_of_cpu()->tree[store->format],
+                  .inverse = UINT64_MAX / (uint64_t)lookups->table_rows + 1,
+                  .ret = ret,
+                  .ret_stride = ret_stride};
+    int64_t *row = NULL, rows = 0;
+    orr_status status = ORR_OK;
+    if (b.tree == NULL || lookups->n > UINT32_MAX)
+        return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %s rows in a sharded table",
+                        (long long)lookups->n, orr_row_format_name((orr_row_format)store->format));
+    b.n_subtrees = orr_shard_subtrees(lookups->shard, b.subtree);
+    b.first = orr_calloc((size_t)lookups->samples + 1, sizeof *b.first);
+    if (b.first == NULL)
+        return orr_fail_memory(err);
+    place_samples(&b);
+    b.room = orr_calloc((size_t)orr_workers_count(workers) * (size_t)b.room_rows, sizeof *b.room);
+    if (b.room == NULL)
+        status = orr_fail_memory(err);
+    else if (store->base == NULL)
+        status = fetch_rows(&b, &row, &rows, err);
+    if (status == ORR_OK && lookups->samples > 0)
+        orr_workers_run(workers, (size_t)((lookups->samples - 1) / b.samples + 1), sum_item, &b);
+    if (row != NULL)
+        store->release(store, row, rows, false);
+    orr_free(row);
+    orr_free(b.fetched);
+    orr_free(b.room);
+    orr_free(b.first);
+    return status;
+}
