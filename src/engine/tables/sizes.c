@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "engine/tables/layout.h"
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes of the vectors of a rank: bags as it sums them and as it receives them; then, in the same
+ * place, gradients. */
+static size_t vectors_bytes(const orr_tables_layout *l, bool trained)
+{
+    size_t bags = (size_t)l->rank[l->me].bag_numbers * (l->ranks - 1), gradients = 0;
+    for (uint32_t r = 0; r < l->ranks; r++)
+        bags += (size_t)l->rank[r].bag_numbers;
+    if (trained)
+        gradients = (size_t)l->rank[l->me].gradient_numbers * l->ranks;
+    return larger(bags, gradients) * (size_t)l->samples * sizeof(float);
+}
+
+static void size_messages(const orr_tables_layout *l, bool trained, orr_tables_sizes *ret)
+{
+    const orr_tables_rank *me = &l->rank[l->me];
+    const size_t samples = (size_t)l->samples;
+    const bool coded = l->plan->forward != ORR_EMBEDDING_CODEC_FP32;
+    ret->out = coded ? (size_t)me->bag_bytes * samples : 0;
+    if (trained && l->plan->backward != ORR_EMBEDDING_CODEC_FP32)
+        ret->in = (size_t)me->gradient_bytes * samples;
+    for (uint32_t r = 0; r < l->ranks; r++) {
+        if (r == l->me)
+            continue;
+        if (coded)
+            ret->in = larger(ret->in, (size_t)l->rank[r].bag_bytes * samples);
+        if (trained && !orr_tables_gradients_in_place(l, r))
+            ret->out = larger(ret->out, (size_t)l->rank[r].gradient_bytes * samples);
+    }
+}
+
+static void size_lookups(const orr_tables_layout *l, orr_tables_sizes *ret)
+{
+    for (uint32_t e = 0; e < l->n_entries; e++) {
+        const orr_tables_entry *entry = &l->entries[e];
+        const size_t bytes =
+            orr_tables_lengths_bytes(l, entry) + orr_tables_ids_bytes(entry, entry->mean_lookups);
+        ret->ids_out += bytes;
+        if (entry->shard->rank == l->me)
+            ret->ids_in += bytes;
+        if (entry->shard->rank == l->me)
+            ret->ids += (size_t)entry->mean_lookups * l->ranks * sizeof(int64_t);
+    }
+    ret->lengths = (size_t)(l->rank[l->me + 1].first_entry - l->rank[l->me].first_entry) *
+                   l->ranks * (size_t)l->samples * sizeof(int32_t);
+}
+
+size_t orr_tables_squares_bytes(const orr_tables_layout *l, const orr_tables_entry *entry,
+                                int64_t rows)
+{
+    const uint32_t columns = l->plan->tables[entry->table].columns,
+                   blocks = (columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
+    if (orr_tables_square_peers(l, entry, NULL) == 0)
+        return 0;
+    return ((size_t)rows * (blocks - orr_tables_blocks(entry)) + blocks) * sizeof(float);
+}
+
+static orr_status no_squares(void *ctx, const float *squares, int64_t rows, uint32_t blocks,
+                             float *ret, orr_error *err)
+{
+    (void)ctx, (void)squares, (void)rows, (void)blocks, (void)ret;
+    return orr_fail(err, ORR_INVALID, "sums of squares of an update that is only measured");
+}
+
+static void size_updates(const orr_tables_layout *l, orr_tables_sizes *ret)
+{
+    for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
+        const orr_tables_entry *entry = &l->entries[e];
+        const bool shared = orr_tables_square_peers(l, entry, NULL) > 0;
+        const int64_t n = entry->mean_lookups * l->ranks;
+        const orr_update by = {.step = 1, .gradient_scale = 1};
+        orr_row_store store = orr_tables_store_of(l, entry, true);
+        store.base = store.states = (char *)&store; /* in memory, wherever that will be */
+        const orr_shard_lookups lookups = {.store = &store,
+                                           .shard = entry->shard,
+                                           .table_rows = l->plan->tables[entry->table].rows,
+                                           .first_row = entry->first_row,
+                                           .samples = l->samples * l->ranks,
+                                           .n = n};
+        const orr_shard_update update = {.lookups = &lookups,
+                                         .gradient_stride = entry->columns,
+                                         .by = &by,
+                                         .table_columns = l->plan->tables[entry->table].columns,
+                                         .sum_squares = shared ? no_squares : NULL};
+        ret->workspace = larger(ret->workspace, orr_shard_update_bytes(&update));
+        ret->squares = larger(
+            ret->squares, orr_tables_squares_bytes(l, entry, n < entry->rows ? n : entry->rows));
+        if (l->groups > 1)
+            ret->average = larger(ret->average,
+                                  larger(ORR_TABLES_AVERAGE_NUMBERS,
+                                         (size_t)store.record_bytes + (size_t)store.state_bytes) *
+                                      sizeof(float));
+    }
+}
+
+orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, bool trained)
+{
+    static const uint32_t SETS[] = {1, 2, 4, 4}; /* three steps at once, at powers of two */
+    orr_tables_sizes ret = {.sets = SETS[l->plan->pipeline < 3 ? l->plan->pipeline : 3]};
+    if (l->ranks > 1) {
+        ret.vectors = vectors_bytes(l, trained);
+        size_messages(l, trained, &ret);
+        size_lookups(l, &ret);
+    }
+    if (trained)
+        size_updates(l, &ret);
+    return ret;
+}
+
+static orr_tables_memory memory_of(const orr_tables_layout *l, bool trained)
+{
+    const orr_tables_sizes s = orr_tables_sizes_of(l, trained);
+    orr_tables_memory ret = {.buffers = (int64_t)(s.vectors + s.out + s.in + s.ids_out + s.ids_in +
+                                                  s.sets * (s.lengths + s.ids) + s.workspace +
+                                                  s.squares + s.average)};
+    for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
+        const orr_row_store store = orr_tables_store_of(l, &l->entries[e], trained);
+        ret.rows += store.rows * store.record_bytes;
+        ret.state += store.rows * store.state_bytes;
+    }
+    return ret;
+}
+
+orr_status orr_tables_measure(const orr_tables_source *source, orr_tables_memory *ret,
+                              orr_error *err)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_tables_layout l;
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = orr_tables_layout_make(source, arena, &l, err);
+    if (status == ORR_OK)
+        *ret = memory_of(&l, source->trained);
+    orr_arena_free(arena);
+    return status;
+}
+
+/* Distinct rows of a shard among n lookups that are distributed uniformly. */
+static int64_t expected_rows(const orr_tables_entry *entry, int64_t n)
+{
+    return llround((double)entry->rows * -expm1((double)n * log1p(-1 / (double)entry->rows)));
+}
+
+static orr_tables_traffic traffic_of(const orr_tables_layout *l, bool trained,
+                                     const int64_t *lookups, const int64_t *rows)
+{
+    orr_tables_traffic ret = {.bags = l->samples * l->rank[l->me].bag_bytes * (l->ranks - 1)};
+    for (uint32_t e = 0; e < l->n_entries; e++) {
+        const orr_tables_entry *entry = &l->entries[e];
+        const int64_t i = entry->shard - l->plan->shards,
+                      n = lookups != NULL ? lookups[i] : entry->mean_lookups;
+        const uint32_t peers = trained ? orr_tables_square_peers(l, entry, NULL) : 0;
+        if (entry->shard->rank != l->me) {
+            ret.ids +=
+                (int64_t)(orr_tables_lengths_bytes(l, entry) + orr_tables_ids_bytes(entry, n) +
+                          (entry->is_counted ? sizeof(uint32_t) : 0));
+        } else if (peers > 0) {
+            const int64_t distinct =
+                rows != NULL ? rows[i] : expected_rows(entry, entry->mean_lookups * l->ranks);
+            ret.squares +=
+                distinct * orr_tables_blocks(entry) * (peers - 1) * (int64_t)sizeof(float);
+        }
+    }
+    for (uint32_t r = 0; r < l->ranks && trained; r++)
+        if (r != l->me)
+            ret.gradients += l->samples * l->rank[r].gradient_bytes;
+    return ret;
+}
+
+orr_status orr_tables_predict_traffic(const orr_tables_source *source, const int64_t *lookups,
+                                      const int64_t *rows, orr_tables_traffic *ret, orr_error *err)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_tables_layout l;
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = orr_tables_layout_make(source, arena, &l, err);
+    if (status == ORR_OK)
+        *ret = traffic_of(&l, source->trained, lookups, rows);
+    orr_arena_free(arena);
+    return status;
+}
