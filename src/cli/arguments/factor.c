@@ -2,8 +2,11 @@
 #include "cli/arguments/factor.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <orrery/plan.h>
 
 #include "base/alloc.h"
 
@@ -20,6 +23,20 @@ orr_status orr_parse_factor(const char *option, const char *text, size_t len, do
     }
     return orr_fail(err, ORR_INVALID, "--%s: '%.*s' is not a factor such as 0.5", option,
                     (int)(len < 60 ? len : 60), text);
+}
+
+orr_status orr_parse_power_count(const char *option, const char *text, uint32_t *ret,
+                                 orr_error *err)
+{
+    char field[80];
+    orr_plan plan;
+    const int n = snprintf(field, sizeof field, "batch=%s", text);
+    if (n >= (int)sizeof field || strpbrk(text, ",=") != NULL ||
+        orr_plan_parse(field, &plan, NULL) != ORR_OK)
+        return orr_fail(err, ORR_INVALID, "--%s: '%.60s' is not a number from 1 on, as 2048 or 16k",
+                        option, text);
+    *ret = plan.batch;
+    return ORR_OK;
 }
 
 orr_status orr_parse_seed(const char *text, uint64_t *ret, orr_error *err)

@@ -6,6 +6,7 @@
 
 #include "base/closest.h"
 #include "base/units.h"
+#include "cli/arguments/factor.h"
 #include "cli/search/explore.h"
 
 /* What a step of pretraining has when nobody says: Llama 3 405B's after its first 252 million
@@ -15,21 +16,6 @@ enum { USUAL_TOKENS = 16777216, USUAL_SEQ = 8192 };
 static orr_settings const *settings_of(const orr_explore_request *r)
 {
     return r->session.settings;
-}
-
-/* As in a plan, where "16k" is 16384: devices, samples and tokens of a sample come in powers of
- * two. */
-static orr_status count_of(const char *option, const char *text, uint32_t *ret, orr_error *err)
-{
-    char field[80];
-    orr_plan plan;
-    const int n = snprintf(field, sizeof field, "batch=%s", text);
-    if (n >= (int)sizeof field || strpbrk(text, ",=") != NULL ||
-        orr_plan_parse(field, &plan, NULL) != ORR_OK)
-        return orr_fail(err, ORR_INVALID, "--%s: '%.60s' is not a number from 1 on, as 2048 or 16k",
-                        option, text);
-    *ret = plan.batch;
-    return ORR_OK;
 }
 
 static orr_status amount_of(const char *option, const char *text, double *ret, orr_error *err)
@@ -50,7 +36,7 @@ static orr_status read_seq(orr_explore_request *r, orr_plan *fix, orr_error *err
     const uint32_t context = r->job.model->context;
     uint32_t seq = 0;
     if (s->seq != NULL)
-        ORR_TRY(count_of("seq", s->seq, &seq, err));
+        ORR_TRY(orr_parse_power_count("seq", s->seq, &seq, err));
     if (seq > 0 && fix->seq > 0 && seq != fix->seq)
         return orr_fail(err, ORR_INVALID, "--seq says %u tokens, --fix %u", seq, fix->seq);
     if (seq > 0)
@@ -74,9 +60,9 @@ static orr_status read_batch(orr_explore_request *r, orr_plan *fix, orr_error *e
     if (fix->batch > 0)
         return ORR_OK;
     if (s->batch != NULL)
-        return count_of("batch", s->batch, &fix->batch, err);
+        return orr_parse_power_count("batch", s->batch, &fix->batch, err);
     if (s->tokens_per_step != NULL)
-        ORR_TRY(count_of("tokens-per-step", s->tokens_per_step, &tokens, err));
+        ORR_TRY(orr_parse_power_count("tokens-per-step", s->tokens_per_step, &tokens, err));
     if (tokens < seq)
         return orr_fail(err, ORR_INVALID, "--tokens-per-step: %u tokens are no sample of %u",
                         tokens, seq);
@@ -195,9 +181,9 @@ static orr_status read_bounds(orr_explore_request *r, orr_error *err)
     o->allow = s->allow;
     o->dimensions = s->dimensions;
     if (s->gpus != NULL)
-        ORR_TRY(count_of("gpus", s->gpus, &o->max_devices, err));
+        ORR_TRY(orr_parse_power_count("gpus", s->gpus, &o->max_devices, err));
     if (s->min_gpus != NULL)
-        ORR_TRY(count_of("min-gpus", s->min_gpus, &o->min_devices, err));
+        ORR_TRY(orr_parse_power_count("min-gpus", s->min_gpus, &o->min_devices, err));
     if (o->max_devices > 0 && o->min_devices > o->max_devices)
         return orr_fail(err, ORR_INVALID, "--min-gpus %u is more than --gpus %u", o->min_devices,
                         o->max_devices);
