@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/tables/load.h"
+
+#include <math.h>
+
+#include <orrery/kernel.h>
+
+#include "base/alloc.h"
+
+enum {
+    ID_BYTES = 8,
+    LENGTH_BYTES = 4,
+    SORTED_BYTES = 16, /* a lookup with its sample, while lookups are sorted by row */
+    SECTOR_BYTES = 32, /* of memory: the least that a read of one state costs */
+};
+
+/* A table as one step looks it up. */
+typedef struct looked_up {
+    const orr_embedding *table;
+    const orr_embedding_plan *plan;
+    orr_popularity popularity;
+    double length;  /* ids of a bag that travel: more than the mean where bags are padded */
+    double samples; /* B */
+    double updated; /* distinct rows of them */
+    bool padded;
+} looked_up;
+
+/* The longest of B bags, expected. Of geometric lengths the quantile at which one of B is beyond
+ * it. */
+static double longest(const orr_embedding *t, double samples)
+{
+    if (t->length == ORR_BAG_LENGTH_UNIFORM)
+        return 2 * t->pooling;
+    if (t->length == ORR_BAG_LENGTH_GEOMETRIC)
+        return fmax(t->pooling, log(fmax(samples, 1)) / log1p(1 / t->pooling));
+    return t->pooling;
+}
+
+/* The share of bags that look up at least one row, where each lookup is of these rows with
+ * probability `share`. */
+static double nonempty(const orr_embedding *t, double share)
+{
+    if (share >= 1 && t->length == ORR_BAG_LENGTH_FIXED)
+        return 1;
+    if (t->length == ORR_BAG_LENGTH_GEOMETRIC)
+        return 1 - 1 / (1 + t->pooling * share);
+    if (t->length == ORR_BAG_LENGTH_FIXED)
+        return -expm1(t->pooling * log1p(-share));
+    const double lengths = 2 * t->pooling + 1;
+    return share > 0 ? 1 + expm1(lengths * log1p(-fmin(share, 1 - 1e-12))) / (lengths * share) : 0;
+}
+
+static double sectors(double bytes)
+{
+    return bytes > 0 ? SECTOR_BYTES * ceil(bytes / SECTOR_BYTES) : 0;
+}
+
+static double row_bytes(const orr_embedding *t, uint32_t columns)
+{
+    return (double)orr_row_format_bytes((orr_row_format)t->format, columns);
+}
+
+/* State of a row's columns; one number a row is on every shard of its columns. */
+static double state_bytes(const orr_embedding *t, uint32_t columns)
+{
+    return (double)orr_row_optimizer_bytes((orr_row_optimizer)t->optimizer, columns);
+}
+
+static double distinct(const orr_popularity *popularity, double lookups)
+{
+    return orr_popularity_distinct(popularity, (int64_t)fmin(lookups, 0x1p60));
+}
+
+/* Rows and state, of `rows` rows and these columns. */
+static void add_stored(const looked_up *l, double rows, uint32_t columns, orr_tables_load *to)
+{
+    to->rows += rows * row_bytes(l->table, columns);
+    to->state += rows * state_bytes(l->table, columns);
+}
+
+/* Lookups of so many samples in so many distinct rows, and what the update of B samples changes;
+ * `share`: of both. */
+static void add_lookups(const looked_up *l, double samples, double rows, double share,
+                        uint32_t columns, orr_tables_load *to)
+{
+    const orr_embedding *t = l->table;
+    const double row = sectors(row_bytes(t, columns)), ids = samples * l->length * share;
+    to->lookups += ids;
+    to->read += ids * row;
+    to->touched += rows * share * row;
+    to->gradients += l->samples * t->pooling * share * columns * (double)sizeof(float);
+    to->update += 2 * l->updated * share * (row + sectors(state_bytes(t, columns)));
+}
+
+/* A table on every rank: each looks up its own samples, gathers ids and gradients of all, and makes
+ * the whole update. */
+static void add_copy(const looked_up *l, double own_samples, orr_tables_load *to)
+{
+    const orr_embedding *t = l->table;
+    const double sum =
+        (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->backward, t->columns);
+    const double ids = l->length * ID_BYTES + (l->padded ? 0 : LENGTH_BYTES);
+    add_stored(l, (double)t->rows, t->columns, to);
+    add_lookups(l, own_samples, distinct(&l->popularity, own_samples * t->pooling), 1, t->columns,
+                to);
+    to->summed += own_samples * t->columns * (double)sizeof(float);
+    to->gathered += l->samples * (ids + sum);
+    to->buffers += l->samples * (ids + sum + t->pooling * SORTED_BYTES);
+}
+
+/* Row parts of a placement stand one after another for each column part. */
+static uint32_t row_parts(const orr_embedding_placement *p)
+{
+    return p->columns > 0 ? p->n_ranks / p->columns : p->n_ranks;
+}
+
+static void add_transfers(const looked_up *l, const orr_embedding_placement *p, double share,
+                          uint32_t columns, orr_tables_load *to)
+{
+    const bool in_host = p->sharding == ORR_SHARDING_TABLE_ROW || p->sharding == ORR_SHARDING_GRID;
+    const double parts = in_host ? row_parts(p) : 1;
+    const double bags = l->samples * (in_host ? 1 : nonempty(l->table, share));
+    const double out =
+        (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->forward, columns);
+    const double back =
+        (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->backward, columns);
+    const double ids = l->samples * (l->length * share * ID_BYTES + (l->padded ? 0 : LENGTH_BYTES));
+    to->ids += ids;
+    to->summed += bags * out;
+    to->bags += bags * out / parts;
+    to->bag_gradients += bags * back / parts;
+    to->host_bags += parts > 1 ? bags * out : 0;
+    to->host_gradients += parts > 1 ? bags * back : 0;
+    to->buffers += ids * (1 + l->plan->pipeline) + bags * (out + back) +
+                   l->samples * l->table->pooling * share * SORTED_BYTES;
+}
+
+static void add_shard(const looked_up *l, const orr_embedding_placement *p,
+                      const orr_embedding_shard *s, double share, orr_tables_load *to)
+{
+    const orr_embedding *t = l->table;
+    const uint32_t columns = s->column_end - s->column_begin;
+    const double rows = (double)(orr_embedding_range_begin(t->rows, s->range_end) -
+                                 orr_embedding_range_begin(t->rows, s->range_begin));
+    const bool whole_row = t->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
+                           t->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
+    if (columns == 0)
+        return;
+    add_stored(l, rows, columns, to);
+    add_lookups(l, l->samples, l->updated, share, columns, to);
+    add_transfers(l, p, share, columns, to);
+    if (whole_row && p->columns > 1)
+        to->squares +=
+            share * l->updated * sizeof(float) * ceil((double)columns / ORR_EMBEDDING_BLOCK);
+}
+
+/* Lookups of each row part, by the popularity of its rows. */
+static void find_shares(const looked_up *l, uint32_t parts, double *ret)
+{
+    int64_t begin[ORR_EMBEDDING_RANGES + 1];
+    ret[0] = 1;
+    if (parts < 2)
+        return;
+    for (uint32_t i = 0; i <= parts; i++)
+        begin[i] = orr_embedding_range_begin(l->table->rows, orr_embedding_range_split(parts, i));
+    orr_popularity_shares(&l->popularity, begin, parts, ret);
+}
+
+static void add_table(const orr_embedding_plan *plan, uint32_t table,
+                      const orr_tables_demand *demand, orr_tables_load *ret,
+                      orr_tables_load *ret_everywhere)
+{
+    const orr_embedding *t = &plan->tables[table];
+    const orr_embedding_placement *p = &plan->placements[table];
+    const double samples = (double)demand->samples * plan->ranks;
+    looked_up l = {.table = t,
+                   .plan = plan,
+                   .popularity = orr_popularity_of(demand->popularity, t->rows),
+                   .length = demand->padded ? longest(t, samples) : t->pooling,
+                   .samples = samples,
+                   .padded = demand->padded};
+    l.updated = distinct(&l.popularity, samples * t->pooling);
+    double share[ORR_EMBEDDING_RANGES];
+    if (p->sharding == ORR_SHARDING_DATA) {
+        add_copy(&l, (double)demand->samples, ret_everywhere);
+        return;
+    }
+    const uint32_t parts = row_parts(p);
+    find_shares(&l, parts, share);
+    for (uint32_t i = 0; i < p->n_shards; i++) {
+        const orr_embedding_shard *s = &plan->shards[p->first_shard + i];
+        add_shard(&l, p, s, share[i % parts], &ret[s->rank]);
+    }
+}
+
+static void add(orr_tables_load *to, const orr_tables_load *from, double times)
+{
+#define ADD_(name, text) to->name += times * from->name;
+    ORR_TABLES_LOAD_MAP(ADD_)
+#undef ADD_
+}
+
+static void raise(orr_tables_load *to, const orr_tables_load *from)
+{
+#define RAISE_(name, text) to->name = fmax(to->name, from->name);
+    ORR_TABLES_LOAD_MAP(RAISE_)
+#undef RAISE_
+}
+
+orr_status orr_tables_loads(const orr_embedding_plan *plan, const orr_tables_demand *demand,
+                            orr_tables_load *ret, orr_error *err)
+{
+    orr_tables_load everywhere = {0};
+    if (demand->samples <= 0 || demand->popularity >= ORR_POPULARITIES)
+        return orr_fail(err, ORR_INVALID, "%lld samples of a rank, popularity %u",
+                        (long long)demand->samples, demand->popularity);
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        ret[r] = (orr_tables_load){0};
+    for (uint32_t t = 0; t < plan->n_tables; t++)
+        add_table(plan, t, demand, ret, &everywhere);
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        add(&ret[r], &everywhere, 1);
+    return ORR_OK;
+}
+
+orr_status orr_tables_work_of(const orr_embedding_plan *plan, const orr_tables_demand *demand,
+                              orr_tables_work *ret, orr_error *err)
+{
+    orr_tables_work work = {.ranks = plan->ranks,
+                            .host_ranks = plan->host_ranks > 0 ? plan->host_ranks : plan->ranks,
+                            .groups = plan->groups > 0 ? plan->groups : 1,
+                            .synchronize = plan->synchronize > 0 ? plan->synchronize : 1,
+                            .pipeline = plan->pipeline,
+                            .samples = (double)demand->samples};
+    orr_tables_load *loads = orr_calloc(plan->ranks, sizeof *loads);
+    if (loads == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = orr_tables_loads(plan, demand, loads, err);
+    for (uint32_t r = 0; r < plan->ranks; r++) {
+        add(&work.mean, &loads[r], 1.0 / plan->ranks);
+        raise(&work.most, &loads[r]);
+    }
+    orr_free(loads);
+    ORR_TRY(status);
+    for (uint32_t t = 0; t < plan->n_tables; t++) {
+        const uint32_t columns = plan->tables[t].columns;
+        work.columns += columns;
+        work.decoded += work.samples * (double)orr_embedding_codec_bytes(
+                                           (orr_embedding_codec)plan->forward, columns);
+    }
+    *ret = work;
+    return ORR_OK;
+}

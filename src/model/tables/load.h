@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MODEL_TABLES_LOAD_H
+#define ORR_MODEL_TABLES_LOAD_H
+
+#include <orrery/embedding.h>
+
+/* What embedding tables ask of each rank in a step, by a sharding plan, before any machine is known
+ * (Mudigere et al., arXiv 2104.05158, section 3). Letters: B samples of all ranks of a group, b of
+ * one rank, k ranks of a group.
+ *
+ * A rank looks up its shards for all B samples and sends each rank the sums of its b samples. Of a
+ * table whose rows are on several ranks, a rank sends the sums of those bags that look its rows up.
+ * TABLE_ROW and GRID first add these up within the host. DATA tables have no sums to send: ids and
+ * gradients of all samples are gathered. */
+#define ORR_TABLES_LOAD_MAP(X)                                                                     \
+    X(rows, "bytes of rows")                                                                       \
+    X(state, "bytes of optimizer state")                                                           \
+    X(buffers, "bytes of ids, sums and gradients on their way")                                    \
+    X(lookups, "rows that are looked up")                                                          \
+    X(read, "bytes of them")                                                                       \
+    X(touched, "bytes of distinct rows among them")                                                \
+    X(summed, "bytes of sums that are written")                                                    \
+    X(update, "bytes of rows and state that an update reads and writes")                           \
+    X(gradients, "bytes of gradients that it reads, one for each lookup")                          \
+    X(ids, "bytes of ids and lengths in an all-to-all")                                            \
+    X(bags, "bytes of sums in an all-to-all")                                                      \
+    X(bag_gradients, "bytes of their gradients in an all-to-all")                                  \
+    X(host_bags, "bytes of sums in a reduce-scatter within the host")                              \
+    X(host_gradients, "bytes of gradients in an all-gather within the host")                       \
+    X(gathered, "bytes of ids and gradients in an all-gather")                                     \
+    X(squares, "bytes of sums of squares that column shards exchange")
+typedef struct orr_tables_load {
+#define ORR_TABLES_LOAD_FIELD_(name, text) double name;
+    ORR_TABLES_LOAD_MAP(ORR_TABLES_LOAD_FIELD_)
+#undef ORR_TABLES_LOAD_FIELD_
+} orr_tables_load;
+
+/* Of all ranks of a group: each number of the rank that has most of it, and the mean. Stages of a
+ * step end in transfers among all ranks, so that the fullest rank of each bounds it. */
+typedef struct orr_tables_work {
+    orr_tables_load most, mean;
+    uint32_t ranks, host_ranks, groups, synchronize;
+    uint8_t pipeline;
+    double decoded; /* bytes of sums of the rank's own samples, as they arrive */
+    double columns; /* of all tables */
+    double samples; /* of the rank: b */
+} orr_tables_work;
+
+/* How lookups are distributed, and how bags travel. */
+typedef struct orr_tables_demand {
+    int64_t samples;    /* of a rank */
+    uint8_t popularity; /* orr_popularity_kind */
+    bool padded;        /* every bag has as many ids as the longest of its batch; those beyond its
+                         * length look up a row of zeros. Else lengths vary, and travel with ids */
+} orr_tables_demand;
+
+/* Loads of all ranks of the plan's group: `ret`, shape (plan->ranks). NO_MEMORY. */
+orr_status orr_tables_loads(const orr_embedding_plan *plan, const orr_tables_demand *demand,
+                            orr_tables_load *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_tables_work_of(const orr_embedding_plan *plan, const orr_tables_demand *demand,
+                              orr_tables_work *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* The plan of a job that names none; its tables are `tables`. In the arena. */
+orr_status orr_embedding_plan_rule(const orr_embedding *tables, uint32_t n, uint32_t ranks,
+                                   orr_arena *arena, orr_embedding_plan *ret,
+                                   orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_MODEL_TABLES_LOAD_H */
