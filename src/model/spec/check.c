@@ -118,6 +118,17 @@ static orr_status check_transformer(const orr_model *m, const orr_yaml *at, orr_
     return check_vision(m, at, err);
 }
 
+/* Dot products are of vectors of one width; cross layers take any. */
+static orr_status check_columns(const orr_model *m, const orr_yaml *at, orr_error *err)
+{
+    const orr_dlrm *d = &m->dlrm;
+    for (uint32_t t = 0; t < d->n_tables; t++)
+        NEED(d->cross_layers > 0 || d->tables[t].columns == d->dim, at, err,
+             "model '%s': table %s has %u columns, and dot products need %u", m->name,
+             d->tables[t].name, d->tables[t].columns, d->dim);
+    return ORR_OK;
+}
+
 static orr_status check_dlrm(const orr_model *m, const orr_yaml *at, orr_error *err)
 {
     const orr_dlrm *d = &m->dlrm;
@@ -126,11 +137,11 @@ static orr_status check_dlrm(const orr_model *m, const orr_yaml *at, orr_error *
     NEED(d->dense_features > 0 && d->n_bottom > 0 && d->n_top > 0, at, err,
          "model '%s': dlrm needs dense_features and the widths bottom and top", m->name);
     NEED(d->bottom[d->n_bottom - 1] == d->dim, at, err,
-         "model '%s': the bottom layers end %u wide, and the tables are %u wide", m->name,
+         "model '%s': the bottom layers end %u wide, and dim is %u", m->name,
          d->bottom[d->n_bottom - 1], d->dim);
     NEED(d->cross_layers == 0 || d->cross_rank > 0, at, err,
          "model '%s': cross_layers without cross_rank", m->name);
-    return ORR_OK;
+    return check_columns(m, at, err);
 }
 
 static orr_status check_resnet(const orr_model *m, const orr_yaml *at, orr_error *err)

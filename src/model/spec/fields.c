@@ -107,6 +107,7 @@ static const orr_spec_field DLRM[] = {
     WIDTH("dim", dlrm.dim),
     OTHER("rows"),
     OTHER("pooling"),
+    OTHER("tables"),
     LIST("bottom", ORR_SPEC_U32S, dlrm.bottom, dlrm.n_bottom, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
     LIST("top", ORR_SPEC_U32S, dlrm.top, dlrm.n_top, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
     LAYERS("cross_layers", dlrm.cross_layers),

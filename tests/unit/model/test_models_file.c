@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <orrery/kernel.h>
+
 #include "model_text.h"
 
 #define SMALL                                                                                      \
@@ -153,15 +155,56 @@ static void recommendation_and_convolution(void **state)
     assert_refused("models:\n  a: {source: \"a b\", kind: dlrm, dlrm: {dim: 4, dense_features: 2, "
                    "rows: [10, 20], pooling: [1], bottom: [8, 4], top: [1]}}\n",
                    "t.yaml:2:93: pooling has 1 numbers, rows has 2");
-    assert_refused(
-        "models:\n  a: {source: \"a b\", kind: dlrm, dlrm: {dim: 4, dense_features: 2, "
-        "rows: [10, 20], bottom: [8, 5], top: [1]}}\n",
-        "t.yaml:2:3: model 'a': the bottom layers end 5 wide, and the tables are 4 wide");
+    assert_refused("models:\n  a: {source: \"a b\", kind: dlrm, dlrm: {dim: 4, dense_features: 2, "
+                   "rows: [10, 20], bottom: [8, 5], top: [1]}}\n",
+                   "t.yaml:2:3: model 'a': the bottom layers end 5 wide, and dim is 4");
     assert_refused("models:\n  a: {source: \"a b\", kind: convolutional}\n",
                    "t.yaml:2:3: model 'a': resnet needs blocks, width, stem, classes, image and "
                    "expansion");
     assert_refused("models:\n  a: {resnet: {blocks: [1, 2, 3, 4, 5]}}\n",
                    "t.yaml:2:24: blocks: a list of 1 to 4 numbers is needed here");
+}
+
+#define GROUPS(before, groups)                                                                     \
+    "models:\n  a: {source: \"a b\", kind: dlrm, dlrm: {dim: 4, dense_features: 2, bottom: [4], "  \
+    "top: [1], " before "tables: [" groups "]}}\n"
+
+static void groups_of_tables(void **state)
+{
+    (void)state;
+    const orr_model *m = model_of(
+        GROUPS("cross_layers: 1, cross_rank: 2, ",
+               "{rows: 10, columns: 64, pooling: 20.5, length: geometric, format: fp16, optimizer: "
+               "adagrad, count: 3}, {rows: 7}"));
+    assert_int_equal(m->dlrm.n_tables, 4);
+    const orr_embedding *t = &m->dlrm.tables[2], *last = &m->dlrm.tables[3];
+    assert_string_equal(t->name, "t2");
+    assert_true(t->rows == 10 && t->columns == 64 && t->pooling == 20.5);
+    assert_int_equal(t->length, ORR_BAG_LENGTH_GEOMETRIC);
+    assert_int_equal(t->format, ORR_ROW_FORMAT_FP16);
+    assert_int_equal(t->optimizer, ORR_ROW_OPTIMIZER_ADAGRAD);
+    assert_true(last->rows == 7 && last->columns == 4 && last->pooling == 1);
+    assert_int_equal(last->format, ORR_ROW_FORMAT_FP32);
+    m = model_of(GROUPS("", "{rows: 10, count: 4096}"));
+    assert_int_equal(m->dlrm.n_tables, 4096);
+    assert_string_equal(m->dlrm.tables[4095].name, "t4095");
+    assert_refused(GROUPS("", "{rows: 10, count: 4097}"),
+                   "t.yaml:2:100: count: 4097 is not from 1 to 4096");
+    assert_refused(GROUPS("", "{rows: 10, count: 4096}, {rows: 1}"),
+                   "t.yaml:2:125: more than 4096 tables");
+    assert_refused(GROUPS("", "{columns: 4}"), "t.yaml:2:100: a group of tables needs rows");
+    assert_refused(GROUPS("", "{rows: 10, columns: 5}"),
+                   "t.yaml:2:3: model 'a': table t0 has 5 columns, and dot products need 4");
+    assert_refused(GROUPS("", "{rows: 10, format: fp61}"),
+                   "t.yaml:2:119: format: 'fp61' is none; did you mean 'fp16'?");
+    assert_refused(GROUPS("", "{rows: 10, pooling: 2.5}"),
+                   "t.yaml:2:100: pooling 2.5 of bags of fixed length is not whole; length: "
+                   "geometric or uniform has such a mean");
+    assert_refused(GROUPS("", "{rows: 10, columms: 5}"),
+                   "t.yaml:2:111: 'columms' is nothing that a group of tables has: rows, columns, "
+                   "pooling, length, format, optimizer, count");
+    assert_refused(GROUPS("rows: [3], ", "{rows: 10}"),
+                   "t.yaml:2:97: tables are given as groups, or as lists of rows and pooling");
 }
 
 int main(void)
@@ -175,6 +218,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(numbers_that_do_not_fit_are_refused),
         cmocka_unit_test(recommendation_and_convolution),
+        cmocka_unit_test(groups_of_tables),
     };
     return cmocka_run_group_tests(tests, new_arena, free_arena);
 }
