@@ -6,6 +6,7 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 #include "kernel/cpu/embedding/row_kernels.h"
+#include "kernel/cpu/embedding/sharded_table.h"
 
 #include <math.h>
 
@@ -18,6 +19,43 @@
 
 /* Vectors are passed only between inlined functions, so the vector ABI does not matter. */
 #pragma GCC diagnostic ignored "-Wpsabi"
+
+/* Sums of squares, in vectors of four numbers at every level. */
+typedef float quad __attribute__((vector_size(16)));
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE quad square_of_quad(const float *at)
+{
+    quad v;
+    __builtin_memcpy(&v, at, sizeof v);
+    return v * v;
+}
+INLINE void put_quad(float *at, quad v)
+{
+    __builtin_memcpy(at, &v, sizeof v);
+}
+/* Squares of the 16 numbers of a block: i + 8 added to i, then i + 4. */
+INLINE quad squares_of_block(const float *g)
+{
+    return (square_of_quad(g) + square_of_quad(g + 8)) +
+           (square_of_quad(g + 4) + square_of_quad(g + 12));
+}
+/* The sum of each of four quads: i + 2 added to i, then i + 1. */
+INLINE quad sum_of_quads(quad a, quad b, quad c, quad d)
+{
+    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) +
+                    __builtin_shufflevector(a, b, 2, 6, 3, 7),
+               cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) +
+                    __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+           __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+/* orr_sum_blocks(); the usual four without its stack. */
+INLINE float sum_blocks(const float *squares, uint32_t blocks)
+{
+    return blocks == 4 ? (squares[0] + squares[1]) + (squares[2] + squares[3])
+                       : orr_sum_blocks(squares, blocks);
+}
 
 #define LEVEL
 #define AT(name) name##_plain

@@ -22,25 +22,55 @@ typedef struct orr_ranged_row {
 typedef void orr_row_tree(const orr_ranged_row *row, int64_t n, int64_t more, int64_t columns,
                           float *ret);
 
-/* Parameters of the optimizer step of one row; see row_update.c. */
+/* A lookup of a row in the bag of a sample. */
+typedef struct orr_lookup {
+    uint32_t row; /* relative to the first row of its range */
+    uint32_t sample;
+} orr_lookup;
+
+/* The optimizer step of rows; see row_update.c for the formulas. */
 typedef struct orr_row_step {
-    float factor; /* of the gradient, or of the first moment */
-    float rate, epsilon, beta1;
+    float rate; /* row-wise Adam: divided by 1 - beta1^step */
+    float epsilon, beta1, beta2;
+    float second_bias; /* 1 / (1 - beta2^step) */
+    float mean;        /* 1 / columns of the table */
+    float scale;       /* of the gradients */
 } orr_row_step;
 
-/* Steps of the row's optimizers. `n`: columns, a multiple of ORR_EMBEDDING_BLOCK. */
+/* Lookups of a row whose gradients are summed before they are added to the others', which bounds
+ * the rounding error. */
+enum { ORR_ROW_PART = 256 };
+
+/* Gradients of bags, fp32: of sample s from at + s * row_bytes on. */
+typedef struct orr_bag_gradients {
+    const char *at;
+    int64_t row_bytes;
+} orr_bag_gradients;
+
+/* Rows of a range in memory, fp32, and their states. */
+typedef struct orr_row_range {
+    char *rows, *states; /* of the first row of the range */
+    int64_t row_bytes, state_bytes;
+    int64_t columns;
+} orr_row_range;
+
+/* `n`: columns, a multiple of ORR_EMBEDDING_BLOCK. */
 typedef struct orr_row_kernels {
     orr_row_sum *sum[ORR_ROW_FORMATS];   /* NULL: by way of orr_row_to_fp32() */
     orr_row_tree *tree[ORR_ROW_FORMATS]; /* NULL: Q8_0, Q4_0 */
+    /* The gradient of a row: of its lookups in order, in parts of ORR_ROW_PART; scaled. */
+    void (*sum_bags)(const orr_row_step *by, const orr_bag_gradients *gradients,
+                     const orr_lookup *lookup, int64_t lookups, int64_t n, float *ret);
     /* ret[b] = the sum of squares of block b: of its 16 lanes i + 8 is added to i, then i + 4,
      * i + 2, i + 1. */
     void (*squares)(const float *g, int64_t n, float *ret);
-    /* row += factor g */
-    void (*add_scaled)(const orr_row_step *by, const float *g, int64_t n, float *row);
-    /* state += g^2, row -= rate g / (sqrt(state) + epsilon) */
-    void (*adagrad)(const orr_row_step *by, const float *g, int64_t n, float *row, float *state);
-    /* moment = beta1 moment + (1 - beta1) g, row += factor moment */
-    void (*adam)(const orr_row_step *by, const float *g, int64_t n, float *row, float *moment);
+    /* The step of one row. `square`: the sum of squares of its gradient, of all columns. */
+    void (*step[ORR_ROW_OPTIMIZERS])(const orr_row_step *by, const float *g, float square,
+                                     int64_t n, float *row, float *state);
+    /* All three for each row of a range, whose lookups are sorted. */
+    void (*update[ORR_ROW_OPTIMIZERS])(const orr_row_step *by, const orr_bag_gradients *gradients,
+                                       const orr_row_range *range, const orr_lookup *lookup,
+                                       int64_t lookups);
     /* Stochastic rounding: up with the probability of what is cut off. Column j draws from a hash
      * of `key` and `column` + j. Finite numbers stay finite. */
     void (*round_fp16)(const float *row, uint64_t key, uint32_t column, int64_t n, uint16_t *ret);

@@ -2,49 +2,159 @@
 /* Template of the optimizer steps of a row, after row_vectors_level.h. Columns are a multiple of
  * ORR_EMBEDDING_BLOCK. */
 
-/* The sum of a block's squares by halves: 16 lanes, 8, 4, 2, 1. */
-HERE float AT(block_squares)(const float *g)
+/* Gradients of a row's lookups, added in order: `vectors` of columns from `column` on, a
+ * compile-time constant of up to 4. */
+HERE void AT(add_bags)(const orr_bag_gradients *from, const orr_lookup *lookup, int64_t lookups,
+                       int64_t column, float *ret, const int vectors)
 {
-    float all[ORR_EMBEDDING_BLOCK];
-    for (int i = 0; i < ORR_EMBEDDING_BLOCK; i += NUMBERS)
-        AT(put)(all + i, AT(get)(g + i) * AT(get)(g + i));
-    for (int half = ORR_EMBEDDING_BLOCK / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            all[i] += all[i + half];
-    return all[0];
+    V s[4];
+    for (int64_t i = 0; i < lookups; i++) {
+        const float *g =
+            (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
+        for (int k = 0; k < vectors; k++) {
+            const V v = AT(get)(g + column + k * NUMBERS);
+            s[k] = i == 0 ? v : s[k] + v;
+        }
+    }
+    for (int k = 0; k < vectors; k++)
+        AT(put)(ret + k * NUMBERS, s[k]);
+}
+
+HERE void AT(sum_bags_of)(const orr_row_step *by, const orr_bag_gradients *from,
+                          const orr_lookup *lookup, int64_t lookups, int64_t n, float *ret)
+{
+    float part[4 * NUMBERS];
+    for (int64_t column = 0, vectors; column < n; column += vectors * NUMBERS) {
+        vectors = n - column >= 4 * NUMBERS ? 4 : 1;
+        float *sum = ret + column;
+        for (int64_t i = 0; i < lookups; i += ORR_ROW_PART) {
+            const int64_t some = lookups - i < ORR_ROW_PART ? lookups - i : ORR_ROW_PART;
+            if (vectors == 4)
+                AT(add_bags)(from, lookup + i, some, column, i == 0 ? sum : part, 4);
+            else
+                AT(add_bags)(from, lookup + i, some, column, i == 0 ? sum : part, 1);
+            for (int64_t j = 0; i > 0 && j < vectors * NUMBERS; j++)
+                sum[j] += part[j];
+        }
+        for (int64_t j = 0; j < vectors * NUMBERS; j += NUMBERS)
+            AT(put)(sum + j, AT(get)(sum + j) * by->scale);
+    }
+}
+
+LEVEL static void AT(sum_bags)(const orr_row_step *by, const orr_bag_gradients *from,
+                               const orr_lookup *lookup, int64_t lookups, int64_t n, float *ret)
+{
+    AT(sum_bags_of)(by, from, lookup, lookups, n, ret);
+}
+
+HERE void AT(squares_of)(const float *g, int64_t n, float *ret)
+{
+    int64_t j = 0;
+    for (; j + 64 <= n; j += 64)
+        put_quad(ret + j / 16,
+                 sum_of_quads(squares_of_block(g + j), squares_of_block(g + j + 16),
+                              squares_of_block(g + j + 32), squares_of_block(g + j + 48)));
+    for (; j < n; j += 16) {
+        const quad s = squares_of_block(g + j);
+        ret[j / 16] = (s[0] + s[2]) + (s[1] + s[3]);
+    }
 }
 
 LEVEL static void AT(squares)(const float *g, int64_t n, float *ret)
 {
-    for (int64_t j = 0; j < n; j += ORR_EMBEDDING_BLOCK)
-        *ret++ = AT(block_squares)(g + j);
+    AT(squares_of)(g, n, ret);
 }
 
-LEVEL static void AT(add_scaled)(const orr_row_step *by, const float *g, int64_t n, float *row)
+/* row += factor g */
+HERE void AT(add_scaled)(float factor, const float *g, int64_t n, float *row)
 {
     for (int64_t j = 0; j < n; j += NUMBERS)
-        AT(put)(row + j, AT(get)(row + j) + AT(get)(g + j) * by->factor);
+        AT(put)(row + j, AT(get)(row + j) + AT(get)(g + j) * factor);
 }
 
-LEVEL static void AT(adagrad)(const orr_row_step *by, const float *g, int64_t n, float *row,
-                              float *state)
+/* The step of a row; `optimizer` is a compile-time constant. */
+HERE void AT(step_of)(const orr_row_step *by, const float *g, float square, int64_t n, float *row,
+                      float *state, const orr_row_optimizer optimizer)
 {
-    for (int64_t j = 0; j < n; j += NUMBERS) {
-        const V x = AT(get)(g + j), sum = AT(get)(state + j) + x * x;
-        AT(put)(state + j, sum);
-        AT(put)(row + j, AT(get)(row + j) - x * by->rate / (ROOT(sum) + by->epsilon));
+    if (optimizer == ORR_ROW_OPTIMIZER_SGD)
+        AT(add_scaled)(-by->rate, g, n, row);
+    if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD) {
+        *state += square * by->mean;
+        AT(add_scaled)(-by->rate / (__builtin_sqrtf(*state) + by->epsilon), g, n, row);
+    }
+    if (optimizer == ORR_ROW_OPTIMIZER_ADAGRAD)
+        for (int64_t j = 0; j < n; j += NUMBERS) {
+            const V x = AT(get)(g + j), sum = AT(get)(state + j) + x * x;
+            AT(put)(state + j, sum);
+            AT(put)(row + j, AT(get)(row + j) - x * by->rate / (ROOT(sum) + by->epsilon));
+        }
+    if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+        float *second = state + n;
+        *second = *second * by->beta2 + square * by->mean * (1 - by->beta2);
+        const float factor = -by->rate / (__builtin_sqrtf(*second * by->second_bias) + by->epsilon);
+        for (int64_t j = 0; j < n; j += NUMBERS) {
+            const V m = AT(get)(state + j) * by->beta1 + AT(get)(g + j) * (1 - by->beta1);
+            AT(put)(state + j, m);
+            AT(put)(row + j, AT(get)(row + j) + m * factor);
+        }
     }
 }
 
-LEVEL static void AT(adam)(const orr_row_step *by, const float *g, int64_t n, float *row,
-                           float *moment)
+/* Prefetch distance of rows of sorted lookups. */
+enum { AT(rows_ahead) = 16 };
+
+/* Sorted lookups of a range; `n`, the columns, is a compile-time constant where they are 64. */
+HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
+                        const orr_row_range *range, const orr_lookup *lookup, int64_t lookups,
+                        const int64_t n, const orr_row_optimizer optimizer)
 {
-    for (int64_t j = 0; j < n; j += NUMBERS) {
-        const V m = AT(get)(moment + j) * by->beta1 + AT(get)(g + j) * (1 - by->beta1);
-        AT(put)(moment + j, m);
-        AT(put)(row + j, AT(get)(row + j) + m * by->factor);
+    float sum[ORR_SHARD_UPDATE_COLUMNS], squares[ORR_SHARD_UPDATE_COLUMNS / ORR_EMBEDDING_BLOCK];
+    for (int64_t i = 0, end; i < lookups; i = end) {
+        const int64_t row = lookup[i].row;
+        const float *g =
+            (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
+        for (end = i + 1; end < lookups && lookup[end].row == row; end++)
+            continue;
+        for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++) {
+            AT(fetch_to_write)(range->rows + lookup[k].row * range->row_bytes, n * 4);
+            if (optimizer == ORR_ROW_OPTIMIZER_ADAGRAD ||
+                optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM)
+                AT(fetch_to_write)(range->states + lookup[k].row * range->state_bytes, n * 4);
+        }
+        if (end - i > 1 || by->scale != 1) {
+            AT(sum_bags_of)(by, from, lookup + i, end - i, n, sum);
+            g = sum;
+        }
+        float square = 0;
+        if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
+            optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+            AT(squares_of)(g, n, squares);
+            square = sum_blocks(squares, (uint32_t)(n / ORR_EMBEDDING_BLOCK));
+        }
+        AT(step_of)
+        (by, g, square, n, (float *)(void *)(range->rows + row * range->row_bytes),
+         (float *)(void *)(range->states + row * range->state_bytes), optimizer);
     }
 }
+
+#define STEP_(name, text)                                                                          \
+    LEVEL static void AT(step_##name)(const orr_row_step *by, const float *g, float square,        \
+                                      int64_t n, float *row, float *state)                         \
+    {                                                                                              \
+        AT(step_of)(by, g, square, n, row, state, ORR_ROW_OPTIMIZER_##name);                       \
+    }                                                                                              \
+    LEVEL static void AT(update_##name)(const orr_row_step *by, const orr_bag_gradients *from,     \
+                                        const orr_row_range *range, const orr_lookup *lookup,      \
+                                        int64_t lookups)                                           \
+    {                                                                                              \
+        if (range->columns == 64)                                                                  \
+            AT(update_of)(by, from, range, lookup, lookups, 64, ORR_ROW_OPTIMIZER_##name);         \
+        else                                                                                       \
+            AT(update_of)                                                                          \
+        (by, from, range, lookup, lookups, range->columns, ORR_ROW_OPTIMIZER_##name);              \
+    }
+ORR_ROW_OPTIMIZER_MAP(STEP_)
+#undef STEP_
 
 /* A hash of the key and the column number: the mixing steps of lowbias32 (C. Wellons, "Prospecting
  * for hash functions", 2018), the key's upper half added between its multiplications. */
@@ -108,11 +218,14 @@ static const orr_row_kernels AT(row_kernels) = {
     .sum[ORR_ROW_FORMAT_##name] = AT(sum_##name), .tree[ORR_ROW_FORMAT_##name] = AT(tree_##name),
     SUM_(FP32) SUM_(FP16) SUM_(BF16) SUM_(INT8) SUM_(INT4)
 #undef SUM_
-        .squares = AT(squares),
-    .add_scaled = AT(add_scaled),
-    .adagrad = AT(adagrad),
-    .adam = AT(adam),
-    .round_fp16 = AT(round_fp16),
+        .sum_bags = AT(sum_bags),
+    .squares = AT(squares),
+#define STEP_(name, text)                                                                          \
+    .step[ORR_ROW_OPTIMIZER_##name] = AT(step_##name),                                             \
+    .update[ORR_ROW_OPTIMIZER_##name] = AT(update_##name),
+    ORR_ROW_OPTIMIZER_MAP(STEP_)
+#undef STEP_
+        .round_fp16 = AT(round_fp16),
     .round_bf16 = AT(round_bf16),
 };
 

@@ -8,7 +8,7 @@
 #include "kernel/format/row.h"
 
 /* Updates of the rows that were looked up, exact: the gradients g of all lookups of a row are
- * summed first, in parts of 256, which bounds the rounding error; then, by optimizer,
+ * summed first; then, by optimizer,
  *
  *   row-wise Adagrad  state += mean(g^2),  row -= rate g / (sqrt(state) + epsilon)
  *                     (Mudigere et al., arXiv 2104.05158, section 4.1.4)
@@ -19,21 +19,19 @@
  *
  * Rows that were not looked up do not change, so there is no weight decay. A work item is a range
  * of rows: it is sorted and updated while its lookups are in the caches. */
-enum { COLUMNS = ORR_SHARD_UPDATE_COLUMNS, PART = 256, AHEAD = 16 };
+enum { COLUMNS = ORR_SHARD_UPDATE_COLUMNS, AHEAD = 16 };
 
 typedef struct run {
     const orr_row_update *update;
     orr_row_store *store;
-    orr_row_optimizer optimizer;
     orr_row_format format;
+    orr_row_optimizer optimizer;
     int64_t columns, padded; /* of the shard; a whole number of blocks */
     uint32_t blocks;
-    float scale;                         /* of the gradients */
-    float mean;                          /* 1 / columns of the table */
-    double rate, rate_bias, second_bias; /* rate / (1 - beta1^step), 1 / (1 - beta2^step) */
-    float beta2;
+    bool whole; /* rows in memory are whole blocks of fp32, and so are gradients: ranges at once */
     orr_row_step step;
-    orr_row_sum *sum;
+    orr_bag_gradients gradients;
+    orr_row_sum *sum; /* of gradients that are not fp32 */
     const orr_row_kernels *kernels;
     uint64_t noise; /* of stochastic rounding: of seed, table and step */
     /* Where rows are fetched, or squares summed elsewhere: of the rows that were looked up. */
@@ -69,83 +67,50 @@ float orr_sum_blocks(const float *squares, uint32_t blocks)
     return top > 0 ? left[0] : 0;
 }
 
-static const char *gradient_row(const run *r, const orr_lookup *lookup)
+/* Gradients that are not whole blocks of fp32, those of the operator: in the same parts. */
+static void read_gradients(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
 {
-    return r->update->gradient.base + lookup->sample * r->update->gradient.row_bytes;
-}
-
-static void add_rows(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
-{
-    const char *row[PART];
-    for (int64_t i = 0; i < n; i++)
-        row[i] = gradient_row(r, &lookup[i]);
-    memset(sum, 0, (size_t)r->padded * sizeof *sum);
-    r->sum(row, n, 0, r->columns, sum);
-}
-
-/* The gradient of a row, padded: in place where it has one lookup, else in `sum`. */
-static const float *sum_gradients(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
-{
-    if (n == 1 && r->scale == 1 && r->columns == r->padded &&
-        r->update->gradient.format == ORR_ROW_FORMAT_FP32)
-        return (const float *)(const void *)gradient_row(r, lookup);
     float part[COLUMNS];
-    add_rows(r, lookup, n < PART ? n : PART, sum);
-    for (int64_t i = PART; i < n; i += PART) {
-        add_rows(r, lookup + i, n - i < PART ? n - i : PART, part);
+    const char *row[ORR_ROW_PART];
+    memset(sum, 0, (size_t)r->padded * sizeof *sum);
+    for (int64_t i = 0, some; i < n; i += some) {
+        for (some = 0; some < ORR_ROW_PART && i + some < n; some++)
+            row[some] = r->gradients.at + lookup[i + some].sample * r->gradients.row_bytes;
+        memset(part, 0, (size_t)r->columns * sizeof *part);
+        r->sum(row, some, 0, r->columns, part);
         for (int64_t j = 0; j < r->columns; j++)
             sum[j] += part[j];
     }
-    for (int64_t j = 0; r->scale != 1 && j < r->columns; j++)
-        sum[j] *= r->scale;
-    return sum;
+    for (int64_t j = 0; j < r->columns; j++)
+        sum[j] *= r->step.scale;
 }
 
-/* Numbers in place where they are whole blocks of fp32, else copied to `room` and padded. */
-static float *padded_of(const run *r, float *at, float *room)
+static void sum_gradients(const run *r, const orr_lookup *lookup, int64_t n, float *sum)
 {
-    if (r->columns == r->padded)
-        return at;
-    memset(room, 0, (size_t)r->padded * sizeof *room);
-    return memcpy(room, at, (size_t)r->columns * sizeof *at);
+    if (r->sum != NULL)
+        read_gradients(r, lookup, n, sum);
+    else
+        r->kernels->sum_bags(&r->step, &r->gradients, lookup, n, r->padded, sum);
 }
 
-static void put_back(const run *r, const float *from, float *at)
-{
-    if (from != at)
-        memcpy(at, from, (size_t)r->columns * sizeof *at);
-}
-
+/* The step of a row that is not whole blocks of fp32: its numbers and state are copied. */
 static void step_values(const run *r, const float *g, float square, float *x, float *state)
 {
-    const orr_row_kernels *k = r->kernels;
-    float room[COLUMNS], *numbers;
-    orr_row_step step = r->step;
-    switch (r->optimizer) {
-    case ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD:
-        *state += square * r->mean;
-        step.factor = -step.rate / (sqrtf(*state) + step.epsilon);
-        k->add_scaled(&step, g, r->padded, x);
-        return;
-    case ORR_ROW_OPTIMIZER_ADAGRAD:
-        numbers = padded_of(r, state, room);
-        k->adagrad(&step, g, r->padded, x, numbers);
-        put_back(r, numbers, state);
-        return;
-    case ORR_ROW_OPTIMIZER_ROWWISE_ADAM: {
-        float *second = state + r->columns;
-        *second = *second * r->beta2 + square * r->mean * (1 - r->beta2);
-        step.factor = (float)(-r->rate_bias / (sqrt(*second * r->second_bias) + step.epsilon));
-        numbers = padded_of(r, state, room);
-        k->adam(&step, g, r->padded, x, numbers);
-        put_back(r, numbers, state);
+    const size_t bytes = (size_t)r->columns * sizeof *state;
+    const bool numbers =
+        r->optimizer == ORR_ROW_OPTIMIZER_ADAGRAD || r->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
+    if (r->columns == r->padded || !numbers) {
+        r->kernels->step[r->optimizer](&r->step, g, square, r->padded, x, state);
         return;
     }
-    case ORR_ROW_OPTIMIZER_SGD:
-    case ORR_ROW_OPTIMIZERS:
-        k->add_scaled(&step, g, r->padded, x);
-        return;
-    }
+    float room[COLUMNS + 1] = {0};
+    const bool second = r->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
+    memcpy(room, state, bytes);
+    room[r->padded] = second ? state[r->columns] : 0;
+    r->kernels->step[r->optimizer](&r->step, g, square, r->padded, x, room);
+    memcpy(state, room, bytes);
+    if (second)
+        state[r->columns] = room[r->padded];
 }
 
 /* Stochastic rounding, seeded by what does not depend on the sharding. */
@@ -162,21 +127,15 @@ static void round_row(const run *r, int64_t row, const float *x, char *record)
 /* One row of number `row` of the shard. `square`: of all columns. */
 static void step_row(const run *r, int64_t row, char *record, const float *g, float square)
 {
-    float room[COLUMNS];
+    float x[COLUMNS];
     float *state = (float *)(void *)orr_row_store_state(r->store, record, row);
-    if (r->format == ORR_ROW_FORMAT_FP32) {
-        float *at = (float *)(void *)record, *x = padded_of(r, at, room);
-        step_values(r, g, square, x, state);
-        put_back(r, x, at);
-        return;
-    }
-    memset(room + r->columns, 0, (size_t)(r->padded - r->columns) * sizeof *room);
-    orr_row_to_fp32(r->format, record, r->columns, room);
-    step_values(r, g, square, room, state);
-    if (r->update->shard != NULL)
-        round_row(r, row, room, record);
+    memset(x + r->columns, 0, (size_t)(r->padded - r->columns) * sizeof *x);
+    orr_row_to_fp32(r->format, record, r->columns, x);
+    step_values(r, g, square, x, state);
+    if (r->format != ORR_ROW_FORMAT_FP32 && r->update->shard != NULL)
+        round_row(r, row, x, record);
     else
-        orr_row_from_fp32(r->format, room, r->columns, record);
+        orr_row_from_fp32(r->format, x, r->columns, record);
 }
 
 static bool needs_square(orr_row_optimizer optimizer)
@@ -194,15 +153,14 @@ static float square_of(const run *r, const float *g)
     return orr_sum_blocks(squares, r->blocks);
 }
 
-static void fetch(const run *r, int64_t first, const orr_lookup *lookup)
+static char *record_of(const run *r, int64_t row)
 {
-    const int64_t row = first + lookup->row;
-    const char *gradient = gradient_row(r, lookup);
-    for (int64_t at = 0; at < r->update->gradient.row_bytes; at += 64)
-        __builtin_prefetch(gradient + at);
-    if (r->record != NULL)
-        return;
-    char *record = r->store->base + row * r->store->record_bytes;
+    return r->store->base + row * r->store->record_bytes;
+}
+
+static void fetch(const run *r, int64_t row)
+{
+    char *record = record_of(r, row);
     for (int64_t at = 0; at < r->store->record_bytes; at += 64)
         __builtin_prefetch(record + at, 1);
     if (r->store->states != NULL)
@@ -218,25 +176,42 @@ static int64_t end_of_row(const orr_lookup *lookup, int64_t i, int64_t n)
     return end;
 }
 
+static void update_rows(const run *r, int64_t range, const orr_lookup *lookup, int64_t n)
+{
+    const int64_t first = range << r->update->lookups.shift;
+    int64_t k = r->first != NULL ? r->first[range] : 0;
+    float g[COLUMNS];
+    for (int64_t i = 0, end; i < n; i = end, k++) {
+        end = end_of_row(lookup, i, n);
+        for (int64_t a = i + AHEAD; r->record == NULL && a < end + AHEAD && a < n; a++)
+            fetch(r, first + lookup[a].row);
+        const int64_t row = first + lookup[i].row;
+        sum_gradients(r, lookup + i, end - i, g);
+        step_row(r, row, r->record != NULL ? r->record[k] : record_of(r, row), g,
+                 r->square != NULL ? r->square[k] : square_of(r, g));
+    }
+}
+
 static void update_range(void *ctx, size_t range, int thread)
 {
     (void)thread;
     const run *r = ctx;
-    const orr_sorted_lookups *lookups = &r->update->lookups;
-    int64_t n, fetched = 0, k = r->first != NULL ? r->first[range] : 0;
-    const orr_lookup *lookup = orr_sorted_lookups_sort_range(lookups, (int64_t)range, &n);
-    const int64_t first = (int64_t)range << lookups->shift;
-    float sum[COLUMNS];
-    for (int64_t i = 0, end; i < n; i = end, k++) {
-        for (; fetched < n && fetched < i + AHEAD; fetched++)
-            fetch(r, first, &lookup[fetched]);
-        end = end_of_row(lookup, i, n);
-        const int64_t row = first + lookup[i].row;
-        const float *g = sum_gradients(r, lookup + i, end - i, sum);
-        char *record =
-            r->record != NULL ? r->record[k] : r->store->base + row * r->store->record_bytes;
-        step_row(r, row, record, g, r->square != NULL ? r->square[k] : square_of(r, g));
+    const orr_row_store *s = r->store;
+    int64_t n;
+    const orr_lookup *lookup =
+        orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
+    if (!r->whole) {
+        update_rows(r, (int64_t)range, lookup, n);
+        return;
     }
+    const int64_t first = (int64_t)range << r->update->lookups.shift;
+    char *record = record_of(r, first);
+    const orr_row_range rows = {.rows = record,
+                                .states = orr_row_store_state(s, record, first),
+                                .row_bytes = s->record_bytes,
+                                .state_bytes = s->states != NULL ? s->state_bytes : s->record_bytes,
+                                .columns = r->columns};
+    r->kernels->update[r->optimizer](&r->step, &r->gradients, &rows, lookup, n);
 }
 
 static void count_range(void *ctx, size_t range, int thread)
@@ -263,9 +238,10 @@ static void list_range(void *ctx, size_t range, int thread)
     for (int64_t i = 0, end; i < n; i = end, k++) {
         end = end_of_row(lookup, i, n);
         r->row[k] = ((int64_t)range << r->update->lookups.shift) + lookup[i].row;
-        if (r->squares != NULL)
-            r->kernels->squares(sum_gradients(r, lookup + i, end - i, sum), r->padded,
-                                r->squares + k * r->blocks);
+        if (r->squares == NULL)
+            continue;
+        sum_gradients(r, lookup + i, end - i, sum);
+        r->kernels->squares(sum, r->padded, r->squares + k * r->blocks);
     }
 }
 
@@ -341,35 +317,45 @@ orr_status orr_row_update_check(const orr_row_store *store, const char *what, or
                     (long long)store->columns, orr_row_format_name(format), COLUMNS);
 }
 
-static run run_of(const orr_row_update *u)
+static orr_row_step step_of(const orr_row_update *u)
 {
     const orr_update *by = u->by;
+    const int64_t columns =
+        sums_elsewhere(u->store, u->shard) ? u->shard->table_columns : u->store->columns;
+    orr_row_step step = {.rate = (float)by->rate,
+                         .epsilon = (float)by->epsilon,
+                         .beta1 = (float)by->beta1,
+                         .beta2 = (float)by->beta2,
+                         .mean = 1 / (float)columns,
+                         .scale = (float)by->gradient_scale};
+    if (u->store->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+        step.rate = (float)(by->rate / (1 - pow(by->beta1, (double)by->step)));
+        step.second_bias = (float)(1 / (1 - pow(by->beta2, (double)by->step)));
+    }
+    return step;
+}
+
+static run run_of(const orr_row_update *u)
+{
+    const orr_row_store *s = u->store;
     const orr_shard_update *shard = u->shard;
-    const int64_t blocks = blocks_of(u->store), whole = sums_elsewhere(u->store, shard)
-                                                            ? shard->table_columns
-                                                            : u->store->columns;
+    const int64_t blocks = blocks_of(s);
     run r = {.update = u,
              .store = u->store,
-             .optimizer = (orr_row_optimizer)u->store->optimizer,
-             .format = (orr_row_format)u->store->format,
-             .columns = u->store->columns,
+             .format = (orr_row_format)s->format,
+             .optimizer = (orr_row_optimizer)s->optimizer,
+             .columns = s->columns,
              .padded = blocks * ORR_EMBEDDING_BLOCK,
              .blocks = (uint32_t)blocks,
-             .scale = (float)by->gradient_scale,
-             .mean = 1 / (float)whole,
-             .beta2 = (float)by->beta2,
-             .step = {.factor = (float)-by->rate,
-                      .rate = (float)by->rate,
-                      .epsilon = (float)by->epsilon,
-                      .beta1 = (float)by->beta1},
-             .sum = orr_row_sum_of(u->gradient.format),
+             .step = step_of(u),
+             .gradients = {u->gradient.base, u->gradient.row_bytes},
              .kernels = orr_row_kernels_of_cpu()};
-    if (r.optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
-        r.rate_bias = by->rate / (1 - pow(by->beta1, (double)by->step));
-        r.second_bias = 1 / (1 - pow(by->beta2, (double)by->step));
-    }
+    if (u->gradient.format != ORR_ROW_FORMAT_FP32 || u->gradient.columns != r.padded)
+        r.sum = orr_row_sum_of(u->gradient.format);
+    r.whole = r.format == ORR_ROW_FORMAT_FP32 && r.columns == r.padded && r.sum == NULL &&
+              s->base != NULL && !sums_elsewhere(s, shard);
     if (shard != NULL)
-        r.noise = mix(mix(mix(shard->seed) + shard->lookups->shard->table) + (uint64_t)by->step);
+        r.noise = mix(mix(mix(shard->seed) + shard->lookups->shard->table) + (uint64_t)u->by->step);
     return r;
 }
 

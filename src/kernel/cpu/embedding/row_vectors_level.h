@@ -114,3 +114,8 @@ HERE void AT(fetch)(const char *row, int64_t bytes)
         __builtin_prefetch(row + at);
     __builtin_prefetch(row + bytes - 1);
 }
+HERE void AT(fetch_to_write)(const char *at, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(at + i, 1);
+}

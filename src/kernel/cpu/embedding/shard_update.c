@@ -5,19 +5,24 @@
 #include "kernel/cpu/embedding/row_update.h"
 
 /* The update of a shard. Gradients of bags are gathered once, so that a shard's columns of all
- * samples stand side by side: they are read once for each lookup, and then fill whole caches. */
+ * samples stand side by side in whole blocks: they are read for each lookup, from the caches. */
 enum { GATHER_SAMPLES = 256 };
 
 typedef struct gather {
     const orr_shard_update *update;
-    int64_t columns, samples;
-    float *to;
+    int64_t columns, padded, samples;
+    float *to; /* shape (samples, padded) */
 } gather;
+
+static int64_t padded_columns(const orr_shard_update *update)
+{
+    const int64_t block = ORR_EMBEDDING_BLOCK;
+    return (update->lookups->store->columns + block - 1) / block * block;
+}
 
 static size_t gradient_bytes(const orr_shard_update *update)
 {
-    const orr_shard_lookups *l = update->lookups;
-    return ((size_t)(l->samples * l->store->columns) * sizeof(float) + 63) / 64 * 64;
+    return (size_t)(update->lookups->samples * padded_columns(update)) * sizeof(float);
 }
 
 size_t orr_shard_update_bytes(const orr_shard_update *update)
@@ -35,9 +40,12 @@ static void gather_samples(void *ctx, size_t part, int thread)
     const gather *g = ctx;
     const int64_t begin = (int64_t)part * GATHER_SAMPLES,
                   end = g->samples - begin < GATHER_SAMPLES ? g->samples : begin + GATHER_SAMPLES;
-    for (int64_t s = begin; s < end; s++)
-        memcpy(g->to + s * g->columns, g->update->gradient + s * g->update->gradient_stride,
-               (size_t)g->columns * sizeof *g->to);
+    for (int64_t s = begin; s < end; s++) {
+        float *to = g->to + s * g->padded;
+        memcpy(to, g->update->gradient + s * g->update->gradient_stride,
+               (size_t)g->columns * sizeof *to);
+        memset(to + g->columns, 0, (size_t)(g->padded - g->columns) * sizeof *to);
+    }
 }
 
 orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
@@ -48,8 +56,8 @@ orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
                                  .stride = {1},
                                  .data = (void *)(uintptr_t)l->ids};
     const orr_indices ids = orr_indices_of(&operand);
-    const int64_t columns = l->store->columns;
-    gather g = {update, columns, l->samples, workspace};
+    const int64_t columns = padded_columns(update);
+    gather g = {update, l->store->columns, columns, l->samples, workspace};
     orr_row_update u = {.store = l->store,
                         .by = update->by,
                         .shard = update,

@@ -53,8 +53,8 @@ uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
                             orr_range_subtree ret[ORR_SHARD_SUBTREES_MAX]);
 
 /* Sums of each sample's bag over each subtree of the shard: of sample s from ret + s * ret_stride
- * on, shape (subtrees, columns of the shard), fp32; 0 where nothing was looked up. UNSUPPORTED: rows
- * of Q8_0, Q4_0. */
+ * on, shape (subtrees, columns of the shard), fp32; 0 where nothing was looked up. UNSUPPORTED:
+ * rows of Q8_0, Q4_0. */
 orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
                               orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 /* The bag from the sums of subtrees of all shards of its rows: `parts`, shape (n): in ascending

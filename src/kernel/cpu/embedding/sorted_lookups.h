@@ -7,11 +7,6 @@
 /* Lookups sorted by table row, equal rows in the order of their samples, so that the gradients of a
  * row are summed in the same order for any number of threads. Lookups are first partitioned into
  * ranges of 2^shift rows, then each range is sorted on its own. */
-typedef struct orr_lookup {
-    uint32_t row;    /* relative to the first row of the range */
-    uint32_t sample; /* whose bag it is of */
-} orr_lookup;
-
 enum { ORR_LOOKUP_CHUNKS = 64 };
 typedef struct orr_sorted_lookups {
     const orr_indices *ids;
