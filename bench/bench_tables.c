@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training step of the embedding tables of a recommendation model: 8 tables of 1M x 64 in fp32,
+ * bags of 100 lookups, batch 2048; bags summed, then rows updated from the gradients of bags.
+ *
+ *   bench_tables THREADS IDS [REPETITIONS]
+ *
+ * IDS: int64, shape (8, 2048, 100), which bench/tables.py draws and other libraries read too.
+ * Prints a JSON line a repetition and case, wall and CPU time; with them the floor: lines of
+ * distinct rows that are read by the sums and read and written by the update, over the bandwidth
+ * measured beside it; and a plain sorted loop of row-wise Adagrad, one thread. */
+#include <time.h>
+
+#include "kernel/cpu/embedding/sharded_table.h"
+#include "kernel_bench.h"
+
+#include "base/workers.h"
+
+enum { TABLES = 8, ROWS = 1000000, COLUMNS = 64, POOL = 100, BATCH = 2048 };
+enum { LOOKUPS = BATCH * POOL };
+
+typedef struct tables {
+    orr_row_store store[TABLES];
+    orr_embedding_shard shard[TABLES];
+    orr_shard_lookups lookups[TABLES];
+    int32_t lengths[BATCH];
+    int64_t *ids;
+    float *bags, *gradient; /* shape (samples, tables, columns) */
+    void *workspace;
+    orr_workers *workers;
+    orr_update by;
+} tables;
+
+static double clock_s(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct timer {
+    double wall, cpu;
+} timer;
+static timer timer_start(void)
+{
+    return (timer){clock_s(CLOCK_MONOTONIC), clock_s(CLOCK_PROCESS_CPUTIME_ID)};
+}
+static void report(const char *name, timer since, double rows, const tables *t)
+{
+    const double wall = clock_s(CLOCK_MONOTONIC) - since.wall,
+                 cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID) - since.cpu;
+    printf("{\"case\": \"%s\", \"threads\": %d, \"wall_ms\": %.2f, \"cpu_ms\": %.2f, "
+           "\"million_rows_per_cpu_s\": %.2f}\n",
+           name, orr_workers_count(t->workers), wall * 1e3, cpu * 1e3, rows / cpu / 1e6);
+}
+
+static orr_shard_update update_of(tables *t, int i)
+{
+    return (orr_shard_update){.lookups = &t->lookups[i],
+                              .gradient = t->gradient + i * COLUMNS,
+                              .gradient_stride = TABLES * COLUMNS,
+                              .by = &t->by,
+                              .seed = 1};
+}
+
+static void make_tables(tables *t, orr_row_format format, orr_row_optimizer optimizer)
+{
+    const int64_t row_bytes = orr_row_format_bytes(format, COLUMNS),
+                  state_bytes = orr_row_optimizer_bytes(optimizer, COLUMNS);
+    for (int i = 0; i < TABLES; i++) {
+        t->store[i] = (orr_row_store){.rows = ROWS,
+                                      .columns = COLUMNS,
+                                      .format = (uint8_t)format,
+                                      .optimizer = (uint8_t)optimizer,
+                                      .record_bytes = row_bytes,
+                                      .base = bytes_of((size_t)(row_bytes * ROWS)),
+                                      .states = bytes_of((size_t)(state_bytes * ROWS)),
+                                      .state_bytes = state_bytes};
+        t->shard[i] = (orr_embedding_shard){
+            .table = (uint32_t)i, .range_end = ORR_EMBEDDING_RANGES, .column_end = COLUMNS};
+        t->lookups[i] = (orr_shard_lookups){.store = &t->store[i],
+                                            .shard = &t->shard[i],
+                                            .table_rows = ROWS,
+                                            .samples = BATCH,
+                                            .n = LOOKUPS,
+                                            .lengths = t->lengths,
+                                            .ids = t->ids + (int64_t)i * LOOKUPS};
+    }
+    const orr_shard_update update = update_of(t, 0);
+    t->workspace = bytes_of(orr_shard_update_bytes(&update));
+}
+
+static void free_tables(tables *t)
+{
+    orr_backend *cpu = the_cpu();
+    for (int i = 0; i < TABLES; i++) {
+        cpu->release(cpu, t->store[i].base, (size_t)(t->store[i].record_bytes * ROWS));
+        cpu->release(cpu, t->store[i].states, (size_t)(t->store[i].state_bytes * ROWS));
+    }
+}
+
+static void run_step(tables *t, const char *name)
+{
+    char text[64];
+    orr_error err = {0};
+    const timer whole = timer_start();
+    for (int i = 0; i < TABLES; i++)
+        check(orr_shard_bag_sums(&t->lookups[i], t->bags + i * COLUMNS, TABLES * COLUMNS,
+                                 t->workers, &err),
+              &err);
+    snprintf(text, sizeof text, "%s forward", name);
+    report(text, whole, TABLES * LOOKUPS, t);
+    const timer backward = timer_start();
+    for (int i = 0; i < TABLES; i++) {
+        const orr_shard_update update = update_of(t, i);
+        check(orr_shard_update_run(&update, t->workspace, t->workers, &err), &err);
+    }
+    snprintf(text, sizeof text, "%s update", name);
+    report(text, backward, TABLES * LOOKUPS, t);
+    snprintf(text, sizeof text, "%s step", name);
+    report(text, whole, TABLES * LOOKUPS, t);
+}
+
+/* A loop of 40 lines: radix sort of (row, bag), then row-wise Adagrad row by row. */
+typedef float v16 __attribute__((vector_size(64), aligned(4)));
+static void radix_sort(uint64_t *from, uint64_t *to)
+{
+    for (int shift = 32; shift < 32 + 20; shift += 10) {
+        uint32_t place[1024] = {0}, at = 0;
+        for (int i = 0; i < LOOKUPS; i++)
+            place[from[i] >> shift & 1023]++;
+        for (int d = 0; d < 1024; d++) {
+            const uint32_t n = place[d];
+            place[d] = at;
+            at += n;
+        }
+        for (int i = 0; i < LOOKUPS; i++)
+            to[place[from[i] >> shift & 1023]++] = from[i];
+        uint64_t *sorted = to;
+        to = from;
+        from = sorted;
+    }
+}
+__attribute__((target("avx512f"))) static void plain_loop(const tables *t, int table, uint64_t *key,
+                                                          uint64_t *other)
+{
+    char *rows = t->store[table].base;
+    float *state = (float *)(void *)t->store[table].states;
+    const float *gradient = t->gradient + table * COLUMNS;
+    for (int i = 0; i < LOOKUPS; i++)
+        key[i] = (uint64_t)t->lookups[table].ids[i] << 32 | (uint64_t)(i / POOL);
+    radix_sort(key, other);
+    for (int i = 0, end; i < LOOKUPS; i = end) {
+        v16 g[4] = {{0}}, squares = {0};
+        const uint64_t row = key[i] >> 32;
+        if (i + 16 < LOOKUPS)
+            for (int b = 0; b < 256; b += 64)
+                __builtin_prefetch(rows + (key[i + 16] >> 32) * 256 + b, 1);
+        for (end = i; end < LOOKUPS && key[end] >> 32 == row; end++)
+            for (int k = 0; k < 4; k++)
+                g[k] += *(const v16 *)(gradient + (uint32_t)key[end] * TABLES * COLUMNS + k * 16);
+        for (int k = 0; k < 4; k++)
+            squares += g[k] * g[k];
+        float sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += squares[k];
+        state[row] += sum / COLUMNS;
+        const float factor = (float)t->by.rate / (__builtin_sqrtf(state[row]) + 1e-8f);
+        for (int k = 0; k < 4; k++)
+            ((v16 *)(void *)(rows + row * 256))[k] -= g[k] * factor;
+    }
+}
+
+static void run_plain_loop(tables *t)
+{
+    uint64_t *key = bytes_of(LOOKUPS * sizeof *key), *other = bytes_of(LOOKUPS * sizeof *key);
+    const timer since = timer_start();
+    for (int i = 0; i < TABLES; i++)
+        plain_loop(t, i, key, other);
+    report("plain loop update", since, TABLES * LOOKUPS, t);
+    free(key);
+    free(other);
+}
+
+/* Bandwidth: all tables are read; read and written. */
+typedef struct sweep {
+    const tables *t;
+    bool write;
+    _Atomic uint32_t sum;
+} sweep;
+enum { PARTS = 64 };
+static void sweep_part(void *ctx, size_t part, int thread)
+{
+    sweep *s = ctx;
+    (void)thread;
+    typedef uint32_t u16 __attribute__((vector_size(64), aligned(64)));
+    const int64_t n = ROWS / (PARTS / TABLES) * 4;
+    u16 *at = (u16 *)(void *)s->t->store[part % TABLES].base + (int64_t)part / TABLES * n,
+        sum = {0};
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch(at + i + 64, 1);
+        if (s->write)
+            at[i] = at[i] ^ 1;
+        else
+            sum ^= at[i];
+    }
+    s->sum ^= sum[0];
+}
+static double bandwidth(tables *t, bool write)
+{
+    sweep s = {.t = t, .write = write};
+    double best = 0;
+    for (int i = 0; i < 2; i++) {
+        const timer since = timer_start();
+        orr_workers_run(t->workers, PARTS, sweep_part, &s);
+        const double rate =
+            (write ? 2.0 : 1.0) * TABLES * ROWS * 256 / (clock_s(CLOCK_MONOTONIC) - since.wall);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static void run_floor(tables *t)
+{
+    int64_t distinct = 0;
+    char *seen = bytes_of(ROWS);
+    for (int i = 0; i < TABLES; i++) {
+        memset(seen, 0, ROWS);
+        for (int64_t k = 0; k < LOOKUPS; k++) {
+            distinct += !seen[t->lookups[i].ids[k]];
+            seen[t->lookups[i].ids[k]] = 1;
+        }
+    }
+    const double bytes = (double)distinct * 256, read = bandwidth(t, false),
+                 write = bandwidth(t, true);
+    printf(
+        "{\"case\": \"floor\", \"threads\": %d, \"distinct_rows\": %lld, \"read_gb_per_s\": %.1f, "
+        "\"update_gb_per_s\": %.1f, \"wall_ms\": %.2f}\n",
+        orr_workers_count(t->workers), (long long)distinct, read / 1e9, write / 1e9,
+        (bytes / read + 2 * bytes / write) * 1e3);
+    free(seen);
+}
+
+static void read_ids(tables *t, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    const size_t n = (size_t)TABLES * LOOKUPS;
+    t->ids = bytes_of(n * sizeof *t->ids);
+    if (file == NULL || fread(t->ids, sizeof *t->ids, n, file) != n) {
+        fprintf(stderr, "%s: not %zu ids of 8 bytes\n", path, n);
+        exit(1);
+    }
+    fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+    static tables t;
+    if (argc < 3) {
+        fprintf(stderr, "usage: bench_tables THREADS IDS [REPETITIONS]\n");
+        return 2;
+    }
+    const int repetitions = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
+    t.workers = workers_of((int)strtol(argv[1], NULL, 10));
+    t.by = (orr_update){.rate = 0.01, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
+    t.by.beta1 = 0.9, t.by.beta2 = 0.999;
+    read_ids(&t, argv[2]);
+    for (int s = 0; s < BATCH; s++)
+        t.lengths[s] = POOL;
+    const orr_operand gradient = OPERAND(FP32, BATCH, TABLES * COLUMNS);
+    fill(&gradient);
+    t.gradient = gradient.data;
+    t.bags = bytes_of(BATCH * TABLES * COLUMNS * sizeof(float));
+    for (int optimizer = 0; optimizer < ORR_ROW_OPTIMIZERS; optimizer++) {
+        make_tables(&t, ORR_ROW_FORMAT_FP32, (orr_row_optimizer)optimizer);
+        for (int i = 0; i < repetitions; i++) {
+            run_step(&t, orr_row_optimizer_name((orr_row_optimizer)optimizer));
+            if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD) {
+                run_plain_loop(&t);
+                run_floor(&t);
+            }
+        }
+        free_tables(&t);
+    }
+    make_tables(&t, ORR_ROW_FORMAT_BF16, ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD);
+    for (int i = 0; i < repetitions; i++)
+        run_step(&t, "bf16");
+    free_tables(&t);
+    orr_workers_free(t.workers);
+    return 0;
+}
