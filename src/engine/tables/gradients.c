@@ -3,6 +3,13 @@
 
 /* Gradients of bags go to every shard of their columns. */
 
+/* Where the gradients of a rank's samples stand. */
+static float *place_of(const orr_tables *t, uint32_t rank)
+{
+    const orr_tables_layout *l = &t->layout;
+    return (float *)t->vectors.at + rank * l->samples * l->rank[l->me].gradient_numbers;
+}
+
 static void pack(orr_tables *t, uint32_t to, const float *gradient)
 {
     const orr_tables_layout *l = &t->layout;
@@ -22,7 +29,7 @@ static orr_status exchange_with(orr_tables *t, uint32_t to, uint32_t from, const
     const orr_tables_layout *l = &t->layout;
     const orr_tables_rank *mine = &l->rank[l->me];
     const bool plain = l->plan->backward == ORR_EMBEDDING_CODEC_FP32;
-    float *place = (float *)t->vectors.at + from * l->samples * mine->gradient_numbers;
+    float *place = place_of(t, from);
     const orr_tables_message m = {
         .to = to,
         .from = from,
@@ -38,19 +45,33 @@ static orr_status exchange_with(orr_tables *t, uint32_t to, uint32_t from, const
     return ORR_OK;
 }
 
-orr_status orr_tables_exchange_gradients(orr_tables *t, uint32_t slot, const float *gradient,
-                                         orr_error *err)
+/* This rank's own gradients are rounded as those that it sends, so that copies of a table stay the
+ * same on all ranks. */
+static void keep_own(orr_tables *t, const float *gradient)
 {
     const orr_tables_layout *l = &t->layout;
     const orr_tables_rank *mine = &l->rank[l->me];
+    const orr_tables_vector *vectors = l->gradients + mine->first_entry;
+    float *place = place_of(t, l->me);
+    if (l->plan->backward == ORR_EMBEDDING_CODEC_FP32) {
+        orr_tables_copy_vectors(t, vectors, t->n_shards, gradient, l->columns, place,
+                                mine->gradient_numbers);
+        return;
+    }
+    pack(t, l->me, gradient);
+    orr_tables_decode(t, vectors, t->n_shards, l->plan->backward, t->out.at, place,
+                      mine->gradient_numbers);
+}
+
+orr_status orr_tables_exchange_gradients(orr_tables *t, uint32_t slot, const float *gradient,
+                                         orr_error *err)
+{
     orr_tables_set *set = orr_tables_set_of(t, slot);
     set->gradient = gradient;
-    if (l->ranks == 1)
+    if (t->layout.ranks == 1)
         return ORR_OK;
-    orr_tables_copy_vectors(t, l->gradients + mine->first_entry, t->n_shards, gradient, l->columns,
-                            (float *)t->vectors.at + l->me * l->samples * mine->gradient_numbers,
-                            mine->gradient_numbers);
-    for (uint32_t k = 1; k < l->ranks; k++)
+    keep_own(t, gradient);
+    for (uint32_t k = 1; k < t->layout.ranks; k++)
         ORR_TRY(exchange_with(t, orr_tables_after(t, k), orr_tables_before(t, k), gradient,
                               &set->traffic.gradients, err));
     return ORR_OK;

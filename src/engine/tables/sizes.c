@@ -24,16 +24,14 @@ static void size_messages(const orr_tables_layout *l, bool trained, orr_tables_s
 {
     const orr_tables_rank *me = &l->rank[l->me];
     const size_t samples = (size_t)l->samples;
-    const bool coded = l->plan->forward != ORR_EMBEDDING_CODEC_FP32;
-    ret->out = coded ? (size_t)me->bag_bytes * samples : 0;
-    if (trained && l->plan->backward != ORR_EMBEDDING_CODEC_FP32)
-        ret->in = (size_t)me->gradient_bytes * samples;
+    const bool bags = l->plan->forward != ORR_EMBEDDING_CODEC_FP32,
+               gradients = trained && l->plan->backward != ORR_EMBEDDING_CODEC_FP32;
+    ret->out = bags ? (size_t)me->bag_bytes * samples : 0;
+    ret->in = gradients ? (size_t)me->gradient_bytes * samples : 0;
     for (uint32_t r = 0; r < l->ranks; r++) {
-        if (r == l->me)
-            continue;
-        if (coded)
+        if (bags && r != l->me)
             ret->in = larger(ret->in, (size_t)l->rank[r].bag_bytes * samples);
-        if (trained && !orr_tables_gradients_in_place(l, r))
+        if (gradients || (trained && r != l->me && !orr_tables_gradients_in_place(l, r)))
             ret->out = larger(ret->out, (size_t)l->rank[r].gradient_bytes * samples);
     }
 }
