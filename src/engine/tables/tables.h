@@ -10,7 +10,13 @@
 /* The embedding tables of one rank, sharded by a plan: ids travel to the rows, pooled embeddings
  * travel back, their gradients to the rows again, which are updated. Everything is called by all
  * ranks in the same order; stages of one name by one thread. The bits of bags and rows depend on
- * samples, tables and seed alone (include/orrery/embedding.h). */
+ * samples, tables and seed alone (include/orrery/embedding.h).
+ *
+ * With codecs of 16 and 8 bits they depend on the plan too. Vectors that travel are rounded once:
+ * the error of a bag is at most 2^-11 (fp16) or 2^-8 (bf16) of the sum of the magnitudes of its
+ * rows, in int8 1/254 of the sum of their largest magnitudes; the same holds for the gradient of a
+ * row and the gradients of its lookups. fp16 has no numbers above 65,504, and is exact to 2^-25
+ * only. */
 typedef struct orr_tables orr_tables;
 
 enum { ORR_TABLES_AHEAD = 4 }; /* steps that are under way at once, at most */
