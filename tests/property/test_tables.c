@@ -31,7 +31,7 @@ static void hold_bits(const table_run *a, const table_run *b)
     char kinds[300];
     describe(b->plan, kinds, sizeof kinds);
     for (int64_t i = 0; i < (int64_t)a->steps * c->batch * c->columns; i++)
-        if (memcmp(&a->bags[i], &b->bags[i], sizeof(float)) != 0)
+        if (memcmp(&a->bags[i], &b->bags[i], sizeof(float)) != 0 || isnan(a->bags[i]))
             seed_fail(c->seed, "%u ranks,%s: step %lld, sample %lld, column %lld: %a, not %a",
                       b->plan->ranks, kinds, (long long)(i / c->columns / c->batch),
                       (long long)(i / c->columns % c->batch), (long long)(i % c->columns),
@@ -137,6 +137,27 @@ static void one_rank_does_what_plain_loops_do(void **state)
             naive_update(&c, naive, &batch, gradient, &by);
         }
         hold_near(&c, &one, naive);
+        orr_arena_free(arena);
+    }
+}
+
+static void served_tables_have_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(20);
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        orr_arena *arena = orr_arena_new(0, 0);
+        table_case c = table_case_of(seed);
+        orr_random r = orr_random_of(seed, 6);
+        orr_embedding_plan plan;
+        table_run one = {.c = &c, .served = true}, many = one;
+        for (uint32_t t = 0; t < c.n_tables; t++)
+            c.tables[t].format = (uint8_t)draw(&r, ORR_ROW_FORMAT_INT8, ORR_ROW_FORMAT_INT4);
+        random_run(&one, 1, &r, &plan, arena);
+        run_tables(&one, arena);
+        random_run(&many, (uint32_t)draw(&r, 2, 4), &r, &plan, arena);
+        run_tables(&many, arena);
+        hold_bits(&one, &many);
         orr_arena_free(arena);
     }
 }
@@ -398,6 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_does_what_plain_loops_do),
         cmocka_unit_test(every_sharding_has_the_bits_of_one_rank),
+        cmocka_unit_test(served_tables_have_the_bits_of_one_rank),
         cmocka_unit_test(groups_learn_apart_and_are_averaged),
         cmocka_unit_test(coded_transfers_repeat_and_stay_within_their_bound),
     };

@@ -22,21 +22,35 @@ typedef struct drawn_shard {
     uint32_t key[2];
     int64_t row_blocks; /* of the whole table */
     double bound;
-    float *numbers; /* shape (threads, columns) */
+    int64_t first, columns; /* that are drawn: the shard's, or all */
+    float *numbers;         /* shape (threads, columns) */
+    char *quantized;        /* shape (threads, bytes of a whole row); NULL: rows have no scale */
+    int64_t row_bytes;
 } drawn_shard;
 
 static void draw_row(const drawn_shard *d, int64_t row, float *ret)
 {
-    const uint64_t first = (uint64_t)((d->entry->first_row + row) * d->row_blocks +
-                                      d->entry->shard->column_begin / BLOCK);
+    const uint64_t first =
+        (uint64_t)((d->entry->first_row + row) * d->row_blocks + d->first / BLOCK);
     uint32_t words[DRAWN];
-    for (int64_t at = 0; at < d->store->columns; at += DRAWN) {
-        const int64_t left = d->store->columns - at, n = left < DRAWN ? left : DRAWN;
+    for (int64_t at = 0; at < d->columns; at += DRAWN) {
+        const int64_t left = d->columns - at, n = left < DRAWN ? left : DRAWN;
         orr_vector_math_of_cpu()->philox(d->key, first + (uint64_t)(at / BLOCK),
                                          (n + BLOCK - 1) / BLOCK, words);
         for (int64_t i = 0; i < n; i++)
             ret[at + i] = (float)((2 * (words[i] + 0.5) * 0x1p-32 - 1) * d->bound);
     }
+}
+
+/* Rows that have a scale are quantized whole: a shard has the scale and its own columns. */
+static void quantize_row(const drawn_shard *d, const float *numbers, char *whole, char *record)
+{
+    const orr_row_store *s = d->store;
+    const size_t head = (size_t)orr_row_format_bytes(s->format, 0);
+    orr_row_from_fp32(s->format, numbers, d->columns, whole);
+    memcpy(record, whole, head);
+    memcpy(record + head, whole + orr_row_format_bytes(s->format, d->entry->shard->column_begin),
+           (size_t)s->record_bytes - head);
 }
 
 static void draw_piece(void *ctx, size_t piece, int thread)
@@ -45,10 +59,14 @@ static void draw_piece(void *ctx, size_t piece, int thread)
     const orr_row_store *s = d->store;
     const int64_t begin = (int64_t)piece * PIECE_ROWS,
                   end = begin + PIECE_ROWS < s->rows ? begin + PIECE_ROWS : s->rows;
-    float *numbers = d->numbers + thread * s->columns;
+    float *numbers = d->numbers + thread * d->columns;
     for (int64_t row = begin; row < end; row++) {
+        char *record = s->base + row * s->record_bytes;
         draw_row(d, row, numbers);
-        orr_row_from_fp32(s->format, numbers, s->columns, s->base + row * s->record_bytes);
+        if (d->quantized != NULL)
+            quantize_row(d, numbers, d->quantized + thread * d->row_bytes, record);
+        else
+            orr_row_from_fp32(s->format, numbers, s->columns, record);
     }
     if (s->states != NULL)
         memset(s->states + begin * s->state_bytes, 0, (size_t)((end - begin) * s->state_bytes));
@@ -62,20 +80,28 @@ static orr_status draw_shard(const orr_tables *t, uint32_t i, orr_error *err)
     const uint32_t seed_key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)},
                    counter[4] = {entry->table, 0, 0, TABLES_STREAM};
     const size_t threads = (size_t)orr_workers_count(t->source.workers);
+    const bool quantized = orr_row_format_bytes(table->format, 0) > 0;
     drawn_shard d = {.entry = entry,
                      .store = &t->stores[i],
                      .row_blocks = (table->columns + BLOCK - 1) / BLOCK,
                      .bound = 1 / sqrt((double)table->rows),
-                     .numbers = orr_calloc(threads, entry->columns * sizeof(float))};
+                     .first = quantized ? 0 : entry->shard->column_begin,
+                     .columns = quantized ? table->columns : entry->columns,
+                     .row_bytes = orr_row_format_bytes(table->format, table->columns)};
     uint32_t drawn[4];
-    if (d.numbers == NULL)
-        return orr_fail_memory(err);
+    orr_status status = ORR_OK;
     orr_philox4x32(counter, seed_key, drawn);
     memcpy(d.key, drawn, sizeof d.key);
-    orr_workers_run(t->source.workers, (size_t)((entry->rows + PIECE_ROWS - 1) / PIECE_ROWS),
-                    draw_piece, &d);
+    d.numbers = orr_calloc(threads, (size_t)d.columns * sizeof *d.numbers);
+    d.quantized = quantized ? orr_calloc(threads, (size_t)d.row_bytes) : NULL;
+    if (d.numbers == NULL || (quantized && d.quantized == NULL))
+        status = orr_fail_memory(err);
+    else
+        orr_workers_run(t->source.workers, (size_t)((entry->rows + PIECE_ROWS - 1) / PIECE_ROWS),
+                        draw_piece, &d);
     orr_free(d.numbers);
-    return ORR_OK;
+    orr_free(d.quantized);
+    return status;
 }
 
 orr_status orr_tables_make_rows(orr_tables *t, orr_error *err)

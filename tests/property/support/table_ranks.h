@@ -27,6 +27,7 @@ typedef struct table_run {
     int threads;
     uint32_t ahead;     /* steps whose ids are exchanged before the update of this one */
     bool ids_in_thread; /* ids are exchanged by a thread of their own */
+    bool served;        /* not trained */
     uint64_t steps;
     float *bags;         /* shape (steps, batch, columns) */
     whole_table *tables; /* shape (tables of each group) */
@@ -167,6 +168,10 @@ static inline orr_status train_step(table_rank *r, uint64_t step, float *bag, fl
     ORR_TRY(orr_tables_fetch(r->tables, slot, err));
     ORR_TRY(orr_tables_sum(r->tables, slot, bag, err));
     ORR_TRY(orr_tables_exchange_bags(r->tables, slot, bag, err));
+    if (r->run->served) {
+        orr_tables_skip(r->tables, slot);
+        return ORR_OK;
+    }
     for (int64_t s = 0; s < r->samples; s++)
         gradient_of_sample(c, step, first + s, bag + s * c->columns, gradient + s * c->columns);
     ORR_TRY(orr_tables_exchange_gradients(r->tables, slot, gradient, err));
@@ -211,7 +216,7 @@ static inline void *run_table_rank(void *ctx)
                                       .workers = workers,
                                       .samples = r->samples,
                                       .seed = run->c->seed,
-                                      .trained = true};
+                                      .trained = !run->served};
     for (uint64_t step = 0; step < run->steps; step++)
         r->batches[step] =
             lookups_of_samples(run->c, step, r->transport->rank * r->samples, r->samples, r->arena);
@@ -331,7 +336,7 @@ static inline void run_tables(table_run *run, orr_arena *arena)
     for (uint32_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
     report_failures(run, ranks, n);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && !run->served; i++)
         collect(run, &ranks[i]);
     for (uint32_t i = 0; i < n; i++) {
         orr_tables_close(ranks[i].tables);
