@@ -29,6 +29,7 @@
 #include <orrery/sim.h>
 #include <orrery/status.h>
 #include <orrery/step.h>
+#include <orrery/table_planner.h>
 #include <orrery/text.h>
 #include <orrery/trace.h>
 #include <orrery/weights.h>
