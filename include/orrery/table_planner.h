@@ -159,8 +159,8 @@ typedef struct orr_table_planning {
     bool optimal;              /* proven by exhaustion: bound_ns = ns */
     const orr_table_rank_cost *ranks; /* shape (plan.ranks) */
     const orr_table_choice *choices;  /* shape (n_tables) */
-    double memory_ns_per_gib; /* what a GiB more on every rank would save, by the bound's dual; 0:
-                               * memory does not bind */
+    double memory_ns_per_gib; /* how much lower the bound is with a GiB more on every rank; 0: that
+                               * buys nothing */
     uint64_t nodes, moves;    /* of the branch and bound; of the local search */
     int64_t wall_ns;
 } orr_table_planning;

@@ -243,12 +243,40 @@ bool orr_table_place(const orr_table_problem *p, orr_table_assignment *a, orr_ta
     return true;
 }
 
-bool orr_table_pack(const orr_table_problem *p, const uint32_t *choice, orr_table_placer *placer,
-                    const uint32_t *order, orr_table_assignment *ret)
+/* Another candidate for a table whose own found no room: the cheapest that finds some. */
+static bool place_other(const orr_table_problem *p, orr_table_assignment *a,
+                        orr_table_placer *placer, uint32_t table)
 {
-    orr_table_assignment_clear(p, ret);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (!orr_table_place(p, ret, placer, order[i], choice[order[i]]))
+    double tried = -INFINITY;
+    for (;;) {
+        uint32_t next = UINT32_MAX;
+        double least = INFINITY;
+        for (uint32_t k = p->first[table]; k < p->first[table + 1]; k++) {
+            const double ns = orr_table_mean_ns(p, &p->candidates[k]);
+            if (ns > tried && ns < least) {
+                least = ns;
+                next = k;
+            }
+        }
+        if (next == UINT32_MAX)
             return false;
-    return true;
+        if (orr_table_place(p, a, placer, table, next))
+            return true;
+        tried = least;
+    }
+}
+
+bool orr_table_pack(const orr_table_problem *p, const uint32_t *choice, orr_table_placer *placer,
+                    const uint32_t *order, uint32_t n_heavy, double load_ns,
+                    orr_table_assignment *ret)
+{
+    bool placed = true;
+    orr_table_assignment_clear(p, ret);
+    for (uint32_t i = 0; i < p->n && placed; i++) {
+        placer->load_ns = i < n_heavy ? load_ns : 0;
+        placed = orr_table_place(p, ret, placer, order[i], choice[order[i]]) ||
+                 place_other(p, ret, placer, order[i]);
+    }
+    placer->load_ns = 0;
+    return placed;
 }

@@ -152,6 +152,26 @@ static const char *bound_text(const orr_table_problem *p, const orr_table_bound 
                                   : "the mean of all ranks";
 }
 
+/* How much lower the bound is with a GiB more on every rank, which also lets candidates in that no
+ * rank had room for. */
+static orr_status value_of_memory(const orr_table_planner_options *o, double bound_ns,
+                                  orr_arena *arena, double *ret_ns, orr_error *err)
+{
+    const orr_arena_mark mark = orr_arena_get_mark(arena);
+    orr_table_planner_options more = *o;
+    orr_table_problem p;
+    uint32_t refused;
+    double bytes;
+    *ret_ns = 0;
+    if (o->memory_bytes == 0 ||
+        __builtin_add_overflow(o->memory_bytes, INT64_C(1) << 30, &more.memory_bytes))
+        return ORR_OK;
+    ORR_TRY(orr_table_problem_make(&more, arena, &p, &refused, &bytes, err));
+    *ret_ns = fmax(0, bound_ns - orr_table_bound_of(&p).ns);
+    orr_arena_rewind(arena, mark);
+    return ORR_OK;
+}
+
 static orr_status report(const orr_table_problem *p, const orr_table_bound *bound,
                          const orr_table_solution *solution, orr_arena *arena,
                          orr_table_planning *ret, orr_error *err)
@@ -159,10 +179,10 @@ static orr_status report(const orr_table_problem *p, const orr_table_bound *boun
     double ns_per_byte;
     (void)orr_table_relaxation(p, solution->ns, &ns_per_byte);
     orr_table_planning planning = {.optimal = solution->optimal,
-                                   .memory_ns_per_gib = bound->ns_per_byte * 0x1p30,
                                    .nodes = solution->budget.nodes,
                                    .moves = solution->budget.moves};
     ORR_TRY(orr_table_explain(p, &solution->assignment, ns_per_byte, arena, &planning, err));
+    ORR_TRY(value_of_memory(p->o, bound->ns, arena, &planning.memory_ns_per_gib, err));
     const double latency_ns = orr_table_latency_ns(p->o);
     planning.bound_ns = solution->optimal ? planning.ns : fmin(bound->ns + latency_ns, planning.ns);
     planning.gap_frac = planning.ns > 0 ? (planning.ns - planning.bound_ns) / planning.ns : 0;

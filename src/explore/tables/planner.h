@@ -148,9 +148,13 @@ void orr_table_restore(const orr_table_problem *p, orr_table_assignment *a, uint
                        uint32_t candidate, const uint32_t *ranks);
 
 /* Longest processing time first (Graham, SIAM J. Appl. Math. 17(2), 1969): tables of `choice`,
- * shape (tables), in order of their largest shards. False: one found no room. */
+ * shape (tables), in an order. The first `n_heavy` go to the rank whose share of memory or of
+ * `load_ns`, the larger of both, is least; the others to that of least load. False: one found no
+ * room. */
 bool orr_table_pack(const orr_table_problem *p, const uint32_t *choice, orr_table_placer *placer,
-                    const uint32_t *order, orr_table_assignment *ret);
+                    const uint32_t *order, uint32_t n_heavy, double load_ns,
+                    orr_table_assignment *ret);
+
 /* The differencing method (Karmarkar and Karp, 1982; of R numbers at once: Korf, IJCAI 2009), for
  * the tables of one shard; the others stay where `a` has them. False: that is no better, exceeds
  * memory, or there are too many tables; `a` is then as it was. */

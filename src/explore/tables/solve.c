@@ -9,6 +9,8 @@
 /* The search: candidates are chosen by the price of the relaxation, packed, and improved; with
  * several limits of the largest shard, since finer shards cost more in all but pack better. */
 
+#define HEAVY_FRAC 0.003 /* of a rank's memory, in one shard: assumed */
+
 typedef struct searcher {
     const orr_table_problem *p;
     const orr_table_bound *bound;
@@ -16,6 +18,7 @@ typedef struct searcher {
     orr_table_assignment trial, spare, best;
     double best_ns;
     uint32_t *choice, *order;
+    uint32_t heavy; /* tables at the front of the order, which are placed by their memory, too */
     struct sized {
         double key;
         uint32_t table;
@@ -31,36 +34,46 @@ static int by_key_descending(const void *a, const void *b)
                             : (x->table > y->table) - (x->table < y->table);
 }
 
-/* Tables in the order in which they are packed: by their largest shard in time or, against the
- * capacity, in memory. */
-static void sort_tables(searcher *s, double target_ns)
+/* Tables in the order in which they are packed: with a limit of memory those that take a fair
+ * part of a rank's first, by that part; others by the time of their largest shard. */
+static void sort_tables(searcher *s, bool by_memory)
 {
     const orr_table_problem *p = s->p;
+    s->heavy = 0;
     for (uint32_t t = 0; t < p->n; t++) {
         const orr_table_candidate *c = &p->candidates[s->choice[t]];
-        s->sized[t] = (struct sized){c->largest_ns / target_ns, t};
-        if (s->placer.load_ns > 0)
-            s->sized[t].key = fmax(s->sized[t].key, c->largest_bytes / p->capacity);
+        const double part = c->largest_bytes / p->capacity;
+        const bool heavy = by_memory && part > HEAVY_FRAC;
+        s->sized[t] = (struct sized){heavy ? 1e30 * part : c->largest_ns, t};
+        s->heavy += heavy;
     }
     qsort(s->sized, p->n, sizeof *s->sized, by_key_descending);
     for (uint32_t i = 0; i < p->n; i++)
         s->order[i] = s->sized[i].table;
 }
 
-/* The cheapest candidates whose shards take at most `largest_ns`; where a table has none, that with
- * the smallest. */
-static void choose(searcher *s, double largest_ns, double ns_per_byte)
+/* The cheapest candidates whose shards take at most `largest_ns` and `largest_bytes`; where a table
+ * has none, that of the smallest shards. */
+static void choose(searcher *s, double largest_ns, double largest_bytes, double ns_per_byte)
 {
     const orr_table_problem *p = s->p;
     for (uint32_t t = 0; t < p->n; t++) {
-        uint32_t best = orr_table_cheapest(p, t, p->least_shared_ns + largest_ns, ns_per_byte);
-        double least = INFINITY;
-        for (uint32_t k = p->first[t]; best == UINT32_MAX && k < p->first[t + 1]; k++)
-            least = fmin(least, p->candidates[k].largest_ns);
-        for (uint32_t k = p->first[t]; best == UINT32_MAX; k++)
-            if (!(p->candidates[k].largest_ns > least))
+        double least = INFINITY, smallest = INFINITY;
+        uint32_t best = UINT32_MAX, small = p->first[t];
+        for (uint32_t k = p->first[t]; k < p->first[t + 1]; k++) {
+            const orr_table_candidate *c = &p->candidates[k];
+            const double price = orr_table_mean_ns(p, c) + ns_per_byte * orr_table_mean_bytes(p, c);
+            const double size = fmax(c->largest_ns / largest_ns, c->largest_bytes / largest_bytes);
+            if (size <= 1 && price < least) {
+                least = price;
                 best = k;
-        s->choice[t] = best;
+            }
+            if (size < smallest) {
+                smallest = size;
+                small = k;
+            }
+        }
+        s->choice[t] = best != UINT32_MAX ? best : small;
     }
 }
 
@@ -85,20 +98,25 @@ static orr_status improve(searcher *s)
     return ORR_OK;
 }
 
-/* One start: the limit of the largest shard as a share of the bound, the price of memory times a
- * factor, and whether memory counts in packing. */
-static orr_status start(searcher *s, double share, double price_factor, bool by_memory)
+/* One start: limits of the largest shard, as shares of the bound and of a rank's memory, the price
+ * of memory times a factor, and whether memory counts in packing. */
+typedef struct start {
+    double time_share, memory_share, price_factor;
+    bool by_memory;
+} start;
+
+static orr_status try_start(searcher *s, const start *from)
 {
     const orr_table_problem *p = s->p;
     const double busy_ns = fmax(s->bound->ns - p->least_shared_ns, s->bound->ns * 1e-3);
     double ns_per_byte;
     (void)orr_table_relaxation(p, s->bound->ns * (1 + 1e-6), &ns_per_byte);
-    s->placer.load_ns = by_memory && p->capacity < INFINITY ? busy_ns : 0;
-    choose(s, share * busy_ns, ns_per_byte * price_factor);
-    sort_tables(s, busy_ns);
-    if (!orr_table_pack(p, s->choice, &s->placer, s->order, &s->trial))
+    choose(s, from->time_share * busy_ns, from->memory_share * p->capacity,
+           ns_per_byte * from->price_factor);
+    sort_tables(s, from->by_memory);
+    if (!orr_table_pack(p, s->choice, &s->placer, s->order, s->heavy, busy_ns, &s->trial))
         return ORR_OK;
-    if (!by_memory)
+    if (!from->by_memory)
         (void)orr_table_difference(p, &s->trial, &s->spare);
     return improve(s);
 }
@@ -123,23 +141,30 @@ static orr_status start_smallest(searcher *s)
             }
         }
     }
-    s->placer.load_ns = s->bound->ns;
-    sort_tables(s, INFINITY);
-    return orr_table_pack(p, s->choice, &s->placer, s->order, &s->trial) ? improve(s) : ORR_OK;
+    sort_tables(s, true);
+    return orr_table_pack(p, s->choice, &s->placer, s->order, p->n, INFINITY, &s->trial)
+               ? improve(s)
+               : ORR_OK;
 }
 
 static orr_status search(searcher *s)
 {
-    static const double shares[] = {1, 0.5, 0.25, 0.7, 0.35, 0.15};
-    static const double factors[] = {1, 1.05, 1.3, 3, 10};
+    static const double time_shares[] = {1, 0.5, 0.25, 0.7, 0.35, 0.15};
+    static const double memory_shares[] = {1, 0.5, 0.25, 0.12};
+    static const double factors[] = {1, 1.3, 3};
     const bool limited = s->p->capacity < INFINITY;
-    for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
-        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-            for (int by_memory = 0; by_memory <= limited; by_memory++) {
-                if (is_done(s) || (f > 0 && (!limited || (f > 1 && s->best_ns < INFINITY))))
-                    return ORR_OK;
-                ORR_TRY(start(s, shares[i], factors[f], by_memory));
-            }
+    const size_t n_memory = limited ? sizeof memory_shares / sizeof *memory_shares : 1;
+    const size_t n_factors = limited ? sizeof factors / sizeof *factors : 1;
+    for (size_t f = 0; f < n_factors && (f == 0 || !(s->best_ns < INFINITY)); f++)
+        for (size_t i = 0; i < sizeof time_shares / sizeof *time_shares; i++)
+            for (size_t m = 0; m < n_memory; m++)
+                for (int by_memory = 0; by_memory <= limited; by_memory++) {
+                    const start from = {time_shares[i], memory_shares[m], factors[f],
+                                        by_memory != 0};
+                    if (is_done(s))
+                        return ORR_OK;
+                    ORR_TRY(try_start(s, &from));
+                }
     return s->best_ns < INFINITY ? ORR_OK : start_smallest(s);
 }
 
