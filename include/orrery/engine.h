@@ -114,6 +114,11 @@ typedef struct orr_train_result {
     const orr_train_step *history; /* shape (steps) */
     const orr_graph *graph;        /* of rank 0; NULL without record_steps; the caller's to free */
 } orr_train_result;
+/* The plan with what training adds by default. Recommendation: fp32; of a `batch`, micro-batches of
+ * the largest divisor of batch / gcd(batch, 5040) up to 128 (or what that has in common with the
+ * samples of a replica): the same for any few ranks, and with it the bits of all results. NULL: one
+ * rank. */
+ORR_API orr_plan orr_train_plan(const orr_model *model, const orr_plan *asked);
 /* Starts the ranks of the plan, trains, and ends them. Results are in the arena. Call it while the
  * process has no threads (ranks are forked). Errors: INVALID: a loss that is not finite, with the
  * operator that made it; a plan that cannot run here; LIMIT: more memory than is free, before any

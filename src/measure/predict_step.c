@@ -224,10 +224,9 @@ static orr_status predict(prediction *e, orr_predicted_step *ret)
 orr_status orr_predict_step(const orr_measured *measured, const orr_train_options *job,
                             orr_arena *arena, orr_predicted_step *ret, orr_error *err)
 {
-    static const orr_plan alone;
     prediction e = {.measured = measured, .job = job, .arena = arena, .err = err};
     orr_predicted_step made = {0};
-    e.plan = orr_plan_with_defaults(job->plan != NULL ? job->plan : &alone);
+    e.plan = orr_train_plan(job->model, job->plan);
     ORR_TRY(orr_plan_check(&e.plan, err));
     ORR_TRY(orr_model_override(job->model, &e.plan, arena, &e.model, err));
     const uint64_t n = orr_plan_ranks(&e.plan);

@@ -128,7 +128,7 @@ static orr_status read_options(orr_training *t)
 static orr_status check_plan(orr_training *t)
 {
     orr_error *err = &t->session.err;
-    const orr_plan plan = orr_plan_with_defaults(&t->plan);
+    const orr_plan plan = orr_train_plan(t->model, &t->plan);
     const orr_model *changed;
     ORR_TRY(orr_model_override(t->model, &t->plan, t->session.arena, &changed, err));
     return orr_plan_check(&plan, err);

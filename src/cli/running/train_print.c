@@ -18,7 +18,7 @@ static bool for_people(const orr_training *t)
 void orr_training_print_setup(orr_training *t)
 {
     orr_output *out = t->session.out;
-    const orr_plan plan = orr_plan_with_defaults(&t->plan);
+    const orr_plan plan = orr_train_plan(t->model, &t->plan);
     char bytes[ORR_UNIT_CHARS];
     if (!for_people(t) || t->session.settings->quiet)
         return;

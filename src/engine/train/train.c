@@ -81,14 +81,11 @@ static orr_status complete_pairs(orr_plan *plan, orr_error *err)
 
 static orr_status complete_plan(orr_train_job *t, orr_error *err)
 {
-    const orr_plan one = {.dp = 1};
+    static const orr_plan one = {.dp = 1};
     const orr_plan *asked = t->options->plan != NULL ? t->options->plan : &one;
     orr_arena *arena = t->arena;
     ORR_TRY(orr_model_override(t->options->model, asked, arena, &t->model, err));
-    t->plan = *asked;
-    if (t->plan.precision == 0 && t->model->kind == ORR_MODEL_DLRM)
-        t->plan.precision = ORR_PRECISION_FP32; /* embedding tables are in fp32 */
-    t->plan = orr_plan_with_defaults(&t->plan);
+    t->plan = orr_train_plan(t->model, asked);
     t->workload = *t->options->workload;
     if (t->workload.seq > 0)
         t->plan.seq = t->workload.seq;
