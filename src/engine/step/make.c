@@ -135,8 +135,13 @@ static orr_status hold_losses(orr_engine_step *step, const orr_module *module, o
     }
     const size_t bytes = (size_t)step->loss_n * step->plan.micro_batches * sizeof(float);
     ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &step->loss, err));
-    if (step->source.model->kind == ORR_MODEL_DLRM)
+    if (step->source.model->kind == ORR_MODEL_DLRM) {
         ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &step->logits, err));
+        step->block_losses =
+            orr_arena_array(step->arena, orr_step_metrics, step->plan.micro_batches);
+        if (step->block_losses == NULL)
+            return orr_fail_memory(err);
+    }
     return orr_step_allocate(step, bytes, &step->memory.buffers, &step->seed, err);
 }
 

@@ -56,47 +56,6 @@ static orr_status execute(orr_step_program *p, orr_step_range range, bool check,
     return orr_program_execute(p->program, &run, err);
 }
 
-/* Counts each token once: tensor-parallel ranks have the same tokens. */
-static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
-                         orr_step_metrics *t)
-{
-    if (step->loss == NULL || step->at.at[ORR_AXIS_TP] != 0)
-        return;
-    for (uint32_t i = 0; i < step->plan.micro_batches; i++)
-        for (int64_t j = 0; j < step->loss_n && inputs[i].weights != NULL; j++) {
-            const double weight = inputs[i].weights[j];
-            t->tokens += weight != 0;
-            t->weight += weight;
-            if (weight != 0)
-                t->loss += weight * step->loss[i * step->loss_n + j];
-        }
-}
-
-/* Sums metrics in rank order: bitwise the same on all ranks. */
-static orr_status reduce_metrics(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
-{
-    const uint32_t n = (uint32_t)orr_plan_ranks(&step->plan);
-    if (n == 1)
-        return ORR_OK;
-    orr_step_metrics *all = orr_malloc(n * sizeof *all), sum = {0};
-    if (all == NULL)
-        return orr_fail_memory(err);
-    const orr_status status =
-        orr_all_gather(step->world, t, all, sizeof *t / sizeof(double), ORR_DTYPE_FP64, err);
-    for (uint32_t r = 0; r < n && status == ORR_OK; r++) {
-        sum.loss += all[r].loss;
-        sum.weight += all[r].weight;
-        sum.tokens += all[r].tokens;
-        sum.squares += all[r].squares;
-        for (int i = 0; i < ORR_STEP_OBJECTIVE_SUMS; i++)
-            sum.objective_sums[i] += all[r].objective_sums[i];
-    }
-    orr_free(all);
-    if (status == ORR_OK)
-        *t = sum;
-    return status;
-}
-
 static bool is_finite(const orr_step_metrics *t)
 {
     return isfinite(t->loss) && isfinite(t->squares);
@@ -140,7 +99,7 @@ orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs 
         orr_recorder_run(recorder, step->train.program, &step->start_ns, &step->end_ns);
     ORR_TRY(execute(&step->train, step->train.train, step->source.check, step->start_ns,
                     step->end_ns, err));
-    count_losses(step, inputs, &step->tally);
+    orr_step_count_losses(step, inputs, &step->tally);
     return orr_step_submit_metrics(step, &step->tally, err);
 }
 
@@ -152,7 +111,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
     const double each = 1 / (double)contributors;
     orr_step_metrics t = step->source.team != NULL ? step->summed : step->tally;
     t.squares = orr_step_gradient_squares(step);
-    ORR_TRY(reduce_metrics(step, &t, err));
+    ORR_TRY(orr_step_reduce_metrics(step, &t, err));
     if (!is_finite(&t))
         return locate_nonfinite(step, err);
     const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;

@@ -122,10 +122,11 @@ struct orr_engine_step {
     uint32_t n_slots;
     float *loss, *seed; /* shape (micro-batches, loss_n), on ranks with the head; NULL: not here */
     int64_t loss_n;
-    float *logits;        /* like `loss`, for models with one logit per sample; or NULL */
-    char *scored;         /* logits of the scoring program; NULL: not kept */
-    orr_step_table table; /* rows 0: none */
-    float *zeros;         /* padding of buckets */
+    orr_step_metrics *block_losses; /* of recommendation: shape (micro-batches); else NULL */
+    float *logits;                  /* like `loss`, for models with one logit per sample; or NULL */
+    char *scored;                   /* logits of the scoring program; NULL: not kept */
+    orr_step_table table;           /* rows 0: none */
+    float *zeros;                   /* padding of buckets */
     struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
     bool measures;          /* only measured: nothing is allocated, addresses are made up */
     orr_array(void *) held; /* memory of the backend, and how much */
@@ -212,5 +213,10 @@ orr_program_hook orr_step_call_objective;
 
 /* Sum of squares of all gradients that this rank counts. */
 double orr_step_gradient_squares(const orr_engine_step *step);
+/* metrics.c: the losses of this rank; metrics of all ranks, the same bits on each. */
+void orr_step_count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
+                           orr_step_metrics *ret);
+orr_status orr_step_reduce_metrics(const orr_engine_step *step, orr_step_metrics *metrics,
+                                   orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_STEP_STEP_STATE_H */
