@@ -3,7 +3,8 @@
 #include "engine/step/step_state.h"
 
 /* The global gradient norm, over all parameters of all ranks. A number that several ranks hold must
- * be counted once: ranks that hold the same bucket shard each count a part of it. */
+ * be counted once: ranks that hold the same bucket shard each count a part of it. Where gradients
+ * are summed as a tree, every rank counts all (metrics.c). */
 
 enum { PIECE = 1 << 16 };
 
@@ -61,7 +62,8 @@ double orr_step_gradient_squares(const orr_engine_step *step)
         const orr_bucket *b = &step->buckets[p->bucket];
         if (p->tied || !p->counted || b->frozen)
             continue;
-        const orr_step_range64 c = counted(b, b->holders, b->holder_index);
+        const orr_step_range64 c =
+            b->tree != NULL ? counted(b, 1, 0) : counted(b, b->holders, b->holder_index);
         const int64_t end = p->at + step->exported[p->exported].n;
         const int64_t from = c.from > p->at ? c.from : p->at, to = c.to < end ? c.to : end;
         const float *first = orr_step_reduced_gradient(step, b) - b->shard_begin;

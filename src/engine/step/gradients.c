@@ -6,7 +6,8 @@
  * temporary that is added. Once a step a complete bucket is reduced over the ranks that hold the
  * same parameters (reduce-scatter to shards with ZeRO 1, all-reduce without). With ZeRO 2 and 3
  * (arXiv 1910.02054) a bucket is reduced after each micro-batch instead, and added to this rank's
- * shard; there is no full buffer then. */
+ * shard; there is no full buffer then. Recommendation has buffers of its own for each micro-batch,
+ * which are summed as a tree (gradient_tree.c). */
 
 static bool reduces_each_micro_batch(const orr_engine_step *step, const orr_bucket *b)
 {
@@ -75,9 +76,10 @@ static void add_to_buffer(orr_step_writer *w, uint32_t owner, uint32_t call, uin
     orr_engine_step *step = w->step;
     orr_step_parameter *p = &step->parameters[owner];
     orr_bucket *b = &step->buckets[p->bucket];
-    float *buffer = b->gradient + p->at;
     if (!orr_step_writer_ok(w))
         return;
+    float *buffer = (b->tree != NULL ? orr_step_block_gradient(w, b) : b->gradient) + p->at;
+    p->written &= b->tree == NULL;
     if (writes_in_place(w, call, o, value, p->written)) {
         w->to->bindings.at[value].data = buffer;
         w->to->calls.at[call].accumulate = p->written;
@@ -310,11 +312,15 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last)
             continue;
         if (reduces_each_micro_batch(step, b))
             reduce_turn(w, place, i);
+        if (b->tree != NULL)
+            orr_step_end_block(w, b);
         b->waiting -= last;
         if (!last || b->waiting > 0)
             continue;
         if (reduces_each_micro_batch(step, b))
             reduce_replicas(w, b, b->gradient, ORR_NONE);
+        else if (b->tree != NULL)
+            orr_step_join_tree(w, b);
         else
             reduce_bucket(w, b);
         orr_step_submit_early(w, b);

@@ -322,8 +322,11 @@ static orr_status hold_bucket(orr_engine_step *step, orr_bucket *b, orr_error *e
     }
     if (b->frozen)
         return ORR_OK;
-    ORR_TRY(orr_step_allocate(step, (step->plan.zero < 2 ? all : shard) * 4, &m->gradients,
-                              &b->gradient, err));
+    if (step->source.model->kind == ORR_MODEL_DLRM)
+        ORR_TRY(orr_step_plant_tree(step, b, err));
+    else
+        ORR_TRY(orr_step_allocate(step, (step->plan.zero < 2 ? all : shard) * 4, &m->gradients,
+                                  &b->gradient, err));
     ORR_TRY(orr_step_allocate(step, shard * 4, &m->optimizer, &b->m, err));
     return orr_step_allocate(step, shard * 4, &m->optimizer, &b->v, err);
 }

@@ -37,6 +37,7 @@ typedef struct orr_bucket {
     void *copy;                     /* of the shard, in 16 bits; or NULL */
     float *gradient;                /* all n, or only the shard (ZeRO 2 and 3) */
     float *summed; /* of the shard, summed over the replicas of a team; NULL: no team */
+    struct orr_gradient_tree *tree; /* gradients are summed as a tree (gradient_tree.h); or NULL */
     /* While the tape is written: */
     uint32_t waiting;    /* places that will still add to the gradient this step */
     uint32_t last_write; /* the call that wrote to the gradient last; ORR_NONE */
@@ -153,6 +154,9 @@ orr_status orr_step_list_parameters(orr_engine_step *step, orr_error *err) ORR_M
 orr_status orr_step_fill_buckets(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_step_allocate_buckets(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 void orr_step_initialize_parameters(orr_engine_step *step);
+
+/* gradient_tree.c: takes the memory of a bucket's gradients, which will be summed as a tree. */
+orr_status orr_step_plant_tree(orr_engine_step *step, orr_bucket *b, orr_error *err) ORR_MUST_CHECK;
 
 /* embedding_tables.c: takes the tables' memory, after that of inputs; sets initial values; zeroes
  * padding again after an update. */

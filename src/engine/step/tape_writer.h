@@ -122,6 +122,11 @@ void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret);
 void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, uint32_t o);
 /* All gradients of a place are complete for this slot; `last`: for this step. */
 void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
+/* Where a bucket has a tree (gradient_tree.c): the buffer of the slot's micro-batch; its gradients
+ * are complete; those of all micro-batches are. */
+float *orr_step_block_gradient(orr_step_writer *w, const orr_bucket *b);
+void orr_step_end_block(orr_step_writer *w, orr_bucket *b);
+void orr_step_join_tree(orr_step_writer *w, orr_bucket *b);
 /* The same for a table, and its update (embedding_tables.c). */
 void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
 void orr_step_table_update(orr_step_writer *w);
