@@ -55,8 +55,10 @@ typedef struct orr_train_team {
 
 typedef struct orr_train_options {
     const orr_model *model;
-    const orr_plan *plan;         /* NULL: one rank */
-    const orr_workload *workload; /* PRETRAIN, SFT, DPO or RL */
+    const orr_plan *plan;             /* NULL: one rank */
+    const orr_workload *workload;     /* PRETRAIN, SFT, DPO or RL */
+    const orr_embedding_plan *tables; /* of recommendation: how its tables are sharded; NULL:
+                                         orr_embedding_plan_default() */
     const char *data;      /* plain text: a file or a folder of files; SFT and DPO: JSON lines;
                             * recommendation: a Criteo file, or "synthetic:2021,locality=0.3";
                             * NULL: synthetic, from the seed */
@@ -75,8 +77,7 @@ typedef struct orr_train_options {
     double rate, least_rate;           /* peak learning rate; least: at the end of the schedule */
     uint8_t rate_schedule;             /* orr_learning_rate_schedule */
     double beta1, beta2, epsilon, decay, clip; /* 0: 0.9, 0.95, 1e-8, 0.1, 1.0; negative: off */
-    bool sgd; /* SGD instead of AdamW; embedding tables of recommendation models always use Adagrad
-               */
+    bool sgd; /* SGD instead of AdamW; embedding tables have optimizers of their own */
     double dpo_beta, ppo_clip, kl; /* 0: 0.1, 0.2, 0.01 */
     double dpo_nll; /* DPO: weight of the chosen answer's own loss: Llama 3's 0.2; 0: none */
     uint64_t seed;

@@ -55,6 +55,7 @@ static orr_status draft_rank(prediction *e, uint32_t rank)
                                     .workload = e->job->workload,
                                     .transport = transport,
                                     .backend = backend,
+                                    .tables = e->job->tables,
                                     .seed = e->job->seed};
     return orr_engine_step_make_unallocated(&source, &e->steps[rank], e->err);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/arch/dlrm.h"
 #include "naive/group.h"
 #include "support/shard_index.h"
 #include "support/small_models.h"
@@ -86,59 +85,6 @@ static void draw(world *w, uint32_t place, orr_value value)
                     : orr_random_unit(&w->random) - 0.5;
 }
 
-/* Which rows of its tables a rank is asked for, of those that one device is: bags stand by sample,
- * and then by table. */
-static void ask_tables(world *w, uint32_t rank, orr_value ids, orr_value offsets)
-{
-    const orr_dlrm *d = &w->model->dlrm;
-    const int64_t tables = d->n_tables, own = tables / w->many.n_ranks,
-                  lookups = orr_dlrm_pooling(d, 0);
-    const double *all = w->one.ranks[0][0].at[ids];
-    double *to = w->many.ranks[0][rank].at[ids], *begin = w->many.ranks[0][rank].at[offsets];
-    const int64_t n = naive_size(&w->one.own[0][0].tape->values[ids].type);
-    for (int64_t i = 0, k = 0; i < n; i++) {
-        const int64_t table = i / lookups % tables;
-        if (table / own != rank)
-            continue;
-        if (i % lookups == 0)
-            begin[k / lookups] = (double)k;
-        to[k++] = all[i] - (double)(rank * own * d->tables[0].rows);
-    }
-}
-
-static bool named(const orr_tape_value *value, const char *name)
-{
-    return strcmp(value->name, name) == 0;
-}
-
-/* Lookups in tables that are all alike. */
-static void draw_lookups(world *w, orr_value ids, orr_value offsets)
-{
-    const orr_dlrm *d = &w->model->dlrm;
-    naive_rank *one = &w->one.ranks[0][0];
-    for (int64_t i = 0; i < naive_size(&one->tape->values[ids].type); i++) {
-        const uint32_t table = (uint32_t)(i / orr_dlrm_pooling(d, 0) % d->n_tables);
-        one->at[ids][i] = (double)(table * d->tables[0].rows) +
-                          (double)orr_random_below(&w->random, (uint64_t)d->tables[0].rows);
-    }
-    for (int64_t i = 0; i < naive_size(&one->tape->values[offsets].type); i++)
-        one->at[offsets][i] = (double)(i * orr_dlrm_pooling(d, 0));
-    for (uint32_t r = 0; r < w->many.n_ranks; r++)
-        ask_tables(w, r, ids, offsets);
-}
-
-static void fill_tables(world *w)
-{
-    const orr_tape *tape = w->one.own[0][0].tape;
-    orr_value ids = ORR_NONE, offsets = ORR_NONE;
-    for (orr_value v = 0; v < tape->n_values; v++) {
-        ids = tape->values[v].made_by == ORR_NONE && named(&tape->values[v], "ids") ? v : ids;
-        offsets = named(&tape->values[v], "offsets") ? v : offsets;
-    }
-    if (ids != ORR_NONE)
-        draw_lookups(w, ids, offsets);
-}
-
 static void fill_place(world *w, uint32_t place)
 {
     const orr_module *one = &w->one.own[place][0], *many = &w->many.own[place][0];
@@ -146,7 +92,7 @@ static void fill_place(world *w, uint32_t place)
     for (uint32_t h = 0; h < one->n_holdings; h++) {
         const orr_value of = one->holdings[h].value, value = many->holdings[h].value;
         const orr_tape_value *v = &one->tape->values[of];
-        if (v->made_by != ORR_NONE || of == one->in || named(v, "ids") || named(v, "offsets"))
+        if (v->made_by != ORR_NONE || (of == one->in && place > 0))
             continue;
         draw(w, place, of);
         copy_to_ranks(w, place, of, value);
@@ -241,25 +187,9 @@ static void hold_gradient(const world *w, uint32_t place, orr_value of, orr_valu
                 w->one.ranks[place][0].at[want][i]);
 }
 
-/* A table's gradient has a row for each lookup. */
-static void hold_lookups(const world *w, orr_value of, orr_value value)
-{
-    const orr_dlrm *d = &w->model->dlrm;
-    const int64_t own = d->n_tables / w->many.n_ranks, each = orr_dlrm_pooling(d, 0),
-                  columns = d->dim;
-    const orr_value want = gradient_of(w->one.own[0][0].tape, of),
-                    got = gradient_of(w->many.own[0][0].tape, value);
-    const int64_t n = naive_size(&w->one.own[0][0].tape->values[want].type);
-    for (uint32_t r = 0; r < w->many.n_ranks; r++)
-        for (int64_t i = 0, k = 0; i < n; i++)
-            if (i / columns / each % d->n_tables / own == r)
-                must_be(w, 0, r, "tables", i, w->many.ranks[0][r].at[got][k++],
-                        w->one.ranks[0][0].at[want][i]);
-}
-
 static bool is_held(const orr_tape_value *value)
 {
-    return value->role == ORR_VALUE_PARAMETER && !value->frozen && value->tag != ORR_WEIGHT_TABLE;
+    return value->role == ORR_VALUE_PARAMETER && !value->frozen;
 }
 
 static void hold_place(const world *w, uint32_t place)
@@ -271,8 +201,6 @@ static void hold_place(const world *w, uint32_t place)
     for (uint32_t h = 0; h < one->n_holdings; h++)
         if (is_held(&one->tape->values[one->holdings[h].value]))
             hold_gradient(w, place, one->holdings[h].value, many->holdings[h].value);
-        else if (one->tape->values[one->holdings[h].value].tag == ORR_WEIGHT_TABLE)
-            hold_lookups(w, one->holdings[h].value, many->holdings[h].value);
 }
 
 static void hold_model(const small_model *model, const char *plan_text, uint64_t seed)
@@ -302,7 +230,6 @@ static void hold_model(const small_model *model, const char *plan_text, uint64_t
     build_side(&w, &w.many);
     for (uint32_t p = 0; p < w.one.row.n; p++)
         fill_place(&w, p);
-    fill_tables(&w);
     run_side(&w.one);
     run_side(&w.many);
     for (uint32_t p = 0; p < w.one.row.n; p++)
@@ -352,7 +279,6 @@ static void ranks_do_what_one_device_does(void **state)
         }
 }
 
-/* Tables that are all alike, so that ranks have as many rows each. */
 static small_model small_dlrm(void)
 {
     static const orr_embedding table = {.rows = 5, .columns = 4, .pooling = 2};
@@ -371,7 +297,8 @@ static small_model small_dlrm(void)
     return (small_model){"dlrm", m};
 }
 
-static void tables_are_on_one_replica_each(void **state)
+/* Bags of embeddings are the input; tables are the step's. */
+static void replicas_recommend_alike(void **state)
 {
     (void)state;
     const seed_range range = seeds(5);
@@ -389,6 +316,6 @@ static void tables_are_on_one_replica_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_do_what_one_device_does),
-                                       cmocka_unit_test(tables_are_on_one_replica_each)};
+                                       cmocka_unit_test(replicas_recommend_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three steps of recommendation, with dot products and with cross layers, against plain PyTorch
  * (checkpoints/README.md): losses, gradients, parameters, states; on one rank, and with the tables
- * spread over two. */
+ * sharded over two. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +13,9 @@
 #include <cmocka.h>
 #include <orrery/weights.h>
 
-#include "base/alloc.h"
 #include "engine/data/clicks.h"
 #include "engine/ranks/launch.h"
 #include "io/yaml/yaml.h"
-#include "model/arch/dlrm.h"
 
 enum { STEPS = 3, SAMPLES = 8, TABLES = 3, NAME_CHARS = 128, DEADLINE_S = 60 };
 #define TOLERANCE 2e-5
@@ -28,9 +26,13 @@ typedef struct golden {
     const orr_yaml *about;
     orr_weights *numbers;
     orr_model model;
+    orr_embedding *tables;
+    orr_embedding_placement placements[TABLES];
+    orr_embedding_plan sharding;
     orr_plan plan;
     orr_workload workload;
     double rate, epsilon, loss[STEPS];
+    bool by_sgd; /* one step, in which tables take off their gradients */
 } golden;
 
 static int64_t integer(const orr_yaml *value)
@@ -68,7 +70,7 @@ static void read_shape(golden *g, const orr_yaml *shape)
         tables[i] = (orr_embedding){.rows = integer(orr_yaml_find(shape, "rows")->values[i]),
                                     .columns = d->dim,
                                     .pooling = (double)integer(lookups->values[i])};
-    d->tables = tables;
+    d->tables = g->tables = tables;
     d->n_tables = lookups->n;
     d->n_bottom = widths(orr_yaml_find(shape, "bottom"), d->bottom);
     d->n_top = widths(orr_yaml_find(shape, "top"), d->top);
@@ -177,123 +179,184 @@ static orr_status dense(const golden *g, const orr_parameter *p, const char *pre
     return ORR_OK;
 }
 
-static orr_status tables(const golden *g, const orr_table_shard *share, const char *prefix,
-                         int64_t columns, float *numbers, bool set, orr_error *err)
+/* What a shard has of a row. */
+typedef enum held { NUMBERS, STATE } held;
+
+static orr_status row_of(const golden *g, const orr_embedding_shard *shard, orr_row_store *store,
+                         int64_t row, const char *prefix, held what, bool set, orr_error *err)
 {
-    for (uint32_t t = share->first; t < share->first + share->n; t++) {
-        char name[NAME_CHARS];
-        (void)snprintf(name, sizeof name, "%u", t);
-        const float *want = tensor(g, prefix, name)->data;
-        for (int64_t i = 0; i < g->model.dlrm.tables[t].rows * columns; i++, numbers++)
-            if (set)
-                *numbers = want[i];
-            else if (!(fabsf(*numbers - want[i]) <= TOLERANCE * (1 + fabsf(want[i]))))
-                return orr_fail(err, ORR_INVALID, "%s%u, number %lld: %g, should be %g", prefix, t,
-                                (long long)i, (double)*numbers, (double)want[i]);
+    const orr_embedding *table = &g->tables[shard->table];
+    char name[NAME_CHARS], *record = store->base + row * store->record_bytes;
+    float *numbers =
+        (float *)(void *)(what == STATE ? orr_row_store_state(store, record, row) : record);
+    const int64_t columns = what == STATE ? 1 : table->columns,
+                  n = what == STATE ? 1 : store->columns;
+    const int64_t at =
+        (orr_embedding_range_begin(table->rows, shard->range_begin) + row) * columns +
+        (what == STATE ? 0 : shard->column_begin);
+    (void)snprintf(name, sizeof name, "%u", shard->table);
+    const float *want = (const float *)tensor(g, prefix, name)->data + at;
+    for (int64_t i = 0; i < n; i++) {
+        if (set)
+            numbers[i] = want[i];
+        else if (!(fabsf(numbers[i] - want[i]) <= TOLERANCE * (1 + fabsf(want[i]))))
+            return orr_fail(err, ORR_INVALID, "%s%u, row %lld: %g, should be %g", prefix,
+                            shard->table, (long long)row, (double)numbers[i], (double)want[i]);
     }
     return ORR_OK;
 }
 
-static orr_status all(const golden *g, orr_engine_step *step, const orr_table_shard *share,
-                      const char *prefix, bool set, orr_error *err)
+static orr_status tables(const golden *g, const orr_engine_step *step, const char *prefix,
+                         held what, bool set, orr_error *err)
 {
-    char of_tables[NAME_CHARS];
-    uint32_t n;
-    orr_parameter *p = orr_engine_step_parameters(step, &n);
-    (void)snprintf(of_tables, sizeof of_tables, "%stables.", prefix);
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(p[i].name, "tables_state") == 0)
-            continue;
-        else if (p[i].tag == ORR_WEIGHT_TABLE)
-            ORR_TRY(tables(g, share, of_tables, g->model.dlrm.dim, p[i].master, set, err));
-        else
-            ORR_TRY(dense(g, &p[i], prefix,
-                          strncmp(prefix, "gradient", 8) == 0 ? p[i].gradient : p[i].master, set,
-                          err));
+    const orr_tables *all = orr_engine_step_tables(step);
+    for (uint32_t i = 0; i < orr_tables_n_shards(all); i++) {
+        orr_row_store *store;
+        const orr_embedding_shard *shard = orr_tables_shard(all, i, &store);
+        for (int64_t row = 0; row < store->rows; row++)
+            ORR_TRY(row_of(g, shard, store, row, prefix, what, set, err));
+    }
     return ORR_OK;
 }
 
-/* Rows of lookups, added up. */
-static orr_status table_gradient(const golden *g, orr_engine_step *step,
-                                 const orr_table_shard *share, orr_error *err)
+static orr_status all_dense(const golden *g, orr_engine_step *step, const char *prefix, bool set,
+                            orr_error *err)
 {
-    const orr_step_table *t = orr_engine_step_table(step);
-    float *sum = orr_calloc((size_t)(t->rows * t->columns), sizeof *sum);
-    if (sum == NULL)
-        return orr_fail_memory(err);
-    for (int64_t i = 0; i < t->lookups; i++)
-        for (int64_t k = 0; k < t->columns; k++)
-            sum[t->ids[i] * t->columns + k] += t->gradient[i * t->columns + k];
-    const orr_status status = tables(g, share, "gradient.1.tables.", t->columns, sum, false, err);
-    orr_free(sum);
-    return status;
+    uint32_t n;
+    orr_parameter *p = orr_engine_step_parameters(step, &n);
+    for (uint32_t i = 0; i < n; i++)
+        ORR_TRY(dense(g, &p[i], prefix,
+                      strncmp(prefix, "gradient", 8) == 0 ? p[i].gradient : p[i].master, set, err));
+    return ORR_OK;
 }
 
-static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t rank, orr_error *err)
+/* Rows after a step of SGD with rate 1, from which the gradients are what has been taken off. */
+static orr_status table_gradients(const golden *g, const orr_engine_step *step, orr_error *err)
 {
-    const orr_click_data clicks = {
-        .dlrm = &g->model.dlrm, .ctx = (void *)g, .n = SAMPLES, .read = read_clicks};
-    const orr_table_shard share =
-        orr_table_shard_of(clicks.dlrm, g->plan.dp, orr_plan_member(&g->plan, ORR_AXIS_DP, rank));
-    float labels[SAMPLES], weights[SAMPLES];
+    const orr_tables *all = orr_engine_step_tables(step);
+    for (uint32_t i = 0; i < orr_tables_n_shards(all); i++) {
+        orr_row_store *store;
+        const orr_embedding_shard *shard = orr_tables_shard(all, i, &store);
+        const orr_embedding *table = &g->tables[shard->table];
+        char name[NAME_CHARS];
+        (void)snprintf(name, sizeof name, "%u", shard->table);
+        const float *before = tensor(g, "tables.", name)->data;
+        for (int64_t row = 0; row < store->rows; row++) {
+            float *now = (float *)(void *)(store->base + row * store->record_bytes);
+            const int64_t first = orr_embedding_range_begin(table->rows, shard->range_begin);
+            for (int64_t k = 0; k < store->columns; k++)
+                now[k] = before[(first + row) * table->columns + shard->column_begin + k] - now[k];
+        }
+    }
+    return tables(g, step, "gradient.1.tables.", NUMBERS, false, err);
+}
+
+static orr_status run_steps(const golden *g, orr_engine_step *step, orr_error *err)
+{
+    float weights[SAMPLES];
     orr_step_inputs inputs[SAMPLES];
-    orr_update update = {.rate = g->rate, .epsilon = g->epsilon, .gradient_scale = 1};
+    orr_update update = {
+        .rate = g->by_sgd ? 1 : g->rate, .epsilon = g->epsilon, .gradient_scale = 1};
     for (int i = 0; i < SAMPLES; i++) {
         weights[i] = 1.0F / SAMPLES;
         inputs[i] = (orr_step_inputs){.weights = weights};
     }
-    ORR_TRY(all(g, step, &share, "", true, err));
+    ORR_TRY(all_dense(g, step, "", true, err));
+    ORR_TRY(tables(g, step, "tables.", NUMBERS, true, err));
     ORR_TRY(orr_engine_step_weights_changed(step, err));
-    for (int i = 0; i < STEPS; i++) {
+    for (int i = 0; i < (g->by_sgd ? 1 : STEPS); i++) {
         orr_step_result r;
         update.step = i + 1;
-        ORR_TRY(orr_click_data_feed(&clicks, step, &g->plan, rank, 0, labels, err));
+        orr_engine_step_set_batch(step, (uint64_t)i, STEPS);
         ORR_TRY(orr_engine_step_run(step, inputs, &update, 0, NULL, &r, err));
         if (!(fabs(r.loss - g->loss[i]) < TOLERANCE))
             return orr_fail(err, ORR_INVALID, "step %d: loss %.8f, should be %.8f", i + 1, r.loss,
                             g->loss[i]);
         if (i == 0)
-            ORR_TRY(table_gradient(g, step, &share, err));
-        if (i == 0 && g->plan.zero < 2)
-            ORR_TRY(all(g, step, &(orr_table_shard){0}, "gradient.1.", false, err));
+            ORR_TRY(all_dense(g, step, "gradient.1.", false, err));
     }
-    ORR_TRY(all(g, step, &share, "after.3.adagrad.", false, err));
-    return tables(g, &share, "after.3.state.", 1, orr_engine_step_table(step)->state, false, err);
+    if (g->by_sgd)
+        return table_gradients(g, step, err);
+    ORR_TRY(all_dense(g, step, "after.3.adagrad.", false, err));
+    ORR_TRY(tables(g, step, "after.3.adagrad.tables.", NUMBERS, false, err));
+    return tables(g, step, "after.3.state.", STATE, false, err);
 }
 
 static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
     golden *g = ctx;
     orr_engine_step *step;
+    const orr_click_data clicks = {
+        .dlrm = &g->model.dlrm, .ctx = g, .n = SAMPLES, .read = read_clicks};
+    const int64_t samples = (int64_t)g->plan.micro_batch * g->plan.micro_batches;
+    orr_click_reader batches = {.clicks = &clicks,
+                                .batch = SAMPLES,
+                                .first = transport->rank * (uint64_t)samples,
+                                .samples = samples};
+    const orr_step_reader reader = {orr_click_reader_read, &batches};
     orr_step_source source = {.model = &g->model,
                               .plan = &g->plan,
                               .workload = &g->workload,
                               .transport = transport,
-                              .sgd = true};
+                              .sgd = true,
+                              .tables = &g->sharding,
+                              .reader = &reader};
     ORR_TRY(orr_backend_cpu(&source.backend, err));
     ORR_TRY(orr_engine_step_make(&source, &step, err));
-    const orr_status status = run_steps(g, step, transport->rank, err);
+    const orr_status status = run_steps(g, step, err);
     orr_engine_step_free(step);
+    orr_click_reader_done(&batches);
     return status;
 }
 
-static void train(const char *kind, const char *plan)
+static void shard(golden *g, orr_embedding_sharding kind, uint8_t pipeline)
+{
+    static const uint32_t ranks[] = {0, 1};
+    const uint32_t of_rows = kind == ORR_SHARDING_ROW ? g->plan.dp : 1;
+    for (uint32_t t = 0; t < TABLES; t++)
+        g->placements[t] =
+            (orr_embedding_placement){.sharding = kind,
+                                      .columns = 1,
+                                      .ranks = ranks + (of_rows == 1 ? t % g->plan.dp : 0),
+                                      .n_ranks = kind == ORR_SHARDING_DATA ? 0 : of_rows};
+    g->sharding = (orr_embedding_plan){.ranks = g->plan.dp,
+                                       .groups = 1,
+                                       .synchronize = 1,
+                                       .pipeline = pipeline,
+                                       .n_tables = TABLES,
+                                       .tables = g->tables,
+                                       .placements = g->placements};
+    assert_int_equal(orr_embedding_plan_shard(&g->sharding, g->arena, NULL), ORR_OK);
+}
+
+static void train(const char *kind, const char *plan, orr_embedding_sharding sharding, bool by_sgd)
 {
     golden g;
     orr_error err = {.text = ""};
     open_golden(&g, kind, plan);
+    g.by_sgd = by_sgd;
+    for (uint32_t t = 0; t < TABLES; t++)
+        g.tables[t].optimizer = by_sgd ? ORR_ROW_OPTIMIZER_SGD : ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD;
+    shard(&g, sharding, (uint8_t)sharding % 4);
     if (orr_ranks_run((uint32_t)orr_plan_ranks(&g.plan), ORR_RANKS_SHM,
                       DEADLINE_S * INT64_C(1000000000), run_rank, &g, &err) != ORR_OK)
-        fail_msg("%s, %s: %s", kind, plan, err.text);
+        fail_msg("%s, %s, tables by %s: %s", kind, plan, orr_embedding_sharding_name(sharding),
+                 err.text);
     close_golden(&g);
 }
 
 static void in_all_plans(const char *kind)
 {
-    train(kind, "precision=fp32,micro_batch=8");
-    train(kind, "precision=fp32,micro_batch=2,batch=8");
-    train(kind, "precision=fp32,micro_batch=4,dp=2");
-    train(kind, "precision=fp32,micro_batch=2,batch=8,dp=2");
+    static const char *const plans[] = {
+        "precision=fp32,micro_batch=8", "precision=fp32,micro_batch=2,batch=8",
+        "precision=fp32,micro_batch=4,dp=2", "precision=fp32,micro_batch=2,batch=8,dp=2"};
+    static const orr_embedding_sharding kinds[] = {ORR_SHARDING_TABLE, ORR_SHARDING_ROW,
+                                                   ORR_SHARDING_DATA};
+    for (size_t p = 0; p < sizeof plans / sizeof *plans; p++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            train(kind, plans[p], kinds[k], false);
+            train(kind, plans[p], kinds[k], true);
+        }
 }
 
 static void dot(void **state)

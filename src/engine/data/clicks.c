@@ -103,90 +103,21 @@ orr_status orr_click_data_read(const orr_click_data *c, uint64_t first, int64_t 
     return c->read(c, first, ret, err);
 }
 
-/* Feeds click data to a step: where a micro-batch's inputs are on a rank. */
-typedef struct feeder {
-    const orr_click_data *clicks;
-    const orr_dlrm *dlrm;
-    orr_table_shard share;
-    float *dense, *targets;
-    int64_t *ids, *offsets;
-    int64_t n_ids, own_first, own_n; /* samples of the micro-batch that belong to the rank */
-    orr_click_batch batch;
-} feeder;
-
-static int64_t base_of(const feeder *f, uint32_t table)
+void orr_click_reader_done(orr_click_reader *reader)
 {
-    int64_t rows = 0;
-    for (uint32_t i = f->share.first; i < table; i++)
-        rows += f->dlrm->tables[i].rows;
-    return rows;
+    for (int i = 0; i < ORR_TABLES_AHEAD; i++)
+        orr_click_batch_done(&reader->batches[i]);
 }
 
-/* A sample's bags of the rank's tables; `at`: ids so far. */
-static void put_ids(const feeder *f, int64_t row, int64_t *at)
+orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret, orr_error *err)
 {
-    for (uint32_t i = 0; i < f->share.count; i++) {
-        const uint32_t table = f->share.first + i;
-        f->offsets[row * f->share.count + i] = *at;
-        if (i >= f->share.n)
-            continue;
-        const int64_t base = base_of(f, table), n = orr_dlrm_pooling(f->dlrm, table);
-        const int64_t *from = f->batch.ids.at + f->batch.first.at[table] + row * n;
-        for (int64_t k = 0; k < n; k++)
-            f->ids[(*at)++] = base + from[k];
-    }
-}
-
-static orr_status put_micro_batch(feeder *f, uint64_t first, int64_t samples, orr_error *err)
-{
-    const uint32_t features = f->dlrm->dense_features;
-    int64_t at = 0;
-    ORR_TRY(orr_click_data_read(f->clicks, first, samples, &f->batch, err));
-    for (int64_t row = 0; row < samples; row++)
-        put_ids(f, row, &at);
-    memcpy(f->dense, f->batch.dense.at + f->own_first * features,
-           (size_t)f->own_n * features * sizeof(float));
-    memcpy(f->targets, f->batch.labels.at + f->own_first, (size_t)f->own_n * sizeof(float));
-    for (; at < f->n_ids; at++)
-        f->ids[at] = f->share.rows - 1;
+    orr_click_reader *r = ctx;
+    orr_click_batch *at = &r->batches[batch % ORR_TABLES_AHEAD];
+    ORR_TRY(orr_click_data_read(r->clicks, batch * r->batch + r->first, r->samples, at, err));
+    *ret = (orr_step_batch){.dense = at->dense.at,
+                            .targets = at->labels.at,
+                            .lookups = {.lengths = at->lengths.at, .ids = at->ids.at}};
     return ORR_OK;
-}
-
-static orr_status find_inputs(feeder *f, orr_engine_step *step, uint32_t micro_batch,
-                              orr_error *err)
-{
-    orr_type dense, ids;
-    f->dense = orr_engine_step_input(step, "dense", micro_batch, &dense);
-    f->targets = orr_engine_step_input(step, "targets", micro_batch, NULL);
-    f->ids = orr_engine_step_input(step, "ids", micro_batch, &ids);
-    f->offsets = orr_engine_step_input(step, "offsets", micro_batch, NULL);
-    if (f->dense == NULL || f->targets == NULL || f->ids == NULL || f->offsets == NULL ||
-        dense.dtype != ORR_DTYPE_FP32)
-        return orr_fail(err, ORR_UNSUPPORTED, "no recommendation in fp32 is trained here");
-    f->n_ids = ids.dim[0];
-    f->own_n = dense.dim[0];
-    return ORR_OK;
-}
-
-orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step,
-                               const orr_plan *plan, uint32_t rank, uint64_t first, float *labels,
-                               orr_error *err)
-{
-    const orr_dlrm *d = clicks->dlrm;
-    const uint32_t replica = orr_plan_member(plan, ORR_AXIS_DP, rank);
-    feeder f = {.clicks = clicks, .dlrm = d, .share = orr_table_shard_of(d, plan->dp, replica)};
-    orr_status status = ORR_OK;
-    const int64_t samples = (int64_t)plan->micro_batch * plan->dp;
-    for (uint32_t m = 0; m < plan->micro_batches && status == ORR_OK; m++) {
-        status = find_inputs(&f, step, m, err);
-        f.own_first = replica * f.own_n;
-        if (status == ORR_OK)
-            status = put_micro_batch(&f, first + (uint64_t)m * (uint64_t)samples, samples, err);
-        if (status == ORR_OK)
-            memcpy(labels + m * f.own_n, f.targets, (size_t)f.own_n * sizeof *labels);
-    }
-    orr_click_batch_done(&f.batch);
-    return status;
 }
 
 static int by_score(const void *a_, const void *b_)

@@ -77,12 +77,17 @@ orr_status orr_click_data_open(const char *text, const orr_dlrm *dlrm, uint64_t 
 orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed,
                               orr_click_data **ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Inputs of a step from sample `first` on: each rank gets the dense features and labels of its own
- * samples, and the lookups of all samples of a micro-batch in its tables. `labels`: shape
- * (micro-batches, samples of the rank). */
-orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step,
-                               const orr_plan *plan, uint32_t rank, uint64_t first, float *labels,
-                               orr_error *err) ORR_MUST_CHECK;
+/* Reads batches for a step (orr_step_reader): of batch k the rank has `samples` samples, from k *
+ * batch + first on. */
+typedef struct orr_click_reader {
+    const orr_click_data *clicks;
+    uint64_t batch, first;
+    int64_t samples;
+    orr_click_batch batches[ORR_TABLES_AHEAD];
+} orr_click_reader;
+orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret,
+                                 orr_error *err) ORR_MUST_CHECK;
+void orr_click_reader_done(orr_click_reader *reader);
 
 /* Area under the ROC curve: the share of (positive, negative) pairs whose scores are in the right
  * order, ties counting half (Hanley and McNeil, Radiology 143 (1982)); NAN where all labels are

@@ -1,129 +1,271 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/step/embedding_tables.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "base/philox.h"
-#include "engine/step/tape_writer.h"
-#include "model/arch/dlrm.h"
+/* Tables of a step: opening them, and passing batches through the stages. */
 
-/* Embedding-bag tables of a step. Their gradient has a row for each lookup, of all micro-batches
- * one after another, and the update (exact row-wise Adagrad) touches only rows that were looked up.
- * A table is in a bucket that nothing reduces or updates, since only this rank has it. */
+/* Channels that no axis of parallelism has (lanes.c). */
+enum { CHANNEL_OF_IDS = 5, CHANNEL_OF_BAGS = 6 };
 
-static uint32_t find_table(const orr_engine_step *step)
+static orr_status choose_plan(orr_engine_step *step, orr_embedding_plan *ret, orr_error *err)
 {
-    for (uint32_t i = 0; i < step->n_parameters; i++)
-        if (step->exported[step->parameters[i].exported].tag == ORR_WEIGHT_TABLE)
-            return i;
-    return ORR_NONE;
-}
-
-static const orr_step_input_buffer *find_ids(const orr_engine_step *step)
-{
-    for (uint32_t i = 0; i < step->n_slots; i++)
-        if (strcmp(step->slots[i].name, "ids") == 0)
-            return &step->slots[i];
-    return NULL;
-}
-
-/* For checkpoints the Adagrad state is a parameter of its own, without a gradient. */
-static orr_parameter state_of(const orr_engine_step *step, const orr_parameter *table)
-{
-    const int64_t rows = step->table.rows;
-    orr_parameter p = *table;
-    p.name = "tables_state";
-    p.frozen = true;
-    p.own.whole.rank = 1; /* its rows are distributed over ranks as the table's are */
-    p.type = orr_step_flat(ORR_DTYPE_FP32, rows);
-    p.n = p.shard_n = rows;
-    p.master = step->table.state;
-    return p;
-}
-
-orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err)
-{
-    const uint32_t parameter = find_table(step);
-    const orr_step_input_buffer *ids = find_ids(step);
-    orr_step_table *t = &step->table;
-    if (parameter == ORR_NONE)
-        return ORR_OK;
-    if (ids == NULL || step->stream != ORR_DTYPE_FP32)
-        return orr_fail(err, ORR_UNSUPPORTED, "tables of embeddings are trained in fp32");
-    const orr_type *type = &step->parameters[parameter].type;
-    *t = (orr_step_table){.rows = type->dim[0],
-                          .columns = type->dim[1],
-                          .lookups = ids->type.dim[0] * step->plan.micro_batches,
-                          .ids = (int64_t *)(void *)ids->data};
-    const size_t gradient = (size_t)(t->lookups * t->columns) * sizeof(float);
-    ORR_TRY(orr_step_allocate(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer,
-                              &t->state, err));
-    ORR_TRY(orr_step_allocate(step, gradient, &step->memory.gradients, &t->gradient, err));
-    const orr_parameter *exported = &step->exported[step->parameters[parameter].exported];
-    t->table = exported->master;
-    step->exported[step->n_exported++] = state_of(step, exported);
+    const orr_dlrm *d = &step->source.model->dlrm;
+    const orr_embedding_plan *asked = step->source.tables;
+    if (asked == NULL)
+        return orr_embedding_plan_default(d->tables, d->n_tables, step->plan.dp, step->arena, ret,
+                                          err);
+    *ret = *asked;
+    const uint64_t ranks = (uint64_t)asked->ranks * (asked->groups > 1 ? asked->groups : 1);
+    if (ranks != step->plan.dp)
+        return orr_fail(err, ORR_INVALID, "the tables are sharded over %llu ranks, the job has %u",
+                        (unsigned long long)ranks, step->plan.dp);
+    if (asked->n_tables != d->n_tables)
+        return orr_fail(err, ORR_INVALID, "a plan of %u tables, and the model has %u",
+                        asked->n_tables, d->n_tables);
     return ORR_OK;
 }
 
-const orr_step_table *orr_engine_step_table(const orr_engine_step *step)
+static orr_tables_source source_of(const orr_engine_step *step)
 {
-    return step->table.rows > 0 ? &step->table : NULL;
+    return (orr_tables_source){.plan = &step->tables->plan,
+                               .transport = step->source.transport,
+                               .channels = {CHANNEL_OF_IDS, CHANNEL_OF_BAGS},
+                               .workers = step->source.workers,
+                               .samples = step->tables->samples,
+                               .seed = step->source.seed,
+                               .trained = true};
 }
 
-static orr_table_shard share_of(const orr_engine_step *step)
+static orr_status count_memory(orr_engine_step *step, const orr_tables_source *source,
+                               orr_error *err)
 {
-    return orr_table_shard_of(&step->source.model->dlrm, step->plan.dp,
-                              orr_plan_member(&step->plan, ORR_AXIS_DP, step->rank));
+    orr_tables_memory need;
+    ORR_TRY(orr_tables_measure(source, &need, err));
+    step->memory.weights += need.rows;
+    step->memory.optimizer += need.state;
+    step->memory.buffers += need.buffers;
+    return ORR_OK;
 }
 
-void orr_step_table_clear_padding(orr_engine_step *step)
-{
-    const orr_step_table *t = &step->table;
-    if (t->rows == 0 || !share_of(step).padded)
-        return;
-    memset(t->table + (t->rows - 1) * t->columns, 0, (size_t)t->columns * sizeof(float));
-    t->state[t->rows - 1] = 0;
-}
-
-/* Initial values: uniform within 1 / sqrt(rows), as in facebookresearch/dlrm (dlrm_s_pytorch.py,
- * create_emb), each number drawn from its table, row and column. */
-void orr_step_initialize_tables(orr_engine_step *step)
+orr_status orr_step_open_tables(orr_engine_step *step, orr_error *err)
 {
     const orr_dlrm *d = &step->source.model->dlrm;
-    const orr_table_shard share = share_of(step);
-    float *to = step->table.table;
-    for (uint32_t i = share.first; i < share.first + share.n; i++) {
-        const double bound = 1 / sqrt((double)d->tables[i].rows);
-        orr_random random = orr_random_of(step->source.seed, UINT64_C(0x7461626c00000000) + i);
-        for (int64_t k = 0; k < d->tables[i].rows * d->dim; k++)
-            *to++ = (float)((2 * (orr_random_u32(&random) + 0.5) * 0x1p-32 - 1) * bound);
-    }
-    orr_step_table_clear_padding(step);
+    orr_step_tables *t;
+    if (step->source.model->kind != ORR_MODEL_DLRM)
+        return ORR_OK;
+    t = step->tables = orr_arena_one(step->arena, orr_step_tables);
+    if (t == NULL)
+        return orr_fail_memory(err);
+    t->samples = (int64_t)step->plan.micro_batch * step->plan.micro_batches;
+    for (uint32_t i = 0; i < d->n_tables; i++)
+        t->columns += d->tables[i].columns;
+    for (uint8_t ahead = 0; ahead < ORR_TABLES_AHEAD; ahead++)
+        t->hooks[ahead] = (orr_table_hook){step, ahead};
+    ORR_TRY(choose_plan(step, &t->plan, err));
+    const size_t bytes = (size_t)(t->samples * t->columns) * sizeof(float);
+    ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &t->bags, err));
+    ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &t->gradients, err));
+    const orr_tables_source source = source_of(step);
+    ORR_TRY(count_memory(step, &source, err));
+    return step->measures ? ORR_OK : orr_tables_open(&source, &t->tables, err);
 }
 
-void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o)
+static uint32_t slot_of(uint64_t batch)
 {
-    const orr_step_table *t = &w->step->table;
-    const orr_value value = w->to->tape.calls[call].out[o];
-    const int64_t each = t->lookups / w->step->plan.micro_batches * t->columns;
-    w->to->bindings.at[value].data = t->gradient + w->slot.micro_batch * each;
+    return (uint32_t)(batch % ORR_TABLES_AHEAD);
 }
 
-void orr_step_table_update(orr_step_writer *w)
+/* Forgets what was prepared: batches whose ids have been exchanged are ended. */
+static void drop(orr_step_tables *t)
 {
-    const orr_step_table *t = &w->step->table;
-    const orr_type table = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {t->rows, t->columns}};
-    const orr_type gradient = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {t->lookups, t->columns}};
-    const orr_type state = orr_step_flat(ORR_DTYPE_FP32, t->rows);
-    const orr_type ids = orr_step_flat(ORR_DTYPE_INT64, t->lookups);
-    if (t->rows == 0)
+    for (uint64_t b = t->batch; b < t->passed[ORR_TABLE_IDS]; b++)
+        orr_tables_skip(t->tables, slot_of(b));
+}
+
+void orr_step_close_tables(orr_engine_step *step)
+{
+    if (step->tables == NULL || step->tables->tables == NULL)
         return;
-    orr_step_op op = {.op = ORR_OP_ROWWISE_ADAGRAD,
-                      .pass = ORR_PASS_OPTIMIZER,
-                      .n_in = 4,
-                      .name = "rowwise_adagrad"};
-    op.in[0] = orr_step_value(w, ORR_VALUE_PARAMETER, &table, "tables", t->table);
-    op.in[1] = orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &gradient, "gradients", t->gradient);
-    op.in[2] = orr_step_value(w, ORR_VALUE_STATE, &state, "state", t->state);
-    op.in[3] = orr_step_value(w, ORR_VALUE_INPUT, &ids, "ids", t->ids);
-    orr_step_apply(w, &op);
+    drop(step->tables);
+    orr_tables_close(step->tables->tables);
+}
+
+orr_tables *orr_engine_step_tables(const orr_engine_step *step)
+{
+    return step->tables != NULL ? step->tables->tables : NULL;
+}
+
+const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step)
+{
+    return step->tables != NULL ? &step->tables->plan : NULL;
+}
+
+void orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end)
+{
+    orr_step_tables *t = step->tables;
+    if (batch != t->batch) {
+        drop(t);
+        t->batch = batch;
+        for (int s = 0; s < ORR_TABLE_STAGES; s++)
+            t->passed[s] = batch;
+    }
+    t->end = end;
+}
+
+uint8_t orr_step_table_stage_ahead(const orr_engine_step *step, orr_table_stage stage)
+{
+    static const uint8_t most[ORR_TABLE_STAGES] = {3, 2, 1};
+    const uint8_t asked = step->tables->plan.pipeline;
+    return asked < most[stage] ? asked : most[stage];
+}
+
+static orr_status pass_stage(orr_engine_step *step, orr_table_stage stage, uint64_t batch,
+                             orr_error *err)
+{
+    const orr_step_reader *reader = step->source.reader;
+    orr_step_tables *t = step->tables;
+    orr_step_batch *at = &t->batches[slot_of(batch)];
+    switch (stage) {
+    case ORR_TABLE_READ:
+        return reader->read(reader->ctx, batch, at, err);
+    case ORR_TABLE_IDS:
+        return orr_tables_exchange_ids(t->tables, slot_of(batch), &at->lookups, err);
+    default:
+        return orr_tables_fetch(t->tables, slot_of(batch), err);
+    }
+}
+
+/* Passes all batches below `to` that will be computed. */
+static orr_status pass_until(orr_engine_step *step, orr_table_stage stage, uint64_t to,
+                             orr_error *err)
+{
+    orr_step_tables *t = step->tables;
+    for (uint64_t *at = &t->passed[stage]; *at < to && *at < t->end; ++*at)
+        ORR_TRY(pass_stage(step, stage, *at, err));
+    return ORR_OK;
+}
+
+static void fill(orr_engine_step *step, const char *name, const float *from)
+{
+    for (uint32_t m = 0; m < step->plan.micro_batches; m++) {
+        orr_type type;
+        void *to = orr_engine_step_input(step, name, m, &type);
+        const int64_t n = orr_type_elements(&type);
+        memcpy(to, from + m * n, (size_t)n * sizeof *from);
+    }
+}
+
+static void fill_inputs(orr_engine_step *step)
+{
+    const orr_step_batch *batch = &step->tables->batches[slot_of(step->tables->batch)];
+    fill(step, "dense", batch->dense);
+    fill(step, "targets", batch->targets);
+}
+
+orr_status orr_step_begin_batch(orr_engine_step *step, orr_error *err)
+{
+    orr_step_tables *t = step->tables;
+    if (t == NULL)
+        return ORR_OK;
+    if (t->batch >= t->end)
+        return orr_fail(err, ORR_INVALID, "no batch has been set");
+    for (orr_table_stage s = ORR_TABLE_READ; s < ORR_TABLE_STAGES; s++)
+        ORR_TRY(pass_until(step, s, t->batch + orr_step_table_stage_ahead(step, s), err));
+    if (t->passed[ORR_TABLE_READ] > t->batch)
+        fill_inputs(step);
+    return ORR_OK;
+}
+
+void orr_step_end_batch(orr_engine_step *step, bool updated)
+{
+    orr_step_tables *t = step->tables;
+    if (t == NULL)
+        return;
+    if (!updated)
+        orr_tables_skip(t->tables, slot_of(t->batch));
+    t->batch++;
+}
+
+/* --- hooks: a repeated step, which looks for a NaN, has what they made ----------------------- */
+
+static orr_status prepare(const orr_table_hook *h, orr_table_stage stage, orr_error *err)
+{
+    return h->step->searches
+               ? ORR_OK
+               : pass_until(h->step, stage, h->step->tables->batch + h->ahead + 1, err);
+}
+
+orr_status orr_step_read_batch(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_table_hook *h = ctx;
+    (void)call;
+    ORR_TRY(prepare(h, ORR_TABLE_READ, err));
+    if (h->ahead == 0)
+        fill_inputs(h->step);
+    return ORR_OK;
+}
+
+orr_status orr_step_exchange_ids(void *ctx, uint32_t call, orr_error *err)
+{
+    (void)call;
+    return prepare(ctx, ORR_TABLE_IDS, err);
+}
+
+orr_status orr_step_fetch_rows(void *ctx, uint32_t call, orr_error *err)
+{
+    (void)call;
+    return prepare(ctx, ORR_TABLE_FETCH, err);
+}
+
+orr_status orr_step_sum_bags(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_table_hook *h = ctx;
+    const orr_step_tables *t = h->step->tables;
+    (void)call;
+    return h->step->searches ? ORR_OK : orr_tables_sum(t->tables, slot_of(t->batch), t->bags, err);
+}
+
+static orr_status check_bags(const orr_engine_step *step, orr_error *err)
+{
+    const orr_dlrm *d = &step->source.model->dlrm;
+    const float *at = step->tables->bags;
+    for (int64_t s = 0; s < step->tables->samples; s++)
+        for (uint32_t i = 0; i < d->n_tables; i++)
+            for (uint32_t k = 0; k < d->tables[i].columns; k++)
+                if (!isfinite(*at++))
+                    return orr_fail(
+                        err, ORR_INVALID,
+                        "table %s, sample %lld: the bag has a number that is not finite",
+                        d->tables[i].name, (long long)(step->rank * step->tables->samples + s));
+    return ORR_OK;
+}
+
+orr_status orr_step_exchange_bags(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_table_hook *h = ctx;
+    const orr_step_tables *t = h->step->tables;
+    (void)call;
+    if (!h->step->searches)
+        ORR_TRY(orr_tables_exchange_bags(t->tables, slot_of(t->batch), t->bags, err));
+    return h->step->searches || h->step->source.check ? check_bags(h->step, err) : ORR_OK;
+}
+
+orr_status orr_step_exchange_bag_gradients(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_table_hook *h = ctx;
+    const orr_step_tables *t = h->step->tables;
+    (void)call;
+    return h->step->searches
+               ? ORR_OK
+               : orr_tables_exchange_gradients(t->tables, slot_of(t->batch), t->gradients, err);
+}
+
+orr_status orr_step_update_tables(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_table_hook *h = ctx;
+    const orr_step_tables *t = h->step->tables;
+    (void)call;
+    return orr_tables_update(t->tables, slot_of(t->batch), t->update, err);
 }

@@ -110,10 +110,6 @@ void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, ui
         return;
     const orr_step_parameter *p = &w->step->parameters[parameter];
     const orr_value value = w->to->tape.calls[call].out[o];
-    if (w->step->exported[p->exported].tag == ORR_WEIGHT_TABLE) {
-        orr_step_table_gradient(w, call, o);
-        return;
-    }
     widen(w, call, value);
     if (reduces_each_micro_batch(w->step, &w->step->buckets[p->bucket]))
         *pending_of(w, parameter) = value;

@@ -122,10 +122,6 @@ static void begin_one(orr_engine_step *step, const orr_step_parameter *p)
 {
     const orr_parameter *exported = &step->exported[p->exported];
     const orr_type *whole = &exported->own.whole;
-    if (exported->tag == ORR_WEIGHT_TABLE) {
-        orr_step_initialize_tables(step);
-        return;
-    }
     beginning b = {.p = exported,
                    .columns = whole->rank > 0 ? whole->dim[whole->rank - 1] : 1,
                    .stream = stream_of(exported),

@@ -27,6 +27,20 @@ orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count
     return ORR_OK;
 }
 
+static orr_status refuse_recommendation(const orr_plan *plan, orr_error *err)
+{
+    if (plan->precision != ORR_PRECISION_FP32)
+        return orr_fail(err, ORR_UNSUPPORTED, "recommendation models are trained in fp32");
+    if (orr_plan_ranks(plan) != plan->dp)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "recommendation models are trained on replicas (dp) alone");
+    if (plan->zero > 0)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "zero=%u: recommendation models keep their dense part on every rank",
+                        plan->zero);
+    return ORR_OK;
+}
+
 static orr_status refuse(const orr_step_source *s, orr_error *err)
 {
     const orr_plan *plan = s->plan;
@@ -43,7 +57,7 @@ static orr_status refuse(const orr_step_source *s, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED, "sgd here is in fp32");
     if (plan->offload != ORR_OFFLOAD_NONE)
         return orr_fail(err, ORR_UNSUPPORTED, "offload: all memory is the host's here");
-    return ORR_OK;
+    return s->model->kind == ORR_MODEL_DLRM ? refuse_recommendation(plan, err) : ORR_OK;
 }
 
 static orr_status build_modules(orr_engine_step *step, orr_error *err)
@@ -113,9 +127,7 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
                         ORR_STEP_INPUT_BUFFERS);
     *slot = (orr_step_input_buffer){
         .name = value->name, .type = value->type, .bytes = (size_t)orr_type_bytes(&value->type)};
-    if (strcmp(slot->name, "ids") !=
-        0) /* tables are updated by the lookups of all micro-batches at once */
-        slot->bytes = (slot->bytes + 63) / 64 * 64;
+    slot->bytes = (slot->bytes + 63) / 64 * 64;
     ORR_TRY(orr_module_local_shard(module, &step->plan, step->rank, v, &slot->own, err));
     ORR_TRY(orr_step_allocate(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
                               &slot->data, err));
@@ -221,7 +233,7 @@ static orr_status prepare(orr_engine_step *step, orr_error *err)
     ORR_TRY(orr_step_fill_buckets(step, err));
     ORR_TRY(orr_step_allocate_buckets(step, err));
     ORR_TRY(hold_inputs(step, err));
-    ORR_TRY(orr_step_allocate_tables(step, err));
+    ORR_TRY(orr_step_open_tables(step, err));
     ORR_TRY(orr_step_allocate_reductions(step, err));
     ORR_TRY(orr_step_list_spans(step, err));
     return make_seedings(step, err);
@@ -259,6 +271,7 @@ void orr_engine_step_free(orr_engine_step *step)
         return;
     close_program(&step->train);
     close_program(&step->score);
+    orr_step_close_tables(step);
     for (size_t i = 0; i < step->held.n; i++)
         step->source.backend->release(step->source.backend, step->held.at[i],
                                       step->held_bytes.at[i]);

@@ -90,6 +90,6 @@ void orr_step_write_optimizer(orr_step_writer *w)
     p->decays.to = p->plain.from = p->tape.n_calls;
     for (uint32_t i = 0; i < step->n_buckets; i++)
         optimize(w, &step->buckets[i], step->buckets[i].decays_end, step->buckets[i].used);
-    orr_step_table_update(w);
+    orr_step_write_table_update(w);
     p->plain.to = p->tape.n_calls;
 }

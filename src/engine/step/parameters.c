@@ -144,7 +144,7 @@ typedef enum kind { DENSE, EXPERT, TIED, FROZEN, KINDS } kind;
 
 static kind kind_of(const orr_parameter *p)
 {
-    if (p->frozen || p->tag == ORR_WEIGHT_TABLE) /* gradients are handled elsewhere */
+    if (p->frozen)
         return FROZEN;
     return p->tag == ORR_WEIGHT_TIED ? TIED : p->tag == ORR_WEIGHT_EXPERT ? EXPERT : DENSE;
 }

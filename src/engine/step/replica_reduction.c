@@ -27,7 +27,7 @@ orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err)
     enum { RANGES = 3 }; /* of a bucket: before, within and after the partial sums */
     if (step->source.team == NULL)
         return ORR_OK;
-    if (step->table.rows > 0)
+    if (step->tables != NULL)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "tables of embeddings are not trained in a team: "
                         "gradients of their rows are not summed");
@@ -168,11 +168,6 @@ orr_status orr_step_list_spans(orr_engine_step *step, orr_error *err)
             continue;
         spans[n++] = (orr_team_span){b->m, bytes};
         spans[n++] = (orr_team_span){b->v, bytes};
-    }
-    const orr_step_table *t = &step->table;
-    if (t->rows > 0) {
-        spans[n++] = (orr_team_span){t->table, (size_t)(t->rows * t->columns) * sizeof(float)};
-        spans[n++] = (orr_team_span){t->state, (size_t)t->rows * sizeof(float)};
     }
     step->spans = spans;
     step->n_spans = n;

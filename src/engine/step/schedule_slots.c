@@ -153,6 +153,8 @@ static orr_value new_output(orr_step_writer *w, const orr_module *module, orr_va
             data = w->step->loss + w->slot.micro_batch * w->step->loss_n;
     if (w->step->logits != NULL && v == orr_step_loss_value(module, true))
         data = w->step->logits + w->slot.micro_batch * w->step->loss_n;
+    if (w->step->tables != NULL && v == module->grad_in)
+        data = orr_step_bag_gradients(w, &value->type);
     if (w->step->scored != NULL && !w->trains && module->kind == ORR_MODULE_HEAD &&
         v == orr_step_loss_value(module, true))
         data = w->step->scored + w->slot.micro_batch * orr_type_bytes(&value->type);
@@ -198,8 +200,9 @@ static orr_value neighbour_value(orr_step_writer *w, const slot_range *t, uint32
 static void map_ends(orr_step_writer *w, const slot_range *t, uint32_t place, orr_value *map)
 {
     const orr_module *module = w->step->at_place[place];
-    if (t->forward && module->in != ORR_NONE && place > 0)
-        map[module->in] = neighbour_value(w, t, place, false);
+    if (t->forward && module->in != ORR_NONE)
+        map[module->in] = place > 0 ? neighbour_value(w, t, place, false)
+                                    : orr_step_bags(w, &module->tape->values[module->in].type);
     if (!t->forward && module->grad_out != ORR_NONE && map[module->grad_out] == ORR_NONE)
         map[module->grad_out] = neighbour_value(w, t, place, true);
 }

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/step/tape_writer.h"
+#include "engine/step/embedding_tables.h"
 
 /* Runs a step: forward and backward passes, metrics of all ranks, then the update. */
 
@@ -81,10 +81,11 @@ static orr_status update_all(orr_engine_step *step, const orr_update *update, do
     orr_update now = *update;
     now.gradient_scale = (update->gradient_scale != 0 ? update->gradient_scale : 1) * scale;
     orr_program_set_update(p->program, &now);
+    if (step->tables != NULL)
+        step->tables->update = &now;
     ORR_TRY(execute(p, p->decays, false, start_ns, end_ns, err));
     now.decay = 0;
     ORR_TRY(execute(p, p->plain, false, start_ns, end_ns, err));
-    orr_step_table_clear_padding(step);
     return execute(p, p->gather, false, start_ns, end_ns, err);
 }
 
@@ -95,6 +96,7 @@ orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs 
     step->start_ns = step->end_ns = NULL;
     step->tally = (orr_step_metrics){0};
     fill_inputs(step, inputs);
+    ORR_TRY(orr_step_begin_batch(step, err));
     if (recorder != NULL)
         orr_recorder_run(recorder, step->train.program, &step->start_ns, &step->end_ns);
     ORR_TRY(execute(&step->train, step->train.train, step->source.check, step->start_ns,
@@ -116,6 +118,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
         return locate_nonfinite(step, err);
     const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
     ORR_TRY(update_all(step, update, most * each, err));
+    orr_step_end_batch(step, true);
     step->begin_ns = 0;
     step->start_ns = step->end_ns = NULL;
     *ret = (orr_step_result){.loss = t.weight != 0 ? t.loss / t.weight : t.loss,
@@ -165,8 +168,10 @@ orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *i
     if (step->score.program == NULL)
         ORR_TRY(orr_step_make_program(step, false, err));
     fill_inputs(step, inputs);
+    ORR_TRY(orr_step_begin_batch(step, err));
     ORR_TRY(execute(&step->score, step->score.train, step->source.check, NULL, NULL, err));
     ORR_TRY(execute(&step->score, step->score.gather, false, NULL, NULL, err));
+    orr_step_end_batch(step, false);
     if (step->loss != NULL && ret_loss != NULL)
         memcpy(ret_loss, step->loss,
                (size_t)step->loss_n * step->plan.micro_batches * sizeof *ret_loss);

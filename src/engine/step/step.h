@@ -7,6 +7,7 @@
 
 #include "engine/run/program.h"
 #include "engine/record/recorder.h"
+#include "engine/tables/tables.h"
 #include "model/module/local_shard.h"
 
 /* A training step of one rank as one tape: the modules of its stage once for each schedule slot,
@@ -57,6 +58,18 @@ typedef struct orr_step_replica_reducer {
     void *ctx;
 } orr_step_replica_reducer;
 
+/* A batch of a recommendation model: this rank's samples. */
+typedef struct orr_step_batch {
+    const float *dense, *targets; /* shapes (samples, features), (samples) */
+    orr_tables_batch lookups;
+} orr_step_batch;
+/* Reads batches, in order, ahead of their steps: from one thread at a time. What it gives stays as
+ * it is until batch + ORR_TABLES_AHEAD is read. */
+typedef struct orr_step_reader {
+    orr_status (*read)(void *ctx, uint64_t batch, orr_step_batch *ret, orr_error *err);
+    void *ctx;
+} orr_step_reader;
+
 typedef struct orr_engine_step orr_engine_step;
 typedef struct orr_step_source {
     const orr_model *model;
@@ -68,8 +81,10 @@ typedef struct orr_step_source {
     uint64_t seed; /* for initial values: the same numbers in every plan */
     orr_objective *objective;
     void *objective_ctx;
-    bool check; /* checks every output of every call for NaN and infinity */
-    bool sgd;   /* instead of AdamW, for all but tables; fp32 only */
+    bool check;                       /* checks every output of every call for NaN and infinity */
+    bool sgd;                         /* instead of AdamW, for all but tables; fp32 only */
+    const orr_embedding_plan *tables; /* of recommendation; NULL: orr_embedding_plan_default() */
+    const orr_step_reader *reader;    /* of recommendation */
     const orr_step_replica_reducer *team; /* NULL: this is the only replica */
 } orr_step_source;
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
@@ -90,16 +105,12 @@ void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_bat
  * their own; NULL: no module of this rank takes it. */
 void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
                             orr_type *ret_type);
-/* The embedding-bag tables of this rank, concatenated: parameters without `gradient`, `m` and `v`;
- * in checkpoints the Adagrad state is one more, "tables_state". Each lookup has a gradient row;
- * those of an id are summed, then applied by row-wise Adagrad. NULL: the model has none. */
-typedef struct orr_step_table {
-    float *table, *state; /* shapes (rows, columns), (rows)          */
-    float *gradient;      /* shape (lookups, columns), of one step */
-    int64_t *ids;         /* shape (lookups), of all micro-batches */
-    int64_t rows, columns, lookups;
-} orr_step_table;
-const orr_step_table *orr_engine_step_table(const orr_engine_step *step);
+/* Recommendation: the batch that the next step computes, or scores. Batches below `end` may be
+ * prepared ahead of their steps; those that were, and do not come next, are dropped. */
+void orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end);
+/* Its embedding tables, and how they are sharded; NULL: there are none. */
+orr_tables *orr_engine_step_tables(const orr_engine_step *step);
+const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step);
 /* Logits of the last run, shape (micro-batches, samples); NULL: not a recommendation model. */
 const float *orr_engine_step_logits(const orr_engine_step *step);
 /* Makes scoring keep the logits of all tokens, shape (micro-batches) of this type, for sampling.

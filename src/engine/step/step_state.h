@@ -87,6 +87,8 @@ typedef struct orr_step_reduction {
     size_t n;
 } orr_step_reduction;
 
+typedef struct orr_step_tables orr_step_tables; /* embedding_tables.h */
+
 /* What ranks sum after the backward pass. */
 typedef struct orr_step_metrics {
     double loss, weight, tokens, squares, objective_sums[ORR_STEP_OBJECTIVE_SUMS];
@@ -126,7 +128,7 @@ struct orr_engine_step {
     orr_step_metrics *block_losses; /* of recommendation: shape (micro-batches); else NULL */
     float *logits;                  /* like `loss`, for models with one logit per sample; or NULL */
     char *scored;                   /* logits of the scoring program; NULL: not kept */
-    orr_step_table table;           /* rows 0: none */
+    orr_step_tables *tables;        /* NULL: none */
     float *zeros;                   /* padding of buckets */
     struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
     bool measures;          /* only measured: nothing is allocated, addresses are made up */
@@ -158,11 +160,12 @@ void orr_step_initialize_parameters(orr_engine_step *step);
 /* gradient_tree.c: takes the memory of a bucket's gradients, which will be summed as a tree. */
 orr_status orr_step_plant_tree(orr_engine_step *step, orr_bucket *b, orr_error *err) ORR_MUST_CHECK;
 
-/* embedding_tables.c: takes the tables' memory, after that of inputs; sets initial values; zeroes
- * padding again after an update. */
-orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
-void orr_step_initialize_tables(orr_engine_step *step);
-void orr_step_table_clear_padding(orr_engine_step *step);
+/* embedding_tables.c: opens the tables of a recommendation model, and closes them. Before the
+ * batch of a step is computed, and after: all that was prepared has been used, or is dropped. */
+orr_status orr_step_open_tables(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+void orr_step_close_tables(orr_engine_step *step);
+orr_status orr_step_begin_batch(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+void orr_step_end_batch(orr_engine_step *step, bool updated);
 
 /* replica_reduction.c, with a team: buffers of reductions; the spans that an update changes. */
 orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;

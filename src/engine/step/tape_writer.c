@@ -129,7 +129,9 @@ static void write_parts(orr_step_writer *w)
 {
     orr_step_program *p = w->to;
     orr_step_gather_at_start(w);
+    orr_step_write_bags(w);
     orr_step_write_schedule(w);
+    orr_step_write_bag_gradients(w);
     if (w->trains)
         orr_step_write_last_reductions(w);
     p->train = range_from(p, 0);

@@ -14,7 +14,11 @@ enum {
     ORR_STEP_LANE_EP,
     ORR_STEP_LANE_SEND, /* to the next stage; to the previous one */
     ORR_STEP_LANE_RECV = ORR_STEP_LANE_SEND + 2,
-    ORR_STEP_LANES = ORR_STEP_LANE_RECV + 2
+    ORR_STEP_LANES = ORR_STEP_LANE_RECV + 2,
+    /* Of recommendation, which has no slices of context and no experts: */
+    ORR_STEP_LANE_READ = ORR_LANE_COPY,
+    ORR_STEP_LANE_IDS = ORR_STEP_LANE_CP,
+    ORR_STEP_LANE_FETCH = ORR_STEP_LANE_EP
 };
 
 typedef struct orr_step_receive {
@@ -127,9 +131,14 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
 float *orr_step_block_gradient(orr_step_writer *w, const orr_bucket *b);
 void orr_step_end_block(orr_step_writer *w, orr_bucket *b);
 void orr_step_join_tree(orr_step_writer *w, orr_bucket *b);
-/* The same for a table, and its update (embedding_tables.c). */
-void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
-void orr_step_table_update(orr_step_writer *w);
+/* Embedding tables (embedding_calls.c): what prepares batches and makes bags, before all slots;
+ * what takes gradients of bags, after them; the update. */
+void orr_step_write_bags(orr_step_writer *w);
+void orr_step_write_bag_gradients(orr_step_writer *w);
+void orr_step_write_table_update(orr_step_writer *w);
+/* The bags of the slot's micro-batch, and where their gradients go. */
+orr_value orr_step_bags(orr_step_writer *w, const orr_type *type);
+float *orr_step_bag_gradients(const orr_step_writer *w, const orr_type *type);
 /* replica_reduction.c: submits to the team what is final when a bucket has been reduced; and what
  * becomes final only after the last micro-batch. */
 void orr_step_submit_early(orr_step_writer *w, orr_bucket *b);

@@ -21,6 +21,18 @@ static int threads_of(const orr_trainer *t)
     return o->threads > 0 ? o->threads : each > 1 ? each : 1;
 }
 
+/* The rank's samples are next to one another in the batch. */
+static void read_clicks(orr_trainer *t)
+{
+    const orr_plan *plan = &t->training->plan;
+    const int64_t samples = (int64_t)plan->micro_batch * plan->micro_batches;
+    t->clicks = (orr_click_reader){.clicks = t->training->clicks,
+                                   .batch = plan->batch,
+                                   .first = t->transport->rank * (uint64_t)samples,
+                                   .samples = samples};
+    t->reader = (orr_step_reader){orr_click_reader_read, &t->clicks};
+}
+
 static orr_status make_step(orr_trainer *t, orr_error *err)
 {
     const orr_train_job *training = t->training;
@@ -31,9 +43,12 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
                               .seed = training->options->seed,
                               .check = training->options->check,
                               .sgd = training->options->sgd,
+                              .tables = training->options->tables,
+                              .reader = &t->reader,
                               .objective = training->task->objective,
                               .objective_ctx = t,
                               .team = orr_train_replica_reducer(t)};
+    read_clicks(t);
     ORR_TRY(orr_backend_cpu(&source.backend, err));
     ORR_TRY(orr_workers_new(threads_of(t), &t->workers, err));
     source.workers = t->workers;
@@ -339,6 +354,7 @@ orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
     orr_checkpointer_free(t.checkpointer);
     orr_recorder_free(t.recorder);
     orr_engine_step_free(t.step);
+    orr_click_reader_done(&t.clicks);
     orr_workers_free(t.workers);
     orr_arena_free(t.arena);
     return status;

@@ -9,9 +9,8 @@
  * before the update. */
 
 typedef struct clicks_task {
-    float *labels;    /* shape (n): of the rank's samples */
-    orr_scored *mine; /* shape (n)                                                 */
-    orr_scored *all;  /* shape (ranks, n)                                          */
+    orr_scored *mine; /* shape (n): of the rank's samples */
+    orr_scored *all;  /* shape (ranks, n) */
     int64_t n;
 } clicks_task;
 
@@ -23,11 +22,10 @@ static orr_status open(orr_trainer *t, orr_error *err)
     if (task == NULL || weights == NULL)
         return orr_fail_memory(err);
     task->n = (int64_t)plan->micro_batch * plan->micro_batches;
-    task->labels = orr_arena_array(t->arena, float, task->n);
     task->mine = orr_arena_array(t->arena, orr_scored, task->n);
     task->all = orr_arena_array(t->arena, orr_scored, task->n * t->transport->ranks);
     t->inputs = orr_arena_array(t->arena, orr_step_inputs, plan->micro_batches);
-    if (task->labels == NULL || task->mine == NULL || task->all == NULL || t->inputs == NULL)
+    if (task->mine == NULL || task->all == NULL || t->inputs == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < plan->micro_batch; i++)
         weights[i] = 1.0F / (float)plan->batch;
@@ -37,23 +35,35 @@ static orr_status open(orr_trainer *t, orr_error *err)
     return ORR_OK;
 }
 
+/* Batches are read by the step, ahead of their computation but not beyond the last. */
 static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
+    (void)err;
+    orr_engine_step_set_batch(t->step, slot,
+                              slot + (uint64_t)(t->training->options->steps - t->last_step));
+    return ORR_OK;
+}
+
+static void score(const orr_trainer *t, const clicks_task *task)
+{
     const orr_plan *plan = &t->training->plan;
-    const clicks_task *task = t->task;
-    return orr_click_data_feed(t->training->clicks, t->step, plan, t->transport->rank,
-                               slot * plan->batch, task->labels, err);
+    const float *logits = orr_engine_step_logits(t->step);
+    for (uint32_t m = 0; m < plan->micro_batches; m++) {
+        const float *labels = orr_engine_step_input(t->step, "targets", m, NULL);
+        for (uint32_t i = 0; i < plan->micro_batch; i++) {
+            const int64_t at = (int64_t)m * plan->micro_batch + i;
+            task->mine[at] = (orr_scored){logits[at], labels[i]};
+        }
+    }
 }
 
 static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                            orr_error *err)
 {
     const clicks_task *task = t->task;
-    const float *logits = orr_engine_step_logits(t->step);
     const uint32_t ranks = t->transport->ranks;
     (void)r;
-    for (int64_t i = 0; i < task->n; i++)
-        task->mine[i] = (orr_scored){logits[i], task->labels[i]};
+    score(t, task);
     if (ranks == 1)
         memcpy(task->all, task->mine, (size_t)task->n * sizeof *task->all);
     else

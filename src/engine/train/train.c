@@ -218,6 +218,7 @@ static orr_status measure_rank(const orr_train_job *t, uint32_t rank, int64_t *r
                               .plan = &t->plan,
                               .workload = &t->workload,
                               .transport = &silent,
+                              .tables = t->options->tables,
                               .team = t->options->team != NULL ? &other : NULL};
     orr_step_memory memory;
     silent.rank = rank;

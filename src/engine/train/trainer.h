@@ -81,8 +81,10 @@ struct orr_trainer {
     orr_team_data_cursor data;        /* batches still to be trained */
     orr_team *team;                   /* the team of replicas; NULL: none */
     orr_step_replica_reducer reducer; /* where the step submits gradients */
-    bool data_positioned;             /* `data` are the batches after `last_step` */
-    int64_t slot;                     /* the batch whose gradients were computed last; -1: none */
+    orr_step_reader reader;           /* where a recommendation step reads batches */
+    orr_click_reader clicks;
+    bool data_positioned; /* `data` are the batches after `last_step` */
+    int64_t slot;         /* the batch whose gradients were computed last; -1: none */
     orr_recorded_annotation
         open[ORR_TRAIN_EVENTS]; /* open intervals of team events; name NULL: none */
     int64_t resident_bytes;     /* before the training allocated anything */

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recommendation model (DLRM): embedding tables are sharded over all replicas and the dense part
- * is replicated (Naumov et al., arXiv 1906.00091, section 4). A micro-batch has the samples of
- * all replicas: each replica looks up the rows of its tables for all samples, then an all-to-all
- * brings the pooled bags to the samples' replicas. B: samples of all replicas, F tables, C
- * columns of each. */
+ * is replicated (Naumov et al., arXiv 1906.00091, section 4). As simulated, a micro-batch has the
+ * samples of all replicas: each replica looks up the rows of its tables for all samples, then an
+ * all-to-all brings the pooled bags to the samples' replicas. As run, the module has the samples of
+ * one replica, and their pooled bags, of all tables, are its input: tables belong to the step
+ * (engine/tables). B: samples, F tables, C columns of each. */
 #include "model/arch/dlrm.h"
 
 #include "model/arch/transformer.h"
 
 static int64_t all_samples(const orr_draft *draft)
 {
-    return draft->job->samples * draft->job->how.members[ORR_AXIS_DP];
+    return draft->job->samples * (draft->job->real ? 1 : draft->job->how.members[ORR_AXIS_DP]);
 }
 
 static orr_layout by_sample(const orr_draft *draft)
 {
-    return (orr_layout){.by = {orr_draft_axes(draft, ORR_AXIS_DP, ORR_AXIS_NONE)}};
+    return draft->job->real
+               ? (orr_layout){0}
+               : (orr_layout){.by = {orr_draft_axes(draft, ORR_AXIS_DP, ORR_AXIS_NONE)}};
 }
 
 static orr_value layer(orr_draft *draft, orr_value x, int64_t in, int64_t out, const char *name)
@@ -43,43 +46,6 @@ typedef struct tables {
     bool whole;                   /* tables are whole on one replica; else their rows are sharded */
 } tables;
 
-static orr_table_shard block_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
-{
-    orr_table_shard s = {.count = (d->n_tables + replicas - 1) / replicas};
-    s.first = replica * s.count < d->n_tables ? replica * s.count : d->n_tables;
-    s.n = d->n_tables - s.first < s.count ? d->n_tables - s.first : s.count;
-    for (uint32_t i = s.first; i < s.first + s.n; i++) {
-        s.rows += d->tables[i].rows;
-        s.lookups += orr_dlrm_pooling(d, i);
-    }
-    return s;
-}
-
-orr_table_shard orr_table_shard_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
-{
-    orr_table_shard share = block_of(d, replicas, replica);
-    const int64_t own = share.lookups;
-    for (uint32_t r = 0; r < replicas; r++) {
-        const orr_table_shard other = block_of(d, replicas, r);
-        share.padded |= other.lookups != own;
-        share.rows = other.rows > share.rows ? other.rows : share.rows;
-        share.lookups = other.lookups > share.lookups ? other.lookups : share.lookups;
-    }
-    share.rows += share.padded;
-    return share;
-}
-
-/* Tables as executed: every replica is padded to the fullest one. */
-static tables real_tables_of(const orr_draft *draft)
-{
-    const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
-    const orr_table_shard s = orr_table_shard_of(&draft->job->model->dlrm, (uint32_t)replicas, 0);
-    return (tables){.rows = s.rows * replicas,
-                    .lookups = s.lookups * replicas,
-                    .count = s.count * replicas,
-                    .whole = true};
-}
-
 /* Tables as simulated. With at least as many tables as replicas, a replica has whole tables, and
  * the count is that of the fullest replica; else the rows of every table are sharded. Rows and
  * lookups are averages. */
@@ -88,8 +54,6 @@ static tables tables_of(const orr_draft *draft)
     const orr_dlrm *d = &draft->job->model->dlrm;
     const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
     tables t = {.count = d->n_tables, .whole = d->n_tables >= replicas};
-    if (draft->job->real && t.whole)
-        return real_tables_of(draft);
     for (uint32_t i = 0; i < d->n_tables; i++) {
         t.rows += d->tables[i].rows;
         t.lookups += orr_dlrm_pooling(d, i);
@@ -121,6 +85,32 @@ static orr_value bags(orr_draft *draft, const tables *t)
     return orr_draft_set_layout(draft, sums, &samples);
 }
 
+static int64_t columns_of(const orr_dlrm *d)
+{
+    int64_t columns = 0;
+    for (uint32_t i = 0; i < d->n_tables; i++)
+        columns += d->tables[i].columns;
+    return columns;
+}
+
+/* Bags are (B, F, C) for dot products, (B, columns of all tables) for cross layers. As run, the
+ * module's input: */
+static orr_value given_bags(orr_draft *draft)
+{
+    const orr_dlrm *d = &draft->job->model->dlrm;
+    for (uint32_t i = 0; d->cross_layers == 0 && i < d->n_tables; i++)
+        if (d->tables[i].columns != d->dim)
+            orr_draft_fail(draft, orr_fail(draft->err, ORR_INVALID,
+                                           "table %s has %u columns, dot products need %u",
+                                           d->tables[i].name, d->tables[i].columns, d->dim));
+    draft->in =
+        orr_draft_input(draft, draft->job->stream, ORR_DIMS(all_samples(draft), columns_of(d)),
+                        &(orr_layout){0}, "bags");
+    return d->cross_layers > 0 ? draft->in
+                               : orr_write_view(draft, draft->in,
+                                                ORR_DIMS(all_samples(draft), d->n_tables, d->dim));
+}
+
 /* One cross layer (Wang et al., arXiv 2008.13535): x' = x0 (V (U x) + b) + x. */
 static orr_value crossed(orr_draft *draft, orr_value x0, int64_t columns)
 {
@@ -136,30 +126,36 @@ static orr_value crossed(orr_draft *draft, orr_value x0, int64_t columns)
     return x;
 }
 
-/* Input of the top MLP from the dense vector (B, C) and the bags (B, F, C). */
+/* Input of the top MLP from the dense vector (B, C) and the bags of all tables. */
 static orr_value interacted(orr_draft *draft, orr_value dense, orr_value sums, int64_t *ret_columns)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
     const int64_t b = all_samples(draft), c = d->dim, vectors = (int64_t)d->n_tables + 1;
     const orr_op_args join = {.dim = 1};
+    if (d->cross_layers > 0) {
+        *ret_columns = c + columns_of(d);
+        return crossed(draft, ORR_CALL(draft, CONCAT, &join, "features", dense, sums),
+                       *ret_columns);
+    }
     const orr_value all = ORR_CALL(draft, CONCAT, &join, "features",
                                    orr_write_view(draft, dense, ORR_DIMS(b, 1, c)), sums);
-    if (d->cross_layers > 0) {
-        *ret_columns = vectors * c;
-        return crossed(draft, orr_write_view(draft, all, ORR_DIMS(b, vectors * c)), vectors * c);
-    }
     *ret_columns = c + vectors * (vectors - 1) / 2;
     return ORR_CALL(draft, CONCAT, &join, "interaction", dense,
                     ORR_CALL(draft, INTERACTION, NULL, "interaction", all));
 }
 
-/* Drops the bags of padding tables. */
-static orr_value real_tables(orr_draft *draft, orr_value sums, const tables *t)
+/* As simulated, without those of padding tables: */
+static orr_value looked_up_bags(orr_draft *draft)
 {
-    const uint32_t n = draft->job->model->dlrm.n_tables;
-    if (t->count == n)
-        return sums;
-    return ORR_CALL(draft, SLICE, (&(orr_op_args){.dim = 1, .count = n}), "bags", sums);
+    const orr_dlrm *d = &draft->job->model->dlrm;
+    const tables t = tables_of(draft);
+    orr_value sums = bags(draft, &t);
+    if (t.count > d->n_tables)
+        sums =
+            ORR_CALL(draft, SLICE, (&(orr_op_args){.dim = 1, .count = d->n_tables}), "bags", sums);
+    return d->cross_layers > 0
+               ? orr_write_view(draft, sums, ORR_DIMS(all_samples(draft), columns_of(d)))
+               : sums;
 }
 
 void orr_write_dlrm(orr_draft *draft)
@@ -167,16 +163,10 @@ void orr_write_dlrm(orr_draft *draft)
     const orr_dlrm *d = &draft->job->model->dlrm;
     const int64_t b = all_samples(draft);
     const orr_layout samples = by_sample(draft);
-    const tables t = tables_of(draft);
     int64_t columns = 0;
-    if (draft->job->real && !t.whole)
-        orr_draft_fail(draft, orr_fail(draft->err, ORR_UNSUPPORTED,
-                                       "%u tables on %u replicas: tables whose rows are spread are "
-                                       "simulated, not run",
-                                       d->n_tables, draft->job->how.members[ORR_AXIS_DP]));
     const orr_value features = orr_draft_input(draft, draft->job->stream,
                                                ORR_DIMS(b, d->dense_features), &samples, "dense");
-    const orr_value sums = real_tables(draft, bags(draft, &t), &t);
+    const orr_value sums = draft->job->real ? given_bags(draft) : looked_up_bags(draft);
     const orr_value dense =
         mlp(draft, features, d->dense_features, d->bottom, d->n_bottom, false, "bottom");
     const orr_value x = interacted(draft, dense, sums, &columns);
