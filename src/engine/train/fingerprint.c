@@ -81,9 +81,34 @@ static uint64_t of_spans(const orr_trainer *t)
     return digest;
 }
 
+/* Of recommendation, the same for any number of ranks: each has the dense part. */
+static orr_status of_recommendation(const orr_trainer *t, uint64_t *ret, orr_error *err)
+{
+    enum { DENSE, TABLES, PARTS };
+    const uint32_t ranks = t->transport->ranks;
+    uint64_t *all = orr_arena_array(t->arena, uint64_t, (size_t)ranks * PARTS);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    uint64_t mine[PARTS] = {[DENSE] = of_spans(t)};
+    ORR_TRY(orr_train_table_digest(t, &mine[TABLES], err));
+    memcpy(all, mine, sizeof mine);
+    if (ranks > 1)
+        ORR_TRY(
+            orr_all_gather(orr_engine_step_world(t->step), mine, all, PARTS, ORR_DTYPE_INT64, err));
+    for (uint32_t r = 1; r < ranks; r++) {
+        if (all[PARTS * r + DENSE] != all[DENSE])
+            return orr_fail(err, ORR_INVALID, "the dense parts of ranks 0 and %u differ", r);
+        all[TABLES] += all[PARTS * r + TABLES];
+    }
+    *ret = XXH3_64bits(all, sizeof mine);
+    return ORR_OK;
+}
+
 orr_status orr_train_state_digest(const orr_trainer *t, uint64_t *ret, orr_error *err)
 {
     const uint32_t ranks = t->transport->ranks;
+    if (orr_engine_step_tables(t->step) != NULL)
+        return of_recommendation(t, ret, err);
     const uint64_t mine = of_spans(t);
     uint64_t *all = orr_arena_array(t->arena, uint64_t, ranks);
     if (all == NULL)

@@ -121,6 +121,10 @@ void orr_train_annotate_end(orr_trainer *t);
 /* Digest of the state of all ranks (fingerprint.c); 0: it is not complete. */
 orr_status orr_train_state_digest(const orr_trainer *t, uint64_t *ret,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Digest of this rank's embedding tables, to be added to those of the other ranks
+ * (table_digest.c). */
+orr_status orr_train_table_digest(const orr_trainer *t, uint64_t *ret,
+                                  orr_error *err) ORR_MUST_CHECK;
 /* Fingerprint of the job, equal in all its replicas. Inputs have been opened. */
 uint64_t orr_train_fingerprint(const orr_trainer *t);
 
