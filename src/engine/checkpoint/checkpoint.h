@@ -5,12 +5,16 @@
 #include <orrery/team.h>
 #include <orrery/weights.h>
 
+#include "engine/checkpoint/table_file.h"
 #include "engine/step/step.h"
+#include "engine/tables/tables.h"
 
 /* Training checkpoints: a folder
  *
  *   latest                               "step-00000200": the checkpoint to resume from
  *   step-00000200/rank-00000.safetensors the state of rank 0, and so on
+ *   step-00000200/rank-00000.tables      its rows of embedding tables (table_file.h), if it has
+ * some
  *
  * A file has for each parameter `place.name.nth` the tensors "/master", "/mean" and "/square", flat
  * fp32: the rank's shard. Its metadata give step, seed, plan, model, the next batch ("next", and
@@ -27,11 +31,26 @@ typedef struct orr_checkpoint_metadata {
     uint32_t rank, ranks;
 } orr_checkpoint_metadata;
 
+/* A shard of an embedding table, to save or to restore. */
+typedef struct orr_table_part {
+    const orr_embedding *table;
+    const orr_embedding_shard *shard;
+    orr_row_store *store; /* with optimizer state */
+    uint32_t group;       /* of the rank (orr_embedding_plan.groups) */
+    bool saved;           /* false: another rank saves the same rows (ORR_SHARDING_DATA) */
+} orr_table_part;
+/* The shards of a rank; `ret`: shape (orr_tables_n_shards()). */
+void orr_table_parts_of(const orr_tables *tables, const orr_embedding_plan *plan, uint32_t rank,
+                        orr_table_part *ret);
+
 /* Asynchronous writer: a thread writes from a copy of the state while training goes on. */
 typedef struct orr_checkpointer orr_checkpointer;
 orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_metadata *facts,
                                 const orr_parameter *parameters, uint32_t n, orr_checkpointer **ret,
                                 orr_error *err) ORR_MUST_CHECK;
+/* Shards of tables that are saved too; `parts` may go afterwards, stores may not. */
+orr_status orr_checkpointer_add_tables(orr_checkpointer *c, const orr_table_part *parts, uint32_t n,
+                                       orr_error *err) ORR_MUST_CHECK;
 /* Copies the state and begins to write it, after the previous write has ended. Errors: of that
  * write. */
 orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
@@ -54,7 +73,8 @@ typedef struct orr_checkpoint {
     uint32_t ranks;
     orr_team_data_cursor data; /* batches still to be trained */
     const char *plan, *model;
-    orr_weights **files; /* shape (ranks) */
+    orr_weights **files;     /* shape (ranks) */
+    orr_table_file **tables; /* shape (ranks); NULL: the rank saved none */
 } orr_checkpoint;
 orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret,
                                orr_error *err) ORR_MUST_CHECK;
@@ -66,6 +86,13 @@ orr_status orr_checkpoint_restore(const orr_checkpoint *checkpoint,
                                   const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Reads shards of the tables of a model, whichever shards were saved. INVALID: tables of another
+ * model ("table t3 is 100 x 16 ... and should be 200 x 16 ..."); rows that are in no file. PARSE: a
+ * hash differs. */
+orr_status orr_checkpoint_restore_tables(const orr_checkpoint *checkpoint,
+                                         const orr_embedding *tables, uint32_t n_tables,
+                                         const orr_table_part *parts, uint32_t n,
+                                         orr_error *err) ORR_MUST_CHECK;
 /* Reads a whole parameter's "master", "mean" or "square", of `elements` numbers. */
 orr_status orr_checkpoint_read_tensor(const orr_checkpoint *checkpoint, const char *parameter,
                                       const char *part, float *ret, int64_t elements,

@@ -112,6 +112,16 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
     return ORR_OK;
 }
 
+/* A rank without shards of tables has no such file. */
+static orr_status open_tables(const char *folder, const char *step, uint32_t rank,
+                              orr_table_file **ret, orr_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/rank-%05u.tables", folder, step, rank);
+    const orr_status status = orr_table_file_open(path, ret, err);
+    return status == ORR_NOT_FOUND ? ORR_OK : status;
+}
+
 orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret, orr_error *err)
 {
     char step[64];
@@ -132,6 +142,10 @@ orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret, orr_err
     c->files[0] = first;
     for (uint32_t r = 1; r < c->ranks; r++)
         ORR_TRY_OUT(status, open_file(folder, step, r, &c->files[r], err));
+    c->tables = orr_calloc(c->ranks, sizeof *c->tables);
+    ORR_TRY_OUT(status, c->tables != NULL ? ORR_OK : orr_fail_memory(err));
+    for (uint32_t r = 0; r < c->ranks; r++)
+        ORR_TRY_OUT(status, open_tables(folder, step, r, &c->tables[r], err));
     *ret = c;
 out:
     if (status != ORR_OK)
@@ -145,6 +159,9 @@ void orr_checkpoint_close(orr_checkpoint *c)
         return;
     for (uint32_t r = 0; r < c->ranks && c->files != NULL; r++)
         orr_weights_close(c->files[r]);
+    for (uint32_t r = 0; r < c->ranks && c->tables != NULL; r++)
+        orr_table_file_close(c->tables[r]);
+    orr_free(c->tables);
     orr_free(c->files);
     orr_free(c);
 }

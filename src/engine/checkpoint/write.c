@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "engine/checkpoint/table_image.h"
 #include "io/stream/output.h"
 
 /* Writes checkpoints: state is copied in the training thread and written in another. */
@@ -32,7 +33,8 @@ struct orr_checkpointer {
     uint32_t n_metadata;
     float *copy; /* copy of the state */
     size_t copy_bytes;
-    int64_t step; /* that is being written */
+    orr_table_image *tables; /* copy of the shards of tables; NULL: none */
+    int64_t step;            /* that is being written */
     char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
     char returned_text[ORR_TEAM_MAX_RETURNED_SLOTS * NUMBER_TEXT];
     pthread_t thread;
@@ -167,6 +169,12 @@ orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_metadat
     return ORR_OK;
 }
 
+orr_status orr_checkpointer_add_tables(orr_checkpointer *c, const orr_table_part *parts, uint32_t n,
+                                       orr_error *err)
+{
+    return orr_table_image_new(parts, n, &c->tables, err);
+}
+
 static orr_status make_folder(const char *path, orr_error *err)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
@@ -180,6 +188,10 @@ static orr_status write_file(orr_checkpointer *c, orr_error *err)
     snprintf(path, sizeof path, "%s/step-%08lld", c->folder, (long long)c->step);
     ORR_TRY(make_folder(c->folder, err));
     ORR_TRY(make_folder(path, err));
+    snprintf(path, sizeof path, "%s/step-%08lld/rank-%05u.tables", c->folder, (long long)c->step,
+             c->facts.rank);
+    if (orr_table_image_bytes(c->tables) > 0)
+        ORR_TRY(orr_table_image_write(c->tables, c->step, path, err));
     snprintf(path, sizeof path, "%s/step-%08lld/rank-%05u.safetensors", c->folder,
              (long long)c->step, c->facts.rank);
     const orr_weight_source source = {.tensors = c->tensors,
@@ -231,6 +243,8 @@ orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
         c->tensors[i].data = at;
         at += c->tensors[i].dim[0];
     }
+    if (c->tables != NULL)
+        ORR_TRY(orr_table_image_copy(c->tables, err));
     write_position(c, step, data);
     if (pthread_create(&c->thread, NULL, run, c) == 0)
         c->running = true;
@@ -251,12 +265,13 @@ void orr_checkpointer_free(orr_checkpointer *c)
     if (c->running)
         pthread_join(c->thread, NULL);
     orr_free(c->copy);
+    orr_table_image_free(c->tables);
     orr_arena_free(c->arena);
 }
 
 int64_t orr_checkpointer_bytes(const orr_checkpointer *c)
 {
-    return c != NULL ? (int64_t)c->copy_bytes : 0;
+    return c != NULL ? (int64_t)c->copy_bytes + orr_table_image_bytes(c->tables) : 0;
 }
 
 static void remove_step(const char *folder, const char *name)
