@@ -36,18 +36,16 @@ static double longest(const orr_embedding *t, double samples)
     return t->pooling;
 }
 
-/* The share of bags that look up at least one row, where each lookup is of these rows with
- * probability `share`. */
-static double nonempty(const orr_embedding *t, double share)
+uint32_t orr_embedding_subtrees(uint32_t begin, uint32_t end)
 {
-    if (share >= 1 && t->length == ORR_BAG_LENGTH_FIXED)
-        return 1;
-    if (t->length == ORR_BAG_LENGTH_GEOMETRIC)
-        return 1 - 1 / (1 + t->pooling * share);
-    if (t->length == ORR_BAG_LENGTH_FIXED)
-        return -expm1(t->pooling * log1p(-share));
-    const double lengths = 2 * t->pooling + 1;
-    return share > 0 ? 1 + expm1(lengths * log1p(-fmin(share, 1 - 1e-12))) / (lengths * share) : 0;
+    uint32_t n = 0;
+    for (; begin < end; n++) {
+        uint32_t count = begin == 0 ? ORR_EMBEDDING_RANGES : begin & -begin;
+        while (begin + count > end)
+            count /= 2;
+        begin += count;
+    }
+    return n;
 }
 
 static double sectors(double bytes)
@@ -114,24 +112,25 @@ static uint32_t row_parts(const orr_embedding_placement *p)
     return p->columns > 0 ? p->n_ranks / p->columns : p->n_ranks;
 }
 
-static void add_transfers(const looked_up *l, const orr_embedding_placement *p, double share,
-                          uint32_t columns, orr_tables_load *to)
+static void add_transfers(const looked_up *l, const orr_embedding_placement *p,
+                          const orr_embedding_shard *s, double share, orr_tables_load *to)
 {
     const bool in_host = p->sharding == ORR_SHARDING_TABLE_ROW || p->sharding == ORR_SHARDING_GRID;
     const double parts = in_host ? row_parts(p) : 1;
-    const double bags = l->samples * (in_host ? 1 : nonempty(l->table, share));
+    const uint32_t columns = s->column_end - s->column_begin;
+    const double sums = l->samples * orr_embedding_subtrees(s->range_begin, s->range_end);
     const double out =
-        (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->forward, columns);
-    const double back =
-        (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->backward, columns);
+        sums * (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->forward, columns);
+    const double back = l->samples * (double)orr_embedding_codec_bytes(
+                                         (orr_embedding_codec)l->plan->backward, columns);
     const double ids = l->samples * (l->length * share * ID_BYTES + (l->padded ? 0 : LENGTH_BYTES));
     to->ids += ids;
-    to->summed += bags * out;
-    to->bags += bags * out / parts;
-    to->bag_gradients += bags * back / parts;
-    to->host_bags += parts > 1 ? bags * out : 0;
-    to->host_gradients += parts > 1 ? bags * back : 0;
-    to->buffers += ids * (1 + l->plan->pipeline) + bags * (out + back) +
+    to->summed += out;
+    to->bags += out / parts;
+    to->bag_gradients += back / parts;
+    to->host_bags += parts > 1 ? out : 0;
+    to->host_gradients += parts > 1 ? back : 0;
+    to->buffers += ids * (1 + l->plan->pipeline) + out + back +
                    l->samples * l->table->pooling * share * SORTED_BYTES;
 }
 
@@ -148,7 +147,7 @@ static void add_shard(const looked_up *l, const orr_embedding_placement *p,
         return;
     add_stored(l, rows, columns, to);
     add_lookups(l, l->samples, l->updated, share, columns, to);
-    add_transfers(l, p, share, columns, to);
+    add_transfers(l, p, s, share, to);
     if (whole_row && p->columns > 1)
         to->squares +=
             share * l->updated * sizeof(float) * ceil((double)columns / ORR_EMBEDDING_BLOCK);

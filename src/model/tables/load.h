@@ -9,7 +9,7 @@
  * one rank, k ranks of a group.
  *
  * A rank looks up its shards for all B samples and sends each rank the sums of its b samples. Of a
- * table whose rows are on several ranks, a rank sends the sums of those bags that look its rows up.
+ * table whose rows are on several ranks, each sends a sum for every subtree of ranges that it has.
  * TABLE_ROW and GRID first add these up within the host. DATA tables have no sums to send: ids and
  * gradients of all samples are gathered. */
 #define ORR_TABLES_LOAD_MAP(X)                                                                     \
@@ -60,6 +60,9 @@ orr_status orr_tables_loads(const orr_embedding_plan *plan, const orr_tables_dem
 orr_status orr_tables_work_of(const orr_embedding_plan *plan, const orr_tables_demand *demand,
                               orr_tables_work *ret, orr_error *err) ORR_MUST_CHECK;
 
+/* How many aligned subtrees of ranges a shard of these ranges has: vectors that it sends for a bag.
+ */
+uint32_t orr_embedding_subtrees(uint32_t begin, uint32_t end);
 /* The plan of a job that names none; its tables are `tables`. In the arena. */
 orr_status orr_embedding_plan_rule(const orr_embedding *tables, uint32_t n, uint32_t ranks,
                                    orr_arena *arena, orr_embedding_plan *ret,

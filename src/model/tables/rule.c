@@ -60,11 +60,11 @@ static uint32_t deal_part(dealer *d, const dealt_table *t)
     return least;
 }
 
-/* Column parts have no sums to add; narrow rows are read at the price of wider ones. */
+/* Column parts send parts of sums, row parts whole ones; but narrow rows are read at the price of
+ * wider ones. */
 static bool by_column(const orr_embedding *t, uint32_t parts)
 {
-    return t->pooling > 1 && t->columns / parts >= LEAST_COLUMNS &&
-           t->columns % ORR_EMBEDDING_BLOCK == 0;
+    return t->columns / parts >= LEAST_COLUMNS && t->columns / parts % ORR_EMBEDDING_BLOCK == 0;
 }
 
 static orr_status deal(dealer *d, const dealt_table *t, orr_arena *arena,
