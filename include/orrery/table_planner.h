@@ -93,6 +93,8 @@ typedef struct orr_table_planner_options {
                        * questions have equal answers */
     double gap_frac;  /* relative gap that ends the search; default 0.001 */
     uint64_t seed;
+    const volatile bool *stop; /* once it is true the search ends with the best plan so far; NULL:
+                                * nobody asks */
 } orr_table_planner_options;
 ORR_API void orr_table_planner_options_init(orr_table_planner_options *options);
 
@@ -174,6 +176,13 @@ ORR_API ORR_MUST_CHECK orr_status orr_price_table_plan(const orr_table_planner_o
                                                        const orr_embedding_plan *plan,
                                                        orr_arena *arena, orr_table_planning *ret,
                                                        orr_error *err);
+/* What each shard of a plan takes its rank, of a DATA table what each copy takes; without what
+ * every rank pays alike for other tables, and without latencies. `ret`: shape (plan->n_shards). */
+typedef struct orr_table_shard_cost {
+    double ns, memory_bytes;
+} orr_table_shard_cost;
+ORR_API void orr_price_table_shards(const orr_table_planner_options *options,
+                                    const orr_embedding_plan *plan, orr_table_shard_cost *ret);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "explore/tables/planner.h"
 
 /* Branch and bound, depth first. Tables are decided in order of their least largest shard; a table
@@ -122,8 +121,7 @@ static void put_shard(branching *b, uint32_t depth, const orr_table_candidate *c
         tried = rank;
         const double bytes = b->at.bytes[rank];
         b->stopped = ++b->budget->nodes > b->p->o->nodes ||
-                     (b->budget->nodes % 256 == 0 &&
-                      orr_clock_now_ns(&orr_clock_monotonic) >= b->budget->until_ns);
+                     (b->budget->nodes % 256 == 0 && orr_table_budget_is_over(b->budget));
         ranks[i] = rank;
         b->at.load[rank] = load + c->ns[i];
         b->at.bytes[rank] = bytes + c->bytes[i];

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "explore/tables/planner.h"
 
 /* Local search. The busiest rank gives a shard away, or swaps it for a shorter one, or a table that
@@ -240,7 +239,7 @@ orr_status orr_table_improve(const orr_table_problem *p, orr_table_placer *place
         link_table(&v, t, true);
     const uint64_t most = budget->moves + 40 * (uint64_t)p->n + 1000;
     while (ready && budget->moves < most && orr_table_assignment_ns(p, a) > enough_ns &&
-           orr_clock_now_ns(&orr_clock_monotonic) < budget->until_ns && improve_once(&v))
+           !orr_table_budget_is_over(budget) && improve_once(&v))
         ;
     orr_free(v.next);
     orr_free(v.previous);

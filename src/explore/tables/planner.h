@@ -4,6 +4,8 @@
 
 #include <orrery/table_planner.h>
 
+#include "base/clock.h"
+
 /* The planner's problem: every table has candidates; a candidate is a kind of sharding with numbers
  * of parts. One is chosen, and its shards go to different ranks, those of a column part to one host
  * where the kind says so. Makespan scheduling of unrelated jobs, with memory as a second dimension.
@@ -164,9 +166,15 @@ bool orr_table_difference(const orr_table_problem *p, orr_table_assignment *a,
 /* Local search from an assignment: shards of the busiest rank are moved or swapped, and its tables
  * are given other candidates, as long as that shortens the step. Stops at `enough_ns`. */
 typedef struct orr_table_budget {
-    int64_t until_ns; /* of the monotonic clock; INT64_MAX: no limit */
+    int64_t until_ns;          /* of the monotonic clock; INT64_MAX: no limit */
+    const volatile bool *stop; /* or NULL */
     uint64_t moves, nodes;
 } orr_table_budget;
+static inline bool orr_table_budget_is_over(const orr_table_budget *budget)
+{
+    return (budget->stop != NULL && *budget->stop) ||
+           orr_clock_now_ns(&orr_clock_monotonic) >= budget->until_ns;
+}
 orr_status orr_table_improve(const orr_table_problem *p, orr_table_placer *placer, double enough_ns,
                              orr_table_budget *budget, orr_table_assignment *a,
                              orr_error *err) ORR_MUST_CHECK;

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
 /* The search: candidates are chosen by the price of the relaxation, packed, and improved; with
  * several limits of the largest shard, since finer shards cost more in all but pack better. */
 
@@ -121,9 +119,11 @@ static orr_status try_start(searcher *s, const start *from)
     return improve(s);
 }
 
+/* The first plan is made whatever the time: without one nothing could be told from a refusal. */
 static bool is_done(const searcher *s)
 {
-    return s->best_ns <= enough(s) || orr_clock_now_ns(&orr_clock_monotonic) >= s->budget.until_ns;
+    return s->best_ns <= enough(s) ||
+           (s->best_ns < INFINITY && orr_table_budget_is_over(&s->budget));
 }
 
 /* Plans that take the least memory that there can be: what is left when no priced choice packs. */
@@ -178,7 +178,8 @@ orr_status orr_table_solve(const orr_table_problem *p, const orr_table_bound *bo
                   .choice = orr_arena_array(arena, uint32_t, p->n),
                   .order = orr_arena_array(arena, uint32_t, p->n),
                   .sized = orr_arena_array(arena, struct sized, p->n),
-                  .budget = {.until_ns = p->o->limit_ns > 0 ? now + p->o->limit_ns : INT64_MAX},
+                  .budget = {.until_ns = p->o->limit_ns > 0 ? now + p->o->limit_ns : INT64_MAX,
+                             .stop = p->o->stop},
                   .err = err};
     if (s.choice == NULL || s.order == NULL || s.sized == NULL)
         return orr_fail_memory(err);
