@@ -93,6 +93,15 @@ orr_status orr_checkpoint_restore_tables(const orr_checkpoint *checkpoint,
                                          const orr_embedding *tables, uint32_t n_tables,
                                          const orr_table_part *parts, uint32_t n,
                                          orr_error *err) ORR_MUST_CHECK;
+/* Writes a file of each whole table, NAME.table, without state, from the copies of group 0. */
+orr_status orr_checkpoint_export_tables(const orr_checkpoint *checkpoint,
+                                        const orr_embedding *tables, uint32_t n_tables,
+                                        const char *folder, orr_error *err) ORR_MUST_CHECK;
+/* Reads rows of shards from the files *.table of a folder; their state stays as it is. Errors as
+ * above. */
+orr_status orr_tables_import(const char *folder, const orr_embedding *tables, uint32_t n_tables,
+                             const orr_table_part *parts, uint32_t n,
+                             orr_error *err) ORR_MUST_CHECK;
 /* Reads a whole parameter's "master", "mean" or "square", of `elements` numbers. */
 orr_status orr_checkpoint_read_tensor(const orr_checkpoint *checkpoint, const char *parameter,
                                       const char *part, float *ret, int64_t elements,

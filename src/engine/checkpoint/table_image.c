@@ -161,7 +161,7 @@ orr_status orr_table_image_write(const orr_table_image *image, int64_t step, con
         if (status != ORR_OK)
             break;
         orr_table_write(&writer, p->copy, p->layout.bytes);
-        orr_table_write_end(&writer);
+        orr_table_write_end(&writer, true);
     }
     if (status == ORR_OK)
         status = orr_output_finish(out, err);

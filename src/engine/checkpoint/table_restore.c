@@ -1,135 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/checkpoint/table_image.h"
+#include "engine/checkpoint/table_index.h"
 
 /* Restores shards of embedding tables from whichever pieces the files of a checkpoint have: rows
  * and columns that overlap are copied. */
 
-typedef struct found {
-    const orr_table_file *file;
-    const orr_table_piece *piece;
-} found;
+typedef orr_found_piece found;
+typedef orr_table_index table_index;
 
 /* Rows and columns of a table. */
 typedef struct rectangle {
     int64_t row_begin, row_end;
     uint32_t column_begin, column_end;
 } rectangle;
-
-/* Pieces of all files, by table, then first row. */
-typedef struct table_index {
-    found *at;
-    uint32_t n;
-} table_index;
-
-static int by_name_and_row(const void *a_, const void *b_)
-{
-    const orr_table_header *a = &((const found *)a_)->piece->header,
-                           *b = &((const found *)b_)->piece->header;
-    const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : (a->row_begin > b->row_begin) - (a->row_begin < b->row_begin);
-}
-
-static orr_status make_index(const orr_checkpoint *c, table_index *ret, orr_error *err)
-{
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < c->ranks; r++)
-        n += c->tables[r] != NULL ? c->tables[r]->n : 0;
-    table_index index = {.at = orr_calloc((size_t)n + 1, sizeof *index.at)};
-    if (index.at == NULL)
-        return orr_fail_memory(err);
-    for (uint32_t r = 0; r < c->ranks; r++)
-        for (uint32_t i = 0; c->tables[r] != NULL && i < c->tables[r]->n; i++)
-            index.at[index.n++] = (found){c->tables[r], &c->tables[r]->pieces[i]};
-    qsort(index.at, index.n, sizeof *index.at, by_name_and_row);
-    *ret = index;
-    return ORR_OK;
-}
-
-/* The pieces of one table. */
-static table_index pieces_of(const table_index *index, const char *name)
-{
-    uint32_t low = 0, n = 0;
-    for (uint32_t high = index->n; low < high;) {
-        const uint32_t mid = low + (high - low) / 2;
-        if (strcmp(index->at[mid].piece->header.name, name) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    while (low + n < index->n && strcmp(index->at[low + n].piece->header.name, name) == 0)
-        n++;
-    return (table_index){index->at + low, n};
-}
-
-enum { SHAPE_CHARS = 96 };
-
-static const char *shape_text(int64_t rows, uint32_t columns, uint8_t format, uint8_t optimizer,
-                              char ret[SHAPE_CHARS])
-{
-    snprintf(ret, SHAPE_CHARS, "%lld x %u in %s with %s", (long long)rows, columns,
-             orr_row_format_name((orr_row_format)format),
-             orr_row_optimizer_name((orr_row_optimizer)optimizer));
-    return ret;
-}
-
-static orr_status check_table(const orr_embedding *t, const table_index *of, orr_error *err)
-{
-    char is[SHAPE_CHARS], should[SHAPE_CHARS];
-    shape_text(t->rows, t->columns, t->format, t->optimizer, should);
-    if (of->n == 0)
-        return orr_fail(err, ORR_INVALID,
-                        "the checkpoint is of another model: it has no table %s (%s)", t->name,
-                        should);
-    for (uint32_t i = 0; i < of->n; i++) {
-        const orr_table_header *h = &of->at[i].piece->header;
-        if (h->rows == t->rows && h->columns == t->columns && h->format == t->format &&
-            h->optimizer == t->optimizer && h->has_state)
-            continue;
-        return orr_fail(err, ORR_INVALID,
-                        "the checkpoint is of another model: its table %s is %s%s, and should be "
-                        "%s",
-                        t->name, shape_text(h->rows, h->columns, h->format, h->optimizer, is),
-                        h->has_state ? "" : " without its state", should);
-    }
-    return ORR_OK;
-}
-
-/* A table of the checkpoint that the model does not have. */
-static orr_status fail_unknown(const table_index *index, const orr_embedding *tables,
-                               uint32_t n_tables, orr_error *err)
-{
-    char shape[SHAPE_CHARS];
-    for (uint32_t i = 0; i < index->n; i++) {
-        const orr_table_header *h = &index->at[i].piece->header;
-        uint32_t t = 0;
-        while (t < n_tables && strcmp(tables[t].name, h->name) != 0)
-            t++;
-        if (t == n_tables)
-            return orr_fail(err, ORR_INVALID,
-                            "the checkpoint is of another model: it has a table %s (%s), which the "
-                            "model has not",
-                            h->name,
-                            shape_text(h->rows, h->columns, h->format, h->optimizer, shape));
-    }
-    return ORR_OK;
-}
-
-static orr_status check_tables(const table_index *index, const orr_embedding *tables,
-                               uint32_t n_tables, orr_error *err)
-{
-    uint32_t n = 0;
-    for (uint32_t t = 0; t < n_tables; t++) {
-        const table_index of = pieces_of(index, tables[t].name);
-        ORR_TRY(check_table(&tables[t], &of, err));
-        n += of.n;
-    }
-    return n == index->n ? ORR_OK : fail_unknown(index, tables, n_tables, err);
-}
 
 static bool intersect(rectangle a, rectangle b, rectangle *ret)
 {
@@ -286,13 +172,14 @@ out:
     return status;
 }
 
-static orr_status restore_part(const table_index *index, const orr_table_part *part, orr_error *err)
+orr_status orr_table_index_restore(const orr_table_index *index, const orr_table_part *part,
+                                   orr_error *err)
 {
     const int64_t rows = part->table->rows;
     const rectangle own = {orr_embedding_range_begin(rows, part->shard->range_begin),
                            orr_embedding_range_begin(rows, part->shard->range_end),
                            part->shard->column_begin, part->shard->column_end};
-    const table_index all = pieces_of(index, part->table->name);
+    const table_index all = orr_table_index_of(index, part->table->name);
     table_index of = {.at = orr_malloc(((size_t)all.n + 1) * sizeof *of.at), .n = all.n};
     if (of.at == NULL)
         return orr_fail_memory(err);
@@ -309,11 +196,11 @@ orr_status orr_checkpoint_restore_tables(const orr_checkpoint *c, const orr_embe
                                          uint32_t n_tables, const orr_table_part *parts, uint32_t n,
                                          orr_error *err)
 {
-    table_index index;
-    ORR_TRY(make_index(c, &index, err));
-    orr_status status = check_tables(&index, tables, n_tables, err);
+    orr_table_index index;
+    ORR_TRY(orr_table_index_make(c->tables, c->ranks, &index, err));
+    orr_status status = orr_table_index_check(&index, tables, n_tables, true, err);
     for (uint32_t i = 0; i < n && status == ORR_OK; i++)
-        status = restore_part(&index, &parts[i], err);
-    orr_free(index.at);
+        status = orr_table_index_restore(&index, &parts[i], err);
+    orr_table_index_done(&index);
     return status;
 }

@@ -139,7 +139,7 @@ void orr_table_write(orr_table_writer *w, const void *bytes, int64_t n)
     }
 }
 
-void orr_table_write_end(orr_table_writer *w)
+static void write_hashes(orr_table_writer *w)
 {
     const int64_t chunks = w->layout.chunks, n = (chunks + 1) * (int64_t)sizeof *w->hashes;
     assert(w->layout.bytes - w->written < 64 + 8);
@@ -148,6 +148,12 @@ void orr_table_write_end(orr_table_writer *w)
     orr_output_write(w->out, w->hashes, (size_t)n);
     orr_output_write(w->out, ZEROS,
                      (size_t)(w->layout.piece_bytes - ORR_TABLE_PAGE - w->layout.bytes - n));
+}
+
+void orr_table_write_end(orr_table_writer *w, bool complete)
+{
+    if (complete)
+        write_hashes(w);
     orr_free(w->hashes);
     orr_free(w->chunk);
 }

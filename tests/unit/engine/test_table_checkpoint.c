@@ -426,6 +426,61 @@ static void damage_is_found(void **state)
     orr_arena_free(f.arena);
 }
 
+/* Rows of the export are one behind another from the second page on, as others map them. */
+static void check_mapped(const char *folder)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/d.table", folder);
+    FILE *file = fopen(path, "rb");
+    uint16_t number;
+    assert_non_null(file);
+    for (int64_t row = 0; row < 1023; row += 341)
+        for (int64_t column = 0; column < 129; column += 64) {
+            assert_int_equal(
+                fseek(file, (long)(ORR_TABLE_PAGE + 2 * (129 * row + column)), SEEK_SET), 0);
+            assert_int_equal(fread(&number, sizeof number, 1, file), 1);
+            assert_int_equal(number, (uint16_t)bits_of(&MODEL[3], row, column, 0));
+        }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Shards of another plan get the rows of the exported tables, and keep their state. */
+static void exported_tables_are_imported(void **state)
+{
+    fixture f;
+    orr_checkpoint *c;
+    orr_random random = orr_random_of(23, 1);
+    save_fixture(&f, *state);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &f.err), ORR_OK);
+    if (orr_checkpoint_export_tables(c, MODEL, TABLES, *state, &f.err) != ORR_OK)
+        fail_msg("%s", f.err.text);
+    orr_checkpoint_close(c);
+    check_mapped(*state);
+    const orr_embedding_plan to = random_plan(MODEL, TABLES, f.arena, &random);
+    for (uint32_t rank = 0; rank < to.ranks; rank++) {
+        open_rank(&one, &to, rank, &random);
+        for (uint32_t i = 0; i < one.n; i++) {
+            shard_store *s = &one.stores[i];
+            visit_store(s, true); /* state; then rows are lost */
+            for (int64_t row = 0; row < s->store.rows; row++)
+                memset(s->records + row * s->store.record_bytes, 0x55,
+                       (size_t)orr_row_format_bytes((orr_row_format)s->table->format,
+                                                    s->store.columns));
+        }
+        if (orr_tables_import(*state, MODEL, TABLES, one.parts, one.n, &f.err) != ORR_OK)
+            fail_msg("%s", f.err.text);
+        for (uint32_t i = 0; i < one.n; i++)
+            visit_store(&one.stores[i], false);
+        close_rank(&one);
+    }
+    orr_embedding other[TABLES];
+    memcpy(other, MODEL, sizeof other);
+    other[0].format = ORR_ROW_FORMAT_BF16;
+    assert_int_equal(orr_tables_import(*state, other, TABLES, NULL, 0, &f.err), ORR_INVALID);
+    assert_non_null(strstr(f.err.text, "its table a is 700 x 40 in fp32"));
+    orr_arena_free(f.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +492,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(missing_rows_are_named, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(truncated_files_are_refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damage_is_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(exported_tables_are_imported, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
