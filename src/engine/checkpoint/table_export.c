@@ -68,7 +68,7 @@ static orr_status write_windows(const orr_table_index *index, window *w, orr_tab
         w->store.rows = orr_embedding_range_begin(table_rows, w->shard.range_end) -
                         orr_embedding_range_begin(table_rows, begin);
         ORR_TRY(orr_table_index_restore(index, &w->part, err));
-        orr_table_write(writer, w->rows, w->store.rows * w->store.record_bytes);
+        orr_table_write_bytes(writer, w->rows, w->store.rows * w->store.record_bytes);
     }
     return ORR_OK;
 }

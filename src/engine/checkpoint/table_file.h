@@ -69,7 +69,7 @@ typedef struct orr_table_writer {
 orr_status orr_table_write_begin(orr_output *out, const orr_table_header *header,
                                  orr_table_writer *ret, orr_error *err) ORR_MUST_CHECK;
 /* The next bytes of rows and state, with the zeros between them. */
-void orr_table_write(orr_table_writer *writer, const void *bytes, int64_t n);
+void orr_table_write_bytes(orr_table_writer *writer, const void *bytes, int64_t n);
 /* After the last row or state, or, not `complete`, after an error. Errors of writing are told by
  * orr_output_finish(). */
 void orr_table_write_end(orr_table_writer *writer, bool complete);

@@ -160,7 +160,7 @@ orr_status orr_table_image_write(const orr_table_image *image, int64_t step, con
         status = orr_table_write_begin(out, &header, &writer, err);
         if (status != ORR_OK)
             break;
-        orr_table_write(&writer, p->copy, p->layout.bytes);
+        orr_table_write_bytes(&writer, p->copy, p->layout.bytes);
         orr_table_write_end(&writer, true);
     }
     if (status == ORR_OK)

@@ -122,7 +122,7 @@ orr_status orr_table_write_begin(orr_output *out, const orr_table_header *header
     return ORR_OK;
 }
 
-void orr_table_write(orr_table_writer *w, const void *bytes, int64_t n)
+void orr_table_write_bytes(orr_table_writer *w, const void *bytes, int64_t n)
 {
     const char *from = bytes;
     while (n > 0) {
@@ -143,7 +143,7 @@ static void write_hashes(orr_table_writer *w)
 {
     const int64_t chunks = w->layout.chunks, n = (chunks + 1) * (int64_t)sizeof *w->hashes;
     assert(w->layout.bytes - w->written < 64 + 8);
-    orr_table_write(w, ZEROS, w->layout.bytes - w->written);
+    orr_table_write_bytes(w, ZEROS, w->layout.bytes - w->written);
     w->hashes[chunks] = XXH3_64bits(w->hashes, (size_t)chunks * sizeof *w->hashes);
     orr_output_write(w->out, w->hashes, (size_t)n);
     orr_output_write(w->out, ZEROS,
