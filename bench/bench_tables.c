@@ -2,7 +2,7 @@
 /* A training step of the embedding tables of a recommendation model: 8 tables of 1M x 64 in fp32,
  * bags of 100 lookups, batch 2048; bags summed, then rows updated from the gradients of bags.
  *
- *   bench_tables THREADS IDS [REPETITIONS]
+ *   bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER]
  *
  * IDS: int64, shape (8, 2048, 100), which bench/tables.py draws and other libraries read too.
  * Prints a JSON line a repetition and case, wall and CPU time; with them the floor: lines of
@@ -188,22 +188,25 @@ typedef struct sweep {
     _Atomic uint32_t sum;
 } sweep;
 enum { PARTS = 64 };
-static void sweep_part(void *ctx, size_t part, int thread)
+__attribute__((target("avx512f"))) static void sweep_part(void *ctx, size_t part, int thread)
 {
     sweep *s = ctx;
     (void)thread;
-    typedef uint32_t u16 __attribute__((vector_size(64), aligned(64)));
+    typedef uint32_t u16 __attribute__((vector_size(64)));
     const int64_t n = ROWS / (PARTS / TABLES) * 4;
-    u16 *at = (u16 *)(void *)s->t->store[part % TABLES].base + (int64_t)part / TABLES * n,
-        sum = {0};
-    for (int64_t i = 0; i < n; i++) {
-        __builtin_prefetch(at + i + 64, 1);
-        if (s->write)
-            at[i] = at[i] ^ 1;
-        else
-            sum ^= at[i];
-    }
-    s->sum ^= sum[0];
+    u16 *at = (u16 *)(void *)s->t->store[part % TABLES].base + (int64_t)part / TABLES * n;
+    u16 a = {0}, b = {0};
+    if (s->write)
+        for (int64_t i = 0; i < n; i++)
+            at[i] ^= 0x80000000u;
+    else
+        for (int64_t i = 0; i < n; i += 2) {
+            __builtin_prefetch(at + i + 32);
+            __builtin_prefetch(at + i + 33);
+            a ^= at[i];
+            b ^= at[i + 1];
+        }
+    s->sum ^= (a ^ b)[0];
 }
 static double bandwidth(tables *t, bool write)
 {
@@ -252,11 +255,25 @@ static void read_ids(tables *t, const char *path)
     fclose(file);
 }
 
+static void run_optimizer(tables *t, orr_row_format format, orr_row_optimizer optimizer,
+                          const char *name, int repetitions)
+{
+    make_tables(t, format, optimizer);
+    for (int i = 0; i < repetitions; i++) {
+        run_step(t, name);
+        if (format == ORR_ROW_FORMAT_FP32 && optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD) {
+            run_plain_loop(t);
+            run_floor(t);
+        }
+    }
+    free_tables(t);
+}
+
 int main(int argc, char **argv)
 {
     static tables t;
     if (argc < 3) {
-        fprintf(stderr, "usage: bench_tables THREADS IDS [REPETITIONS]\n");
+        fprintf(stderr, "usage: bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER]\n");
         return 2;
     }
     const int repetitions = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
@@ -271,20 +288,14 @@ int main(int argc, char **argv)
     t.gradient = gradient.data;
     t.bags = bytes_of(BATCH * TABLES * COLUMNS * sizeof(float));
     for (int optimizer = 0; optimizer < ORR_ROW_OPTIMIZERS; optimizer++) {
-        make_tables(&t, ORR_ROW_FORMAT_FP32, (orr_row_optimizer)optimizer);
-        for (int i = 0; i < repetitions; i++) {
-            run_step(&t, orr_row_optimizer_name((orr_row_optimizer)optimizer));
-            if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD) {
-                run_plain_loop(&t);
-                run_floor(&t);
-            }
-        }
-        free_tables(&t);
+        const char *name = orr_row_optimizer_name((orr_row_optimizer)optimizer);
+        if (argc > 4 && strcmp(argv[4], name) != 0)
+            continue;
+        run_optimizer(&t, ORR_ROW_FORMAT_FP32, (orr_row_optimizer)optimizer, name, repetitions);
     }
-    make_tables(&t, ORR_ROW_FORMAT_BF16, ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD);
-    for (int i = 0; i < repetitions; i++)
-        run_step(&t, "bf16");
-    free_tables(&t);
+    if (argc <= 4)
+        run_optimizer(&t, ORR_ROW_FORMAT_BF16, ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD, "bf16",
+                      repetitions);
     orr_workers_free(t.workers);
     return 0;
 }

@@ -40,9 +40,17 @@ static int64_t below(bag_case *c, uint64_t bound)
     return (int64_t)orr_random_below(&c->random, bound);
 }
 
+/* In (-1, 1); some are zeros of either sign. */
+static float number(bag_case *c)
+{
+    const float value = (float)(2 * orr_random_unit(&c->random) - 1);
+    return below(c, 50) == 0 ? value * 0 : value;
+}
+
 static void draw_lookups(bag_case *c)
 {
-    const int64_t hot = below(c, (uint64_t)c->table.rows), most = below(c, 4) == 0 ? 60 : 12;
+    static const int64_t MOST[] = {12, 12, 60, 400}; /* kernels differ by the length of bags */
+    const int64_t hot = below(c, (uint64_t)c->table.rows), most = MOST[below(c, 4)];
     const bool fixed = below(c, 2);
     c->lengths = orr_calloc((size_t)c->samples, sizeof *c->lengths);
     for (int64_t s = 0; s < c->samples; s++) {
@@ -75,9 +83,9 @@ static void case_begin(bag_case *c, uint64_t seed)
     c->gradient = orr_calloc((size_t)(c->samples * columns), sizeof *c->gradient);
     c->initial = orr_calloc((size_t)(c->table.rows * columns), sizeof *c->initial);
     for (int64_t i = 0; i < c->samples * columns; i++)
-        c->gradient[i] = (float)(2 * orr_random_unit(&c->random) - 1);
+        c->gradient[i] = number(c);
     for (int64_t i = 0; i < c->table.rows * columns; i++)
-        c->initial[i] = (float)(2 * orr_random_unit(&c->random) - 1);
+        c->initial[i] = number(c);
     char *bytes = orr_calloc(1, (size_t)orr_row_format_bytes(format, columns));
     for (int64_t r = 0; r < c->table.rows && format < ORR_ROW_FORMAT_INT8; r++) {
         orr_row_from_fp32(format, c->initial + r * columns, columns, bytes);

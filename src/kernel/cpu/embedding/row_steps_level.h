@@ -101,7 +101,7 @@ HERE void AT(step_of)(const orr_row_step *by, const float *g, float square, int6
 }
 
 /* Prefetch distance of rows of sorted lookups. */
-enum { AT(rows_ahead) = 16 };
+enum { AT(rows_ahead) = 24 };
 
 /* Sorted lookups of a range; `n`, the columns, is a compile-time constant where they are 64. */
 HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,

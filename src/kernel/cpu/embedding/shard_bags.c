@@ -15,6 +15,7 @@ enum {
     ROOM_ROWS = 2048,     /* rows in order, about */
     ITEM_LOOKUPS = 16384, /* of a work item, about */
     INSERTION_MAX = 16,   /* most lookups of a bag for insertion sort */
+    FEW_MAX = 255,        /* most whose counts are bytes */
 };
 
 uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
@@ -103,6 +104,29 @@ static void order_rows(const bag_sums *b, int64_t begin, int64_t end, orr_ranged
     }
 }
 
+/* The same of a bag of few lookups, with counts in bytes: prefix sums of eight at once are a
+ * product with 0x0101010101010101. */
+static void order_few_rows(const bag_sums *b, int64_t begin, int64_t end, orr_ranged_row *to)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    union {
+        uint8_t of[ORR_EMBEDDING_RANGES];
+        uint64_t eight[ORR_EMBEDDING_RANGES / 8];
+    } place = {.of = {0}};
+    uint8_t range[FEW_MAX];
+    const int64_t *id = b->lookups->ids + begin, n = end - begin;
+    for (int64_t i = 0; i < n; i++)
+        place.of[range[i] = (uint8_t)range_of(b, id[i])]++;
+    uint64_t at = 0;
+    for (int r = 0; r < ORR_EMBEDDING_RANGES / 8; r++) {
+        const uint64_t sums = place.eight[r] * ones;
+        place.eight[r] = (sums << 8) + at * ones;
+        at += sums >> 56;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[place.of[range[i]]++] = (orr_ranged_row){row_at(b, begin + i), range[i]};
+}
+
 /* The rows of coming bags of a work item, in order: `at` .. `end` of the room. */
 typedef struct window {
     orr_ranged_row *room;
@@ -121,6 +145,8 @@ static void order_ahead(const bag_sums *b, int64_t rows, int64_t samples_end, wi
         }
         if (n <= INSERTION_MAX)
             insert_rows(b, begin, end, w->room + w->end);
+        else if (n <= FEW_MAX)
+            order_few_rows(b, begin, end, w->room + w->end);
         else
             order_rows(b, begin, end, w->room + w->end);
         w->end += n;

@@ -9,10 +9,11 @@
  * then an LSD radix sort within each range, small enough for L1 and L2. Every pass is stable. */
 
 enum {
-    RANGE_IDS = 2048,   /* ids of a range, about: its sort stays in the caches */
-    RANGES = 4096,      /* at most */
-    CHUNK_IDS = 32768,  /* ids of a chunk that is counted and partitioned by one thread, at least */
-    DIGIT = 8,          /* bits of a radix pass */
+    RANGE_IDS = 8192,  /* ids of a range, about: its sort stays in the caches */
+    RANGES = 4096,     /* at most */
+    CHUNK_IDS = 32768, /* ids of a chunk that is counted and partitioned by one thread, at least */
+    DIGIT = 10,        /* bits of a radix pass, at most */
+    PASSES = 4,
     INSERTION_MAX = 48, /* most lookups for insertion sort */
 };
 
@@ -76,6 +77,12 @@ static int64_t end_of(const orr_sorted_lookups *s, int64_t chunk)
     return end < s->ids->n ? end : s->ids->n;
 }
 
+/* orr_indices_at() of the usual ids without a call: 64 bits, dense. */
+static inline int64_t id_at(const orr_sorted_lookups *s, int64_t i)
+{
+    return s->wide != NULL ? s->wide[i] : orr_indices_at(s->ids, i);
+}
+
 static void count_chunk(void *ctx, size_t chunk, int thread)
 {
     (void)thread;
@@ -83,7 +90,7 @@ static void count_chunk(void *ctx, size_t chunk, int thread)
     uint32_t *count = s->place + (int64_t)chunk * s->ranges;
     memset(count, 0, (size_t)s->ranges * sizeof *count);
     for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
-        const int64_t id = orr_indices_at(s->ids, i);
+        const int64_t id = id_at(s, i);
         if ((uint64_t)id < (uint64_t)s->rows)
             count[id >> s->shift]++;
         else
@@ -133,7 +140,7 @@ static void deal_chunk(void *ctx, size_t chunk, int thread)
     const int64_t within = ((int64_t)1 << s->shift) - 1, last = end_of(s, (int64_t)chunk);
     int64_t sample = s->sample[chunk], end = s->end[chunk];
     for (int64_t i = (int64_t)chunk * s->chunk_ids; i < last; i++) {
-        const int64_t id = orr_indices_at(s->ids, i);
+        const int64_t id = id_at(s, i);
         while (i >= end)
             end += s->lengths != NULL ? s->lengths[sample + 1] : s->each, sample++;
         if ((uint64_t)id < (uint64_t)s->rows)
@@ -146,6 +153,7 @@ orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, void *room, orr_w
                                         orr_error *err)
 {
     s->stray.at = -1;
+    s->wide = s->ids->wide && s->ids->dense ? s->ids->of->data : NULL;
     shape_of(s->ids->n, s->rows, s);
     if (s->ids->n > UINT32_MAX || s->shift > 32)
         return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %lld rows in one update",
@@ -170,19 +178,47 @@ static void insertion_sort(orr_lookup *lookup, int64_t n)
     }
 }
 
-static void sort_digit(const orr_lookup *from, int64_t n, int shift, orr_lookup *to)
+typedef struct digits {
+    int bits, passes;
+    uint32_t place[PASSES][1 << DIGIT];
+} digits;
+
+/* Counts the digits of all passes in one look at the lookups; `passes` is a compile-time
+ * constant. */
+static inline __attribute__((always_inline)) void count_digits(const orr_lookup *lookup, int64_t n,
+                                                               digits *d, const int passes)
 {
-    uint32_t place[1 << DIGIT] = {0}, at = 0;
-    const uint32_t digit = (1 << DIGIT) - 1;
+    const int bits = d->bits;
+    const uint32_t mask = (1u << bits) - 1;
     for (int64_t i = 0; i < n; i++)
-        place[from[i].row >> shift & digit]++;
-    for (int d = 0; d < 1 << DIGIT; d++) {
-        const uint32_t count = place[d];
-        place[d] = at;
-        at += count;
-    }
+        for (int p = 0; p < passes; p++)
+            d->place[p][lookup[i].row >> p * bits & mask]++;
+}
+
+/* Positions of every digit of every pass. */
+static void place_digits(const orr_lookup *lookup, int64_t n, digits *d)
+{
+    const uint32_t mask = (1u << d->bits) - 1;
+    memset(d->place, 0, sizeof d->place / PASSES * (size_t)(d->passes <= 2 ? d->passes : PASSES));
+    if (d->passes == 1)
+        count_digits(lookup, n, d, 1);
+    else if (d->passes == 2)
+        count_digits(lookup, n, d, 2);
+    else
+        count_digits(lookup, n, d, PASSES);
+    for (int p = 0; p < d->passes; p++)
+        for (uint32_t at = 0, k = 0; k <= mask; k++) {
+            const uint32_t count = d->place[p][k];
+            d->place[p][k] = at;
+            at += count;
+        }
+}
+
+static void sort_digit(const orr_lookup *from, int64_t n, digits *d, int pass, orr_lookup *to)
+{
+    const uint32_t mask = (1u << d->bits) - 1;
     for (int64_t i = 0; i < n; i++)
-        to[place[from[i].row >> shift & digit]++] = from[i];
+        to[d->place[pass][from[i].row >> pass * d->bits & mask]++] = from[i];
 }
 
 const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int64_t range,
@@ -191,12 +227,16 @@ const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int
     const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
     orr_lookup *a = s->lookup + first, *b = s->other + first;
     *ret_n = n;
-    if (n <= INSERTION_MAX) {
+    if (n <= INSERTION_MAX || s->shift == 0) {
         insertion_sort(a, n);
         return a;
     }
-    for (int shift = 0; shift < s->shift; shift += DIGIT) {
-        sort_digit(a, n, shift, b);
+    digits d;
+    d.passes = (s->shift + DIGIT - 1) / DIGIT;
+    d.bits = (s->shift + d.passes - 1) / d.passes;
+    place_digits(a, n, &d);
+    for (int p = 0; p < d.passes; p++) {
+        sort_digit(a, n, &d, p, b);
         orr_lookup *sorted = b;
         b = a;
         a = sorted;
