@@ -201,9 +201,26 @@ size_t orr_tables_ids_bytes(const orr_tables_entry *entry, int64_t lookups)
     return in_eights((size_t)lookups * (entry->is_wide ? sizeof(uint64_t) : sizeof(uint32_t)));
 }
 
-uint32_t orr_tables_blocks(const orr_tables_entry *entry)
+uint32_t orr_tables_block_subtrees(const orr_tables_layout *l, const orr_tables_entry *entry,
+                                   orr_range_subtree ret[ORR_TABLES_BLOCK_SUBTREES])
 {
-    return (entry->columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
+    const orr_embedding_shard *shard = entry->shard;
+    const uint64_t columns = l->plan->tables[entry->table].columns;
+    uint64_t all = 1, begin = shard->column_begin / ORR_EMBEDDING_BLOCK,
+             end = shard->column_end / ORR_EMBEDDING_BLOCK;
+    uint32_t n = 0;
+    while (all * ORR_EMBEDDING_BLOCK < columns)
+        all *= 2;
+    if (shard->column_end == columns)
+        end = all;
+    while (begin < end) {
+        uint64_t count = begin != 0 ? begin & -begin : all;
+        while (count > end - begin)
+            count /= 2;
+        ret[n++] = (orr_range_subtree){(uint32_t)begin, (uint32_t)count};
+        begin += count;
+    }
+    return n;
 }
 
 uint32_t orr_tables_square_peers(const orr_tables_layout *l, const orr_tables_entry *entry,

@@ -73,10 +73,11 @@ size_t orr_tables_ids_bytes(const orr_tables_entry *entry, int64_t lookups);
  * entries of the table, NULL: to count only. */
 uint32_t orr_tables_square_peers(const orr_tables_layout *l, const orr_tables_entry *entry,
                                  const orr_tables_entry **ret);
-uint32_t orr_tables_blocks(const orr_tables_entry *entry); /* of ORR_EMBEDDING_BLOCK columns */
-/* Bytes of others' sums of squares of so many rows, and of all blocks of one. */
-size_t orr_tables_squares_bytes(const orr_tables_layout *l, const orr_tables_entry *entry,
-                                int64_t rows);
+/* Subtrees of a table's blocks of columns that a shard of its columns sums: the fewest aligned
+ * ones, ascending; the last block of the table stands for all that would follow it. */
+enum { ORR_TABLES_BLOCK_SUBTREES = 64 }; /* at most */
+uint32_t orr_tables_block_subtrees(const orr_tables_layout *l, const orr_tables_entry *entry,
+                                   orr_range_subtree ret[ORR_TABLES_BLOCK_SUBTREES]);
 /* Whether a rank gets the gradients of all columns as they are, so that nothing is packed. */
 bool orr_tables_gradients_in_place(const orr_tables_layout *l, uint32_t rank);
 /* How rows of a shard are kept: states apart; without addresses. */

@@ -52,14 +52,17 @@ static void size_lookups(const orr_tables_layout *l, orr_tables_sizes *ret)
                    l->ranks * (size_t)l->samples * sizeof(int32_t);
 }
 
-size_t orr_tables_squares_bytes(const orr_tables_layout *l, const orr_tables_entry *entry,
-                                int64_t rows)
+/* Subtrees of blocks that all column shards of a shard's rows sum. */
+static uint32_t subtrees_of_peers(const orr_tables_layout *l, const orr_tables_entry *entry)
 {
-    const uint32_t columns = l->plan->tables[entry->table].columns,
-                   blocks = (columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
-    if (orr_tables_square_peers(l, entry, NULL) == 0)
-        return 0;
-    return ((size_t)rows * (blocks - orr_tables_blocks(entry)) + blocks) * sizeof(float);
+    const orr_tables_parts *parts = &l->parts[entry->table];
+    orr_range_subtree subtrees[ORR_TABLES_BLOCK_SUBTREES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < parts->n_entries; i++) {
+        const orr_tables_entry *peer = &l->entries[l->of_table[parts->first_entry + i]];
+        n += peer->part == entry->part ? orr_tables_block_subtrees(l, peer, subtrees) : 0;
+    }
+    return n;
 }
 
 static orr_status no_squares(void *ctx, const float *squares, int64_t rows, uint32_t blocks,
@@ -90,8 +93,9 @@ static void size_updates(const orr_tables_layout *l, orr_tables_sizes *ret)
                                          .table_columns = l->plan->tables[entry->table].columns,
                                          .sum_squares = shared ? no_squares : NULL};
         ret->workspace = larger(ret->workspace, orr_shard_update_bytes(&update));
-        ret->squares = larger(
-            ret->squares, orr_tables_squares_bytes(l, entry, n < entry->rows ? n : entry->rows));
+        const size_t rows = (size_t)(n < entry->rows ? n : entry->rows);
+        if (shared)
+            ret->squares = larger(ret->squares, rows * subtrees_of_peers(l, entry) * sizeof(float));
         if (l->groups > 1)
             ret->average = larger(ret->average,
                                   larger(ORR_TABLES_AVERAGE_NUMBERS,
@@ -151,6 +155,7 @@ static int64_t expected_rows(const orr_tables_entry *entry, int64_t n)
 static orr_tables_traffic traffic_of(const orr_tables_layout *l, bool trained,
                                      const int64_t *lookups, const int64_t *rows)
 {
+    orr_range_subtree subtrees[ORR_TABLES_BLOCK_SUBTREES];
     orr_tables_traffic ret = {.bags = l->samples * l->rank[l->me].bag_bytes * (l->ranks - 1)};
     for (uint32_t e = 0; e < l->n_entries; e++) {
         const orr_tables_entry *entry = &l->entries[e];
@@ -164,8 +169,8 @@ static orr_tables_traffic traffic_of(const orr_tables_layout *l, bool trained,
         } else if (peers > 0) {
             const int64_t distinct =
                 rows != NULL ? rows[i] : expected_rows(entry, entry->mean_lookups * l->ranks);
-            ret.squares +=
-                distinct * orr_tables_blocks(entry) * (peers - 1) * (int64_t)sizeof(float);
+            ret.squares += distinct * orr_tables_block_subtrees(l, entry, subtrees) * (peers - 1) *
+                           (int64_t)sizeof(float);
         }
     }
     for (uint32_t r = 0; r < l->ranks && trained; r++)

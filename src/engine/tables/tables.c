@@ -202,8 +202,11 @@ static orr_status make(orr_tables *t, orr_error *err)
     t->entries = t->layout.entries + mine[0].first_entry;
     t->stores = orr_arena_array(t->arena, orr_row_store, t->n_shards);
     t->peers = orr_arena_array(t->arena, const orr_tables_entry *, t->layout.ranks);
-    t->squares_of = orr_arena_array(t->arena, const float *, t->layout.ranks);
-    if (t->stores == NULL || t->peers == NULL || t->squares_of == NULL)
+    t->first_subtree = orr_arena_array(t->arena, uint32_t, t->layout.ranks + 1);
+    t->block_subtrees = orr_arena_array(t->arena, orr_range_subtree,
+                                        (size_t)t->layout.ranks * ORR_TABLES_BLOCK_SUBTREES);
+    if (t->stores == NULL || t->peers == NULL || t->first_subtree == NULL ||
+        t->block_subtrees == NULL)
         return orr_fail_memory(err);
     ORR_TRY(make_buffers(t, err));
     ORR_TRY(make_joins(t, err));

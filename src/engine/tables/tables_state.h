@@ -73,9 +73,10 @@ struct orr_tables {
     orr_tables_part *parts;
     orr_range_subtree *subtrees; /* of parts */
     uint32_t n_joins;
-    const orr_tables_entry **peers; /* shape (R): column shards of one shard's rows, */
-    const float **squares_of;       /* shape (R): and their sums of squares */
-    orr_communicator *groups;       /* this rank's peers in other groups; one group: NULL */
+    const orr_tables_entry **peers;    /* shape (R): column shards of one shard's rows */
+    uint32_t *first_subtree;           /* shape (R + 1): of each peer, in */
+    orr_range_subtree *block_subtrees; /* room for those of R peers */
+    orr_communicator *groups;          /* this rank's peers in other groups; one group: NULL */
 };
 
 /* Makes room for so many bytes: as many at first, then half as many more each time it grows. */
@@ -112,6 +113,15 @@ void orr_tables_encode(const orr_tables *t, const orr_tables_vector *vectors, ui
                        orr_embedding_codec codec, const float *from, int64_t from_stride, void *to);
 void orr_tables_decode(const orr_tables *t, const orr_tables_vector *vectors, uint32_t n,
                        orr_embedding_codec codec, const void *from, float *to, int64_t to_stride);
+/* The sum_squares of a shard's update, where `peers` are its n_peers column shards. */
+typedef struct orr_tables_square_sum {
+    orr_tables *t;
+    const orr_tables_entry *entry;
+    uint32_t n_peers;
+    int64_t *sent; /* bytes */
+} orr_tables_square_sum;
+orr_status orr_tables_sum_squares(void *ctx, const float *squares, int64_t rows, uint32_t blocks,
+                                  float *ret, orr_error *err) ORR_MUST_CHECK;
 /* Averages rows and state over groups. */
 orr_status orr_tables_average_groups(orr_tables *t, orr_error *err) ORR_MUST_CHECK;
 
