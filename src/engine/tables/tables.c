@@ -5,24 +5,26 @@
 /* Opens and closes the tables of a rank. Everything that a step needs for lookups of the mean
  * length is allocated here. */
 
+static void release(orr_tables *t, orr_tables_buffer *buffer)
+{
+    if (buffer->bytes > 0)
+        t->backend->release(t->backend, buffer->at, buffer->bytes);
+    *buffer = (orr_tables_buffer){0};
+}
+
 orr_status orr_tables_reserve(orr_tables *t, orr_tables_buffer *buffer, size_t bytes,
                               orr_error *err)
 {
-    if (bytes <= buffer->bytes)
+    static char nothing; /* places in a buffer of no bytes are computed as all others */
+    if (bytes <= buffer->bytes) {
+        buffer->at = buffer->at == NULL ? &nothing : buffer->at;
         return ORR_OK;
-    const size_t more = buffer->at == NULL ? 0 : bytes / 2;
-    if (buffer->at != NULL)
-        t->backend->release(t->backend, buffer->at, buffer->bytes);
-    *buffer = (orr_tables_buffer){0};
+    }
+    const size_t more = buffer->bytes > 0 ? bytes / 2 : 0;
+    release(t, buffer);
     ORR_TRY(t->backend->allocate(t->backend, bytes + more, &buffer->at, err));
     buffer->bytes = bytes + more;
     return ORR_OK;
-}
-
-static void release(orr_tables *t, orr_tables_buffer *buffer)
-{
-    if (buffer->at != NULL)
-        t->backend->release(t->backend, buffer->at, buffer->bytes);
 }
 
 orr_status orr_tables_send_receive(orr_tables *t, uint32_t lane, const orr_tables_message *message,
