@@ -32,11 +32,12 @@ static bool can_be_better(const branching *b, uint32_t depth, const orr_table_ca
                           uint32_t shards_placed)
 {
     const orr_table_problem *p = b->p;
-    double sum_ns = 0, sum_bytes = 0, most = 0;
+    double sum_ns = 0, sum_bytes = 0, most = 0, most_bytes = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
         sum_ns += b->at.load[r];
         sum_bytes += b->at.bytes[r];
         most = fmax(most, b->at.load[r]);
+        most_bytes = fmax(most_bytes, b->at.bytes[r]);
     }
     for (uint32_t i = shards_placed; i < c->n; i++) {
         sum_ns += c->ns[i];
@@ -45,6 +46,7 @@ static bool can_be_better(const branching *b, uint32_t depth, const orr_table_ca
     const double shared = b->at.shared_ns;
     return fmax(most, c->largest_ns) + shared + b->ahead_shared[depth + 1] < worth(b) &&
            sum_ns / p->ranks + shared + b->ahead_ns[depth + 1] < worth(b) &&
+           most_bytes + b->at.shared_bytes <= p->capacity &&
            sum_bytes / p->ranks + b->at.shared_bytes + b->ahead_bytes[depth + 1] <= p->capacity;
 }
 
