@@ -267,7 +267,7 @@ static orr_status run_steps(const golden *g, orr_engine_step *step, orr_error *e
     for (int i = 0; i < (g->by_sgd ? 1 : STEPS); i++) {
         orr_step_result r;
         update.step = i + 1;
-        orr_engine_step_set_batch(step, (uint64_t)i, STEPS);
+        ORR_TRY(orr_engine_step_set_batch(step, (uint64_t)i, STEPS, err));
         ORR_TRY(orr_engine_step_run(step, inputs, &update, 0, NULL, &r, err));
         if (!(fabs(r.loss - g->loss[i]) < TOLERANCE))
             return orr_fail(err, ORR_INVALID, "step %d: loss %.8f, should be %.8f", i + 1, r.loss,

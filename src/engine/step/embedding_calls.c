@@ -146,25 +146,32 @@ static uint8_t ahead_of(const orr_step_writer *w, orr_table_stage stage)
     return w->trains ? orr_step_table_stage_ahead(w->step, stage) : 0;
 }
 
-static void prepare_batches(const call_writer *c)
+/* Without a pipeline a batch is read between steps. */
+static void write_read(const call_writer *c)
 {
-    const uint8_t read = ahead_of(c->w, ORR_TABLE_READ), ids = ahead_of(c->w, ORR_TABLE_IDS),
-                  fetch = ahead_of(c->w, ORR_TABLE_FETCH);
-    const orr_type own = type_of(c, OWN_LOOKUPS), asked = type_of(c, LOOKUPS);
+    const uint8_t ahead = ahead_of(c->w, ORR_TABLE_READ);
+    const orr_type own = type_of(c, OWN_LOOKUPS);
     orr_type *filled = orr_arena_one(c->w->step->arena, orr_type);
-    if (filled == NULL) {
+    if (filled == NULL)
         orr_step_writer_fail(c->w, orr_fail_memory(c->w->err));
+    if (filled == NULL || ahead == 0)
         return;
-    }
     *filled = own;
     write(c,
           &(orr_step_op){.op = ORR_OP_FILL,
                          .lane = lane_of(c->w, ORR_TABLE_READ),
                          .args = &(orr_op_args){.shape = filled},
                          .out = &own,
-                         .data = address_of(OWN_LOOKUPS, read),
+                         .data = address_of(OWN_LOOKUPS, ahead),
                          .name = "tables / read"},
-          orr_step_read_batch, read);
+          orr_step_read_batch, ahead);
+}
+
+static void prepare_batches(const call_writer *c)
+{
+    const uint8_t ids = ahead_of(c->w, ORR_TABLE_IDS), fetch = ahead_of(c->w, ORR_TABLE_FETCH);
+    const orr_type asked = type_of(c, LOOKUPS);
+    write_read(c);
     write_exchange(c,
                    &(orr_step_op){.lane = lane_of(c->w, ORR_TABLE_IDS),
                                   .in = {value(c, OWN_LOOKUPS, ids, "ids")},

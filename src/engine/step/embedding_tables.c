@@ -102,18 +102,6 @@ const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step
     return step->tables != NULL ? &step->tables->plan : NULL;
 }
 
-void orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end)
-{
-    orr_step_tables *t = step->tables;
-    if (batch != t->batch) {
-        drop(t);
-        t->batch = batch;
-        for (int s = 0; s < ORR_TABLE_STAGES; s++)
-            t->passed[s] = batch;
-    }
-    t->end = end;
-}
-
 uint8_t orr_step_table_stage_ahead(const orr_engine_step *step, orr_table_stage stage)
 {
     static const uint8_t most[ORR_TABLE_STAGES] = {3, 2, 1};
@@ -164,17 +152,32 @@ static void fill_inputs(orr_engine_step *step)
     fill(step, "targets", batch->targets);
 }
 
+orr_status orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end,
+                                     orr_error *err)
+{
+    orr_step_tables *t = step->tables;
+    if (batch != t->batch) {
+        drop(t);
+        t->batch = batch;
+        for (int s = 0; s < ORR_TABLE_STAGES; s++)
+            t->passed[s] = batch;
+    }
+    t->end = end;
+    ORR_TRY(pass_until(step, ORR_TABLE_READ, batch + 1, err));
+    fill_inputs(step);
+    return ORR_OK;
+}
+
+/* Catches up with what earlier steps would have prepared. */
 orr_status orr_step_begin_batch(orr_engine_step *step, orr_error *err)
 {
     orr_step_tables *t = step->tables;
     if (t == NULL)
         return ORR_OK;
-    if (t->batch >= t->end)
+    if (t->passed[ORR_TABLE_READ] <= t->batch)
         return orr_fail(err, ORR_INVALID, "no batch has been set");
     for (orr_table_stage s = ORR_TABLE_READ; s < ORR_TABLE_STAGES; s++)
         ORR_TRY(pass_until(step, s, t->batch + orr_step_table_stage_ahead(step, s), err));
-    if (t->passed[ORR_TABLE_READ] > t->batch)
-        fill_inputs(step);
     return ORR_OK;
 }
 
@@ -199,12 +202,8 @@ static orr_status prepare(const orr_table_hook *h, orr_table_stage stage, orr_er
 
 orr_status orr_step_read_batch(void *ctx, uint32_t call, orr_error *err)
 {
-    const orr_table_hook *h = ctx;
     (void)call;
-    ORR_TRY(prepare(h, ORR_TABLE_READ, err));
-    if (h->ahead == 0)
-        fill_inputs(h->step);
-    return ORR_OK;
+    return prepare(ctx, ORR_TABLE_READ, err);
 }
 
 orr_status orr_step_exchange_ids(void *ctx, uint32_t call, orr_error *err)

@@ -9,10 +9,12 @@
  * order; those that prepare it run up to three steps ahead, as the sharding plan says:
  *
  *   pipeline  read    exchange ids  fetch rows    beside the computation of batch i
- *   0         i       i             i
+ *   0         (feed)  i             i
  *   1         i + 1   i + 1         i + 1
  *   2         i + 2   i + 2         i + 1
  *   3         i + 3   i + 2         i + 1
+ *
+ * Without a pipeline a batch is read when it is set, between steps.
  *
  * A batch that a stage has passed is not passed again, so a step that begins with nothing prepared
  * catches up before it runs. */

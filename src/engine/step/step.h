@@ -105,9 +105,11 @@ void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_bat
  * their own; NULL: no module of this rank takes it. */
 void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
                             orr_type *ret_type);
-/* Recommendation: the batch that the next step computes, or scores. Batches below `end` may be
- * prepared ahead of their steps; those that were, and do not come next, are dropped. */
-void orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end);
+/* Recommendation: the batch that the next step computes, or scores; it is read, if it has not been
+ * already. Batches below `end` may be prepared ahead of their steps; those that were, and do not
+ * come next, are dropped. All ranks together. */
+orr_status orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint64_t end,
+                                     orr_error *err) ORR_MUST_CHECK;
 /* Its embedding tables, and how they are sharded; NULL: there are none. */
 orr_tables *orr_engine_step_tables(const orr_engine_step *step);
 const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step);

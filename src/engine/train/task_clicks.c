@@ -35,13 +35,13 @@ static orr_status open(orr_trainer *t, orr_error *err)
     return ORR_OK;
 }
 
-/* Batches are read by the step, ahead of their computation but not beyond the last. */
+/* Batches are read by the step, ahead of their computation but not beyond the last; in a recording
+ * its last steps are like all others. */
 static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
-    (void)err;
-    orr_engine_step_set_batch(t->step, slot,
-                              slot + (uint64_t)(t->training->options->steps - t->last_step));
-    return ORR_OK;
+    const int64_t left = t->training->options->steps - t->last_step;
+    const uint64_t more = t->recorder != NULL ? ORR_TABLES_AHEAD : 0;
+    return orr_engine_step_set_batch(t->step, slot, slot + (uint64_t)left + more, err);
 }
 
 static void score(const orr_trainer *t, const clicks_task *task)
