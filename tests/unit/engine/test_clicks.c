@@ -252,11 +252,11 @@ typedef struct run {
 
 static void open_run(run *r, const char *plan, int64_t steps)
 {
-    static const orr_embedding tables[] = {{.rows = 40, .columns = 8, .pooling = 1},
-                                           {.rows = 300, .columns = 8, .pooling = 3},
-                                           {.rows = 7, .columns = 8, .pooling = 1},
-                                           {.rows = 90, .columns = 8, .pooling = 1},
-                                           {.rows = 20, .columns = 8, .pooling = 2}};
+    static const orr_embedding tables[] = {{.name = "t0", .rows = 40, .columns = 8, .pooling = 1},
+                                           {.name = "t1", .rows = 300, .columns = 8, .pooling = 3},
+                                           {.name = "t2", .rows = 7, .columns = 8, .pooling = 1},
+                                           {.name = "t3", .rows = 90, .columns = 8, .pooling = 1},
+                                           {.name = "t4", .rows = 20, .columns = 8, .pooling = 2}};
     *r = (run){.arena = orr_arena_new(0, 0)};
     r->model = (orr_model){.name = "small", .title = "Small", .kind = ORR_MODEL_DLRM};
     r->model.dlrm = (orr_dlrm){.dense_features = 4,
