@@ -324,24 +324,65 @@ static void tables_on_other_ranks_learn_the_same(void **state)
     orr_arena_free(two.arena);
 }
 
+/* Of three runs the last goes on where the second ended, to the bits of the first. */
+static void go_on(run *whole, run *first, run *rest, const char *folder)
+{
+    make_run(whole);
+    first->options.save = rest->options.save = folder;
+    make_run(first);
+    rest->options.resume = true;
+    make_run(rest);
+    assert_int_equal(rest->result.steps, 3);
+    for (int i = 0; i < 3; i++)
+        assert_memory_equal(&whole->result.history[3 + i].loss, &rest->result.history[i].loss,
+                            sizeof(double));
+    assert_true(whole->result.state_digest == rest->result.state_digest);
+    orr_arena_free(whole->arena);
+    orr_arena_free(first->arena);
+    orr_arena_free(rest->arena);
+}
+
 static void tables_go_on_to_the_same_bits(void **state)
 {
     run whole, first, rest;
     open_run(&whole, "micro_batch=16,dp=2", 6);
     open_run(&first, "micro_batch=16,dp=2", 3);
     open_run(&rest, "micro_batch=16,dp=2", 6);
-    make_run(&whole);
-    first.options.save = rest.options.save = *state;
-    make_run(&first);
-    rest.options.resume = true;
-    make_run(&rest);
-    assert_int_equal(rest.result.steps, 3);
-    for (int i = 0; i < 3; i++)
-        assert_memory_equal(&whole.result.history[3 + i].loss, &rest.result.history[i].loss,
-                            sizeof(double));
-    orr_arena_free(whole.arena);
-    orr_arena_free(first.arena);
-    orr_arena_free(rest.arena);
+    go_on(&whole, &first, &rest, *state);
+}
+
+static void tables_go_on_on_other_ranks(void **state)
+{
+    run whole, first, rest;
+    open_run(&whole, "batch=48", 6);
+    open_run(&first, "batch=48,dp=2", 3);
+    open_run(&rest, "batch=48,dp=3", 6);
+    go_on(&whole, &first, &rest, *state);
+}
+
+static bool after_three_steps(void *ctx)
+{
+    int *asked = ctx;
+    return ++*asked > 3;
+}
+
+/* A run that is stopped has prepared batches that it does not compute. */
+static void stopped_runs_lose_no_batch(void **state)
+{
+    run whole, first, rest;
+    orr_embedding_plan tables;
+    int asked = 0;
+    open_run(&whole, "batch=48", 6);
+    open_run(&first, "batch=48,dp=2", 6);
+    open_run(&rest, "batch=48,dp=2", 6);
+    const orr_dlrm *d = &first.model.dlrm;
+    assert_int_equal(
+        orr_embedding_plan_default(d->tables, d->n_tables, 2, first.arena, &tables, NULL), ORR_OK);
+    tables.pipeline = 3;
+    first.options.tables = &tables;
+    first.options.stopped = after_three_steps;
+    first.options.ctx = &asked;
+    go_on(&whole, &first, &rest, *state);
 }
 
 static void what_cannot_be_learned_says_so(void **state)
@@ -399,6 +440,8 @@ int main(void)
         cmocka_unit_test(clicks_are_learned),
         cmocka_unit_test(tables_on_other_ranks_learn_the_same),
         cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(tables_go_on_on_other_ranks, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(stopped_runs_lose_no_batch, make_folder, remove_folder),
         cmocka_unit_test(what_cannot_be_learned_says_so),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
