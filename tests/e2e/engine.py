@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -178,6 +179,48 @@ def a_rank_that_dies_ends_the_others_with_one_line():
                 wait_for(lambda: not members(process.pid), f"{plan}: processes are left")
             finally:
                 end(process)
+
+
+def recommendation(ranks, *more, threads=1, steps=6):
+    """The words of a small recommendation model's training, in blocks of samples that all ranks can share."""
+    return ["train", SOURCE / "examples" / "models" / "small_dlrm.yaml", "--ranks", ranks, "-j", threads, "--plan", "batch=96",
+            "--learning-rate-schedule", "constant", "--warmup", 1, "--learning-rate", "2e-2", "--steps", steps, *more]
+
+
+def recommended(folder, *words):
+    """Losses and the state at the end."""
+    result = orrery(*words, "-f", "json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return steps_of(result.stdout), json.loads(result.stdout)["state_digest"]
+
+
+@case
+def recommendation_has_the_same_bits_on_any_ranks():
+    with scratch() as folder:
+        alone = recommended(folder, *recommendation(1))
+        for ranks, threads in ((1, 2), (2, 1), (2, 2), (3, 1), (4, 1)):
+            other = recommended(folder, *recommendation(ranks, threads=threads))
+            assert other == alone, f"{ranks} ranks of {threads} threads: {other} and {alone}"
+
+
+@case
+def a_rank_of_recommendation_that_dies_leaves_the_last_checkpoint_whole():
+    with scratch() as folder:
+        process = start(folder, *recommendation(3, "--save", "kept", "--save-every", 1, steps=1_000_000))
+        try:
+            wait_for((folder / "kept" / "latest").exists, "nothing was saved")
+            others = [number for number in members(process.pid) if number != process.pid]
+            os.kill(others[0], signal.SIGKILL)
+            wrong = process.communicate(timeout=PATIENCE_S)[1]
+            assert process.returncode == 3, process.returncode
+            assert len(wrong.splitlines()) == 1 and wrong.startswith("orrery: "), wrong
+        finally:
+            end(process)
+        last = int(re.search(r"\d+", (folder / "kept" / "latest").read_text()).group()) + 3
+        rest, state_of_rest = recommended(folder, *recommendation(2, "--save", "kept", "--resume", steps=last))
+        whole, state = recommended(folder, *recommendation(1, steps=last))
+        assert sorted(rest) == [last - 2, last - 1, last], sorted(rest)
+        assert state_of_rest == state and all(rest[step] == whole[step] for step in rest), f"{rest} and {whole}"
 
 
 @case
