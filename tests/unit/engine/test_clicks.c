@@ -305,6 +305,29 @@ static void clicks_are_learned(void **state)
     orr_arena_free(r.arena);
 }
 
+/* Ranks up to 10 that divide the batch have the same blocks of samples. */
+static void blocks_of_samples_do_not_depend_on_ranks(void **state)
+{
+    (void)state;
+    static const uint32_t batches[][2] = {{7, 1},    {96, 2},      {1000, 25},    {2048, 128},
+                                          {5040, 1}, {65536, 128}, {1 << 20, 128}};
+    const orr_model model = {.kind = ORR_MODEL_DLRM}, text = {.kind = ORR_MODEL_TRANSFORMER};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        for (uint32_t dp = 1; dp <= 10; dp++) {
+            const orr_plan asked = {.dp = dp, .batch = batches[i][0]};
+            if (asked.batch % dp != 0)
+                continue;
+            const orr_plan plan = orr_train_plan(&model, &asked);
+            assert_int_equal(plan.micro_batch, batches[i][1]);
+            assert_int_equal(plan.micro_batch * plan.micro_batches * dp, asked.batch);
+            assert_int_equal(plan.precision, ORR_PRECISION_FP32);
+            assert_int_equal(orr_train_plan(&text, &asked).micro_batch, 1);
+        }
+    const orr_plan many = {.dp = 25, .batch = 1000}, own = {.dp = 2, .batch = 96, .micro_batch = 3};
+    assert_int_equal(orr_train_plan(&model, &many).micro_batch, 5);
+    assert_int_equal(orr_train_plan(&model, &own).micro_batch, 3);
+}
+
 /* With sums in another order, and tables somewhere else. */
 static void tables_on_other_ranks_learn_the_same(void **state)
 {
@@ -438,6 +461,7 @@ int main(void)
         cmocka_unit_test(locality_repeats_lookups),
         cmocka_unit_test(other_words_are_refused),
         cmocka_unit_test(clicks_are_learned),
+        cmocka_unit_test(blocks_of_samples_do_not_depend_on_ranks),
         cmocka_unit_test(tables_on_other_ranks_learn_the_same),
         cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(tables_go_on_on_other_ranks, make_folder, remove_folder),
