@@ -261,10 +261,14 @@ orr_status orr_step_exchange_bag_gradients(void *ctx, uint32_t call, orr_error *
                : orr_tables_exchange_gradients(t->tables, slot_of(t->batch), t->gradients, err);
 }
 
+/* Losses are weighted for the mean over the whole batch; the tables of a group learn from the mean
+ * over its own samples. */
 orr_status orr_step_update_tables(void *ctx, uint32_t call, orr_error *err)
 {
     const orr_table_hook *h = ctx;
     const orr_step_tables *t = h->step->tables;
+    orr_update by = *t->update;
     (void)call;
-    return orr_tables_update(t->tables, slot_of(t->batch), t->update, err);
+    by.gradient_scale *= h->step->plan.dp / t->plan.ranks;
+    return orr_tables_update(t->tables, slot_of(t->batch), &by, err);
 }

@@ -383,6 +383,38 @@ static void tables_go_on_on_other_ranks(void **state)
     go_on(&whole, &first, &rest, *state);
 }
 
+/* Two groups with all tables each: the first loss has the bits of one group, the next ones are
+ * alike; the same again the second time. */
+static void groups_learn_alike(void **state)
+{
+    (void)state;
+    run one, groups[2];
+    open_run(&one, "batch=256", 20);
+    make_run(&one);
+    for (int i = 0; i < 2; i++) {
+        run *r = &groups[i];
+        orr_embedding_plan tables;
+        open_run(r, "batch=256,dp=2", 20);
+        const orr_dlrm *d = &r->model.dlrm;
+        assert_int_equal(
+            orr_embedding_plan_default(d->tables, d->n_tables, 1, r->arena, &tables, NULL), ORR_OK);
+        tables.groups = 2;
+        tables.synchronize = 2;
+        r->options.tables = &tables;
+        make_run(r);
+    }
+    const orr_train_step *a = one.result.history, *b = groups[0].result.history;
+    assert_true(a[0].loss == b[0].loss && a[19].loss != b[19].loss);
+    for (int i = 0; i < 20; i++)
+        if (fabs(a[i].loss - b[i].loss) > 0.02)
+            fail_msg("step %d: loss %g and %g", i + 1, a[i].loss, b[i].loss);
+    assert_true(groups[0].result.state_digest == groups[1].result.state_digest);
+    assert_true(groups[0].result.state_digest != one.result.state_digest);
+    orr_arena_free(one.arena);
+    orr_arena_free(groups[0].arena);
+    orr_arena_free(groups[1].arena);
+}
+
 static bool after_three_steps(void *ctx)
 {
     int *asked = ctx;
@@ -465,6 +497,7 @@ int main(void)
         cmocka_unit_test(tables_on_other_ranks_learn_the_same),
         cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(tables_go_on_on_other_ranks, make_folder, remove_folder),
+        cmocka_unit_test(groups_learn_alike),
         cmocka_unit_test_setup_teardown(stopped_runs_lose_no_batch, make_folder, remove_folder),
         cmocka_unit_test(what_cannot_be_learned_says_so),
         cmocka_unit_test(every_failed_allocation_is_survived),
