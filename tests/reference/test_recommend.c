@@ -251,6 +251,21 @@ static orr_status table_gradients(const golden *g, const orr_engine_step *step, 
     return tables(g, step, "gradient.1.tables.", NUMBERS, false, err);
 }
 
+/* Before anything is learned; what was prepared for this is dropped. */
+static orr_status score(const golden *g, orr_engine_step *step, const orr_step_inputs *inputs,
+                        orr_error *err)
+{
+    float losses[SAMPLES];
+    double sum = 0;
+    ORR_TRY(orr_engine_step_set_batch(step, 0, STEPS, err));
+    ORR_TRY(orr_engine_step_score(step, inputs, losses, err));
+    for (uint32_t i = 0; i < SAMPLES / g->plan.dp; i++)
+        sum += (double)losses[i] / SAMPLES;
+    if (g->plan.dp == 1 && !(fabs(sum - g->loss[0]) < TOLERANCE))
+        return orr_fail(err, ORR_INVALID, "scored as %.8f, should be %.8f", sum, g->loss[0]);
+    return ORR_OK;
+}
+
 static orr_status run_steps(const golden *g, orr_engine_step *step, orr_error *err)
 {
     float weights[SAMPLES];
@@ -264,6 +279,7 @@ static orr_status run_steps(const golden *g, orr_engine_step *step, orr_error *e
     ORR_TRY(all_dense(g, step, "", true, err));
     ORR_TRY(tables(g, step, "tables.", NUMBERS, true, err));
     ORR_TRY(orr_engine_step_weights_changed(step, err));
+    ORR_TRY(score(g, step, inputs, err));
     for (int i = 0; i < (g->by_sgd ? 1 : STEPS); i++) {
         orr_step_result r;
         update.step = i + 1;

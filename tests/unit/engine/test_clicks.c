@@ -415,6 +415,39 @@ static void groups_learn_alike(void **state)
     orr_arena_free(groups[1].arena);
 }
 
+static double calls_of(const run *r, orr_op op)
+{
+    double calls = 0;
+    for (uint32_t i = 0; i < r->result.n_ops; i++)
+        calls += r->result.ops[i].op == op ? r->result.ops[i].calls : 0;
+    return calls;
+}
+
+/* What is done with tables is recorded like all other calls: here three all-to-alls a step, of ids,
+ * bags and gradients, as communication. */
+static void tables_are_recorded(void **state)
+{
+    (void)state;
+    run r;
+    orr_embedding_plan tables;
+    uint32_t collectives = 0;
+    open_run(&r, "batch=16,dp=2", 3);
+    const orr_dlrm *d = &r.model.dlrm;
+    assert_int_equal(orr_embedding_plan_default(d->tables, d->n_tables, 2, r.arena, &tables, NULL),
+                     ORR_OK);
+    tables.pipeline = 3;
+    r.options.tables = &tables;
+    r.options.record_steps = 2;
+    make_run(&r);
+    assert_true(calls_of(&r, ORR_OP_FILL) == 1 && calls_of(&r, ORR_OP_EMBEDDING_BAG) == 1 &&
+                calls_of(&r, ORR_OP_ROWWISE_ADAGRAD) == 1 && calls_of(&r, ORR_OP_ALL_TO_ALL) == 3);
+    for (orr_node_id n = 0; n < r.result.graph->n_nodes; n++)
+        collectives += r.result.graph->kind[n] == ORR_NODE_COLLECTIVE;
+    assert_int_equal(collectives, 2 * (3 + 1)); /* and gradients of the dense part */
+    orr_graph_free((orr_graph *)r.result.graph);
+    orr_arena_free(r.arena);
+}
+
 static bool after_three_steps(void *ctx)
 {
     int *asked = ctx;
@@ -498,6 +531,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(tables_go_on_on_other_ranks, make_folder, remove_folder),
         cmocka_unit_test(groups_learn_alike),
+        cmocka_unit_test(tables_are_recorded),
         cmocka_unit_test_setup_teardown(stopped_runs_lose_no_batch, make_folder, remove_folder),
         cmocka_unit_test(what_cannot_be_learned_says_so),
         cmocka_unit_test(every_failed_allocation_is_survived),
