@@ -90,8 +90,32 @@ static void any_sharding_has_the_bits_of_one_rank(void **state)
     }
 }
 
+/* What travels in fewer bits is the same with other threads and another pipeline. */
+static void any_codec_repeats_its_bits(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(6);
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        const table_case c = table_case_of(seed);
+        orr_random r = orr_random_of(seed, 8);
+        orr_arena *arena = orr_arena_new(0, 0);
+        orr_embedding_plan plan = random_table_plan(&c, 2 + (uint32_t)seed % 2, &r, arena);
+        plan.forward = (uint8_t)orr_random_below(&r, ORR_EMBEDDING_CODECS);
+        plan.backward = (uint8_t)orr_random_below(&r, ORR_EMBEDDING_CODECS);
+        plan.pipeline = 0;
+        const training first = train(&c, &plan, 1);
+        plan.pipeline = 1 + (uint8_t)orr_random_below(&r, 3);
+        const training second = train(&c, &plan, 2);
+        compare(&c, &plan, &first, &second);
+        orr_arena_free(first.arena);
+        orr_arena_free(second.arena);
+        orr_arena_free(arena);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_sharding_has_the_bits_of_one_rank)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_sharding_has_the_bits_of_one_rank),
+                                       cmocka_unit_test(any_codec_repeats_its_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
