@@ -83,7 +83,7 @@ static void add_lookups(const looked_up *l, double samples, double rows, double 
 {
     const orr_embedding *t = l->table;
     const double row = sectors(row_bytes(t, columns)), ids = samples * l->length * share;
-    to->lookups += ids;
+    to->sorted += l->samples * t->pooling * share * SORTED_BYTES;
     to->read += ids * row;
     to->touched += rows * share * row;
     to->gradients += l->samples * t->pooling * share * columns * (double)sizeof(float);

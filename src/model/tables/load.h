@@ -13,23 +13,23 @@
  * TABLE_ROW and GRID first add these up within the host. DATA tables have no sums to send: ids and
  * gradients of all samples are gathered. */
 #define ORR_TABLES_LOAD_MAP(X)                                                                     \
-    X(rows, "bytes of rows")                                                                       \
-    X(state, "bytes of optimizer state")                                                           \
-    X(buffers, "bytes of ids, sums and gradients on their way")                                    \
-    X(lookups, "rows that are looked up")                                                          \
-    X(read, "bytes of them")                                                                       \
-    X(touched, "bytes of distinct rows among them")                                                \
-    X(summed, "bytes of sums that are written")                                                    \
-    X(update, "bytes of rows and state that an update reads and writes")                           \
-    X(gradients, "bytes of gradients that it reads, one for each lookup")                          \
-    X(ids, "bytes of ids and lengths in an all-to-all")                                            \
-    X(bags, "bytes of sums in an all-to-all")                                                      \
-    X(bag_gradients, "bytes of their gradients in an all-to-all")                                  \
-    X(host_bags, "bytes of sums in a reduce-scatter within the host")                              \
-    X(host_gradients, "bytes of gradients in an all-gather within the host")                       \
-    X(gathered, "bytes of ids and gradients in an all-gather")                                     \
-    X(squares, "bytes of sums of squares that column shards exchange")
-typedef struct orr_tables_load {
+    X(rows, "rows")                                                                                \
+    X(state, "optimizer states")                                                                   \
+    X(buffers, "ids, sums and gradients on their way")                                             \
+    X(read, "rows that are looked up")                                                             \
+    X(touched, "distinct rows among them")                                                         \
+    X(ids, "all-to-all: ids and lengths")                                                          \
+    X(bags, "all-to-all: sums of bags")                                                            \
+    X(bag_gradients, "all-to-all: their gradients")                                                \
+    X(gradients, "gradients that an update reads, one a lookup")                                   \
+    X(update, "rows and states that it reads and writes")                                          \
+    X(sorted, "lookups that it sorts by row")                                                      \
+    X(summed, "sums of bags that are written")                                                     \
+    X(host_bags, "reduce-scatter in the host: sums of bags")                                       \
+    X(host_gradients, "all-gather in the host: their gradients")                                   \
+    X(gathered, "all-gather: ids and gradients")                                                   \
+    X(squares, "all-to-all: squares of column shards")
+typedef struct orr_tables_load { /* bytes */
 #define ORR_TABLES_LOAD_FIELD_(name, text) double name;
     ORR_TABLES_LOAD_MAP(ORR_TABLES_LOAD_FIELD_)
 #undef ORR_TABLES_LOAD_FIELD_

@@ -4,9 +4,9 @@
 
 #include "model/tables/load.h"
 
-/* A plan by rule, for jobs that name none: a table that is more than a rank's fair share of all
- * bytes, or of all work, is cut into parts; parts are dealt to the emptiest ranks, largest first
- * (Graham's LPT). */
+/* A plan by rule, for jobs that name none: a table that is more than half of a rank's fair share of
+ * all bytes, or of all work, is cut into parts; parts are dealt to the emptiest ranks, largest
+ * first (Graham's LPT). */
 
 /* Transfers are as much slower than memory (assumed: NVLink or PCIe beside HBM or DDR). */
 enum { TRANSFER_WEIGHT = 8, LEAST_COLUMNS = 32 };
@@ -33,7 +33,7 @@ static double work_of(const orr_embedding *t)
 static uint32_t parts_of(const orr_embedding *t, double shares, uint32_t ranks)
 {
     uint32_t parts = 1;
-    while (parts < shares && 2 * parts <= ranks && 2 * parts <= ORR_EMBEDDING_RANGES &&
+    while (parts < 2 * shares && 2 * parts <= ranks && 2 * parts <= ORR_EMBEDDING_RANGES &&
            2 * parts <= t->rows)
         parts *= 2;
     return parts;

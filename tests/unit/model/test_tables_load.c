@@ -75,7 +75,7 @@ static void whole_tables(void **state)
     const double distinct = 1e5 * -expm1(20.0 * ALL * log1p(-1e-5));
     assert_near(s.load[0].rows, 1e5 * COLUMNS * 4);
     assert_near(s.load[0].state, 1e5 * 4);
-    assert_near(s.load[0].lookups, 20.0 * ALL);
+    assert_near(s.load[0].sorted, 20.0 * ALL * 16);
     assert_near(s.load[0].read, 20.0 * ALL * 256);
     assert_near(s.load[0].touched, distinct * 256);
     assert_near(s.load[0].update, 2 * distinct * (256 + 32));
@@ -95,7 +95,7 @@ static void rows_and_columns(void **state)
     scene s;
     open_scene(&s, ORR_SHARDING_ROW, 1, RANKS, 1);
     assert_near(s.sum.rows, 1e5 * COLUMNS * 4);
-    assert_near(s.sum.lookups, ALL);
+    assert_near(s.sum.sorted, ALL * 16);
     assert_near(s.sum.bags, RANKS * 256.0 * ALL);
     assert_near(s.sum.bag_gradients, RANKS * 256.0 * ALL);
     close_scene(&s);
@@ -135,7 +135,8 @@ static void copies(void **state)
     open_scene(&s, ORR_SHARDING_DATA, 1, 0, 20);
     for (int r = 0; r < RANKS; r++) {
         assert_near(s.load[r].rows, 1e5 * COLUMNS * 4);
-        assert_near(s.load[r].lookups, 20.0 * SAMPLES);
+        assert_near(s.load[r].sorted, 20.0 * ALL * 16);
+        assert_near(s.load[r].read, 20.0 * SAMPLES * 256);
         assert_near(s.load[r].gradients, 20.0 * ALL * 256);
         assert_near(s.load[r].gathered, ALL * (20.0 * 8 + 4 + 256));
         assert_true(s.load[r].bags == 0 && s.load[r].ids == 0);
@@ -153,11 +154,11 @@ static void skew_padding_codecs(void **state)
     s.demand.popularity = ORR_POPULARITY_META_2021;
     load_all(&s);
     assert_true(s.sum.touched < 0.9 * even.touched && s.sum.update < 0.9 * even.update);
-    assert_near(s.sum.lookups, even.lookups);
+    assert_near(s.sum.sorted, even.sorted);
     s.demand.popularity = ORR_POPULARITY_UNIFORM;
     s.table.length = ORR_BAG_LENGTH_GEOMETRIC;
     load_all(&s);
-    assert_near(s.sum.lookups, even.lookups);
+    assert_near(s.sum.sorted, even.sorted);
     const orr_tables_load varied = s.sum;
     s.demand.padded = true;
     load_all(&s);
