@@ -126,8 +126,8 @@ FOLDERS = {
         "shard": "plan",
         "module": "plan shard",
         "arch": "module plan tables",
-        "memory": "module plan schedule",
-        "step": "memory module plan schedule",
+        "memory": "module plan schedule tables",
+        "step": "memory module plan schedule tables",
     },
     "op": {
         ".": "",

@@ -74,6 +74,7 @@ typedef struct orr_module {
         *holdings; /* shape (n_holdings): layouts for orr_module_local_shard() */
     uint32_t n_holdings;
     uint32_t members[ORR_AXES]; /* size of each axis; 1 where the module is replicated along it */
+    const struct orr_tables_work *tables; /* embedding tables, whose bags are its input; NULL */
 } orr_module;
 /* Work of the kernel that runs at a call (orr_work_of_call()). False, *ret unchanged: no kernel
  * runs there, because another call's kernel includes the call. */

@@ -125,7 +125,7 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_
                                            .peer = -1,
                                            .ordinal = ORR_NONE};
     const orr_node_id node = orr_stage_emit_transfer_in_order(l, &transfer);
-    if (orr_stage_emit_ok(l))
+    if (orr_stage_emit_ok(l) && task->call != ORR_NONE)
         describe(l, node, module, task->call);
     if (task->beside && t->n_beside < PENDING_MOST)
         t->beside[t->n_beside++] = (pending_node){phase, task->joins, node};
@@ -153,9 +153,11 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
         return;
     }
     const orr_node_id node = orr_stage_emit_compute_node(
-        l, orr_op_of((orr_op)module->tape->calls[task->call].op)->name,
+        l,
+        task->name != NULL ? task->name
+                           : orr_op_of((orr_op)module->tape->calls[task->call].op)->name,
         task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, ns, task->basis);
-    if (orr_stage_emit_ok(l))
+    if (orr_stage_emit_ok(l) && task->call != ORR_NONE)
         describe(l, node, module, task->call);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/step/module_cost.h"
+#include "model/step/table_tasks.h"
 
 /* Cost of a module: the calls of its tape, priced, phase by phase. */
 
@@ -141,6 +142,8 @@ static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_
                                                     (orr_collective)task->collective, task->bytes);
     task->ns = price.ns;
     task->basis = price.basis;
+    task->sent_bytes = orr_step_sent_bytes((orr_collective)task->collective,
+                                           p->prices->members[task->axis], task->bytes);
 }
 
 /* Prices one call. False: it takes no time and is no task. */
@@ -188,9 +191,12 @@ static bool reads(const orr_tape *tape, const orr_tape_call *call, orr_value val
  * between. */
 static uint32_t joined_by(const orr_tape *tape, const orr_call_cost *tasks, uint32_t n, uint32_t i)
 {
+    if (tasks[i].call == ORR_NONE) /* of embedding tables, which say it themselves */
+        return tasks[i].joins < n ? tasks[i].joins : n;
     const orr_tape_call *transfer = &tape->calls[tasks[i].call];
     for (uint32_t k = i + 1; k < n && transfer->n_out > 0; k++)
-        if (reads(tape, &tape->calls[tasks[k].call], viewed(tape, transfer->out[0])))
+        if (tasks[k].call != ORR_NONE &&
+            reads(tape, &tape->calls[tasks[k].call], viewed(tape, transfer->out[0])))
             return k;
     return n;
 }
@@ -205,7 +211,7 @@ static void cut(const orr_call_cost *whole, uint32_t t, orr_call_cost *most, orr
     *most = *last = *whole;
     last->ns = whole->ns / t;
     most->ns = whole->ns - last->ns;
-    last->flops = 0;
+    last->flops = last->sent_bytes = 0;
     last->bytes = 0;
 }
 
@@ -240,7 +246,7 @@ static bool are_cut(const pricer *p, const orr_call_cost *tasks, uint32_t n, uin
     return transfer->axis == ORR_AXIS_TP && product->axis == ORR_AXIS_NONE &&
            transfer->collective == (first ? ORR_COLL_ALL_GATHER : ORR_COLL_REDUCE_SCATTER) &&
            !(transfer->beside && transfer->joins != i + (first ? 1 : 2)) &&
-           is_product(p->tape->calls[product->call].op);
+           product->call != ORR_NONE && is_product(p->tape->calls[product->call].op);
 }
 
 /* Cuts what can be cut; a product with one transfer only. */
@@ -274,7 +280,7 @@ static orr_status decompose(const pricer *p, const orr_call_cost *tasks, uint32_
     return ORR_OK;
 }
 
-static void sum_up(const pricer *p, orr_phase_cost *cost)
+static void sum_up(orr_phase_cost *cost)
 {
     int64_t by_basis[ORR_BASES] = {0};
     for (uint32_t i = 0; i < cost->n; i++) {
@@ -288,8 +294,7 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
             continue;
         }
         cost->busy_ns[task->axis] += task->ns;
-        cost->sent_bytes[task->axis] += orr_step_sent_bytes(
-            (orr_collective)task->collective, p->prices->members[task->axis], task->bytes);
+        cost->sent_bytes[task->axis] += task->sent_bytes;
     }
     for (int b = 1; b < ORR_BASES; b++)
         if (by_basis[b] > by_basis[cost->basis])
@@ -319,20 +324,53 @@ static void simulate_alone(const pricer *p, orr_phase_cost *cost)
     cost->compute_ns += cost->span_ns - cost->device_ns;
 }
 
+/* Tasks of the tape's calls, with those of embedding tables in between. */
+static orr_status price_tasks(const pricer *p, orr_slot_phase phase, orr_call_cost *tasks,
+                              uint32_t *ret_n, orr_error *err)
+{
+    const bool forward = phase == ORR_SLOT_FORWARD, back = belongs(ORR_PASS_INPUT, phase);
+    const orr_module *module = p->module;
+    const orr_value gradient = viewed(p->tape, module->grad_in);
+    orr_table_tasks tables;
+    uint32_t n = 0;
+    ORR_TRY(orr_table_tasks_open(module, p->plan, p->prices, &tables, err));
+    const bool looks_up = forward && tables.work != NULL,
+               updates = back && tables.work != NULL && gradient != ORR_NONE;
+    bool taken = !looks_up;
+    if (looks_up)
+        orr_table_tasks_look_up(&tables, tasks, &n);
+    for (uint32_t i = 0; i < p->tape->n_calls; i++) {
+        orr_call_cost task;
+        if (!belongs(p->tape->calls[i].pass, phase) || !price_call(p, i, &task))
+            continue;
+        if (!taken && reads(p->tape, &p->tape->calls[i], module->in)) {
+            orr_table_tasks_take_bags(&tables, tasks, &n);
+            taken = true;
+        }
+        tasks[n++] = task;
+        if (updates && p->tape->values[gradient].made_by == i)
+            orr_table_tasks_send_gradients(&tables, tasks, &n);
+    }
+    if (looks_up)
+        orr_table_tasks_end_forward(&tables, tasks, &n);
+    if (updates)
+        orr_table_tasks_update(&tables, tasks, &n);
+    *ret_n = n;
+    return ORR_OK;
+}
+
 static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_cost *tasks,
                               orr_arena *arena, orr_phase_cost *ret, orr_error *err)
 {
     orr_phase_cost cost = {0};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->tape->n_calls; i++)
-        if (belongs(p->tape->calls[i].pass, phase) && price_call(p, i, &tasks[n]))
-            n++;
+    ORR_TRY(price_tasks(p, phase, tasks, &n, err));
     for (uint32_t i = 0; i < n; i++)
         if (tasks[i].beside)
             tasks[i].joins = joined_by(p->tape, tasks, n, i);
     cost.launches = n;
     ORR_TRY(decompose(p, tasks, n, arena, &cost, err));
-    sum_up(p, &cost);
+    sum_up(&cost);
     simulate_alone(p, &cost);
     *ret = cost;
     return ORR_OK;
@@ -344,7 +382,7 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
 {
     const pricer p = {module, module->tape, plan, prices};
     orr_call_cost *scratch =
-        orr_arena_array(arena, orr_call_cost, (size_t)module->tape->n_calls + 1);
+        orr_arena_array(arena, orr_call_cost, (size_t)module->tape->n_calls + 1 + ORR_TABLE_TASKS);
     orr_module_cost cost;
     if (scratch == NULL)
         return orr_fail_memory(err);

@@ -70,8 +70,10 @@ typedef struct orr_call_cost {
     bool again;         /* recomputation */
     uint32_t joins;     /* of an overlapped collective: task of the phase that waits for it; n:
                          * the phase's end */
-    uint32_t call;      /* of the tape */
+    uint32_t call;      /* of the tape; ORR_NONE: none, it has a name */
+    const char *name;
     int64_t ns, bytes;
+    double sent_bytes; /* of a transfer, by a rank */
     double flops;
     double busy_sms_frac; /* of a transfer: multiprocessors that it takes from computation */
 } orr_call_cost;
