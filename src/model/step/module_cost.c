@@ -351,8 +351,6 @@ static orr_status price_tasks(const pricer *p, orr_slot_phase phase, orr_call_co
         if (updates && p->tape->values[gradient].made_by == i)
             orr_table_tasks_send_gradients(&tables, tasks, &n);
     }
-    if (looks_up)
-        orr_table_tasks_end_forward(&tables, tasks, &n);
     if (updates)
         orr_table_tasks_update(&tables, tasks, &n);
     *ret_n = n;

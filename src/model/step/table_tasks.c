@@ -142,21 +142,15 @@ static double recoded_bytes(const orr_table_tasks *t)
     return stream == t->work->decoded ? 0 : stream + t->work->decoded;
 }
 
+/* With a pipeline ids of a later batch travel beside the computation that follows. */
 void orr_table_tasks_take_bags(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n)
 {
     join_transfers(t, tasks, *n);
     compute(t, "decode_bags", recoded_bytes(t), 0, tasks, n);
-}
-
-/* With a pipeline ids of a later batch travel beside computation. */
-void orr_table_tasks_end_forward(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n)
-{
-    const uint32_t first = *n;
-    if (t->work->pipeline < 2)
-        return;
-    all_to_all(t, t->work->most.ids, "exchange_ids", tasks, n);
-    for (uint32_t i = first; i < *n; i++)
-        tasks[i].beside = true;
+    open_transfers(t, *n);
+    if (t->work->pipeline >= 2)
+        all_to_all(t, t->work->most.ids, "exchange_ids", tasks, n);
+    close_transfers(t, tasks, *n);
 }
 
 void orr_table_tasks_send_gradients(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n)

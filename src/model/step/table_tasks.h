@@ -22,10 +22,9 @@ orr_status orr_table_tasks_open(const orr_module *module, const orr_plan *plan,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* Each appends to `tasks`, shape (*n), which has room. Forward: at its begin; where sums of bags
- * are needed first; at its end. */
+ * are needed first. */
 void orr_table_tasks_look_up(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
 void orr_table_tasks_take_bags(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
-void orr_table_tasks_end_forward(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
 /* Backward: where gradients of bags are made; at its end. */
 void orr_table_tasks_send_gradients(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
 void orr_table_tasks_update(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
