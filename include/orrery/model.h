@@ -250,6 +250,10 @@ typedef struct orr_workload {
                       * keys and values go through CACHE into the inputs "key cache" and "value
                       * cache" (B, cache, G, W). 0: as simulated */
     bool all_logits; /* PREFILL with a prompt: logits of every token, not of the last only */
+    const orr_embedding_plan *tables; /* of recommendation models: how tables are sharded over
+                                       * replicas, as simulated; NULL: by a rule */
+    uint8_t popularity; /* orr_popularity_kind: of rows, as simulated */
+    bool padded; /* bags are padded to the longest of a batch; else their lengths vary */
     bool real;       /* for execution (always with `cache`): experts have room for any routing
                       * and get their counts, image tokens stand among text tokens, and what
                       * cannot be executed is UNSUPPORTED. Else for simulation: the average

@@ -2,11 +2,12 @@
 #ifndef ORR_MODEL_ARCH_DLRM_H
 #define ORR_MODEL_ARCH_DLRM_H
 
-#include <orrery/model.h>
+#include "model/module/draft.h"
+#include "model/tables/load.h"
 
-static inline int64_t orr_dlrm_pooling(const orr_dlrm *dlrm, uint32_t table)
-{
-    return (int64_t)(dlrm->tables[table].pooling + 0.5);
-}
+/* What tables ask of the ranks in a micro-batch, by the workload's plan or by rule. In the arena.
+ * INVALID: a plan over other ranks than the job's, or of another model's tables. */
+orr_status orr_dlrm_tables_work(const orr_job_shape *job, orr_arena *arena,
+                                const orr_tables_work **ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_MODEL_ARCH_DLRM_H */

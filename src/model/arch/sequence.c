@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/module/lower.h"
+#include "model/arch/dlrm.h"
 #include "model/arch/transformer.h"
 
 /* Builds the module sequence of a model. Each place of the sequence has a spec; places with
@@ -108,6 +109,8 @@ static orr_status add_module(row_builder *b, const spec *s, const orr_draft *dra
     orr_module *module = &b->modules[b->n_modules];
     *module = (orr_module){.kind = s->kind, .name = name_of(s), .recomputed = recomputed};
     ORR_TRY(orr_module_lower(draft, b->arena, module, b->err));
+    if (s->kind == ORR_MODULE_BODY && b->job->model->kind == ORR_MODEL_DLRM && !b->job->real)
+        ORR_TRY(orr_dlrm_tables_work(b->job, b->arena, &module->tables, b->err));
     *ret = (uint8_t)b->n_modules++;
     return ORR_OK;
 }

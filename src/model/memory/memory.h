@@ -16,8 +16,9 @@ typedef struct orr_module_memory {
     int64_t frozen_expert_parameters;           /* frozen ones among the experts' */
     int64_t tied_parameters, tied_weight_bytes; /* dense ones that another module shares */
     bool tied_frozen;
-    int64_t table_parameters, table_rows; /* of embedding bags, not in the counts above */
-    int64_t weight_bytes, expert_weight_bytes, table_bytes; /* as on the tape */
+    int64_t weight_bytes, expert_weight_bytes; /* as on the tape */
+    int64_t table_bytes, table_state_bytes; /* of embedding tables, not in the counts above: rows;
+                                             * their optimizer's states */
     int64_t frozen_weight_bytes, frozen_expert_weight_bytes;
     int64_t narrow_parameters; /* trained ones among all that the tape has in 8 bits or fewer */
     int64_t derived_bytes;     /* computed from weights once a step and kept: fp8 copies */

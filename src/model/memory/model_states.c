@@ -4,10 +4,9 @@
 
 /* Model states: bytes of an element that last from step to step. Mixed precision with Adam:
  * weights in 2 bytes, a master copy and two moments of 4 each (Rajbhandari et al., "ZeRO", SC
- * 2020, section 3.1); products in fp32 or tf32 need no master copy. Tables have row-wise
- * Adagrad: one number a row, and gradients that are applied as they are made (Mudigere et al.,
- * arXiv 2104.05158, section 4.1.3). */
-enum { MASTER = 4, ROW_STATE = 4 };
+ * 2020, section 3.1); products in fp32 or tf32 need no master copy. Gradients of embedding tables
+ * are applied as they are made (Mudigere et al., arXiv 2104.05158, section 4.1.3). */
+enum { MASTER = 4 };
 /* With local steps, the weights of the last average and the momentum of the outer optimizer, in
  * fp32 (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1); assumed to be kept where the
  * inner optimizer's states are. */
@@ -134,7 +133,7 @@ orr_state_bytes orr_state_bytes_of(const orr_module_memory *m, const orr_plan *p
                            orr_plan_group_size(plan, ORR_AXIS_SHARD)};
     orr_state_bytes s = {.weights = m->table_bytes};
     if (orr_task_trains(task)) {
-        s.optimizer = ROW_STATE * m->table_rows;
+        s.optimizer = m->table_state_bytes;
         s.weights += beside_narrow_bytes(m, plan);
     }
     add(&dense, plan, task, &s);

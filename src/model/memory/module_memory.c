@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory/memory.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
+#include "model/tables/load.h"
 #include "op/tape/live_ranges.h"
 
 const char *orr_memory_kind_name(orr_memory_kind kind)
@@ -29,12 +32,6 @@ orr_module_memory orr_module_memory_untied(const orr_module_memory *memory)
 static void count_parameter(const orr_tape_value *v, orr_module_memory *m)
 {
     const int64_t elements = orr_type_elements(&v->type), bytes = orr_type_bytes(&v->type);
-    if (v->tag == ORR_WEIGHT_TABLE) {
-        m->table_parameters += elements;
-        m->table_rows += v->type.dim[0];
-        m->table_bytes += bytes;
-        return;
-    }
     if (v->tag == ORR_WEIGHT_TIED) {
         m->tied_parameters += elements;
         m->tied_weight_bytes += bytes;
@@ -54,6 +51,15 @@ static void count_parameter(const orr_tape_value *v, orr_module_memory *m)
         m->frozen_expert_parameters += elements;
         m->frozen_expert_weight_bytes += bytes;
     }
+}
+
+/* Tables on the rank that has most; ids, sums of bags and their gradients are kept from the forward
+ * to the backward pass. */
+static void weigh_tables(const orr_tables_work *work, orr_module_memory *m)
+{
+    m->table_bytes = (int64_t)fmin(work->most.rows, 0x1p62);
+    m->table_state_bytes = (int64_t)fmin(work->most.state, 0x1p62);
+    m->kept_bytes += (int64_t)fmin(work->most.buffers, 0x1p61);
 }
 
 /* How the memory of a backward pass is measured. APART: weight gradients are a pass of their own
@@ -214,6 +220,8 @@ orr_status orr_module_memory_of_plan(const orr_module *module, const orr_plan *p
         m.derived_bytes = derived_bytes(&all);
         ORR_TRY_OUT(status, peaks_of(module, &all, how, plan, lives, &m, err));
     }
+    if (module->tables != NULL)
+        weigh_tables(module->tables, &m);
     ORR_TRY_OUT(status, check_size(module, &m, err));
     *ret = m;
 out:

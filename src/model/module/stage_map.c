@@ -182,8 +182,7 @@ orr_module_time orr_module_nominal_time(const orr_module *module)
             seconds += nominal_seconds(&work);
     for (uint32_t i = 0; i < module->tape->n_values; i++) {
         const orr_tape_value *v = &module->tape->values[i];
-        if (v->role == ORR_VALUE_PARAMETER && v->view_of == ORR_NONE && !v->frozen &&
-            v->tag != ORR_WEIGHT_TABLE)
+        if (v->role == ORR_VALUE_PARAMETER && v->view_of == ORR_NONE && !v->frozen)
             elements += (double)orr_type_elements(&v->type);
     }
     const double update = elements * (ADAM_BYTES / NOMINAL_MEMORY + SUM_BYTES / NOMINAL_NETWORK);

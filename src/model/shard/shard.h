@@ -17,8 +17,7 @@ typedef enum orr_weight_tag {
     ORR_WEIGHT_DENSE,  /* same on all ranks of GRADIENT */
     ORR_WEIGHT_EXPERT, /* same on all ranks of EDP */
     ORR_WEIGHT_SLICED, /* DENSE, used by slices of tokens on TP: gradient is partial along TP too */
-    ORR_WEIGHT_TIED,   /* embedding whose weights the head shares: gradient summed over TIED too */
-    ORR_WEIGHT_TABLE   /* embedding-bag table, whole or sharded: on one rank only */
+    ORR_WEIGHT_TIED    /* embedding whose weights the head shares: gradient summed over TIED too */
 } orr_weight_tag;
 
 /* A set of axes, bit 1 << orr_axis. An axis of size 1 is never a member. */

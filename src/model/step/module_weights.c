@@ -7,8 +7,7 @@ void orr_module_weights_of(const orr_module *module, orr_module_weights *ret)
     orr_module_weights w = {0};
     for (uint32_t i = 0; i < module->tape->n_values; i++) {
         const orr_tape_value *value = &module->tape->values[i];
-        if (value->role != ORR_VALUE_PARAMETER || value->view_of != ORR_NONE ||
-            value->tag == ORR_WEIGHT_TABLE)
+        if (value->role != ORR_VALUE_PARAMETER || value->view_of != ORR_NONE)
             continue;
         const int64_t n = orr_type_elements(&value->type);
         const bool expert = value->tag == ORR_WEIGHT_EXPERT;

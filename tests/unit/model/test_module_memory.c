@@ -2,6 +2,7 @@
 #include "small_module.h"
 
 #include "base/alloc.h"
+#include "model/tables/load.h"
 
 static orr_module_memory memory_of(const orr_module *module)
 {
@@ -65,11 +66,12 @@ static void parameters_are_counted_by_tag(void **state)
     small_module l;
     small_layer(&l, ORR_MODULE_LAYER, true);
     const orr_value expert = small_matrix(&l.s, ORR_VALUE_PARAMETER, 4, 8, ORR_WEIGHT_EXPERT),
-                    table = small_matrix(&l.s, ORR_VALUE_PARAMETER, 100, 8, ORR_WEIGHT_TABLE),
                     view = small_matrix(&l.s, ORR_VALUE_PARAMETER, 8, 4, ORR_WEIGHT_EXPERT);
     l.s.values[view].view_of = expert;
     l.s.values[expert].frozen = true;
-    l.s.values[table].type.dtype = ORR_DTYPE_FP32;
+    const orr_tables_work tables = {.most = {.rows = 3200, .state = 400, .buffers = 77}};
+    const int64_t kept = memory_of(&l.module).kept_bytes;
+    l.module.tables = &tables;
     const orr_module_memory m = memory_of(&l.module);
     assert_int_equal(m.parameters, SMALL_ROWS * SMALL_COLUMNS);
     assert_int_equal(m.expert_parameters, 32);
@@ -77,9 +79,9 @@ static void parameters_are_counted_by_tag(void **state)
     assert_int_equal(m.frozen_parameters, 32);
     assert_int_equal(m.frozen_expert_parameters, 32);
     assert_int_equal(m.frozen_expert_weight_bytes, 64);
-    assert_int_equal(m.table_parameters, 800);
-    assert_int_equal(m.table_rows, 100);
     assert_int_equal(m.table_bytes, 3200);
+    assert_int_equal(m.table_state_bytes, 400);
+    assert_int_equal(m.kept_bytes, kept + 77);
     assert_int_equal(m.gather_bytes, SMALL_W + 64);
 }
 

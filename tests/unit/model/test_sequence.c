@@ -389,7 +389,8 @@ static int64_t parameters_of(const built *b)
 }
 
 /* All of the catalogue, on one device: what the tapes hold is what the shapes say. Tied heads stand
- * on two tapes. Left out are biases of single experts and sinks of attention (GPT-OSS). */
+ * on two tapes. Embedding tables stand beside the tape. Left out are biases of
+ * single experts and sinks of attention (GPT-OSS). */
 static void tapes_hold_all_parameters(void **state)
 {
     (void)state;
@@ -413,6 +414,8 @@ static void tapes_hold_all_parameters(void **state)
         if (m->moe.biases)
             want -=
                 (int64_t)m->layers * m->moe.experts * (2 * (int64_t)m->moe.expert_ffn + m->hidden);
+        for (uint32_t t = 0; t < m->dlrm.n_tables; t++)
+            want -= m->dlrm.tables[t].rows * m->dlrm.tables[t].columns;
         want -= m->sinks ? (int64_t)m->layers * m->heads : 0;
         if (parameters_of(&b) != want)
             fail_msg("%s: %lld parameters on the tapes, not %lld", m->name,
