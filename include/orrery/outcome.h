@@ -66,6 +66,13 @@ typedef struct orr_site_link_use {
     double utilisation_frac;     /* of the link's bandwidth in both directions, over the step */
 } orr_site_link_use;
 
+/* What embedding tables ask of a rank in a micro-batch: of the rank that has most of it, and of the
+ * mean rank. */
+typedef struct orr_table_use {
+    const char *what; /* "rows", "sums sent", ... */
+    double most_bytes, mean_bytes;
+} orr_table_use;
+
 typedef struct orr_outcome {
     const orr_model *model; /* with the fields of the plan applied */
     orr_plan plan;          /* all defaults filled in, and the split of layers that was taken */
@@ -103,6 +110,8 @@ typedef struct orr_outcome {
     const struct orr_outcome_job *job; /* for orr_outcome_rank() */
     const orr_site_link_use *cuts;     /* shape (n_cuts), by link, then axis; none without sites */
     uint32_t n_cuts;
+    const orr_table_use *tables; /* shape (n_tables): of recommendation models */
+    uint32_t n_tables;
 } orr_outcome;
 
 /* Emits, simulates and measures a step. In the arena, but for the graphs: orr_outcome_free(). A
@@ -133,10 +142,10 @@ ORR_API ORR_MUST_CHECK orr_status orr_outcome_groups(const orr_outcome *outcome,
  * Accuracy: waits between stages are the longest of some paths through the schedule, each of which
  * the simulation has too; overlapped transfers are summed, not followed. Over random plans of GPT-3
  * 175B and Llama 3.1 405B in all schedules, with ZeRO up to 1, the error is below 1 % in the
- * median, 2.5 % in nine of ten and 9 % in all; with ZeRO 2, or ZeRO 3 in one stage, below 5 % in nine
- * of ten and 20 % in all (tests/unit/estimate/test_estimate.c). Rough, up to a third off: ZeRO 3 in
- * several stages, ZeRO 2 and 3 with DualPipe. The network is alpha-beta whatever the options say,
- * and copies of offloaded activations are left out.
+ * median, 2.5 % in nine of ten and 9 % in all; with ZeRO 2, or ZeRO 3 in one stage, below 5 % in
+ * nine of ten and 20 % in all (tests/unit/estimate/test_estimate.c). Rough, up to a third off: ZeRO
+ * 3 in several stages, ZeRO 2 and 3 with DualPipe. The network is alpha-beta whatever the options
+ * say, and copies of offloaded activations are left out.
  *
  * One estimator serves all sites of a cluster. Over sites with several kinds of devices the error
  * is 0.4 % in the median and 12 % in nine of ten of random plans with all ZeRO stages; the lower

@@ -131,7 +131,7 @@ typedef struct orr_named_table {
     const char *name; /* in JSON */
     orr_table table;
 } orr_named_table;
-enum { ORR_OUTCOME_TABLES = 7, ORR_COMPARISON_TABLES = 2 };
+enum { ORR_OUTCOME_TABLES = 8, ORR_COMPARISON_TABLES = 2 };
 ORR_API ORR_MUST_CHECK orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
                                                      orr_named_table ret[ORR_OUTCOME_TABLES],
                                                      orr_error *err);

@@ -5,6 +5,7 @@
 
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
+#include "model/tables/load.h"
 #include "outcome/heterogeneous.h"
 
 /* Metrics of a simulated step: waterfall, MFU, tokens, use of each axis, energy, error interval. */
@@ -109,7 +110,8 @@ static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown 
 }
 
 /* Share of an axis' bytes that crosses the highest level of its groups: a ring crosses it once for
- * all members of a unit; tokens of experts go to all members; a send has one peer. */
+ * all members of a unit; tokens of experts, and sums of embedding tables, go to all members; a send
+ * has one peer. */
 static double share_across(orr_axis axis, const orr_span *span)
 {
     double below = 1;
@@ -117,7 +119,7 @@ static double share_across(orr_axis axis, const orr_span *span)
         below *= span->width[l];
     if (axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED || below <= 1)
         return 1;
-    if (axis == ORR_AXIS_EP)
+    if (axis == ORR_AXIS_EP || axis == ORR_AXIS_DP)
         return span->n_ranks > below ? (span->n_ranks - below) / (span->n_ranks - 1.0) : 1;
     return 1 / below;
 }
@@ -149,6 +151,29 @@ static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown
     }
     o->axes = axes;
     o->n_axes = n;
+    return ORR_OK;
+}
+
+static orr_status fill_tables(const orr_outcome_job *job, orr_arena *arena, orr_outcome *o,
+                              orr_error *err)
+{
+    const orr_tables_work *work = NULL;
+    for (uint32_t m = 0; m < job->row.n_modules && work == NULL; m++)
+        work = job->row.modules[m].tables;
+    if (work == NULL)
+        return ORR_OK;
+    const orr_table_use all[] = {
+#define USE_(name, text) {text, work->most.name, work->mean.name},
+        ORR_TABLES_LOAD_MAP(USE_)
+#undef USE_
+    };
+    orr_table_use *used = orr_arena_array(arena, orr_table_use, sizeof all / sizeof *all);
+    if (used == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].most_bytes > 0)
+            used[o->n_tables++] = all[i];
+    o->tables = used;
     return ORR_OK;
 }
 
@@ -188,5 +213,6 @@ orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_lay
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
     ORR_TRY(fill_axes(job, &breakdown, arena, o, err));
+    ORR_TRY(fill_tables(job, arena, o, err));
     return orr_outcome_site_links(job, layout, arena, o, err);
 }

@@ -232,6 +232,35 @@ static orr_status axis_table(const orr_outcome *o, orr_arena *arena, orr_table *
     return ORR_OK;
 }
 
+typedef struct table_row {
+    const char *what;
+    int64_t most_bytes, mean_bytes;
+    double above_frac;
+} table_row;
+
+static const orr_column table_columns[] = {
+    ORR_COL_(table_row, what, TEXT),
+    ORR_COL_(table_row, most_bytes, BYTES),
+    ORR_COL_(table_row, mean_bytes, BYTES),
+    ORR_COL_AS_(table_row, above_frac, FRAC, "above_mean_frac"),
+};
+
+static orr_status tables_table(const orr_outcome *o, orr_arena *arena, orr_table *ret,
+                               orr_error *err)
+{
+    table_row *rows = orr_arena_array(arena, table_row, o->n_tables);
+    if (rows == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < o->n_tables; i++) {
+        const orr_table_use *use = &o->tables[i];
+        rows[i] = (table_row){use->what, (int64_t)use->most_bytes, (int64_t)use->mean_bytes,
+                              use->most_bytes / use->mean_bytes - 1};
+    }
+    *ret = ORR_TABLE_("orrery.tables/1", "embedding tables, of the fullest rank in a micro-batch",
+                      table_columns, rows, o->n_tables);
+    return ORR_OK;
+}
+
 typedef struct basis_row {
     const char *basis;
     double share_frac;
@@ -294,7 +323,7 @@ orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
     } tables[ORR_OUTCOME_TABLES] = {
         {"figures", summary_table}, {"phases", phase_table},  {"waterfall", waterfall_table},
         {"axes", axis_table},       {"memory", memory_table}, {"memory_options", relief_table},
-        {"basis", basis_table},
+        {"tables", tables_table},   {"basis", basis_table},
     };
     for (int i = 0; i < ORR_OUTCOME_TABLES; i++) {
         ret[i].name = tables[i].name;
