@@ -2,8 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <orrery/kernel.h>
-
 #include "base/closest.h"
 #include "model/spec/spec.h"
 

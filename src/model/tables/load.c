@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include <orrery/kernel.h>
-
 #include "base/alloc.h"
 
 enum {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <orrery/kernel.h>
-
 #include "model_text.h"
 
 #define SMALL                                                                                      \
