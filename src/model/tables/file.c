@@ -146,15 +146,22 @@ static orr_status read_ranks(const reader *r, const orr_yaml *value, orr_embeddi
 
 static orr_status read_kind(const orr_yaml *value, uint8_t *ret, orr_error *err)
 {
-    for (uint8_t k = 0; k < ORR_SHARDINGS; k++)
-        if (strcmp(scalar_text(value), orr_embedding_sharding_name(k)) == 0) {
+    const char *names[ORR_SHARDINGS], *word = scalar_text(value);
+    for (uint8_t k = 0; k < ORR_SHARDINGS; k++) {
+        names[k] = orr_embedding_sharding_name(k);
+        if (strcmp(word, names[k]) == 0) {
             *ret = k;
             return ORR_OK;
         }
-    return orr_yaml_fail(value, ORR_INVALID, err,
-                         "'%.40s' is no kind of sharding: there are table, row, column, table_row, "
-                         "grid and data",
-                         scalar_text(value));
+    }
+    const char *near = orr_closest_match(word, names, ORR_SHARDINGS);
+    return near != NULL
+               ? orr_yaml_fail(value, ORR_INVALID, err,
+                               "'%.40s' is no kind of sharding; did you mean '%s'?", word, near)
+               : orr_yaml_fail(value, ORR_INVALID, err,
+                               "'%.40s' is no kind of sharding: there are table, row, column, "
+                               "table_row, grid and data",
+                               word);
 }
 
 /* --- tables ---------------------------------------------------------------------------------- */

@@ -103,8 +103,7 @@ static void tables_that_cannot_be(void **state)
 {
     (void)state;
     assert_t0_refused("{kind: rows, ranks: [0]}",
-                      "p.yaml:6:14: 'rows' is no kind of sharding: there are table, row, column, "
-                      "table_row, grid and data");
+                      "p.yaml:6:14: 'rows' is no kind of sharding; did you mean 'row'?");
     assert_t0_refused("{ranks: [0]}",
                       "p.yaml:6:7: table 't0' needs its kind: {kind: table, ranks: [0]}");
     assert_t0_refused("row", "p.yaml:6:7: table 't0' needs its kind: {kind: table, ranks: [0]}");
