@@ -19,7 +19,7 @@ enum {
     NAME_HEIGHT = 14,
     CHARACTER = 7, /* a width of the text, as far as it can be known */
 };
-static const double COLUMN_MAX = 160, BLOCK_MIN = 2; /* width of a column, height of a block */
+static const double COLUMN_MAX = 160, BLOCK_MIN = 2, LEAST_COMMON = 0.2; /* width; heights */
 
 /* Colours of the kinds, told apart with any colour vision by their lightness and by their order,
  * which is the same in all columns. */
@@ -104,8 +104,8 @@ static void put_shard(const drawing *d, const block *b, double x, double y, doub
         n += snprintf(words + n, sizeof words - (size_t)n, ", columns from %u to %u",
                       s->column_begin, s->column_end - 1);
     (void)snprintf(words + n, sizeof words - (size_t)n, ", on rank %u: %s, %s", b->rank,
-                   orr_human_ns(time, d->p->ns[b->shard]),
-                   orr_human_bytes(bytes, d->p->bytes[b->shard]));
+                   orr_human_ns(time, d->p->costs[b->shard].ns),
+                   orr_human_bytes(bytes, d->p->costs[b->shard].memory_bytes));
     orr_svg_rect(d->out, CLASSES[b->kind], x, y, d->width, h, words);
     if (h >= NAME_HEIGHT && (double)orr_text_display_width(name) * CHARACTER < d->width) {
         char class[32];
@@ -128,12 +128,37 @@ static void put_small(const drawing *d, uint32_t from, uint32_t n, double height
     orr_svg_rect(d->out, class, x, y, d->width, h, words);
 }
 
+static double common_of(const drawing *d)
+{
+    return d->measure == ORR_SHARDING_TIME ? d->p->common_ns : d->p->common_bytes;
+}
+
+static double x_of(const drawing *d, uint32_t rank)
+{
+    return LABEL + rank * d->pitch + (d->pitch - d->width) / 2;
+}
+
+/* What is the same on every rank lies below its shards. */
+static void put_common(const drawing *d)
+{
+    const double h = common_of(d) * d->scale;
+    char words[160], value[ORR_HUMAN_MAX];
+    if (h < LEAST_COMMON)
+        return;
+    for (uint32_t r = 0; r < d->p->plan->ranks; r++) {
+        (void)snprintf(words, sizeof words, "%s, the same on every rank: %s",
+                       d->measure == ORR_SHARDING_TIME ? "joined sums and latencies" : "buffers",
+                       human(d->measure, value, common_of(d)));
+        orr_svg_rect(d->out, "idle", x_of(d, r), y_of(d, common_of(d)), d->width, h, words);
+    }
+}
+
 /* The blocks of a rank, from the bottom up; returns the first of the next rank. */
 static uint32_t put_column(const drawing *d, uint32_t from)
 {
     const uint32_t rank = d->blocks[from].rank, n = d->p->plan->n_shards;
-    const double x = LABEL + rank * d->pitch + (d->pitch - d->width) / 2;
-    double top = 0;
+    const double x = x_of(d, rank);
+    double top = common_of(d);
     uint32_t at = from;
     while (at < n && d->blocks[at].rank == rank) {
         const block *b = &d->blocks[at];
@@ -227,11 +252,13 @@ static void put_legend(const drawing *d)
 static double sort_blocks(drawing *d)
 {
     const orr_embedding_plan *plan = d->p->plan;
-    const double *heights = d->measure == ORR_SHARDING_TIME ? d->p->ns : d->p->bytes;
     double most = 0, sum = 0;
     for (uint32_t i = 0; i < plan->n_shards; i++) {
         const orr_embedding_shard *s = &plan->shards[i];
-        d->blocks[i] = (block){s->rank, i, heights[i], plan->placements[s->table].sharding};
+        const orr_table_shard_cost *cost = &d->p->costs[i];
+        d->blocks[i] =
+            (block){s->rank, i, d->measure == ORR_SHARDING_TIME ? cost->ns : cost->memory_bytes,
+                    plan->placements[s->table].sharding};
     }
     qsort(d->blocks, plan->n_shards, sizeof *d->blocks, by_place);
     for (uint32_t i = 0; i < plan->n_shards; i++) {
@@ -239,7 +266,7 @@ static double sort_blocks(drawing *d)
                                                                   : d->blocks[i].height;
         most = fmax(most, sum);
     }
-    return most;
+    return most + common_of(d);
 }
 
 orr_status orr_svg_sharding(orr_output *out, const orr_sharding_picture *picture,
@@ -265,6 +292,7 @@ orr_status orr_svg_sharding(orr_output *out, const orr_sharding_picture *picture
         TOP + HEIGHT + FOOT);
     put_axis(&d, most > 0 ? most : 1);
     put_ranks(&d);
+    put_common(&d);
     for (uint32_t at = 0; at < plan->n_shards;)
         at = put_column(&d, at);
     if (has_line)

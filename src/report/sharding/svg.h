@@ -2,7 +2,7 @@
 #ifndef ORR_REPORT_SHARDING_SVG_H
 #define ORR_REPORT_SHARDING_SVG_H
 
-#include <orrery/embedding.h>
+#include <orrery/table_planner.h>
 
 #include "io/stream/output.h"
 
@@ -13,10 +13,10 @@ typedef enum orr_sharding_measure {
 } orr_sharding_measure;
 typedef struct orr_sharding_picture {
     const orr_embedding_plan *plan;
-    const double *ns;    /* shape (n_shards): of a step, that a shard takes its rank */
-    const double *bytes; /* shape (n_shards): of its rows and their optimizer states */
-    double bound_ns;     /* that the fullest rank is above in every plan; 0: not known */
-    double room_bytes;   /* of a rank for tables; 0: not known */
+    const orr_table_shard_cost *costs; /* shape (n_shards) */
+    double common_ns, common_bytes;    /* of every rank, beside its shards */
+    double bound_ns;   /* that the fullest rank is above in every plan; 0: not known */
+    double room_bytes; /* of a rank for tables; 0: not known */
 } orr_sharding_picture;
 
 /* With a legend of the kinds, and the bound or the room as a line right across. Shards too small to

@@ -25,8 +25,8 @@ static orr_sharding_picture small(orr_arena *arena)
         {.sharding = ORR_SHARDING_ROW, .columns = 1, .ranks = both, .n_ranks = 2},
         {.sharding = ORR_SHARDING_DATA, .columns = 1},
     };
-    static const double ns[] = {4e6, 2e6, 2e6, 1e6, 1e6};
-    static const double bytes[] = {1 << 20, 1 << 19, 1 << 19, 1 << 10, 1 << 10};
+    static const orr_table_shard_cost costs[] = {
+        {4e6, 1 << 20}, {2e6, 1 << 19}, {2e6, 1 << 19}, {1e6, 1 << 10}, {1e6, 1 << 10}};
     orr_embedding_plan *plan = orr_arena_one(arena, orr_embedding_plan);
     *plan = (orr_embedding_plan){.ranks = 2,
                                  .groups = 1,
@@ -37,7 +37,7 @@ static orr_sharding_picture small(orr_arena *arena)
     assert_int_equal(orr_embedding_plan_shard(plan, arena, NULL), ORR_OK);
     assert_int_equal(plan->n_shards, 5);
     return (orr_sharding_picture){
-        .plan = plan, .ns = ns, .bytes = bytes, .bound_ns = 5e6, .room_bytes = 80.0 * (1 << 30)};
+        .plan = plan, .costs = costs, .bound_ns = 5e6, .room_bytes = 80.0 * (1 << 30)};
 }
 
 static void a_block_for_each_shard_as_high_as_its_time(void **state)
@@ -86,17 +86,17 @@ static void small_shards_of_a_kind_are_one_block(void **state)
     enum { MANY = 4000 };
     orr_arena *arena = orr_arena_new(0, 0);
     orr_embedding *tables = orr_arena_array(arena, orr_embedding, MANY);
-    double *same = orr_arena_array(arena, double, MANY);
+    orr_table_shard_cost *costs = orr_arena_array(arena, orr_table_shard_cost, MANY);
     orr_embedding_plan plan;
     (void)state;
     for (uint32_t t = 0; t < MANY; t++) {
         tables[t] = (orr_embedding){
             .name = orr_arena_printf(arena, "t%u", t), .rows = 100, .columns = 16, .pooling = 1};
-        same[t] = 1000;
+        costs[t] = (orr_table_shard_cost){1000, 1000};
     }
-    same[17] = 1e6;
+    costs[17].ns = 1e6;
     assert_int_equal(orr_embedding_plan_default(tables, MANY, 1, arena, &plan, NULL), ORR_OK);
-    const orr_sharding_picture picture = {.plan = &plan, .ns = same, .bytes = same};
+    const orr_sharding_picture picture = {.plan = &plan, .costs = costs};
     char *text = WRITTEN(
         out, assert_int_equal(orr_svg_sharding(out, &picture, ORR_SHARDING_TIME, arena, NULL), 0));
     assert_int_equal(count(text, "<rect"), 2);
