@@ -143,7 +143,7 @@ FOLDERS = {
         "timeline": "humanize",
         "page": "humanize table",
         "fleet": "analyses humanize page table",
-        "sharding": "humanize page",
+        "sharding": "analyses humanize page table",
         "plan": "analyses humanize page",
         "trace": "humanize page table timeline",
         "explore": "analyses humanize page plan table",

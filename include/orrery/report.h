@@ -10,6 +10,7 @@
 #include <orrery/outcome.h>
 #include <orrery/replay.h>
 #include <orrery/sim.h>
+#include <orrery/table_planner.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,7 +21,8 @@ extern "C" {
     X(TEXT, const char *)                                                                          \
     X(BOOL, bool)                                                                                  \
     X(U8, uint8_t)                                                                                 \
-    X(U32, uint32_t) X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)            \
+    X(U32, uint32_t)                                                                               \
+    X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                             \
         X(NS, int64_t)         /* people see 1.234 ms, machines the integer ns */                  \
         X(NS_MEAN, double)     /* ns with a fraction                           */                  \
         X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
@@ -223,6 +225,29 @@ ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *r
 ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path,
                                                    const orr_explore_report *report,
                                                    orr_error *err);
+
+/* How the embedding tables of a recommendation model are best spread over ranks, for `orrery
+ * tables`. */
+typedef struct orr_sharding_report {
+    const orr_model *model;
+    const orr_cluster *cluster; /* NULL: this machine, which was measured */
+    const orr_table_planner_options *options;
+    const orr_table_planning *best;
+    const orr_table_planning *given; /* a plan to be set beside the best, priced alike; or NULL */
+    bool interrupted;
+} orr_sharding_report;
+/* figures, kinds, tables, ranks, comparison, given tables, given ranks; some may be empty. In the
+ * arena; they refer to the report. */
+enum { ORR_SHARDING_TABLES = 7 };
+ORR_API ORR_MUST_CHECK orr_status orr_sharding_tables(const orr_sharding_report *report,
+                                                      orr_arena *arena,
+                                                      orr_named_table ret[ORR_SHARDING_TABLES],
+                                                      orr_error *err);
+/* The same as one HTML page, self-contained: ranks as columns, tables as blocks, the bound as a
+ * line. Errors: IO, NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_sharding_html(const char *path,
+                                                    const orr_sharding_report *report,
+                                                    orr_error *err);
 
 /* One HTML page, self-contained, that shows what a plan comes to: waterfall, pipeline as a Gantt
  * chart, memory over time, links, and the plan on the machine. `beside`: another one to show next
