@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "report/humanize/human.h"
+#include "report/sharding/parts.h"
+
+/* A name of the user's, which must not drive the terminal. */
+enum { NAME_MAX = 400 };
+static const char *safe(const char *name, char buf[NAME_MAX])
+{
+    orr_text_elide(name, NAME_MAX / 4, buf, NAME_MAX);
+    return buf;
+}
+
+static void tell_question(const orr_sharding_report *r, orr_output *out)
+{
+    const orr_table_planner_options *o = r->options;
+    char bytes[ORR_HUMAN_MAX], batch[ORR_HUMAN_MAX], each[ORR_HUMAN_MAX], tables[ORR_HUMAN_MAX];
+    char title[NAME_MAX], machine[NAME_MAX];
+    orr_output_printf(out, "%s: %s table%s, %s, over %u rank%s of %s\n",
+                      safe(r->model->title, title), orr_human_count(tables, o->n_tables),
+                      o->n_tables == 1 ? "" : "s",
+                      orr_human_bytes(bytes, (double)orr_sharding_table_bytes(r)), o->ranks,
+                      o->ranks == 1 ? "" : "s",
+                      r->cluster != NULL ? safe(r->cluster->name, machine) : "this machine");
+    orr_output_printf(out,
+                      "step: %s samples, %s a rank; bags travel as %s, gradients as %s; %u batch%s "
+                      "ahead\nprices: %s\n",
+                      orr_human_count(batch, (uint64_t)orr_sharding_batch(r)),
+                      orr_human_count(each, (uint64_t)o->samples),
+                      orr_embedding_codec_name((orr_embedding_codec)o->forward),
+                      orr_embedding_codec_name((orr_embedding_codec)o->backward), o->pipeline,
+                      o->pipeline == 1 ? "" : "es",
+                      o->pricing == ORR_TABLE_PRICING_TORCHREC ? "TorchRec's terms"
+                                                               : safe(o->costs.source, machine));
+}
+
+static void tell_time(const orr_table_planning *p, orr_output *out)
+{
+    char time[ORR_HUMAN_MAX], shared[ORR_HUMAN_MAX];
+    orr_output_printf(out,
+                      "time: %s on rank %u, the busiest; of it %s are the same on every rank\n",
+                      orr_human_ns(time, p->ns), orr_sharding_busiest_rank(p),
+                      orr_human_ns(shared, p->shared_ns));
+}
+
+static void tell_memory(const orr_sharding_report *r, const orr_table_planning *p, orr_output *out)
+{
+    const uint32_t fullest = orr_sharding_fullest_rank(p);
+    char bytes[ORR_HUMAN_MAX], room[ORR_HUMAN_MAX], worth[ORR_HUMAN_MAX];
+    orr_output_printf(out, "memory: %s on rank %u, the fullest",
+                      orr_human_bytes(bytes, (double)p->ranks[fullest].memory_bytes), fullest);
+    if (r->options->memory_bytes > 0)
+        orr_output_printf(out, ", of %s", orr_human_bytes(room, (double)r->options->memory_bytes));
+    if (p->memory_ns_per_gib > 0)
+        orr_output_printf(out, "; a GiB more on every rank would save %s\n",
+                          orr_human_ns(worth, p->memory_ns_per_gib));
+    else
+        orr_output_text(out, "; more would save nothing\n");
+}
+
+static void tell_proof(const orr_sharding_report *r, orr_output *out)
+{
+    const orr_table_planning *p = r->best;
+    char bound[ORR_HUMAN_MAX], gap[ORR_HUMAN_MAX], by[NAME_MAX];
+    if (p->optimal)
+        orr_output_text(out, "proof: no plan is better\n");
+    else
+        orr_output_printf(out, "proof: no plan takes less than %s (%s): the gap is %s (%s)\n",
+                          orr_human_ns(bound, p->bound_ns),
+                          p->bound_by != NULL ? safe(p->bound_by, by) : "",
+                          orr_human_frac(gap, p->gap_frac), orr_sharding_status(r));
+}
+
+static void tell_given(const orr_sharding_report *r, orr_output *out)
+{
+    char time[ORR_HUMAN_MAX], best[ORR_HUMAN_MAX];
+    if (r->given == NULL)
+        return;
+    orr_output_printf(out, "given: %s", orr_human_ns(time, r->given->ns));
+    if (r->best->infeasible == NULL)
+        orr_output_printf(out, ", %+.1f %% of the best, %s", 100 * (r->given->ns / r->best->ns - 1),
+                          orr_human_ns(best, r->best->ns));
+    orr_output_text(out, "\n");
+}
+
+void orr_sharding_summary(const orr_sharding_report *r, orr_output *out)
+{
+    const orr_table_planning *p = r->best;
+    char why[NAME_MAX], nodes[ORR_HUMAN_MAX], moves[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
+    tell_question(r, out);
+    tell_given(r, out);
+    if (p->infeasible != NULL) {
+        orr_output_printf(out, "no plan: %s\n", safe(p->infeasible, why));
+        return;
+    }
+    if (r->interrupted)
+        orr_output_text(out, "interrupted: this is the best so far\n");
+    tell_time(p, out);
+    tell_memory(r, p, out);
+    tell_proof(r, out);
+    orr_output_printf(out, "searched: %s nodes of the tree, %s moves, in %s\n",
+                      orr_human_count(nodes, p->nodes), orr_human_count(moves, p->moves),
+                      orr_human_ns(wall, (double)p->wall_ns));
+}
