@@ -105,6 +105,19 @@ const orr_command orr_commands[] = {
      "orrery sql runs.db 'SELECT schedule, min(step_s), count(*) FROM plan WHERE fits GROUP BY schedule'\n"
      "orrery sql runs.db 'SELECT * FROM plan' --format csv -o plans.csv",
      "", 1, 2, orr_command_sql},
+    {"tables", "the best way to spread a recommendation model's tables over ranks", "MODEL",
+     "Chooses for every embedding table of a model how it is sharded (whole, by row, by column, within a host, as a "
+     "grid, or on every rank) and on which ranks, so that the busiest rank of a step is done soonest and every rank "
+     "has room. Prints where each table went and why, what each rank takes, a proven bound of how good any plan can "
+     "be, and what the next GiB of memory would buy. --output writes the plan, which `--plan tables=FILE` of "
+     "`orrery train` and `orrery simulate` reads.\n"
+     "With --plan tables=FILE a given plan is priced beside the best one. Ctrl-C prints the best so far. Exit "
+     "status 4: some table fits nowhere; it is named, with the memory that it needs.",
+     "orrery tables dlrm-dcnv2 -c dgx_h100\n"
+     "orrery tables dlrm-dcnv2 -c dgx_a100 --batch 64k -o plan.yaml --html plan.html\n"
+     "orrery tables dlrm-criteo-1tb -c dgx_h100 --ranks 4 --memory 30GiB --kinds table,row --cost torchrec\n"
+     "orrery tables dlrm-dcnv2 -c dgx_a100 --plan tables=plan.yaml",
+     " cluster ranks batch memory plan ", 1, 1, orr_command_tables},
     {"fleet", "what failures cost a job of months on many GPUs", "",
      "Simulates the life of a training job, failure by failure: found, scheduled, started, initialised, caught "
      "up; fully synchronous with checkpoints (sync), with nodes that stand ready (spares), and in replicas "

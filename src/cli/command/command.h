@@ -49,6 +49,9 @@ typedef struct orr_settings {
         *store, *baselines, *dimensions, *price;
     int64_t max_buildings, keep;
     bool exact, effects;
+    /* embedding tables over ranks */
+    const char *memory, *kinds, *forward, *backward;
+    int64_t pipeline;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;
@@ -105,6 +108,7 @@ int orr_command_replay(const orr_settings *settings);
 int orr_command_score(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
 int orr_command_sql(const orr_settings *settings);
+int orr_command_tables(const orr_settings *settings);
 int orr_command_team(const orr_settings *settings);
 int orr_command_train(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);

@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding tables over ranks as somebody plans them: the file that is written means the plan that was printed, formats
+and the page say the same, and what cannot be planned or read is refused in a line that names the table."""
+import contextlib
+import csv
+import json
+import pathlib
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "page")]
+import browser  # noqa: E402
+from harness import (BIN, PATIENCE_S, Skip, case, environment, main, one_line, orrery,  # noqa: E402
+                     scratch)
+
+KAGGLE = ["dlrm-criteo-kaggle", "--cluster", "dgx_a100"]
+TABLES = ["figures", "comparison", "kinds", "tables", "ranks", "given_tables", "given_ranks"]
+LINE = re.compile(r"^  (\w+): \{kind: (\w+)(?:, columns: (\d+))?(?:, ranks: \[([\d, -]+)\])?\}$")
+
+
+def tables(*args, **more):
+    return orrery("tables", "-q", *args, **more)
+
+
+def planned(*args, code=0, **more):
+    """The document of a planning."""
+    result = tables(*args, "--format", "json", **more)
+    assert result.returncode == code, f"exit {result.returncode}: {result.stderr}"
+    return json.loads(result.stdout)
+
+
+def rows_of(answer, table):
+    return answer["tables"][table]["rows"]
+
+
+def placements(text):
+    """{table: (kind, ranks)} of the text of a plan."""
+    found = {}
+    for line in text.split("tables:\n")[1].splitlines():
+        name, kind, _, ranks = LINE.match(line).groups()
+        assert name not in found, line
+        found[name] = (kind, ranks)
+    return found
+
+
+def model(path, n, seed=1):
+    """A recommendation model of n tables from tens to millions of rows."""
+    draw = random.Random(seed)
+    rows = [int(10 ** draw.uniform(1, 6.8)) for _ in range(n)]
+    pooling = [draw.randint(1, 40) for _ in range(n)]
+    path.write_text("source: own\nsources:\n  own: \"made for a test\"\nmodels:\n  many:\n    title: many tables\n"
+                    "    family: dlrm\n    kind: dlrm\n    dlrm:\n      dense_features: 13\n      dim: 64\n"
+                    f"      rows: {rows}\n      pooling: {pooling}\n      bottom: [128, 64]\n      top: [64, 1]\n")
+    return path
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+@case
+def the_file_means_the_plan_that_was_printed():
+    with scratch() as folder:
+        path = folder / "plan.yaml"
+        answer = planned(*KAGGLE, "-o", path)
+        text = path.read_text()
+        assert tables(*KAGGLE, "--format", "plan").stdout == text
+        placed = placements(text)
+        assert list(placed) == [f"t{i}" for i in range(26)], list(placed)
+        for row in rows_of(answer, "tables"):
+            assert placed[row["table"]][0] == row["kind"], row
+        again = planned(*KAGGLE, "--plan", f"tables={path}")
+        given, best = rows_of(again, "comparison")
+        assert (given["plan"], best["plan"]) == ("given", "best")
+        assert given["time_ns"] == best["time_ns"] == answer["ns"] and given["tables_of_another_kind"] == 0
+        assert rows_of(again, "given_ranks") == rows_of(answer, "ranks")
+
+
+@case
+def what_is_told_adds_up():
+    answer = planned(*KAGGLE, "--batch", "16k", "--ranks", "4", "--memory", "1GiB")
+    assert answer["schema"] == "orrery.tables/1" and answer["status"] in ("optimal", "within the gap", "stopped")
+    assert answer["question"]["batch"] == 16384 and answer["question"]["memory_bytes"] == 1 << 30
+    assert 0 < answer["bound_ns"] <= answer["ns"] * (1 + 1e-9), answer
+    ranks = rows_of(answer, "ranks")
+    assert len(ranks) == 4 and all(row["memory_bytes"] <= 1 << 30 for row in ranks), ranks
+    assert max(row["total_ns"] for row in ranks) <= answer["ns"] * (1 + 1e-9)
+    for row in ranks:
+        stages = sum(row[f"{stage}_ns"] for stage in ("ids", "lookup", "bags", "gradients", "update"))
+        assert abs(stages - row["total_ns"]) <= 1e-6 * row["total_ns"], row
+    assert sum(row["tables"] for row in rows_of(answer, "kinds")) == 26
+    assert sum(row["shards"] for row in rows_of(answer, "kinds")) == sum(row["shards"] for row in ranks)
+
+
+@case
+def a_worse_plan_stands_beside_the_best():
+    with scratch() as folder:
+        path = folder / "heap.yaml"
+        path.write_text("ranks: 8\ntables:\n" + "".join(f"  t{i}: {{kind: table, ranks: [3]}}\n" for i in range(26)))
+        answer = planned(*KAGGLE, "--plan", f"tables={path}")
+        given, best = rows_of(answer, "comparison")
+        assert given["time_ns"] > 2 * best["time_ns"] and given["over_best_frac"] > 1, (given, best)
+        busy = [row["rank"] for row in rows_of(answer, "given_ranks") if row["shards"] > 0]
+        assert busy == [3], busy
+        said = tables(*KAGGLE, "--plan", f"tables={path}").stdout
+        assert re.search(r"^given: .* of the best, ", said, re.M), said
+
+
+@case
+def kinds_terms_and_transfers_are_kept_to():
+    answer = planned(*KAGGLE, "--kinds", "row,table")
+    assert {row["kind"] for row in rows_of(answer, "tables")} <= {"row", "table"}
+    torchrec = planned(*KAGGLE, "--cost", "torchrec")
+    assert torchrec["question"]["cost"] == "torchrec" and torchrec["ns"] != answer["ns"]
+    few, many = (planned(*KAGGLE, "--kinds", "table", "--forward", codec, "--backward", codec)
+                 for codec in ("fp16", "fp32"))
+    assert few["ns"] < many["ns"], (few["ns"], many["ns"])
+    with scratch() as folder:
+        path = folder / "plan.yaml"
+        tables(*KAGGLE, "--forward", "int8", "--backward", "bf16", "--pipeline", "3", "-o", path)
+        head = path.read_text().split("tables:")[0]
+        assert "forward: int8\n" in head and "backward: bf16\n" in head and "pipeline: 3\n" in head, head
+        question = planned(*KAGGLE, "--plan", f"tables={path}")["question"]
+        assert (question["forward"], question["backward"], question["pipeline"]) == ("int8", "bf16", 3)
+
+
+@case
+def all_formats_have_the_same_tables():
+    answer = planned(*KAGGLE)
+    assert list(answer["tables"]) == TABLES, list(answer["tables"])
+    text = tables(*KAGGLE, "--format", "csv")
+    blocks = [list(csv.reader(block.splitlines())) for block in text.stdout.split("\n\n")]
+    assert [block[0][0] for block in blocks] == ["figure", "kind", "table", "rank"], [block[0] for block in blocks]
+    assert len(blocks[2]) == 27 and len(blocks[3]) == 9
+    assert "| table | kind |" in tables(*KAGGLE, "--format", "md").stdout
+    people = tables(*KAGGLE).stdout
+    for word in ("time: ", "memory: ", "proof: ", "\ntables\n", "\nranks\n"):
+        assert word in people, people
+
+
+@case
+def equal_questions_have_equal_answers():
+    first, second = (planned(*KAGGLE) for _ in range(2))
+    for answer in (first, second):
+        del answer["wall_ns"]
+    assert first == second
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def check_page(shown, path, blocks):
+    """The page is whole, asks for nothing, and its pictures have at least so many blocks and fit."""
+    shown.open(path.as_uri(), ready="document.readyState == 'complete'")
+    assert not shown.problems(), shown.problems()
+    assert all(url.startswith("file:") for url in shown.requests()), shown.requests()
+    assert shown.eval("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the window"
+    marks = shown.eval("[...document.querySelectorAll('svg.picture')].map(p => p.querySelectorAll('rect').length)")
+    assert len(marks) == 2 and min(marks) >= blocks, marks
+    assert max(marks) <= 30000, marks
+    out = shown.eval("""[...document.querySelectorAll('svg.picture text, svg.picture rect')].filter(t => {
+        const a = t.getBoundingClientRect(), b = t.closest('svg').getBoundingClientRect();
+        return a.left < b.left - 2 || a.right > b.right + 2 || a.top < b.top - 4 || a.bottom > b.bottom + 4;
+    }).map(t => t.textContent)""")
+    assert out == [], out
+    assert shown.eval("[...document.querySelectorAll('svg.picture text')].some(t => t.textContent.startsWith('bound'))")
+
+
+@case
+def a_page_that_needs_nothing_else():
+    chromium = browser.find()
+    with scratch() as folder:
+        large = model(folder / "many.yaml", 1000)
+        pages = [(folder / "8x26.html", KAGGLE, 26), (folder / "1x26.html", [*KAGGLE, "--ranks", "1"], 2),
+                 (folder / "128x1000.html", [large, "--cluster", "h100_24k", "--ranks", "128"], 500)]
+        for path, question, _ in pages:
+            result = tables(*question, "--html", path)
+            assert result.returncode == 0, result.stderr
+            text = path.read_text()
+            assert text.count("<script") == 1 and "<link" not in text and text.endswith("</html>\n")
+        if not chromium:
+            raise Skip("no Chromium here (set ORRERY_CHROMIUM): the pages were only written")
+        with contextlib.closing(browser.Browser(chromium)) as shown:
+            for theme in ("light", "dark"):
+                shown.theme(theme)
+                for path, _, blocks in pages:
+                    check_page(shown, path, blocks)
+
+
+# --- what cannot be -------------------------------------------------------------------------------
+
+
+@case
+def a_table_that_fits_nowhere_is_named_with_its_size():
+    with scratch() as folder:
+        path, page = folder / "plan.yaml", folder / "plan.html"
+        path.write_text("of yesterday")
+        question = [*KAGGLE, "--memory", "64MiB", "--kinds", "table", "-o", path, "--html", page]
+        answer = planned(*question, code=4)
+        assert answer["status"] == "no plan" and re.search(r"'?t2\b.*(MiB|GiB)", answer["infeasible"]), answer["infeasible"]
+        assert answer["infeasible_bytes"] > 64 << 20
+        assert path.read_text() == "of yesterday" and "No plan" in page.read_text()
+        text = tables(*question)
+        assert text.returncode == 4 and "no plan: " in text.stdout, text
+        script = tables(*question, "--format", "plan")
+        assert script.returncode == 4 and script.stdout == "" and "no plan: " in script.stderr, script
+
+
+def refused(folder, text, *words, code=3):
+    path = folder / "bad.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    line = one_line(tables(*KAGGLE, "--plan", f"tables={path}"), code)
+    for word in words:
+        assert word in line, f"{word!r} is not in: {line}"
+
+
+@case
+def a_plan_that_cannot_be_is_refused_by_line():
+    with scratch() as folder:
+        good = tables(*KAGGLE, "--kinds", "table", "--format", "plan").stdout
+        lines = good.splitlines(keepends=True)
+        last = len(lines)
+        swap = lambda new: "".join(lines[:-1]) + new  # noqa: E731
+        refused(folder, good + lines[-1], f"bad.yaml:{last + 1}:", "t25")
+        refused(folder, "".join(lines[:-1]), "t25", "missing")
+        refused(folder, good + "  t99: {kind: table, ranks: [0]}\n", f":{last + 1}:", "t99")
+        refused(folder, swap("  t25: {kind: colum, ranks: [0]}\n"), f":{last}:", "'colum'", "did you mean 'column'")
+        refused(folder, swap("  t25: {kind: table, ranks: [8]}\n"), f":{last}:", "rank 8")
+        refused(folder, swap("  t25: {kind: row, ranks: [0, 0]}\n"), f":{last}:", "t25", "twice")
+        refused(folder, swap("  t25: {kind: table, ranks: [0, 1]}\n"), f":{last}:", "t25")
+        refused(folder, swap("  t25: {kind: column, columns: 9, ranks: [0-7]}\n"), f":{last}:", "t25")
+        refused(folder, swap("  t25: {}\n"), f":{last}:", "t25", "kind")
+        refused(folder, good.replace("ranks: 8", "rnaks: 8", 1), "bad.yaml:1:")
+
+
+@case
+def a_file_that_is_no_plan_is_refused():
+    with scratch() as folder:
+        good = tables(*KAGGLE, "--format", "plan").stdout
+        for text in ("", "\n", "[]", "ranks: 8\n", "ranks: 8\ntables:\n", bytes(range(256)) * 64, b"\x7fELF" + bytes(4000),
+                     good.replace("t3", "t\0"), "a: " * 100_000, "{" * 100_000):
+            refused(folder, text, "bad.yaml")
+        for at in range(1, len(good) - 4, 97):
+            refused(folder, good[:at], "bad.yaml")
+        refused(folder, "ranks: 8\n" + "# long\n" * 3_000_000, "bad.yaml", "16")
+        one_line(tables(*KAGGLE, "--plan", f"tables={folder / 'nothing.yaml'}"), 3)
+        one_line(tables(*KAGGLE, "--plan", f"tables={folder}"), 3)
+
+
+@case
+def what_cannot_be_asked_is_refused_in_a_line():
+    for more, word in ([("--kinds", "tabel"), "did you mean table"], [("--kinds", ","), "--kinds"], [("--memory", "much"), "--memory"],
+                       [("--batch", "1001"), "--batch"],
+                       [("--plan", "dp=8"), "tables=FILE"], [("--plan", "tables=auto"), "tables=FILE"],
+                       [("--pipeline", "4"), "pipeline"], [("--cost", "mine"), "stages|torchrec"],
+                       [("--ranks", "9"), "9"], [("--time-limit", "soon"), "--time-limit"]):
+        assert word in one_line(tables(*KAGGLE, *more), 2), more
+    assert "embedding tables" in one_line(tables("gpt2", "-c", "dgx_a100"), 2)
+    assert "--cluster" in one_line(tables("dlrm-dcnv2"), 2)
+    one_line(tables("no-such-model", "-c", "dgx_a100"), 3)
+    one_line(tables("dlrm-dcnv2", "-c", "nowhere.yaml"), 3)
+    one_line(tables(*KAGGLE, "-o", "/nowhere/at/all.yaml"), 3)
+    one_line(tables(*KAGGLE, "--html", "/nowhere/at/all.html"), 3)
+    with scratch() as folder:
+        (folder / "two.yaml").write_text(tables(*KAGGLE, "--ranks", "2", "--format", "plan").stdout)
+        assert "--ranks" in one_line(tables(*KAGGLE, "--ranks", "4", "--plan", f"tables={folder / 'two.yaml'}"), 2)
+
+
+# --- disks and interrupts -------------------------------------------------------------------------
+
+
+@case
+def a_full_disk_leaves_the_older_plan():
+    with scratch() as folder:
+        path = folder / "plan.yaml"
+        path.write_text("of yesterday")
+        for size in (0, 1, 200):
+            result = tables(*KAGGLE, "-o", path, preexec_fn=lambda size=size: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (size, size)))
+            line = one_line(result, 3)
+            assert "File too large" in line and "plan.yaml" in line, line
+            assert path.read_text() == "of yesterday" and len(list(folder.iterdir())) == 1
+    assert "No space left" in one_line(tables(*KAGGLE, "-o", "/dev/full"), 3)
+
+
+@case
+def an_interrupt_ends_it_with_what_there_is():
+    with scratch() as folder:
+        path = folder / "plan.yaml"
+        process = subprocess.Popen([BIN, "tables", "-v", *KAGGLE, "--exact", "--format", "json", "-o", path],
+                                   env=environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        try:
+            said = process.stderr.readline()
+            assert said == "orrery: planning 26 tables over 8 ranks\n", said
+            process.send_signal(signal.SIGINT)
+            said, error = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 130, f"exit {process.returncode}: {error}"
+        answer = json.loads(said)
+        assert answer["interrupted"] and answer["status"] == "interrupted" and answer["gap_frac"] > 0, answer["status"]
+        again = planned(*KAGGLE, "--plan", f"tables={path}")
+        assert rows_of(again, "comparison")[0]["time_ns"] == answer["ns"]
+
+
+@case
+def a_time_limit_ends_it_with_what_there_is():
+    for limit in ("1us", "50ms"):
+        answer = planned(*KAGGLE, "--exact", "--time-limit", limit)
+        assert answer["status"] == "stopped" and len(rows_of(answer, "tables")) == 26, answer["status"]
+
+
+if __name__ == "__main__":
+    main()
