@@ -16,7 +16,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "page")]
 import browser  # noqa: E402
-from harness import (BIN, PATIENCE_S, Skip, case, environment, main, one_line, orrery,  # noqa: E402
+from harness import (BIN, PATIENCE_S, SOURCE, Skip, case, environment, main, one_line, orrery,  # noqa: E402
                      scratch)
 
 KAGGLE = ["dlrm-criteo-kaggle", "--cluster", "dgx_a100"]
@@ -269,6 +269,51 @@ def what_cannot_be_asked_is_refused_in_a_line():
     with scratch() as folder:
         (folder / "two.yaml").write_text(tables(*KAGGLE, "--ranks", "2", "--format", "plan").stdout)
         assert "--ranks" in one_line(tables(*KAGGLE, "--ranks", "4", "--plan", f"tables={folder / 'two.yaml'}"), 2)
+
+
+# --- what reads the plan --------------------------------------------------------------------------
+
+SMALL = SOURCE / "examples" / "models" / "small_dlrm.yaml"
+
+
+def trained(words, **more):
+    """Losses of a few steps of training, and the digest of the state after them."""
+    asked = ["train", SMALL, "--plan", words, "--steps", "4", "--learning-rate", "2e-2", "--threads", "1"]
+    result = orrery(*asked, "-q", "--format", "json", **more)
+    assert result.returncode == 0, f"{words}: exit {result.returncode}: {result.stderr}"
+    document = json.loads(result.stdout)
+    losses = [row["loss"] for row in document["tables"]["steps"]["rows"]]
+    assert len(losses) == 4 and document["state_digest"] != "0", result.stdout
+    return losses, document["state_digest"]
+
+
+@case
+def training_learns_the_same_by_any_plan():
+    with scratch() as folder:
+        alone = trained("dp=1,batch=120")
+        assert trained("dp=2,batch=120") == alone
+        assert trained("dp=3,batch=120,tables=auto") == alone
+        for ranks, kinds in ((2, "row"), (3, "row,data"), (2, "data")):
+            path = folder / f"{kinds[-4:]}{ranks}.yaml"
+            tables(SMALL, "-c", "dgx_a100", "--ranks", ranks, "--kinds", kinds, "--pipeline", "3", "-o", path)
+            assert trained(f"batch=120,tables={path.name},dp={ranks}", cwd=folder) == alone, kinds
+        said = orrery("train", SMALL, "--plan", f"dp=2,batch=120,tables={folder / 'data2.yaml'}", "--steps", "1", "-j", "1")
+        assert re.search(r"^plan      .*,tables=.*data2.yaml$", said.stdout, re.M), said.stdout
+        assert re.search(r"^tables    26 data$", said.stdout, re.M), said.stdout
+
+
+@case
+def a_plan_that_does_not_suit_the_run_is_refused():
+    with scratch() as folder:
+        path = folder / "two.yaml"
+        tables(SMALL, "-c", "dgx_a100", "--ranks", "2", "-o", path)
+        line = one_line(orrery("train", SMALL, "--plan", f"dp=4,batch=120,tables={path}"), 4)
+        assert "2 ranks" in line and "job has 4" in line, line
+        assert "embedding tables" in one_line(orrery("train", "gpt2", "--plan", "tables=auto"), 4)
+        assert "twice" in one_line(orrery("train", SMALL, "--plan", "tables=auto,tables=auto"), 2)
+        assert "nothing.yaml" in one_line(orrery("train", SMALL, "--plan", "tables=nothing.yaml", cwd=folder), 3)
+        path.write_text(path.read_text().replace("t7:", "t8:", 1))
+        assert "two.yaml:" in one_line(orrery("train", SMALL, "--plan", f"dp=2,batch=120,tables={path}"), 3)
 
 
 # --- disks and interrupts -------------------------------------------------------------------------

@@ -14,6 +14,10 @@ orr_status orr_machine_file_path(const char *said, bool make, orr_arena *arena, 
 /* Measures, with progress, and keeps it. Where no threads stand. */
 orr_status orr_machine_measure(orr_session *session, bool quick, const char *path,
                                orr_measured *ret) ORR_MUST_CHECK;
+/* Rates of this machine for the planner of embedding tables on so many ranks: of the file, or
+ * assumed, with a remark, where nothing was measured. Errors: those of the file. */
+orr_status orr_machine_table_costs(orr_session *session, uint32_t ranks,
+                                   orr_table_costs *ret) ORR_MUST_CHECK;
 /* For orr_measure_options.told; ctx: an orr_progress. */
 void orr_machine_progress(void *ctx, const char *what, double done);
 

@@ -40,7 +40,7 @@ static orr_status memory_left(const orr_sharding_question *q, orr_arena *arena, 
     return ORR_OK;
 }
 
-static orr_status check_model(const orr_model *model, orr_error *err)
+orr_status orr_sharding_check_model(const orr_model *model, orr_error *err)
 {
     return model->kind == ORR_MODEL_DLRM && model->dlrm.n_tables > 0
                ? ORR_OK
@@ -53,7 +53,7 @@ orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
 {
     const orr_dlrm *dlrm = &q->model->dlrm;
     const orr_calibration *calibration;
-    ORR_TRY(check_model(q->model, err));
+    ORR_TRY(orr_sharding_check_model(q->model, err));
     orr_table_planner_options_init(ret);
     ret->tables = dlrm->tables;
     ret->n_tables = dlrm->n_tables;
@@ -132,7 +132,7 @@ orr_status orr_sharding_load(const char *tables, const orr_sharding_question *q,
     const orr_dlrm *dlrm = &q->model->dlrm;
     if (strcmp(tables, "auto") == 0)
         return plan_by_planner(q, arena, ret, err);
-    ORR_TRY(check_model(q->model, err));
+    ORR_TRY(orr_sharding_check_model(q->model, err));
     const orr_status status =
         orr_embedding_plan_read(tables, dlrm->tables, dlrm->n_tables, arena, ret, err);
     if (status ==
@@ -142,4 +142,17 @@ orr_status orr_sharding_load(const char *tables, const orr_sharding_question *q,
         return orr_fail(err, ORR_INVALID, "%s spreads tables over %u ranks, and the job has %u",
                         tables, ret->ranks * ret->groups, q->ranks);
     return status;
+}
+
+const char *orr_sharding_kinds_text(const orr_embedding_plan *plan, orr_arena *arena)
+{
+    uint32_t n[ORR_SHARDINGS] = {0};
+    const char *text = "";
+    for (uint32_t t = 0; t < plan->n_tables; t++)
+        n[plan->placements[t].sharding]++;
+    for (int k = 0; k < ORR_SHARDINGS && text != NULL; k++)
+        if (n[k] > 0)
+            text = orr_arena_printf(arena, "%s%s%u %s", text, *text != '\0' ? ", " : "", n[k],
+                                    orr_embedding_sharding_name((orr_embedding_sharding)k));
+    return text != NULL ? text : "";
 }

@@ -16,6 +16,8 @@ typedef struct orr_sharding_question {
                            * gradients and moments of the dense layers; no limit on this machine */
     double software_year; /* 0: the newest */
 } orr_sharding_question;
+/* INVALID: the model has no tables to shard. */
+orr_status orr_sharding_check_model(const orr_model *model, orr_error *err) ORR_MUST_CHECK;
 /* The question with the rates of the cluster by its calibration; the rest is as
  * orr_table_planner_options_init() has it. Errors: INVALID: a model without tables, too many ranks,
  * a device whose memory is too small for the dense layers. */
@@ -38,5 +40,7 @@ const char *orr_sharding_join(const orr_plan *plan, const char *tables, orr_aren
 orr_status orr_sharding_load(const char *tables, const orr_sharding_question *question,
                              orr_arena *arena, orr_embedding_plan *ret,
                              orr_error *err) ORR_MUST_CHECK;
+/* "22 table, 3 row, 1 data": how many tables have each kind. In the arena; "": no memory. */
+const char *orr_sharding_kinds_text(const orr_embedding_plan *plan, orr_arena *arena);
 
 #endif /* ORR_CLI_ARGUMENTS_SHARDING_H */

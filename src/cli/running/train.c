@@ -7,6 +7,7 @@
 #include "cli/arguments/factor.h"
 #include "cli/arguments/job.h"
 #include "cli/arguments/machine_file.h"
+#include "cli/arguments/sharding.h"
 #include "cli/arguments/checkpoint.h"
 #include "cli/running/child_report.h"
 #include "cli/command/interrupt.h"
@@ -43,8 +44,11 @@ static orr_status read_plan(orr_training *t)
 {
     const orr_settings *s = t->session.settings;
     orr_error *err = &t->session.err;
-    if (s->plan != NULL)
-        ORR_TRY(orr_plan_parse(s->plan, &t->plan, err));
+    const char *words;
+    if (s->plan != NULL) {
+        ORR_TRY(orr_sharding_split(s->plan, t->session.arena, &words, &t->tables, err));
+        ORR_TRY(orr_plan_parse(words, &t->plan, err));
+    }
     if (s->ranks > 0 && t->plan.dp > 0)
         return orr_fail(err, ORR_INVALID, "--ranks says dp, and so does --plan");
     if (s->ranks > UINT16_MAX)
@@ -124,6 +128,24 @@ static orr_status read_options(orr_training *t)
     return orr_training_team(t);
 }
 
+/* tables=... of --plan: a file, or the planner's answer for this machine. */
+static orr_status read_tables(orr_training *t, const orr_model *model, const orr_plan *plan)
+{
+    orr_table_costs costs;
+    orr_sharding_question q = {.model = model,
+                               .costs = &costs,
+                               .ranks = (uint32_t)orr_plan_ranks(plan),
+                               .batch = plan->batch};
+    if (t->tables == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_sharding_check_model(model, &t->session.err));
+    if (strcmp(t->tables, "auto") == 0)
+        ORR_TRY(orr_machine_table_costs(&t->session, q.ranks, &costs));
+    ORR_TRY(orr_sharding_load(t->tables, &q, t->session.arena, &t->table_plan, &t->session.err));
+    t->options.tables = &t->table_plan;
+    return ORR_OK;
+}
+
 /* Before anything runs: a plan that cannot be. */
 static orr_status check_plan(orr_training *t)
 {
@@ -131,7 +153,8 @@ static orr_status check_plan(orr_training *t)
     const orr_plan plan = orr_train_plan(t->model, &t->plan);
     const orr_model *changed;
     ORR_TRY(orr_model_override(t->model, &t->plan, t->session.arena, &changed, err));
-    return orr_plan_check(&plan, err);
+    ORR_TRY(orr_plan_check(&plan, err));
+    return read_tables(t, changed, &plan);
 }
 
 static orr_status check_folder(orr_training *t, const char *replica)

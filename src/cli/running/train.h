@@ -24,6 +24,8 @@ typedef struct orr_training {
     orr_session session;
     const orr_model *model;
     orr_plan plan;
+    const char *tables; /* tables=... of --plan; NULL: not said */
+    orr_embedding_plan table_plan;
     orr_workload workload;
     orr_train_options options;
     orr_measured measured;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/arguments/sharding.h"
 #include "cli/running/child_report.h"
 #include "cli/running/train.h"
 #include "io/json/writer.h"
@@ -26,9 +27,12 @@ void orr_training_print_setup(orr_training *t)
                       orr_session_printable(&t->session, t->model->title),
                       (long long)t->options.steps, (unsigned long long)orr_plan_ranks(&plan),
                       orr_plan_ranks(&plan) == 1 ? "rank" : "ranks");
-    const char *text = orr_plan_text(&plan, t->session.arena);
+    const char *text = orr_sharding_join(&plan, t->tables, t->session.arena);
     if (text != NULL)
         orr_output_printf(out, "plan      %s\n", text);
+    if (t->options.tables != NULL)
+        orr_output_printf(out, "tables    %s\n",
+                          orr_sharding_kinds_text(t->options.tables, t->session.arena));
     if (t->options.team != NULL)
         orr_output_printf(out, "team      replica %s of %u, coordinator at %s\n", t->team.name,
                           t->team.replicas, t->team.coordinator);

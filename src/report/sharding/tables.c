@@ -134,7 +134,7 @@ static table_row table_row_of(const orr_table_planning *p, uint32_t t, bool chos
         .pooling = table->pooling,
         .memory_bytes = choice->memory_bytes,
         .mean_time_ns = choice->ns,
-        .largest_shard_ns = choice->largest_shard_ns,
+        .largest_shard_ns = place->sharding == ORR_SHARDING_DATA ? NAN : choice->largest_shard_ns,
         .bound_by = orr_table_stage_name((orr_table_stage)choice->bound_by),
         .reason = chosen ? orr_table_reason_name((orr_table_reason)choice->reason) : "",
         .other = other ? orr_embedding_sharding_name((orr_embedding_sharding)choice->other) : "",
