@@ -4,10 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/philox.h"
+
 /* The search: candidates are chosen by the price of the relaxation, packed, and improved; with
  * several limits of the largest shard, since finer shards cost more in all but pack better. */
 
 #define HEAVY_FRAC 0.003 /* of a rank's memory, in one shard: assumed */
+enum { REMOVED = 6, MOST_ROUNDS = 1500, LEAST_ROUNDS = 10 };
+#define ROUNDS_TIMES_SIZE 4e6 /* fewer rounds of large problems: their plans are near the bound */
 
 typedef struct searcher {
     const orr_table_problem *p;
@@ -147,6 +151,85 @@ static orr_status start_smallest(searcher *s)
                : ORR_OK;
 }
 
+static bool is_removed(const searcher *s, uint32_t table)
+{
+    return s->trial.choice[table] == ORR_TABLE_UNPLACED;
+}
+
+/* Removes tables of the busiest rank, and as many others at random. */
+static uint32_t remove_some(searcher *s, orr_random *random, uint32_t *removed)
+{
+    const orr_table_problem *p = s->p;
+    uint32_t busiest = 0, n = 0;
+    for (uint32_t r = 1; r < p->ranks; r++)
+        if (s->trial.load[r] > s->trial.load[busiest])
+            busiest = r;
+    for (uint32_t t = 0; t < p->n && n < REMOVED / 2; t++) {
+        const uint32_t *ranks = orr_table_ranks_of(p, &s->trial, t);
+        bool there = false;
+        for (uint32_t i = 0; i < p->candidates[s->trial.choice[t]].n && !there; i++)
+            there = ranks[i] == busiest;
+        if (there && orr_random_below(random, 2) == 0)
+            removed[n++] = t;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        orr_table_remove(p, &s->trial, removed[i]);
+    for (const uint32_t most = 2 * n + 1; n < most;) {
+        const uint32_t t = (uint32_t)orr_random_below(random, p->n);
+        if (is_removed(s, t))
+            break;
+        orr_table_remove(p, &s->trial, t);
+        removed[n++] = t;
+    }
+    return n;
+}
+
+/* Puts a removed table back with the candidate that leaves the step shortest, of the first few: how
+ * many is drawn, so that rounds differ. */
+static bool put_back(searcher *s, orr_random *random, uint32_t table)
+{
+    const orr_table_problem *p = s->p;
+    const uint32_t first = p->first[table], n = p->first[table + 1] - first;
+    uint32_t best = first + (uint32_t)orr_random_below(random, n);
+    double least = INFINITY;
+    for (uint32_t k = first; orr_random_below(random, 4) != 0 && k < first + n; k++) {
+        if (orr_random_below(random, 2) == 0 ||
+            !orr_table_place(p, &s->trial, &s->placer, table, k))
+            continue;
+        double most = 0;
+        for (uint32_t r = 0; r < p->ranks; r++)
+            most = fmax(most, s->trial.load[r]);
+        /* What is not the busiest rank's counts a little: it is in the way of others. */
+        const double ns = most + s->trial.shared_ns + orr_table_mean_ns(p, &p->candidates[k]);
+        if (ns < least) {
+            least = ns;
+            best = k;
+        }
+        orr_table_remove(p, &s->trial, table);
+    }
+    return orr_table_place(p, &s->trial, &s->placer, table, best);
+}
+
+/* Large neighbourhood search (Shaw, CP 1998): some tables of the best plan are removed, put back,
+ * and the whole is improved. */
+static orr_status search_neighbourhood(searcher *s)
+{
+    orr_random random = orr_random_of(s->p->o->seed, 0);
+    uint32_t removed[2 * REMOVED];
+    const double size = (double)s->p->n * s->p->ranks;
+    const double rounds = fmin(MOST_ROUNDS, fmax(LEAST_ROUNDS, ROUNDS_TIMES_SIZE / size));
+    for (uint32_t round = 0; round < rounds && s->best_ns < INFINITY && !is_done(s); round++) {
+        bool placed = true;
+        orr_table_assignment_copy(s->p, &s->best, &s->trial);
+        const uint32_t n = remove_some(s, &random, removed);
+        for (uint32_t i = n; i > 0 && placed; i--)
+            placed = put_back(s, &random, removed[i - 1]);
+        if (placed)
+            ORR_TRY(improve(s));
+    }
+    return ORR_OK;
+}
+
 static orr_status search(searcher *s)
 {
     static const double time_shares[] = {1, 0.5, 0.25, 0.7, 0.35, 0.15};
@@ -165,7 +248,9 @@ static orr_status search(searcher *s)
                         return ORR_OK;
                     ORR_TRY(try_start(s, &from));
                 }
-    return s->best_ns < INFINITY ? ORR_OK : start_smallest(s);
+    if (!(s->best_ns < INFINITY))
+        ORR_TRY(start_smallest(s));
+    return search_neighbourhood(s);
 }
 
 orr_status orr_table_solve(const orr_table_problem *p, const orr_table_bound *bound,
