@@ -6,7 +6,10 @@
 #include "../tests/property/support/random_tables.h"
 
 /* The planner of embedding tables on seeded cases: a JSON line each, then a summary.
- * Usage: bench_table_plans [TABLES RANKS HOST_RANKS FIRST_SEED CASES] */
+ * Usage: bench_table_plans [TABLES RANKS HOST_RANKS FIRST_SEED CASES]
+ *
+ * Or on the tables of a file, a line "rows,columns,lookups" each, in TorchRec's terms and without a
+ * limit of memory: bench_table_plans FILE.csv RANKS HOST_RANKS SAMPLES */
 
 static uint64_t argument(int argc, char **argv, int i, uint64_t otherwise)
 {
@@ -19,8 +22,64 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static uint32_t read_tables(const char *path, orr_embedding *tables)
+{
+    char line[256];
+    uint32_t n = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && n < ORR_TABLES_MAX && fgets(line, sizeof line, file) != NULL) {
+        long long rows;
+        unsigned columns;
+        double pooling;
+        if (sscanf(line, "%lld,%u,%lf", &rows, &columns, &pooling) != 3)
+            break;
+        tables[n++] = (orr_embedding){
+            .name = "a table", .rows = rows, .columns = columns, .pooling = pooling};
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    return n;
+}
+
+static int plan_file(char **argv)
+{
+    static orr_embedding tables[ORR_TABLES_MAX];
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_table_planner_options o;
+    orr_table_planning best, greedy;
+    orr_embedding_plan plan;
+    orr_error err;
+    orr_table_planner_options_init(&o);
+    o.tables = tables;
+    o.n_tables = read_tables(argv[1], tables);
+    o.ranks = (uint32_t)strtoul(argv[2], NULL, 10);
+    o.host_ranks = (uint32_t)strtoul(argv[3], NULL, 10);
+    o.samples = strtoll(argv[4], NULL, 10);
+    o.pricing = ORR_TABLE_PRICING_TORCHREC;
+    o.costs = random_tables_costs();
+    const clock_t begin = clock();
+    if (orr_plan_tables(&o, arena, &best, &err) != ORR_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    const double cpu_s = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    if (orr_embedding_plan_default(tables, o.n_tables, o.ranks, arena, &plan, &err) != ORR_OK ||
+        orr_price_table_plan(&o, &plan, arena, &greedy, &err) != ORR_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    printf("{\"wall_s\": %.3f, \"cpu_s\": %.3f, \"ms\": %.9g, \"over_bound\": %.5f, "
+           "\"greedy_over_bound\": %.4f}\n",
+           (double)best.wall_ns / 1e9, cpu_s, best.ns / 1e6, best.ns / best.bound_ns,
+           greedy.ns / best.bound_ns);
+    orr_arena_free(arena);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 5)
+        return plan_file(argv);
     const uint32_t tables = (uint32_t)argument(argc, argv, 1, 1000),
                    ranks = (uint32_t)argument(argc, argv, 2, 128),
                    host_ranks = (uint32_t)argument(argc, argv, 3, 8);
