@@ -237,7 +237,7 @@ const orr_option orr_options[] = {
     {"tokenizer", 0, OPTION_TEXT, FIELD(tokenizer), "FILE", NULL, " export generate score train ",
      .about = "tokenizer.json or tokenizer.model; default: the one beside the model, else bytes"},
     {"init", 0, OPTION_TEXT, FIELD(init), "CHECKPOINT", NULL, " train ",
-     .about = "begin from these weights: safetensors, GGUF, or a folder of them"},
+     .about = "begin from these weights: safetensors, GGUF, or a folder of them; recommendation: what --export wrote"},
     {"steps", 0, OPTION_NUMBER, FIELD(steps), "N", NULL, " train ",
      .about = "steps to make; default: 100"},
     {"learning-rate", 0, OPTION_TEXT, FIELD(rate), "F", NULL, " train ",
@@ -273,7 +273,9 @@ const orr_option orr_options[] = {
     {"resume", 0, OPTION_FLAG, FIELD(resume), NULL, NULL, " train ",
      .about = "go on from the last checkpoint of --save, to the same bits"},
     {"export", 0, OPTION_TEXT, FIELD(export_to), "FOLDER", NULL, " train ",
-     .about = "at the end write the model as Hugging Face has it: config.json and safetensors"},
+     .about =
+         "at the end write the model as Hugging Face has it: config.json and safetensors; recommendation: "
+         "dense.safetensors and a file for each table"},
     {"record", 0, OPTION_TEXT, FIELD(record), "FILE", NULL, " generate ",
      .about = "write what ran as a trace"},
     {"record", 0, OPTION_TEXT, FIELD(record), "FOLDER", NULL, " train ",

@@ -55,32 +55,6 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
     return orr_engine_step_make(&source, &t->step, err);
 }
 
-/* The rank's shards of embedding tables, for checkpoints; n 0: none. */
-static orr_status list_tables(const orr_trainer *t, orr_table_part **ret, uint32_t *ret_n,
-                              orr_error *err)
-{
-    const orr_tables *tables = orr_engine_step_tables(t->step);
-    *ret_n = tables != NULL ? orr_tables_n_shards(tables) : 0;
-    *ret = orr_arena_array(t->arena, orr_table_part, *ret_n);
-    if (*ret == NULL)
-        return orr_fail_memory(err);
-    if (tables != NULL)
-        orr_table_parts_of(tables, orr_engine_step_table_plan(t->step), t->transport->rank, *ret);
-    return ORR_OK;
-}
-
-static orr_status restore_tables(const orr_trainer *t, const orr_checkpoint *checkpoint,
-                                 orr_error *err)
-{
-    const orr_dlrm *d = &t->training->model->dlrm;
-    orr_table_part *parts;
-    uint32_t n;
-    ORR_TRY(list_tables(t, &parts, &n, err));
-    return orr_engine_step_tables(t->step) != NULL
-               ? orr_checkpoint_restore_tables(checkpoint, d->tables, d->n_tables, parts, n, err)
-               : ORR_OK;
-}
-
 static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_error *err)
 {
     const uint64_t seed = t->training->options->seed;
@@ -90,8 +64,8 @@ static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_
         return orr_fail(err, ORR_INVALID,
                         "the checkpoint was begun with seed %llu, not %llu: the data would differ",
                         (unsigned long long)checkpoint->seed, (unsigned long long)seed);
+    ORR_TRY(orr_train_restore_tables(t, checkpoint, err));
     ORR_TRY(orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err));
-    ORR_TRY(restore_tables(t, checkpoint, err));
     t->last_step = t->committed = t->saved = checkpoint->step;
     t->data = checkpoint->data;
     return ORR_OK;
@@ -109,11 +83,19 @@ static orr_status resume(orr_trainer *t, orr_error *err)
     return status == ORR_OK ? orr_engine_step_weights_changed(t->step, err) : status;
 }
 
+static orr_status make_checkpointer(orr_trainer *t, orr_error *err)
+{
+    uint32_t n, n_parts;
+    orr_table_part *parts;
+    const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
+    ORR_TRY(orr_train_table_parts(t, &parts, &n_parts, err));
+    ORR_TRY(orr_checkpointer_new(t->folder, &t->facts, parameters, n, &t->checkpointer, err));
+    return n_parts > 0 ? orr_checkpointer_add_tables(t->checkpointer, parts, n_parts, err) : ORR_OK;
+}
+
 static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
-    uint32_t n;
-    const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
     t->facts = (orr_checkpoint_metadata){.model = t->training->model->name,
                                          .plan = t->training->plan_text,
                                          .seed = o->seed,
@@ -134,10 +116,7 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
         return ORR_OK;
     if (o->team != NULL && o->save != NULL && mkdir(o->save, 0777) != 0 && errno != EEXIST)
         return orr_fail(err, ORR_IO, "%s: %s", o->save, strerror(errno));
-    ORR_TRY(orr_checkpointer_new(t->folder, &t->facts, parameters, n, &t->checkpointer, err));
-    orr_table_part *tables;
-    ORR_TRY(list_tables(t, &tables, &n, err));
-    return orr_checkpointer_add_tables(t->checkpointer, tables, n, err);
+    return make_checkpointer(t, err);
 }
 
 static orr_status begin(orr_trainer *t, orr_error *err)

@@ -62,9 +62,6 @@ static orr_status check(const orr_train_options *o, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED, "a recommendation model is only trained from clicks");
     if (o->team != NULL)
         ORR_TRY(check_team(o, err));
-    if (o->model->kind == ORR_MODEL_DLRM && (o->init != NULL || o->export_to != NULL))
-        return orr_fail(err, ORR_UNSUPPORTED,
-                        "no format of recommendation models is known: they go on with resume");
     return ORR_OK;
 }
 

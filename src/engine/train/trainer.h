@@ -130,6 +130,18 @@ uint64_t orr_train_fingerprint(const orr_trainer *t);
 
 /* Reads parameters from a checkpoint of weights (weights.c). */
 orr_status orr_train_read_weights(orr_trainer *t, const char *path, orr_error *err) ORR_MUST_CHECK;
+/* The rank's shard of a parameter from the whole one. */
+void orr_train_cut_parameter(const orr_parameter *parameter, const float *whole);
+/* Recommendation models (table_weights.c): shards of the rank's tables, none of other models; what
+ * these three do for others. */
+orr_status orr_train_table_parts(const orr_trainer *t, orr_table_part **ret, uint32_t *ret_n,
+                                 orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_restore_tables(const orr_trainer *t, const orr_checkpoint *checkpoint,
+                                    orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_import_recommendation(const orr_trainer *t, const char *folder,
+                                           orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_export_recommendation(const orr_trainer *t, const char *checkpoint,
+                                           const char *folder, orr_error *err) ORR_MUST_CHECK;
 /* Writes the whole model as a Hugging Face folder, from a training checkpoint; called by one
  * rank. */
 orr_status orr_train_export(const orr_trainer *t, const char *checkpoint, const char *folder,

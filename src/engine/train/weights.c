@@ -26,6 +26,12 @@ static void copy_run(void *ctx, int64_t own, int64_t whole, int64_t n)
     memcpy(c->to + (own - c->begin), c->whole + whole, (size_t)n * sizeof(float));
 }
 
+void orr_train_cut_parameter(const orr_parameter *p, const float *whole)
+{
+    cut c = {whole, p->master, p->shard_begin};
+    orr_shard_runs(&p->own, &p->type, p->shard_begin, p->shard_n, copy_run, &c);
+}
+
 static orr_status read_one(const orr_trainer *t, const orr_weights *weights, const orr_parameter *p,
                            orr_error *err)
 {
@@ -40,9 +46,8 @@ static orr_status read_one(const orr_trainer *t, const orr_weights *weights, con
     if (whole == NULL)
         return orr_fail_memory(err);
     const orr_status status = orr_weights_read(weights, model, &key, &type, whole, err);
-    cut c = {whole, p->master, p->shard_begin};
     if (status == ORR_OK)
-        orr_shard_runs(&p->own, &p->type, p->shard_begin, p->shard_n, copy_run, &c);
+        orr_train_cut_parameter(p, whole);
     orr_free(whole);
     return status;
 }
@@ -52,6 +57,8 @@ orr_status orr_train_read_weights(orr_trainer *t, const char *path, orr_error *e
     orr_weights *weights;
     uint32_t n;
     const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
+    if (t->training->model->kind == ORR_MODEL_DLRM)
+        return orr_train_import_recommendation(t, path, err);
     ORR_TRY(orr_weights_open(path, &weights, err));
     orr_status status = ORR_OK;
     for (uint32_t i = 0; i < n && status == ORR_OK; i++)
@@ -113,6 +120,8 @@ orr_status orr_train_export(const orr_trainer *t, const char *checkpoint, const 
     enum { SHARD_BYTES = 2000000000 };
     exporter e = {.trainer = t};
     orr_checkpoint *open;
+    if (t->training->model->kind == ORR_MODEL_DLRM)
+        return orr_train_export_recommendation(t, checkpoint, folder, err);
     ORR_TRY(orr_checkpoint_open(checkpoint, &open, err));
     e.checkpoint = open;
     const orr_parameter_reader reader = {read_whole, &e};

@@ -255,8 +255,16 @@ static void open_run(run *r, const char *plan, int64_t steps)
     static const orr_embedding tables[] = {{.name = "t0", .rows = 40, .columns = 8, .pooling = 1},
                                            {.name = "t1", .rows = 300, .columns = 8, .pooling = 3},
                                            {.name = "t2", .rows = 7, .columns = 8, .pooling = 1},
-                                           {.name = "t3", .rows = 90, .columns = 8, .pooling = 1},
-                                           {.name = "t4", .rows = 20, .columns = 8, .pooling = 2}};
+                                           {.name = "t3",
+                                            .rows = 90,
+                                            .columns = 8,
+                                            .pooling = 1,
+                                            .optimizer = ORR_ROW_OPTIMIZER_ROWWISE_ADAM},
+                                           {.name = "t4",
+                                            .rows = 20,
+                                            .columns = 8,
+                                            .pooling = 2,
+                                            .optimizer = ORR_ROW_OPTIMIZER_ADAGRAD}};
     *r = (run){.arena = orr_arena_new(0, 0)};
     r->model = (orr_model){.name = "small", .title = "Small", .kind = ORR_MODEL_DLRM};
     r->model.dlrm = (orr_dlrm){.dense_features = 4,
@@ -473,6 +481,104 @@ static void stopped_runs_lose_no_batch(void **state)
     go_on(&whole, &first, &rest, *state);
 }
 
+/* Five tables over three ranks: by rows, whole, on all ranks, by rows in another order. */
+static const orr_embedding_plan *other_shards(const run *r)
+{
+    static const uint32_t ranks[] = {2, 0, 1};
+    static const orr_embedding_placement placements[] = {
+        {.sharding = ORR_SHARDING_TABLE, .columns = 1, .ranks = ranks, .n_ranks = 1},
+        {.sharding = ORR_SHARDING_ROW, .columns = 1, .ranks = ranks, .n_ranks = 3},
+        {.sharding = ORR_SHARDING_DATA, .columns = 1},
+        {.sharding = ORR_SHARDING_ROW, .columns = 1, .ranks = ranks + 1, .n_ranks = 2},
+        {.sharding = ORR_SHARDING_TABLE, .columns = 1, .ranks = ranks + 2, .n_ranks = 1}};
+    orr_embedding_plan *plan = orr_arena_one(r->arena, orr_embedding_plan);
+    assert_non_null(plan);
+    *plan = (orr_embedding_plan){.ranks = 3,
+                                 .groups = 1,
+                                 .synchronize = 1,
+                                 .pipeline = 3,
+                                 .tables = r->model.dlrm.tables,
+                                 .n_tables = r->model.dlrm.n_tables,
+                                 .placements = placements};
+    assert_int_equal(orr_embedding_plan_shard(plan, r->arena, NULL), ORR_OK);
+    return plan;
+}
+
+/* Three ranks go on with what one rank has saved, then two with what three have. */
+static void other_ranks_go_on_to_the_same_bits(void **state)
+{
+    static const char *const plans[] = {"batch=24", "dp=3,batch=24", "dp=2,batch=24"};
+    run whole;
+    open_run(&whole, plans[0], 9);
+    make_run(&whole);
+    for (int i = 0; i < 3; i++) {
+        run part;
+        open_run(&part, plans[i], 3 * (i + 1));
+        part.options.save = *state;
+        part.options.resume = i > 0;
+        part.options.tables = i == 1 ? other_shards(&part) : NULL;
+        make_run(&part);
+        assert_int_equal(part.result.steps, 3);
+        for (int k = 0; k < 3; k++)
+            assert_memory_equal(&whole.result.history[3 * i + k].loss, &part.result.history[k].loss,
+                                sizeof(double));
+        if (i == 2)
+            assert_int_equal(part.result.state_digest, whole.result.state_digest);
+        orr_arena_free(part.arena);
+    }
+    orr_arena_free(whole.arena);
+}
+
+/* From `skip` on. */
+static void assert_same_file(const char *folders[2], const char *name, long skip)
+{
+    char bytes[2][65536];
+    size_t n[2];
+    for (int i = 0; i < 2; i++) {
+        char path[256];
+        (void)snprintf(path, sizeof path, "%s/%s", folders[i], name);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, skip, SEEK_SET), 0);
+        n[i] = fread(bytes[i], 1, sizeof bytes[i], file);
+        assert_int_equal(fclose(file), 0);
+    }
+    assert_true(n[0] == n[1] && n[0] > 100 && n[0] < sizeof bytes[0]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+}
+
+/* Weights that other ranks begin from, and whose one step is too small to change them, are exported
+ * to the same files but for the number of steps in headers of tables. */
+static void exported_models_are_begun_from(void **state)
+{
+    enum { HEADER = 4096 };
+    char first[128], again[128];
+    const char *folders[] = {first, again};
+    run r;
+    (void)snprintf(first, sizeof first, "%s/first", (const char *)*state);
+    (void)snprintf(again, sizeof again, "%s/again", (const char *)*state);
+    open_run(&r, "dp=2,batch=24", 4);
+    r.options.export_to = first;
+    make_run(&r);
+    orr_arena_free(r.arena);
+    open_run(&r, "dp=3,batch=24", 1);
+    r.options.init = first;
+    r.options.export_to = again;
+    r.options.rate = 1e-60; /* 0 in fp32 */
+    r.options.tables = other_shards(&r);
+    make_run(&r);
+    assert_same_file(folders, "dense.safetensors", 0);
+    assert_same_file(folders, "t1.table", HEADER);
+    assert_same_file(folders, "t4.table", HEADER);
+    static const orr_embedding other[] = {{.name = "t0", .rows = 41, .columns = 8, .pooling = 1}};
+    r.options.tables = NULL;
+    r.model.dlrm.tables = other;
+    r.model.dlrm.n_tables = 1;
+    assert_int_equal(orr_train(&r.options, r.arena, &r.result, &r.err), ORR_INVALID);
+    assert_non_null(strstr(r.err.text, "another model"));
+    orr_arena_free(r.arena);
+}
+
 static void what_cannot_be_learned_says_so(void **state)
 {
     (void)state;
@@ -533,6 +639,9 @@ int main(void)
         cmocka_unit_test(groups_learn_alike),
         cmocka_unit_test(tables_are_recorded),
         cmocka_unit_test_setup_teardown(stopped_runs_lose_no_batch, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(other_ranks_go_on_to_the_same_bits, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(exported_models_are_begun_from, make_folder, remove_folder),
         cmocka_unit_test(what_cannot_be_learned_says_so),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
