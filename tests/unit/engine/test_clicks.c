@@ -547,7 +547,7 @@ static void assert_same_file(const char *folders[2], const char *name, long skip
     assert_memory_equal(bytes[0], bytes[1], n[0]);
 }
 
-/* Weights that other ranks begin from, and whose one step is too small to change them, are exported
+/* Weights that other ranks begin from, and whose one step changes nothing, are exported
  * to the same files but for the number of steps in headers of tables. */
 static void exported_models_are_begun_from(void **state)
 {
