@@ -70,6 +70,19 @@ def environment(**more):
     return kept
 
 
+def members(group):
+    """Processes of a group that are still there."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
 def orrery(*args, cwd=None, timeout=PATIENCE_S, **more):
     """Run the command to its end; the result's stdout and stderr are text unless stdin is bytes."""
     options = {"stdin": subprocess.DEVNULL} if "input" not in more else {}

@@ -16,8 +16,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import (BIN, BUILD, EXAMPLES, PATIENCE_S, SOURCE, Skip, case, environment, main, one_line,  # noqa: E402
-                     orrery, scratch, wait_for)
+from harness import (BIN, BUILD, EXAMPLES, PATIENCE_S, SOURCE, Skip, case, environment, main, members,  # noqa: E402
+                     one_line, orrery, scratch, wait_for)
 
 TINY = "layers=2,hidden=64,heads=4,vocab=512,seq=32"
 SHAPE = TINY + ",batch=4"
@@ -50,19 +50,6 @@ def losses(folder, *more, **options):
 def start(folder, *args):
     return subprocess.Popen([BIN, *map(str, args)], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def members(group):
-    """Processes of a group that are still there."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 def end(process):

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Recommendation models, as somebody trains them over ranks: killed, resumed on other ranks, exported."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness import BIN, PATIENCE_S, case, environment, main, members, orrery, scratch, wait_for  # noqa: E402
+
+MODEL = """
+source: own
+sources: {own: "made for this test"}
+models:
+  clicks:
+    title: a small DLRM
+    family: dlrm
+    kind: dlrm
+    dlrm:
+      dense_features: 4
+      dim: 16
+      rows: [300, %d, 7, 4000]
+      pooling: [2, 1, 1, 3]
+      bottom: [16, 16]
+      top: [16, 1]
+"""
+
+
+def job(folder, *more, dp=2, steps=8, rows=50):
+    """The words of a small run. Its losses do not depend on how many steps it is to have."""
+    model = folder / f"clicks_{rows}.yaml"
+    model.write_text(MODEL % rows)
+    return ["train", model.name, "--plan", f"dp={dp},batch=48", "--steps", steps, "-j", 1, "--learning-rate-schedule",
+            "constant", "--warmup", 1, "--data", "synthetic:2022,locality=0.2", *more]
+
+
+def losses(folder, *more, **options):
+    result = orrery(*job(folder, "-f", "json", *more, **options), cwd=folder)
+    assert result.returncode == 0, f"exit {result.returncode}: {result.stderr}"
+    return {row["step"]: row["loss"] for row in json.loads(result.stdout)["tables"]["steps"]["rows"]}
+
+
+def refused(folder, *more, **options):
+    """The one line that says why there is no run."""
+    result = orrery(*job(folder, *more, **options), cwd=folder)
+    assert result.returncode == 3, f"exit {result.returncode}: {result.stdout}"
+    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("orrery: "), result.stderr
+    return result.stderr
+
+
+def kill_a_rank(folder, save):
+    """A run of two ranks, of which one is killed when a checkpoint of a few steps is there."""
+    latest = folder / save / "latest"
+    words = job(folder, "--save", save, "--save-every", 1, steps=1_000_000)
+    process = subprocess.Popen([BIN, *map(str, words)], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        wait_for(lambda: latest.exists() and latest.read_text() >= "step-00000004", "no checkpoint is written")
+        others = [number for number in members(process.pid) if number != process.pid]
+        assert others, "its ranks are no processes"
+        os.kill(others[-1], signal.SIGKILL)
+        wrong = process.communicate(timeout=PATIENCE_S)[1]
+        assert process.returncode == 3, process.returncode
+        assert len(wrong.splitlines()) == 1 and wrong.startswith("orrery: "), wrong
+        wait_for(lambda: not members(process.pid), "processes are left")
+    finally:
+        for number in members(process.pid):
+            os.kill(number, signal.SIGKILL)
+        process.communicate()
+    return int(latest.read_text()[len("step-"):])
+
+
+@case
+def a_killed_rank_leaves_a_checkpoint_that_any_ranks_go_on_from():
+    with scratch() as folder:
+        step = kill_a_rank(folder, "kept")
+        whole = losses(folder, steps=step + 9)
+        for number, ranks in enumerate((2, 1, 3)):
+            rest = losses(folder, "--save", "kept", "--resume", dp=ranks, steps=step + 3 * (number + 1))
+            wanted = list(range(step + 3 * number + 1, step + 3 * number + 4))
+            assert sorted(rest) == wanted, f"{sorted(rest)} and not {wanted}"
+            assert all(rest[at] == whole[at] for at in rest), f"{ranks} ranks: {rest} and {whole}"
+
+
+@case
+def a_checkpoint_of_another_model_is_refused():
+    with scratch() as folder:
+        losses(folder, "--save", "kept", steps=2)
+        said = refused(folder, "--save", "kept", "--resume", steps=4, rows=51)
+        assert "table t1 is 50 x 16 in fp32" in said and "should be 51 x 16" in said, said
+
+
+@case
+def damaged_checkpoints_are_refused():
+    with scratch() as folder:
+        losses(folder, "--save", "kept", steps=2)
+        path = folder / "kept" / "step-00000002" / "rank-00001.tables"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:len(whole) // 2 + 1])
+        said = refused(folder, "--save", "kept", "--resume", steps=4)
+        assert "rank-00001.tables: byte " in said and "ends" in said, said
+        path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+        said = refused(folder, "--save", "kept", "--resume", steps=4)
+        assert "rank-00001.tables: byte 4096: table t" in said and "damaged" in said, said
+        path.unlink()
+        said = refused(folder, "--save", "kept", "--resume", steps=4)
+        assert "another model" in said or "is in none of its files" in said, said
+
+
+@case
+def an_exported_model_is_begun_from():
+    with scratch() as folder:
+        losses(folder, "--export", "model", steps=3)
+        names = sorted(path.name for path in (folder / "model").iterdir())
+        assert names == ["dense.safetensors", "t0.table", "t1.table", "t2.table", "t3.table"], names
+        assert (folder / "model" / "t1.table").stat().st_size == 4096 + 4096, "a header, then 50 x 16 numbers"
+        first = [losses(folder, "--init", "model", dp=ranks, steps=2) for ranks in (1, 2, 3)]
+        assert first[0] == first[1] == first[2] != losses(folder, steps=2), first
+        said = refused(folder, "--init", "model", rows=51)
+        assert "model" in said and "50 x 16 in fp32" in said and "should be 51 x 16" in said, said
+
+
+main()
