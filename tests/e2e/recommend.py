@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 
@@ -121,6 +122,27 @@ def an_exported_model_is_begun_from():
         assert first[0] == first[1] == first[2] != losses(folder, steps=2), first
         said = refused(folder, "--init", "model", rows=51)
         assert "model" in said and "50 x 16 in fp32" in said and "should be 51 x 16" in said, said
+
+
+def exported(folder, name, form):
+    result = orrery("export", "model", "-o", name, "--quantize", form, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder / name
+
+
+@case
+def exported_tables_are_quantized():
+    with scratch() as folder:
+        losses(folder, "--export", "model", steps=3)
+        same, small = exported(folder, "same", "fp32"), exported(folder, "small", "int8")
+        for path in (folder / "model").iterdir():
+            assert (same / path.name).read_bytes() == path.read_bytes(), path.name
+        assert (small / "dense.safetensors").read_bytes() == (same / "dense.safetensors").read_bytes()
+        whole, rows = (same / "t1.table").read_bytes(), (small / "t1.table").read_bytes()
+        for row in range(50):
+            numbers = struct.unpack_from("<16f", whole, 4096 + 64 * row)
+            scale, *units = struct.unpack_from("<f16b", rows, 4096 + 20 * row)
+            assert all(abs(x - scale * q) <= 0.51 * scale for x, q in zip(numbers, units)), row
 
 
 main()

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "cli/arguments/checkpoint.h"
+#include "engine/checkpoint/table_folder.h"
 
 /* Parameters straight from one checkpoint into another. */
 typedef struct exporting {
@@ -55,11 +57,43 @@ static bool ends_in(const char *text, const char *end)
     return n >= len && strcmp(text + n - len, end) == 0;
 }
 
+static orr_status copy_dense(const char *from, const char *folder, orr_error *err)
+{
+    char path[4096];
+    orr_weights *dense;
+    ORR_TRY(orr_weights_open(from, &dense, err));
+    const orr_weight_source source = {.tensors = dense->tensors, .n = dense->n};
+    snprintf(path, sizeof path, "%s/dense.safetensors", folder);
+    const orr_status status = orr_safetensors_write(&source, path, 0, err);
+    orr_weights_close(dense);
+    return status;
+}
+
+/* A recommendation model that training exported: `dense`, and its tables. */
+static orr_status run_recommendation(exporting *e, const char *dense)
+{
+    const orr_settings *s = e->session.settings;
+    const orr_row_format format = orr_row_format_parse(s->quantize);
+    orr_error *err = &e->session.err;
+    if (format == ORR_ROW_FORMATS)
+        return orr_fail(err, ORR_INVALID, "export: in which format? Add --quantize int8");
+    if (ends_in(s->output, ".gguf"))
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "export: a recommendation model is a folder of files");
+    ORR_TRY(orr_tables_convert(s->args[0], format, s->output, err));
+    return copy_dense(dense, s->output, err);
+}
+
 static orr_status run(exporting *e)
 {
     const orr_settings *s = e->session.settings;
     orr_error *err = &e->session.err;
     const int64_t shard = (int64_t)5 << 30;
+    const char *dense = orr_arena_printf(e->session.arena, "%s/dense.safetensors", s->args[0]);
+    if (dense == NULL)
+        return orr_fail_memory(err);
+    if (access(dense, F_OK) == 0)
+        return run_recommendation(e, dense);
     ORR_TRY(
         orr_checkpoint_files_open(s->args[0], s->tokenizer, e->session.arena, &e->checkpoint, err));
     const orr_parameter_reader reader = {read_parameter, e};

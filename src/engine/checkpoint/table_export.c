@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/checkpoint/table_folder.h"
 #include "engine/checkpoint/table_index.h"
 
 /* Exports of embedding tables: a file of each whole table without its state. A table is put
@@ -12,7 +11,6 @@
  * whole. */
 
 enum { WINDOW_BYTES = 1 << 26 };
-static const char ENDING[] = ".table";
 
 static bool is_file_name(const char *name)
 {
@@ -99,9 +97,9 @@ static orr_status export_table(const orr_table_index *index, const orr_embedding
     char path[4096];
     orr_output *out;
     if (is_file_name(table->name))
-        snprintf(path, sizeof path, "%s/%s%s", folder, table->name, ENDING);
+        snprintf(path, sizeof path, "%s/%s.table", folder, table->name);
     else
-        snprintf(path, sizeof path, "%s/number-%u%s", folder, number, ENDING);
+        snprintf(path, sizeof path, "%s/number-%u.table", folder, number);
     ORR_TRY(orr_output_open(path, &out, err));
     orr_status status = write_table(index, table, step, out, err);
     if (status == ORR_OK)
@@ -122,59 +120,18 @@ orr_status orr_checkpoint_export_tables(const orr_checkpoint *c, const orr_embed
     return status;
 }
 
-/* Files of a folder. */
-typedef struct table_files {
-    orr_table_file **at;
-    uint32_t n, room;
-} table_files;
-
-static orr_status add_file(table_files *f, const char *folder, const char *name, orr_error *err)
-{
-    char path[4096];
-    if (f->n == f->room) {
-        const uint32_t room = f->room + f->room / 2 + 8;
-        orr_table_file **larger = orr_realloc(f->at, room * sizeof(orr_table_file *));
-        if (larger == NULL)
-            return orr_fail_memory(err);
-        f->at = larger;
-        f->room = room;
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    ORR_TRY(orr_table_file_open(path, &f->at[f->n], err));
-    f->n++;
-    return ORR_OK;
-}
-
-static orr_status open_folder(const char *folder, table_files *ret, orr_error *err)
-{
-    DIR *all = opendir(folder);
-    orr_status status = ORR_OK;
-    if (all == NULL)
-        return orr_fail(err, ORR_IO, "%s: %s", folder, strerror(errno));
-    for (struct dirent *entry; status == ORR_OK && (entry = readdir(all)) != NULL;) {
-        const size_t n = strlen(entry->d_name), end = sizeof ENDING - 1;
-        if (n > end && strcmp(entry->d_name + n - end, ENDING) == 0)
-            status = add_file(ret, folder, entry->d_name, err);
-    }
-    closedir(all);
-    return status;
-}
-
 orr_status orr_tables_import(const char *folder, const orr_embedding *tables, uint32_t n_tables,
                              const orr_table_part *parts, uint32_t n, orr_error *err)
 {
-    table_files files = {0};
+    orr_table_folder files;
     orr_table_index index = {0};
-    orr_status status = open_folder(folder, &files, err);
-    if (status == ORR_OK)
-        status = orr_table_index_make(files.at, files.n, &index, err);
+    ORR_TRY(orr_table_folder_open(folder, &files, err));
+    orr_status status = orr_table_index_make(files.at, files.n, &index, err);
     if (status == ORR_OK)
         status = orr_table_index_check(&index, tables, n_tables, false, err);
     for (uint32_t i = 0; i < n && status == ORR_OK; i++)
         status = orr_table_index_restore(&index, &parts[i], err);
     orr_table_index_done(&index);
-    for (uint32_t i = 0; i < files.n; i++)
-        orr_table_file_close(files.at[i]);
-    orr_free(files.at);
+    orr_table_folder_close(&files);
     return status;
 }
