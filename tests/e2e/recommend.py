@@ -30,11 +30,16 @@ models:
 """
 
 
-def job(folder, *more, dp=2, steps=8, rows=50):
-    """The words of a small run. Its losses do not depend on how many steps it is to have."""
-    model = folder / f"clicks_{rows}.yaml"
+def job(folder, *more, dp=2, steps=8, rows=50, kind=None):
+    """The words of a small run, all tables of one kind or as by default. Its losses do not depend on how many steps it
+    is to have."""
+    model, plan, ranks = folder / f"clicks_{rows}.yaml", f"dp={dp},batch=48", list(range(dp))
     model.write_text(MODEL % rows)
-    return ["train", model.name, "--plan", f"dp={dp},batch=48", "--steps", steps, "-j", 1, "--learning-rate-schedule",
+    if kind:
+        (folder / "tables.yaml").write_text(f"ranks: {dp}\npipeline: 3\ntables:\n" + "".join(
+            f"  t{i}: {{kind: {kind}, ranks: {ranks}}}\n" for i in range(4)))
+        plan += ",tables=tables.yaml"
+    return ["train", model.name, "--plan", plan, "--steps", steps, "-j", 1, "--learning-rate-schedule",
             "constant", "--warmup", 1, "--data", "synthetic:2022,locality=0.2", *more]
 
 
@@ -55,7 +60,7 @@ def refused(folder, *more, **options):
 def kill_a_rank(folder, save):
     """A run of two ranks, of which one is killed when a checkpoint of a few steps is there."""
     latest = folder / save / "latest"
-    words = job(folder, "--save", save, "--save-every", 1, steps=1_000_000)
+    words = job(folder, "--save", save, "--save-every", 1, steps=1_000_000, kind="row")
     process = subprocess.Popen([BIN, *map(str, words)], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -79,8 +84,8 @@ def a_killed_rank_leaves_a_checkpoint_that_any_ranks_go_on_from():
     with scratch() as folder:
         step = kill_a_rank(folder, "kept")
         whole = losses(folder, steps=step + 9)
-        for number, ranks in enumerate((2, 1, 3)):
-            rest = losses(folder, "--save", "kept", "--resume", dp=ranks, steps=step + 3 * (number + 1))
+        for number, (ranks, kind) in enumerate(((2, "row"), (1, None), (3, "row"))):
+            rest = losses(folder, "--save", "kept", "--resume", dp=ranks, kind=kind, steps=step + 3 * (number + 1))
             wanted = list(range(step + 3 * number + 1, step + 3 * number + 4))
             assert sorted(rest) == wanted, f"{sorted(rest)} and not {wanted}"
             assert all(rest[at] == whole[at] for at in rest), f"{ranks} ranks: {rest} and {whole}"
