@@ -47,12 +47,24 @@ typedef struct orr_bag_gradients {
     int64_t row_bytes;
 } orr_bag_gradients;
 
-/* Rows of a range in memory, fp32, and their states. */
+/* Rows of a range in memory, in fp32, fp16 or bf16, and their states. */
 typedef struct orr_row_range {
     char *rows, *states; /* of the first row of the range */
     int64_t row_bytes, state_bytes;
     int64_t columns;
+    orr_row_format format;
+    uint64_t noise; /* of stochastic rounding: row r has the key orr_row_noise(noise + r) */
+    uint32_t column;
 } orr_row_range;
+/* The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+ * generators", OOPSLA 2014). */
+static inline uint64_t orr_row_noise(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
 
 /* `n`: columns, a multiple of ORR_EMBEDDING_BLOCK. */
 typedef struct orr_row_kernels {
@@ -73,8 +85,8 @@ typedef struct orr_row_kernels {
                                        int64_t lookups);
     /* Stochastic rounding: up with the probability of what is cut off. Column j draws from a hash
      * of `key` and `column` + j. Finite numbers stay finite. */
-    void (*round_fp16)(const float *row, uint64_t key, uint32_t column, int64_t n, uint16_t *ret);
-    void (*round_bf16)(const float *row, uint64_t key, uint32_t column, int64_t n, uint16_t *ret);
+    void (*round[ORR_ROW_FORMATS])(const float *row, uint64_t key, uint32_t column, int64_t n,
+                                   uint16_t *ret); /* of FP16 and BF16 */
 } orr_row_kernels;
 
 /* Those of this CPU's level. */

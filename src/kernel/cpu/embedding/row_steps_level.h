@@ -100,62 +100,6 @@ HERE void AT(step_of)(const orr_row_step *by, const float *g, float square, int6
     }
 }
 
-/* Prefetch distance of rows of sorted lookups. */
-enum { AT(rows_ahead) = 24 };
-
-/* Sorted lookups of a range; `n`, the columns, is a compile-time constant where they are 64. */
-HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
-                        const orr_row_range *range, const orr_lookup *lookup, int64_t lookups,
-                        const int64_t n, const orr_row_optimizer optimizer)
-{
-    float sum[ORR_SHARD_UPDATE_COLUMNS], squares[ORR_SHARD_UPDATE_COLUMNS / ORR_EMBEDDING_BLOCK];
-    for (int64_t i = 0, end; i < lookups; i = end) {
-        const int64_t row = lookup[i].row;
-        const float *g =
-            (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
-        for (end = i + 1; end < lookups && lookup[end].row == row; end++)
-            continue;
-        for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++) {
-            AT(fetch_to_write)(range->rows + lookup[k].row * range->row_bytes, n * 4);
-            if (optimizer == ORR_ROW_OPTIMIZER_ADAGRAD ||
-                optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM)
-                AT(fetch_to_write)(range->states + lookup[k].row * range->state_bytes, n * 4);
-        }
-        if (end - i > 1 || by->scale != 1) {
-            AT(sum_bags_of)(by, from, lookup + i, end - i, n, sum);
-            g = sum;
-        }
-        float square = 0;
-        if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
-            optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
-            AT(squares_of)(g, n, squares);
-            square = sum_blocks(squares, (uint32_t)(n / ORR_EMBEDDING_BLOCK));
-        }
-        AT(step_of)
-        (by, g, square, n, (float *)(void *)(range->rows + row * range->row_bytes),
-         (float *)(void *)(range->states + row * range->state_bytes), optimizer);
-    }
-}
-
-#define STEP_(name, text)                                                                          \
-    LEVEL static void AT(step_##name)(const orr_row_step *by, const float *g, float square,        \
-                                      int64_t n, float *row, float *state)                         \
-    {                                                                                              \
-        AT(step_of)(by, g, square, n, row, state, ORR_ROW_OPTIMIZER_##name);                       \
-    }                                                                                              \
-    LEVEL static void AT(update_##name)(const orr_row_step *by, const orr_bag_gradients *from,     \
-                                        const orr_row_range *range, const orr_lookup *lookup,      \
-                                        int64_t lookups)                                           \
-    {                                                                                              \
-        if (range->columns == 64)                                                                  \
-            AT(update_of)(by, from, range, lookup, lookups, 64, ORR_ROW_OPTIMIZER_##name);         \
-        else                                                                                       \
-            AT(update_of)                                                                          \
-        (by, from, range, lookup, lookups, range->columns, ORR_ROW_OPTIMIZER_##name);              \
-    }
-ORR_ROW_OPTIMIZER_MAP(STEP_)
-#undef STEP_
-
 /* A hash of the key and the column number: the mixing steps of lowbias32 (C. Wellons, "Prospecting
  * for hash functions", 2018), the key's upper half added between its multiplications. */
 HERE AT(uints) AT(noise)(uint64_t key, uint32_t column)
@@ -198,20 +142,111 @@ HERE AT(uints) AT(fp16_of)(AT(uints) bits, AT(uints) noise)
     return AT(either)(size > 0x7f7fffffu, wrong, finite) | (bits >> 16 & 0x8000u);
 }
 
+/* Rounds n numbers to fp16 or bf16. */
+HERE void AT(round)(const float *row, uint64_t key, uint32_t column, int64_t n, uint16_t *ret,
+                    const orr_row_format format)
+{
+    for (int64_t j = 0; j < n; j += NUMBERS) {
+        const AT(uints) bits = (AT(uints))AT(get)(row + j),
+                        noise = AT(noise)(key, column + (uint32_t)j);
+        const AT(shorts) narrow = __builtin_convertvector(
+            format == ORR_ROW_FORMAT_FP16 ? AT(fp16_of)(bits, noise) : AT(bf16_of)(bits, noise),
+            AT(shorts));
+        __builtin_memcpy(ret + j, &narrow, sizeof narrow);
+    }
+}
+
 #define ROUND_(name)                                                                               \
     LEVEL static void AT(round_##name)(const float *row, uint64_t key, uint32_t column, int64_t n, \
                                        uint16_t *ret)                                              \
     {                                                                                              \
-        for (int64_t j = 0; j < n; j += NUMBERS) {                                                 \
-            const AT(uints) bits =                                                                 \
-                AT(name##_of)((AT(uints))AT(get)(row + j), AT(noise)(key, column + (uint32_t)j));  \
-            const AT(shorts) narrow = __builtin_convertvector(bits, AT(shorts));                   \
-            __builtin_memcpy(ret + j, &narrow, sizeof narrow);                                     \
-        }                                                                                          \
+        AT(round)(row, key, column, n, ret, ORR_ROW_FORMAT_##name);                                \
     }
-ROUND_(fp16)
-ROUND_(bf16)
+ROUND_(FP16)
+ROUND_(BF16)
 #undef ROUND_
+
+/* Prefetch distance of rows of sorted lookups. */
+enum { AT(rows_ahead) = 24 };
+
+/* Prefetches the row of a coming lookup, and its state where that is a number for each column. */
+HERE void AT(fetch_lookup)(const orr_row_range *range, const orr_lookup *lookup, int64_t n,
+                           const orr_row_optimizer optimizer, const orr_row_format format)
+{
+    AT(fetch_to_write)
+    (range->rows + lookup->row * range->row_bytes, n * (format == ORR_ROW_FORMAT_FP32 ? 4 : 2));
+    if (optimizer == ORR_ROW_OPTIMIZER_ADAGRAD || optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM)
+        AT(fetch_to_write)(range->states + lookup->row * range->state_bytes, range->state_bytes);
+}
+
+/* Sorted lookups of a range; `n`, the columns, is a compile-time constant where they are 64 in
+ * fp32. */
+HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
+                        const orr_row_range *range, const orr_lookup *lookup, int64_t lookups,
+                        const int64_t n, const orr_row_optimizer optimizer,
+                        const orr_row_format format)
+{
+    float sum[ORR_SHARD_UPDATE_COLUMNS], squares[ORR_SHARD_UPDATE_COLUMNS / ORR_EMBEDDING_BLOCK],
+        read[ORR_SHARD_UPDATE_COLUMNS];
+    for (int64_t i = 0, end; i < lookups; i = end) {
+        const int64_t number = lookup[i].row;
+        const float *g =
+            (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
+        for (end = i + 1; end < lookups && lookup[end].row == number; end++)
+            continue;
+        for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++)
+            AT(fetch_lookup)(range, &lookup[k], n, optimizer, format);
+        if (end - i > 1 || by->scale != 1) {
+            AT(sum_bags_of)(by, from, lookup + i, end - i, n, sum);
+            g = sum;
+        }
+        float square = 0;
+        if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
+            optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+            AT(squares_of)(g, n, squares);
+            square = sum_blocks(squares, (uint32_t)(n / ORR_EMBEDDING_BLOCK));
+        }
+        char *row = range->rows + number * range->row_bytes;
+        float *state = (float *)(void *)(range->states + number * range->state_bytes);
+        if (format == ORR_ROW_FORMAT_FP32) {
+            AT(step_of)(by, g, square, n, (float *)(void *)row, state, optimizer);
+            continue;
+        }
+        for (int64_t j = 0; j < n; j += NUMBERS)
+            AT(put)(read + j, AT(of_row)(row, j, (int)format));
+        AT(step_of)(by, g, square, n, read, state, optimizer);
+        AT(round)
+        (read, orr_row_noise(range->noise + (uint64_t)number), range->column, n,
+         (uint16_t *)(void *)row, format);
+    }
+}
+
+#define STEP_(name, text)                                                                          \
+    LEVEL static void AT(step_##name)(const orr_row_step *by, const float *g, float square,        \
+                                      int64_t n, float *row, float *state)                         \
+    {                                                                                              \
+        AT(step_of)(by, g, square, n, row, state, ORR_ROW_OPTIMIZER_##name);                       \
+    }                                                                                              \
+    LEVEL static void AT(update_##name)(const orr_row_step *by, const orr_bag_gradients *from,     \
+                                        const orr_row_range *range, const orr_lookup *lookup,      \
+                                        int64_t lookups)                                           \
+    {                                                                                              \
+        const int64_t n = range->columns;                                                          \
+        if (range->format == ORR_ROW_FORMAT_FP16)                                                  \
+            AT(update_of)                                                                          \
+            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP16);  \
+        else if (range->format == ORR_ROW_FORMAT_BF16)                                             \
+            AT(update_of)                                                                          \
+            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_BF16);  \
+        else if (n == 64)                                                                          \
+            AT(update_of)                                                                          \
+            (by, from, range, lookup, lookups, 64, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32); \
+        else                                                                                       \
+            AT(update_of)                                                                          \
+            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32);  \
+    }
+ORR_ROW_OPTIMIZER_MAP(STEP_)
+#undef STEP_
 
 static const orr_row_kernels AT(row_kernels) = {
 #define SUM_(name)                                                                                 \
@@ -225,8 +260,8 @@ static const orr_row_kernels AT(row_kernels) = {
     .update[ORR_ROW_OPTIMIZER_##name] = AT(update_##name),
     ORR_ROW_OPTIMIZER_MAP(STEP_)
 #undef STEP_
-        .round_fp16 = AT(round_fp16),
-    .round_bf16 = AT(round_bf16),
+        .round[ORR_ROW_FORMAT_FP16] = AT(round_FP16),
+    .round[ORR_ROW_FORMAT_BF16] = AT(round_BF16),
 };
 
 #undef V

@@ -28,12 +28,12 @@ typedef struct run {
     orr_row_optimizer optimizer;
     int64_t columns, padded; /* of the shard; a whole number of blocks */
     uint32_t blocks;
-    bool whole; /* rows in memory are whole blocks of fp32, and so are gradients: ranges at once */
+    bool whole; /* rows in memory are whole blocks, and so are gradients: ranges at once */
     orr_row_step step;
     orr_bag_gradients gradients;
     orr_row_sum *sum; /* of gradients that are not fp32 */
     const orr_row_kernels *kernels;
-    uint64_t noise; /* of stochastic rounding: of seed, table and step */
+    uint64_t noise; /* of stochastic rounding: of seed, table, step and the shard's first row */
     /* Where rows are fetched, or squares summed elsewhere: of the rows that were looked up. */
     int64_t *first; /* shape (ranges + 1): of each range */
     int64_t *row;   /* shape (rows) */
@@ -41,16 +41,6 @@ typedef struct run {
     float *squares; /* shape (rows, blocks) */
     float *square;  /* shape (rows): of all columns; NULL: of the columns at hand */
 } run;
-
-/* The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
- * generators", OOPSLA 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
 
 float orr_sum_blocks(const float *squares, uint32_t blocks)
 {
@@ -113,14 +103,17 @@ static void step_values(const run *r, const float *g, float square, float *x, fl
         state[r->columns] = room[r->padded];
 }
 
+static uint32_t first_column(const run *r)
+{
+    return r->update->shard != NULL ? r->update->shard->lookups->shard->column_begin : 0;
+}
+
 /* Stochastic rounding, seeded by what does not depend on the sharding. */
 static void round_row(const run *r, int64_t row, const float *x, char *record)
 {
-    const orr_shard_lookups *l = r->update->shard->lookups;
-    const uint64_t key = mix(r->noise + (uint64_t)(l->first_row + row));
     uint16_t rounded[COLUMNS];
-    (r->format == ORR_ROW_FORMAT_FP16 ? r->kernels->round_fp16 : r->kernels->round_bf16)(
-        x, key, l->shard->column_begin, r->padded, rounded);
+    r->kernels->round[r->format](x, orr_row_noise(r->noise + (uint64_t)row), first_column(r),
+                                 r->padded, rounded);
     memcpy(record, rounded, (size_t)r->columns * sizeof *rounded);
 }
 
@@ -210,7 +203,10 @@ static void update_range(void *ctx, size_t range, int thread)
                                 .states = orr_row_store_state(s, record, first),
                                 .row_bytes = s->record_bytes,
                                 .state_bytes = s->states != NULL ? s->state_bytes : s->record_bytes,
-                                .columns = r->columns};
+                                .columns = r->columns,
+                                .format = r->format,
+                                .noise = r->noise + (uint64_t)first,
+                                .column = first_column(r)};
     r->kernels->update[r->optimizer](&r->step, &r->gradients, &rows, lookup, n);
 }
 
@@ -335,6 +331,14 @@ static orr_row_step step_of(const orr_row_update *u)
     return step;
 }
 
+/* The row number is added to what the whole table shares. */
+static uint64_t noise_of(const orr_shard_update *shard)
+{
+    const uint64_t table = orr_row_noise(shard->seed) + shard->lookups->shard->table,
+                   step = orr_row_noise(table) + (uint64_t)shard->by->step;
+    return orr_row_noise(step) + (uint64_t)shard->lookups->first_row;
+}
+
 static run run_of(const orr_row_update *u)
 {
     const orr_row_store *s = u->store;
@@ -352,10 +356,10 @@ static run run_of(const orr_row_update *u)
              .kernels = orr_row_kernels_of_cpu()};
     if (u->gradient.format != ORR_ROW_FORMAT_FP32 || u->gradient.columns != r.padded)
         r.sum = orr_row_sum_of(u->gradient.format);
-    r.whole = r.format == ORR_ROW_FORMAT_FP32 && r.columns == r.padded && r.sum == NULL &&
-              s->base != NULL && !sums_elsewhere(s, shard);
+    r.whole = r.columns == r.padded && r.sum == NULL && s->base != NULL &&
+              !sums_elsewhere(s, shard) && (r.format == ORR_ROW_FORMAT_FP32 || shard != NULL);
     if (shard != NULL)
-        r.noise = mix(mix(mix(shard->seed) + shard->lookups->shard->table) + (uint64_t)u->by->step);
+        r.noise = noise_of(shard);
     return r;
 }
 

@@ -118,4 +118,5 @@ HERE void AT(fetch_to_write)(const char *at, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += 64)
         __builtin_prefetch(at + i, 1);
+    __builtin_prefetch(at + bytes - 1, 1);
 }
