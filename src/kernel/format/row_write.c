@@ -82,9 +82,25 @@ BODY void write_q4_0(const float *values, int64_t n, uint8_t *ret)
     }
 }
 
+/* The largest magnitude that is no NaN. Magnitudes compare as their bits do, in whole vectors. */
+BODY float magnitude(const float *values, int64_t n)
+{
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits &= 0x7fffffff;
+        bits = bits <= 0x7f800000 ? bits : 0;
+        most = bits > most ? bits : most;
+    }
+    float value;
+    memcpy(&value, &most, sizeof value);
+    return value;
+}
+
 BODY void write_int8(const float *values, int64_t n, uint8_t *ret)
 {
-    const float scale = fabsf(extreme(values, n)) / 127, by = inverse(scale);
+    const float scale = magnitude(values, n) / 127, by = inverse(scale);
     memcpy(ret, &scale, sizeof scale);
     for (int64_t i = 0; i < n; i++)
         ret[4 + i] = (uint8_t)(int8_t)(int32_t)rintf(bound(values[i] * by, -127, 127));
