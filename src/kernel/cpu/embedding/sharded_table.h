@@ -89,7 +89,12 @@ orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
                                 orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 
 /* Vectors of `columns` numbers to and from orr_embedding_codec; of 16 and 8 bits rounded to
- * nearest. `bytes` between vectors: orr_embedding_codec_bytes(). */
+ * nearest. `bytes` between vectors: orr_embedding_codec_bytes(). Error of a number x of a vector
+ * whose largest magnitude is m, once there and back:
+ *
+ *   FP16  2^-11 |x|, below 2^-14: 2^-25; magnitudes from 65520 on become infinite
+ *   BF16  2^-8 |x|
+ *   INT8  half a step, m / 254, and 2^-20 m for what the scale is rounded; of finite numbers */
 void orr_codec_encode(orr_embedding_codec codec, const float *from, int64_t n, int64_t columns,
                       int64_t from_stride, void *to);
 void orr_codec_decode(orr_embedding_codec codec, const void *from, int64_t n, int64_t columns,
