@@ -67,10 +67,10 @@ orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
                                      .row_bytes = columns * (int64_t)sizeof(float),
                                      .format = ORR_ROW_FORMAT_FP32},
                         .lookups = {.ids = &ids, .lengths = l->lengths, .rows = l->store->rows}};
-    char *room = (char *)workspace + gradient_bytes(update);
     ORR_TRY(orr_row_update_check(l->store, "update of a table's shard", err));
     if (l->n == 0 && update->sum_squares == NULL)
         return ORR_OK;
+    char *room = (char *)workspace + gradient_bytes(update);
     orr_workers_run(workers, (size_t)((l->samples + GATHER_SAMPLES - 1) / GATHER_SAMPLES),
                     gather_samples, &g);
     ORR_TRY(orr_sorted_lookups_partition(&u.lookups, room, workers, err));
