@@ -86,7 +86,9 @@ static void make_tables(tables *t, orr_row_format format, orr_row_optimizer opti
                                             .ids = t->ids + (int64_t)i * LOOKUPS};
     }
     const orr_shard_update update = update_of(t, 0);
-    t->workspace = bytes_of(orr_shard_update_bytes(&update));
+    const size_t sums = orr_shard_bag_bytes(&t->lookups[0], t->workers),
+                 updates = orr_shard_update_bytes(&update);
+    t->workspace = bytes_of(sums > updates ? sums : updates);
 }
 
 static void free_tables(tables *t)
@@ -105,7 +107,7 @@ static void run_step(tables *t, const char *name)
     const timer whole = timer_start();
     for (int i = 0; i < TABLES; i++)
         check(orr_shard_bag_sums(&t->lookups[i], t->bags + i * COLUMNS, TABLES * COLUMNS,
-                                 t->workers, &err),
+                                 t->workspace, t->workers, &err),
               &err);
     snprintf(text, sizeof text, "%s forward", name);
     report(text, whole, TABLES * LOOKUPS, t);

@@ -245,9 +245,12 @@ static void sharded_bags(sharded *t, float *ret)
         const uint32_t n = orr_shard_subtrees(&s->shard, subtrees);
         orr_free(s->bags);
         s->bags = orr_malloc((size_t)(c->samples * n * s->store.columns) * sizeof(float) + 1);
-        assert_int_equal(
-            orr_shard_bag_sums(&s->lookups, s->bags, n * s->store.columns, draw_threads(c), NULL),
-            ORR_OK);
+        orr_workers *workers = draw_threads(c);
+        void *workspace = orr_malloc_aligned(orr_shard_bag_bytes(&s->lookups, workers));
+        assert_int_equal(orr_shard_bag_sums(&s->lookups, s->bags, n * s->store.columns, workspace,
+                                            workers, NULL),
+                         ORR_OK);
+        orr_free(workspace);
     }
     for (int64_t b = 0; b < c->samples; b++)
         for (uint32_t p = 0; p < t->column_parts; p++) {

@@ -16,6 +16,14 @@ static orr_shard_lookups own_lookups(const orr_tables *t, const orr_tables_set *
     return own;
 }
 
+static orr_status sum_shard(orr_tables *t, const orr_shard_lookups *lookups, float *ret,
+                            int64_t stride, orr_error *err)
+{
+    orr_workers *workers = t->source.workers;
+    ORR_TRY(orr_tables_reserve(t, &t->workspace, orr_shard_bag_bytes(lookups, workers), err));
+    return orr_shard_bag_sums(lookups, ret, stride, t->workspace.at, workers, err);
+}
+
 orr_status orr_tables_sum(orr_tables *t, uint32_t slot, float *ret, orr_error *err)
 {
     const orr_tables_layout *l = &t->layout;
@@ -24,13 +32,13 @@ orr_status orr_tables_sum(orr_tables *t, uint32_t slot, float *ret, orr_error *e
         const orr_tables_entry *e = &t->entries[i];
         float *bag = ret + l->parts[e->table].first_column;
         if (l->ranks == 1) {
-            ORR_TRY(orr_shard_bag_sums(&set->lookups[i], bag, l->columns, t->source.workers, err));
+            ORR_TRY(sum_shard(t, &set->lookups[i], bag, l->columns, err));
         } else if (e->n_bags == 0) {
             const orr_shard_lookups own = own_lookups(t, set, i);
-            ORR_TRY(orr_shard_bag_sums(&own, bag, l->columns, t->source.workers, err));
+            ORR_TRY(sum_shard(t, &own, bag, l->columns, err));
         } else {
-            ORR_TRY(orr_shard_bag_sums(&set->lookups[i], (float *)t->vectors.at + e->bag_at,
-                                       l->rank[l->me].bag_numbers, t->source.workers, err));
+            ORR_TRY(sum_shard(t, &set->lookups[i], (float *)t->vectors.at + e->bag_at,
+                              l->rank[l->me].bag_numbers, err));
         }
     }
     return ORR_OK;

@@ -91,10 +91,10 @@ typedef struct orr_tables_sizes {
     size_t ids_out, ids_in;    /* all messages of ids; one */
     size_t lengths, ids;       /* of lookups in this rank's shards, for each step at once: */
     uint32_t sets;             /* a power of two */
-    size_t workspace, squares; /* of updates */
+    size_t workspace, squares; /* of sums and updates; of updates */
     size_t average;            /* rows that groups average at once */
 } orr_tables_sizes;
 enum { ORR_TABLES_AVERAGE_NUMBERS = 1 << 16 };
-orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, bool trained);
+orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, const orr_tables_source *source);
 
 #endif /* ORR_ENGINE_TABLES_LAYOUT_H */

@@ -72,60 +72,62 @@ static orr_status no_squares(void *ctx, const float *squares, int64_t rows, uint
     return orr_fail(err, ORR_INVALID, "sums of squares of an update that is only measured");
 }
 
-static void size_updates(const orr_tables_layout *l, orr_tables_sizes *ret)
+/* Workspace of sums and updates, and what updates exchange. */
+static void size_work(const orr_tables_layout *l, const orr_tables_entry *entry,
+                      const orr_tables_source *source, orr_tables_sizes *ret)
 {
-    for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
-        const orr_tables_entry *entry = &l->entries[e];
-        const bool shared = orr_tables_square_peers(l, entry, NULL) > 0;
-        const int64_t n = entry->mean_lookups * l->ranks;
-        const orr_update by = {.step = 1, .gradient_scale = 1};
-        orr_row_store store = orr_tables_store_of(l, entry, true);
-        store.base = store.states = (char *)&store; /* in memory, wherever that will be */
-        const orr_shard_lookups lookups = {.store = &store,
-                                           .shard = entry->shard,
-                                           .table_rows = l->plan->tables[entry->table].rows,
-                                           .first_row = entry->first_row,
-                                           .samples = l->samples * l->ranks,
-                                           .n = n};
-        const orr_shard_update update = {.lookups = &lookups,
-                                         .gradient_stride = entry->columns,
-                                         .by = &by,
-                                         .table_columns = l->plan->tables[entry->table].columns,
-                                         .sum_squares = shared ? no_squares : NULL};
-        ret->workspace = larger(ret->workspace, orr_shard_update_bytes(&update));
-        const size_t rows = (size_t)(n < entry->rows ? n : entry->rows);
-        if (shared)
-            ret->squares = larger(ret->squares, rows * subtrees_of_peers(l, entry) * sizeof(float));
-        if (l->groups > 1)
-            ret->average = larger(ret->average,
-                                  larger(ORR_TABLES_AVERAGE_NUMBERS,
-                                         (size_t)store.record_bytes + (size_t)store.state_bytes) *
-                                      sizeof(float));
-    }
+    const bool shared = orr_tables_square_peers(l, entry, NULL) > 0;
+    const int64_t n = entry->mean_lookups * l->ranks;
+    const size_t rows = (size_t)(n < entry->rows ? n : entry->rows);
+    const orr_update by = {.step = 1, .gradient_scale = 1};
+    orr_row_store store = orr_tables_store_of(l, entry, source->trained);
+    store.base = store.states = (char *)&store; /* in memory, wherever that will be */
+    const orr_shard_lookups lookups = {.store = &store,
+                                       .shard = entry->shard,
+                                       .table_rows = l->plan->tables[entry->table].rows,
+                                       .first_row = entry->first_row,
+                                       .samples = l->samples * l->ranks,
+                                       .n = n};
+    const orr_shard_update update = {.lookups = &lookups,
+                                     .gradient_stride = entry->columns,
+                                     .by = &by,
+                                     .table_columns = l->plan->tables[entry->table].columns,
+                                     .sum_squares = shared ? no_squares : NULL};
+    ret->workspace = larger(ret->workspace, orr_shard_bag_bytes(&lookups, source->workers));
+    if (!source->trained)
+        return;
+    ret->workspace = larger(ret->workspace, orr_shard_update_bytes(&update));
+    if (shared)
+        ret->squares = larger(ret->squares, rows * subtrees_of_peers(l, entry) * sizeof(float));
+    if (l->groups > 1)
+        ret->average =
+            larger(ret->average, larger(ORR_TABLES_AVERAGE_NUMBERS,
+                                        (size_t)store.record_bytes + (size_t)store.state_bytes) *
+                                     sizeof(float));
 }
 
-orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, bool trained)
+orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, const orr_tables_source *source)
 {
     static const uint32_t SETS[] = {1, 2, 4, 4}; /* three steps at once, at powers of two */
     orr_tables_sizes ret = {.sets = SETS[l->plan->pipeline < 3 ? l->plan->pipeline : 3]};
     if (l->ranks > 1) {
-        ret.vectors = vectors_bytes(l, trained);
-        size_messages(l, trained, &ret);
+        ret.vectors = vectors_bytes(l, source->trained);
+        size_messages(l, source->trained, &ret);
         size_lookups(l, &ret);
     }
-    if (trained)
-        size_updates(l, &ret);
+    for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++)
+        size_work(l, &l->entries[e], source, &ret);
     return ret;
 }
 
-static orr_tables_memory memory_of(const orr_tables_layout *l, bool trained)
+static orr_tables_memory memory_of(const orr_tables_layout *l, const orr_tables_source *source)
 {
-    const orr_tables_sizes s = orr_tables_sizes_of(l, trained);
+    const orr_tables_sizes s = orr_tables_sizes_of(l, source);
     orr_tables_memory ret = {.buffers = (int64_t)(s.vectors + s.out + s.in + s.ids_out + s.ids_in +
                                                   s.sets * (s.lengths + s.ids) + s.workspace +
                                                   s.squares + s.average)};
     for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
-        const orr_row_store store = orr_tables_store_of(l, &l->entries[e], trained);
+        const orr_row_store store = orr_tables_store_of(l, &l->entries[e], source->trained);
         ret.rows += store.rows * store.record_bytes;
         ret.state += store.rows * store.state_bytes;
     }
@@ -141,7 +143,7 @@ orr_status orr_tables_measure(const orr_tables_source *source, orr_tables_memory
         return orr_fail_memory(err);
     const orr_status status = orr_tables_layout_make(source, arena, &l, err);
     if (status == ORR_OK)
-        *ret = memory_of(&l, source->trained);
+        *ret = memory_of(&l, source);
     orr_arena_free(arena);
     return status;
 }

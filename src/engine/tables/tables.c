@@ -165,7 +165,7 @@ static orr_status make_sets(orr_tables *t, const orr_tables_sizes *sizes, orr_er
 
 static orr_status make_buffers(orr_tables *t, orr_error *err)
 {
-    const orr_tables_sizes s = orr_tables_sizes_of(&t->layout, t->source.trained);
+    const orr_tables_sizes s = orr_tables_sizes_of(&t->layout, &t->source);
     ORR_TRY(orr_tables_reserve(t, &t->vectors, s.vectors, err));
     ORR_TRY(orr_tables_reserve(t, &t->out, s.out, err));
     ORR_TRY(orr_tables_reserve(t, &t->in, s.in, err));

@@ -216,7 +216,10 @@ static orr_status train(void *ctx, orr_transport *transport, orr_error *err)
                 break;
             d.ids[7] = what->what == LOOK_AWRY ? 5000 : 0;
         }
+        (void)orr_alloc_count();
         status = step(t, &d, i, err);
+        if (status == ORR_OK && orr_alloc_count() > 0)
+            status = orr_fail(err, ORR_INVALID, "a step allocates");
         if (status == ORR_OK)
             status = hold_memory(t, &source, err);
     }

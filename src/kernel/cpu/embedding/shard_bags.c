@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/workers.h"
 #include "kernel/cpu/embedding/row_kernels.h"
 #include "kernel/cpu/embedding/sharded_table.h"
@@ -49,7 +48,6 @@ typedef struct bag_sums {
     orr_row_tree *tree;
     char **fetched;       /* shape (lookups): rows that are not in memory; NULL: all are */
     int64_t *first;       /* shape (samples + 1): the first lookup of each sample */
-    int64_t longest;      /* lookups of a bag */
     int64_t samples;      /* of a work item */
     uint64_t inverse;     /* about 2^64 / rows of the table */
     orr_ranged_row *room; /* shape (threads, room_rows) */
@@ -183,43 +181,65 @@ static void sum_item(void *ctx, size_t item, int thread)
     }
 }
 
-/* Makes all rows that are looked up resident: *ret_row, shape (*ret_n), ascending. */
-static orr_status fetch_rows(bag_sums *b, int64_t **ret_row, int64_t *ret_n, orr_error *err)
+/* What the workspace is divided into: the first lookup of each sample, rows in order of each
+ * thread, and where rows are fetched, four arrays of lookups. */
+typedef struct bag_room {
+    int64_t longest, room_rows;
+    size_t first, rows, of_lookups, all; /* bytes; of one of the four arrays */
+} bag_room;
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static bag_room room_of(const orr_shard_lookups *l, const orr_workers *workers)
+{
+    const size_t threads = (size_t)orr_workers_count(workers);
+    bag_room r = {.longest = l->samples > 0 ? 2 * (l->n / l->samples + 1) : 0};
+    if (l->lengths != NULL)
+        r.longest = 0;
+    for (int64_t s = 0; l->lengths != NULL && s < l->samples; s++)
+        r.longest = l->lengths[s] > r.longest ? l->lengths[s] : r.longest;
+    r.room_rows = 2 * r.longest + AHEAD + ROOM_ROWS;
+    r.first = lines(((size_t)l->samples + 1) * sizeof(int64_t));
+    r.rows = lines(threads * (size_t)r.room_rows * sizeof(orr_ranged_row));
+    r.of_lookups = l->store->base == NULL ? lines((size_t)l->n * sizeof(int64_t)) : 0;
+    r.all = r.first + r.rows + 4 * r.of_lookups;
+    return r;
+}
+
+size_t orr_shard_bag_bytes(const orr_shard_lookups *lookups, const orr_workers *workers)
+{
+    return room_of(lookups, workers).all;
+}
+
+/* Makes all rows that are looked up resident: *ret_row, shape (*ret_n), ascending. `room`: four
+ * arrays. */
+static orr_status fetch_rows(bag_sums *b, char *room, size_t array_bytes, int64_t **ret_row,
+                             int64_t *ret_n, orr_error *err)
 {
     const orr_shard_lookups *l = b->lookups;
     const orr_operand operand = {.type = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {l->n}},
                                  .stride = {1},
                                  .data = (void *)(uintptr_t)l->ids};
     const orr_indices ids = orr_indices_of(&operand);
-    const size_t n = (size_t)l->n;
-    orr_status status = ORR_OK;
-    uint32_t *places = orr_calloc(n + 1, 2 * sizeof *places);
-    int64_t *row = orr_calloc(n + 1, sizeof *row), rows = 0;
-    char **record = orr_calloc(n + 1, sizeof *record);
-    b->fetched = orr_calloc(n + 1, sizeof *b->fetched);
-    if (places == NULL || row == NULL || record == NULL || b->fetched == NULL) {
-        status = orr_fail_memory(err);
-        goto out;
-    }
-    const uint32_t *sorted = orr_radix_sort_ids(&ids, places, places + n);
+    uint32_t *places = (uint32_t *)(void *)room;
+    int64_t *row = (int64_t *)(void *)(room + array_bytes), rows = 0;
+    char **record = (char **)(void *)(room + 2 * array_bytes);
+    b->fetched = (char **)(void *)(room + 3 * array_bytes);
+    const uint32_t *sorted = orr_radix_sort_ids(&ids, places, places + l->n);
     for (int64_t i = 0; i < l->n; i++)
         if (i == 0 || l->ids[sorted[i]] != row[rows - 1])
             row[rows++] = l->ids[sorted[i]];
-    status = l->store->fetch(l->store, row, rows, record, err);
-    if (status != ORR_OK)
-        goto out;
+    ORR_TRY(l->store->fetch(l->store, row, rows, record, err));
     for (int64_t i = 0, at = 0; i < l->n; i++) {
         at += l->ids[sorted[i]] != row[at];
         b->fetched[sorted[i]] = record[at];
     }
     *ret_row = row;
     *ret_n = rows;
-out:
-    orr_free(places);
-    orr_free(record);
-    if (status != ORR_OK)
-        orr_free(row);
-    return status;
+    return ORR_OK;
 }
 
 static void place_samples(bag_sums *b)
@@ -228,48 +248,41 @@ static void place_samples(bag_sums *b)
     int64_t at = 0;
     for (int64_t s = 0; s < l->samples; s++) {
         b->first[s] = at;
-        b->longest = l->lengths[s] > b->longest ? l->lengths[s] : b->longest;
         at += l->lengths[s];
     }
     b->first[l->samples] = at;
     b->samples = l->n > ITEM_LOOKUPS ? ITEM_LOOKUPS * l->samples / l->n : l->samples;
     b->samples = b->samples > 0 ? b->samples : 1;
-    b->room_rows = 2 * b->longest + AHEAD + ROOM_ROWS;
 }
 
 orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
-                              orr_workers *workers, orr_error *err)
+                              void *workspace, orr_workers *workers, orr_error *err)
 {
     orr_row_store *store = lookups->store;
+    const bag_room room = room_of(lookups, workers);
+    char *at = workspace;
     bag_sums b = {.lookups = lookups,
                   .columns = store->columns,
                   .record_bytes = store->record_bytes,
                   .tree = orr_row_kernels_of_cpu()->tree[store->format],
                   .inverse = UINT64_MAX / (uint64_t)lookups->table_rows + 1,
+                  .first = workspace,
+                  .room = (orr_ranged_row *)(void *)(at + room.first),
+                  .room_rows = room.room_rows,
                   .ret = ret,
                   .ret_stride = ret_stride};
     int64_t *row = NULL, rows = 0;
-    orr_status status = ORR_OK;
     if (b.tree == NULL || lookups->n > UINT32_MAX)
         return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %s rows in a sharded table",
                         (long long)lookups->n, orr_row_format_name((orr_row_format)store->format));
+    if (lookups->samples == 0)
+        return ORR_OK;
     b.n_subtrees = orr_shard_subtrees(lookups->shard, b.subtree);
-    b.first = orr_calloc((size_t)lookups->samples + 1, sizeof *b.first);
-    if (b.first == NULL)
-        return orr_fail_memory(err);
     place_samples(&b);
-    b.room = orr_calloc((size_t)orr_workers_count(workers) * (size_t)b.room_rows, sizeof *b.room);
-    if (b.room == NULL)
-        status = orr_fail_memory(err);
-    else if (store->base == NULL)
-        status = fetch_rows(&b, &row, &rows, err);
-    if (status == ORR_OK && lookups->samples > 0)
-        orr_workers_run(workers, (size_t)((lookups->samples - 1) / b.samples + 1), sum_item, &b);
-    if (row != NULL)
+    if (store->base == NULL)
+        ORR_TRY(fetch_rows(&b, at + room.first + room.rows, room.of_lookups, &row, &rows, err));
+    orr_workers_run(workers, (size_t)((lookups->samples - 1) / b.samples + 1), sum_item, &b);
+    if (store->base == NULL)
         store->release(store, row, rows, false);
-    orr_free(row);
-    orr_free(b.fetched);
-    orr_free(b.room);
-    orr_free(b.first);
-    return status;
+    return ORR_OK;
 }

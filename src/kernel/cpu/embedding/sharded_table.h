@@ -56,7 +56,9 @@ uint32_t orr_shard_subtrees(const orr_embedding_shard *shard,
  * on, shape (subtrees, columns of the shard), fp32; 0 where nothing was looked up. UNSUPPORTED:
  * rows of Q8_0, Q4_0. */
 orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
-                              orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
+                              void *workspace, orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
+/* Bytes of workspace, aligned to 64; without `lengths`, for bags of up to twice their mean. */
+size_t orr_shard_bag_bytes(const orr_shard_lookups *lookups, const orr_workers *workers);
 /* The bag from the sums of subtrees of all shards of its rows: `parts`, shape (n): in ascending
  * order, addresses of `columns` numbers each; together they cover the tree. */
 void orr_join_subtrees(const orr_range_subtree *subtrees, const float *const *parts, uint32_t n,
