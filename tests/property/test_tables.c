@@ -62,6 +62,7 @@ static table_run one_rank(const table_case *c, orr_embedding_plan *plan, orr_are
 static void every_sharding_has_the_bits_of_one_rank(void **state)
 {
     (void)state;
+    static const uint32_t RANKS[] = {1, 2, 3, 4, 6};
     const seed_range range = seeds(60);
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         orr_arena *arena = orr_arena_new(0, 0);
@@ -69,9 +70,9 @@ static void every_sharding_has_the_bits_of_one_rank(void **state)
         orr_random r = orr_random_of(seed, 3);
         orr_embedding_plan alone, plan;
         const table_run one = one_rank(&c, &alone, arena);
-        for (uint32_t ranks = 1; ranks <= 4; ranks++) {
+        for (uint32_t i = 0; i < (seed % 6 == 0 ? 5 : 4); i++) {
             table_run many = {.c = &c};
-            random_run(&many, ranks, &r, &plan, arena);
+            random_run(&many, RANKS[i], &r, &plan, arena);
             run_tables(&many, arena);
             hold_bits(&one, &many);
         }
