@@ -17,10 +17,12 @@ extern "C" {
  * of the rows where nothing else is known) and C of the columns; it sends v vectors of each bag.
  *
  *   ids        8 B L p bytes to the rank of the shard; hidden where plans are pipelined by 2
- *   lookup     d p rows read from memory; B L p rows of C numbers read from caches and summed
+ *   lookup     d p rows read from memory, B L p - d p again from caches or, where they miss,
+ *              memory; B v vectors written
  *   bags       B v vectors of C numbers to the ranks of samples, in the format of the plan
  *   gradients  B vectors of C numbers to the rank of the shard
- *   update     B L p gradients of C numbers summed by row; d p records read and written
+ *   update     B L p lookups sorted, their gradients of C numbers summed by row, likewise from
+ *              caches or memory; d p records read and written; squares of parts of rows exchanged
  *   join       v vectors of D numbers added up for each bag, by the rank of the sample
  *
  * A DATA table looks its n L rows up on the spot; ids and gradients of all B samples go to every
@@ -33,15 +35,20 @@ extern "C" {
 typedef struct orr_table_costs {
     double memory_bytes_per_s; /* of rows at random places, of one rank */
     double cache_bytes_per_s;  /* of rows and vectors that were touched just before */
+    double cache_bytes;        /* 0: caches hold all that is touched twice */
+    double sector_bytes;       /* the least that memory reads or writes at once; 0: one byte */
     double lookup_ns, row_ns;  /* a lookup, an updated row: beside their bytes */
+    double sort_ns;            /* a lookup, sorted by row for the update */
     double shard_ns;           /* a shard in a step, beside its lookups: kernel launches */
+    double
+        miss_frac; /* of repeated lookups, go to memory; with `cache_bytes` the planner sets it */
     /* All-to-all over all ranks: of all that a rank sends, to itself too; all-gather: of all that a
      * rank receives. */
     double exchange_ns, exchange_bytes_per_s;
     double gather_ns, gather_bytes_per_s;
     /* Where sums of rows within a host (TABLE_ROW, GRID) are joined in the host before they go to
      * other hosts: its reduce-scatter. 0: they go to the samples' ranks as they are. */
-    double host_bytes_per_s;
+    double host_ns, host_bytes_per_s;
     const char *source; /* "h100_sxm_80g, calibrated"; a machine file */
 } orr_table_costs;
 /* Rates of `ranks` devices of a cluster, by its calibration (`include/orrery/calibration.h`); the
@@ -154,8 +161,11 @@ typedef struct orr_table_planning {
     uint32_t infeasible_table;
     int64_t infeasible_bytes; /* of a rank, that would do for this table */
     orr_embedding_plan plan;
-    double ns;                 /* of the busiest rank, latencies of exchanges included */
-    double shared_ns;          /* of it, paid by every rank alike */
+    double ns;        /* of the busiest rank, latencies of exchanges included */
+    double shared_ns; /* of it, paid by every rank alike */
+    /* Where no rank goes on before all have ended a stage: the sum over stages of the busiest rank
+     * of each. Simulated steps are so; plans are ranked by it as they are by simulation. */
+    double synchronous_ns;
     double bound_ns, gap_frac; /* no plan takes less; (ns - bound_ns) / ns */
     const char *bound_by;      /* "the mean of all ranks", "the largest shard of 't3'", ... */
     bool optimal;              /* proven by exhaustion: bound_ns = ns */

@@ -11,6 +11,12 @@
 /* Rows that were touched just before come from the second-level cache; where its rate is unknown,
  * times as fast as memory as on an H100 (5.5 of 3.35 TB/s): assumed. */
 #define CACHE_FACTOR 1.65
+/* Of the second-level cache, that rows may fill; bytes of memory that are read at once. As for
+ * lookups of one table: src/cost/roofline/embedding.c. */
+#define L2_SHARE     0.9
+#define SECTOR_BYTES 32
+/* A radix sort of lookups of 16 bytes, in four passes that read and write them: assumed. */
+#define SORT_BYTES (4 * 2 * 16.0)
 
 static double rate_of(const orr_job_rates *rates, const orr_span *span, orr_collective collective,
                       double *ret_latency_ns)
@@ -39,7 +45,6 @@ orr_status orr_table_costs_of_cluster(const orr_cluster *cluster,
 {
     orr_job_rates rates;
     orr_span all, host;
-    double latency_ns;
     if (ranks == 0 || ranks > cluster->n_devices)
         return orr_fail(err, ORR_INVALID, "%u ranks of tables on %u devices", ranks,
                         cluster->n_devices);
@@ -50,7 +55,8 @@ orr_status orr_table_costs_of_cluster(const orr_cluster *cluster,
     ORR_TRY(span_of(cluster, host_ranks, arena, &host, err));
     orr_table_costs costs = {
         .memory_bytes_per_s = rates.memory_bytes_per_s > 0 ? rates.memory_bytes_per_s : 1e9,
-        .shard_ns = calibration->kernel_ns,
+        .cache_bytes = L2_SHARE * fmax(0, orr_fact_or(&cluster->device->l2_bytes, 0)),
+        .sector_bytes = SECTOR_BYTES,
         .source =
             orr_arena_printf(arena, "%s, calibration: %s", cluster->name, calibration->source),
     };
@@ -59,10 +65,11 @@ orr_status orr_table_costs_of_cluster(const orr_cluster *cluster,
     costs.cache_bytes_per_s =
         fmax(costs.memory_bytes_per_s, orr_fact_or(&cluster->device->l2_bytes_per_s,
                                                    CACHE_FACTOR * costs.memory_bytes_per_s));
+    costs.sort_ns = 1e9 * SORT_BYTES / costs.memory_bytes_per_s;
     costs.exchange_bytes_per_s = rate_of(&rates, &all, ORR_COLL_ALL_TO_ALL, &costs.exchange_ns);
     costs.gather_bytes_per_s = rate_of(&rates, &all, ORR_COLL_ALL_GATHER, &costs.gather_ns);
-    if (host_ranks < ranks && host_ranks > 1)
-        costs.host_bytes_per_s = rate_of(&rates, &host, ORR_COLL_REDUCE_SCATTER, &latency_ns);
+    if (host_ranks > 1)
+        costs.host_bytes_per_s = rate_of(&rates, &host, ORR_COLL_REDUCE_SCATTER, &costs.host_ns);
     *ret = costs;
     *ret_host_ranks = host_ranks;
     return ORR_OK;

@@ -40,6 +40,15 @@ static orr_status make_plan(const orr_table_problem *p, const orr_table_assignme
     return ORR_OK;
 }
 
+/* What ranks and tables take, while it is added up. */
+typedef struct priced {
+    orr_table_rank_cost *ranks; /* shape (ranks) */
+    struct {
+        double ns[ORR_TABLE_TRANSFERS], touched_bytes, repeated_bytes;
+    } * apart;                 /* shape (ranks) */
+    orr_table_choice *choices; /* shape (tables) */
+} priced;
+
 static void add_price(orr_table_rank_cost *to, const orr_table_price *price)
 {
     for (int s = 0; s < ORR_TABLE_STAGES; s++) {
@@ -58,36 +67,68 @@ static uint8_t most_of(const double stage_ns[ORR_TABLE_STAGES])
     return most;
 }
 
-static void price_ranks(const orr_table_problem *p, const orr_table_assignment *a,
-                        orr_table_rank_cost *ranks, orr_table_choice *choices)
+static void price_table(const orr_table_problem *p, const orr_table_assignment *a, uint32_t table,
+                        orr_table_rank_cost *shared, priced *to)
+{
+    const orr_table_candidate *c = &p->candidates[a->choice[table]];
+    const uint32_t *ranks = orr_table_ranks_of(p, a, table);
+    double stage_ns[ORR_TABLE_STAGES];
+    orr_table_price price;
+    orr_table_shared_price_of(p->o, table, &c->split, &price);
+    add_price(shared, &price);
+    shared->shards += c->n == 0;
+    for (int s = 0; s < ORR_TABLE_STAGES; s++)
+        stage_ns[s] = price.stage_ns[s] * p->ranks;
+    for (uint32_t i = 0; i < c->n; i++) {
+        orr_table_shard_price_of(p->o, table, &c->split, i, &price);
+        add_price(&to->ranks[ranks[i]], &price);
+        to->ranks[ranks[i]].shards++;
+        for (int s = 0; s < ORR_TABLE_STAGES; s++)
+            stage_ns[s] += price.stage_ns[s];
+        for (int k = 0; k < ORR_TABLE_TRANSFERS; k++)
+            to->apart[ranks[i]].ns[k] += price.apart_ns[k];
+        to->apart[ranks[i]].touched_bytes += price.touched_bytes;
+        to->apart[ranks[i]].repeated_bytes += price.repeated_bytes;
+    }
+    to->choices[table].bound_by = most_of(stage_ns);
+}
+
+static void price_ranks(const orr_table_problem *p, const orr_table_assignment *a, priced *to)
 {
     orr_table_rank_cost shared = {.ns = 0};
-    orr_table_price price;
-    for (uint32_t t = 0; t < p->n; t++) {
-        const orr_table_candidate *c = &p->candidates[a->choice[t]];
-        double stage_ns[ORR_TABLE_STAGES];
-        orr_table_shared_price_of(p->o, t, &c->split, &price);
-        add_price(&shared, &price);
-        for (int s = 0; s < ORR_TABLE_STAGES; s++)
-            stage_ns[s] = price.stage_ns[s] * p->ranks;
-        for (uint32_t i = 0; i < c->n; i++) {
-            orr_table_rank_cost *rank = &ranks[orr_table_ranks_of(p, a, t)[i]];
-            orr_table_shard_price_of(p->o, t, &c->split, i, &price);
-            add_price(rank, &price);
-            rank->shards++;
-            for (int s = 0; s < ORR_TABLE_STAGES; s++)
-                stage_ns[s] += price.stage_ns[s];
-        }
-        shared.shards += c->n == 0;
-        choices[t].bound_by = most_of(stage_ns);
-    }
+    for (uint32_t t = 0; t < p->n; t++)
+        price_table(p, a, t, &shared, to);
     for (uint32_t r = 0; r < p->ranks; r++) {
         for (int s = 0; s < ORR_TABLE_STAGES; s++)
-            ranks[r].stage_ns[s] += shared.stage_ns[s];
-        ranks[r].ns += shared.ns;
-        ranks[r].memory_bytes += shared.memory_bytes;
-        ranks[r].shards += shared.shards;
+            to->ranks[r].stage_ns[s] += shared.stage_ns[s];
+        to->ranks[r].ns += shared.ns;
+        to->ranks[r].memory_bytes += shared.memory_bytes;
+        to->ranks[r].shards += shared.shards;
     }
+}
+
+/* The sum over stages, and over transfers of their own, of the most that any rank takes. */
+static double synchronous_ns(const orr_table_problem *p, const orr_table_assignment *a,
+                             const priced *by)
+{
+    double most[ORR_TABLE_STAGES + ORR_TABLE_TRANSFERS] = {0}, sum = 0;
+    uint32_t kinds = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        double own[ORR_TABLE_STAGES + ORR_TABLE_TRANSFERS];
+        memcpy(own, by->ranks[r].stage_ns, sizeof by->ranks[r].stage_ns);
+        memcpy(own + ORR_TABLE_STAGES, by->apart[r].ns, sizeof by->apart[r].ns);
+        own[ORR_TABLE_STAGE_LOOKUP] += orr_table_more_misses_ns(
+            &p->o->costs, by->apart[r].touched_bytes, by->apart[r].repeated_bytes);
+        own[ORR_TABLE_STAGE_BAGS] -= by->apart[r].ns[ORR_TABLE_TRANSFER_HOST_BAGS];
+        own[ORR_TABLE_STAGE_GRADIENTS] -= by->apart[r].ns[ORR_TABLE_TRANSFER_HOST_GRADIENTS];
+        for (int s = 0; s < ORR_TABLE_STAGES + ORR_TABLE_TRANSFERS; s++)
+            most[s] = fmax(most[s], own[s]);
+    }
+    for (int s = 0; s < ORR_TABLE_STAGES + ORR_TABLE_TRANSFERS; s++)
+        sum += most[s];
+    for (uint32_t t = 0; t < p->n; t++)
+        kinds |= 1u << p->candidates[a->choice[t]].split.kind;
+    return sum + orr_table_kind_latency_ns(p->o, kinds);
 }
 
 /* The best candidate by price, of all kinds but one (ORR_SHARDINGS: of all). */
@@ -180,9 +221,11 @@ orr_status orr_table_explain(const orr_table_problem *p, const orr_table_assignm
 {
     orr_table_rank_cost *ranks = orr_arena_array(arena, orr_table_rank_cost, p->ranks);
     orr_table_choice *choices = orr_arena_array(arena, orr_table_choice, p->n);
-    if (ranks == NULL || choices == NULL)
+    priced by = {.ranks = ranks, .choices = choices};
+    by.apart = orr_arena_alloc(arena, p->ranks, sizeof *by.apart, _Alignof(double));
+    if (ranks == NULL || choices == NULL || by.apart == NULL)
         return orr_fail_memory(err);
-    price_ranks(p, a, ranks, choices);
+    price_ranks(p, a, &by);
     double step_ns = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         step_ns = fmax(step_ns, ranks[r].ns);
@@ -191,6 +234,7 @@ orr_status orr_table_explain(const orr_table_problem *p, const orr_table_assignm
                               &choices[t], err));
     ORR_TRY(make_plan(p, a, arena, &ret->plan, err));
     ret->ns = step_ns + orr_table_latency_ns(p->o);
+    ret->synchronous_ns = synchronous_ns(p, a, &by);
     for (uint32_t t = 0; t < p->n; t++)
         ret->shared_ns += p->candidates[a->choice[t]].shared_ns;
     ret->ranks = ranks;

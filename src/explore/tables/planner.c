@@ -55,7 +55,9 @@ static orr_status check_costs(const orr_table_costs *c, uint32_t ranks, orr_erro
         return orr_fail(err, ORR_INVALID,
                         "the machine's rates of memory, caches and links have to be above 0");
     if (!(c->lookup_ns >= 0) || !(c->row_ns >= 0) || !(c->shard_ns >= 0) ||
-        !(c->exchange_ns >= 0) || !(c->gather_ns >= 0))
+        !(c->exchange_ns >= 0) || !(c->gather_ns >= 0) || !(c->sort_ns >= 0) ||
+        !(c->cache_bytes >= 0) || !(c->sector_bytes >= 0) || !(c->miss_frac >= 0) ||
+        !(c->miss_frac <= 1))
         return orr_fail(err, ORR_INVALID, "a cost of the machine is below 0, or no number");
     return ORR_OK;
 }
@@ -216,7 +218,9 @@ orr_status orr_plan_tables(const orr_table_planner_options *options, orr_arena *
 {
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(check_options(options, err));
-    ORR_TRY(plan(options, arena, ret, err));
+    orr_table_planner_options o = *options;
+    o.costs.miss_frac = orr_table_miss_frac(options);
+    ORR_TRY(plan(&o, arena, ret, err));
     ret->wall_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
     return ORR_OK;
 }
@@ -270,7 +274,9 @@ orr_status orr_price_table_plan(const orr_table_planner_options *options,
         return orr_fail(err, ORR_INVALID,
                         "a plan of %u tables on %u ranks, where there are %u on %u", plan->n_tables,
                         plan->ranks, options->n_tables, options->ranks);
-    ORR_TRY(problem_of_plan(options, plan, arena, &p, err));
+    orr_table_planner_options o = *options;
+    o.costs.miss_frac = orr_table_miss_frac(options);
+    ORR_TRY(problem_of_plan(&o, plan, arena, &p, err));
     ORR_TRY(orr_table_assignment_make(&p, arena, &a, err));
     for (uint32_t t = 0; t < p.n; t++)
         orr_table_restore(&p, &a, t, t, plan->placements[t].ranks);

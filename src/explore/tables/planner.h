@@ -21,9 +21,17 @@ static inline uint32_t orr_split_shards(const orr_table_split *split)
     return split->kind == ORR_SHARDING_DATA ? 0 : split->columns * split->rows;
 }
 
+/* Transfers of a stage that are collectives of their own: the slowest rank of each is another. */
+enum {
+    ORR_TABLE_TRANSFER_HOST_BAGS,
+    ORR_TABLE_TRANSFER_HOST_GRADIENTS,
+    ORR_TABLE_TRANSFERS,
+};
 typedef struct orr_table_price {
     double stage_ns[ORR_TABLE_STAGES];
-    double bytes; /* of memory */
+    double apart_ns[ORR_TABLE_TRANSFERS]; /* of BAGS, of GRADIENTS */
+    double bytes;                         /* of memory */
+    double touched_bytes, repeated_bytes; /* of rows: looked up for the first time, and again */
 } orr_table_price;
 static inline double orr_table_price_ns(const orr_table_price *price)
 {
@@ -46,8 +54,16 @@ void orr_torchrec_shard_price(const orr_table_planner_options *o, uint32_t table
                               const orr_table_split *split, uint32_t i, orr_table_price *ret);
 void orr_torchrec_shared_price(const orr_table_planner_options *o, uint32_t table,
                                const orr_table_split *split, orr_table_price *ret);
-/* Latencies of a step's exchanges. */
+/* Share of repeated lookups that caches miss, from all that the tables' rows in them take. */
+double orr_table_miss_frac(const orr_table_planner_options *o);
+/* How much longer lookups take, beside what the mean rank misses, on a rank that touches so many
+ * bytes of rows. */
+double orr_table_more_misses_ns(const orr_table_costs *costs, double touched_bytes,
+                                double repeated_bytes);
+/* Latencies of a step's exchanges; of all collectives that tables of some kinds (bit k: kind k)
+ * need. */
 double orr_table_latency_ns(const orr_table_planner_options *o);
+double orr_table_kind_latency_ns(const orr_table_planner_options *o, uint32_t kinds);
 
 typedef struct orr_table_candidate {
     orr_table_split split;

@@ -26,7 +26,8 @@ void orr_table_shard_price_of(const orr_table_planner_options *o, uint32_t table
     if (o->pricing == ORR_TABLE_PRICING_TORCHREC) {
         orr_table_price price;
         orr_torchrec_shard_price(o, table, split, i, &price);
-        memcpy(ret->stage_ns, price.stage_ns, sizeof price.stage_ns);
+        price.bytes = ret->bytes;
+        *ret = price;
     }
 }
 
@@ -37,7 +38,8 @@ void orr_table_shared_price_of(const orr_table_planner_options *o, uint32_t tabl
     if (o->pricing == ORR_TABLE_PRICING_TORCHREC) {
         orr_table_price price;
         orr_torchrec_shared_price(o, table, split, &price);
-        memcpy(ret->stage_ns, price.stage_ns, sizeof price.stage_ns);
+        price.bytes = ret->bytes;
+        *ret = price;
     }
 }
 
