@@ -127,7 +127,7 @@ static void prices_rank_plans_as_simulation_does(void **state)
 {
     (void)state;
     static const uint32_t ranks[] = {8, 16, 64};
-    const seed_range range = seeds(2);
+    const seed_range range = seeds(4);
     for (uint64_t seed = range.begin; seed < range.end; seed++)
         for (int i = 0; i < 3; i++) {
             const double tau = ranking("dlrm-dcnv2", ranks[i], seed);

@@ -116,15 +116,16 @@ static void add_transfers(const looked_up *l, const orr_embedding_placement *p,
     const bool in_host = p->sharding == ORR_SHARDING_TABLE_ROW || p->sharding == ORR_SHARDING_GRID;
     const double parts = in_host ? row_parts(p) : 1;
     const uint32_t columns = s->column_end - s->column_begin;
-    const double sums = l->samples * orr_embedding_subtrees(s->range_begin, s->range_end);
-    const double out =
-        sums * (double)orr_embedding_codec_bytes((orr_embedding_codec)l->plan->forward, columns);
+    /* All row parts of a host are the whole tree: what they add up to is one sum a bag. */
+    const double joined = l->samples * (double)orr_embedding_codec_bytes(
+                                           (orr_embedding_codec)l->plan->forward, columns);
+    const double out = joined * orr_embedding_subtrees(s->range_begin, s->range_end);
     const double back = l->samples * (double)orr_embedding_codec_bytes(
                                          (orr_embedding_codec)l->plan->backward, columns);
     const double ids = l->samples * (l->length * share * ID_BYTES + (l->padded ? 0 : LENGTH_BYTES));
     to->ids += ids;
     to->summed += out;
-    to->bags += out / parts;
+    to->bags += parts > 1 ? joined / parts : out;
     to->bag_gradients += back / parts;
     to->host_bags += parts > 1 ? out : 0;
     to->host_gradients += parts > 1 ? back : 0;
