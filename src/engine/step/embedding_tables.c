@@ -156,6 +156,8 @@ orr_status orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint
                                      orr_error *err)
 {
     orr_step_tables *t = step->tables;
+    if (step->source.reader == NULL)
+        return orr_fail(err, ORR_INVALID, "a step without a reader of batches");
     if (batch != t->batch) {
         drop(t);
         t->batch = batch;
