@@ -458,7 +458,8 @@ const job_table JOB_TABLES_FAMOUS[] = {
      read_fsdp_memory},
     {"dlrm_training",
      "HugeCTR's embedding kit under TensorFlow; fp32 on A100 is TF32, as TensorFlow runs it; one "
-     "micro-batch; (bench/jobs/tables)",
+     "micro-batch; tables by rule, rows and their sums in fp32 with mixed precision, too; "
+     "(bench/jobs/tables)",
      read_recommendation},
     {"maxtext",
      "only Llama 2 7B on H100 tells its batch (four samples of 4096 tokens a device, sharded in a "
