@@ -3,6 +3,7 @@
 #include "model/memory/memory.h"
 #include "support/seeds.h"
 #include "support/random_plans.h"
+#include "support/random_tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
  *   - a link is wider, its latency lower, its oversubscription smaller, on any level or between any
  *     two sites;
  *   - a unit of the device is faster, its memory larger;
- *   - a parameter of the calibration is better: launches, fixed times, shares of peaks.
+ *   - a parameter of the calibration is better: launches, fixed times, shares of peaks;
+ *   - of embedding tables that are sharded any way, fewer rows are looked up.
  *
  * Half of the plans start from a machine whose links and units are not the catalogue's, so that
  * what lies between the machines that exist is tried, too. Every step is simulated, and only whole
@@ -58,6 +60,7 @@ typedef struct scene {
     const orr_model *model;
     orr_plan plan;
     orr_workload workload;
+    orr_embedding_plan tables;
     machine base;
     uint64_t n_compared, n_estimated;
 } scene;
@@ -308,6 +311,30 @@ static void choose_sites(scene *s, orr_plan *p)
     p->compress = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_COMPRESS_BF16, ORR_COMPRESS_FP8);
 }
 
+/* Tables in a random plan, or, where none is chosen, by rule. */
+static void choose_tables(scene *s)
+{
+    const orr_dlrm *d = &s->model->dlrm;
+    orr_table_planner_options o;
+    orr_table_planner_options_init(&o);
+    const uint32_t groups = s->plan.dp % 4 == 0 ? ONE_OF(s, 1, 1, 2, 4) : 1;
+    o.tables = d->tables;
+    o.n_tables = d->n_tables;
+    o.ranks = s->plan.dp / groups;
+    o.host_ranks = o.ranks % 8 == 0 ? 8 : 0;
+    o.forward = (uint8_t)ONE_OF(s, 0, 0, ORR_EMBEDDING_CODEC_BF16, ORR_EMBEDDING_CODEC_INT8);
+    o.backward = (uint8_t)ONE_OF(s, 0, 0, ORR_EMBEDDING_CODEC_FP16);
+    o.pipeline = (uint8_t)ONE_OF(s, 0, 1, 2, 3);
+    s->workload.popularity = (uint8_t)ONE_OF(s, 0, 1, 2, 3);
+    s->workload.padded = ONE_OF(s, 0, 1) == 1;
+    if (ONE_OF(s, 0, 1, 1) == 0)
+        return;
+    world_must(&s->w, draw_table_plan(&o, &s->random, s->w.arena, &s->tables, &s->w.err), "tables");
+    s->tables.groups = groups;
+    s->tables.synchronize = ONE_OF(s, 1, 10);
+    s->workload.tables = &s->tables;
+}
+
 static void choose_job(scene *s)
 {
     const int i = (int)orr_random_below(&s->random, N_CASES);
@@ -320,6 +347,8 @@ static void choose_job(scene *s)
         s->workload.prompt = ONE_OF(s, 512, 4096);
     choose_degrees(s, s->job->most_ranks < devices ? s->job->most_ranks : devices, &s->plan);
     choose_switches(&s->random, &s->plan);
+    if (s->model->kind == ORR_MODEL_DLRM)
+        choose_tables(s);
     choose_networks(s, &s->plan);
     if (orr_task_trains(s->job->task))
         choose_schedule(s, &s->plan);
@@ -347,6 +376,12 @@ static bool measure(scene *s, const machine *m, result *ret)
         orr_outcome_free(&o);
         if (orr_estimator_new(s->model, &m->cluster, &options, &estimator, &s->w.err) == ORR_OK &&
             orr_estimate_of(estimator, &s->plan, &e, &s->w.err) == ORR_OK) {
+            /* A part of a ring is a ring to the simulation and a line to the estimator. */
+            if (s->model->kind == ORR_MODEL_DLRM && e.bound_ns > ret->step_ns &&
+                m->levels[0].topology == ORR_TOPOLOGY_SWITCH)
+                seed_fail(s->seed, "%s in %s on %s: a step of %lld ns is below its bound, %lld",
+                          s->model->name, orr_plan_text(&s->plan, s->w.arena), m->cluster.name,
+                          (long long)ret->step_ns, (long long)e.bound_ns);
             ret->estimate_ns = e.step_ns;
             ret->estimate_fits = e.fits;
         }
@@ -386,6 +421,31 @@ static void compare(scene *s, const result *before, uint32_t change, double fact
               now.fits ? "it fits" : "it does not fit");
 }
 
+/* The same tables with so many of the lookups. */
+static void compare_lookups(scene *s, const result *before, double frac)
+{
+    orr_model *fewer = orr_arena_one(s->w.arena, orr_model);
+    const orr_dlrm *d = &s->model->dlrm;
+    orr_embedding *tables = orr_arena_array(s->w.arena, orr_embedding, d->n_tables);
+    const orr_model *all = s->model;
+    result now;
+    assert_true(fewer != NULL && tables != NULL);
+    *fewer = *all;
+    for (uint32_t t = 0; t < d->n_tables; t++) {
+        tables[t] = d->tables[t];
+        tables[t].pooling *= frac;
+    }
+    fewer->dlrm.tables = s->tables.tables = tables;
+    s->model = fewer;
+    if (!measure(s, &s->base, &now))
+        seed_fail(s->seed, "%s", s->w.err.text);
+    s->model = all;
+    s->tables.tables = d->tables;
+    if (slower(now.step_ns, before->step_ns, 1e-9) || now.fits < before->fits)
+        seed_fail(s->seed, "%g of the lookups: %lld ns, then %lld", frac,
+                  (long long)before->step_ns, (long long)now.step_ns);
+}
+
 static void try_seed(scene *s)
 {
     result before;
@@ -405,6 +465,8 @@ static void try_seed(scene *s)
         static const double FACTORS[] = {1.02, 1.3, 2, 5};
         compare(s, &before, change, FACTORS[orr_random_below(&s->random, 4)]);
     }
+    if (s->workload.tables != NULL)
+        compare_lookups(s, &before, orr_random_unit(&s->random));
 }
 
 static void a_better_machine_is_never_slower(void **state)

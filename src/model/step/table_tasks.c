@@ -68,8 +68,8 @@ static void transfer(const orr_table_tasks *t, const orr_span *span, orr_collect
     if (span->n_ranks < 2 || !(bytes > 0))
         return;
     const int64_t whole = (int64_t)fmin(ceil(bytes), 0x1p60);
-    const orr_price price = orr_job_rates_collective(orr_step_rates(p, ORR_AXIS_DP, collective),
-                                                     span, collective, whole);
+    const orr_price price =
+        orr_job_rates_collective(p->transfers[ORR_AXIS_DP], span, collective, whole);
     const double peers_ns = collective == ORR_COLL_ALL_TO_ALL ? PEER_NS * (span->n_ranks - 1) : 0;
     orr_call_cost *task = append(tasks, n, name);
     task->axis = ORR_AXIS_DP;
