@@ -229,6 +229,55 @@ out:
     return status;
 }
 
+/* A plan of tables, and a given one beside it. */
+static orr_status plan_of_tables(orr_error *err)
+{
+    const orr_dlrm *dlrm = &recommender.model->dlrm;
+    const orr_calibration *calibration;
+    orr_table_planner_options options;
+    orr_table_planning best, given;
+    orr_embedding_plan plan;
+    orr_named_table tables[ORR_SHARDING_TABLES];
+    orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
+    ORR_TRY_OUT(status, status);
+    orr_table_planner_options_init(&options);
+    options.tables = dlrm->tables;
+    options.n_tables = dlrm->n_tables;
+    options.ranks = 16;
+    options.samples = 512;
+    options.memory_bytes = INT64_C(20) << 30;
+    options.nodes = 100;
+    ORR_TRY_OUT(status,
+                orr_calibration_of(recommender.cluster->device, 0, arena, &calibration, err));
+    ORR_TRY_OUT(status,
+                orr_table_costs_of_cluster(recommender.cluster, calibration, options.ranks, arena,
+                                           &options.costs, &options.host_ranks, err));
+    ORR_TRY_OUT(status, orr_plan_tables(&options, arena, &best, err));
+    ORR_TRY_OUT(status, orr_embedding_plan_default(options.tables, options.n_tables, 16, arena,
+                                                   &plan, err));
+    ORR_TRY_OUT(status, orr_price_table_plan(&options, &plan, arena, &given, err));
+    const orr_sharding_report report = {.model = recommender.model,
+                                        .cluster = recommender.cluster,
+                                        .options = &options,
+                                        .best = &best,
+                                        .given = &given};
+    ORR_TRY_OUT(status, orr_sharding_tables(&report, arena, tables, err));
+    ORR_TRY_OUT(status, orr_sharding_html(inside("page.html"), &report, err));
+    status = orr_embedding_plan_text(&best.plan, arena) ? ORR_OK : orr_fail_memory(err);
+out:
+    remove(inside("page.html"));
+    orr_arena_free(arena);
+    return status;
+}
+
+static orr_status command_tables(orr_error *err)
+{
+    const char *const words[] = {
+        "-q", "-o",      inside("plan.yaml"), "--html", inside("page.html"), "dlrm-criteo-kaggle",
+        "-c", "dgx_a100"};
+    return run_command("tables", words, sizeof words / sizeof *words, err);
+}
 static orr_status command_simulate(orr_error *err)
 {
     COMMAND("simulate", "-o", inside("out.txt"), "--html", inside("page.html"), "llama3.2-1b",
@@ -268,6 +317,8 @@ TEST_OF(outcome_of_odd_ranks)
 TEST_OF(outcome_of_phases)
 TEST_OF(estimate)
 TEST_OF(estimate_again)
+TEST_OF(plan_of_tables)
+TEST_OF(command_tables)
 TEST_OF(command_simulate)
 TEST_OF(command_simulate_to_a_timeline)
 TEST_OF(command_compare)
@@ -323,6 +374,8 @@ int main(int argc, char **argv)
         TEST(outcome_of_phases),
         TEST(estimate),
         TEST(estimate_again),
+        TEST(plan_of_tables),
+        TEST(command_tables),
         TEST(command_simulate),
         TEST(command_simulate_to_a_timeline),
         TEST(command_compare),

@@ -23,20 +23,13 @@ static orr_status plan_and_price(orr_tables_request *r)
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-/* The file is replaced as a whole, or left as it was. */
-static orr_status write_plan(orr_tables_request *r, const char *text)
-{
-    orr_session *session = &r->session;
-    const char *path = session->settings->output;
-    orr_output *out;
-    ORR_TRY(orr_output_open(path, &out, &session->err));
-    orr_output_text(out, text);
-    const orr_status status = orr_output_finish(out, &session->err);
-    orr_output_close(out);
-    ORR_TRY(status);
-    orr_session_remark(session, "plan written to %s", path);
-    return ORR_OK;
-}
+/* What is told, made before anything of it is written: memory that fails leaves no file. */
+typedef struct answer {
+    orr_sharding_report report;
+    const char *plan; /* text of its file; "": there is none */
+    orr_named_table tables[ORR_SHARDING_TABLES];
+    orr_table_style style;
+} answer;
 
 /* People are told of other kinds in the sentence of each table. */
 static orr_status without_details(orr_table *table, orr_arena *arena, orr_error *err)
@@ -58,71 +51,98 @@ static orr_status without_details(orr_table *table, orr_arena *arena, orr_error 
     return ORR_OK;
 }
 
-/* Figures, the first table, stand in the lines above. */
-static orr_status print_text(orr_tables_request *r, const orr_sharding_report *report,
-                             const orr_table_style *style, orr_named_table *tables)
+static orr_status open_output(orr_session *session, orr_table_style *ret_style)
 {
-    orr_session *session = &r->session;
-    orr_sharding_summary(report, session->out);
-    for (int i = 1; i < ORR_SHARDING_TABLES; i++) {
-        if (tables[i].table.n_rows == 0)
-            continue;
-        ORR_TRY(without_details(&tables[i].table, session->arena, &session->err));
-        orr_output_text(session->out, "\n");
-        orr_table_write(&tables[i].table, style, session->out);
-    }
-    return ORR_OK;
-}
-
-static orr_status print(orr_tables_request *r, const orr_sharding_report *report, const char *plan)
-{
-    orr_session *session = &r->session;
-    orr_table_style style;
-    orr_named_table tables[ORR_SHARDING_TABLES];
     const orr_settings *settings = session->settings;
     orr_settings to_stdout = *settings;
     to_stdout.output = NULL; /* that is where the plan goes */
-    ORR_TRY(orr_sharding_tables(report, session->arena, tables, &session->err));
     session->settings = &to_stdout;
-    const orr_status status = orr_session_output(session, &style);
+    const orr_status status = orr_session_output(session, ret_style);
     session->settings = settings;
-    ORR_TRY(status);
-    if (strcmp(settings->format, "plan") == 0)
-        orr_output_text(session->out, plan);
-    else if (style.format == ORR_TABLE_JSON)
-        orr_sharding_json(report, tables, session->out);
-    else if (style.format == ORR_TABLE_TEXT)
-        ORR_TRY(print_text(r, report, &style, tables));
-    else
-        orr_session_tables(session, &style, tables, ORR_SHARDING_TABLES, 0);
-    return orr_output_finish(session->out, &session->err);
+    return status;
 }
 
-/* Where there is no plan, a script that asked for one is told why. */
-static orr_status tell(orr_tables_request *r)
+static orr_status prepare(orr_tables_request *r, answer *ret)
 {
     orr_session *session = &r->session;
-    const orr_settings *settings = session->settings;
-    const bool found = r->best.infeasible == NULL;
-    const orr_sharding_report report = {.model = r->model,
+    orr_error *err = &session->err;
+    ret->report = (orr_sharding_report){.model = r->model,
                                         .cluster = r->cluster,
                                         .options = &r->options,
                                         .best = &r->best,
                                         .given = r->has_given ? &r->given : NULL,
                                         .interrupted = orr_interrupt_requested(NULL)};
-    const char *plan = found ? orr_embedding_plan_text(&r->best.plan, session->arena) : "";
-    if (plan == NULL)
-        return orr_fail_memory(&session->err);
-    if (settings->output != NULL && found)
-        ORR_TRY(write_plan(r, plan));
+    ret->plan =
+        r->best.infeasible == NULL ? orr_embedding_plan_text(&r->best.plan, session->arena) : "";
+    if (ret->plan == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(orr_sharding_tables(&ret->report, session->arena, ret->tables, err));
+    ORR_TRY(open_output(session, &ret->style));
+    for (int i = 0; i < ORR_SHARDING_TABLES && ret->style.format == ORR_TABLE_TEXT; i++)
+        ORR_TRY(without_details(&ret->tables[i].table, session->arena, err));
+    return ORR_OK;
+}
+
+/* The file is replaced as a whole, or left as it was. */
+static orr_status write_plan(orr_session *session, const char *text)
+{
+    const char *path = session->settings->output;
+    orr_output *out;
+    ORR_TRY(orr_output_open(path, &out, &session->err));
+    orr_output_text(out, text);
+    const orr_status status = orr_output_finish(out, &session->err);
+    orr_output_close(out);
+    ORR_TRY(status);
+    orr_session_remark(session, "plan written to %s", path);
+    return ORR_OK;
+}
+
+static orr_status write_files(orr_session *session, const answer *a)
+{
+    const orr_settings *settings = session->settings;
     if (settings->html != NULL) {
-        ORR_TRY(orr_sharding_html(settings->html, &report, &session->err));
+        ORR_TRY(orr_sharding_html(settings->html, &a->report, &session->err));
         orr_session_remark(session, "report written to %s", settings->html);
     }
-    if (!found && strcmp(settings->format, "plan") == 0)
-        (void)fprintf(stderr, "orrery: no plan: %s\n",
-                      orr_session_printable(session, r->best.infeasible));
-    return print(r, &report, plan);
+    return settings->output != NULL && *a->plan != '\0' ? write_plan(session, a->plan) : ORR_OK;
+}
+
+/* Figures, the first table, stand in the lines above the others. */
+static void print_text(orr_session *session, const answer *a)
+{
+    orr_sharding_summary(&a->report, session->out);
+    for (int i = 1; i < ORR_SHARDING_TABLES; i++) {
+        if (a->tables[i].table.n_rows == 0)
+            continue;
+        orr_output_text(session->out, "\n");
+        orr_table_write(&a->tables[i].table, &a->style, session->out);
+    }
+}
+
+/* Where there is no plan, a script that asked for one is told why. */
+static orr_status print(orr_session *session, const answer *a)
+{
+    if (strcmp(session->settings->format, "plan") == 0) {
+        orr_output_text(session->out, a->plan);
+        if (*a->plan == '\0')
+            (void)fprintf(stderr, "orrery: no plan: %s\n",
+                          orr_session_printable(session, a->report.best->infeasible));
+    } else if (a->style.format == ORR_TABLE_JSON) {
+        orr_sharding_json(&a->report, a->tables, session->out);
+    } else if (a->style.format == ORR_TABLE_TEXT) {
+        print_text(session, a);
+    } else {
+        orr_session_tables(session, &a->style, a->tables, ORR_SHARDING_TABLES, 0);
+    }
+    return orr_output_finish(session->out, &session->err);
+}
+
+static orr_status tell(orr_tables_request *r)
+{
+    answer a;
+    ORR_TRY(prepare(r, &a));
+    ORR_TRY(write_files(&r->session, &a));
+    return print(&r->session, &a);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
