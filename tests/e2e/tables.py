@@ -303,13 +303,34 @@ def training_learns_the_same_by_any_plan():
 
 
 @case
+def simulation_tells_plans_apart():
+    with scratch() as folder:
+        best, heap = folder / "best.yaml", folder / "heap.yaml"
+        tables(*KAGGLE, "-o", best)
+        heap.write_text("ranks: 8\ntables:\n" + "".join(f"  t{i}: {{kind: table, ranks: [3]}}\n" for i in range(26)))
+        steps = []
+        for name in ("best.yaml", "heap.yaml"):
+            asked = ["simulate", "-q", *KAGGLE, "--plan", f"dp=8,batch=64k,tables={name}"]
+            said = orrery(*asked, cwd=folder)
+            assert re.search(rf"^plan: .*,tables={name}$", said.stdout, re.M), said.stdout
+            document = json.loads(orrery(*asked, "--format", "json", cwd=folder).stdout)
+            steps += [row["value"] for row in document["tables"]["figures"]["rows"] if row["figure"] == "step"]
+        assert steps[1] > 1.2 * steps[0], steps
+        said = orrery("simulate", "-q", *KAGGLE, "--plan", "dp=8,batch=64k,tables=auto").stdout
+        kinds = ", ".join(f"{row['tables']} {row['kind']}" for row in rows_of(planned(*KAGGLE), "kinds"))
+        assert f"\ntables: {kinds}\n" in said, (said, kinds)
+
+
+@case
 def a_plan_that_does_not_suit_the_run_is_refused():
     with scratch() as folder:
         path = folder / "two.yaml"
         tables(SMALL, "-c", "dgx_a100", "--ranks", "2", "-o", path)
         line = one_line(orrery("train", SMALL, "--plan", f"dp=4,batch=120,tables={path}"), 4)
         assert "2 ranks" in line and "job has 4" in line, line
+        assert "job has 4" in one_line(orrery("simulate", *KAGGLE, "--plan", f"dp=4,batch=4k,tables={path}"), 4)
         assert "embedding tables" in one_line(orrery("train", "gpt2", "--plan", "tables=auto"), 4)
+        assert "embedding tables" in one_line(orrery("simulate", "gpt2", "-c", "dgx_a100", "--plan", "tables=auto"), 4)
         assert "twice" in one_line(orrery("train", SMALL, "--plan", "tables=auto,tables=auto"), 2)
         assert "nothing.yaml" in one_line(orrery("train", SMALL, "--plan", "tables=nothing.yaml", cwd=folder), 3)
         path.write_text(path.read_text().replace("t7:", "t8:", 1))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/arguments/factor.h"
+#include "cli/arguments/sharding.h"
 
 orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, orr_arena *arena,
                               orr_job_spec *ret, orr_error *err)
@@ -245,6 +246,7 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
 {
     const orr_settings *settings = session->settings;
     orr_error *err = &session->err;
+    const char *plan;
     *ret = (orr_job_request){.session = session};
     if (words->cluster == NULL)
         return orr_fail(err, ORR_INVALID,
@@ -266,7 +268,8 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
     ORR_TRY(of_file(orr_model_load(words->model, session->arena, &ret->model, err), err));
     ORR_TRY(of_file(
         orr_cluster_load(ret->catalog, words->cluster, session->arena, &ret->cluster, err), err));
-    ORR_TRY(orr_plan_parse(words->plan, &ret->plan, err));
+    ORR_TRY(orr_sharding_split(words->plan, session->arena, &plan, &ret->tables, err));
+    ORR_TRY(orr_plan_parse(plan, &ret->plan, err));
     if (settings->calibration)
         ORR_TRY(of_file(orr_calibration_load(settings->calibration, ret->options.software_year,
                                              session->arena, &ret->options.calibration, err),
@@ -277,10 +280,28 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
     return read_slow(ret);
 }
 
+/* Tables are spread over all ranks of the plan. */
+static orr_status read_tables(orr_job_request *r)
+{
+    const orr_plan plan = orr_plan_with_defaults(&r->plan);
+    orr_sharding_question q = {.cluster = r->cluster,
+                               .ranks = (uint32_t)orr_plan_ranks(&plan),
+                               .batch = plan.batch,
+                               .software_year = r->options.software_year};
+    orr_session *session = r->session;
+    if (r->tables == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_model_override(r->model, &r->plan, session->arena, &q.model, &session->err));
+    ORR_TRY(orr_sharding_load(r->tables, &q, session->arena, &r->table_plan, &session->err));
+    r->options.workload.tables = &r->table_plan;
+    return ORR_OK;
+}
+
 orr_status orr_job_request_run(orr_job_request *r)
 {
     if (r->framework != ORR_FRAMEWORK_NONE)
         ORR_TRY(apply_framework(r));
+    ORR_TRY(read_tables(r));
     return orr_outcome_of(r->model, &r->plan, r->cluster, &r->options, r->session->arena,
                           &r->outcome, &r->session->err);
 }

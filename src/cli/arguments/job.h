@@ -12,6 +12,8 @@ typedef struct orr_job_request {
     const orr_model *model;
     const orr_cluster *cluster;
     orr_plan plan;
+    const char *tables; /* tables=... of the plan; NULL: not said */
+    orr_embedding_plan table_plan;
     orr_framework framework; /* NONE: any */
     orr_expert_load load;
     orr_job_options options;

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "cli/arguments/job.h"
+#include "cli/arguments/sharding.h"
 #include "report/humanize/human.h"
 
 enum { TITLE_MAX = 100 };
@@ -25,13 +26,16 @@ static void tell_job(const orr_job_request *r, orr_output *out)
 {
     const orr_outcome *o = &r->outcome;
     const orr_plan shown = plan_with_choices(r);
-    const char *plan = orr_plan_text(&shown, r->session->arena);
+    const char *plan = orr_sharding_join(&shown, r->tables, r->session->arena);
     char ranks[ORR_HUMAN_MAX], title[TITLE_MAX], cluster[TITLE_MAX];
     orr_text_elide(o->model->title, TITLE_MAX, title, sizeof title);
     orr_text_elide(r->cluster->name, TITLE_MAX, cluster, sizeof cluster);
     orr_output_printf(out, "%s, %s, on %s of %s (%s)\nplan: %s\n", title,
                       orr_task_name((orr_task)o->workload.task), orr_human_count(ranks, o->n_ranks),
                       cluster, r->cluster->device->name, plan ? plan : "");
+    if (r->tables != NULL)
+        orr_output_printf(out, "tables: %s\n",
+                          orr_sharding_kinds_text(&r->table_plan, r->session->arena));
 }
 
 static void tell_step(const orr_outcome *o, orr_output *out)
