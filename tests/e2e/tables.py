@@ -316,9 +316,11 @@ def simulation_tells_plans_apart():
             document = json.loads(orrery(*asked, "--format", "json", cwd=folder).stdout)
             steps += [row["value"] for row in document["tables"]["figures"]["rows"] if row["figure"] == "step"]
         assert steps[1] > 1.2 * steps[0], steps
-        said = orrery("simulate", "-q", *KAGGLE, "--plan", "dp=8,batch=64k,tables=auto").stdout
+        page = folder / "page.html"
+        said = orrery("simulate", "-q", *KAGGLE, "--plan", "dp=8,batch=64k,tables=auto", "--html", page).stdout
         kinds = ", ".join(f"{row['tables']} {row['kind']}" for row in rows_of(planned(*KAGGLE), "kinds"))
         assert f"\ntables: {kinds}\n" in said, (said, kinds)
+        assert f"Embedding tables: {kinds}; over 8 ranks." in page.read_text()
 
 
 @case

@@ -3,6 +3,7 @@
 
 #include "cli/arguments/job.h"
 #include "cli/arguments/sharding.h"
+#include "model/tables/tables.h"
 #include "report/humanize/human.h"
 
 enum { TITLE_MAX = 100 };
@@ -35,7 +36,7 @@ static void tell_job(const orr_job_request *r, orr_output *out)
                       cluster, r->cluster->device->name, plan ? plan : "");
     if (r->tables != NULL)
         orr_output_printf(out, "tables: %s\n",
-                          orr_sharding_kinds_text(&r->table_plan, r->session->arena));
+                          orr_embedding_plan_kinds(&r->table_plan, r->session->arena));
 }
 
 static void tell_step(const orr_outcome *o, orr_output *out)

@@ -143,16 +143,3 @@ orr_status orr_sharding_load(const char *tables, const orr_sharding_question *q,
                         tables, ret->ranks * ret->groups, q->ranks);
     return status;
 }
-
-const char *orr_sharding_kinds_text(const orr_embedding_plan *plan, orr_arena *arena)
-{
-    uint32_t n[ORR_SHARDINGS] = {0};
-    const char *text = "";
-    for (uint32_t t = 0; t < plan->n_tables; t++)
-        n[plan->placements[t].sharding]++;
-    for (int k = 0; k < ORR_SHARDINGS && text != NULL; k++)
-        if (n[k] > 0)
-            text = orr_arena_printf(arena, "%s%s%u %s", text, *text != '\0' ? ", " : "", n[k],
-                                    orr_embedding_sharding_name((orr_embedding_sharding)k));
-    return text != NULL ? text : "";
-}

@@ -40,7 +40,5 @@ const char *orr_sharding_join(const orr_plan *plan, const char *tables, orr_aren
 orr_status orr_sharding_load(const char *tables, const orr_sharding_question *question,
                              orr_arena *arena, orr_embedding_plan *ret,
                              orr_error *err) ORR_MUST_CHECK;
-/* "22 table, 3 row, 1 data": how many tables have each kind. In the arena; "": no memory. */
-const char *orr_sharding_kinds_text(const orr_embedding_plan *plan, orr_arena *arena);
 
 #endif /* ORR_CLI_ARGUMENTS_SHARDING_H */

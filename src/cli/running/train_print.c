@@ -9,6 +9,7 @@
 #include "cli/running/child_report.h"
 #include "cli/running/train.h"
 #include "io/json/writer.h"
+#include "model/tables/tables.h"
 #include "report/analyses/registry.h"
 
 static bool for_people(const orr_training *t)
@@ -32,7 +33,7 @@ void orr_training_print_setup(orr_training *t)
         orr_output_printf(out, "plan      %s\n", text);
     if (t->options.tables != NULL)
         orr_output_printf(out, "tables    %s\n",
-                          orr_sharding_kinds_text(t->options.tables, t->session.arena));
+                          orr_embedding_plan_kinds(t->options.tables, t->session.arena));
     if (t->options.team != NULL)
         orr_output_printf(out, "team      replica %s of %u, coordinator at %s\n", t->team.name,
                           t->team.replicas, t->team.coordinator);

@@ -212,3 +212,16 @@ orr_status orr_embedding_plan_default(const orr_embedding *tables, uint32_t n, u
     *ret = plan;
     return ORR_OK;
 }
+
+const char *orr_embedding_plan_kinds(const orr_embedding_plan *plan, orr_arena *arena)
+{
+    uint32_t n[ORR_SHARDINGS] = {0};
+    const char *text = "";
+    for (uint32_t t = 0; t < plan->n_tables; t++)
+        n[plan->placements[t].sharding]++;
+    for (int k = 0; k < ORR_SHARDINGS && text != NULL; k++)
+        if (n[k] > 0)
+            text = orr_arena_printf(arena, "%s%s%u %s", text, *text != '\0' ? ", " : "", n[k],
+                                    orr_embedding_sharding_name((orr_embedding_sharding)k));
+    return text != NULL ? text : "";
+}

@@ -22,4 +22,7 @@ orr_status orr_embedding_plan_parse(const orr_yaml *file, const orr_embedding *t
                                     orr_arena *arena, orr_embedding_plan *ret,
                                     orr_error *err) ORR_MUST_CHECK;
 
+/* "22 table, 3 row, 1 data": how many tables have each kind. In the arena; "": no memory. */
+const char *orr_embedding_plan_kinds(const orr_embedding_plan *plan, orr_arena *arena);
+
 #endif /* ORR_MODEL_TABLES_TABLES_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "model/tables/tables.h"
 #include "report/humanize/human.h"
 #include "report/page/page.h"
 #include "report/plan/svg.h"
@@ -93,6 +94,17 @@ static orr_status put_pictures(const orr_html_page *p, const orr_outcome *o, int
     return ORR_OK;
 }
 
+/* Of a recommendation model: how its tables are sharded, where that was said. */
+static void put_sharding(const orr_html_page *p, const orr_embedding_plan *tables)
+{
+    if (tables == NULL)
+        return;
+    orr_output_text(p->out, "<p class=\"lead\">Embedding tables: ");
+    orr_html_printf(p->out, "%s; over %u ranks.", orr_embedding_plan_kinds(tables, p->arena),
+                    tables->ranks);
+    orr_output_text(p->out, "</p>\n");
+}
+
 static orr_status put_outcome(const orr_html_page *p, int i, int64_t whole_ns)
 {
     const plans *all = plans_of(p);
@@ -108,6 +120,7 @@ static orr_status put_outcome(const orr_html_page *p, int i, int64_t whole_ns)
     ORR_TRY(orr_outcome_tables(o, p->arena, tables, p->err));
     orr_html_section_open(p->out, id, title);
     orr_html_plan(p->out, plan);
+    put_sharding(p, o->workload.tables);
     put_tiles(p, o);
     ORR_TRY(put_pictures(p, o, whole_ns));
     ORR_TRY(orr_html_named_tables(p, id, tables, ORR_OUTCOME_TABLES, ROWS_SHOWN));
