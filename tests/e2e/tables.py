@@ -117,6 +117,8 @@ def kinds_terms_and_transfers_are_kept_to():
     assert {row["kind"] for row in rows_of(answer, "tables")} <= {"row", "table"}
     torchrec = planned(*KAGGLE, "--cost", "torchrec")
     assert torchrec["question"]["cost"] == "torchrec" and torchrec["ns"] != answer["ns"]
+    alike, published = (planned(*KAGGLE, "--popularity", kind) for kind in ("uniform", "2021"))
+    assert published["ns"] < alike["ns"], (published["ns"], alike["ns"])
     few, many = (planned(*KAGGLE, "--kinds", "table", "--forward", codec, "--backward", codec)
                  for codec in ("fp16", "fp32"))
     assert few["ns"] < many["ns"], (few["ns"], many["ns"])

@@ -54,6 +54,10 @@ static const char *framework_name(int i)
 {
     return orr_framework_name((orr_framework)i);
 }
+static const char *popularity_name(int i)
+{
+    return orr_popularity_name((orr_popularity_kind)i);
+}
 static const char *detail_name(int i)
 {
     static const char *const names[] = {
@@ -101,6 +105,8 @@ static orr_status read_workload(orr_job_request *r)
     orr_workload *w = &r->options.workload;
     orr_error *err = &r->session->err;
     w->task = index_of(settings->task, ORR_TASKS, task_name);
+    w->popularity = index_of(settings->popularity, ORR_POPULARITIES, popularity_name);
+    w->padded = settings->padded_bags;
     ORR_TRY(count_of("prompt", settings->prompt, &w->prompt, err));
     ORR_TRY(count_of("generated", settings->generated, &w->generated, err));
     ORR_TRY(count_of("lora-rank", settings->lora_rank, &w->lora_rank, err));
@@ -287,7 +293,8 @@ static orr_status read_tables(orr_job_request *r)
     orr_sharding_question q = {.cluster = r->cluster,
                                .ranks = (uint32_t)orr_plan_ranks(&plan),
                                .batch = plan.batch,
-                               .software_year = r->options.software_year};
+                               .software_year = r->options.software_year,
+                               .popularity = r->options.workload.popularity};
     orr_session *session = r->session;
     if (r->tables == NULL)
         return ORR_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/arguments/sharding.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "model/memory/memory.h"
@@ -48,6 +49,34 @@ orr_status orr_sharding_check_model(const orr_model *model, orr_error *err)
                           model->name);
 }
 
+/* Distinct rows of a step, and how lookups are spread over ranges of rows, by popularity. */
+static orr_status add_popularity(const orr_sharding_question *q, orr_arena *arena,
+                                 orr_table_planner_options *o, orr_error *err)
+{
+    const double batch = (double)o->samples * o->ranks;
+    double *distinct = orr_arena_array(arena, double, o->n_tables);
+    float *shares = orr_arena_array(arena, float, (size_t)o->n_tables *ORR_EMBEDDING_RANGES);
+    if (distinct == NULL || shares == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t t = 0; t < o->n_tables; t++) {
+        const int64_t rows = o->tables[t].rows;
+        const orr_popularity popularity =
+            orr_popularity_of((orr_popularity_kind)q->popularity, rows);
+        const double lookups = fmin(batch * o->tables[t].pooling, 0x1p60);
+        int64_t begin[ORR_EMBEDDING_RANGES + 1];
+        double share[ORR_EMBEDDING_RANGES];
+        for (uint32_t r = 0; r <= ORR_EMBEDDING_RANGES; r++)
+            begin[r] = orr_embedding_range_begin(rows, r);
+        orr_popularity_shares(&popularity, begin, ORR_EMBEDDING_RANGES, share);
+        distinct[t] = orr_popularity_distinct(&popularity, (int64_t)lookups);
+        for (uint32_t r = 0; r < ORR_EMBEDDING_RANGES; r++)
+            shares[(size_t)t * ORR_EMBEDDING_RANGES + r] = (float)share[r];
+    }
+    o->distinct = distinct;
+    o->range_share = shares;
+    return ORR_OK;
+}
+
 orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
                             orr_table_planner_options *ret, orr_error *err)
 {
@@ -60,6 +89,7 @@ orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
     ret->ranks = q->ranks;
     ret->samples = (q->batch + q->ranks - 1) / q->ranks;
     ret->memory_bytes = q->memory_bytes;
+    ORR_TRY(add_popularity(q, arena, ret, err));
     if (q->cluster == NULL) {
         ret->costs = *q->costs;
         return ORR_OK;

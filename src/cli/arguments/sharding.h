@@ -15,6 +15,7 @@ typedef struct orr_sharding_question {
     int64_t memory_bytes; /* of a rank, for tables; 0: what the device can use, less weights,
                            * gradients and moments of the dense layers; no limit on this machine */
     double software_year; /* 0: the newest */
+    uint8_t popularity;   /* orr_popularity_kind of rows */
 } orr_sharding_question;
 /* INVALID: the model has no tables to shard. */
 orr_status orr_sharding_check_model(const orr_model *model, orr_error *err) ORR_MUST_CHECK;

@@ -50,8 +50,9 @@ typedef struct orr_settings {
     int64_t max_buildings, keep;
     bool exact, effects;
     /* embedding tables over ranks */
-    const char *memory, *kinds, *forward, *backward;
+    const char *memory, *kinds, *forward, *backward, *popularity;
     int64_t pipeline;
+    bool padded_bags;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;

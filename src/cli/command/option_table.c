@@ -203,6 +203,12 @@ const orr_option orr_options[] = {
     {"kinds", 0, OPTION_TEXT, FIELD(kinds), "NAMES", NULL, " tables ",
      .about =
          "only these kinds of sharding, of table, row, column, table_row, grid and data; default: all"},
+    {"popularity", 0, OPTION_TEXT, FIELD(popularity), "KIND", "2021|2022|zipf|uniform",
+     " compare explore simulate tables ",
+     .about =
+         "of the rows of embedding tables: as in batches published in 2021 (default) or 2022, as k^-0.95, or alike"},
+    {"padded-bags", 0, OPTION_FLAG, FIELD(padded_bags), NULL, NULL, " compare explore simulate ",
+     .about = "bags of embedding tables are padded to the longest of a batch"},
     {"forward", 0, OPTION_TEXT, FIELD(forward), "FORMAT", "fp32|fp16|bf16|int8", " tables ",
      .about = "in which pooled embeddings travel; default: fp32"},
     {"backward", 0, OPTION_TEXT, FIELD(backward), "FORMAT", "fp32|fp16|bf16|int8", " tables ",

@@ -72,12 +72,22 @@ static orr_status read_memory(const orr_tables_request *r, int64_t *ret, orr_err
     return ORR_OK;
 }
 
+static uint8_t popularity_of(const char *name)
+{
+    for (uint8_t k = 0; name != NULL && k < ORR_POPULARITIES; k++)
+        if (strcmp(orr_popularity_name((orr_popularity_kind)k), name) == 0)
+            return k;
+    return ORR_POPULARITY_META_2021;
+}
+
 static orr_status read_question(orr_tables_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
     uint32_t batch = USUAL_BATCH;
-    orr_sharding_question q = {
-        .model = r->model, .cluster = r->cluster, .software_year = (double)s->software};
+    orr_sharding_question q = {.model = r->model,
+                               .cluster = r->cluster,
+                               .software_year = (double)s->software,
+                               .popularity = popularity_of(s->popularity)};
     ORR_TRY(read_ranks(r, &q.ranks, err));
     ORR_TRY(read_memory(r, &q.memory_bytes, err));
     if (s->batch != NULL)
