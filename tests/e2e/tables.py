@@ -19,6 +19,7 @@ import browser  # noqa: E402
 from harness import (BIN, PATIENCE_S, SOURCE, Skip, case, environment, main, one_line, orrery,  # noqa: E402
                      scratch)
 
+SMALL = SOURCE / "examples" / "models" / "small_dlrm.yaml"
 KAGGLE = ["dlrm-criteo-kaggle", "--cluster", "dgx_a100"]
 TABLES = ["figures", "comparison", "kinds", "tables", "ranks", "given_tables", "given_ranks"]
 LINE = re.compile(r"^  (\w+): \{kind: (\w+)(?:, columns: (\d+))?(?:, ranks: \[([\d, -]+)\])?\}$")
@@ -143,6 +144,16 @@ def all_formats_have_the_same_tables():
     people = tables(*KAGGLE).stdout
     for word in ("time: ", "memory: ", "proof: ", "\ntables\n", "\nranks\n"):
         assert word in people, people
+
+
+@case
+def this_machine_is_planned_for_too():
+    with scratch() as folder:
+        said = orrery("tables", SMALL, "--ranks", "2", "--format", "json", env=environment(XDG_CACHE_HOME=str(folder)))
+        assert said.returncode == 0 and "its rates are assumed" in said.stderr, said.stderr
+        question = json.loads(said.stdout)["question"]
+        assert question["cluster"] is None and question["rates"].startswith("assumed"), question
+        assert "nothing.yaml" in one_line(tables(SMALL, "--ranks", "2", "--machine", folder / "nothing.yaml"), 3)
 
 
 @case
@@ -274,9 +285,6 @@ def what_cannot_be_asked_is_refused_in_a_line():
 
 
 # --- what reads the plan --------------------------------------------------------------------------
-
-SMALL = SOURCE / "examples" / "models" / "small_dlrm.yaml"
-
 
 def trained(words, **more):
     """Losses of a few steps of training, and the digest of the state after them."""

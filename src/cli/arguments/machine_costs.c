@@ -59,8 +59,8 @@ orr_status orr_machine_table_costs(orr_session *session, uint32_t ranks, orr_tab
         rate_of(&measured, ORR_COLL_ALL_GATHER, ranks, &ret->gather_ns, &ret->gather_bytes_per_s);
         ret->source = path;
     } else {
-        orr_session_remark(session, "tables=auto: this machine was not measured (orrery bench): "
-                                    "its rates are assumed");
+        orr_session_remark(session, "this machine was not measured (orrery bench): its rates "
+                                    "are assumed");
     }
     ret->cache_bytes_per_s = CACHE_FACTOR * ret->memory_bytes_per_s;
     return ORR_OK;

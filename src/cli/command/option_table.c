@@ -135,8 +135,10 @@ const orr_option orr_options[] = {
      .about = "tables=FILE: price the plan of FILE beside the best one"},
     {"model", 'm', OPTION_TEXT, FIELD(model), "MODEL", NULL, " compare ",
      .about = "what A and B train or serve, where they do not say it"},
-    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " compare explore simulate tables ",
+    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " compare explore simulate ",
      .about = "the machine: a name of the catalogue, or a file"},
+    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " tables ",
+     .about = "the machine: a name of the catalogue, or a file; default: this one, with --ranks"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora|dpo|rl|prefill|decode",
      " compare simulate ", .about = "what is done with the model; default: pretrain"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|dpo|rl", " train ",
@@ -295,7 +297,12 @@ const orr_option orr_options[] = {
      .about = "where the measurements are kept; default: machine.yaml in the user's cache"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " train ",
      .about =
-         "--predict: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in the user's cache"},
+         "--predict and tables=auto: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in "
+         "the user's cache"},
+    {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " tables ",
+     .about =
+         "without --cluster: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in the "
+         "user's cache"},
     {"transport", 0, OPTION_TEXT, FIELD(transport), "NAME", "auto|shm|tcp|mpi", " train ",
      .about = "how ranks reach one another; default: shared memory, or MPI under mpirun"},
     {"check-nan", 0, OPTION_FLAG, FIELD(check), NULL, NULL, " train ",

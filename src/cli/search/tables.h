@@ -9,7 +9,7 @@
 typedef struct orr_tables_request {
     orr_session session;
     const orr_model *model;
-    const orr_cluster *cluster;
+    const orr_cluster *cluster; /* NULL: this machine */
     orr_table_planner_options options;
     bool has_given;
     orr_embedding_plan given_plan; /* of --plan tables=FILE */

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "cli/arguments/checkpoint.h"
 #include "cli/arguments/factor.h"
+#include "cli/arguments/machine_file.h"
 #include "cli/search/tables.h"
 
 /* Samples of a step where nobody says: MLPerf's DLRM. */
@@ -27,11 +28,15 @@ static orr_status read_machine(orr_tables_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
     const orr_catalog *catalog;
-    if (s->cluster == NULL)
+    if (s->cluster == NULL && s->ranks == 0 && s->plan == NULL)
         return orr_fail(err, ORR_INVALID,
-                        "--cluster is needed, as dgx_h100; `orrery hw --kind clusters` lists them");
-    ORR_TRY(orr_catalog_open(r->session.arena, &catalog, err));
+                        "--cluster is needed, as dgx_h100 (`orrery hw --kind clusters` lists "
+                        "them), or --ranks, of this machine");
     ORR_TRY(of_file(orr_model_load(s->args[0], r->session.arena, &r->model, err), err));
+    ORR_TRY(orr_sharding_check_model(r->model, err));
+    if (s->cluster == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_catalog_open(r->session.arena, &catalog, err));
     return of_file(orr_cluster_load(catalog, s->cluster, r->session.arena, &r->cluster, err), err);
 }
 
@@ -84,8 +89,10 @@ static orr_status read_question(orr_tables_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
     uint32_t batch = USUAL_BATCH;
+    orr_table_costs costs;
     orr_sharding_question q = {.model = r->model,
                                .cluster = r->cluster,
+                               .costs = &costs,
                                .software_year = (double)s->software,
                                .popularity = popularity_of(s->popularity)};
     ORR_TRY(read_ranks(r, &q.ranks, err));
@@ -96,6 +103,8 @@ static orr_status read_question(orr_tables_request *r, orr_error *err)
     if (s->batch != NULL && batch % q.ranks != 0)
         return orr_fail(err, ORR_INVALID, "--batch: %u samples are not as many on each of %u ranks",
                         batch, q.ranks);
+    if (q.cluster == NULL)
+        ORR_TRY(orr_machine_table_costs(&r->session, q.ranks, &costs));
     return orr_sharding_ask(&q, r->session.arena, &r->options, err);
 }
 
