@@ -234,16 +234,13 @@ HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
         const int64_t n = range->columns;                                                          \
         if (range->format == ORR_ROW_FORMAT_FP16)                                                  \
             AT(update_of)                                                                          \
-            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP16);  \
-        else if (range->format == ORR_ROW_FORMAT_BF16)                                             \
-            AT(update_of)                                                                          \
-            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_BF16);  \
-        else if (n == 64)                                                                          \
-            AT(update_of)                                                                          \
-            (by, from, range, lookup, lookups, 64, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32); \
-        else                                                                                       \
-            AT(update_of)                                                                          \
-            (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32);  \
+        (by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP16);      \
+        else if (range->format == ORR_ROW_FORMAT_BF16) AT(update_of)(                              \
+            by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_BF16);   \
+        else if (n == 64) AT(update_of)(by, from, range, lookup, lookups, 64,                      \
+                                        ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32);            \
+        else AT(update_of)(by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name,          \
+                           ORR_ROW_FORMAT_FP32);                                                   \
     }
 ORR_ROW_OPTIMIZER_MAP(STEP_)
 #undef STEP_

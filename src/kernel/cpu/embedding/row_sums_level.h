@@ -48,72 +48,65 @@ HERE void AT(sum_rows)(const char *const *row, int64_t n, int64_t more, int64_t 
             sum[j] += AT(one_of_row)(row[i], j, format);
 }
 
-/* Levels of the tree of ranges: two neighbours of a bag's ranges, a < b, have their lowest common
- * ancestor at the height of the highest bit in which they differ. */
-enum { AT(heights) = 9 };
-HERE int AT(height)(const orr_ranged_row *row, int64_t i, int64_t n)
+/* The tree of a bag. Two neighbours of its ranges, a < b, have their lowest common ancestor at the
+ * height of the highest bit in which they differ: 0 in the same range, 8 at the root. Sums that
+ * wait for their right neighbours stand at the height of that ancestor: a bit of `waiting` each, so
+ * that the processor finds early how many a row joins. */
+enum { AT(root) = 9 };
+HERE uint32_t AT(height)(const orr_ranged_row *row, int64_t i, int64_t n)
 {
-    return i + 1 < n ? 32 - __builtin_clz((uint32_t)(row[i].range ^ row[i + 1].range))
-                     : AT(heights);
+    if (i + 1 == n)
+        return AT(root);
+    return 31 - (uint32_t)__builtin_clz(2 * (uint32_t)(row[i].range ^ row[i + 1].range) | 1);
+}
+/* Those that wait below `up`; in the same range, for the row before. */
+HERE uint32_t AT(joined)(uint32_t waiting, uint32_t up)
+{
+    return waiting & ((1u << up) - 1 + (up == 0));
 }
 
-/* The tree of a bag, with a stack of the left sums that wait for their right neighbours: heights of
- * waiting ancestors descend. `vectors` of columns, a compile-time constant of up to 4. */
+/* `vectors` of columns, a compile-time constant of up to 4. */
 HERE void AT(tree_vectors)(const orr_ranged_row *row, int64_t n, int64_t more, int64_t column,
                            int64_t bytes, float *ret, const int format, const int vectors)
 {
-    V left[AT(heights)][4];
-    int height[AT(heights)], top = 0;
+    V left[AT(root) + 1][4];
+    uint32_t waiting = 0;
     for (int64_t i = 0; i < n; i++) {
-        V s[4] = {{0}};
-        for (int64_t begin = i;; i++) {
-            if (column == 0 && i + AT(ahead) < n + more)
-                AT(fetch)(row[i + AT(ahead)].at, bytes);
-            for (int k = 0; k < vectors; k++) {
-                const V v = AT(of_row)(row[i].at, column + k * NUMBERS, format);
-                s[k] = i == begin ? v : s[k] + v;
-            }
-            if (i + 1 == n || row[i + 1].range != row[begin].range)
-                break;
-        }
-        const int up = AT(height)(row, i, n);
-        for (; top > 0 && height[top - 1] < up; top--)
-            for (int k = 0; k < vectors; k++)
-                s[k] = left[top - 1][k] + s[k];
+        V s[4];
+        if (column == 0 && i + AT(ahead) < n + more)
+            AT(fetch)(row[i + AT(ahead)].at, bytes);
         for (int k = 0; k < vectors; k++)
-            left[top][k] = s[k];
-        height[top++] = up;
+            s[k] = AT(of_row)(row[i].at, column + k * NUMBERS, format);
+        const uint32_t up = AT(height)(row, i, n);
+        for (uint32_t low = AT(joined)(waiting, up); low != 0; low &= low - 1)
+            for (int k = 0; k < vectors; k++)
+                s[k] = left[__builtin_ctz(low)][k] + s[k];
+        for (int k = 0; k < vectors; k++)
+            left[up][k] = s[k];
+        waiting = waiting >> up << up | 1u << up;
     }
     for (int k = 0; k < vectors; k++)
-        AT(put)(ret + column + k * NUMBERS, left[0][k] + 0.0f);
+        AT(put)(ret + column + k * NUMBERS, left[AT(root)][k] + 0.0f);
 }
 
 /* The same of `some` columns, fewer than a vector. */
 HERE void AT(tree_some)(const orr_ranged_row *row, int64_t n, int64_t column, int64_t some,
                         float *ret, const int format)
 {
-    float left[AT(heights)][NUMBERS] = {{0}};
-    int height[AT(heights)], top = 0;
+    float left[AT(root) + 1][NUMBERS];
+    uint32_t waiting = 0;
     for (int64_t i = 0; i < n; i++) {
-        float s[NUMBERS];
-        for (int64_t begin = i;; i++) {
-            for (int64_t j = 0; j < some; j++) {
-                const float v = AT(one_of_row)(row[i].at, column + j, format);
-                s[j] = i == begin ? v : s[j] + v;
-            }
-            if (i + 1 == n || row[i + 1].range != row[begin].range)
-                break;
+        const uint32_t up = AT(height)(row, i, n), low = AT(joined)(waiting, up);
+        for (int64_t j = 0; j < some; j++) {
+            float s = AT(one_of_row)(row[i].at, column + j, format);
+            for (uint32_t rest = low; rest != 0; rest &= rest - 1)
+                s = left[__builtin_ctz(rest)][j] + s;
+            left[up][j] = s;
         }
-        const int up = AT(height)(row, i, n);
-        for (; top > 0 && height[top - 1] < up; top--)
-            for (int64_t j = 0; j < some; j++)
-                s[j] = left[top - 1][j] + s[j];
-        for (int64_t j = 0; j < some; j++)
-            left[top][j] = s[j];
-        height[top++] = up;
+        waiting = waiting >> up << up | 1u << up;
     }
     for (int64_t j = 0; j < some; j++)
-        ret[column + j] = left[0][j] + 0.0f;
+        ret[column + j] = left[AT(root)][j] + 0.0f;
 }
 
 HERE void AT(tree_rows)(const orr_ranged_row *row, int64_t n, int64_t more, int64_t columns,

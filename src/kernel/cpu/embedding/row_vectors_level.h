@@ -106,7 +106,7 @@ HERE float AT(one_of_row)(const char *row, int64_t column, const int format)
 }
 
 /* Prefetch distance in rows: rows are in no cache yet. */
-enum { AT(ahead) = 24 };
+enum { AT(ahead) = 40 };
 
 HERE void AT(fetch)(const char *row, int64_t bytes)
 {

@@ -10,7 +10,7 @@
  * rows are put in the order of their ranges some bags ahead, and are prefetched before they are
  * summed. */
 enum {
-    AHEAD = 32,           /* rows that stand in order behind those that are summed, at least */
+    AHEAD = 64,           /* rows that stand in order behind those that are summed, at least */
     ROOM_ROWS = 2048,     /* rows in order, about */
     ITEM_LOOKUPS = 16384, /* of a work item, about */
     INSERTION_MAX = 16,   /* most lookups of a bag for insertion sort */
