@@ -45,6 +45,7 @@ enum { ORR_ROW_PART = 256 };
 typedef struct orr_bag_gradients {
     const char *at;
     int64_t row_bytes;
+    bool far; /* more than caches hold: prefetched */
 } orr_bag_gradients;
 
 /* Rows of a range in memory, in fp32, fp16 or bf16, and their states. */

@@ -194,8 +194,11 @@ HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
             (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
         for (end = i + 1; end < lookups && lookup[end].row == number; end++)
             continue;
-        for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++)
+        for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++) {
             AT(fetch_lookup)(range, &lookup[k], n, optimizer, format);
+            if (from->far)
+                AT(fetch)(from->at + lookup[k].sample * from->row_bytes, n * 4);
+        }
         if (end - i > 1 || by->scale != 1) {
             AT(sum_bags_of)(by, from, lookup + i, end - i, n, sum);
             g = sum;

@@ -19,7 +19,7 @@
  *
  * Rows that were not looked up do not change, so there is no weight decay. A work item is a range
  * of rows: it is sorted and updated while its lookups are in the caches. */
-enum { COLUMNS = ORR_SHARD_UPDATE_COLUMNS, AHEAD = 16 };
+enum { COLUMNS = ORR_SHARD_UPDATE_COLUMNS, AHEAD = 16, NEAR_BYTES = 1 << 20 };
 
 typedef struct run {
     const orr_row_update *update;
@@ -352,7 +352,9 @@ static run run_of(const orr_row_update *u)
              .padded = blocks * ORR_EMBEDDING_BLOCK,
              .blocks = (uint32_t)blocks,
              .step = step_of(u),
-             .gradients = {u->gradient.base, u->gradient.row_bytes},
+             .gradients = {.at = u->gradient.base,
+                           .row_bytes = u->gradient.row_bytes,
+                           .far = u->gradient.rows * u->gradient.row_bytes > NEAR_BYTES},
              .kernels = orr_row_kernels_of_cpu()};
     if (u->gradient.format != ORR_ROW_FORMAT_FP32 || u->gradient.columns != r.padded)
         r.sum = orr_row_sum_of(u->gradient.format);
