@@ -139,32 +139,28 @@ static orr_status lay_out(orr_tables *t, orr_error *err)
     return orr_tables_reserve(t, &t->ids_out, at, err);
 }
 
-static void put_id(orr_tables_next *next, int64_t id)
-{
-    const uint64_t wide = (uint64_t)(id - next->entry->first_row);
-    const uint32_t narrow = (uint32_t)wide;
-    if (next->entry->is_wide) {
-        memcpy(next->ids, &wide, sizeof wide);
-        next->ids += sizeof wide;
-    } else {
-        memcpy(next->ids, &narrow, sizeof narrow);
-        next->ids += sizeof narrow;
-    }
-}
-
 /* Lookups of a table that is whole in its rows. */
 static void pack_whole(const orr_tables *t, const int32_t *lengths, const int64_t *ids, int64_t n,
                        orr_tables_next *next)
 {
     for (int64_t s = 0; next->lengths != NULL && s < t->layout.samples; s++)
         next->lengths[s] = (uint16_t)lengths[s];
-    if (next->entry->is_wide) {
+    if (next->is_wide) {
         memcpy(next->ids, ids, (size_t)n * sizeof *ids);
         return;
     }
-    uint32_t *to = (uint32_t *)(void *)next->ids;
+    uint32_t *to = next->ids;
     for (int64_t i = 0; i < n; i++)
         to[i] = (uint32_t)ids[i];
+}
+
+static inline void put_id(orr_tables_next *next, int64_t row)
+{
+    const uint64_t id = (uint64_t)(row - next->first_row);
+    if (next->is_wide)
+        ((uint64_t *)next->ids)[next->n++] = id;
+    else
+        ((uint32_t *)next->ids)[next->n++] = (uint32_t)id;
 }
 
 /* Lookups of a table to the parts of its rows. */
@@ -172,15 +168,15 @@ static void pack_parts(const orr_tables *t, const orr_tables_parts *parts, const
                        const int64_t *ids)
 {
     const double scale = parts_per_row(parts);
-    for (int64_t s = 0; s < t->layout.samples; s++) {
+    orr_tables_next *next = t->next;
+    for (int64_t s = 0; s < t->layout.samples; ids += lengths[s++]) {
+        for (int32_t i = 0; i < lengths[s]; i++)
+            put_id(&next[part_of(parts, scale, ids[i])], ids[i]);
         for (uint32_t p = 0; p < parts->n; p++)
-            if (t->next[p].lengths != NULL)
-                t->next[p].lengths[s] = 0;
-        for (int64_t end = lengths[s]; end > 0; end--, ids++) {
-            orr_tables_next *next = &t->next[part_of(parts, scale, *ids)];
-            put_id(next, *ids);
-            next->lengths[s]++;
-        }
+            if (next[p].lengths != NULL) {
+                next[p].lengths[s] = (uint16_t)(next[p].n - next[p].before);
+                next[p].before = next[p].n;
+            }
     }
 }
 
@@ -202,11 +198,12 @@ static void pack_table(orr_tables *t, uint32_t table, const int32_t *lengths, co
         const orr_tables_entry *entry = &l->entries[of_table[i]];
         orr_tables_next *next = &t->next[entry->part];
         char *at = section_of(t, of_table[i]);
-        if (next->entry == NULL)
+        if (next->ids == NULL)
             *next = (orr_tables_next){.ids = at + orr_tables_lengths_bytes(l, entry),
                                       .lengths = entry->is_counted ? (uint16_t *)(void *)at : NULL,
-                                      .first = of_table[i],
-                                      .entry = entry};
+                                      .entry = of_table[i],
+                                      .first_row = entry->first_row,
+                                      .is_wide = entry->is_wide};
     }
     if (parts->n == 1)
         pack_whole(t, lengths, ids, n, &t->next[0]);
@@ -214,7 +211,7 @@ static void pack_table(orr_tables *t, uint32_t table, const int32_t *lengths, co
         pack_parts(t, parts, lengths, ids);
     for (uint32_t i = 0; i < parts->n_entries; i++) {
         const orr_tables_entry *entry = &l->entries[of_table[i]];
-        const uint32_t first = t->next[entry->part].first;
+        const uint32_t first = t->next[entry->part].entry;
         if (first != of_table[i])
             memcpy(section_of(t, of_table[i]), section_of(t, first),
                    orr_tables_lengths_bytes(l, entry) +

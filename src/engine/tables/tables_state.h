@@ -37,10 +37,12 @@ typedef struct orr_tables_join {
 
 /* Where the next lookups of a part of a table's rows go in messages to one shard. */
 typedef struct orr_tables_next {
-    char *ids;
+    void *ids;
     uint16_t *lengths; /* NULL: they are known */
-    const orr_tables_entry *entry;
-    uint32_t first; /* its number */
+    uint32_t entry;    /* the shard's number */
+    int64_t first_row;
+    int64_t n, before; /* ids so far; before this bag */
+    bool is_wide;
 } orr_tables_next;
 
 struct orr_tables {
