@@ -6,7 +6,6 @@ import math
 import os
 import pathlib
 import random
-import re
 import resource
 import shutil
 import signal
@@ -166,74 +165,6 @@ def a_rank_that_dies_ends_the_others_with_one_line():
                 wait_for(lambda: not members(process.pid), f"{plan}: processes are left")
             finally:
                 end(process)
-
-
-def recommendation(ranks, *more, threads=1, steps=6, plan=""):
-    """The words of a small recommendation model's training, in blocks of samples that all ranks can share."""
-    return ["train", SOURCE / "examples" / "models" / "small_dlrm.yaml", "--ranks", ranks, "-j", threads,
-            "--plan", "batch=96" + plan, "--learning-rate-schedule", "constant", "--warmup", 1,
-            "--learning-rate", "2e-2", "--steps", steps, *more]
-
-
-def recommended(folder, *words):
-    """Losses and the state at the end."""
-    result = orrery(*words, "-f", "json", cwd=folder)
-    assert result.returncode == 0, result.stderr
-    return steps_of(result.stdout), json.loads(result.stdout)["state_digest"]
-
-
-@case
-def recommendation_has_the_same_bits_on_any_ranks():
-    with scratch() as folder:
-        alone = recommended(folder, *recommendation(1))
-        for ranks, threads in ((1, 2), (2, 1), (2, 2), (3, 1), (4, 1)):
-            other = recommended(folder, *recommendation(ranks, threads=threads))
-            assert other == alone, f"{ranks} ranks of {threads} threads: {other} and {alone}"
-
-
-def sharding(path, ranks, pipeline, kinds):
-    """A plan of the model's 26 tables, of kinds in turn."""
-    lines = [f"  t{table}: {kinds[table % len(kinds)]}\n" for table in range(26)]
-    path.write_text(f"ranks: {ranks}\npipeline: {pipeline}\ntables:\n" + "".join(lines))
-
-
-@case
-def recommendation_has_the_same_bits_in_any_sharding():
-    mixes = ((2, 0, ["{kind: row, ranks: [0, 1]}"]), (3, 1, ["{kind: data}", "{kind: table, ranks: [2]}"]),
-             (4, 2, ["{kind: table_row, ranks: [3, 0]}", "{kind: row, ranks: [0-3]}", "{kind: column, ranks: [1]}"]),
-             (1, 3, ["{kind: table, ranks: [0]}"]), (2, 3, ["{kind: data}", "{kind: row, ranks: [1, 0]}"]))
-    with scratch() as folder:
-        alone = recommended(folder, *recommendation(1))
-        for ranks, pipeline, kinds in mixes:
-            sharding(folder / "plan.yaml", ranks, pipeline, kinds)
-            other = recommended(folder, *recommendation(ranks, plan=",tables=plan.yaml"))
-            assert other == alone, f"{ranks} ranks, {kinds}, pipeline {pipeline}: {other} and {alone}"
-        for ranks, pipeline, kinds in mixes:
-            shutil.rmtree(folder / "kept", ignore_errors=True)
-            recommended(folder, *recommendation(1 + ranks % 3, "--save", "kept", steps=3))
-            sharding(folder / "plan.yaml", ranks, pipeline, kinds)
-            rest = recommended(folder, *recommendation(ranks, "--save", "kept", "--resume", plan=",tables=plan.yaml"))
-            assert rest[1] == alone[1] and rest[0] == {step: alone[0][step] for step in (4, 5, 6)}, f"{kinds}: {rest}"
-
-
-@case
-def a_rank_of_recommendation_that_dies_leaves_the_last_checkpoint_whole():
-    with scratch() as folder:
-        process = start(folder, *recommendation(3, "--save", "kept", "--save-every", 1, steps=1_000_000))
-        try:
-            wait_for((folder / "kept" / "latest").exists, "nothing was saved")
-            others = [number for number in members(process.pid) if number != process.pid]
-            os.kill(others[0], signal.SIGKILL)
-            wrong = process.communicate(timeout=PATIENCE_S)[1]
-            assert process.returncode == 3, process.returncode
-            assert len(wrong.splitlines()) == 1 and wrong.startswith("orrery: "), wrong
-        finally:
-            end(process)
-        last = int(re.search(r"\d+", (folder / "kept" / "latest").read_text()).group()) + 3
-        rest, state_of_rest = recommended(folder, *recommendation(2, "--save", "kept", "--resume", steps=last))
-        whole, state = recommended(folder, *recommendation(1, steps=last))
-        assert sorted(rest) == [last - 2, last - 1, last], sorted(rest)
-        assert state_of_rest == state and all(rest[step] == whole[step] for step in rest), f"{rest} and {whole}"
 
 
 @case

@@ -30,7 +30,7 @@ models:
 """
 
 
-def job(folder, *more, dp=2, steps=8, rows=50, kind=None):
+def job(folder, *more, dp=2, steps=8, rows=50, kind=None, threads=1):
     """The words of a small run, all tables of one kind or as by default. Its losses do not depend on how many steps it
     is to have."""
     model, plan, ranks = folder / f"clicks_{rows}.yaml", f"dp={dp},batch=48", list(range(dp))
@@ -39,7 +39,7 @@ def job(folder, *more, dp=2, steps=8, rows=50, kind=None):
         (folder / "tables.yaml").write_text(f"ranks: {dp}\npipeline: 3\ntables:\n" + "".join(
             f"  t{i}: {{kind: {kind}, ranks: {ranks}}}\n" for i in range(4)))
         plan += ",tables=tables.yaml"
-    return ["train", model.name, "--plan", plan, "--steps", steps, "-j", 1, "--learning-rate-schedule",
+    return ["train", model.name, "--plan", plan, "--steps", steps, "-j", threads, "--learning-rate-schedule",
             "constant", "--warmup", 1, "--data", "synthetic:2022,locality=0.2", *more]
 
 
@@ -47,6 +47,19 @@ def losses(folder, *more, **options):
     result = orrery(*job(folder, "-f", "json", *more, **options), cwd=folder)
     assert result.returncode == 0, f"exit {result.returncode}: {result.stderr}"
     return {row["step"]: row["loss"] for row in json.loads(result.stdout)["tables"]["steps"]["rows"]}
+
+
+def sharded(folder, ranks, threads=1, pipeline=0, tables=(), *more, steps=6):
+    """Losses and the digest of the final state, with a line of the plan for each table."""
+    words = job(folder, "-f", "json", *more, dp=ranks, threads=threads, steps=steps)
+    if tables:
+        lines = "".join(f"  t{i}: {{{tables[i % len(tables)]}}}\n" for i in range(4))
+        (folder / "mixed.yaml").write_text(f"ranks: {ranks}\npipeline: {pipeline}\ntables:\n{lines}")
+        words[words.index("--plan") + 1] += ",tables=mixed.yaml"
+    result = orrery(*words, cwd=folder)
+    assert result.returncode == 0, f"exit {result.returncode}: {result.stderr}"
+    said = json.loads(result.stdout)
+    return {row["step"]: row["loss"] for row in said["tables"]["steps"]["rows"]}, said["state_digest"]
 
 
 def refused(folder, *more, **options):
@@ -77,6 +90,33 @@ def kill_a_rank(folder, save):
             os.kill(number, signal.SIGKILL)
         process.communicate()
     return int(latest.read_text()[len("step-"):])
+
+
+MIXES = ((1, 2), (2, 1), (3, 2), (4, 1), (2, 1, 0, ["kind: row, ranks: [0, 1]"]),
+         (3, 1, 1, ["kind: data", "kind: table, ranks: [2]"]),
+         (4, 2, 2, ["kind: table_row, ranks: [3, 0]", "kind: row, ranks: [0-3]", "kind: column, ranks: [1]"]),
+         (1, 1, 3, ["kind: table, ranks: [0]"]), (2, 2, 3, ["kind: data", "kind: row, ranks: [1, 0]"]))
+
+
+@case
+def any_ranks_threads_and_sharding_have_the_same_bits():
+    with scratch() as folder:
+        alone = sharded(folder, 1)
+        for mix in MIXES:
+            other = sharded(folder, *mix)
+            assert other == alone, f"{mix}: {other} and {alone}"
+
+
+@case
+def one_sharding_goes_on_in_another():
+    with scratch() as folder:
+        alone = sharded(folder, 1)
+        for number, mix in enumerate(MIXES[4:]):
+            ranks, threads = MIXES[number][:2]
+            sharded(folder, ranks, threads, 0, (), "--save", f"kept{number}", steps=3)
+            rest = sharded(folder, *mix, "--save", f"kept{number}", "--resume")
+            assert rest[1] == alone[1], f"{mix}: another state"
+            assert rest[0] == {step: alone[0][step] for step in (4, 5, 6)}, f"{mix}: {rest} and {alone}"
 
 
 @case
