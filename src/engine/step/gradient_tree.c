@@ -72,29 +72,14 @@ orr_status orr_step_plant_tree(orr_engine_step *step, orr_bucket *b, orr_error *
 
 /* --- on the tape ----------------------------------------------------------------------------- */
 
-static bool is_used(const orr_gradient_tree *tree, const float *buffer)
-{
-    for (uint32_t i = 0; i < tree->sums.n; i++)
-        if (tree->sums.at[i].sum == buffer)
-            return true;
-    return false;
-}
-
-static float *unused_buffer(const orr_gradient_tree *tree)
-{
-    uint32_t i = 0;
-    while (is_used(tree, tree->buffers[i]))
-        i++;
-    return tree->buffers[i];
-}
-
 float *orr_step_block_gradient(orr_step_writer *w, const orr_bucket *b)
 {
     orr_gradient_tree *tree = b->tree;
     const uint32_t micro_batch = w->slot.micro_batch;
     if (micro_batch == tree->next) {
         const uint32_t block = w->step->rank * w->step->plan.micro_batches + micro_batch;
-        float *buffer = unused_buffer(tree);
+        /* Sums are a stack, of which each place has a buffer. */
+        float *buffer = tree->buffers[tree->sums.n];
         tree->sums.at[tree->sums.n++] = (orr_block_sum){block, 1, buffer};
         tree->next++;
     }
