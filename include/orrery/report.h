@@ -22,7 +22,8 @@ extern "C" {
     X(BOOL, bool)                                                                                  \
     X(U8, uint8_t)                                                                                 \
     X(U32, uint32_t)                                                                               \
-    X(U64, uint64_t) X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                             \
+    X(U64, uint64_t)                                                                               \
+    X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                                              \
         X(NS, int64_t)         /* people see 1.234 ms, machines the integer ns */                  \
         X(NS_MEAN, double)     /* ns with a fraction                           */                  \
         X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
@@ -230,8 +231,9 @@ ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path,
  * tables`. */
 typedef struct orr_sharding_report {
     const orr_model *model;
-    const orr_cluster *cluster; /* NULL: this machine, which was measured */
-    const orr_table_planner_options *options;
+    const orr_cluster *cluster;               /* NULL: this machine, which was measured */
+    const orr_table_planner_options *options; /* of one group */
+    uint32_t groups;                          /* 2D sharding; 0: one */
     const orr_table_planning *best;
     const orr_table_planning *given; /* a plan to be set beside the best, priced alike; or NULL */
     bool interrupted;

@@ -271,7 +271,7 @@ def what_cannot_be_asked_is_refused_in_a_line():
                        [("--batch", "1001"), "--batch"],
                        [("--plan", "dp=8"), "tables=FILE"], [("--plan", "tables=auto"), "tables=FILE"],
                        [("--pipeline", "4"), "pipeline"], [("--cost", "mine"), "stages|torchrec"],
-                       [("--ranks", "9"), "9"], [("--time-limit", "soon"), "--time-limit"]):
+                       [("--ranks", "9"), "9"], [("--groups", "3"), "3 groups"], [("--time-limit", "soon"), "--time-limit"]):
         assert word in one_line(tables(*KAGGLE, *more), 2), more
     assert "embedding tables" in one_line(tables("gpt2", "-c", "dgx_a100"), 2)
     assert "--cluster" in one_line(tables("dlrm-dcnv2"), 2)
@@ -310,6 +310,19 @@ def training_learns_the_same_by_any_plan():
         said = orrery("train", SMALL, "--plan", f"dp=2,batch=120,tables={folder / 'data2.yaml'}", "--steps", "1", "-j", "1")
         assert re.search(r"^plan      .*,tables=.*data2.yaml$", said.stdout, re.M), said.stdout
         assert re.search(r"^tables    26 data$", said.stdout, re.M), said.stdout
+
+
+@case
+def groups_are_planned_and_trained():
+    with scratch() as folder:
+        path = folder / "two.yaml"
+        asked = [SMALL, "-c", "dgx_a100", "--ranks", "4", "--groups", "2", "--synchronize", "2", "--batch", "120"]
+        assert planned(*asked, "-o", path)["question"]["batch"] == 120
+        assert path.read_text().startswith("ranks: 2\nhost_ranks: 2\ngroups: 2\nsynchronize: 2\n"), path.read_text()
+        losses, digest = trained(f"dp=4,batch=120,tables={path}")
+        assert (losses, digest) == trained(f"dp=4,batch=120,tables={path}") != trained("dp=4,batch=120")
+        again = planned(*asked[:3], "--batch", "120", "--plan", f"tables={path}")
+        assert again["question"]["groups"] == 2 and again["question"]["ranks"] == 2
 
 
 @case

@@ -51,7 +51,7 @@ typedef struct orr_settings {
     bool exact, effects;
     /* embedding tables over ranks */
     const char *memory, *kinds, *forward, *backward, *popularity;
-    int64_t pipeline;
+    int64_t pipeline, groups, synchronize;
     bool padded_bags;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,

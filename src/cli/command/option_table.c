@@ -215,6 +215,11 @@ const orr_option orr_options[] = {
      .about = "in which pooled embeddings travel; default: fp32"},
     {"backward", 0, OPTION_TEXT, FIELD(backward), "FORMAT", "fp32|fp16|bf16|int8", " tables ",
      .about = "in which their gradients travel; default: fp32"},
+    {"groups", 0, OPTION_NUMBER, FIELD(groups), "N", NULL, " tables ",
+     .about =
+         "2D sharding: N groups of ranks, each with all tables and samples of its own; other numerics"},
+    {"synchronize", 0, OPTION_NUMBER, FIELD(synchronize), "N", NULL, " tables ",
+     .about = "steps between averages of the groups; default: 1"},
     {"pipeline", 0, OPTION_NUMBER, FIELD(pipeline), "N", NULL, " tables ",
      .about = "batches that are prepared ahead, up to 3; default: 0", .max = 3},
     {"kind", 0, OPTION_TEXT, FIELD(kind), "KIND", NULL, " hw ",

@@ -16,6 +16,8 @@ static orr_status plan_and_price(orr_tables_request *r)
         orr_session_remark(session, "planning %u tables over %u ranks", r->options.n_tables,
                            r->options.ranks);
     ORR_TRY(orr_plan_tables(&r->options, session->arena, &r->best, &session->err));
+    r->best.plan.groups = r->groups; /* all alike */
+    r->best.plan.synchronize = r->synchronize;
     return r->has_given ? orr_price_table_plan(&r->options, &r->given_plan, session->arena,
                                                &r->given, &session->err)
                         : ORR_OK;
@@ -69,6 +71,7 @@ static orr_status prepare(orr_tables_request *r, answer *ret)
     ret->report = (orr_sharding_report){.model = r->model,
                                         .cluster = r->cluster,
                                         .options = &r->options,
+                                        .groups = r->groups,
                                         .best = &r->best,
                                         .given = r->has_given ? &r->given : NULL,
                                         .interrupted = orr_interrupt_requested(NULL)};

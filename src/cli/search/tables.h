@@ -11,6 +11,7 @@ typedef struct orr_tables_request {
     const orr_model *model;
     const orr_cluster *cluster; /* NULL: this machine */
     orr_table_planner_options options;
+    uint32_t groups, synchronize; /* of the plan */
     bool has_given;
     orr_embedding_plan given_plan; /* of --plan tables=FILE */
     orr_table_planning best, given;

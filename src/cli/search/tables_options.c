@@ -55,13 +55,28 @@ static orr_status read_given(orr_tables_request *r, orr_error *err)
                    err);
 }
 
-static orr_status read_ranks(const orr_tables_request *r, uint32_t *ret, orr_error *err)
+/* Ranks of one group. */
+static orr_status read_ranks(orr_tables_request *r, uint32_t *ret, orr_error *err)
 {
-    const int64_t said = settings_of(r)->ranks;
-    if (said > 0 && r->has_given && said != r->given_plan.ranks)
-        return orr_fail(err, ORR_INVALID, "--ranks says %lld, the plan %u", (long long)said,
-                        r->given_plan.ranks);
-    *ret = said > 0 ? (uint32_t)said : r->has_given ? r->given_plan.ranks : r->cluster->n_devices;
+    const orr_settings *s = settings_of(r);
+    const orr_embedding_plan *given = &r->given_plan;
+    const int64_t groups = s->groups > 0 ? s->groups : r->has_given ? given->groups : 1;
+    const int64_t ranks = s->ranks > 0   ? s->ranks
+                          : r->has_given ? (int64_t)given->ranks * groups
+                                         : r->cluster->n_devices;
+    if (ranks % groups != 0)
+        return orr_fail(err, ORR_INVALID, "--groups: %lld ranks are not %lld groups of equal size",
+                        (long long)ranks, (long long)groups);
+    if (r->has_given && (groups != given->groups || ranks / groups != given->ranks))
+        return orr_fail(err, ORR_INVALID,
+                        "--ranks and --groups say %lld ranks in %lld groups, the plan %u in %u",
+                        (long long)ranks, (long long)groups, given->ranks * given->groups,
+                        given->groups);
+    r->groups = (uint32_t)groups;
+    r->synchronize = s->synchronize > 0 ? (uint32_t)s->synchronize
+                     : r->has_given     ? given->synchronize
+                                        : 1;
+    *ret = (uint32_t)(ranks / groups);
     return ORR_OK;
 }
 
@@ -99,10 +114,10 @@ static orr_status read_question(orr_tables_request *r, orr_error *err)
     ORR_TRY(read_memory(r, &q.memory_bytes, err));
     if (s->batch != NULL)
         ORR_TRY(orr_parse_power_count("batch", s->batch, &batch, err));
-    q.batch = batch;
-    if (s->batch != NULL && batch % q.ranks != 0)
+    if (s->batch != NULL && batch % (q.ranks * r->groups) != 0)
         return orr_fail(err, ORR_INVALID, "--batch: %u samples are not as many on each of %u ranks",
-                        batch, q.ranks);
+                        batch, q.ranks * r->groups);
+    q.batch = batch / r->groups;
     if (q.cluster == NULL)
         ORR_TRY(orr_machine_table_costs(&r->session, q.ranks, &costs));
     return orr_sharding_ask(&q, r->session.arena, &r->options, err);

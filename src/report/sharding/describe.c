@@ -45,7 +45,8 @@ uint32_t orr_sharding_fullest_rank(const orr_table_planning *p)
 
 int64_t orr_sharding_batch(const orr_sharding_report *report)
 {
-    return report->options->samples * report->options->ranks;
+    return report->options->samples * report->options->ranks *
+           (report->groups > 0 ? report->groups : 1);
 }
 
 int64_t orr_sharding_table_bytes(const orr_sharding_report *report)

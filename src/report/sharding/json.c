@@ -13,6 +13,7 @@ static void put_question(orr_json_writer *w, const orr_sharding_report *r)
     orr_json_member_text(w, "cluster", r->cluster != NULL ? r->cluster->name : NULL);
     orr_json_member_uint(w, "ranks", o->ranks);
     orr_json_member_uint(w, "host_ranks", o->host_ranks);
+    orr_json_member_uint(w, "groups", r->groups > 0 ? r->groups : 1);
     orr_json_member_uint(w, "tables", o->n_tables);
     orr_json_member_uint(w, "batch", (uint64_t)orr_sharding_batch(r));
     orr_json_member_uint(w, "memory_bytes", (uint64_t)o->memory_bytes);

@@ -13,7 +13,7 @@ const char *orr_sharding_ranks_text(const orr_embedding_placement *placement, or
 /* The rank with most time, with most memory. */
 uint32_t orr_sharding_busiest_rank(const orr_table_planning *planning);
 uint32_t orr_sharding_fullest_rank(const orr_table_planning *planning);
-/* Samples of a step over all ranks of a group; rows and states of all tables, saturating. */
+/* Samples of a step over all ranks; rows and states of all tables, saturating. */
 int64_t orr_sharding_batch(const orr_sharding_report *report);
 int64_t orr_sharding_table_bytes(const orr_sharding_report *report);
 /* "optimal", "within the gap", "stopped", "interrupted" or "no plan". */

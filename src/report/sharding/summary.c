@@ -23,6 +23,9 @@ static void tell_question(const orr_sharding_report *r, orr_output *out)
                       orr_human_bytes(bytes, (double)orr_sharding_table_bytes(r)), o->ranks,
                       o->ranks == 1 ? "" : "s",
                       r->cluster != NULL ? safe(r->cluster->name, machine) : "this machine");
+    if (r->groups > 1)
+        orr_output_printf(out, "groups: %u, each with all tables; their averages are not priced\n",
+                          r->groups);
     orr_output_printf(out,
                       "step: %s samples, %s a rank; bags travel as %s, gradients as %s; %u batch%s "
                       "ahead\nprices: %s\n",
