@@ -36,6 +36,7 @@ static void put_answer(orr_json_writer *w, const orr_sharding_report *r)
     } else {
         orr_json_member_double(w, "ns", p->ns);
         orr_json_member_double(w, "shared_ns", p->shared_ns);
+        orr_json_member_double(w, "synchronous_ns", p->synchronous_ns);
         orr_json_member_double(w, "bound_ns", p->bound_ns);
         orr_json_member_text(w, "bound_by", p->bound_by);
         orr_json_member_double(w, "gap_frac", p->gap_frac);

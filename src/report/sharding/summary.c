@@ -40,11 +40,12 @@ static void tell_question(const orr_sharding_report *r, orr_output *out)
 
 static void tell_time(const orr_table_planning *p, orr_output *out)
 {
-    char time[ORR_HUMAN_MAX], shared[ORR_HUMAN_MAX];
+    char time[ORR_HUMAN_MAX], shared[ORR_HUMAN_MAX], stages[ORR_HUMAN_MAX];
     orr_output_printf(out,
-                      "time: %s on rank %u, the busiest; of it %s are the same on every rank\n",
+                      "time: %s on rank %u, the busiest; of it %s are the same on every rank; %s "
+                      "where ranks wait for each other after every stage\n",
                       orr_human_ns(time, p->ns), orr_sharding_busiest_rank(p),
-                      orr_human_ns(shared, p->shared_ns));
+                      orr_human_ns(shared, p->shared_ns), orr_human_ns(stages, p->synchronous_ns));
 }
 
 static void tell_memory(const orr_sharding_report *r, const orr_table_planning *p, orr_output *out)

@@ -31,6 +31,7 @@ static orr_status figure_table(const orr_sharding_report *r, orr_arena *arena, o
         {"batch", "samples", (double)orr_sharding_batch(r)},
         {"time", "ns", p->ns},
         {"shared_time", "ns", p->shared_ns},
+        {"synchronous_time", "ns", p->synchronous_ns},
         {"bound", "ns", p->bound_ns},
         {"gap", "", p->gap_frac},
         {"busiest_rank", "", busiest},
@@ -211,7 +212,7 @@ static orr_status rank_table(const orr_sharding_report *r, const orr_table_plann
 
 typedef struct comparison_row {
     const char *plan;
-    double time_ns, over_best_frac, shared_ns;
+    double time_ns, over_best_frac, shared_ns, synchronous_ns;
     int64_t memory_bytes;
     uint32_t shards, moved;
 } comparison_row;
@@ -221,6 +222,7 @@ static const orr_column comparison_columns[] = {
     ORR_COL_(comparison_row, time_ns, NS_MEAN),
     ORR_COL_(comparison_row, over_best_frac, FRAC),
     ORR_COL_(comparison_row, shared_ns, NS_MEAN),
+    ORR_COL_(comparison_row, synchronous_ns, NS_MEAN),
     ORR_COL_(comparison_row, memory_bytes, BYTES),
     ORR_COL_(comparison_row, shards, U32),
     ORR_COL_AS_(comparison_row, moved, U32, "tables_of_another_kind"),
@@ -238,6 +240,7 @@ static comparison_row compare(const orr_sharding_report *r, const orr_table_plan
         .time_ns = p->ns,
         .over_best_frac = found && r->best->ns > 0 ? p->ns / r->best->ns - 1 : NAN,
         .shared_ns = p->shared_ns,
+        .synchronous_ns = p->synchronous_ns,
         .memory_bytes = p->ranks[orr_sharding_fullest_rank(p)].memory_bytes,
         .shards = p->plan.n_shards,
         .moved = found ? moved : ORR_NONE,
