@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,12 +64,56 @@ static void what_was_split_is_joined_again(void **state)
     orr_arena_free(arena);
 }
 
+static orr_sharding_question question_of(const char *model, const char *cluster, orr_arena *arena)
+{
+    orr_sharding_question q = {.ranks = 8, .batch = 1000};
+    const orr_catalog *catalog;
+    assert_int_equal(orr_catalog_open(arena, &catalog, NULL), ORR_OK);
+    assert_int_equal(orr_model_load(model, arena, &q.model, NULL), ORR_OK);
+    assert_int_equal(orr_cluster_load(catalog, cluster, arena, &q.cluster, NULL), ORR_OK);
+    return q;
+}
+
+static void the_planner_is_asked_of_a_model_on_a_cluster(void **state)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_sharding_question q = question_of("dlrm-dcnv2", "dgx_a100", arena);
+    orr_table_planner_options o, alike;
+    orr_error err;
+    (void)state;
+    assert_int_equal(orr_sharding_ask(&q, arena, &o, NULL), ORR_OK);
+    assert_int_equal(o.n_tables, 26);
+    assert_int_equal(o.samples, 125);
+    assert_int_equal(o.host_ranks, 8);
+    assert_true(o.memory_bytes > INT64_C(70) << 30 && o.memory_bytes < INT64_C(80) << 30);
+    q.popularity = ORR_POPULARITY_UNIFORM;
+    q.memory_bytes = 1 << 30;
+    q.batch = 1001;
+    assert_int_equal(orr_sharding_ask(&q, arena, &alike, NULL), ORR_OK);
+    assert_int_equal(alike.memory_bytes, 1 << 30);
+    assert_int_equal(alike.samples, 126);
+    for (uint32_t t = 0; t < o.n_tables; t++) {
+        const double lookups = 1000 * o.tables[t].pooling;
+        double sum = 0;
+        for (uint32_t r = 0; r < ORR_EMBEDDING_RANGES; r++)
+            sum += (double)o.range_share[t * ORR_EMBEDDING_RANGES + r];
+        assert_true(fabs(sum - 1) < 1e-4);
+        assert_true(o.distinct[t] > 0 && o.distinct[t] <= lookups * (1 + 1e-9));
+        assert_true(o.distinct[t] <= alike.distinct[t] * (1 + 1e-9)); /* popular rows come again */
+    }
+    q = question_of("gpt2", "dgx_a100", arena);
+    assert_int_equal(orr_sharding_ask(&q, arena, &o, &err), ORR_INVALID);
+    assert_non_null(strstr(err.text, "no embedding tables"));
+    orr_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_taken_out_of_the_words_of_a_plan),
         cmocka_unit_test(tables_are_said_once_and_say_something),
         cmocka_unit_test(what_was_split_is_joined_again),
+        cmocka_unit_test(the_planner_is_asked_of_a_model_on_a_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
