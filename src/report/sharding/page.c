@@ -67,10 +67,11 @@ static void put_memory(const orr_html_page *p, const orr_table_planning *plannin
 static void put_worth(const orr_html_page *p, const orr_table_planning *planning)
 {
     char value[ORR_HUMAN_MAX];
-    const bool binds = planning->memory_ns_per_gib > 0;
+    const bool buys = planning->memory_ns_per_gib > 0;
     orr_html_tile(p->out, NULL, "The next GiB",
-                  binds ? orr_human_ns(value, planning->memory_ns_per_gib) : "nothing",
-                  binds ? "less a step, with a GiB more on every rank" : "memory does not bind");
+                  buys ? orr_human_ns(value, planning->memory_ns_per_gib) : "nothing",
+                  buys ? "off the bound, with a GiB more on every rank"
+                       : "the bound stays, with a GiB more on every rank");
 }
 
 /* --- pictures --------------------------------------------------------------------------------- */

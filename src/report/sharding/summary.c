@@ -4,11 +4,16 @@
 #include "report/humanize/human.h"
 #include "report/sharding/parts.h"
 
-/* A name of the user's, which must not drive the terminal. */
-enum { NAME_MAX = 400 };
-static const char *safe(const char *name, char buf[NAME_MAX])
+/* Names of the user's, which must not drive the terminal, and sentences that have them. */
+enum { NAME_COLUMNS = 100, TEXT_MAX = 1200 };
+static const char *name_of(const char *name, char buf[TEXT_MAX])
 {
-    orr_text_elide(name, NAME_MAX / 4, buf, NAME_MAX);
+    orr_text_elide(name, NAME_COLUMNS, buf, TEXT_MAX);
+    return buf;
+}
+static const char *sentence_of(const char *text, char buf[TEXT_MAX])
+{
+    orr_text_elide(text, TEXT_MAX, buf, TEXT_MAX);
     return buf;
 }
 
@@ -16,13 +21,13 @@ static void tell_question(const orr_sharding_report *r, orr_output *out)
 {
     const orr_table_planner_options *o = r->options;
     char bytes[ORR_HUMAN_MAX], batch[ORR_HUMAN_MAX], each[ORR_HUMAN_MAX], tables[ORR_HUMAN_MAX];
-    char title[NAME_MAX], machine[NAME_MAX];
+    char title[TEXT_MAX], machine[TEXT_MAX];
     orr_output_printf(out, "%s: %s table%s, %s, over %u rank%s of %s\n",
-                      safe(r->model->title, title), orr_human_count(tables, o->n_tables),
+                      name_of(r->model->title, title), orr_human_count(tables, o->n_tables),
                       o->n_tables == 1 ? "" : "s",
                       orr_human_bytes(bytes, (double)orr_sharding_table_bytes(r)), o->ranks,
                       o->ranks == 1 ? "" : "s",
-                      r->cluster != NULL ? safe(r->cluster->name, machine) : "this machine");
+                      r->cluster != NULL ? name_of(r->cluster->name, machine) : "this machine");
     if (r->groups > 1)
         orr_output_printf(out, "groups: %u, each with all tables; their averages are not priced\n",
                           r->groups);
@@ -35,7 +40,7 @@ static void tell_question(const orr_sharding_report *r, orr_output *out)
                       orr_embedding_codec_name((orr_embedding_codec)o->backward), o->pipeline,
                       o->pipeline == 1 ? "" : "es",
                       o->pricing == ORR_TABLE_PRICING_TORCHREC ? "TorchRec's terms"
-                                                               : safe(o->costs.source, machine));
+                                                               : name_of(o->costs.source, machine));
 }
 
 static void tell_time(const orr_table_planning *p, orr_output *out)
@@ -57,22 +62,22 @@ static void tell_memory(const orr_sharding_report *r, const orr_table_planning *
     if (r->options->memory_bytes > 0)
         orr_output_printf(out, ", of %s", orr_human_bytes(room, (double)r->options->memory_bytes));
     if (p->memory_ns_per_gib > 0)
-        orr_output_printf(out, "; a GiB more on every rank would save %s\n",
+        orr_output_printf(out, "; a GiB more on every rank would lower the bound by %s\n",
                           orr_human_ns(worth, p->memory_ns_per_gib));
     else
-        orr_output_text(out, "; more would save nothing\n");
+        orr_output_text(out, "; more would not lower the bound\n");
 }
 
 static void tell_proof(const orr_sharding_report *r, orr_output *out)
 {
     const orr_table_planning *p = r->best;
-    char bound[ORR_HUMAN_MAX], gap[ORR_HUMAN_MAX], by[NAME_MAX];
+    char bound[ORR_HUMAN_MAX], gap[ORR_HUMAN_MAX], by[TEXT_MAX];
     if (p->optimal)
         orr_output_text(out, "proof: no plan is better\n");
     else
         orr_output_printf(out, "proof: no plan takes less than %s (%s): the gap is %s (%s)\n",
                           orr_human_ns(bound, p->bound_ns),
-                          p->bound_by != NULL ? safe(p->bound_by, by) : "",
+                          p->bound_by != NULL ? sentence_of(p->bound_by, by) : "",
                           orr_human_frac(gap, p->gap_frac), orr_sharding_status(r));
 }
 
@@ -91,11 +96,11 @@ static void tell_given(const orr_sharding_report *r, orr_output *out)
 void orr_sharding_summary(const orr_sharding_report *r, orr_output *out)
 {
     const orr_table_planning *p = r->best;
-    char why[NAME_MAX], nodes[ORR_HUMAN_MAX], moves[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
+    char why[TEXT_MAX], nodes[ORR_HUMAN_MAX], moves[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
     tell_question(r, out);
     tell_given(r, out);
     if (p->infeasible != NULL) {
-        orr_output_printf(out, "no plan: %s\n", safe(p->infeasible, why));
+        orr_output_printf(out, "no plan: %s\n", sentence_of(p->infeasible, why));
         return;
     }
     if (r->interrupted)
