@@ -120,6 +120,17 @@ orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret,
     return ORR_OK;
 }
 
+int64_t orr_click_reader_bytes(const orr_dlrm *dlrm, int64_t samples, int64_t batches)
+{
+    double lookups = 0;
+    for (uint32_t t = 0; t < dlrm->n_tables; t++)
+        lookups += dlrm->tables[t].pooling;
+    const double sample = lookups * sizeof(int64_t) + dlrm->n_tables * sizeof(int32_t) +
+                          (dlrm->dense_features + 1) * sizeof(float);
+    return (int64_t)(sample * (double)samples) *
+           (batches < ORR_TABLES_AHEAD ? batches : ORR_TABLES_AHEAD);
+}
+
 static int by_score(const void *a_, const void *b_)
 {
     const orr_scored *a = a_, *b = b_;

@@ -131,8 +131,9 @@ struct orr_engine_step {
     orr_step_tables *tables;        /* NULL: none */
     float *zeros;                   /* padding of buckets */
     struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
-    bool measures;          /* only measured: nothing is allocated, addresses are made up */
-    orr_array(void *) held; /* memory of the backend, and how much */
+    bool measures;           /* only measured: nothing is allocated, addresses are made up */
+    uint64_t measured_bytes; /* whose addresses are made up */
+    orr_array(void *) held;  /* memory of the backend, and how much */
     orr_array(size_t) held_bytes;
     orr_step_memory memory;
     orr_communicator *communicators[ORR_AXES], *world;

@@ -306,14 +306,22 @@ static int64_t median_ns(const orr_train_job *training)
     return median;
 }
 
+/* What this rank was going to hold. */
+static int64_t planned_bytes(const orr_trainer *t)
+{
+    const orr_dlrm *d = &t->training->model->dlrm;
+    return orr_engine_step_memory_of(t->step).total + orr_checkpointer_bytes(t->checkpointer) +
+           (t->training->clicks != NULL
+                ? orr_click_reader_bytes(d, t->clicks.samples, t->training->options->steps)
+                : 0);
+}
+
 /* The maximum over ranks. */
 static orr_status compare_memory(orr_trainer *t, orr_error *err)
 {
     orr_train_result *r = &t->training->result;
     const int64_t most = orr_resident_most_bytes();
-    const int64_t mine[2] = {orr_engine_step_memory_of(t->step).total +
-                                 orr_checkpointer_bytes(t->checkpointer),
-                             most >= 0 ? most - t->resident_bytes : -1};
+    const int64_t mine[2] = {planned_bytes(t), most >= 0 ? most - t->resident_bytes : -1};
     const uint32_t n = t->transport->ranks;
     int64_t *all = orr_malloc(2 * (size_t)n * sizeof *all);
     orr_status status = ORR_OK;

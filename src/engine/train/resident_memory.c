@@ -33,6 +33,11 @@ int64_t orr_resident_most_bytes(void)
     return status_bytes("VmHWM:");
 }
 
+int64_t orr_resident_shared_bytes(void)
+{
+    return status_bytes("RssFile:") + status_bytes("RssShmem:");
+}
+
 void orr_resident_mark(void)
 {
     const int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

@@ -169,6 +169,7 @@ orr_status orr_train_close_recorder(orr_trainer *t, orr_error *err) ORR_MUST_CHE
 
 /* Bytes resident now; the peak since the mark. -1: unknown. */
 int64_t orr_resident_bytes(void);
+int64_t orr_resident_shared_bytes(void); /* of them: shared memory and mapped files */
 void orr_resident_mark(void);
 int64_t orr_resident_most_bytes(void);
 
