@@ -28,6 +28,40 @@ typedef struct orr_measured_collective {
     uint32_t ranks;
     int64_t bytes, ns;
 } orr_measured_collective;
+/* The lookups of a step in one embedding table, ids uniformly distributed: bags summed, or rows
+ * updated from the gradients of bags. */
+typedef struct orr_measured_table {
+    bool update;               /* else sums */
+    uint8_t format, optimizer; /* orr_row_format, orr_row_optimizer */
+    uint32_t threads, columns;
+    int64_t rows, samples, lookups;
+    int64_t ns; /* median */
+    double spread;
+} orr_measured_table;
+/* What a step of a recommendation model does with its embedding tables, a call of its program
+ * each. */
+#define ORR_TABLE_WORK_MAP(X)                                                                      \
+    X(READ, "read")                                                                                \
+    X(IDS, "ids")                                                                                  \
+    X(FETCH, "fetch") X(SUM, "sum") X(BAGS, "bags") X(GRADIENTS, "gradients") X(UPDATE, "update")
+typedef enum orr_table_work {
+#define ORR_TABLE_WORK_ENUM_(name, text) ORR_TABLE_WORK_##name,
+    ORR_TABLE_WORK_MAP(ORR_TABLE_WORK_ENUM_)
+#undef ORR_TABLE_WORK_ENUM_
+        ORR_TABLE_WORKS
+} orr_table_work;
+/* Parts of one job's step, measured at its own sizes: see orr_measure_step(). */
+typedef struct orr_measured_step {
+    uint32_t ranks;                   /* 0: nothing */
+    const orr_measured_kernel *calls; /* shape (n_calls): known by op, dtype, form, FLOPs and
+                                         bytes */
+    uint32_t n_calls;
+    const orr_measured_collective *transfers; /* shape (n_transfers) */
+    uint32_t n_transfers;
+    const int64_t (*table_ns)[ORR_TABLE_WORKS]; /* shape (ranks) */
+    int64_t meeting_ns; /* what a transfer takes more because ranks come to it at different times */
+    int64_t rest_bytes; /* resident memory of a rank that it shares: transports, code */
+} orr_measured_step;
 typedef struct orr_measured {
     const char *cpu, *isa;
     uint32_t cores;
@@ -39,7 +73,10 @@ typedef struct orr_measured {
     uint32_t n_kernels;
     const orr_measured_collective *transfers; /* shape (n_transfers) */
     uint32_t n_transfers;
-    const char *when; /* date */
+    const orr_measured_table *tables; /* shape (n_tables) */
+    uint32_t n_tables;
+    const char *when;       /* date */
+    orr_measured_step step; /* of one job; not saved */
 } orr_measured;
 typedef struct orr_measure_options {
     int threads;
@@ -71,6 +108,12 @@ typedef struct orr_predicted_step {
     const orr_predicted_op *ops; /* shape (n_ops), longest first: a step of rank 0 */
     uint32_t n_ops;
 } orr_predicted_step;
+/* Adds what the step of a recommendation model is made of, measured at its own sizes on as many
+ * ranks as it has: the calls of a micro-batch, transfers, and each thing that is done with its
+ * embedding tables, by itself. Other models are left as they are. Takes the memory of the tables
+ * and a few seconds. Must be called before any thread is started. */
+ORR_API ORR_MUST_CHECK orr_status orr_measure_step(const orr_train_options *job, orr_arena *arena,
+                                                   orr_measured *measured, orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_predict_step(const orr_measured *measured,
                                                    const orr_train_options *job, orr_arena *arena,
                                                    orr_predicted_step *ret, orr_error *err);

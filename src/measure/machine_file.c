@@ -18,6 +18,15 @@ static void put_kernel(orr_output *out, const orr_measured_kernel *k)
                       (long long)k->ns, k->spread);
 }
 
+static void put_table(orr_output *out, const orr_measured_table *t)
+{
+    orr_output_printf(out, "  - [%s, %s, %s, %u, %lld, %u, %lld, %lld, %lld, %.3f]\n",
+                      t->update ? "update" : "sum", orr_row_format_name((orr_row_format)t->format),
+                      orr_row_optimizer_name((orr_row_optimizer)t->optimizer), t->threads,
+                      (long long)t->rows, t->columns, (long long)t->samples, (long long)t->lookups,
+                      (long long)t->ns, t->spread);
+}
+
 orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error *err)
 {
     orr_output *out;
@@ -39,6 +48,11 @@ orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error 
                           orr_collective_name((orr_collective)m->transfers[i].collective),
                           m->transfers[i].ranks, (long long)m->transfers[i].bytes,
                           (long long)m->transfers[i].ns);
+    orr_output_text(out, "# work on an embedding table, row format, optimizer, threads, rows, "
+                         "columns, samples, lookups, ns, spread\ntables:");
+    orr_output_text(out, m->n_tables > 0 ? "\n" : " []\n");
+    for (uint32_t i = 0; i < m->n_tables; i++)
+        put_table(out, &m->tables[i]);
     const orr_status status = orr_output_finish(out, err);
     orr_output_close(out);
     return status;
@@ -101,7 +115,21 @@ static const char *collective_name(int i)
     return orr_collective_name((orr_collective)i);
 }
 
-enum { KERNEL_COLUMNS = 12, TRANSFER_COLUMNS = 4, COLLECTIVES = ORR_COLL_RECV + 1 };
+static const char *format_name(int i)
+{
+    return orr_row_format_name((orr_row_format)i);
+}
+static const char *optimizer_name(int i)
+{
+    return orr_row_optimizer_name((orr_row_optimizer)i);
+}
+
+enum {
+    KERNEL_COLUMNS = 12,
+    TRANSFER_COLUMNS = 4,
+    TABLE_COLUMNS = 10,
+    COLLECTIVES = ORR_COLL_RECV + 1
+};
 
 static orr_status read_kernel(const orr_yaml *row, orr_measured_kernel *ret, orr_error *err)
 {
@@ -147,6 +175,54 @@ static orr_status read_transfer(const orr_yaml *row, orr_measured_collective *re
     return ORR_OK;
 }
 
+static orr_status read_table(const orr_yaml *row, orr_measured_table *ret, orr_error *err)
+{
+    int64_t n[5]; /* threads, rows, columns, samples, lookups */
+    if (row->kind != ORR_YAML_LIST || row->n != TABLE_COLUMNS)
+        return orr_yaml_fail(row, ORR_INVALID, err, "a table is a list of %d values",
+                             TABLE_COLUMNS);
+    const orr_yaml *work = row->values[0];
+    const bool sum = work->kind == ORR_YAML_SCALAR && strcmp(work->text, "sum") == 0;
+    ret->update = work->kind == ORR_YAML_SCALAR && strcmp(work->text, "update") == 0;
+    const int format = named(row->values[1], ORR_ROW_FORMATS, format_name);
+    const int optimizer = named(row->values[2], ORR_ROW_OPTIMIZERS, optimizer_name);
+    if ((!sum && !ret->update) || format == ORR_ROW_FORMATS || optimizer == ORR_ROW_OPTIMIZERS)
+        return orr_yaml_fail(row, ORR_INVALID, err, "no such %s",
+                             !sum && !ret->update        ? "work on a table"
+                             : format == ORR_ROW_FORMATS ? "row format"
+                                                         : "optimizer");
+    for (uint32_t i = 0; i < 5; i++)
+        ORR_TRY(whole(row, 3 + i, i == 0 || i == 2 ? 65536 : INT64_MAX / 2, &n[i], err));
+    ORR_TRY(whole(row, 8, INT64_MAX / 2, &ret->ns, err));
+    ORR_TRY(orr_yaml_number(row->values[9], &ret->spread, err));
+    ret->format = (uint8_t)format;
+    ret->optimizer = (uint8_t)optimizer;
+    ret->threads = (uint32_t)n[0];
+    ret->rows = n[1];
+    ret->columns = (uint32_t)n[2];
+    ret->samples = n[3];
+    ret->lookups = n[4];
+    return ORR_OK;
+}
+
+/* Files of before embedding tables were measured have none. */
+static orr_status read_tables(const orr_yaml *document, orr_arena *arena, orr_measured *m,
+                              orr_error *err)
+{
+    const orr_yaml *tables = orr_yaml_find(document, "tables");
+    if (tables == NULL)
+        return ORR_OK;
+    ORR_TRY(find(document, "tables", ORR_YAML_LIST, &tables, err));
+    orr_measured_table *t = orr_arena_array(arena, orr_measured_table, tables->n);
+    if (t == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < tables->n; i++)
+        ORR_TRY(read_table(tables->values[i], &t[i], err));
+    m->tables = t;
+    m->n_tables = tables->n;
+    return ORR_OK;
+}
+
 static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_measured *m,
                              orr_error *err)
 {
@@ -165,7 +241,7 @@ static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_mea
     m->n_kernels = kernels->n;
     m->transfers = t;
     m->n_transfers = transfers->n;
-    return ORR_OK;
+    return read_tables(document, arena, m, err);
 }
 
 orr_status orr_measured_load(const char *path, orr_arena *arena, orr_measured *ret, orr_error *err)

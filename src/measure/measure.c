@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/parallel_for.h"
+#include "measure/embedding_tables.h"
 #include "measure/kernels.h"
 #include "measure/machine.h"
 
@@ -18,6 +19,8 @@ typedef struct measuring {
     orr_timing timing;
     orr_measured_kernel *kernels;
     uint32_t n, expected;
+    orr_measured_table tables[2 * ORR_TABLE_RATES_MAX];
+    uint32_t n_tables;
     double done; /* share of the work done before this round's kernels */
     double share;
 } measuring;
@@ -53,7 +56,10 @@ static orr_status time_kernels(measuring *m, int threads, orr_error *err)
     ORR_TRY(orr_workers_new(threads, &workers, err));
     m->timing.workers = workers;
     m->timing.threads = (uint32_t)orr_workers_count(workers);
-    const orr_status status = orr_list_timed_calls(m->options->quick, time_call, m, err);
+    orr_status status = orr_list_timed_calls(m->options->quick, time_call, m, err);
+    if (status == ORR_OK)
+        status =
+            orr_measure_table_rates(&m->timing, m->options->quick, m->tables, &m->n_tables, err);
     orr_workers_free(workers);
     return status;
 }
@@ -117,6 +123,18 @@ static orr_status time_all_kernels(measuring *m, int cores, int64_t cache_bytes,
     return status;
 }
 
+static orr_status keep_tables(const measuring *m, orr_arena *arena, orr_measured *ret,
+                              orr_error *err)
+{
+    orr_measured_table *tables = orr_arena_array(arena, orr_measured_table, m->n_tables);
+    if (tables == NULL)
+        return orr_fail_memory(err);
+    memcpy(tables, m->tables, m->n_tables * sizeof *tables);
+    ret->tables = tables;
+    ret->n_tables = m->n_tables;
+    return ORR_OK;
+}
+
 /* Collectives come first, because ranks are forked before any thread is started. */
 orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr_measured *ret,
                        orr_error *err)
@@ -140,6 +158,7 @@ orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr
     ORR_TRY(time_all_kernels(&m, cores, made.cache_bytes, err));
     made.kernels = m.kernels;
     made.n_kernels = m.n;
+    ORR_TRY(keep_tables(&m, arena, &made, err));
     made.flops_fp32 = best_product(&made, ORR_DTYPE_FP32);
     made.flops_bf16 = best_product(&made, ORR_DTYPE_BF16);
     *ret = made;

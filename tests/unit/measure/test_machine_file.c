@@ -48,6 +48,17 @@ static void what_is_saved_is_loaded(void **state)
                                             .bytes = 612,
                                             .ns = 1000}};
     const orr_measured_collective transfers[] = {{ORR_COLL_ALL_REDUCE, 4, 1024, 777}};
+    const orr_measured_table tables[] = {{.update = true,
+                                          .format = ORR_ROW_FORMAT_BF16,
+                                          .optimizer = ORR_ROW_OPTIMIZER_SGD,
+                                          .threads = 2,
+                                          .columns = 48,
+                                          .rows = 1 << 20,
+                                          .samples = 64,
+                                          .lookups = 640,
+                                          .ns = 5000,
+                                          .spread = 0.5},
+                                         {.threads = 1, .columns = 16, .rows = 7, .ns = 3}};
     const orr_measured m = {.cpu = "a CPU: fast",
                             .isa = "plain",
                             .when = "some day",
@@ -61,7 +72,9 @@ static void what_is_saved_is_loaded(void **state)
                             .kernels = kernels,
                             .n_kernels = 2,
                             .transfers = transfers,
-                            .n_transfers = 1};
+                            .n_transfers = 1,
+                            .tables = tables,
+                            .n_tables = 2};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_measured back;
     orr_error err;
@@ -87,6 +100,18 @@ static void what_is_saved_is_loaded(void **state)
     }
     assert_int_equal(back.n_transfers, 1);
     assert_int_equal(back.transfers[0].ns, 777);
+    assert_int_equal(back.n_tables, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(back.tables[i].update, tables[i].update);
+        assert_int_equal(back.tables[i].format, tables[i].format);
+        assert_int_equal(back.tables[i].optimizer, tables[i].optimizer);
+        assert_int_equal(back.tables[i].threads, tables[i].threads);
+        assert_int_equal(back.tables[i].columns, tables[i].columns);
+        assert_int_equal(back.tables[i].rows, tables[i].rows);
+        assert_int_equal(back.tables[i].samples, tables[i].samples);
+        assert_int_equal(back.tables[i].lookups, tables[i].lookups);
+        assert_int_equal(back.tables[i].ns, tables[i].ns);
+    }
     orr_arena_free(arena);
 }
 
@@ -123,6 +148,12 @@ static void what_is_wrong_is_named(void **state)
     refused(HEAD "kernels:\n  - [add, fp32, 0, true, -1, 1, 1, 1, 1, 1, 1, 0]\ntransfers: []\n",
             "from 0");
     refused(HEAD "kernels: []\ntransfers:\n  - [shout, 2, 3, 4]\n", "collective");
+#define LISTS HEAD "kernels: []\ntransfers: []\ntables:\n"
+    refused(LISTS "  - [sum, fp32]\n", "10 values");
+    refused(LISTS "  - [mean, fp32, sgd, 1, 9, 16, 1, 1, 1, 0]\n", "work on a table");
+    refused(LISTS "  - [sum, fp5, sgd, 1, 9, 16, 1, 1, 1, 0]\n", "row format");
+    refused(LISTS "  - [sum, fp32, lion, 1, 9, 16, 1, 1, 1, 0]\n", "optimizer");
+    refused(LISTS "  - [sum, fp32, sgd, 1, 9, 70000, 1, 1, 1, 0]\n", "from 0");
 }
 
 int main(void)
