@@ -2,6 +2,7 @@
 /* Collectives among processes of this machine, as the engine makes them. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/ranks/launch.h"
 #include "engine/ranks/communicator.h"
@@ -43,22 +44,40 @@ static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, 
     }
 }
 
+static orr_status time_runs(orr_communicator *c, uint8_t kind, char *a, char *b, int64_t bytes,
+                            uint32_t runs, int64_t *ret_ns, orr_error *err)
+{
+    int64_t ns[RUNS];
+    double spread;
+    ORR_TRY(transfer(c, kind, a, b, bytes, err));
+    for (uint32_t r = 0; r < runs; r++) {
+        ORR_TRY(orr_barrier(c, err));
+        const int64_t began = orr_clock_now_ns(&orr_clock_monotonic);
+        ORR_TRY(transfer(c, kind, a, b, bytes, err));
+        ns[r] = orr_clock_now_ns(&orr_clock_monotonic) - began;
+    }
+    *ret_ns = orr_median_of(ns, runs, &spread);
+    return ORR_OK;
+}
+
+orr_status orr_time_transfer(orr_communicator *c, orr_collective kind, int64_t bytes,
+                             int64_t *ret_ns, orr_error *err)
+{
+    char *a = orr_calloc(2, (size_t)bytes + 64);
+    if (a == NULL)
+        return orr_fail_memory(err);
+    const orr_status status =
+        time_runs(c, (uint8_t)kind, a, a + bytes + 64, bytes, RUNS, ret_ns, err);
+    orr_free(a);
+    return status;
+}
+
 static orr_status time_all(collective_runs *m, orr_communicator *c, char *a, char *b,
                            orr_error *err)
 {
     for (int k = 0; k < KINDS; k++)
-        for (uint32_t s = 0; s < m->n_sizes; s++) {
-            int64_t ns[RUNS];
-            double spread;
-            ORR_TRY(transfer(c, kinds[k], a, b, m->bytes[s], err));
-            for (uint32_t r = 0; r < m->runs; r++) {
-                ORR_TRY(orr_barrier(c, err));
-                const int64_t began = orr_clock_now_ns(&orr_clock_monotonic);
-                ORR_TRY(transfer(c, kinds[k], a, b, m->bytes[s], err));
-                ns[r] = orr_clock_now_ns(&orr_clock_monotonic) - began;
-            }
-            m->ns[k][s] = orr_median_of(ns, m->runs, &spread);
-        }
+        for (uint32_t s = 0; s < m->n_sizes; s++)
+            ORR_TRY(time_runs(c, kinds[k], a, b, m->bytes[s], m->runs, &m->ns[k][s], err));
     return ORR_OK;
 }
 

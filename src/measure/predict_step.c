@@ -8,8 +8,10 @@
 
 #include "base/parallel_for.h"
 #include "engine/step/step.h"
-#include "measure/simulate_ranks.h"
+#include "measure/embedding_tables.h"
 #include "measure/price.h"
+#include "measure/simulate_ranks.h"
+#include "measure/step_calls.h"
 
 typedef struct prediction {
     const orr_measured *measured;
@@ -89,43 +91,24 @@ static double all_bytes(const orr_tape *tape)
     return bytes;
 }
 
-static orr_collective collective_of(uint8_t op)
+/* Measured for this job, or from the machine's rates. */
+static int64_t price_tables(const prediction *e, uint32_t rank, orr_table_work work, uint8_t *basis)
 {
-    switch (op) {
-    case ORR_OP_ALL_REDUCE:
-        return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:
-        return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER:
-        return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:
-        return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:
-        return ORR_COLL_BROADCAST;
-    case ORR_OP_SEND:
-        return ORR_COLL_SEND;
-    case ORR_OP_RECV:
-        return ORR_COLL_RECV;
-    case ORR_OP_BARRIER:
-        return ORR_COLL_BARRIER;
-    default:
-        return ORR_COLL_UNKNOWN;
-    }
+    const orr_measured_step *own = &e->measured->step;
+    const orr_embedding_plan *plan = orr_engine_step_table_plan(e->steps[rank]);
+    if (own->ranks == e->n)
+        return own->table_ns[rank][work];
+    const orr_table_load load = {.measured = e->measured,
+                                 .threads = e->pricer.threads,
+                                 .plan = plan,
+                                 .samples = (int64_t)e->plan.micro_batch * e->plan.micro_batches,
+                                 .rank = rank % plan->ranks};
+    if (work != ORR_TABLE_WORK_SUM && work != ORR_TABLE_WORK_UPDATE)
+        *basis = ORR_BASIS_ASSUMED;
+    return orr_table_work_ns(&load, work);
 }
 
-/* The larger of what a member sends and receives. */
-static int64_t travelling_bytes(const orr_tape *tape, const orr_tape_call *call)
-{
-    int64_t most = 0;
-    for (uint32_t k = 0; k < (uint32_t)call->n_in + call->n_out; k++) {
-        const orr_value v = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
-        const int64_t bytes = orr_type_bytes(&tape->values[v].type);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c,
+static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t rank, uint32_t c,
                           reuse_distances *d, uint8_t *basis)
 {
     const orr_tape *tape = s->tape;
@@ -137,12 +120,21 @@ static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c
         cold += reuse_miss_bytes(d, tape, call->out[k]);
     if (s->calls != NULL && s->calls[c].skip)
         return 0;
-    const orr_collective collective = collective_of(call->op);
-    if (collective != ORR_COLL_UNKNOWN && call->args.members > 1) {
-        *basis = ORR_BASIS_TABLE;
-        return orr_measured_collective_ns(e->measured, collective, call->args.members,
-                                          travelling_bytes(tape, call));
-    }
+    const orr_table_work work =
+        s->calls != NULL ? orr_table_work_of(&s->calls[c]) : ORR_TABLE_WORKS;
+    const orr_collective collective = orr_collective_of_call(s, c);
+    *basis = ORR_BASIS_TABLE;
+    if (work != ORR_TABLE_WORKS)
+        return price_tables(e, rank, work, basis) +
+               (collective != ORR_COLL_UNKNOWN ? e->measured->step.meeting_ns : 0);
+    if (collective != ORR_COLL_UNKNOWN)
+        return e->measured->step.meeting_ns +
+               orr_measured_collective_ns(e->measured, collective, call->args.members,
+                                          orr_travelling_bytes(tape, c));
+    const orr_measured_kernel *measured =
+        orr_measured_call(e->measured->step.calls, e->measured->step.n_calls, tape, c);
+    if (measured != NULL)
+        return measured->ns;
     const orr_price price =
         orr_measured_price(&e->pricer, tape, c, cold, s->calls != NULL && s->calls[c].accumulate);
     *basis = price.basis;
@@ -166,7 +158,7 @@ static orr_status price_rank(prediction *e, uint32_t r)
     for (orr_value v = 0; v < tape->n_values; v++)
         d.last[v] = -1;
     for (uint32_t c = 0; c < tape->n_calls; c++)
-        ns[c] = price_call(e, &rank->source, c, &d, &e->basis[r][c]);
+        ns[c] = price_call(e, &rank->source, r, c, &d, &e->basis[r][c]);
     rank->ns = ns;
     return ORR_OK;
 }
@@ -207,12 +199,21 @@ static orr_status sum_ops(prediction *e, orr_predicted_step *ret)
     return ORR_OK;
 }
 
+static int64_t bytes_of_rank(const prediction *e, uint32_t r)
+{
+    const int64_t samples = (int64_t)e->plan.micro_batch * e->plan.micro_batches;
+    return orr_engine_step_memory_of(e->steps[r]).total + e->measured->step.rest_bytes +
+           (e->model->kind == ORR_MODEL_DLRM
+                ? orr_click_reader_bytes(&e->model->dlrm, samples, e->job->steps)
+                : 0);
+}
+
 static orr_status predict(prediction *e, orr_predicted_step *ret)
 {
     for (uint32_t r = 0; r < e->n; r++) {
         ORR_TRY(draft_rank(e, r));
         ORR_TRY(price_rank(e, r));
-        const int64_t bytes = orr_engine_step_memory_of(e->steps[r]).total;
+        const int64_t bytes = bytes_of_rank(e, r);
         ret->peak_bytes = bytes > ret->peak_bytes ? bytes : ret->peak_bytes;
     }
     ORR_TRY(orr_simulate_ranks(&e->plan, e->ranks, e->n,

@@ -9,20 +9,40 @@ typedef struct point {
 } point;
 enum { POINTS_MAX = 64 };
 
-/* Piecewise linear interpolation between points sorted by x; extrapolates along the last segment,
- * but never downwards. */
+/* Beyond the points: time is a constant and a part in proportion to size, fitted to all of them by
+ * least squares of relative errors, neither negative; the curve goes through the nearest point. So
+ * time never grows faster than size, nor shrinks faster. */
+static double beyond(const point *p, uint32_t n, const point *nearest, double x)
+{
+    double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const double u = exp(-p[i].y), v = exp(p[i].x - p[i].y); /* u a + v b = 1 */
+        uu += u * u;
+        uv += u * v;
+        vv += v * v;
+        u1 += u;
+        v1 += v;
+    }
+    const double det = uu * vv - uv * uv;
+    double a = det > 1e-12 * uu * vv ? (u1 * vv - v1 * uv) / det : 0,
+           b = det > 1e-12 * uu * vv ? (v1 * uu - u1 * uv) / det : 1;
+    if (a < 0 || b < 0) {
+        b = a < 0 ? 1 : 0;
+        a = 1 - b;
+    }
+    return nearest->y + log((a + b * exp(x)) / (a + b * exp(nearest->x)));
+}
+
+/* Piecewise linear interpolation between points sorted by x. */
 static double between(const point *p, uint32_t n, double x)
 {
     uint32_t i = 0;
-    if (n == 1)
-        return p[0].y + (x > p[0].x ? x - p[0].x : 0);
+    if (x < p[0].x || x > p[n - 1].x || n == 1)
+        return beyond(p, n, &p[x < p[0].x ? 0 : n - 1], x);
     while (i + 2 < n && p[i + 1].x < x)
         i++;
     const double slope = p[i + 1].x > p[i].x ? (p[i + 1].y - p[i].y) / (p[i + 1].x - p[i].x) : 0;
-    const double steep = x > p[n - 1].x && slope < 1 ? 1 : slope > 0 ? slope : 0;
-    return x > p[n - 1].x ? p[n - 1].y + steep * (x - p[n - 1].x)
-           : x < p[0].x   ? p[0].y
-                          : p[i].y + slope * (x - p[i].x);
+    return p[i].y + slope * (x - p[i].x);
 }
 
 static void insert(point *p, uint32_t *n, double x, double y)
@@ -226,7 +246,7 @@ orr_price orr_measured_price(const orr_kernel_pricer *p, const orr_tape *tape, u
         return price_of(0, ORR_BASIS_NONE);
     const double same = row_ns(p, call->op, dtype, bytes, cold_bytes);
     if (!isnan(same))
-        return price_of(same, ORR_BASIS_TABLE);
+        return price_of(same > memory_ns ? same : memory_ns, ORR_BASIS_TABLE);
     const double other = row_ns(p, ORR_OP_COPY, ORR_DTYPE_FP32, bytes, cold_bytes);
     return price_of(isnan(other) ? memory_ns : other, ORR_BASIS_ASSUMED);
 }
@@ -236,6 +256,11 @@ int64_t orr_measured_collective_ns(const orr_measured *m, orr_collective collect
 {
     point points[POINTS_MAX];
     uint32_t n = 0, next = 0;
+    for (uint32_t i = 0; i < m->step.n_transfers; i++) {
+        const orr_measured_collective *t = &m->step.transfers[i];
+        if (t->collective == collective && t->ranks == ranks && t->bytes == bytes)
+            return t->ns;
+    }
     const uint8_t kind = collective == ORR_COLL_RECV || collective == ORR_COLL_BROADCAST
                              ? (uint8_t)ORR_COLL_SEND
                          : collective == ORR_COLL_BARRIER ? (uint8_t)ORR_COLL_ALL_REDUCE
@@ -250,4 +275,43 @@ int64_t orr_measured_collective_ns(const orr_measured *m, orr_collective collect
     }
     const double ns = n > 0 ? exp(between(points, n, log_of((double)bytes))) : 0;
     return ns < 9e18 ? (int64_t)(ns + 0.5) : INT64_MAX;
+}
+
+orr_collective orr_collective_of_call(const orr_program_source *program, uint32_t number)
+{
+    const orr_tape_call *call = &program->tape->calls[number];
+    if (call->args.members <= 1)
+        return ORR_COLL_UNKNOWN;
+    switch (call->op) {
+    case ORR_OP_ALL_REDUCE:
+        return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:
+        return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER:
+        return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:
+        return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:
+        return ORR_COLL_BROADCAST;
+    case ORR_OP_SEND:
+        return ORR_COLL_SEND;
+    case ORR_OP_RECV:
+        return ORR_COLL_RECV;
+    case ORR_OP_BARRIER:
+        return ORR_COLL_BARRIER;
+    default:
+        return ORR_COLL_UNKNOWN;
+    }
+}
+
+int64_t orr_travelling_bytes(const orr_tape *tape, uint32_t number)
+{
+    const orr_tape_call *call = &tape->calls[number];
+    int64_t most = 0;
+    for (uint32_t k = 0; k < (uint32_t)call->n_in + call->n_out; k++) {
+        const orr_value v = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+        const int64_t bytes = orr_type_bytes(&tape->values[v].type);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }

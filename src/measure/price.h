@@ -4,6 +4,8 @@
 
 #include <orrery/measure.h>
 
+#include "engine/run/program.h"
+
 /* Time of a call on the measured machine, interpolated in logarithms: matrix products over M, N and
  * K, attention over tokens and width, everything else over bytes. */
 typedef struct orr_kernel_pricer {
@@ -17,5 +19,10 @@ orr_price orr_measured_price(const orr_kernel_pricer *pricer, const orr_tape *ta
 /* A collective; bytes as orr_measured_collective counts them. 0 where nothing was measured. */
 int64_t orr_measured_collective_ns(const orr_measured *measured, orr_collective collective,
                                    uint32_t ranks, int64_t bytes);
+
+/* The collective that a call is among several members; ORR_COLL_UNKNOWN: none. The bytes that it
+ * is known by: the larger of what a member sends and receives. */
+orr_collective orr_collective_of_call(const orr_program_source *program, uint32_t call);
+int64_t orr_travelling_bytes(const orr_tape *tape, uint32_t call);
 
 #endif /* ORR_MEASURE_PRICE_H */

@@ -126,6 +126,26 @@ static void transfers_go_by_bytes(void **state)
     assert_int_equal(orr_measured_collective_ns(&m, ORR_COLL_ALL_TO_ALL, 2, 1000), 0);
 }
 
+/* 1000 ns and a ns a byte: beyond the points the same, whatever the slope between the last two. */
+static void sizes_beyond_go_on_as_all_points_did(void **state)
+{
+    static const int64_t bytes[] = {100, 1000, 10000};
+    orr_measured_collective some[3];
+    orr_measured m = machine();
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        some[i] = (orr_measured_collective){ORR_COLL_ALL_GATHER, 2, bytes[i], 1000 + bytes[i]};
+    m.transfers = some;
+    m.n_transfers = 3;
+    near(orr_measured_collective_ns(&m, ORR_COLL_ALL_GATHER, 2, 1000000), 1001000);
+    near(orr_measured_collective_ns(&m, ORR_COLL_ALL_GATHER, 2, 10), 1010);
+    some[2].ns = 100 * some[2].ns; /* never faster than linear, from the nearest point on */
+    assert_true(orr_measured_collective_ns(&m, ORR_COLL_ALL_GATHER, 2, 1000000) <=
+                100 * some[2].ns);
+    m.n_transfers = 1;
+    near(orr_measured_collective_ns(&m, ORR_COLL_ALL_GATHER, 2, 200), 2200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +153,7 @@ int main(void)
         cmocka_unit_test(rows_go_by_bytes_and_by_where_they_lie),
         cmocka_unit_test(what_was_not_measured_is_assumed),
         cmocka_unit_test(transfers_go_by_bytes),
+        cmocka_unit_test(sizes_beyond_go_on_as_all_points_did),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
