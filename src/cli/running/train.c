@@ -202,6 +202,7 @@ static orr_status expect(orr_training *t)
         ORR_TRY(orr_machine_measure(session, true, path, &t->measured));
     else
         ORR_TRY(orr_measured_load(path, session->arena, &t->measured, &session->err));
+    ORR_TRY(orr_measure_step(&t->options, session->arena, &t->measured, &session->err));
     return orr_predict_step(&t->measured, &t->options, session->arena, &t->expected, &session->err);
 }
 
