@@ -74,7 +74,9 @@ static orr_status make_table(table *t, const orr_timing *timing, int64_t rows, u
                                             .ids = t->ids + (int64_t)b * LOOKUPS};
     const orr_update by = {.step = 1, .gradient_scale = 1};
     const orr_shard_update update = update_of(t, 0, &by);
-    t->workspace = orr_arena_alloc(timing->room, orr_shard_update_bytes(&update), 1, 64);
+    const size_t of_update = orr_shard_update_bytes(&update),
+                 of_sums = orr_shard_bag_bytes(&t->lookups[0], timing->workers);
+    t->workspace = orr_arena_alloc(timing->room, of_update > of_sums ? of_update : of_sums, 1, 64);
     return t->workspace != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
@@ -82,7 +84,7 @@ static orr_status work(table *t, bool update, int batch, orr_workers *workers, o
 {
     const orr_update by = {.rate = 1e-6, .epsilon = 1e-8, .step = 1, .gradient_scale = 1};
     if (!update)
-        return orr_shard_bag_sums(&t->lookups[batch], t->bags, COLUMNS, workers, err);
+        return orr_shard_bag_sums(&t->lookups[batch], t->bags, COLUMNS, t->workspace, workers, err);
     const orr_shard_update u = update_of(t, batch, &by);
     return orr_shard_update_run(&u, t->workspace, workers, err);
 }

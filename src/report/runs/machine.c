@@ -50,6 +50,21 @@ static const orr_column transfer_columns[] = {C(collective, TEXT), C(ranks, U32)
 #undef C
 #undef AS
 
+typedef struct table_row {
+    const char *work, *format, *optimizer;
+    int64_t rows;
+    uint32_t columns, threads;
+    int64_t ns;
+    double rows_per_s, spread_frac;
+} table_row;
+
+#define C(field, type) ORR_COL_(table_row, field, type)
+static const orr_column table_columns[] = {
+    C(work, TEXT),   C(rows, I64), C(columns, U32),       C(format, TEXT),      C(optimizer, TEXT),
+    C(threads, U32), C(ns, NS),    C(rows_per_s, NUMBER), C(spread_frac, FRAC),
+};
+#undef C
+
 static double per_second(double amount, int64_t ns)
 {
     return ns > 0 ? amount * 1e9 / (double)ns : 0;
@@ -94,6 +109,24 @@ static const transfer_row *transfer_rows(const orr_measured *m, orr_arena *arena
     return rows;
 }
 
+static const table_row *table_rows(const orr_measured *m, orr_arena *arena)
+{
+    table_row *rows = orr_arena_array(arena, table_row, m->n_tables);
+    for (uint32_t i = 0; rows != NULL && i < m->n_tables; i++) {
+        const orr_measured_table *t = &m->tables[i];
+        rows[i] = (table_row){.work = t->update ? "update" : "sum",
+                              .format = orr_row_format_name((orr_row_format)t->format),
+                              .optimizer = orr_row_optimizer_name((orr_row_optimizer)t->optimizer),
+                              .rows = t->rows,
+                              .columns = t->columns,
+                              .threads = t->threads,
+                              .ns = t->ns,
+                              .rows_per_s = per_second((double)t->lookups, t->ns),
+                              .spread_frac = t->spread};
+    }
+    return rows;
+}
+
 enum { FIGURES = 6 };
 static const figure_row *figure_rows(const orr_measured *m, orr_arena *arena)
 {
@@ -116,7 +149,8 @@ orr_status orr_measured_tables(const orr_measured *m, orr_arena *arena,
     const figure_row *figures = figure_rows(m, arena);
     const kernel_row *kernels = kernel_rows(m, arena);
     const transfer_row *transfers = transfer_rows(m, arena);
-    if (figures == NULL || kernels == NULL || transfers == NULL)
+    const table_row *tables = table_rows(m, arena);
+    if (figures == NULL || kernels == NULL || transfers == NULL || tables == NULL)
         return orr_fail_memory(err);
     ret[0] = (orr_named_table){"machine", ORR_TABLE_("orrery.machine_figures/1", "this machine",
                                                      figure_columns, figures, FIGURES)};
@@ -125,5 +159,8 @@ orr_status orr_measured_tables(const orr_measured *m, orr_arena *arena,
     ret[2] = (orr_named_table){
         "transfers", ORR_TABLE_("orrery.measured_transfers/1", "collectives among processes",
                                 transfer_columns, transfers, m->n_transfers)};
+    ret[3] = (orr_named_table){"embedding_tables", ORR_TABLE_("orrery.measured_embedding_tables/1",
+                                                              "lookups in embedding tables",
+                                                              table_columns, tables, m->n_tables)};
     return ORR_OK;
 }

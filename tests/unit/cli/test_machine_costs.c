@@ -20,6 +20,9 @@ static const orr_measured_collective transfers[] = {
     {ORR_COLL_ALL_GATHER, 2, 1001000, 504000}, {ORR_COLL_ALL_REDUCE, 2, 1000, 1},
 };
 
+static const orr_measured_kernel kernel = {
+    .op = ORR_OP_ADD, .dtype = ORR_DTYPE_FP32, .threads = 1, .dim = {1, 1, 1}, .ns = 1};
+
 static orr_table_costs costs_of(uint32_t ranks, const orr_measured *measured)
 {
     char path[] = "/tmp/orrery-machine-XXXXXX";
@@ -43,8 +46,6 @@ static void near(double is, double expected)
 
 static void rates_are_those_of_the_nearest_number_of_ranks(void **state)
 {
-    static const orr_measured_kernel kernel = {
-        .op = ORR_OP_ADD, .dtype = ORR_DTYPE_FP32, .threads = 1, .dim = {1, 1, 1}, .ns = 1};
     const orr_measured measured = {.cpu = "test",
                                    .isa = "none",
                                    .cores = 4,
@@ -73,6 +74,41 @@ static void rates_are_those_of_the_nearest_number_of_ranks(void **state)
     assert_true(two.cache_bytes_per_s > two.memory_bytes_per_s);
 }
 
+/* 64 columns: rows from caches at 16 GB/s, from memory at 4; an updated row takes 50 ns beside. */
+static void tables_say_what_memory_and_caches_give(void **state)
+{
+    enum { LOOKUPS = 1 << 15, SMALL = 1 << 10, LARGE = 1 << 22 };
+    const double cached = LOOKUPS * 256 / 16.0, rows = -LARGE * expm1(-(double)LOOKUPS / LARGE);
+    orr_measured_table t[] = {
+        {.rows = SMALL, .ns = (int64_t)cached},
+        {.rows = LARGE, .ns = (int64_t)(cached + rows * 256 / 4)},
+        {.update = true, .rows = SMALL, .ns = 1},
+        {.update = true, .rows = LARGE, .ns = (int64_t)(cached + rows * (2 * 260 / 4.0 + 50))}};
+    for (int i = 0; i < 4; i++) {
+        t[i].threads = 1;
+        t[i].columns = 64;
+        t[i].samples = 1024;
+        t[i].lookups = LOOKUPS;
+    }
+    const orr_measured measured = {.cpu = "test",
+                                   .isa = "none",
+                                   .cores = 2,
+                                   .read_bytes_per_s = 20e9,
+                                   .kernels = &kernel,
+                                   .n_kernels = 1,
+                                   .transfers = transfers,
+                                   .n_transfers = sizeof transfers / sizeof *transfers,
+                                   .tables = t,
+                                   .n_tables = 4,
+                                   .when = "2026-01-01"};
+    (void)state;
+    const orr_table_costs costs = costs_of(2, &measured), shared = costs_of(10, &measured);
+    assert_true(fabs(costs.cache_bytes_per_s / 16e9 - 1) < 1e-3);
+    assert_true(fabs(costs.memory_bytes_per_s / 4e9 - 1) < 1e-3);
+    assert_true(fabs(costs.row_ns / 50 - 1) < 1e-2);
+    near(shared.memory_bytes_per_s, 2e9); /* memory gives no more to all ranks together */
+}
+
 static void nothing_measured_is_assumed(void **state)
 {
     char folder[] = "/tmp/orrery-cache-XXXXXX";
@@ -95,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_those_of_the_nearest_number_of_ranks),
+        cmocka_unit_test(tables_say_what_memory_and_caches_give),
         cmocka_unit_test(nothing_measured_is_assumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
