@@ -170,8 +170,10 @@ static orr_embedding_placement random_placement(const orr_embedding *table, uint
                                  .columns = 1};
     const uint32_t blocks = (table->columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
     p.n_ranks = 1 + (uint32_t)orr_random_below(random, ranks);
-    if (p.sharding == ORR_SHARDING_GRID || p.sharding == ORR_SHARDING_TABLE_ROW)
-        p.sharding = ORR_SHARDING_ROW; /* those need hosts; rows and columns are covered anyway */
+    if (p.sharding == ORR_SHARDING_GRID) {
+        p.columns = 1 + (uint32_t)orr_random_below(random, p.n_ranks < blocks ? p.n_ranks : blocks);
+        p.n_ranks -= p.n_ranks % p.columns;
+    }
     if (p.sharding == ORR_SHARDING_TABLE)
         p.n_ranks = 1;
     if (p.sharding == ORR_SHARDING_COLUMN)
