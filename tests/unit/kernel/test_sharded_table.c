@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/philox.h"
 #include "kernel/cpu/embedding/row_kernels.h"
 #include "kernel/cpu/embedding/sharded_table.h"
@@ -173,6 +174,42 @@ static void finite_numbers_stay_finite(void **state)
     }
 }
 
+/* Rows on both sides of each bound of subtrees; all are one row of a 1 in memory. */
+static void rows_of_huge_tables_are_in_their_ranges(void **state)
+{
+    (void)state;
+    enum { SUBTREES = 8, SAMPLES = 2 * SUBTREES - 2 };
+    static const int64_t ROWS[] = {1000003, 205891132094649, (INT64_C(1) << 40) - 1,
+                                   (INT64_C(1) << 54) - 33};
+    float one = 1, bags[SAMPLES][SUBTREES];
+    for (size_t r = 0; r < sizeof ROWS / sizeof *ROWS; r++) {
+        const orr_embedding_shard shard = {.range_end = 255, .column_end = 1};
+        orr_range_subtree subtrees[ORR_SHARD_SUBTREES_MAX];
+        assert_int_equal(orr_shard_subtrees(&shard, subtrees), SUBTREES);
+        int64_t ids[SAMPLES];
+        int32_t lengths[SAMPLES];
+        for (int s = 0; s < SAMPLES; s++) {
+            ids[s] = orr_embedding_range_begin(ROWS[r], subtrees[(s + 2) / 2].begin) - (s + 1) % 2;
+            lengths[s] = 1;
+        }
+        orr_row_store store = {.rows = ROWS[r], .columns = 1, .base = (char *)&one};
+        const orr_shard_lookups lookups = {.store = &store,
+                                           .shard = &shard,
+                                           .table_rows = ROWS[r],
+                                           .samples = SAMPLES,
+                                           .n = SAMPLES,
+                                           .lengths = lengths,
+                                           .ids = ids};
+        void *workspace = orr_malloc_aligned(orr_shard_bag_bytes(&lookups, NULL));
+        assert_int_equal(orr_shard_bag_sums(&lookups, bags[0], SUBTREES, workspace, NULL, NULL),
+                         ORR_OK);
+        orr_free(workspace);
+        for (int s = 0; s < SAMPLES; s++)
+            for (int t = 0; t < SUBTREES; t++)
+                assert_true(bags[s][t] == (t == (s + 1) / 2));
+    }
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -211,6 +248,7 @@ int main(void)
         cmocka_unit_test(codecs_keep_to_their_error),
         cmocka_unit_test(rounding_is_right_on_average),
         cmocka_unit_test(finite_numbers_stay_finite),
+        cmocka_unit_test(rows_of_huge_tables_are_in_their_ranges),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
