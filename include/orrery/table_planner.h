@@ -99,6 +99,9 @@ typedef struct orr_table_planner_options {
     int64_t limit_ns; /* time limit, which ends the search early; 0: none. Without one, equal
                        * questions have equal answers */
     double gap_frac;  /* relative gap that ends the search; default 0.001 */
+    /* Shards are exchanged for stages that are balanced (`synchronous_ns` of the result) as long as
+     * the busiest rank takes no longer than the bound and this share of it; default 0.008 */
+    double balance_frac;
     uint64_t seed;
     const volatile bool *stop; /* once it is true the search ends with the best plan so far; NULL:
                                 * nobody asks */

@@ -92,6 +92,20 @@ void orr_table_remove(const orr_table_problem *p, orr_table_assignment *a, uint3
     a->choice[table] = ORR_TABLE_UNPLACED;
 }
 
+bool orr_table_may_go(const orr_table_problem *p, const orr_table_assignment *a, uint32_t slot,
+                      uint32_t from, uint32_t to)
+{
+    const uint32_t table = slot / p->most_shards;
+    const orr_table_candidate *c = &p->candidates[a->choice[table]];
+    const uint32_t *ranks = orr_table_ranks_of(p, a, table);
+    if (c->in_host && c->split.rows > 1 && from / p->host_ranks != to / p->host_ranks)
+        return false;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (ranks[i] == to)
+            return false;
+    return true;
+}
+
 static int by_key(const void *a, const void *b)
 {
     const struct orr_table_rank_key *x = a, *y = b;

@@ -64,20 +64,6 @@ static void link_table(improver *v, uint32_t table, bool linked)
     }
 }
 
-/* Whether the shard of a slot may go to a rank, beside those that its table has. */
-static bool may_go(const improver *v, uint32_t slot, uint32_t from, uint32_t to)
-{
-    const uint32_t table = slot / v->p->most_shards;
-    const orr_table_candidate *c = candidate_of(v, table);
-    const uint32_t *ranks = orr_table_ranks_of(v->p, v->a, table);
-    if (c->in_host && c->split.rows > 1 && from / v->p->host_ranks != to / v->p->host_ranks)
-        return false;
-    for (uint32_t i = 0; i < c->n; i++)
-        if (ranks[i] == to)
-            return false;
-    return true;
-}
-
 static double slot_ns(const improver *v, uint32_t slot)
 {
     return candidate_of(v, slot / v->p->most_shards)->ns[slot % v->p->most_shards];
@@ -98,8 +84,9 @@ static void try_swaps(const improver *v, uint32_t slot, uint32_t from, uint32_t 
         const double after = fmax(a->load[from] - gain, a->load[to] + gain);
         if (gain > 0 && after < best->ns && a->bytes[to] + more <= room &&
             a->bytes[from] - more <= room &&
-            other / v->p->most_shards != slot / v->p->most_shards && may_go(v, slot, from, to) &&
-            may_go(v, other, to, from))
+            other / v->p->most_shards != slot / v->p->most_shards &&
+            orr_table_may_go(v->p, v->a, slot, from, to) &&
+            orr_table_may_go(v->p, v->a, other, to, from))
             *best = (transfer){slot, other, to, after};
     }
 }
@@ -136,7 +123,7 @@ static bool find_transfer(const improver *v, uint32_t from, const uint32_t *rank
             const double after = fmax(a->load[from] - ns, a->load[to] + ns);
             if (after < best->ns &&
                 a->bytes[to] + slot_bytes(v, slot) + a->shared_bytes <= v->p->capacity &&
-                may_go(v, slot, from, to))
+                orr_table_may_go(v->p, v->a, slot, from, to))
                 *best = (transfer){slot, NONE, to, after};
             if (a->load[to] < a->load[from] * LESS)
                 try_swaps(v, slot, from, to, best);

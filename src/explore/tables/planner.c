@@ -29,7 +29,7 @@ const char *orr_table_reason_name(orr_table_reason reason)
 void orr_table_planner_options_init(orr_table_planner_options *options)
 {
     *options = (orr_table_planner_options){
-        .struct_bytes = sizeof *options, .nodes = 20000, .gap_frac = 0.001};
+        .struct_bytes = sizeof *options, .nodes = 20000, .gap_frac = 0.001, .balance_frac = 0.008};
     orr_torchrec_topology_init(&options->torchrec);
 }
 

@@ -165,6 +165,11 @@ void orr_table_remove(const orr_table_problem *p, orr_table_assignment *a, uint3
 void orr_table_restore(const orr_table_problem *p, orr_table_assignment *a, uint32_t table,
                        uint32_t candidate, const uint32_t *ranks);
 
+/* Whether the shard of a slot, table * most_shards + shard, may go to another rank, beside those
+ * that its table has. */
+bool orr_table_may_go(const orr_table_problem *p, const orr_table_assignment *a, uint32_t slot,
+                      uint32_t from, uint32_t to);
+
 /* Longest processing time first (Graham, SIAM J. Appl. Math. 17(2), 1969): tables of `choice`,
  * shape (tables), in an order. The first `n_heavy` go to the rank whose share of memory or of
  * `load_ns`, the larger of both, is least; the others to that of least load. False: one found no
@@ -194,6 +199,11 @@ static inline bool orr_table_budget_is_over(const orr_table_budget *budget)
 orr_status orr_table_improve(const orr_table_problem *p, orr_table_placer *placer, double enough_ns,
                              orr_table_budget *budget, orr_table_assignment *a,
                              orr_error *err) ORR_MUST_CHECK;
+
+/* Local search for stages that are balanced: no rank becomes busier than `most_ns`, shared costs
+ * included. */
+orr_status orr_table_balance(const orr_table_problem *p, double most_ns, orr_table_budget *budget,
+                             orr_table_assignment *a, orr_error *err) ORR_MUST_CHECK;
 
 /* Branch and bound, depth first, from an incumbent that it improves. `ret_exhausted`: no plan is
  * better. Plans of thousands of shards are left as they are. */

@@ -276,6 +276,11 @@ orr_status orr_table_solve(const orr_table_problem *p, const orr_table_bound *bo
     bool optimal = false;
     if (s.best_ns > enough(&s))
         ORR_TRY(orr_table_branch(p, &s.budget, arena, &s.best, &optimal, err));
+    if (s.best_ns < INFINITY) {
+        const double ns = orr_table_assignment_ns(p, &s.best);
+        ORR_TRY(orr_table_balance(p, optimal ? ns : fmax(ns, bound->ns * (1 + p->o->balance_frac)),
+                                  &s.budget, &s.best, err));
+    }
     *ret = (orr_table_solution){.assignment = s.best,
                                 .ns = orr_table_assignment_ns(p, &s.best),
                                 .optimal = optimal,
