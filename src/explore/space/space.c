@@ -169,9 +169,23 @@ static void add_all(orr_space *s, uint32_t field, const uint32_t *values, uint32
     add_all((s), ORR_AT_##field, (const uint32_t[]){__VA_ARGS__},                                  \
             sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
+/* A sample of a language model fills a device; those of recommendation are small, and halves of the
+ * batch are tried. */
+static void list_micro_batches(orr_space *s)
+{
+    uint32_t samples = s->common.batch;
+    if (s->model->kind != ORR_MODEL_DLRM) {
+        ADD(s, micro_batch, 1, 2, 4, 8);
+        return;
+    }
+    for (; samples % 2 == 0; samples /= 2)
+        add(&s->list[ORR_AT_micro_batch], samples);
+    add(&s->list[ORR_AT_micro_batch], samples);
+}
+
 static void list_choices(orr_space *s)
 {
-    ADD(s, micro_batch, 1, 2, 4, 8);
+    list_micro_batches(s);
     ADD(s, schedule, ORR_SCHEDULE_INTERLEAVED, ORR_SCHEDULE_ZB_V, ORR_SCHEDULE_ZB_H1,
         ORR_SCHEDULE_DUALPIPE, ORR_SCHEDULE_1F1B, ORR_SCHEDULE_GPIPE);
     ADD(s, recompute, ORR_RECOMPUTE_NONE, ORR_RECOMPUTE_SELECTIVE, ORR_RECOMPUTE_BLOCK,
