@@ -19,8 +19,9 @@ typedef struct dealt_table {
 typedef struct dealer {
     const orr_embedding *tables;
     uint32_t ranks;
-    double *load;    /* shape (ranks) */
-    uint32_t *taken; /* shape (ranks): the last table that has a part there, + 1 */
+    double *load;   /* shape (ranks) */
+    uint32_t *heap; /* shape (ranks): those that may get a part, a binary heap, emptiest first */
+    uint32_t n;     /* in the heap */
 } dealer;
 
 /* Rows are read, and their gradients; sums travel, and theirs. */
@@ -46,18 +47,43 @@ static int by_load_descending(const void *a, const void *b)
     return p != q ? (p < q) - (p > q) : (x->table > y->table) - (x->table < y->table);
 }
 
-/* The emptiest rank without a part of the table. */
-static uint32_t deal_part(dealer *d, const dealt_table *t)
+static bool emptier(const dealer *d, uint32_t a, uint32_t b)
 {
-    uint32_t least = 0;
-    while (d->taken[least] == t->table + 1)
-        least++;
-    for (uint32_t r = least + 1; r < d->ranks; r++)
-        if (d->taken[r] != t->table + 1 && d->load[r] < d->load[least])
-            least = r;
-    d->taken[least] = t->table + 1;
-    d->load[least] += (t->bytes + t->work) / t->parts;
-    return least;
+    return d->load[a] != d->load[b] ? d->load[a] < d->load[b] : a < b;
+}
+
+static void push(dealer *d, uint32_t rank)
+{
+    uint32_t at = d->n++;
+    for (; at > 0 && emptier(d, rank, d->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        d->heap[at] = d->heap[(at - 1) / 2];
+    d->heap[at] = rank;
+}
+
+static uint32_t pop(dealer *d)
+{
+    const uint32_t first = d->heap[0], last = d->heap[--d->n];
+    uint32_t at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < d->n; at = child) {
+        if (child + 1 < d->n && emptier(d, d->heap[child + 1], d->heap[child]))
+            child++;
+        if (!emptier(d, d->heap[child], last))
+            break;
+        d->heap[at] = d->heap[child];
+    }
+    d->heap[at] = last;
+    return first;
+}
+
+/* The emptiest ranks get a part of the table each. */
+static void deal_parts(dealer *d, const dealt_table *t, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < t->parts; i++)
+        ret[i] = pop(d);
+    for (uint32_t i = 0; i < t->parts; i++) {
+        d->load[ret[i]] += (t->bytes + t->work) / t->parts;
+        push(d, ret[i]);
+    }
 }
 
 /* Column parts send parts of sums, row parts whole ones; but narrow rows are read at the price of
@@ -73,8 +99,7 @@ static orr_status deal(dealer *d, const dealt_table *t, orr_arena *arena,
     uint32_t *ranks = orr_arena_array(arena, uint32_t, t->parts);
     if (ranks == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < t->parts; i++)
-        ranks[i] = deal_part(d, t);
+    deal_parts(d, t, ranks);
     const bool columns = t->parts > 1 && by_column(&d->tables[t->table], t->parts);
     *ret = (orr_embedding_placement){.sharding = t->parts == 1 ? ORR_SHARDING_TABLE
                                                  : columns     ? ORR_SHARDING_COLUMN
@@ -110,9 +135,11 @@ orr_status orr_embedding_plan_rule(const orr_embedding *tables, uint32_t n, uint
     dealt_table *order = orr_arena_array(arena, dealt_table, n);
     dealer d = {.tables = tables, .ranks = ranks};
     d.load = orr_arena_array(arena, double, ranks);
-    d.taken = orr_arena_array(arena, uint32_t, ranks);
-    if (placements == NULL || order == NULL || d.load == NULL || d.taken == NULL)
+    d.heap = orr_arena_array(arena, uint32_t, ranks);
+    if (placements == NULL || order == NULL || d.load == NULL || d.heap == NULL)
         return orr_fail_memory(err);
+    for (uint32_t r = 0; r < ranks; r++)
+        push(&d, r);
     divide(tables, n, ranks, order);
     for (uint32_t i = 0; i < n; i++)
         ORR_TRY(deal(&d, &order[i], arena, &placements[order[i].table], err));
