@@ -12,7 +12,8 @@ enum {
     SECTOR_BYTES = 32, /* of memory: the least that a read of one state costs */
 };
 
-/* A table as one step looks it up. */
+/* A table as one step looks it up. Tables one after another are often alike: what depends on rows
+ * and lookups alone is found once for them. */
 typedef struct looked_up {
     const orr_embedding *table;
     const orr_embedding_plan *plan;
@@ -21,6 +22,8 @@ typedef struct looked_up {
     double samples; /* B */
     double updated; /* distinct rows of them */
     bool padded;
+    uint32_t parts;                     /* of the rows that `share` is of; 0: none yet */
+    double share[ORR_EMBEDDING_RANGES]; /* of the lookups, by part */
 } looked_up;
 
 /* The longest of B bags, expected. Of geometric lengths the quantile at which one of B is beyond
@@ -153,41 +156,47 @@ static void add_shard(const looked_up *l, const orr_embedding_placement *p,
 }
 
 /* Lookups of each row part, by the popularity of its rows. */
-static void find_shares(const looked_up *l, uint32_t parts, double *ret)
+static void find_shares(looked_up *l, uint32_t parts)
 {
     int64_t begin[ORR_EMBEDDING_RANGES + 1];
-    ret[0] = 1;
+    if (l->parts == parts)
+        return;
+    l->parts = parts;
+    l->share[0] = 1;
     if (parts < 2)
         return;
     for (uint32_t i = 0; i <= parts; i++)
         begin[i] = orr_embedding_range_begin(l->table->rows, orr_embedding_range_split(parts, i));
-    orr_popularity_shares(&l->popularity, begin, parts, ret);
+    orr_popularity_shares(&l->popularity, begin, parts, l->share);
 }
 
-static void add_table(const orr_embedding_plan *plan, uint32_t table,
-                      const orr_tables_demand *demand, orr_tables_load *ret,
-                      orr_tables_load *ret_everywhere)
+static void look_up(const orr_embedding *t, const orr_tables_demand *demand, looked_up *l)
 {
-    const orr_embedding *t = &plan->tables[table];
-    const orr_embedding_placement *p = &plan->placements[table];
-    const double samples = (double)demand->samples * plan->ranks;
-    looked_up l = {.table = t,
-                   .plan = plan,
-                   .popularity = orr_popularity_of(demand->popularity, t->rows),
-                   .length = demand->padded ? longest(t, samples) : t->pooling,
-                   .samples = samples,
-                   .padded = demand->padded};
-    l.updated = distinct(&l.popularity, samples * t->pooling);
-    double share[ORR_EMBEDDING_RANGES];
+    const orr_embedding *before = l->table;
+    l->table = t;
+    if (before != NULL && before->rows == t->rows && before->pooling == t->pooling &&
+        before->length == t->length)
+        return;
+    l->popularity = orr_popularity_of(demand->popularity, t->rows);
+    l->length = l->padded ? longest(t, l->samples) : t->pooling;
+    l->updated = distinct(&l->popularity, l->samples * t->pooling);
+    l->parts = 0;
+}
+
+static void add_table(looked_up *l, uint32_t table, const orr_tables_demand *demand,
+                      orr_tables_load *ret, orr_tables_load *ret_everywhere)
+{
+    const orr_embedding_placement *p = &l->plan->placements[table];
+    look_up(&l->plan->tables[table], demand, l);
     if (p->sharding == ORR_SHARDING_DATA) {
-        add_copy(&l, (double)demand->samples, ret_everywhere);
+        add_copy(l, (double)demand->samples, ret_everywhere);
         return;
     }
     const uint32_t parts = row_parts(p);
-    find_shares(&l, parts, share);
+    find_shares(l, parts);
     for (uint32_t i = 0; i < p->n_shards; i++) {
-        const orr_embedding_shard *s = &plan->shards[p->first_shard + i];
-        add_shard(&l, p, s, share[i % parts], &ret[s->rank]);
+        const orr_embedding_shard *s = &l->plan->shards[p->first_shard + i];
+        add_shard(l, p, s, l->share[i % parts], &ret[s->rank]);
     }
 }
 
@@ -209,13 +218,15 @@ orr_status orr_tables_loads(const orr_embedding_plan *plan, const orr_tables_dem
                             orr_tables_load *ret, orr_error *err)
 {
     orr_tables_load everywhere = {0};
+    looked_up l = {
+        .plan = plan, .samples = (double)demand->samples * plan->ranks, .padded = demand->padded};
     if (demand->samples <= 0 || demand->popularity >= ORR_POPULARITIES)
         return orr_fail(err, ORR_INVALID, "%lld samples of a rank, popularity %u",
                         (long long)demand->samples, demand->popularity);
     for (uint32_t r = 0; r < plan->ranks; r++)
         ret[r] = (orr_tables_load){0};
     for (uint32_t t = 0; t < plan->n_tables; t++)
-        add_table(plan, t, demand, ret, &everywhere);
+        add_table(&l, t, demand, ret, &everywhere);
     for (uint32_t r = 0; r < plan->ranks; r++)
         add(&ret[r], &everywhere, 1);
     return ORR_OK;
