@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/parallel_for.h"
+#include "base/sum.h"
+#include "base/workers.h"
 #include "engine/ranks/launch.h"
 #include "engine/step/step.h"
 #include "engine/train/trainer.h"
@@ -21,6 +23,8 @@
 #define LEAST_CALL_NS 20000000
 enum {
     RANKS_MAX = 64,
+    SUMS = 3,
+    PIECE = 1 << 15,
     MICRO_BATCHES_MOST = 4, /* of a round */
     CALL_RUNS = 9,
     TRANSFERS_MAX = 32,
@@ -59,6 +63,9 @@ typedef struct rank_measuring {
     orr_timing timing;
     orr_module module;
     orr_module_timing *calls;
+    float *sums; /* shape (SUMS, sum_n) */
+    int64_t sum_n;
+    uint32_t rounds;
     orr_arena *arena;
 } rank_measuring;
 
@@ -80,12 +87,38 @@ static orr_status open_module(rank_measuring *r, orr_error *err)
     return orr_module_timing_open(&r->timing, &r->module, &r->calls, err);
 }
 
-static orr_status run_module(void *ctx, orr_error *err)
+/* Gradients of blocks of samples, which a step adds up after each: what that leaves in the caches,
+ * the next block finds there. */
+static orr_status make_sums(rank_measuring *r, orr_error *err)
+{
+    const orr_tape *tape = r->module.tape;
+    for (orr_value v = 0; v < tape->n_values; v++)
+        if (tape->values[v].role == ORR_VALUE_PARAMETER_GRADIENT)
+            r->sum_n += orr_type_elements(&tape->values[v].type);
+    r->sums = orr_arena_array(r->arena, float, (size_t)r->sum_n *SUMS);
+    return r->sums != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
+static void add_piece(void *ctx, size_t piece, int thread)
 {
     const rank_measuring *r = ctx;
+    const int64_t at = (int64_t)piece * PIECE, left = r->sum_n - at;
+    float *to = r->sums + (r->rounds % SUMS) * r->sum_n + at;
+    const float *from = r->sums + ((r->rounds + 1) % SUMS) * r->sum_n + at;
+    (void)thread;
+    orr_sum_pair(ORR_DTYPE_FP32, to, to, from, (size_t)(left < PIECE ? left : PIECE));
+}
+
+static orr_status run_module(void *ctx, orr_error *err)
+{
+    rank_measuring *r = ctx;
     const uint32_t n = r->m->plan.micro_batches;
-    for (uint32_t i = 0; i < n && i < MICRO_BATCHES_MOST; i++)
+    for (uint32_t i = 0; i < n && i < MICRO_BATCHES_MOST; i++, r->rounds++) {
         ORR_TRY(orr_module_timing_run(r->calls, err));
+        if (n > 1)
+            orr_workers_run(r->timing.workers, (size_t)((r->sum_n + PIECE - 1) / PIECE), add_piece,
+                            r);
+    }
     return ORR_OK;
 }
 
@@ -201,6 +234,8 @@ static orr_status measure_rank(void *ctx, orr_transport *transport, orr_error *e
         status = orr_barrier(r.world, err);
     if (status == ORR_OK)
         status = open_module(&r, err);
+    if (status == ORR_OK)
+        status = make_sums(&r, err);
     if (status == ORR_OK)
         status = time_rounds(&r, err);
     if (status == ORR_OK)

@@ -6,7 +6,8 @@
 
 #include "base/alloc.h"
 
-enum { ALIKE = 0 }; /* dim of a measured call: how many of the module are alike */
+enum { CACHES_LEAST = 4 }; /* calls of a part of the caches find their operands in memory */
+enum { ALIKE = 0 };        /* dim of a measured call: how many of the module are alike */
 
 /* A call as prices know it, without its time. Where an operator does no work, as a view that is
  * copied after all, it is known by the bytes of its output. */
@@ -218,7 +219,8 @@ orr_status orr_time_other_calls(const orr_timing *timing, const orr_program_sour
         for (uint32_t k = 0; k < call->n_in; k++)
             timed.in[k] = p->tape->values[op == call->op ? call->in[k] : call->out[0]].type;
         orr_measured_kernel kernel = kernel_of(p->tape, c), made;
-        ORR_TRY(orr_time_call(timing, &timed, false, &made, err));
+        const bool cold = kernel.bytes > (double)timing->cache_bytes / CACHES_LEAST;
+        ORR_TRY(orr_time_call(timing, &timed, cold, &made, err));
         kernel.ns = made.ns;
         kernel.spread = made.spread;
         kernel.threads = timing->threads;
