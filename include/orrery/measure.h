@@ -60,7 +60,8 @@ typedef struct orr_measured_step {
     uint32_t n_transfers;
     const int64_t (*table_ns)[ORR_TABLE_WORKS]; /* shape (ranks) */
     int64_t meeting_ns; /* what a transfer takes more because ranks come to it at different times */
-    int64_t rest_bytes; /* resident memory of a rank that it shares: transports, code */
+    int64_t rest_bytes; /* resident memory of a rank beside what its plan counts: tapes, transports,
+                           code */
 } orr_measured_step;
 typedef struct orr_measured {
     const char *cpu, *isa;

@@ -53,6 +53,7 @@ typedef struct step_measuring {
     orr_engine_step *step; /* unallocated, of rank 0: what its program has */
     orr_arena *arena;      /* of the result */
     int64_t shared_bytes;  /* of the process that will be rank 0 of the training */
+    int64_t draft_bytes;   /* that the description of a step takes in it: tapes, code */
     findings *found;
 } step_measuring;
 
@@ -318,19 +319,22 @@ static orr_status keep(const step_measuring *m, orr_measured_step *ret, orr_erro
                                .n_transfers = f->n_transfers,
                                .table_ns = (const int64_t(*)[ORR_TABLE_WORKS])table_ns};
     for (uint32_t r = 0; r < n; r++) {
-        if (f->rest_bytes[r] > ret->rest_bytes)
-            ret->rest_bytes = f->rest_bytes[r];
+        const int64_t rest = f->rest_bytes[r] > 0 ? f->rest_bytes[r] : 0;
+        ret->rest_bytes = rest > ret->rest_bytes ? rest : ret->rest_bytes;
         ret->meeting_ns += f->meeting_ns[r] / n;
     }
+    ret->rest_bytes += m->draft_bytes > 0 ? m->draft_bytes : 0;
     return ORR_OK;
 }
 
 static orr_status measure_step(step_measuring *m, orr_measured_step *ret, orr_error *err)
 {
+    const int64_t before = orr_resident_bytes();
     orr_status status = orr_plan_ranks(&m->plan) <= RANKS_MAX
                             ? open_step(m, err)
                             : orr_fail(err, ORR_LIMIT, "%llu ranks are not measured here",
                                        (unsigned long long)orr_plan_ranks(&m->plan));
+    m->draft_bytes = orr_resident_bytes() - before;
     if (status == ORR_OK)
         status = measure_apart(m, err);
     if (status == ORR_OK)

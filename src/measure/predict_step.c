@@ -3,6 +3,9 @@
  * simulated over lanes and ranks. */
 #include <orrery/measure.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +248,9 @@ orr_status orr_predict_step(const orr_measured *measured, const orr_train_option
     const orr_status status = predict(&e, &made);
     for (uint32_t r = 0; r < e.n; r++)
         orr_engine_step_free(e.steps[r]);
+#ifdef __GLIBC__
+    (void)malloc_trim(0); /* else a training that follows seems to take less memory */
+#endif
     if (status == ORR_OK)
         *ret = made;
     return status;

@@ -58,7 +58,6 @@ static orr_status join_axis(orr_engine_step *step, uint32_t axis, orr_error *err
     if (members == NULL)
         return orr_fail_memory(err);
     orr_plan_members_of(&step->plan, (orr_axis)axis, step->rank, members);
-    step->memory.buffers += SCRATCH_BYTES;
     return orr_communicator_make(step->source.transport, members, n, channel_of(&step->plan, axis),
                                  SCRATCH_BYTES, step->arena, &step->communicators[axis], err);
 }
@@ -76,7 +75,6 @@ orr_status orr_step_make_communicators(orr_engine_step *step, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < ranks; r++)
         all[r] = r;
-    step->memory.buffers += SCRATCH_BYTES;
     return orr_communicator_make(step->source.transport, all, ranks, 0, SCRATCH_BYTES, step->arena,
                                  &step->world, err);
 }
