@@ -233,7 +233,7 @@ static orr_status search_neighbourhood(searcher *s)
 static orr_status search(searcher *s)
 {
     static const double time_shares[] = {1, 0.5, 0.25, 0.7, 0.35, 0.15};
-    static const double memory_shares[] = {1, 0.5, 0.25, 0.12};
+    static const double memory_shares[] = {1, 0.5, 0.7, 0.35, 0.25, 0.12};
     static const double factors[] = {1, 1.3, 3};
     const bool limited = s->p->capacity < INFINITY;
     const size_t n_memory = limited ? sizeof memory_shares / sizeof *memory_shares : 1;
