@@ -190,4 +190,42 @@ def exported_tables_are_quantized():
             assert all(abs(x - scale * q) <= 0.51 * scale for x, q in zip(numbers, units)), row
 
 
+MACHINE = """
+schema: orrery.machine/1
+cpu: made up
+isa: none
+when: never
+cores: 2
+read_bytes_per_s: 1e10
+copy_bytes_per_s: 1e10
+flops_fp32: 1e11
+flops_bf16: 1e11
+cache_bytes: 1000000
+base_bytes: 1
+kernels:
+  - [copy, fp32, 0, false, 1, 16, 512, 0, 0, 65536, 10000, 0]
+transfers:
+  - [all_to_all, 2, 1000, 1000]
+"""
+
+
+@case
+def a_run_is_measured_in_parts_and_predicted():
+    with scratch() as folder:
+        (folder / "machine.yaml").write_text(MACHINE)
+        for ranks, kind in ((1, None), (2, "row"), (3, None)):
+            said = orrery(*job(folder, "--predict", "--machine", "machine.yaml", "--format", "json", "-a", dp=ranks,
+                               kind=kind, steps=3), cwd=folder)
+            assert said.returncode == 0, said.stderr
+            tables = json.loads(said.stdout)["tables"]
+            figures = {row["figure"]: row for row in tables["expected"]["rows"]}
+            memory = figures["peak memory of a rank"]
+            assert figures["step time"]["expected"] > 0, figures
+            assert 0.4 < memory["expected"] / memory["measured"] < 2.5, memory
+            for row in tables["operators"]["rows"]:
+                assert row["expected_ns"] > 0 or row["operator"] in ("view", "copy"), row
+            made = {row["step"]: row["loss"] for row in tables["steps"]["rows"]}
+            assert made == losses(folder, dp=ranks, kind=kind, steps=3), made
+
+
 main()
