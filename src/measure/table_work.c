@@ -107,28 +107,61 @@ static orr_status run_through(table_run *r, int64_t n, uint64_t *number, int64_t
     return ORR_OK;
 }
 
-/* What an exchange takes because ranks come to it at different times, and sleep until others come:
- * what a round takes beyond its parts. */
+/* What one rank took for each thing, between bags and gradients, and for whole rounds. */
+typedef struct rank_times {
+    int64_t ns[ORR_TABLE_WORKS], between_ns, whole_ns;
+} rank_times;
+enum { EXCHANGES = 3, RANKS_MAX = 64 };
+
+static bool is_exchange(int work)
+{
+    return work == ORR_TABLE_WORK_IDS || work == ORR_TABLE_WORK_BAGS ||
+           work == ORR_TABLE_WORK_GRADIENTS;
+}
+
+/* What an exchange takes because ranks come to it earlier and later than they usually do, and sleep
+ * until others come: what a round takes beyond its parts, where each exchange begins when the
+ * slowest rank has come to it. */
+static int64_t meeting_ns(const rank_times *all, uint32_t n)
+{
+    int64_t parts_ns = 0, whole_ns = 0, at[RANKS_MAX] = {0};
+    for (int w = 0; w < ORR_TABLE_WORKS; w++) {
+        int64_t together = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            at[r] += all[r].ns[w] + (w == ORR_TABLE_WORK_GRADIENTS ? all[r].between_ns : 0);
+            together = at[r] > together ? at[r] : together;
+        }
+        for (uint32_t r = 0; r < n && is_exchange(w); r++)
+            at[r] = together;
+        parts_ns = together;
+    }
+    for (uint32_t r = 0; r < n; r++)
+        whole_ns = all[r].whole_ns > whole_ns ? all[r].whole_ns : whole_ns;
+    return whole_ns > parts_ns ? (whole_ns - parts_ns) / EXCHANGES : 0;
+}
+
 static orr_status run_rounds(table_run *r, int64_t ret_ns[ORR_TABLE_WORKS], int64_t *ret_meeting_ns,
                              orr_error *err)
 {
-    enum { EXCHANGES = 3 };
-    int64_t n, parts_ns, whole_ns;
+    const uint32_t ranks = r->job->transport->ranks;
+    rank_times mine = {.whole_ns = 0}, all[RANKS_MAX];
     uint64_t number = 2;
+    int64_t n;
     ORR_TRY(run_round(r, 0, ret_ns, err));
     const int64_t began = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(run_round(r, 1, ret_ns, err));
     ORR_TRY(count_rounds(r, orr_clock_now_ns(&orr_clock_monotonic) - began, &n, err));
     r->meets = r->job->world != NULL;
-    ORR_TRY(run_apart(r, n, &number, ret_ns, &parts_ns, err));
+    ORR_TRY(run_apart(r, n, &number, ret_ns, &mine.between_ns, err));
     *ret_meeting_ns = 0;
-    if (!r->meets)
+    if (!r->meets || ranks > RANKS_MAX)
         return ORR_OK;
     r->meets = false;
-    ORR_TRY(run_through(r, n, &number, &whole_ns, err));
-    for (int w = 0; w < ORR_TABLE_WORKS; w++)
-        parts_ns += ret_ns[w];
-    *ret_meeting_ns = whole_ns > parts_ns ? (whole_ns - parts_ns) / EXCHANGES : 0;
+    ORR_TRY(run_through(r, n, &number, &mine.whole_ns, err));
+    memcpy(mine.ns, ret_ns, sizeof mine.ns);
+    ORR_TRY(orr_all_gather(r->job->world, &mine, all, sizeof mine / sizeof(int64_t),
+                           ORR_DTYPE_INT64, err));
+    *ret_meeting_ns = meeting_ns(all, ranks);
     return ORR_OK;
 }
 
