@@ -49,6 +49,23 @@ orr_status orr_parse_seed(const char *text, uint64_t *ret, orr_error *err)
     return ORR_OK;
 }
 
+orr_status orr_parse_share(const char *option, const char *text, double *ret, orr_error *err)
+{
+    char *end;
+    double share = strtod(text, &end);
+    const bool number = end != text;
+    end += strspn(end, " ");
+    if (*end == '%') {
+        share /= 100;
+        end++;
+    }
+    if (!number || *end != '\0' || !(share >= 0) || share >= 1)
+        return orr_fail(err, ORR_INVALID, "--%s: '%.60s' is not a share from 0 to 100 %%, as 2%%",
+                        option, text);
+    *ret = share;
+    return ORR_OK;
+}
+
 uint32_t orr_count_items(const char *list)
 {
     uint32_t n = list && *list ? 1 : 0;

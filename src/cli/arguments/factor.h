@@ -14,6 +14,9 @@ orr_status orr_parse_factor(const char *option, const char *text, size_t len, do
  * come in powers of two. */
 orr_status orr_parse_power_count(const char *option, const char *text, uint32_t *ret,
                                  orr_error *err) ORR_MUST_CHECK;
+/* A share below 1: "2%", "2 %" or "0.02". */
+orr_status orr_parse_share(const char *option, const char *text, double *ret,
+                           orr_error *err) ORR_MUST_CHECK;
 /* --seed. */
 orr_status orr_parse_seed(const char *text, uint64_t *ret, orr_error *err) ORR_MUST_CHECK;
 /* Items of a list that commas separate. */

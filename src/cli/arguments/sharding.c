@@ -77,6 +77,11 @@ static orr_status add_popularity(const orr_sharding_question *q, orr_arena *aren
     return ORR_OK;
 }
 
+/* Ranks meet after every stage of a step, so it is worth that the busiest rank of all stages
+ * together takes longer where the busiest ranks of single stages take less: 3 % of a simulated step
+ * of dlrm-dcnv2 on eight A100 or H100. */
+#define BALANCE_FRAC 0.1
+
 orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
                             orr_table_planner_options *ret, orr_error *err)
 {
@@ -84,6 +89,7 @@ orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
     const orr_calibration *calibration;
     ORR_TRY(orr_sharding_check_model(q->model, err));
     orr_table_planner_options_init(ret);
+    ret->balance_frac = BALANCE_FRAC;
     ret->tables = dlrm->tables;
     ret->n_tables = dlrm->n_tables;
     ret->ranks = q->ranks;

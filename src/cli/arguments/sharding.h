@@ -20,8 +20,8 @@ typedef struct orr_sharding_question {
 /* INVALID: the model has no tables to shard. */
 orr_status orr_sharding_check_model(const orr_model *model, orr_error *err) ORR_MUST_CHECK;
 /* The question with the rates of the cluster by its calibration; the rest is as
- * orr_table_planner_options_init() has it. Errors: INVALID: a model without tables, too many ranks,
- * a device whose memory is too small for the dense layers. */
+ * orr_table_planner_options_init() has it, but stages are balanced more. Errors: INVALID: a model
+ * without tables, too many ranks, a device whose memory is too small for the dense layers. */
 orr_status orr_sharding_ask(const orr_sharding_question *question, orr_arena *arena,
                             orr_table_planner_options *ret, orr_error *err) ORR_MUST_CHECK;
 

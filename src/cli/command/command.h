@@ -45,8 +45,8 @@ typedef struct orr_settings {
     bool sensitivity;
     bool of_jobs; /* hw: what jobs reach */
     /* the best arrangement */
-    const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *time_limit,
-        *store, *baselines, *dimensions, *price;
+    const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *balance,
+        *time_limit, *store, *baselines, *dimensions, *price;
     int64_t max_buildings, keep;
     bool exact, effects;
     /* embedding tables over ranks */

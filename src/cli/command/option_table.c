@@ -382,6 +382,9 @@ const orr_option orr_options[] = {
      .about = "search until the gap is 0"},
     {"gap", 0, OPTION_TEXT, FIELD(gap), "SHARE", NULL, " explore ",
      .about = "a plan that can be off the best by no more is good enough; default: 2%"},
+    {"balance", 0, OPTION_TEXT, FIELD(balance), "SHARE", NULL, " tables ",
+     .about =
+         "the busiest rank may take this much longer than the bound where every stage's busiest rank then takes less; default: 10%"},
     {"time-limit", 0, OPTION_TEXT, FIELD(time_limit), "TIME", NULL, " explore tables ",
      .about = "end after so long with what there is and the gap that is reached, as 60s"},
     {"keep", 0, OPTION_NUMBER, FIELD(keep), "N", NULL, " explore ",

@@ -123,24 +123,6 @@ static orr_status read_failures(orr_explore_request *r, orr_error *err)
     return ORR_OK;
 }
 
-/* "2%", "2 %" or "0.02". */
-static orr_status read_gap(const char *text, double *ret, orr_error *err)
-{
-    char *end;
-    double gap = strtod(text, &end);
-    const bool number = end != text;
-    end += strspn(end, " ");
-    if (*end == '%') {
-        gap /= 100;
-        end++;
-    }
-    if (!number || *end != '\0' || !(gap >= 0) || gap >= 1)
-        return orr_fail(err, ORR_INVALID, "--gap: '%.60s' is not a share from 0 to 100 %%, as 2%%",
-                        text);
-    *ret = gap;
-    return ORR_OK;
-}
-
 static orr_status read_price(const char *text, double *ret, orr_error *err)
 {
     char *end;
@@ -157,7 +139,7 @@ static orr_status read_effort(orr_explore_request *r, orr_error *err)
     orr_explore_options *o = &r->options;
     o->exact = s->exact;
     if (s->gap != NULL)
-        ORR_TRY(read_gap(s->gap, &o->gap_frac, err));
+        ORR_TRY(orr_parse_share("gap", s->gap, &o->gap_frac, err));
     if (s->time_limit != NULL)
         ORR_TRY(orr_parse_duration(s->time_limit, &o->limit_ns, err));
     if (s->keep > 64)

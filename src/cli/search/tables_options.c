@@ -188,6 +188,8 @@ static orr_status read_terms(orr_tables_request *r, orr_error *err)
     o->pipeline = s->pipeline > 0 ? (uint8_t)s->pipeline : given->pipeline;
     if (s->cost != NULL && strcmp(s->cost, orr_table_pricing_name(ORR_TABLE_PRICING_TORCHREC)) == 0)
         o->pricing = ORR_TABLE_PRICING_TORCHREC;
+    if (s->balance != NULL)
+        ORR_TRY(orr_parse_share("balance", s->balance, &o->balance_frac, err));
     if (s->exact) {
         o->gap_frac = 0;
         o->nodes = UINT64_MAX;
