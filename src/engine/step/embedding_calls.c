@@ -133,23 +133,23 @@ static void write_exchange(const call_writer *c, const orr_step_op *op, orr_prog
 }
 
 /* The lane of a stage that prepares batches: of its own, where it runs ahead. */
-static uint8_t lane_of(const orr_step_writer *w, orr_table_stage stage)
+static uint8_t lane_of(const orr_step_writer *w, orr_batch_stage stage)
 {
-    static const uint8_t lanes[ORR_TABLE_STAGES] = {ORR_STEP_LANE_READ, ORR_STEP_LANE_IDS,
+    static const uint8_t lanes[ORR_BATCH_STAGES] = {ORR_STEP_LANE_READ, ORR_STEP_LANE_IDS,
                                                     ORR_STEP_LANE_FETCH};
     const bool ahead = w->trains && w->step->tables->plan.pipeline > 0;
     return ahead ? lanes[stage] : (uint8_t)ORR_LANE_COMPUTE;
 }
 
-static uint8_t ahead_of(const orr_step_writer *w, orr_table_stage stage)
+static uint8_t ahead_of(const orr_step_writer *w, orr_batch_stage stage)
 {
-    return w->trains ? orr_step_table_stage_ahead(w->step, stage) : 0;
+    return w->trains ? orr_step_batch_stage_ahead(w->step, stage) : 0;
 }
 
 /* Without a pipeline a batch is read between steps. */
 static void write_read(const call_writer *c)
 {
-    const uint8_t ahead = ahead_of(c->w, ORR_TABLE_READ);
+    const uint8_t ahead = ahead_of(c->w, ORR_BATCH_READ);
     const orr_type own = type_of(c, OWN_LOOKUPS);
     orr_type *filled = orr_arena_one(c->w->step->arena, orr_type);
     if (filled == NULL)
@@ -159,7 +159,7 @@ static void write_read(const call_writer *c)
     *filled = own;
     write(c,
           &(orr_step_op){.op = ORR_OP_FILL,
-                         .lane = lane_of(c->w, ORR_TABLE_READ),
+                         .lane = lane_of(c->w, ORR_BATCH_READ),
                          .args = &(orr_op_args){.shape = filled},
                          .out = &own,
                          .data = address_of(OWN_LOOKUPS, ahead),
@@ -169,11 +169,11 @@ static void write_read(const call_writer *c)
 
 static void prepare_batches(const call_writer *c)
 {
-    const uint8_t ids = ahead_of(c->w, ORR_TABLE_IDS), fetch = ahead_of(c->w, ORR_TABLE_FETCH);
+    const uint8_t ids = ahead_of(c->w, ORR_BATCH_IDS), fetch = ahead_of(c->w, ORR_BATCH_FETCH);
     const orr_type asked = type_of(c, LOOKUPS);
     write_read(c);
     write_exchange(c,
-                   &(orr_step_op){.lane = lane_of(c->w, ORR_TABLE_IDS),
+                   &(orr_step_op){.lane = lane_of(c->w, ORR_BATCH_IDS),
                                   .in = {value(c, OWN_LOOKUPS, ids, "ids")},
                                   .out = &asked,
                                   .data = address_of(LOOKUPS, ids),
@@ -181,7 +181,7 @@ static void prepare_batches(const call_writer *c)
                    orr_step_exchange_ids, ids);
     write(c,
           &(orr_step_op){.op = ORR_OP_COPY,
-                         .lane = lane_of(c->w, ORR_TABLE_FETCH),
+                         .lane = lane_of(c->w, ORR_BATCH_FETCH),
                          .n_in = 1,
                          .in = {value(c, LOOKUPS, fetch, "ids")},
                          .out = &asked,

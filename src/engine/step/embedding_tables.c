@@ -80,7 +80,7 @@ static uint32_t slot_of(uint64_t batch)
 /* Forgets what was prepared: batches whose ids have been exchanged are ended. */
 static void drop(orr_step_tables *t)
 {
-    for (uint64_t b = t->batch; b < t->passed[ORR_TABLE_IDS]; b++)
+    for (uint64_t b = t->batch; b < t->passed[ORR_BATCH_IDS]; b++)
         orr_tables_skip(t->tables, slot_of(b));
 }
 
@@ -102,23 +102,23 @@ const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step
     return step->tables != NULL ? &step->tables->plan : NULL;
 }
 
-uint8_t orr_step_table_stage_ahead(const orr_engine_step *step, orr_table_stage stage)
+uint8_t orr_step_batch_stage_ahead(const orr_engine_step *step, orr_batch_stage stage)
 {
-    static const uint8_t most[ORR_TABLE_STAGES] = {3, 2, 1};
+    static const uint8_t most[ORR_BATCH_STAGES] = {3, 2, 1};
     const uint8_t asked = step->tables->plan.pipeline;
     return asked < most[stage] ? asked : most[stage];
 }
 
-static orr_status pass_stage(orr_engine_step *step, orr_table_stage stage, uint64_t batch,
+static orr_status pass_stage(orr_engine_step *step, orr_batch_stage stage, uint64_t batch,
                              orr_error *err)
 {
     const orr_step_reader *reader = step->source.reader;
     orr_step_tables *t = step->tables;
     orr_step_batch *at = &t->batches[slot_of(batch)];
     switch (stage) {
-    case ORR_TABLE_READ:
+    case ORR_BATCH_READ:
         return reader->read(reader->ctx, batch, at, err);
-    case ORR_TABLE_IDS:
+    case ORR_BATCH_IDS:
         return orr_tables_exchange_ids(t->tables, slot_of(batch), &at->lookups, err);
     default:
         return orr_tables_fetch(t->tables, slot_of(batch), err);
@@ -126,7 +126,7 @@ static orr_status pass_stage(orr_engine_step *step, orr_table_stage stage, uint6
 }
 
 /* Passes all batches below `to` that will be computed. */
-static orr_status pass_until(orr_engine_step *step, orr_table_stage stage, uint64_t to,
+static orr_status pass_until(orr_engine_step *step, orr_batch_stage stage, uint64_t to,
                              orr_error *err)
 {
     orr_step_tables *t = step->tables;
@@ -161,11 +161,11 @@ orr_status orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint
     if (batch != t->batch) {
         drop(t);
         t->batch = batch;
-        for (int s = 0; s < ORR_TABLE_STAGES; s++)
+        for (int s = 0; s < ORR_BATCH_STAGES; s++)
             t->passed[s] = batch;
     }
     t->end = end;
-    ORR_TRY(pass_until(step, ORR_TABLE_READ, batch + 1, err));
+    ORR_TRY(pass_until(step, ORR_BATCH_READ, batch + 1, err));
     fill_inputs(step);
     return ORR_OK;
 }
@@ -176,10 +176,10 @@ orr_status orr_step_begin_batch(orr_engine_step *step, orr_error *err)
     orr_step_tables *t = step->tables;
     if (t == NULL)
         return ORR_OK;
-    if (t->passed[ORR_TABLE_READ] <= t->batch)
+    if (t->passed[ORR_BATCH_READ] <= t->batch)
         return orr_fail(err, ORR_INVALID, "no batch has been set");
-    for (orr_table_stage s = ORR_TABLE_READ; s < ORR_TABLE_STAGES; s++)
-        ORR_TRY(pass_until(step, s, t->batch + orr_step_table_stage_ahead(step, s), err));
+    for (orr_batch_stage s = ORR_BATCH_READ; s < ORR_BATCH_STAGES; s++)
+        ORR_TRY(pass_until(step, s, t->batch + orr_step_batch_stage_ahead(step, s), err));
     return ORR_OK;
 }
 
@@ -195,7 +195,7 @@ void orr_step_end_batch(orr_engine_step *step, bool updated)
 
 /* --- hooks: a repeated step, which looks for a NaN, has what they made ----------------------- */
 
-static orr_status prepare(const orr_table_hook *h, orr_table_stage stage, orr_error *err)
+static orr_status prepare(const orr_table_hook *h, orr_batch_stage stage, orr_error *err)
 {
     return h->step->searches
                ? ORR_OK
@@ -205,19 +205,19 @@ static orr_status prepare(const orr_table_hook *h, orr_table_stage stage, orr_er
 orr_status orr_step_read_batch(void *ctx, uint32_t call, orr_error *err)
 {
     (void)call;
-    return prepare(ctx, ORR_TABLE_READ, err);
+    return prepare(ctx, ORR_BATCH_READ, err);
 }
 
 orr_status orr_step_exchange_ids(void *ctx, uint32_t call, orr_error *err)
 {
     (void)call;
-    return prepare(ctx, ORR_TABLE_IDS, err);
+    return prepare(ctx, ORR_BATCH_IDS, err);
 }
 
 orr_status orr_step_fetch_rows(void *ctx, uint32_t call, orr_error *err)
 {
     (void)call;
-    return prepare(ctx, ORR_TABLE_FETCH, err);
+    return prepare(ctx, ORR_BATCH_FETCH, err);
 }
 
 orr_status orr_step_sum_bags(void *ctx, uint32_t call, orr_error *err)

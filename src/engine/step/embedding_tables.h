@@ -18,12 +18,12 @@
  *
  * A batch that a stage has passed is not passed again, so a step that begins with nothing prepared
  * catches up before it runs. */
-typedef enum orr_table_stage {
-    ORR_TABLE_READ,
-    ORR_TABLE_IDS,
-    ORR_TABLE_FETCH,
-    ORR_TABLE_STAGES
-} orr_table_stage;
+typedef enum orr_batch_stage {
+    ORR_BATCH_READ,
+    ORR_BATCH_IDS,
+    ORR_BATCH_FETCH,
+    ORR_BATCH_STAGES
+} orr_batch_stage;
 
 /* Context of a hook: what it works on is `ahead` of the batch that is computed. */
 typedef struct orr_table_hook {
@@ -37,14 +37,14 @@ struct orr_step_tables {
     int64_t samples, columns; /* of this rank in a step; of all tables */
     float *bags, *gradients;  /* shape (samples, columns): pooled embeddings, their gradients */
     uint64_t batch, end; /* the batch that is computed, or will be next; `end` and later: never */
-    uint64_t passed[ORR_TABLE_STAGES];        /* batches below have passed the stage */
+    uint64_t passed[ORR_BATCH_STAGES];        /* batches below have passed the stage */
     orr_step_batch batches[ORR_TABLES_AHEAD]; /* by number modulo ORR_TABLES_AHEAD */
     orr_table_hook hooks[ORR_TABLES_AHEAD];   /* by `ahead` */
     const orr_update *update;
 };
 
 /* How far ahead a stage runs. */
-uint8_t orr_step_table_stage_ahead(const orr_engine_step *step, orr_table_stage stage);
+uint8_t orr_step_batch_stage_ahead(const orr_engine_step *step, orr_batch_stage stage);
 /* Hooks of the calls. */
 orr_program_hook orr_step_read_batch, orr_step_exchange_ids, orr_step_fetch_rows, orr_step_sum_bags,
     orr_step_exchange_bags, orr_step_exchange_bag_gradients, orr_step_update_tables;
