@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/parallel_for.h"
 #include "base/sum.h"
 #include "base/workers.h"
@@ -24,6 +25,7 @@
 enum {
     RANKS_MAX = 64,
     SUMS = 3,
+    SUM_RUNS = 64,
     PIECE = 1 << 15,
     MICRO_BATCHES_MOST = 4, /* of a round */
     CALL_RUNS = 9,
@@ -66,7 +68,8 @@ typedef struct rank_measuring {
     orr_module_timing *calls;
     float *sums; /* shape (SUMS, sum_n) */
     int64_t sum_n;
-    uint32_t rounds;
+    uint32_t rounds, n_sum_ns;
+    int64_t sum_ns[SUM_RUNS]; /* of the last times that two were added */
     orr_arena *arena;
 } rank_measuring;
 
@@ -116,17 +119,43 @@ static orr_status run_module(void *ctx, orr_error *err)
     const uint32_t n = r->m->plan.micro_batches;
     for (uint32_t i = 0; i < n && i < MICRO_BATCHES_MOST; i++, r->rounds++) {
         ORR_TRY(orr_module_timing_run(r->calls, err));
-        if (n > 1)
-            orr_workers_run(r->timing.workers, (size_t)((r->sum_n + PIECE - 1) / PIECE), add_piece,
-                            r);
+        if (n == 1)
+            continue;
+        const int64_t began = orr_clock_now_ns(&orr_clock_monotonic);
+        orr_workers_run(r->timing.workers, (size_t)((r->sum_n + PIECE - 1) / PIECE), add_piece, r);
+        r->sum_ns[r->n_sum_ns++ % SUM_RUNS] = orr_clock_now_ns(&orr_clock_monotonic) - began;
     }
     return ORR_OK;
 }
 
-static orr_status list_calls(const rank_measuring *r, orr_measured_calls *calls, orr_error *err)
+/* Sums of gradients, by their bytes. */
+static orr_status list_sums(rank_measuring *r, const orr_program_source *p,
+                            orr_measured_calls *calls, orr_error *err)
+{
+    const uint32_t n = r->n_sum_ns < SUM_RUNS ? r->n_sum_ns : SUM_RUNS;
+    double spread;
+    if (n == 0 || r->sum_n == 0)
+        return ORR_OK;
+    const double ns = (double)orr_median_of(r->sum_ns, n, &spread),
+                 bytes = 3 * (double)r->sum_n * sizeof(float);
+    for (uint32_t c = 0; c < p->tape->n_calls; c++) {
+        orr_measured_kernel sum = orr_kernel_of_call(p->tape, c);
+        if (sum.op != ORR_OP_ADD || p->tape->calls[c].pass != ORR_PASS_WEIGHT ||
+            orr_measured_call(calls->at, (uint32_t)calls->n, p->tape, c) != NULL)
+            continue;
+        sum.ns = (int64_t)(ns * sum.bytes / bytes);
+        sum.threads = r->timing.threads;
+        if (!orr_array_push(calls, sum))
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
+static orr_status list_calls(rank_measuring *r, orr_measured_calls *calls, orr_error *err)
 {
     const orr_program_source program = orr_engine_step_program(r->m->step);
     ORR_TRY(orr_module_timing_calls(r->calls, calls, err));
+    ORR_TRY(list_sums(r, &program, calls, err));
     return orr_time_other_calls(&r->timing, &program, calls, err);
 }
 

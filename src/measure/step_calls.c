@@ -6,12 +6,9 @@
 
 #include "base/alloc.h"
 
-enum { CACHES_LEAST = 4 }; /* calls of a part of the caches find their operands in memory */
-enum { ALIKE = 0 };        /* dim of a measured call: how many of the module are alike */
+enum { ALIKE = 0 }; /* dim of a measured call: how many of the module are alike */
 
-/* A call as prices know it, without its time. Where an operator does no work, as a view that is
- * copied after all, it is known by the bytes of its output. */
-static orr_measured_kernel kernel_of(const orr_tape *tape, uint32_t number)
+orr_measured_kernel orr_kernel_of_call(const orr_tape *tape, uint32_t number)
 {
     const orr_tape_call *call = &tape->calls[number];
     orr_op_work work;
@@ -32,7 +29,7 @@ static orr_measured_kernel kernel_of(const orr_tape *tape, uint32_t number)
 const orr_measured_kernel *orr_measured_call(const orr_measured_kernel *calls, uint32_t n,
                                              const orr_tape *tape, uint32_t call)
 {
-    const orr_measured_kernel asked = kernel_of(tape, call);
+    const orr_measured_kernel asked = orr_kernel_of_call(tape, call);
     for (uint32_t i = 0; i < n; i++)
         if (calls[i].op == asked.op && calls[i].dtype == asked.dtype &&
             calls[i].form == asked.form && calls[i].flops == asked.flops &&
@@ -147,7 +144,7 @@ orr_status orr_module_timing_calls(const orr_module_timing *r, orr_measured_call
     if (status == ORR_OK)
         qsort(order, rounds, sizeof *order, by_ns);
     for (uint32_t c = 0; c < r->tape->n_calls && status == ORR_OK; c++) {
-        orr_measured_kernel call = kernel_of(r->tape, c);
+        orr_measured_kernel call = orr_kernel_of_call(r->tape, c);
         if (orr_op_of((orr_op)call.op)->shares)
             continue;
         for (size_t i = first; i < first + n; i++)
@@ -218,9 +215,8 @@ orr_status orr_time_other_calls(const orr_timing *timing, const orr_program_sour
                                 .accumulate = p->calls != NULL && p->calls[c].accumulate};
         for (uint32_t k = 0; k < call->n_in; k++)
             timed.in[k] = p->tape->values[op == call->op ? call->in[k] : call->out[0]].type;
-        orr_measured_kernel kernel = kernel_of(p->tape, c), made;
-        const bool cold = kernel.bytes > (double)timing->cache_bytes / CACHES_LEAST;
-        ORR_TRY(orr_time_call(timing, &timed, cold, &made, err));
+        orr_measured_kernel kernel = orr_kernel_of_call(p->tape, c), made;
+        ORR_TRY(orr_time_call(timing, &timed, false, &made, err));
         kernel.ns = made.ns;
         kernel.spread = made.spread;
         kernel.threads = timing->threads;

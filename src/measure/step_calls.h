@@ -8,6 +8,9 @@
 
 /* Calls at the sizes that a step has them in. */
 typedef orr_array(orr_measured_kernel) orr_measured_calls;
+/* A call as prices know it, without its time. Where an operator does no work, as a view that is
+ * copied after all, it is known by the bytes of its output. */
+orr_measured_kernel orr_kernel_of_call(const orr_tape *tape, uint32_t call);
 /* The measured call that is alike in operator, dtype, form, FLOPs and bytes; NULL: none is. */
 const orr_measured_kernel *orr_measured_call(const orr_measured_kernel *calls, uint32_t n,
                                              const orr_tape *tape, uint32_t call);
