@@ -5,7 +5,8 @@
 
 #include "model/plan/groups.h"
 
-enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64 };
+/* WRITERS_BACK: how many calls further back the writer of a call's bytes is looked for. */
+enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64, WRITERS_BACK = 512 };
 
 /* State of one rank. */
 typedef struct rank_state {
@@ -59,14 +60,59 @@ static orr_value root_of(const orr_tape *tape, orr_value v)
     return tape->values[v].view_of == ORR_NONE ? v : tape->values[v].view_of;
 }
 
-/* Lists the calls that a call waits for: producers of its inputs, and the program's own
- * dependencies. */
+/* Bytes at which a value is bound; false: at none. */
+static bool bound_bytes(const orr_program_source *s, orr_value v, uintptr_t *ret_begin,
+                        uintptr_t *ret_end)
+{
+    if (s->bindings == NULL || s->bindings[v].data == NULL)
+        return false;
+    *ret_begin = (uintptr_t)s->bindings[v].data;
+    *ret_end = *ret_begin + (uintptr_t)orr_type_bytes(&s->tape->values[v].type);
+    return true;
+}
+
+/* Whether a call writes bytes that another reads or writes. */
+static bool writes_for(const orr_program_source *s, const orr_tape_call *writer,
+                       const orr_tape_call *call)
+{
+    uintptr_t begin, end, from, to;
+    for (uint32_t o = 0; o < writer->n_out; o++) {
+        if (writer->out[o] == ORR_NONE || !bound_bytes(s, writer->out[o], &begin, &end))
+            continue;
+        for (uint32_t k = 0; k < (uint32_t)call->n_in + call->n_out; k++) {
+            const orr_value v = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+            if (v != ORR_NONE && bound_bytes(s, v, &from, &to) && from < end && begin < to)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The last call of each other lane that writes what a call reads or writes, as programs wait by
+ * addresses. Lists at most LANES. */
+static uint32_t list_writers(const orr_program_source *s, uint32_t c, uint32_t *ret)
+{
+    const uint8_t own = lane_of(s, c);
+    bool found[LANES] = {false};
+    uint32_t n = 0;
+    for (uint32_t i = c; i-- > 0 && c - i <= WRITERS_BACK;) {
+        const uint8_t lane = lane_of(s, i) < LANES ? lane_of(s, i) : 0;
+        if (lane == own || found[lane] || !writes_for(s, &s->tape->calls[i], &s->tape->calls[c]))
+            continue;
+        found[lane] = true;
+        ret[n++] = i;
+    }
+    return n;
+}
+
+/* Lists the calls that a call waits for: producers of its inputs, last writers of its bytes in
+ * other lanes, and the program's own dependencies. */
 static orr_status list_waits(simulation *p, uint32_t r)
 {
     const orr_program_source *s = &p->ranks[r].source;
     const orr_tape *tape = s->tape;
     rank_state *w = &p->states[r];
-    const size_t most = (size_t)tape->n_calls * ORR_CALL_IN + s->n_deps;
+    const size_t most = (size_t)tape->n_calls * (ORR_CALL_IN + LANES) + s->n_deps;
     w->first = orr_arena_array(p->arena, uint32_t, tape->n_calls + 1);
     w->waits = orr_arena_array(p->arena, uint32_t, most);
     uint32_t *maker = orr_arena_array(p->arena, uint32_t, tape->n_values), *dep_at, n = 0;
@@ -88,6 +134,7 @@ static orr_status list_waits(simulation *p, uint32_t r)
         for (uint32_t k = 0; k < call->n_in; k++)
             if (maker[root_of(tape, call->in[k])] != ORR_NONE)
                 w->waits[n++] = maker[root_of(tape, call->in[k])];
+        n += list_writers(s, c, w->waits + n);
         const uint32_t end = c + 1 < tape->n_calls ? dep_at[c + 2] : s->n_deps;
         for (uint32_t i = dep_at[c + 1]; i < end; i++)
             if (deps[i] < c)
