@@ -194,6 +194,32 @@ static void prices_add_up_along_the_critical_path(void **state)
     orr_arena_free(b.arena);
 }
 
+static int64_t ns_of(const bench *b, orr_op op)
+{
+    for (uint32_t i = 0; i < b->predicted.n_ops; i++)
+        if (b->predicted.ops[i].op == op)
+            return b->predicted.ops[i].ns;
+    fail_msg("no %s", orr_op_of(op)->name);
+    return 0;
+}
+
+/* The update waits for sums of gradients, which another lane exchanges. */
+static void updates_wait_for_gradients(void **state)
+{
+    bench b;
+    (void)state;
+    begin(&b, 2, 0);
+    const int64_t before = predict(&b), reduced = ns_of(&b, ORR_OP_ALL_REDUCE);
+    assert_true(reduced > 0);
+    for (uint32_t i = 0; i < b.machine.n_transfers; i++)
+        if (b.transfers[i].collective == ORR_COLL_ALL_REDUCE)
+            b.transfers[i].ns *= 1000;
+    b.table_ns[0][ORR_TABLE_WORK_UPDATE] = b.table_ns[1][ORR_TABLE_WORK_UPDATE] = MORE;
+    const int64_t update = MORE - 10000 * (ORR_TABLE_WORK_UPDATE + 1);
+    assert_true(predict(&b) >= before + 990 * reduced + update);
+    orr_arena_free(b.arena);
+}
+
 /* What is done ahead of the computation is hidden behind it, as far as it is shorter. */
 static void what_is_done_ahead_is_hidden(void **state)
 {
@@ -206,15 +232,6 @@ static void what_is_done_ahead_is_hidden(void **state)
     b.table_ns[0][ORR_TABLE_WORK_READ] = 2 * before;
     assert_int_equal(predict(&b), 2 * before);
     orr_arena_free(b.arena);
-}
-
-static int64_t ns_of(const bench *b, orr_op op)
-{
-    for (uint32_t i = 0; i < b->predicted.n_ops; i++)
-        if (b->predicted.ops[i].op == op)
-            return b->predicted.ops[i].ns;
-    fail_msg("no %s", orr_op_of(op)->name);
-    return 0;
 }
 
 /* Without a measurement of the step itself: rates of the machine, here of the very sizes. */
@@ -256,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_rank_takes_the_sum_of_its_calls),
         cmocka_unit_test(every_call_has_a_price),
         cmocka_unit_test(prices_add_up_along_the_critical_path),
+        cmocka_unit_test(updates_wait_for_gradients),
         cmocka_unit_test(what_is_done_ahead_is_hidden),
         cmocka_unit_test(rates_stand_in),
     };
