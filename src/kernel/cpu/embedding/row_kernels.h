@@ -56,6 +56,7 @@ typedef struct orr_row_range {
     orr_row_format format;
     uint64_t noise; /* of stochastic rounding: row r has the key orr_row_noise(noise + r) */
     uint32_t column;
+    const float *square; /* of each row that is looked up; NULL: of the columns at hand */
 } orr_row_range;
 /* The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
  * generators", OOPSLA 2014). */
@@ -77,6 +78,9 @@ typedef struct orr_row_kernels {
     /* ret[b] = the sum of squares of block b: of its 16 lanes i + 8 is added to i, then i + 4,
      * i + 2, i + 1. */
     void (*squares)(const float *g, int64_t n, float *ret);
+    /* The same of the gradient of each row of sorted lookups, one row after another. */
+    void (*squares_of_rows)(const orr_row_step *by, const orr_bag_gradients *gradients,
+                            const orr_lookup *lookup, int64_t lookups, int64_t n, float *ret);
     /* The step of one row. `square`: the sum of squares of its gradient, of all columns. */
     void (*step[ORR_ROW_OPTIMIZERS])(const orr_row_step *by, const float *g, float square,
                                      int64_t n, float *row, float *state);

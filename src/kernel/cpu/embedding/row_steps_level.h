@@ -65,6 +65,35 @@ LEVEL static void AT(squares)(const float *g, int64_t n, float *ret)
     AT(squares_of)(g, n, ret);
 }
 
+HERE int64_t AT(end_of_row)(const orr_lookup *lookup, int64_t i, int64_t lookups)
+{
+    int64_t end = i + 1;
+    while (end < lookups && lookup[end].row == lookup[i].row)
+        end++;
+    return end;
+}
+
+/* The gradient of a row: where its one lookup has it, or summed in `room`. */
+HERE const float *AT(gradient_of)(const orr_row_step *by, const orr_bag_gradients *from,
+                                  const orr_lookup *lookup, int64_t lookups, int64_t n, float *room)
+{
+    if (lookups == 1 && by->scale == 1)
+        return (const float *)(const void *)(from->at + lookup->sample * from->row_bytes);
+    AT(sum_bags_of)(by, from, lookup, lookups, n, room);
+    return room;
+}
+
+LEVEL static void AT(squares_of_rows)(const orr_row_step *by, const orr_bag_gradients *from,
+                                      const orr_lookup *lookup, int64_t lookups, int64_t n,
+                                      float *ret)
+{
+    float sum[ORR_SHARD_UPDATE_COLUMNS];
+    for (int64_t i = 0, end; i < lookups; i = end, ret += n / ORR_EMBEDDING_BLOCK) {
+        end = AT(end_of_row)(lookup, i, lookups);
+        AT(squares_of)(AT(gradient_of)(by, from, lookup + i, end - i, n, sum), n, ret);
+    }
+}
+
 /* row += factor g */
 HERE void AT(add_scaled)(float factor, const float *g, int64_t n, float *row)
 {
@@ -188,24 +217,21 @@ HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
 {
     float sum[ORR_SHARD_UPDATE_COLUMNS], squares[ORR_SHARD_UPDATE_COLUMNS / ORR_EMBEDDING_BLOCK],
         read[ORR_SHARD_UPDATE_COLUMNS];
+    const float *given = range->square;
     for (int64_t i = 0, end; i < lookups; i = end) {
         const int64_t number = lookup[i].row;
-        const float *g =
-            (const float *)(const void *)(from->at + lookup[i].sample * from->row_bytes);
-        for (end = i + 1; end < lookups && lookup[end].row == number; end++)
-            continue;
+        end = AT(end_of_row)(lookup, i, lookups);
         for (int64_t k = i + AT(rows_ahead); k < end + AT(rows_ahead) && k < lookups; k++) {
             AT(fetch_lookup)(range, &lookup[k], n, optimizer, format);
             if (from->far)
                 AT(fetch)(from->at + lookup[k].sample * from->row_bytes, n * 4);
         }
-        if (end - i > 1 || by->scale != 1) {
-            AT(sum_bags_of)(by, from, lookup + i, end - i, n, sum);
-            g = sum;
-        }
+        const float *g = AT(gradient_of)(by, from, lookup + i, end - i, n, sum);
         float square = 0;
-        if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
-            optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
+        if (given != NULL)
+            square = *given++;
+        else if (optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
+                 optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM) {
             AT(squares_of)(g, n, squares);
             square = sum_blocks(squares, (uint32_t)(n / ORR_EMBEDDING_BLOCK));
         }
@@ -255,6 +281,7 @@ static const orr_row_kernels AT(row_kernels) = {
 #undef SUM_
         .sum_bags = AT(sum_bags),
     .squares = AT(squares),
+    .squares_of_rows = AT(squares_of_rows),
 #define STEP_(name, text)                                                                          \
     .step[ORR_ROW_OPTIMIZER_##name] = AT(step_##name),                                             \
     .update[ORR_ROW_OPTIMIZER_##name] = AT(update_##name),

@@ -190,14 +190,16 @@ static void update_range(void *ctx, size_t range, int thread)
     (void)thread;
     const run *r = ctx;
     const orr_row_store *s = r->store;
+    const orr_sorted_lookups *sorted = &r->update->lookups;
     int64_t n;
-    const orr_lookup *lookup =
-        orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
+    const orr_lookup *lookup = r->first != NULL
+                                   ? orr_sorted_lookups_of_range(sorted, (int64_t)range, &n)
+                                   : orr_sorted_lookups_sort_range(sorted, (int64_t)range, &n);
     if (!r->whole) {
         update_rows(r, (int64_t)range, lookup, n);
         return;
     }
-    const int64_t first = (int64_t)range << r->update->lookups.shift;
+    const int64_t first = (int64_t)range << sorted->shift;
     char *record = record_of(r, first);
     const orr_row_range rows = {.rows = record,
                                 .states = orr_row_store_state(s, record, first),
@@ -206,10 +208,12 @@ static void update_range(void *ctx, size_t range, int thread)
                                 .columns = r->columns,
                                 .format = r->format,
                                 .noise = r->noise + (uint64_t)first,
-                                .column = first_column(r)};
+                                .column = first_column(r),
+                                .square = r->square != NULL ? r->square + r->first[range] : NULL};
     r->kernels->update[r->optimizer](&r->step, &r->gradients, &rows, lookup, n);
 }
 
+/* Sorts a range and counts its rows. */
 static void count_range(void *ctx, size_t range, int thread)
 {
     (void)thread;
@@ -217,8 +221,8 @@ static void count_range(void *ctx, size_t range, int thread)
     int64_t n, rows = 0;
     const orr_lookup *lookup =
         orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
-    for (int64_t i = 0; i < n; i = end_of_row(lookup, i, n))
-        rows++;
+    for (int64_t i = 0; i < n; i++)
+        rows += i == 0 || lookup[i].row != lookup[i - 1].row;
     r->first[range + 1] = rows;
 }
 
@@ -228,17 +232,12 @@ static void list_range(void *ctx, size_t range, int thread)
     (void)thread;
     const run *r = ctx;
     int64_t n, k = r->first[range];
-    const orr_lookup *lookup =
-        orr_sorted_lookups_sort_range(&r->update->lookups, (int64_t)range, &n);
-    float sum[COLUMNS];
-    for (int64_t i = 0, end; i < n; i = end, k++) {
-        end = end_of_row(lookup, i, n);
-        r->row[k] = ((int64_t)range << r->update->lookups.shift) + lookup[i].row;
-        if (r->squares == NULL)
-            continue;
-        sum_gradients(r, lookup + i, end - i, sum);
-        r->kernels->squares(sum, r->padded, r->squares + k * r->blocks);
-    }
+    const orr_lookup *lookup = orr_sorted_lookups_of_range(&r->update->lookups, (int64_t)range, &n);
+    if (r->squares != NULL)
+        r->kernels->squares_of_rows(&r->step, &r->gradients, lookup, n, r->padded,
+                                    r->squares + k * r->blocks);
+    for (int64_t i = 0; r->store->base == NULL && i < n; i = end_of_row(lookup, i, n))
+        r->row[k++] = ((int64_t)range << r->update->lookups.shift) + lookup[i].row;
 }
 
 static bool sums_elsewhere(const orr_row_store *store, const orr_shard_update *shard)
@@ -359,7 +358,7 @@ static run run_of(const orr_row_update *u)
     if (u->gradient.format != ORR_ROW_FORMAT_FP32 || u->gradient.columns != r.padded)
         r.sum = orr_row_sum_of(u->gradient.format);
     r.whole = r.columns == r.padded && r.sum == NULL && s->base != NULL &&
-              !sums_elsewhere(s, shard) && (r.format == ORR_ROW_FORMAT_FP32 || shard != NULL);
+              (r.format == ORR_ROW_FORMAT_FP32 || shard != NULL);
     if (shard != NULL)
         r.noise = noise_of(shard);
     return r;

@@ -221,18 +221,32 @@ static void sort_digit(const orr_lookup *from, int64_t n, digits *d, int pass, o
         to[d->place[pass][from[i].row >> pass * d->bits & mask]++] = from[i];
 }
 
+/* Radix passes over n lookups of a range; 0: insertion sort. */
+static int passes_of(const orr_sorted_lookups *s, int64_t n)
+{
+    return n <= INSERTION_MAX || s->shift == 0 ? 0 : (s->shift + DIGIT - 1) / DIGIT;
+}
+
+const orr_lookup *orr_sorted_lookups_of_range(const orr_sorted_lookups *s, int64_t range,
+                                              int64_t *ret_n)
+{
+    const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
+    *ret_n = n;
+    return (passes_of(s, n) % 2 == 0 ? s->lookup : s->other) + first;
+}
+
 const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int64_t range,
                                                 int64_t *ret_n)
 {
     const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
     orr_lookup *a = s->lookup + first, *b = s->other + first;
+    digits d;
     *ret_n = n;
-    if (n <= INSERTION_MAX || s->shift == 0) {
+    d.passes = passes_of(s, n);
+    if (d.passes == 0) {
         insertion_sort(a, n);
         return a;
     }
-    digits d;
-    d.passes = (s->shift + DIGIT - 1) / DIGIT;
     d.bits = (s->shift + d.passes - 1) / d.passes;
     place_digits(a, n, &d);
     for (int p = 0; p < d.passes; p++) {

@@ -30,9 +30,11 @@ int64_t orr_sorted_lookups_ranges(int64_t ids, int64_t rows);
  * UNSUPPORTED: 2^32 ids or more. */
 orr_status orr_sorted_lookups_partition(orr_sorted_lookups *sparse, void *room,
                                         orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
-/* Lookups of a range sorted by row, then by sample; `ret_n` of them. Can be called again. Threads:
- * one per range. */
+/* Sorts the lookups of a range by row, then by sample; `ret_n` of them. Threads: one per range. */
 const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *sparse, int64_t range,
                                                 int64_t *ret_n);
+/* Those of a range that was sorted. */
+const orr_lookup *orr_sorted_lookups_of_range(const orr_sorted_lookups *sparse, int64_t range,
+                                              int64_t *ret_n);
 
 #endif /* ORR_KERNEL_CPU_EMBEDDING_SORTED_LOOKUPS_H */
