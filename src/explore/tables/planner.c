@@ -72,8 +72,10 @@ static orr_status check_options(const orr_table_planner_options *o, orr_error *e
         return orr_fail(err, ORR_INVALID, "%u tables: there may be from 1 to %d", o->n_tables,
                         ORR_TABLES_MAX);
     if (o->ranks == 0 || o->ranks > 1 << 16 || o->samples < 1)
-        return orr_fail(err, ORR_INVALID, "%u ranks with %lld samples each", o->ranks,
-                        (long long)o->samples);
+        return orr_fail(err, ORR_INVALID,
+                        "%u ranks with %lld samples each: there may be from 1 to %d ranks, "
+                        "with a sample or more",
+                        o->ranks, (long long)o->samples, 1 << 16);
     if (o->host_ranks != 0 && o->ranks % o->host_ranks != 0)
         return orr_fail(err, ORR_INVALID, "%u ranks are not whole hosts of %u", o->ranks,
                         o->host_ranks);
