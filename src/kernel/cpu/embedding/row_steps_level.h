@@ -25,12 +25,14 @@ HERE void AT(sum_bags_of)(const orr_row_step *by, const orr_bag_gradients *from,
 {
     float part[4 * NUMBERS];
     for (int64_t column = 0, vectors; column < n; column += vectors * NUMBERS) {
-        vectors = n - column >= 4 * NUMBERS ? 4 : 1;
+        vectors = n - column >= 4 * NUMBERS ? 4 : n - column >= 2 * NUMBERS ? 2 : 1;
         float *sum = ret + column;
         for (int64_t i = 0; i < lookups; i += ORR_ROW_PART) {
             const int64_t some = lookups - i < ORR_ROW_PART ? lookups - i : ORR_ROW_PART;
             if (vectors == 4)
                 AT(add_bags)(from, lookup + i, some, column, i == 0 ? sum : part, 4);
+            else if (vectors == 2)
+                AT(add_bags)(from, lookup + i, some, column, i == 0 ? sum : part, 2);
             else
                 AT(add_bags)(from, lookup + i, some, column, i == 0 ? sum : part, 1);
             for (int64_t j = 0; i > 0 && j < vectors * NUMBERS; j++)
@@ -83,15 +85,25 @@ HERE const float *AT(gradient_of)(const orr_row_step *by, const orr_bag_gradient
     return room;
 }
 
-LEVEL static void AT(squares_of_rows)(const orr_row_step *by, const orr_bag_gradients *from,
-                                      const orr_lookup *lookup, int64_t lookups, int64_t n,
-                                      float *ret)
+HERE void AT(squares_of_gradients)(const orr_row_step *by, const orr_bag_gradients *from,
+                                   const orr_lookup *lookup, int64_t lookups, const int64_t n,
+                                   float *ret)
 {
     float sum[ORR_SHARD_UPDATE_COLUMNS];
     for (int64_t i = 0, end; i < lookups; i = end, ret += n / ORR_EMBEDDING_BLOCK) {
         end = AT(end_of_row)(lookup, i, lookups);
         AT(squares_of)(AT(gradient_of)(by, from, lookup + i, end - i, n, sum), n, ret);
     }
+}
+
+LEVEL static void AT(squares_of_rows)(const orr_row_step *by, const orr_bag_gradients *from,
+                                      const orr_lookup *lookup, int64_t lookups, int64_t n,
+                                      float *ret)
+{
+    if (n == 32)
+        AT(squares_of_gradients)(by, from, lookup, lookups, 32, ret);
+    else
+        AT(squares_of_gradients)(by, from, lookup, lookups, n, ret);
 }
 
 /* row += factor g */
@@ -267,6 +279,8 @@ HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
         else if (range->format == ORR_ROW_FORMAT_BF16) AT(update_of)(                              \
             by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_BF16);   \
         else if (n == 64) AT(update_of)(by, from, range, lookup, lookups, 64,                      \
+                                        ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32);            \
+        else if (n == 32) AT(update_of)(by, from, range, lookup, lookups, 32,                      \
                                         ORR_ROW_OPTIMIZER_##name, ORR_ROW_FORMAT_FP32);            \
         else AT(update_of)(by, from, range, lookup, lookups, n, ORR_ROW_OPTIMIZER_##name,          \
                            ORR_ROW_FORMAT_FP32);                                                   \
