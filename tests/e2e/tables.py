@@ -346,6 +346,22 @@ def simulation_tells_plans_apart():
         assert f"Embedding tables: {kinds}; over 8 ranks." in page.read_text()
 
 
+def simulated_ns(name, cluster, words):
+    result = orrery("simulate", name, "--cluster", cluster, "--plan", words, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    return next(row["value"] for row in rows_of(json.loads(result.stdout), "figures") if row["figure"] == "step")
+
+
+@case
+def what_is_planned_is_simulated_no_slower_than_the_rule():
+    for name, cluster, words in (("dlrm-dcnv2", "dgx_a100", "dp=8,batch=65536"),
+                                 ("dlrm-dcnv2", "dgx_h100", "dp=8,batch=65536"),
+                                 ("dlrm-criteo-1tb", "dgx_a100", "dp=8,batch=65536"),
+                                 ("dlrm-a", "h100_superpod", "dp=64,batch=65536")):
+        rule, best = (simulated_ns(name, cluster, words + more) for more in ("", ",tables=auto"))
+        assert best <= rule * 1.001, f"{name} on {cluster}: {best} ns, by rule {rule}"
+
+
 @case
 def a_plan_that_does_not_suit_the_run_is_refused():
     with scratch() as folder:

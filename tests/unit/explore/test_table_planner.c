@@ -303,7 +303,8 @@ static void questions_that_contradict_themselves(void **state)
     must_refuse(&o, "0 tables: there may be from 1 to 4096");
     o = options_of(uneven, 3, 4);
     o.samples = 0;
-    must_refuse(&o, "4 ranks with 0 samples each");
+    must_refuse(&o, "4 ranks with 0 samples each: there may be from 1 to 65536 ranks, with a sample "
+                    "or more");
     o = options_of(uneven, 3, 4);
     o.costs.exchange_bytes_per_s = 0;
     must_refuse(&o, "the machine's rates of memory, caches and links have to be above 0");
