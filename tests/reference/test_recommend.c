@@ -331,7 +331,7 @@ static void shard(golden *g, orr_embedding_sharding kind, uint8_t pipeline)
     const uint32_t of_rows = kind == ORR_SHARDING_ROW ? g->plan.dp : 1;
     for (uint32_t t = 0; t < TABLES; t++)
         g->placements[t] =
-            (orr_embedding_placement){.sharding = kind,
+            (orr_embedding_placement){.sharding = (uint8_t)kind,
                                       .columns = 1,
                                       .ranks = ranks + (of_rows == 1 ? t % g->plan.dp : 0),
                                       .n_ranks = kind == ORR_SHARDING_DATA ? 0 : of_rows};
