@@ -267,7 +267,6 @@ orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int6
                   .tree = orr_row_kernels_of_cpu()->tree[store->format],
                   .inverse = UINT64_MAX / (uint64_t)lookups->table_rows + 1,
                   .first = workspace,
-                  .room = (orr_ranged_row *)(void *)(at + room.first),
                   .room_rows = room.room_rows,
                   .ret = ret,
                   .ret_stride = ret_stride};
@@ -277,6 +276,7 @@ orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int6
                         (long long)lookups->n, orr_row_format_name((orr_row_format)store->format));
     if (lookups->samples == 0)
         return ORR_OK;
+    b.room = (orr_ranged_row *)(void *)(at + room.first);
     b.n_subtrees = orr_shard_subtrees(lookups->shard, b.subtree);
     place_samples(&b);
     if (store->base == NULL)
