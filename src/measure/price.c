@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "op/rules.h"
+
 /* A measured point, in logarithms. */
 typedef struct point {
     double x, y;
@@ -280,28 +282,7 @@ int64_t orr_measured_collective_ns(const orr_measured *m, orr_collective collect
 orr_collective orr_collective_of_call(const orr_program_source *program, uint32_t number)
 {
     const orr_tape_call *call = &program->tape->calls[number];
-    if (call->args.members <= 1)
-        return ORR_COLL_UNKNOWN;
-    switch (call->op) {
-    case ORR_OP_ALL_REDUCE:
-        return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:
-        return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER:
-        return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:
-        return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:
-        return ORR_COLL_BROADCAST;
-    case ORR_OP_SEND:
-        return ORR_COLL_SEND;
-    case ORR_OP_RECV:
-        return ORR_COLL_RECV;
-    case ORR_OP_BARRIER:
-        return ORR_COLL_BARRIER;
-    default:
-        return ORR_COLL_UNKNOWN;
-    }
+    return call->args.members > 1 ? orr_op_collective((orr_op)call->op) : ORR_COLL_UNKNOWN;
 }
 
 int64_t orr_travelling_bytes(const orr_tape *tape, uint32_t number)

@@ -20,6 +20,9 @@ ORR_OP_MAP(ORR_ROW_DECLARE_)
     .name = (text), .op = ORR_OP_##operator, .family = ORR_OP_FAMILY_##its_family
 #define ORR_NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+/* The collective that an operator is in recordings and prices; UNKNOWN: none. */
+orr_collective orr_op_collective(orr_op op);
+
 /* The work of most kernels other than matrix products: every input is read once, every output
  * written once, in the wider dtype of the inputs, with `flops` FLOPs in total. */
 void orr_op_work_stream(const orr_op_signature *sig, double flops, orr_op_work *ret);

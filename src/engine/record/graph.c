@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/record/recorder_state.h"
+#include "op/rules.h"
 
 /* Makes the graph of a recording. Host lanes are threads and their calls operators, as PyTorch
  * records a run without a device; device lanes are streams, and their calls kernels. */
@@ -97,34 +98,10 @@ static orr_status add_deps(graph_writer *d, const orr_program *p, uint32_t call)
     return ORR_OK;
 }
 
-static orr_collective collective_of(uint8_t op)
-{
-    switch (op) {
-    case ORR_OP_ALL_REDUCE:
-        return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:
-        return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER:
-        return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:
-        return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:
-        return ORR_COLL_BROADCAST;
-    case ORR_OP_BARRIER:
-        return ORR_COLL_BARRIER;
-    case ORR_OP_SEND:
-        return ORR_COLL_SEND;
-    case ORR_OP_RECV:
-        return ORR_COLL_RECV;
-    default:
-        return ORR_COLL_UNKNOWN;
-    }
-}
-
 static bool communicates(const orr_program *p, uint32_t call)
 {
     const uint8_t kind = p->actions[call].kind;
-    return collective_of(p->tape->calls[call].op) != ORR_COLL_UNKNOWN &&
+    return orr_op_collective((orr_op)p->tape->calls[call].op) != ORR_COLL_UNKNOWN &&
            p->actions[call].communicator != NULL && p->actions[call].communicator->n > 1 &&
            kind != ORR_ACTION_COPY;
 }
@@ -153,7 +130,7 @@ static orr_comm comm_of(const graph_writer *d, const orr_program *p, uint32_t ca
     const orr_communicator *c = p->actions[call].communicator;
     uint32_t to, from;
     orr_collective_peers(c, of, &to, &from);
-    orr_comm comm = {.collective = (uint8_t)collective_of(of->op),
+    orr_comm comm = {.collective = (uint8_t)orr_op_collective((orr_op)of->op),
                      .peer = -1,
                      .root = of->op == ORR_OP_BROADCAST ? 0 : -1,
                      .tag = -1,

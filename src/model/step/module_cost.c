@@ -4,30 +4,14 @@
 
 #include "model/step/module_cost.h"
 #include "model/step/table_tasks.h"
+#include "op/rules.h"
 
 /* Cost of a module: the calls of its tape, priced, phase by phase. */
 
-/* The collective that an operator is; UNKNOWN: none. */
+/* The collective that a call is; UNKNOWN: none, or the receiving end of a send. */
 static orr_collective collective_of(uint8_t op)
 {
-    switch (op) {
-    case ORR_OP_ALL_REDUCE:
-        return ORR_COLL_ALL_REDUCE;
-    case ORR_OP_ALL_GATHER:
-        return ORR_COLL_ALL_GATHER;
-    case ORR_OP_REDUCE_SCATTER:
-        return ORR_COLL_REDUCE_SCATTER;
-    case ORR_OP_ALL_TO_ALL:
-        return ORR_COLL_ALL_TO_ALL;
-    case ORR_OP_BROADCAST:
-        return ORR_COLL_BROADCAST;
-    case ORR_OP_BARRIER:
-        return ORR_COLL_BARRIER;
-    case ORR_OP_SEND:
-        return ORR_COLL_SEND;
-    default:
-        return ORR_COLL_UNKNOWN;
-    }
+    return op == ORR_OP_RECV ? ORR_COLL_UNKNOWN : orr_op_collective((orr_op)op);
 }
 
 static bool is_product(uint8_t op)

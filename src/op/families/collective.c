@@ -266,3 +266,27 @@ const orr_op_row orr_row_BARRIER = {
     .chakra = "COMM_COLL_NODE BARRIER",
     .shape = no_shape,
 };
+
+orr_collective orr_op_collective(orr_op op)
+{
+    switch (op) {
+    case ORR_OP_ALL_REDUCE:
+        return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:
+        return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER:
+        return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:
+        return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:
+        return ORR_COLL_BROADCAST;
+    case ORR_OP_BARRIER:
+        return ORR_COLL_BARRIER;
+    case ORR_OP_SEND:
+        return ORR_COLL_SEND;
+    case ORR_OP_RECV:
+        return ORR_COLL_RECV;
+    default:
+        return ORR_COLL_UNKNOWN;
+    }
+}

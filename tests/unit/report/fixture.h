@@ -15,6 +15,7 @@
 #include <orrery/orrery.h>
 
 #include "io/stream/output.h"
+#include "report/table/cell.h"
 
 /* A rank with one host thread and two streams; times in us read better in tests. */
 typedef struct rig {
@@ -124,5 +125,15 @@ static inline const orr_job *small_job(void)
         orr_output_close(out_name);                                                                \
         written_copy_;                                                                             \
     })
+
+/* A cell of a table by the name of its column. */
+static inline orr_cell cell_of(const orr_table *t, size_t row, const char *column)
+{
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (strcmp(t->columns[c].name, column) == 0)
+            return orr_table_cell(t, row, &t->columns[c]);
+    fail_msg("no column %s", column);
+    return (orr_cell){0};
+}
 
 #endif /* TESTS_REPORT_FIXTURE_H */

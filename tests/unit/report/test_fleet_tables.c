@@ -54,15 +54,6 @@ static const orr_table *table_of(const scene *s, const char *name)
     return NULL;
 }
 
-static orr_cell cell_of(const orr_table *t, size_t row, const char *column)
-{
-    for (size_t c = 0; c < t->n_columns; c++)
-        if (strcmp(t->columns[c].name, column) == 0)
-            return orr_table_cell(t, row, &t->columns[c]);
-    fail_msg("no column %s", column);
-    return (orr_cell){0};
-}
-
 static double number(const orr_table *t, size_t row, const char *column)
 {
     return orr_cell_number(cell_of(t, row, column));
