@@ -260,11 +260,11 @@ static int64_t blocks_of(const orr_row_store *store)
 size_t orr_row_update_bytes(const orr_row_store *store, const orr_shard_update *shard,
                             int64_t lookups, int64_t ranges)
 {
-    const bool elsewhere = sums_elsewhere(store, shard);
-    if (!elsewhere && store->base != NULL)
+    const bool elsewhere = sums_elsewhere(store, shard), fetched = store->base == NULL;
+    if (!elsewhere && !fetched)
         return 0;
-    return lines(ranges + 1, sizeof(int64_t)) + lines(lookups, sizeof(int64_t)) +
-           (store->base == NULL ? lines(lookups, sizeof(char *)) : 0) +
+    return lines(ranges + 1, sizeof(int64_t)) +
+           (fetched ? lines(lookups, sizeof(int64_t)) + lines(lookups, sizeof(char *)) : 0) +
            (elsewhere ? lines(lookups * (blocks_of(store) + 1), sizeof(float)) : 0);
 }
 
@@ -275,11 +275,13 @@ static orr_status list_rows(run *r, char *room, orr_workers *workers, orr_error 
     const bool elsewhere = sums_elsewhere(r->store, shard);
     r->first = (int64_t *)(void *)room;
     room += lines(l->ranges + 1, sizeof *r->first);
-    r->row = (int64_t *)(void *)room;
-    room += lines(l->ids->n, sizeof *r->row);
-    char **record = (char **)(void *)room;
-    if (r->store->base == NULL)
+    char **record = NULL;
+    if (r->store->base == NULL) {
+        r->row = (int64_t *)(void *)room;
+        room += lines(l->ids->n, sizeof *r->row);
+        record = (char **)(void *)room;
         room += lines(l->ids->n, sizeof *record);
+    }
     if (elsewhere)
         r->squares = (float *)(void *)room;
     r->first[0] = 0;
