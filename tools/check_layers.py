@@ -23,12 +23,13 @@ MAY_INCLUDE = {
     "cost": {"base", "io", "graph", "op", "machine"},
     "model": {"base", "io", "graph", "op", "machine", "cost"},
     "kernel": {"base", "graph", "op"},
+    "store": {"base", "io", "kernel"},
     "text": {"base", "io"},
     "team": {"base", "io"},
     "weights": {"base", "io", "graph", "op", "model", "kernel", "text"},
-    "engine": {"base", "io", "graph", "op", "model", "kernel", "text", "weights", "trace", "team"},
+    "engine": {"base", "io", "graph", "op", "model", "kernel", "store", "text", "weights", "trace", "team"},
     "replay": {"base", "io", "graph", "op", "trace", "kernel", "engine"},
-    "measure": {"base", "io", "graph", "op", "machine", "cost", "model", "kernel", "engine", "sim"},
+    "measure": {"base", "io", "graph", "op", "machine", "cost", "model", "kernel", "store", "engine", "sim"},
     "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
     "outcome": {"base", "io", "graph", "op", "machine", "cost", "model", "sim"},
@@ -36,7 +37,7 @@ MAY_INCLUDE = {
     "fleet": {"base", "io", "machine", "team"},
     "explore": {"base", "io", "graph", "op", "machine", "cost", "model", "sim", "outcome", "estimate", "fleet"},
     "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "engine", "replay", "measure", "sim", "outcome", "fleet", "explore"},
-    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "outcome", "estimate", "fleet", "explore", "report", "kernel", "text", "weights", "engine", "replay", "measure", "team"},
+    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "outcome", "estimate", "fleet", "explore", "report", "kernel", "store", "text", "weights", "engine", "replay", "measure", "team"},
 }
 # A folder of a room may include itself and the folders of its room that stand here; ".": the files beside them. From the
 # ground up, so that there is no circle.
@@ -90,6 +91,7 @@ FOLDERS = {
         "space": ".",
     },
     "io": {
+        "block": "",
         "database": "",
         "socket": "",
         "stream": "",
@@ -168,6 +170,12 @@ FOLDERS = {
         "engine": "flow symmetry",
         "results": "engine",
         ".": "engine program results",
+    },
+    "store": {
+        "file": "",
+        "cache": "file",
+        ".": "cache file",
+        "serve": ". cache file",
     },
     "team": {
         "catchup": "",

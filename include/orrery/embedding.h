@@ -156,9 +156,23 @@ ORR_API const char *orr_embedding_codec_name(orr_embedding_codec codec);
 ORR_API int64_t orr_embedding_codec_bytes(orr_embedding_codec codec,
                                           int64_t columns); /* of one vector */
 
+/* Where the rows of a table live on their ranks: in memory; in byte-addressable storage (DAX,
+ * another NUMA node, CXL); on a block device. Rows that do not live in memory pass through a row
+ * cache. */
+#define ORR_TIER_MAP(X) X(DRAM, "dram") X(BYTE, "byte") X(BLOCK, "block")
+typedef enum orr_tier {
+#define ORR_TIER_ENUM_(name, text) ORR_TIER_##name,
+    ORR_TIER_MAP(ORR_TIER_ENUM_)
+#undef ORR_TIER_ENUM_
+        ORR_TIERS
+} orr_tier;
+ORR_API const char *orr_tier_name(orr_tier tier);
+
 /* Where one table goes. Shards of a table cover it exactly once (DATA: once on every rank). */
 typedef struct orr_embedding_placement {
     uint8_t sharding;               /* orr_embedding_sharding */
+    uint8_t tier;                   /* orr_tier of all its rows */
+    double cached_rows;             /* of all ranks, expected in row caches; 0: not told */
     uint32_t columns;               /* COLUMN, GRID: parts of its columns; else 1 */
     const uint32_t *ranks;          /* shape (n_ranks): by column part, then by row part */
     uint32_t n_ranks;               /* DATA: 0 */
@@ -176,6 +190,8 @@ typedef struct orr_embedding_plan {
     uint8_t forward, backward; /* orr_embedding_codec of bags, of their gradients */
     uint8_t pipeline; /* batches that are prepared ahead: 0 none, 1 rows fetched, 2 ids exchanged, 3
                        * the batch read */
+    uint32_t lookahead; /* batches whose rows are known and fetched ahead, for tables that do not
+                         * live in memory; 0: as `pipeline` says */
     uint32_t n_tables, n_shards;
     const orr_embedding *tables;               /* shape (n_tables): the model's */
     const orr_embedding_placement *placements; /* shape (n_tables) */

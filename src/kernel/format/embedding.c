@@ -10,6 +10,7 @@ static const char *const OPTIMIZERS[] = {ORR_ROW_OPTIMIZER_MAP(TEXT_)};
 static const char *const LENGTHS[] = {ORR_BAG_LENGTH_MAP(TEXT_)};
 static const char *const SHARDINGS[] = {ORR_SHARDING_MAP(TEXT_)};
 static const char *const CODECS[] = {ORR_EMBEDDING_CODEC_MAP(TEXT_)};
+static const char *const TIERS[] = {ORR_TIER_MAP(TEXT_)};
 #undef TEXT_
 
 const char *orr_row_optimizer_name(orr_row_optimizer optimizer)
@@ -25,6 +26,11 @@ const char *orr_bag_length_name(orr_bag_length length)
 const char *orr_embedding_sharding_name(orr_embedding_sharding sharding)
 {
     return SHARDINGS[sharding];
+}
+
+const char *orr_tier_name(orr_tier tier)
+{
+    return TIERS[tier];
 }
 
 const char *orr_embedding_codec_name(orr_embedding_codec codec)
