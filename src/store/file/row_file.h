@@ -115,6 +115,9 @@ orr_status orr_row_file_append(orr_row_file *file, uint32_t shard, int64_t row, 
 #define ORR_ROW_FILE_TAG (UINT64_C(1) << 63)
 orr_status orr_row_file_pump(orr_row_file *file, const orr_block_completion *completions,
                              uint32_t n, orr_error *err) ORR_MUST_CHECK;
+/* Requests of the file that the device has not completed: there is something to reap. By the thread
+ * of the device. */
+uint32_t orr_row_file_in_flight(const orr_row_file *file);
 /* The lock of the file. */
 void orr_row_file_lock(orr_row_file *file);
 void orr_row_file_unlock(orr_row_file *file);
