@@ -35,7 +35,8 @@ static orr_tables_source source_of(const orr_engine_step *step)
                                .workers = step->source.workers,
                                .samples = step->tables->samples,
                                .seed = step->source.seed,
-                               .trained = true};
+                               .trained = true,
+                               .tiers = step->source.tiers};
 }
 
 static orr_status count_memory(orr_engine_step *step, const orr_tables_source *source,

@@ -84,6 +84,7 @@ typedef struct orr_step_source {
     bool check;                       /* checks every output of every call for NaN and infinity */
     bool sgd;                         /* instead of AdamW, for all but tables; fp32 only */
     const orr_embedding_plan *tables; /* of recommendation; NULL: orr_embedding_plan_default() */
+    const orr_tables_tier *tiers;     /* shape (ORR_TIERS), of their rows; NULL: memory alone */
     const orr_step_reader *reader;    /* of recommendation */
     const orr_step_replica_reducer *team; /* NULL: this is the only replica */
 } orr_step_source;

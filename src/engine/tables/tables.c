@@ -284,6 +284,11 @@ const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr
     return t->entries[i].shard;
 }
 
+orr_store *orr_tables_store(const orr_tables *t, orr_tier tier)
+{
+    return t->tiers[tier];
+}
+
 orr_tables_traffic orr_tables_traffic_of(const orr_tables *t)
 {
     return t->last;

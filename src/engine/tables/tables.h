@@ -6,6 +6,7 @@
 
 #include "engine/ranks/communicator.h"
 #include "kernel/cpu/embedding/sharded_table.h"
+#include "store/store.h"
 
 /* The embedding tables of one rank, sharded by a plan: ids travel to the rows, pooled embeddings
  * travel back, their gradients to the rows again, which are updated. Everything is called by all
@@ -21,6 +22,29 @@ typedef struct orr_tables orr_tables;
 
 enum { ORR_TABLES_AHEAD = 4 }; /* steps that are under way at once, at most */
 
+/* Where the rows of this rank live that a plan does not place in memory: a device for each tier,
+ * with a row cache in memory. */
+typedef struct orr_tables_tier {
+    /* Of this rank's device: a file or a raw device; BYTE: what is mapped, NULL: memory of the NUMA
+     * node `node` (-1: any), which nothing outlives. BLOCK, NULL: the tier is not there. */
+    const char *path;
+    int node;
+    bool create;     /* rows have their initial values; else they are those of `step`, as they were
+                      * committed: -1: the last commit */
+    int64_t step;    /* not read on creation */
+    uint64_t model;  /* fingerprint: that of the file, or INVALID */
+    uint64_t bytes;  /* on creation; 0: what the rows need */
+    uint32_t sector; /* 0: what the device says; BYTE: its granule, 0: 256 */
+    bool plain;      /* pread and pwrite, not io_uring */
+    bool inline_io;  /* no thread of its own (simulation) */
+    const orr_block_limits *limits; /* slowed down to these; NULL: not */
+    uint64_t cache_bytes;           /* of rows in memory */
+    uint8_t policy, writes;         /* orr_cache_policy, orr_row_writes */
+    bool durable;                   /* commits are wanted (orr_tables_store()) */
+    bool huge_pages;
+    bool dram; /* commits have the rows that live in memory, too: at most one tier says so */
+} orr_tables_tier;
+
 typedef struct orr_tables_source {
     const orr_embedding_plan *plan;
     orr_transport *transport;
@@ -29,6 +53,7 @@ typedef struct orr_tables_source {
     int64_t samples; /* of this rank in a step; rank r has r * samples .. of the batch */
     uint64_t seed;   /* of initial values and of rounding */
     bool trained;
+    const orr_tables_tier *tiers; /* shape (ORR_TIERS), by orr_tier; NULL: all rows are in memory */
 } orr_tables_source;
 orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret,
                            orr_error *err) ORR_MUST_CHECK;
@@ -76,6 +101,8 @@ void orr_tables_skip(orr_tables *t, uint32_t slot);
 /* Shards of this rank, to save and to restore: a store each. */
 uint32_t orr_tables_n_shards(const orr_tables *t);
 const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr_row_store **ret);
+/* The rows of a tier, to commit and to count; NULL: no shard of this rank lives there. */
+orr_store *orr_tables_store(const orr_tables *t, orr_tier tier);
 /* Bytes that this rank sent to others in the last step that has ended; averages over groups are
  * not counted. */
 typedef struct orr_tables_traffic {

@@ -53,6 +53,7 @@ struct orr_tables {
     uint32_t n_shards;
     const orr_tables_entry *entries; /* shape (n_shards): of this rank */
     orr_row_store *stores;           /* shape (n_shards) */
+    orr_store *tiers[ORR_TIERS];     /* NULL: no shard lives there */
     uint32_t n_sets;
     orr_tables_set sets[ORR_TABLES_AHEAD];
     orr_tables_traffic last; /* of the last step that ended */
