@@ -28,6 +28,7 @@ static void check_placement(const orr_embedding_plan *plan, uint32_t t)
     const bool copies = p->sharding == ORR_SHARDING_DATA;
     uint64_t area = 0;
     FUZZ_CHECK(p->sharding < ORR_SHARDINGS && p->columns >= 1);
+    FUZZ_CHECK(p->tier < ORR_TIERS && (p->tier != ORR_TIER_DRAM || p->cached_rows == 0));
     FUZZ_CHECK(p->first_shard <= plan->n_shards && p->n_shards <= plan->n_shards - p->first_shard);
     for (uint32_t i = 0; i < p->n_shards; i++) {
         const orr_embedding_shard *s = &shards[i];

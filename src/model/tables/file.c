@@ -20,14 +20,14 @@ typedef struct reader {
 } reader;
 
 /* Whole numbers of the plan. */
-enum { RANKS, HOST_RANKS, GROUPS, SYNCHRONIZE, PIPELINE, NUMBERS };
+enum { RANKS, HOST_RANKS, GROUPS, SYNCHRONIZE, PIPELINE, LOOKAHEAD, NUMBERS };
 static const struct {
     const char *name;
     uint32_t least, most;
 } numbers[NUMBERS] = {
     [RANKS] = {"ranks", 1, 65536},   [HOST_RANKS] = {"host_ranks", 1, 65536},
     [GROUPS] = {"groups", 1, 65536}, [SYNCHRONIZE] = {"synchronize", 1, 1 << 30},
-    [PIPELINE] = {"pipeline", 0, 3},
+    [PIPELINE] = {"pipeline", 0, 3}, [LOOKAHEAD] = {"lookahead", 1, 1024},
 };
 
 static orr_status unknown_key(const orr_yaml *key, const char *what, const char *const *names,
@@ -166,17 +166,44 @@ static orr_status read_kind(const orr_yaml *value, uint8_t *ret, orr_error *err)
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
+static orr_status read_tier(const orr_yaml *value, uint8_t *ret, orr_error *err)
+{
+    for (uint8_t tier = 0; tier < ORR_TIERS; tier++)
+        if (strcmp(scalar_text(value), orr_tier_name((orr_tier)tier)) == 0) {
+            *ret = tier;
+            return ORR_OK;
+        }
+    return orr_yaml_fail(value, ORR_INVALID, err,
+                         "'%.40s' is no tier of memory: there are dram, byte and block",
+                         scalar_text(value));
+}
+
+static orr_status read_cached_rows(const orr_yaml *value, double *ret, orr_error *err)
+{
+    double rows;
+    ORR_TRY(orr_yaml_number(value, &rows, err));
+    if (!(rows >= 1 && rows <= 0x1p53))
+        return orr_yaml_fail(value, ORR_INVALID, err, "cached_rows: %g is not from 1 to 2^53",
+                             rows);
+    *ret = rows;
+    return ORR_OK;
+}
+
 static orr_status read_table_field(const reader *r, const orr_yaml *key, const orr_yaml *value,
                                    orr_embedding_placement *ret)
 {
-    static const char *const names[] = {"kind", "ranks", "columns"};
+    static const char *const names[] = {"kind", "ranks", "columns", "tier", "cached_rows"};
     if (strcmp(key->text, "kind") == 0)
         return read_kind(value, &ret->sharding, r->err);
     if (strcmp(key->text, "ranks") == 0)
         return read_ranks(r, value, ret);
     if (strcmp(key->text, "columns") == 0)
         return read_whole(value, "columns", 1, UINT16_MAX, &ret->columns, r->err);
-    return unknown_key(key, "a table of a plan has", names, 3, r->err);
+    if (strcmp(key->text, "tier") == 0)
+        return read_tier(value, &ret->tier, r->err);
+    if (strcmp(key->text, "cached_rows") == 0)
+        return read_cached_rows(value, &ret->cached_rows, r->err);
+    return unknown_key(key, "a table of a plan has", names, sizeof names / sizeof *names, r->err);
 }
 
 static orr_status read_table(reader *r, uint32_t t, const orr_yaml *key, const orr_yaml *value)
@@ -253,6 +280,7 @@ static orr_status read_head(reader *r, const orr_yaml *file)
     r->plan->groups = read[GROUPS];
     r->plan->synchronize = read[SYNCHRONIZE];
     r->plan->pipeline = (uint8_t)read[PIPELINE];
+    r->plan->lookahead = read[LOOKAHEAD];
     const orr_status status = orr_embedding_plan_check_ranks(r->plan, r->err);
     (void)snprintf(where, sizeof where, "%s:%u:%u", file->file, file->line, file->column);
     if (status != ORR_OK)
@@ -341,6 +369,8 @@ static void put_plan(orr_output *out, const orr_embedding_plan *plan)
         orr_output_printf(out, "backward: %s\n", orr_embedding_codec_name(plan->backward));
     if (plan->pipeline > 0)
         orr_output_printf(out, "pipeline: %u\n", plan->pipeline);
+    if (plan->lookahead > 0)
+        orr_output_printf(out, "lookahead: %u\n", plan->lookahead);
     orr_output_text(out, "tables:\n");
     for (uint32_t t = 0; t < plan->n_tables; t++) {
         const orr_embedding_placement *p = &plan->placements[t];
@@ -351,6 +381,10 @@ static void put_plan(orr_output *out, const orr_embedding_plan *plan)
             orr_output_printf(out, ", columns: %u", p->columns);
         if (p->n_ranks > 0)
             put_ranks(out, p->ranks, p->n_ranks);
+        if (p->tier != ORR_TIER_DRAM)
+            orr_output_printf(out, ", tier: %s", orr_tier_name((orr_tier)p->tier));
+        if (p->cached_rows >= 1)
+            orr_output_printf(out, ", cached_rows: %.0f", p->cached_rows);
         orr_output_text(out, "}\n");
     }
 }

@@ -80,6 +80,14 @@ orr_status orr_embedding_placement_check(const orr_embedding_plan *plan, uint32_
     if (p->sharding >= ORR_SHARDINGS)
         return orr_fail(err, ORR_INVALID, "table '%s': no kind of sharding has the number %u",
                         table->name, p->sharding);
+    if (p->tier >= ORR_TIERS)
+        return orr_fail(err, ORR_INVALID, "table '%s': no tier has the number %u", table->name,
+                        p->tier);
+    if (p->tier == ORR_TIER_DRAM && p->cached_rows != 0)
+        return orr_fail(err, ORR_INVALID,
+                        "table '%s': its rows are all in memory: cached_rows is for tiers byte and "
+                        "block",
+                        table->name);
     if (p->sharding == ORR_SHARDING_DATA)
         return p->n_ranks == 0 && p->columns <= 1
                    ? ORR_OK

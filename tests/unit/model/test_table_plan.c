@@ -84,6 +84,34 @@ static void the_text_reads_back(void **state)
                         "  \"item 3\": {kind: table_row, ranks: [0, 1]}\n");
 }
 
+#define TIERED                                                                                     \
+    "ranks: 2\n"                                                                                   \
+    "lookahead: 6\n"                                                                               \
+    "tables:\n"                                                                                    \
+    "  t0: {kind: row, ranks: [0, 1], tier: block, cached_rows: 250}\n"                            \
+    "  user: {kind: table, ranks: [1], tier: byte}\n"                                              \
+    "  \"item 3\": {kind: data}\n"
+
+static void tiers_of_tables(void **state)
+{
+    (void)state;
+    const orr_embedding_plan plan = plan_of(TIERED), plain = plan_of(MIXED);
+    assert_int_equal(plan.lookahead, 6);
+    assert_int_equal(plan.placements[0].tier, ORR_TIER_BLOCK);
+    assert_true(plan.placements[0].cached_rows == 250);
+    assert_int_equal(plan.placements[1].tier, ORR_TIER_BYTE);
+    assert_true(plan.placements[1].cached_rows == 0);
+    assert_int_equal(plan.placements[2].tier, ORR_TIER_DRAM);
+    assert_string_equal(orr_embedding_plan_text(&plan, arena), TIERED);
+    assert_int_equal(plain.lookahead, 0);
+    const orr_embedding_plan told =
+        plan_of("ranks: 1\ntables: {t0: {tier: dram, kind: data}, user: {kind: data}, item 3: "
+                "{kind: data, tier: block}}\n");
+    assert_string_equal(orr_embedding_plan_text(&told, arena),
+                        "ranks: 1\ntables:\n  t0: {kind: data}\n  user: {kind: data}\n"
+                        "  \"item 3\": {kind: data, tier: block}\n");
+}
+
 /* A plan of three ranks, the line of t0 given and the other two fine. */
 static void assert_t0_refused(const char *t0, const char *message)
 {
@@ -142,6 +170,17 @@ static void tables_that_cannot_be(void **state)
                       "0 and 2 are of two");
     assert_t0_refused("{kind: data, ranks: [0]}",
                       "p.yaml:6:7: table 't0': data puts it whole on every rank: name none");
+    assert_t0_refused("{kind: data, tier: ssd}",
+                      "p.yaml:6:26: 'ssd' is no tier of memory: there are dram, byte and block");
+    assert_t0_refused("{kind: data, tier: [block]}",
+                      "p.yaml:6:26: '' is no tier of memory: there are dram, byte and block");
+    assert_t0_refused("{kind: data, tier: block, cached_rows: 0}",
+                      "p.yaml:6:46: cached_rows: 0 is not from 1 to 2^53");
+    assert_t0_refused("{kind: data, tier: block, cached_rows: 1e17}",
+                      "p.yaml:6:46: cached_rows: 1e+17 is not from 1 to 2^53");
+    assert_t0_refused("{kind: data, cached_rows: 7}",
+                      "p.yaml:6:7: table 't0': its rows are all in memory: cached_rows is for "
+                      "tiers byte and block");
     assert_t0_refused("{kind: grid, columns: 0, ranks: [0]}",
                       "p.yaml:6:29: columns: 0 is not from 1 to 65535");
 }
@@ -176,6 +215,8 @@ static void plans_that_cannot_be(void **state)
                         "p.yaml:1:1: 20000 groups of 4 ranks are more than 65536 ranks");
     assert_plan_refused("ranks: 4\nforward: fp8\ntables: {}\n", ORR_INVALID,
                         "p.yaml:2:10: 'fp8' is no codec: there are fp32, fp16, bf16 and int8");
+    assert_plan_refused("ranks: 4\nlookahead: 1025\ntables: {}\n", ORR_INVALID,
+                        "p.yaml:2:12: lookahead: 1025 is not from 1 to 1024");
     assert_plan_refused(
         "ranks: 4\nhost_rank: 2\ntables: {}\n", ORR_INVALID,
         "p.yaml:2:1: a plan of tables has no 'host_rank'; did you mean 'host_ranks'?");
@@ -247,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_makes_shards),
         cmocka_unit_test(the_text_reads_back),
+        cmocka_unit_test(tiers_of_tables),
         cmocka_unit_test(tables_that_cannot_be),
         cmocka_unit_test(plans_that_cannot_be),
         cmocka_unit_test(two_tables_of_one_name),
