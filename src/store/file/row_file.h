@@ -98,18 +98,26 @@ typedef struct orr_row_read {
 } orr_row_read;
 /* Where the sectors of a home are, which is not 0. Lock. */
 orr_row_read orr_row_file_locate(const orr_row_file *file, uint32_t shard, orr_row_entry home);
-/* The record (row, then state) in its sectors. PARSE: "table t3, row 17: sector N is damaged". */
+/* Copies a record out of its sectors: the row to `ret_row`, its state to `ret_state` (NULL: not
+ * wanted). PARSE: "table t3, row 17: sector N is damaged". A place may have been given to other
+ * rows while it was read: who sees this error looks whether the row still has that home, and reads
+ * again where it has moved. Any thread, no lock. */
 orr_status orr_row_file_check(const orr_row_file *file, uint32_t shard, int64_t row,
-                              orr_row_entry home, const void *sectors, const char **ret_record,
-                              orr_error *err) ORR_MUST_CHECK;
+                              orr_row_entry home, const void *sectors, void *ret_row,
+                              void *ret_state, orr_error *err) ORR_MUST_CHECK;
 
 /* --- writing --------------------------------------------------------------------------------- */
 
 /* Gives a row a new home and keeps a copy of its record until it is written; the caller puts the
- * home where it belongs (entry or slot). `now`: of the commit that is under way (the row had this
- * record when it began), else of the next one. LIMIT: the file is full. Lock. */
-orr_status orr_row_file_append(orr_row_file *file, uint32_t shard, int64_t row, const void *record,
-                               bool now, orr_row_entry *ret_home, orr_error *err) ORR_MUST_CHECK;
+ * home where it belongs (entry or slot) before it lets the lock go. `state` may be NULL where there
+ * is none. `now`: of the commit that is under way (the row had this record when it began), else of
+ * the next one. LIMIT: no place is free; where orr_row_file_cleaning() says so it is worth trying
+ * again after orr_row_file_pump(). IO: a write has failed before. Lock. */
+orr_status orr_row_file_append(orr_row_file *file, uint32_t shard, int64_t row, const void *weights,
+                               const void *state, bool now, orr_row_entry *ret_home,
+                               orr_error *err) ORR_MUST_CHECK;
+/* Places are being made free. Lock. */
+bool orr_row_file_cleaning(const orr_row_file *file);
 /* Submits what is to be written and cleans where space is short; `completions`: those of the device
  * whose tags have ORR_ROW_FILE_TAG. Called by the thread of the device; takes the lock itself. */
 #define ORR_ROW_FILE_TAG (UINT64_C(1) << 63)
