@@ -40,6 +40,7 @@ struct orr_block_device {
     uint32_t sector;    /* bytes: the smallest transfer, never torn by a crash */
     uint32_t alignment; /* of memory */
     uint32_t depth;     /* requests in flight, at most */
+    const char *remark; /* for a person, see orr_block_device_remark(); NULL: nothing to say */
     void *ctx;
     /* Begins the first *ret_n of n requests, as many as there is room for. */
     orr_status (*submit)(orr_block_device *self, const orr_block_request *requests, uint32_t n,
@@ -50,7 +51,8 @@ struct orr_block_device {
                        uint32_t room, uint32_t *ret_n, orr_error *err);
     /* Makes all writes that have completed durable. IO: it failed, see above. */
     orr_status (*sync)(orr_block_device *self, orr_error *err);
-    /* Memory that requests will point into, registered where that helps; NULL: there is no use. */
+    /* Memory that requests will point into, registered where that helps; NULL: there is no use.
+     * It stays where it is until the device is closed. No request is in flight. */
     orr_status (*use_memory)(orr_block_device *self, void *memory, size_t bytes, orr_error *err);
     void (*close)(orr_block_device *self); /* after all requests have been reaped */
 };
