@@ -40,8 +40,8 @@ typedef struct orr_sim_drive_options {
 orr_status orr_sim_drive_new(const orr_sim_drive_options *options, orr_sim_drive **ret,
                              orr_error *err) ORR_MUST_CHECK;
 void orr_sim_drive_free(orr_sim_drive *drive); /* NULL is allowed; its devices have been closed */
-/* A host opens it: after a crash what is left of the unsynced writes is drawn here. LIMIT: a device
- * that writes is open already (one that crashed does not count). */
+/* A host opens it, after a crash as a restart. LIMIT: a device that writes is open already (one
+ * that crashed does not count). */
 orr_status orr_sim_drive_open(orr_sim_drive *drive, bool read_only, orr_block_device **ret,
                               orr_error *err) ORR_MUST_CHECK;
 
