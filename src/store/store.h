@@ -29,7 +29,10 @@ const char *orr_cache_policy_name(orr_cache_policy policy);
 typedef void orr_row_initial(void *ctx, uint32_t shard, int64_t row, void *ret_record);
 
 typedef struct orr_store_options {
-    uint64_t cache_bytes; /* of all pools: slots and their bookkeeping */
+    uint64_t cache_bytes; /* of all pools: slots and their bookkeeping; without resident shards */
+    /* Shape (n_shards): rows of each shard that are expected in the cache, by which memory is
+     * divided among pools; NULL: by the bytes of shards. */
+    const double *cached_rows;
     /* shape (n_shards): rows that are all kept in memory, slot k is row k. They are read when the
      * store is opened and written where they have changed, by commits alone. NULL: none. */
     const bool *resident;
@@ -60,15 +63,17 @@ void orr_store_close(orr_store *store); /* uncommitted rows are lost; NULL is al
 typedef struct orr_store_slots {
     char *rows, *states;
     int64_t n, row_bytes, state_bytes;
-    const uint64_t *owner; /* shape (n): row of the shard in the slot, in the low 48 bits */
+    const uint64_t *owner; /* shape (n): row of the shard in the slot, in the low 48 bits; NULL where
+                            * `resident` */
     bool resident;         /* slot k is row k */
 } orr_store_slots;
 orr_store_slots orr_store_slots_of(const orr_store *store, uint32_t shard);
 
 /* The lookups of a batch in one shard: pins their rows until the batch ends, begins to read those
- * that are missing, and gives the slot of each. `batch`: that of the call before, or the next.
- * LIMIT: the rows of this batch alone do not fit the cache, and how much would do. Waits where rows
- * of earlier batches, which have not ended, leave no room. */
+ * that are missing, and gives the slot of each. Ids are rows of the shard, from 0. `batch`: that of
+ * the call before, or the next. LIMIT: the rows of this batch alone do not fit the cache, and how
+ * much would do. Waits where rows of earlier batches, which have not ended, leave no room, and
+ * where `window` batches have not ended (LIMIT where requests are made by callers). */
 orr_status orr_store_announce(orr_store *store, uint64_t batch, uint32_t shard, const int64_t *ids,
                               int64_t n, uint32_t *ret_slots, orr_error *err) ORR_MUST_CHECK;
 /* Waits until all rows of a batch are there. Rows that were not are demand misses, and the time is
