@@ -102,12 +102,15 @@ static void case_end(bag_case *c)
     orr_free(c->initial);
 }
 
-/* A shard with its store, in memory or fetched, and its own lookups. */
+/* A shard with its store and its own lookups; slot k has row k, or rows are in any slots of more
+ * than there are rows, of which others hold rows of nobody. */
 typedef struct shard_case {
     orr_embedding_shard shard;
     orr_row_store store;
     char *data, *states;
-    int64_t fetched; /* rows that were not released */
+    int64_t *slot_of; /* shape (rows); NULL: slot k has row k */
+    uint64_t *owner;
+    uint32_t *slots;
     orr_shard_lookups lookups;
     int32_t *lengths;
     int64_t *ids;
@@ -116,49 +119,60 @@ typedef struct shard_case {
     uint32_t blocks;
 } shard_case;
 
-static orr_status fetch_rows(orr_row_store *self, const int64_t *row, int64_t n, char **ret,
-                             orr_error *err)
+static int64_t slot_of(const shard_case *s, int64_t row)
 {
-    shard_case *s = self->ctx;
-    (void)err;
-    for (int64_t i = 0; i < n; i++) {
-        assert_true(row[i] >= 0 && row[i] < self->rows && (i == 0 || row[i] > row[i - 1]));
-        ret[i] = s->data + row[i] * self->record_bytes;
+    return s->slot_of != NULL ? s->slot_of[row] : row;
+}
+
+/* Rows in random slots. The upper bits of owners are the cache's. */
+static void draw_slots(bag_case *c, shard_case *s)
+{
+    const int64_t rows = s->store.rows;
+    s->store.slots = rows + (int64_t)below(c, (uint64_t)rows + 20) + 1;
+    s->owner = orr_calloc((size_t)s->store.slots, sizeof *s->owner);
+    s->slot_of = orr_calloc((size_t)rows + 1, sizeof *s->slot_of);
+    for (int64_t k = 0; k < s->store.slots; k++)
+        s->owner[k] = (uint64_t)k;
+    for (int64_t k = s->store.slots - 1; k > 0; k--) {
+        const int64_t other = (int64_t)below(c, (uint64_t)k + 1);
+        const uint64_t moved = s->owner[k];
+        s->owner[k] = s->owner[other];
+        s->owner[other] = moved;
     }
-    s->fetched += n;
-    return ORR_OK;
+    for (int64_t k = 0; k < s->store.slots; k++) {
+        if (s->owner[k] < (uint64_t)rows)
+            s->slot_of[s->owner[k]] = k;
+        s->owner[k] |= (uint64_t)below(c, 1 << 16) << 48;
+    }
+    s->store.owner = s->owner;
+    s->slots = orr_calloc((size_t)s->lookups.n + 1, sizeof *s->slots);
+    for (int64_t i = 0; i < s->lookups.n; i++)
+        s->slots[i] = (uint32_t)s->slot_of[s->ids[i]];
+    s->lookups.slots = s->slots;
 }
 
-static void release_rows(orr_row_store *self, const int64_t *row, int64_t n, bool changed)
+static void make_store(bag_case *c, shard_case *s, bool in_order)
 {
-    (void)row, (void)changed;
-    ((shard_case *)self->ctx)->fetched -= n;
-}
-
-static void make_store(bag_case *c, shard_case *s, bool in_memory, bool apart)
-{
-    const int64_t columns = s->shard.column_end - s->shard.column_begin, rows = s->store.rows,
-                  bytes = orr_row_format_bytes((orr_row_format)c->table.format, columns),
-                  state = orr_row_optimizer_bytes((orr_row_optimizer)c->table.optimizer, columns);
-    s->store = (orr_row_store){.rows = rows,
-                               .columns = columns,
-                               .format = c->table.format,
-                               .optimizer = c->table.optimizer,
-                               .state_at = (bytes + 3) / 4 * 4,
-                               .state_bytes = state,
-                               .fetch = fetch_rows,
-                               .release = release_rows,
-                               .ctx = s};
-    s->store.record_bytes = s->store.state_at + (apart ? 0 : state);
-    s->data = orr_calloc((size_t)rows + 1, (size_t)s->store.record_bytes);
-    s->states = orr_calloc((size_t)rows + 1, (size_t)state + 1);
-    s->store.base = in_memory ? s->data : NULL;
-    s->store.states = apart ? s->states : NULL;
+    const int64_t columns = s->shard.column_end - s->shard.column_begin, rows = s->store.rows;
+    s->store = (orr_row_store){
+        .rows = rows,
+        .columns = columns,
+        .format = c->table.format,
+        .optimizer = c->table.optimizer,
+        .record_bytes = orr_row_format_bytes((orr_row_format)c->table.format, columns),
+        .state_bytes = orr_row_optimizer_bytes((orr_row_optimizer)c->table.optimizer, columns)};
+    if (!in_order)
+        draw_slots(c, s);
+    const size_t slots = (size_t)(in_order ? rows : s->store.slots) + 1;
+    s->data = orr_calloc(slots, (size_t)s->store.record_bytes);
+    s->states = orr_calloc(slots, (size_t)s->store.state_bytes + 1);
+    s->store.base = s->data;
+    s->store.states = s->store.state_bytes > 0 ? s->states : NULL;
     for (int64_t r = 0; r < rows; r++)
         orr_row_from_fp32((orr_row_format)c->table.format,
                           c->initial + (s->lookups.first_row + r) * c->table.columns +
                               s->shard.column_begin,
-                          columns, s->data + r * s->store.record_bytes);
+                          columns, s->data + slot_of(s, r) * s->store.record_bytes);
 }
 
 static void shard_begin(bag_case *c, shard_case *s, const orr_embedding_shard *shard)
@@ -183,13 +197,14 @@ static void shard_begin(bag_case *c, shard_case *s, const orr_embedding_shard *s
                 s->ids[s->lookups.n++] = c->ids[i] - first;
                 s->lengths[b]++;
             }
-    const bool in_memory = below(c, 3) > 0;
-    make_store(c, s, in_memory, in_memory && below(c, 2));
+    make_store(c, s, below(c, 2));
 }
 
 static void shard_end(shard_case *s)
 {
-    assert_int_equal(s->fetched, 0);
+    orr_free(s->slot_of);
+    orr_free(s->owner);
+    orr_free(s->slots);
     orr_free(s->data);
     orr_free(s->states);
     orr_free(s->lengths);
@@ -352,8 +367,8 @@ static void sharded_rows(const sharded *t, float *ret)
     for (uint32_t i = 0; i < t->n; i++) {
         const shard_case *s = &t->shards[i];
         for (int64_t r = 0; r < s->store.rows; r++)
-            orr_row_to_fp32((orr_row_format)s->store.format, s->data + r * s->store.record_bytes,
-                            s->store.columns,
+            orr_row_to_fp32((orr_row_format)s->store.format,
+                            s->data + slot_of(s, r) * s->store.record_bytes, s->store.columns,
                             ret + (s->lookups.first_row + r) * t->c->table.columns +
                                 s->shard.column_begin);
     }

@@ -180,8 +180,7 @@ static void average_table(orr_row_store *const *stores, uint32_t groups)
     for (int64_t row = 0; row < s->rows; row++) {
         for (uint32_t g = 0; g < groups; g++) {
             row_of[g] = numbers[g];
-            state[g] = (float *)(void *)orr_row_store_state(
-                stores[g], stores[g]->base + row * s->record_bytes, row);
+            state[g] = (float *)(void *)orr_row_store_state(stores[g], row);
             orr_row_to_fp32(s->format, stores[g]->base + row * s->record_bytes, s->columns,
                             numbers[g]);
         }

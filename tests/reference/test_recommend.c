@@ -187,8 +187,7 @@ static orr_status row_of(const golden *g, const orr_embedding_shard *shard, orr_
 {
     const orr_embedding *table = &g->tables[shard->table];
     char name[NAME_CHARS], *record = store->base + row * store->record_bytes;
-    float *numbers =
-        (float *)(void *)(what == STATE ? orr_row_store_state(store, record, row) : record);
+    float *numbers = (float *)(void *)(what == STATE ? orr_row_store_state(store, row) : record);
     const int64_t columns = what == STATE ? 1 : table->columns,
                   n = what == STATE ? 1 : store->columns;
     const int64_t at =

@@ -35,26 +35,6 @@ void orr_table_parts_of(const orr_tables *tables, const orr_embedding_plan *plan
     }
 }
 
-orr_status orr_record_block_fetch(orr_row_store *store, int64_t first, int64_t n,
-                                  orr_record_block *ret, orr_error *err)
-{
-    ret->store = store;
-    ret->first = first;
-    ret->n = n;
-    for (int64_t i = 0; i < n; i++) {
-        ret->row[i] = first + i;
-        ret->record[i] =
-            store->base != NULL ? store->base + (first + i) * store->record_bytes : NULL;
-    }
-    return store->base != NULL ? ORR_OK : store->fetch(store, ret->row, n, ret->record, err);
-}
-
-void orr_record_block_release(orr_record_block *block, bool changed)
-{
-    if (block->store->base == NULL)
-        block->store->release(block->store, block->row, block->n, changed);
-}
-
 static orr_status add_piece(orr_table_image *image, const orr_table_part *part, orr_error *err)
 {
     const int64_t table_rows = part->table->rows;
@@ -114,13 +94,12 @@ int64_t orr_table_image_bytes(const orr_table_image *image)
     return image != NULL ? image->bytes : 0;
 }
 
-static void copy_block(const piece *p, const orr_record_block *block)
+static void copy_block(const piece *p, int64_t first, int64_t n, const char *record)
 {
     const orr_table_layout *l = &p->layout;
-    for (int64_t i = 0; i < block->n; i++) {
-        const int64_t row = block->first + i;
-        const char *state = orr_row_store_state(p->store, block->record[i], row);
-        memcpy(p->copy + row * l->row_bytes, block->record[i], (size_t)l->row_bytes);
+    for (int64_t row = first; row < first + n; row++, record += orr_row_store_bytes(p->store)) {
+        const char *state = record + p->store->record_bytes;
+        memcpy(p->copy + row * l->row_bytes, record, (size_t)l->row_bytes);
         memcpy(p->copy + l->column_state_at + row * l->column_state_bytes, state,
                (size_t)l->column_state_bytes);
         memcpy(p->copy + l->row_state_at + row * l->row_state_bytes, state + l->column_state_bytes,
@@ -128,21 +107,26 @@ static void copy_block(const piece *p, const orr_record_block *block)
     }
 }
 
+static orr_status copy_piece(const piece *p, orr_error *err)
+{
+    const int64_t rows = p->header.row_end - p->header.row_begin;
+    char *records = orr_malloc((size_t)(ORR_TABLE_BLOCK_ROWS * orr_row_store_bytes(p->store)));
+    orr_status status = records != NULL ? ORR_OK : orr_fail_memory(err);
+    for (int64_t first = 0; first < rows && status == ORR_OK; first += ORR_TABLE_BLOCK_ROWS) {
+        const int64_t left = rows - first,
+                      n = left < ORR_TABLE_BLOCK_ROWS ? left : ORR_TABLE_BLOCK_ROWS;
+        status = orr_row_store_read(p->store, first, n, records, err);
+        if (status == ORR_OK)
+            copy_block(p, first, n, records);
+    }
+    orr_free(records);
+    return status;
+}
+
 orr_status orr_table_image_copy(orr_table_image *image, orr_error *err)
 {
-    for (uint32_t i = 0; i < image->n; i++) {
-        const piece *p = &image->pieces[i];
-        const int64_t rows = p->header.row_end - p->header.row_begin;
-        for (int64_t first = 0; first < rows; first += ORR_TABLE_BLOCK_ROWS) {
-            const int64_t left = rows - first;
-            orr_record_block block;
-            ORR_TRY(orr_record_block_fetch(
-                p->store, first, left < ORR_TABLE_BLOCK_ROWS ? left : ORR_TABLE_BLOCK_ROWS, &block,
-                err));
-            copy_block(p, &block);
-            orr_record_block_release(&block, false);
-        }
-    }
+    for (uint32_t i = 0; i < image->n; i++)
+        ORR_TRY(copy_piece(&image->pieces[i], err));
     return ORR_OK;
 }
 

@@ -5,18 +5,8 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/table_file.h"
 
-/* Records of a store are visited in blocks of rows. */
+/* Rows of a store are visited so many at a time. */
 enum { ORR_TABLE_BLOCK_ROWS = 512 };
-typedef struct orr_record_block {
-    orr_row_store *store;
-    int64_t first, n;
-    char *record[ORR_TABLE_BLOCK_ROWS];
-    int64_t row[ORR_TABLE_BLOCK_ROWS];
-} orr_record_block;
-/* Brings n rows from `first` on to memory; at most ORR_TABLE_BLOCK_ROWS. */
-orr_status orr_record_block_fetch(orr_row_store *store, int64_t first, int64_t n,
-                                  orr_record_block *ret, orr_error *err) ORR_MUST_CHECK;
-void orr_record_block_release(orr_record_block *block, bool changed);
 
 /* A copy of shards as files have them, which is written while training goes on. */
 typedef struct orr_table_image orr_table_image;

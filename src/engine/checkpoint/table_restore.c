@@ -121,22 +121,19 @@ static orr_status copy_row(copying *c, int64_t row, char *record, char *state, o
                           err);
 }
 
-static orr_status copy_rows(copying *c, orr_error *err)
+/* `records`: room for a block of them. */
+static orr_status copy_rows(copying *c, char *records, orr_error *err)
 {
     orr_row_store *store = c->part->store;
-    orr_record_block block;
-    for (int64_t first = c->both.row_begin; first < c->both.row_end; first += block.n) {
-        const int64_t left = c->both.row_end - first;
-        orr_status status = ORR_OK;
-        ORR_TRY(orr_record_block_fetch(store, first - c->own.row_begin,
-                                       left < ORR_TABLE_BLOCK_ROWS ? left : ORR_TABLE_BLOCK_ROWS,
-                                       &block, err));
-        for (int64_t i = 0; i < block.n && status == ORR_OK; i++)
-            status = copy_row(
-                c, first + i, block.record[i],
-                orr_row_store_state(store, block.record[i], first + i - c->own.row_begin), err);
-        orr_record_block_release(&block, true);
-        ORR_TRY(status);
+    const int64_t bytes = orr_row_store_bytes(store);
+    for (int64_t first = c->both.row_begin, n; first < c->both.row_end; first += n) {
+        const int64_t left = c->both.row_end - first, at = first - c->own.row_begin;
+        n = left < ORR_TABLE_BLOCK_ROWS ? left : ORR_TABLE_BLOCK_ROWS;
+        ORR_TRY(orr_row_store_read(store, at, n, records, err));
+        for (int64_t i = 0; i < n; i++)
+            ORR_TRY(copy_row(c, first + i, records + i * bytes,
+                             records + i * bytes + store->record_bytes, err));
+        ORR_TRY(orr_row_store_write(store, at, n, records, err));
     }
     return ORR_OK;
 }
@@ -158,14 +155,18 @@ static orr_status copy_piece(const found *from, const orr_table_part *part, rect
                              orr_error *err)
 {
     copying c = {.part = part, .piece = from->piece, .own = own};
+    char *records = orr_malloc((size_t)(ORR_TABLE_BLOCK_ROWS * orr_row_store_bytes(part->store)));
     orr_status status;
+    if (records == NULL)
+        return orr_fail_memory(err);
     (void)intersect(own, rectangle_of(&from->piece->header), &c.both);
-    ORR_TRY(check_columns(&c, err));
+    ORR_TRY_OUT(status, check_columns(&c, err));
     ORR_TRY_OUT(status, orr_table_reader_open(from->file, from->piece, &c.rows, err));
     ORR_TRY_OUT(status, orr_table_reader_open(from->file, from->piece, &c.column_state, err));
     ORR_TRY_OUT(status, orr_table_reader_open(from->file, from->piece, &c.row_state, err));
-    status = copy_rows(&c, err);
+    status = copy_rows(&c, records, err);
 out:
+    orr_free(records);
     orr_table_reader_close(&c.rows);
     orr_table_reader_close(&c.column_state);
     orr_table_reader_close(&c.row_state);

@@ -101,9 +101,8 @@ static void size_work(const orr_tables_layout *l, const orr_tables_entry *entry,
         ret->squares = larger(ret->squares, rows * subtrees_of_peers(l, entry) * sizeof(float));
     if (l->groups > 1)
         ret->average =
-            larger(ret->average, larger(ORR_TABLES_AVERAGE_NUMBERS,
-                                        (size_t)store.record_bytes + (size_t)store.state_bytes) *
-                                     sizeof(float));
+            larger(ret->average, larger(ORR_TABLES_AVERAGE_NUMBERS * sizeof(float),
+                                        2 * sizeof(float) * (size_t)orr_row_store_bytes(&store)));
 }
 
 orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, const orr_tables_source *source)

@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <xxhash.h>
 
+#include "base/alloc.h"
 #include "base/workers.h"
 #include "engine/train/trainer.h"
 
@@ -9,7 +10,7 @@
  * each ORR_EMBEDDING_BLOCK columns of each row, and for states of the whole row, whichever rank has
  * them. */
 
-enum { PIECE_ROWS = 512 };
+enum { PIECE_ROWS = 512, SCAN_ROWS = 8192 };
 
 typedef enum part { NUMBERS, STATES, ROW_STATE } part;
 
@@ -42,7 +43,7 @@ static uint64_t of_columns(const shard_digest *d, part what, int64_t row, const 
     return sum;
 }
 
-static uint64_t of_record(const shard_digest *d, int64_t row, char *record)
+static uint64_t of_record(const shard_digest *d, int64_t row, const char *record, const char *state)
 {
     const orr_row_store *s = d->store;
     const int64_t column_bytes = orr_row_format_bytes((orr_row_format)s->format, 1);
@@ -51,7 +52,6 @@ static uint64_t of_record(const shard_digest *d, int64_t row, char *record)
         s->optimizer == ORR_ROW_OPTIMIZER_ADAGRAD || s->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM
             ? s->columns * (int64_t)sizeof(float)
             : 0;
-    const char *state = orr_row_store_state(s, record, row);
     uint64_t sum = of_columns(d, NUMBERS, row, record, column_bytes);
     if (of_numbers > 0)
         sum += of_columns(d, STATES, row, state, sizeof(float));
@@ -67,32 +67,33 @@ static void digest_piece(void *ctx, size_t piece, int thread)
     uint64_t sum = 0;
     (void)thread;
     for (int64_t row = first; row < end && row < d->store->rows; row++)
-        sum += of_record(d, row, d->store->base + row * d->store->record_bytes);
+        sum += of_record(d, row, d->store->base + row * d->store->record_bytes,
+                         orr_row_store_state(d->store, row));
     atomic_fetch_add(&d->sum, sum);
 }
 
-/* Rows that are not all in memory are brought there, some at a time. */
-static orr_status digest_fetched(shard_digest *d, orr_error *err)
+/* Rows that are not all in memory, some at a time. */
+static orr_status digest_records(shard_digest *d, orr_error *err)
 {
     orr_row_store *s = d->store;
-    for (int64_t first = 0; first < s->rows; first += PIECE_ROWS) {
-        const int64_t n = s->rows - first < PIECE_ROWS ? s->rows - first : PIECE_ROWS;
-        int64_t row[PIECE_ROWS];
-        char *record[PIECE_ROWS];
-        for (int64_t i = 0; i < n; i++)
-            row[i] = first + i;
-        ORR_TRY(s->fetch(s, row, n, record, err));
-        for (int64_t i = 0; i < n; i++)
-            d->sum += of_record(d, row[i], record[i]);
-        s->release(s, row, n, false);
+    const int64_t bytes = orr_row_store_bytes(s);
+    char *records = orr_malloc((size_t)(SCAN_ROWS * bytes));
+    orr_status status = records != NULL ? ORR_OK : orr_fail_memory(err);
+    for (int64_t first = 0; first < s->rows && status == ORR_OK; first += SCAN_ROWS) {
+        const int64_t n = s->rows - first < SCAN_ROWS ? s->rows - first : SCAN_ROWS;
+        status = orr_row_store_read(s, first, n, records, err);
+        for (int64_t i = 0; i < n && status == ORR_OK; i++)
+            d->sum +=
+                of_record(d, first + i, records + i * bytes, records + i * bytes + s->record_bytes);
     }
-    return ORR_OK;
+    orr_free(records);
+    return status;
 }
 
 static orr_status digest_shard(shard_digest *d, orr_workers *workers, orr_error *err)
 {
-    if (d->store->base == NULL)
-        return digest_fetched(d, err);
+    if (d->store->read != NULL)
+        return digest_records(d, err);
     orr_workers_run(workers, (size_t)((d->store->rows + PIECE_ROWS - 1) / PIECE_ROWS), digest_piece,
                     d);
     return ORR_OK;

@@ -254,7 +254,7 @@ static inline void put_shard(const table_case *c, const orr_embedding_shard *sha
                         table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
     for (int64_t row = 0; row < store->rows; row++) {
         char *record = store->base + row * store->record_bytes;
-        const float *state = (const float *)(const void *)orr_row_store_state(store, record, row);
+        const float *state = (const float *)(const void *)orr_row_store_state(store, row);
         memcpy(whole->numbers + (first + row) * whole->row_bytes + shard->column_begin * each,
                record, (size_t)(columns * each));
         for (int64_t i = 0; by_number && i < columns; i++)

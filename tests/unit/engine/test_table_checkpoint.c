@@ -26,15 +26,14 @@ static const orr_embedding MODEL[TABLES] = {
     {.name = "user id", .rows = 256, .columns = 1, .optimizer = ORR_ROW_OPTIMIZER_ROWWISE_ADAM},
 };
 
-/* A store whose records are in memory, apart from their state, or given on request alone. */
+/* A store whose rows are in memory, or given on request alone. */
 typedef struct shard_store {
     orr_row_store store;
     const orr_embedding_shard *shard;
     const orr_embedding *table;
     int64_t first_row;
     uint32_t group; /* of ranks; its numbers are other ones */
-    char *records;
-    int64_t fetched; /* and not released yet */
+    char *rows, *states;
 } shard_store;
 
 typedef struct saved_rank {
@@ -43,51 +42,54 @@ typedef struct saved_rank {
     uint32_t n;
 } saved_rank;
 
-static orr_status fetch(orr_row_store *self, const int64_t *row, int64_t n, char **ret_record,
-                        orr_error *err)
+static orr_status read_rows(orr_row_store *self, int64_t first, int64_t n, char *records,
+                            orr_error *err)
 {
     shard_store *s = self->ctx;
-    (void)err;
-    for (int64_t i = 0; i < n; i++)
-        ret_record[i] = s->records + row[i] * self->record_bytes;
-    s->fetched += n;
-    return ORR_OK;
+    orr_row_store all = *self;
+    all.read = NULL;
+    all.base = s->rows;
+    all.states = s->states;
+    return orr_row_store_read(&all, first, n, records, err);
 }
 
-static void release(orr_row_store *self, const int64_t *row, int64_t n, bool changed)
+static orr_status write_rows(orr_row_store *self, int64_t first, int64_t n, const char *records,
+                             orr_error *err)
 {
     shard_store *s = self->ctx;
-    (void)row;
-    (void)changed;
-    s->fetched -= n;
+    orr_row_store all = *self;
+    all.write = NULL;
+    all.base = s->rows;
+    all.states = s->states;
+    return orr_row_store_write(&all, first, n, records, err);
 }
 
 static void open_store(shard_store *s, const orr_embedding *table, const orr_embedding_shard *shard,
-                       int kind)
+                       bool in_memory)
 {
     const int64_t columns = shard->column_end - shard->column_begin;
-    const int64_t row_bytes = orr_row_format_bytes((orr_row_format)table->format, columns);
-    const int64_t state_at = (row_bytes + 3) / 4 * 4;
-    const int64_t state = orr_row_optimizer_bytes((orr_row_optimizer)table->optimizer, columns);
     s->shard = shard;
     s->table = table;
     s->first_row = orr_embedding_range_begin(table->rows, shard->range_begin);
-    s->store = (orr_row_store){.rows = orr_embedding_range_begin(table->rows, shard->range_end) -
-                                       s->first_row,
-                               .columns = columns,
-                               .format = table->format,
-                               .optimizer = table->optimizer,
-                               .record_bytes = kind == 1 ? row_bytes : state_at + state + 8 * kind,
-                               .state_at = state_at,
-                               .state_bytes = state,
-                               .fetch = fetch,
-                               .release = release,
-                               .ctx = s};
-    s->records = calloc((size_t)(s->store.rows * (s->store.record_bytes + state)) + 1, 1);
-    assert_non_null(s->records);
-    s->store.base = kind == 2 ? NULL : s->records;
-    if (kind == 1)
-        s->store.states = s->records + s->store.rows * s->store.record_bytes;
+    s->store = (orr_row_store){
+        .rows = orr_embedding_range_begin(table->rows, shard->range_end) - s->first_row,
+        .columns = columns,
+        .format = table->format,
+        .optimizer = table->optimizer,
+        .record_bytes = orr_row_format_bytes((orr_row_format)table->format, columns),
+        .state_bytes = orr_row_optimizer_bytes((orr_row_optimizer)table->optimizer, columns),
+        .ctx = s};
+    s->rows = calloc((size_t)s->store.rows + 1, (size_t)s->store.record_bytes);
+    s->states = calloc((size_t)s->store.rows + 1, (size_t)s->store.state_bytes + 1);
+    assert_non_null(s->rows);
+    assert_non_null(s->states);
+    if (in_memory) {
+        s->store.base = s->rows;
+        s->store.states = s->states;
+    } else {
+        s->store.read = read_rows;
+        s->store.write = write_rows;
+    }
 }
 
 /* 32 bits of a number of a row; `column` -1: of the state that rows have. */
@@ -118,8 +120,8 @@ static void visit_store(shard_store *s, bool fill)
                         s->table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
     for (int64_t i = 0; i < s->store.rows; i++) {
         const int64_t row = s->first_row + i;
-        char *record = s->records + i * s->store.record_bytes;
-        char *state = orr_row_store_state(&s->store, record, i);
+        char *record = s->rows + i * s->store.record_bytes,
+             *state = s->states + i * s->store.state_bytes;
         for (int64_t k = 0; k < s->store.columns; k++) {
             const int64_t column = s->shard->column_begin + k;
             visit_number(record + k * (int64_t)bytes, bits_of(s->table, row, column, 3 * s->group),
@@ -132,7 +134,6 @@ static void visit_store(shard_store *s, bool fill)
             visit_number(state + (by_column ? 4 * s->store.columns : 0),
                          bits_of(s->table, row, -1, 3 * s->group + 2), 4, fill);
     }
-    assert_int_equal(s->fetched, 0);
 }
 
 static void open_rank(saved_rank *r, const orr_embedding_plan *plan, uint32_t rank,
@@ -146,7 +147,7 @@ static void open_rank(saved_rank *r, const orr_embedding_plan *plan, uint32_t ra
         assert_true(r->n < PARTS_MAX);
         shard_store *s = &r->stores[r->n];
         *s = (shard_store){.group = rank / plan->ranks};
-        open_store(s, &plan->tables[shard->table], shard, (int)orr_random_below(random, 3));
+        open_store(s, &plan->tables[shard->table], shard, orr_random_below(random, 3) > 0);
         r->parts[r->n++] = (orr_table_part){.table = s->table,
                                             .shard = shard,
                                             .store = &s->store,
@@ -159,8 +160,10 @@ static void open_rank(saved_rank *r, const orr_embedding_plan *plan, uint32_t ra
 
 static void close_rank(saved_rank *r)
 {
-    for (uint32_t i = 0; i < r->n; i++)
-        free(r->stores[i].records);
+    for (uint32_t i = 0; i < r->n; i++) {
+        free(r->stores[i].rows);
+        free(r->stores[i].states);
+    }
 }
 
 static orr_embedding_placement random_placement(const orr_embedding *table, uint32_t ranks,
@@ -465,7 +468,7 @@ static void exported_tables_are_imported(void **state)
             shard_store *s = &one.stores[i];
             visit_store(s, true); /* state; then rows are lost */
             for (int64_t row = 0; row < s->store.rows; row++)
-                memset(s->records + row * s->store.record_bytes, 0x55,
+                memset(s->rows + row * s->store.record_bytes, 0x55,
                        (size_t)orr_row_format_bytes((orr_row_format)s->table->format,
                                                     s->store.columns));
         }

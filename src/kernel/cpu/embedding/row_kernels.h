@@ -24,7 +24,7 @@ typedef void orr_row_tree(const orr_ranged_row *row, int64_t n, int64_t more, in
 
 /* A lookup of a row in the bag of a sample. */
 typedef struct orr_lookup {
-    uint32_t row; /* relative to the first row of its range */
+    uint32_t row; /* its slot, relative to the first one of its range */
     uint32_t sample;
 } orr_lookup;
 
@@ -48,16 +48,21 @@ typedef struct orr_bag_gradients {
     bool far; /* more than caches hold: prefetched */
 } orr_bag_gradients;
 
-/* Rows of a range in memory, in fp32, fp16 or bf16, and their states. */
+/* Rows of a range of slots in memory, in fp32, fp16 or bf16, and their states. */
 typedef struct orr_row_range {
     char *rows, *states; /* of the first row of the range */
     int64_t row_bytes, state_bytes;
     int64_t columns;
     orr_row_format format;
-    uint64_t noise; /* of stochastic rounding: row r has the key orr_row_noise(noise + r) */
+    uint64_t noise;        /* of stochastic rounding: row r has the key orr_row_noise(noise + r) */
+    const uint64_t *owner; /* r of each slot, in the low 48 bits; NULL: slot r has row r */
     uint32_t column;
     const float *square; /* of each row that is looked up; NULL: of the columns at hand */
 } orr_row_range;
+static inline uint64_t orr_row_of_slot(const uint64_t *owner, int64_t slot)
+{
+    return owner != NULL ? owner[slot] & ((UINT64_C(1) << 48) - 1) : (uint64_t)slot;
+}
 /* The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
  * generators", OOPSLA 2014). */
 static inline uint64_t orr_row_noise(uint64_t x)

@@ -218,6 +218,8 @@ HERE void AT(fetch_lookup)(const orr_row_range *range, const orr_lookup *lookup,
     (range->rows + lookup->row * range->row_bytes, n * (format == ORR_ROW_FORMAT_FP32 ? 4 : 2));
     if (optimizer == ORR_ROW_OPTIMIZER_ADAGRAD || optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM)
         AT(fetch_to_write)(range->states + lookup->row * range->state_bytes, range->state_bytes);
+    if (format != ORR_ROW_FORMAT_FP32 && range->owner != NULL)
+        __builtin_prefetch(range->owner + lookup->row);
 }
 
 /* Sorted lookups of a range; `n`, the columns, is a compile-time constant where they are 64 in
@@ -257,8 +259,8 @@ HERE void AT(update_of)(const orr_row_step *by, const orr_bag_gradients *from,
             AT(put)(read + j, AT(of_row)(row, j, (int)format));
         AT(step_of)(by, g, square, n, read, state, optimizer);
         AT(round)
-        (read, orr_row_noise(range->noise + (uint64_t)number), range->column, n,
-         (uint16_t *)(void *)row, format);
+        (read, orr_row_noise(range->noise + orr_row_of_slot(range->owner, number)), range->column,
+         n, (uint16_t *)(void *)row, format);
     }
 }
 

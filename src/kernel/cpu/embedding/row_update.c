@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/workers.h"
+#include "kernel/cpu/tensor/radix_sort.h"
 #include "kernel/format/row.h"
 
 /* Updates of the rows that were looked up, exact: the gradients g of all lookups of a row are
@@ -28,16 +29,16 @@ typedef struct run {
     orr_row_optimizer optimizer;
     int64_t columns, padded; /* of the shard; a whole number of blocks */
     uint32_t blocks;
-    bool whole; /* rows in memory are whole blocks, and so are gradients: ranges at once */
+    bool whole; /* rows are whole blocks, and so are gradients: ranges at once */
     orr_row_step step;
     orr_bag_gradients gradients;
     orr_row_sum *sum; /* of gradients that are not fp32 */
     const orr_row_kernels *kernels;
     uint64_t noise; /* of stochastic rounding: of seed, table, step and the shard's first row */
-    /* Where rows are fetched, or squares summed elsewhere: of the rows that were looked up. */
+    const uint64_t *owner; /* of slots; NULL: slot k is row k */
+    /* Where squares are summed elsewhere: of the rows that were looked up, by slot. */
     int64_t *first; /* shape (ranges + 1): of each range */
-    int64_t *row;   /* shape (rows) */
-    char **record;  /* shape (rows); NULL: in memory */
+    int64_t *row;   /* shape (rows): their numbers, where they are not the slots' */
     float *squares; /* shape (rows, blocks) */
     float *square;  /* shape (rows): of all columns; NULL: of the columns at hand */
 } run;
@@ -109,24 +110,30 @@ static uint32_t first_column(const run *r)
 }
 
 /* Stochastic rounding, seeded by what does not depend on the sharding. */
-static void round_row(const run *r, int64_t row, const float *x, char *record)
+static void round_row(const run *r, uint64_t row, const float *x, char *record)
 {
     uint16_t rounded[COLUMNS];
-    r->kernels->round[r->format](x, orr_row_noise(r->noise + (uint64_t)row), first_column(r),
-                                 r->padded, rounded);
+    r->kernels->round[r->format](x, orr_row_noise(r->noise + row), first_column(r), r->padded,
+                                 rounded);
     memcpy(record, rounded, (size_t)r->columns * sizeof *rounded);
 }
 
-/* One row of number `row` of the shard. `square`: of all columns. */
-static void step_row(const run *r, int64_t row, char *record, const float *g, float square)
+static char *record_of(const run *r, int64_t slot)
+{
+    return r->store->base + slot * r->store->record_bytes;
+}
+
+/* The row in a slot. `square`: of all columns. */
+static void step_row(const run *r, int64_t slot, const float *g, float square)
 {
     float x[COLUMNS];
-    float *state = (float *)(void *)orr_row_store_state(r->store, record, row);
+    char *record = record_of(r, slot);
+    float *state = (float *)(void *)orr_row_store_state(r->store, slot);
     memset(x + r->columns, 0, (size_t)(r->padded - r->columns) * sizeof *x);
     orr_row_to_fp32(r->format, record, r->columns, x);
     step_values(r, g, square, x, state);
     if (r->format != ORR_ROW_FORMAT_FP32 && r->update->shard != NULL)
-        round_row(r, row, x, record);
+        round_row(r, orr_row_of_slot(r->owner, slot), x, record);
     else
         orr_row_from_fp32(r->format, x, r->columns, record);
 }
@@ -146,18 +153,13 @@ static float square_of(const run *r, const float *g)
     return orr_sum_blocks(squares, r->blocks);
 }
 
-static char *record_of(const run *r, int64_t row)
+static void fetch(const run *r, int64_t slot)
 {
-    return r->store->base + row * r->store->record_bytes;
-}
-
-static void fetch(const run *r, int64_t row)
-{
-    char *record = record_of(r, row);
+    const char *record = record_of(r, slot);
     for (int64_t at = 0; at < r->store->record_bytes; at += 64)
         __builtin_prefetch(record + at, 1);
     if (r->store->states != NULL)
-        __builtin_prefetch(orr_row_store_state(r->store, record, row), 1);
+        __builtin_prefetch(orr_row_store_state(r->store, slot), 1);
 }
 
 /* The lookups from i on that are of one row; returns the first that is not. */
@@ -176,12 +178,10 @@ static void update_rows(const run *r, int64_t range, const orr_lookup *lookup, i
     float g[COLUMNS];
     for (int64_t i = 0, end; i < n; i = end, k++) {
         end = end_of_row(lookup, i, n);
-        for (int64_t a = i + AHEAD; r->record == NULL && a < end + AHEAD && a < n; a++)
+        for (int64_t a = i + AHEAD; a < end + AHEAD && a < n; a++)
             fetch(r, first + lookup[a].row);
-        const int64_t row = first + lookup[i].row;
         sum_gradients(r, lookup + i, end - i, g);
-        step_row(r, row, r->record != NULL ? r->record[k] : record_of(r, row), g,
-                 r->square != NULL ? r->square[k] : square_of(r, g));
+        step_row(r, first + lookup[i].row, g, r->square != NULL ? r->square[k] : square_of(r, g));
     }
 }
 
@@ -200,14 +200,15 @@ static void update_range(void *ctx, size_t range, int thread)
         return;
     }
     const int64_t first = (int64_t)range << sorted->shift;
-    char *record = record_of(r, first);
-    const orr_row_range rows = {.rows = record,
-                                .states = orr_row_store_state(s, record, first),
+    char none[1]; /* of SGD */
+    const orr_row_range rows = {.rows = record_of(r, first),
+                                .states = s->states != NULL ? orr_row_store_state(s, first) : none,
                                 .row_bytes = s->record_bytes,
-                                .state_bytes = s->states != NULL ? s->state_bytes : s->record_bytes,
+                                .state_bytes = s->states != NULL ? s->state_bytes : 0,
                                 .columns = r->columns,
                                 .format = r->format,
-                                .noise = r->noise + (uint64_t)first,
+                                .noise = r->noise + (r->owner != NULL ? 0 : (uint64_t)first),
+                                .owner = r->owner != NULL ? r->owner + first : NULL,
                                 .column = first_column(r),
                                 .square = r->square != NULL ? r->square + r->first[range] : NULL};
     r->kernels->update[r->optimizer](&r->step, &r->gradients, &rows, lookup, n);
@@ -226,18 +227,18 @@ static void count_range(void *ctx, size_t range, int thread)
     r->first[range + 1] = rows;
 }
 
-/* Lists the rows of a range and the squares of their blocks. */
+/* The squares of the blocks of a range's rows, and their numbers. */
 static void list_range(void *ctx, size_t range, int thread)
 {
     (void)thread;
     const run *r = ctx;
     int64_t n, k = r->first[range];
     const orr_lookup *lookup = orr_sorted_lookups_of_range(&r->update->lookups, (int64_t)range, &n);
-    if (r->squares != NULL)
-        r->kernels->squares_of_rows(&r->step, &r->gradients, lookup, n, r->padded,
-                                    r->squares + k * r->blocks);
-    for (int64_t i = 0; r->store->base == NULL && i < n; i = end_of_row(lookup, i, n))
-        r->row[k++] = ((int64_t)range << r->update->lookups.shift) + lookup[i].row;
+    r->kernels->squares_of_rows(&r->step, &r->gradients, lookup, n, r->padded,
+                                r->squares + k * r->blocks);
+    for (int64_t i = 0; r->owner != NULL && i < n; i = end_of_row(lookup, i, n))
+        r->row[k++] = (int64_t)orr_row_of_slot(
+            r->owner, ((int64_t)range << r->update->lookups.shift) + lookup[i].row);
 }
 
 static bool sums_elsewhere(const orr_row_store *store, const orr_shard_update *shard)
@@ -256,49 +257,63 @@ static int64_t blocks_of(const orr_row_store *store)
     return (store->columns + ORR_EMBEDDING_BLOCK - 1) / ORR_EMBEDDING_BLOCK;
 }
 
-/* The lists of rows, which are at most as many as lookups. */
+/* The lists of rows, which are at most as many as lookups: squares; where slots are not rows, the
+ * numbers, two lists of places and the squares once more. */
 size_t orr_row_update_bytes(const orr_row_store *store, const orr_shard_update *shard,
                             int64_t lookups, int64_t ranges)
 {
-    const bool elsewhere = sums_elsewhere(store, shard), fetched = store->base == NULL;
-    if (!elsewhere && !fetched)
+    if (!sums_elsewhere(store, shard))
         return 0;
-    return lines(ranges + 1, sizeof(int64_t)) +
-           (fetched ? lines(lookups, sizeof(int64_t)) + lines(lookups, sizeof(char *)) : 0) +
-           (elsewhere ? lines(lookups * (blocks_of(store) + 1), sizeof(float)) : 0);
+    const size_t squares = lines(lookups * (blocks_of(store) + 1), sizeof(float));
+    return lines(ranges + 1, sizeof(int64_t)) + squares +
+           (shard->lookups->slots != NULL
+                ? squares + lines(lookups, sizeof(int64_t)) + lines(2 * lookups, sizeof(uint32_t))
+                : 0);
 }
 
-static orr_status list_rows(run *r, char *room, orr_workers *workers, orr_error *err)
+/* Squares are given in the order of rows, which is the same wherever slots are. `room`: places,
+ * then squares. */
+static orr_status sum_by_row(run *r, int64_t rows, float *ret, char *room, orr_error *err)
+{
+    const orr_shard_update *shard = r->update->shard;
+    const orr_operand operand = {.type = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {rows}},
+                                 .stride = {1},
+                                 .data = r->row};
+    const orr_indices numbers = orr_indices_of(&operand);
+    uint32_t *places = (uint32_t *)(void *)room;
+    float *squares = (float *)(void *)(room + lines(2 * rows, sizeof *places)),
+          *sums = squares + rows * r->blocks;
+    const uint32_t *sorted = orr_radix_sort_ids(&numbers, places, places + rows);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(squares + i * r->blocks, r->squares + (int64_t)sorted[i] * r->blocks,
+               r->blocks * sizeof *squares);
+    ORR_TRY(shard->sum_squares(shard->ctx, squares, rows, r->blocks, sums, err));
+    for (int64_t i = 0; i < rows; i++)
+        ret[sorted[i]] = sums[i];
+    return ORR_OK;
+}
+
+static orr_status share_squares(run *r, char *room, orr_workers *workers, orr_error *err)
 {
     const orr_shard_update *shard = r->update->shard;
     const orr_sorted_lookups *l = &r->update->lookups;
-    const bool elsewhere = sums_elsewhere(r->store, shard);
     r->first = (int64_t *)(void *)room;
     room += lines(l->ranges + 1, sizeof *r->first);
-    char **record = NULL;
-    if (r->store->base == NULL) {
-        r->row = (int64_t *)(void *)room;
-        room += lines(l->ids->n, sizeof *r->row);
-        record = (char **)(void *)room;
-        room += lines(l->ids->n, sizeof *record);
-    }
-    if (elsewhere)
-        r->squares = (float *)(void *)room;
+    r->squares = (float *)(void *)room;
+    room += lines(l->ids->n * (r->blocks + 1), sizeof *r->squares);
+    r->row = (int64_t *)(void *)room;
     r->first[0] = 0;
     orr_workers_run(workers, (size_t)l->ranges, count_range, r);
     for (int64_t range = 0; range < l->ranges; range++)
         r->first[range + 1] += r->first[range];
     const int64_t rows = r->first[l->ranges];
     orr_workers_run(workers, (size_t)l->ranges, list_range, r);
-    if (elsewhere) {
-        float *square = r->squares + rows * r->blocks;
+    float *square = r->squares + rows * r->blocks;
+    if (r->owner != NULL)
+        ORR_TRY(sum_by_row(r, rows, square, room + lines(l->ids->n, sizeof *r->row), err));
+    else
         ORR_TRY(shard->sum_squares(shard->ctx, r->squares, rows, r->blocks, square, err));
-        r->square = square;
-    }
-    if (r->store->base == NULL) {
-        ORR_TRY(r->store->fetch(r->store, r->row, rows, record, err));
-        r->record = record;
-    }
+    r->square = square;
     return ORR_OK;
 }
 
@@ -359,10 +374,12 @@ static run run_of(const orr_row_update *u)
              .kernels = orr_row_kernels_of_cpu()};
     if (u->gradient.format != ORR_ROW_FORMAT_FP32 || u->gradient.columns != r.padded)
         r.sum = orr_row_sum_of(u->gradient.format);
-    r.whole = r.columns == r.padded && r.sum == NULL && s->base != NULL &&
+    r.whole = r.columns == r.padded && r.sum == NULL &&
               (r.format == ORR_ROW_FORMAT_FP32 || shard != NULL);
-    if (shard != NULL)
+    if (shard != NULL) {
         r.noise = noise_of(shard);
+        r.owner = shard->lookups->slots != NULL ? s->owner : NULL;
+    }
     return r;
 }
 
@@ -370,10 +387,8 @@ orr_status orr_row_update_run(const orr_row_update *u, void *workspace, orr_work
                               orr_error *err)
 {
     run r = run_of(u);
-    if (u->store->base == NULL || sums_elsewhere(u->store, u->shard))
-        ORR_TRY(list_rows(&r, workspace, workers, err));
+    if (sums_elsewhere(u->store, u->shard))
+        ORR_TRY(share_squares(&r, workspace, workers, err));
     orr_workers_run(workers, (size_t)u->lookups.ranges, update_range, &r);
-    if (r.record != NULL)
-        u->store->release(u->store, r.row, r.first[u->lookups.ranges], true);
     return ORR_OK;
 }

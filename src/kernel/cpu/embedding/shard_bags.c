@@ -4,7 +4,6 @@
 #include "base/workers.h"
 #include "kernel/cpu/embedding/row_kernels.h"
 #include "kernel/cpu/embedding/sharded_table.h"
-#include "kernel/cpu/tensor/radix_sort.h"
 
 /* Sums of bags by the tree of ranges. The limit is the number of memory reads in flight: each bag's
  * rows are put in the order of their ranges some bags ahead, and are prefetched before they are
@@ -46,7 +45,6 @@ typedef struct bag_sums {
     orr_range_subtree subtree[ORR_SHARD_SUBTREES_MAX];
     uint32_t n_subtrees;
     orr_row_tree *tree;
-    char **fetched;       /* shape (lookups): rows that are not in memory; NULL: all are */
     int64_t *first;       /* shape (samples + 1): the first lookup of each sample */
     int64_t samples;      /* of a work item */
     uint64_t inverse;     /* about 2^64 / rows of the table */
@@ -69,8 +67,9 @@ static inline int64_t range_of(const bag_sums *b, int64_t id)
 
 static inline const char *row_at(const bag_sums *b, int64_t lookup)
 {
-    return b->fetched != NULL ? b->fetched[lookup]
-                              : b->lookups->store->base + b->lookups->ids[lookup] * b->record_bytes;
+    const orr_shard_lookups *l = b->lookups;
+    return l->store->base +
+           (l->slots != NULL ? (int64_t)l->slots[lookup] : l->ids[lookup]) * b->record_bytes;
 }
 
 static void insert_rows(const bag_sums *b, int64_t begin, int64_t end, orr_ranged_row *to)
@@ -182,10 +181,10 @@ static void sum_item(void *ctx, size_t item, int thread)
 }
 
 /* What the workspace is divided into: the first lookup of each sample, rows in order of each
- * thread, and where rows are fetched, four arrays of lookups. */
+ * thread. */
 typedef struct bag_room {
     int64_t longest, room_rows;
-    size_t first, rows, of_lookups, all; /* bytes; of one of the four arrays */
+    size_t first, rows; /* bytes */
 } bag_room;
 
 static size_t lines(size_t bytes)
@@ -204,42 +203,13 @@ static bag_room room_of(const orr_shard_lookups *l, const orr_workers *workers)
     r.room_rows = 2 * r.longest + AHEAD + ROOM_ROWS;
     r.first = lines(((size_t)l->samples + 1) * sizeof(int64_t));
     r.rows = lines(threads * (size_t)r.room_rows * sizeof(orr_ranged_row));
-    r.of_lookups = l->store->base == NULL ? lines((size_t)l->n * sizeof(int64_t)) : 0;
-    r.all = r.first + r.rows + 4 * r.of_lookups;
     return r;
 }
 
 size_t orr_shard_bag_bytes(const orr_shard_lookups *lookups, const orr_workers *workers)
 {
-    return room_of(lookups, workers).all;
-}
-
-/* Makes all rows that are looked up resident: *ret_row, shape (*ret_n), ascending. `room`: four
- * arrays. */
-static orr_status fetch_rows(bag_sums *b, char *room, size_t array_bytes, int64_t **ret_row,
-                             int64_t *ret_n, orr_error *err)
-{
-    const orr_shard_lookups *l = b->lookups;
-    const orr_operand operand = {.type = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {l->n}},
-                                 .stride = {1},
-                                 .data = (void *)(uintptr_t)l->ids};
-    const orr_indices ids = orr_indices_of(&operand);
-    uint32_t *places = (uint32_t *)(void *)room;
-    int64_t *row = (int64_t *)(void *)(room + array_bytes), rows = 0;
-    char **record = (char **)(void *)(room + 2 * array_bytes);
-    b->fetched = (char **)(void *)(room + 3 * array_bytes);
-    const uint32_t *sorted = orr_radix_sort_ids(&ids, places, places + l->n);
-    for (int64_t i = 0; i < l->n; i++)
-        if (i == 0 || l->ids[sorted[i]] != row[rows - 1])
-            row[rows++] = l->ids[sorted[i]];
-    ORR_TRY(l->store->fetch(l->store, row, rows, record, err));
-    for (int64_t i = 0, at = 0; i < l->n; i++) {
-        at += l->ids[sorted[i]] != row[at];
-        b->fetched[sorted[i]] = record[at];
-    }
-    *ret_row = row;
-    *ret_n = rows;
-    return ORR_OK;
+    const bag_room room = room_of(lookups, workers);
+    return room.first + room.rows;
 }
 
 static void place_samples(bag_sums *b)
@@ -258,7 +228,7 @@ static void place_samples(bag_sums *b)
 orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int64_t ret_stride,
                               void *workspace, orr_workers *workers, orr_error *err)
 {
-    orr_row_store *store = lookups->store;
+    const orr_row_store *store = lookups->store;
     const bag_room room = room_of(lookups, workers);
     char *at = workspace;
     bag_sums b = {.lookups = lookups,
@@ -270,7 +240,6 @@ orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int6
                   .room_rows = room.room_rows,
                   .ret = ret,
                   .ret_stride = ret_stride};
-    int64_t *row = NULL, rows = 0;
     if (b.tree == NULL || lookups->n > UINT32_MAX)
         return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %s rows in a sharded table",
                         (long long)lookups->n, orr_row_format_name((orr_row_format)store->format));
@@ -279,10 +248,6 @@ orr_status orr_shard_bag_sums(const orr_shard_lookups *lookups, float *ret, int6
     b.room = (orr_ranged_row *)(void *)(at + room.first);
     b.n_subtrees = orr_shard_subtrees(lookups->shard, b.subtree);
     place_samples(&b);
-    if (store->base == NULL)
-        ORR_TRY(fetch_rows(&b, at + room.first + room.rows, room.of_lookups, &row, &rows, err));
     orr_workers_run(workers, (size_t)((lookups->samples - 1) / b.samples + 1), sum_item, &b);
-    if (store->base == NULL)
-        store->release(store, row, rows, false);
     return ORR_OK;
 }

@@ -20,6 +20,12 @@ static int64_t padded_columns(const orr_shard_update *update)
     return (update->lookups->store->columns + block - 1) / block * block;
 }
 
+/* Numbers that lookups are sorted by. */
+static int64_t slots_of(const orr_shard_lookups *l)
+{
+    return l->slots != NULL ? l->store->slots : l->store->rows;
+}
+
 static size_t gradient_bytes(const orr_shard_update *update)
 {
     return (size_t)(update->lookups->samples * padded_columns(update)) * sizeof(float);
@@ -28,10 +34,10 @@ static size_t gradient_bytes(const orr_shard_update *update)
 size_t orr_shard_update_bytes(const orr_shard_update *update)
 {
     const orr_shard_lookups *l = update->lookups;
-    const size_t sorted = (orr_sorted_lookups_bytes(l->n, l->store->rows) + 63) / 64 * 64;
+    const size_t sorted = (orr_sorted_lookups_bytes(l->n, slots_of(l)) + 63) / 64 * 64;
     return gradient_bytes(update) + sorted +
            orr_row_update_bytes(l->store, update, l->n,
-                                orr_sorted_lookups_ranges(l->n, l->store->rows));
+                                orr_sorted_lookups_ranges(l->n, slots_of(l)));
 }
 
 static void gather_samples(void *ctx, size_t part, int thread)
@@ -58,15 +64,16 @@ orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
     const orr_indices ids = orr_indices_of(&operand);
     const int64_t columns = padded_columns(update);
     gather g = {update, l->store->columns, columns, l->samples, workspace};
-    orr_row_update u = {.store = l->store,
-                        .by = update->by,
-                        .shard = update,
-                        .gradient = {.base = workspace,
-                                     .rows = l->samples,
-                                     .columns = columns,
-                                     .row_bytes = columns * (int64_t)sizeof(float),
-                                     .format = ORR_ROW_FORMAT_FP32},
-                        .lookups = {.ids = &ids, .lengths = l->lengths, .rows = l->store->rows}};
+    orr_row_update u = {
+        .store = l->store,
+        .by = update->by,
+        .shard = update,
+        .gradient = {.base = workspace,
+                     .rows = l->samples,
+                     .columns = columns,
+                     .row_bytes = columns * (int64_t)sizeof(float),
+                     .format = ORR_ROW_FORMAT_FP32},
+        .lookups = {.ids = &ids, .slots = l->slots, .lengths = l->lengths, .rows = slots_of(l)}};
     ORR_TRY(orr_row_update_check(l->store, "update of a table's shard", err));
     if (l->n == 0 && update->sum_squares == NULL)
         return ORR_OK;
@@ -74,6 +81,6 @@ orr_status orr_shard_update_run(const orr_shard_update *update, void *workspace,
     orr_workers_run(workers, (size_t)((l->samples + GATHER_SAMPLES - 1) / GATHER_SAMPLES),
                     gather_samples, &g);
     ORR_TRY(orr_sorted_lookups_partition(&u.lookups, room, workers, err));
-    room += (orr_sorted_lookups_bytes(l->n, l->store->rows) + 63) / 64 * 64;
+    room += (orr_sorted_lookups_bytes(l->n, slots_of(l)) + 63) / 64 * 64;
     return orr_row_update_run(&u, room, workers, err);
 }

@@ -8,31 +8,37 @@
 /* Lookups in one shard of an embedding table and their update, so that the bits do not depend on
  * how the table is sharded (include/orrery/embedding.h), nor on threads. */
 
-/* Records of a shard, wherever they are kept: a row's numbers, then its optimizer state. Threads:
- * fetch() and release() one at a time; records between them by any thread. */
+/* Rows of a shard and their optimizer state, in slots of memory: slot k has its row at base + k *
+ * record_bytes, its state at states + k * state_bytes. In memory slot k is row k; where only some
+ * rows are in memory (a row cache) lookups tell the slots of their rows. */
 typedef struct orr_row_store orr_row_store;
 struct orr_row_store {
     int64_t rows, columns;
-    uint8_t format, optimizer;      /* orr_row_format, orr_row_optimizer */
-    int64_t record_bytes, state_at; /* of a record; offset of its state, a multiple of 4 */
-    char *base;                     /* of record 0, where all are in memory; else NULL */
-    /* Where states stand apart from rows in memory, so that lookups read whole cache lines of rows
-     * alone: the state of record 0, bytes between states. NULL: within records. */
-    char *states;
-    int64_t state_bytes;
-    /* Makes n rows (ascending, distinct) resident; *ret_record, shape (n): their addresses, good
-     * until they are released. */
-    orr_status (*fetch)(orr_row_store *self, const int64_t *row, int64_t n, char **ret_record,
+    uint8_t format, optimizer; /* orr_row_format, orr_row_optimizer */
+    int64_t record_bytes, state_bytes;
+    char *base, *states; /* states: NULL where they have no bytes */
+    /* A row cache: */
+    int64_t slots;
+    const uint64_t *owner; /* shape (slots): the row in each, in the low 48 bits */
+    /* NULL where all rows are in memory. */
+    orr_status (*read)(orr_row_store *self, int64_t first, int64_t n, char *records,
+                       orr_error *err);
+    orr_status (*write)(orr_row_store *self, int64_t first, int64_t n, const char *records,
                         orr_error *err);
-    void (*release)(orr_row_store *self, const int64_t *row, int64_t n, bool changed);
     void *ctx;
 };
-/* The state of a row, whose record is at hand. */
-static inline char *orr_row_store_state(const orr_row_store *store, char *record, int64_t row)
+/* The state of the row in a slot; NULL: it has none. */
+static inline char *orr_row_store_state(const orr_row_store *store, int64_t slot)
 {
-    return store->states != NULL ? store->states + row * store->state_bytes
-                                 : record + store->state_at;
+    return store->states != NULL ? store->states + slot * store->state_bytes : NULL;
 }
+/* Rows first .. first + n - 1 as records: row, then state, orr_row_store_bytes() each. Of a row
+ * cache while no lookups are under way. IO, PARSE: a row that cannot be read. */
+int64_t orr_row_store_bytes(const orr_row_store *store);
+orr_status orr_row_store_read(orr_row_store *store, int64_t first, int64_t n, char *records,
+                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_row_store_write(orr_row_store *store, int64_t first, int64_t n, const char *records,
+                               orr_error *err) ORR_MUST_CHECK;
 
 /* The lookups of one step in a shard, by sample. */
 typedef struct orr_shard_lookups {
@@ -42,6 +48,7 @@ typedef struct orr_shard_lookups {
     int64_t samples, n;
     const int32_t *lengths; /* shape (samples) */
     const int64_t *ids;     /* shape (n): rows of the shard, from 0; checked before */
+    const uint32_t *slots;  /* shape (n): where their rows are; NULL: slot k is row k */
 } orr_shard_lookups;
 
 /* Subtrees of ORR_EMBEDDING_RANGES that a shard sums: the fewest aligned ones, ascending. */

@@ -80,6 +80,8 @@ static int64_t end_of(const orr_sorted_lookups *s, int64_t chunk)
 /* orr_indices_at() of the usual ids without a call: 64 bits, dense. */
 static inline int64_t id_at(const orr_sorted_lookups *s, int64_t i)
 {
+    if (s->slots != NULL)
+        return s->slots[i];
     return s->wide != NULL ? s->wide[i] : orr_indices_at(s->ids, i);
 }
 

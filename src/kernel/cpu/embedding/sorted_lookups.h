@@ -10,6 +10,7 @@
 enum { ORR_LOOKUP_CHUNKS = 64 };
 typedef struct orr_sorted_lookups {
     const orr_indices *ids;
+    const uint32_t *slots;  /* shape (ids): sorted by these instead, which are below `rows`; NULL */
     const int64_t *wide;    /* the same ids, where they are dense and of 64 bits; else NULL */
     const int32_t *lengths; /* shape (samples); NULL: `each` */
     int64_t each, rows;
