@@ -25,4 +25,13 @@ orr_status orr_embedding_plan_parse(const orr_yaml *file, const orr_embedding *t
 /* "22 table, 3 row, 1 data": how many tables have each kind. In the arena; "": no memory. */
 const char *orr_embedding_plan_kinds(const orr_embedding_plan *plan, orr_arena *arena);
 
+/* Bytes of a shard, with optimizer state. Saturating. */
+int64_t orr_embedding_shard_bytes(const orr_embedding_plan *plan, const orr_embedding_shard *shard);
+/* Tiers of tables by rule, where `memory` bytes of each rank are for rows: if all tables fit, all
+ * stay in memory. Else the smallest do, as long as each rank has half of its memory left for the
+ * row cache of the others, which go to `tier`: *ret_n tables. In the arena. */
+orr_status orr_embedding_plan_place_rows(orr_embedding_plan *plan, orr_tier tier, int64_t memory,
+                                         orr_arena *arena, uint32_t *ret_n,
+                                         orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_MODEL_TABLES_TABLES_H */

@@ -283,12 +283,57 @@ static void whole_tables_go_to_the_emptiest_rank(void **state)
     assert_string_equal(err.text, "0 tables: there may be from 1 to 4096");
 }
 
+/* Bytes with optimizer state: t0 260 kB, user 660 kB, item 3 49.2 kB. */
+static void small_tables_stay_in_memory(void **state)
+{
+    (void)state;
+    enum { ITEM = 300 * 164, T0 = 1000 * 260, USER = 5000 * 132 };
+    static const struct {
+        int64_t memory;
+        uint32_t stored;
+        uint8_t tier[3];
+    } cases[] = {
+        {ITEM + T0 + USER, 0, {0, 0, 0}},
+        {ITEM + T0 + USER - 1, 1, {0, ORR_TIER_BLOCK, 0}},
+        {2 * (ITEM + T0) - 1, 2, {ORR_TIER_BLOCK, ORR_TIER_BLOCK, 0}},
+        {2 * ITEM, 2, {ORR_TIER_BLOCK, ORR_TIER_BLOCK, 0}},
+        {2 * ITEM - 1, 3, {ORR_TIER_BLOCK, ORR_TIER_BLOCK, ORR_TIER_BLOCK}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        orr_embedding_plan plan =
+            plan_of("ranks: 1\ntables: {t0: {kind: data}, user: {kind: data}, item 3: {kind: "
+                    "data}}\n");
+        uint32_t n = 99;
+        assert_int_equal(
+            orr_embedding_plan_place_rows(&plan, ORR_TIER_BLOCK, cases[i].memory, arena, &n, NULL),
+            ORR_OK);
+        assert_int_equal(n, cases[i].stored);
+        for (uint32_t t = 0; t < 3; t++)
+            assert_int_equal(plan.placements[t].tier, cases[i].tier[t]);
+    }
+    /* Halves of user on two ranks beside t0: the fullest rank decides. */
+    orr_embedding_plan plan = plan_of("ranks: 2\ntables: {t0: {kind: table, ranks: 0}, user: "
+                                      "{kind: row, ranks: 0-1}, item 3: {kind: data}}\n");
+    uint32_t n;
+    assert_int_equal(orr_embedding_shard_bytes(&plan, &plan.shards[1]), USER / 2);
+    assert_int_equal(
+        orr_embedding_plan_place_rows(&plan, ORR_TIER_BYTE, ITEM + T0 + USER / 2, arena, &n, NULL),
+        ORR_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(orr_embedding_plan_place_rows(&plan, ORR_TIER_BYTE, ITEM + T0 + USER / 2 - 1,
+                                                   arena, &n, NULL),
+                     ORR_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(plan.placements[1].tier, ORR_TIER_BYTE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_makes_shards),
         cmocka_unit_test(the_text_reads_back),
         cmocka_unit_test(tiers_of_tables),
+        cmocka_unit_test(small_tables_stay_in_memory),
         cmocka_unit_test(tables_that_cannot_be),
         cmocka_unit_test(plans_that_cannot_be),
         cmocka_unit_test(two_tables_of_one_name),
