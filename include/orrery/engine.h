@@ -53,12 +53,24 @@ typedef struct orr_train_team {
                                                   team's; or NULL. ctx: of the options */
 } orr_train_team;
 
+/* Where rows of embedding tables live that the plan does not place in memory (`tier` of a
+ * placement). Without `save` nothing outlives the run. */
+typedef struct orr_train_store {
+    const char *folder;      /* tier block: files on a block device, one a rank; NULL: none */
+    const char *byte_folder; /* tier byte: mapped files, one a rank; NULL: memory of a NUMA node */
+    int byte_node;           /* -1: any; -2: no tier byte */
+    int64_t file_bytes;      /* of each file; 0: what its rows need */
+    int64_t memory_bytes;    /* of a rank: rows of tables in memory and row caches */
+    uint8_t policy;          /* orr_cache_policy of src/store/store.h */
+} orr_train_store;
+
 typedef struct orr_train_options {
     const orr_model *model;
     const orr_plan *plan;             /* NULL: one rank */
     const orr_workload *workload;     /* PRETRAIN, SFT, DPO or RL */
     const orr_embedding_plan *tables; /* of recommendation: how its tables are sharded; NULL:
                                          orr_embedding_plan_default() */
+    const orr_train_store *store;     /* NULL: all rows live in memory */
     const char *data;      /* plain text: a file or a folder of files; SFT and DPO: JSON lines;
                             * recommendation: a Criteo file, or "synthetic:2021,locality=0.3";
                             * NULL: synthetic, from the seed */

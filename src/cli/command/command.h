@@ -53,6 +53,9 @@ typedef struct orr_settings {
     const char *memory, *kinds, *forward, *backward, *popularity;
     int64_t pipeline, groups, synchronize;
     bool padded_bags;
+    /* rows of embedding tables in storage */
+    const char *store_bytes, *table_memory, *byte_store, *cache_policy;
+    int64_t lookahead;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;

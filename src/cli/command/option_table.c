@@ -285,6 +285,24 @@ const orr_option orr_options[] = {
      .about = "a checkpoint every N steps; default: at the end"},
     {"resume", 0, OPTION_FLAG, FIELD(resume), NULL, NULL, " train ",
      .about = "go on from the last checkpoint of --save, to the same bits"},
+    {"store", 0, OPTION_TEXT, FIELD(store), "FOLDER", NULL, " train ",
+     .about =
+         "recommendation: rows of tables that do not fit in memory live in FOLDER, a file for each rank; which tables: "
+         "the plan's tier, or the largest"},
+    {"store-bytes", 0, OPTION_TEXT, FIELD(store_bytes), "BYTES", NULL, " train ",
+     .about = "of each file of --store, as 200GiB; default: its rows, and a third for those that change"},
+    {"table-memory", 0, OPTION_TEXT, FIELD(table_memory), "BYTES", NULL, " train ",
+     .about =
+         "--store, --byte-store: memory of a rank for rows of tables, those that live there and row caches; default: "
+         "half of what is free"},
+    {"byte-store", 0, OPTION_TEXT, FIELD(byte_store), "FOLDER|node:N", NULL, " train ",
+     .about =
+         "as --store, in byte-addressable storage: mapped files (DAX), or memory of a NUMA node, which keeps nothing"},
+    {"cache-policy", 0, OPTION_TEXT, FIELD(cache_policy), "NAME", "lookahead|lru|lfu", " train ",
+     .about = "--store: which rows leave the row cache; default: lookahead"},
+    {"lookahead", 0, OPTION_NUMBER, FIELD(lookahead), "N", NULL, " train ",
+     .about = "--store: rows of so many batches are fetched ahead; default: as the plan says, or 4",
+     .max = 1024},
     {"export", 0, OPTION_TEXT, FIELD(export_to), "FOLDER", NULL, " train ",
      .about =
          "at the end write the model as Hugging Face has it: config.json and safetensors; recommendation: "

@@ -125,6 +125,7 @@ static orr_status read_options(orr_training *t)
     if (s->resume && s->save == NULL)
         return orr_fail(&t->session.err, ORR_INVALID, "--resume: from where? Add --save FOLDER");
     ORR_TRY(read_numbers(t));
+    ORR_TRY(orr_training_store(t));
     return orr_training_team(t);
 }
 
@@ -137,13 +138,13 @@ static orr_status read_tables(orr_training *t, const orr_model *model, const orr
                                .ranks = (uint32_t)orr_plan_ranks(plan),
                                .batch = plan->batch};
     if (t->tables == NULL)
-        return ORR_OK;
+        return orr_training_place_tables(t, model, plan);
     ORR_TRY(orr_sharding_check_model(model, &t->session.err));
     if (strcmp(t->tables, "auto") == 0)
         ORR_TRY(orr_machine_table_costs(&t->session, q.ranks, &costs));
     ORR_TRY(orr_sharding_load(t->tables, &q, t->session.arena, &t->table_plan, &t->session.err));
     t->options.tables = &t->table_plan;
-    return ORR_OK;
+    return orr_training_place_tables(t, model, plan);
 }
 
 /* Before anything runs: a plan that cannot be. */
@@ -182,6 +183,8 @@ static orr_status check_outputs(orr_training *t)
     ORR_TRY(orr_check_output("save", s->save, true, arena, err));
     ORR_TRY(orr_check_output("export", s->export_to, true, arena, err));
     ORR_TRY(orr_check_output("record", s->record, true, arena, err));
+    ORR_TRY(orr_check_output("store", s->store, true, arena, err));
+    ORR_TRY(orr_check_output("byte-store", t->store.byte_folder, true, arena, err));
     if (s->save == NULL || s->resume)
         return ORR_OK;
     if (t->options.team != NULL)

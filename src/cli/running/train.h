@@ -26,6 +26,7 @@ typedef struct orr_training {
     orr_plan plan;
     const char *tables; /* tables=... of --plan; NULL: not said */
     orr_embedding_plan table_plan;
+    orr_train_store store;
     orr_workload workload;
     orr_train_options options;
     orr_measured measured;
@@ -42,6 +43,11 @@ typedef struct orr_training {
 
 /* Of --team and --replicas (train_team.c): the settings, and what they forbid. */
 orr_status orr_training_team(orr_training *training) ORR_MUST_CHECK;
+/* Of --store and --byte-store (train_store.c): the settings, and what they forbid. */
+orr_status orr_training_store(orr_training *training) ORR_MUST_CHECK;
+/* The tiers of the tables: of the plan that --plan names, else by rule. */
+orr_status orr_training_place_tables(orr_training *training, const orr_model *model,
+                                     const orr_plan *plan) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */
 const char *orr_training_checkpoint_folder(const orr_training *training, const char *replica);
 /* All replicas on this machine, and their coordinator (replica_launcher.c): until they are done.
