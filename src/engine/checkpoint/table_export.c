@@ -65,7 +65,7 @@ static orr_status write_windows(const orr_table_index *index, window *w, orr_tab
         w->shard.range_end = begin + n < ORR_EMBEDDING_RANGES ? begin + n : ORR_EMBEDDING_RANGES;
         w->store.rows = orr_embedding_range_begin(table_rows, w->shard.range_end) -
                         orr_embedding_range_begin(table_rows, begin);
-        ORR_TRY(orr_table_index_restore(index, &w->part, err));
+        ORR_TRY(orr_table_index_restore(index, &w->part, 1, err));
         orr_table_write_bytes(writer, w->rows, w->store.rows * w->store.record_bytes);
     }
     return ORR_OK;
@@ -129,8 +129,8 @@ orr_status orr_tables_import(const char *folder, const orr_embedding *tables, ui
     orr_status status = orr_table_index_make(files.at, files.n, &index, err);
     if (status == ORR_OK)
         status = orr_table_index_check(&index, tables, n_tables, false, err);
-    for (uint32_t i = 0; i < n && status == ORR_OK; i++)
-        status = orr_table_index_restore(&index, &parts[i], err);
+    if (status == ORR_OK)
+        status = orr_table_index_restore(&index, parts, n, err);
     orr_table_index_done(&index);
     orr_table_folder_close(&files);
     return status;

@@ -13,7 +13,7 @@
 static int by_name_and_row(const void *a_, const void *b_)
 {
     const orr_table_header *a = &((const orr_found_piece *)a_)->piece->header,
-                           *b = &((const orr_found_piece *)b_)->piece->header;
+                           *b = ((const orr_found_piece *)b_)->header;
     const int order = strcmp(a->name, b->name);
     return order != 0 ? order : (a->row_begin > b->row_begin) - (a->row_begin < b->row_begin);
 }
@@ -29,7 +29,11 @@ orr_status orr_table_index_make(orr_table_file *const *files, uint32_t n_files,
         return orr_fail_memory(err);
     for (uint32_t f = 0; f < n_files; f++)
         for (uint32_t i = 0; files[f] != NULL && i < files[f]->n; i++)
-            index.at[index.n++] = (orr_found_piece){files[f], &files[f]->pieces[i]};
+            index.at[index.n++] = (orr_found_piece){.header = &files[f]->pieces[i].header,
+                                                    .layout = &files[f]->pieces[i].layout,
+                                                    .source = f,
+                                                    .file = files[f],
+                                                    .piece = &files[f]->pieces[i]};
     qsort(index.at, index.n, sizeof *index.at, by_name_and_row);
     *ret = index;
     return ORR_OK;
@@ -45,12 +49,12 @@ orr_table_index orr_table_index_of(const orr_table_index *index, const char *nam
     uint32_t low = 0, n = 0;
     for (uint32_t high = index->n; low < high;) {
         const uint32_t mid = low + (high - low) / 2;
-        if (strcmp(index->at[mid].piece->header.name, name) < 0)
+        if (strcmp(index->at[mid].header->name, name) < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    while (low + n < index->n && strcmp(index->at[low + n].piece->header.name, name) == 0)
+    while (low + n < index->n && strcmp(index->at[low + n].header->name, name) == 0)
         n++;
     return (orr_table_index){index->at + low, n};
 }
@@ -76,7 +80,7 @@ static orr_status check_table(const orr_embedding *t, const orr_table_index *of,
                         "the checkpoint is of another model: it has no table %s (%s)", t->name,
                         should);
     for (uint32_t i = 0; i < of->n; i++) {
-        const orr_table_header *h = &of->at[i].piece->header;
+        const orr_table_header *h = of->at[i].header;
         if (h->rows == t->rows && h->columns == t->columns && h->format == t->format &&
             (!has_state || (h->has_state && h->optimizer == t->optimizer)))
             continue;
@@ -95,7 +99,7 @@ static orr_status fail_unknown(const orr_table_index *index, const orr_embedding
 {
     char shape[SHAPE_CHARS];
     for (uint32_t i = 0; i < index->n; i++) {
-        const orr_table_header *h = &index->at[i].piece->header;
+        const orr_table_header *h = index->at[i].header;
         uint32_t t = 0;
         while (t < n_tables && strcmp(tables[t].name, h->name) != 0)
             t++;
