@@ -2,8 +2,8 @@
 #ifndef ORR_STORE_SERVE_ROW_SERVER_H
 #define ORR_STORE_SERVE_ROW_SERVER_H
 
-#include "io/block/device.h"
-#include "store/store.h"
+#include "base/clock.h"
+#include "store/file/row_file.h"
 
 /* Rows of embedding tables for readers that do not wait for each other: what serving reaches rows
  * through. Rows stand in a snapshot: a row file (store/file) that was packed from exported tables,
@@ -22,19 +22,24 @@ typedef struct orr_row_server_options {
     double device_iops;      /* of all */
     uint32_t depth;          /* reads in flight of a reader */
     bool plain;              /* no io_uring */
+    bool read_only;          /* the file is not locked, so that others may serve it; no updates */
+    const orr_clock *clock;  /* of the caps; NULL: orr_clock_monotonic */
 } orr_row_server_options;
 
-/* Packs the tables of a folder that training exported (files NAME.table) into a row file at `path`,
- * which is replaced when all is written. `tables`: which there must be. */
+/* Packs rows into a row file at `path`, which is replaced when all is written. Shards of `facts`:
+ * one for each table, whole, without optimizer state (INVALID). */
 typedef orr_status orr_row_source(void *ctx, uint32_t table, int64_t row, int64_t n, void *ret_rows,
                                   orr_error *err); /* n rows as the format has them */
 orr_status orr_row_snapshot_pack(const char *path, const orr_row_file_facts *facts,
                                  orr_row_source *rows, void *ctx, orr_error *err) ORR_MUST_CHECK;
 
+/* Errors: those of orr_block_device_open() and orr_row_file_open(). `facts` NULL: any tables. */
 orr_status orr_row_server_open(const char *path, const orr_row_file_facts *facts,
                                const orr_row_server_options *options, orr_row_server **ret,
                                orr_error *err) ORR_MUST_CHECK;
 void orr_row_server_close(orr_row_server *server); /* after its readers; NULL is allowed */
+/* The tables, as shards. Good until a swap. */
+const orr_row_file_facts *orr_row_server_facts(const orr_row_server *server);
 
 typedef struct orr_row_reader orr_row_reader;
 orr_status orr_row_reader_open(orr_row_server *server, orr_row_reader **ret,
