@@ -15,6 +15,7 @@
 #include <orrery/fit.h>
 #include <orrery/fleet.h>
 #include <orrery/graph.h>
+#include <orrery/hit_rate.h>
 #include <orrery/kernel.h>
 #include <orrery/machine.h>
 #include <orrery/measure.h>
