@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated drive against a naive model: of each sector the versions that a crash may leave.
  * The model knows the rules of device.h and nothing of how the drive keeps them. */
-#include "support/seeds.h"
-
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/philox.h"
 #include "support/simulated/block_device.h"
+
+#include "support/seeds.h"
 
 enum { SECTORS = 24, SECTOR = 512, MOST = 400, SLOTS = 8, SPAN = 4, SEEDS = 3000 };
 
