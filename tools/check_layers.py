@@ -79,6 +79,7 @@ FOLDERS = {
         "step": "record run tables",
         "data": "step tables",
         "checkpoint": "data step tables",
+        "serve": "checkpoint data run step",
         "train": "checkpoint data generate ranks step tables",
     },
     "explore": {
