@@ -83,6 +83,7 @@ typedef struct orr_block_map {
     const char *path; /* NULL: memory of a node, which nothing outlives */
     int node;         /* -1: any */
     bool create;
+    bool read_only; /* a file: others may have it open, too; else it is locked against them */
     uint64_t bytes;
     uint32_t sector;
 } orr_block_map;
