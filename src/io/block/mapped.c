@@ -22,6 +22,7 @@ enum { DEPTH = 128, SMALLEST_GRANULE = 64, LARGEST_GRANULE = 4096, LARGEST_NODE 
 typedef struct mapping {
     orr_block_device device;
     int fd; /* -1: memory of a node */
+    bool read_only;
     char *path;
     uint8_t *memory;
     uint32_t n; /* completions that wait to be reaped */
@@ -34,6 +35,9 @@ static orr_status submit(orr_block_device *self, const orr_block_request *reques
     mapping *map = self->ctx;
     const uint32_t room = DEPTH - map->n, begun = n < room ? n : room;
     ORR_TRY(orr_block_check_requests(self, requests, begun, err));
+    for (uint32_t k = 0; k < begun; k++)
+        if (map->read_only && requests[k].operation == ORR_BLOCK_WRITE)
+            return orr_fail(err, ORR_INVALID, "%s: a write to a file that is only read", map->path);
     for (uint32_t k = 0; k < begun; k++) {
         const orr_block_request *request = &requests[k];
         if (request->operation == ORR_BLOCK_READ)
@@ -62,7 +66,7 @@ static orr_status reap(orr_block_device *self, uint32_t least, orr_block_complet
 static orr_status sync_mapping(orr_block_device *self, orr_error *err)
 {
     mapping *map = self->ctx;
-    if (map->fd >= 0 && msync(map->memory, map->device.bytes, MS_SYNC) != 0)
+    if (map->fd >= 0 && !map->read_only && msync(map->memory, map->device.bytes, MS_SYNC) != 0)
         return orr_fail(err, ORR_IO, "%s: not synced: %s", map->path, strerror(errno));
     return ORR_OK;
 }
@@ -111,7 +115,11 @@ static orr_status map_node(mapping *map, const orr_block_map *how, orr_error *er
 
 static orr_status map_file(mapping *map, const orr_block_map *how, bool *ret_made, orr_error *err)
 {
-    const orr_block_open open_how = {.path = how->path, .create = how->create};
+    const orr_block_open open_how = {
+        .path = how->path, .create = how->create, .read_only = how->read_only};
+    if (how->create && how->read_only)
+        return orr_fail(err, ORR_INVALID, "%s: a new file that is only read", how->path);
+    map->read_only = how->read_only;
     ORR_TRY(orr_block_open_and_lock(&open_how, &map->fd, ret_made, err));
     orr_block_geometry geometry;
     ORR_TRY(orr_block_geometry_of(map->fd, how->path, &geometry, err));
@@ -123,12 +131,13 @@ static orr_status map_file(mapping *map, const orr_block_map *how, bool *ret_mad
                         "%s: %" PRIu64 " bytes are not whole granules of %" PRIu32 " in it",
                         how->path, bytes, how->sector);
     void *memory = MAP_FAILED;
+    const int access = how->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
 #if defined(MAP_SHARED_VALIDATE) && defined(MAP_SYNC)
     /* On persistent memory stores are durable without the file system (DAX). */
-    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, map->fd, 0);
+    memory = mmap(NULL, bytes, access, MAP_SHARED_VALIDATE | MAP_SYNC, map->fd, 0);
 #endif
     if (memory == MAP_FAILED)
-        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map->fd, 0);
+        memory = mmap(NULL, bytes, access, MAP_SHARED, map->fd, 0);
     if (memory == MAP_FAILED)
         return orr_fail(err, ORR_IO, "%s: not mapped: %s", how->path, strerror(errno));
     map->memory = memory;

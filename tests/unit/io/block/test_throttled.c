@@ -142,6 +142,17 @@ static void test_mapped(void **state)
     memset(memory, 9, 4096);
     assert_int_equal(transfer(device, ORR_BLOCK_WRITE, 256, memory, 256), 0);
     assert_int_equal(device->sync(device, NULL), ORR_OK);
+    orr_block_map reading = {.path = path, .read_only = true, .sector = 256};
+    assert_int_equal(orr_block_device_map(&reading, &other, NULL), ORR_OK); /* beside it */
+    assert_int_equal(transfer(other, ORR_BLOCK_READ, 256, memory, 256), 0);
+    assert_int_equal(memory[0], 9);
+    const orr_block_request write = {.operation = ORR_BLOCK_WRITE, .bytes = 256, .data = memory};
+    uint32_t begun;
+    assert_int_equal(other->submit(other, &write, 1, &begun, NULL), ORR_INVALID);
+    assert_int_equal(other->sync(other, NULL), ORR_OK);
+    other->close(other);
+    reading.create = true;
+    assert_int_equal(orr_block_device_map(&reading, &other, NULL), ORR_INVALID);
     device->close(device);
     orr_block_device *reader = NULL; /* what was stored is in the file */
     const orr_block_open open_how = {.path = path, .read_only = true};
