@@ -146,6 +146,6 @@ typedef struct orr_row_file_stats {
     uint64_t bytes_written, rows_written, cleaned_rows, log_bytes, syncs, commits;
     uint64_t data_bytes, used_bytes; /* of the data region; of rows that are live */
 } orr_row_file_stats;
-orr_row_file_stats orr_row_file_stats_of(const orr_row_file *file);
+orr_row_file_stats orr_row_file_stats_of(orr_row_file *file); /* takes the lock itself */
 
 #endif /* ORR_STORE_FILE_ROW_FILE_H */
