@@ -102,6 +102,10 @@ static void clear_now(orr_row_file *f)
 
 static void end_commit(orr_row_file *f)
 {
+    for (uint32_t i = 0; i < f->layout.n_shapes; i++) {
+        f->space.taken_last[i] = f->space.taken[i];
+        f->space.taken[i] = 0;
+    }
     (void)orr_array_push(&f->retired,
                          ((orr_row_retired){.step = f->committing_step, .homes = f->retired_now}));
     f->retired_now = (orr_row_homes){0};
@@ -154,4 +158,6 @@ void orr_row_file_settle(orr_row_file *f, int64_t step)
     }
     memmove(f->retired.at, f->retired.at + n, (f->retired.n - n) * sizeof *f->retired.at);
     f->retired.n -= n;
+    if (n > 0)
+        memset(f->clean.pending, 0, f->layout.n_shapes * sizeof *f->clean.pending);
 }

@@ -18,9 +18,10 @@
 typedef struct orr_row_extent {
     uint32_t live; /* places of rows as they are now */
     uint32_t busy; /* groups that are not free */
-    uint16_t open; /* streams that fill it, a cleaning of it */
+    uint16_t open; /* runs that are not written, streams that fill it, a cleaning of it */
     uint16_t shape;
     bool free;
+    bool cleaning;
     bool damaged; /* has a sector that cannot be read: not cleaned again */
 } orr_row_extent;
 
@@ -31,9 +32,14 @@ typedef struct orr_row_space {
     uint32_t groups_room; /* of an extent */
     uint32_t *free;       /* shape (n): free extents, n_free of them, taken from the end */
     uint64_t n_free;
-    uint64_t *extents_of;  /* shape (n_shapes) */
-    uint64_t *quota;       /* shape (n_shapes): extents that it should have, at most */
+    uint64_t n_dying;     /* extents without live rows that are still in use: free after a commit */
+    uint64_t changes;     /* counts what can make cleaning worthwhile */
+    uint64_t *extents_of; /* shape (n_shapes) */
+    uint64_t *quota;      /* shape (n_shapes): extents that it should have, at most */
     uint64_t *free_groups; /* shape (n_shapes): in its extents */
+    /* Groups that changed rows have taken since the last commit, and for that one. shape (n_shapes)
+     */
+    uint64_t *taken, *taken_last;
 } orr_row_space;
 
 /* --- runs of sectors that are being filled or written (write.c) ------------------------------- */
@@ -100,6 +106,26 @@ typedef struct orr_row_wait {
     int error; /* the first */
 } orr_row_wait;
 
+/* Cleaning: rows of extents, or groups, that are mostly empty are read and appended anew. Device.
+ */
+enum { ORR_ROW_CLEAN_JOBS = 4 };
+typedef struct orr_row_clean_job {
+    enum { ORR_ROW_CLEAN_IDLE, ORR_ROW_CLEAN_CHOSEN, ORR_ROW_CLEAN_READING } state;
+    orr_row_wait read;
+    uint32_t extent, group, n; /* groups that are read */
+    char *data;                /* run_bytes */
+} orr_row_clean_job;
+typedef struct orr_row_clean {
+    orr_row_clean_job jobs[ORR_ROW_CLEAN_JOBS];
+    bool has_victim;
+    uint32_t victim, group; /* the extent, and the next group of it */
+    uint64_t next_extent, next_group;
+    char *record;       /* the largest */
+    uint64_t fruitless; /* looks for a victim since `changes` was as it is */
+    uint64_t changes;   /* of the space */
+    uint64_t *pending;  /* shape (n_shapes): groups that the next settled commit makes free */
+} orr_row_clean;
+
 struct orr_row_file {
     pthread_mutex_t lock;
     orr_block_device *device;
@@ -118,6 +144,8 @@ struct orr_row_file {
     uint32_t run_bytes, generation;
     uint32_t unwritten; /* runs that are queued or in flight */
     uint32_t in_flight; /* requests. Device */
+
+    orr_row_clean clean;
 
     /* Rows that were appended since the last commit began, and rows of the commit under way: a bit
      * each. NULL: no commits. */
@@ -156,6 +184,10 @@ void orr_row_space_free_all(orr_row_file *file);
  * more until orr_row_space_unpin(). 0: none is. */
 uint32_t orr_row_space_take(orr_row_file *file, uint32_t shape, uint32_t stream, uint32_t most,
                             uint32_t *ret_extent, uint32_t *ret_group);
+void orr_row_space_pin(orr_row_file *file, uint32_t extent, uint32_t group, uint32_t n);
+uint32_t orr_row_space_groups(const orr_row_file *file, uint32_t shape); /* of an extent */
+uint32_t orr_row_space_group(const orr_row_file *file, uint32_t extent, uint32_t group);
+enum { ORR_ROW_RESERVE = 1 }; /* extents that only cleaning may take, so that it can move rows */
 void orr_row_space_unpin(orr_row_file *file, uint32_t extent, uint32_t group, uint32_t n);
 /* Groups from this one on were not needed, after all: they have been unpinned. */
 void orr_row_space_rewind(orr_row_file *file, uint32_t shape, uint32_t stream, uint32_t group);
@@ -194,6 +226,10 @@ orr_status orr_row_transfer(orr_row_file *file, orr_block_operation operation, u
 orr_status orr_row_sync(orr_row_file *file, orr_error *err) ORR_MUST_CHECK;
 void *orr_row_aligned(const orr_row_file *file, size_t bytes); /* orr_row_aligned_free() */
 void orr_row_aligned_free(void *data);
+
+/* clean.c. Device. */
+orr_status orr_row_clean_step(orr_row_file *file, orr_error *err) ORR_MUST_CHECK;
+void orr_row_clean_done(orr_row_file *file);
 
 /* commit.c */
 orr_row_entry orr_row_home_now(const orr_row_file *file, uint32_t shard, int64_t row);

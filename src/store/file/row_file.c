@@ -75,6 +75,7 @@ static void free_file(orr_row_file *f)
     orr_free(f->now);
     orr_free(f->streams);
     free_lists(f);
+    orr_row_clean_done(f);
     orr_row_runs_done(f);
     orr_row_space_done(f);
     orr_row_aligned_free(f->log_buffer);
@@ -119,6 +120,9 @@ static orr_status alloc_map(orr_row_file *f, orr_error *err)
         f->run_bytes = f->layout.extent_sectors * f->layout.sector;
     f->generation = (uint32_t)(new_id() % ORR_ROW_GENERATIONS);
     f->stats.data_bytes = f->layout.extents * f->layout.extent_sectors * f->layout.sector;
+    f->clean.pending = orr_calloc(f->layout.n_shapes, sizeof *f->clean.pending);
+    if (f->clean.pending == NULL)
+        return orr_fail_memory(err);
     return orr_row_space_init(f, err);
 }
 
@@ -319,12 +323,6 @@ orr_status orr_row_file_append(orr_row_file *f, uint32_t shard, int64_t row, con
                           err);
 }
 
-bool orr_row_file_cleaning(const orr_row_file *f)
-{
-    (void)f;
-    return false;
-}
-
 orr_status orr_row_file_pump(orr_row_file *f, const orr_block_completion *completions, uint32_t n,
                              orr_error *err)
 {
@@ -335,7 +333,10 @@ orr_status orr_row_file_pump(orr_row_file *f, const orr_block_completion *comple
         return orr_row_fail_poisoned(f, err);
     if (!f->options.durable)
         ORR_TRY(orr_row_log_void(f, &ready, err));
-    return ready ? orr_row_submit_runs(f, err) : ORR_OK;
+    if (!ready)
+        return ORR_OK;
+    ORR_TRY(orr_row_clean_step(f, err));
+    return orr_row_submit_runs(f, err);
 }
 
 uint32_t orr_row_file_in_flight(const orr_row_file *f)

@@ -8,10 +8,7 @@
 /* Which places are free. A group is what becomes free and is written again; extents are given to
  * record sizes as a whole, and come back when all their groups are free. */
 
-/* Extents that only cleaning may take: without them it could not move anything. */
-enum { RESERVE = 1 };
-
-static uint32_t groups_of(const orr_row_file *f, uint32_t shape)
+uint32_t orr_row_space_groups(const orr_row_file *f, uint32_t shape)
 {
     return f->layout.extent_sectors / f->layout.shapes[shape].group_sectors;
 }
@@ -24,16 +21,18 @@ orr_status orr_row_space_init(orr_row_file *f, orr_error *err)
     size_t groups;
     s->n = l->extents;
     for (uint32_t i = 0; i < l->n_shapes; i++)
-        if (groups_of(f, i) > s->groups_room)
-            s->groups_room = groups_of(f, i);
+        if (orr_row_space_groups(f, i) > s->groups_room)
+            s->groups_room = orr_row_space_groups(f, i);
     s->extents = orr_calloc(s->n, sizeof *s->extents);
     s->free = orr_calloc(s->n, sizeof *s->free);
     s->groups = orr_mul_size(s->n, s->groups_room, &groups) ? orr_calloc(groups, 1) : NULL;
     s->extents_of = orr_calloc(l->n_shapes, sizeof *s->extents_of);
     s->quota = orr_calloc(l->n_shapes, sizeof *s->quota);
     s->free_groups = orr_calloc(l->n_shapes, sizeof *s->free_groups);
-    if (s->extents == NULL || s->free == NULL || s->groups == NULL || s->extents_of == NULL ||
-        s->quota == NULL || s->free_groups == NULL)
+    s->taken = orr_calloc(l->n_shapes, sizeof *s->taken);
+    s->taken_last = orr_calloc(l->n_shapes, sizeof *s->taken_last);
+    if (s->taken == NULL || s->taken_last == NULL || s->extents == NULL || s->free == NULL ||
+        s->groups == NULL || s->extents_of == NULL || s->quota == NULL || s->free_groups == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < l->n_shapes; i++)
         s->quota[i] = (uint64_t)((double)orr_row_layout_shape_extents(l, &f->header.facts, i, 0) /
@@ -50,6 +49,8 @@ void orr_row_space_done(orr_row_file *f)
     orr_free(s->extents_of);
     orr_free(s->quota);
     orr_free(s->free_groups);
+    orr_free(s->taken);
+    orr_free(s->taken_last);
 }
 
 static uint32_t extent_of(const orr_row_file *f, orr_row_entry home)
@@ -78,7 +79,7 @@ orr_status orr_row_place_check(const orr_row_file *f, uint32_t shape, orr_row_en
     const uint64_t group = sector % sectors - before; /* wraps where it is none */
     if ((home & ((UINT64_C(1) << ORR_ROW_PLACE_BITS) - 1)) == 0 || sector >= f->space.n * sectors ||
         orr_row_home_record(home) >= s->per_group || before > sector % sectors ||
-        group % s->group_sectors != 0 || group / s->group_sectors >= groups_of(f, shape))
+        group % s->group_sectors != 0 || group / s->group_sectors >= orr_row_space_groups(f, shape))
         return orr_fail(err, ORR_PARSE, "sector %llu, record %u: no row has its place there",
                         (unsigned long long)sector, orr_row_home_record(home));
     const orr_row_extent *e = &f->space.extents[extent_of(f, home)];
@@ -94,7 +95,19 @@ static void give_extent(orr_row_file *f, uint32_t extent, uint32_t shape)
     f->space.extents[extent].shape = (uint16_t)shape;
     f->space.extents[extent].free = false;
     f->space.extents_of[shape]++;
-    f->space.free_groups[shape] += groups_of(f, shape);
+    f->space.free_groups[shape] += orr_row_space_groups(f, shape);
+}
+
+static bool is_dying(const orr_row_extent *e)
+{
+    return !e->free && e->live == 0 && e->open == 0 && e->busy > 0;
+}
+
+/* To be called with what is_dying() said before a change. */
+static void count_dying(orr_row_file *f, const orr_row_extent *e, bool was)
+{
+    f->space.n_dying += (uint64_t)is_dying(e) - (uint64_t)was;
+    f->space.changes++;
 }
 
 static void free_if_empty(orr_row_file *f, uint32_t extent)
@@ -106,24 +119,30 @@ static void free_if_empty(orr_row_file *f, uint32_t extent)
     e->free = true;
     e->damaged = false;
     f->space.extents_of[e->shape]--;
-    f->space.free_groups[e->shape] -= groups_of(f, e->shape);
+    f->space.free_groups[e->shape] -= orr_row_space_groups(f, e->shape);
     f->space.free[f->space.n_free++] = extent;
 }
 
 static void pin(orr_row_file *f, uint32_t extent, uint8_t *group)
 {
+    orr_row_extent *e = &f->space.extents[extent];
+    const bool was = is_dying(e);
     if ((*group)++ == 0) {
-        f->space.extents[extent].busy++;
-        f->space.free_groups[f->space.extents[extent].shape]--;
+        e->busy++;
+        f->space.free_groups[e->shape]--;
+        count_dying(f, e, was);
     }
 }
 
 static void unpin(orr_row_file *f, uint32_t extent, uint8_t *group)
 {
+    orr_row_extent *e = &f->space.extents[extent];
+    const bool was = is_dying(e);
     assert(*group > 0);
     if (--(*group) == 0) {
-        f->space.extents[extent].busy--;
-        f->space.free_groups[f->space.extents[extent].shape]++;
+        e->busy--;
+        f->space.free_groups[e->shape]++;
+        count_dying(f, e, was);
         free_if_empty(f, extent);
     }
 }
@@ -135,14 +154,18 @@ void orr_row_place_use(orr_row_file *f, uint32_t shape, orr_row_entry home)
     if (e->busy == 0 && e->open == 0) /* recovery */
         give_extent(f, extent, shape);
     pin(f, extent, group_of(f, extent, home));
+    const bool was = is_dying(e);
     e->live++;
+    count_dying(f, e, was);
     f->stats.used_bytes += f->layout.shapes[shape].record_bytes;
 }
 
 void orr_row_place_bury(orr_row_file *f, orr_row_entry home)
 {
     orr_row_extent *e = &f->space.extents[extent_of(f, home)];
+    const bool was = is_dying(e);
     e->live--;
+    count_dying(f, e, was);
     f->stats.used_bytes -= f->layout.shapes[e->shape].record_bytes;
 }
 
@@ -163,9 +186,20 @@ void orr_row_space_free_all(orr_row_file *f)
     }
 }
 
+uint32_t orr_row_space_group(const orr_row_file *f, uint32_t extent, uint32_t group)
+{
+    return *group_at(f, extent, group);
+}
+
+void orr_row_space_pin(orr_row_file *f, uint32_t extent, uint32_t group, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        pin(f, extent, group_at(f, extent, group + i));
+}
+
 void orr_row_space_unpin(orr_row_file *f, uint32_t extent, uint32_t group, uint32_t n)
 {
-    f->space.extents[extent].open++; /* it does not become free while groups are left */
+    orr_row_extent_open(f, extent); /* it does not become free while groups are left */
     for (uint32_t i = 0; i < n; i++)
         unpin(f, extent, group_at(f, extent, group + i));
     orr_row_extent_close(f, extent);
@@ -173,12 +207,18 @@ void orr_row_space_unpin(orr_row_file *f, uint32_t extent, uint32_t group, uint3
 
 void orr_row_extent_open(orr_row_file *f, uint32_t extent)
 {
-    f->space.extents[extent].open++;
+    orr_row_extent *e = &f->space.extents[extent];
+    const bool was = is_dying(e);
+    e->open++;
+    count_dying(f, e, was);
 }
 
 void orr_row_extent_close(orr_row_file *f, uint32_t extent)
 {
-    f->space.extents[extent].open--;
+    orr_row_extent *e = &f->space.extents[extent];
+    const bool was = is_dying(e);
+    e->open--;
+    count_dying(f, e, was);
     free_if_empty(f, extent);
 }
 
@@ -194,7 +234,7 @@ static void enter(orr_row_file *f, orr_row_stream *s, uint32_t extent)
 
 static bool enter_free(orr_row_file *f, orr_row_stream *s, uint32_t shape, uint32_t stream)
 {
-    if (f->space.n_free <= (stream == ORR_ROW_STREAM_MOVED ? 0 : RESERVE))
+    if (f->space.n_free <= (stream == ORR_ROW_STREAM_MOVED ? 0 : ORR_ROW_RESERVE))
         return false;
     const uint32_t extent = f->space.free[--f->space.n_free];
     give_extent(f, extent, shape);
@@ -206,7 +246,7 @@ static bool enter_free(orr_row_file *f, orr_row_stream *s, uint32_t shape, uint3
 static uint32_t take_here(orr_row_file *f, orr_row_stream *s, uint32_t shape, uint32_t most,
                           uint32_t *ret_group)
 {
-    const uint32_t end = groups_of(f, shape);
+    const uint32_t end = orr_row_space_groups(f, shape);
     uint32_t n = 0;
     while (s->group < end && *group_at(f, s->extent, s->group) != 0)
         s->group++;
@@ -227,7 +267,8 @@ static bool enter_hole(orr_row_file *f, orr_row_stream *s, uint32_t shape)
     for (uint64_t i = 1; i <= f->space.n; i++) {
         const uint32_t extent = (uint32_t)((s->extent + i) % f->space.n);
         const orr_row_extent *e = &f->space.extents[extent];
-        if (!e->free && e->shape == shape && e->busy < groups_of(f, shape)) {
+        if (!e->free && !e->cleaning && e->shape == shape &&
+            e->busy < orr_row_space_groups(f, shape)) {
             enter(f, s, extent);
             return true;
         }
@@ -246,6 +287,7 @@ uint32_t orr_row_space_take(orr_row_file *f, uint32_t shape, uint32_t stream, ui
         const uint32_t n = s->open ? take_here(f, s, shape, most, ret_group) : 0;
         if (n > 0) {
             *ret_extent = s->extent;
+            f->space.taken[shape] += stream == ORR_ROW_STREAM_CHANGED ? n : 0;
             return n;
         }
         if (!(fresh && enter_free(f, s, shape, stream)) && !(holes && enter_hole(f, s, shape)) &&
@@ -256,7 +298,9 @@ uint32_t orr_row_space_take(orr_row_file *f, uint32_t shape, uint32_t stream, ui
 
 void orr_row_space_rewind(orr_row_file *f, uint32_t shape, uint32_t stream, uint32_t group)
 {
-    f->streams[shape][stream].group = group;
+    orr_row_stream *s = &f->streams[shape][stream];
+    f->space.taken[shape] -= stream == ORR_ROW_STREAM_CHANGED ? s->group - group : 0;
+    s->group = group;
 }
 
 orr_status orr_row_fail_full(const orr_row_file *f, orr_error *err)

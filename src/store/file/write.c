@@ -78,6 +78,7 @@ static orr_status begin_run(orr_row_file *f, uint32_t shape, uint32_t stream, or
     f->generation = (f->generation + 1) % ORR_ROW_GENERATIONS;
     memset(data, 0, (size_t)n * s->group_sectors * f->layout.sector);
     *bucket_of(f, extent) = run;
+    orr_row_extent_open(f, extent);
     f->streams[shape][stream].run = run;
     return ORR_OK;
 }
@@ -127,6 +128,7 @@ void orr_row_run_written(orr_row_file *f, orr_row_run *run, int error)
     }
     f->stats.bytes_written += (uint64_t)run->groups * group_sectors(f, run) * f->layout.sector;
     orr_row_space_unpin(f, run->extent, run->group, run->groups);
+    orr_row_extent_close(f, run->extent);
     remove_run(f, run);
     keep_run(f, run);
 }
