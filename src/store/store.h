@@ -63,8 +63,8 @@ void orr_store_close(orr_store *store); /* uncommitted rows are lost; NULL is al
 typedef struct orr_store_slots {
     char *rows, *states;
     int64_t n, row_bytes, state_bytes;
-    const uint64_t *owner; /* shape (n): row of the shard in the slot, in the low 48 bits; NULL where
-                            * `resident` */
+    const uint64_t *owner; /* shape (n): row of the shard in the slot, in the low 48 bits; NULL
+                            * where `resident` */
     bool resident;         /* slot k is row k */
 } orr_store_slots;
 orr_store_slots orr_store_slots_of(const orr_store *store, uint32_t shard);
