@@ -204,10 +204,13 @@ static orr_status sum_ops(prediction *e, orr_predicted_step *ret)
 
 static int64_t bytes_of_rank(const prediction *e, uint32_t r)
 {
-    const int64_t samples = (int64_t)e->plan.micro_batch * e->plan.micro_batches;
+    const orr_embedding_plan *tables = orr_engine_step_table_plan(e->steps[r]);
+    const orr_click_reader reader = {.samples =
+                                         (int64_t)e->plan.micro_batch * e->plan.micro_batches,
+                                     .kept = tables != NULL ? orr_tables_steps(tables) : 1};
     return orr_engine_step_memory_of(e->steps[r]).total + e->measured->step.rest_bytes +
            (e->model->kind == ORR_MODEL_DLRM
-                ? orr_click_reader_bytes(&e->model->dlrm, samples, e->job->steps)
+                ? orr_click_reader_bytes(&reader, &e->model->dlrm, e->job->steps)
                 : 0);
 }
 

@@ -109,10 +109,15 @@ void orr_click_reader_done(orr_click_reader *reader)
         orr_click_batch_done(&reader->batches[i]);
 }
 
+static uint32_t kept(const orr_click_reader *reader)
+{
+    return reader->kept > 0 ? reader->kept : ORR_TABLES_AHEAD;
+}
+
 orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret, orr_error *err)
 {
     orr_click_reader *r = ctx;
-    orr_click_batch *at = &r->batches[batch % ORR_TABLES_AHEAD];
+    orr_click_batch *at = &r->batches[batch % kept(r)];
     ORR_TRY(orr_click_data_read(r->clicks, batch * r->batch + r->first, r->samples, at, err));
     *ret = (orr_step_batch){.dense = at->dense.at,
                             .targets = at->labels.at,
@@ -120,15 +125,16 @@ orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret,
     return ORR_OK;
 }
 
-int64_t orr_click_reader_bytes(const orr_dlrm *dlrm, int64_t samples, int64_t batches)
+int64_t orr_click_reader_bytes(const orr_click_reader *reader, const orr_dlrm *dlrm,
+                               int64_t batches)
 {
     double lookups = 0;
     for (uint32_t t = 0; t < dlrm->n_tables; t++)
         lookups += dlrm->tables[t].pooling;
     const double sample = lookups * sizeof(int64_t) + dlrm->n_tables * sizeof(int32_t) +
                           (dlrm->dense_features + 1) * sizeof(float);
-    return (int64_t)(sample * (double)samples) *
-           (batches < ORR_TABLES_AHEAD ? batches : ORR_TABLES_AHEAD);
+    return (int64_t)(sample * (double)reader->samples) *
+           (batches < kept(reader) ? batches : kept(reader));
 }
 
 static int by_score(const void *a_, const void *b_)

@@ -83,14 +83,15 @@ typedef struct orr_click_reader {
     const orr_click_data *clicks;
     uint64_t batch, first;
     int64_t samples;
+    uint32_t kept; /* batches, the newest: orr_tables_steps() of the plan; 0: ORR_TABLES_AHEAD */
     orr_click_batch batches[ORR_TABLES_AHEAD];
 } orr_click_reader;
 orr_status orr_click_reader_read(void *ctx, uint64_t batch, orr_step_batch *ret,
                                  orr_error *err) ORR_MUST_CHECK;
 void orr_click_reader_done(orr_click_reader *reader);
-/* What so many batches in a reader take, of bags of the mean length: at most ORR_TABLES_AHEAD are
- * there at once. */
-int64_t orr_click_reader_bytes(const orr_dlrm *dlrm, int64_t samples, int64_t batches);
+/* What it takes after so many batches, of bags of the mean length. */
+int64_t orr_click_reader_bytes(const orr_click_reader *reader, const orr_dlrm *dlrm,
+                               int64_t batches);
 
 /* Area under the ROC curve: the share of (positive, negative) pairs whose scores are in the right
  * order, ties counting half (Hanley and McNeil, Radiology 143 (1982)); NAN where all labels are

@@ -137,7 +137,7 @@ static uint8_t lane_of(const orr_step_writer *w, orr_batch_stage stage)
 {
     static const uint8_t lanes[ORR_BATCH_STAGES] = {ORR_STEP_LANE_READ, ORR_STEP_LANE_IDS,
                                                     ORR_STEP_LANE_FETCH};
-    const bool ahead = w->trains && w->step->tables->plan.pipeline > 0;
+    const bool ahead = w->trains && orr_step_batch_stage_ahead(w->step, stage) > 0;
     return ahead ? lanes[stage] : (uint8_t)ORR_LANE_COMPUTE;
 }
 

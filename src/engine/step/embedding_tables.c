@@ -44,7 +44,7 @@ static orr_status count_memory(orr_engine_step *step, const orr_tables_source *s
 {
     orr_tables_memory need;
     ORR_TRY(orr_tables_measure(source, &need, err));
-    step->memory.weights += need.rows;
+    step->memory.weights += need.rows + need.cache;
     step->memory.optimizer += need.state;
     step->memory.buffers += need.buffers;
     return ORR_OK;
@@ -106,8 +106,12 @@ const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step
 uint8_t orr_step_batch_stage_ahead(const orr_engine_step *step, orr_batch_stage stage)
 {
     static const uint8_t most[ORR_BATCH_STAGES] = {3, 2, 1};
-    const uint8_t asked = step->tables->plan.pipeline;
-    return asked < most[stage] ? asked : most[stage];
+    const uint32_t lookahead = orr_tables_lookahead(&step->tables->plan);
+    uint8_t asked = step->tables->plan.pipeline;
+    if (lookahead > 0 && asked == 0)
+        asked = 1;
+    asked = asked < most[stage] ? asked : most[stage];
+    return (uint8_t)(asked + (lookahead > 0 ? lookahead - 1 : 0));
 }
 
 static orr_status pass_stage(orr_engine_step *step, orr_batch_stage stage, uint64_t batch,

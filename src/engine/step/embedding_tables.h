@@ -14,7 +14,8 @@
  *   2         i + 2   i + 2         i + 1
  *   3         i + 3   i + 2         i + 1
  *
- * Without a pipeline a batch is read when it is set, between steps.
+ * Where tables do not live in memory, a look-ahead of N batches puts all stages N - 1 further ahead
+ * (and 0 becomes 1). Without either a batch is read when it is set, between steps.
  *
  * A batch that a stage has passed is not passed again, so a step that begins with nothing prepared
  * catches up before it runs. */

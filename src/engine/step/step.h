@@ -64,7 +64,7 @@ typedef struct orr_step_batch {
     orr_tables_batch lookups;
 } orr_step_batch;
 /* Reads batches, in order, ahead of their steps: from one thread at a time. What it gives stays as
- * it is until batch + ORR_TABLES_AHEAD is read. */
+ * it is until batch + orr_tables_steps() of the plan is read. */
 typedef struct orr_step_reader {
     orr_status (*read)(void *ctx, uint64_t batch, orr_step_batch *ret, orr_error *err);
     void *ctx;

@@ -12,6 +12,7 @@ static orr_shard_lookups own_lookups(const orr_tables *t, const orr_tables_set *
     own.samples = t->layout.samples;
     own.lengths += t->layout.me * t->layout.samples;
     own.ids += set->before_own[i];
+    own.slots += own.slots != NULL ? set->before_own[i] : 0;
     own.n = set->own[i];
     return own;
 }
@@ -27,7 +28,8 @@ static orr_status sum_shard(orr_tables *t, const orr_shard_lookups *lookups, flo
 orr_status orr_tables_sum(orr_tables *t, uint32_t slot, float *ret, orr_error *err)
 {
     const orr_tables_layout *l = &t->layout;
-    const orr_tables_set *set = orr_tables_set_of(t, slot);
+    orr_tables_set *set = orr_tables_set_of(t, slot);
+    ORR_TRY(orr_tables_wait(t, set, err));
     for (uint32_t i = 0; i < t->n_shards; i++) {
         const orr_tables_entry *e = &t->entries[i];
         float *bag = ret + l->parts[e->table].first_column;

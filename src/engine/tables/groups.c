@@ -56,7 +56,10 @@ static orr_status average_store(orr_tables *t, orr_row_store *store, orr_error *
 
 orr_status orr_tables_average_groups(orr_tables *t, orr_error *err)
 {
-    for (uint32_t i = 0; i < t->n_shards; i++)
-        ORR_TRY(average_store(t, &t->stores[i], err));
-    return ORR_OK;
+    orr_status status = ORR_OK;
+    orr_tables_hold(t, true);
+    for (uint32_t i = 0; i < t->n_shards && status == ORR_OK; i++)
+        status = average_store(t, &t->stores[i], err);
+    orr_tables_hold(t, false);
+    return status;
 }

@@ -90,6 +90,7 @@ typedef struct orr_tables_sizes {
     size_t out, in;            /* a message of bags or gradients, where it is not sent in place */
     size_t ids_out, ids_in;    /* all messages of ids; one */
     size_t lengths, ids;       /* of lookups in this rank's shards, for each step at once: */
+    size_t slots;              /* of their rows in row caches */
     uint32_t sets;             /* a power of two */
     size_t workspace, squares; /* of sums and updates; of updates */
     size_t average;            /* rows that groups average at once */

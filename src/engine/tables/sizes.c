@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "engine/tables/layout.h"
+#include "engine/tables/tables_state.h"
 
 static size_t larger(size_t a, size_t b)
 {
@@ -43,10 +43,10 @@ static void size_lookups(const orr_tables_layout *l, orr_tables_sizes *ret)
         const size_t bytes =
             orr_tables_lengths_bytes(l, entry) + orr_tables_ids_bytes(entry, entry->mean_lookups);
         ret->ids_out += bytes;
-        if (entry->shard->rank == l->me)
-            ret->ids_in += bytes;
-        if (entry->shard->rank == l->me)
-            ret->ids += (size_t)entry->mean_lookups * l->ranks * sizeof(int64_t);
+        if (entry->shard->rank != l->me)
+            continue;
+        ret->ids_in += bytes;
+        ret->ids += (size_t)entry->mean_lookups * l->ranks * sizeof(int64_t);
     }
     ret->lengths = (size_t)(l->rank[l->me + 1].first_entry - l->rank[l->me].first_entry) *
                    l->ranks * (size_t)l->samples * sizeof(int32_t);
@@ -80,19 +80,23 @@ static void size_work(const orr_tables_layout *l, const orr_tables_entry *entry,
     const int64_t n = entry->mean_lookups * l->ranks;
     const size_t rows = (size_t)(n < entry->rows ? n : entry->rows);
     const orr_update by = {.step = 1, .gradient_scale = 1};
+    const uint32_t slot = 0;
     orr_row_store store = orr_tables_store_of(l, entry, source->trained);
-    store.base = store.states = (char *)&store; /* in memory, wherever that will be */
+    const bool cached = orr_tables_tier_of(source, entry->table) != ORR_TIER_DRAM;
+    store.slots = entry->rows; /* at most */
     const orr_shard_lookups lookups = {.store = &store,
                                        .shard = entry->shard,
                                        .table_rows = l->plan->tables[entry->table].rows,
                                        .first_row = entry->first_row,
                                        .samples = l->samples * l->ranks,
-                                       .n = n};
+                                       .n = n,
+                                       .slots = cached ? &slot : NULL};
     const orr_shard_update update = {.lookups = &lookups,
                                      .gradient_stride = entry->columns,
                                      .by = &by,
                                      .table_columns = l->plan->tables[entry->table].columns,
                                      .sum_squares = shared ? no_squares : NULL};
+    ret->slots += cached ? (size_t)n * sizeof slot : 0;
     ret->workspace = larger(ret->workspace, orr_shard_bag_bytes(&lookups, source->workers));
     if (!source->trained)
         return;
@@ -105,10 +109,28 @@ static void size_work(const orr_tables_layout *l, const orr_tables_entry *entry,
                                         2 * sizeof(float) * (size_t)orr_row_store_bytes(&store)));
 }
 
+uint32_t orr_tables_lookahead(const orr_embedding_plan *plan)
+{
+    enum { MOST = ORR_TABLES_AHEAD - 3 }; /* reading is two steps further ahead */
+    bool cached = false;
+    for (uint32_t i = 0; i < plan->n_tables; i++)
+        cached |= plan->placements[i].tier != ORR_TIER_DRAM;
+    return !cached ? 0 : plan->lookahead < MOST ? plan->lookahead : MOST;
+}
+
+uint32_t orr_tables_steps(const orr_embedding_plan *plan)
+{
+    const uint32_t ahead = orr_tables_lookahead(plan),
+                   pipeline = plan->pipeline < 3 ? plan->pipeline : 3;
+    uint32_t wanted = 1 + pipeline + (ahead > 0 ? ahead - (pipeline > 0) : 0), steps = 1;
+    while (steps < wanted)
+        steps *= 2;
+    return steps;
+}
+
 orr_tables_sizes orr_tables_sizes_of(const orr_tables_layout *l, const orr_tables_source *source)
 {
-    static const uint32_t SETS[] = {1, 2, 4, 4}; /* three steps at once, at powers of two */
-    orr_tables_sizes ret = {.sets = SETS[l->plan->pipeline < 3 ? l->plan->pipeline : 3]};
+    orr_tables_sizes ret = {.sets = orr_tables_steps(l->plan)};
     if (l->ranks > 1) {
         ret.vectors = vectors_bytes(l, source->trained);
         size_messages(l, source->trained, &ret);
@@ -123,13 +145,19 @@ static orr_tables_memory memory_of(const orr_tables_layout *l, const orr_tables_
 {
     const orr_tables_sizes s = orr_tables_sizes_of(l, source);
     orr_tables_memory ret = {.buffers = (int64_t)(s.vectors + s.out + s.in + s.ids_out + s.ids_in +
-                                                  s.sets * (s.lengths + s.ids) + s.workspace +
-                                                  s.squares + s.average)};
+                                                  s.sets * (s.lengths + s.ids + s.slots) +
+                                                  s.workspace + s.squares + s.average)};
     for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
         const orr_row_store store = orr_tables_store_of(l, &l->entries[e], source->trained);
+        if (orr_tables_tier_of(source, l->entries[e].table) != ORR_TIER_DRAM)
+            ret.cache += store.rows * (int64_t)sizeof(orr_row_entry);
+        if (l->plan->placements[l->entries[e].table].tier != ORR_TIER_DRAM)
+            continue;
         ret.rows += store.rows * store.record_bytes;
         ret.state += store.rows * store.state_bytes;
     }
+    for (int tier = ORR_TIER_DRAM + 1; tier < ORR_TIERS && source->tiers != NULL; tier++)
+        ret.cache += ret.cache > 0 ? (int64_t)source->tiers[tier].cache_bytes : 0;
     return ret;
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "engine/tables/tables_state.h"
 
@@ -152,6 +154,7 @@ static orr_status make_sets(orr_tables *t, const orr_tables_sizes *sizes, orr_er
             return orr_fail_memory(err);
         ORR_TRY(orr_tables_reserve(t, &set->lengths, sizes->lengths, err));
         ORR_TRY(orr_tables_reserve(t, &set->ids, sizes->ids, err));
+        ORR_TRY(orr_tables_reserve(t, &set->slots, sizes->slots, err));
         for (uint32_t i = 0; i < t->n_shards; i++)
             set->lookups[i] =
                 (orr_shard_lookups){.store = &t->stores[i],
@@ -214,7 +217,8 @@ static orr_status make(orr_tables *t, orr_error *err)
     ORR_TRY(make_joins(t, err));
     ORR_TRY(make_counts(t, err));
     ORR_TRY(make_groups(t, err));
-    return orr_tables_make_rows(t, err);
+    ORR_TRY(orr_tables_make_rows(t, err));
+    return orr_tables_open_tiers(t, err);
 }
 
 orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret, orr_error *err)
@@ -223,6 +227,10 @@ orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret, or
     if (t == NULL)
         return orr_fail_memory(err);
     t->source = *source;
+    if (source->tiers != NULL) {
+        memcpy(t->tiers, source->tiers, sizeof t->tiers);
+        t->source.tiers = t->tiers;
+    }
     const orr_status status = make(t, err);
     if (status == ORR_OK)
         *ret = t;
@@ -235,6 +243,7 @@ void orr_tables_close(orr_tables *t)
 {
     if (t == NULL)
         return;
+    orr_tables_close_tiers(t);
     orr_tables_buffer *const buffers[] = {&t->vectors, &t->out,       &t->in,      &t->ids_out,
                                           &t->ids_in,  &t->workspace, &t->squares, &t->average};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -242,6 +251,7 @@ void orr_tables_close(orr_tables *t)
     for (uint32_t k = 0; k < t->n_sets; k++) {
         release(t, &t->sets[k].lengths);
         release(t, &t->sets[k].ids);
+        release(t, &t->sets[k].slots);
     }
     orr_tables_free_rows(t);
     orr_arena_free(t->arena);
@@ -257,20 +267,15 @@ int64_t orr_tables_held_bytes(const orr_tables *t)
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         bytes += buffers[i]->bytes;
     for (uint32_t k = 0; k < t->n_sets; k++)
-        bytes += t->sets[k].lengths.bytes + t->sets[k].ids.bytes;
+        bytes += t->sets[k].lengths.bytes + t->sets[k].ids.bytes + t->sets[k].slots.bytes;
     return (int64_t)bytes;
-}
-
-/* Rows are in memory. */
-orr_status orr_tables_fetch(orr_tables *t, uint32_t slot, orr_error *err)
-{
-    (void)t, (void)slot, (void)err;
-    return ORR_OK;
 }
 
 void orr_tables_skip(orr_tables *t, uint32_t slot)
 {
-    t->last = orr_tables_set_of(t, slot)->traffic;
+    orr_tables_set *set = orr_tables_set_of(t, slot);
+    orr_tables_end(t, set, false);
+    t->last = set->traffic;
 }
 
 uint32_t orr_tables_n_shards(const orr_tables *t)
@@ -282,11 +287,6 @@ const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr
 {
     *ret = &t->stores[i];
     return t->entries[i].shard;
-}
-
-orr_store *orr_tables_store(const orr_tables *t, orr_tier tier)
-{
-    return t->tiers[tier];
 }
 
 orr_tables_traffic orr_tables_traffic_of(const orr_tables *t)

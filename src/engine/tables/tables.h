@@ -20,7 +20,13 @@
  * only. */
 typedef struct orr_tables orr_tables;
 
-enum { ORR_TABLES_AHEAD = 4 }; /* steps that are under way at once, at most */
+enum { ORR_TABLES_AHEAD = 32 }; /* steps that are under way at once, at most */
+/* Steps of a plan that are under way at once, a power of two: 1 and the batches that are prepared
+ * ahead. */
+uint32_t orr_tables_steps(const orr_embedding_plan *plan);
+/* Batches whose rows are known ahead, for rows that do not live in memory: what the plan says, as
+ * far as there is room. 0: all rows live in memory, or the plan leaves it open. */
+uint32_t orr_tables_lookahead(const orr_embedding_plan *plan);
 
 /* Where the rows of this rank live that a plan does not place in memory: a device for each tier,
  * with a row cache in memory. */
@@ -36,7 +42,6 @@ typedef struct orr_tables_tier {
     uint64_t bytes;  /* on creation; 0: what the rows need */
     uint32_t sector; /* 0: what the device says; BYTE: its granule, 0: 256 */
     bool plain;      /* pread and pwrite, not io_uring */
-    bool inline_io;  /* no thread of its own (simulation) */
     const orr_block_limits *limits; /* slowed down to these; NULL: not */
     uint64_t cache_bytes;           /* of rows in memory */
     uint8_t policy, writes;         /* orr_cache_policy, orr_row_writes */
@@ -58,10 +63,11 @@ typedef struct orr_tables_source {
 orr_status orr_tables_open(const orr_tables_source *source, orr_tables **ret,
                            orr_error *err) ORR_MUST_CHECK;
 void orr_tables_close(orr_tables *tables); /* NULL is allowed */
-/* Bytes that the tables of a rank take: rows, state, buffers for lookups of the mean length, which
- * grow where lookups are more. */
+/* Bytes of memory that the tables of a rank take: rows and states that live there; row caches, and
+ * 8 bytes for each row that lives elsewhere; buffers for lookups of the mean length, which grow
+ * where lookups are more. */
 typedef struct orr_tables_memory {
-    int64_t rows, state, buffers;
+    int64_t rows, state, cache, buffers;
 } orr_tables_memory;
 orr_status orr_tables_measure(const orr_tables_source *source, orr_tables_memory *ret,
                               orr_error *err) ORR_MUST_CHECK;
@@ -80,9 +86,12 @@ typedef struct orr_tables_batch {
  * has bags of fixed length. LIMIT: a bag of more than 65,535 lookups. */
 orr_status orr_tables_exchange_ids(orr_tables *t, uint32_t slot, const orr_tables_batch *batch,
                                    orr_error *err) ORR_MUST_CHECK;
-/* Brings rows that the step looks up to memory. */
+/* Tells which rows the step looks up: those that are not in memory are read from now on. Returns at
+ * once; rows that find no room in a cache follow when earlier steps have ended. */
 orr_status orr_tables_fetch(orr_tables *t, uint32_t slot, orr_error *err) ORR_MUST_CHECK;
-/* Sums bags on the ranks of their rows, those that stay on this rank straight into `ret`; */
+/* Waits for the rows, and sums bags on their ranks, those that stay on this rank straight into
+ * `ret`; LIMIT: the rows of this step alone do not fit a cache. IO, PARSE: a row that could not be
+ * read. */
 orr_status orr_tables_sum(orr_tables *t, uint32_t slot, float *ret, orr_error *err) ORR_MUST_CHECK;
 /* and sends the others to the ranks of their samples. `ret` of both: the bags of this rank's
  * samples, shape (samples, columns of all tables). */
@@ -95,12 +104,30 @@ orr_status orr_tables_exchange_gradients(orr_tables *t, uint32_t slot, const flo
 /* and updates these; with groups, every so many steps averages their copies. */
 orr_status orr_tables_update(orr_tables *t, uint32_t slot, const orr_update *by,
                              orr_error *err) ORR_MUST_CHECK;
-/* Ends a slot without an update. */
+/* Ends a slot without an update: the oldest that has not ended. */
 void orr_tables_skip(orr_tables *t, uint32_t slot);
 
-/* Shards of this rank, to save and to restore: a store each. */
+/* Shards of this rank, to save and to restore: a store each. Between steps; rows that were read
+ * ahead are given up first and asked for again. */
 uint32_t orr_tables_n_shards(const orr_tables *t);
 const orr_embedding_shard *orr_tables_shard(const orr_tables *t, uint32_t i, orr_row_store **ret);
+/* How initial values of rows are drawn: numbers, whatever the sharding; states are zero. */
+typedef struct orr_tables_drawing {
+    uint8_t format;
+    bool quantized; /* rows have a scale: a row is drawn whole */
+    uint32_t key[2];
+    int64_t first_row, row_blocks; /* of the table */
+    double bound;
+    int64_t first, columns; /* that are drawn: the shard's, or all */
+    int64_t column_begin, row_bytes, state_bytes;
+} orr_tables_drawing;
+/* Of some columns of a table, which has `number` in the model, in rows from `first_row` on. */
+orr_tables_drawing orr_tables_drawing_of(const orr_embedding *table, uint32_t number,
+                                         int64_t first_row, uint32_t column_begin,
+                                         uint32_t column_end, bool trained, uint64_t seed);
+/* Row first_row + `row` as a record; at most ORR_SHARD_UPDATE_COLUMNS are drawn. Any thread. */
+void orr_tables_draw_record(const orr_tables_drawing *drawing, int64_t row, char *ret);
+
 /* The rows of a tier, to commit and to count; NULL: no shard of this rank lives there. */
 orr_store *orr_tables_store(const orr_tables *t, orr_tier tier);
 /* Bytes that this rank sent to others in the last step that has ended; averages over groups are

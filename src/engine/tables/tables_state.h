@@ -15,13 +15,27 @@ typedef struct orr_tables_buffer {
 /* The lookups of a step in this rank's shards: of one slot, or of several where fewer steps are
  * under way at once. */
 typedef struct orr_tables_set {
-    orr_tables_buffer lengths, ids;
+    orr_tables_buffer lengths, ids, slots;
     orr_shard_lookups *lookups; /* shape (shards of this rank) */
     int64_t *before_own;        /* shape as lookups: ids of ranks before this one */
     int64_t *own;               /* shape as lookups: ids of this rank's samples */
     const float *gradient;      /* of a rank that is alone */
     orr_tables_traffic traffic;
+    uint64_t batch; /* number in row caches; of announced sets */
+    uint8_t state;  /* orr_tables_set_state */
+    orr_error error;
 } orr_tables_set;
+
+typedef struct orr_tables_ahead orr_tables_ahead; /* ahead.c */
+
+/* Shards of this rank whose rows do not live in memory, of one tier. */
+typedef struct orr_tables_shelf {
+    orr_store *store; /* NULL: there are none */
+    uint32_t n;
+    uint32_t *shards;             /* shape (n): numbers among this rank's shards */
+    orr_tables_drawing *drawings; /* shape (n): initial values */
+    bool *resident;               /* shape (n): rows live in memory, too */
+} orr_tables_shelf;
 
 /* The vector of a bag's subtree, of the first of this rank's samples. */
 typedef struct orr_tables_part {
@@ -51,9 +65,11 @@ struct orr_tables {
     orr_arena *arena;
     orr_tables_layout layout;
     uint32_t n_shards;
-    const orr_tables_entry *entries; /* shape (n_shards): of this rank */
-    orr_row_store *stores;           /* shape (n_shards) */
-    orr_store *tiers[ORR_TIERS];     /* NULL: no shard lives there */
+    const orr_tables_entry *entries;  /* shape (n_shards): of this rank */
+    orr_row_store *stores;            /* shape (n_shards) */
+    orr_tables_tier tiers[ORR_TIERS]; /* the source's */
+    orr_tables_shelf shelves[ORR_TIERS];
+    orr_tables_ahead *ahead; /* NULL: all rows live in memory */
     uint32_t n_sets;
     orr_tables_set sets[ORR_TABLES_AHEAD];
     orr_tables_traffic last; /* of the last step that ended */
@@ -105,9 +121,39 @@ uint32_t orr_tables_before(const orr_tables *t, uint32_t k);
 
 orr_tables_set *orr_tables_set_of(orr_tables *t, uint32_t slot);
 
-/* Allocates the rows of this rank and draws their initial values; frees them. */
+orr_tables_drawing orr_tables_drawing_of_shard(const orr_tables *t, uint32_t shard);
+/* Allocates the rows of this rank that live in memory and draws their initial values; frees them.
+ */
 orr_status orr_tables_make_rows(orr_tables *t, orr_error *err) ORR_MUST_CHECK;
 void orr_tables_free_rows(orr_tables *t);
+
+/* Opens the stores of rows that do not live in memory; closes them. */
+orr_status orr_tables_open_tiers(orr_tables *t, orr_error *err) ORR_MUST_CHECK;
+void orr_tables_close_tiers(orr_tables *t);
+/* The tier that has the rows of a shard, in the sense of commits too; DRAM: none. */
+orr_tier orr_tables_tier_of(const orr_tables_source *source, uint32_t table);
+
+/* Announcing lookups to row caches (ahead.c), which has a thread where steps are prepared ahead. */
+typedef enum orr_tables_set_state {
+    ORR_TABLES_SET_IDLE,   /* ended, or not yet fetched */
+    ORR_TABLES_SET_QUEUED, /* announced in turn */
+    ORR_TABLES_SET_ANNOUNCING,
+    ORR_TABLES_SET_ANNOUNCED,
+    ORR_TABLES_SET_FAILED
+} orr_tables_set_state;
+orr_status orr_tables_ahead_open(orr_tables *t, orr_error *err) ORR_MUST_CHECK;
+void orr_tables_ahead_close(orr_tables *t);
+/* Waits until the rows of a set are in memory. */
+orr_status orr_tables_wait(orr_tables *t, orr_tables_set *set, orr_error *err) ORR_MUST_CHECK;
+/* Rows of a set are about to change; */
+orr_status orr_tables_change(orr_tables *t, const orr_tables_set *set,
+                             orr_error *err) ORR_MUST_CHECK;
+/* and are not needed any more. */
+void orr_tables_end(orr_tables *t, orr_tables_set *set, bool changed);
+/* Gives up what was announced, so that all rows can be visited, until the next stage of a step; */
+void orr_tables_pause(orr_tables *t);
+/* until it is let go. */
+void orr_tables_hold(orr_tables *t, bool hold);
 /* Vectors of each sample, out of rows of `from_stride` numbers into rows of `to_stride`. */
 void orr_tables_copy_vectors(const orr_tables *t, const orr_tables_vector *vectors, uint32_t n,
                              const float *from, int64_t from_stride, float *to, int64_t to_stride);

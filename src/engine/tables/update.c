@@ -31,12 +31,14 @@ orr_status orr_tables_update(orr_tables *t, uint32_t slot, const orr_update *by,
 {
     const orr_embedding_plan *plan = t->layout.plan;
     orr_tables_set *set = orr_tables_set_of(t, slot);
+    ORR_TRY(orr_tables_change(t, set, err));
     for (int second = 0; second <= 1; second++)
         for (uint32_t i = 0; i < t->n_shards; i++) {
             const uint32_t n = orr_tables_square_peers(&t->layout, &t->entries[i], t->peers);
             if ((n == 0) == second)
                 ORR_TRY(update_shard(t, set, i, n, by, err));
         }
+    orr_tables_end(t, set, true);
     if (t->groups != NULL && plan->synchronize > 0 && by->step % plan->synchronize == 0)
         ORR_TRY(orr_tables_average_groups(t, err));
     t->last = set->traffic;

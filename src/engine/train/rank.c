@@ -25,11 +25,13 @@ static int threads_of(const orr_trainer *t)
 static void read_clicks(orr_trainer *t)
 {
     const orr_plan *plan = &t->training->plan;
+    const orr_embedding_plan *tables = t->training->options->tables;
     const int64_t samples = (int64_t)plan->micro_batch * plan->micro_batches;
     t->clicks = (orr_click_reader){.clicks = t->training->clicks,
                                    .batch = plan->batch,
                                    .first = t->transport->rank * (uint64_t)samples,
-                                   .samples = samples};
+                                   .samples = samples,
+                                   .kept = tables != NULL ? orr_tables_steps(tables) : 1};
     t->reader = (orr_step_reader){orr_click_reader_read, &t->clicks};
 }
 
@@ -312,7 +314,7 @@ static int64_t planned_bytes(const orr_trainer *t)
     const orr_dlrm *d = &t->training->model->dlrm;
     return orr_engine_step_memory_of(t->step).total + orr_checkpointer_bytes(t->checkpointer) +
            (t->training->clicks != NULL
-                ? orr_click_reader_bytes(d, t->clicks.samples, t->training->options->steps)
+                ? orr_click_reader_bytes(&t->clicks, d, t->training->options->steps)
                 : 0);
 }
 
