@@ -229,6 +229,7 @@ static void step_group(lone_group *g, uint32_t group, uint64_t step, orr_arena *
     orr_tables *t = g->rank.tables;
     orr_error err = {0};
     assert_int_equal(orr_tables_exchange_ids(t, slot, &batch, &err), ORR_OK);
+    assert_int_equal(orr_tables_fetch(t, slot, &err), ORR_OK);
     assert_int_equal(orr_tables_sum(t, slot, bag, &err), ORR_OK);
     assert_int_equal(orr_tables_exchange_bags(t, slot, bag, &err), ORR_OK);
     for (int64_t s = 0; s < samples; s++)

@@ -17,7 +17,7 @@
 
 /* Random embedding tables, sharding plans and lookups. What a sample looks up depends on the seed,
  * the step and its number alone. */
-enum { TABLES_MOST = 12, STEPS = 4 };
+enum { TABLES_MOST = 12, STEPS = 4, STEPS_MOST = 12 };
 
 typedef struct table_case {
     uint64_t seed;

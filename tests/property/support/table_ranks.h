@@ -28,6 +28,14 @@ typedef struct table_run {
     uint32_t ahead;     /* steps whose ids are exchanged before the update of this one */
     bool ids_in_thread; /* ids are exchanged by a thread of their own */
     bool served;        /* not trained */
+    /* Where rows live that the plan does not place in memory: files of each rank in a folder. NULL:
+     * all in memory. */
+    const char *folder;
+    orr_tables_tier tiers[ORR_TIERS];
+    uint32_t fetch_ahead; /* steps whose rows are asked for before this one is summed */
+    bool visits;          /* rows are read and written as they are between steps */
+    orr_status refused;   /* that a rank fails with is no failure of the test; it is told instead */
+    orr_store_stats stats[ORR_TIERS]; /* of all ranks, in the end */
     uint64_t steps;
     float *bags;         /* shape (steps, batch, columns) */
     whole_table *tables; /* shape (tables of each group) */
@@ -40,7 +48,7 @@ typedef struct table_rank {
     orr_tables *tables;
     orr_arena *arena;
     int64_t samples;
-    orr_tables_batch batches[STEPS];
+    orr_tables_batch batches[STEPS_MOST];
     pthread_mutex_t lock;
     pthread_cond_t moved;
     uint64_t ids_done, updates_done; /* steps */
@@ -165,7 +173,6 @@ static inline orr_status train_step(table_rank *r, uint64_t step, float *bag, fl
     const orr_update by = update_of_step(step);
     for (int64_t i = 0; i < r->samples * c->columns; i++)
         bag[i] = NAN;
-    ORR_TRY(orr_tables_fetch(r->tables, slot, err));
     ORR_TRY(orr_tables_sum(r->tables, slot, bag, err));
     ORR_TRY(orr_tables_exchange_bags(r->tables, slot, bag, err));
     if (r->run->served) {
@@ -178,6 +185,33 @@ static inline orr_status train_step(table_rank *r, uint64_t step, float *bag, fl
     return orr_tables_update(r->tables, slot, &by, err);
 }
 
+/* Rows are asked for of this step and of others whose ids are there. */
+static inline bool fetch_ahead(table_rank *r, uint64_t step, uint64_t *fetched)
+{
+    pthread_mutex_lock(&r->lock);
+    const uint64_t known = r->ids_done;
+    pthread_mutex_unlock(&r->lock);
+    for (; *fetched < known && *fetched <= step + r->run->fetch_ahead; ++*fetched)
+        if (orr_tables_fetch(r->tables, (uint32_t)(*fetched % ORR_TABLES_AHEAD), &r->err) != ORR_OK)
+            return false;
+    return true;
+}
+
+/* Reads some rows of each shard and writes them back. */
+static inline bool visit_rows(table_rank *r)
+{
+    for (uint32_t i = 0; r->run->visits && i < orr_tables_n_shards(r->tables); i++) {
+        orr_row_store *store;
+        (void)orr_tables_shard(r->tables, i, &store);
+        const int64_t n = store->rows < 9 ? store->rows : 9, first = store->rows - n;
+        char records[9 * 1000];
+        if (orr_row_store_read(store, first, n, records, &r->err) != ORR_OK ||
+            orr_row_store_write(store, first, n, records, &r->err) != ORR_OK)
+            return false;
+    }
+    return true;
+}
+
 /* The steps of a rank; ids ahead, by this thread or by another. */
 static inline void train_rank(table_rank *r, const orr_tables_source *source)
 {
@@ -185,7 +219,7 @@ static inline void train_rank(table_rank *r, const orr_tables_source *source)
     const table_case *c = run->c;
     const int64_t first = r->transport->rank * r->samples;
     float *gradient = orr_arena_array(r->arena, float, (size_t)(r->samples * c->columns));
-    uint64_t asked = 0;
+    uint64_t asked = 0, fetched = 0;
     for (uint64_t step = 0; step < run->steps; step++) {
         float *bag = run->bags + ((int64_t)step * c->batch + first) * c->columns;
         if (run->ids_in_thread && !rank_waits(r, &r->ids_done, step + 1))
@@ -193,8 +227,9 @@ static inline void train_rank(table_rank *r, const orr_tables_source *source)
         for (; !run->ids_in_thread && asked < run->steps && asked <= step + run->ahead; asked++)
             if (!exchange_ids_of(r, asked, &r->err))
                 return;
-        const orr_status status = train_step(r, step, bag, gradient, &r->err);
-        if (status != ORR_OK || !hold_traffic(r, source, step)) {
+        if (!fetch_ahead(r, step, &fetched) ||
+            train_step(r, step, bag, gradient, &r->err) != ORR_OK ||
+            !hold_traffic(r, source, step) || !visit_rows(r)) {
             rank_moves(r, &r->updates_done, true);
             return;
         }
@@ -210,13 +245,22 @@ static inline void *run_table_rank(void *ctx)
     pthread_t ids;
     if (orr_workers_new(run->threads, &workers, &r->err) != ORR_OK)
         return NULL;
+    orr_tables_tier tiers[ORR_TIERS];
+    char paths[ORR_TIERS][300];
+    memcpy(tiers, run->tiers, sizeof tiers);
+    for (int i = 0; i < ORR_TIERS; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/rank-%u.%d", run->folder != NULL ? run->folder : "",
+                 r->transport->rank, i);
+        tiers[i].path = paths[i];
+    }
     const orr_tables_source source = {.plan = run->plan,
                                       .transport = r->transport,
                                       .channels = {0, 1},
                                       .workers = workers,
                                       .samples = r->samples,
                                       .seed = run->c->seed,
-                                      .trained = !run->served};
+                                      .trained = !run->served,
+                                      .tiers = run->folder != NULL ? tiers : NULL};
     for (uint64_t step = 0; step < run->steps; step++)
         r->batches[step] =
             lookups_of_samples(run->c, step, r->transport->rank * r->samples, r->samples, r->arena);
@@ -243,7 +287,7 @@ static inline void put_state(float *at, float value, const table_case *c)
 }
 
 static inline void put_shard(const table_case *c, const orr_embedding_shard *shard,
-                             const orr_row_store *store, whole_table *whole)
+                             orr_row_store *store, whole_table *whole)
 {
     const orr_embedding *table = &c->tables[shard->table];
     const int64_t columns = store->columns, each = whole->row_bytes / table->columns,
@@ -253,8 +297,12 @@ static inline void put_shard(const table_case *c, const orr_embedding_shard *sha
                by_row = table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
                         table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
     for (int64_t row = 0; row < store->rows; row++) {
-        char *record = store->base + row * store->record_bytes;
-        const float *state = (const float *)(const void *)orr_row_store_state(store, row);
+        char record[1000];
+        float state[101];
+        orr_error err = {0};
+        if (orr_row_store_read(store, row, 1, record, &err) != ORR_OK)
+            seed_fail(c->seed, "%s", err.text);
+        memcpy(state, record + store->record_bytes, (size_t)store->state_bytes);
         memcpy(whole->numbers + (first + row) * whole->row_bytes + shard->column_begin * each,
                record, (size_t)(columns * each));
         for (int64_t i = 0; by_number && i < columns; i++)
@@ -292,6 +340,15 @@ static inline void new_wholes(table_run *run, uint32_t groups, orr_arena *arena)
 static inline void collect(table_run *run, table_rank *rank)
 {
     const uint32_t group = rank->transport->rank / run->plan->ranks;
+    for (int tier = 0; tier < ORR_TIERS; tier++)
+        if (orr_tables_store(rank->tables, (orr_tier)tier) != NULL) {
+            const orr_store_stats s =
+                orr_store_stats_of(orr_tables_store(rank->tables, (orr_tier)tier));
+            run->stats[tier].lookups += s.lookups;
+            run->stats[tier].hits += s.hits;
+            run->stats[tier].reads += s.reads;
+            run->stats[tier].evictions += s.evictions;
+        }
     for (uint32_t i = 0; i < orr_tables_n_shards(rank->tables); i++) {
         orr_row_store *store;
         const orr_embedding_shard *shard = orr_tables_shard(rank->tables, i, &store);
@@ -319,7 +376,7 @@ static inline void run_tables(table_run *run, orr_arena *arena)
     pthread_t threads[RANKS_MOST];
     orr_transport_shm *shm = NULL;
     orr_error err = {0};
-    assert_true(n <= RANKS_MOST && run->steps <= STEPS);
+    assert_true(n <= RANKS_MOST && run->steps <= STEPS_MOST);
     new_wholes(run, groups, arena);
     assert_int_equal(orr_transport_shm_new(n, &shm, &err), ORR_OK);
     for (uint32_t i = 0; i < n; i++) {
@@ -335,8 +392,14 @@ static inline void run_tables(table_run *run, orr_arena *arena)
         assert_int_equal(pthread_create(&threads[i], NULL, run_table_rank, &ranks[i]), 0);
     for (uint32_t i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    report_failures(run, ranks, n);
-    for (uint32_t i = 0; i < n && !run->served; i++)
+    bool refused = false;
+    for (uint32_t i = 0; i < n; i++)
+        refused |= run->refused != ORR_OK && ranks[i].err.status == run->refused;
+    if (!refused) {
+        run->refused = ORR_OK;
+        report_failures(run, ranks, n);
+    }
+    for (uint32_t i = 0; i < n && !run->served && !refused; i++)
         collect(run, &ranks[i]);
     for (uint32_t i = 0; i < n; i++) {
         orr_tables_close(ranks[i].tables);
