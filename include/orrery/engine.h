@@ -24,6 +24,23 @@ typedef enum orr_learning_rate_schedule {
 #undef ORR_LEARNING_RATE_SCHEDULE_ENUM_
 } orr_learning_rate_schedule;
 
+/* What tables of one tier had to do for their rows, on all ranks, in a step or a run. */
+#define ORR_TRAIN_ROWS_MAP(X)                                                                      \
+    X(lookups)                                                                                     \
+    X(hits)          /* of them: rows that were in memory, or asked for by the batch before */     \
+    X(rows)          /* distinct rows of batches */                                                \
+    X(row_hits)      /* of them */                                                                 \
+    X(demand_misses) /* rows that were not there when their batch was waited for */                \
+    X(reads)         /* requests of the device */                                                  \
+    X(read_bytes)                                                                                  \
+    X(written_bytes) /* rows and log */
+typedef struct orr_train_rows {
+#define ORR_TRAIN_ROWS_FIELD_(name) int64_t name;
+    ORR_TRAIN_ROWS_MAP(ORR_TRAIN_ROWS_FIELD_)
+#undef ORR_TRAIN_ROWS_FIELD_
+    int64_t stall_ns; /* that the rank which waited longest waited for rows */
+} orr_train_rows;
+
 typedef struct orr_train_step { /* the result of a step, the same on all ranks */
     int64_t step;               /* from 1 */
     double loss, gradient_norm, rate;
@@ -33,6 +50,7 @@ typedef struct orr_train_step { /* the result of a step, the same on all ranks *
     int64_t contributors;   /* replicas that contributed gradients; without a team 1 */
     int64_t retries, epoch; /* with a team: attempts before the successful one */
     int64_t slot; /* number of the data batch that this replica trained on, from 0; -1: none */
+    orr_train_rows rows[ORR_TIERS]; /* by tier of their table; of tables in memory nothing */
 } orr_train_step;
 
 /* Makes this job one replica of several that train together (orrery/team.h): every machine runs the
@@ -122,7 +140,10 @@ typedef struct orr_train_result {
     int64_t planned_bytes; /* static plan of the rank that holds most */
     int64_t peak_bytes; /* measured: peak resident memory of the rank that holds most, less what was
                            resident before */
-    const orr_train_op *ops; /* shape (n_ops), longest first; only with record_steps */
+    bool tiers[ORR_TIERS];          /* rows of tables live there */
+    orr_train_rows rows[ORR_TIERS]; /* of all steps, and what was written by commits */
+    const char *remark;             /* what rank 0 has to say about its storage; NULL: nothing */
+    const orr_train_op *ops;        /* shape (n_ops), longest first; only with record_steps */
     uint32_t n_ops;
     const orr_train_step *history; /* shape (steps) */
     const orr_graph *graph;        /* of rank 0; NULL without record_steps; the caller's to free */

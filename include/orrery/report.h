@@ -23,7 +23,8 @@ extern "C" {
     X(U8, uint8_t)                                                                                 \
     X(U32, uint32_t)                                                                               \
     X(U64, uint64_t)                                                                               \
-    X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                                              \
+    X(I32, int32_t)                                                                                \
+    X(I64, int64_t) X(NUMBER, double)                                                              \
         X(NS, int64_t)         /* people see 1.234 ms, machines the integer ns */                  \
         X(NS_MEAN, double)     /* ns with a fraction                           */                  \
         X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
@@ -165,6 +166,12 @@ ORR_API ORR_MUST_CHECK orr_status orr_training_tables(const orr_train_result *re
                                                       orr_arena *arena,
                                                       orr_named_table ret[ORR_TRAINING_TABLES],
                                                       orr_error *err);
+/* Of a run whose embedding tables do not all live in memory: "tiers", what each tier had to do, and
+ * "rows", the same by step. In the arena. */
+enum { ORR_TRAINING_ROW_TABLES = 2 };
+ORR_API ORR_MUST_CHECK orr_status
+orr_training_row_tables(const orr_train_result *result, orr_arena *arena,
+                        orr_named_table ret[ORR_TRAINING_ROW_TABLES], orr_error *err);
 /* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of
  * operators beside its recording. */
 enum { ORR_BENCHMARK_TABLES = 2 };

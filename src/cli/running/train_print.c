@@ -17,6 +17,23 @@ static bool for_people(const orr_training *t)
     return t->style.format == ORR_TABLE_TEXT;
 }
 
+/* "tiers     23 dram, 3 block; rows of 4 batches ahead" */
+static void put_tiers_of_plan(const orr_training *t)
+{
+    const orr_embedding_plan *plan = t->options.tables;
+    uint32_t n[ORR_TIERS] = {0};
+    for (uint32_t i = 0; plan != NULL && i < plan->n_tables; i++)
+        n[plan->placements[i].tier]++;
+    if (n[ORR_TIER_BYTE] == 0 && n[ORR_TIER_BLOCK] == 0)
+        return;
+    orr_output_text(t->session.out, "tiers     ");
+    for (int tier = 0, any = 0; tier < ORR_TIERS; tier++)
+        if (n[tier] > 0)
+            orr_output_printf(t->session.out, "%s%u %s", any++ ? ", " : "", n[tier],
+                              orr_tier_name((orr_tier)tier));
+    orr_output_printf(t->session.out, "; rows of %u batches ahead\n", plan->lookahead);
+}
+
 void orr_training_print_setup(orr_training *t)
 {
     orr_output *out = t->session.out;
@@ -34,6 +51,7 @@ void orr_training_print_setup(orr_training *t)
     if (t->options.tables != NULL)
         orr_output_printf(out, "tables    %s\n",
                           orr_embedding_plan_kinds(t->options.tables, t->session.arena));
+    put_tiers_of_plan(t);
     if (t->options.team != NULL)
         orr_output_printf(out, "team      replica %s of %u, coordinator at %s\n", t->team.name,
                           t->team.replicas, t->team.coordinator);
@@ -116,6 +134,35 @@ static void put_summary(orr_training *t)
         orr_output_printf(out, "state %016llx\n", (unsigned long long)r->state_digest);
 }
 
+static bool has_tiers(const orr_training *t)
+{
+    return t->result.tiers[ORR_TIER_BYTE] || t->result.tiers[ORR_TIER_BLOCK];
+}
+
+/* What rows that do not live in memory took, a line a tier. */
+static void put_tiers(orr_training *t)
+{
+    const orr_train_result *r = &t->result;
+    char read[ORR_UNIT_CHARS], written[ORR_UNIT_CHARS];
+    int64_t ns = 0;
+    for (int64_t i = 0; i < r->steps; i++)
+        ns += r->history[i].step_ns;
+    for (int tier = ORR_TIER_DRAM + 1; tier < ORR_TIERS; tier++) {
+        const orr_train_rows *rows = &r->rows[tier];
+        const double s = (double)ns / 1e9;
+        if (!r->tiers[tier] || rows->lookups == 0)
+            continue;
+        orr_output_printf(
+            t->session.out,
+            "%s: %.2f %% of lookups hit; %lld demand misses, %.1f ms waited for rows; %.0f reads/s, "
+            "%s read, %s written\n",
+            orr_tier_name((orr_tier)tier), 100 * (double)rows->hits / (double)rows->lookups,
+            (long long)rows->demand_misses, (double)rows->stall_ns / 1e6,
+            s > 0 ? (double)rows->reads / s : 0, orr_format_bytes(read, (uint64_t)rows->read_bytes),
+            orr_format_bytes(written, (uint64_t)rows->written_bytes));
+    }
+}
+
 static const orr_column replica_columns[] = {
     ORR_COL_(orr_replica_row, replica, TEXT),      ORR_COL_(orr_replica_row, state, TEXT),
     ORR_COL_(orr_replica_row, starts, I64),        ORR_COL_(orr_replica_row, step, I64),
@@ -183,7 +230,7 @@ static void put_equality(const orr_training *t)
 orr_status orr_training_print_result(orr_training *t)
 {
     orr_session *session = &t->session;
-    orr_named_table tables[ORR_TRAINING_TABLES + 1];
+    orr_named_table tables[ORR_TRAINING_TABLES + ORR_TRAINING_ROW_TABLES + 1];
     ORR_TRY(orr_training_tables(&t->result, session->settings->predict ? &t->expected : NULL,
                                 session->arena, tables, &session->err));
     size_t n = ORR_TRAINING_TABLES;
@@ -191,17 +238,27 @@ orr_status orr_training_print_result(orr_training *t)
         tables[n++] = (orr_named_table){"replicas",
                                         ORR_TABLE_("orrery.replicas/1", "replicas", replica_columns,
                                                    t->replicas->rows, t->replicas->n)};
+    if (has_tiers(t)) {
+        ORR_TRY(orr_training_row_tables(&t->result, session->arena, &tables[n], &session->err));
+        n += ORR_TRAINING_ROW_TABLES;
+    }
     orr_output *out = session->out;
     if (t->style.format == ORR_TABLE_JSON)
         put_json_head(t);
     else if (for_people(t))
         put_summary(t);
+    if (for_people(t) && has_tiers(t))
+        put_tiers(t);
+    if (t->result.remark != NULL)
+        orr_session_remark(session, "%s", t->result.remark);
     if (for_people(t) && t->replicas != NULL)
         put_equality(t);
     else if (for_people(t) && (t->result.n_ops > 0 || session->settings->predict))
         orr_output_text(out, "\n");
     /* People have seen the steps go by. */
-    orr_session_tables(session, &t->style, tables, n, for_people(t) ? 1 : 0);
+    orr_session_tables(session, &t->style, tables,
+                       for_people(t) && has_tiers(t) ? n - ORR_TRAINING_ROW_TABLES : n,
+                       for_people(t) ? 1 : 0);
     if (t->style.format == ORR_TABLE_JSON)
         orr_output_text(out, "}}\n");
     return orr_output_finish(out, &session->err);

@@ -100,6 +100,9 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
     if (format == NULL || strcmp(format, "orrery.checkpoint/1") != 0 || step == NULL ||
         seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
         return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
+    c->table_plan = metadata_value(first, "tables");
+    const char *generation = metadata_value(first, "generation");
+    c->generation = generation != NULL ? (uint32_t)strtoul(generation, NULL, 10) : 0;
     c->step = strtoll(step, NULL, 10);
     c->seed = strtoull(seed, NULL, 10);
     if (c->step < 0 || !read_position(c, first))
@@ -164,6 +167,28 @@ void orr_checkpoint_close(orr_checkpoint *c)
     orr_free(c->tables);
     orr_free(c->files);
     orr_free(c);
+}
+
+bool orr_checkpoint_rows_path(const orr_checkpoint *c, uint32_t rank, orr_tier tier,
+                              char ret[ORR_CHECKPOINT_PATH])
+{
+    char key[32];
+    snprintf(key, sizeof key, "rows.%s", orr_tier_name(tier));
+    const char *was = metadata_value(c->files[rank], key);
+    if (was == NULL)
+        return false;
+    const char *slash = strrchr(was, '/'), *folder = c->rows_folder[tier];
+    if (folder != NULL)
+        snprintf(ret, ORR_CHECKPOINT_PATH, "%s/%s", folder, slash != NULL ? slash + 1 : was);
+    else
+        snprintf(ret, ORR_CHECKPOINT_PATH, "%s", was);
+    return true;
+}
+
+uint32_t orr_checkpoint_group(const orr_checkpoint *c, uint32_t rank)
+{
+    const char *group = metadata_value(c->files[rank], "group");
+    return group != NULL ? (uint32_t)strtoul(group, NULL, 10) : 0;
 }
 
 /* The part of a parameter that a file has, as write.c records it. */

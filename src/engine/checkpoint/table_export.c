@@ -111,12 +111,13 @@ static orr_status export_table(const orr_table_index *index, const orr_embedding
 orr_status orr_checkpoint_export_tables(const orr_checkpoint *c, const orr_embedding *tables,
                                         uint32_t n_tables, const char *folder, orr_error *err)
 {
-    orr_table_index index;
-    ORR_TRY(orr_table_index_make(c->tables, c->ranks, &index, err));
-    orr_status status = orr_table_index_check(&index, tables, n_tables, true, err);
+    orr_checkpoint_tables all;
+    ORR_TRY(orr_checkpoint_tables_open(c, tables, n_tables, &all, err));
+    const orr_table_index *index = &all.index;
+    orr_status status = orr_table_index_check(index, tables, n_tables, true, err);
     for (uint32_t t = 0; t < n_tables && status == ORR_OK; t++)
-        status = export_table(&index, &tables[t], t, c->step, folder, err);
-    orr_table_index_done(&index);
+        status = export_table(index, &tables[t], t, c->step, folder, err);
+    orr_checkpoint_tables_close(&all);
     return status;
 }
 
@@ -126,7 +127,7 @@ orr_status orr_tables_import(const char *folder, const orr_embedding *tables, ui
     orr_table_folder files;
     orr_table_index index = {0};
     ORR_TRY(orr_table_folder_open(folder, &files, err));
-    orr_status status = orr_table_index_make(files.at, files.n, &index, err);
+    orr_status status = orr_table_index_make(files.at, files.n, NULL, 0, &index, err);
     if (status == ORR_OK)
         status = orr_table_index_check(&index, tables, n_tables, false, err);
     if (status == ORR_OK)

@@ -19,11 +19,14 @@ static int by_name_and_row(const void *a_, const void *b_)
 }
 
 orr_status orr_table_index_make(orr_table_file *const *files, uint32_t n_files,
-                                orr_table_index *ret, orr_error *err)
+                                orr_stored_rows *stored, uint32_t n_stored, orr_table_index *ret,
+                                orr_error *err)
 {
     uint32_t n = 0;
     for (uint32_t f = 0; f < n_files; f++)
         n += files[f] != NULL ? files[f]->n : 0;
+    for (uint32_t s = 0; s < n_stored; s++)
+        n += stored[s].n;
     orr_table_index index = {.at = orr_calloc((size_t)n + 1, sizeof *index.at)};
     if (index.at == NULL)
         return orr_fail_memory(err);
@@ -34,6 +37,13 @@ orr_status orr_table_index_make(orr_table_file *const *files, uint32_t n_files,
                                                     .source = f,
                                                     .file = files[f],
                                                     .piece = &files[f]->pieces[i]};
+    for (uint32_t s = 0; s < n_stored; s++)
+        for (uint32_t i = 0; i < stored[s].n; i++)
+            index.at[index.n++] = (orr_found_piece){.header = &stored[s].pieces[i].header,
+                                                    .layout = &stored[s].pieces[i].layout,
+                                                    .source = n_files + s,
+                                                    .stored = &stored[s],
+                                                    .shard = i};
     qsort(index.at, index.n, sizeof *index.at, by_name_and_row);
     *ret = index;
     return ORR_OK;
@@ -42,6 +52,40 @@ orr_status orr_table_index_make(orr_table_file *const *files, uint32_t n_files,
 void orr_table_index_done(orr_table_index *index)
 {
     orr_free(index->at);
+}
+
+orr_status orr_checkpoint_tables_open(const orr_checkpoint *c, const orr_embedding *tables,
+                                      uint32_t n_tables, orr_checkpoint_tables *ret, orr_error *err)
+{
+    char path[ORR_CHECKPOINT_PATH];
+    orr_status status = ORR_OK;
+    *ret = (orr_checkpoint_tables){
+        .stored = orr_calloc((size_t)c->ranks * ORR_TIERS + 1, sizeof *ret->stored)};
+    if (ret->stored == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t rank = 0; rank < c->ranks; rank++)
+        for (int tier = 0; tier < ORR_TIERS && status == ORR_OK; tier++) {
+            orr_stored_rows *rows = &ret->stored[ret->n_stored];
+            if (!orr_checkpoint_rows_path(c, rank, (orr_tier)tier, path))
+                continue;
+            status = orr_stored_rows_find(c, rank, (orr_tier)tier, tables, n_tables, rows, err);
+            rows->open = &ret->open;
+            ret->n_stored += status == ORR_OK;
+        }
+    if (status == ORR_OK)
+        status =
+            orr_table_index_make(c->tables, c->ranks, ret->stored, ret->n_stored, &ret->index, err);
+    if (status != ORR_OK)
+        orr_checkpoint_tables_close(ret);
+    return status;
+}
+
+void orr_checkpoint_tables_close(orr_checkpoint_tables *tables)
+{
+    orr_table_index_done(&tables->index);
+    for (uint32_t i = 0; i < tables->n_stored; i++)
+        orr_stored_rows_done(&tables->stored[i]);
+    orr_free(tables->stored);
 }
 
 orr_table_index orr_table_index_of(const orr_table_index *index, const char *name)

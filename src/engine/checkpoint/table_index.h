@@ -10,10 +10,22 @@ typedef struct orr_table_index {
     orr_found_piece *at; /* shape (n) */
     uint32_t n;
 } orr_table_index;
-/* `files`: shape (n_files); NULL: none. */
+/* `files`: shape (n_files), NULL: none; `stored`: shape (n_stored). */
 orr_status orr_table_index_make(orr_table_file *const *files, uint32_t n_files,
-                                orr_table_index *ret, orr_error *err) ORR_MUST_CHECK;
+                                orr_stored_rows *stored, uint32_t n_stored, orr_table_index *ret,
+                                orr_error *err) ORR_MUST_CHECK;
 void orr_table_index_done(orr_table_index *index);
+/* All pieces of a checkpoint: those in its files of tables, and those that stores have. */
+typedef struct orr_checkpoint_tables {
+    orr_table_index index;
+    orr_stored_rows *stored, *open; /* shape (n_stored); the one that is open */
+    uint32_t n_stored;
+} orr_checkpoint_tables;
+/* `ret` stays where it is until it is closed. Errors: those of orr_stored_rows_find(). */
+orr_status orr_checkpoint_tables_open(const orr_checkpoint *checkpoint, const orr_embedding *tables,
+                                      uint32_t n_tables, orr_checkpoint_tables *ret,
+                                      orr_error *err) ORR_MUST_CHECK;
+void orr_checkpoint_tables_close(orr_checkpoint_tables *tables);
 /* The pieces of one table; belongs to the index. */
 orr_table_index orr_table_index_of(const orr_table_index *index, const char *name);
 /* INVALID: tables of another model. */

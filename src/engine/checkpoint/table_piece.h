@@ -2,7 +2,7 @@
 #ifndef ORR_ENGINE_CHECKPOINT_TABLE_PIECE_H
 #define ORR_ENGINE_CHECKPOINT_TABLE_PIECE_H
 
-#include "engine/checkpoint/table_file.h"
+#include "engine/checkpoint/stored_rows.h"
 
 /* A piece of an embedding table that a checkpoint or an export has: some rows and columns. */
 typedef struct orr_found_piece {
@@ -11,13 +11,16 @@ typedef struct orr_found_piece {
     uint32_t source; /* number of the file that has it: pieces of one are read together */
     const orr_table_file *file;
     const orr_table_piece *piece;
+    orr_stored_rows *stored; /* NULL: in `file`; else a shard of rows that a store has */
+    uint32_t shard;
 } orr_found_piece;
 
 /* Reads rows of a piece as records: a row of all columns of the piece, then its optimizer state
  * where the piece has it. */
 typedef struct orr_piece_reader {
     const orr_found_piece *from;
-    orr_table_reader rows, column_state, row_state; /* each keeps the chunk that it read last */
+    orr_table_reader rows, column_state,
+        row_state; /* of a file: each keeps the chunk that it read last */
 } orr_piece_reader;
 orr_status orr_piece_reader_open(const orr_found_piece *piece, orr_piece_reader *ret,
                                  orr_error *err) ORR_MUST_CHECK;

@@ -235,8 +235,21 @@ orr_status orr_checkpoint_restore_tables(const orr_checkpoint *c, const orr_embe
                                          uint32_t n_tables, const orr_table_part *parts, uint32_t n,
                                          orr_error *err)
 {
+    orr_checkpoint_tables all;
+    ORR_TRY(orr_checkpoint_tables_open(c, tables, n_tables, &all, err));
+    orr_status status = orr_table_index_check(&all.index, tables, n_tables, true, err);
+    if (status == ORR_OK)
+        status = orr_table_index_restore(&all.index, parts, n, err);
+    orr_checkpoint_tables_close(&all);
+    return status;
+}
+
+orr_status orr_checkpoint_restore_table_files(const orr_checkpoint *c, const orr_embedding *tables,
+                                              uint32_t n_tables, const orr_table_part *parts,
+                                              uint32_t n, orr_error *err)
+{
     orr_table_index index;
-    ORR_TRY(orr_table_index_make(c->tables, c->ranks, &index, err));
+    ORR_TRY(orr_table_index_make(c->tables, c->ranks, NULL, 0, &index, err));
     orr_status status = orr_table_index_check(&index, tables, n_tables, true, err);
     if (status == ORR_OK)
         status = orr_table_index_restore(&index, parts, n, err);

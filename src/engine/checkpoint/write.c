@@ -18,7 +18,7 @@
 /* Writes checkpoints: state is copied in the training thread and written in another. */
 
 static const char *const PARTS[] = {"master", "mean", "square"};
-enum { N_PARTS = 3, FACTS = 10, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
+enum { N_PARTS = 3, FACTS = 16, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
 
 struct orr_checkpointer {
     char *folder;
@@ -34,7 +34,8 @@ struct orr_checkpointer {
     float *copy; /* copy of the state */
     size_t copy_bytes;
     orr_table_image *tables; /* copy of the shards of tables; NULL: none */
-    int64_t step;            /* that is being written */
+    orr_store *stores[ORR_TIERS];
+    int64_t step; /* that is being written */
     char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
     char returned_text[ORR_TEAM_MAX_RETURNED_SLOTS * NUMBER_TEXT];
     pthread_t thread;
@@ -87,6 +88,23 @@ static bool add_metadata(orr_checkpointer *c, const char *key, const char *value
     return key != NULL && value != NULL;
 }
 
+/* Where rows are that stores commit. */
+static bool describe_rows(orr_checkpointer *c)
+{
+    const orr_checkpoint_metadata *f = &c->facts;
+    orr_arena *a = c->arena;
+    bool there = true;
+    if (f->tables == NULL)
+        return true;
+    for (int tier = 0; tier < ORR_TIERS && there; tier++)
+        if (f->rows[tier] != NULL)
+            there = add_metadata(c, orr_arena_printf(a, "rows.%s", orr_tier_name((orr_tier)tier)),
+                                 f->rows[tier]);
+    return there && add_metadata(c, "tables", f->tables) &&
+           add_metadata(c, "group", orr_arena_printf(a, "%u", f->group)) &&
+           add_metadata(c, "generation", orr_arena_printf(a, "%u", f->generation));
+}
+
 static bool describe(orr_checkpointer *c)
 {
     orr_arena *a = c->arena;
@@ -97,7 +115,7 @@ static bool describe(orr_checkpointer *c)
         add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
         add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
         add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
-        add_metadata(c, "ranks", orr_arena_printf(a, "%u", c->facts.ranks));
+        add_metadata(c, "ranks", orr_arena_printf(a, "%u", c->facts.ranks)) && describe_rows(c);
     for (uint32_t i = 0; i < c->n && there; i++) {
         char name[ORR_PARAMETER_KEY_CHARS], own[OWN_TEXT];
         const orr_parameter *p = &c->parameters[i];
@@ -175,6 +193,33 @@ orr_status orr_checkpointer_add_tables(orr_checkpointer *c, const orr_table_part
     return orr_table_image_new(parts, n, &c->tables, err);
 }
 
+void orr_checkpointer_add_stores(orr_checkpointer *c, orr_store *const stores[ORR_TIERS])
+{
+    memcpy(c->stores, stores, sizeof c->stores);
+}
+
+void orr_checkpointer_settle(orr_checkpointer *c, int64_t step)
+{
+    for (int tier = 0; tier < ORR_TIERS; tier++)
+        if (c->stores[tier] != NULL)
+            orr_store_settle(c->stores[tier], step);
+}
+
+/* Waits until all stores have committed the step. */
+static orr_status finish_stores(const orr_checkpointer *c, orr_error *err)
+{
+    for (int tier = 0; tier < ORR_TIERS; tier++) {
+        int64_t step = c->step;
+        if (c->stores[tier] != NULL)
+            ORR_TRY(orr_store_committed(c->stores[tier], &step, err));
+        if (step != c->step)
+            return orr_fail(err, ORR_IO,
+                            "rows of step %lld are not committed: the last are of %lld",
+                            (long long)c->step, (long long)step);
+    }
+    return ORR_OK;
+}
+
 static orr_status make_folder(const char *path, orr_error *err)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
@@ -205,6 +250,8 @@ static void *run(void *ctx)
 {
     orr_checkpointer *c = ctx;
     c->status = write_file(c, &c->error);
+    if (c->status == ORR_OK)
+        c->status = finish_stores(c, &c->error);
     if (c->status == ORR_OK)
         atomic_store(&c->written, c->step);
     return NULL;
@@ -245,6 +292,9 @@ orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step,
     }
     if (c->tables != NULL)
         ORR_TRY(orr_table_image_copy(c->tables, err));
+    for (int tier = 0; tier < ORR_TIERS; tier++)
+        if (c->stores[tier] != NULL)
+            ORR_TRY(orr_store_commit(c->stores[tier], step, err));
     write_position(c, step, data);
     if (pthread_create(&c->thread, NULL, run, c) == 0)
         c->running = true;

@@ -46,6 +46,7 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
                               .check = training->options->check,
                               .sgd = training->options->sgd,
                               .tables = training->options->tables,
+                              .tiers = t->rows.there ? t->rows.tiers : NULL,
                               .reader = &t->reader,
                               .objective = training->task->objective,
                               .objective_ctx = t,
@@ -68,21 +69,10 @@ static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_
                         (unsigned long long)checkpoint->seed, (unsigned long long)seed);
     ORR_TRY(orr_train_restore_tables(t, checkpoint, err));
     ORR_TRY(orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err));
-    t->last_step = t->committed = t->saved = checkpoint->step;
+    ORR_TRY(orr_train_remember_rows(t, checkpoint, err));
+    t->last_step = t->committed = t->saved = t->settled = checkpoint->step;
     t->data = checkpoint->data;
-    return ORR_OK;
-}
-
-static orr_status resume(orr_trainer *t, orr_error *err)
-{
-    orr_checkpoint *checkpoint;
-    orr_status status = orr_checkpoint_open(t->training->save, &checkpoint, err);
-    if (status == ORR_NOT_FOUND && t->training->options->team != NULL)
-        return ORR_OK; /* other ranks may have one */
-    ORR_TRY(status);
-    status = restore(t, checkpoint, err);
-    orr_checkpoint_close(checkpoint);
-    return status == ORR_OK ? orr_engine_step_weights_changed(t->step, err) : status;
+    return orr_engine_step_weights_changed(t->step, err);
 }
 
 static orr_status make_checkpointer(orr_trainer *t, orr_error *err)
@@ -91,11 +81,15 @@ static orr_status make_checkpointer(orr_trainer *t, orr_error *err)
     orr_table_part *parts;
     const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
     ORR_TRY(orr_train_table_parts(t, &parts, &n_parts, err));
+    orr_store *stores[ORR_TIERS];
     ORR_TRY(orr_checkpointer_new(t->folder, &t->facts, parameters, n, &t->checkpointer, err));
+    orr_train_stores(t, stores);
+    orr_checkpointer_add_stores(t->checkpointer, stores);
     return n_parts > 0 ? orr_checkpointer_add_tables(t->checkpointer, parts, n_parts, err) : ORR_OK;
 }
 
-static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
+/* `from`: the checkpoint that is resumed from; NULL: none. */
+static orr_status open_checkpoints(orr_trainer *t, const orr_checkpoint *from, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
     t->facts = (orr_checkpoint_metadata){.model = t->training->model->name,
@@ -103,8 +97,9 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
                                          .seed = o->seed,
                                          .rank = t->transport->rank,
                                          .ranks = t->transport->ranks};
-    if (o->resume)
-        ORR_TRY(resume(t, err));
+    orr_train_describe_rows(t, &t->facts);
+    if (from != NULL)
+        ORR_TRY(restore(t, from, err));
     t->folder = t->training->save;
     if (o->save == NULL &&
         o->export_to != NULL) { /* export reads a checkpoint, so one is written */
@@ -121,33 +116,59 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
     return make_checkpointer(t, err);
 }
 
-static orr_status begin(orr_trainer *t, orr_error *err)
+/* The checkpoint to resume from; NULL: none. In a team other ranks may have one. */
+static orr_status open_latest(const orr_trainer *t, orr_checkpoint **ret, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
-    t->resident_bytes = orr_resident_bytes();
-    orr_resident_mark();
+    *ret = NULL;
+    if (!o->resume)
+        return ORR_OK;
+    const orr_status status = orr_checkpoint_open(t->training->save, ret, err);
+    return status == ORR_NOT_FOUND && o->team != NULL ? ORR_OK : status;
+}
+
+static orr_status begin_from(orr_trainer *t, orr_checkpoint *from, orr_error *err)
+{
+    const orr_train_options *o = t->training->options;
+    ORR_TRY(orr_train_place_rows(t, from, err));
     ORR_TRY(make_step(t, err));
+    orr_train_hide_rows(t);
     if (o->init != NULL && !o->resume) {
         ORR_TRY(orr_train_read_weights(t, o->init, err));
         ORR_TRY(orr_engine_step_weights_changed(t->step, err));
     }
     ORR_TRY(t->training->task->open(t, err));
-    ORR_TRY(open_checkpoints(t, err));
+    return open_checkpoints(t, from, err);
+}
+
+static orr_status begin(orr_trainer *t, orr_error *err)
+{
+    orr_checkpoint *from;
+    t->resident_bytes = orr_resident_bytes();
+    orr_resident_mark();
+    ORR_TRY(open_latest(t, &from, err));
+    const orr_status status = begin_from(t, from, err);
+    orr_checkpoint_close(from);
+    ORR_TRY(status);
+    orr_train_rows restored[ORR_TIERS]; /* which belongs to no step */
+    if (t->rows.there)
+        ORR_TRY(orr_train_count_rows(t, restored, err));
     return orr_train_open_recorder(t, err);
 }
 
 /* What ranks agree on before each step. */
 typedef struct rank_status {
-    int64_t stop, written;
+    int64_t stop, written, latest; /* latest: checkpoint that rank 0 has committed */
 } rank_status;
 
 static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_error *err)
 {
     const uint32_t n = t->transport->ranks;
     const orr_train_options *o = t->training->options;
-    rank_status mine = {
-        .stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
-        .written = t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0};
+    rank_status mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
+                        .written =
+                            t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0,
+                        .latest = t->committed};
     *ret = mine;
     if (n == 1)
         return ORR_OK;
@@ -160,6 +181,7 @@ static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_err
         ret->stop |= all[r].stop;
         ret->written = all[r].written < ret->written ? all[r].written : ret->written;
     }
+    ret->latest = all[0].latest;
     orr_free(all);
     return status;
 }
@@ -173,11 +195,22 @@ static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
     return t->transport->rank == 0 ? orr_checkpoint_commit(t->folder, written, err) : ORR_OK;
 }
 
+/* Rows of before the latest checkpoint are not needed any more. */
+static void settle(orr_trainer *t, int64_t latest)
+{
+    if (latest <= t->settled)
+        return;
+    t->settled = latest;
+    orr_checkpointer_settle(t->checkpointer, latest);
+    orr_train_remove_older_rows(t);
+}
+
 orr_status orr_train_synchronize(orr_trainer *t, bool *ret_stop, orr_error *err)
 {
     rank_status all;
     ORR_TRY(exchange_rank_status(t, &all, err));
     *ret_stop = all.stop;
+    settle(t, all.latest);
     return commit(t, all.written, err);
 }
 
@@ -216,6 +249,8 @@ orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr
     told->reward = told->kl = told->auc = NAN;
     if (training->task->evaluate != NULL)
         ORR_TRY(training->task->evaluate(t, r, told, err));
+    if (t->rows.there)
+        ORR_TRY(orr_train_count_rows(t, told->rows, err));
     if (training->result.steps < o->steps)
         training->history[training->result.steps++] = *told;
     if (t->transport->rank == 0 && o->told != NULL)
@@ -278,6 +313,7 @@ static orr_status finish_checkpoints(orr_trainer *t, orr_error *err)
         return ORR_OK;
     ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
     ORR_TRY(orr_train_synchronize(t, &stop, err));
+    ORR_TRY(orr_train_synchronize(t, &stop, err)); /* now all know what is the latest */
     if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_state_is_complete(t))
         return ORR_OK;
     const orr_status status = orr_train_export(t, t->folder, o->export_to, err);
@@ -353,7 +389,8 @@ static orr_status finish(orr_trainer *t, orr_error *err)
     ORR_TRY(orr_train_state_digest(t, &r->state_digest, err));
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
-    return finish_checkpoints(t, err);
+    ORR_TRY(finish_checkpoints(t, err));
+    return t->rows.there ? orr_train_total_rows(t, r, err) : ORR_OK;
 }
 
 orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)

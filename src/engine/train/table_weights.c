@@ -19,11 +19,34 @@ orr_status orr_train_table_parts(const orr_trainer *t, orr_table_part **ret, uin
     orr_table_part *parts = orr_arena_array(t->arena, orr_table_part, (size_t)n + 1);
     if (parts == NULL)
         return orr_fail_memory(err);
+    const orr_embedding_plan *plan = orr_engine_step_table_plan(t->step);
     if (tables != NULL)
-        orr_table_parts_of(tables, orr_engine_step_table_plan(t->step), t->transport->rank, parts);
+        orr_table_parts_of(tables, plan, t->transport->rank, parts);
+    for (uint32_t i = 0; i < n; i++)
+        parts[i].saved &= !t->rows.committed[plan->placements[parts[i].shard->table].tier];
     *ret = parts;
     *ret_n = n;
     return ORR_OK;
+}
+
+/* Stores were opened as of the checkpoint: what is left are tables that they do not commit. */
+static orr_status restore_uncommitted(const orr_trainer *t, const orr_checkpoint *checkpoint,
+                                      orr_table_part *parts, uint32_t n, orr_error *err)
+{
+    const orr_embedding_plan *plan = orr_engine_step_table_plan(t->step);
+    orr_embedding *tables = orr_arena_array(t->arena, orr_embedding, plan->n_tables);
+    uint32_t n_tables = 0, left = 0;
+    if (tables == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < plan->n_tables; i++)
+        if (!t->rows.committed[plan->placements[i].tier])
+            tables[n_tables++] = plan->tables[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (!t->rows.committed[plan->placements[parts[i].shard->table].tier])
+            parts[left++] = parts[i];
+    return n_tables > 0
+               ? orr_checkpoint_restore_table_files(checkpoint, tables, n_tables, parts, left, err)
+               : ORR_OK;
 }
 
 orr_status orr_train_restore_tables(const orr_trainer *t, const orr_checkpoint *checkpoint,
@@ -34,7 +57,9 @@ orr_status orr_train_restore_tables(const orr_trainer *t, const orr_checkpoint *
     uint32_t n;
     ORR_TRY(orr_train_table_parts(t, &parts, &n, err));
     const orr_status status =
-        orr_checkpoint_restore_tables(checkpoint, d->tables, d->n_tables, parts, n, err);
+        t->rows.resumes
+            ? restore_uncommitted(t, checkpoint, parts, n, err)
+            : orr_checkpoint_restore_tables(checkpoint, d->tables, d->n_tables, parts, n, err);
     if (status != ORR_OK)
         orr_error_prefix(err, t->training->save);
     return status;

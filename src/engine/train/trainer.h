@@ -54,6 +54,20 @@ typedef struct orr_train_job {
     orr_train_step *history; /* shape (options->steps) */
 } orr_train_job;
 
+/* Where rows of embedding tables live that are not in memory (row_tiers.c). */
+typedef struct orr_trainer_rows {
+    bool there;   /* some may: the options have a store */
+    bool resumes; /* files are opened as of the checkpoint; else they are made */
+    orr_tables_tier tiers[ORR_TIERS];
+    bool committed[ORR_TIERS];     /* rows of tables of this tier are committed by a store */
+    const char *folder[ORR_TIERS]; /* of files; NULL: none */
+    const char *sharding;          /* text of which rows are in which file */
+    uint32_t generation;           /* of the files */
+    const char **old; /* shape (n_old): files that rows were read from, to be removed */
+    uint32_t n_old;
+    orr_train_rows counted[ORR_TIERS]; /* of this rank, up to the last step */
+} orr_trainer_rows;
+
 enum { ORR_TRAIN_EVENTS = ORR_TEAM_REFUSED + 1 };
 
 /* The state of one rank. */
@@ -65,6 +79,7 @@ struct orr_trainer {
     orr_recorder *recorder;
     orr_checkpointer *checkpointer;
     orr_checkpoint_metadata facts;
+    orr_trainer_rows rows;
     orr_arena *arena;
     orr_step_local_batch window;
     orr_step_inputs *inputs;   /* shape (micro-batches) */
@@ -72,6 +87,7 @@ struct orr_trainer {
     void *task;                /* state of the task */
     const char *folder;        /* of checkpoints; NULL: none */
     int64_t committed;         /* the latest committed checkpoint */
+    int64_t settled;           /* likewise, as all ranks know it */
     int64_t saved;             /* the latest checkpoint that was begun */
     int64_t last_step;         /* the step that weights and optimizer state belong to */
     bool state_complete; /* weights and state are complete; false while another replica has yet to
@@ -142,6 +158,24 @@ orr_status orr_train_import_recommendation(const orr_trainer *t, const char *fol
                                            orr_error *err) ORR_MUST_CHECK;
 orr_status orr_train_export_recommendation(const orr_trainer *t, const char *checkpoint,
                                            const char *folder, orr_error *err) ORR_MUST_CHECK;
+/* Rows that do not live in memory (row_tiers.c). Says where; `from`: the checkpoint that is resumed
+ * from, NULL: none, whose files are looked for where they are now. LIMIT: memory for none of them.
+ */
+orr_status orr_train_place_rows(orr_trainer *t, orr_checkpoint *from,
+                                orr_error *err) ORR_MUST_CHECK;
+void orr_train_describe_rows(const orr_trainer *t, orr_checkpoint_metadata *ret);
+/* Stores that commit with a checkpoint; NULL: none. */
+void orr_train_stores(const orr_trainer *t, orr_store *ret[ORR_TIERS]);
+void orr_train_hide_rows(const orr_trainer *t);
+orr_status orr_train_remember_rows(orr_trainer *t, const orr_checkpoint *from,
+                                   orr_error *err) ORR_MUST_CHECK;
+/* What rows took since the last call, on all ranks, by tier (row_counts.c). */
+orr_status orr_train_count_rows(orr_trainer *t, orr_train_rows ret[ORR_TIERS],
+                                orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_total_rows(orr_trainer *t, orr_train_result *ret,
+                                orr_error *err) ORR_MUST_CHECK;
+/* When a checkpoint that does not need them is the latest. */
+void orr_train_remove_older_rows(orr_trainer *t);
 /* Writes the whole model as a Hugging Face folder, from a training checkpoint; called by one
  * rank. */
 orr_status orr_train_export(const orr_trainer *t, const char *checkpoint, const char *folder,
