@@ -45,8 +45,8 @@ typedef struct orr_step_inputs { /* inputs of one micro-batch: shape (samples, t
  * that have the head. `loss`, shape (n): minus log-probability of each target. Sets `ret_seed`,
  * shape (n): the derivative of the minimised quantity by each of them. NULL: the weights of the
  * inputs. Tensor-parallel ranks get the same losses and must set the same seeds. */
-typedef orr_status orr_objective(void *ctx, uint32_t micro_batch, const float *loss, int64_t n,
-                                 float *ret_seed, orr_error *err);
+typedef orr_status orr_step_objective(void *ctx, uint32_t micro_batch, const float *loss, int64_t n,
+                                      float *ret_seed, orr_error *err);
 
 /* Reduction over the other replicas of the job, each with a plan of its own, before the update.
  * Reduction `op` (numbered from 0, the same in all replicas) is submitted as soon as its numbers
@@ -79,7 +79,7 @@ typedef struct orr_step_source {
     orr_backend *backend;
     orr_workers *workers;
     uint64_t seed; /* for initial values: the same numbers in every plan */
-    orr_objective *objective;
+    orr_step_objective *objective;
     void *objective_ctx;
     bool check;                       /* checks every output of every call for NaN and infinity */
     bool sgd;                         /* instead of AdamW, for all but tables; fp32 only */

@@ -21,8 +21,8 @@ typedef struct orr_trainer orr_trainer;
 /* The task: what is learned (next token, clicks, preferences, rewards), how batches are fed, and
  * the objective. */
 typedef struct orr_train_task {
-    uint32_t updates;         /* updates of a step from the same inputs; 0: 1 */
-    orr_objective *objective; /* ctx: the trainer; NULL: the weights of the inputs */
+    uint32_t updates;              /* updates of a step from the same inputs; 0: 1 */
+    orr_step_objective *objective; /* ctx: the trainer; NULL: the weights of the inputs */
     /* Called with weights initialized or read from `init`, before a checkpoint is restored. */
     orr_status (*open)(orr_trainer *t, orr_error *err);
     orr_status (*feed)(
