@@ -184,13 +184,16 @@ const orr_command orr_commands[] = {
      "orrery generate model.gguf --chat --system 'Answer briefly.' 'Why is the sky blue?'\n"
      "orrery generate ./mixtral --quantize q8_0 --temperature 0.7 --top-p 0.9 --expert-trace experts.csv - < prompts.txt",
      " generated temperature top-p chat ", 2, SIZE_MAX, orr_command_generate},
-    {"score", "how likely a model finds a text", "MODEL FILE...",
+    {"score", "how likely a model finds a text, or a click", "MODEL [FILE...]",
      "Prints the log-probability of each file's tokens and their perplexity; with --all every token with its own. "
      "Texts longer than the model's context are read in windows that overlap by half. "
-     "\"-\" is standard input.",
+     "\"-\" is standard input.\n"
+     "With --weights MODEL is a recommendation model, a name of `orrery models` or a YAML file, and the answer "
+     "is the probability of a click, a line a sample of --data; log loss and AUC are told on standard error, and in JSON.",
      "orrery score ./llama-3.2-1b chapter.txt\n"
-     "orrery score model.gguf --all --format csv - < line.txt",
-     " context ", 2, SIZE_MAX, orr_command_score},
+     "orrery score model.gguf --all --format csv - < line.txt\n"
+     "orrery score examples/models/small_dlrm.yaml --weights exported/ --data criteo.tsv > probabilities.txt",
+     " weights data context ", 1, SIZE_MAX, orr_command_score},
     {"export", "write a checkpoint in another format", "MODEL -o OUTPUT",
      "MODEL is a folder with safetensors and config.json, or a GGUF file. OUTPUT that ends in .gguf becomes one, "
      "with the tokenizer inside; anything else becomes a folder as Hugging Face has it.",

@@ -56,6 +56,8 @@ typedef struct orr_settings {
     /* rows of embedding tables in storage */
     const char *store_bytes, *table_memory, *byte_store, *cache_policy;
     int64_t lookahead;
+    /* models that serve */
+    const char *weights, *count;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;

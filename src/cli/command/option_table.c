@@ -48,8 +48,7 @@ const orr_option orr_options[] = {
      .about = "every analysis, and every row of its table", .group = GROUP_OUTPUT},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL,
      " bench diff fleet models predict replay simulate tables train ",
-     .about = "every row of the tables",
-     .group = GROUP_OUTPUT},
+     .about = "every row of the tables", .group = GROUP_OUTPUT},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL, " hw ",
      .about = "every table of the catalogue, and of a device or cluster every fact with its source",
      .group = GROUP_OUTPUT},
@@ -72,7 +71,8 @@ const orr_option orr_options[] = {
      .about =
          "rows shown of a table, and kernels named before the others are summed up; default: 10",
      .group = GROUP_OUTPUT},
-    {"top", 'n', OPTION_NUMBER, FIELD(top), "N", NULL, " bench diff explore fleet replay tables train ",
+    {"top", 'n', OPTION_NUMBER, FIELD(top), "N", NULL,
+     " bench diff explore fleet replay tables train ",
      .about = "rows shown of a table; default: 10", .group = GROUP_OUTPUT},
     {"fail-if", 0, OPTION_TEXT, FIELD(fail_if), "CONDITION", NULL, " analyze ",
      .about =
@@ -174,7 +174,8 @@ const orr_option orr_options[] = {
      .group = GROUP_OUTPUT},
     {"calibration", 0, OPTION_FLAG, FIELD(of_jobs), NULL, NULL, " hw ",
      .about = "what jobs reach on a device: each parameter, its interval, and what it rests on"},
-    {"software", 0, OPTION_NUMBER, FIELD(software), "YEAR", NULL, " compare explore hw simulate tables ",
+    {"software", 0, OPTION_NUMBER, FIELD(software), "YEAR", NULL,
+     " compare explore hw simulate tables ",
      .about = "what frameworks and kernels of that year reach; default: the newest, 2026",
      .min = ORR_SOFTWARE_OLDEST, .max = ORR_SOFTWARE_NEWEST},
     {"mixed-devices", 0, OPTION_TEXT, FIELD(mixed), "FIRST-LAST:DEVICE,...", NULL,
@@ -249,8 +250,22 @@ const orr_option orr_options[] = {
          "zipf; uniform); default: drawn from the seed"},
     {"tokenizer", 0, OPTION_TEXT, FIELD(tokenizer), "FILE", NULL, " export generate score train ",
      .about = "tokenizer.json or tokenizer.model; default: the one beside the model, else bytes"},
+    {"data", 'd', OPTION_TEXT, FIELD(data), "PATH", NULL, " score ",
+     .about =
+         "samples for a recommendation model: a file in Criteo's format; default: synthetic, of which "
+         "synthetic:2022,locality=0.3 says how popular rows are"},
+    {"weights", 'w', OPTION_TEXT, FIELD(weights), "FOLDER", NULL, " score ",
+     .about = "MODEL is a recommendation model with these weights, as train --export wrote them"},
+    {"count", 0, OPTION_TEXT, FIELD(count), "N", NULL, " score ",
+     .about = "samples that are scored, as 64k; default: all of the file, 64k of synthetic ones"},
+    {"batch", 0, OPTION_TEXT, FIELD(batch), "N", NULL, " score ",
+     .about = "samples that the dense layers compute at once; default: 128"},
+    {"seed", 0, OPTION_TEXT, FIELD(seed), "N", NULL, " score ",
+     .about =
+         "seed of synthetic samples: those that train with that seed learns from; default: that of train"},
     {"init", 0, OPTION_TEXT, FIELD(init), "CHECKPOINT", NULL, " train ",
-     .about = "begin from these weights: safetensors, GGUF, or a folder of them; recommendation: what --export wrote"},
+     .about =
+         "begin from these weights: safetensors, GGUF, or a folder of them; recommendation: what --export wrote"},
     {"steps", 0, OPTION_NUMBER, FIELD(steps), "N", NULL, " train ",
      .about = "steps to make; default: 100"},
     {"learning-rate", 0, OPTION_TEXT, FIELD(rate), "F", NULL, " train ",

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "cli/arguments/checkpoint.h"
+#include "cli/command/help.h"
+#include "cli/running/serving.h"
 #include "report/analyses/registry.h"
 
 /* A text, or with --all a token of it. */
@@ -131,6 +133,13 @@ int orr_command_score(const orr_settings *settings)
 {
     scoring s = {0};
     int code = EXIT_DONE;
+    if (settings->weights != NULL)
+        return orr_score_clicks(settings);
+    if (settings->n_args < 2) {
+        orr_complain("score: which texts? Name files after MODEL; of a recommendation model add "
+                     "--weights FOLDER");
+        return EXIT_USAGE;
+    }
     if (orr_session_init(&s.session, settings) != ORR_OK || run(&s) != ORR_OK)
         code = orr_session_fail(&s.session);
     orr_generator_close(s.generator);
