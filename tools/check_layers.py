@@ -96,6 +96,7 @@ FOLDERS = {
         "database": "",
         "socket": "",
         "stream": "",
+        "http": "socket",
         "net": "socket",
         "transport": "socket",
         "json": "stream",
