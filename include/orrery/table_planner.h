@@ -4,6 +4,7 @@
 
 #include <orrery/calibration.h>
 #include <orrery/embedding.h>
+#include <orrery/table_tiers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +106,9 @@ typedef struct orr_table_planner_options {
     uint64_t seed;
     const volatile bool *stop; /* once it is true the search ends with the best plan so far; NULL:
                                 * nobody asks */
+    /* Tiers of a rank beside its memory, whose bytes are then those of DRAM here; NULL: all rows
+     * are in memory. */
+    const orr_tier_options *tiers;
 } orr_table_planner_options;
 ORR_API void orr_table_planner_options_init(orr_table_planner_options *options);
 
@@ -178,6 +182,8 @@ typedef struct orr_table_planning {
                                * buys nothing */
     uint64_t nodes, moves;    /* of the branch and bound; of the local search */
     int64_t wall_ns;
+    const orr_tiering *tiering; /* where tables live; NULL: without tiers. What its fetches stall is
+                                 * not in `ns`, and the bound is that of tables in memory */
 } orr_table_planning;
 /* Finds a plan; the result is in the arena. A question without a plan is answered with ORR_OK and
  * `infeasible`. INVALID: options that contradict each other. Threads: any. */
@@ -189,6 +195,15 @@ ORR_API ORR_MUST_CHECK orr_status orr_price_table_plan(const orr_table_planner_o
                                                        const orr_embedding_plan *plan,
                                                        orr_arena *arena, orr_table_planning *ret,
                                                        orr_error *err);
+/* Puts the tables of a plan on the tiers of the options: `ret`, and in `ret_placements` (shape
+ * (n_tables)) those of the plan with tier and cached rows; both in the arena. `busy_ns`: of a step,
+ * beside which rows are fetched. Where tiers are too small the answer is ORR_OK and `infeasible`.
+ * INVALID: options that contradict each other or the plan. */
+ORR_API ORR_MUST_CHECK orr_status orr_tier_tables(const orr_table_planner_options *options,
+                                                  const orr_embedding_plan *plan, double busy_ns,
+                                                  orr_arena *arena, orr_tiering *ret,
+                                                  const orr_embedding_placement **ret_placements,
+                                                  orr_error *err);
 /* What each shard of a plan takes its rank, of a DATA table what each copy takes; without what
  * every rank pays alike for other tables, and without latencies. `ret`: shape (plan->n_shards). */
 typedef struct orr_table_shard_cost {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "explore/tables/solve.h"
+#include "explore/tables/tiers.h"
 
 #define TEXT_(name, text) text,
 static const char *const PRICINGS[] = {ORR_TABLE_PRICING_MAP(TEXT_)};
@@ -197,8 +198,8 @@ static orr_status report(const orr_table_problem *p, const orr_table_bound *boun
     return ORR_OK;
 }
 
-static orr_status plan(const orr_table_planner_options *o, orr_arena *arena,
-                       orr_table_planning *ret, orr_error *err)
+orr_status orr_table_plan_in_memory(const orr_table_planner_options *o, orr_arena *arena,
+                                    orr_table_planning *ret, orr_error *err)
 {
     orr_table_problem p;
     orr_table_solution solution;
@@ -222,7 +223,8 @@ orr_status orr_plan_tables(const orr_table_planner_options *options, orr_arena *
     ORR_TRY(check_options(options, err));
     orr_table_planner_options o = *options;
     o.costs.miss_frac = orr_table_miss_frac(options);
-    ORR_TRY(plan(&o, arena, ret, err));
+    ORR_TRY(o.tiers != NULL ? orr_table_plan_on_tiers(&o, arena, ret, err)
+                            : orr_table_plan_in_memory(&o, arena, ret, err));
     ret->wall_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
     return ORR_OK;
 }

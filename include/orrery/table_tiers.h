@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TABLE_TIERS_H
+#define ORR_TABLE_TIERS_H
+
+#include <orrery/hit_rate.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Tiers of embedding tables: which tables of a rank live in memory, which in byte-addressable
+ * storage, which on a block device, and how the memory that is left is shared as a row cache.
+ *
+ * Letters: of a shard r rows, l lookups of a step, a record of row and optimizer state; the cache
+ * has k of its rows and the hit rate h(k), of the table's curve.
+ *
+ *   memory   of a table in DRAM: its rows. Else 8 bytes a row and one a sector for the map, and a
+ *            slot for each cached row. Never fewer slots than the rows of the batches in flight
+ *   reads    l (1 - h(k)) a step, each of the sectors of one record
+ *   writes   as many: a row that is evicted has been updated. In place or by sequential extents,
+ *            which of both is faster; extents are written `ORR_TIER_CLEANING` times over
+ *   fetch    reads and writes, each by its IOPS, bandwidth or processor time, whichever is slowest;
+ *            tiers one after another. With look-ahead it runs beside the step, and what is longer
+ *            than the step is a stall
+ *
+ * The cache goes to the rows that save most time a byte, which is the optimum where curves are
+ * concave. Tables are put on tiers by all ways there are if they are few; else in several orders
+ * (traffic a byte, size), of which each gives the fastest tiers to the first. More of any tier is
+ * therefore never worse. */
+#define ORR_TIER_CLEANING   2.0  /* assumed: half of what is cleaned is still live */
+#define ORR_TIER_SPARE      0.25 /* of a tier's rows, room for changed rows and cleaning: assumed */
+#define ORR_TIER_REQUEST_NS 5000 /* of one thread, a row read and written back: assumed */
+
+/* What one rank has of a tier. */
+typedef struct orr_tier_rates {
+    const char *name; /* of the device, for people; "": not told */
+    int64_t bytes;    /* 0: the rank has none */
+    uint32_t sector_bytes;
+    double read_iops, write_iops;               /* a second; 0: not limited */
+    double read_bytes_per_s, write_bytes_per_s; /* 0: not limited */
+    double read_ns;                             /* latency of a read */
+    double request_ns;  /* of processor time, a row that is read and written back */
+    const char *source; /* what the rates rest on */
+} orr_tier_rates;
+
+typedef struct orr_tier_options {
+    orr_tier_rates tier[ORR_TIERS]; /* DRAM: bytes alone count */
+    uint32_t lookahead;             /* batches that are fetched ahead */
+    double hidden_ns; /* of a step, beside its tables, while rows are fetched as well */
+    /* shape (n_tables): hit rate of a table by its cached rows, of all lookups of a step. */
+    const orr_hit_curve *curves;
+    const double *pinned_rows; /* shape (n_tables): expected in flight, of all ranks */
+} orr_tier_options;
+
+/* What a plan asks of one tier. */
+typedef struct orr_tier_load {
+    uint32_t tables;
+    int64_t bytes;            /* on the rank that has most; DRAM: with map, slots and buffers */
+    double reads, writes;     /* of a step, of the rank whose fetch takes longest */
+    double fetch_ns;          /* of that rank */
+    double next_gib_ns;       /* how much shorter the step is with a GiB more of it on every rank */
+    double next_gib_fetch_ns; /* the same of the fetch, hidden or not */
+    double next_gib_reads;    /* and how many reads fewer on that rank, of all tiers */
+} orr_tier_load;
+
+/* Where one table is. */
+typedef struct orr_tier_choice {
+    uint8_t tier;       /* orr_tier */
+    double cached_rows; /* of all ranks; DRAM: all rows */
+    double hit_frac;    /* of lookups */
+    double reads;       /* of a step, of all ranks */
+    int64_t bytes;      /* of its tier, of all ranks */
+} orr_tier_choice;
+
+typedef struct orr_tiering {
+    const char *infeasible; /* NULL, or which table does not fit and what it needs; then all else
+                             * is 0 */
+    uint32_t infeasible_table;
+    int64_t infeasible_bytes; /* of a rank, that lack at least */
+    uint32_t busiest;         /* the rank whose fetch takes longest */
+    double fetch_ns;          /* on it, of a step */
+    double stall_ns;          /* of it, not hidden */
+    double cache_bytes;       /* slots, on the rank with most */
+    orr_tier_load load[ORR_TIERS];
+    const orr_tier_choice *choices; /* shape (n_tables) */
+} orr_tiering;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ORR_TABLE_TIERS_H */
