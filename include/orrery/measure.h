@@ -38,6 +38,35 @@ typedef struct orr_measured_table {
     int64_t ns; /* median */
     double spread;
 } orr_measured_table;
+/* One kind of access to a storage device, with `depth` requests in flight all the time: transfers
+ * of `bytes`, at random places or one after the other; or a sync after the write of a sector. */
+#define ORR_STORAGE_ACCESS_MAP(X)                                                                  \
+    X(RANDOM_READ, "random_read")                                                                  \
+    X(RANDOM_WRITE, "random_write")                                                                \
+    X(READ, "read") X(WRITE, "write") X(SYNC, "sync")
+typedef enum orr_storage_access {
+#define ORR_STORAGE_ACCESS_ENUM_(name, text) ORR_STORAGE_##name,
+    ORR_STORAGE_ACCESS_MAP(ORR_STORAGE_ACCESS_ENUM_)
+#undef ORR_STORAGE_ACCESS_ENUM_
+        ORR_STORAGE_ACCESSES
+} orr_storage_access;
+ORR_API const char *orr_storage_access_name(orr_storage_access access);
+typedef struct orr_measured_access {
+    uint8_t access; /* orr_storage_access */
+    uint32_t bytes, depth;
+    double per_s;           /* requests */
+    int64_t p50_ns, p99_ns; /* from submission to completion */
+    double cpu_ns;          /* of this process for a request, user and system */
+} orr_measured_access;
+/* What is under a folder, as a store of rows reaches it. */
+typedef struct orr_measured_storage {
+    const char *path;   /* the folder */
+    const char *engine; /* "io_uring", "pread" */
+    uint32_t sector;
+    int64_t bytes;                       /* of the file that was read and written */
+    const orr_measured_access *accesses; /* shape (n_accesses) */
+    uint32_t n_accesses;
+} orr_measured_storage;
 /* What a step of a recommendation model does with its embedding tables, a call of its program
  * each. */
 #define ORR_TABLE_WORK_MAP(X)                                                                      \
@@ -76,6 +105,8 @@ typedef struct orr_measured {
     uint32_t n_transfers;
     const orr_measured_table *tables; /* shape (n_tables) */
     uint32_t n_tables;
+    const orr_measured_storage *storage; /* shape (n_storage) */
+    uint32_t n_storage;
     const char *when;       /* date */
     orr_measured_step step; /* of one job; not saved */
 } orr_measured;
@@ -90,6 +121,35 @@ typedef struct orr_measure_options {
 /* Measures the machine; the result is in the arena. Must be called before any thread is started. */
 ORR_API ORR_MUST_CHECK orr_status orr_measure(const orr_measure_options *options, orr_arena *arena,
                                               orr_measured *ret, orr_error *err);
+/* Measures the device under a folder, through a file of `bytes` there (0: 4 GiB, quick: 1 GiB, at
+ * most a quarter of what is free), which is gone afterwards. Errors: IO with the path; LIMIT: less
+ * than 64 MiB can be had. The result is in the arena. */
+ORR_API ORR_MUST_CHECK orr_status orr_measure_storage(const char *folder, int64_t bytes, bool quick,
+                                                      orr_arena *arena, orr_measured_storage *ret,
+                                                      orr_error *err);
+/* What it costs the device to write a row that has changed, in time that it has for nothing else:
+ * in whole extents, one after the other, cleaned when they are mostly empty; or in single free
+ * sectors ("holes").
+ *
+ * Extents: with a share u of the places in use, random updates leave an extent that is cleaned the
+ * share c of its rows, u = (c - 1) / ln c (Desnoyers, Analytic modeling of SSD write performance,
+ * SYSTOR 2012, first-in first-out); for 1 - c extents of new rows one is read and one is written
+ * (Rosenblum, Ousterhout, TOCS 1992). Holes: a sector of r rows is free once all of them have
+ * moved, so that at most 1 / (1 + 1/2 + ... + 1/r) of all places can be in use: above that they are
+ * no choice. Neighbouring holes are written together. */
+typedef struct orr_write_costs {
+    double extents_ns, holes_ns; /* of a row; holes infinite: no choice */
+    bool holes;                  /* they are cheaper */
+    char reason[192];            /* one sentence for a person */
+} orr_write_costs;
+/* `record_bytes`: row and optimizer state. NOT_FOUND: it was not measured how fast the device
+ * writes. INVALID: used_frac is not between 0 and 1. */
+ORR_API ORR_MUST_CHECK orr_status orr_storage_write_costs(const orr_measured_storage *storage,
+                                                          uint32_t record_bytes, double used_frac,
+                                                          orr_write_costs *ret, orr_error *err);
+/* The storage whose folder the path is in, the deepest; NULL: none was measured there. */
+ORR_API const orr_measured_storage *orr_measured_storage_of(const orr_measured *measured,
+                                                            const char *path);
 /* Saves as YAML, replacing the file atomically; loads it. Errors: IO, PARSE, INVALID with the
  * position. */
 ORR_API ORR_MUST_CHECK orr_status orr_measured_save(const orr_measured *measured, const char *path,

@@ -27,6 +27,30 @@ static void put_table(orr_output *out, const orr_measured_table *t)
                       (long long)t->ns, t->spread);
 }
 
+/* In single quotes, which are doubled inside. */
+static void put_quoted(orr_output *out, const char *text)
+{
+    orr_output_text(out, "'");
+    for (; *text != '\0'; text++)
+        orr_output_write(out, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1);
+    orr_output_text(out, "'");
+}
+
+static void put_storage(orr_output *out, const orr_measured_storage *s)
+{
+    orr_output_text(out, "  - path: ");
+    put_quoted(out, s->path);
+    orr_output_printf(out, "\n    engine: %s\n    sector: %u\n    bytes: %lld\n    accesses:%s\n",
+                      s->engine, s->sector, (long long)s->bytes, s->n_accesses > 0 ? "" : " []");
+    for (uint32_t i = 0; i < s->n_accesses; i++) {
+        const orr_measured_access *a = &s->accesses[i];
+        orr_output_printf(out, "      - [%s, %u, %u, %.9g, %lld, %lld, %.9g]\n",
+                          orr_storage_access_name((orr_storage_access)a->access), a->bytes,
+                          a->depth, a->per_s, (long long)a->p50_ns, (long long)a->p99_ns,
+                          a->cpu_ns);
+    }
+}
+
 orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error *err)
 {
     orr_output *out;
@@ -53,6 +77,11 @@ orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error 
     orr_output_text(out, m->n_tables > 0 ? "\n" : " []\n");
     for (uint32_t i = 0; i < m->n_tables; i++)
         put_table(out, &m->tables[i]);
+    if (m->n_storage > 0)
+        orr_output_text(out, "# access, bytes, requests in flight, per second, p50 and p99 in ns, "
+                             "CPU ns of a request\nstorage:\n");
+    for (uint32_t i = 0; i < m->n_storage; i++)
+        put_storage(out, &m->storage[i]);
     const orr_status status = orr_output_finish(out, err);
     orr_output_close(out);
     return status;
@@ -115,6 +144,10 @@ static const char *collective_name(int i)
     return orr_collective_name((orr_collective)i);
 }
 
+static const char *access_name(int i)
+{
+    return orr_storage_access_name((orr_storage_access)i);
+}
 static const char *format_name(int i)
 {
     return orr_row_format_name((orr_row_format)i);
@@ -128,6 +161,7 @@ enum {
     KERNEL_COLUMNS = 12,
     TRANSFER_COLUMNS = 4,
     TABLE_COLUMNS = 10,
+    ACCESS_COLUMNS = 7,
     COLLECTIVES = ORR_COLL_RECV + 1
 };
 
@@ -223,6 +257,73 @@ static orr_status read_tables(const orr_yaml *document, orr_arena *arena, orr_me
     return ORR_OK;
 }
 
+static orr_status read_access(const orr_yaml *row, orr_measured_access *ret, orr_error *err)
+{
+    int64_t bytes, depth;
+    if (row->kind != ORR_YAML_LIST || row->n != ACCESS_COLUMNS)
+        return orr_yaml_fail(row, ORR_INVALID, err, "an access is a list of %d values",
+                             ACCESS_COLUMNS);
+    const int access = named(row->values[0], ORR_STORAGE_ACCESSES, access_name);
+    if (access == ORR_STORAGE_ACCESSES)
+        return orr_yaml_fail(row, ORR_INVALID, err, "no such access to storage");
+    ORR_TRY(whole(row, 1, INT32_MAX, &bytes, err));
+    ORR_TRY(whole(row, 2, 65536, &depth, err));
+    ORR_TRY(orr_yaml_number(row->values[3], &ret->per_s, err));
+    ORR_TRY(whole(row, 4, INT64_MAX / 2, &ret->p50_ns, err));
+    ORR_TRY(whole(row, 5, INT64_MAX / 2, &ret->p99_ns, err));
+    ORR_TRY(orr_yaml_number(row->values[6], &ret->cpu_ns, err));
+    if (!(ret->per_s >= 0 && ret->per_s < 1e18 && ret->cpu_ns >= 0 && ret->cpu_ns < 1e18))
+        return orr_yaml_fail(row, ORR_INVALID, err, "figures of storage are from 0 to 1e18");
+    ret->access = (uint8_t)access;
+    ret->bytes = (uint32_t)bytes;
+    ret->depth = (uint32_t)depth;
+    return ORR_OK;
+}
+
+static orr_status read_device(const orr_yaml *map, orr_arena *arena, orr_measured_storage *ret,
+                              orr_error *err)
+{
+    const orr_yaml *accesses;
+    double sector, bytes;
+    if (map->kind != ORR_YAML_MAP)
+        return orr_yaml_fail(map, ORR_INVALID, err, "what was measured of storage is a map");
+    ORR_TRY(text(map, "path", &ret->path, err));
+    ORR_TRY(text(map, "engine", &ret->engine, err));
+    ORR_TRY(number(map, "sector", &sector, err));
+    ORR_TRY(number(map, "bytes", &bytes, err));
+    ORR_TRY(find(map, "accesses", ORR_YAML_LIST, &accesses, err));
+    if (!(sector >= 1 && sector <= 1 << 20))
+        return orr_yaml_fail(map, ORR_INVALID, err, "a sector is 1 to 1048576 bytes");
+    orr_measured_access *a = orr_arena_array(arena, orr_measured_access, accesses->n);
+    if (a == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < accesses->n; i++)
+        ORR_TRY(read_access(accesses->values[i], &a[i], err));
+    ret->sector = (uint32_t)sector;
+    ret->bytes = (int64_t)bytes;
+    ret->accesses = a;
+    ret->n_accesses = accesses->n;
+    return ORR_OK;
+}
+
+/* Only where a folder was named. */
+static orr_status read_storage(const orr_yaml *document, orr_arena *arena, orr_measured *m,
+                               orr_error *err)
+{
+    const orr_yaml *storage = orr_yaml_find(document, "storage");
+    if (storage == NULL)
+        return ORR_OK;
+    ORR_TRY(find(document, "storage", ORR_YAML_LIST, &storage, err));
+    orr_measured_storage *s = orr_arena_array(arena, orr_measured_storage, storage->n);
+    if (s == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < storage->n; i++)
+        ORR_TRY(read_device(storage->values[i], arena, &s[i], err));
+    m->storage = s;
+    m->n_storage = storage->n;
+    return ORR_OK;
+}
+
 static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_measured *m,
                              orr_error *err)
 {
@@ -241,7 +342,8 @@ static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_mea
     m->n_kernels = kernels->n;
     m->transfers = t;
     m->n_transfers = transfers->n;
-    return read_tables(document, arena, m, err);
+    ORR_TRY(read_tables(document, arena, m, err));
+    return read_storage(document, arena, m, err);
 }
 
 orr_status orr_measured_load(const char *path, orr_arena *arena, orr_measured *ret, orr_error *err)

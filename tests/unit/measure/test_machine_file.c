@@ -59,7 +59,24 @@ static void what_is_saved_is_loaded(void **state)
                                           .ns = 5000,
                                           .spread = 0.5},
                                          {.threads = 1, .columns = 16, .rows = 7, .ns = 3}};
-    const orr_measured m = {.cpu = "a CPU: fast",
+    const orr_measured_access accesses[] = {{.access = ORR_STORAGE_RANDOM_READ,
+                                             .bytes = 512,
+                                             .depth = 128,
+                                             .per_s = 88000.5,
+                                             .p50_ns = 1400000,
+                                             .p99_ns = 2500000,
+                                             .cpu_ns = 3100},
+                                            {.access = ORR_STORAGE_SYNC, .bytes = 512, .depth = 1}};
+    const orr_measured_storage storage[] = {{.path = "/it's: a folder",
+                                             .engine = "io_uring",
+                                             .sector = 512,
+                                             .bytes = 1 << 30,
+                                             .accesses = accesses,
+                                             .n_accesses = 2},
+                                            {.path = "/b", .engine = "pread", .sector = 4096}};
+    const orr_measured m = {.storage = storage,
+                            .n_storage = 2,
+                            .cpu = "a CPU: fast",
                             .isa = "plain",
                             .when = "some day",
                             .cores = 12,
@@ -112,6 +129,21 @@ static void what_is_saved_is_loaded(void **state)
         assert_int_equal(back.tables[i].lookups, tables[i].lookups);
         assert_int_equal(back.tables[i].ns, tables[i].ns);
     }
+    assert_int_equal(back.n_storage, 2);
+    assert_string_equal(back.storage[0].path, "/it's: a folder");
+    assert_string_equal(back.storage[1].engine, "pread");
+    assert_int_equal(back.storage[1].sector, 4096);
+    assert_int_equal(back.storage[0].bytes, 1 << 30);
+    assert_int_equal(back.storage[0].n_accesses + back.storage[1].n_accesses, 2);
+    for (int i = 0; i < 2; i++) {
+        const orr_measured_access *a = &back.storage[0].accesses[i];
+        assert_int_equal(a->access, accesses[i].access);
+        assert_int_equal(a->bytes, accesses[i].bytes);
+        assert_int_equal(a->depth, accesses[i].depth);
+        assert_true(a->per_s == accesses[i].per_s && a->cpu_ns == accesses[i].cpu_ns);
+        assert_int_equal(a->p50_ns, accesses[i].p50_ns);
+        assert_int_equal(a->p99_ns, accesses[i].p99_ns);
+    }
     orr_arena_free(arena);
 }
 
@@ -154,6 +186,15 @@ static void what_is_wrong_is_named(void **state)
     refused(LISTS "  - [sum, fp5, sgd, 1, 9, 16, 1, 1, 1, 0]\n", "row format");
     refused(LISTS "  - [sum, fp32, lion, 1, 9, 16, 1, 1, 1, 0]\n", "optimizer");
     refused(LISTS "  - [sum, fp32, sgd, 1, 9, 70000, 1, 1, 1, 0]\n", "from 0");
+#define STORAGE HEAD "kernels: []\ntransfers: []\nstorage:\n"
+#define FOLDER                                                                                     \
+    STORAGE "  - path: /a\n    engine: pread\n    sector: 512\n    bytes: 9\n    accesses:\n"
+    refused(STORAGE "  - 3\n", "is a map");
+    refused(STORAGE "  - path: /a\n", "engine");
+    refused(FOLDER "      - [read, 1, 2]\n", "7 values");
+    refused(FOLDER "      - [peek, 1, 2, 3, 4, 5, 6]\n", "access to storage");
+    refused(FOLDER "      - [read, -1, 2, 3, 4, 5, 6]\n", "from 0");
+    refused(FOLDER "      - [read, 1, 2, -3, 4, 5, 6]\n", "from 0");
 }
 
 int main(void)
