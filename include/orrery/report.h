@@ -180,8 +180,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_benchmark_tables(const orr_replay_result *
                                                        orr_named_table ret[ORR_BENCHMARK_TABLES],
                                                        orr_error *err);
 /* What was measured of this machine, for `orrery bench`: figures, kernels, transfers, embedding
- * tables. */
-enum { ORR_MEASURED_TABLES = 4 };
+ * tables, storage. */
+enum { ORR_MEASURED_TABLES = 5 };
 ORR_API ORR_MUST_CHECK orr_status orr_measured_tables(const orr_measured *measured,
                                                       orr_arena *arena,
                                                       orr_named_table ret[ORR_MEASURED_TABLES],

@@ -215,8 +215,9 @@ const orr_command orr_commands[] = {
      "of it: what `train --predict` goes by. The table shows what was reached.",
      "orrery bench\n"
      "orrery bench --quick -o laptop.yaml\n"
-     "orrery bench --format json --ranks 8",
-     " quick machine ", 0, 0, orr_command_bench},
+     "orrery bench --format json --ranks 8\n"
+     "orrery bench --storage /data",
+     " quick machine storage ", 0, 0, orr_command_bench},
     {"models", "list the models, or print the card of one", "[MODEL...]",
      "Prints the catalogue of models, or of each MODEL its architecture, its exact parameters part by part, "
      "what is published of its training, limits, memory and licence, each with its source.",

@@ -65,6 +65,7 @@ typedef struct orr_settings {
     bool no_shared_memory, stay;
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
+    const char *storage; /* a folder whose device is measured */
     int64_t warm_up, iterations;
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;

@@ -346,6 +346,9 @@ const orr_option orr_options[] = {
     {"check-nan", 0, OPTION_FLAG, FIELD(check), NULL, NULL, " train ",
      .about = "check every output of every operator for NaN", .old_name = "check"},
     {"quick", 0, OPTION_FLAG, FIELD(quick), NULL, NULL, " bench ", .about = "coarser, in seconds"},
+    {"storage", 0, OPTION_TEXT, FIELD(storage), "DIR", NULL, " bench ",
+     .about = "the device under this folder, through a file of 4 GiB (--quick: 1 GiB, never more than a quarter of what "
+              "is free) that is gone afterwards; what else the file of measurements has stays as it is"},
     {"temperature", 0, OPTION_TEXT, FIELD(temperature), "F", NULL, " generate ",
      .about = "0 takes the most likely token always; default: 0"},
     {"top-p", 0, OPTION_TEXT, FIELD(top_p), "F", NULL, " generate ",

@@ -127,6 +127,48 @@ static const table_row *table_rows(const orr_measured *m, orr_arena *arena)
     return rows;
 }
 
+typedef struct storage_row {
+    const char *path, *access, *engine;
+    uint32_t bytes, depth;
+    double per_s, bytes_per_s;
+    int64_t p50_ns, p99_ns, cpu_ns;
+} storage_row;
+
+#define C(field, type) ORR_COL_(storage_row, field, type)
+static const orr_column storage_columns[] = {
+    C(path, TEXT),   C(access, TEXT),  C(bytes, U32),
+    C(depth, U32),   C(per_s, NUMBER), C(bytes_per_s, BYTES_PER_S),
+    C(p50_ns, NS),   C(p99_ns, NS),    C(cpu_ns, NS),
+    C(engine, TEXT),
+};
+#undef C
+
+static const storage_row *storage_rows(const orr_measured *m, orr_arena *arena, uint64_t *ret_n)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < m->n_storage; i++)
+        n += m->storage[i].n_accesses;
+    storage_row *rows = orr_arena_array(arena, storage_row, n);
+    storage_row *row = rows;
+    *ret_n = n;
+    for (uint32_t i = 0; rows != NULL && i < m->n_storage; i++)
+        for (uint32_t k = 0; k < m->storage[i].n_accesses; k++) {
+            const orr_measured_storage *s = &m->storage[i];
+            const orr_measured_access *a = &s->accesses[k];
+            *row++ = (storage_row){.path = s->path,
+                                   .access = orr_storage_access_name((orr_storage_access)a->access),
+                                   .engine = s->engine,
+                                   .bytes = a->bytes,
+                                   .depth = a->depth,
+                                   .per_s = a->per_s,
+                                   .bytes_per_s = a->per_s * a->bytes,
+                                   .p50_ns = a->p50_ns,
+                                   .p99_ns = a->p99_ns,
+                                   .cpu_ns = (int64_t)a->cpu_ns};
+        }
+    return rows;
+}
+
 enum { FIGURES = 6 };
 static const figure_row *figure_rows(const orr_measured *m, orr_arena *arena)
 {
@@ -150,7 +192,10 @@ orr_status orr_measured_tables(const orr_measured *m, orr_arena *arena,
     const kernel_row *kernels = kernel_rows(m, arena);
     const transfer_row *transfers = transfer_rows(m, arena);
     const table_row *tables = table_rows(m, arena);
-    if (figures == NULL || kernels == NULL || transfers == NULL || tables == NULL)
+    uint64_t n_storage = 0;
+    const storage_row *storage = storage_rows(m, arena, &n_storage);
+    if (figures == NULL || kernels == NULL || transfers == NULL || tables == NULL ||
+        storage == NULL)
         return orr_fail_memory(err);
     ret[0] = (orr_named_table){"machine", ORR_TABLE_("orrery.machine_figures/1", "this machine",
                                                      figure_columns, figures, FIGURES)};
@@ -162,5 +207,7 @@ orr_status orr_measured_tables(const orr_measured *m, orr_arena *arena,
     ret[3] = (orr_named_table){"embedding_tables", ORR_TABLE_("orrery.measured_embedding_tables/1",
                                                               "lookups in embedding tables",
                                                               table_columns, tables, m->n_tables)};
+    ret[4] = (orr_named_table){"storage", ORR_TABLE_("orrery.measured_storage/1", "storage",
+                                                     storage_columns, storage, n_storage)};
     return ORR_OK;
 }
