@@ -2,6 +2,7 @@
 #ifndef ORR_STORE_STORE_H
 #define ORR_STORE_STORE_H
 
+#include "store/cache/policy.h"
 #include "store/file/row_file.h"
 
 /* Rows of one rank's shards that live on a device, with a cache of rows in memory: what training
@@ -12,18 +13,6 @@
  * Cache: slots of one record size make a pool, any row may have any slot of its pool. Rows of
  * batches that were announced and have not ended are never evicted, so a batch that was announced
  * is there when it is waited for; of the others the policy evicts. */
-
-#define ORR_CACHE_POLICY_MAP(X)                                                                    \
-    X(LOOKAHEAD, "lookahead") /* the least often used, never one that an announced batch uses */   \
-    X(LRU, "lru")             /* the longest unused */                                             \
-    X(LFU, "lfu")             /* the least often used, by counts that age */
-typedef enum orr_cache_policy {
-#define ORR_CACHE_POLICY_ENUM_(name, text) ORR_CACHE_POLICY_##name,
-    ORR_CACHE_POLICY_MAP(ORR_CACHE_POLICY_ENUM_)
-#undef ORR_CACHE_POLICY_ENUM_
-        ORR_CACHE_POLICIES
-} orr_cache_policy;
-const char *orr_cache_policy_name(orr_cache_policy policy);
 
 /* Numbers of rows that were never written: row and state, as a record. Any thread. */
 typedef void orr_row_initial(void *ctx, uint32_t shard, int64_t row, void *ret_record);

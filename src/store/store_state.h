@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "store/cache/pool.h"
+#include "store/store.h"
 
 /* What the files of the store share.
  *

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "store/store.h"
+#include "store/cache/policy.h"
+#include "store/file/row_file.h"
 
 /* Slots of one record size, and which of them is given away next. Any row may have any slot, so
  * there are no conflict misses; where a row is, its entry of the row file says (ORR_ROW_RESIDENT),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/store.h"
+#include "store/cache/policy.h"
 
 #define TEXT_(name, text) text,
 static const char *const POLICIES[] = {ORR_CACHE_POLICY_MAP(TEXT_)};
