@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 8, HASH_BYTES = 8 }; /* of a record; of a sector: store/file/row_file.h */
+#include "store/file/place.h"
 
 const orr_measured_storage *orr_measured_storage_of(const orr_measured *measured, const char *path)
 {
@@ -82,12 +82,12 @@ static void explain(orr_write_costs *costs, double used_frac, double most_used)
 {
     if (isinf(costs->holes_ns))
         snprintf(costs->reason, sizeof costs->reason,
-                 "extents: sectors of several rows come free only while at most %.0f %% of the "
+                 "extents: groups of rows come free only while at most %.0f %% of the "
                  "places are in use, and %.0f %% are",
                  100 * most_used, 100 * used_frac);
     else
         snprintf(costs->reason, sizeof costs->reason,
-                 "%s: a changed row costs %.2f us of the device in single sectors, %.2f us in "
+                 "%s: a changed row costs %.2f us of the device in free sectors, %.2f us in "
                  "extents that are cleaned at %.0f %% in use",
                  costs->holes ? "holes" : "extents", costs->holes_ns / 1e3, costs->extents_ns / 1e3,
                  100 * used_frac);
@@ -103,21 +103,20 @@ orr_status orr_storage_write_costs(const orr_measured_storage *storage, uint32_t
     if (read <= 0 || write <= 0 || best_per_s(storage, ORR_STORAGE_RANDOM_WRITE, 0) <= 0)
         return orr_fail(err, ORR_NOT_FOUND, "%s: writes were not measured; see `orrery bench`",
                         storage->path);
-    const uint32_t record = record_bytes + NUMBER_BYTES, room = storage->sector - HASH_BYTES;
-    const uint32_t in_sector = record <= room ? room / record : 1;
-    const uint32_t sectors = record <= room ? 1 : (record + room - 1) / room;
-    const double group_bytes = (double)sectors * storage->sector,
-                 row_bytes = group_bytes / in_sector;
+    orr_row_shape shape;
+    ORR_TRY(orr_row_shape_of(record_bytes, 0, storage->sector, &shape, err));
+    const double group_bytes = (double)shape.group_sectors * storage->sector,
+                 row_bytes = group_bytes / shape.per_group;
     const double left = left_when_cleaned(used_frac);
     double harmonic = 0;
-    for (uint32_t k = 1; k <= in_sector; k++)
+    for (uint32_t k = 1; k <= shape.per_group; k++)
         harmonic += 1.0 / k;
     orr_write_costs costs = {.extents_ns = row_bytes * 1e9 *
                                            (1 / write + (left > 1e-9 ? 1 / read : 0)) / (1 - left)};
-    /* Among sectors of which a share is in use, runs of free ones are 1 / share long. */
-    costs.holes_ns = used_frac < 1 / harmonic
-                         ? random_write_ns(storage, group_bytes / used_frac) * used_frac / in_sector
-                         : INFINITY;
+    /* Among groups of which a share is in use, runs of free ones are 1 / share long. */
+    costs.holes_ns = used_frac < 1 / harmonic ? random_write_ns(storage, group_bytes / used_frac) *
+                                                    used_frac / shape.per_group
+                                              : INFINITY;
     costs.holes = costs.holes_ns < costs.extents_ns;
     explain(&costs, used_frac, 1 / harmonic);
     *ret = costs;

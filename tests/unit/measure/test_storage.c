@@ -127,7 +127,7 @@ static void test_write_costs(void **state)
     assert_non_null(strstr(costs.reason, "55 %"));
     /* A row of several sectors. */
     assert_true(costs_of(&storage, 1600, 0.5).extents_ns >
-                3.9 * costs_of(&storage, 480, 0.5).extents_ns);
+                3.1 * costs_of(&storage, 480, 0.5).extents_ns);
     /* More in use never costs less. */
     for (int k = 1; k < 90; k++) {
         const orr_write_costs less = costs_of(&storage, 200, k / 100.0),
