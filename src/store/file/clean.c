@@ -114,6 +114,13 @@ static bool find_extent(orr_row_file *f, uint32_t *ret)
     return found;
 }
 
+static void leave_victim(orr_row_file *f)
+{
+    f->space.extents[f->clean.victim].cleaning = false;
+    f->clean.has_victim = false;
+    orr_row_extent_close(f, f->clean.victim);
+}
+
 /* The next groups of the extent that is being cleaned, as many as a job reads at once. */
 static bool next_of_victim(orr_row_file *f, orr_row_clean_job *job)
 {
@@ -124,9 +131,7 @@ static bool next_of_victim(orr_row_file *f, orr_row_clean_job *job)
     while (c->group < end && orr_row_space_group(f, c->victim, c->group) == 0)
         c->group++;
     if (c->group == end) {
-        f->space.extents[c->victim].cleaning = false;
-        c->has_victim = false;
-        orr_row_extent_close(f, c->victim);
+        leave_victim(f);
         return false;
     }
     uint32_t n = end - c->group < most ? end - c->group : most;
@@ -244,6 +249,16 @@ static orr_status move(orr_row_file *f, uint32_t extent, uint64_t sector, uint32
     return ORR_OK;
 }
 
+/* There is no place to move rows to. Appending says so where it matters. */
+static void give_up(orr_row_file *f)
+{
+    orr_row_clean *c = &f->clean;
+    c->fruitless = UINT64_MAX / 2;
+    c->changes = f->space.changes;
+    if (c->has_victim)
+        leave_victim(f);
+}
+
 /* The rows of a job that has been read. A lock of a group at a time. */
 static orr_status end_job(orr_row_file *f, orr_row_clean_job *job, orr_error *err)
 {
@@ -266,8 +281,9 @@ static orr_status end_job(orr_row_file *f, orr_row_clean_job *job, orr_error *er
     job->state = ORR_ROW_CLEAN_IDLE;
     orr_row_space_unpin(f, job->extent, job->group, job->n);
     orr_row_extent_close(f, job->extent);
+    if (status == ORR_LIMIT)
+        give_up(f);
     orr_row_file_unlock(f);
-    /* No place to move rows to: appending says so, where it matters. */
     return status == ORR_LIMIT ? ORR_OK : status;
 }
 
@@ -322,7 +338,7 @@ orr_status orr_row_clean_step(orr_row_file *f, orr_error *err)
             ORR_TRY(end_job(f, job, err));
         if (job->state == ORR_ROW_CLEAN_IDLE && more) {
             orr_row_file_lock(f);
-            more = wants_any(f) || f->clean.has_victim;
+            more = (wants_any(f) && !is_hopeless(f)) || f->clean.has_victim;
             orr_row_file_unlock(f);
             if (more)
                 ORR_TRY(alloc_jobs(f, err));

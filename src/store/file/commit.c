@@ -60,7 +60,7 @@ void orr_row_undo_set(orr_row_undo *u, uint64_t id, orr_row_entry home)
 /* The home of a row as of the commit under way. */
 orr_row_entry orr_row_home_committing(const orr_row_file *f, uint32_t shard, int64_t row)
 {
-    if (!orr_row_bit(f->next, shard, row))
+    if (!orr_row_bit(f->next, shard, row) || ORR_ROW_IS_BROKEN(NO_UNDO))
         return orr_row_home_now(f, shard, row);
     const struct orr_row_undo_slot *s = undo_slot(&f->undo, orr_row_id(shard, row) + 1);
     return s->home;
@@ -100,6 +100,23 @@ static void clear_now(orr_row_file *f)
     f->n_now = 0;
 }
 
+/* Places that no commit from this step on needs. */
+static void release_retired(orr_row_file *f, int64_t step)
+{
+    size_t n = 0;
+    for (; n < f->retired.n && f->retired.at[n].step <= step; n++) {
+        orr_row_homes *homes = &f->retired.at[n].homes;
+        for (size_t i = 0; i < homes->n; i++)
+            orr_row_place_release(f, homes->at[i]);
+        orr_array_done(homes);
+    }
+    if (n == 0)
+        return;
+    memmove(f->retired.at, f->retired.at + n, (f->retired.n - n) * sizeof *f->retired.at);
+    f->retired.n -= n;
+    memset(f->clean.pending, 0, f->layout.n_shapes * sizeof *f->clean.pending);
+}
+
 static void end_commit(orr_row_file *f)
 {
     for (uint32_t i = 0; i < f->layout.n_shapes; i++) {
@@ -113,6 +130,8 @@ static void end_commit(orr_row_file *f)
     if (f->undo.room > 0)
         memset(f->undo.at, 0, f->undo.room * sizeof *f->undo.at);
     f->undo.n = 0;
+    if (ORR_ROW_IS_BROKEN(SETTLE_IGNORED))
+        release_retired(f, f->committing_step);
     __atomic_store_n(&f->step, f->committing_step, __ATOMIC_RELAXED);
     f->committing = false;
     f->stats.commits++;
@@ -123,6 +142,8 @@ orr_status orr_row_file_finish_commit(orr_row_file *f, orr_row_file_other *call,
 {
     const orr_row_others others = {call, ctx};
     bool unwritten = true;
+    if (ORR_ROW_IS_BROKEN(MARK_BEFORE_ROWS))
+        ORR_TRY(orr_row_log_commit(f, others, err));
     orr_row_file_lock(f);
     const bool committing = f->committing;
     if (committing)
@@ -138,7 +159,10 @@ orr_status orr_row_file_finish_commit(orr_row_file *f, orr_row_file_other *call,
         if (unwritten)
             ORR_TRY(orr_row_reap(f, others, err));
     }
-    ORR_TRY(orr_row_log_commit(f, others, err));
+    if (!ORR_ROW_IS_BROKEN(MARK_BEFORE_ROWS))
+        ORR_TRY(orr_row_log_commit(f, others, err));
+    else
+        ORR_TRY(orr_row_sync(f, err));
     orr_row_file_lock(f);
     end_commit(f);
     orr_row_file_unlock(f);
@@ -147,17 +171,7 @@ orr_status orr_row_file_finish_commit(orr_row_file *f, orr_row_file_other *call,
 
 void orr_row_file_settle(orr_row_file *f, int64_t step)
 {
-    size_t n = 0;
     if (step > f->settled)
         f->settled = step < f->step ? step : f->step;
-    for (; n < f->retired.n && f->retired.at[n].step <= f->settled; n++) {
-        orr_row_homes *homes = &f->retired.at[n].homes;
-        for (size_t i = 0; i < homes->n; i++)
-            orr_row_place_release(f, homes->at[i]);
-        orr_array_done(homes);
-    }
-    memmove(f->retired.at, f->retired.at + n, (f->retired.n - n) * sizeof *f->retired.at);
-    f->retired.n -= n;
-    if (n > 0)
-        memset(f->clean.pending, 0, f->layout.n_shapes * sizeof *f->clean.pending);
+    release_retired(f, f->settled);
 }

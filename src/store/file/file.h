@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/array.h"
+#include "store/file/broken.h"
 #include "store/file/header.h"
 
 /* The parts of an open row file, for the sources of this folder. All that changes is under the
@@ -102,7 +103,7 @@ typedef struct orr_row_log {
 
 /* Requests that are waited for. */
 typedef struct orr_row_wait {
-    uint32_t pending;
+    _Alignas(8) uint32_t pending; /* tags have the kind in the low bits of the address */
     int error; /* the first */
 } orr_row_wait;
 

@@ -129,13 +129,16 @@ static orr_status commit_record(orr_row_file *f, uint64_t sectors, orr_row_other
     ORR_TRY(flush(&w, err));
     const uint64_t next = log->at + 1 + sectors;
     assert(w.at == next);
-    ORR_TRY(orr_row_log_put(f, log->region, next, 0, NULL, 0, others, err));
-    ORR_TRY(orr_row_sync(f, err));
+    if (!ORR_ROW_IS_BROKEN(NO_ZEROS))
+        ORR_TRY(orr_row_log_put(f, log->region, next, 0, NULL, 0, others, err));
+    if (!ORR_ROW_IS_BROKEN(NO_SYNC_BEFORE_MARK))
+        ORR_TRY(orr_row_sync(f, err));
     const orr_row_mark mark = {ORR_ROW_MARK_MAGIC, log->number, f->committing_step,
                                settled_now(f),     f->n_now,    w.hash};
     ORR_TRY(
         orr_row_log_put(f, log->region, log->at, log->sequence, &mark, sizeof mark, others, err));
-    ORR_TRY(orr_row_sync(f, err));
+    if (!ORR_ROW_IS_BROKEN(NO_SYNC_AFTER_MARK))
+        ORR_TRY(orr_row_sync(f, err));
     log->at = next;
     log->number++;
     return ORR_OK;
@@ -163,7 +166,7 @@ static orr_status commit_snapshot(orr_row_file *f, orr_row_others others, orr_er
 {
     const orr_row_log old = f->log;
     const uint32_t region = 1 - old.region;
-    if (settled_now(f) < old.base)
+    if (settled_now(f) < old.base && !ORR_ROW_IS_BROKEN(LOG_REUSED))
         return orr_fail(err, ORR_LIMIT, "the log is full: commits since step %lld must be settled",
                         (long long)settled_now(f));
     log_writer w = writer_at(f, others, region, old.sequence + 1, 1);
@@ -171,7 +174,8 @@ static orr_status commit_snapshot(orr_row_file *f, orr_row_others others, orr_er
         ORR_TRY(put_homes(&w, i, err));
     ORR_TRY(flush(&w, err));
     ORR_TRY(orr_row_log_put(f, region, w.at, 0, NULL, 0, others, err));
-    ORR_TRY(orr_row_sync(f, err));
+    if (!ORR_ROW_IS_BROKEN(HEAD_BEFORE_SNAPSHOT))
+        ORR_TRY(orr_row_sync(f, err));
     const orr_row_region head = {ORR_ROW_REGION_MAGIC, old.sequence + 1, f->committing_step,
                                  settled_now(f),       f->layout.rows,   w.hash};
     ORR_TRY(orr_row_log_put(f, region, 0, 0, &head, sizeof head, others, err));

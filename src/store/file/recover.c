@@ -30,7 +30,7 @@ static orr_status get_sector(orr_row_file *f, uint64_t sector, uint64_t generati
     ORR_TRY(
         orr_row_transfer(f, ORR_BLOCK_READ, sector, 1, f->log_buffer, (orr_row_others){0}, err));
     *ret_zeros = orr_row_is_zeros(f->log_buffer, bytes);
-    if (!*ret_zeros &&
+    if (!*ret_zeros && !ORR_ROW_IS_BROKEN(LOG_HASH_IGNORED) &&
         !orr_sector_is_whole(f->log_buffer, bytes,
                              (orr_sector_key){f->header.file_id, sector, generation}))
         return fail_sector(f, sector, what, err);
@@ -55,7 +55,8 @@ static orr_status fill(log_reader *r, const char *what, orr_error *err)
         orr_row_transfer(f, ORR_BLOCK_READ, r->sector, n, f->log_buffer, (orr_row_others){0}, err));
     for (uint64_t i = 0; i < n; i++) {
         const orr_sector_key key = {f->header.file_id, r->sector + i, r->sequence};
-        if (!orr_sector_is_whole(f->log_buffer + i * bytes, bytes, key))
+        if (!orr_sector_is_whole(f->log_buffer + i * bytes, bytes, key) &&
+            !ORR_ROW_IS_BROKEN(LOG_HASH_IGNORED))
             return fail_sector(f, r->sector + i, what, err);
         r->hash = orr_row_log_hash(r->hash, f->log_buffer + i * bytes, bytes);
     }
@@ -92,7 +93,7 @@ static orr_status get_snapshot(orr_row_file *f, uint32_t region, const orr_row_r
             ORR_TRY(
                 get(&r, f->entries[i], (size_t)rows * sizeof(orr_row_entry), "a snapshot", err));
     }
-    if (r.hash != head->hash)
+    if (r.hash != head->hash && !ORR_ROW_IS_BROKEN(LOG_HASH_IGNORED))
         return fail_sector(f, first, "a snapshot", err);
     return ORR_OK;
 }
@@ -113,7 +114,7 @@ static orr_status get_changes(orr_row_file *f, uint32_t region, uint64_t sequenc
             return fail_sector(f, first, "a commit", err);
         f->entries[shard][row] = c.home;
     }
-    if (r.hash != mark->hash)
+    if (r.hash != mark->hash && !ORR_ROW_IS_BROKEN(LOG_HASH_IGNORED))
         return fail_sector(f, first, "a commit", err);
     return ORR_OK;
 }
@@ -207,6 +208,8 @@ static orr_status get_heads(orr_row_file *f, orr_row_region heads[2], int *ret_n
 static orr_status undo_later(orr_row_file *f, const found *is, bool newer_region, orr_error *err)
 {
     const orr_row_others none = {0};
+    if (ORR_ROW_IS_BROKEN(LATER_KEPT))
+        return ORR_OK;
     if (is->has_later) {
         ORR_TRY(orr_row_log_put(f, is->log.region, is->log.at, 0, NULL, 0, none, err));
         ORR_TRY(orr_row_sync(f, err));
@@ -245,7 +248,7 @@ orr_status orr_row_log_recover(orr_row_file *f, int64_t step, orr_error *err)
     bool older = false;
     found is;
     /* What a process that was killed has written is read, but it may still be lost. */
-    if (f->options.durable)
+    if (f->options.durable && !ORR_ROW_IS_BROKEN(NO_SYNC_AT_OPEN))
         ORR_TRY(orr_row_sync(f, err));
     ORR_TRY(get_heads(f, heads, &newest, err));
     ORR_TRY(get_region(f, (uint32_t)newest, &heads[newest], step, &is, err));

@@ -299,10 +299,13 @@ orr_status orr_row_file_check(const orr_row_file *f, uint32_t shard, int64_t row
     const uint64_t at = (uint64_t)orr_row_home_record(home) * s->last_bytes;
     uint64_t id = 0;
     uint32_t i = 0;
-    while (i < s->sectors && orr_sector_is_whole((const char *)sectors + (size_t)i * bytes, bytes,
-                                                 (orr_sector_key){f->header.file_id, first + i,
-                                                                  orr_row_home_generation(home)}))
+    while (i < s->sectors && !ORR_ROW_IS_BROKEN(ROW_HASH_IGNORED) &&
+           orr_sector_is_whole(
+               (const char *)sectors + (size_t)i * bytes, bytes,
+               (orr_sector_key){f->header.file_id, first + i, orr_row_home_generation(home)}))
         i++;
+    if (ORR_ROW_IS_BROKEN(ROW_HASH_IGNORED))
+        i = s->sectors;
     if (i == s->sectors)
         orr_sector_get(sectors, bytes, at, &id, sizeof id);
     if (i < s->sectors || id != orr_row_id(shard, row))

@@ -107,7 +107,6 @@ static bool is_dying(const orr_row_extent *e)
 static void count_dying(orr_row_file *f, const orr_row_extent *e, bool was)
 {
     f->space.n_dying += (uint64_t)is_dying(e) - (uint64_t)was;
-    f->space.changes++;
 }
 
 static void free_if_empty(orr_row_file *f, uint32_t extent)
@@ -118,6 +117,7 @@ static void free_if_empty(orr_row_file *f, uint32_t extent)
     assert(e->live == 0);
     e->free = true;
     e->damaged = false;
+    f->space.changes++;
     f->space.extents_of[e->shape]--;
     f->space.free_groups[e->shape] -= orr_row_space_groups(f, e->shape);
     f->space.free[f->space.n_free++] = extent;
@@ -165,6 +165,7 @@ void orr_row_place_bury(orr_row_file *f, orr_row_entry home)
     orr_row_extent *e = &f->space.extents[extent_of(f, home)];
     const bool was = is_dying(e);
     e->live--;
+    f->space.changes++;
     count_dying(f, e, was);
     f->stats.used_bytes -= f->layout.shapes[e->shape].record_bytes;
 }
@@ -172,6 +173,7 @@ void orr_row_place_bury(orr_row_file *f, orr_row_entry home)
 void orr_row_place_release(orr_row_file *f, orr_row_entry home)
 {
     const uint32_t extent = extent_of(f, home);
+    f->space.changes++;
     unpin(f, extent, group_of(f, extent, home));
 }
 

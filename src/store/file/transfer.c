@@ -211,7 +211,9 @@ orr_status orr_row_sync(orr_row_file *f, orr_error *err)
 {
     if (f->failed)
         return orr_row_fail_poisoned(f, err);
-    const orr_status status = f->device->sync(f->device, err);
+    orr_status status = f->device->sync(f->device, err);
+    if (status != ORR_OK && ORR_ROW_IS_BROKEN(FAILED_SYNC_TRIED_AGAIN))
+        status = f->device->sync(f->device, err);
     orr_row_file_lock(f);
     f->stats.syncs++;
     if (status != ORR_OK)

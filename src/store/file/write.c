@@ -75,11 +75,14 @@ static orr_status begin_run(orr_row_file *f, uint32_t shape, uint32_t stream, or
                          .shape = (uint16_t)shape,
                          .state = ORR_ROW_RUN_FILLING,
                          .data = data};
-    f->generation = (f->generation + 1) % ORR_ROW_GENERATIONS;
+    f->generation =
+        ORR_ROW_IS_BROKEN(GENERATION_IGNORED) ? 0 : (f->generation + 1) % ORR_ROW_GENERATIONS;
     memset(data, 0, (size_t)n * s->group_sectors * f->layout.sector);
     *bucket_of(f, extent) = run;
     orr_row_extent_open(f, extent);
     f->streams[shape][stream].run = run;
+    if (ORR_ROW_IS_BROKEN(WRITING_IGNORED))
+        orr_row_space_unpin(f, extent, group, n);
     return ORR_OK;
 }
 
@@ -90,7 +93,8 @@ static void end_run(orr_row_file *f, uint32_t shape, uint32_t stream)
     const uint32_t filled = (run->records + per_group - 1) / per_group;
     f->streams[shape][stream].run = NULL;
     if (filled < run->groups) {
-        orr_row_space_unpin(f, run->extent, run->group + filled, run->groups - filled);
+        if (!ORR_ROW_IS_BROKEN(WRITING_IGNORED))
+            orr_row_space_unpin(f, run->extent, run->group + filled, run->groups - filled);
         orr_row_space_rewind(f, shape, stream, run->group + filled);
         run->groups = filled;
     }
@@ -120,14 +124,15 @@ static void remove_run(orr_row_file *f, orr_row_run *run)
 void orr_row_run_written(orr_row_file *f, orr_row_run *run, int error)
 {
     f->unwritten--;
-    if (error != 0) {
+    if (error != 0 && !ORR_ROW_IS_BROKEN(FAILED_WRITE_IGNORED)) {
         /* The only good copy of its rows is the one in memory. */
         run->state = ORR_ROW_RUN_FAILED;
         orr_row_poison(f, "rows", error);
         return;
     }
     f->stats.bytes_written += (uint64_t)run->groups * group_sectors(f, run) * f->layout.sector;
-    orr_row_space_unpin(f, run->extent, run->group, run->groups);
+    if (!ORR_ROW_IS_BROKEN(WRITING_IGNORED))
+        orr_row_space_unpin(f, run->extent, run->group, run->groups);
     orr_row_extent_close(f, run->extent);
     remove_run(f, run);
     keep_run(f, run);
@@ -184,7 +189,7 @@ static void retire(orr_row_file *f, uint32_t shard, int64_t row, orr_row_entry o
     if (old == 0)
         return;
     orr_row_place_bury(f, old);
-    if (f->next == NULL || in_next || (in_now && now))
+    if (f->next == NULL || in_next || (in_now && now) || ORR_ROW_IS_BROKEN(FREED_AT_ONCE))
         orr_row_place_release(f, old); /* no commit has it */
     else if (now)
         (void)orr_array_push(&f->retired_now, old); /* there is room */
@@ -222,11 +227,12 @@ orr_status orr_row_append(orr_row_file *f, uint32_t shard, int64_t row, const vo
         return orr_fail_memory(err);
     if (*run == NULL)
         ORR_TRY(begin_run(f, shape, stream, err));
-    now = now && f->committing;
+    now = now && f->committing && !ORR_ROW_IS_BROKEN(LATE_ROW_IS_NEXT);
     const orr_row_entry home = put(f, *run, shard, row, weights, state);
     orr_row_place_use(f, shape, home);
     retire(f, shard, row, orr_row_home_now(f, shard, row), now);
-    mark_changed(f, shard, row, now);
+    if (stream == ORR_ROW_STREAM_CHANGED || !ORR_ROW_IS_BROKEN(MOVE_FORGOTTEN))
+        mark_changed(f, shard, row, now);
     f->stats.rows_written++;
     if ((*run)->records == (*run)->groups * f->layout.shapes[shape].per_group)
         end_run(f, shape, stream);
