@@ -135,20 +135,26 @@ static int by_home(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
+static void free_job(orr_store_job *job)
+{
+    orr_array_done(&job->items);
+    orr_free(job);
+}
+
 void orr_store_queue(orr_store *store, orr_store_job *job)
 {
-    job->left = job->items.n;
-    if (job->left == 0)
-        orr_free(job);
-    else
-        qsort(job->items.at, job->items.n, sizeof *job->items.at, by_home);
-    pthread_mutex_lock(&store->signal);
-    if (job->left > 0) {
-        job->pending->rows += job->left;
+    const size_t n = job->items.n;
+    if (n == 0) {
+        free_job(job);
+    } else {
+        qsort(job->items.at, n, sizeof *job->items.at, by_home);
+        job->left = n;
+        pthread_mutex_lock(&store->signal);
+        job->pending->rows += n;
         *store->jobs_end = job;
         store->jobs_end = &job->next;
+        pthread_mutex_unlock(&store->signal);
     }
-    pthread_mutex_unlock(&store->signal);
     orr_store_kick(store);
 }
 
@@ -262,12 +268,6 @@ orr_status orr_store_io_open(orr_store *store, orr_error *err)
         return orr_fail(err, ORR_LIMIT, "the thread for input and output cannot be started");
     store->has_thread = true;
     return ORR_OK;
-}
-
-static void free_job(orr_store_job *job)
-{
-    orr_array_done(&job->items);
-    orr_free(job);
 }
 
 /* What has not been read when the store is closed will not be. */
