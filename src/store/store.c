@@ -292,8 +292,8 @@ orr_store_stats orr_store_stats_of(orr_store *store)
             stats.cache_slots += store->pools[i].n;
             stats.cache_used += store->pools[i].used;
         }
-    stats.file = orr_row_file_stats_of(store->file);
     orr_row_file_unlock(store->file);
+    stats.file = orr_row_file_stats_of(store->file);
     pthread_mutex_lock(&store->signal);
     stats.demand_misses = store->demand_misses;
     stats.stall_ns = store->stall_ns;
