@@ -4,9 +4,10 @@
 
 /* Rows that do not live in memory: a store for each tier, which reads, keeps and writes them. */
 
-/* Of the room for rows: once more, for rows that changed since the last commit, and for cleaning.
- */
-#define SPARE_FRAC 0.25
+/* Of the room for rows, more of it: for cleaning; where commits are wanted, for all rows as the
+ * last commit has them, too. */
+#define SPARE_FRAC         0.5
+#define DURABLE_SPARE_FRAC 1.5
 enum { GRANULE = 256, LARGE_SECTOR = 4096, WHOLE_BYTES = 1 << 20 };
 
 orr_tier orr_tables_tier_of(const orr_tables_source *source, uint32_t table)
@@ -78,10 +79,11 @@ static orr_status bytes_of(const orr_tables_tier *tier, const orr_row_file_facts
 {
     const uint32_t sectors[2] = {tier->sector > 0 ? tier->sector : 512,
                                  tier->sector > 0 ? tier->sector : LARGE_SECTOR};
+    const double spare = tier->durable ? DURABLE_SPARE_FRAC : SPARE_FRAC;
     *ret = tier->bytes;
     for (int i = 0; i < 2 && tier->bytes == 0; i++) {
         uint64_t bytes;
-        ORR_TRY(orr_row_file_bytes(facts, sectors[i], SPARE_FRAC, &bytes, err));
+        ORR_TRY(orr_row_file_bytes(facts, sectors[i], spare, &bytes, err));
         *ret = bytes > *ret ? bytes : *ret;
     }
     *ret = (*ret + WHOLE_BYTES - 1) / WHOLE_BYTES * WHOLE_BYTES;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/tables/tables_state.h"
 #include "table_cases.h"
@@ -296,12 +297,13 @@ static inline void put_shard(const table_case *c, const orr_embedding_shard *sha
                            table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM,
                by_row = table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD ||
                         table->optimizer == ORR_ROW_OPTIMIZER_ROWWISE_ADAM;
+    char *records = calloc((size_t)store->rows, (size_t)orr_row_store_bytes(store));
+    orr_error err = {0};
+    if (orr_row_store_read(store, 0, store->rows, records, &err) != ORR_OK)
+        seed_fail(c->seed, "%s", err.text);
     for (int64_t row = 0; row < store->rows; row++) {
-        char record[1000];
+        const char *record = records + row * orr_row_store_bytes(store);
         float state[101];
-        orr_error err = {0};
-        if (orr_row_store_read(store, row, 1, record, &err) != ORR_OK)
-            seed_fail(c->seed, "%s", err.text);
         memcpy(state, record + store->record_bytes, (size_t)store->state_bytes);
         memcpy(whole->numbers + (first + row) * whole->row_bytes + shard->column_begin * each,
                record, (size_t)(columns * each));
@@ -311,6 +313,7 @@ static inline void put_shard(const table_case *c, const orr_embedding_shard *sha
         if (by_row)
             put_state(&whole->of_row[first + row], state[by_number ? columns : 0], c);
     }
+    free(records);
 }
 
 static inline float *not_yet(orr_arena *arena, int64_t n)
