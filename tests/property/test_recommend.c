@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/engine.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "support/table_cases.h"
 
@@ -29,7 +31,8 @@ static orr_model model_of(const table_case *c)
     return m;
 }
 
-static training train(const table_case *c, const orr_embedding_plan *tables, int threads)
+static training train_with(const table_case *c, const orr_embedding_plan *tables,
+                           const orr_train_store *store, int threads)
 {
     const orr_model model = model_of(c);
     const orr_workload workload = {.task = ORR_TASK_PRETRAIN};
@@ -38,6 +41,7 @@ static training train(const table_case *c, const orr_embedding_plan *tables, int
                                        .plan = &plan,
                                        .workload = &workload,
                                        .tables = tables,
+                                       .store = store,
                                        .steps = TRAINED_STEPS,
                                        .rate = 0.05,
                                        .seed = c->seed,
@@ -50,6 +54,11 @@ static training train(const table_case *c, const orr_embedding_plan *tables, int
         seed_fail(c->seed, "%u ranks: %s", tables->ranks, err.text);
     assert_int_equal(t.result.steps, TRAINED_STEPS);
     return t;
+}
+
+static training train(const table_case *c, const orr_embedding_plan *tables, int threads)
+{
+    return train_with(c, tables, NULL, threads);
 }
 
 static void compare(const table_case *c, const orr_embedding_plan *tables, const training *one,
@@ -113,9 +122,47 @@ static void any_codec_repeats_its_bits(void **state)
     }
 }
 
+/* Rows that live on devices, known up to 8 batches ahead, are the same; their files are gone in the
+ * end. */
+static void any_tier_has_the_bits_of_memory(void **state)
+{
+    char folder[] = "/tmp/orrery-rows-XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    const seed_range range = seeds(8);
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        const table_case c = table_case_of(seed);
+        orr_random r = orr_random_of(seed, 11);
+        orr_arena *arena = orr_arena_new(0, 0);
+        orr_embedding_plan plan = random_table_plan(&c, 1 + (uint32_t)seed % RANKS_MOST, &r, arena);
+        const training memory = train(&c, &plan, 1);
+        int64_t bytes = 1 << 22;
+        for (uint32_t t = 0; t < c.n_tables; t++) {
+            ((orr_embedding_placement *)(uintptr_t)plan.placements)[t].tier =
+                (uint8_t)orr_random_below(&r, ORR_TIERS);
+            bytes += orr_embedding_bytes(&c.tables[t]) / 2 +
+                     (plan.placements[t].tier == ORR_TIER_DRAM) * orr_embedding_bytes(&c.tables[t]);
+        }
+        plan.pipeline = (uint8_t)orr_random_below(&r, 4);
+        plan.lookahead = (uint32_t)orr_random_below(&r, 9);
+        const orr_train_store store = {.folder = folder,
+                                       .byte_folder = orr_random_below(&r, 2) == 0 ? folder : NULL,
+                                       .byte_node = -1,
+                                       .memory_bytes = bytes,
+                                       .policy = (uint8_t)orr_random_below(&r, 3)};
+        const training tiers = train_with(&c, &plan, &store, 1 + (int)seed % 2);
+        compare(&c, &plan, &memory, &tiers);
+        orr_arena_free(memory.arena);
+        orr_arena_free(tiers.arena);
+        orr_arena_free(arena);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_sharding_has_the_bits_of_one_rank),
+                                       cmocka_unit_test(any_tier_has_the_bits_of_memory),
                                        cmocka_unit_test(any_codec_repeats_its_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
