@@ -2,18 +2,21 @@
 /* A training step of the embedding tables of a recommendation model: 8 tables of 1M x 64 in fp32,
  * bags of 100 lookups, batch 2048; bags summed, then rows updated from the gradients of bags.
  *
- *   bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER]
+ *   bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER|cache]
  *
  * IDS: int64, shape (8, 2048, 100), which bench/tables.py draws and other libraries read too.
  * Prints a JSON line a repetition and case, wall and CPU time; with them the floor: lines of
  * distinct rows that are read by the sums and read and written by the update, over the bandwidth
- * measured beside it; and a plain sorted loop of row-wise Adagrad, one thread. */
+ * measured beside it; and a plain sorted loop of row-wise Adagrad, one thread. "cache": row-wise
+ * Adagrad alone, of rows in memory and, in turn with it, of the same rows in the slots of a row
+ * cache, where lookups are announced first and all of them hit. */
 #include <time.h>
 
 #include "kernel/cpu/embedding/sharded_table.h"
 #include "kernel_bench.h"
 
 #include "base/workers.h"
+#include "store/store.h"
 
 enum { TABLES = 8, ROWS = 1000000, COLUMNS = 64, POOL = 100, BATCH = 2048 };
 enum { LOOKUPS = BATCH * POOL };
@@ -88,7 +91,7 @@ static void make_tables(tables *t, orr_row_format format, orr_row_optimizer opti
     const orr_shard_update update = update_of(t, 0);
     const size_t sums = orr_shard_bag_bytes(&t->lookups[0], t->workers),
                  updates = orr_shard_update_bytes(&update);
-    t->workspace = bytes_of(sums > updates ? sums : updates);
+    t->workspace = bytes_of(2 * (sums > updates ? sums : updates)); /* slots may be more than rows */
 }
 
 static void free_tables(tables *t)
@@ -248,6 +251,86 @@ static void run_floor(tables *t)
     free(seen);
 }
 
+/* Rows of nothing: what is looked up has been looked up before. */
+static void draw_zeros(void *ctx, uint32_t shard, int64_t row, void *ret_record)
+{
+    (void)ctx, (void)shard, (void)row;
+    memset(ret_record, 0, COLUMNS * sizeof(float) + sizeof(float));
+}
+
+/* The same tables behind a cache that holds all rows of the batch, over memory as a device. */
+static orr_store *open_store(void)
+{
+    orr_row_shard shards[TABLES];
+    orr_error err = {0};
+    for (int i = 0; i < TABLES; i++)
+        shards[i] = (orr_row_shard){.table = "t",
+                                    .table_rows = ROWS,
+                                    .rows = ROWS,
+                                    .table_columns = COLUMNS,
+                                    .column_end = COLUMNS,
+                                    .optimizer = ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD,
+                                    .row_bytes = COLUMNS * sizeof(float),
+                                    .state_bytes = sizeof(float)};
+    const orr_row_file_facts facts = {.ranks = 1, .n_shards = TABLES, .shards = shards};
+    const orr_store_options options = {.cache_bytes = (uint64_t)TABLES * LOOKUPS * 320,
+                                       .huge_pages = true,
+                                       .window = 2,
+                                       .initial = draw_zeros};
+    orr_block_map map = {.node = -1, .create = true, .sector = 512};
+    orr_block_device *device;
+    orr_store *store;
+    check(orr_row_file_bytes(&facts, map.sector, 0.1, &map.bytes, &err), &err);
+    map.bytes = (map.bytes + 4095) / 4096 * 4096;
+    check(orr_block_device_map(&map, &device, &err), &err);
+    check(orr_store_create(device, &facts, &options, &store, &err), &err);
+    return store;
+}
+
+static void run_cached_step(tables *t, orr_store *store, uint64_t batch, uint32_t *slots)
+{
+    orr_error err = {0};
+    orr_row_store rows[TABLES];
+    orr_shard_lookups memory[TABLES];
+    memcpy(memory, t->lookups, sizeof memory);
+    const timer announce = timer_start();
+    for (int i = 0; i < TABLES; i++)
+        check(orr_store_announce(store, batch, (uint32_t)i, t->lookups[i].ids, LOOKUPS,
+                                 slots + (int64_t)i * LOOKUPS, &err),
+              &err);
+    check(orr_store_wait(store, batch, &err), &err);
+    report("cache announce", announce, TABLES * LOOKUPS, t);
+    for (int i = 0; i < TABLES; i++) {
+        const orr_store_slots in = orr_store_slots_of(store, (uint32_t)i);
+        rows[i] = t->store[i];
+        rows[i].base = in.rows;
+        rows[i].states = in.states;
+        rows[i].slots = in.n;
+        rows[i].owner = in.owner;
+        t->lookups[i].store = &rows[i];
+        t->lookups[i].slots = slots + (int64_t)i * LOOKUPS;
+    }
+    check(orr_store_change(store, batch, &err), &err);
+    run_step(t, "cache");
+    const timer end = timer_start();
+    orr_store_end(store, batch, true);
+    report("cache end", end, TABLES * LOOKUPS, t);
+    memcpy(t->lookups, memory, sizeof memory);
+}
+
+static void run_cache(tables *t, int repetitions)
+{
+    orr_store *store = open_store();
+    uint32_t *slots = bytes_of((size_t)TABLES * LOOKUPS * sizeof *slots);
+    make_tables(t, ORR_ROW_FORMAT_FP32, ORR_ROW_OPTIMIZER_ROWWISE_ADAGRAD);
+    for (int i = 0; i < repetitions; i++) {
+        run_step(t, "memory");
+        run_cached_step(t, store, (uint64_t)i, slots);
+    }
+    free_tables(t);
+    orr_store_close(store);
+}
+
 static void read_ids(tables *t, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -305,7 +388,7 @@ int main(int argc, char **argv)
 {
     static tables t;
     if (argc < 3) {
-        fprintf(stderr, "usage: bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER]\n");
+        fprintf(stderr, "usage: bench_tables THREADS IDS [REPETITIONS] [OPTIMIZER|cache]\n");
         return 2;
     }
     const int repetitions = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
@@ -321,6 +404,8 @@ int main(int argc, char **argv)
     t.bags = bytes_of(BATCH * TABLES * COLUMNS * sizeof(float));
     if (argc <= 4)
         run_codecs(&t);
+    if (argc > 4 && strcmp(argv[4], "cache") == 0)
+        run_cache(&t, repetitions);
     for (int optimizer = 0; optimizer < ORR_ROW_OPTIMIZERS; optimizer++) {
         const char *name = orr_row_optimizer_name((orr_row_optimizer)optimizer);
         if (argc > 4 && strcmp(argv[4], name) != 0)
