@@ -17,7 +17,8 @@ static void initial_row(void *ctx, uint32_t shard, int64_t row, void *ret_record
 static orr_status open_device(const orr_stored_rows *rows, orr_block_device **ret, orr_error *err)
 {
     const orr_block_open open = {.path = rows->path, .read_only = true};
-    const orr_block_map map = {.path = rows->path, .node = -1, .read_only = true};
+    const orr_block_map map = {
+        .path = rows->path, .node = -1, .read_only = true, .sector = ORR_TABLES_GRANULE};
     if (access(rows->path, F_OK) != 0)
         return orr_fail(err, ORR_NOT_FOUND,
                         "rows of the checkpoint are in %s, which is not there: --%s says where",

@@ -12,7 +12,7 @@
 
 static int by_name_and_row(const void *a_, const void *b_)
 {
-    const orr_table_header *a = &((const orr_found_piece *)a_)->piece->header,
+    const orr_table_header *a = ((const orr_found_piece *)a_)->header,
                            *b = ((const orr_found_piece *)b_)->header;
     const int order = strcmp(a->name, b->name);
     return order != 0 ? order : (a->row_begin > b->row_begin) - (a->row_begin < b->row_begin);

@@ -133,7 +133,7 @@ typedef struct copying {
     const overlap *o;
     orr_piece_reader reader;
     int64_t from_bytes, to_bytes; /* of a record */
-    char *from, *to;              /* blocks of records */
+    char *from, *to, *before;     /* blocks of records: of the piece, of the part, as it was */
 } copying;
 
 /* Bytes of n columns, of a section whose rows have `bytes` for `columns` columns. */
@@ -163,6 +163,26 @@ static void copy_record(const copying *c, const char *from, char *to)
     memcpy(to + columns_bytes(state, width, own_width), from + state, (size_t)l->row_state_bytes);
 }
 
+/* Rows that have their initial values in storage need not be written there. */
+static orr_status write_changed(const copying *c, int64_t first, int64_t n, orr_error *err)
+{
+    const size_t bytes = (size_t)c->to_bytes;
+    for (int64_t i = 0, run; i < n; i += run) {
+        bool changed = false;
+        for (run = 0; i + run < n; run++) {
+            const size_t at = (size_t)(i + run) * bytes;
+            const bool differs = memcmp(c->to + at, c->before + at, bytes) != 0;
+            if (run > 0 && differs != changed)
+                break;
+            changed = differs;
+        }
+        if (changed)
+            ORR_TRY(orr_row_store_write(c->o->part->store, first + i, run,
+                                        c->to + (size_t)i * bytes, err));
+    }
+    return ORR_OK;
+}
+
 static orr_status copy_rows(copying *c, orr_error *err)
 {
     const overlap *o = c->o;
@@ -172,9 +192,10 @@ static orr_status copy_rows(copying *c, orr_error *err)
         n = left < ORR_TABLE_BLOCK_ROWS ? left : ORR_TABLE_BLOCK_ROWS;
         ORR_TRY(orr_piece_read(&c->reader, first - o->piece->header->row_begin, n, c->from, err));
         ORR_TRY(orr_row_store_read(store, at, n, c->to, err));
+        memcpy(c->before, c->to, (size_t)(n * c->to_bytes));
         for (int64_t i = 0; i < n; i++)
             copy_record(c, c->from + i * c->from_bytes, c->to + i * c->to_bytes);
-        ORR_TRY(orr_row_store_write(store, at, n, c->to, err));
+        ORR_TRY(write_changed(c, at, n, err));
     }
     return ORR_OK;
 }
@@ -201,9 +222,12 @@ static orr_status copy_overlap(const overlap *o, orr_error *err)
     ORR_TRY(orr_piece_reader_open(o->piece, &c.reader, err));
     c.from = orr_malloc((size_t)(ORR_TABLE_BLOCK_ROWS * c.from_bytes));
     c.to = orr_malloc((size_t)(ORR_TABLE_BLOCK_ROWS * c.to_bytes));
-    status = c.from != NULL && c.to != NULL ? copy_rows(&c, err) : orr_fail_memory(err);
+    c.before = orr_malloc((size_t)(ORR_TABLE_BLOCK_ROWS * c.to_bytes));
+    status = c.from != NULL && c.to != NULL && c.before != NULL ? copy_rows(&c, err)
+                                                                : orr_fail_memory(err);
     orr_free(c.from);
     orr_free(c.to);
+    orr_free(c.before);
     orr_piece_reader_close(&c.reader);
     return status;
 }

@@ -20,7 +20,8 @@
  * only. */
 typedef struct orr_tables orr_tables;
 
-enum { ORR_TABLES_AHEAD = 32 }; /* steps that are under way at once, at most */
+enum { ORR_TABLES_GRANULE = 256 }; /* bytes that tier BYTE transfers at least */
+enum { ORR_TABLES_AHEAD = 32 };    /* steps that are under way at once, at most */
 /* Steps of a plan that are under way at once, a power of two: 1 and the batches that are prepared
  * ahead. */
 uint32_t orr_tables_steps(const orr_embedding_plan *plan);

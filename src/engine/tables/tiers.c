@@ -8,7 +8,7 @@
  * last commit has them, too. */
 #define SPARE_FRAC         0.5
 #define DURABLE_SPARE_FRAC 1.5
-enum { GRANULE = 256, LARGE_SECTOR = 4096, WHOLE_BYTES = 1 << 20 };
+enum { LARGE_SECTOR = 4096, WHOLE_BYTES = 1 << 20 };
 
 orr_tier orr_tables_tier_of(const orr_tables_source *source, uint32_t table)
 {
@@ -103,7 +103,7 @@ static orr_status open_device(orr_tier which, const orr_tables_tier *tier,
                                    .node = tier->node,
                                    .create = tier->create,
                                    .bytes = bytes,
-                                   .sector = tier->sector > 0 ? tier->sector : GRANULE};
+                                   .sector = tier->sector > 0 ? tier->sector : ORR_TABLES_GRANULE};
         ORR_TRY(orr_block_device_map(&map, &device, err));
     } else {
         const orr_block_open open = {.path = tier->path,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/file/row_file.h"
+#include "engine/tables/tables.h"
 
 static const char *ending_of(orr_tier tier)
 {
@@ -79,9 +79,9 @@ static orr_status visit(const char *folder, const visitor *v, uint32_t rank, uin
 /* A file that was begun and never committed is no loss. */
 static bool has_commit(const char *path, orr_tier tier, int64_t *ret_step)
 {
-    enum { GRANULE = 256 };
     const orr_block_open open = {.path = path, .read_only = true};
-    const orr_block_map map = {.path = path, .node = -1, .read_only = true, .sector = GRANULE};
+    const orr_block_map map = {
+        .path = path, .node = -1, .read_only = true, .sector = ORR_TABLES_GRANULE};
     const orr_row_file_options options = {.durable = false};
     orr_block_device *device;
     orr_row_file *file;
