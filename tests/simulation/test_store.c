@@ -79,8 +79,12 @@ static int run_jobs(uint64_t from, uint64_t count, uint32_t jobs)
     int failed = 0, status;
     for (uint32_t i = 0; i < jobs; i++) {
         const uint64_t begin = count * i / jobs, end = count * (i + 1) / jobs;
-        if (fork() == 0)
-            _exit(run_seeds(from + begin, end - begin) > 0);
+        fflush(stdout);
+        if (fork() == 0) {
+            const bool failed = run_seeds(from + begin, end - begin) > 0;
+            fflush(stdout);
+            _exit(failed);
+        }
     }
     while (wait(&status) > 0)
         failed += status != 0;
@@ -168,7 +172,7 @@ int main(int argc, char **argv)
         case 's':
             return run_one(strtoull(optarg, NULL, 10));
         case 'b':
-            return run_broken(100000) > 0;
+            return run_broken(20000) > 0;
         default:
             return 2;
         }

@@ -24,6 +24,7 @@
     X(LATE_ROW_IS_NEXT, "row of a commit counted to the next")                                     \
     X(LATER_KEPT, "undone commits not made void")                                                  \
     X(NO_SYNC_AT_OPEN, "no sync when opened")                                                      \
+    X(NO_WRITE_AT_OPEN, "log not written again when opened")                                       \
     X(NO_ZEROS, "end of the log not written")                                                      \
     X(HEAD_BEFORE_SNAPSHOT, "snapshot valid before it is there")                                   \
     X(LOG_REUSED, "unsettled log overwritten")                                                     \

@@ -72,6 +72,8 @@ static bool wants_extent(const orr_row_file *f)
 
 static bool wants_any(const orr_row_file *f)
 {
+    if (f->committing)
+        return false; /* what moves now makes places free a commit later */
     bool any = wants_extent(f);
     for (uint32_t i = 0; i < f->layout.n_shapes && !any; i++)
         any = f->layout.shapes[i].per_group > 1 && wants_groups(f, i);

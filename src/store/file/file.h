@@ -104,7 +104,7 @@ typedef struct orr_row_log {
 /* Requests that are waited for. */
 typedef struct orr_row_wait {
     _Alignas(8) uint32_t pending; /* tags have the kind in the low bits of the address */
-    int error; /* the first */
+    int error;                    /* the first */
 } orr_row_wait;
 
 /* Cleaning: rows of extents, or groups, that are mostly empty are read and appended anew. Device.

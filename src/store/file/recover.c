@@ -123,6 +123,8 @@ static orr_status get_changes(orr_row_file *f, uint32_t region, uint64_t sequenc
 typedef struct found {
     int64_t first, last, step, settled; /* steps; the one that was taken */
     orr_row_log log;                    /* behind it */
+    orr_row_mark mark;                  /* its own, where the log has a record */
+    uint64_t mark_at;
     bool has_later, is_there;
 } found;
 
@@ -161,7 +163,7 @@ static orr_status get_region(orr_row_file *f, uint32_t region, const orr_row_reg
         ORR_TRY(get_mark(f, region, &log, r.last, &mark, &end, err));
         if (end)
             break;
-        const uint64_t changes = log.at + 1;
+        const uint64_t mark_at = log.at, changes = mark_at + 1;
         log.at = changes + orr_row_log_sectors(f, mark.changes * sizeof(orr_row_change));
         log.number++;
         r.last = mark.step;
@@ -173,6 +175,8 @@ static orr_status get_region(orr_row_file *f, uint32_t region, const orr_row_reg
         ORR_TRY(get_changes(f, region, head->sequence, changes, &mark, err));
         r.step = mark.step;
         r.log = log;
+        r.mark = mark;
+        r.mark_at = mark_at;
         r.is_there = r.is_there || mark.step == step;
     }
     *ret = r;
@@ -203,22 +207,29 @@ static orr_status get_heads(orr_row_file *f, orr_row_region heads[2], int *ret_n
     return ORR_OK;
 }
 
-/* Makes commits after the one that was opened void, so that none of them comes back after their
+/* What was read may never have reached the device: a sync that failed before this process began
+ * leaves it to be read and forgets it. So all that the log ends with is written again, as it was
+ * read (a sector is not torn, and the rows and changes before a mark were synced before it), and
+ * commits after the one that was opened are made void, so that none of them comes back after their
  * places have been given away. */
-static orr_status undo_later(orr_row_file *f, const found *is, bool newer_region, orr_error *err)
+static orr_status make_last(orr_row_file *f, const found *is, const orr_row_region heads[2],
+                            bool newer_region, orr_error *err)
 {
     const orr_row_others none = {0};
-    if (ORR_ROW_IS_BROKEN(LATER_KEPT))
-        return ORR_OK;
-    if (is->has_later) {
-        ORR_TRY(orr_row_log_put(f, is->log.region, is->log.at, 0, NULL, 0, none, err));
+    const orr_row_log *log = &is->log;
+    const uint32_t other = 1 - log->region;
+    const size_t n = heads[other].sequence == 0 || newer_region ? 0 : sizeof *heads;
+    if (!is->has_later || !ORR_ROW_IS_BROKEN(LATER_KEPT))
+        ORR_TRY(orr_row_log_put(f, log->region, log->at, 0, NULL, 0, none, err));
+    if (log->number > 0)
+        ORR_TRY(orr_row_log_put(f, log->region, is->mark_at, log->sequence, &is->mark,
+                                sizeof is->mark, none, err));
+    ORR_TRY(orr_row_log_put(f, log->region, 0, 0, &heads[log->region], sizeof *heads, none, err));
+    if (newer_region) /* it is valid until what it has after this commit cannot come back */
         ORR_TRY(orr_row_sync(f, err));
-    }
-    if (newer_region) {
-        ORR_TRY(orr_row_log_put(f, 1 - is->log.region, 0, 0, NULL, 0, none, err));
-        ORR_TRY(orr_row_sync(f, err));
-    }
-    return ORR_OK;
+    if (!newer_region || !ORR_ROW_IS_BROKEN(LATER_KEPT))
+        ORR_TRY(orr_row_log_put(f, other, 0, 0, &heads[other], n, none, err));
+    return ORR_ROW_IS_BROKEN(NO_SYNC_AT_OPEN) ? ORR_OK : orr_row_sync(f, err);
 }
 
 /* Places of the rows as they are now are in use, all others free. */
@@ -247,9 +258,6 @@ orr_status orr_row_log_recover(orr_row_file *f, int64_t step, orr_error *err)
     int newest;
     bool older = false;
     found is;
-    /* What a process that was killed has written is read, but it may still be lost. */
-    if (f->options.durable && !ORR_ROW_IS_BROKEN(NO_SYNC_AT_OPEN))
-        ORR_TRY(orr_row_sync(f, err));
     ORR_TRY(get_heads(f, heads, &newest, err));
     ORR_TRY(get_region(f, (uint32_t)newest, &heads[newest], step, &is, err));
     const int64_t last = is.last, settled = is.settled;
@@ -262,8 +270,8 @@ orr_status orr_row_log_recover(orr_row_file *f, int64_t step, orr_error *err)
             err, ORR_NOT_FOUND,
             "there is no commit of step %lld: those of steps %lld to %lld can be opened",
             (long long)step, (long long)(settled > is.first ? settled : is.first), (long long)last);
-    if (f->options.durable)
-        ORR_TRY(undo_later(f, &is, older, err));
+    if (f->options.durable && !ORR_ROW_IS_BROKEN(NO_WRITE_AT_OPEN))
+        ORR_TRY(make_last(f, &is, heads, older, err));
     ORR_TRY(use_places(f, err));
     f->log = is.log;
     f->step = f->settled = is.step;
