@@ -242,11 +242,14 @@ static orr_status move(orr_row_file *f, uint32_t extent, uint64_t sector, uint32
     ORR_TRY(orr_row_append(f, (uint32_t)shard, row, f->clean.record,
                            f->clean.record + of->row_bytes, false, ORR_ROW_STREAM_MOVED, &to, err));
     orr_row_entry *const at = &f->entries[shard][row];
-    const orr_row_entry entry = __atomic_load_n(at, __ATOMIC_RELAXED);
+    /* Servers bring rows to the cache and evict them meanwhile. */
+    orr_row_entry entry = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while ((entry & ORR_ROW_RESIDENT) == 0 &&
+           !__atomic_compare_exchange_n(at, &entry, (entry & ~ORR_ROW_HOME_MASK) | to, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        continue;
     if ((entry & ORR_ROW_RESIDENT) != 0)
         f->options.set_home(f->options.ctx, (uint32_t)shard, row, entry, to);
-    else
-        __atomic_store_n(at, (entry & ~ORR_ROW_HOME_MASK) | to, __ATOMIC_RELAXED);
     f->stats.cleaned_rows++;
     return ORR_OK;
 }
