@@ -115,24 +115,21 @@ static bool is_of(const pooled_entry *e, const orr_pooled_key *key)
            memcmp(e->rows, key->rows, key->n * sizeof *key->rows) == 0;
 }
 
-/* Leaves the tag of a bag that was seen for the first time: in an empty cell, or in one of another
- * tag. */
+/* Leaves the tag of a bag that was seen for the first time: in an empty cell, else in one of
+ * another tag, else in place of an entry, which is forgotten. */
 static void leave_tag(_Atomic uint64_t *bucket, uint64_t hash)
 {
-    int at = -1;
-    for (int i = 0; i < WAYS; i++) {
-        const int way = (int)((hash >> 30) + (unsigned)i) % WAYS;
-        const uint64_t cell = atomic_load(&bucket[way]);
-        if (cell == 0 || (at < 0 && (cell & FULL) == 0))
-            at = way;
-        if (cell == 0)
-            break;
-    }
-    if (at < 0)
-        return;
+    unsigned at = (unsigned)(hash >> 30) % WAYS;
     uint64_t cell = atomic_load(&bucket[at]);
-    if ((cell & FULL) == 0)
-        atomic_compare_exchange_strong(&bucket[at], &cell, tag_of(hash) | 1);
+    for (unsigned i = 1; i < WAYS && cell != 0; i++) {
+        const unsigned way = (at + i) % WAYS;
+        const uint64_t other = atomic_load(&bucket[way]);
+        if (other == 0 || ((cell & FULL) != 0 && (other & FULL) == 0)) {
+            at = way;
+            cell = other;
+        }
+    }
+    atomic_compare_exchange_strong(&bucket[at], &cell, tag_of(hash) | 1);
 }
 
 const float *orr_pooled_find(orr_pooled_cache *cache, const orr_pooled_key *key, bool *ret_wanted)
