@@ -51,6 +51,7 @@ _Static_assert(sizeof(orr_ask_header) == 24 && sizeof(orr_answer_header) == 24,
 
 typedef struct orr_ask_limits {
     int64_t samples, lookups; /* of a request, at most */
+    int64_t numbers;          /* of an answer */
 } orr_ask_limits;
 
 typedef orr_array(int64_t) orr_ask_ids;

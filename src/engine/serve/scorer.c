@@ -2,36 +2,68 @@
 #include "engine/serve/scorer.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/serve/dense.h"
 #include "engine/serve/mapped_tables.h"
+#include "engine/serve/metrics.h"
+
+/* One version of the weights. */
+typedef struct weights {
+    orr_dense *dense;
+    orr_mapped_tables *tables;
+} weights;
 
 struct orr_scorer {
     orr_model model;
     int64_t block;
-    orr_dense *dense;
-    orr_mapped_tables *tables;
+    weights now;
+    pthread_mutex_t lock; /* of the list of threads */
+    orr_score_thread *threads;
+    uint64_t swaps;
 };
 
+/* The lock is held by the thread while it answers, and by who exchanges the weights: threads do not
+ * wait for each other. */
 struct orr_score_thread {
     orr_scorer *scorer;
+    orr_score_thread *next;
+    pthread_mutex_t lock;
+    uint64_t version; /* of the weights that the runner is of: swaps + 1; 0: none */
     orr_dense_runner runner;
     orr_lookup_space space;
-    orr_row_bags *bags; /* shape (tables) */
+    orr_row_bags *bags;        /* shape (tables) */
+    _Atomic uint64_t *lookups; /* shape (tables) */
 };
 
-static orr_status open_weights(orr_scorer *s, const char *folder, orr_error *err)
+static void close_weights(weights *w)
+{
+    orr_dense_close(w->dense);
+    orr_mapped_tables_close(w->tables);
+    *w = (weights){0};
+}
+
+static orr_status open_weights(const orr_scorer *s, const char *folder, weights *ret,
+                               orr_error *err)
 {
     char path[4096];
+    weights w = {0};
     const int n = snprintf(path, sizeof path, "%s/dense.safetensors", folder);
     if (n < 0 || (size_t)n >= sizeof path)
         return orr_fail(err, ORR_INVALID, "%s: too long a path", folder);
-    ORR_TRY(orr_dense_open(&s->model, path, &s->dense, err));
-    return orr_mapped_tables_open(folder, s->model.dlrm.tables, s->model.dlrm.n_tables, true,
-                                  &s->tables, err);
+    orr_status status = orr_dense_open(&s->model, path, &w.dense, err);
+    if (status == ORR_OK)
+        status = orr_mapped_tables_open(folder, s->model.dlrm.tables, s->model.dlrm.n_tables, true,
+                                        &w.tables, err);
+    if (status == ORR_OK)
+        *ret = w;
+    else
+        close_weights(&w);
+    return status;
 }
 
 orr_status orr_scorer_open(const orr_scorer_options *options, orr_scorer **ret, orr_error *err)
@@ -44,7 +76,8 @@ orr_status orr_scorer_open(const orr_scorer_options *options, orr_scorer **ret, 
         return orr_fail_memory(err);
     s->model = *options->model;
     s->block = options->block > 0 ? options->block : ORR_SCORER_BLOCK;
-    const orr_status status = open_weights(s, options->weights, err);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    const orr_status status = open_weights(s, options->weights, &s->now, err);
     if (status == ORR_OK)
         *ret = s;
     else
@@ -56,9 +89,53 @@ void orr_scorer_close(orr_scorer *s)
 {
     if (s == NULL)
         return;
-    orr_dense_close(s->dense);
-    orr_mapped_tables_close(s->tables);
+    close_weights(&s->now);
+    (void)pthread_mutex_destroy(&s->lock);
     orr_free(s);
+}
+
+orr_status orr_scorer_swap(orr_scorer *s, const char *folder, orr_error *err)
+{
+    weights fresh, old;
+    ORR_TRY(open_weights(s, folder, &fresh, err));
+    (void)pthread_mutex_lock(&s->lock);
+    for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
+        (void)pthread_mutex_lock(&t->lock);
+    old = s->now;
+    s->now = fresh;
+    s->swaps++;
+    for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
+        (void)pthread_mutex_unlock(&t->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+    close_weights(&old); /* runners of it are closed before they run again */
+    return ORR_OK;
+}
+
+orr_status orr_scorer_update(orr_scorer *s, uint32_t table, const int64_t *rows, int64_t n,
+                             const float *values, orr_error *err)
+{
+    (void)s, (void)table, (void)rows, (void)n, (void)values;
+    return orr_fail(err, ORR_UNSUPPORTED, "tables are mapped from files, which do not change");
+}
+
+void orr_scorer_metrics(orr_scorer *s, orr_output *out)
+{
+    const orr_dlrm *d = &s->model.dlrm;
+    orr_metric_head(out, "orrery_serve_table_lookups_total", "counter",
+                    "Lookups by table and by where its rows live.");
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < d->n_tables; i++) {
+        uint64_t n = 0;
+        for (const orr_score_thread *t = s->threads; t != NULL; t = t->next)
+            n += atomic_load_explicit(&t->lookups[i], memory_order_relaxed);
+        orr_output_text(out, "orrery_serve_table_lookups_total{table=\"");
+        orr_metric_label(out, d->tables[i].name);
+        orr_output_printf(out, "\",tier=\"mapped\"} %llu\n", (unsigned long long)n);
+    }
+    const uint64_t swaps = s->swaps;
+    (void)pthread_mutex_unlock(&s->lock);
+    orr_metric_head(out, "orrery_serve_swaps_total", "counter", "Exchanges of the weights.");
+    orr_metric(out, "orrery_serve_swaps_total", NULL, (double)swaps);
 }
 
 const orr_dlrm *orr_scorer_model(const orr_scorer *scorer)
@@ -72,30 +149,58 @@ orr_status orr_score_thread_open(orr_scorer *scorer, orr_score_thread **ret, orr
     if (t == NULL)
         return orr_fail_memory(err);
     t->scorer = scorer;
+    (void)pthread_mutex_init(&t->lock, NULL);
     t->bags = orr_calloc((size_t)scorer->model.dlrm.n_tables + 1, sizeof *t->bags);
-    orr_status status = t->bags != NULL ? ORR_OK : orr_fail_memory(err);
-    if (status == ORR_OK)
-        status = orr_dense_runner_open(scorer->dense, scorer->block, &t->runner, err);
-    if (status == ORR_OK)
-        *ret = t;
-    else
+    t->lookups = orr_calloc((size_t)scorer->model.dlrm.n_tables + 1, sizeof *t->lookups);
+    if (t->bags == NULL || t->lookups == NULL) {
         orr_score_thread_close(t);
-    return status;
+        return orr_fail_memory(err);
+    }
+    (void)pthread_mutex_lock(&scorer->lock);
+    t->next = scorer->threads;
+    scorer->threads = t;
+    (void)pthread_mutex_unlock(&scorer->lock);
+    *ret = t;
+    return ORR_OK;
 }
 
 void orr_score_thread_close(orr_score_thread *t)
 {
     if (t == NULL)
         return;
+    (void)pthread_mutex_lock(&t->scorer->lock);
+    for (orr_score_thread **at = &t->scorer->threads; *at != NULL; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    (void)pthread_mutex_unlock(&t->scorer->lock);
     orr_dense_runner_close(&t->runner);
     orr_lookup_space_done(&t->space);
+    (void)pthread_mutex_destroy(&t->lock);
     orr_free(t->bags);
+    orr_free(t->lookups);
     orr_free(t);
+}
+
+static orr_status bags_of(orr_score_thread *t, const orr_row_bags *bags, uint32_t n, orr_error *err)
+{
+    ORR_TRY(orr_mapped_tables_bags(t->scorer->now.tables, bags, n, &t->space, err));
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t lookups = 0;
+        for (int64_t s = 0; s < bags[i].samples; s++)
+            lookups += (uint64_t)bags[i].lengths[s];
+        atomic_fetch_add_explicit(&t->lookups[bags[i].table], lookups, memory_order_relaxed);
+    }
+    return ORR_OK;
 }
 
 orr_status orr_score_bags(orr_score_thread *t, const orr_row_bags *bags, uint32_t n, orr_error *err)
 {
-    return orr_mapped_tables_bags(t->scorer->tables, bags, n, &t->space, err);
+    (void)pthread_mutex_lock(&t->lock);
+    const orr_status status = bags_of(t, bags, n, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    return status;
 }
 
 float orr_score_probability(float logit)
@@ -147,10 +252,24 @@ static void tell_first(int64_t first, orr_error *err)
     orr_error_prefix(err, where);
 }
 
-orr_status orr_score_logits(orr_score_thread *t, const orr_score_batch *batch, float *ret,
+/* Programs of the weights that are served now. */
+static orr_status renew_runner(orr_score_thread *t, orr_error *err)
+{
+    const uint64_t version = t->scorer->swaps + 1;
+    if (t->version == version)
+        return ORR_OK;
+    t->version = 0;
+    orr_dense_runner_close(&t->runner);
+    ORR_TRY(orr_dense_runner_open(t->scorer->now.dense, t->scorer->block, &t->runner, err));
+    t->version = version;
+    return ORR_OK;
+}
+
+static orr_status logits_of(orr_score_thread *t, const orr_score_batch *batch, float *ret,
                             orr_error *err)
 {
     const orr_dlrm *d = &t->scorer->model.dlrm;
+    ORR_TRY(renew_runner(t, err));
     if (!begin(t, batch))
         return orr_fail(err, ORR_INVALID, "a bag of less than no lookups");
     for (int64_t at = 0; at < batch->samples; at += t->bags[0].samples) {
@@ -160,7 +279,7 @@ orr_status orr_score_logits(orr_score_thread *t, const orr_score_batch *batch, f
             advance(t);
         for (uint32_t i = 0; i < d->n_tables; i++)
             t->bags[i].samples = n;
-        const orr_status status = orr_score_bags(t, t->bags, d->n_tables, err);
+        const orr_status status = bags_of(t, t->bags, d->n_tables, err);
         if (status != ORR_OK) {
             tell_first(at, err);
             return status;
@@ -171,4 +290,13 @@ orr_status orr_score_logits(orr_score_thread *t, const orr_score_batch *batch, f
         memcpy(ret + at, t->runner.logits, (size_t)n * sizeof *ret);
     }
     return ORR_OK;
+}
+
+orr_status orr_score_logits(orr_score_thread *t, const orr_score_batch *batch, float *ret,
+                            orr_error *err)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    const orr_status status = logits_of(t, batch, ret, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    return status;
 }

@@ -4,6 +4,7 @@
 
 #include <orrery/model.h>
 
+#include "io/stream/output.h"
 #include "store/serve/row_server.h"
 
 /* A recommendation model that answers: pooled embeddings for lookups, probabilities for samples.
@@ -25,6 +26,16 @@ typedef struct orr_scorer orr_scorer;
 orr_status orr_scorer_open(const orr_scorer_options *options, orr_scorer **ret,
                            orr_error *err) ORR_MUST_CHECK;
 void orr_scorer_close(orr_scorer *scorer); /* after its threads; NULL is allowed */
+/* From now on weights are those of another folder, of the same model. They are opened and checked
+ * while threads go on; each answer is of the old weights or of the new ones. Errors: as on opening;
+ * the old ones stay. One caller at a time. */
+orr_status orr_scorer_swap(orr_scorer *scorer, const char *weights, orr_error *err) ORR_MUST_CHECK;
+/* New numbers of n rows, shape (n, columns): rounded to the format of the table. UNSUPPORTED:
+ * tables are mapped. */
+orr_status orr_scorer_update(orr_scorer *scorer, uint32_t table, const int64_t *rows, int64_t n,
+                             const float *values, orr_error *err) ORR_MUST_CHECK;
+/* Hit rates and reads, as Prometheus' text. Any thread. */
+void orr_scorer_metrics(orr_scorer *scorer, orr_output *out);
 const orr_dlrm *orr_scorer_model(const orr_scorer *scorer);
 
 typedef struct orr_score_thread orr_score_thread;
