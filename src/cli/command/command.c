@@ -194,6 +194,15 @@ const orr_command orr_commands[] = {
      "orrery score model.gguf --all --format csv - < line.txt\n"
      "orrery score examples/models/small_dlrm.yaml --weights exported/ --data criteo.tsv > probabilities.txt",
      " weights data context ", 1, SIZE_MAX, orr_command_score},
+    {"serve-tables", "answer lookups and samples of a recommendation model", "MODEL --weights FOLDER",
+     "Serves the embedding tables of a model, and the model itself, until Ctrl-C or SIGTERM: POST /bags gives the sums "
+     "of looked-up rows, POST /score the probabilities of clicks, as JSON or binary; GET /metrics is for Prometheus, "
+     "GET /health for who watches. Answers are those of `orrery score`, to the bit. On SIGHUP or POST /swap the weights "
+     "are read again. What was asked before the end is answered first.\n"
+     "It listens on this machine alone unless --listen says otherwise, and asks nobody who they are.",
+     "orrery serve-tables examples/models/small_dlrm.yaml --weights exported/\n"
+     "curl -d '{\"lookups\": [{\"table\": \"t0\", \"ids\": [[1, 2], [3]]}]}' http://127.0.0.1:8470/bags",
+     " weights listen ", 1, 1, orr_command_serve_tables},
     {"export", "write a checkpoint in another format", "MODEL -o OUTPUT",
      "MODEL is a folder with safetensors and config.json, or a GGUF file. OUTPUT that ends in .gguf becomes one, "
      "with the tokenizer inside; anything else becomes a folder as Hugging Face has it.",

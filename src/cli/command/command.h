@@ -57,7 +57,7 @@ typedef struct orr_settings {
     const char *store_bytes, *table_memory, *byte_store, *cache_policy;
     int64_t lookahead;
     /* models that serve */
-    const char *weights, *count;
+    const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;
@@ -113,6 +113,7 @@ int orr_command_ops(const orr_settings *settings);
 int orr_command_predict(const orr_settings *settings);
 int orr_command_replay(const orr_settings *settings);
 int orr_command_score(const orr_settings *settings);
+int orr_command_serve_tables(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
 int orr_command_sql(const orr_settings *settings);
 int orr_command_tables(const orr_settings *settings);

@@ -25,7 +25,8 @@ const orr_option orr_options[] = {
     {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md",
      " analyze bench compare demo diff fit fleet hw info models ops predict replay score simulate sql team train ",
      .about = "how tables are printed; default: table", .group = GROUP_OUTPUT},
-    {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md", " coordinator ",
+    {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md",
+     " coordinator serve-tables ",
      .about = "how its address is printed: as text, or with json as an object; default: table",
      .group = GROUP_OUTPUT},
     {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md", " generate ",
@@ -254,11 +255,26 @@ const orr_option orr_options[] = {
      .about =
          "samples for a recommendation model: a file in Criteo's format; default: synthetic, of which "
          "synthetic:2022,locality=0.3 says how popular rows are"},
+    {"weights", 'w', OPTION_TEXT, FIELD(weights), "FOLDER", NULL, " serve-tables ",
+     .about = "the weights that are served, as train --export wrote them; read again on SIGHUP"},
     {"weights", 'w', OPTION_TEXT, FIELD(weights), "FOLDER", NULL, " score ",
      .about = "MODEL is a recommendation model with these weights, as train --export wrote them"},
     {"count", 0, OPTION_TEXT, FIELD(count), "N", NULL, " score ",
      .about = "samples that are scored, as 64k; default: all of the file, 64k of synthetic ones"},
-    {"batch", 0, OPTION_TEXT, FIELD(batch), "N", NULL, " score ",
+    {"queue", 0, OPTION_TEXT, FIELD(queue), "N", NULL, " serve-tables ",
+     .about = "requests that may wait; further ones are refused with 503; default: 1024"},
+    {"max-samples", 0, OPTION_TEXT, FIELD(max_samples), "N", NULL, " serve-tables ",
+     .about = "of a request; default: 4096"},
+    {"max-lookups", 0, OPTION_TEXT, FIELD(max_lookups), "N", NULL, " serve-tables ",
+     .about = "of a request; default: 1048576"},
+    {"max-body", 0, OPTION_TEXT, FIELD(max_body), "BYTES", NULL, " serve-tables ",
+     .about = "of a request; default: 16MiB"},
+    {"max-connections", 0, OPTION_TEXT, FIELD(max_connections), "N", NULL, " serve-tables ",
+     .about = "of HTTP, at once; default: 256"},
+    {"listen", 'l', OPTION_TEXT, FIELD(listen), "HOST:PORT", NULL, " serve-tables ",
+     .about =
+         "where HTTP is answered; :PORT: on all addresses; port 0: any; default: 127.0.0.1:8470"},
+    {"batch", 0, OPTION_TEXT, FIELD(batch), "N", NULL, " score serve-tables ",
      .about = "samples that the dense layers compute at once; default: 128"},
     {"seed", 0, OPTION_TEXT, FIELD(seed), "N", NULL, " score ",
      .about =
@@ -305,7 +321,8 @@ const orr_option orr_options[] = {
          "recommendation: rows of tables that do not fit in memory live in FOLDER, a file for each rank; which tables: "
          "the plan's tier, or the largest"},
     {"store-bytes", 0, OPTION_TEXT, FIELD(store_bytes), "BYTES", NULL, " train ",
-     .about = "of each file of --store, as 200GiB; default: its rows, and a third for those that change"},
+     .about =
+         "of each file of --store, as 200GiB; default: its rows, and a third for those that change"},
     {"table-memory", 0, OPTION_TEXT, FIELD(table_memory), "BYTES", NULL, " train ",
      .about =
          "--store, --byte-store: memory of a rank for rows of tables, those that live there and row caches; default: "
@@ -563,7 +580,8 @@ const orr_option orr_options[] = {
      " analyze convert diff fit info predict validate ",
      .about = "files read at once, and cores that compute; default: one per core",
      .group = GROUP_GENERAL, .min = 1, .max = ORR_THREADS_MAX},
-    {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL, " bench generate replay score ",
+    {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL,
+     " bench generate replay score serve-tables ",
      .about = "cores that compute; default: one per core", .group = GROUP_GENERAL, .min = 1,
      .max = ORR_THREADS_MAX},
     {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL, " train ",
