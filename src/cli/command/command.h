@@ -57,7 +57,8 @@ typedef struct orr_settings {
     const char *store_bytes, *table_memory, *byte_store, *cache_policy;
     int64_t lookahead;
     /* models that serve */
-    const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections;
+    const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections,
+        *qps, *for_time, *request;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics;

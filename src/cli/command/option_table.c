@@ -260,7 +260,16 @@ const orr_option orr_options[] = {
     {"weights", 'w', OPTION_TEXT, FIELD(weights), "FOLDER", NULL, " score ",
      .about = "MODEL is a recommendation model with these weights, as train --export wrote them"},
     {"count", 0, OPTION_TEXT, FIELD(count), "N", NULL, " score ",
-     .about = "samples that are scored, as 64k; default: all of the file, 64k of synthetic ones"},
+     .about =
+         "samples that are scored, as 64k; default: all of the file, 64k of synthetic ones; with --rate: requests"},
+    {"rate", 0, OPTION_TEXT, FIELD(qps), "QPS", NULL, " score ",
+     .about =
+         "--weights: an open-loop load of so many requests a second, by a Poisson process; printed are latencies from "
+         "their scheduled arrival"},
+    {"for", 0, OPTION_TEXT, FIELD(for_time), "TIME", NULL, " score ",
+     .about = "--rate: requests arrive for so long; default: 10s, or until --count"},
+    {"request", 0, OPTION_TEXT, FIELD(request), "N", NULL, " score ",
+     .about = "--rate: samples of a request; default: 1"},
     {"queue", 0, OPTION_TEXT, FIELD(queue), "N", NULL, " serve-tables ",
      .about = "requests that may wait; further ones are refused with 503; default: 1024"},
     {"max-samples", 0, OPTION_TEXT, FIELD(max_samples), "N", NULL, " serve-tables ",
@@ -364,8 +373,9 @@ const orr_option orr_options[] = {
      .about = "check every output of every operator for NaN", .old_name = "check"},
     {"quick", 0, OPTION_FLAG, FIELD(quick), NULL, NULL, " bench ", .about = "coarser, in seconds"},
     {"storage", 0, OPTION_TEXT, FIELD(storage), "DIR", NULL, " bench ",
-     .about = "the device under this folder, through a file of 4 GiB (--quick: 1 GiB, never more than a quarter of what "
-              "is free) that is gone afterwards; what else the file of measurements has stays as it is"},
+     .about =
+         "the device under this folder, through a file of 4 GiB (--quick: 1 GiB, never more than a quarter of what "
+         "is free) that is gone afterwards; what else the file of measurements has stays as it is"},
     {"temperature", 0, OPTION_TEXT, FIELD(temperature), "F", NULL, " generate ",
      .about = "0 takes the most likely token always; default: 0"},
     {"top-p", 0, OPTION_TEXT, FIELD(top_p), "F", NULL, " generate ",

@@ -133,6 +133,8 @@ int orr_command_score(const orr_settings *settings)
 {
     scoring s = {0};
     int code = EXIT_DONE;
+    if (settings->weights != NULL && settings->qps != NULL)
+        return orr_score_load(settings);
     if (settings->weights != NULL)
         return orr_score_clicks(settings);
     if (settings->n_args < 2) {

@@ -25,5 +25,7 @@ orr_status orr_serving_count(const char *option, const char *text, uint64_t usua
 
 /* `score` of a recommendation model. */
 int orr_score_clicks(const orr_settings *settings);
+/* `score --rate`. */
+int orr_score_load(const orr_settings *settings);
 
 #endif /* ORR_CLI_RUNNING_SERVING_H */
