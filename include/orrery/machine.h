@@ -214,6 +214,7 @@ typedef struct orr_cluster {
     uint32_t n_levels;
     const orr_level *levels;             /* shape (n_levels), from the inside out */
     const orr_memory_tier *const *tiers; /* shape (n_tiers), of a host */
+    const uint32_t *tier_counts;         /* shape (n_tiers): how many a host has; 0: not said */
     uint32_t n_tiers;
     const char *source, *notes;
     uint32_t n_sites;      /* 0: none; 2 to ORR_SITES_MAX; 1: a selection that lies in one named

@@ -3,6 +3,7 @@
 #define ORR_TABLE_TIERS_H
 
 #include <orrery/hit_rate.h>
+#include <orrery/machine.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +43,20 @@ typedef struct orr_tier_rates {
     double request_ns;  /* of processor time, a row that is read and written back */
     const char *source; /* what the rates rest on */
 } orr_tier_rates;
+/* The tier that memory or storage of the catalogue can be, by its kind. */
+ORR_API orr_tier orr_tier_of_memory(const orr_memory_tier *memory);
+/* So many modules or drives of the catalogue, `bytes` of a rank together; the rest in the arena.
+ * Sectors of drives are those that IOPS are published for, 4 KiB. INVALID: nobody says how fast it
+ * reads or writes. */
+ORR_API ORR_MUST_CHECK orr_status orr_tier_rates_of_memory(const orr_memory_tier *memory,
+                                                           double count, int64_t bytes,
+                                                           orr_arena *arena, orr_tier_rates *ret,
+                                                           orr_error *err);
+/* The share that each of `host_ranks` ranks has of a host's memory and drives, of each tier the
+ * largest kind. INVALID: how much memory there is, or how fast a drive is, is not known. */
+ORR_API ORR_MUST_CHECK orr_status orr_tiers_of_host(const orr_cluster *cluster, uint32_t host_ranks,
+                                                    orr_arena *arena, orr_tier_rates ret[ORR_TIERS],
+                                                    orr_error *err);
 
 typedef struct orr_tier_options {
     orr_tier_rates tier[ORR_TIERS]; /* DRAM: bytes alone count */
@@ -51,6 +66,12 @@ typedef struct orr_tier_options {
     const orr_hit_curve *curves;
     const double *pinned_rows; /* shape (n_tables): expected in flight, of all ranks */
 } orr_tier_options;
+struct orr_table_planner_options;
+/* Curves and rows in flight of the options' tables by popularity, with the look-ahead that `ret`
+ * has; in the arena. */
+ORR_API ORR_MUST_CHECK orr_status orr_tier_options_fill(
+    const struct orr_table_planner_options *options, orr_popularity_kind popularity,
+    orr_arena *arena, orr_tier_options *ret, orr_error *err);
 
 /* What a plan asks of one tier. */
 typedef struct orr_tier_load {

@@ -77,6 +77,27 @@ static orr_status add_popularity(const orr_sharding_question *q, orr_arena *aren
     return ORR_OK;
 }
 
+/* Tiers of a rank, with hit rates by popularity. */
+static orr_status add_tiers(const orr_sharding_question *q, orr_arena *arena,
+                            orr_table_planner_options *o, orr_error *err)
+{
+    orr_tier_options *tiers = orr_arena_one(arena, orr_tier_options);
+    if (q->tiers == NULL)
+        return ORR_OK;
+    if (tiers == NULL)
+        return orr_fail_memory(err);
+    memcpy(tiers->tier, q->tiers, sizeof tiers->tier);
+    tiers->lookahead = q->lookahead;
+    if (tiers->tier[ORR_TIER_DRAM].bytes == 0)
+        tiers->tier[ORR_TIER_DRAM].bytes = o->memory_bytes;
+    if (tiers->tier[ORR_TIER_DRAM].bytes == 0)
+        return orr_fail(err, ORR_INVALID, "--tiers: how much memory has a rank? dram=2GiB");
+    o->memory_bytes = tiers->tier[ORR_TIER_DRAM].bytes;
+    ORR_TRY(orr_tier_options_fill(o, (orr_popularity_kind)q->popularity, arena, tiers, err));
+    o->tiers = tiers;
+    return ORR_OK;
+}
+
 /* Ranks meet after every stage of a step, so it is worth that the busiest rank of all stages
  * together takes longer where the busiest ranks of single stages take less: 3 % of a simulated step
  * of dlrm-dcnv2 on eight A100 or H100. */
@@ -98,10 +119,11 @@ orr_status orr_sharding_ask(const orr_sharding_question *q, orr_arena *arena,
     ORR_TRY(add_popularity(q, arena, ret, err));
     if (q->cluster == NULL) {
         ret->costs = *q->costs;
-        return ORR_OK;
+        return add_tiers(q, arena, ret, err);
     }
     if (q->memory_bytes == 0)
         ORR_TRY(memory_left(q, arena, &ret->memory_bytes, err));
+    ORR_TRY(add_tiers(q, arena, ret, err));
     ORR_TRY(orr_calibration_of(q->cluster->device, q->software_year, arena, &calibration, err));
     return orr_table_costs_of_cluster(q->cluster, calibration, q->ranks, arena, &ret->costs,
                                       &ret->host_ranks, err);

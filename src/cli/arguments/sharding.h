@@ -16,6 +16,9 @@ typedef struct orr_sharding_question {
                            * gradients and moments of the dense layers; no limit on this machine */
     double software_year; /* 0: the newest */
     uint8_t popularity;   /* orr_popularity_kind of rows */
+    const orr_tier_rates *tiers; /* shape (ORR_TIERS), of a rank; without bytes of DRAM it has
+                                  * `memory_bytes`. NULL: all rows are in memory */
+    uint32_t lookahead;          /* batches that are fetched ahead, with tiers */
 } orr_sharding_question;
 /* INVALID: the model has no tables to shard. */
 orr_status orr_sharding_check_model(const orr_model *model, orr_error *err) ORR_MUST_CHECK;

@@ -207,6 +207,12 @@ const orr_option orr_options[] = {
     {"kinds", 0, OPTION_TEXT, FIELD(kinds), "NAMES", NULL, " tables ",
      .about =
          "only these kinds of sharding, of table, row, column, table_row, grid and data; default: all"},
+    {"tiers", 0, OPTION_TEXT, FIELD(tiers), "TIERS", NULL, " tables ",
+     .about =
+         "what a rank has for tables: dram=2GiB,byte=NAME:64GiB,block=NAME*2:1TiB, devices of `orrery hw --kind memory`; or "
+         "host: memory and drives of the cluster's hosts"},
+    {"lookahead", 0, OPTION_NUMBER, FIELD(lookahead), "N", NULL, " tables ",
+     .about = "--tiers: rows of so many batches are fetched ahead; default: 2", .max = 1024},
     {"popularity", 0, OPTION_TEXT, FIELD(popularity), "KIND", "2021|2022|zipf|uniform",
      " compare explore simulate tables ",
      .about =

@@ -227,9 +227,8 @@ static orr_status print_clusters(hw *h)
         orr_status (*list)(const orr_cluster *const *, size_t, orr_arena *, orr_table *,
                            orr_error *);
     } tables[] = {
-        {"levels", orr_hw_list_levels},
-        {"sites", orr_hw_list_sites},
-        {"cuts", orr_hw_list_cuts},
+        {"levels", orr_hw_list_levels},        {"tiers", orr_hw_list_host_tiers},
+        {"sites", orr_hw_list_sites},          {"cuts", orr_hw_list_cuts},
         {"transport", orr_hw_list_transports},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {

@@ -43,6 +43,9 @@ orr_status orr_hw_list_clusters(const orr_catalog *catalog, orr_arena *arena, or
 /* The levels of some clusters: orrery.hw_levels/1. */
 orr_status orr_hw_list_levels(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                               orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* Memory and drives of their hosts: orrery.hw_host_tiers/1; no rows where nobody says how many. */
+orr_status orr_hw_list_host_tiers(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                                  orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 /* Their sites, cuts and transports: orrery.hw_sites/1, hw_cuts, hw_transport; no rows where nobody
  * named sites. */
 orr_status orr_hw_list_sites(const orr_cluster *const *clusters, size_t n, orr_arena *arena,

@@ -335,3 +335,46 @@ orr_status orr_hw_list_levels(const orr_cluster *const *clusters, size_t n, orr_
                        n_rows};
     return ORR_OK;
 }
+
+typedef struct host_tier_row {
+    const char *cluster, *memory, *kind;
+    uint32_t count;
+    int64_t capacity_bytes; /* -1: unknown */
+} host_tier_row;
+
+static const orr_column HOST_TIER_COLUMNS[] = {
+    COLUMN(host_tier_row, cluster, TEXT),
+    COLUMN(host_tier_row, memory, TEXT),
+    COLUMN(host_tier_row, kind, TEXT),
+    COLUMN(host_tier_row, count, U32),
+    COLUMN(host_tier_row, capacity_bytes, BYTES),
+};
+
+/* Of hosts that say how many of each they have. */
+orr_status orr_hw_list_host_tiers(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                                  orr_table *ret, orr_error *err)
+{
+    size_t most = 0, n_rows = 0;
+    for (size_t i = 0; i < n; i++)
+        most += clusters[i]->n_tiers;
+    host_tier_row *rows = orr_arena_array(arena, host_tier_row, most);
+    if (rows == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t t = 0; t < clusters[i]->n_tiers; t++) {
+            const orr_memory_tier *tier = clusters[i]->tiers[t];
+            const uint32_t count = clusters[i]->tier_counts[t];
+            if (count > 0)
+                rows[n_rows++] = (host_tier_row){
+                    clusters[i]->name, tier->name, tier->kind, count,
+                    (int64_t)fmax(-1, count * orr_fact_or(&tier->capacity_bytes, -1))};
+        }
+    *ret = (orr_table){"orrery.hw_host_tiers/1",
+                       "memory and drives of a host",
+                       HOST_TIER_COLUMNS,
+                       COUNT(HOST_TIER_COLUMNS),
+                       rows,
+                       sizeof *rows,
+                       n_rows};
+    return ORR_OK;
+}

@@ -6,6 +6,7 @@
 #include "cli/arguments/checkpoint.h"
 #include "cli/arguments/factor.h"
 #include "cli/arguments/machine_file.h"
+#include "cli/arguments/tiers.h"
 #include "cli/search/tables.h"
 
 /* Samples of a step where nobody says: MLPerf's DLRM. */
@@ -100,6 +101,27 @@ static uint8_t popularity_of(const char *name)
     return ORR_POPULARITY_META_2021;
 }
 
+/* Batches that are fetched ahead where nobody says: one that is on its way while another is
+ * complete. */
+enum { USUAL_LOOKAHEAD = 2 };
+
+static orr_status read_tiers(orr_tables_request *r, orr_sharding_question *q, orr_error *err)
+{
+    const orr_settings *s = settings_of(r);
+    const orr_catalog *catalog;
+    orr_tier_rates *tiers = orr_arena_array(r->session.arena, orr_tier_rates, ORR_TIERS);
+    if (s->tiers == NULL)
+        return s->lookahead > 0 ? orr_fail(err, ORR_INVALID, "--lookahead is for tables on --tiers")
+                                : ORR_OK;
+    if (tiers == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(orr_catalog_open(r->session.arena, &catalog, err));
+    ORR_TRY(orr_tiers_parse(&r->session, s->tiers, catalog, r->cluster, tiers));
+    q->tiers = tiers;
+    q->lookahead = s->lookahead > 0 ? (uint32_t)s->lookahead : USUAL_LOOKAHEAD;
+    return ORR_OK;
+}
+
 static orr_status read_question(orr_tables_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
@@ -118,6 +140,7 @@ static orr_status read_question(orr_tables_request *r, orr_error *err)
         return orr_fail(err, ORR_INVALID, "--batch: %u samples are not as many on each of %u ranks",
                         batch, q.ranks * r->groups);
     q.batch = batch / r->groups;
+    ORR_TRY(read_tiers(r, &q, err));
     if (q.cluster == NULL)
         ORR_TRY(orr_machine_table_costs(&r->session, q.ranks, &costs));
     return orr_sharding_ask(&q, r->session.arena, &r->options, err);

@@ -199,23 +199,47 @@ orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, 
     return ORR_OK;
 }
 
+/* A name of memory, or {memory: NAME, count: N} where a host has several. */
+static orr_status read_tier(const orr_yaml *value, const orr_scope *scope, const orr_catalog *parts,
+                            const orr_memory_tier **ret, uint32_t *ret_count, orr_error *err)
+{
+    const orr_yaml *named = value;
+    const char *name;
+    double count = 0;
+    for (uint32_t i = 0; value->kind == ORR_YAML_MAP && i < value->n; i++) {
+        static const char *const keys[] = {"memory", "count"};
+        const char *key = value->keys[i]->text;
+        if (strcmp(key, "count") == 0)
+            ORR_TRY(orr_quantity_read(value->values[i], "count", ORR_QUANTITY_COUNT, &count, err));
+        else if (strcmp(key, "memory") == 0)
+            named = value->values[i];
+        else
+            return orr_fail_unknown(value->keys[i], "key of a tier", key, keys, COUNT(keys), err);
+        if (strcmp(key, "count") == 0 && (count < 1 || count > 1 << 16))
+            return orr_yaml_fail(value->values[i], ORR_INVALID, err, "count: 1 to 65536");
+    }
+    ORR_TRY(orr_text_read(named, "tiers", &name, err));
+    *ret = orr_catalog_tier(parts, name);
+    *ret_count = (uint32_t)count;
+    return *ret != NULL ? ORR_OK
+                        : fail_no_entry(named, "memory of the catalogue", parts->tiers,
+                                        parts->n_tiers, scope->arena, err);
+}
+
 static orr_status read_tiers(const orr_yaml *list, const orr_scope *scope, const orr_catalog *parts,
                              orr_cluster *cluster, orr_error *err)
 {
     if (list->kind != ORR_YAML_LIST)
-        return orr_yaml_fail(list, ORR_INVALID, err, "tiers: a list of names of memory");
+        return orr_yaml_fail(list, ORR_INVALID, err,
+                             "tiers: a list of names of memory, or {memory: NAME, count: N}");
     const orr_memory_tier **tiers = orr_arena_array(scope->arena, const orr_memory_tier *, list->n);
-    if (tiers == NULL)
+    uint32_t *counts = orr_arena_array(scope->arena, uint32_t, list->n);
+    if (tiers == NULL || counts == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < list->n; i++) {
-        const char *name;
-        ORR_TRY(orr_text_read(list->values[i], "tiers", &name, err));
-        tiers[i] = orr_catalog_tier(parts, name);
-        if (tiers[i] == NULL)
-            return fail_no_entry(list->values[i], "memory of the catalogue", parts->tiers,
-                                 parts->n_tiers, scope->arena, err);
-    }
+    for (uint32_t i = 0; i < list->n; i++)
+        ORR_TRY(read_tier(list->values[i], scope, parts, &tiers[i], &counts[i], err));
     cluster->tiers = tiers;
+    cluster->tier_counts = counts;
     cluster->n_tiers = list->n;
     return ORR_OK;
 }

@@ -17,7 +17,7 @@ static void levels_multiply(void **state)
         PARTS
         "  c:\n"
         "    device: card\n"
-        "    tiers: [ram]\n"
+        "    tiers: [ram, {memory: ram, count: 4}]\n"
         "    notes: for a test\n"
         "    levels:\n"
         "      - {name: host, size: 8, topology: ring, bandwidth: 450GB/s,\n"
@@ -30,8 +30,11 @@ static void levels_multiply(void **state)
     assert_string_equal(c->device->name, "card");
     assert_string_equal(c->source, "a paper");
     assert_string_equal(c->notes, "for a test");
-    assert_int_equal(c->n_tiers, 1);
+    assert_int_equal(c->n_tiers, 2);
     assert_string_equal(c->tiers[0]->name, "ram");
+    assert_int_equal(c->tier_counts[0], 0); /* nobody said */
+    assert_string_equal(c->tiers[1]->name, "ram");
+    assert_int_equal(c->tier_counts[1], 4);
     const orr_level *l = c->levels;
     assert_int_equal(l[0].topology, ORR_TOPOLOGY_RING);
     assert_true(l[0].in_network_reduction);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_ARGUMENTS_TIERS_H
+#define ORR_CLI_ARGUMENTS_TIERS_H
+
+#include "cli/command/session.h"
+
+/* --tiers: what a rank has of each tier.
+ *
+ *   dram=2GiB,byte=Optane PMem 100 DIMM:64GiB,block=9550*2:1TiB
+ *   host                   memory and drives of the cluster's hosts, shared by their ranks
+ *   host,block=P4800X:1TB  the same, with another device
+ *
+ * NAME is of the catalogue, or a part of a name that no other has; *N: so many of them. Without a
+ * name, block=1TiB, it is this machine's storage, which `orrery bench` measured, or assumed rates,
+ * with a remark. Errors: INVALID: what was typed. */
+orr_status orr_tiers_parse(orr_session *session, const char *text, const orr_catalog *catalog,
+                           const orr_cluster *cluster,
+                           orr_tier_rates ret[ORR_TIERS]) ORR_MUST_CHECK;
+
+#endif /* ORR_CLI_ARGUMENTS_TIERS_H */
