@@ -246,9 +246,9 @@ typedef struct orr_sharding_report {
     const orr_table_planning *given; /* a plan to be set beside the best, priced alike; or NULL */
     bool interrupted;
 } orr_sharding_report;
-/* figures, kinds, tables, ranks, comparison, given tables, given ranks; some may be empty. In the
- * arena; they refer to the report. */
-enum { ORR_SHARDING_TABLES = 7 };
+/* figures, kinds, tables, ranks, comparison, given tables, given ranks, tiers, tables on tiers; some
+ * may be empty. In the arena; they refer to the report. */
+enum { ORR_SHARDING_TABLES = 9 };
 ORR_API ORR_MUST_CHECK orr_status orr_sharding_tables(const orr_sharding_report *report,
                                                       orr_arena *arena,
                                                       orr_named_table ret[ORR_SHARDING_TABLES],

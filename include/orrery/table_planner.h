@@ -109,6 +109,8 @@ typedef struct orr_table_planner_options {
     /* Tiers of a rank beside its memory, whose bytes are then those of DRAM here; NULL: all rows
      * are in memory. */
     const orr_tier_options *tiers;
+    const double *fetch_ns; /* shape (n_tables): of a distinct row of a step, beside what the costs
+                             * say: what its tier takes. NULL: nothing */
 } orr_table_planner_options;
 ORR_API void orr_table_planner_options_init(orr_table_planner_options *options);
 

@@ -14,6 +14,7 @@ typedef struct shard_size {
     double rows, lookups, distinct; /* of the shard, in a step */
     double samples;                 /* B */
     double vectors;                 /* of a bag */
+    double fetch_ns;                /* of a distinct row */
     uint32_t columns;
 } shard_size;
 
@@ -50,6 +51,7 @@ static shard_size size_of(const orr_table_planner_options *o, uint32_t table, ui
                         .distinct = fmin(distinct, (double)e->rows) * rows / (double)e->rows,
                         .samples = samples,
                         .vectors = orr_embedding_subtrees(begin, end),
+                        .fetch_ns = o->fetch_ns != NULL ? o->fetch_ns[table] : 0,
                         .columns = columns};
 }
 
@@ -103,7 +105,7 @@ static double update_ns(const orr_table_costs *c, const orr_embedding *e, const 
     const double gradients = s->lookups * s->columns * sizeof(float);
     const double row = row_bytes(e, s->columns, false),
                  state = row_bytes(e, s->columns, true) - row;
-    return s->distinct * c->row_ns + s->lookups * c->sort_ns +
+    return s->distinct * (c->row_ns + s->fetch_ns) + s->lookups * c->sort_ns +
            memory_ns(c, 2 * s->distinct * (sectors(c, row) + sectors(c, state))) +
            (c->cache_bytes > 0 ? memory_ns(c, gradients) : again_ns(c, gradients));
 }

@@ -25,14 +25,35 @@ enum {
 typedef struct searcher {
     const orr_tier_problem *p;
     uint8_t *best, *trial; /* shape (n_tables) */
+    bool *whole;           /* shape (n_tables): workspace */
     uint32_t *order, n;    /* tables that may be on any tier */
     orr_tier_cost cost;
     bool has_byte, has_block;
 } searcher;
 
+/* Tables whose rows are all cached on all their ranks live in memory, which takes less of it. */
+static bool promote(searcher *s)
+{
+    const orr_tier_problem *p = s->p;
+    bool changed = false;
+    memset(s->whole, true, p->n_tables);
+    for (uint32_t i = 0; i < p->n_shards; i++)
+        s->whole[p->shards[i].table] &= p->cached[i] >= p->shards[i].rows * (1 - 1e-9);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const uint32_t t = s->order[i];
+        if (s->trial[t] == ORR_TIER_DRAM || !s->whole[t])
+            continue;
+        s->trial[t] = ORR_TIER_DRAM;
+        changed = true;
+    }
+    return changed;
+}
+
 static void try_assignment(searcher *s)
 {
-    const orr_tier_cost cost = orr_tier_evaluate(s->p, s->trial, s->cost.fetch_ns);
+    orr_tier_cost cost = orr_tier_evaluate(s->p, s->trial, INFINITY);
+    while (cost.fetch_ns < INFINITY && promote(s))
+        cost = orr_tier_evaluate(s->p, s->trial, INFINITY);
     const bool fits = cost.fetch_ns < INFINITY;
     if (fits ? cost.fetch_ns < s->cost.fetch_ns
              : !(s->cost.fetch_ns < INFINITY) && cost.lacking < s->cost.lacking) {
@@ -132,12 +153,13 @@ orr_status orr_tier_search(const orr_tier_problem *p, orr_arena *arena, uint8_t 
     searcher s = {.p = p,
                   .best = ret,
                   .trial = orr_arena_array(arena, uint8_t, p->n_tables),
+                  .whole = orr_arena_array(arena, bool, p->n_tables),
                   .order = orr_arena_array(arena, uint32_t, p->n_tables),
                   .cost = {.fetch_ns = INFINITY, .lacking = INFINITY},
                   .has_byte = p->bytes[ORR_TIER_BYTE] > 0,
                   .has_block = p->bytes[ORR_TIER_BLOCK] > 0};
     keyed *keys = orr_arena_array(arena, keyed, p->n_tables);
-    if (s.trial == NULL || s.order == NULL || keys == NULL)
+    if (s.trial == NULL || s.whole == NULL || s.order == NULL || keys == NULL)
         return orr_fail_memory(err);
     memset(ret, ORR_TIER_DRAM, p->n_tables);
     memset(s.trial, ORR_TIER_DRAM, p->n_tables);

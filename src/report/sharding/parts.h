@@ -19,6 +19,14 @@ int64_t orr_sharding_table_bytes(const orr_sharding_report *report);
 /* "optimal", "within the gap", "stopped", "interrupted" or "no plan". */
 const char *orr_sharding_status(const orr_sharding_report *report);
 
+/* Tables on tiers: no rows where there are none. */
+orr_status orr_sharding_tier_table(const orr_sharding_report *report, orr_arena *arena,
+                                   orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_sharding_placed_table(const orr_sharding_report *report, orr_arena *arena,
+                                     orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* The same in lines, of a plan with tiers. */
+void orr_sharding_tell_tiers(const orr_sharding_report *report, orr_output *out);
+
 /* The answer in a few lines for people. */
 void orr_sharding_summary(const orr_sharding_report *report, orr_output *out);
 /* The document "orrery.tables/1": the question, the answer, then all tables. */

@@ -106,7 +106,10 @@ void orr_sharding_summary(const orr_sharding_report *r, orr_output *out)
     if (r->interrupted)
         orr_output_text(out, "interrupted: this is the best so far\n");
     tell_time(p, out);
-    tell_memory(r, p, out);
+    if (p->tiering != NULL)
+        orr_sharding_tell_tiers(r, out);
+    else
+        tell_memory(r, p, out);
     tell_proof(r, out);
     orr_output_printf(out, "searched: %s nodes of the tree, %s moves, in %s\n",
                       orr_human_count(nodes, p->nodes), orr_human_count(moves, p->moves),

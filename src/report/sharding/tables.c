@@ -39,7 +39,9 @@ static orr_status figure_table(const orr_sharding_report *r, orr_arena *arena, o
         {"memory", "bytes", found ? (double)p->ranks[fullest].memory_bytes : NAN},
         {"memory_limit", "bytes",
          r->options->memory_bytes > 0 ? (double)r->options->memory_bytes : NAN},
-        {"worth_of_a_gib", "ns", p->memory_ns_per_gib},
+        {"worth_of_a_gib", "ns", p->tiering != NULL ? NAN : p->memory_ns_per_gib},
+        {"fetch", "ns", p->tiering != NULL ? p->tiering->fetch_ns : NAN},
+        {"stall", "ns", p->tiering != NULL ? p->tiering->stall_ns : NAN},
     };
     enum { N = sizeof all / sizeof *all };
     figure_row *rows = orr_arena_array(arena, figure_row, N);
@@ -182,7 +184,8 @@ static const orr_column rank_columns[] = {
 static orr_status rank_table(const orr_sharding_report *r, const orr_table_planning *p, bool chosen,
                              orr_arena *arena, orr_table *ret, orr_error *err)
 {
-    const double room = (double)r->options->memory_bytes;
+    /* With tiers a rank's bytes are on all of them. */
+    const double room = p != NULL && p->tiering != NULL ? 0 : (double)r->options->memory_bytes;
     const uint32_t n = p != NULL ? p->plan.ranks : 0;
     rank_row *rows = orr_arena_array(arena, rank_row, n);
     if (rows == NULL)
@@ -269,7 +272,8 @@ orr_status orr_sharding_tables(const orr_sharding_report *report, orr_arena *are
                                orr_named_table ret[ORR_SHARDING_TABLES], orr_error *err)
 {
     static const char *const names[ORR_SHARDING_TABLES] = {
-        "figures", "comparison", "kinds", "tables", "ranks", "given_tables", "given_ranks"};
+        "figures",      "comparison",  "kinds", "tables", "ranks",
+        "given_tables", "given_ranks", "tiers", "placed"};
     const orr_table_planning *best = report->best, *given = report->given;
     for (int i = 0; i < ORR_SHARDING_TABLES; i++)
         ret[i].name = names[i];
@@ -279,5 +283,7 @@ orr_status orr_sharding_tables(const orr_sharding_report *report, orr_arena *are
     ORR_TRY(table_table(best, true, arena, &ret[3].table, err));
     ORR_TRY(rank_table(report, best, true, arena, &ret[4].table, err));
     ORR_TRY(table_table(given, false, arena, &ret[5].table, err));
-    return rank_table(report, given, false, arena, &ret[6].table, err);
+    ORR_TRY(rank_table(report, given, false, arena, &ret[6].table, err));
+    ORR_TRY(orr_sharding_tier_table(report, arena, &ret[7].table, err));
+    return orr_sharding_placed_table(report, arena, &ret[8].table, err);
 }

@@ -105,7 +105,7 @@ static void what_is_wrong_is_told_where_it_stands(void **state)
         {"  c: {device: card, tiers: [rma], levels: [{name: h, size: 8, bandwidth: 1GB/s}]}\n",
          "t.yaml:11:29: 'rma' is no memory of the catalogue; did you mean 'ram'?"},
         {"  c: {device: card, tiers: ram, levels: [{name: h, size: 8, bandwidth: 1GB/s}]}\n",
-         "t.yaml:11:28: tiers: a list of names of memory"},
+         "t.yaml:11:28: tiers: a list of names of memory, or {memory: NAME, count: N}"},
         {LEVELS "[a, b, c, d, e, f, g, h, i]}\n", "t.yaml:11:29: levels: more than 8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
