@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "report/humanize/human.h"
+#include "report/sharding/page_tiers.h"
 #include "report/sharding/parts.h"
 #include "report/sharding/svg.h"
 
@@ -27,6 +28,8 @@ static void put_nav(const orr_html_page *p)
 {
     if (report_of(p)->best->infeasible == NULL)
         orr_html_link(p->out, "plan", "Plan");
+    if (report_of(p)->best->tiering != NULL)
+        orr_html_link(p->out, "tiers", "Tiers");
     if (report_of(p)->given != NULL)
         orr_html_link(p->out, "given", "Given plan");
     orr_html_link(p->out, "tables", "Tables");
@@ -101,7 +104,7 @@ static orr_status put_pictures(const orr_html_page *p, const orr_table_planning 
         .plan = &planning->plan,
         .costs = costs,
         .bound_ns = report_of(p)->best->bound_ns,
-        .room_bytes = (double)o->memory_bytes,
+        .room_bytes = planning->tiering == NULL ? (double)o->memory_bytes : 0,
     };
     find_common(planning, &picture);
     orr_html_figure_open(
@@ -127,8 +130,10 @@ static orr_status put_best(const orr_html_page *p)
     orr_html_tiles_open(p->out);
     put_time(p, best);
     put_proof(p, best);
-    put_memory(p, best);
-    put_worth(p, best);
+    if (best->tiering == NULL) {
+        put_memory(p, best);
+        put_worth(p, best);
+    }
     orr_html_tiles_close(p->out);
     ORR_TRY(put_pictures(p, best));
     orr_html_section_close(p->out);
@@ -165,6 +170,8 @@ static orr_status put_main(const orr_html_page *p)
         ORR_TRY(put_best(p));
     else
         put_refusal(p);
+    if (report_of(p)->best->tiering != NULL)
+        orr_sharding_put_tiers(p, report_of(p));
     if (report_of(p)->given != NULL)
         ORR_TRY(put_given(p));
     orr_html_section_open(p->out, "tables", "Tables");
