@@ -3,11 +3,11 @@
  * store.py compiles it where RocksDB is installed.
  *
  *   rocksdb_rows fill FOLDER ROW_BYTES ROWS
- *   rocksdb_rows read FOLDER ROWS SECONDS BATCH CACHE_BYTES   by MultiGet of BATCH keys
+ *   rocksdb_rows read FOLDER ROWS SECONDS BATCH CACHE_BYTES THREADS   by MultiGet of BATCH keys
  *
  * Set up in its favour: no compression, direct reads, blocks of 4 KiB found by hash, indices and
  * filters in memory beside the cache, one level after compaction, no log while it is filled. */
-#include <inttypes.h>
+#include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,24 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { KEY_BYTES = 8, BATCH_MAX = 1024, ROW_MAX = 4096, SAMPLES = 1 << 20 };
+enum { KEY_BYTES = 8, BATCH_MAX = 1024, ROW_MAX = 4096, SAMPLES = 1 << 16, THREADS_MAX = 64 };
 
-static uint64_t state = 88172645463325252u;
-static uint64_t draw(uint64_t below)
+typedef struct reader {
+    pthread_t thread;
+    rocksdb_t *db;
+    rocksdb_readoptions_t *options;
+    uint64_t rows, state, n, sum;
+    size_t batch;
+    double end_s;
+    double took_s[SAMPLES];
+} reader;
+
+static uint64_t draw(reader *r)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
+    r->state ^= r->state << 13;
+    r->state ^= r->state >> 7;
+    r->state ^= r->state << 17;
+    return (r->state >> 11) % r->rows;
 }
 
 static double now_s(void)
@@ -97,72 +106,102 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t read_batch(rocksdb_t *db, const rocksdb_readoptions_t *options, uint64_t rows,
-                           size_t batch)
+static void read_batch(reader *r)
 {
-    static char keys[BATCH_MAX][KEY_BYTES], *values[BATCH_MAX], *errors[BATCH_MAX];
-    static const char *at[BATCH_MAX];
-    static size_t key_sizes[BATCH_MAX], value_sizes[BATCH_MAX];
-    uint64_t wanted[BATCH_MAX], sum = 0;
-    for (size_t k = 0; k < batch; k++) {
-        wanted[k] = draw(rows);
+    char keys[BATCH_MAX][KEY_BYTES], *values[BATCH_MAX], *errors[BATCH_MAX];
+    const char *at[BATCH_MAX];
+    size_t key_sizes[BATCH_MAX], value_sizes[BATCH_MAX];
+    uint64_t wanted[BATCH_MAX];
+    for (size_t k = 0; k < r->batch; k++) {
+        wanted[k] = draw(r);
         key_of(wanted[k], keys[k]);
         at[k] = keys[k];
         key_sizes[k] = KEY_BYTES;
     }
-    rocksdb_multi_get(db, options, batch, at, key_sizes, values, value_sizes, errors);
-    for (size_t k = 0; k < batch; k++) {
+    rocksdb_multi_get(r->db, r->options, r->batch, at, key_sizes, values, value_sizes, errors);
+    for (size_t k = 0; k < r->batch; k++) {
         check(errors[k]);
         if (values[k] == NULL || memcmp(values[k], &wanted[k], sizeof wanted[k]) != 0)
             check((char[]){"a row has another's content"});
-        sum += (uint64_t)values[k][8];
+        r->sum += (uint64_t)(unsigned char)values[k][8];
         free(values[k]);
     }
-    return sum;
 }
 
-static void read_rows(const char *folder, uint64_t rows, double for_s, size_t batch,
-                      size_t cache_bytes)
+static void *read_until(void *ctx)
 {
-    static double took[SAMPLES];
+    reader *r = ctx;
+    for (double now = now_s(); now < r->end_s;) {
+        read_batch(r);
+        const double then = now;
+        now = now_s();
+        r->took_s[r->n++ % SAMPLES] = now - then;
+    }
+    return NULL;
+}
+
+static void read_all(reader *readers, int threads, double for_s)
+{
+    const double end_s = now_s() + for_s;
+    for (int t = 0; t < threads; t++) {
+        readers[t].n = 0;
+        readers[t].end_s = end_s;
+        if (pthread_create(&readers[t].thread, NULL, read_until, &readers[t]) != 0)
+            check((char[]){"no thread"});
+    }
+    for (int t = 0; t < threads; t++)
+        pthread_join(readers[t].thread, NULL);
+}
+
+static double since_us(struct timeval before, struct timeval after)
+{
+    return (double)(after.tv_sec - before.tv_sec) * 1e6 + (double)(after.tv_usec - before.tv_usec);
+}
+
+/* Latencies are those of the first thread's batches. */
+static void read_rows(const char *folder, uint64_t rows, double for_s, size_t batch,
+                      size_t cache_bytes, int threads)
+{
+    reader *readers = calloc((size_t)threads, sizeof *readers);
     struct rusage before, after;
     rocksdb_t *db = open_folder(folder, cache_bytes);
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, 1);
-    uint64_t n = 0, sum = 0;
-    for (int k = 0; k < 200; k++)
-        sum += read_batch(db, options, rows, batch);
+    for (int t = 0; t < threads; t++) {
+        readers[t].db = db;
+        readers[t].options = options;
+        readers[t].rows = rows;
+        readers[t].batch = batch;
+        readers[t].state = 88172645463325252u + (uint64_t)t * 7919;
+    }
+    read_all(readers, threads, 0.5); /* warm */
     getrusage(RUSAGE_SELF, &before);
     const double began = now_s();
-    double now = began;
-    while (now < began + for_s) {
-        sum += read_batch(db, options, rows, batch);
-        const double then = now;
-        now = now_s();
-        took[n++ % SAMPLES] = now - then;
-    }
+    read_all(readers, threads, for_s);
+    const double took = now_s() - began;
     getrusage(RUSAGE_SELF, &after);
-    const size_t kept = n < SAMPLES ? n : SAMPLES;
-    const double done = (double)n * (double)batch;
-    qsort(took, kept, sizeof took[0], ascending);
-    const double user = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1e6 +
-                        (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec),
-                 system = (double)(after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1e6 +
-                          (double)(after.ru_stime.tv_usec - before.ru_stime.tv_usec);
-    printf("{\"case\":\"rocksdb\",\"batch\":%zu,\"per_s\":%.0f,\"batch_p50_us\":%.1f,"
-           "\"batch_p99_us\":%.1f,\"user_us\":%.3f,\"system_us\":%.3f,\"sum\":%" PRIu64 "}\n",
-           batch, done / (now - began), 1e6 * took[kept / 2], 1e6 * took[kept * 99 / 100],
-           user / done, system / done, sum);
+    double n = 0;
+    for (int t = 0; t < threads; t++)
+        n += (double)readers[t].n * (double)batch;
+    const size_t kept = readers[0].n < SAMPLES ? readers[0].n : SAMPLES;
+    qsort(readers[0].took_s, kept, sizeof readers[0].took_s[0], ascending);
+    printf("{\"case\":\"rocksdb\",\"batch\":%zu,\"threads\":%d,\"per_s\":%.0f,"
+           "\"batch_p50_us\":%.1f,\"batch_p99_us\":%.1f,\"user_us\":%.3f,\"system_us\":%.3f}\n",
+           batch, threads, n / took, 1e6 * readers[0].took_s[kept / 2],
+           1e6 * readers[0].took_s[kept * 99 / 100], since_us(before.ru_utime, after.ru_utime) / n,
+           since_us(before.ru_stime, after.ru_stime) / n);
     rocksdb_close(db);
+    free(readers);
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 5 && strcmp(argv[1], "fill") == 0)
         fill(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-    else if (argc == 7 && strcmp(argv[1], "read") == 0 && atoi(argv[5]) <= BATCH_MAX)
+    else if (argc == 8 && strcmp(argv[1], "read") == 0 && atoi(argv[5]) <= BATCH_MAX &&
+             atoi(argv[7]) <= THREADS_MAX)
         read_rows(argv[2], strtoull(argv[3], NULL, 10), atof(argv[4]), (size_t)atoi(argv[5]),
-                  strtoull(argv[6], NULL, 10));
+                  strtoull(argv[6], NULL, 10), atoi(argv[7]));
     else
         return fprintf(stderr, "see the head of rocksdb_rows.c\n"), 2;
     return 0;

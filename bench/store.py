@@ -6,7 +6,7 @@ Usage: store.py BUILD FOLDER [--rows-bytes 128,256,512] [--gib 4] [--seconds 5] 
 
 For each size of a row, a file of rows is made in FOLDER, as the store of rows keeps them, and read at random past the page
 cache: by us, with checksums verified and rows copied out; by fio with io_uring, registered files and buffers, transfers as
-large and as many in flight; rows of RocksDB by MultiGet with a cache of 1/20 of them. Programs take turns within a round;
+large and as many in flight; rows of RocksDB by MultiGet of 8 keys on 16 threads, with a cache of 1/20 of them. Programs take turns within a round;
 printed are JSON lines: medians, user and system time of a request, ratios within the round. All files are removed.
 """
 import argparse
@@ -42,7 +42,7 @@ def fio(path, sector_bytes, arguments):
 
 def build_rocksdb(folder):
     program = folder / "rocksdb_rows"
-    made = subprocess.run(["cc", "-O2", "-o", program, SOURCE / "rocksdb_rows.c", "-lrocksdb"], capture_output=True)
+    made = subprocess.run(["cc", "-O2", "-o", program, SOURCE / "rocksdb_rows.c", "-lrocksdb", "-lpthread"], capture_output=True)
     return program if made.returncode == 0 else None
 
 
@@ -70,7 +70,7 @@ def measure(arguments, row_bytes, folder, rocksdb):
         if rocksdb:
             cache_bytes = rows * row_bytes // 20
             cases["rocksdb"].append(json.loads(run(
-                rocksdb, "read", folder / "rocksdb", rows, arguments.seconds, arguments.depth, cache_bytes)))
+                rocksdb, "read", folder / "rocksdb", rows, arguments.seconds, 8, cache_bytes, 16)))
     for case, rounds in cases.items():
         if rounds:
             show(case, rounds, row_bytes=row_bytes, rows=rows)
