@@ -162,6 +162,20 @@ static orr_status commit(orr_row_file *file, int64_t step, orr_error *err)
     return ORR_OK;
 }
 
+/* The part of the file that rows are in: elsewhere it was never written, and is read without the
+ * device. */
+static void print_range(orr_row_file *file, int64_t rows)
+{
+    const orr_row_entry *entries = orr_row_file_entries(file, 0);
+    uint64_t from = UINT64_MAX, to = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const orr_row_read at = orr_row_file_locate(file, 0, entries[row] & ORR_ROW_HOME_MASK);
+        from = at.at < from ? at.at : from;
+        to = at.at + at.bytes > to ? at.at + at.bytes : to;
+    }
+    printf("{\"case\":\"fill\",\"from\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", from, to - from);
+}
+
 static orr_status fill(const char *path, uint32_t row_bytes, int64_t rows, orr_error *err)
 {
     const orr_row_shard shard = {.table = "t",
@@ -192,6 +206,8 @@ static orr_status fill(const char *path, uint32_t row_bytes, int64_t rows, orr_e
     }
     if (status == ORR_OK)
         status = commit(file, 1, err);
+    if (status == ORR_OK)
+        print_range(file, rows);
     orr_row_file_close(file);
     return status;
 }

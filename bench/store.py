@@ -28,10 +28,11 @@ def run(*command):
     return done.stdout
 
 
-def fio(path, sector_bytes, arguments):
+def fio(path, filled, sector_bytes, arguments):
     report = json.loads(run(
         "fio", "--name=rows", f"--filename={path}", "--readonly", "--ioengine=io_uring", "--direct=1", "--registerfiles=1",
         "--fixedbufs=1", "--norandommap", "--randrepeat=0", "--rw=randread", f"--bs={sector_bytes}",
+        f"--offset={filled['from']}", f"--size={filled['bytes']}",
         f"--iodepth={arguments.depth}", f"--runtime={arguments.seconds}", "--time_based", "--output-format=json"))
     job = report["jobs"][0]
     n, spent_us = job["read"]["total_ios"], job["job_runtime"] * 1e3
@@ -59,14 +60,14 @@ def show(case, rounds, **more):
 def measure(arguments, row_bytes, folder, rocksdb):
     bench = pathlib.Path(arguments.build) / "bench" / "bench_rows"
     rows = int(arguments.gib * 2**30 / row_bytes)
-    run(bench, "fill", folder / "rows", row_bytes, rows)
+    filled = json.loads(run(bench, "fill", folder / "rows", row_bytes, rows))
     if rocksdb:
         run(rocksdb, "fill", folder / "rocksdb", row_bytes, rows)
     sector_bytes = 512 if row_bytes <= 496 else 1024
     cases = {"rows": [], "fio": [], "rocksdb": []}
     for _ in range(arguments.rounds):
         cases["rows"].append(json.loads(run(bench, "read", folder / "rows", arguments.seconds, arguments.depth)))
-        cases["fio"].append(fio(folder / "rows", sector_bytes, arguments))
+        cases["fio"].append(fio(folder / "rows", filled, sector_bytes, arguments))
         if rocksdb:
             cache_bytes = rows * row_bytes // 20
             cases["rocksdb"].append(json.loads(run(
