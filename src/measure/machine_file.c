@@ -63,10 +63,12 @@ orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error 
         m->cpu, m->isa, m->when, m->cores, m->read_bytes_per_s, m->copy_bytes_per_s, m->flops_fp32,
         m->flops_bf16, (long long)m->cache_bytes, (long long)m->base_bytes);
     orr_output_text(
-        out, "# operator, dtype, form, cold, threads, dims, FLOPs, bytes, ns, spread\nkernels:\n");
+        out, "# operator, dtype, form, cold, threads, dims, FLOPs, bytes, ns, spread\nkernels:");
+    orr_output_text(out, m->n_kernels > 0 ? "\n" : " []\n");
     for (uint32_t i = 0; i < m->n_kernels; i++)
         put_kernel(out, &m->kernels[i]);
-    orr_output_text(out, "# collective, ranks, bytes, ns\ntransfers:\n");
+    orr_output_text(out, "# collective, ranks, bytes, ns\ntransfers:");
+    orr_output_text(out, m->n_transfers > 0 ? "\n" : " []\n");
     for (uint32_t i = 0; i < m->n_transfers; i++)
         orr_output_printf(out, "  - [%s, %u, %lld, %lld]\n",
                           orr_collective_name((orr_collective)m->transfers[i].collective),

@@ -74,6 +74,51 @@ def the_older_output_survives_a_full_disk():
         assert len(list(folder.iterdir())) == 1
 
 
+MACHINE = """schema: orrery.machine/1
+cpu: one
+isa: plain
+when: before
+cores: 2
+read_bytes_per_s: 1
+copy_bytes_per_s: 1
+flops_fp32: 1
+flops_bf16: 1
+cache_bytes: 1
+base_bytes: 1
+kernels: []
+transfers: []
+"""
+
+
+@case
+def a_full_disk_is_not_measured():
+    with scratch() as folder:
+        (folder / "machine.yaml").write_text(MACHINE)
+        (folder / "rows").mkdir()
+        line = one_line(orrery("bench", "-q", "--quick", "--storage", "rows", "-o", "machine.yaml", cwd=folder,
+                               preexec_fn=room_for(1 << 20)), 3)
+        assert "File too large" in line and str(folder / "rows") in line and "allocated" in line, line
+        assert (folder / "machine.yaml").read_text() == MACHINE
+        assert list((folder / "rows").iterdir()) == []
+
+
+@case
+def a_folder_is_measured_and_left_as_it_was():
+    with scratch() as folder:
+        (folder / "machine.yaml").write_text(MACHINE)
+        (folder / "rows").mkdir()
+        if shutil.disk_usage(folder).free < 8 << 30:
+            raise Skip("needs 8 GiB that are free")
+        for _ in range(2):  # the second time it replaces what the first one found
+            result = orrery("bench", "-q", "--quick", "--storage", "rows", "-o", "machine.yaml", "--format", "json",
+                            cwd=folder)
+            assert result.returncode == 0, result.stderr
+            assert '"random_read"' in result.stdout and '"sync"' in result.stdout, result.stdout
+            text = (folder / "machine.yaml").read_text()
+            assert text.count("- path: ") == 1 and f"'{folder / 'rows'}'" in text and "cpu: 'one'" in text, text
+            assert list((folder / "rows").iterdir()) == []
+
+
 @case
 def a_real_full_file_system():
     if os.geteuid() != 0 or not shutil.which("unshare"):
