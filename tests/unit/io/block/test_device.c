@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -131,6 +132,45 @@ static void test_lock(void **state)
     device->close(device);
 }
 
+/* A process that is killed in the midst of its requests leaves no lock behind. */
+static void test_killed(void **state)
+{
+    const char *path = in_folder(state, "rows");
+    for (int k = 0; k < 10; k++) {
+        int ready[2];
+        char byte;
+        assert_int_equal(pipe(ready), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            static _Alignas(4096) char memory[16][4096];
+            const orr_block_open how = {.path = path, .create = true, .bytes = 1 << 16};
+            orr_block_device *device;
+            uint32_t n = 0;
+            if (orr_block_device_open(&how, &device, NULL) != ORR_OK)
+                _exit(1);
+            for (uint32_t r = 0; r < 16; r++) {
+                const orr_block_request request = {.operation = ORR_BLOCK_WRITE,
+                                                   .at = 4096ULL * r,
+                                                   .bytes = 4096,
+                                                   .data = memory[r]};
+                if (device->submit(device, &request, 1, &n, NULL) != ORR_OK)
+                    _exit(1);
+            }
+            if (write(ready[1], "r", 1) != 1)
+                _exit(1);
+            for (;;)
+                pause();
+        }
+        close(ready[1]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        close(ready[0]);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        orr_block_device *device = make(&(orr_block_open){.path = path});
+        device->close(device);
+    }
+}
+
 static void refuses_request(orr_block_device *device, uint64_t at, void *data, uint32_t bytes,
                             const char *text)
 {
@@ -220,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_content_stays, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_opening, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_lock, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_killed, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_requests, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_threads, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_full_disk, make_folder, remove_folder),
