@@ -46,13 +46,15 @@ static uint64_t coming_groups(const orr_row_file *f, uint32_t shape)
 
 static bool wants_groups(const orr_row_file *f, uint32_t shape)
 {
-    return f->options.writes == ORR_ROW_WRITES_HOLES && f->space.extents_of[shape] > 0 &&
-           coming_groups(f, shape) < wanted_groups(f, shape);
+    return f->options.writes == ORR_ROW_WRITES_HOLES && !f->committing &&
+           f->space.extents_of[shape] > 0 && coming_groups(f, shape) < wanted_groups(f, shape);
 }
 
 static bool wants_extent(const orr_row_file *f)
 {
     const orr_row_space *s = &f->space;
+    if (f->committing)
+        return false; /* what moves now makes places free a commit later */
     const uint64_t coming = s->n_free + s->n_dying + (f->clean.has_victim ? 1 : 0);
     if (f->options.writes == ORR_ROW_WRITES_EXTENTS) {
         /* What one commit took, the next one will. Where less is left than half of that, moving
@@ -72,8 +74,6 @@ static bool wants_extent(const orr_row_file *f)
 
 static bool wants_any(const orr_row_file *f)
 {
-    if (f->committing)
-        return false; /* what moves now makes places free a commit later */
     bool any = wants_extent(f);
     for (uint32_t i = 0; i < f->layout.n_shapes && !any; i++)
         any = f->layout.shapes[i].per_group > 1 && wants_groups(f, i);
@@ -104,7 +104,7 @@ static bool find_extent(orr_row_file *f, uint32_t *ret)
     for (uint64_t i = 0; i < WINDOW && i < f->space.n; i++) {
         const uint32_t extent = (uint32_t)(c->next_extent++ % f->space.n);
         const orr_row_extent *e = &f->space.extents[extent];
-        if (e->free || e->open > 0 || e->live == 0 || e->damaged)
+        if (e->free || e->open > 0 || e->live == 0 || e->damaged || e->tried)
             continue;
         const double full = (double)e->live / (double)capacity(f, e->shape);
         if (full < least) {
@@ -133,6 +133,7 @@ static bool next_of_victim(orr_row_file *f, orr_row_clean_job *job)
     while (c->group < end && orr_row_space_group(f, c->victim, c->group) == 0)
         c->group++;
     if (c->group == end) {
+        f->space.extents[c->victim].tried = true;
         leave_victim(f);
         return false;
     }
@@ -286,8 +287,10 @@ static orr_status end_job(orr_row_file *f, orr_row_clean_job *job, orr_error *er
     job->state = ORR_ROW_CLEAN_IDLE;
     orr_row_space_unpin(f, job->extent, job->group, job->n);
     orr_row_extent_close(f, job->extent);
-    if (status == ORR_LIMIT)
+    if (status == ORR_LIMIT) {
+        f->space.extents[job->extent].tried = false;
         give_up(f);
+    }
     orr_row_file_unlock(f);
     return status == ORR_LIMIT ? ORR_OK : status;
 }

@@ -23,6 +23,7 @@ typedef struct orr_row_extent {
     uint16_t shape;
     bool free;
     bool cleaning;
+    bool tried;   /* rows were left when it was cleaned, and none has gone since: damaged ones */
     bool damaged; /* has a sector that cannot be read: not cleaned again */
 } orr_row_extent;
 

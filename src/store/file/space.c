@@ -116,7 +116,7 @@ static void free_if_empty(orr_row_file *f, uint32_t extent)
         return;
     assert(e->live == 0);
     e->free = true;
-    e->damaged = false;
+    e->damaged = e->tried = false;
     f->space.changes++;
     f->space.extents_of[e->shape]--;
     f->space.free_groups[e->shape] -= orr_row_space_groups(f, e->shape);
@@ -165,6 +165,7 @@ void orr_row_place_bury(orr_row_file *f, orr_row_entry home)
     orr_row_extent *e = &f->space.extents[extent_of(f, home)];
     const bool was = is_dying(e);
     e->live--;
+    e->tried = false;
     f->space.changes++;
     count_dying(f, e, was);
     f->stats.used_bytes -= f->layout.shapes[e->shape].record_bytes;
