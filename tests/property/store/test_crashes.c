@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "support/naive_store.h"
+#include "naive_store.h"
 
 /* Trainings whose drive dies at any operation, with commits under way: the store opens again with
  * the rows of the last step that was committed, or of the one whose commit was under way, to the

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "support/naive_store.h"
+#include "naive_store.h"
 
 /* Rows of a store against arrays, through batches that are announced ahead and change rows, in
  * caches that hardly hold them, with commits under way, after reopening at a commit; with both ways

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "seeds.h"
+#include "../support/seeds.h"
 #include "support/simulated/block_device.h"
 #include "store/store.h"
 

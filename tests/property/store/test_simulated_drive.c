@@ -10,7 +10,7 @@
 #include "base/philox.h"
 #include "support/simulated/block_device.h"
 
-#include "support/seeds.h"
+#include "../support/seeds.h"
 
 enum { SECTORS = 24, SECTOR = 512, MOST = 400, SLOTS = 8, SPAN = 4, SEEDS = 3000 };
 
