@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "engine/tables/tables_state.h"
 
 /* Lookups are announced to row caches in the order of steps, by a thread of its own where steps are
@@ -20,6 +21,7 @@ struct orr_tables_ahead {
     uint64_t next_batch;
     orr_tables_set *queue[ORR_TABLES_AHEAD]; /* sets that have not ended, in the order of steps */
     uint32_t n, announced; /* sets; the first ones, which have been announced or failed */
+    int64_t stall_ns;      /* that steps waited to be announced */
 };
 
 static orr_store *store_of(const orr_tables_ahead *a, int tier)
@@ -219,8 +221,10 @@ orr_status orr_tables_wait(orr_tables *t, orr_tables_set *set, orr_error *err)
         return ORR_OK;
     pthread_mutex_lock(&a->lock);
     go_on(a);
+    const int64_t begin = orr_clock_now_ns(&orr_clock_monotonic);
     while (set->state != ORR_TABLES_SET_ANNOUNCED && a->failed == NULL)
         pthread_cond_wait(&a->changed, &a->lock);
+    a->stall_ns += orr_clock_now_ns(&orr_clock_monotonic) - begin;
     const orr_tables_set *failed = set->state == ORR_TABLES_SET_ANNOUNCED ? NULL : a->failed;
     pthread_mutex_unlock(&a->lock);
     if (failed != NULL)
@@ -237,6 +241,15 @@ orr_status orr_tables_change(orr_tables *t, const orr_tables_set *set, orr_error
         if (t->shelves[tier].store != NULL)
             ORR_TRY(orr_store_change(t->shelves[tier].store, set->batch, err));
     return ORR_OK;
+}
+
+orr_store_stats orr_tables_tier_stats(const orr_tables *t, orr_tier tier)
+{
+    orr_store_stats stats = orr_store_stats_of(t->shelves[tier].store);
+    pthread_mutex_lock(&t->ahead->lock);
+    stats.stall_ns += t->ahead->stall_ns;
+    pthread_mutex_unlock(&t->ahead->lock);
+    return stats;
 }
 
 void orr_tables_end(orr_tables *t, orr_tables_set *set, bool changed)

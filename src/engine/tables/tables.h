@@ -131,6 +131,8 @@ void orr_tables_draw_record(const orr_tables_drawing *drawing, int64_t row, char
 
 /* The rows of a tier, to commit and to count; NULL: no shard of this rank lives there. */
 orr_store *orr_tables_store(const orr_tables *t, orr_tier tier);
+/* What its store counts. The stall has the time, too, that steps waited for room in the caches. */
+orr_store_stats orr_tables_tier_stats(const orr_tables *t, orr_tier tier);
 /* Bytes that this rank sent to others in the last step that has ended; averages over groups are
  * not counted. */
 typedef struct orr_tables_traffic {

@@ -8,9 +8,9 @@
 
 enum { NUMBERS = sizeof(orr_train_rows) / sizeof(int64_t) };
 
-static orr_train_rows counts_of(orr_store *store)
+static orr_train_rows counts_of(const orr_tables *tables, orr_tier tier)
 {
-    const orr_store_stats s = orr_store_stats_of(store);
+    const orr_store_stats s = orr_tables_tier_stats(tables, tier);
     return (orr_train_rows){.lookups = (int64_t)s.lookups,
                             .hits = (int64_t)s.hits,
                             .rows = (int64_t)s.rows,
@@ -38,11 +38,11 @@ orr_status orr_train_count_rows(orr_trainer *t, orr_train_rows ret[ORR_TIERS], o
     if (all == NULL)
         return orr_fail_memory(err);
     for (int tier = 0; tier < ORR_TIERS; tier++) {
-        orr_store *store = orr_tables_store(orr_engine_step_tables(t->step), (orr_tier)tier);
-        if (store == NULL)
+        const orr_tables *tables = orr_engine_step_tables(t->step);
+        if (orr_tables_store(tables, (orr_tier)tier) == NULL)
             continue;
         orr_train_rows *before = &t->rows.counted[tier];
-        const orr_train_rows now = counts_of(store);
+        const orr_train_rows now = counts_of(tables, (orr_tier)tier);
         mine[tier] = now;
         add(&mine[tier], before, -1);
         mine[tier].stall_ns -= before->stall_ns;
