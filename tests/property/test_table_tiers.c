@@ -7,7 +7,7 @@
 /* Rows that do not live in memory have, step by step, the bits of rows that do: any mix of tiers,
  * kinds of sharding, formats and optimizers, row caches of any size that holds a step, policies and
  * look-aheads. */
-enum { TIER_STEPS = 10, LOOKAHEAD_MOST = 8 };
+enum { TIER_STEPS = 10, LOOKAHEAD_MOST = 8, CACHE_MOST = 1 << 26, ROOMY_BYTES = 1 << 25 };
 
 static void remove_files(const table_run *run)
 {
@@ -35,8 +35,11 @@ static bool fits(table_run *run, uint64_t cache_bytes, orr_arena *arena)
 static void run_tight(table_run *run, bool tighter, orr_arena *arena)
 {
     uint64_t bytes = 20000;
-    while (!fits(run, bytes, arena))
+    while (!fits(run, bytes, arena)) {
         bytes *= 4;
+        if (bytes > CACHE_MOST)
+            seed_fail(run->c->seed, "%s", run->why);
+    }
     for (int i = 0; tighter && i < 2; i++)
         if (fits(run, bytes * 7 / 10, arena))
             bytes = bytes * 7 / 10;
@@ -59,7 +62,9 @@ static void random_tiers(table_run *run, orr_random *r, orr_embedding_plan *plan
                               .writes = (uint8_t)orr_random_below(r, 2),
                               .plain = orr_random_below(r, 2) == 0,
                               .durable = orr_random_below(r, 2) == 0,
-                              .dram = dram && tier == ORR_TIER_BLOCK};
+                              .dram = dram && tier == ORR_TIER_BLOCK,
+                              /* Averages over groups write all rows at once. */
+                              .bytes = plan->groups > 1 ? ROOMY_BYTES : 0};
     const uint32_t most = orr_tables_steps(plan) - 1;
     run->ahead = (uint32_t)orr_random_below(r, most + 1);
     run->fetch_ahead = (uint32_t)orr_random_below(r, run->ahead + 1);

@@ -35,7 +35,9 @@ typedef struct table_run {
     orr_tables_tier tiers[ORR_TIERS];
     uint32_t fetch_ahead; /* steps whose rows are asked for before this one is summed */
     bool visits;          /* rows are read and written as they are between steps */
-    orr_status refused;   /* that a rank fails with is no failure of the test; it is told instead */
+    /* That a rank fails with is no failure of the test; it is told instead, and why. */
+    orr_status refused;
+    char why[512];
     orr_store_stats stats[ORR_TIERS]; /* of all ranks, in the end */
     uint64_t steps;
     float *bags;         /* shape (steps, batch, columns) */
@@ -397,7 +399,10 @@ static inline void run_tables(table_run *run, orr_arena *arena)
         pthread_join(threads[i], NULL);
     bool refused = false;
     for (uint32_t i = 0; i < n; i++)
-        refused |= run->refused != ORR_OK && ranks[i].err.status == run->refused;
+        if (run->refused != ORR_OK && ranks[i].err.status == run->refused) {
+            refused = true;
+            snprintf(run->why, sizeof run->why, "%s", ranks[i].err.text);
+        }
     if (!refused) {
         run->refused = ORR_OK;
         report_failures(run, ranks, n);
