@@ -50,7 +50,8 @@ typedef struct orr_train_step { /* the result of a step, the same on all ranks *
     int64_t contributors;   /* replicas that contributed gradients; without a team 1 */
     int64_t retries, epoch; /* with a team: attempts before the successful one */
     int64_t slot; /* number of the data batch that this replica trained on, from 0; -1: none */
-    orr_train_rows rows[ORR_TIERS]; /* by tier of their table; of tables in memory nothing */
+    const orr_train_rows *rows; /* shape (ORR_TIERS), by tier of their table; NULL: all live in
+                                 * memory. In the arena of the result */
 } orr_train_step;
 
 /* Makes this job one replica of several that train together (orrery/team.h): every machine runs the

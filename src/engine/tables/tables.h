@@ -133,6 +133,8 @@ void orr_tables_draw_record(const orr_tables_drawing *drawing, int64_t row, char
 orr_store *orr_tables_store(const orr_tables *t, orr_tier tier);
 /* What its store counts. The stall has the time, too, that steps waited for room in the caches. */
 orr_store_stats orr_tables_tier_stats(const orr_tables *t, orr_tier tier);
+/* What its device has to say (orr_block_device_remark()); NULL: nothing. */
+const char *orr_tables_remark(const orr_tables *t, orr_tier tier);
 /* Bytes that this rank sent to others in the last step that has ended; averages over groups are
  * not counted. */
 typedef struct orr_tables_traffic {

@@ -30,7 +30,8 @@ typedef struct orr_tables_ahead orr_tables_ahead; /* ahead.c */
 
 /* Shards of this rank whose rows do not live in memory, of one tier. */
 typedef struct orr_tables_shelf {
-    orr_store *store; /* NULL: there are none */
+    orr_store *store;   /* NULL: there are none */
+    const char *remark; /* of its device */
     uint32_t n;
     uint32_t *shards;             /* shape (n): numbers among this rank's shards */
     orr_tables_drawing *drawings; /* shape (n): initial values */

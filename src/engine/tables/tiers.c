@@ -139,11 +139,14 @@ static orr_status open_store(orr_tables *t, orr_tier which, const orr_row_file_f
                                        .ctx = shelf};
     orr_block_device *device;
     ORR_TRY(open_device(which, tier, facts, &device, err));
+    shelf->remark = orr_block_device_remark(device);
     const orr_status status =
         tier->create ? orr_store_create(device, facts, &options, &shelf->store, err)
                      : orr_store_open(device, facts, tier->step, &options, &shelf->store, err);
     if (status != ORR_OK)
         device->close(device);
+    if (status != ORR_OK && tier->path != NULL)
+        orr_error_prefix(err, tier->path);
     return status;
 }
 
@@ -246,6 +249,11 @@ void orr_tables_close_tiers(orr_tables *t)
     orr_tables_ahead_close(t);
     for (int tier = 0; tier < ORR_TIERS; tier++)
         orr_store_close(t->shelves[tier].store);
+}
+
+const char *orr_tables_remark(const orr_tables *t, orr_tier tier)
+{
+    return t->shelves[tier].remark;
 }
 
 orr_store *orr_tables_store(const orr_tables *t, orr_tier tier)

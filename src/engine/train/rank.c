@@ -249,13 +249,28 @@ orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr
     told->reward = told->kl = told->auc = NAN;
     if (training->task->evaluate != NULL)
         ORR_TRY(training->task->evaluate(t, r, told, err));
-    if (t->rows.there)
-        ORR_TRY(orr_train_count_rows(t, told->rows, err));
+    if (t->rows.there && training->result.steps < o->steps) {
+        orr_train_rows *rows = &training->rows[training->result.steps * ORR_TIERS];
+        ORR_TRY(orr_train_count_rows(t, rows, err));
+        told->rows = rows;
+    }
     if (training->result.steps < o->steps)
         training->history[training->result.steps++] = *told;
     if (t->transport->rank == 0 && o->told != NULL)
         o->told(o->ctx, told);
     return ORR_OK;
+}
+
+/* A store commits a step when the one before it is settled: when that checkpoint is the latest, and
+ * all ranks know it. */
+static orr_status finish_before(orr_trainer *t, orr_error *err)
+{
+    bool stop; /* is asked again before the next step */
+    if (!t->rows.committed[ORR_TIER_DRAM] || t->saved <= t->settled)
+        return ORR_OK;
+    ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
+    ORR_TRY(orr_train_synchronize(t, &stop, err));
+    return orr_train_synchronize(t, &stop, err);
 }
 
 orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
@@ -265,6 +280,7 @@ orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
     if (t->checkpointer == NULL || !orr_train_state_is_complete(t) || !t->data_positioned || !due ||
         t->saved >= t->last_step)
         return ORR_OK;
+    ORR_TRY(finish_before(t, err));
     t->saved = t->last_step;
     return orr_checkpointer_save(t->checkpointer, t->last_step, &t->data, err);
 }

@@ -72,10 +72,13 @@ orr_status orr_train_total_rows(orr_trainer *t, orr_train_result *ret, orr_error
     for (uint32_t i = 0; i < plan->n_tables; i++)
         ret->tiers[plan->placements[i].tier] = true;
     for (int tier = 0; tier < ORR_TIERS; tier++) {
+        const char *remark = orr_tables_remark(orr_engine_step_tables(t->step), (orr_tier)tier);
+        if (remark != NULL)
+            ret->remark = orr_arena_printf(t->training->arena, "%s", remark);
         ret->rows[tier].written_bytes = after[tier].written_bytes;
         for (int64_t i = 0; i < ret->steps; i++) {
-            add(&ret->rows[tier], &t->training->history[i].rows[tier], 1);
-            ret->rows[tier].stall_ns += t->training->history[i].rows[tier].stall_ns;
+            add(&ret->rows[tier], &t->training->rows[i * ORR_TIERS + tier], 1);
+            ret->rows[tier].stall_ns += t->training->rows[i * ORR_TIERS + tier].stall_ns;
         }
     }
     return ORR_OK;

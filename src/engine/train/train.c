@@ -169,7 +169,9 @@ static orr_status prepare(const orr_train_options *options, orr_arena *arena, or
     set_learning_rate(ret);
     ORR_TRY(choose_folder(ret, err));
     ret->history = orr_arena_array(arena, orr_train_step, (size_t)options->steps);
-    if (ret->history == NULL)
+    if (options->store != NULL)
+        ret->rows = orr_arena_array(arena, orr_train_rows, (size_t)options->steps * ORR_TIERS);
+    if (ret->history == NULL || (options->store != NULL && ret->rows == NULL))
         return orr_fail_memory(err);
     return open_data(ret, err);
 }

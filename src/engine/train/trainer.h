@@ -52,6 +52,7 @@ typedef struct orr_train_job {
     orr_arena *arena;        /* of the result */
     orr_train_result result; /* of this process's rank */
     orr_train_step *history; /* shape (options->steps) */
+    orr_train_rows *rows;    /* shape (options->steps, ORR_TIERS); NULL: all live in memory */
 } orr_train_job;
 
 /* Where rows of embedding tables live that are not in memory (row_tiers.c). */
