@@ -132,7 +132,7 @@ static orr_status begin_from(orr_trainer *t, orr_checkpoint *from, orr_error *er
     const orr_train_options *o = t->training->options;
     ORR_TRY(orr_train_place_rows(t, from, err));
     ORR_TRY(make_step(t, err));
-    orr_train_hide_rows(t);
+    orr_train_remove_rows(t, false);
     if (o->init != NULL && !o->resume) {
         ORR_TRY(orr_train_read_weights(t, o->init, err));
         ORR_TRY(orr_engine_step_weights_changed(t->step, err));
@@ -406,7 +406,10 @@ static orr_status finish(orr_trainer *t, orr_error *err)
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
     ORR_TRY(finish_checkpoints(t, err));
-    return t->rows.there ? orr_train_total_rows(t, r, err) : ORR_OK;
+    if (t->rows.there)
+        ORR_TRY(orr_train_total_rows(t, r, err)); /* all ranks are here: the export is complete */
+    orr_train_remove_rows(t, true);
+    return ORR_OK;
 }
 
 orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)

@@ -226,12 +226,14 @@ void orr_train_stores(const orr_trainer *t, orr_store *ret[ORR_TIERS])
                         : NULL;
 }
 
-/* Files that nothing is to outlive go as soon as they are open. */
-void orr_train_hide_rows(const orr_trainer *t)
+void orr_train_remove_rows(const orr_trainer *t, bool exported)
 {
-    for (int tier = 0; tier < ORR_TIERS; tier++)
-        if (t->rows.tiers[tier].path != NULL && !t->rows.tiers[tier].durable)
-            (void)unlink(t->rows.tiers[tier].path);
+    const bool kept = t->training->options->save != NULL;
+    for (int tier = 0; tier < ORR_TIERS; tier++) {
+        const orr_tables_tier *of = &t->rows.tiers[tier];
+        if (of->path != NULL && !kept && (exported || !of->durable))
+            (void)unlink(of->path);
+    }
 }
 
 /* The files of the checkpoint that rows were read from, which this rank looks after. */

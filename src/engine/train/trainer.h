@@ -167,7 +167,8 @@ orr_status orr_train_place_rows(orr_trainer *t, orr_checkpoint *from,
 void orr_train_describe_rows(const orr_trainer *t, orr_checkpoint_metadata *ret);
 /* Stores that commit with a checkpoint; NULL: none. */
 void orr_train_stores(const orr_trainer *t, orr_store *ret[ORR_TIERS]);
-void orr_train_hide_rows(const orr_trainer *t);
+/* Files that no checkpoint names go as soon as they are open, or when their rows are exported. */
+void orr_train_remove_rows(const orr_trainer *t, bool exported);
 orr_status orr_train_remember_rows(orr_trainer *t, const orr_checkpoint *from,
                                    orr_error *err) ORR_MUST_CHECK;
 /* What rows took since the last call, on all ranks, by tier (row_counts.c). */
