@@ -286,7 +286,8 @@ orr_store_stats orr_store_stats_of(orr_store *store)
     orr_row_file_lock(store->file);
     orr_store_stats stats = store->stats;
     for (uint32_t i = 0; i < store->n_shards; i++)
-        add_shard(&store->shards[i], &stats);
+        if (!orr_store_slots_of(store, i).resident)
+            add_shard(&store->shards[i], &stats);
     for (uint32_t i = 0; i < store->n_pools; i++)
         if (!store->pools[i].identity) {
             stats.cache_slots += store->pools[i].n;

@@ -97,7 +97,9 @@ orr_status orr_store_write(orr_store *store, const orr_store_scan *scan,
                            orr_error *err) ORR_MUST_CHECK;
 
 typedef struct orr_store_stats {
-    uint64_t lookups, hits;     /* of lookups: rows that were in memory or asked for before */
+    /* Lookups in shards that are not resident; of them: rows that were in memory or asked for
+     * before. */
+    uint64_t lookups, hits;
     uint64_t rows, row_hits;    /* the same of distinct rows of batches */
     uint64_t reads, read_bytes; /* requests of the device */
     uint64_t drawn;             /* rows with initial values, which need no reading */

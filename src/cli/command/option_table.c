@@ -337,7 +337,7 @@ const orr_option orr_options[] = {
          "the plan's tier, or the largest"},
     {"store-bytes", 0, OPTION_TEXT, FIELD(store_bytes), "BYTES", NULL, " train ",
      .about =
-         "of each file of --store, as 200GiB; default: its rows, and a third for those that change"},
+         "of each file of --store, as 200GiB; default: what its rows need, also while they change"},
     {"table-memory", 0, OPTION_TEXT, FIELD(table_memory), "BYTES", NULL, " train ",
      .about =
          "--store, --byte-store: memory of a rank for rows of tables, those that live there and row caches; default: "
