@@ -148,6 +148,7 @@ FOLDERS = {
         "page": "humanize table",
         "fleet": "analyses humanize page table",
         "sharding": "analyses humanize page table",
+        "training": "humanize page",
         "plan": "analyses humanize page",
         "trace": "humanize page table timeline",
         "explore": "analyses humanize page plan table",

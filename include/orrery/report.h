@@ -24,12 +24,12 @@ extern "C" {
     X(U32, uint32_t)                                                                               \
     X(U64, uint64_t)                                                                               \
     X(I32, int32_t)                                                                                \
-    X(I64, int64_t) X(NUMBER, double)                                                              \
-        X(NS, int64_t)         /* people see 1.234 ms, machines the integer ns */                  \
-        X(NS_MEAN, double)     /* ns with a fraction                           */                  \
-        X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
-        X(BYTES_PER_S, double) /* people see 12.3 GB/s; 0 is unknown           */                  \
-        X(FRAC, double)        /* people see 12.3 %                            */
+    X(I64, int64_t)                                                                                \
+    X(NUMBER, double) X(NS, int64_t) /* people see 1.234 ms, machines the integer ns */            \
+        X(NS_MEAN, double)           /* ns with a fraction                           */            \
+        X(BYTES, int64_t)            /* people see 1.5 MiB; -1 is unknown            */            \
+        X(BYTES_PER_S, double)       /* people see 12.3 GB/s; 0 is unknown           */            \
+        X(FRAC, double)              /* people see 12.3 %                            */
 typedef enum orr_column_type {
 #define ORR_COLUMN_ENUM_(name, type) ORR_COLUMN_##name,
     ORR_COLUMN_MAP(ORR_COLUMN_ENUM_)
@@ -172,6 +172,10 @@ enum { ORR_TRAINING_ROW_TABLES = 2 };
 ORR_API ORR_MUST_CHECK orr_status
 orr_training_row_tables(const orr_train_result *result, orr_arena *arena,
                         orr_named_table ret[ORR_TRAINING_ROW_TABLES], orr_error *err);
+/* A page of the run, self-contained: loss by step; hits of row caches by tier and step. Errors: IO,
+ * NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_training_html(const char *path, const char *model,
+                                                    const orr_train_result *result, orr_error *err);
 /* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of
  * operators beside its recording. */
 enum { ORR_BENCHMARK_TABLES = 2 };
@@ -246,8 +250,8 @@ typedef struct orr_sharding_report {
     const orr_table_planning *given; /* a plan to be set beside the best, priced alike; or NULL */
     bool interrupted;
 } orr_sharding_report;
-/* figures, kinds, tables, ranks, comparison, given tables, given ranks, tiers, tables on tiers; some
- * may be empty. In the arena; they refer to the report. */
+/* figures, kinds, tables, ranks, comparison, given tables, given ranks, tiers, tables on tiers;
+ * some may be empty. In the arena; they refer to the report. */
 enum { ORR_SHARDING_TABLES = 9 };
 ORR_API ORR_MUST_CHECK orr_status orr_sharding_tables(const orr_sharding_report *report,
                                                       orr_arena *arena,

@@ -75,12 +75,13 @@ def a_table_20_times_the_cache_has_the_bits_of_memory():
         spread = ("--data", "synthetic:uniform,locality=0.3,window=4096")
         alone = digest(folder, *spread, steps=60)
         same, tiers = run(folder, *spread, "--store", "rows", "--table-memory", "160kB", "--save", "kept", "--save-every",
-                          7, steps=60, tables=lines)
-        rows = tiers["block"]
+                          7, "--html", "page.html", steps=60, tables=lines)
+        page, rows = (folder / "page.html").read_text(), tiers["block"]
         assert same == alone, f"{same} and {alone}"
         assert rows["lookups"] >= 60 * 48 * 3 and 0.2 < rows["hit_frac"] < 0.9, rows
         assert rows["reads"] > 0 and rows["read_bytes"] >= 512 * rows["reads"], rows
         assert rows["written_bytes"] > 0, rows
+        assert "Hit rate by step" in page and "Waited for rows by step" in page
 
 
 @case

@@ -41,7 +41,7 @@ const orr_option orr_options[] = {
      .about = "how the answer is printed; plan: what --output writes, alone; default: table",
      .group = GROUP_OUTPUT},
     {"html", 0, OPTION_TEXT, FIELD(html), "FILE", NULL,
-     " analyze compare demo explore fleet predict simulate tables ",
+     " analyze compare demo explore fleet predict simulate tables train ",
      .about = "write the report as one self-contained page", .group = GROUP_OUTPUT},
     {"only", 0, OPTION_TEXT, FIELD(only), "NAMES", NULL, " analyze demo ",
      .about = "only these analyses, by name, separated by commas; \"list\" lists them"},

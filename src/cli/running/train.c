@@ -183,6 +183,7 @@ static orr_status check_outputs(orr_training *t)
     ORR_TRY(orr_check_output("save", s->save, true, arena, err));
     ORR_TRY(orr_check_output("export", s->export_to, true, arena, err));
     ORR_TRY(orr_check_output("record", s->record, true, arena, err));
+    ORR_TRY(orr_check_output("html", s->html, false, arena, err));
     ORR_TRY(orr_check_output("store", s->store, true, arena, err));
     ORR_TRY(orr_check_output("byte-store", t->store.byte_folder, true, arena, err));
     if (s->save == NULL || s->resume)
@@ -233,6 +234,16 @@ static bool is_told_by_another(const orr_settings *s)
     return may_meet && orr_launcher_ranks(&rank, &n) && rank > 0;
 }
 
+static orr_status write_page(orr_training *t)
+{
+    const char *path = t->session.settings->html;
+    if (path == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_training_html(path, t->model->title, &t->result, &t->session.err));
+    orr_session_remark(&t->session, "report written to %s", path);
+    return ORR_OK;
+}
+
 int orr_command_train(const orr_settings *asked)
 {
     orr_training t = {.reports = orr_child_report_open()};
@@ -258,7 +269,7 @@ int orr_command_train(const orr_settings *asked)
         return finish(&t, code_of(t.session.err.status));
     if (t.reports >= 0)
         orr_child_report_send_result(t.reports, &t.result);
-    if (orr_training_print_result(&t) != ORR_OK)
+    if (orr_training_print_result(&t) != ORR_OK || write_page(&t) != ORR_OK)
         return finish(&t, EXIT_INPUT);
     finish(&t, EXIT_DONE);
     return orr_interrupt_signal() != 0 ? 128 + orr_interrupt_signal() : EXIT_DONE;
