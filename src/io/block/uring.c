@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <liburing.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -27,7 +28,7 @@ typedef struct uring {
     bool fixed_file;     /* it has the file registered as 0 */
     bool registered;     /* it has the memory registered, as far as that can be */
     bool single;         /* it serves only one thread: */
-    const void *thread;  /* the address of something that this thread has alone */
+    uint64_t thread;     /* thread_number() of that one */
     unsigned memory_hit; /* the piece that the last request was in */
     uint32_t in_flight, n_pieces;
     orr_array(struct iovec) memory; /* pieces, as use_memory() was told */
@@ -35,7 +36,15 @@ typedef struct uring {
     orr_block_request *requests;    /* what is still to be moved of each, shape (depth) */
 } uring;
 
-static _Thread_local char this_thread;
+/* Threads are told apart by numbers: the next thread may have the addresses of one that ended. */
+static uint64_t thread_number(void)
+{
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t number;
+    if (number == 0)
+        number = atomic_fetch_add(&last, 1) + 1;
+    return number;
+}
 
 static void ring_done(uring *u)
 {
@@ -80,7 +89,7 @@ static int ring_init(uring *u)
     if (failed != 0)
         return failed;
     u->made = true;
-    u->thread = &this_thread;
+    u->thread = thread_number();
     /* Both save a look-up for each call; without them things work as well. */
     (void)io_uring_register_ring_fd(&u->ring);
     u->fixed_file = io_uring_register_files(&u->ring, &u->file->fd, 1) == 0;
@@ -103,7 +112,7 @@ static void register_memory(uring *u)
 /* The ring is there, for this thread, with all memory registered. */
 static orr_status be_ready(uring *u, orr_error *err)
 {
-    if (u->made && u->single && u->thread != &this_thread) {
+    if (u->made && u->single && u->thread != thread_number()) {
         if (u->in_flight > 0)
             return orr_fail(err, ORR_INVALID, "%s: %u requests of another thread are in flight",
                             u->file->path, u->in_flight);
