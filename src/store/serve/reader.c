@@ -13,6 +13,7 @@ enum {
     CHUNK_BAGS = 4096,
     BEHIND = 96,        /* rows between an entry's prefetch and its use, at least */
     INSERTION_MAX = 16, /* most lookups of a bag for insertion sort */
+    FEW_MAX = 255,      /* most whose counts are bytes */
 };
 
 typedef struct gathering {
@@ -57,6 +58,30 @@ static void insert_rows(const orr_served_table *t, const int64_t *ids, int64_t n
     }
 }
 
+/* With counts in bytes: prefix sums of eight at once are a product with 0x0101010101010101. */
+static void count_few_rows(const orr_served_table *t, const int64_t *ids, int64_t n,
+                           orr_ranged_row *to)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    union {
+        uint8_t of[ORR_EMBEDDING_RANGES];
+        uint64_t eight[ORR_EMBEDDING_RANGES / 8];
+    } place = {.of = {0}};
+    uint8_t range[FEW_MAX];
+    uint64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch((const char *)&t->entries[ids[i]]);
+        place.of[range[i] = (uint8_t)orr_served_range_of(t, ids[i])]++;
+    }
+    for (int r = 0; r < ORR_EMBEDDING_RANGES / 8; r++) {
+        const uint64_t sums = place.eight[r] * ones;
+        place.eight[r] = (sums << 8) + at * ones;
+        at += sums >> 56;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[place.of[range[i]]++] = (orr_ranged_row){(const char *)&t->entries[ids[i]], range[i]};
+}
+
 static void count_rows(const orr_served_table *t, const int64_t *ids, int64_t n, orr_ranged_row *to)
 {
     uint32_t place[ORR_EMBEDDING_RANGES] = {0}, at = 0;
@@ -73,6 +98,18 @@ static void count_rows(const orr_served_table *t, const int64_t *ids, int64_t n,
         const int64_t range = orr_served_range_of(t, ids[i]);
         to[place[range]++] = (orr_ranged_row){(const char *)&t->entries[ids[i]], range};
     }
+}
+
+/* Puts the rows of a bag in the order of sums: by range, those of a range as they were looked up.
+ */
+static void order_rows(const orr_served_table *t, const int64_t *ids, int64_t n, orr_ranged_row *to)
+{
+    if (n <= INSERTION_MAX)
+        insert_rows(t, ids, n, to);
+    else if (n <= FEW_MAX)
+        count_few_rows(t, ids, n, to);
+    else
+        count_rows(t, ids, n, to);
 }
 
 /* Looks at entries: rows in slots have their address, others are misses. */
@@ -162,7 +199,7 @@ static orr_status gather_bag(gathering *g, const orr_row_bags *b, uint32_t item,
     ORR_TRY(check_ids(g->table, b, sample, ids, err));
     ORR_TRY(reserve(r, (uint64_t)r->n_rows + (uint32_t)n, err));
     orr_served_bag bag = {.item = item, .first = r->n_rows, .n = (uint32_t)n, .sample = sample};
-    (n <= INSERTION_MAX ? insert_rows : count_rows)(g->table, ids, n, r->rows + bag.first);
+    order_rows(g->table, ids, n, r->rows + bag.first);
     if (n > 1 && g->snapshot->pooled.memory != NULL && find_pooled(g, &bag, ret))
         return ORR_OK;
     r->n_rows += bag.n;

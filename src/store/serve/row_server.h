@@ -11,7 +11,8 @@
  * be updated and whole snapshots exchanged while readers read: a reader sees a row as it was before
  * an update or after it, never half of it; there is no lock that all readers take.
  *
- * Threads: any number of readers, each with an orr_row_reader of its own; one writer. */
+ * Threads: any number of readers, each with an orr_row_reader of its own, up to 255; one writer,
+ * always the same thread between open and close: update, sync, swap, record and warm. */
 typedef struct orr_row_server orr_row_server;
 
 typedef struct orr_row_server_options {

@@ -2,10 +2,11 @@
 #include "store/serve/snapshot.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 
-enum { SLOT_ALIGNMENT = 16, LINE = 64, SLOT_OVERHEAD = 16, SLOTS_MIN = 16 };
+enum { SLOT_ALIGNMENT = 16, LINE = 64, SLOT_OVERHEAD = 16, SLOTS_MIN = 16, HUGE_PAGE = 2 << 20 };
 
 static orr_status check_shards(const orr_row_file_facts *facts, orr_error *err)
 {
@@ -39,6 +40,20 @@ static uint32_t padded(uint32_t bytes)
                : (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
 }
 
+/* Entries are looked up at random, by every lookup. What is there already is moved to huge pages
+ * where the kernel can (6.1). */
+static void use_huge_pages(void *memory, size_t bytes)
+{
+    const uintptr_t begin = ((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE,
+                    end = ((uintptr_t)memory + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (begin >= end)
+        return;
+    (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#ifdef MADV_COLLAPSE
+    (void)madvise((void *)begin, end - begin, MADV_COLLAPSE);
+#endif
+}
+
 static void describe_tables(orr_row_snapshot *s, bool dequantize)
 {
     for (uint32_t i = 0; i < s->n_tables; i++) {
@@ -46,6 +61,7 @@ static void describe_tables(orr_row_snapshot *s, bool dequantize)
         t->shard = &s->facts->shards[i];
         t->entries = (orr_shared_entry *)orr_row_file_entries(s->file, i);
         s->entry_arrays[i] = t->entries;
+        use_huge_pages((void *)t->entries, (size_t)t->shard->rows * sizeof *t->entries);
         t->rows = t->shard->rows;
         t->columns = t->shard->table_columns;
         t->row_bytes = t->shard->row_bytes;
