@@ -41,28 +41,33 @@ static void set_numbers(int64_t row, uint32_t version, float *ret)
         ret[j] = number_of(row, version, j);
 }
 
-static bool is_version(const float *numbers, int64_t row, uint32_t version)
+static bool is_sum(const float *numbers, int64_t row, uint32_t v, uint32_t w, bool twice)
 {
     for (uint32_t j = 0; j < COLUMNS; j++)
-        if (numbers[j] != number_of(row, version, j))
+        if (numbers[j] != number_of(row, v, j) + (twice ? number_of(row, w, j) : 0))
             return false;
     return true;
 }
 
-/* Bags of one row, and of twice a row, which is in the cache of pooled embeddings at times. */
-static void check_bag(shared_case *c, uint32_t table, int64_t row, uint32_t oldest, float *numbers,
-                      bool twice)
+/* The numbers are those of versions from `oldest` on; each of two lookups may see another one. */
+static bool is_of_versions(const float *numbers, int64_t row, uint32_t oldest, uint32_t newest,
+                           bool twice)
+{
+    for (uint32_t v = oldest; v <= newest; v++)
+        for (uint32_t w = v; w <= (twice ? newest : v); w++)
+            if (is_sum(numbers, row, v, w, twice))
+                return true;
+    return false;
+}
+
+/* Bags of one row, or of twice a row, which the cache of pooled embeddings has at times. */
+static void check_bag(shared_case *c, uint32_t table, int64_t row, uint32_t oldest,
+                      const float *numbers, bool twice)
 {
     const uint32_t newest = atomic_load(&c->begun[table][row]);
-    bool any = false, older = false;
-    for (uint32_t j = 0; twice && j < COLUMNS; j++)
-        numbers[j] /= 2;
-    for (uint32_t v = oldest; v <= newest && !any; v++)
-        any = is_version(numbers, row, v);
-    for (uint32_t v = 0; v < oldest && !any && !older; v++)
-        older = is_version(numbers, row, v);
-    if (!any)
-        atomic_fetch_add(older ? &c->stale : &c->torn, 1);
+    if (is_of_versions(numbers, row, oldest, newest, twice))
+        return;
+    atomic_fetch_add(is_of_versions(numbers, row, 0, newest, twice) ? &c->stale : &c->torn, 1);
 }
 
 static void *read_rows(void *ctx)
