@@ -52,6 +52,13 @@ static orr_status read_options(loading *l)
     return ORR_OK;
 }
 
+/* What the rows cost, where they are served from storage. */
+static orr_row_server_stats rows_of(const loading *l)
+{
+    const orr_row_server *rows = orr_scorer_rows(l->serving.scorer);
+    return rows != NULL ? orr_row_server_stats_of(rows, UINT32_MAX) : (orr_row_server_stats){0};
+}
+
 static void write_json(const loading *l)
 {
     const orr_load_result *r = &l->result;
@@ -63,6 +70,7 @@ static void write_json(const loading *l)
     orr_json_member_double(&w, "rate", r->rate);
     orr_json_member_uint(&w, "answered", r->answered);
     orr_json_member_uint(&w, "refused", r->refused);
+    orr_json_member_uint(&w, "missed", r->missed);
     orr_json_member_uint(&w, "samples", r->samples);
     orr_json_member_int(&w, "ns", r->ns);
     orr_json_member_int(&w, "mean_ns", r->mean_ns);
@@ -70,6 +78,15 @@ static void write_json(const loading *l)
     orr_json_member_int(&w, "p99_ns", r->p99_ns);
     orr_json_member_int(&w, "p999_ns", r->p999_ns);
     orr_json_member_int(&w, "max_ns", r->most_ns);
+    const orr_row_server_stats rows = rows_of(l);
+    orr_json_member_uint(&w, "lookups", rows.lookups);
+    orr_json_member_uint(&w, "hits", rows.hits);
+    orr_json_member_uint(&w, "pooled_lookups", rows.pooled_lookups);
+    orr_json_member_uint(&w, "pooled_hits", rows.pooled_hits);
+    orr_json_member_uint(&w, "pooled_rows_saved", rows.pooled_rows_saved);
+    orr_json_member_uint(&w, "rows_read", rows.reads);
+    orr_json_member_uint(&w, "read_bytes", rows.read_bytes);
+    orr_json_member_uint(&w, "throttled", rows.throttled);
     orr_json_write_object_end(&w);
     orr_output_text(l->serving.session.out, "\n");
 }
@@ -80,13 +97,24 @@ static void write_text(const loading *l)
     orr_output *out = l->serving.session.out;
     orr_output_printf(out, "asked     %.0f requests a second of %lld samples\n", l->options.rate,
                       (long long)l->options.samples);
-    orr_output_printf(out, "answered  %.0f a second, %llu in all, %llu refused\n", r->rate,
-                      (unsigned long long)r->answered, (unsigned long long)r->refused);
+    orr_output_printf(
+        out, "answered  %.0f a second, %llu in all, %llu refused, %llu not asked in time\n",
+        r->rate, (unsigned long long)r->answered, (unsigned long long)r->refused,
+        (unsigned long long)r->missed);
     orr_output_printf(out,
                       "latency   mean %.1f us, p50 %.1f us, p99 %.1f us, p99.9 %.1f us, max "
                       "%.1f us\n",
                       (double)r->mean_ns * 1e-3, (double)r->p50_ns * 1e-3, (double)r->p99_ns * 1e-3,
                       (double)r->p999_ns * 1e-3, (double)r->most_ns * 1e-3);
+    if (orr_scorer_rows(l->serving.scorer) == NULL)
+        return;
+    const orr_row_server_stats rows = rows_of(l);
+    orr_output_printf(out, "rows      %llu lookups, %llu in memory, %llu reads, %llu bytes\n",
+                      (unsigned long long)rows.lookups, (unsigned long long)rows.hits,
+                      (unsigned long long)rows.reads, (unsigned long long)rows.read_bytes);
+    orr_output_printf(out, "pooled    %llu of %llu bags, %llu rows saved\n",
+                      (unsigned long long)rows.pooled_hits, (unsigned long long)rows.pooled_lookups,
+                      (unsigned long long)rows.pooled_rows_saved);
 }
 
 static orr_status run(loading *l)

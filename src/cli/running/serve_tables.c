@@ -49,6 +49,17 @@ static void want_swap(void *ctx)
     atomic_store(&s->swap_wanted, true);
 }
 
+static orr_status open_trace(const server *s, orr_error *err)
+{
+    const orr_settings *o = s->serving.session.settings;
+    orr_row_server *rows = orr_scorer_rows(s->serving.scorer);
+    if (rows == NULL && (o->warm != NULL || o->record != NULL))
+        return orr_fail(err, ORR_INVALID, "--warm, --record: without --store all rows are mapped");
+    if (o->warm != NULL)
+        ORR_TRY(orr_row_server_warm(rows, o->warm, err));
+    return o->record != NULL ? orr_row_server_record(rows, o->record, err) : ORR_OK;
+}
+
 static orr_status open_service(server *s)
 {
     const orr_settings *o = s->serving.session.settings;
@@ -124,6 +135,7 @@ static void wait_for_end(server *s)
 static orr_status run(server *s)
 {
     ORR_TRY(orr_serving_open(&s->serving, false));
+    ORR_TRY(open_trace(s, &s->serving.session.err));
     ORR_TRY(open_service(s));
     ORR_TRY(orr_session_output(&s->serving.session, &s->style));
     tell_address(s);
@@ -131,6 +143,9 @@ static orr_status run(server *s)
     orr_session_remark(&s->serving.session, "ending: what was asked is answered first");
     orr_serve_http_drain(s->http);
     orr_service_drain(s->service);
+    if (s->serving.session.settings->record != NULL)
+        ORR_TRY(orr_row_server_record(orr_scorer_rows(s->serving.scorer), NULL,
+                                      &s->serving.session.err));
     orr_session_remark(&s->serving.session, "%llu requests were answered",
                        (unsigned long long)orr_service_answered(s->service));
     return orr_output_finish(s->serving.session.out, &s->serving.session.err);

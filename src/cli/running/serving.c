@@ -40,6 +40,55 @@ static orr_status open_data(orr_serving *v)
     return orr_click_data_open(s->data, &v->model->dlrm, seed, &v->clicks, err);
 }
 
+static orr_status bytes_of(const char *option, const char *text, uint64_t *ret, orr_error *err)
+{
+    if (text == NULL || orr_parse_bytes(text, ret, err) == ORR_OK)
+        return ORR_OK;
+    orr_error_prefix(err, option);
+    return err->status;
+}
+
+static orr_status iops_of(const char *option, const char *text, double *ret, orr_error *err)
+{
+    if (text == NULL || orr_parse_iops(text, ret, err) == ORR_OK)
+        return ORR_OK;
+    orr_error_prefix(err, option);
+    return err->status;
+}
+
+/* A quarter of the memory that is free, but no more than the rows are. */
+static uint64_t usual_cache(const orr_dlrm *d)
+{
+    const long pages = sysconf(_SC_AVPHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    const uint64_t most =
+        pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 4 : UINT64_C(1) << 28;
+    uint64_t rows = 1 << 20;
+    for (uint32_t i = 0; i < d->n_tables; i++) {
+        rows += 2 * (uint64_t)d->tables[i].rows * d->tables[i].columns * sizeof(float);
+        if (rows > most)
+            return most;
+    }
+    return rows;
+}
+
+static orr_status read_rows(const orr_settings *s, const orr_model *model, bool read_only,
+                            orr_row_server_options *ret, orr_error *err)
+{
+    orr_row_server_options o = {.cache_bytes = usual_cache(&model->dlrm),
+                                .dequantize_on_load = s->dequantize,
+                                .read_only = read_only};
+    if (s->store == NULL && (s->table_memory != NULL || s->pooled_memory != NULL || s->dequantize))
+        return orr_fail(err, ORR_INVALID,
+                        "--table-memory, --pooled-memory, --dequantize: without "
+                        "--store all rows are mapped");
+    ORR_TRY(bytes_of("--table-memory", s->table_memory, &o.cache_bytes, err));
+    ORR_TRY(bytes_of("--pooled-memory", s->pooled_memory, &o.pooled_bytes, err));
+    ORR_TRY(iops_of("--table-iops", s->table_iops, &o.table_iops, err));
+    ORR_TRY(iops_of("--device-iops", s->device_iops, &o.device_iops, err));
+    *ret = o;
+    return ORR_OK;
+}
+
 orr_status orr_serving_open(orr_serving *v, bool reads)
 {
     const orr_settings *s = v->session.settings;
@@ -53,9 +102,14 @@ orr_status orr_serving_open(orr_serving *v, bool reads)
     if (reads)
         ORR_TRY(open_data(v));
     v->threads = threads_of(s);
-    const orr_scorer_options options = {
-        .model = v->model, .weights = s->weights, .block = (int64_t)block};
-    return orr_scorer_open(&options, &v->scorer, err);
+    orr_scorer_options options = {
+        .model = v->model, .weights = s->weights, .block = (int64_t)block, .store = s->store};
+    ORR_TRY(read_rows(s, v->model, reads, &options.rows, err));
+    ORR_TRY(orr_scorer_open(&options, &v->scorer, err));
+    if (s->store != NULL)
+        orr_session_remark(&v->session, "the snapshot in %s was %s", s->store,
+                           orr_scorer_snapshot_text(v->scorer));
+    return ORR_OK;
 }
 
 void orr_serving_close(orr_serving *v)

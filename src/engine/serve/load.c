@@ -13,6 +13,7 @@
 #include "base/clock.h"
 
 #define SECOND_NS 1e9
+#define GRACE_NS  INT64_C(5000000000)
 
 orr_arrivals orr_arrivals_of(double rate, uint64_t seed)
 {
@@ -70,7 +71,7 @@ struct load {
     const orr_load_options *o;
     pthread_mutex_t lock; /* of the schedule */
     orr_arrivals arrivals;
-    uint64_t next;
+    uint64_t next, missed;
     int64_t began_ns;
     bool over;
     asker *askers;
@@ -79,6 +80,17 @@ struct load {
 static int64_t now(void)
 {
     return orr_clock_now_ns(&orr_clock_monotonic);
+}
+
+/* Counts the arrivals that are left. */
+static void miss_all(load *l)
+{
+    l->missed = 1;
+    while (l->next < l->o->count && orr_arrivals_next(&l->arrivals) < l->o->for_ns) {
+        l->next++;
+        l->missed++;
+    }
+    l->over = true;
 }
 
 /* The next arrival; false: there is none. */
@@ -91,6 +103,8 @@ static bool take(load *l, uint64_t *ret_number, int64_t *ret_at_ns)
         const int64_t at = orr_arrivals_next(&l->arrivals);
         l->over = l->o->for_ns > 0 && at >= l->o->for_ns;
         *ret_at_ns = l->began_ns + at;
+        if (l->o->for_ns > 0 && now() - l->began_ns > 2 * l->o->for_ns + GRACE_NS)
+            miss_all(l);
     } else {
         l->over = true;
     }
@@ -193,6 +207,7 @@ static orr_status gather(load *l, orr_load_result *ret, orr_error *err)
     }
     orr_load_summarize(all.at, all.n, &r);
     r.answered = all.n;
+    r.missed = l->missed;
     r.samples = all.n * (uint64_t)l->o->samples;
     r.ns = last - l->began_ns;
     r.rate = r.ns > 0 ? (double)all.n * SECOND_NS / (double)r.ns : 0;

@@ -10,10 +10,12 @@
  * schedule, not from when somebody had time for it, so that a server that is too slow shows it (no
  * coordinated omission; Tene, "How NOT to Measure Latency", 2013). */
 typedef struct orr_load_options {
-    double rate;     /* requests a second, > 0 */
-    uint64_t seed;   /* of arrivals */
-    uint64_t count;  /* requests, at most ORR_LOAD_MAX; */
-    int64_t for_ns;  /* and no arrivals from then on; 0: no such end */
+    double rate;    /* requests a second, > 0 */
+    uint64_t seed;  /* of arrivals */
+    uint64_t count; /* requests, at most ORR_LOAD_MAX; */
+    /* And no arrivals from then on; 0: no such end. What has not begun within twice that, and 5 s,
+     * is not asked any more: `missed`. */
+    int64_t for_ns;
     int64_t samples; /* of a request */
     const orr_click_data *clicks;
     orr_scorer *scorer;
@@ -24,9 +26,11 @@ typedef struct orr_load_options {
 enum { ORR_LOAD_MAX = 100000000 };
 
 typedef struct orr_load_result {
-    uint64_t answered, refused, samples; /* refused: 503 and errors of requests */
-    int64_t ns;                          /* from the first arrival's schedule to the last answer */
-    double rate;                         /* answers a second of it */
+    uint64_t answered, samples;
+    uint64_t refused; /* 503 and errors of requests */
+    uint64_t missed;  /* arrivals that nobody had time for */
+    int64_t ns;       /* from the first arrival's schedule to the last answer */
+    double rate;      /* answers a second of it */
     int64_t mean_ns, p50_ns, p99_ns, p999_ns, most_ns;
 } orr_load_result;
 /* Stopped: what there is. Errors: those of scoring; LIMIT: too many requests. */

@@ -11,18 +11,24 @@
 #include "engine/serve/dense.h"
 #include "engine/serve/mapped_tables.h"
 #include "engine/serve/metrics.h"
+#include "engine/serve/snapshot.h"
+#include "kernel/format/row.h"
 
 /* One version of the weights. */
 typedef struct weights {
     orr_dense *dense;
-    orr_mapped_tables *tables;
+    orr_mapped_tables *tables; /* with a snapshot their descriptions alone */
+    orr_serve_snapshot rows;   /* server NULL: tables are mapped */
 } weights;
 
 struct orr_scorer {
     orr_model model;
     int64_t block;
+    const char *store; /* or NULL */
+    orr_row_server_options rows;
     weights now;
-    pthread_mutex_t lock; /* of the list of threads */
+    pthread_mutex_t writing; /* held by who updates or exchanges: before `lock` */
+    pthread_mutex_t lock;    /* of the list of threads */
     orr_score_thread *threads;
     uint64_t swaps;
 };
@@ -35,6 +41,7 @@ struct orr_score_thread {
     pthread_mutex_t lock;
     uint64_t version; /* of the weights that the runner is of: swaps + 1; 0: none */
     orr_dense_runner runner;
+    orr_row_reader *reader; /* of the snapshot's server; NULL: none yet */
     orr_lookup_space space;
     orr_row_bags *bags;        /* shape (tables) */
     _Atomic uint64_t *lookups; /* shape (tables) */
@@ -43,8 +50,23 @@ struct orr_score_thread {
 static void close_weights(weights *w)
 {
     orr_dense_close(w->dense);
+    orr_row_server_close(w->rows.server);
     orr_mapped_tables_close(w->tables);
     *w = (weights){0};
+}
+
+/* A snapshot of the same rows as now is kept, with what was updated in it. */
+static orr_status open_rows(const orr_scorer *s, weights *w, orr_error *err)
+{
+    if (s->store == NULL)
+        return ORR_OK;
+    if (s->now.rows.server != NULL &&
+        orr_mapped_tables_fingerprint(s->now.tables) == orr_mapped_tables_fingerprint(w->tables)) {
+        w->rows = s->now.rows;
+        return ORR_OK;
+    }
+    return orr_serve_snapshot_open(s->store, w->tables, s->model.dlrm.n_tables, &s->rows, &w->rows,
+                                   err);
 }
 
 static orr_status open_weights(const orr_scorer *s, const char *folder, weights *ret,
@@ -57,8 +79,10 @@ static orr_status open_weights(const orr_scorer *s, const char *folder, weights 
         return orr_fail(err, ORR_INVALID, "%s: too long a path", folder);
     orr_status status = orr_dense_open(&s->model, path, &w.dense, err);
     if (status == ORR_OK)
-        status = orr_mapped_tables_open(folder, s->model.dlrm.tables, s->model.dlrm.n_tables, true,
-                                        &w.tables, err);
+        status = orr_mapped_tables_open(folder, s->model.dlrm.tables, s->model.dlrm.n_tables,
+                                        s->store == NULL, &w.tables, err);
+    if (status == ORR_OK)
+        status = open_rows(s, &w, err);
     if (status == ORR_OK)
         *ret = w;
     else
@@ -76,7 +100,10 @@ orr_status orr_scorer_open(const orr_scorer_options *options, orr_scorer **ret, 
         return orr_fail_memory(err);
     s->model = *options->model;
     s->block = options->block > 0 ? options->block : ORR_SCORER_BLOCK;
+    s->store = options->store;
+    s->rows = options->rows;
     (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_mutex_init(&s->writing, NULL);
     const orr_status status = open_weights(s, options->weights, &s->now, err);
     if (status == ORR_OK)
         *ret = s;
@@ -91,39 +118,99 @@ void orr_scorer_close(orr_scorer *s)
         return;
     close_weights(&s->now);
     (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_mutex_destroy(&s->writing);
     orr_free(s);
 }
 
-orr_status orr_scorer_swap(orr_scorer *s, const char *folder, orr_error *err)
+const orr_dlrm *orr_scorer_model(const orr_scorer *scorer)
 {
-    weights fresh, old;
-    ORR_TRY(open_weights(s, folder, &fresh, err));
+    return &scorer->model.dlrm;
+}
+
+orr_row_server *orr_scorer_rows(const orr_scorer *s)
+{
+    return s->now.rows.server;
+}
+
+const char *orr_scorer_snapshot_text(const orr_scorer *s)
+{
+    return s->now.rows.server == NULL ? NULL
+           : s->now.rows.replaced     ? "packed in place of one of other weights"
+           : s->now.rows.packed       ? "packed"
+                                      : "opened";
+}
+
+/* All threads are between two answers. */
+static void exchange(orr_scorer *s, const weights *fresh)
+{
     (void)pthread_mutex_lock(&s->lock);
     for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
         (void)pthread_mutex_lock(&t->lock);
-    old = s->now;
-    s->now = fresh;
+    for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
+        if (s->now.rows.server != fresh->rows.server) {
+            orr_row_reader_close(t->reader);
+            t->reader = NULL;
+        }
+    s->now = *fresh;
     s->swaps++;
     for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
         (void)pthread_mutex_unlock(&t->lock);
     (void)pthread_mutex_unlock(&s->lock);
-    close_weights(&old); /* runners of it are closed before they run again */
-    return ORR_OK;
+}
+
+orr_status orr_scorer_swap(orr_scorer *s, const char *folder, orr_error *err)
+{
+    weights fresh;
+    (void)pthread_mutex_lock(&s->writing);
+    weights old = s->now;
+    const orr_status status = open_weights(s, folder, &fresh, err);
+    if (status == ORR_OK) {
+        exchange(s, &fresh);
+        if (old.rows.server == fresh.rows.server)
+            old.rows.server = NULL;
+        close_weights(&old); /* runners of it are closed before they run again */
+    }
+    (void)pthread_mutex_unlock(&s->writing);
+    return status;
+}
+
+static orr_status write_rows(orr_scorer *s, uint32_t table, const int64_t *rows, int64_t n,
+                             const float *values, orr_error *err)
+{
+    const orr_embedding *about = &orr_mapped_tables_of(s->now.tables)[table];
+    const orr_row_format format = (orr_row_format)about->format;
+    const size_t bytes = (size_t)orr_row_format_bytes(format, about->columns);
+    char *records = orr_malloc(bytes * (size_t)n + 1);
+    if (records == NULL)
+        return orr_fail_memory(err);
+    for (int64_t i = 0; i < n; i++)
+        orr_row_from_fp32(format, values + i * about->columns, about->columns,
+                          records + (size_t)i * bytes);
+    orr_status status = orr_row_server_update(s->now.rows.server, table, rows, n, records, err);
+    if (status == ORR_OK)
+        status = orr_row_server_sync(s->now.rows.server, err);
+    orr_free(records);
+    return status;
 }
 
 orr_status orr_scorer_update(orr_scorer *s, uint32_t table, const int64_t *rows, int64_t n,
                              const float *values, orr_error *err)
 {
-    (void)s, (void)table, (void)rows, (void)n, (void)values;
-    return orr_fail(err, ORR_UNSUPPORTED, "tables are mapped from files, which do not change");
+    if (s->store == NULL || s->rows.read_only)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "tables are mapped from files, which do not change: serve them from a "
+                        "--store");
+    (void)pthread_mutex_lock(&s->writing);
+    const orr_status status = write_rows(s, table, rows, n, values, err);
+    (void)pthread_mutex_unlock(&s->writing);
+    return status;
 }
 
-void orr_scorer_metrics(orr_scorer *s, orr_output *out)
+static void write_mapped_metrics(orr_scorer *s, orr_output *out)
 {
     const orr_dlrm *d = &s->model.dlrm;
     orr_metric_head(out, "orrery_serve_table_lookups_total", "counter",
                     "Lookups by table and by where its rows live.");
-    (void)pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < d->n_tables; i++) {
         uint64_t n = 0;
         for (const orr_score_thread *t = s->threads; t != NULL; t = t->next)
@@ -132,15 +219,20 @@ void orr_scorer_metrics(orr_scorer *s, orr_output *out)
         orr_metric_label(out, d->tables[i].name);
         orr_output_printf(out, "\",tier=\"mapped\"} %llu\n", (unsigned long long)n);
     }
+}
+
+void orr_scorer_metrics(orr_scorer *s, orr_output *out)
+{
+    (void)pthread_mutex_lock(&s->lock); /* nothing is exchanged meanwhile */
+    if (s->now.rows.server == NULL)
+        write_mapped_metrics(s, out);
+    else
+        orr_serve_snapshot_metrics(s->now.rows.server, s->model.dlrm.tables, s->model.dlrm.n_tables,
+                                   out);
     const uint64_t swaps = s->swaps;
     (void)pthread_mutex_unlock(&s->lock);
     orr_metric_head(out, "orrery_serve_swaps_total", "counter", "Exchanges of the weights.");
     orr_metric(out, "orrery_serve_swaps_total", NULL, (double)swaps);
-}
-
-const orr_dlrm *orr_scorer_model(const orr_scorer *scorer)
-{
-    return &scorer->model.dlrm;
 }
 
 orr_status orr_score_thread_open(orr_scorer *scorer, orr_score_thread **ret, orr_error *err)
@@ -176,6 +268,7 @@ void orr_score_thread_close(orr_score_thread *t)
         }
     (void)pthread_mutex_unlock(&t->scorer->lock);
     orr_dense_runner_close(&t->runner);
+    orr_row_reader_close(t->reader);
     orr_lookup_space_done(&t->space);
     (void)pthread_mutex_destroy(&t->lock);
     orr_free(t->bags);
@@ -185,7 +278,13 @@ void orr_score_thread_close(orr_score_thread *t)
 
 static orr_status bags_of(orr_score_thread *t, const orr_row_bags *bags, uint32_t n, orr_error *err)
 {
-    ORR_TRY(orr_mapped_tables_bags(t->scorer->now.tables, bags, n, &t->space, err));
+    const weights *w = &t->scorer->now;
+    if (w->rows.server != NULL) {
+        if (t->reader == NULL)
+            ORR_TRY(orr_row_reader_open(w->rows.server, &t->reader, err));
+        return orr_row_reader_bags(t->reader, bags, n, err);
+    }
+    ORR_TRY(orr_mapped_tables_bags(w->tables, bags, n, &t->space, err));
     for (uint32_t i = 0; i < n; i++) {
         uint64_t lookups = 0;
         for (int64_t s = 0; s < bags[i].samples; s++)

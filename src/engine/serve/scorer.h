@@ -18,6 +18,9 @@ typedef struct orr_scorer_options {
     const orr_model *model; /* DLRM; outlives the scorer */
     const char *weights;    /* FOLDER/dense.safetensors, FOLDER/NAME.table */
     int64_t block;          /* samples of a run of the dense layers, at most; 0: 128 */
+    /* Tables are served from a snapshot in this folder (snapshot.h); NULL: they are mapped. */
+    const char *store;
+    orr_row_server_options rows; /* of the snapshot */
 } orr_scorer_options;
 enum { ORR_SCORER_BLOCK = 128, ORR_SCORER_BLOCK_MAX = 1 << 14 };
 
@@ -37,6 +40,11 @@ orr_status orr_scorer_update(orr_scorer *scorer, uint32_t table, const int64_t *
 /* Hit rates and reads, as Prometheus' text. Any thread. */
 void orr_scorer_metrics(orr_scorer *scorer, orr_output *out);
 const orr_dlrm *orr_scorer_model(const orr_scorer *scorer);
+/* Where rows are served from storage; NULL: they are mapped. Good until a swap. */
+orr_row_server *orr_scorer_rows(const orr_scorer *scorer);
+/* What became of the snapshot when it was opened last: "packed", "packed in place of one of other
+ * weights", "opened"; NULL: there is none. */
+const char *orr_scorer_snapshot_text(const orr_scorer *scorer);
 
 typedef struct orr_score_thread orr_score_thread;
 orr_status orr_score_thread_open(orr_scorer *scorer, orr_score_thread **ret,
