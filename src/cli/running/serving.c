@@ -71,12 +71,11 @@ static uint64_t usual_cache(const orr_dlrm *d)
     return rows;
 }
 
-static orr_status read_rows(const orr_settings *s, const orr_model *model, bool read_only,
+static orr_status read_rows(const orr_settings *s, const orr_model *model,
                             orr_row_server_options *ret, orr_error *err)
 {
     orr_row_server_options o = {.cache_bytes = usual_cache(&model->dlrm),
-                                .dequantize_on_load = s->dequantize,
-                                .read_only = read_only};
+                                .dequantize_on_load = s->dequantize};
     if (s->store == NULL && (s->table_memory != NULL || s->pooled_memory != NULL || s->dequantize))
         return orr_fail(err, ORR_INVALID,
                         "--table-memory, --pooled-memory, --dequantize: without "
@@ -104,7 +103,7 @@ orr_status orr_serving_open(orr_serving *v, bool reads)
     v->threads = threads_of(s);
     orr_scorer_options options = {
         .model = v->model, .weights = s->weights, .block = (int64_t)block, .store = s->store};
-    ORR_TRY(read_rows(s, v->model, reads, &options.rows, err));
+    ORR_TRY(read_rows(s, v->model, &options.rows, err));
     ORR_TRY(orr_scorer_open(&options, &v->scorer, err));
     if (s->store != NULL)
         orr_session_remark(&v->session, "the snapshot in %s was %s", s->store,

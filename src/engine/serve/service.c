@@ -38,6 +38,16 @@ static int64_t now(void)
     return orr_clock_now_ns(&orr_clock_monotonic);
 }
 
+/* Counted first: who has an answer finds it among the metrics. */
+static void answer_with(worker *w, const orr_service_request *r, const orr_service_answer *answer)
+{
+    orr_service_counts *counts = &w->service->counts;
+    orr_service_count(counts, w->ask.kind, answer->code, now() - r->came_ns);
+    if (answer->code == 200)
+        orr_service_count_work(counts, w->ask.samples, (int64_t)w->ask.ids.n);
+    r->answer(r->ctx, answer);
+}
+
 /* A line of text, as JSON or after a header. */
 static void refuse(worker *w, const orr_service_request *r, unsigned code, const char *text)
 {
@@ -48,7 +58,7 @@ static void refuse(worker *w, const orr_service_request *r, unsigned code, const
         const orr_answer_header head = {.magic = ORR_ASK_MAGIC, .code = code, .bytes = n};
         memcpy(body, &head, sizeof head);
         memcpy(body + sizeof head, text, n);
-        r->answer(r->ctx, &(orr_service_answer){code, true, body, sizeof head + n});
+        answer_with(w, r, &(orr_service_answer){code, true, body, sizeof head + n});
         return;
     }
     orr_service_answer answer = {.code = code};
@@ -62,7 +72,7 @@ static void refuse(worker *w, const orr_service_request *r, unsigned code, const
         if (orr_output_finish(out, NULL) == ORR_OK)
             answer.body = orr_output_memory(out, &answer.bytes);
     }
-    r->answer(r->ctx, &answer);
+    answer_with(w, r, &answer);
     orr_output_close(out);
 }
 
@@ -108,7 +118,7 @@ static orr_status answer_json(worker *w, const orr_service_request *r)
     const orr_status status = orr_output_finish(out, &w->err);
     if (status == ORR_OK) {
         answer.body = orr_output_memory(out, &answer.bytes);
-        r->answer(r->ctx, &answer);
+        answer_with(w, r, &answer);
     }
     orr_output_close(out);
     return status;
@@ -124,21 +134,17 @@ static orr_status work_on(worker *w, const orr_service_request *r)
     ORR_TRY(compute(w));
     if (!r->binary)
         return answer_json(w, r);
-    r->answer(r->ctx, &(orr_service_answer){200, true, w->values.at, w->values.n});
+    answer_with(w, r, &(orr_service_answer){200, true, w->values.at, w->values.n});
     return ORR_OK;
 }
 
 static void handle(worker *w, const orr_service_request *r)
 {
-    orr_service_counts *counts = &w->service->counts;
     w->err = (orr_error){0};
     orr_ask_clear(&w->ask, (orr_ask_kind)r->kind);
     const orr_status status = work_on(w, r);
     if (status != ORR_OK)
         refuse(w, r, orr_answer_code(status), w->err.text);
-    orr_service_count(counts, w->ask.kind, orr_answer_code(status), now() - r->came_ns);
-    if (status == ORR_OK)
-        orr_service_count_work(counts, w->ask.samples, (int64_t)w->ask.ids.n);
 }
 
 static void *serve(void *ctx)
