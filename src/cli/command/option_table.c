@@ -141,7 +141,10 @@ const orr_option orr_options[] = {
     {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " tables ",
      .about = "the machine: a name of the catalogue, or a file; default: this one, with --ranks"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora|dpo|rl|prefill|decode",
-     " compare simulate ", .about = "what is done with the model; default: pretrain"},
+     " compare ", .about = "what is done with the model; default: pretrain"},
+    {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora|dpo|rl|prefill|decode|serve",
+     " simulate ",
+     .about = "what is done with the model; serve: a recommendation model, by a host; default: pretrain"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|dpo|rl", " train ",
      .about =
          "what the model learns from: texts, answers, preferences or a reward; default: pretrain"},
@@ -207,6 +210,8 @@ const orr_option orr_options[] = {
     {"kinds", 0, OPTION_TEXT, FIELD(kinds), "NAMES", NULL, " tables ",
      .about =
          "only these kinds of sharding, of table, row, column, table_row, grid and data; default: all"},
+    {"tiers", 0, OPTION_TEXT, FIELD(tiers), "TIERS", NULL, " simulate ",
+     .about = "--task serve: what the host has for tables, as in `orrery tables`; default: as the catalogue says"},
     {"tiers", 0, OPTION_TEXT, FIELD(tiers), "TIERS", NULL, " tables ",
      .about =
          "what a rank has for tables: dram=2GiB,byte=NAME:64GiB,block=NAME*2:1TiB, devices of `orrery hw --kind memory`; or "

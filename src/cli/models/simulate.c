@@ -104,6 +104,8 @@ int orr_command_simulate(const orr_settings *settings)
 {
     if (settings->n_args == 0)
         return orr_simulate_astra(settings);
+    if (settings->task != NULL && strcmp(settings->task, "serve") == 0)
+        return orr_simulate_serve(settings);
     const orr_job_spec words = {settings->args[0], settings->cluster, settings->plan};
     return orr_simulate_spec(settings, &words, NULL, NULL);
 }

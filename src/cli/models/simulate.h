@@ -12,6 +12,8 @@ int orr_simulate_spec(const orr_settings *settings, const orr_job_spec *words,
                       orr_job_summary_hook *remark, void *ctx);
 /* ASTRA-sim's inputs instead of a model and a plan. Exit code. */
 int orr_simulate_astra(const orr_settings *settings);
+/* --task serve: a host that serves a recommendation model. Exit code. */
+int orr_simulate_serve(const orr_settings *settings);
 /* --ranks-as-trace: FOLDER/rank.N.et of every rank and FOLDER/groups.json, as ASTRA-sim reads them.
  */
 orr_status orr_simulate_write_rank_traces(const orr_job_request *request) ORR_MUST_CHECK;

@@ -34,6 +34,7 @@ static void price_tiers(const orr_tier_options *t, orr_tier_shard *s)
     for (int k = ORR_TIER_BYTE; k < ORR_TIERS; k++) {
         const orr_tier_rates *r = &t->tier[k];
         const double room = r->sector_bytes - HASH_BYTES;
+        s->tier_bytes[k] = INFINITY;
         if (r->bytes <= 0)
             continue;
         /* As many to a sector as it holds, or as many sectors to a record as it needs. */

@@ -127,7 +127,7 @@ static void try_cuts(searcher *s, uint32_t places)
         for (uint32_t b = s->has_byte ? a : places; b <= places; b++) {
             const uint32_t dram = (uint32_t)((uint64_t)s->n * a / places);
             const uint32_t byte = (uint32_t)((uint64_t)s->n * b / places);
-            if (!s->has_block && b < places)
+            if (!s->has_block && (s->has_byte ? b : a) < places)
                 continue;
             for (uint32_t i = 0; i < s->n; i++)
                 s->trial[s->order[i]] = i < dram                  ? ORR_TIER_DRAM
