@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../unit/outcome/catalog_jobs.h"
+#include "../../unit/outcome/catalog_jobs.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "support/table_ranks.h"
+#include "../support/table_ranks.h"
 
 /* Rows that do not live in memory have, step by step, the bits of rows that do: any mix of tiers,
  * kinds of sharding, formats and optimizers, row caches of any size that holds a step, policies and

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "model/tables/popularity.h"
-#include "support/seeds.h"
+#include "../support/seeds.h"
 
 /* Hit rates in closed form against caches of a few hundred rows that are simulated row by row: the
  * policy is followed to the letter, with rows that batches need pinned. */
