@@ -32,7 +32,6 @@
 #include <orrery/status.h>
 #include <orrery/step.h>
 #include <orrery/table_planner.h>
-#include <orrery/table_serving.h>
 #include <orrery/table_tiers.h>
 #include <orrery/text.h>
 #include <orrery/trace.h>

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <orrery/table_serving.h>
-
 #include "cli/arguments/job.h"
 #include "cli/arguments/tiers.h"
 #include "cli/models/simulate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <orrery/table_serving.h>
+#include <orrery/table_planner.h>
 
 #include <math.h>
 #include <string.h>
