@@ -81,6 +81,8 @@ typedef struct orr_train_store {
     int64_t file_bytes;      /* of each file; 0: what its rows need */
     int64_t memory_bytes;    /* of a rank: rows of tables in memory and row caches */
     uint8_t policy;          /* orr_cache_policy of src/store/store.h */
+    bool holes; /* on a block device changed rows go into free sectors, not into whole extents:
+                   orr_storage_write_costs() says which is cheaper */
 } orr_train_store;
 
 typedef struct orr_train_options {

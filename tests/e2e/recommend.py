@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import BIN, PATIENCE_S, case, environment, main, members, orrery, scratch, wait_for  # noqa: E402
+from harness import BIN, EXAMPLES, PATIENCE_S, case, environment, main, members, orrery, scratch, wait_for  # noqa: E402
 
 MODEL = """
 source: own
@@ -226,6 +226,46 @@ def a_run_is_measured_in_parts_and_predicted():
                 assert row["expected_ns"] > 0 or row["operator"] in ("view", "copy"), row
             made = {row["step"]: row["loss"] for row in tables["steps"]["rows"]}
             assert made == losses(folder, dp=ranks, kind=kind, steps=3), made
+
+
+STORAGE = """schema: orrery.machine/1
+cpu: one
+isa: plain
+when: before
+cores: 2
+read_bytes_per_s: 1
+copy_bytes_per_s: 1
+flops_fp32: 1
+flops_bf16: 1
+cache_bytes: 1
+base_bytes: 1
+kernels: []
+transfers: []
+storage:
+  - path: '%s'
+    engine: io_uring
+    sector: 512
+    bytes: 1073741824
+    accesses:
+      - [random_write, 512, 128, %d, 1, 1, 1]
+      - [read, 1048576, 8, 2000, 1, 1, 1]
+      - [write, 1048576, 8, 3000, 1, 1, 1]
+"""
+
+
+@case
+def changed_rows_are_written_as_the_device_prefers():
+    losses = set()
+    for per_s, word in ((35_000, "as extents:"), (10_000_000, "as holes:")):
+        with scratch() as folder:
+            (folder / "machine.yaml").write_text(STORAGE % (folder.resolve(), per_s))
+            result = orrery("train", EXAMPLES.parent / "models" / "small_dlrm.yaml", "--store", "rows", "--save", "saved",
+                            "--machine", "machine.yaml", "--table-memory", "1MiB", "--steps", "3", cwd=folder)
+            assert result.returncode == 0, result.stderr
+            assert f"changed rows are written {word}" in result.stderr, result.stderr
+            steps = [line.split() for line in result.stdout.splitlines()]
+            losses.add(tuple(words[1] for words in steps if words[:1] in (["1"], ["2"], ["3"]) and words[1] != "steps,"))
+    assert len(losses) == 1 and len(next(iter(losses))) == 3, losses
 
 
 main()

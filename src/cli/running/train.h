@@ -48,6 +48,9 @@ orr_status orr_training_store(orr_training *training) ORR_MUST_CHECK;
 /* The tiers of the tables: of the plan that --plan names, else by rule. */
 orr_status orr_training_place_tables(orr_training *training, const orr_model *model,
                                      const orr_plan *plan) ORR_MUST_CHECK;
+/* How changed rows of the tables on a block device are written (train_writes.c). */
+orr_status orr_training_choose_writes(orr_training *training, const orr_embedding_plan *plan,
+                                      uint32_t ranks) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */
 const char *orr_training_checkpoint_folder(const orr_training *training, const char *replica);
 /* All replicas on this machine, and their coordinator (replica_launcher.c): until they are done.
