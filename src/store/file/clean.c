@@ -31,7 +31,8 @@ static uint64_t sector_of(const orr_row_file *f, uint32_t extent, uint32_t group
 static uint64_t wanted_groups(const orr_row_file *f, uint32_t shape)
 {
     const uint64_t all = f->space.extents_of[shape] * orr_row_space_groups(f, shape);
-    return orr_min_size(64, all / 16 + 1) + all / 64 + f->space.taken_last[shape];
+    return orr_row_space_groups(f, shape) + orr_min_size(64, all / 16 + 1) + all / 64 +
+           f->space.taken_last[shape];
 }
 
 /* Groups that rows of a shape may take, now or after the next settled commit. */

@@ -286,6 +286,14 @@ uint32_t orr_row_space_take(orr_row_file *f, uint32_t shape, uint32_t stream, ui
     const bool holes = f->options.writes == ORR_ROW_WRITES_HOLES;
     /* Whole extents are written in longer runs, so they go first: to each shape its share. */
     const bool fresh = !holes || f->space.extents_of[shape] < f->space.quota[shape];
+    if (holes && stream == ORR_ROW_STREAM_CHANGED) {
+        /* Cleaning needs groups to move rows to, or nothing would ever become free again. */
+        const uint64_t groups = orr_row_space_groups(f, shape);
+        const uint64_t left = f->space.free_groups[shape] + f->space.n_free * groups;
+        if (left <= groups)
+            return 0;
+        most = (uint32_t)orr_min_size(most, left - groups);
+    }
     for (;;) {
         const uint32_t n = s->open ? take_here(f, s, shape, most, ret_group) : 0;
         if (n > 0) {
