@@ -425,8 +425,14 @@ static void spoil(store_scenario *s)
 {
     const uint64_t data = s->drive_bytes / 2 / s->sector; /* behind the logs, mostly */
     if (s->stale == NULL || chance(s, 40)) {
-        const uint64_t from = chance(s, 30) ? 0 : draw(s, s->drive_bytes / s->sector) * s->sector;
-        const uint64_t byte = orr_sim_drive_flip_any(s->drive, from, s->drive_bytes);
+        /* Half of the bits are of what the header and the logs have. */
+        const uint8_t *has = orr_sim_drive_content(s->drive);
+        uint64_t at = draw(s, s->drive_bytes / s->sector);
+        if (chance(s, 50))
+            for (at /= 2; at > 0 && has[at * s->sector] == 0; at--)
+                continue;
+        const uint64_t byte =
+            orr_sim_drive_flip_any(s->drive, at * s->sector, (at + 1) * s->sector);
         say(s, "a bit of byte %" PRIu64 " flips", byte);
     } else {
         for (uint32_t i = 0; i < 40; i++) {
@@ -467,6 +473,9 @@ static void act(store_scenario *s)
     } else if (what < 985) {
         if (s->n_commits > (s->committing ? 1u : 0u))
             settle(s, s->commits[draw(s, s->n_commits - (s->committing ? 1 : 0))].step);
+    } else if (chance(s, 40)) { /* a commit of all rows fills the log */
+        for (uint32_t i = 0; i < s->n_rows && !is_over(s) && !s->failing; i++)
+            change(s, i);
     } else if (s->stale != NULL && chance(s, 20)) {
         memcpy(s->stale, orr_sim_drive_content(s->drive), s->drive_bytes);
     }
