@@ -10,7 +10,6 @@ enum {
     FAR = 24,      /* lookups ahead of which entries are prefetched */
     NEAR = 12,     /* and slots */
     TAG_BITS = 31, /* of a batch's number, in an entry */
-    AGING = 8,     /* lookups for each entry that ages; see README.md */
 };
 #define NO_SLOT ((uint32_t)ORR_CACHE_NO_SLOT)
 
@@ -120,9 +119,16 @@ static void age(announcement *a, int64_t lookups)
     orr_store_shard_state *s = a->shard;
     if (a->pool->identity || a->pool->policy == ORR_CACHE_POLICY_LRU)
         return;
+    const uint32_t level = a->pool->level, fast = ORR_CACHE_AGING_LEVELS - 1;
+    const uint64_t each = UINT64_C(1) << (fast - (level < fast ? level : fast));
     s->aging += (uint64_t)lookups;
-    uint64_t n = s->aging / AGING;
-    s->aging %= AGING;
+    uint64_t n = s->aging / each;
+    s->aging %= each;
+    a->pool->swept += n;
+    if (a->pool->swept > a->pool->rows_served / 2) {
+        a->pool->swept = 0;
+        orr_cache_pool_adapt(a->pool);
+    }
     a->pool->aging += n * a->pool->used;
     orr_cache_pool_age(a->pool, (uint32_t)(a->pool->aging / a->pool->rows_served));
     a->pool->aging %= a->pool->rows_served;

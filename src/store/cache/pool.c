@@ -112,6 +112,17 @@ static void link_last(orr_cache_pool *pool, uint32_t i)
     pool->occupied[list / 64] |= UINT64_C(1) << list % 64;
 }
 
+/* A count and one more batch, or not. Linear congruential: a bit of chance is all that is asked. */
+static uint8_t counted(orr_cache_pool *pool, uint8_t frequency)
+{
+    if (pool->level >= ORR_CACHE_AGING_LEVELS) {
+        pool->random = pool->random * 1664525 + 1013904223;
+        if (pool->random >> (32 - (pool->level - ORR_CACHE_AGING_LEVELS + 1)) != 0)
+            return frequency;
+    }
+    return (uint8_t)(frequency + (frequency < 255));
+}
+
 uint32_t orr_cache_pool_take(orr_cache_pool *pool, uint32_t batch, uint8_t frequency)
 {
     uint32_t i = pool->first_free;
@@ -121,9 +132,8 @@ uint32_t orr_cache_pool_take(orr_cache_pool *pool, uint32_t batch, uint8_t frequ
         i = pool->used++;
     else
         return NO_SLOT;
-    pool->slots[i] = (orr_cache_slot){.batch = batch,
-                                      .state = ORR_CACHE_PINNED,
-                                      .frequency = (uint8_t)(frequency + (frequency < 255))};
+    pool->slots[i] = (orr_cache_slot){
+        .batch = batch, .state = ORR_CACHE_PINNED, .frequency = counted(pool, frequency)};
     return i;
 }
 
@@ -154,7 +164,7 @@ void orr_cache_pool_pin(orr_cache_pool *pool, uint32_t i, uint32_t batch)
         unlink_slot(pool, slot);
     slot->state = ORR_CACHE_PINNED;
     slot->batch = batch;
-    slot->frequency = (uint8_t)(slot->frequency + (slot->frequency < 255));
+    slot->frequency = counted(pool, slot->frequency);
 }
 
 void orr_cache_pool_unpin(orr_cache_pool *pool, uint32_t i, uint32_t batch)
@@ -177,4 +187,16 @@ void orr_cache_pool_age(orr_cache_pool *pool, uint32_t n)
         if (listed)
             link_last(pool, i);
     }
+}
+
+void orr_cache_pool_adapt(orr_cache_pool *pool)
+{
+    enum { FEW = 12, MANY = 96 };
+    const uint32_t victim = pool->used == pool->n ? orr_cache_pool_victim(pool) : NO_SLOT;
+    if (victim == NO_SLOT)
+        return;
+    if (pool->slots[victim].frequency > MANY && pool->level + 1 < ORR_CACHE_LEVELS)
+        pool->level++;
+    else if (pool->slots[victim].frequency < FEW && pool->level > 0)
+        pool->level--;
 }

@@ -52,9 +52,12 @@ typedef struct orr_cache_pool {
     /* Shape (n) bits. Dirty: changed since the last commit began; owed: changed before it, and not
      * yet given to the row file. */
     uint64_t *dirty, *owed;
-    uint32_t owing;                                /* bits of `owed` that are set, at most */
-    uint32_t sweep;                                /* slot whose frequency ages next */
-    uint64_t rows_served, aging;                   /* rows of all shards; see announce.c */
+    uint32_t owing;              /* bits of `owed` that are set, at most */
+    uint32_t sweep;              /* slot whose frequency ages next */
+    uint8_t level;               /* how fast counts forget: see orr_cache_pool_adapt() */
+    uint32_t random;             /* of counts that not every batch adds to */
+    uint64_t swept;              /* entries that have aged since the level was chosen */
+    uint64_t rows_served, aging; /* rows of all shards; see announce.c */
     uint64_t occupied[ORR_CACHE_FREQUENCIES / 64]; /* bit f: list f is not empty */
     size_t row_map, state_map;                     /* bytes that are mapped */
 } orr_cache_pool;
@@ -91,6 +94,13 @@ static inline char *orr_cache_pool_state(const orr_cache_pool *pool, uint32_t sl
 {
     return pool->states + (size_t)slot * pool->state_bytes;
 }
+/* Chooses how fast counts forget, so that those at the edge of the cache (the victim's) are neither
+ * so few that chance decides nor so many that 8 bits do not hold them: at each of the first levels
+ * entries age twice as fast as at the one before, at later ones only every other batch, every
+ * fourth and so on is counted. Called now and then, after counts have had time to follow. */
+enum { ORR_CACHE_AGING_LEVELS = 4, ORR_CACHE_LEVELS = 16 };
+void orr_cache_pool_adapt(orr_cache_pool *pool);
+
 /* Row and state of a slot as a record, and back. */
 static inline void orr_cache_pool_get(const orr_cache_pool *pool, uint32_t slot, char *ret_record)
 {
