@@ -125,7 +125,8 @@ static void age(announcement *a, int64_t lookups)
     uint64_t n = s->aging / each;
     s->aging %= each;
     a->pool->swept += n;
-    if (a->pool->swept > a->pool->rows_served / 2) {
+    /* Counts follow faster aging soon, and rarer counting only when all have aged. */
+    if (a->pool->swept > a->pool->rows_served / (level < fast ? 8 : 2)) {
         a->pool->swept = 0;
         orr_cache_pool_adapt(a->pool);
     }
