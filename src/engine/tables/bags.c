@@ -12,7 +12,8 @@ static orr_shard_lookups own_lookups(const orr_tables *t, const orr_tables_set *
     own.samples = t->layout.samples;
     own.lengths += t->layout.me * t->layout.samples;
     own.ids += set->before_own[i];
-    own.slots += own.slots != NULL ? set->before_own[i] : 0;
+    if (own.slots != NULL)
+        own.slots += set->before_own[i];
     own.n = set->own[i];
     return own;
 }
