@@ -172,6 +172,7 @@ static orr_status put_rows(const orr_html_page *p)
     ORR_TRY(find_curves(p, stall_ms, curves, &chart.n));
     find_bounds(&chart);
     chart.least = 0;
+    chart.most = fmax(chart.most, 1); /* a millisecond, where nobody waited */
     orr_step_chart_put(p->out, &chart);
     orr_html_section_close(p->out);
     return ORR_OK;
