@@ -106,9 +106,11 @@ static orr_status open_file(orr_row_snapshot *s, const orr_row_file_facts *facts
 {
     const orr_block_open how = {
         .path = s->path, .read_only = options->read_only, .plain = options->plain};
+    orr_row_file_options as = *file_options;
     orr_block_device *device;
     ORR_TRY(orr_block_device_open(&how, &device, err));
-    const orr_status status = orr_row_file_open(device, facts, -1, file_options, &s->file, err);
+    as.durable = !options->read_only; /* recovery writes where there are to be commits */
+    const orr_status status = orr_row_file_open(device, facts, -1, &as, &s->file, err);
     if (status != ORR_OK) {
         device->close(device);
         return status;
