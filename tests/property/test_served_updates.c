@@ -18,6 +18,19 @@
  * before they began, and begun before they ended. */
 enum { ROWS = 700, COLUMNS = 24, READERS = 8, ROUNDS = 60, BAGS = 40, TABLES = 2 };
 
+/* liburing maps rings by system calls that the thread sanitizer does not see: a ring where another
+ * thread had one looks like a race. */
+#if defined __SANITIZE_THREAD__
+#define NO_RINGS true
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define NO_RINGS true
+#endif
+#endif
+#ifndef NO_RINGS
+#define NO_RINGS false
+#endif
+
 typedef struct shared_case {
     uint64_t seed;
     orr_row_server *server;
@@ -177,7 +190,7 @@ static void run_case(uint64_t seed)
                                             .pooled_bytes = seed % 2 == 0 ? 40000 : 0,
                                             .dequantize_on_load = seed % 4 < 2,
                                             .depth = 8,
-                                            .plain = seed % 2 == 0};
+                                            .plain = seed % 2 == 0 || NO_RINGS};
     if (orr_row_snapshot_pack(c.path[0], &c.tables.facts, served_rows, &c.tables, &err) != ORR_OK ||
         orr_row_server_open(c.path[0], NULL, &options, &c.server, &err) != ORR_OK)
         seed_fail(seed, "%s", err.text);
