@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <orrery/table_planner.h>
+
 /* What is published of tables beyond memory, against what follows from the catalogue: MTrainS needs
  * 4 to 8 times fewer nodes (Kassa et al., arXiv 2305.01515), Software Defined Memory saves 5 to 29
  * % of power (Ardestani et al., arXiv 2110.11489). Of both papers the abstracts alone are known
