@@ -65,8 +65,8 @@ static orr_status open_rows(const orr_scorer *s, weights *w, orr_error *err)
         w->rows = s->now.rows;
         return ORR_OK;
     }
-    return orr_serve_snapshot_open(s->store, w->tables, s->model.dlrm.n_tables, &s->rows, &w->rows,
-                                   err);
+    return orr_serve_snapshot_open(s->store, w->tables, s->model.dlrm.n_tables, &s->rows,
+                                   s->now.rows.server != NULL, &w->rows, err);
 }
 
 static orr_status open_weights(const orr_scorer *s, const char *folder, weights *ret,

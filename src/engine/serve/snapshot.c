@@ -34,11 +34,12 @@ static orr_status pack(const char *path, const orr_row_file_facts *facts, orr_ma
 
 static orr_status open_or_pack(const char *path, const orr_row_file_facts *facts,
                                orr_mapped_tables *tables, const orr_row_server_options *options,
-                               orr_serve_snapshot *ret, orr_error *err)
+                               bool replace, orr_serve_snapshot *ret, orr_error *err)
 {
     if (access(path, F_OK) != 0)
         return pack(path, facts, tables, options, ret, err);
-    const orr_status status = orr_row_server_open(path, facts, options, &ret->server, err);
+    const orr_status status =
+        replace ? ORR_INVALID : orr_row_server_open(path, facts, options, &ret->server, err);
     if (status != ORR_INVALID)
         return status;
     ret->replaced = true; /* of other rows, by their fingerprint */
@@ -46,8 +47,8 @@ static orr_status open_or_pack(const char *path, const orr_row_file_facts *facts
 }
 
 orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables, uint32_t n,
-                                   const orr_row_server_options *options, orr_serve_snapshot *ret,
-                                   orr_error *err)
+                                   const orr_row_server_options *options, bool replace,
+                                   orr_serve_snapshot *ret, orr_error *err)
 {
     const orr_embedding *about = orr_mapped_tables_of(tables);
     orr_serve_snapshot snapshot = {0};
@@ -66,7 +67,7 @@ orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables
                                       .ranks = 1,
                                       .n_shards = n,
                                       .shards = shards};
-    const orr_status status = open_or_pack(path, &facts, tables, options, &snapshot, err);
+    const orr_status status = open_or_pack(path, &facts, tables, options, replace, &snapshot, err);
     orr_free(shards);
     if (status == ORR_OK)
         *ret = snapshot;

@@ -11,11 +11,12 @@ typedef struct orr_serve_snapshot {
     orr_row_server *server;
     bool packed, replaced; /* now; in place of one of other rows */
 } orr_serve_snapshot;
-/* `tables`, n of them: read where rows are to be packed. Errors: IO; PARSE: a damaged snapshot;
- * those of reading tables. */
+/* `tables`, n of them: read where rows are to be packed. `replace`: the one that is there is of
+ * other rows, and this process has it open. Errors: IO; PARSE: a damaged snapshot; those of reading
+ * tables. */
 orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables, uint32_t n,
-                                   const orr_row_server_options *options, orr_serve_snapshot *ret,
-                                   orr_error *err) ORR_MUST_CHECK;
+                                   const orr_row_server_options *options, bool replace,
+                                   orr_serve_snapshot *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Hit rates by table and tier, reads and writes, as Prometheus' text. */
 void orr_serve_snapshot_metrics(const orr_row_server *server, const orr_embedding *tables,
