@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
 #include "engine/tables/tables_state.h"
 
 /* Rows that do not live in memory: a store for each tier, which reads, keeps and writes them. */
