@@ -8,7 +8,7 @@
 /* The writer of a server. A row that changes gets a new place in the file and, where it is cached,
  * a new slot; one compare-and-swap of its entry shows readers both. Its old place is given to other
  * rows only when the readers of that time have passed. */
-enum { BLOCK = 256, REAPED = 64, MOST_FREQUENT = 255 };
+enum { BLOCK = 256, REAPED = 64, MOST_FREQUENT = 255, TRIES = 20000 };
 
 orr_row_entry orr_served_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry)
 {
@@ -186,7 +186,7 @@ static orr_status make_room(orr_row_server *server, orr_row_snapshot *s, int tri
         settle(server, s, true);
         return pump(server, s, 0, err);
     }
-    if (!is_cleaning(s) && orr_row_file_in_flight(s->file) == 0)
+    if (tries > TRIES || (!is_cleaning(s) && orr_row_file_in_flight(s->file) == 0))
         return orr_fail(err, ORR_LIMIT, "%s has no place for more changed rows", s->path);
     return pump(server, s, 1, err);
 }
