@@ -92,6 +92,24 @@ def without_checkpoints_nothing_is_left():
             assert not list((folder / "rows").iterdir()), "a file is left"
 
 
+@case
+def changed_rows_go_where_one_says():
+    with scratch() as folder:
+        again = ()
+        for number, way in enumerate(("holes", "extents", "holes")):
+            same = digest(folder, *STORE, "--save", "kept", "--save-every", 1, *again, "--row-writes", way,
+                          steps=3 * number + 3)
+            again = ("--resume",)
+        assert same == digest(folder, steps=9)
+        words = [word for word in job(folder, *STORE[2:], "--store", "new", steps=1) if word != "-q"]
+        words += ["--machine", folder / "none.yaml"]
+        for more, said in (((), True), (("--row-writes", "holes"), False)):
+            result = orrery(*words, *more, cwd=folder)
+            assert result.returncode == 0, result.stderr
+            assert ("written as extents" in result.stderr and "orrery bench --storage new" in result.stderr) == said, (
+                result.stderr)
+
+
 WAYS = (  # ranks, options of the store, tables of the plan
     (1, STORE, None),
     (2, STORE, None),
@@ -388,6 +406,8 @@ def options_that_cannot_be():
         assert "need" in said, said
         said = refused(folder, "--lookahead", 3, code=2)
         assert "--lookahead" in said and "--store" in said, said
+        said = refused(folder, "--row-writes", "holes", code=2)
+        assert "--row-writes" in said and "--store" in said, said
         said = refused(folder, code=4, tables=["kind: data", "kind: data, tier: block"])
         assert "'t1'" in said and "--store" in said, said
         said = refused(folder, *STORE, code=4, tables=["kind: data", "kind: data, tier: byte"])

@@ -371,6 +371,10 @@ const orr_option orr_options[] = {
          "as --store, in byte-addressable storage: mapped files (DAX), or memory of a NUMA node, which keeps nothing"},
     {"cache-policy", 0, OPTION_TEXT, FIELD(cache_policy), "NAME", "lookahead|lru|lfu", " train ",
      .about = "--store: which rows leave the row cache; default: lookahead"},
+    {"row-writes", 0, OPTION_TEXT, FIELD(row_writes), "NAME", "extents|holes", " train ",
+     .about =
+         "--store: changed rows are written in whole extents, or into free sectors; default: what `orrery bench "
+         "--storage` found cheaper, or extents"},
     {"lookahead", 0, OPTION_NUMBER, FIELD(lookahead), "N", NULL, " train ",
      .about = "--store: rows of so many batches are fetched ahead; default: as the plan says, or 4",
      .max = 1024},
@@ -391,8 +395,8 @@ const orr_option orr_options[] = {
      .about = "where the measurements are kept; default: machine.yaml in the user's cache"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " train ",
      .about =
-         "--predict and tables=auto: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in "
-         "the user's cache"},
+         "--predict, --store and tables=auto: measurements of this machine, as `orrery bench` writes them; default: "
+         "machine.yaml in the user's cache"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " tables ",
      .about =
          "without --cluster: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in the "

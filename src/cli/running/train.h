@@ -48,7 +48,8 @@ orr_status orr_training_store(orr_training *training) ORR_MUST_CHECK;
 /* The tiers of the tables: of the plan that --plan names, else by rule. */
 orr_status orr_training_place_tables(orr_training *training, const orr_model *model,
                                      const orr_plan *plan) ORR_MUST_CHECK;
-/* How changed rows of the tables on a block device are written (train_writes.c). */
+/* How changed rows of the tables on a block device are written (train_writes.c): as --row-writes
+ * says, else as measurements of the device do. */
 orr_status orr_training_choose_writes(orr_training *training, const orr_embedding_plan *plan,
                                       uint32_t ranks) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */

@@ -59,6 +59,9 @@ static uint8_t policy_of(const char *name)
 /* Options that say nothing without another. */
 static orr_status check_alone(const orr_settings *s, orr_error *err)
 {
+    if (s->row_writes != NULL && s->store == NULL)
+        return orr_fail(err, ORR_INVALID,
+                        "--row-writes is about rows on a block device: add --store FOLDER");
     if (s->store != NULL || s->byte_store != NULL)
         return ORR_OK;
     const char *alone = s->store_bytes != NULL    ? "--store-bytes"

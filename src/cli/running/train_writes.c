@@ -45,32 +45,50 @@ static const orr_embedding *largest_of(const orr_embedding_plan *plan, int64_t *
     return largest;
 }
 
+/* What was measured of the device under the folder; NULL: nothing. */
+static orr_status measured_storage(orr_training *t, const char *folder, orr_measured *measured,
+                                   const orr_measured_storage **ret)
+{
+    orr_session *session = &t->session;
+    const char *path;
+    *ret = NULL;
+    ORR_TRY(orr_machine_file_path(session->settings->machine, false, session->arena, &path,
+                                  &session->err));
+    if (access(path, F_OK) != 0)
+        return ORR_OK;
+    ORR_TRY(orr_measured_load(path, session->arena, measured, &session->err));
+    *ret = orr_measured_storage_of(measured, folder);
+    return ORR_OK;
+}
+
 orr_status orr_training_choose_writes(orr_training *t, const orr_embedding_plan *plan,
                                       uint32_t ranks)
 {
+    const char *said = t->session.settings->row_writes;
     orr_measured measured;
+    const orr_measured_storage *storage;
     orr_write_costs costs;
-    const char *path;
     char folder[PATH_MAX];
     int64_t bytes = 0;
     const orr_embedding *table = t->store.folder != NULL ? largest_of(plan, &bytes) : NULL;
-    if (table == NULL)
+    t->store.holes = said != NULL && strcmp(said, "holes") == 0;
+    if (table == NULL || said != NULL || !resolve(t->store.folder, folder))
         return ORR_OK;
-    ORR_TRY(orr_machine_file_path(t->session.settings->machine, false, t->session.arena, &path,
-                                  &t->session.err));
-    if (access(path, F_OK) != 0)
-        return ORR_OK;
-    ORR_TRY(orr_measured_load(path, t->session.arena, &measured, &t->session.err));
-    const orr_measured_storage *storage =
-        resolve(t->store.folder, folder) ? orr_measured_storage_of(&measured, folder) : NULL;
+    ORR_TRY(measured_storage(t, folder, &measured, &storage));
     double used = t->options.save != NULL ? DURABLE_USED_FRAC : USED_FRAC;
     if (t->store.file_bytes > 0)
         used = (double)bytes / (double)ranks / (double)t->store.file_bytes;
-    /* Too small a file is told when it is made. */
-    if (storage == NULL || used >= 1 ||
-        orr_storage_write_costs(storage, (uint32_t)orr_embedding_row_bytes(table), used, &costs,
-                                NULL) != ORR_OK)
+    if (used >= 1) /* too small a file is told when it is made */
         return ORR_OK;
+    if (storage == NULL ||
+        orr_storage_write_costs(storage, (uint32_t)orr_embedding_row_bytes(table), used, &costs,
+                                NULL) != ORR_OK) {
+        orr_session_remark(&t->session,
+                           "changed rows are written as extents: what %s does was not measured "
+                           "(orrery bench --storage %s)",
+                           t->store.folder, t->store.folder);
+        return ORR_OK;
+    }
     t->store.holes = costs.holes;
     orr_session_remark(&t->session, "changed rows are written as %s", costs.reason);
     return ORR_OK;

@@ -165,8 +165,9 @@ static orr_status set_tier(orr_trainer *t, orr_tier tier, const orr_checkpoint *
                             .model = fingerprint(&t->training->model->dlrm),
                             .bytes = (uint64_t)s->file_bytes,
                             .policy = s->policy,
-                            .writes = s->holes ? (uint8_t)ORR_ROW_WRITES_HOLES
-                                               : (uint8_t)ORR_ROW_WRITES_EXTENTS,
+                            .writes = tier == ORR_TIER_BLOCK && s->holes
+                                          ? (uint8_t)ORR_ROW_WRITES_HOLES
+                                          : (uint8_t)ORR_ROW_WRITES_EXTENTS,
                             .huge_pages = true};
     if (folder == NULL)
         return ORR_OK;
