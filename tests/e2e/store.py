@@ -408,10 +408,15 @@ def options_that_cannot_be():
         assert "--lookahead" in said and "--store" in said, said
         said = refused(folder, "--row-writes", "holes", code=2)
         assert "--row-writes" in said and "--store" in said, said
-        said = refused(folder, code=4, tables=["kind: data", "kind: data, tier: block"])
+        said = refused(folder, code=2, tables=["kind: data", "kind: data, tier: block"])
         assert "'t1'" in said and "--store" in said, said
-        said = refused(folder, *STORE, code=4, tables=["kind: data", "kind: data, tier: byte"])
+        said = refused(folder, *STORE, code=2, tables=["kind: data", "kind: data, tier: byte"])
         assert "'t1'" in said and "--byte-store" in said, said
+        said = refused(folder, *STORE, "--byte-store", "bytes", code=2)
+        assert "--plan tables=FILE" in said, said
+        (folder / "machine.yaml").write_text("schema: orrery.machine/1\n")
+        said = refused(folder, *STORE, "--machine", folder / "machine.yaml")
+        assert "machine.yaml" in said, said
 
 
 main()

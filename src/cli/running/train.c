@@ -138,24 +138,33 @@ static orr_status read_tables(orr_training *t, const orr_model *model, const orr
                                .ranks = (uint32_t)orr_plan_ranks(plan),
                                .batch = plan->batch};
     if (t->tables == NULL)
-        return orr_training_place_tables(t, model, plan);
+        return ORR_OK;
     ORR_TRY(orr_sharding_check_model(model, &t->session.err));
     if (strcmp(t->tables, "auto") == 0)
         ORR_TRY(orr_machine_table_costs(&t->session, q.ranks, &costs));
     ORR_TRY(orr_sharding_load(t->tables, &q, t->session.arena, &t->table_plan, &t->session.err));
     t->options.tables = &t->table_plan;
-    return orr_training_place_tables(t, model, plan);
+    return ORR_OK;
 }
 
-/* Before anything runs: a plan that cannot be. */
-static orr_status check_plan(orr_training *t)
+/* Before anything runs: a plan that cannot be. The model is as the plan changes it. */
+static orr_status check_plan(orr_training *t, const orr_model **ret_model, orr_plan *ret_plan)
 {
     orr_error *err = &t->session.err;
-    const orr_plan plan = orr_train_plan(t->model, &t->plan);
-    const orr_model *changed;
-    ORR_TRY(orr_model_override(t->model, &t->plan, t->session.arena, &changed, err));
-    ORR_TRY(orr_plan_check(&plan, err));
-    return read_tables(t, changed, &plan);
+    *ret_plan = orr_train_plan(t->model, &t->plan);
+    ORR_TRY(orr_model_override(t->model, &t->plan, t->session.arena, ret_model, err));
+    ORR_TRY(orr_plan_check(ret_plan, err));
+    return read_tables(t, *ret_model, ret_plan);
+}
+
+/* A place that nobody has named is a matter of usage, memory that is too small one of the plan. */
+static int place_tables(orr_training *t, const orr_model *model, const orr_plan *plan)
+{
+    const orr_status status = orr_training_place_tables(t, model, plan);
+    if (status != ORR_OK)
+        return status == ORR_INVALID ? EXIT_USAGE : orr_job_exit_code_of_plan(status);
+    return orr_training_choose_writes(t, (uint32_t)orr_plan_ranks(plan)) == ORR_OK ? EXIT_DONE
+                                                                                   : EXIT_INPUT;
 }
 
 static orr_status check_folder(orr_training *t, const char *replica)
@@ -249,14 +258,19 @@ int orr_command_train(const orr_settings *asked)
     orr_training t = {.reports = orr_child_report_open()};
     orr_settings said = *asked;
     const orr_settings *settings = &said;
+    const orr_model *model;
+    orr_plan plan;
     if (is_told_by_another(asked)) {
         said.output = "/dev/null";
         said.quiet = true;
     }
     if (orr_session_init(&t.session, settings) != ORR_OK || read_options(&t) != ORR_OK)
         return finish(&t, t.session.err.status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
-    if (check_plan(&t) != ORR_OK)
+    if (check_plan(&t, &model, &plan) != ORR_OK)
         return finish(&t, orr_job_exit_code_of_plan(t.session.err.status));
+    const int placed = place_tables(&t, model, &plan);
+    if (placed != EXIT_DONE)
+        return finish(&t, placed);
     if (check_outputs(&t) != ORR_OK || orr_session_output(&t.session, &t.style) != ORR_OK)
         return finish(&t, EXIT_INPUT);
     if (settings->predict && expect(&t) != ORR_OK)

@@ -45,13 +45,13 @@ typedef struct orr_training {
 orr_status orr_training_team(orr_training *training) ORR_MUST_CHECK;
 /* Of --store and --byte-store (train_store.c): the settings, and what they forbid. */
 orr_status orr_training_store(orr_training *training) ORR_MUST_CHECK;
-/* The tiers of the tables: of the plan that --plan names, else by rule. */
+/* The tiers of the tables: of the plan that --plan names, else by rule. INVALID: a tier whose place
+ * is not said; LIMIT: more than the memory. */
 orr_status orr_training_place_tables(orr_training *training, const orr_model *model,
                                      const orr_plan *plan) ORR_MUST_CHECK;
 /* How changed rows of the tables on a block device are written (train_writes.c): as --row-writes
- * says, else as measurements of the device do. */
-orr_status orr_training_choose_writes(orr_training *training, const orr_embedding_plan *plan,
-                                      uint32_t ranks) ORR_MUST_CHECK;
+ * says, else as measurements of the device do. Errors: of the file of measurements. */
+orr_status orr_training_choose_writes(orr_training *training, uint32_t ranks) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */
 const char *orr_training_checkpoint_folder(const orr_training *training, const char *replica);
 /* All replicas on this machine, and their coordinator (replica_launcher.c): until they are done.

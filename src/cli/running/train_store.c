@@ -174,5 +174,5 @@ orr_status orr_training_place_tables(orr_training *t, const orr_model *model, co
         t->table_plan.lookahead = (uint32_t)t->session.settings->lookahead;
     else if (t->table_plan.lookahead == 0)
         t->table_plan.lookahead = LOOKAHEAD_DEFAULT;
-    return orr_training_choose_writes(t, &t->table_plan, (uint32_t)orr_plan_ranks(plan));
+    return ORR_OK;
 }

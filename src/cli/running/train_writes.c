@@ -61,8 +61,7 @@ static orr_status measured_storage(orr_training *t, const char *folder, orr_meas
     return ORR_OK;
 }
 
-orr_status orr_training_choose_writes(orr_training *t, const orr_embedding_plan *plan,
-                                      uint32_t ranks)
+orr_status orr_training_choose_writes(orr_training *t, uint32_t ranks)
 {
     const char *said = t->session.settings->row_writes;
     orr_measured measured;
@@ -70,7 +69,8 @@ orr_status orr_training_choose_writes(orr_training *t, const orr_embedding_plan 
     orr_write_costs costs;
     char folder[PATH_MAX];
     int64_t bytes = 0;
-    const orr_embedding *table = t->store.folder != NULL ? largest_of(plan, &bytes) : NULL;
+    const orr_embedding *table =
+        t->store.folder != NULL ? largest_of(&t->table_plan, &bytes) : NULL;
     t->store.holes = said != NULL && strcmp(said, "holes") == 0;
     if (table == NULL || said != NULL || !resolve(t->store.folder, folder))
         return ORR_OK;
