@@ -72,15 +72,22 @@ typedef struct orr_train_team {
                                                   team's; or NULL. ctx: of the options */
 } orr_train_team;
 
+/* How fast a device is, at most: one request's latency, requests and bytes a second. 0: as fast as
+ * it is. */
+typedef struct orr_device_limits {
+    int64_t read_ns, write_ns;
+    double read_iops, write_iops, read_bytes_per_s, write_bytes_per_s;
+} orr_device_limits;
 /* Where rows of embedding tables live that the plan does not place in memory (`tier` of a
  * placement). Without `save` nothing outlives the run. */
 typedef struct orr_train_store {
     const char *folder;      /* tier block: files on a block device, one a rank; NULL: none */
     const char *byte_folder; /* tier byte: mapped files, one a rank; NULL: memory of a NUMA node */
     int byte_node;           /* -1: any; -2: no tier byte */
-    int64_t file_bytes;      /* of each file; 0: what its rows need */
-    int64_t memory_bytes;    /* of a rank: rows of tables in memory and row caches */
-    uint8_t policy;          /* orr_cache_policy of src/store/store.h */
+    const orr_device_limits *byte_limits; /* each rank's tier byte is slowed down to; NULL: not */
+    int64_t file_bytes;                   /* of each file; 0: what its rows need */
+    int64_t memory_bytes;                 /* of a rank: rows of tables in memory and row caches */
+    uint8_t policy;                       /* orr_cache_policy of src/store/store.h */
     bool holes; /* on a block device changed rows go into free sectors, not into whole extents:
                    orr_storage_write_costs() says which is cheaper */
 } orr_train_store;

@@ -110,6 +110,21 @@ def changed_rows_go_where_one_says():
                 result.stderr)
 
 
+@case
+def a_slow_device_changes_times_alone():
+    with scratch() as folder:
+        slow = ("--byte-store", "bytes", *STORE[2:], "--save", "kept", "--byte-device", "P3700")
+        digest(folder, *slow, steps=3)
+        same, tiers = run(folder, *slow, "--resume", steps=6)
+        assert same == digest(folder) and tiers["byte"]["reads"] > 0, tiers
+        words = [word for word in job(folder, "--byte-store", "others", *STORE[2:], steps=1) if word != "-q"]
+        result = orrery(*words, "--byte-device", "P3700", cwd=folder)
+        assert result.returncode == 0 and "as slow as NVMe MLC Gen3 (Intel P3700 800G)" in result.stderr, result.stderr
+        for name, said in (("P4800X", "is 'Optane P4800X 750GB' or"), ("tape", "no memory is called 'tape'")):
+            assert said in refused(folder, "--byte-store", "bytes", "--byte-device", name, code=2), name
+        assert "--byte-store" in refused(folder, *STORE, "--byte-device", "P3700", code=2)
+
+
 WAYS = (  # ranks, options of the store, tables of the plan
     (1, STORE, None),
     (2, STORE, None),

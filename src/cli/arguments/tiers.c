@@ -46,13 +46,13 @@ static bool has_part(const char *name, const char *part, size_t len)
     return false;
 }
 
-/* The entry of this name, or the only one with this part of a name. */
-static orr_status find_memory(const parser *p, const char *name, size_t len,
-                              const orr_memory_tier **ret)
+orr_status orr_memory_find(const orr_catalog *catalog, const char *option, const char *name,
+                           size_t len, const orr_memory_tier **ret, orr_error *err)
 {
     const orr_memory_tier *found = NULL, *other = NULL;
-    for (uint32_t i = 0; i < p->catalog->n_tiers; i++) {
-        const orr_memory_tier *m = p->catalog->tiers[i];
+    const int shown = (int)(len < 60 ? len : 60);
+    for (uint32_t i = 0; i < catalog->n_tiers; i++) {
+        const orr_memory_tier *m = catalog->tiers[i];
         if (strlen(m->name) == len && strncasecmp(m->name, name, len) == 0) {
             *ret = m;
             return ORR_OK;
@@ -63,12 +63,12 @@ static orr_status find_memory(const parser *p, const char *name, size_t len,
         found = m;
     }
     if (found == NULL)
-        return orr_fail(p->err, ORR_INVALID,
-                        "--tiers: no memory is called '%.*s': orrery hw --kind memory lists them",
-                        (int)(len < 60 ? len : 60), name);
+        return orr_fail(err, ORR_INVALID,
+                        "%s: no memory is called '%.*s': orrery hw --kind memory lists them",
+                        option, shown, name);
     if (other != NULL)
-        return orr_fail(p->err, ORR_INVALID, "--tiers: '%.*s' is '%s' or '%s'",
-                        (int)(len < 60 ? len : 60), name, found->name, other->name);
+        return orr_fail(err, ORR_INVALID, "%s: '%.*s' is '%s' or '%s'", option, shown, name,
+                        found->name, other->name);
     *ret = found;
     return ORR_OK;
 }
@@ -88,7 +88,7 @@ static orr_status read_device(const parser *p, orr_tier tier, const char *text, 
                             (int)(len < 60 ? len : 60), text);
         len = (size_t)(star - text);
     }
-    ORR_TRY(find_memory(p, text, len, &memory));
+    ORR_TRY(orr_memory_find(p->catalog, "--tiers", text, len, &memory, p->err));
     const orr_tier kind = orr_tier_of_memory(memory);
     if ((kind == ORR_TIER_BLOCK) != (tier == ORR_TIER_BLOCK))
         return orr_fail(p->err, ORR_INVALID, "--tiers: '%s' is of kind %s, and no %s tier",

@@ -17,4 +17,9 @@ orr_status orr_tiers_parse(orr_session *session, const char *text, const orr_cat
                            const orr_cluster *cluster,
                            orr_tier_rates ret[ORR_TIERS]) ORR_MUST_CHECK;
 
+/* The memory or storage of this name, or the only one with this part of a name. INVALID: none, or
+ * several, after the option's name. */
+orr_status orr_memory_find(const orr_catalog *catalog, const char *option, const char *name,
+                           size_t len, const orr_memory_tier **ret, orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_CLI_ARGUMENTS_TIERS_H */

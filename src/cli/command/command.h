@@ -54,7 +54,8 @@ typedef struct orr_settings {
     int64_t pipeline, groups, synchronize;
     bool padded_bags;
     /* rows of embedding tables in storage */
-    const char *store_bytes, *table_memory, *byte_store, *cache_policy, *row_writes, *tiers;
+    const char *store_bytes, *table_memory, *byte_store, *cache_policy, *row_writes, *byte_device,
+        *tiers;
     int64_t lookahead;
     /* models that serve */
     const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections,

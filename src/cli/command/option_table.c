@@ -369,6 +369,8 @@ const orr_option orr_options[] = {
     {"byte-store", 0, OPTION_TEXT, FIELD(byte_store), "FOLDER|node:N", NULL, " train ",
      .about =
          "as --store, in byte-addressable storage: mapped files (DAX), or memory of a NUMA node, which keeps nothing"},
+    {"byte-device", 0, OPTION_TEXT, FIELD(byte_device), "NAME", NULL, " train ",
+     .about = "--byte-store: each rank's is as slow as this one of `orrery hw --kind memory`"},
     {"cache-policy", 0, OPTION_TEXT, FIELD(cache_policy), "NAME", "lookahead|lru|lfu", " train ",
      .about = "--store: which rows leave the row cache; default: lookahead"},
     {"row-writes", 0, OPTION_TEXT, FIELD(row_writes), "NAME", "extents|holes", " train ",

@@ -27,6 +27,7 @@ typedef struct orr_training {
     const char *tables; /* tables=... of --plan; NULL: not said */
     orr_embedding_plan table_plan;
     orr_train_store store;
+    orr_device_limits byte_limits; /* of --byte-device */
     orr_workload workload;
     orr_train_options options;
     orr_measured measured;

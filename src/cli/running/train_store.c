@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "cli/arguments/sharding.h"
+#include "cli/arguments/tiers.h"
 #include "cli/running/train.h"
 #include "model/tables/tables.h"
 #include "store/store.h"
@@ -48,6 +49,30 @@ static orr_status parse_byte_store(const char *text, orr_train_store *ret, orr_e
     return ORR_OK;
 }
 
+/* Of what the catalogue does not tell the tier is as fast as it is. */
+static orr_status read_byte_device(orr_training *t, const char *name)
+{
+    orr_error *err = &t->session.err;
+    const orr_catalog *catalog;
+    const orr_memory_tier *m;
+    if (name == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_catalog_open(t->session.arena, &catalog, err));
+    ORR_TRY(orr_memory_find(catalog, "--byte-device", name, strlen(name), &m, err));
+    const orr_device_limits limits = {
+        .read_ns = (int64_t)orr_fact_or(&m->read_latency_ns, 0),
+        .write_ns = (int64_t)orr_fact_or(&m->write_latency_ns, 0),
+        .read_iops = orr_fact_or(&m->read_iops_4k, 0),
+        .write_iops = orr_fact_or(&m->write_iops_4k, 0),
+        .read_bytes_per_s = orr_fact_or(&m->read_bytes_per_s, 0),
+        .write_bytes_per_s = orr_fact_or(&m->write_bytes_per_s, 0),
+    };
+    t->byte_limits = limits;
+    t->store.byte_limits = &t->byte_limits;
+    orr_session_remark(&t->session, "tier byte is as slow as %s of the catalogue", m->name);
+    return ORR_OK;
+}
+
 static uint8_t policy_of(const char *name)
 {
     for (uint8_t p = 0; name != NULL && p < ORR_CACHE_POLICIES; p++)
@@ -62,6 +87,8 @@ static orr_status check_alone(const orr_settings *s, orr_error *err)
     if (s->row_writes != NULL && s->store == NULL)
         return orr_fail(err, ORR_INVALID,
                         "--row-writes is about rows on a block device: add --store FOLDER");
+    if (s->byte_device != NULL && s->byte_store == NULL)
+        return orr_fail(err, ORR_INVALID, "--byte-device: of what? Add --byte-store FOLDER");
     if (s->store != NULL || s->byte_store != NULL)
         return ORR_OK;
     const char *alone = s->store_bytes != NULL    ? "--store-bytes"
@@ -90,7 +117,7 @@ orr_status orr_training_store(orr_training *t)
     ORR_TRY(parse_bytes("--table-memory", s->table_memory, &store.memory_bytes, err));
     t->store = store;
     t->options.store = &t->store;
-    return ORR_OK;
+    return read_byte_device(t, s->byte_device);
 }
 
 /* Half of what is free, shared by the ranks, which all run here. */

@@ -152,6 +152,16 @@ static orr_status divide_memory(orr_trainer *t, orr_error *err)
     return ORR_OK;
 }
 
+static orr_block_limits limits_of(const orr_device_limits *l)
+{
+    return (orr_block_limits){.read_ns = l->read_ns,
+                              .write_ns = l->write_ns,
+                              .read_iops = l->read_iops,
+                              .write_iops = l->write_iops,
+                              .read_bytes = l->read_bytes_per_s,
+                              .write_bytes = l->write_bytes_per_s};
+}
+
 static orr_status set_tier(orr_trainer *t, orr_tier tier, const orr_checkpoint *from,
                            orr_error *err)
 {
@@ -169,6 +179,10 @@ static orr_status set_tier(orr_trainer *t, orr_tier tier, const orr_checkpoint *
                                           ? (uint8_t)ORR_ROW_WRITES_HOLES
                                           : (uint8_t)ORR_ROW_WRITES_EXTENTS,
                             .huge_pages = true};
+    if (tier == ORR_TIER_BYTE && s->byte_limits != NULL) {
+        rows->byte_limits = limits_of(s->byte_limits);
+        to->limits = &rows->byte_limits;
+    }
     if (folder == NULL)
         return ORR_OK;
     to->durable = saves(t);

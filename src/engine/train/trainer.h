@@ -60,6 +60,7 @@ typedef struct orr_trainer_rows {
     bool there;   /* some may: the options have a store */
     bool resumes; /* files are opened as of the checkpoint; else they are made */
     orr_tables_tier tiers[ORR_TIERS];
+    orr_block_limits byte_limits;  /* of tier byte; not read where its `limits` are NULL */
     bool committed[ORR_TIERS];     /* rows of tables of this tier are committed by a store */
     const char *folder[ORR_TIERS]; /* of files; NULL: none */
     const char *sharding;          /* text of which rows are in which file */
