@@ -251,6 +251,22 @@ out:
     return status;
 }
 
+orr_status orr_row_file_read_facts(orr_block_device *device, orr_arena *arena,
+                                   orr_row_file_facts *ret, orr_error *err)
+{
+    const orr_row_file_options options = {.durable = false};
+    orr_row_file *f = NULL;
+    orr_status status;
+    ORR_TRY_OUT(status, new_file(device, &options, &f, err));
+    ORR_TRY_OUT(status, read_header(f, err));
+    ORR_TRY_OUT(status, check_header(f, NULL, err));
+    ORR_TRY_OUT(status, lay_out(f, err));
+    ORR_TRY_OUT(status, orr_row_facts_copy(&f->header.facts, arena, ret, err));
+out:
+    free_file(f);
+    return status;
+}
+
 void orr_row_file_close(orr_row_file *f)
 {
     orr_error err;

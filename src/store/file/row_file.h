@@ -84,6 +84,10 @@ orr_status orr_row_file_create(orr_block_device *device, const orr_row_file_fact
 orr_status orr_row_file_open(orr_block_device *device, const orr_row_file_facts *facts,
                              int64_t step, const orr_row_file_options *options, orr_row_file **ret,
                              orr_error *err) ORR_MUST_CHECK;
+/* What the file is of, by its header alone: which commits there are is not looked at. The device
+ * stays the caller's; the facts are in the arena. PARSE, INVALID as above. */
+orr_status orr_row_file_read_facts(orr_block_device *device, orr_arena *arena,
+                                   orr_row_file_facts *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_row_file_close(orr_row_file *file); /* uncommitted rows are lost; NULL is allowed */
 const orr_row_file_facts *orr_row_file_facts_of(const orr_row_file *file);
 int64_t orr_row_file_step(const orr_row_file *file); /* of the last commit; -1: none */

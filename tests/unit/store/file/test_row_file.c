@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/file/row_file.h"
+#include "store/file/header.h"
 #include "support/simulated/block_device.h"
 
 /* A row file of two tables on a simulated drive: what is appended is read, before it is written and
@@ -277,6 +277,31 @@ static void test_a_flipped_bit_is_found(void **state)
     teardown(&b);
 }
 
+static void test_facts_are_read_from_the_header(void **state)
+{
+    (void)state;
+    bench b;
+    orr_block_device *device;
+    orr_row_file_facts facts;
+    orr_arena *arena = orr_arena_new(0, 0);
+    setup(&b, true);
+    orr_row_file_close(b.file);
+    b.file = NULL;
+    assert_int_equal(orr_sim_drive_open(b.drive, false, &device, &b.err), ORR_OK);
+    assert_int_equal(orr_row_file_read_facts(device, arena, &facts, &b.err), ORR_OK);
+    device->close(device);
+    const orr_row_header header = {.facts = facts};
+    if (orr_row_header_check(&header, &FACTS, &b.err) != ORR_OK)
+        fail_msg("%s", b.err.text);
+    orr_sim_drive_flip(b.drive, 100, 3);
+    assert_int_equal(orr_sim_drive_open(b.drive, false, &device, &b.err), ORR_OK);
+    assert_int_equal(orr_row_file_read_facts(device, arena, &facts, &b.err), ORR_PARSE);
+    assert_non_null(strstr(b.err.text, "header of the rows is damaged"));
+    device->close(device);
+    orr_arena_free(arena);
+    teardown(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_logs_take_turns),
         cmocka_unit_test(test_what_does_not_fit_is_told),
         cmocka_unit_test(test_a_flipped_bit_is_found),
+        cmocka_unit_test(test_facts_are_read_from_the_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
