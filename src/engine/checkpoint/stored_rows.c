@@ -85,20 +85,19 @@ orr_status orr_stored_rows_find(const orr_checkpoint *c, uint32_t rank, orr_tier
 {
     orr_stored_rows rows = {
         .tier = tier, .step = c->step, .group = orr_checkpoint_group(c, rank), .seed = c->seed};
-    const orr_row_file_options options = {.durable = false};
+    orr_row_file_facts facts;
     orr_block_device *device;
-    orr_row_file *file;
     if (!orr_checkpoint_rows_path(c, rank, tier, rows.path))
         return orr_fail(err, ORR_NOT_FOUND, "rank %u has no rows of tier %s", rank,
                         orr_tier_name(tier));
     ORR_TRY(open_device(&rows, &device, err));
-    orr_status status = orr_row_file_open(device, NULL, c->step, &options, &file, err);
-    if (status == ORR_OK) {
-        status = add_shards(&rows, orr_row_file_facts_of(file), tables, n_tables, err);
-        orr_row_file_close(file);
-    } else {
-        device->close(device);
-    }
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_status status =
+        arena != NULL ? orr_row_file_read_facts(device, arena, &facts, err) : orr_fail_memory(err);
+    device->close(device);
+    if (status == ORR_OK)
+        status = add_shards(&rows, &facts, tables, n_tables, err);
+    orr_arena_free(arena);
     if (status == ORR_OK) {
         *ret = rows;
         return ORR_OK;
