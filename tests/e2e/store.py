@@ -354,6 +354,23 @@ def rows_of_another_job_are_refused():
 
 
 @case
+def rows_of_an_earlier_step_are_refused():
+    with scratch() as folder:
+        kept = (*STORE, "--save", "kept")
+        digest(folder, *kept, steps=2)
+        path = folder / "rows" / "rank-00000.rows"
+        before = path.read_bytes()
+        digest(folder, *kept, "--resume", steps=4)
+        after = path.read_bytes()
+        path.write_bytes(before)
+        for dp in (1, 2):
+            said = refused(folder, *kept, "--resume", dp=dp)
+            assert "rank-00000.rows" in said and "step 4" in said, said
+        path.write_bytes(after)
+        assert digest(folder, *kept, "--resume", dp=2) == digest(folder)
+
+
+@case
 def a_flipped_bit_is_found():
     with scratch() as folder:
         kept = (*STORE, "--save", "kept")
