@@ -9,6 +9,7 @@
 #include "cli/command/help.h"
 #include "cli/command/interrupt.h"
 #include "cli/running/serving.h"
+#include "engine/serve/frames.h"
 #include "engine/serve/http.h"
 #include "io/json/writer.h"
 
@@ -32,6 +33,7 @@ typedef struct server {
     orr_table_style style;
     orr_service *service;
     orr_serve_http *http;
+    orr_serve_frames *frames; /* NULL: no --connections */
     atomic_bool swap_wanted;
 } server;
 
@@ -90,7 +92,14 @@ static orr_status open_service(server *s)
                                          .service = s->service,
                                          .swap = want_swap,
                                          .ctx = s};
-    return orr_serve_http_open(&http, &s->http, err);
+    ORR_TRY(orr_serve_http_open(&http, &s->http, err));
+    const orr_serve_frames_options frames = {.where = o->frames,
+                                             .body_bytes = (size_t)body,
+                                             .connections = (uint32_t)connections,
+                                             .idle_seconds = IDLE_SECONDS,
+                                             .body_seconds = BODY_SECONDS,
+                                             .service = s->service};
+    return o->frames != NULL ? orr_serve_frames_open(&frames, &s->frames, err) : ORR_OK;
 }
 
 static void tell_address(server *s)
@@ -102,10 +111,14 @@ static void tell_address(server *s)
         orr_json_write_object(&w);
         orr_json_member_text(&w, "schema", "orrery.serving/1");
         orr_json_member_text(&w, "http", orr_serve_http_address(s->http));
+        if (s->frames != NULL)
+            orr_json_member_text(&w, "connections", orr_serve_frames_address(s->frames));
         orr_json_write_object_end(&w);
         orr_output_text(out, "\n");
     } else {
         orr_output_printf(out, "http://%s\n", orr_serve_http_address(s->http));
+        if (s->frames != NULL)
+            orr_output_printf(out, "%s\n", orr_serve_frames_address(s->frames));
     }
     orr_output_flush(out);
 }
@@ -142,6 +155,8 @@ static orr_status run(server *s)
     wait_for_end(s);
     orr_session_remark(&s->serving.session, "ending: what was asked is answered first");
     orr_serve_http_drain(s->http);
+    if (s->frames != NULL)
+        orr_serve_frames_drain(s->frames);
     orr_service_drain(s->service);
     if (s->serving.session.settings->record != NULL)
         ORR_TRY(orr_row_server_record(orr_scorer_rows(s->serving.scorer), NULL,
@@ -165,6 +180,9 @@ int orr_command_serve_tables(const orr_settings *settings)
     (void)sigaction(SIGHUP, &on_hang_up, NULL);
     if (orr_session_init(&s.serving.session, settings) != ORR_OK || run(&s) != ORR_OK)
         code = orr_session_fail(&s.serving.session);
+    if (s.service != NULL)
+        orr_service_drain(s.service); /* nobody is answered from now on */
+    orr_serve_frames_close(s.frames);
     orr_serve_http_close(s.http);
     orr_service_close(s.service);
     orr_serving_close(&s.serving);

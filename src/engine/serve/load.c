@@ -11,9 +11,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "engine/serve/client.h"
 
 #define SECOND_NS 1e9
 #define GRACE_NS  INT64_C(5000000000)
+#define SILENT_NS INT64_C(60000000000)
 
 orr_arrivals orr_arrivals_of(double rate, uint64_t seed)
 {
@@ -56,7 +58,10 @@ void orr_load_summarize(int64_t *latencies, size_t n, orr_load_result *ret)
 typedef struct load load;
 typedef struct asker {
     load *all;
-    orr_score_thread *thread;
+    orr_score_thread *thread; /* NULL: a server is asked */
+    orr_serve_client *client; /* or NULL */
+    uint64_t refused;
+    bool no_memory;
     pthread_t id;
     bool running;
     orr_click_batch clicks;
@@ -120,6 +125,43 @@ static void sleep_until(int64_t at_ns)
         continue;
 }
 
+/* A server's answer; questions have their arrival as their number. */
+static void answered(void *ctx, uint64_t number, const orr_answer_header *head, const void *body)
+{
+    asker *a = ctx;
+    (void)body;
+    a->last_ns = now();
+    if (head->code != 200)
+        a->refused++;
+    else if (!orr_array_push(&a->latencies, a->last_ns - (int64_t)number))
+        a->no_memory = true;
+}
+
+/* Answers are taken until the arrival, and nobody waits for this one's. */
+static orr_status ask_server(asker *a, const orr_score_batch *batch, int64_t at_ns)
+{
+    do {
+        ORR_TRY(orr_serve_client_poll(a->client, at_ns, &a->err));
+    } while (now() < at_ns);
+    ORR_TRY(orr_serve_client_ask(a->client, (uint64_t)at_ns, batch, &a->err));
+    return a->no_memory ? orr_fail_memory(&a->err) : ORR_OK;
+}
+
+/* The answers that are left. */
+static orr_status await(asker *a)
+{
+    int64_t until = now() + SILENT_NS;
+    for (uint64_t left; (left = orr_serve_client_waiting(a->client)) > 0;) {
+        if (now() > until)
+            return orr_fail(&a->err, ORR_IO, "%s: %llu requests are not answered in a minute",
+                            a->all->o->address, (unsigned long long)left);
+        ORR_TRY(orr_serve_client_poll(a->client, until, &a->err));
+        if (orr_serve_client_waiting(a->client) < left)
+            until = now() + SILENT_NS;
+    }
+    return a->no_memory ? orr_fail_memory(&a->err) : ORR_OK;
+}
+
 static orr_status ask_once(asker *a, uint64_t number, int64_t at_ns)
 {
     const orr_load_options *o = a->all->o;
@@ -129,6 +171,8 @@ static orr_status ask_once(asker *a, uint64_t number, int64_t at_ns)
                                    .dense = a->clicks.dense.at,
                                    .lengths = a->clicks.lengths.at,
                                    .ids = a->clicks.ids.at};
+    if (a->client != NULL)
+        return ask_server(a, &batch, at_ns);
     sleep_until(at_ns);
     ORR_TRY(orr_score_logits(a->thread, &batch, a->logits, &a->err));
     for (int64_t i = 0; i < o->samples; i++)
@@ -145,6 +189,8 @@ static void *ask(void *ctx)
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* else sleep is 50 us too long */
     while (a->status == ORR_OK && take(a->all, &number, &at_ns))
         a->status = ask_once(a, number, at_ns);
+    if (a->status == ORR_OK && a->client != NULL)
+        a->status = await(a);
     return NULL;
 }
 
@@ -155,13 +201,17 @@ static orr_status prepare(asker *a)
     a->logits = orr_calloc((size_t)o->samples, sizeof *a->logits);
     if (a->logits == NULL)
         return orr_fail_memory(&a->err);
-    ORR_TRY(orr_score_thread_open(o->scorer, &a->thread, &a->err));
+    const orr_serve_client_options client = {
+        .address = o->address, .model = o->model, .answered = answered, .ctx = a};
+    ORR_TRY(o->address != NULL ? orr_serve_client_open(&client, &a->client, &a->err)
+                               : orr_score_thread_open(o->scorer, &a->thread, &a->err));
     ORR_TRY(orr_click_data_read(o->clicks, 0, o->samples, &a->clicks, &a->err));
     const orr_score_batch batch = {.samples = o->samples,
                                    .dense = a->clicks.dense.at,
                                    .lengths = a->clicks.lengths.at,
                                    .ids = a->clicks.ids.at};
-    return orr_score_logits(a->thread, &batch, a->logits, &a->err);
+    return a->client != NULL ? orr_serve_client_score(a->client, &batch, a->logits, &a->err)
+                             : orr_score_logits(a->thread, &batch, a->logits, &a->err);
 }
 
 static orr_status start(load *l, orr_error *err)
@@ -204,6 +254,7 @@ static orr_status gather(load *l, orr_load_result *ret, orr_error *err)
             memcpy(all.at + all.n, a->latencies.at, a->latencies.n * sizeof *all.at);
         all.n += a->latencies.n;
         last = a->last_ns > last ? a->last_ns : last;
+        r.refused += a->refused;
     }
     orr_load_summarize(all.at, all.n, &r);
     r.answered = all.n;
@@ -241,6 +292,7 @@ orr_status orr_load_run(const orr_load_options *o, orr_load_result *ret, orr_err
         status = gather(&l, ret, err);
     for (uint32_t i = 0; i < o->threads; i++) {
         orr_score_thread_close(l.askers[i].thread);
+        orr_serve_client_close(l.askers[i].client);
         orr_click_batch_done(&l.askers[i].clicks);
         orr_array_done(&l.askers[i].latencies);
         orr_free(l.askers[i].logits);

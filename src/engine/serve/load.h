@@ -19,6 +19,10 @@ typedef struct orr_load_options {
     int64_t samples; /* of a request */
     const orr_click_data *clicks;
     orr_scorer *scorer;
+    /* Or a server that is asked, and its model: each thread by a connection of its own, without
+     * waiting for one answer before it asks again. */
+    const char *address;
+    const orr_dlrm *model;
     uint32_t threads;
     bool (*stopped)(void *ctx); /* asked from time to time; or NULL */
     void *ctx;
@@ -27,13 +31,14 @@ enum { ORR_LOAD_MAX = 100000000 };
 
 typedef struct orr_load_result {
     uint64_t answered, samples;
-    uint64_t refused; /* 503 and errors of requests */
+    uint64_t refused; /* of a server: answers other than 200 */
     uint64_t missed;  /* arrivals that nobody had time for */
     int64_t ns;       /* from the first arrival's schedule to the last answer */
     double rate;      /* answers a second of it */
     int64_t mean_ns, p50_ns, p99_ns, p999_ns, most_ns;
 } orr_load_result;
-/* Stopped: what there is. Errors: those of scoring; LIMIT: too many requests. */
+/* Stopped: what there is. Errors: those of scoring; LIMIT: too many requests; IO: the server is no
+ * more, or has not answered anything for a minute. */
 orr_status orr_load_run(const orr_load_options *options, orr_load_result *ret,
                         orr_error *err) ORR_MUST_CHECK;
 
