@@ -59,7 +59,8 @@ typedef struct orr_settings {
     int64_t lookahead;
     /* models that serve */
     const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections,
-        *qps, *for_time, *request, *pooled_memory, *table_iops, *device_iops, *warm;
+        *qps, *for_time, *request, *pooled_memory, *table_iops, *device_iops, *warm, *frames,
+        *connect;
     bool dequantize;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,

@@ -279,6 +279,8 @@ const orr_option orr_options[] = {
          "their scheduled arrival"},
     {"for", 0, OPTION_TEXT, FIELD(for_time), "TIME", NULL, " score ",
      .about = "--rate: requests arrive for so long; default: 10s, or until --count"},
+    {"connect", 0, OPTION_TEXT, FIELD(connect), "HOST:PORT", NULL, " score ",
+     .about = "instead of --weights: the `serve-tables --connections` there is asked"},
     {"request", 0, OPTION_TEXT, FIELD(request), "N", NULL, " score ",
      .about = "--rate: samples of a request; default: 1"},
     {"store", 0, OPTION_TEXT, FIELD(store), "FOLDER", NULL, " score serve-tables ",
@@ -309,10 +311,13 @@ const orr_option orr_options[] = {
     {"max-body", 0, OPTION_TEXT, FIELD(max_body), "BYTES", NULL, " serve-tables ",
      .about = "of a request; default: 16MiB"},
     {"max-connections", 0, OPTION_TEXT, FIELD(max_connections), "N", NULL, " serve-tables ",
-     .about = "of HTTP, at once; default: 256"},
+     .about = "of HTTP, and of --connections, at once; default: 256"},
     {"listen", 'l', OPTION_TEXT, FIELD(listen), "HOST:PORT", NULL, " serve-tables ",
      .about =
          "where HTTP is answered; :PORT: on all addresses; port 0: any; default: 127.0.0.1:8470"},
+    {"connections", 0, OPTION_TEXT, FIELD(frames), "HOST:PORT", NULL, " serve-tables ",
+     .about =
+         "binary requests are answered there too, in frames: faster, for `score --connect`; default: no"},
     {"batch", 0, OPTION_TEXT, FIELD(batch), "N", NULL, " score serve-tables ",
      .about = "samples that the dense layers compute at once; default: 128"},
     {"seed", 0, OPTION_TEXT, FIELD(seed), "N", NULL, " score ",
