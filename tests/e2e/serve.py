@@ -285,6 +285,53 @@ def what_is_wrong_is_refused_and_it_goes_on():
             server.end(signal.SIGINT)
 
 
+@case
+def connections_answer_what_http_does():
+    with scratch() as folder:
+        weights = export(folder / "weights")
+        data = ["--data", folder / "clicks.tsv"]
+        samples = samples_of(folder / "clicks.tsv", 300)
+        usual = scored("--weights", weights, *data)
+        for where in ("127.0.0.1:0", "127.0.0.1:0|shm"):
+            with Server(folder, "--connections", where, "--max-samples", 128, weights=weights) as server:
+                to = server.about["connections"]
+                assert ("|shm:" in to) == ("|" in where), to
+                assert scored("--connect", to, *data, "--batch", 50, "--threads", 3) == usual
+                got = server.post("/score", as_json(samples[:100]))["probabilities"]
+                assert [single(p) for p in got] == [single(float(p)) for p in usual.split()[:100]]
+                assert "413" in one_line(orrery("score", MODEL, "-q", "--connect", to, *data, "--batch", 129), 3)
+                told = json.loads(scored("--connect", to, *data, "--format", "json"))
+                alone = json.loads(scored("--weights", weights, *data, "--format", "json"))
+                assert abs(told["log_loss"] - alone["log_loss"]) < 1e-5, (told, alone)
+                with socket.create_connection(to.split("|")[0].rsplit(":", 1)) as client:
+                    client.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+                    with contextlib.suppress(ConnectionResetError):
+                        assert client.recv(4096) == b""
+                assert scored("--connect", to, *data) == usual
+                server.end()
+            assert to.split("|")[0] in one_line(orrery("score", MODEL, "-q", "--connect", to.split("|")[0], *data), 3)
+        assert "--connect" in one_line(orrery("score", MODEL, "-q", "--weights", weights, "--connect", to), 3)
+
+
+@case
+def a_server_under_load_counts_what_it_refuses():
+    with scratch() as folder:
+        weights = export(folder / "weights", steps=1)
+        ask = ["--rate", 400, "--count", 200, "--request", 3, "--threads", 2, "--format", "json"]
+        with Server(folder, "--connections", "127.0.0.1:0", weights=weights) as server:
+            r = json.loads(scored("--connect", server.about["connections"], *ask))
+            assert (r["answered"], r["refused"], r["missed"], r["samples"]) == (200, 0, 0, 600), r
+            assert 0 < r["p50_ns"] <= r["p99_ns"] <= r["max_ns"], r
+            assert server.metric("orrery_serve_requests_total", code="200") == 202  # each thread asks once before
+            server.end()
+        ask[ask.index("--request") + 1], ask[1] = 1000, 100000
+        with Server(folder, "--connections", "127.0.0.1:0", "--threads", 1, "--queue", 1, weights=weights) as server:
+            r = json.loads(scored("--connect", server.about["connections"], *ask))
+            assert r["answered"] + r["refused"] == 200 and r["answered"] > 0 and r["refused"] > 0, r
+            assert server.metric("orrery_serve_requests_total", code="503") == r["refused"]
+            server.end()
+
+
 def some_samples(n):
     return [([k % 40 for k in range(13)], [(i * 31 + k) % rows for k, rows in enumerate(ROWS)]) for i in range(n)]
 

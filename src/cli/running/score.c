@@ -133,10 +133,8 @@ int orr_command_score(const orr_settings *settings)
 {
     scoring s = {0};
     int code = EXIT_DONE;
-    if (settings->weights != NULL && settings->qps != NULL)
-        return orr_score_load(settings);
-    if (settings->weights != NULL)
-        return orr_score_clicks(settings);
+    if (settings->weights != NULL || settings->connect != NULL)
+        return settings->qps != NULL ? orr_score_load(settings) : orr_score_clicks(settings);
     if (settings->n_args < 2) {
         orr_complain("score: which texts? Name files after MODEL; of a recommendation model add "
                      "--weights FOLDER");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `score` of a recommendation model: a probability for each sample, in the order of the data. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,13 +12,15 @@
 #include "base/workers.h"
 #include "cli/command/interrupt.h"
 #include "cli/running/serving.h"
+#include "engine/serve/client.h"
 #include "io/json/writer.h"
 
 enum { BLOCKS_AHEAD = 64, SYNTHETIC_SAMPLES = 65536 };
 
 /* One thread's. */
 typedef struct lane {
-    orr_score_thread *thread;
+    orr_score_thread *thread; /* NULL: a server is asked */
+    orr_serve_client *client; /* or NULL */
     orr_click_batch clicks;
     orr_status status;
     orr_error err;
@@ -30,7 +33,7 @@ typedef struct scoring {
     lane *lanes;
     int64_t block;
     uint64_t n, first, chunk; /* samples; of the chunk */
-    float *logits, *labels;   /* shape (chunk): of the chunk */
+    float *logits, *labels;   /* shape (chunk): of the chunk; of a server probabilities */
     orr_array(orr_scored) scored;
     double loss;
     orr_json_writer json;
@@ -47,6 +50,8 @@ static orr_status score_block(scoring *s, size_t i, lane *l)
                                    .lengths = l->clicks.lengths.at,
                                    .ids = l->clicks.ids.at};
     memcpy(s->labels + at, l->clicks.labels.at, (size_t)n * sizeof *s->labels);
+    if (l->client != NULL)
+        return orr_serve_client_score(l->client, &batch, s->logits + at, &l->err);
     return orr_score_logits(l->thread, &batch, s->logits + at, &l->err);
 }
 
@@ -64,14 +69,22 @@ static double loss_of(double x, double y)
     return (x > 0 ? x : 0) - x * y + log1p(exp(-fabs(x)));
 }
 
+/* The same of a probability, which a float may have rounded to 0 or 1. */
+static double loss_of_probability(double p, double y)
+{
+    return -log(fmax(y > 0 ? p : 1 - p, (double)FLT_MIN));
+}
+
 static orr_status write_chunk(scoring *s)
 {
+    const bool asked = s->lanes[0].client != NULL;
     orr_output *out = s->serving.session.out;
     if (!orr_array_reserve(&s->scored, s->chunk))
         return orr_fail_memory(&s->serving.session.err);
     for (uint64_t i = 0; i < s->chunk; i++) {
-        const double p = (double)orr_score_probability(s->logits[i]);
-        s->loss += loss_of((double)s->logits[i], (double)s->labels[i]);
+        const double x = (double)s->logits[i], y = (double)s->labels[i];
+        const double p = asked ? x : (double)orr_score_probability(s->logits[i]);
+        s->loss += asked ? loss_of_probability(p, y) : loss_of(x, y);
         s->scored.at[s->scored.n++] = (orr_scored){s->logits[i], s->labels[i]};
         if (s->style.format == ORR_TABLE_JSON)
             orr_json_write_double(&s->json, p);
@@ -138,8 +151,12 @@ static orr_status open_lanes(scoring *s)
     s->labels = orr_calloc(s->chunk, sizeof *s->labels);
     if (s->lanes == NULL || s->logits == NULL || s->labels == NULL)
         return orr_fail_memory(err);
+    const orr_serve_client_options client = {.address = settings->connect,
+                                             .model = &s->serving.model->dlrm};
     for (uint32_t i = 0; i < s->serving.threads; i++)
-        ORR_TRY(orr_score_thread_open(s->serving.scorer, &s->lanes[i].thread, err));
+        ORR_TRY(settings->connect != NULL
+                    ? orr_serve_client_open(&client, &s->lanes[i].client, err)
+                    : orr_score_thread_open(s->serving.scorer, &s->lanes[i].thread, err));
     return orr_workers_new((int)s->serving.threads, &s->workers, err);
 }
 
@@ -194,6 +211,7 @@ int orr_score_clicks(const orr_settings *settings)
     orr_workers_free(s.workers);
     for (uint32_t i = 0; s.lanes != NULL && i < s.serving.threads; i++) {
         orr_score_thread_close(s.lanes[i].thread);
+        orr_serve_client_close(s.lanes[i].client);
         orr_click_batch_done(&s.lanes[i].clicks);
     }
     orr_array_done(&s.scored);

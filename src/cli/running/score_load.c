@@ -47,6 +47,8 @@ static orr_status read_options(loading *l)
     o->samples = (int64_t)samples;
     o->clicks = l->serving.clicks;
     o->scorer = l->serving.scorer;
+    o->address = s->connect;
+    o->model = &l->serving.model->dlrm;
     o->threads = l->serving.threads;
     o->stopped = orr_interrupt_requested;
     return ORR_OK;
@@ -55,7 +57,8 @@ static orr_status read_options(loading *l)
 /* What the rows cost, where they are served from storage. */
 static orr_row_server_stats rows_of(const loading *l)
 {
-    const orr_row_server *rows = orr_scorer_rows(l->serving.scorer);
+    const orr_scorer *scorer = l->serving.scorer;
+    const orr_row_server *rows = scorer != NULL ? orr_scorer_rows(scorer) : NULL;
     return rows != NULL ? orr_row_server_stats_of(rows, UINT32_MAX) : (orr_row_server_stats){0};
 }
 
@@ -106,7 +109,7 @@ static void write_text(const loading *l)
                       "%.1f us\n",
                       (double)r->mean_ns * 1e-3, (double)r->p50_ns * 1e-3, (double)r->p99_ns * 1e-3,
                       (double)r->p999_ns * 1e-3, (double)r->most_ns * 1e-3);
-    if (orr_scorer_rows(l->serving.scorer) == NULL)
+    if (l->serving.scorer == NULL || orr_scorer_rows(l->serving.scorer) == NULL)
         return;
     const orr_row_server_stats rows = rows_of(l);
     orr_output_printf(out, "rows      %llu lookups, %llu in memory, %llu reads, %llu bytes\n",

@@ -101,6 +101,10 @@ orr_status orr_serving_open(orr_serving *v, bool reads)
     if (reads)
         ORR_TRY(open_data(v));
     v->threads = threads_of(s);
+    if (s->connect != NULL && (s->weights != NULL || s->store != NULL))
+        return orr_fail(err, ORR_INVALID, "--connect: the server has the weights, and their rows");
+    if (s->connect != NULL)
+        return ORR_OK;
     orr_scorer_options options = {
         .model = v->model, .weights = s->weights, .block = (int64_t)block, .store = s->store};
     ORR_TRY(read_rows(s, v->model, &options.rows, err));

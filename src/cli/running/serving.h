@@ -11,7 +11,7 @@
 typedef struct orr_serving {
     orr_session session;
     const orr_model *model;
-    orr_scorer *scorer;
+    orr_scorer *scorer;     /* NULL: --connect */
     orr_click_data *clicks; /* NULL: no --data */
     uint32_t threads;
 } orr_serving;
