@@ -286,6 +286,27 @@ def what_is_wrong_is_refused_and_it_goes_on():
 
 
 @case
+def a_snapshot_is_read_beside_its_server():
+    with scratch() as folder:
+        one, two = export(folder / "one"), export(folder / "two", seed=4)
+        store = ["--count", 2000, "--store", folder / "s"]
+        usual = scored("--weights", one, "--count", 2000)
+        with Server(folder, "--store", folder / "s", weights=one) as server:
+            before = (folder / "s" / "tables.rows").read_bytes()
+            readers = [subprocess.Popen([BIN, "score", str(MODEL), "-q", "--weights", str(one), *map(str, store)],
+                                        stdout=subprocess.PIPE, text=True, env=environment()) for _ in range(3)]
+            assert [r.communicate()[0] for r in readers] == [usual] * 3
+            assert (folder / "s" / "tables.rows").read_bytes() == before
+            assert "another process" in one_line(orrery("score", MODEL, "-q", "--weights", two, *store), 3)
+            ids = list(range(10000))  # all of t2: each sample's probability comes to depend on the update
+            server.post("/update", {"table": "t2", "rows": ids, "values": [[0.5] * 16] * len(ids)})
+            updated = scored("--weights", one, *store)
+            assert updated != usual
+            server.end()
+        assert scored("--weights", one, *store) == updated
+
+
+@case
 def connections_answer_what_http_does():
     with scratch() as folder:
         weights = export(folder / "weights")

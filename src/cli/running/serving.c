@@ -108,6 +108,7 @@ orr_status orr_serving_open(orr_serving *v, bool reads)
     orr_scorer_options options = {
         .model = v->model, .weights = s->weights, .block = (int64_t)block, .store = s->store};
     ORR_TRY(read_rows(s, v->model, &options.rows, err));
+    options.rows.read_only = reads; /* `score`, beside others and a server */
     ORR_TRY(orr_scorer_open(&options, &v->scorer, err));
     if (s->store != NULL)
         orr_session_remark(&v->session, "the snapshot in %s was %s", s->store,

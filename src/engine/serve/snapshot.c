@@ -32,6 +32,19 @@ static orr_status pack(const char *path, const orr_row_file_facts *facts, orr_ma
     return orr_row_server_open(path, facts, options, &ret->server, err);
 }
 
+/* A file of other rows is nobody's who may write to it. */
+static orr_status check_unused(const char *path, const orr_row_file_facts *facts,
+                               const orr_row_server_options *options, orr_error *err)
+{
+    orr_row_server_options writing = *options;
+    orr_row_server *server;
+    writing.read_only = false;
+    const orr_status status = orr_row_server_open(path, facts, &writing, &server, err);
+    if (status == ORR_OK)
+        orr_row_server_close(server); /* packed anew since, by another process */
+    return status == ORR_INVALID ? ORR_OK : status;
+}
+
 static orr_status open_or_pack(const char *path, const orr_row_file_facts *facts,
                                orr_mapped_tables *tables, const orr_row_server_options *options,
                                bool replace, orr_serve_snapshot *ret, orr_error *err)
@@ -42,6 +55,8 @@ static orr_status open_or_pack(const char *path, const orr_row_file_facts *facts
         replace ? ORR_INVALID : orr_row_server_open(path, facts, options, &ret->server, err);
     if (status != ORR_INVALID)
         return status;
+    if (options->read_only && !replace) /* under no server that has it open */
+        ORR_TRY(check_unused(path, facts, options, err));
     ret->replaced = true; /* of other rows, by their fingerprint */
     return pack(path, facts, tables, options, ret, err);
 }
