@@ -100,6 +100,9 @@ static orr_status run(exporting *e)
     orr_row_format format = orr_row_format_parse(s->quantize);
     if (format == ORR_ROW_FORMATS)
         format = format_of(e->checkpoint.weights);
+    if (format == ORR_ROW_FORMAT_INT4)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "export: int4 is for embedding tables alone; --quantize q4_0");
     if (ends_in(s->output, ".gguf"))
         return orr_gguf_save(e->checkpoint.model, &reader, format, e->checkpoint.tokenizer,
                              s->output, err);
