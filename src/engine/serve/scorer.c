@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "engine/serve/dense.h"
 #include "engine/serve/mapped_tables.h"
 #include "engine/serve/metrics.h"
 #include "engine/serve/snapshot.h"
+#include "engine/serve/wear.h"
 #include "kernel/format/row.h"
 
 /* One version of the weights. */
@@ -31,6 +33,9 @@ struct orr_scorer {
     pthread_mutex_t lock;    /* of the list of threads */
     orr_score_thread *threads;
     uint64_t swaps;
+    uint64_t written; /* bytes: packed, and by servers of rows that are closed */
+    double endurance_bytes_per_day;
+    orr_wear wear;
 };
 
 /* The lock is held by the thread while it answers, and by who exchanges the weights: threads do not
@@ -104,7 +109,10 @@ orr_status orr_scorer_open(const orr_scorer_options *options, orr_scorer **ret, 
     s->rows = options->rows;
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_mutex_init(&s->writing, NULL);
+    s->endurance_bytes_per_day = options->endurance_bytes_per_day;
     const orr_status status = open_weights(s, options->weights, &s->now, err);
+    s->written = s->now.rows.packed_bytes;
+    s->wear = orr_wear_from(orr_clock_now_ns(&orr_clock_monotonic), s->written);
     if (status == ORR_OK)
         *ret = s;
     else
@@ -151,6 +159,9 @@ static void exchange(orr_scorer *s, const weights *fresh)
             orr_row_reader_close(t->reader);
             t->reader = NULL;
         }
+    if (s->now.rows.server != NULL && s->now.rows.server != fresh->rows.server)
+        s->written += orr_row_server_stats_of(s->now.rows.server, UINT32_MAX).bytes_written +
+                      fresh->rows.packed_bytes;
     s->now = *fresh;
     s->swaps++;
     for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
@@ -221,14 +232,23 @@ static void write_mapped_metrics(orr_scorer *s, orr_output *out)
     }
 }
 
+static void write_stored_metrics(orr_scorer *s, orr_output *out)
+{
+    const orr_row_server *rows = s->now.rows.server;
+    const uint64_t bytes = s->written + orr_row_server_stats_of(rows, UINT32_MAX).bytes_written;
+    const double per_day =
+        orr_wear_bytes_per_day(&s->wear, orr_clock_now_ns(&orr_clock_monotonic), bytes);
+    orr_serve_snapshot_metrics(rows, s->model.dlrm.tables, s->model.dlrm.n_tables, out);
+    orr_serve_written_metrics(bytes, per_day, s->endurance_bytes_per_day, out);
+}
+
 void orr_scorer_metrics(orr_scorer *s, orr_output *out)
 {
     (void)pthread_mutex_lock(&s->lock); /* nothing is exchanged meanwhile */
     if (s->now.rows.server == NULL)
         write_mapped_metrics(s, out);
     else
-        orr_serve_snapshot_metrics(s->now.rows.server, s->model.dlrm.tables, s->model.dlrm.n_tables,
-                                   out);
+        write_stored_metrics(s, out);
     const uint64_t swaps = s->swaps;
     (void)pthread_mutex_unlock(&s->lock);
     orr_metric_head(out, "orrery_serve_swaps_total", "counter", "Exchanges of the weights.");

@@ -20,7 +20,8 @@ typedef struct orr_scorer_options {
     int64_t block;          /* samples of a run of the dense layers, at most; 0: 128 */
     /* Tables are served from a snapshot in this folder (snapshot.h); NULL: they are mapped. */
     const char *store;
-    orr_row_server_options rows; /* of the snapshot */
+    orr_row_server_options rows;    /* of the snapshot */
+    double endurance_bytes_per_day; /* what its drive takes; 0: not known */
 } orr_scorer_options;
 enum { ORR_SCORER_BLOCK = 128, ORR_SCORER_BLOCK_MAX = 1 << 14 };
 

@@ -28,6 +28,8 @@ static orr_status pack(const char *path, const orr_row_file_facts *facts, orr_ma
                        orr_error *err)
 {
     ret->packed = true;
+    for (uint32_t i = 0; i < facts->n_shards; i++)
+        ret->packed_bytes += (uint64_t)facts->shards[i].rows * facts->shards[i].row_bytes;
     ORR_TRY(orr_row_snapshot_pack(path, facts, orr_mapped_tables_read, tables, err));
     return orr_row_server_open(path, facts, options, &ret->server, err);
 }
@@ -154,7 +156,23 @@ void orr_serve_snapshot_metrics(const orr_row_server *server, const orr_embeddin
     count(out, "orrery_serve_throttled_total", "counter", "Reads that a cap held back.",
           s.throttled);
     count(out, "orrery_serve_updates_total", "counter", "Rows updated.", s.updates);
-    count(out, "orrery_serve_written_bytes_total", "counter",
-          "Bytes written to storage, cleaning included: what wears a drive.", s.bytes_written);
     write_reads(&s, out);
+}
+
+void orr_serve_written_metrics(uint64_t bytes, double bytes_per_day, double endurance,
+                               orr_output *out)
+{
+    static const char DAY[] = "orrery_serve_written_bytes_per_day",
+                      MOST[] = "orrery_serve_endurance_bytes_per_day",
+                      SHARE[] = "orrery_serve_endurance_used_ratio";
+    count(out, "orrery_serve_written_bytes_total", "counter",
+          "Bytes written to storage, packing and cleaning included: what wears a drive.", bytes);
+    orr_metric_head(out, DAY, "gauge", "The same in a day, at the rate of the last minutes.");
+    orr_metric(out, DAY, NULL, bytes_per_day);
+    if (!(endurance > 0))
+        return;
+    orr_metric_head(out, MOST, "gauge", "What the drive takes in a day, by its endurance.");
+    orr_metric(out, MOST, NULL, endurance);
+    orr_metric_head(out, SHARE, "gauge", "Share of it at that rate; above 1 it wears out early.");
+    orr_metric(out, SHARE, NULL, bytes_per_day / endurance);
 }

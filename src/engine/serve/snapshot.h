@@ -10,6 +10,7 @@
 typedef struct orr_serve_snapshot {
     orr_row_server *server;
     bool packed, replaced; /* now; in place of one of other rows */
+    uint64_t packed_bytes; /* of rows */
 } orr_serve_snapshot;
 /* `tables`, n of them: read where rows are to be packed. `replace`: the one that is there is of
  * other rows, and this process has it open. Errors: IO; PARSE: a damaged snapshot; those of reading
@@ -18,8 +19,11 @@ orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables
                                    const orr_row_server_options *options, bool replace,
                                    orr_serve_snapshot *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* Hit rates by table and tier, reads and writes, as Prometheus' text. */
+/* Hit rates by table and tier, and reads, as Prometheus' text. */
 void orr_serve_snapshot_metrics(const orr_row_server *server, const orr_embedding *tables,
                                 uint32_t n, orr_output *out);
+/* Bytes written in all; where it is known what the drive takes (0: not), the share of that. */
+void orr_serve_written_metrics(uint64_t bytes, double bytes_per_day, double endurance_bytes_per_day,
+                               orr_output *out);
 
 #endif /* ORR_ENGINE_SERVE_SNAPSHOT_H */
