@@ -305,6 +305,34 @@ def a_snapshot_is_read_beside_its_server():
 
 
 @case
+def what_is_written_is_told_against_the_endurance():
+    with scratch() as folder:
+        weights = export(folder / "weights", steps=1)
+        for drive, day in (("9550", 3 * 12.8e12), ("9550:6.4TB", 3 * 6.4e12), ("1.5:960GB", 1.5 * 960e9), (None, 0)):
+            args = ["--drive", drive] if drive else []
+            with Server(folder, "--store", folder / "s", *args, weights=weights) as server:
+                packed = server.metric("orrery_serve_written_bytes_total")
+                assert packed == (4 * 16 * sum(ROWS) if drive == "9550" else 0), packed
+                server.post("/update", {"table": "t2", "rows": list(range(1000)), "values": [[0.5] * 16] * 1000})
+                assert server.metric("orrery_serve_written_bytes_total") >= packed + 64000
+                _, text = server.ask("GET", "/metrics")
+                told = dict(line.split(" ") for line in text.decode().splitlines() if "#" not in line and "{" not in line)
+                assert float(told["orrery_serve_written_bytes_per_day"]) > 0
+                if drive is None:
+                    assert not any("endurance" in name for name in told), told
+                else:
+                    most = float(told["orrery_serve_endurance_bytes_per_day"])
+                    assert abs(most - day) < 1e-6 * day, (most, day)
+                    share = float(told["orrery_serve_written_bytes_per_day"]) / day
+                    assert abs(float(told["orrery_serve_endurance_used_ratio"]) - share) <= 1e-12 * share, told
+                server.end()
+        for drive, word in (("nothing", "nothing"), ("P5810", "how large"), ("9200", "not known"), ("9550:x", "no size")):
+            result = orrery("serve-tables", MODEL, "-q", "--weights", weights, "--store", folder / "s", "--drive", drive)
+            assert word in one_line(result, 3), drive
+        assert "--store" in one_line(orrery("serve-tables", MODEL, "-q", "--weights", weights, "--drive", "9550"), 3)
+
+
+@case
 def connections_answer_what_http_does():
     with scratch() as folder:
         weights = export(folder / "weights")

@@ -172,3 +172,34 @@ orr_status orr_tiers_parse(orr_session *session, const char *text, const orr_cat
     memcpy(ret, rates, sizeof rates);
     return ORR_OK;
 }
+
+orr_status orr_drive_endurance(const char *text, orr_arena *arena, double *ret_bytes_per_day,
+                               orr_error *err)
+{
+    const char *colon = strrchr(text, ':');
+    const size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    const orr_catalog *catalog;
+    const orr_memory_tier *memory;
+    uint64_t said = 0;
+    char *end;
+    if (colon != NULL && (orr_parse_bytes(colon + 1, &said, NULL) != ORR_OK || said == 0))
+        return orr_fail(err, ORR_INVALID, "--drive: '%s' ends in no size, as in P4800X:750GB",
+                        text);
+    const double writes = strtod(text, &end);
+    if (colon != NULL && end == colon && writes > 0 && writes < 1000) { /* 9550 is a name */
+        *ret_bytes_per_day = writes * (double)said;
+        return ORR_OK;
+    }
+    ORR_TRY(orr_catalog_open(arena, &catalog, err));
+    ORR_TRY(orr_memory_find(catalog, "--drive", text, len, &memory, err));
+    const double bytes = colon != NULL ? (double)said : memory->capacity_bytes.value;
+    if (!(memory->endurance_dwpd.value > 0))
+        return orr_fail(err, ORR_INVALID,
+                        "--drive: how often '%s' may be written is not known; say it, as 1:960GB",
+                        memory->name);
+    if (!(bytes > 0))
+        return orr_fail(err, ORR_INVALID, "--drive: how large is '%s'? %.*s:800GB", memory->name,
+                        (int)len, text);
+    *ret_bytes_per_day = memory->endurance_dwpd.value * bytes;
+    return ORR_OK;
+}

@@ -21,5 +21,10 @@ orr_status orr_tiers_parse(orr_session *session, const char *text, const orr_cat
  * several, after the option's name. */
 orr_status orr_memory_find(const orr_catalog *catalog, const char *option, const char *name,
                            size_t len, const orr_memory_tier **ret, orr_error *err) ORR_MUST_CHECK;
+/* --drive NAME[:BYTES]: what a drive of the catalogue may be written in a day, by its endurance in
+ * writes of the whole drive a day, and its capacity, unless BYTES says it. "1:960GB": the endurance
+ * itself. INVALID: what was typed; a fact that the catalogue does not have. */
+orr_status orr_drive_endurance(const char *text, orr_arena *arena, double *ret_bytes_per_day,
+                               orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_CLI_ARGUMENTS_TIERS_H */

@@ -60,7 +60,7 @@ typedef struct orr_settings {
     /* models that serve */
     const char *weights, *count, *queue, *max_samples, *max_lookups, *max_body, *max_connections,
         *qps, *for_time, *request, *pooled_memory, *table_iops, *device_iops, *warm, *frames,
-        *connect;
+        *drive, *connect;
     bool dequantize;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,

@@ -302,6 +302,9 @@ const orr_option orr_options[] = {
      .about = "--store: rows that a recording asked for most often are fetched first"},
     {"record", 0, OPTION_TEXT, FIELD(record), "FILE", NULL, " serve-tables ",
      .about = "--store: record lookups, for --warm"},
+    {"drive", 0, OPTION_TEXT, FIELD(drive), "NAME[:BYTES]", NULL, " serve-tables ",
+     .about = "--store: which drive it is, as 9550, of `orrery hw --kind memory`, or its writes a day, as 1:960GB; "
+              "/metrics then has the share of its endurance that is used"},
     {"queue", 0, OPTION_TEXT, FIELD(queue), "N", NULL, " serve-tables ",
      .about = "requests that may wait; further ones are refused with 503; default: 1024"},
     {"max-samples", 0, OPTION_TEXT, FIELD(max_samples), "N", NULL, " serve-tables ",

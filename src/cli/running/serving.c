@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli/arguments/factor.h"
+#include "cli/arguments/tiers.h"
 
 enum { THREADS_MAX = 256 };
 
@@ -109,6 +110,11 @@ orr_status orr_serving_open(orr_serving *v, bool reads)
         .model = v->model, .weights = s->weights, .block = (int64_t)block, .store = s->store};
     ORR_TRY(read_rows(s, v->model, &options.rows, err));
     options.rows.read_only = reads; /* `score`, beside others and a server */
+    if (s->drive != NULL && s->store == NULL)
+        return orr_fail(err, ORR_INVALID, "--drive: without --store nothing is written");
+    if (s->drive != NULL)
+        ORR_TRY(
+            orr_drive_endurance(s->drive, v->session.arena, &options.endurance_bytes_per_day, err));
     ORR_TRY(orr_scorer_open(&options, &v->scorer, err));
     if (s->store != NULL)
         orr_session_remark(&v->session, "the snapshot in %s was %s", s->store,
