@@ -69,6 +69,12 @@ orr_status orr_row_server_sync(orr_row_server *server, orr_error *err) ORR_MUST_
 /* Readers go on in the snapshot of `path`; the old one is closed when its last reader has left. */
 orr_status orr_row_server_swap(orr_row_server *server, const char *path,
                                orr_error *err) ORR_MUST_CHECK;
+/* The same in two steps, for who exchanges other things at the same moment: prepare() opens the
+ * snapshot, in place of one that was prepared before; show() does not fail. Nothing else of the
+ * writer's between them. */
+orr_status orr_row_server_prepare(orr_row_server *server, const char *path,
+                                  orr_error *err) ORR_MUST_CHECK;
+void orr_row_server_show(orr_row_server *server);
 /* Lookups are recorded to a file; the rows that a recording asked for most often are brought to the
  * cache. */
 orr_status orr_row_server_record(orr_row_server *server, const char *path, /* NULL: ends it */

@@ -78,6 +78,16 @@ orr_status orr_row_server_open(const char *path, const orr_row_file_facts *facts
     return ORR_OK;
 }
 
+void orr_server_forget_next(orr_row_server *server)
+{
+    if (server->next == NULL)
+        return;
+    orr_stocks_close(server->next_stocks, server->next->n_pools);
+    orr_row_snapshot_close(server->next);
+    server->next = NULL;
+    server->next_stocks = NULL;
+}
+
 void orr_row_server_close(orr_row_server *server)
 {
     if (server == NULL)
@@ -89,6 +99,7 @@ void orr_row_server_close(orr_row_server *server)
     if (snapshot != NULL)
         orr_stocks_close(server->stocks, snapshot->n_pools);
     orr_row_snapshot_close(snapshot);
+    orr_server_forget_next(server);
     pthread_mutex_destroy(&server->readers_lock);
     orr_free(server->table_caps);
     orr_free(server->left);

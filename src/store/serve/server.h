@@ -37,6 +37,8 @@ struct orr_row_server {
     /* Of the writer. */
     int participant;
     orr_slot_stock *stocks; /* shape (pools of the snapshot) */
+    orr_row_snapshot *next; /* that is prepared, or NULL; and its stocks */
+    orr_slot_stock *next_stocks;
     uint64_t random;
     int64_t settle_step; /* waits for readers; -1: none */
     uint64_t settle_stamp;
@@ -125,6 +127,7 @@ bool orr_server_slot(orr_row_snapshot *snapshot, orr_slot_stock *stocks, orr_epo
 orr_status orr_stocks_open(const orr_row_snapshot *snapshot, orr_slot_stock **ret,
                            orr_error *err) ORR_MUST_CHECK;
 void orr_stocks_close(orr_slot_stock *stocks, uint32_t n);
+void orr_server_forget_next(orr_row_server *server); /* what is prepared */
 
 /* Callbacks of the row file: homes of rows that the cache holds; ctx: the snapshot's entries. */
 orr_row_entry orr_served_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry);

@@ -250,12 +250,13 @@ static orr_status check_same_tables(const orr_row_snapshot *old, const orr_row_s
     return ORR_OK;
 }
 
-orr_status orr_row_server_swap(orr_row_server *server, const char *path, orr_error *err)
+orr_status orr_row_server_prepare(orr_row_server *server, const char *path, orr_error *err)
 {
     const orr_row_file_options file_options = {
         .durable = true, .home = orr_served_home, .set_home = orr_served_set_home, .ctx = server};
     orr_row_snapshot *old = atomic_load(&server->snapshot), *new;
     orr_slot_stock *stocks;
+    orr_server_forget_next(server);
     settle(server, old, true);
     ORR_TRY(orr_row_snapshot_open(path, NULL, &server->options, &file_options, &server->epochs,
                                   &new, err));
@@ -267,11 +268,27 @@ orr_status orr_row_server_swap(orr_row_server *server, const char *path, orr_err
         orr_row_snapshot_close(new);
         return status;
     }
-    atomic_store(&server->snapshot, new);
+    server->next = new;
+    server->next_stocks = stocks;
+    return ORR_OK;
+}
+
+void orr_row_server_show(orr_row_server *server)
+{
+    orr_row_snapshot *old = atomic_load(&server->snapshot);
+    atomic_store(&server->snapshot, server->next);
     orr_server_wait(server, orr_epoch_stamp(&server->epochs));
     orr_stocks_close(server->stocks, old->n_pools);
-    server->stocks = stocks;
+    server->stocks = server->next_stocks;
+    server->next = NULL;
+    server->next_stocks = NULL;
     orr_row_snapshot_close(old);
     orr_count(&server->swaps, 1);
+}
+
+orr_status orr_row_server_swap(orr_row_server *server, const char *path, orr_error *err)
+{
+    ORR_TRY(orr_row_server_prepare(server, path, err));
+    orr_row_server_show(server);
     return ORR_OK;
 }
