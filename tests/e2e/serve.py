@@ -477,9 +477,18 @@ def lookups_are_recorded_and_rows_fetched_first():
     with scratch() as folder:
         weights = export(folder / "weights", steps=1)
         body = as_json(some_samples(200))
-        with Server(folder, "--store", folder / "s", "--record", folder / "trace", weights=weights) as server:
-            server.post("/score", body)
+        shutil.copytree(export(folder / "other", steps=1, seed=5), folder / "served")
+        with Server(folder, "--store", folder / "s", "--record", folder / "trace", weights=folder / "served") as server:
+            server.post("/score", as_json(some_samples(1)))
+            few = server.metric("orrery_serve_reads_total")
+            shutil.rmtree(folder / "served")
+            shutil.copytree(weights, folder / "served")
+            server.ask("POST", "/swap", "")
+            wait_for(lambda: "are served now" in server.errors(), server.errors)
+            server.post("/score", body)  # it is recorded after the swap, and counts go on
             cold = server.metric("orrery_serve_reads_total")
+            assert cold > few > 0, (few, cold)
+            assert server.metric("orrery_serve_written_bytes_total") == 2 * 4 * 16 * sum(ROWS)
             server.end()
         with Server(folder, "--store", folder / "s", "--warm", folder / "trace", weights=weights) as server:
             before = server.metric("orrery_serve_table_lookups_total", tier="storage")

@@ -33,7 +33,7 @@ struct orr_scorer {
     pthread_mutex_t lock;    /* of the list of threads */
     orr_score_thread *threads;
     uint64_t swaps;
-    uint64_t written; /* bytes: packed, and by servers of rows that are closed */
+    uint64_t written; /* bytes that were packed */
     double endurance_bytes_per_day;
     orr_wear wear;
 };
@@ -65,13 +65,13 @@ static orr_status open_rows(const orr_scorer *s, weights *w, orr_error *err)
 {
     if (s->store == NULL)
         return ORR_OK;
-    if (s->now.rows.server != NULL &&
+    if (s->now.rows.server != NULL && /* which is the server of every version, then */
         orr_mapped_tables_fingerprint(s->now.tables) == orr_mapped_tables_fingerprint(w->tables)) {
         w->rows = s->now.rows;
         return ORR_OK;
     }
     return orr_serve_snapshot_open(s->store, w->tables, s->model.dlrm.n_tables, &s->rows,
-                                   s->now.rows.server != NULL, &w->rows, err);
+                                   s->now.rows.server, &w->rows, err);
 }
 
 static orr_status open_weights(const orr_scorer *s, const char *folder, weights *ret,
@@ -154,15 +154,12 @@ static void exchange(orr_scorer *s, const weights *fresh)
     (void)pthread_mutex_lock(&s->lock);
     for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
         (void)pthread_mutex_lock(&t->lock);
-    for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
-        if (s->now.rows.server != fresh->rows.server) {
-            orr_row_reader_close(t->reader);
-            t->reader = NULL;
-        }
-    if (s->now.rows.server != NULL && s->now.rows.server != fresh->rows.server)
-        s->written += orr_row_server_stats_of(s->now.rows.server, UINT32_MAX).bytes_written +
-                      fresh->rows.packed_bytes;
+    if (fresh->rows.next) {
+        orr_row_server_show(fresh->rows.server);
+        s->written += fresh->rows.packed_bytes;
+    }
     s->now = *fresh;
+    s->now.rows.next = false;
     s->swaps++;
     for (orr_score_thread *t = s->threads; t != NULL; t = t->next)
         (void)pthread_mutex_unlock(&t->lock);
@@ -177,9 +174,8 @@ orr_status orr_scorer_swap(orr_scorer *s, const char *folder, orr_error *err)
     const orr_status status = open_weights(s, folder, &fresh, err);
     if (status == ORR_OK) {
         exchange(s, &fresh);
-        if (old.rows.server == fresh.rows.server)
-            old.rows.server = NULL;
-        close_weights(&old); /* runners of it are closed before they run again */
+        old.rows.server = NULL; /* goes on */
+        close_weights(&old);    /* runners of it are closed before they run again */
     }
     (void)pthread_mutex_unlock(&s->writing);
     return status;

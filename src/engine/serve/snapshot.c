@@ -24,14 +24,18 @@ static orr_row_shard shard_of(const orr_embedding *t)
 }
 
 static orr_status pack(const char *path, const orr_row_file_facts *facts, orr_mapped_tables *tables,
-                       const orr_row_server_options *options, orr_serve_snapshot *ret,
-                       orr_error *err)
+                       const orr_row_server_options *options, orr_row_server *serving,
+                       orr_serve_snapshot *ret, orr_error *err)
 {
     ret->packed = true;
     for (uint32_t i = 0; i < facts->n_shards; i++)
         ret->packed_bytes += (uint64_t)facts->shards[i].rows * facts->shards[i].row_bytes;
     ORR_TRY(orr_row_snapshot_pack(path, facts, orr_mapped_tables_read, tables, err));
-    return orr_row_server_open(path, facts, options, &ret->server, err);
+    if (serving == NULL)
+        return orr_row_server_open(path, facts, options, &ret->server, err);
+    ret->server = serving;
+    ret->next = true;
+    return orr_row_server_prepare(serving, path, err);
 }
 
 /* A file of other rows is nobody's who may write to it. */
@@ -49,22 +53,23 @@ static orr_status check_unused(const char *path, const orr_row_file_facts *facts
 
 static orr_status open_or_pack(const char *path, const orr_row_file_facts *facts,
                                orr_mapped_tables *tables, const orr_row_server_options *options,
-                               bool replace, orr_serve_snapshot *ret, orr_error *err)
+                               orr_row_server *serving, orr_serve_snapshot *ret, orr_error *err)
 {
     if (access(path, F_OK) != 0)
-        return pack(path, facts, tables, options, ret, err);
-    const orr_status status =
-        replace ? ORR_INVALID : orr_row_server_open(path, facts, options, &ret->server, err);
+        return pack(path, facts, tables, options, serving, ret, err);
+    const orr_status status = serving != NULL
+                                  ? ORR_INVALID
+                                  : orr_row_server_open(path, facts, options, &ret->server, err);
     if (status != ORR_INVALID)
         return status;
-    if (options->read_only && !replace) /* under no server that has it open */
+    if (options->read_only && serving == NULL) /* under no server that has it open */
         ORR_TRY(check_unused(path, facts, options, err));
     ret->replaced = true; /* of other rows, by their fingerprint */
-    return pack(path, facts, tables, options, ret, err);
+    return pack(path, facts, tables, options, serving, ret, err);
 }
 
 orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables, uint32_t n,
-                                   const orr_row_server_options *options, bool replace,
+                                   const orr_row_server_options *options, orr_row_server *serving,
                                    orr_serve_snapshot *ret, orr_error *err)
 {
     const orr_embedding *about = orr_mapped_tables_of(tables);
@@ -84,7 +89,7 @@ orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables
                                       .ranks = 1,
                                       .n_shards = n,
                                       .shards = shards};
-    const orr_status status = open_or_pack(path, &facts, tables, options, replace, &snapshot, err);
+    const orr_status status = open_or_pack(path, &facts, tables, options, serving, &snapshot, err);
     orr_free(shards);
     if (status == ORR_OK)
         *ret = snapshot;

@@ -10,13 +10,14 @@
 typedef struct orr_serve_snapshot {
     orr_row_server *server;
     bool packed, replaced; /* now; in place of one of other rows */
+    bool next;             /* the server has it prepared, and is to show it */
     uint64_t packed_bytes; /* of rows */
 } orr_serve_snapshot;
-/* `tables`, n of them: read where rows are to be packed. `replace`: the one that is there is of
- * other rows, and this process has it open. Errors: IO; PARSE: a damaged snapshot; those of reading
- * tables. */
+/* `tables`, n of them: read where rows are to be packed. `serving`: of this process, has other rows
+ * open there: new ones are packed, and it is to go on with them; NULL: none has. Errors: IO; PARSE:
+ * a damaged snapshot; those of reading tables. */
 orr_status orr_serve_snapshot_open(const char *folder, orr_mapped_tables *tables, uint32_t n,
-                                   const orr_row_server_options *options, bool replace,
+                                   const orr_row_server_options *options, orr_row_server *serving,
                                    orr_serve_snapshot *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Hit rates by table and tier, and reads, as Prometheus' text. */
