@@ -7,41 +7,18 @@
 /* Shards with their bytes and prices on each tier, and what an assignment of tables to tiers comes
  * to: memory that is left is shared as a row cache by what a byte of it saves. */
 
-/* Rows that batches in flight need on a rank vary from step to step: assumed. */
-#define PINNED_MARGIN 1.05
-/* A record on a tier begins with its row's number; a sector ends with its hash. */
-enum { NUMBER_BYTES = 8, HASH_BYTES = 8 };
-
-static double slower(double a, double per_s)
-{
-    return per_s > 0 ? fmax(a, 1e9 / per_s) : a;
-}
-
-/* A record that is read with its sectors, and written back in place or as part of an extent. */
-static double miss_ns(const orr_tier_rates *r, double record, double sectors)
-{
-    const double bytes = sectors * r->sector_bytes;
-    const double read = slower(slower(0, r->read_iops), r->read_bytes_per_s / bytes);
-    const double in_place = slower(slower(0, r->write_iops), r->write_bytes_per_s / bytes);
-    const double extent = slower(0, r->write_bytes_per_s / (record * ORR_TIER_CLEANING));
-    const bool sequential = r->write_bytes_per_s > 0;
-    return fmax(r->request_ns, read + (sequential ? fmin(in_place, extent) : in_place));
-}
-
 static void price_tiers(const orr_tier_options *t, orr_tier_shard *s)
 {
-    const double record = s->slot_bytes - ORR_TIER_SLOT_BYTES + NUMBER_BYTES;
+    const double bytes = s->slot_bytes - ORR_TIER_SLOT_BYTES;
     for (int k = ORR_TIER_BYTE; k < ORR_TIERS; k++) {
         const orr_tier_rates *r = &t->tier[k];
-        const double room = r->sector_bytes - HASH_BYTES;
         s->tier_bytes[k] = INFINITY;
         if (r->bytes <= 0)
             continue;
-        /* As many to a sector as it holds, or as many sectors to a record as it needs. */
-        const double each = record <= room ? 1 / floor(room / record) : ceil(record / room);
-        s->tier_bytes[k] = s->rows * each * r->sector_bytes * (1 + ORR_TIER_SPARE);
-        s->map_bytes[k] = s->rows * (ORR_TIER_ENTRY_BYTES + each * (1 + ORR_TIER_SPARE));
-        s->miss_ns[k] = miss_ns(r, record, fmax(1, each));
+        const orr_tier_record record = orr_tier_record_of(r, bytes);
+        s->tier_bytes[k] = s->rows * record.sectors * r->sector_bytes * (1 + ORR_TIER_SPARE);
+        s->map_bytes[k] = s->rows * (ORR_TIER_ENTRY_BYTES + record.sectors * (1 + ORR_TIER_SPARE));
+        s->miss_ns[k] = record.miss_ns;
     }
 }
 
@@ -63,16 +40,16 @@ static void make_shard(const orr_table_planner_options *o, const orr_embedding_p
     double share = o->range_share == NULL ? frac : 0;
     for (uint32_t k = from->range_begin; o->range_share != NULL && k < from->range_end; k++)
         share += (double)o->range_share[(size_t)from->table * ORR_EMBEDDING_RANGES + k];
-    *ret = (orr_tier_shard){
-        .table = from->table,
-        .rank = from->rank,
-        .rows = rows,
-        .frac = frac,
-        .lookups = (double)o->samples * o->ranks * e->pooling * share,
-        .pinned_rows = fmin(rows, PINNED_MARGIN * frac * o->tiers->pinned_rows[from->table]),
-        .slot_bytes = record + ORR_TIER_SLOT_BYTES,
-        .memory_bytes = rows * record,
-        .buffer_bytes = fmax(0, price.bytes - rows * record)};
+    *ret = (orr_tier_shard){.table = from->table,
+                            .rank = from->rank,
+                            .rows = rows,
+                            .frac = frac,
+                            .lookups = (double)o->samples * o->ranks * e->pooling * share,
+                            .pinned_rows = fmin(rows, ORR_TIER_PINNED_MARGIN * frac *
+                                                          o->tiers->pinned_rows[from->table]),
+                            .slot_bytes = record + ORR_TIER_SLOT_BYTES,
+                            .memory_bytes = rows * record,
+                            .buffer_bytes = fmax(0, price.bytes - rows * record)};
     price_tiers(o->tiers, ret);
 }
 
@@ -142,7 +119,7 @@ orr_status orr_tier_problem_make(const orr_table_planner_options *o, const orr_e
     for (uint32_t t = 0; t < plan->n_tables; t++) {
         const orr_embedding_placement *place = &plan->placements[t];
         hull_of(&o->tiers->curves[t],
-                fmin((double)o->tables[t].rows, PINNED_MARGIN * o->tiers->pinned_rows[t]),
+                fmin((double)o->tables[t].rows, ORR_TIER_PINNED_MARGIN * o->tiers->pinned_rows[t]),
                 &hulls[t]);
         for (uint32_t i = 0; i < place->n_shards && !everywhere[t]; i++) {
             const orr_embedding_shard *s = &plan->shards[place->first_shard + i];

@@ -231,3 +231,30 @@ orr_status orr_tier_tables(const orr_table_planner_options *options, const orr_e
     *ret_placements = placements;
     return ORR_OK;
 }
+
+orr_status orr_tier_options_fill(const orr_table_planner_options *o, orr_popularity_kind popularity,
+                                 orr_arena *arena, orr_tier_options *ret, orr_error *err)
+{
+    orr_hit_curve *curves = orr_arena_array(arena, orr_hit_curve, o->n_tables);
+    double *pinned = orr_arena_array(arena, double, o->n_tables);
+    if (curves == NULL || pinned == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t t = 0; t < o->n_tables; t++) {
+        const orr_embedding *e = &o->tables[t], *before = t > 0 ? &o->tables[t - 1] : NULL;
+        const double lookups = (double)o->samples * o->ranks * e->pooling;
+        const orr_hit_terms terms = {
+            .policy = ORR_HIT_LOOKAHEAD, .batch = lookups, .window = ret->lookahead};
+        if (before != NULL && before->rows == e->rows && before->pooling == e->pooling) {
+            curves[t] = curves[t - 1];
+            pinned[t] = pinned[t - 1];
+            continue;
+        }
+        const orr_popularity p = orr_popularity_of(popularity, e->rows);
+        orr_hit_curve_of(&p, &terms, &curves[t]);
+        pinned[t] =
+            orr_popularity_distinct(&p, (int64_t)fmin(lookups * (1.0 + ret->lookahead), 0x1p60));
+    }
+    ret->curves = curves;
+    ret->pinned_rows = pinned;
+    return ORR_OK;
+}

@@ -4,6 +4,8 @@
 
 #include <orrery/table_planner.h>
 
+#include "model/tables/tier_record.h"
+
 /* The problem of tiers: shards with what they take on each tier, and what an assignment of tables
  * to tiers comes to. */
 

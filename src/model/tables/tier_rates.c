@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <orrery/table_planner.h>
+#include "model/tables/tier_record.h"
 
 /* Memory and storage of the catalogue as tiers of a rank. */
 
@@ -77,29 +77,28 @@ orr_status orr_tiers_of_host(const orr_cluster *cluster, uint32_t host_ranks, or
     return ORR_OK;
 }
 
-orr_status orr_tier_options_fill(const orr_table_planner_options *o, orr_popularity_kind popularity,
-                                 orr_arena *arena, orr_tier_options *ret, orr_error *err)
+/* A record on a tier begins with its row's number; a sector ends with its hash. */
+enum { NUMBER_BYTES = 8, HASH_BYTES = 8 };
+
+static double slower(double a, double per_s)
 {
-    orr_hit_curve *curves = orr_arena_array(arena, orr_hit_curve, o->n_tables);
-    double *pinned = orr_arena_array(arena, double, o->n_tables);
-    if (curves == NULL || pinned == NULL)
-        return orr_fail_memory(err);
-    for (uint32_t t = 0; t < o->n_tables; t++) {
-        const orr_embedding *e = &o->tables[t], *before = t > 0 ? &o->tables[t - 1] : NULL;
-        const double lookups = (double)o->samples * o->ranks * e->pooling;
-        const orr_hit_terms terms = {
-            .policy = ORR_HIT_LOOKAHEAD, .batch = lookups, .window = ret->lookahead};
-        if (before != NULL && before->rows == e->rows && before->pooling == e->pooling) {
-            curves[t] = curves[t - 1];
-            pinned[t] = pinned[t - 1];
-            continue;
-        }
-        const orr_popularity p = orr_popularity_of(popularity, e->rows);
-        orr_hit_curve_of(&p, &terms, &curves[t]);
-        pinned[t] =
-            orr_popularity_distinct(&p, (int64_t)fmin(lookups * (1.0 + ret->lookahead), 0x1p60));
-    }
-    ret->curves = curves;
-    ret->pinned_rows = pinned;
-    return ORR_OK;
+    return per_s > 0 ? fmax(a, 1e9 / per_s) : a;
+}
+
+static double miss_ns(const orr_tier_rates *r, double record, double sectors)
+{
+    const double bytes = sectors * r->sector_bytes;
+    const double read = slower(slower(0, r->read_iops), r->read_bytes_per_s / bytes);
+    const double in_place = slower(slower(0, r->write_iops), r->write_bytes_per_s / bytes);
+    const double extent = slower(0, r->write_bytes_per_s / (record * ORR_TIER_CLEANING));
+    const bool sequential = r->write_bytes_per_s > 0;
+    return fmax(r->request_ns, read + (sequential ? fmin(in_place, extent) : in_place));
+}
+
+/* As many records to a sector as it holds, or as many sectors to a record as it needs. */
+orr_tier_record orr_tier_record_of(const orr_tier_rates *rates, double bytes)
+{
+    const double record = bytes + NUMBER_BYTES, room = rates->sector_bytes - HASH_BYTES;
+    const double sectors = record <= room ? 1 / floor(room / record) : ceil(record / room);
+    return (orr_tier_record){sectors, miss_ns(rates, record, fmax(1, sectors))};
 }
