@@ -4,10 +4,12 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "model/tables/fetch.h"
 
 enum {
     ID_BYTES = 8,
     LENGTH_BYTES = 4,
+    ENTRY_BYTES = 8,   /* of the map of rows outside memory */
     SORTED_BYTES = 16, /* a lookup with its sample, while lookups are sorted by row */
     SECTOR_BYTES = 32, /* of memory: the least that a read of one state costs */
 };
@@ -18,11 +20,12 @@ typedef struct looked_up {
     const orr_embedding *table;
     const orr_embedding_plan *plan;
     orr_popularity popularity;
-    double length;  /* ids of a bag that travel: more than the mean where bags are padded */
-    double samples; /* B */
-    double updated; /* distinct rows of them */
-    bool padded;
-    uint32_t parts;                     /* of the rows that `share` is of; 0: none yet */
+    double length;       /* ids of a bag that travel: more than the mean where bags are padded */
+    double samples;      /* B */
+    double updated;      /* distinct rows of them */
+    double stored_frac;  /* of the rows that are in memory: 1, or what row caches hold */
+    bool padded, mapped; /* mapped: its rows are found by a map of them */
+    uint32_t parts;      /* of the rows that `share` is of; 0: none yet */
     double share[ORR_EMBEDDING_RANGES]; /* of the lookups, by part */
 } looked_up;
 
@@ -73,8 +76,9 @@ static double distinct(const orr_popularity *popularity, double lookups)
 /* Rows and state, of `rows` rows and these columns. */
 static void add_stored(const looked_up *l, double rows, uint32_t columns, orr_tables_load *to)
 {
-    to->rows += rows * row_bytes(l->table, columns);
-    to->state += rows * state_bytes(l->table, columns);
+    const double stored = rows * l->stored_frac;
+    to->rows += stored * row_bytes(l->table, columns) + (l->mapped ? rows * ENTRY_BYTES : 0);
+    to->state += stored * state_bytes(l->table, columns);
 }
 
 /* Lookups of so many samples in so many distinct rows, and what the update of B samples changes;
@@ -188,6 +192,9 @@ static void add_table(looked_up *l, uint32_t table, const orr_tables_demand *dem
 {
     const orr_embedding_placement *p = &l->plan->placements[table];
     look_up(&l->plan->tables[table], demand, l);
+    l->mapped = p->tier != ORR_TIER_DRAM;
+    l->stored_frac =
+        l->mapped ? orr_tables_cached_rows(l->plan, table, demand) / (double)l->table->rows : 1;
     if (p->sharding == ORR_SHARDING_DATA) {
         add_copy(l, (double)demand->samples, ret_everywhere);
         return;
@@ -240,7 +247,9 @@ orr_status orr_tables_work_of(const orr_embedding_plan *plan, const orr_tables_d
                             .groups = plan->groups > 0 ? plan->groups : 1,
                             .synchronize = plan->synchronize > 0 ? plan->synchronize : 1,
                             .pipeline = plan->pipeline,
-                            .samples = (double)demand->samples};
+                            .samples = (double)demand->samples,
+                            .fetched = orr_tables_are_fetched(plan) ? plan : NULL,
+                            .demand = *demand};
     orr_tables_load *loads = orr_calloc(plan->ranks, sizeof *loads);
     if (loads == NULL)
         return orr_fail_memory(err);

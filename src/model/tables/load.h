@@ -11,7 +11,8 @@
  * A rank looks up its shards for all B samples and sends each rank the sums of its b samples. Of a
  * table whose rows are on several ranks, each sends a sum for every subtree of ranges that it has.
  * TABLE_ROW and GRID first add these up within the host. DATA tables have no sums to send: ids and
- * gradients of all samples are gathered. */
+ * gradients of all samples are gathered. Of a table outside memory a rank has the rows of its cache
+ * and 8 bytes a row of map. */
 #define ORR_TABLES_LOAD_MAP(X)                                                                     \
     X(rows, "rows")                                                                                \
     X(state, "optimizer states")                                                                   \
@@ -35,17 +36,6 @@ typedef struct orr_tables_load { /* bytes */
 #undef ORR_TABLES_LOAD_FIELD_
 } orr_tables_load;
 
-/* Of all ranks of a group: each number of the rank that has most of it, and the mean. Stages of a
- * step end in transfers among all ranks, so that the fullest rank of each bounds it. */
-typedef struct orr_tables_work {
-    orr_tables_load most, mean;
-    uint32_t ranks, host_ranks, groups, synchronize;
-    uint8_t pipeline;
-    double decoded; /* bytes of sums of the rank's own samples, as they arrive */
-    double columns; /* of all tables */
-    double samples; /* of the rank: b */
-} orr_tables_work;
-
 /* How lookups are distributed, and how bags travel. */
 typedef struct orr_tables_demand {
     int64_t samples;    /* of a rank */
@@ -53,6 +43,19 @@ typedef struct orr_tables_demand {
     bool padded;        /* every bag has as many ids as the longest of its batch; those beyond its
                          * length look up a row of zeros. Else lengths vary, and travel with ids */
 } orr_tables_demand;
+
+/* Of all ranks of a group: each number of the rank that has most of it, and the mean. Stages of a
+ * step end in transfers among all ranks, so that the fullest rank of each bounds it. */
+typedef struct orr_tables_work {
+    orr_tables_load most, mean;
+    uint32_t ranks, host_ranks, groups, synchronize;
+    uint8_t pipeline;
+    double decoded;                    /* bytes of sums of the rank's own samples, as they arrive */
+    double columns;                    /* of all tables */
+    double samples;                    /* of the rank: b */
+    const orr_embedding_plan *fetched; /* NULL: all tables live in memory */
+    orr_tables_demand demand;
+} orr_tables_work;
 
 /* Loads of all ranks of the plan's group: `ret`, shape (plan->ranks). NO_MEMORY. */
 orr_status orr_tables_loads(const orr_embedding_plan *plan, const orr_tables_demand *demand,
