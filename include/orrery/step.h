@@ -21,10 +21,11 @@ extern "C" {
     X(RECOMPUTE, "computed again")                                                                 \
     X(TP, "tensor-parallel transfers") /* exposed: nothing was computed beside them    */          \
     X(CP, "context-parallel transfers")                                                            \
-    X(EP, "expert-parallel transfers") X(PP, "transfers between stages")                           \
-        X(DP, "gradients and weights")                                                             \
-            X(BUBBLE, "pipeline bubble") /* idle, waiting for another stage              */        \
-        X(OPTIMIZER, "optimizer") X(OVERHEAD, "overhead") /* of host and step, jitter         */
+    X(EP, "expert-parallel transfers")                                                             \
+    X(PP, "transfers between stages") X(DP, "gradients and weights")                               \
+        X(BUBBLE, "pipeline bubble") /* idle, waiting for another stage              */            \
+        X(OPTIMIZER, "optimizer") X(OVERHEAD, "overhead") /* of host and step, jitter         */   \
+        X(TIERS, "rows from storage") /* not fetched in time: embedding tables outside memory */
 typedef enum orr_waterfall {
 #define ORR_WATERFALL_ENUM_(name, text) ORR_WATERFALL_##name,
     ORR_WATERFALL_MAP(ORR_WATERFALL_ENUM_)

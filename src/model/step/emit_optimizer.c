@@ -242,4 +242,5 @@ void orr_stage_emit_optimizer(orr_stage_emitter *l)
         l->totals.part_ns[ORR_WATERFALL_OVERHEAD] += step_ns;
         orr_stage_emit_compute_node(l, "step", ORR_WATERFALL_OVERHEAD, step_ns, c->basis);
     }
+    orr_stage_emit_wait_for_fetch(l);
 }

@@ -211,6 +211,8 @@ static void begin(orr_stage_emitter *l, const slot_modules *t)
     orr_stage_emit_receive(l, t->slot);
     offload(l, t, true);
     spend_host(l, t->slot->phase);
+    for (uint32_t i = 0; i < t->n && t->forward; i++)
+        orr_stage_emit_fetch(l, &l->job->costs[module_at(l->job, t->k, t->first + i)].fetch);
 }
 
 static void emit_modules(orr_stage_emitter *l, const slot_modules *t)

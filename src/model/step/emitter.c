@@ -29,6 +29,7 @@ static const char *const LANES[ORR_STEP_LANES] = {
     "receive forward from previous",
     "receive backward from next",
     "receive backward from previous",
+    "rows from storage",
 };
 
 static void fail(orr_stage_emitter *l, orr_status status)

@@ -22,7 +22,8 @@ typedef enum orr_step_lane {
     ORR_STEP_IN,   /* copies to the host; copies from it */
     ORR_STEP_SEND, /* 4: forward or backward, to the next stage or the previous one */
     ORR_STEP_RECV = ORR_STEP_SEND + 4,
-    ORR_STEP_LANES = ORR_STEP_RECV + 4
+    ORR_STEP_FETCH = ORR_STEP_RECV + 4, /* rows of tables, from storage and back */
+    ORR_STEP_LANES
 } orr_step_lane;
 
 /* Elements of weights or gradients, by who holds the same ones. */
@@ -43,6 +44,7 @@ typedef struct orr_stage_emitter {
     orr_graph_builder *b;
     orr_status status;
     orr_error *err;
+    orr_node_id fetched_ahead;        /* last fetch that nothing waits for yet; or ORR_NONE */
     uint16_t lane[ORR_STEP_LANES];    /* UINT16_MAX: no node yet */
     orr_node_id last[ORR_STEP_LANES]; /* last node of each lane, or ORR_NONE */
     uint32_t ordinal[ORR_STEP_GROUPINGS];
@@ -161,6 +163,10 @@ void orr_stage_emit_send(orr_stage_emitter *l, const orr_schedule_slot *slot);
  * each). */
 void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *sequences, uint32_t n,
                               const orr_module *const *const *modules);
+/* Starts the fetch of a micro-batch's rows, if there is one; the end of the step waits for those of
+ * later batches. */
+void orr_stage_emit_fetch(orr_stage_emitter *l, const orr_tables_fetch *fetch);
+void orr_stage_emit_wait_for_fetch(orr_stage_emitter *l);
 /* A copy to the host or from it, after `after` (or ORR_NONE). */
 orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes,
                                      orr_waterfall part, orr_node_id after);

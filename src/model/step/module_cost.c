@@ -370,6 +370,7 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
         return orr_fail_memory(err);
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
         ORR_TRY(price_phase(&p, (orr_slot_phase)phase, scratch, arena, &cost.phase[phase], err));
+    ORR_TRY(orr_table_tasks_fetch(module, prices, arena, &cost.fetch, err));
     *ret = cost;
     return ORR_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "model/module/module.h"
 #include "model/plan/groups.h"
+#include "model/tables/fetch.h"
 
 /* Prices of a job on a cluster: rates for kernels and for transfers along each axis.
  * Heterogeneous jobs, with a slower link or another device somewhere, have several of these; see
@@ -103,6 +104,7 @@ typedef struct orr_phase_cost {
  * recomputation and input gradients; WEIGHT. */
 typedef struct orr_module_cost {
     orr_phase_cost phase[ORR_SLOT_PHASES];
+    orr_tables_fetch fetch; /* beside them, of rows of tables outside memory */
 } orr_module_cost;
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
                               const orr_job_rates *rates, orr_arena *arena, orr_module_cost *ret,

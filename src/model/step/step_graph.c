@@ -26,7 +26,7 @@ static orr_status open_emitter(orr_stage_emitter *l, orr_error *err)
     memset(l->lane, 0xff, sizeof l->lane);
     memset(l->last, 0xff, sizeof l->last);
     memset(l->group, 0xff, sizeof l->group);
-    l->last_slot = l->before_last_slot = ORR_NONE;
+    l->last_slot = l->before_last_slot = l->fetched_ahead = ORR_NONE;
     return ORR_OK;
 }
 

@@ -175,3 +175,15 @@ void orr_table_tasks_update(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *
     transfer(t, &t->replicas, ORR_COLL_ALL_REDUCE, most->rows + most->state, t->work->synchronize,
              "average_tables", tasks, n);
 }
+
+orr_status orr_table_tasks_fetch(const orr_module *module, const orr_step_prices *prices,
+                                 orr_arena *arena, orr_tables_fetch *ret, orr_error *err)
+{
+    const orr_cluster *cluster = prices->kernels->cluster;
+    orr_tier_rates tiers[ORR_TIERS];
+    *ret = (orr_tables_fetch){0};
+    if (module->tables == NULL || module->tables->fetched == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_tiers_of_host(cluster, cluster->levels[0].devices, arena, tiers, err));
+    return orr_tables_fetch_of(module->tables->fetched, &module->tables->demand, tiers, ret, err);
+}

@@ -29,4 +29,10 @@ void orr_table_tasks_take_bags(orr_table_tasks *t, orr_call_cost *tasks, uint32_
 void orr_table_tasks_send_gradients(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
 void orr_table_tasks_update(orr_table_tasks *t, orr_call_cost *tasks, uint32_t *n);
 
+/* What is read from storage and written back for each micro-batch, by the memory and drives of the
+ * cluster's hosts. In the arena. */
+orr_status orr_table_tasks_fetch(const orr_module *module, const orr_step_prices *prices,
+                                 orr_arena *arena, orr_tables_fetch *ret,
+                                 orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_MODEL_STEP_TABLE_TASKS_H */

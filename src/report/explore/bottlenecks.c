@@ -23,6 +23,7 @@ static const struct group {
      {ORR_AXIS_GRADIENT + 1, ORR_AXIS_SHARD + 1, ORR_AXIS_REPLICA + 1},
      {ORR_WATERFALL_DP + 1}},
     {"overhead", {0}, {ORR_WATERFALL_OVERHEAD + 1}},
+    {"rows from storage", {0}, {ORR_WATERFALL_TIERS + 1}},
 };
 enum { N_GROUPS = sizeof GROUPS / sizeof *GROUPS };
 _Static_assert((int)N_GROUPS < (int)ORR_EXPLORE_BOTTLENECKS, "and memory");

@@ -28,7 +28,7 @@ typedef struct orr_explore_bottleneck {
     int64_t ns;        /* of the step; 0: none of it */
     double share_frac; /* of the step; of the memory of a device */
 } orr_explore_bottleneck;
-enum { ORR_EXPLORE_BOTTLENECKS = 10 };
+enum { ORR_EXPLORE_BOTTLENECKS = 11 };
 /* Shape (ORR_EXPLORE_BOTTLENECKS); returns how many, 0: out of memory. Memory is the last. */
 uint32_t orr_explore_bottlenecks(const orr_outcome *outcome, orr_arena *arena,
                                  orr_explore_bottleneck *ret);

@@ -28,6 +28,7 @@ static const char *const PARTS[ORR_WATERFALLS] = {
     [ORR_WATERFALL_BUBBLE] = "bubble",
     [ORR_WATERFALL_OPTIMIZER] = "optimizer",
     [ORR_WATERFALL_OVERHEAD] = "host-overhead",
+    [ORR_WATERFALL_TIERS] = "memory",
 };
 
 static void put_legend(orr_output *out, const orr_explore_report *r)

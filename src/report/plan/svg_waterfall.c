@@ -17,6 +17,8 @@ static const char *class_of(orr_waterfall part)
         return "host";
     case ORR_WATERFALL_BUBBLE:
         return "idle";
+    case ORR_WATERFALL_TIERS:
+        return "memory";
     case ORR_WATERFALL_OVERHEAD:
         return "overhead";
     default:
