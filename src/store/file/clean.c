@@ -81,12 +81,14 @@ static bool wants_any(const orr_row_file *f)
     return any;
 }
 
-/* All has been looked at since anything has changed. */
+/* All has been looked at since anything has changed; or as many rows as there are have moved since
+ * others changed anything, and more moves would only go round. */
 static bool is_hopeless(const orr_row_file *f)
 {
     const uint64_t looks = f->space.n / WINDOW + 2 +
                            f->space.n * f->space.groups_room / GROUP_WINDOW * f->layout.n_shapes;
-    return f->clean.changes == f->space.changes && f->clean.fruitless > looks;
+    return f->clean.moved >= f->layout.rows ||
+           (f->clean.changes == f->space.changes && f->clean.fruitless > looks);
 }
 
 bool orr_row_file_cleaning(const orr_row_file *f)
@@ -158,6 +160,18 @@ static bool next_extent(orr_row_file *f, orr_row_clean_job *job)
     return next_of_victim(f, job);
 }
 
+/* Its places in use would count those that are only being read. */
+static bool is_being_cleaned(const orr_row_file *f, uint32_t extent, uint32_t group)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < ORR_ROW_CLEAN_JOBS; i++) {
+        const orr_row_clean_job *job = &f->clean.jobs[i];
+        found |= job->state != ORR_ROW_CLEAN_IDLE && job->extent == extent && group >= job->group &&
+                 group - job->group < job->n;
+    }
+    return found;
+}
+
 /* A group of the shape with few rows. */
 static bool next_group(orr_row_file *f, uint32_t shape, orr_row_clean_job *job)
 {
@@ -173,7 +187,8 @@ static bool next_group(orr_row_file *f, uint32_t shape, orr_row_clean_job *job)
             continue;
         }
         const uint32_t n = orr_row_space_group(f, extent, group);
-        if (n == 0 || n >= least || orr_row_run_find(f, sector_of(f, extent, group)) != NULL)
+        if (n == 0 || n >= least || is_being_cleaned(f, extent, group) ||
+            orr_row_run_find(f, sector_of(f, extent, group)) != NULL)
             continue;
         least = n;
         *job = (orr_row_clean_job){.extent = extent, .group = group, .n = 1, .data = job->data};
@@ -252,6 +267,7 @@ static orr_status move(orr_row_file *f, uint32_t extent, uint64_t sector, uint32
         continue;
     if ((entry & ORR_ROW_RESIDENT) != 0)
         f->options.set_home(f->options.ctx, (uint32_t)shard, row, entry, to);
+    f->clean.moved++;
     f->stats.cleaned_rows++;
     return ORR_OK;
 }

@@ -115,6 +115,7 @@ static void release_retired(orr_row_file *f, int64_t step)
     memmove(f->retired.at, f->retired.at + n, (f->retired.n - n) * sizeof *f->retired.at);
     f->retired.n -= n;
     memset(f->clean.pending, 0, f->layout.n_shapes * sizeof *f->clean.pending);
+    f->clean.moved = 0;
 }
 
 static void end_commit(orr_row_file *f)

@@ -125,6 +125,7 @@ typedef struct orr_row_clean {
     char *record;       /* the largest */
     uint64_t fruitless; /* looks for a victim since `changes` was as it is */
     uint64_t changes;   /* of the space */
+    uint64_t moved;     /* rows, since one was appended by others or a commit was settled */
     uint64_t *pending;  /* shape (n_shapes): groups that the next settled commit makes free */
 } orr_row_clean;
 

@@ -233,6 +233,8 @@ orr_status orr_row_append(orr_row_file *f, uint32_t shard, int64_t row, const vo
     retire(f, shard, row, orr_row_home_now(f, shard, row), now);
     if (stream == ORR_ROW_STREAM_CHANGED || !ORR_ROW_IS_BROKEN(MOVE_FORGOTTEN))
         mark_changed(f, shard, row, now);
+    if (stream == ORR_ROW_STREAM_CHANGED)
+        f->clean.moved = 0;
     f->stats.rows_written++;
     if ((*run)->records == (*run)->groups * f->layout.shapes[shape].per_group)
         end_run(f, shape, stream);
