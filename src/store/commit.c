@@ -21,7 +21,6 @@ orr_status orr_store_write_back(orr_store *store, orr_cache_pool *pool, uint32_t
         return status == ORR_LIMIT && orr_row_file_cleaning(store->file) ? ORR_CANCELED : status;
     orr_cache_bit_clear(owed ? pool->owed : pool->dirty, slot);
     store->stats.written_back++;
-    __atomic_store_n(&store->fruitless, 0, __ATOMIC_RELAXED);
     return ORR_OK;
 }
 

@@ -10,7 +10,6 @@
 enum {
     COALESCED = 32 << 10, /* bytes of a read that serves several rows, at most */
     COMPLETIONS = 64,
-    FRUITLESS = 20000, /* turns for a place before the file counts as full */
 };
 #define NONE ((uint32_t)ORR_CACHE_NO_SLOT)
 
@@ -210,10 +209,6 @@ orr_status orr_store_wait_places(orr_store *store, orr_error *err)
     pthread_mutex_lock(&store->signal);
     const uint64_t turns = store->turns;
     orr_status status = orr_store_check_fatal(store, err);
-    if (status == ORR_OK && __atomic_fetch_add(&store->fruitless, 1, __ATOMIC_RELAXED) > FRUITLESS)
-        status = orr_fail(err, ORR_LIMIT,
-                          "the store is full: cleaning does not free a place; it "
-                          "needs more bytes or more frequent checkpoints");
     store->starved++;
     pthread_cond_signal(&store->work);
     while (status == ORR_OK && store->turns == turns) {

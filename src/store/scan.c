@@ -154,10 +154,8 @@ static orr_status write_row(orr_store *store, uint32_t shard, int64_t row, const
     const char *state = s->pool->state_bytes > 0 ? record + s->pool->row_bytes : NULL;
     const orr_status status =
         orr_row_file_append(store->file, shard, row, record, state, false, &home, err);
-    if (status == ORR_OK) {
+    if (status == ORR_OK)
         orr_store_set_entry(at, (entry & ~ORR_ROW_HOME_MASK) | home);
-        __atomic_store_n(&store->fruitless, 0, __ATOMIC_RELAXED);
-    }
     return status == ORR_LIMIT && orr_row_file_cleaning(store->file) ? ORR_CANCELED : status;
 }
 

@@ -90,7 +90,6 @@ struct orr_store {
     bool has_signal, has_thread, stop, kick;
     uint32_t starved;   /* callers that wait for places of the row file */
     uint64_t turns;     /* of the I/O thread, counted while somebody is starved */
-    uint64_t fruitless; /* waits for a place since the last was given */
     pthread_t thread;
     orr_store_batch *batches; /* shape (window): batch b is b % window */
     uint64_t first, next;     /* batches first .. next - 1 have not ended */
