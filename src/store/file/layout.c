@@ -13,7 +13,9 @@ enum {
     GROUPS = 4,               /* of an extent, at least */
     LEAST_RECORDS = 64,       /* sectors of a log behind its snapshot */
     LARGEST_SHAPES = 1024,
-    FILLING = 3, /* extents that a shape has beside those with its rows */
+    /* Extents that a shape has beside those with its rows: two that are being filled, one for
+     * cleaning, and where a commit is under way two that wait for it to be settled. */
+    FILLING = 5,
 };
 
 static orr_status check_shard(const orr_row_shard *s, uint32_t i, orr_error *err)
