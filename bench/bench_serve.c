@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows served from a device: a table of fp32 rows of 64 columns, packed into FOLDER.
  *
- *   bench_serve FOLDER [MILLION_ROWS [SECONDS]]
+ *   bench_serve FOLDER [MILLION_ROWS [SECONDS [CASE]]]
  *
  * Prints a JSON line for each of: bags of rows that all are in the cache, beside those of the same
  * table in memory; reads without a cache; latencies of small batches with a cache of 5 % of the
@@ -288,28 +288,50 @@ static void *update_rows(void *ctx)
     return NULL;
 }
 
-static int64_t measure(orr_row_reader *reader, lookups *l, double *ret_us, int64_t room)
+/* Latencies of batches. */
+typedef struct latencies {
+    double *us;
+    int64_t n, room;
+} latencies;
+
+static void measure(orr_row_reader *reader, lookups *l, latencies *ret)
 {
     const double end = wall_s() + seconds;
-    int64_t n = 0;
-    while (n < room && wall_s() < end) {
+    while (ret->n < ret->room && wall_s() < end) {
         draw(l, SMALL);
         const double begin = wall_s();
         read_bags(reader, l);
-        ret_us[n++] = (wall_s() - begin) * 1e6;
+        ret->us[ret->n++] = (wall_s() - begin) * 1e6;
     }
-    qsort(ret_us, (size_t)n, sizeof *ret_us, by_size);
-    return n;
 }
 
+static void print_latencies(const char *name, latencies *of, const updater *u,
+                            const orr_row_server_stats *s, const orr_row_server_stats *before)
+{
+    qsort(of->us, (size_t)of->n, sizeof *of->us, by_size);
+    printf("{\"case\": \"%s\", \"batches\": %lld, \"hit_rate\": %.3f, \"p50_us\": %.0f, "
+           "\"p99_us\": %.0f, \"p999_us\": %.0f, \"rows_updated\": %llu, \"syncs\": %llu, "
+           "\"bytes_written\": %llu}\n",
+           name, (long long)of->n,
+           (double)(s->hits - before->hits) / (double)(s->lookups - before->lookups),
+           of->us[of->n / 2], of->us[of->n * 99 / 100], of->us[of->n * 999 / 1000],
+           (unsigned long long)u->rows, (unsigned long long)u->syncs,
+           (unsigned long long)(s->bytes_written - before->bytes_written));
+    fflush(stdout);
+}
+
+/* Read-only and with updates by turns, so that both meet what else the machine does. */
 static void bench_updates(void)
 {
-    enum { ROOM = 4000000, TURNS = 3 };
+    enum { ROOM = 4000000, TURNS = 6 };
     lookups *l = lookups_of(ORR_POPULARITY_META_2021, 3);
     orr_row_server *server = server_of(
         (orr_row_server_options){.cache_bytes = (uint64_t)n_rows / 20 * (ROW_BYTES + 16)});
     orr_row_reader *reader = reader_of(server);
-    double *us = bytes_of(ROOM * sizeof *us);
+    latencies all[2];
+    double ratio[TURNS];
+    for (int k = 0; k < 2; k++)
+        all[k] = (latencies){bytes_of(ROOM * sizeof(double)), 0, ROOM};
     for (int i = 0; i < 2000; i++) {
         draw(l, SMALL);
         read_bags(reader, l);
@@ -318,24 +340,29 @@ static void bench_updates(void)
     pthread_t thread;
     if (pthread_create(&thread, NULL, update_rows, &u) != 0)
         exit(1);
+    const orr_row_server_stats first = orr_row_server_stats_of(server, UINT32_MAX);
     for (int turn = 0; turn < 2 * TURNS; turn++) {
-        const uint64_t rows = u.rows, syncs = u.syncs;
+        latencies *const of = &all[turn % 2];
+        latencies now = {of->us + of->n, 0, of->room - of->n};
         atomic_store(&u.pause, turn % 2 == 0);
         const orr_row_server_stats before = orr_row_server_stats_of(server, UINT32_MAX);
-        const int64_t n = measure(reader, l, us, ROOM);
+        measure(reader, l, &now);
         const orr_row_server_stats s = orr_row_server_stats_of(server, UINT32_MAX);
-        printf("{\"case\": \"%s\", \"batches\": %lld, \"hit_rate\": %.3f, \"p50_us\": %.0f, "
-               "\"p99_us\": %.0f, \"p999_us\": %.0f, \"rows_updated_per_s\": %.0f, \"syncs\": "
-               "%llu, \"bytes_written\": %llu}\n",
-               turn % 2 == 1 ? "updated" : "read_only", (long long)n,
-               (double)(s.hits - before.hits) / (double)(s.lookups - before.lookups), us[n / 2],
-               us[n * 99 / 100], us[n * 999 / 1000], (double)(u.rows - rows) / seconds,
-               (unsigned long long)(u.syncs - syncs),
-               (unsigned long long)(s.bytes_written - before.bytes_written));
-        fflush(stdout);
+        print_latencies(turn % 2 == 1 ? "updated" : "read_only", &now, &u, &s, &before);
+        of->n += now.n;
+        const double p99 = now.us[now.n * 99 / 100];
+        ratio[turn / 2] = turn % 2 == 0 ? p99 : p99 / ratio[turn / 2];
     }
     atomic_store(&u.stop, true);
     pthread_join(thread, NULL);
+    const orr_row_server_stats s = orr_row_server_stats_of(server, UINT32_MAX);
+    print_latencies("all_read_only", &all[0], &u, &s, &first);
+    print_latencies("all_updated", &all[1], &u, &s, &first);
+    qsort(ratio, TURNS, sizeof *ratio, by_size);
+    printf("{\"case\": \"p99_ratio\", \"of_all\": %.2f, \"median_of_turns\": %.2f, "
+           "\"bytes_written_per_changed_byte\": %.2f}\n",
+           all[1].us[all[1].n * 99 / 100] / all[0].us[all[0].n * 99 / 100], ratio[TURNS / 2],
+           (double)s.bytes_written / ((double)u.rows * ROW_BYTES));
     orr_row_reader_close(reader);
     orr_row_server_close(server);
 }
@@ -383,6 +410,11 @@ static void bench_pooled(orr_popularity_kind kind, uint64_t pooled_bytes)
     orr_row_server_close(server);
 }
 
+static bool is_wanted(const char *only, const char *name)
+{
+    return only == NULL || strcmp(only, name) == 0;
+}
+
 int main(int argc, char **argv)
 {
     orr_error err;
@@ -400,14 +432,18 @@ int main(int argc, char **argv)
     printf("{\"case\": \"pack\", \"rows\": %lld, \"mb_per_s\": %.0f}\n", (long long)n_rows,
            (double)n_rows * ROW_BYTES / (wall_s() - begin) / 1e6);
     fflush(stdout);
-    bench_hits(ORR_POPULARITY_META_2021);
-    bench_hits(ORR_POPULARITY_UNIFORM);
-    fflush(stdout);
-    bench_cold(32);
-    bench_cold(128);
-    fflush(stdout);
-    bench_updates();
-    for (int k = 0; k < 2; k++) {
+    const char *const only = argc > 4 ? argv[4] : NULL;
+    if (is_wanted(only, "hits")) {
+        bench_hits(ORR_POPULARITY_META_2021);
+        bench_hits(ORR_POPULARITY_UNIFORM);
+    }
+    if (is_wanted(only, "cold")) {
+        bench_cold(32);
+        bench_cold(128);
+    }
+    if (is_wanted(only, "updates"))
+        bench_updates();
+    for (int k = 0; k < 2 && is_wanted(only, "pooled"); k++) {
         const orr_popularity_kind kind =
             k == 0 ? ORR_POPULARITY_META_2021 : ORR_POPULARITY_META_2022;
         bench_pooled(kind, 0);
