@@ -13,6 +13,11 @@ void orr_row_file_lock(orr_row_file *f)
     (void)pthread_mutex_lock(&f->lock);
 }
 
+bool orr_row_file_try_lock(orr_row_file *f)
+{
+    return pthread_mutex_trylock(&f->lock) == 0;
+}
+
 void orr_row_file_unlock(orr_row_file *f)
 {
     (void)pthread_mutex_unlock(&f->lock);
@@ -293,15 +298,21 @@ orr_row_entry *orr_row_file_entries(orr_row_file *f, uint32_t shard)
     return f->entries[shard];
 }
 
-orr_row_read orr_row_file_locate(const orr_row_file *f, uint32_t shard, orr_row_entry home)
+orr_row_read orr_row_file_place(const orr_row_file *f, uint32_t shard, orr_row_entry home)
 {
     const orr_row_shape *s = &f->layout.shapes[f->layout.shape_of[shard]];
+    return (orr_row_read){.at = (f->layout.data_at + orr_row_home_sector(home)) * f->layout.sector,
+                          .bytes = s->sectors * f->layout.sector};
+}
+
+orr_row_read orr_row_file_locate(const orr_row_file *f, uint32_t shard, orr_row_entry home)
+{
+    orr_row_read read = orr_row_file_place(f, shard, home);
     const uint64_t sector = orr_row_home_sector(home);
     const orr_row_run *run = orr_row_run_find(f, sector);
-    return (orr_row_read){
-        .at = (f->layout.data_at + sector) * f->layout.sector,
-        .bytes = s->sectors * f->layout.sector,
-        .data = run == NULL ? NULL : run->data + (sector - run->sector) * f->layout.sector};
+    if (run != NULL)
+        read.data = run->data + (sector - run->sector) * f->layout.sector;
+    return read;
 }
 
 orr_status orr_row_file_check(const orr_row_file *f, uint32_t shard, int64_t row,

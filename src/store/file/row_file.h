@@ -102,6 +102,9 @@ typedef struct orr_row_read {
 } orr_row_read;
 /* Where the sectors of a home are, which is not 0. Lock. */
 orr_row_read orr_row_file_locate(const orr_row_file *file, uint32_t shard, orr_row_entry home);
+/* The same, `data` NULL: sectors that are still to be written fail the check when they are read.
+ * Any thread, no lock. */
+orr_row_read orr_row_file_place(const orr_row_file *file, uint32_t shard, orr_row_entry home);
 /* Copies a record out of its sectors: the row to `ret_row`, its state to `ret_state` (NULL: not
  * wanted). PARSE: "table t3, row 17: sector N is damaged". A place may have been given to other
  * rows while it was read: who sees this error looks whether the row still has that home, and reads
@@ -132,6 +135,7 @@ orr_status orr_row_file_pump(orr_row_file *file, const orr_block_completion *com
 uint32_t orr_row_file_in_flight(const orr_row_file *file);
 /* The lock of the file. */
 void orr_row_file_lock(orr_row_file *file);
+bool orr_row_file_try_lock(orr_row_file *file); /* false: another thread has it */
 void orr_row_file_unlock(orr_row_file *file);
 
 /* A commit: rows appended so far belong to `step`. Lock. */
