@@ -111,10 +111,10 @@ static void point(orr_row_reader *r, const orr_row_miss *m, const char *at)
 }
 
 /* Finds the sectors of a miss, unless another reader has brought the row meanwhile; those that are
- * still to be written are in memory. Lock, under which homes do not change, unless the file is only
- * read. */
-static orr_status locate(orr_row_reader *r, orr_row_snapshot *s, orr_row_miss *m, bool *ret_done,
-                         orr_error *err)
+ * still to be written are in memory, where `locked`; else they are read in vain, and read_again()
+ * finds them. */
+static orr_status locate(orr_row_reader *r, orr_row_snapshot *s, orr_row_miss *m, bool locked,
+                         bool *ret_done, orr_error *err)
 {
     const orr_served_table *t = &s->tables[m->table];
     m->entry = atomic_load(&t->entries[m->row]);
@@ -127,7 +127,8 @@ static orr_status locate(orr_row_reader *r, orr_row_snapshot *s, orr_row_miss *m
     if (home == 0)
         return orr_fail(err, ORR_PARSE, "table %s, row %lld: the file has no such row",
                         t->shard->table, (long long)m->row);
-    const orr_row_read at = orr_row_file_locate(s->file, m->table, home);
+    const orr_row_read at = locked ? orr_row_file_locate(s->file, m->table, home)
+                                   : orr_row_file_place(s->file, m->table, home);
     m->at = at.at;
     m->bytes = at.bytes;
     if (at.data == NULL)
@@ -145,15 +146,15 @@ static orr_status locate(orr_row_reader *r, orr_row_snapshot *s, orr_row_miss *m
 }
 
 /* Sorts the misses and finds their sectors. Those that were in memory are done, and those of one
- * row follow its first, whose `bytes` are not 0. */
+ * row follow its first, whose `bytes` are not 0. Nobody waits for the writer: where it has the
+ * file, its sectors in memory are not looked for. */
 static orr_status locate_all(orr_row_reader *r, orr_row_snapshot *s, orr_error *err)
 {
     orr_status status = ORR_OK;
     uint32_t kept = 0;
     bool done = false;
     qsort(r->misses, r->n_misses, sizeof *r->misses, by_place);
-    if (!s->read_only)
-        orr_row_file_lock(s->file);
+    const bool locked = !s->read_only && orr_row_file_try_lock(s->file);
     const char *last = NULL;
     for (uint32_t i = 0; i < r->n_misses && status == ORR_OK; i++) {
         orr_row_miss m = r->misses[i];
@@ -162,7 +163,7 @@ static orr_status locate_all(orr_row_reader *r, orr_row_snapshot *s, orr_error *
             if (done)
                 point(r, &m, last);
         } else {
-            status = locate(r, s, &m, &done, err);
+            status = locate(r, s, &m, locked, &done, err);
             last = r->rows[m.lookup].at;
         }
         if (!done)
@@ -170,7 +171,7 @@ static orr_status locate_all(orr_row_reader *r, orr_row_snapshot *s, orr_error *
         else
             r->misses[i] = m; /* `same_row` looks at it */
     }
-    if (!s->read_only)
+    if (locked)
         orr_row_file_unlock(s->file);
     r->n_misses = kept;
     return status;
@@ -195,7 +196,8 @@ static orr_served_read read_from(const orr_row_reader *r, uint32_t first)
     return read;
 }
 
-/* A row that has another home by now, because it was updated twice while it was read: alone. */
+/* A row whose sectors are not written yet, or that has another home by now, because it was updated
+ * twice while it was read: alone. */
 static orr_status read_again(orr_row_reader *r, orr_row_snapshot *s, orr_row_miss *m, char *ret,
                              char *buffer, orr_error *err)
 {
@@ -242,7 +244,7 @@ typedef struct fetching {
     uint32_t in_flight;
     orr_block_request requests[BATCH];
     uint32_t n_requests;
-    orr_array(moved_row) moved; /* rows whose sectors were written anew */
+    orr_array(moved_row) moved; /* rows whose sectors were not theirs */
 } fetching;
 
 static bool has_moved(const orr_row_snapshot *s, const orr_row_miss *m)
@@ -269,7 +271,7 @@ static orr_status take_read(fetching *f, uint32_t buffer, orr_error *err)
             publish(r, f->snapshot, m, d);
         else
             abandon(r, f->snapshot, m, d);
-        if (status != ORR_OK && (status != ORR_PARSE || !has_moved(f->snapshot, m) ||
+        if (status != ORR_OK && (status != ORR_PARSE || f->snapshot->read_only ||
                                  !orr_array_push(&f->moved, ((moved_row){i, d.at}))))
             return status;
         at = d.at;
@@ -373,7 +375,7 @@ static orr_status read_moved(fetching *f, orr_error *err)
         for (int k = 0; k < RETRIES && status == ORR_PARSE; k++) {
             status = read_again(r, f->snapshot, m, f->moved.at[i].to, r->buffers, err);
             if (status == ORR_PARSE && !has_moved(f->snapshot, m))
-                return status;
+                return status; /* it was written, at the latest, when it was looked for again */
         }
         ORR_TRY(status);
     }

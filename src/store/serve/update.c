@@ -8,7 +8,7 @@
 /* The writer of a server. A row that changes gets a new place in the file and, where it is cached,
  * a new slot; one compare-and-swap of its entry shows readers both. Its old place is given to other
  * rows only when the readers of that time have passed. */
-enum { BLOCK = 256, REAPED = 64, MOST_FREQUENT = 255, TRIES = 20000 };
+enum { BLOCK = 32, REAPED = 64, MOST_FREQUENT = 255, TRIES = 20000 };
 
 orr_row_entry orr_served_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry)
 {
