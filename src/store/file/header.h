@@ -15,6 +15,9 @@ enum {
     ORR_ROW_FILE_HEADER_FIRST = 4096,    /* bytes that are read first: the fixed part is in them */
     ORR_ROW_FILE_HEADER_BYTES = 1 << 26, /* at most */
     ORR_ROW_FILE_SHARDS = 1 << 16,       /* at most */
+    /* Extents that a shape has beside those with its rows: two that are being filled, one for
+     * cleaning, and where a commit is under way two that wait for it to be settled. */
+    ORR_ROW_FILLING = 5,
 };
 
 typedef struct orr_row_layout {

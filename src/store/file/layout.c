@@ -13,9 +13,6 @@ enum {
     GROUPS = 4,               /* of an extent, at least */
     LEAST_RECORDS = 64,       /* sectors of a log behind its snapshot */
     LARGEST_SHAPES = 1024,
-    /* Extents that a shape has beside those with its rows: two that are being filled, one for
-     * cleaning, and where a commit is under way two that wait for it to be settled. */
-    FILLING = 5,
 };
 
 static orr_status check_shard(const orr_row_shard *s, uint32_t i, orr_error *err)
@@ -111,7 +108,7 @@ uint64_t orr_row_layout_shape_extents(const orr_row_layout *l, const orr_row_fil
     uint64_t rows = 0;
     for (uint32_t i = 0; i < facts->n_shards; i++)
         rows += l->shape_of[i] == shape ? (uint64_t)facts->shards[i].rows : 0;
-    return (uint64_t)((double)rows * (1 + spare_frac)) / in_extent + 1 + FILLING;
+    return (uint64_t)((double)rows * (1 + spare_frac)) / in_extent + 1 + ORR_ROW_FILLING;
 }
 
 uint64_t orr_row_layout_extents(const orr_row_layout *l, const orr_row_file_facts *facts,

@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "store/file/header.h"
 #include "store/serve/row_server.h"
 
 /* Snapshots are written as training writes its rows: appended in order, committed as step 0. The
- * file has room for a tenth of its rows once more, for updates. */
-#define SPARE_FRAC 0.1
-enum { BLOCK_ROWS = 4096, PROBE_BYTES = 1 << 20, REAPED = 64 };
+ * file has room for half of its rows once more, so that updates cost little cleaning (README.md of
+ * store/file/). That room and the logs are filled with zeros: a file system writes into room that
+ * it has only reserved under a lock that keeps all readers of the file out (ext4, XFS: of parts of
+ * blocks). */
+#define SPARE_FRAC 0.5
+enum { BLOCK_ROWS = 4096, PROBE_BYTES = 1 << 20, REAPED = 64, ZEROS = 1 << 20 };
 
 static orr_status sector_of(const char *path, uint32_t *ret, orr_error *err)
 {
@@ -34,6 +38,53 @@ static orr_status pump(orr_row_file *file, orr_block_device *device, orr_error *
             ORR_TRY(orr_row_file_pump(file, done, n, err));
     } while (n == REAPED);
     return ORR_OK;
+}
+
+static orr_status fill(orr_block_device *device, uint64_t at, uint64_t end, void *zeros,
+                       orr_error *err)
+{
+    while (at < end) {
+        orr_block_completion done;
+        uint32_t n = 0;
+        const orr_block_request request = {.operation = ORR_BLOCK_WRITE,
+                                           .bytes = (uint32_t)orr_min_size(ZEROS, end - at),
+                                           .at = at,
+                                           .data = zeros};
+        ORR_TRY(device->submit(device, &request, 1, &n, err));
+        ORR_TRY(device->reap(device, n, &done, 1, &n, err));
+        if (n == 1 && done.error != 0)
+            return orr_fail(err, ORR_IO, "byte %llu of a snapshot: %s", (unsigned long long)at,
+                            strerror(done.error));
+        at += n == 1 ? request.bytes : 0;
+    }
+    return ORR_OK;
+}
+
+/* Zeros where a new file has its logs, and behind the extents that the rows will fill. */
+static orr_status fill_room(orr_block_device *device, const orr_row_file_facts *facts,
+                            orr_error *err)
+{
+    orr_row_layout l;
+    orr_status status = ORR_OK;
+    const size_t alignment = device->alignment > 64 ? device->alignment : 64;
+    orr_arena *arena = orr_arena_new(0, 0);
+    char *memory = orr_calloc(ZEROS + alignment, 1);
+    if (arena == NULL || memory == NULL) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    void *zeros = (void *)(((uintptr_t)memory + alignment - 1) / alignment * alignment);
+    ORR_TRY_OUT(status, orr_row_layout_of(facts, device->sector, arena, &l, err));
+    const uint64_t data = l.data_at * l.sector, extent = (uint64_t)l.extent_sectors * l.sector,
+                   rows = (orr_row_layout_extents(&l, facts, 0) -
+                           (uint64_t)l.n_shapes * ORR_ROW_FILLING) *
+                          extent;
+    ORR_TRY_OUT(status, fill(device, 0, data, zeros, err));
+    ORR_TRY_OUT(status, fill(device, data + rows, device->bytes, zeros, err));
+out:
+    orr_free(memory);
+    orr_arena_free(arena);
+    return status;
 }
 
 static orr_status append_rows(orr_row_file *file, uint32_t shard, int64_t first, int64_t n,
@@ -84,7 +135,9 @@ static orr_status pack_file(const char *path, const orr_row_file_facts *facts, o
     ORR_TRY(sector_of(path, &sector, err));
     ORR_TRY(orr_row_file_bytes(facts, sector, SPARE_FRAC, &how.bytes, err));
     ORR_TRY(orr_block_device_open(&how, &device, err));
-    orr_status status = orr_row_file_create(device, facts, &options, &file, err);
+    orr_status status = fill_room(device, facts, err);
+    if (status == ORR_OK)
+        status = orr_row_file_create(device, facts, &options, &file, err);
     if (status != ORR_OK) {
         device->close(device);
         return status;
