@@ -16,6 +16,8 @@
     (SECOND_NS / 5) /* for peers to hang up first: a close with bytes unread                       \
                        takes back what they have not received  */
 
+enum { UNFETCHED_MAX = 1 << 30 }; /* bytes of answers that a connection does not read */
+
 /* From the header of its frame until its answer is sent. */
 typedef struct request {
     struct request *next; /* of those answered */
@@ -126,6 +128,8 @@ static void send_answers(orr_serve_frames *f)
                 send_answer(f, r->conn, r->number, r->answer, r->answer_bytes);
             else
                 send_answer(f, r->conn, r->number, &r->failure, sizeof r->failure);
+            if (f->net->queued(f->net, r->conn) > UNFETCHED_MAX)
+                hang_up(f, p);
         }
         orr_free(r->answer);
         orr_free(r);
@@ -204,10 +208,11 @@ static void received(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     request *r = p->coming;
     p->coming = NULL;
     p->heard_ns = f->net->now_ns(f->net);
-    if (f->net->queued(f->net, conn) > f->options.body_bytes) {
+    const size_t unfetched = f->net->queued(f->net, conn);
+    if (unfetched > UNFETCHED_MAX) {
         orr_free(r); /* asks and does not listen */
         hang_up(f, p);
-    } else if (r != NULL && payload != NULL) {
+    } else if (r != NULL && payload != NULL && unfetched <= f->options.body_bytes) {
         if (payload != r->body && r->bytes > 0) /* it came through shared memory */
             memcpy(r->body, payload, r->bytes);
         hand_in(f, p, r);

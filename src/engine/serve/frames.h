@@ -10,9 +10,10 @@
  * connection may be under way; they are answered as they are done, in any order.
  *
  * Limits are those of HTTP: `body_bytes` of a request, and of all requests of one connection that
- * are not answered yet (413, 503); connections beyond `connections` are closed, and so are those
- * that say nothing for `idle_seconds`, need `body_seconds` for one frame or to fetch answers, or
- * send other kinds of frames. */
+ * are not answered yet (413, 503; 503 too while as much of answers is not fetched); connections
+ * beyond `connections` are closed, and so are those that say nothing for `idle_seconds`, need
+ * `body_seconds` for one frame or to fetch answers, leave a GiB of them, or send other kinds of
+ * frames. */
 enum { ORR_SERVE_FRAME_ASK = 0x4153, ORR_SERVE_FRAME_ANSWER = 0x4e41 };
 
 typedef struct orr_serve_frames orr_serve_frames;
