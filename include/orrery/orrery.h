@@ -34,7 +34,6 @@
 #include <orrery/table_planner.h>
 #include <orrery/table_tiers.h>
 #include <orrery/text.h>
-#include <orrery/tier_rates.h>
 #include <orrery/trace.h>
 #include <orrery/weights.h>
 #include <orrery/whatif.h>

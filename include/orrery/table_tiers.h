@@ -4,7 +4,6 @@
 
 #include <orrery/hit_rate.h>
 #include <orrery/model.h>
-#include <orrery/tier_rates.h>
 
 #ifdef __cplusplus
 extern "C" {

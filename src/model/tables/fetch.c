@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include <orrery/hit_rate.h>
-
 #include "base/alloc.h"
 #include "model/tables/tier_record.h"
 

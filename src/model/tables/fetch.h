@@ -2,7 +2,7 @@
 #ifndef ORR_MODEL_TABLES_FETCH_H
 #define ORR_MODEL_TABLES_FETCH_H
 
-#include <orrery/tier_rates.h>
+#include <orrery/hit_rate.h>
 
 #include "model/tables/load.h"
 

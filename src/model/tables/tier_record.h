@@ -2,7 +2,7 @@
 #ifndef ORR_MODEL_TABLES_TIER_RECORD_H
 #define ORR_MODEL_TABLES_TIER_RECORD_H
 
-#include <orrery/tier_rates.h>
+#include <orrery/hit_rate.h>
 
 /* Rows that batches in flight need on a rank vary from step to step: assumed. */
 #define ORR_TIER_PINNED_MARGIN 1.05
