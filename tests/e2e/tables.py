@@ -424,5 +424,39 @@ def a_time_limit_ends_it_with_what_there_is():
         assert answer["status"] == "stopped" and len(rows_of(answer, "tables")) == 26, answer["status"]
 
 
+def served(*args):
+    result = orrery("simulate", "-q", "dlrm-dcnv2", "--task", "serve", "-c", "sdm_nand_host", "--format", "json", *args)
+    assert result.returncode == 0, result.stderr
+    return {row["figure"]: row["value"] for row in rows_of(json.loads(result.stdout), "figures")}
+
+
+@case
+def serving_costs_what_was_said_or_nothing_is_told():
+    assert "cost" not in served()
+    told = served("--price", "2")
+    assert abs(told["cost"] - 2e6 / 3600 / told["samples_per_s"]) < 1e-9, told
+    one_line(orrery("simulate", "dlrm-dcnv2", "--task", "serve", "-c", "sdm_nand_host", "--price", "0"), 2)
+
+
+def trained(plan):
+    result = orrery("simulate", "-q", "dlrm-dcnv2", "-c", "sdm_nand_host", "--plan",
+                    f"dp=2,micro_batch=4096,precision=fp32,tables={plan}", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    return {row["part"]: row["mean_ns"] for row in rows_of(json.loads(result.stdout), "waterfall")}
+
+
+@case
+def a_training_knows_where_its_rows_live():
+    with scratch() as folder:
+        path, memory = folder / "plan.yaml", folder / "memory.yaml"
+        planned("dlrm-dcnv2", "-c", "sdm_nand_host", "--batch", "8192", "--tiers", "host,dram=8GiB", "-o", path)
+        memory.write_text(re.sub(r"lookahead: .*\n|, tier: block, cached_rows: \d+", "", path.read_text()))
+        parts, without = trained(path), trained(memory)
+        assert parts.pop("rows from storage") > 0 and "rows from storage" not in without, parts
+        assert set(parts) == set(without), (parts, without)
+        for part in set(parts) - {"overhead"}:
+            assert parts[part] == without[part], part
+
+
 if __name__ == "__main__":
     main()

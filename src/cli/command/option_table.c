@@ -483,6 +483,8 @@ const orr_option orr_options[] = {
      .about = "the batch in tokens instead of samples; 16M is 16 x 1024 x 1024, as in a plan"},
     {"seq", 0, OPTION_TEXT, FIELD(seq), "N", NULL, " explore ",
      .about = "tokens a sample; default: what the model is made for, up to 8k"},
+    {"price", 0, OPTION_TEXT, FIELD(price), "USD", NULL, " simulate ",
+     .about = "--task serve: of a host for an hour; default: not said, and no cost is told"},
     {"price", 0, OPTION_TEXT, FIELD(price), "USD", NULL, " explore ",
      .about = "of a device for an hour, where the cluster does not say it"},
     {"failures", 0, OPTION_TEXT, FIELD(failures), "NAME", NULL, " explore ",

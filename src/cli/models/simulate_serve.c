@@ -32,6 +32,19 @@ static const orr_column figure_columns[] = {
     {"unit", ORR_COLUMN_TEXT, offsetof(figure_row, unit)},
 };
 
+/* USD of a host and hour; 0: not said. */
+static orr_status read_price(const char *text, double *ret, orr_error *err)
+{
+    char *end;
+    if (text == NULL)
+        return ORR_OK;
+    *ret = strtod(text, &end);
+    return end == text || *end != '\0' || !(*ret > 0) || !isfinite(*ret)
+               ? orr_fail(err, ORR_INVALID,
+                          "--price: '%.60s' is not USD of a host and hour, as 2.5", text)
+               : ORR_OK;
+}
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static orr_status make_tables(const orr_host_serving *v, orr_arena *arena, orr_named_table ret[2],
@@ -43,13 +56,14 @@ static orr_status make_tables(const orr_host_serving *v, orr_arena *arena, orr_n
         {"power", "W", v->power_w},
         {"idle_power", "W", v->idle_w},
         {"energy", "J per 1000 samples", v->joules_per_1k},
-        {"cost", "USD per million samples", v->usd_per_million},
         {"lookups", "of a sample", v->lookups},
         {"hit_rate", "", v->hit_frac},
         {"byte_reads", "of a sample", v->reads[ORR_TIER_BYTE]},
         {"block_reads", "of a sample", v->reads[ORR_TIER_BLOCK]},
         {"cache", "bytes", v->tiering.cache_bytes},
+        {"cost", "USD per million samples", v->usd_per_million},
     };
+    const size_t known = COUNT(all) - !(v->usd_per_million > 0); /* the last is of a price */
     figure_row *figures = orr_arena_array(arena, figure_row, COUNT(all));
     limit_row *limits = orr_arena_array(arena, limit_row, ORR_SERVING_LIMITS);
     size_t n = 0;
@@ -62,7 +76,7 @@ static orr_status make_tables(const orr_host_serving *v, orr_arena *arena, orr_n
                                       v->samples_per_s / v->limit[k], k == v->bound_by};
     ret[0] = (orr_named_table){"figures",
                                {"orrery.serving_figures/1", "the host", figure_columns,
-                                COUNT(figure_columns), figures, sizeof *figures, COUNT(all)}};
+                                COUNT(figure_columns), figures, sizeof *figures, known}};
     ret[1] = (orr_named_table){"limits",
                                {"orrery.serving_limits/1", "what limits it", limit_columns,
                                 COUNT(limit_columns), limits, sizeof *limits, n}};
@@ -79,6 +93,10 @@ static void put_summary(const orr_host_serving_question *q, const orr_host_servi
     orr_output_printf(out, "latency %s, %.0f W (%.0f idle), %.2f J per 1000 samples\n",
                       orr_human_ns(latency, v->latency_ns), v->power_w, v->idle_w,
                       v->joules_per_1k);
+    if (v->usd_per_million > 0)
+        orr_output_printf(out,
+                          "%.4g USD per million samples, at %g USD of a host and hour (said)\n",
+                          v->usd_per_million, q->usd_per_hour);
     orr_output_printf(out, "%s of the lookups are in memory\n", orr_human_frac(hit, v->hit_frac));
     for (int k = 0; k < ORR_TIERS; k++)
         if (v->tier[k].bytes > 0)
@@ -98,6 +116,7 @@ static orr_status read_question(orr_session *session, orr_host_serving_question 
     const orr_settings *s = session->settings;
     orr_error *err = &session->err;
     const orr_catalog *catalog;
+    ORR_TRY(read_price(s->price, &q->usd_per_hour, err));
     if (s->cluster == NULL)
         return orr_fail(err, ORR_INVALID, "--cluster is needed, as sdm_nand_host");
     ORR_TRY(orr_catalog_open(session->arena, &catalog, err));
