@@ -21,7 +21,7 @@ from harness import (BIN, PATIENCE_S, SOURCE, Skip, case, environment, main, one
 
 SMALL = SOURCE / "examples" / "models" / "small_dlrm.yaml"
 KAGGLE = ["dlrm-criteo-kaggle", "--cluster", "dgx_a100"]
-TABLES = ["figures", "comparison", "kinds", "tables", "ranks", "given_tables", "given_ranks"]
+TABLES = ["figures", "comparison", "kinds", "tables", "ranks", "given_tables", "given_ranks", "tiers", "placed"]
 LINE = re.compile(r"^  (\w+): \{kind: (\w+)(?:, columns: (\d+))?(?:, ranks: \[([\d, -]+)\])?\}$")
 
 
@@ -438,7 +438,7 @@ def serving_costs_what_was_said_or_nothing_is_told():
     one_line(orrery("simulate", "dlrm-dcnv2", "--task", "serve", "-c", "sdm_nand_host", "--price", "0"), 2)
 
 
-def trained(plan):
+def parts_of(plan):
     result = orrery("simulate", "-q", "dlrm-dcnv2", "-c", "sdm_nand_host", "--plan",
                     f"dp=2,micro_batch=4096,precision=fp32,tables={plan}", "--format", "json")
     assert result.returncode == 0, result.stderr
@@ -451,7 +451,7 @@ def a_training_knows_where_its_rows_live():
         path, memory = folder / "plan.yaml", folder / "memory.yaml"
         planned("dlrm-dcnv2", "-c", "sdm_nand_host", "--batch", "8192", "--tiers", "host,dram=8GiB", "-o", path)
         memory.write_text(re.sub(r"lookahead: .*\n|, tier: block, cached_rows: \d+", "", path.read_text()))
-        parts, without = trained(path), trained(memory)
+        parts, without = parts_of(path), parts_of(memory)
         assert parts.pop("rows from storage") > 0 and "rows from storage" not in without, parts
         assert set(parts) == set(without), (parts, without)
         for part in set(parts) - {"overhead"}:
