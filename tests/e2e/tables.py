@@ -458,5 +458,46 @@ def a_training_knows_where_its_rows_live():
             assert parts[part] == without[part], part
 
 
+MACHINE = """schema: orrery.machine/1
+cpu: one
+isa: plain
+when: before
+cores: 2
+read_bytes_per_s: 1
+copy_bytes_per_s: 1
+flops_fp32: 1
+flops_bf16: 1
+cache_bytes: 1
+base_bytes: 1
+kernels: []
+transfers: []
+storage:
+  - path: /disk
+    engine: io_uring
+    sector: 512
+    bytes: 1073741824
+    accesses:
+      - [random_read, 512, 128, %d, 100000, 200000, 3000]
+      - [random_write, 512, 128, 1000000, 1, 1, 1000]
+"""
+
+
+@case
+def measured_storage_is_what_rows_live_on():
+    fetch_ns = []
+    with scratch() as folder:
+        machine = folder / "machine.yaml"
+        for reads_per_s in (10_000, 20_000):
+            machine.write_text(MACHINE % reads_per_s)
+            result = orrery("tables", "dlrm-criteo-kaggle", "-c", "dgx_a100", "--machine", machine, "--tiers",
+                            "dram=256MiB,block=10GiB", "--format", "json")
+            assert result.returncode == 0 and "measured under /disk" in result.stderr, result.stderr
+            block = next(row for row in rows_of(json.loads(result.stdout), "tiers") if row["tier"] == "block")
+            fetch_ns.append(block["fetch_ns"] / block["reads"])
+        assert abs(fetch_ns[0] - 101_000) < 100 and abs(fetch_ns[1] - 51_000) < 100, fetch_ns
+        result = orrery("tables", "dlrm-criteo-kaggle", "-c", "dgx_a100", "--tiers", "dram=256MiB,block=10GiB")
+        assert "rates are assumed" in result.stderr, result.stderr
+
+
 if __name__ == "__main__":
     main()

@@ -116,8 +116,12 @@ static orr_status read_tier(const parser *p, orr_tier tier, const char *text, si
     if (colon > 0)
         return read_device(p, tier, text, colon - 1, (int64_t)bytes);
     if (!(p->ret[tier].bytes > 0)) {
-        p->ret[tier] = USUAL[tier];
-        if (tier != ORR_TIER_DRAM)
+        bool measured = false;
+        if (tier == ORR_TIER_BLOCK)
+            ORR_TRY(orr_measured_tier(p->session, &p->ret[tier], &measured));
+        if (!measured)
+            p->ret[tier] = USUAL[tier];
+        if (tier != ORR_TIER_DRAM && !measured)
             orr_session_remark(p->session, "%s: rates are assumed; name a device, as %s=NAME:%s",
                                USUAL[tier].name, orr_tier_name(tier), size);
     }

@@ -26,5 +26,9 @@ orr_status orr_memory_find(const orr_catalog *catalog, const char *option, const
  * itself. INVALID: what was typed; a fact that the catalogue does not have. */
 orr_status orr_drive_endurance(const char *text, orr_arena *arena, double *ret_bytes_per_day,
                                orr_error *err) ORR_MUST_CHECK;
+/* Storage that was measured on this machine (orrery bench --storage), without its size, with a
+ * remark; *ret_found false: none was. Errors: those of the file. */
+orr_status orr_measured_tier(orr_session *session, orr_tier_rates *ret,
+                             bool *ret_found) ORR_MUST_CHECK;
 
 #endif /* ORR_CLI_ARGUMENTS_TIERS_H */

@@ -409,7 +409,8 @@ const orr_option orr_options[] = {
          "machine.yaml in the user's cache"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " tables ",
      .about =
-         "without --cluster: measurements of this machine, as `orrery bench` writes them; default: machine.yaml in the "
+         "without --cluster, and of storage that --tiers names no device for: measurements of this machine, as `orrery "
+         "bench` writes them; default: machine.yaml in the "
          "user's cache"},
     {"transport", 0, OPTION_TEXT, FIELD(transport), "NAME", "auto|shm|tcp|mpi", " train ",
      .about = "how ranks reach one another; default: shared memory, or MPI under mpirun"},
