@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "naive_store.h"
 
 /* Rows of a store against arrays, through batches that are announced ahead and change rows, in
@@ -98,10 +100,99 @@ static void test_values(void **state)
     }
 }
 
+/* --- announced by a thread of its own --------------------------------------------------------- */
+
+enum { BATCHES = 80 };
+typedef struct announcer {
+    naive_store *s;
+    naive_batch *batches; /* shape (BATCHES) */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t announced;
+    orr_status status;
+    orr_error err;
+} announcer;
+
+static void *announce_all(void *ctx)
+{
+    announcer *a = ctx;
+    orr_status status = ORR_OK;
+    for (uint64_t i = 0; i < BATCHES && status == ORR_OK; i++) {
+        naive_batch *b = &a->batches[i];
+        for (uint32_t k = 0; k < a->s->facts.n_shards && status == ORR_OK; k++)
+            status =
+                orr_store_announce(a->s->store, i, k, b->ids[k], b->n[k], b->slots[k], &a->err);
+        pthread_mutex_lock(&a->lock);
+        a->announced = i + 1;
+        a->status = status;
+        pthread_cond_signal(&a->changed);
+        pthread_mutex_unlock(&a->lock);
+    }
+    return NULL;
+}
+
+static orr_status wait_announced(announcer *a, uint64_t batch)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->announced <= batch && a->status == ORR_OK)
+        pthread_cond_wait(&a->changed, &a->lock);
+    const orr_status status = a->status;
+    pthread_mutex_unlock(&a->lock);
+    return status;
+}
+
+/* Trains while a thread announces ahead as far as the window and the cache allow. */
+static void train_beside(naive_store *s, announcer *a)
+{
+    orr_error err;
+    for (s->first = 0; s->first < BATCHES; s->first++) {
+        const naive_batch *b = &a->batches[s->first];
+        must(s, wait_announced(a, s->first), "announce", &a->err);
+        must(s, orr_store_wait(s->store, s->first, &err), "wait", &err);
+        naive_check_batch(s, b);
+        const bool change = naive_below(s, 8) != 0;
+        if (change) {
+            must(s, orr_store_change(s->store, s->first, &err), "change", &err);
+            naive_change_batch(s, b);
+        }
+        orr_store_end(s->store, s->first, change);
+        if (naive_below(s, 10) == 0)
+            must(s, naive_commit(s, &err), "commit", &err);
+    }
+}
+
+static void test_announced_by_a_thread(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(40);
+    naive_batch *batches = malloc(BATCHES * sizeof *batches);
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        naive_store s;
+        orr_error err;
+        pthread_t thread;
+        naive_begin(&s, seed, 0);
+        for (int i = 0; i < BATCHES; i++)
+            naive_draw_batch(&s, &batches[i]);
+        announcer a = {.s = &s, .batches = batches};
+        pthread_mutex_init(&a.lock, NULL);
+        pthread_cond_init(&a.changed, NULL);
+        assert_int_equal(pthread_create(&thread, NULL, announce_all, &a), 0);
+        train_beside(&s, &a);
+        pthread_join(thread, NULL);
+        s.next = s.first;
+        must(&s, naive_scan(&s, &err), "scan", &err);
+        pthread_mutex_destroy(&a.lock);
+        pthread_cond_destroy(&a.changed);
+        naive_end(&s);
+    }
+    free(batches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_announced_by_a_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
