@@ -357,7 +357,9 @@ void orr_row_clean_done(orr_row_file *f)
 orr_status orr_row_clean_step(orr_row_file *f, orr_error *err)
 {
     bool more = true;
-    for (uint32_t i = 0; i < ORR_ROW_CLEAN_JOBS; i++) {
+    const uint32_t most = f->options.clean_jobs;
+    for (uint32_t i = 0; i < (most > 0 && most < ORR_ROW_CLEAN_JOBS ? most : ORR_ROW_CLEAN_JOBS);
+         i++) {
         orr_row_clean_job *job = &f->clean.jobs[i];
         if (job->state == ORR_ROW_CLEAN_READING && job->read.pending == 0)
             ORR_TRY(end_job(f, job, err));

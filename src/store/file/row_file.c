@@ -117,7 +117,7 @@ static orr_status alloc_map(orr_row_file *f, orr_error *err)
     }
     if (f->options.durable && (!alloc_bits(&f->next, facts) || !alloc_bits(&f->now, facts)))
         return orr_fail_memory(err);
-    f->run_bytes = ORR_ROW_RUN_BYTES;
+    f->run_bytes = f->options.run_bytes != 0 ? f->options.run_bytes : ORR_ROW_RUN_BYTES;
     for (uint32_t i = 0; i < f->layout.n_shapes; i++)
         if (f->layout.shapes[i].group_sectors * f->layout.sector > f->run_bytes)
             f->run_bytes = f->layout.shapes[i].group_sectors * f->layout.sector;

@@ -62,6 +62,9 @@ typedef enum orr_row_writes { ORR_ROW_WRITES_EXTENTS, ORR_ROW_WRITES_HOLES } orr
 typedef struct orr_row_file_options {
     orr_row_writes writes;
     bool durable; /* commits are wanted; else places are free as soon as they are not current */
+    /* Of reads and writes, and of reads in flight for cleaning, at most; 0: 256 KiB, 4. Less is
+     * gentler to others who read the device meanwhile. */
+    uint32_t run_bytes, clean_jobs;
     /* Rows that the cache holds: the home of a resident row, and its change (cleaning). */
     orr_row_entry (*home)(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry);
     void (*set_home)(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry,

@@ -35,8 +35,7 @@ void orr_stocks_close(orr_slot_stock *stocks, uint32_t n)
 static orr_status open_server(orr_row_server *s, const char *path, const orr_row_file_facts *facts,
                               orr_error *err)
 {
-    const orr_row_file_options file_options = {
-        .durable = true, .home = orr_served_home, .set_home = orr_served_set_home, .ctx = s};
+    const orr_row_file_options file_options = orr_served_file_options(s);
     orr_row_snapshot *snapshot;
     ORR_TRY(
         orr_row_snapshot_open(path, facts, &s->options, &file_options, &s->epochs, &snapshot, err));

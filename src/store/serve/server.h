@@ -129,6 +129,7 @@ orr_status orr_stocks_open(const orr_row_snapshot *snapshot, orr_slot_stock **re
 void orr_stocks_close(orr_slot_stock *stocks, uint32_t n);
 void orr_server_forget_next(orr_row_server *server); /* what is prepared */
 
+orr_row_file_options orr_served_file_options(orr_row_server *server);
 /* Callbacks of the row file: homes of rows that the cache holds; ctx: the snapshot's entries. */
 orr_row_entry orr_served_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry);
 void orr_served_set_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry,

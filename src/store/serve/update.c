@@ -8,7 +8,15 @@
 /* The writer of a server. A row that changes gets a new place in the file and, where it is cached,
  * a new slot; one compare-and-swap of its entry shows readers both. Its old place is given to other
  * rows only when the readers of that time have passed. */
-enum { BLOCK = 32, REAPED = 64, MOST_FREQUENT = 255, TRIES = 20000 };
+enum {
+    BLOCK = 64, /* rows that are shown at once */
+    REAPED = 64,
+    MOST_FREQUENT = 255,
+    TRIES = 20000,
+    COMMITS = 4,          /* that may make room, one after the other */
+    RUN_BYTES = 64 << 10, /* readers wait behind these in the device */
+    CLEANINGS = 2,        /* of RUN_BYTES, for a block of rows: as many as half a file needs */
+};
 
 orr_row_entry orr_served_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry entry)
 {
@@ -39,6 +47,17 @@ void orr_served_set_home(void *ctx, uint32_t shard, int64_t row, orr_row_entry e
             next = (now & ~version) | ((now + (UINT64_C(1) << ORR_SLOT_VERSION_SHIFT)) & version);
         }
     } while (!atomic_compare_exchange_strong(at, &now, next));
+}
+
+/* Cleaning and writes are small, since readers wait behind them in the device. */
+orr_row_file_options orr_served_file_options(orr_row_server *server)
+{
+    return (orr_row_file_options){.durable = true,
+                                  .run_bytes = RUN_BYTES,
+                                  .clean_jobs = 1,
+                                  .home = orr_served_home,
+                                  .set_home = orr_served_set_home,
+                                  .ctx = server};
 }
 
 static orr_status fail_read_only(const orr_row_snapshot *s, orr_error *err)
@@ -178,17 +197,28 @@ static bool is_cleaning(orr_row_snapshot *s)
     return cleaning;
 }
 
-/* The file is full: what it holds for the last commits is given up, then rows are moved. */
+/* The file is full: what it holds for the last commits is given up, then rows are moved. Where that
+ * waits for a commit, another one is made. */
 static orr_status make_room(orr_row_server *server, orr_row_snapshot *s, int tries, orr_error *err)
 {
-    if (tries == 0) {
-        ORR_TRY(commit(server, s, err));
-        settle(server, s, true);
-        return pump(server, s, 0, err);
-    }
-    if (tries > TRIES || (!is_cleaning(s) && orr_row_file_in_flight(s->file) == 0))
+    const bool idle = !is_cleaning(s) && orr_row_file_in_flight(s->file) == 0;
+    if (tries > TRIES || (idle && tries >= COMMITS))
         return orr_fail(err, ORR_LIMIT, "%s has no place for more changed rows", s->path);
-    return pump(server, s, 1, err);
+    if (tries > 0 && !idle)
+        return pump(server, s, 1, err);
+    ORR_TRY(commit(server, s, err));
+    settle(server, s, true);
+    return pump(server, s, 0, err);
+}
+
+/* What has been appended is written, and where space is short as much is cleaned as so many rows
+ * need: a little at a time, rather than much when there is no place left. */
+static orr_status keep_up(orr_row_server *server, orr_row_snapshot *s, orr_error *err)
+{
+    ORR_TRY(pump(server, s, 0, err));
+    for (int i = 0; i < CLEANINGS && is_cleaning(s); i++)
+        ORR_TRY(pump(server, s, 1, err));
+    return ORR_OK;
 }
 
 orr_status orr_row_server_update(orr_row_server *server, uint32_t table, const int64_t *rows,
@@ -218,7 +248,7 @@ orr_status orr_row_server_update(orr_row_server *server, uint32_t table, const i
         if (status == ORR_LIMIT)
             status = make_room(server, s, tries++, err);
         else if (status == ORR_OK)
-            status = pump(server, s, 0, err);
+            status = keep_up(server, s, err);
     }
     count_bytes(server, s, before);
     return status;
@@ -252,8 +282,7 @@ static orr_status check_same_tables(const orr_row_snapshot *old, const orr_row_s
 
 orr_status orr_row_server_prepare(orr_row_server *server, const char *path, orr_error *err)
 {
-    const orr_row_file_options file_options = {
-        .durable = true, .home = orr_served_home, .set_home = orr_served_set_home, .ctx = server};
+    const orr_row_file_options file_options = orr_served_file_options(server);
     orr_row_snapshot *old = atomic_load(&server->snapshot), *new;
     orr_slot_stock *stocks;
     orr_server_forget_next(server);
