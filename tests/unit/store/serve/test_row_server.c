@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "../../../property/support/served_tables.h"
+#include "store/serve/server.h"
 
 /* Servers of damaged files, of wrong lookups, and with caps. */
 enum { ROWS = 600, COLUMNS = 32 };
@@ -235,12 +236,76 @@ static void keeps_to_the_caps(void **state)
     }
 }
 
+/* Who has the file keeps no reader waiting. */
+static void reads_while_another_has_the_file(void **state)
+{
+    (void)state;
+    const orr_row_server_options options = {.cache_bytes = 1 << 16};
+    orr_error err;
+    orr_row_reader *reader;
+    float numbers[ROWS * COLUMNS];
+    pack();
+    orr_row_server *server = serve(&options);
+    assert_int_equal(orr_row_reader_open(server, &reader, &err), ORR_OK);
+    orr_row_file *file = atomic_load(&server->snapshot)->file;
+    orr_row_file_lock(file);
+    assert_int_equal(read_rows(reader, 0, ROWS, numbers, &err), ORR_OK);
+    orr_row_file_unlock(file);
+    for (int64_t r = 0; r < ROWS; r++)
+        assert_true(is_row(numbers + r * COLUMNS, r));
+    orr_row_reader_close(reader);
+    orr_row_server_close(server);
+}
+
+/* Many times all rows are updated, uniformly drawn, with commits of 2 % of them: what is written
+ * for a changed byte stays small, and cleaning keeps up, so that few updates wait for a commit. */
+static void keeps_up_with_updates(void **state)
+{
+    (void)state;
+    enum { MANY = 12000, AT_ONCE = 64, UPDATES = 8 * MANY / AT_ONCE, MOST = 4 };
+    const orr_row_server_options options = {.cache_bytes = 0};
+    served_tables many = {0};
+    orr_random random = orr_random_of(6, 6);
+    orr_error err;
+    static char records[AT_ONCE * COLUMNS * 4];
+    int64_t rows[AT_ONCE];
+    uint64_t syncs = 0;
+    served_table_add(&many, ORR_ROW_FORMAT_FP32, MANY, COLUMNS);
+    served_tables_fill(&many, &random);
+    assert_int_equal(orr_row_snapshot_pack(path, &many.facts, served_rows, &many, &err), ORR_OK);
+    orr_row_server *server = serve(&options);
+    const orr_row_snapshot *snapshot = atomic_load(&server->snapshot);
+    for (int i = 0; i < UPDATES; i++) {
+        for (int k = 0; k < AT_ONCE; k++) {
+            rows[k] = (int64_t)orr_random_below(&random, MANY);
+            memcpy(records + (size_t)k * COLUMNS * 4, many.rows[0] + rows[k] * COLUMNS * 4,
+                   COLUMNS * 4);
+        }
+        assert_int_equal(orr_row_server_update(server, 0, rows, AT_ONCE, records, &err), ORR_OK);
+        if (i % (MANY / 50 / AT_ONCE + 1) == 0) {
+            assert_int_equal(orr_row_server_sync(server, &err), ORR_OK);
+            syncs++;
+        }
+    }
+    const double changed = (double)UPDATES * AT_ONCE * COLUMNS * 4,
+                 written = (double)orr_row_server_stats_of(server, UINT32_MAX).bytes_written;
+    const uint64_t more = orr_row_file_stats_of(snapshot->file).commits - syncs;
+    print_message(
+        "sector %u: %.2f bytes written for a changed byte, %llu syncs, %llu more commits\n",
+        snapshot->sector, written / changed, (unsigned long long)syncs, (unsigned long long)more);
+    assert_true(written < MOST * changed);
+    assert_true(more < syncs / 10);
+    orr_row_server_close(server);
+    served_tables_done(&many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_damage), cmocka_unit_test(says_which_row_cannot_be_read),
+        cmocka_unit_test(finds_damage),          cmocka_unit_test(says_which_row_cannot_be_read),
         cmocka_unit_test(refuses_wrong_lookups), cmocka_unit_test(refuses_what_it_cannot_serve),
-        cmocka_unit_test(keeps_to_the_caps)};
+        cmocka_unit_test(keeps_to_the_caps),     cmocka_unit_test(reads_while_another_has_the_file),
+        cmocka_unit_test(keeps_up_with_updates)};
     orr_random random = orr_random_of(5, 5);
     served_path(path, sizeof path, "row_server");
     served_path(other, sizeof other, "row_server_other");
