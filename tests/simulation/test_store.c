@@ -81,9 +81,9 @@ static int run_jobs(uint64_t from, uint64_t count, uint32_t jobs)
         const uint64_t begin = count * i / jobs, end = count * (i + 1) / jobs;
         fflush(stdout);
         if (fork() == 0) {
-            const bool failed = run_seeds(from + begin, end - begin) > 0;
+            const bool wrong = run_seeds(from + begin, end - begin) > 0;
             fflush(stdout);
-            _exit(failed);
+            _exit(wrong);
         }
     }
     while (wait(&status) > 0)
