@@ -471,7 +471,12 @@ static void act(store_scenario *s)
     } else if (what < 960) {
         (void)commit(s);
     } else if (what < 985) {
-        if (s->n_commits > (s->committing ? 1u : 0u))
+        if (s->hoards) /* both logs fill up with commits that may still be opened */
+            for (uint32_t i = 0; i < 80 && !is_over(s) && !s->failing; i++) {
+                change(s, row);
+                (void)commit(s);
+            }
+        else if (s->n_commits > (s->committing ? 1u : 0u))
             settle(s, s->commits[draw(s, s->n_commits - (s->committing ? 1 : 0))].step);
     } else if (chance(s, 40)) { /* a commit of all rows fills the log */
         for (uint32_t i = 0; i < s->n_rows && !is_over(s) && !s->failing; i++)
@@ -656,6 +661,7 @@ static bool set_up(store_scenario *s)
     s->sectors = need(aligned_alloc(4096, BUFFER));
     s->record = need(malloc(BUFFER));
     s->want = need(malloc(BUFFER));
+    s->hoards = chance(s, 10);
     if (chance(s, 30))
         s->stale = need(calloc(1, s->drive_bytes));
     if (orr_sim_drive_new(&drive, &s->drive, &err) != ORR_OK ||

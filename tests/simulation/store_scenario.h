@@ -10,7 +10,7 @@
  * written early or late, commits, settling, reading, and faults of the drive. Beside it a map of
  * what every row should be, in memory, at each commit. A process that has died is followed by
  * another, which opens the file as of the last commit or of an earlier one. */
-enum { STORE_SHARDS = 3, STORE_COMMITS = 64 };
+enum { STORE_SHARDS = 3, STORE_COMMITS = 200 };
 
 typedef struct store_row {
     uint32_t now;  /* version in memory; 0: never changed */
@@ -49,6 +49,7 @@ typedef struct store_scenario {
     uint32_t n_commits;
     int64_t step, settled;
     bool committing;
+    bool hoards;     /* commits are hardly ever settled */
     bool dead;       /* the drive, or the process */
     bool failing;    /* a write has failed: no more commits */
     bool spoiled;    /* sectors have rotted: they may be told of, not be taken for rows */
