@@ -135,7 +135,7 @@ static void check_log(const uint8_t *bytes, size_t len, bool seal)
 static void check_header(const uint8_t *bytes, size_t len, bool seal)
 {
     const size_t n = orr_min_size(len, 1 << 13);
-    size_t need;
+    size_t need = 0;
     memset(disk, 0, sizeof disk);
     memcpy(disk, bytes, n);
     if (seal) {

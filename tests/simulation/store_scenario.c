@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/file/broken.h"
+
 enum { BUFFER = 1 << 16, LIVES = 4 };
 
 static uint64_t draw(store_scenario *s, uint64_t bound)
@@ -698,6 +700,7 @@ bool store_scenario_run(store_scenario *s, uint64_t seed, bool trace)
     s->seed = seed;
     s->trace = trace;
     s->random = orr_random_of(seed, 18);
+    orr_row_drawn = seed;
     if (set_up(s))
         for (uint32_t i = 0; i < LIVES && s->why[0] == '\0'; i++) {
             live(s);

@@ -27,6 +27,7 @@
 static store_scenario scenario; /* large */
 
 orr_row_broken_rule orr_row_broken;
+uint64_t orr_row_drawn;
 
 const char *orr_row_broken_name(orr_row_broken_rule rule)
 {

@@ -3,6 +3,7 @@
 #define ORR_STORE_FILE_BROKEN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Rules of this folder that a test breaks one at a time, to see that it notices. Only where the
  * sources are compiled for that test (ORR_ROW_BREAKABLE); in the library all of them hold and
@@ -40,6 +41,9 @@ typedef enum orr_row_broken_rule {
 #ifdef ORR_ROW_BREAKABLE
 extern orr_row_broken_rule orr_row_broken;
 const char *orr_row_broken_name(orr_row_broken_rule rule);
+/* What numbers of files and first generations are drawn from, so that a seed is the same run again
+ * and again. */
+extern uint64_t orr_row_drawn;
 #define ORR_ROW_IS_BROKEN(rule) (orr_row_broken == ORR_ROW_BROKEN_##rule)
 #else
 #define ORR_ROW_IS_BROKEN(rule) false

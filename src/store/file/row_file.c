@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <xxhash.h>
 
 #include "base/alloc.h"
 #include "store/file/log.h"
@@ -29,6 +30,10 @@ static uint64_t new_id(void)
 {
     uint64_t id;
     struct timespec t;
+#ifdef ORR_ROW_BREAKABLE
+    orr_row_drawn += UINT64_C(0x9e3779b97f4a7c15);
+    return XXH3_64bits(&orr_row_drawn, sizeof orr_row_drawn);
+#endif
     if (getrandom(&id, sizeof id, GRND_NONBLOCK) == (ssize_t)sizeof id)
         return id;
     (void)clock_gettime(CLOCK_REALTIME, &t);
