@@ -208,7 +208,7 @@ MOST_FILES = 40  # in one folder
 ROOM_OF_HEADER = {
     "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "trace": "trace",
     "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "calibration": "cost",
-    "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "hit_rate": "model", "rescale": "rescale", "outcome": "outcome", "sim": "sim", "astra": "sim", "whatif": "sim", "effects": "sim",
+    "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "hit_rate": "model", "rescale": "rescale", "outcome": "outcome", "sim": "sim", "astra": "sim", "whatif": "sim",
     "kernel": "kernel", "team": "team", "fleet": "fleet", "explore": "explore", "table_planner": "explore", "table_tiers": "explore", "text": "text", "weights": "weights", "engine": "engine", "replay": "replay", "measure": "measure",
     "report": "report", "orrery": "cli",
 }

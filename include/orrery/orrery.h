@@ -8,7 +8,6 @@
 #include <orrery/calibration.h>
 #include <orrery/cost.h>
 #include <orrery/dtype.h>
-#include <orrery/effects.h>
 #include <orrery/embedding.h>
 #include <orrery/engine.h>
 #include <orrery/ensemble.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include <orrery/effects.h>
+#include <orrery/sim.h>
 
 #include "csv.h"
 #include "sim/effects/incast.h"

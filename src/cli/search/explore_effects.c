@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <orrery/effects.h>
+#include <orrery/sim.h>
 
 #include "cli/search/explore.h"
 #include "report/analyses/registry.h"

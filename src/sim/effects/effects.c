@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include <orrery/effects.h>
+#include <orrery/sim.h>
 
 #include "cost/collective/collective.h"
 #include "cost/network/rdma_transport.h"

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include <orrery/effects.h>
+#include <orrery/sim.h>
 
 #include "base/alloc.h"
 
