@@ -4,7 +4,7 @@
 #include <orrery/graph.h>
 
 #include "fuzz.h"
-#include "model/spec/expert_load.h"
+#include "experts/routes/load.h"
 
 static void check_load(const orr_expert_load *load)
 {

@@ -21,23 +21,24 @@ MAY_INCLUDE = {
     "trace": {"base", "io", "graph"},
     "analysis": {"base", "graph"},
     "cost": {"base", "io", "graph", "op", "machine"},
-    "model": {"base", "io", "graph", "op", "machine", "cost"},
+    "experts": {"base", "io", "graph", "machine", "cost"},
+    "model": {"base", "io", "graph", "op", "machine", "cost", "experts"},
     "kernel": {"base", "graph", "op"},
     "store": {"base", "io", "kernel"},
     "text": {"base", "io"},
     "team": {"base", "io"},
     "weights": {"base", "io", "graph", "op", "model", "kernel", "text"},
-    "engine": {"base", "io", "graph", "op", "model", "kernel", "store", "text", "weights", "trace", "team"},
+    "engine": {"base", "io", "graph", "op", "model", "experts", "kernel", "store", "text", "weights", "trace", "team"},
     "replay": {"base", "io", "graph", "op", "trace", "kernel", "engine"},
     "measure": {"base", "io", "graph", "op", "machine", "cost", "model", "kernel", "store", "engine", "sim"},
     "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
-    "outcome": {"base", "io", "graph", "op", "machine", "cost", "model", "sim"},
-    "estimate": {"base", "io", "graph", "op", "machine", "cost", "model", "sim", "outcome"},
+    "outcome": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim"},
+    "estimate": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim", "outcome"},
     "fleet": {"base", "io", "machine", "team"},
-    "explore": {"base", "io", "graph", "op", "machine", "cost", "model", "sim", "outcome", "estimate", "fleet"},
-    "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "engine", "replay", "measure", "sim", "outcome", "fleet", "explore"},
-    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "outcome", "estimate", "fleet", "explore", "report", "kernel", "store", "text", "weights", "engine", "replay", "measure", "team"},
+    "explore": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim", "outcome", "estimate", "fleet"},
+    "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "experts", "engine", "replay", "measure", "sim", "outcome", "fleet", "explore"},
+    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "experts", "rescale", "sim", "outcome", "estimate", "fleet", "explore", "report", "kernel", "store", "text", "weights", "engine", "replay", "measure", "team"},
 }
 # A folder of a room may include itself and the folders of its room that stand here; ".": the files beside them. From the
 # ground up, so that there is no circle.
@@ -81,6 +82,13 @@ FOLDERS = {
         "checkpoint": "data step tables",
         "serve": "checkpoint data run step",
         "train": "checkpoint data generate ranks step tables",
+    },
+    "experts": {
+        "routes": "",
+        "placement": "routes",
+        "moves": "placement routes",
+        "group": "routes",
+        "policy": "group moves placement routes",
     },
     "explore": {
         "evaluate": "",
@@ -206,7 +214,7 @@ FOLDERS = {
 MOST_FILES = 40  # in one folder
 # The room that implements each public header.
 ROOM_OF_HEADER = {
-    "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "trace": "trace",
+    "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "experts": "experts", "trace": "trace",
     "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "calibration": "cost",
     "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "hit_rate": "model", "rescale": "rescale", "outcome": "outcome", "sim": "sim", "astra": "sim", "whatif": "sim",
     "kernel": "kernel", "team": "team", "fleet": "fleet", "explore": "explore", "table_planner": "explore", "table_tiers": "explore", "text": "text", "weights": "weights", "engine": "engine", "replay": "replay", "measure": "measure",

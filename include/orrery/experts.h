@@ -27,15 +27,16 @@ typedef enum orr_route_phase { ORR_ROUTE_PREFILL, ORR_ROUTE_DECODE } orr_route_p
 typedef struct orr_routes {
     uint64_t tokens;
     uint32_t layers, top_k;
-    uint32_t experts;       /* of a layer: as asked for, else up to the last that was chosen */
-    const uint32_t *number; /* shape (L): the layer's number in the model, ascending */
-    const uint8_t *low;     /* shape (L, T, K): the low 8 bits of an expert */
-    const uint8_t *high;    /* shape (L, T, ceil(K / 2)): 4 bits each above them; NULL: all 0 */
-    const float *score;     /* shape (L, T, K); NULL: none are known */
-    const uint32_t *request;  /* shape (T): 0 .. requests - 1, by first appearance */
-    const uint32_t *position; /* shape (T): of the token in its request */
-    const uint8_t *phase;     /* shape (T): orr_route_phase */
-    const uint16_t *rank;     /* shape (T): the rank that had the token; NULL: not known */
+    uint32_t experts;           /* of a layer: as asked for, else up to the last that was chosen */
+    const uint32_t *number;     /* shape (L): the layer's number in the model, ascending */
+    const uint8_t *const *low;  /* shape (L) of (T, K): the low 8 bits of an expert */
+    const uint8_t *const *high; /* shape (L) of (T, ceil(K / 2)): 4 bits each above them, the even
+                                 * choice in the low half; NULL: all 0 */
+    const float *const *score;  /* shape (L) of (T, K); NULL: none are known */
+    const uint32_t *request;    /* shape (T): 0 .. requests - 1, by first appearance */
+    const uint32_t *position;   /* shape (T): of the token in its request */
+    const uint8_t *phase;       /* shape (T): orr_route_phase */
+    const uint16_t *rank;       /* shape (T): the rank that had the token; NULL: not known */
     uint32_t requests, kinds;
     const char *const *request_name; /* shape (requests): as in the file */
     const uint32_t *kind;            /* shape (requests): 0 .. kinds - 1 */
@@ -55,7 +56,7 @@ typedef struct orr_routes_options {
     size_t struct_bytes; /* set by orr_routes_options_init() */
     uint32_t experts;    /* of a layer in the model; 0: up to the last that was chosen */
     bool keep_warm_up;
-    int phase; /* orr_route_phase; -1: both */
+    int phase;                                                   /* orr_route_phase; -1: both */
     bool (*progress)(void *ctx, uint64_t bytes, uint64_t total); /* NULL: nobody looks; false ends
                                                                   * with INTERRUPTED */
     void *ctx;
@@ -127,10 +128,10 @@ typedef struct orr_routes_drawn {
     uint32_t layers, experts, top_k;
     uint32_t requests, prompt, decoded; /* tokens of a request */
     uint32_t kinds;
-    double affinity;  /* 0 .. 1: share of choices from the experts of the request's kind */
-    double skew;      /* exponent of the load over experts (Zipf) */
-    double drift;     /* 0 .. 1: share of the load that has moved to other experts at the end */
-    uint32_t dead;    /* experts of a layer that nobody chooses */
+    double affinity; /* 0 .. 1: share of choices from the experts of the request's kind */
+    double skew;     /* exponent of the load over experts (Zipf) */
+    double drift;    /* 0 .. 1: share of the load that has moved to other experts at the end */
+    uint32_t dead;   /* experts of a layer that nobody chooses */
     bool scores;
     uint64_t seed;
 } orr_routes_drawn;
@@ -212,8 +213,8 @@ typedef struct orr_expert_costs {
 } orr_expert_costs;
 
 typedef struct orr_expert_options {
-    size_t struct_bytes; /* set by orr_expert_options_init() */
-    uint8_t policy;      /* orr_expert_policy */
+    size_t struct_bytes;               /* set by orr_expert_options_init() */
+    uint8_t policy;                    /* orr_expert_policy */
     const orr_routes *routes;          /* NULL: loads alone are known (no AFFINITY, COACTIVATION) */
     const orr_expert_windows *windows; /* NULL: those of the routes, as one window */
     uint32_t ranks, host_ranks;        /* host_ranks 0: all are one host */
@@ -242,13 +243,13 @@ typedef struct orr_expert_quality {
     double imbalance_mean, imbalance_p95, imbalance_worst; /* max/mean of ranks, over layers, with
                                                             * the shares of the placement */
     uint32_t worst_layer;                                  /* index */
-    double remote_frac;    /* of (token, distinct rank that it is sent to): on another rank than the
-                            * token's own; NAN: no routes */
-    double dispatches;     /* distinct remote ranks of a token and layer, mean; NAN: no routes */
-    double network_frac;   /* remote choices that leave the host, of all choices; NAN: no routes */
+    double remote_frac;  /* of (token, distinct rank that it is sent to): on another rank than the
+                          * token's own; NAN: no routes */
+    double dispatches;   /* distinct remote ranks of a token and layer, mean; NAN: no routes */
+    double network_frac; /* remote choices that leave the host, of all choices; NAN: no routes */
     double dispatch_bytes[2], combine_bytes[2]; /* of all tokens and layers: within hosts, beyond;
                                                  * where costs were given, else rows */
-    double step_ns;        /* by the costs: links and rows of the fullest rank, all layers */
+    double step_ns; /* by the costs: links and rows of the fullest rank, all layers */
 } orr_expert_quality;
 ORR_API ORR_MUST_CHECK orr_status orr_experts_evaluate(const orr_expert_placement *placement,
                                                        const orr_expert_options *options,
@@ -257,9 +258,9 @@ ORR_API ORR_MUST_CHECK orr_status orr_experts_evaluate(const orr_expert_placemen
 
 typedef struct orr_expert_result {
     orr_expert_placement placement;
-    orr_expert_quality quality; /* on what it was made from */
-    double bound_ns, gap_frac;  /* BEST, ILP: no placement is faster; NAN: no bound */
-    double bound_imbalance;     /* no placement has a lower worst imbalance; NAN: no bound */
+    orr_expert_quality quality;   /* on what it was made from */
+    double bound_ns, gap_frac;    /* BEST, ILP: no placement is faster; NAN: no bound */
+    double bound_imbalance;       /* no placement has a lower worst imbalance; NAN: no bound */
     const uint32_t (*missing)[2]; /* shape (n_missing, 2): index of layer and expert; experts that
                                    * have no slot, since fewer are alive than there are experts */
     uint32_t n_missing;
@@ -327,8 +328,7 @@ ORR_API void orr_expert_groups_options_init(orr_expert_groups_options *options);
  * INVALID: fewer requests than groups, a request without prefill. */
 ORR_API ORR_MUST_CHECK orr_status orr_expert_groups_fit(const orr_routes *routes,
                                                         const orr_expert_groups_options *options,
-                                                        orr_arena *arena,
-                                                        orr_expert_groups **ret,
+                                                        orr_arena *arena, orr_expert_groups **ret,
                                                         uint32_t *ret_group, orr_error *err);
 /* The group of a new request, by the counts of its prefill, shape (L, E), given the load (tokens in
  * flight) of each group; `outstanding`: shape (groups), NULL: even. */
@@ -339,13 +339,13 @@ ORR_API uint32_t orr_experts_group(const orr_expert_groups *groups, const uint32
 
 /* A copy of an expert made on a rank, or given up. */
 typedef struct orr_expert_move {
-    uint32_t layer;    /* index */
+    uint32_t layer; /* index */
     uint16_t expert;
     uint16_t from, to; /* ranks; `from` the nearest that has it. to == from: given up there */
     uint32_t step;     /* in which it is made: 0 .. steps - 1 */
 } orr_expert_move;
 typedef struct orr_expert_moves_options {
-    size_t struct_bytes; /* set by orr_expert_moves_options_init() */
+    size_t struct_bytes;           /* set by orr_expert_moves_options_init() */
     const orr_expert_costs *costs; /* expert_bytes; NULL: an expert is a byte */
     double step_bytes;             /* most bytes that a rank sends or receives in a step; 0: all at
                                     * once */
@@ -357,7 +357,7 @@ typedef struct orr_expert_moves {
     const orr_expert_move *moves; /* shape (n), in order */
     uint32_t n, steps;
     double bytes, network_bytes; /* of weights that are sent; beyond hosts */
-    double fresh_bytes; /* of a placement that shares nothing with the one that runs */
+    double fresh_bytes;          /* of a placement that shares nothing with the one that runs */
 } orr_expert_moves;
 /* The moves from one placement to another, in an order after every prefix of which each expert has
  * a slot and no rank more than its room. INVALID: placements of other shapes, no such order. */
@@ -382,9 +382,8 @@ typedef struct orr_expert_drift {
 } orr_expert_drift;
 ORR_API ORR_MUST_CHECK orr_status orr_experts_drift(const orr_expert_placement *placement,
                                                     const orr_expert_windows *fitted,
-                                                    const orr_expert_windows *now,
-                                                    orr_arena *arena, orr_expert_drift *ret,
-                                                    orr_error *err);
+                                                    const orr_expert_windows *now, orr_arena *arena,
+                                                    orr_expert_drift *ret, orr_error *err);
 
 #ifdef __cplusplus
 }

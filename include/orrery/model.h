@@ -8,6 +8,7 @@
 #include <orrery/arena.h>
 #include <orrery/dtype.h>
 #include <orrery/embedding.h>
+#include <orrery/experts.h>
 #include <orrery/plan.h>
 
 #ifdef __cplusplus
@@ -215,26 +216,6 @@ typedef enum orr_task {
         ORR_TASKS
 } orr_task;
 ORR_API const char *orr_task_name(orr_task task);
-
-/* Expert load: the share of a layer's tokens that each expert receives. */
-typedef struct orr_expert_load {
-    uint32_t layers, experts; /* of the trace: the experts up to the last that was chosen */
-    const double *share;      /* shape (layers, experts): of a layer's tokens, sums to 1     */
-    uint64_t tokens;          /* number of tokens in the trace */
-    const char *source;
-    const uint32_t *number; /* shape (layers): which layer of the model; may be NULL       */
-} orr_expert_load;
-/* Reads an expert-activation trace: CSV, also .gz: a row for each token, a column for each layer
- * with experts (named by the layer's number, "13" or "L13"), cells the chosen expert; several
- * for top-k: "3;17". Other columns (subject, request, phase, token) are ignored; `phase` "p" or
- * "d" selects rows by the column of that name, NULL: all. Errors: IO; PARSE with the line;
- * LIMIT; NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_expert_load_read(const char *path, const char *phase,
-                                                       orr_arena *arena, orr_expert_load *ret,
-                                                       orr_error *err);
-/* Load imbalance: the most loaded of `ranks` ranks that hold consecutive experts, over the mean;
- * 1 is even. Of a layer of the trace (a row of `share`), or the mean of all (layer ORR_NONE). */
-ORR_API double orr_expert_imbalance(const orr_expert_load *load, uint32_t layer, uint32_t ranks);
 
 typedef struct orr_workload {
     uint8_t task; /* orr_task                                                          */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_MODEL_SPEC_EXPERT_LOAD_H
-#define ORR_MODEL_SPEC_EXPERT_LOAD_H
+#ifndef ORR_EXPERTS_ROUTES_LOAD_H
+#define ORR_EXPERTS_ROUTES_LOAD_H
 
-#include <orrery/model.h>
+#include <orrery/experts.h>
 
 #include "io/stream/stream.h"
 
@@ -11,4 +11,4 @@ orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char
                                 orr_arena *arena, orr_expert_load *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_MODEL_SPEC_EXPERT_LOAD_H */
+#endif /* ORR_EXPERTS_ROUTES_LOAD_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/spec/expert_load.h"
+#include "experts/routes/load.h"
 
 #include <ctype.h>
 #include <string.h>
