@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "store/file/place.h"
 #include "store/store_state.h"
 
 /* The I/O thread: reads rows to slots, lets the row file write, finishes commits. Without a thread
@@ -129,8 +130,7 @@ static void *io_thread(void *ctx)
 
 static int by_home(const void *a_, const void *b_)
 {
-    enum { PLACE_BITS = 43 };
-    const uint64_t mask = (UINT64_C(1) << PLACE_BITS) - 1;
+    const uint64_t mask = (UINT64_C(1) << ORR_ROW_PLACE_BITS) - 1;
     const uint64_t a = ((const orr_store_item *)a_)->home & mask;
     const uint64_t b = ((const orr_store_item *)b_)->home & mask;
     return (a > b) - (a < b);
