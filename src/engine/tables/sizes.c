@@ -147,17 +147,20 @@ static orr_tables_memory memory_of(const orr_tables_layout *l, const orr_tables_
     orr_tables_memory ret = {.buffers = (int64_t)(s.vectors + s.out + s.in + s.ids_out + s.ids_in +
                                                   s.sets * (s.lengths + s.ids + s.slots) +
                                                   s.workspace + s.squares + s.average)};
+    bool has_cache[ORR_TIERS] = {false};
     for (uint32_t e = l->rank[l->me].first_entry; e < l->rank[l->me + 1].first_entry; e++) {
         const orr_row_store store = orr_tables_store_of(l, &l->entries[e], source->trained);
-        if (orr_tables_tier_of(source, l->entries[e].table) != ORR_TIER_DRAM)
+        const int tier = (int)orr_tables_tier_of(source, l->entries[e].table);
+        if (tier != ORR_TIER_DRAM)
             ret.cache += store.rows * (int64_t)sizeof(orr_row_entry);
+        has_cache[tier] |= tier != ORR_TIER_DRAM;
         if (l->plan->placements[l->entries[e].table].tier != ORR_TIER_DRAM)
             continue;
         ret.rows += store.rows * store.record_bytes;
         ret.state += store.rows * store.state_bytes;
     }
     for (int tier = ORR_TIER_DRAM + 1; tier < ORR_TIERS && source->tiers != NULL; tier++)
-        ret.cache += ret.cache > 0 ? (int64_t)source->tiers[tier].cache_bytes : 0;
+        ret.cache += has_cache[tier] ? (int64_t)source->tiers[tier].cache_bytes : 0;
     return ret;
 }
 
