@@ -58,7 +58,7 @@ typedef struct orr_routes_options {
     bool keep_warm_up;
     int phase;                                                   /* orr_route_phase; -1: both */
     bool (*progress)(void *ctx, uint64_t bytes, uint64_t total); /* NULL: nobody looks; false ends
-                                                                  * with INTERRUPTED */
+                                                                  * with CANCELED */
     void *ctx;
 } orr_routes_options;
 ORR_API void orr_routes_options_init(orr_routes_options *options);
