@@ -66,7 +66,7 @@ ORR_API void orr_routes_options_init(orr_routes_options *options);
  *
  *   CSV: a row for each token; columns request, phase (p or d), token, rank, subject (or kind) as
  *   far as they are there, and a layer's by its number (13, L13, layer_13) with the experts of the
- *   token, split by ';', '-' or ' '; a column S13 has their scores in the same form.
+ *   token, split by ';', '-' or ' '; a column S13 has their scores, split by ';' or ' '.
  *   JSON lines: objects as vLLM logs routed experts: see docs/experts.md for the keys.
  *
  * Errors: IO; PARSE with line and column: a cell that is no expert, rows of other lengths,

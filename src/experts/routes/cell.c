@@ -48,12 +48,12 @@ const char *orr_route_cell_scan(orr_route_cells *cells, const char *at, uint16_t
     }
 }
 
-bool orr_route_cell_next(orr_text *rest, orr_text *ret)
+bool orr_route_cell_next(orr_text *rest, bool scores, orr_text *ret)
 {
     if (rest->at == NULL)
         return false;
     size_t n = 0;
-    while (n < rest->n && !is_separator(rest->at[n]))
+    while (n < rest->n && (!is_separator(rest->at[n]) || (scores && rest->at[n] == '-')))
         n++;
     *ret = (orr_text){rest->at, n};
     *rest = n < rest->n ? (orr_text){rest->at + n + 1, rest->n - n - 1} : (orr_text){NULL, 0};
@@ -87,7 +87,7 @@ orr_status orr_route_cell_read(orr_route_cells *cells, orr_text cell, uint16_t *
     orr_text part;
     uint32_t k = 0;
     cells->cell++;
-    while (orr_route_cell_next(&cell, &part)) {
+    while (orr_route_cell_next(&cell, false, &part)) {
         uint16_t expert;
         *ret_at = (size_t)(part.at - begin);
         ORR_TRY(read_expert(cells, part, &expert, err));

@@ -22,7 +22,8 @@ const char *orr_route_cell_scan(orr_route_cells *cells, const char *at, uint16_t
  * expert beyond the model), LIMIT; *ret_at is the byte of the cell. */
 orr_status orr_route_cell_read(orr_route_cells *cells, orr_text cell, uint16_t *ret, size_t *ret_at,
                                orr_error *err) ORR_MUST_CHECK;
-/* The next part of a cell, an expert or a score; false: there is none. */
-bool orr_route_cell_next(orr_text *rest, orr_text *ret);
+/* The next part of a cell; false: there is none. Scores, which may be negative, are not split by
+ * '-'. */
+bool orr_route_cell_next(orr_text *rest, bool scores, orr_text *ret);
 
 #endif /* ORR_EXPERTS_ROUTES_CELL_H */

@@ -147,7 +147,7 @@ static orr_status begin_rows(reader *r, orr_text line)
     for (size_t c = 0; orr_csv_next_field(&line, &field) && c < r->columns.n; c++)
         if (r->columns.at[c].kind == COLUMN_LAYER)
             break;
-    while (orr_route_cell_next(&field, &part))
+    while (orr_route_cell_next(&field, false, &part))
         r->cells.top_k++;
     r->cells.experts = r->to->options->experts;
     if (r->cells.experts > 0 && r->cells.top_k > r->cells.experts)
@@ -169,7 +169,7 @@ static orr_status read_scores(reader *r, orr_text cell, float *ret, size_t at)
 {
     orr_text part;
     uint32_t k = 0;
-    for (; orr_route_cell_next(&cell, &part); k++) {
+    for (; orr_route_cell_next(&cell, true, &part); k++) {
         double score;
         if (!orr_text_double(part, &score))
             return fail_at(r, at, ORR_PARSE, "'%.*s' is no score", (int)(part.n < 40 ? part.n : 40),
