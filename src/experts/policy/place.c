@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of policies. */
+#include <math.h>
+
+#include "experts/policy/policy.h"
+
+/* By orr_expert_policy. */
+static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
+    [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
+};
+
+/* Names the experts without a slot. */
+static orr_status list_missing(const orr_policy_problem *p, orr_arena *arena,
+                               orr_expert_result *ret, orr_error *err)
+{
+    const uint32_t n = p->layers * (p->experts - p->kept);
+    if (n == 0)
+        return ORR_OK;
+    uint32_t(*missing)[2] = orr_arena_alloc(arena, n, sizeof *missing, _Alignof(uint32_t));
+    if (missing == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t l = 0; l < p->layers; l++)
+        for (uint32_t e = 0; e < p->experts; e++)
+            if (p->missing[(size_t)l * p->experts + e]) {
+                missing[ret->n_missing][0] = l;
+                missing[ret->n_missing++][1] = e;
+            }
+    ret->missing = missing;
+    return ORR_OK;
+}
+
+orr_status orr_experts_place(const orr_expert_options *options, orr_arena *arena,
+                             orr_expert_result *ret, orr_error *err)
+{
+    orr_policy_problem problem;
+    orr_expert_result result = {.bound_ns = NAN, .gap_frac = NAN, .bound_imbalance = NAN};
+
+    if (options->policy >= ORR_EXPERT_POLICIES)
+        return orr_fail(err, ORR_INVALID, "policy %d is not known", options->policy);
+    const char *name = orr_expert_policy_name((orr_expert_policy)options->policy);
+    if (policies[options->policy] == NULL)
+        return orr_fail(err, ORR_UNSUPPORTED, "policy '%s' is not built in", name);
+    ORR_TRY(orr_policy_problem_make(options, arena, &problem, err));
+    ORR_TRY(policies[options->policy](&problem, arena, &result, err));
+    ORR_TRY(list_missing(&problem, arena, &result, err));
+    *ret = result;
+    return ORR_OK;
+}

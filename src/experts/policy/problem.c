@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of a placement, checked, and made the problem that policies solve. */
+#include "experts/policy/policy.h"
+
+#include <string.h>
+
+static orr_status check_options(const orr_expert_options *o, orr_error *err)
+{
+    if (o->routes == NULL && o->windows == NULL)
+        return orr_fail(err, ORR_INVALID, "neither routes nor loads are given");
+    if (o->ranks == 0 || o->ranks > ORR_PLACEMENT_RANKS_MAX)
+        return orr_fail(err, ORR_INVALID, "%u ranks: 1 to %d can hold experts", o->ranks,
+                        ORR_PLACEMENT_RANKS_MAX);
+    const uint32_t layers = o->windows != NULL ? o->windows->layers : o->routes->layers;
+    const uint32_t experts = o->windows != NULL ? o->windows->experts : o->routes->experts;
+    if (layers == 0 || experts == 0 || experts > ORR_EXPERTS_MAX)
+        return orr_fail(err, ORR_INVALID, "%u layers of %u experts: a placement has 1 to %d",
+                        layers, experts, ORR_EXPERTS_MAX);
+    if (o->routes != NULL && (o->routes->layers != layers || o->routes->experts > experts))
+        return orr_fail(err, ORR_INVALID,
+                        "routes of %u layers with %u experts do not belong to loads of %u with %u",
+                        o->routes->layers, o->routes->experts, layers, experts);
+    if (o->slots != 0 && o->slots < experts)
+        return orr_fail(err, ORR_INVALID, "%u slots for %u experts: at least as many are needed",
+                        o->slots, experts);
+    if (o->expert_groups > 1 && experts % o->expert_groups != 0)
+        return orr_fail(err, ORR_INVALID, "%u groups do not divide %u experts", o->expert_groups,
+                        experts);
+    if (o->running != NULL && (o->running->layers != layers || o->running->experts != experts ||
+                               o->running->ranks != o->ranks))
+        return orr_fail(err, ORR_INVALID,
+                        "the placement that runs has %u layers of %u experts on %u ranks, not %u "
+                        "of %u on %u",
+                        o->running->layers, o->running->experts, o->running->ranks, layers, experts,
+                        o->ranks);
+    return ORR_OK;
+}
+
+/* Counts how often the routes chose each expert of a layer. */
+static void count_choices(const orr_routes *routes, uint32_t layer, double *load)
+{
+    const uint32_t k = routes->top_k;
+    const size_t high_bytes = (k + 1) / 2;
+    const uint8_t *low = routes->low[layer];
+    const uint8_t *high = routes->high != NULL ? routes->high[layer] : NULL;
+    for (uint64_t t = 0; t < routes->tokens; t++)
+        for (uint32_t c = 0; c < k; c++) {
+            const uint32_t above =
+                high != NULL ? (uint32_t)(high[t * high_bytes + c / 2] >> (c % 2 * 4)) & 15 : 0;
+            load[above << 8 | low[t * k + c]] += 1;
+        }
+}
+
+static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
+                             orr_error *err)
+{
+    const size_t n = (size_t)p->layers * p->experts;
+    if (o->windows != NULL && o->windows->windows == 1) {
+        p->load = o->windows->load;
+    } else {
+        double *load = orr_arena_array(arena, double, n);
+        if (load == NULL)
+            return orr_fail_memory(err);
+        memset(load, 0, n * sizeof *load);
+        for (uint32_t w = 0; o->windows != NULL && w < o->windows->windows; w++)
+            for (size_t i = 0; i < n; i++)
+                load[i] += o->windows->load[w * n + i];
+        for (uint32_t l = 0; o->windows == NULL && l < p->layers; l++)
+            count_choices(o->routes, l, load + (size_t)l * p->experts);
+        p->load = load;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!(p->load[i] >= 0) || p->load[i] > 1e300)
+            return orr_fail(err, ORR_INVALID, "layer %u: the load of expert %u is %g",
+                            p->number[i / p->experts], (uint32_t)(i % p->experts), p->load[i]);
+    return ORR_OK;
+}
+
+static orr_status make_slots(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
+                             orr_error *err)
+{
+    const uint32_t slots = o->slots != 0 ? o->slots : p->experts;
+    uint32_t *rank_slots = orr_arena_array(arena, uint32_t, p->ranks);
+    if (rank_slots == NULL)
+        return orr_fail_memory(err);
+    orr_placement_rank_slots(slots, p->ranks, o->dead, rank_slots);
+    p->slots = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        rank_slots[r] = rank_slots[r] < p->experts ? rank_slots[r] : p->experts;
+        p->slots += rank_slots[r];
+    }
+    p->rank_slots = rank_slots;
+    p->kept = p->slots < p->experts ? p->slots : p->experts;
+    return p->slots > 0 ? ORR_OK : orr_fail(err, ORR_INVALID, "all %u ranks are dead", p->ranks);
+}
+
+/* Marks the experts of a layer that get no slot: those with the least loads, of equal ones the
+ * last. */
+static void mark_missing(const double *load, uint32_t experts, uint32_t n, bool *missing)
+{
+    memset(missing, 0, experts);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t least = UINT32_MAX;
+        for (uint32_t e = 0; e < experts; e++)
+            if (!missing[e] && (least == UINT32_MAX || load[e] <= load[least]))
+                least = e;
+        missing[least] = true;
+    }
+}
+
+static orr_status make_missing(orr_policy_problem *p, orr_arena *arena, orr_error *err)
+{
+    if (p->kept == p->experts)
+        return ORR_OK;
+    bool *missing = orr_arena_array(arena, bool, (size_t)p->layers * p->experts);
+    if (missing == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t l = 0; l < p->layers; l++) {
+        const size_t at = (size_t)l * p->experts;
+        mark_missing(p->load + at, p->experts, p->experts - p->kept, missing + at);
+    }
+    p->missing = missing;
+    return ORR_OK;
+}
+
+orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena *arena,
+                                   orr_policy_problem *ret, orr_error *err)
+{
+    ORR_TRY(check_options(options, err));
+    const orr_expert_windows *windows = options->windows;
+    orr_policy_problem p = {
+        .options = options,
+        .layers = windows != NULL ? windows->layers : options->routes->layers,
+        .experts = windows != NULL ? windows->experts : options->routes->experts,
+        .number = windows != NULL ? windows->number : options->routes->number,
+        .ranks = options->ranks,
+        .host_ranks = options->host_ranks != 0 ? options->host_ranks : options->ranks,
+    };
+    p.hosts = (p.ranks - 1) / p.host_ranks + 1;
+    ORR_TRY(make_loads(options, &p, arena, err));
+    ORR_TRY(make_slots(options, &p, arena, err));
+    ORR_TRY(make_missing(&p, arena, err));
+    *ret = p;
+    return ORR_OK;
+}
+
+orr_status orr_policy_draft(const orr_policy_problem *p, orr_arena *arena, orr_placement_draft *ret,
+                            orr_error *err)
+{
+    const orr_expert_placement like = {
+        .layers = p->layers,
+        .experts = p->experts,
+        .ranks = p->ranks,
+        .host_ranks = p->host_ranks,
+        .number = p->number,
+        .policy = orr_expert_policy_name((orr_expert_policy)p->options->policy),
+        .source =
+            p->options->windows != NULL ? p->options->windows->source : p->options->routes->source,
+    };
+    return orr_placement_draft_new(&like, p->rank_slots, false, arena, ret, err);
+}
