@@ -91,8 +91,9 @@ static orr_status load_of_experts(orr_error *err)
     const char *path = inside("load.csv");
     orr_expert_load load;
     orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
-    orr_status status = arena ? write_text(path, "token,L0,L1\na,0,3;4\nb,1,3;5\nc,0,1;2\n", err)
-                              : orr_fail_memory(err);
+    orr_status status =
+        arena ? write_text(path, "request,L0,L1\na,0;1,3;4\nb,1;2,3;5\nc,0;3,1;2\n", err)
+              : orr_fail_memory(err);
     ORR_TRY_OUT(status, status);
     status = orr_expert_load_read(path, NULL, arena, &load, err);
 out:

@@ -92,6 +92,14 @@ orr_status orr_routes_read_stream(orr_stream *stream, const char *path,
     return status;
 }
 
+orr_status orr_route_name_file(const char *path, orr_status status, orr_error *err)
+{
+    if (status != ORR_OK && status != ORR_NO_MEMORY && err != NULL &&
+        strncmp(err->text, path, strlen(path)) != 0)
+        orr_error_prefix(err, path);
+    return status;
+}
+
 orr_status orr_routes_read(const char *path, const orr_routes_options *options, orr_arena *arena,
                            const orr_routes **ret, orr_error *err)
 {
@@ -104,9 +112,5 @@ orr_status orr_routes_read(const char *path, const orr_routes_options *options, 
                                         ret, err);
         orr_stream_close(stream);
     }
-    /* Errors of the stream do not have the path yet. */
-    if (status != ORR_OK && status != ORR_NO_MEMORY && err != NULL &&
-        strncmp(err->text, path, strlen(path)) != 0)
-        orr_error_prefix(err, path);
-    return status;
+    return orr_route_name_file(path, status, err);
 }
