@@ -185,6 +185,7 @@ orr_status orr_routes_builder_finish(orr_routes_builder *b, const orr_routes_nam
                            .experts = names->experts > 0 ? names->experts : b->most + 1,
                            .requests = names->requests,
                            .kinds = names->kind != NULL ? names->kinds : 1,
+                           .warm_up = names->warm_up,
                            .source = names->source != NULL ? names->source : ""};
     ORR_TRY(move_columns(b, arena, routes, err));
     ORR_TRY(add_names(names, arena, routes, err));

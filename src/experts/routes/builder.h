@@ -41,6 +41,7 @@ typedef struct orr_routes_names {
     const char *const *request_name; /* shape (requests), in the arena; NULL: their numbers */
     const uint32_t *kind;            /* shape (requests); NULL: one kind, "" */
     const char *const *kind_name;    /* shape (kinds) */
+    uint64_t warm_up;                /* rows that were left out */
     const char *source;
 } orr_routes_names;
 orr_status orr_routes_builder_finish(orr_routes_builder *b, const orr_routes_names *names,

@@ -50,32 +50,54 @@ orr_status orr_route_names_add(orr_route_names *names, orr_text kind, orr_text r
     return ORR_OK;
 }
 
-/* The texts of the keys 1 .. n behind their prefixes. */
-static const char *const *copied(const orr_strtab *keys, size_t prefix_bytes, orr_arena *arena)
+/* The text of a key behind its prefix; NULL: no memory. */
+static const char *copied(const orr_strtab *keys, uint32_t number, size_t prefix_bytes,
+                          orr_arena *arena)
 {
-    const uint32_t n = orr_strtab_count(keys) - 1;
-    const char **ret = orr_arena_array(arena, const char *, n);
-    for (uint32_t i = 0; ret != NULL && i < n; i++) {
-        ret[i] = orr_arena_strndup(arena, orr_strtab_text(keys, i + 1) + prefix_bytes,
-                                   orr_strtab_len(keys, i + 1) - prefix_bytes);
-        if (ret[i] == NULL)
-            return NULL;
-    }
-    return ret;
+    return orr_arena_strndup(arena, orr_strtab_text(keys, number + 1) + prefix_bytes,
+                             orr_strtab_len(keys, number + 1) - prefix_bytes);
 }
 
-orr_status orr_route_names_finish(const orr_route_names *names, orr_arena *arena,
-                                  orr_routes_names *ret, orr_error *err)
+/* The new number of each request that has tokens; in place. Returns how many there are. */
+static uint32_t renumber(uint32_t *number, uint32_t requests, uint32_t *request, size_t tokens)
 {
-    uint32_t *kind = orr_arena_array(arena, uint32_t, names->kind.n);
-    const char *const *request_name = copied(names->request_keys, sizeof *kind, arena);
-    const char *const *kind_name = copied(names->kind_keys, 1, arena);
-    if (kind == NULL || request_name == NULL || kind_name == NULL)
+    uint32_t n = 0;
+    for (size_t t = 0; t < tokens; t++)
+        number[request[t]] = 1;
+    for (uint32_t i = 0; i < requests; i++)
+        number[i] = number[i] != 0 ? n++ : UINT32_MAX;
+    for (size_t t = 0; t < tokens; t++)
+        request[t] = number[request[t]];
+    return n;
+}
+
+orr_status orr_route_names_finish(const orr_route_names *names, uint32_t *request, size_t tokens,
+                                  orr_arena *arena, orr_routes_names *ret, orr_error *err)
+{
+    const uint32_t requests = (uint32_t)names->kind.n;
+    const uint32_t kinds = orr_strtab_count(names->kind_keys) - 1;
+    uint32_t *number = orr_arena_array(arena, uint32_t, requests);
+    uint32_t *kind = orr_arena_array(arena, uint32_t, requests);
+    const char **request_name = orr_arena_array(arena, const char *, requests);
+    const char **kind_name = orr_arena_array(arena, const char *, kinds);
+    if (number == NULL || kind == NULL || request_name == NULL || kind_name == NULL)
         return orr_fail_memory(err);
-    if (names->kind.n > 0)
-        memcpy(kind, names->kind.at, names->kind.n * sizeof *kind);
-    *ret = (orr_routes_names){.requests = (uint32_t)names->kind.n,
-                              .kinds = orr_strtab_count(names->kind_keys) - 1,
+    const uint32_t left = renumber(number, requests, request, tokens);
+    for (uint32_t i = 0; i < requests; i++) {
+        if (number[i] == UINT32_MAX)
+            continue;
+        kind[number[i]] = names->kind.at[i];
+        request_name[number[i]] = copied(names->request_keys, i, sizeof *kind, arena);
+        if (request_name[number[i]] == NULL)
+            return orr_fail_memory(err);
+    }
+    for (uint32_t i = 0; i < kinds; i++) {
+        kind_name[i] = copied(names->kind_keys, i, 1, arena);
+        if (kind_name[i] == NULL)
+            return orr_fail_memory(err);
+    }
+    *ret = (orr_routes_names){.requests = left,
+                              .kinds = kinds,
                               .request_name = request_name,
                               .kind = kind,
                               .kind_name = kind_name};

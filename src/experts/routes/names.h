@@ -20,8 +20,10 @@ orr_status orr_route_names_init(orr_route_names *names, orr_error *err) ORR_MUST
 void orr_route_names_done(orr_route_names *names);
 orr_status orr_route_names_add(orr_route_names *names, orr_text kind, orr_text request,
                                uint32_t *ret, orr_error *err) ORR_MUST_CHECK;
-/* The names in the arena, for orr_routes_builder_finish(). */
-orr_status orr_route_names_finish(const orr_route_names *names, orr_arena *arena,
-                                  orr_routes_names *ret, orr_error *err) ORR_MUST_CHECK;
+/* The names in the arena, for orr_routes_builder_finish(). Requests without tokens are left out:
+ * `request`, shape (tokens), is renumbered. */
+orr_status orr_route_names_finish(const orr_route_names *names, uint32_t *request, size_t tokens,
+                                  orr_arena *arena, orr_routes_names *ret,
+                                  orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_EXPERTS_ROUTES_NAMES_H */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "experts/routes/ranges.h"
+
 /* Files that hold routes or loads for other programs, by their first bytes. */
 static const struct {
     const char *bytes;
@@ -62,17 +64,27 @@ static orr_status finish(orr_route_reading *r, orr_arena *arena, const orr_route
                          orr_error *err)
 {
     orr_routes_names names;
-    if (r->builder.request.n == 0)
+    orr_routes_builder *b = &r->builder;
+    uint64_t warm_up = 0;
+    if (b->request.n == 0)
         return orr_fail(err, ORR_PARSE, "%s: no rows%s", r->path,
                         r->options->phase < 0                    ? ""
                         : r->options->phase == ORR_ROUTE_PREFILL ? " of phase p"
                                                                  : " of phase d");
-    ORR_TRY(orr_route_names_finish(&r->names, arena, &names, err));
+    if (!r->options->keep_warm_up)
+        ORR_TRY(orr_routes_builder_drop_warm_up(b, &warm_up, err));
+    if (b->request.n == 0)
+        return orr_fail(err, ORR_INVALID,
+                        "%s: all %llu tokens are warm-up: runs of %d tokens of "
+                        "a request that chose the same experts",
+                        r->path, (unsigned long long)warm_up, ORR_ROUTES_WARM_UP);
+    ORR_TRY(orr_route_names_finish(&r->names, b->request.at, b->request.n, arena, &names, err));
+    names.warm_up = warm_up;
     names.experts = r->options->experts;
     names.source = orr_arena_strndup(arena, r->path, strlen(r->path));
     if (names.source == NULL)
         return orr_fail_memory(err);
-    return orr_routes_builder_finish(&r->builder, &names, arena, ret, err);
+    return orr_routes_builder_finish(b, &names, arena, ret, err);
 }
 
 orr_status orr_routes_read_stream(orr_stream *stream, const char *path,
