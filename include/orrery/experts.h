@@ -80,7 +80,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_routes_read(const char *path,
 /* Writes routes as the CSV above, by the ending of the path compressed. */
 ORR_API ORR_MUST_CHECK orr_status orr_routes_write(const orr_routes *routes, const char *path,
                                                    orr_error *err);
-/* The part of routes whose requests are in `keep`, shape (requests), and whose phase is `phase`
+/* The part of routes whose requests are in `keep`, shape (requests), NULL: all, and of `phase`
  * (-1: both). Requests and kinds keep their numbers. INVALID: nothing is left. */
 ORR_API ORR_MUST_CHECK orr_status orr_routes_select(const orr_routes *routes, const bool *keep,
                                                     int phase, orr_arena *arena,
@@ -129,6 +129,7 @@ typedef struct orr_routes_drawn {
     uint32_t requests, prompt, decoded; /* tokens of a request */
     uint32_t kinds;
     double affinity; /* 0 .. 1: share of choices from the experts of the request's kind */
+    double chain;    /* 0 .. 1: share of choices that follow from the one in the layer before */
     double skew;     /* exponent of the load over experts (Zipf) */
     double drift;    /* 0 .. 1: share of the load that has moved to other experts at the end */
     uint32_t dead;   /* experts of a layer that nobody chooses */
