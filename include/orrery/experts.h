@@ -143,7 +143,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_routes_draw(const orr_routes_drawn *how, o
 
 /* For each layer and slot an expert, for each copy its share of the expert's tokens. Ranks may have
  * different numbers of slots, and so may layers. Valid: every expert of a layer has a slot unless
- * it is named as missing, no rank has two of one expert, shares of an expert sum to 1. */
+ * it is named as missing, shares of an expert sum to 1. Two slots of a rank with one expert are
+ * valid too, since other balancers make such placements, but the second one brings nothing. */
 typedef struct orr_expert_placement {
     uint32_t layers, experts, ranks;
     uint32_t host_ranks;        /* ranks of a host; ranks r and s share one iff r / host_ranks = s /

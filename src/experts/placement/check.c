@@ -37,8 +37,8 @@ static orr_status check_head(const orr_expert_placement *p, orr_error *err)
 
 /* Per expert of a layer, for check_layer(). */
 typedef struct seen_experts {
-    uint32_t rank[ORR_EXPERTS_MAX]; /* 1 + the last that has it; 0: none */
-    double share[ORR_EXPERTS_MAX];  /* of its copies, summed */
+    bool has_slot[ORR_EXPERTS_MAX];
+    double share[ORR_EXPERTS_MAX]; /* of its copies, summed */
 } seen_experts;
 
 static orr_status check_slot(const orr_expert_placement *p, uint32_t layer, uint32_t rank,
@@ -48,13 +48,10 @@ static orr_status check_slot(const orr_expert_placement *p, uint32_t layer, uint
     if (e >= p->experts)
         return orr_fail(err, ORR_INVALID, "layer %u, rank %u: expert %u is none of the %u",
                         p->number[layer], rank, e, p->experts);
-    if (seen->rank[e] == rank + 1)
-        return orr_fail(err, ORR_INVALID, "layer %u, rank %u: two copies of expert %u",
-                        p->number[layer], rank, e);
     if (!(p->share[slot] >= 0 && p->share[slot] <= 1))
         return orr_fail(err, ORR_INVALID, "layer %u, rank %u, expert %u: a share of %g",
                         p->number[layer], rank, e, (double)p->share[slot]);
-    seen->rank[e] = rank + 1;
+    seen->has_slot[e] = true;
     seen->share[e] += (double)p->share[slot];
     return ORR_OK;
 }
@@ -64,19 +61,19 @@ static orr_status check_layer(const orr_expert_placement *p, uint32_t layer,
 {
     static const double SUM_FRAC = 1e-4; /* floats, and what people round in files */
     seen_experts seen;
-    memset(seen.rank, 0, p->experts * sizeof *seen.rank);
+    memset(seen.has_slot, 0, p->experts * sizeof *seen.has_slot);
     memset(seen.share, 0, p->experts * sizeof *seen.share);
     for (uint32_t r = 0; r < p->ranks; r++)
         for (uint32_t s = orr_placement_first(p, layer, r);
              s < orr_placement_first(p, layer, r + 1); s++)
             ORR_TRY(check_slot(p, layer, r, s, &seen, err));
     for (uint32_t i = 0; i < n_missing; i++)
-        if (missing[i][0] == layer && missing[i][1] < p->experts && seen.rank[missing[i][1]] == 0) {
-            seen.rank[missing[i][1]] = 1;
+        if (missing[i][0] == layer && missing[i][1] < p->experts && !seen.has_slot[missing[i][1]]) {
+            seen.has_slot[missing[i][1]] = true;
             seen.share[missing[i][1]] = 1;
         }
     for (uint32_t e = 0; e < p->experts; e++) {
-        if (seen.rank[e] == 0)
+        if (!seen.has_slot[e])
             return orr_fail(err, ORR_INVALID, "layer %u: expert %u is on no rank", p->number[layer],
                             e);
         if (fabs(seen.share[e] - 1) > SUM_FRAC)
