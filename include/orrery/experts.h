@@ -211,6 +211,7 @@ typedef struct orr_expert_costs {
     double dispatch_bytes, combine_bytes;         /* of a row on its way to experts and back */
     double expert_bytes;                          /* weights of an expert of one layer */
     double tokens;                                /* of all ranks in a step */
+    double top_k; /* rows of a token in a layer, where no routes tell; 0: 1 */
     const char *source;
 } orr_expert_costs;
 
@@ -235,24 +236,36 @@ typedef struct orr_expert_options {
     double horizon_steps;                /* BEST: steps that a move has to pay within; 0: moves cost
                                           * nothing */
     const bool *dead;                    /* shape (ranks): take no experts; NULL: all live */
+    bool by_share;                       /* copies are taken by their shares alone, wherever the
+                                          * token is: see orr_experts_slots() */
     uint64_t seed;
     const volatile bool *stop; /* once true, BEST ends with the best placement so far */
 } orr_expert_options;
 ORR_API void orr_expert_options_init(orr_expert_options *options);
 
-/* How a placement does with routes or loads. */
+/* How a placement does with routes or loads. Dead ranks, those without a slot in any layer, do not
+ * count in means. Requests are dealt to the ranks of their group, each to the one with the fewest
+ * tokens so far. */
 typedef struct orr_expert_quality {
     double imbalance_mean, imbalance_p95, imbalance_worst; /* max/mean of ranks, over layers, with
                                                             * the shares of the placement */
     uint32_t worst_layer;                                  /* index */
+    uint32_t doubled_slots;           /* that repeat an expert of their rank: they bring nothing */
+    double served_mean, served_worst; /* the same of rows as orr_experts_slots() sends them, which
+                                       * keeps to the own rank first; NAN: no routes */
     double remote_frac;  /* of (token, distinct rank that it is sent to): on another rank than the
                           * token's own; NAN: no routes */
     double dispatches;   /* distinct remote ranks of a token and layer, mean; NAN: no routes */
     double network_frac; /* remote choices that leave the host, of all choices; NAN: no routes */
     double dispatch_bytes[2], combine_bytes[2]; /* of all tokens and layers: within hosts, beyond;
                                                  * where costs were given, else rows */
-    double step_ns; /* by the costs: links and rows of the fullest rank, all layers */
+    double step_ns; /* by the costs, for costs->tokens: of each layer the dispatch through the
+                     * fullest port, the rows of the fullest rank, the combine through the fullest
+                     * port, one after the other. A rank has a port out and one in, at either level,
+                     * which work side by side. Without routes: rows alone; without costs: 0 */
 } orr_expert_quality;
+/* INVALID: neither routes nor windows, or such as the placement does not fit; options->ranks other
+ * than its own (0: as it has). */
 ORR_API ORR_MUST_CHECK orr_status orr_experts_evaluate(const orr_expert_placement *placement,
                                                        const orr_expert_options *options,
                                                        orr_arena *arena, orr_expert_quality *ret,
