@@ -8,7 +8,7 @@
 typedef struct orr_placement_draft {
     orr_expert_placement placement; /* whose arrays are those below */
     uint16_t *expert;               /* shape (slots): to be filled in */
-    float *share;                   /* shape (slots): 0; see orr_placement_even_shares() */
+    float *share;                   /* shape (slots): 0; see orr_placement_split_shares() */
 } orr_placement_draft;
 
 /* The layers, experts, ranks, host_ranks (0: all are one host), numbers of layers (NULL: 0 .. L -
@@ -26,6 +26,9 @@ void orr_placement_rank_slots(uint32_t slots, uint32_t ranks, const bool *dead, 
 
 /* Equal shares for the copies of each expert. */
 void orr_placement_even_shares(orr_placement_draft *draft);
+/* The shares of orr_experts_split() for loads, shape (L, E). NO_MEMORY. */
+orr_status orr_placement_split_shares(orr_placement_draft *draft, const double *load,
+                                      orr_error *err) ORR_MUST_CHECK;
 
 /* First slot of a rank in a layer; those of the layer begin with rank 0, and end where rank R
  * begins. */
