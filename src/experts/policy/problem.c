@@ -23,9 +23,6 @@ static orr_status check_options(const orr_expert_options *o, orr_error *err)
     if (o->slots != 0 && o->slots < experts)
         return orr_fail(err, ORR_INVALID, "%u slots for %u experts: at least as many are needed",
                         o->slots, experts);
-    if (o->expert_groups > 1 && experts % o->expert_groups != 0)
-        return orr_fail(err, ORR_INVALID, "%u groups do not divide %u experts", o->expert_groups,
-                        experts);
     if (o->running != NULL && (o->running->layers != layers || o->running->experts != experts ||
                                o->running->ranks != o->ranks))
         return orr_fail(err, ORR_INVALID,
@@ -34,6 +31,21 @@ static orr_status check_options(const orr_expert_options *o, orr_error *err)
                         o->running->layers, o->running->experts, o->running->ranks, layers, experts,
                         o->ranks);
     return ORR_OK;
+}
+
+/* Groups of experts lie on hosts, equally many on each. DeepSeek's balancer ignores groups where
+ * they cannot. */
+static orr_status check_groups(const orr_policy_problem *p, orr_error *err)
+{
+    const uint32_t groups = p->options->expert_groups;
+    const bool divided = groups > 1 && groups % p->hosts == 0;
+    if (groups <= 1 || (p->options->policy == ORR_EXPERT_POLICY_EPLB && !divided))
+        return ORR_OK;
+    if (p->experts % groups != 0)
+        return orr_fail(err, ORR_INVALID, "%u groups do not divide %u experts", groups, p->experts);
+    return divided ? ORR_OK
+                   : orr_fail(err, ORR_INVALID, "%u hosts do not divide %u groups of experts",
+                              p->hosts, groups);
 }
 
 /* Counts how often the routes chose each expert of a layer. */
@@ -137,6 +149,7 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
         .host_ranks = options->host_ranks != 0 ? options->host_ranks : options->ranks,
     };
     p.hosts = (p.ranks - 1) / p.host_ranks + 1;
+    ORR_TRY(check_groups(&p, err));
     ORR_TRY(make_loads(options, &p, arena, err));
     ORR_TRY(make_slots(options, &p, arena, err));
     ORR_TRY(make_missing(&p, arena, err));
