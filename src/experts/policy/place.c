@@ -7,6 +7,7 @@
 /* By orr_expert_policy. */
 static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
     [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
+    [ORR_EXPERT_POLICY_EPLB] = orr_place_eplb,
 };
 
 /* Names the experts without a slot. */

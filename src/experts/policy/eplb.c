@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DeepSeek's load balancer for experts. Its three greedy steps: whole groups of experts are packed
+ * onto hosts, most loaded first; each further slot of a host copies the expert whose copies are
+ * most loaded; the copies are packed onto the ranks of the host, most loaded first. Without groups
+ * all ranks count as one host.
+ *
+ * Source: github.com/deepseek-ai/EPLB, eplb.py. Results are equal, ties go to the lowest index, and
+ * arithmetic is in float as there. It may put two copies of an expert on one rank. Beyond it: ranks
+ * may have different numbers of slots.
+ *
+ * Order of work, n slots of a layer on m ranks: O(n log m) and a radix sort, where the source scans
+ * all experts for each copy and all ranks for each slot. Keys are integers: a non-negative float
+ * has the order of its bits, and an index below it resolves ties. */
+#include "experts/policy/policy.h"
+
+#include <string.h>
+
+/* A host: its ranks, its kept experts and its slots, as parts of the problem's arrays. */
+typedef struct host {
+    uint32_t first_rank, ranks;
+    uint32_t first_expert, experts; /* of `member` */
+    uint32_t first_copy, slots;
+    bool single;        /* no rank has more than one */
+    uint32_t heap_size; /* ranks that are not full */
+} host;
+
+typedef struct eplb {
+    const orr_policy_problem *problem;
+    bool grouped;
+    uint32_t n_hosts, group_experts;
+    host *hosts;
+    float *weight;         /* shape (E) */
+    uint16_t *member;      /* shape (E): kept experts, host by host */
+    uint32_t *copies;      /* shape (E) */
+    uint16_t *copy;        /* shape (slots): the expert of a copy, host by host */
+    uint16_t *copy_host;   /* shape (slots) */
+    uint64_t *key, *spare; /* shape (slots) or (E), whichever is more */
+    uint64_t *lightest;    /* shape (R): for each host a min-heap of load and rank */
+    float *rank_load;      /* shape (R) */
+    uint32_t *rank_used;   /* shape (R) */
+} eplb;
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Restores a min-heap after its first key grew. */
+static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
+{
+    const uint64_t key = heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (heap[child] >= key)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = key;
+}
+
+static void make_heap(uint64_t *heap, uint32_t n)
+{
+    for (uint32_t at = n / 2; at-- > 0;)
+        sift_down(heap, n, at);
+}
+
+/* Stable radix sort by the upper 32 bits, ascending. Returns the array that has the result. */
+static uint64_t *sort_keys(uint64_t *key, uint64_t *spare, uint32_t n)
+{
+    uint32_t count[4][256] = {{0}};
+    for (uint32_t i = 0; i < n; i++)
+        for (int d = 0; d < 4; d++)
+            count[d][key[i] >> (32 + 8 * d) & 255]++;
+    for (int d = 0; d < 4; d++) {
+        const int shift = 32 + 8 * d;
+        uint32_t sum = 0;
+        if (n == 0 || count[d][key[0] >> shift & 255] == n)
+            continue; /* all keys have the same digit */
+        for (int b = 0; b < 256; b++) {
+            const uint32_t here = count[d][b];
+            count[d][b] = sum;
+            sum += here;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            spare[count[d][key[i] >> shift & 255]++] = key[i];
+        uint64_t *const sorted = spare;
+        spare = key;
+        key = sorted;
+    }
+    return key;
+}
+
+/* Packs the groups of a layer onto hosts, equally many on each, and lists the experts of each host
+ * in the order in which its groups came. */
+static void pack_groups(eplb *s)
+{
+    const uint32_t groups = s->problem->options->expert_groups, room = groups / s->n_hosts;
+    uint64_t *load = s->lightest; /* of hosts: there are as many as ranks at most */
+    for (uint32_t g = 0; g < groups; g++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < s->group_experts; i++)
+            sum += (double)s->weight[g * s->group_experts + i];
+        s->key[g] = (uint64_t)~bits_of((float)sum) << 32 | g;
+    }
+    uint64_t *const sorted = room > 1 ? sort_keys(s->key, s->spare, groups) : s->key;
+    for (uint32_t h = 0; h < s->n_hosts; h++) {
+        load[h] = h;
+        s->hosts[h].experts = 0;
+    }
+    uint32_t n = s->n_hosts;
+    for (uint32_t i = 0; i < groups; i++) {
+        const uint32_t g = (uint32_t)sorted[i];
+        host *const h = &s->hosts[room > 1 ? (uint32_t)load[0] : g];
+        for (uint32_t e = 0; e < s->group_experts; e++)
+            s->member[h->first_expert + h->experts++] = (uint16_t)(g * s->group_experts + e);
+        if (room == 1)
+            continue;
+        /* The sum of the groups on the host stands in the upper half of its key. */
+        float sum, more;
+        const uint32_t sum_bits = (uint32_t)(load[0] >> 32),
+                       more_bits = ~(uint32_t)(sorted[i] >> 32);
+        memcpy(&sum, &sum_bits, sizeof sum);
+        memcpy(&more, &more_bits, sizeof more);
+        load[0] = h->experts == room * s->group_experts
+                      ? load[--n]
+                      : (uint64_t)bits_of(sum + more) << 32 | (uint32_t)load[0];
+        sift_down(load, n, 0);
+    }
+}
+
+/* Gives each slot of a host an expert: first each its own, then a copy of the one whose copies have
+ * most. Writes them to copy[at..). */
+static void copy_experts(eplb *s, const host *h, uint32_t at)
+{
+    const uint16_t *member = s->member + h->first_expert;
+    uint64_t *const heap = s->key; /* the least inverted load is the most load */
+    for (uint32_t i = 0; i < h->experts; i++) {
+        heap[i] = (uint64_t)~bits_of(s->weight[member[i]]) << 32 | i;
+        s->copies[member[i]] = 1;
+        s->copy[at + i] = member[i];
+    }
+    if (h->slots > h->experts)
+        make_heap(heap, h->experts);
+    for (uint32_t i = h->experts; i < h->slots; i++) {
+        const uint32_t m = (uint32_t)heap[0];
+        const uint16_t e = member[m];
+        s->copy[at + i] = e;
+        const float load = s->weight[e] / (float)++s->copies[e];
+        heap[0] = (uint64_t)~bits_of(load) << 32 | m;
+        sift_down(heap, h->experts, 0);
+    }
+}
+
+/* Packs the copies of a layer onto the ranks of their hosts; `expert` and `share` are the layer's
+ * slots. */
+static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, float *share)
+{
+    const orr_policy_problem *p = s->problem;
+    uint64_t *sorted = s->key;
+    for (uint32_t i = 0; i < p->slots; i++) {
+        const float load = s->weight[s->copy[i]] / (float)s->copies[s->copy[i]];
+        s->key[i] = (uint64_t)~bits_of(load) << 32 | i;
+    }
+    sorted = sort_keys(s->key, s->spare, p->slots);
+    for (uint32_t h = 0; h < s->n_hosts; h++) {
+        host *const at = &s->hosts[h];
+        at->heap_size = 0;
+        for (uint32_t r = at->first_rank; r < at->first_rank + at->ranks; r++) {
+            s->rank_load[r] = 0;
+            s->rank_used[r] = 0;
+            if (p->rank_slots[r] > 0)
+                s->lightest[at->first_rank + at->heap_size++] = r;
+        }
+    }
+    for (uint32_t i = 0; i < p->slots; i++) {
+        const uint32_t c = (uint32_t)sorted[i], e = s->copy[c];
+        host *const at = &s->hosts[s->copy_host[c]];
+        uint64_t *const heap = s->lightest + at->first_rank;
+        const uint32_t r = (uint32_t)heap[at->single ? c - at->first_copy : 0];
+        const uint32_t slot = first_slot[r] - first_slot[0] + s->rank_used[r]++;
+        expert[slot] = (uint16_t)e;
+        share[slot] = 1.0F / (float)s->copies[e];
+        if (at->single)
+            continue; /* as the source: in the order of copies, whatever their loads */
+        s->rank_load[r] += s->weight[e] / (float)s->copies[e];
+        heap[0] = s->rank_used[r] == p->rank_slots[r]
+                      ? heap[--at->heap_size]
+                      : (uint64_t)bits_of(s->rank_load[r]) << 32 | r;
+        sift_down(heap, at->heap_size, 0);
+    }
+}
+
+/* Whether hosts can be packed one by one: equally many groups on each, with slots for all of their
+ * experts. */
+static bool is_grouped(const orr_policy_problem *p)
+{
+    const uint32_t groups = p->options->expert_groups;
+    if (groups <= 1 || p->hosts <= 1 || groups % p->hosts != 0 || p->kept < p->experts)
+        return false;
+    for (uint32_t h = 0, r = 0; h < p->hosts; h++) {
+        uint32_t slots = 0;
+        for (; r < p->ranks && r / p->host_ranks == h; r++)
+            slots += p->rank_slots[r];
+        if (slots < p->experts / p->hosts)
+            return false;
+    }
+    return true;
+}
+
+static void make_hosts(eplb *s)
+{
+    const orr_policy_problem *p = s->problem;
+    uint32_t at = 0;
+    for (uint32_t h = 0; h < s->n_hosts; h++) {
+        const uint32_t first = s->grouped ? h * p->host_ranks : 0;
+        const uint32_t left = p->ranks - first;
+        s->hosts[h] = (host){
+            .first_rank = first,
+            .ranks = s->grouped && left > p->host_ranks ? p->host_ranks : left,
+            .first_expert = h * (p->kept / s->n_hosts),
+            .experts = p->kept / s->n_hosts,
+            .first_copy = at,
+            .single = true,
+        };
+        for (uint32_t r = first; r < first + s->hosts[h].ranks; r++) {
+            s->hosts[h].slots += p->rank_slots[r];
+            s->hosts[h].single &= p->rank_slots[r] <= 1;
+        }
+        for (uint32_t i = 0; i < s->hosts[h].slots; i++)
+            s->copy_host[at++] = (uint16_t)h;
+    }
+}
+
+static orr_status make_scratch(eplb *s, orr_arena *arena, orr_error *err)
+{
+    const orr_policy_problem *p = s->problem;
+    const uint32_t n = p->slots > p->experts ? p->slots : p->experts;
+    s->hosts = orr_arena_array(arena, host, s->n_hosts);
+    s->weight = orr_arena_array(arena, float, p->experts);
+    s->member = orr_arena_array(arena, uint16_t, p->experts);
+    s->copies = orr_arena_array(arena, uint32_t, p->experts);
+    s->copy = orr_arena_array(arena, uint16_t, p->slots);
+    s->copy_host = orr_arena_array(arena, uint16_t, p->slots);
+    s->key = orr_arena_array(arena, uint64_t, n);
+    s->spare = orr_arena_array(arena, uint64_t, n);
+    s->lightest = orr_arena_array(arena, uint64_t, p->ranks);
+    s->rank_load = orr_arena_array(arena, float, p->ranks);
+    s->rank_used = orr_arena_array(arena, uint32_t, p->ranks);
+    if (s->hosts == NULL || s->weight == NULL || s->member == NULL || s->copies == NULL ||
+        s->copy == NULL || s->copy_host == NULL || s->key == NULL || s->spare == NULL ||
+        s->lightest == NULL || s->rank_load == NULL || s->rank_used == NULL)
+        return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+static void place_layer(eplb *s, uint32_t layer, const orr_placement_draft *draft)
+{
+    const orr_policy_problem *p = s->problem;
+    const size_t row = (size_t)layer * p->experts, first = (size_t)layer * p->slots;
+    /* Adding 0 makes a negative zero, whose bits would be the largest key, a positive one. */
+    for (uint32_t e = 0; e < p->experts; e++)
+        s->weight[e] = (float)p->load[row + e] + 0.0F;
+    if (s->grouped)
+        pack_groups(s);
+    else
+        for (uint32_t e = 0, n = 0; e < p->experts; e++)
+            if (p->missing == NULL || !p->missing[row + e])
+                s->member[n++] = (uint16_t)e;
+    for (uint32_t h = 0, at = 0; h < s->n_hosts; at += s->hosts[h++].slots)
+        copy_experts(s, &s->hosts[h], at);
+    pack_copies(s, draft->placement.first_slot + (size_t)layer * (p->ranks + 1),
+                draft->expert + first, draft->share + first);
+}
+
+orr_status orr_place_eplb(const orr_policy_problem *p, orr_arena *arena, orr_expert_result *ret,
+                          orr_error *err)
+{
+    eplb s = {.problem = p, .grouped = is_grouped(p)};
+    orr_placement_draft draft;
+    s.n_hosts = s.grouped ? p->hosts : 1;
+    s.group_experts = s.grouped ? p->experts / p->options->expert_groups : 0;
+    ORR_TRY(orr_policy_draft(p, arena, &draft, err));
+    const orr_arena_mark mark = orr_arena_get_mark(arena);
+    const orr_status status = make_scratch(&s, arena, err);
+    if (status == ORR_OK) {
+        make_hosts(&s);
+        for (uint32_t l = 0; l < p->layers; l++)
+            place_layer(&s, l, &draft);
+        ret->placement = draft.placement;
+    }
+    orr_arena_rewind(arena, mark);
+    return status;
+}
