@@ -9,11 +9,9 @@
  * may have different numbers of slots.
  *
  * Order of work, n slots of a layer on m ranks: O(n log m) and a radix sort, where the source scans
- * all experts for each copy and all ranks for each slot. Keys are integers: a non-negative float
- * has the order of its bits, and an index below it resolves ties. */
+ * all experts for each copy and all ranks for each slot. */
+#include "experts/policy/keys.h"
 #include "experts/policy/policy.h"
-
-#include <string.h>
 
 /* A host: its ranks, its kept experts and its slots, as parts of the problem's arrays. */
 typedef struct host {
@@ -40,58 +38,6 @@ typedef struct eplb {
     uint32_t *rank_used;   /* shape (R) */
 } eplb;
 
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-/* Restores a min-heap after its first key grew. */
-static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
-{
-    const uint64_t key = heap[at];
-    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
-        child += child + 1 < n && heap[child + 1] < heap[child];
-        if (heap[child] >= key)
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = key;
-}
-
-static void make_heap(uint64_t *heap, uint32_t n)
-{
-    for (uint32_t at = n / 2; at-- > 0;)
-        sift_down(heap, n, at);
-}
-
-/* Stable radix sort by the upper 32 bits, ascending. Returns the array that has the result. */
-static uint64_t *sort_keys(uint64_t *key, uint64_t *spare, uint32_t n)
-{
-    uint32_t count[4][256] = {{0}};
-    for (uint32_t i = 0; i < n; i++)
-        for (int d = 0; d < 4; d++)
-            count[d][key[i] >> (32 + 8 * d) & 255]++;
-    for (int d = 0; d < 4; d++) {
-        const int shift = 32 + 8 * d;
-        uint32_t sum = 0;
-        if (n == 0 || count[d][key[0] >> shift & 255] == n)
-            continue; /* all keys have the same digit */
-        for (int b = 0; b < 256; b++) {
-            const uint32_t here = count[d][b];
-            count[d][b] = sum;
-            sum += here;
-        }
-        for (uint32_t i = 0; i < n; i++)
-            spare[count[d][key[i] >> shift & 255]++] = key[i];
-        uint64_t *const sorted = spare;
-        spare = key;
-        key = sorted;
-    }
-    return key;
-}
-
 /* Packs the groups of a layer onto hosts, equally many on each, and lists the experts of each host
  * in the order in which its groups came. */
 static void pack_groups(eplb *s)
@@ -102,9 +48,9 @@ static void pack_groups(eplb *s)
         double sum = 0;
         for (uint32_t i = 0; i < s->group_experts; i++)
             sum += (double)s->weight[g * s->group_experts + i];
-        s->key[g] = (uint64_t)~bits_of((float)sum) << 32 | g;
+        s->key[g] = orr_key_descending((float)sum, g);
     }
-    uint64_t *const sorted = room > 1 ? sort_keys(s->key, s->spare, groups) : s->key;
+    uint64_t *const sorted = room > 1 ? orr_key_sort(s->key, s->spare, groups) : s->key;
     for (uint32_t h = 0; h < s->n_hosts; h++) {
         load[h] = h;
         s->hosts[h].experts = 0;
@@ -125,8 +71,8 @@ static void pack_groups(eplb *s)
         memcpy(&more, &more_bits, sizeof more);
         load[0] = h->experts == room * s->group_experts
                       ? load[--n]
-                      : (uint64_t)bits_of(sum + more) << 32 | (uint32_t)load[0];
-        sift_down(load, n, 0);
+                      : orr_key_ascending(sum + more, (uint32_t)load[0]);
+        orr_key_sift_down(load, n, 0);
     }
 }
 
@@ -137,19 +83,19 @@ static void copy_experts(eplb *s, const host *h, uint32_t at)
     const uint16_t *member = s->member + h->first_expert;
     uint64_t *const heap = s->key; /* the least inverted load is the most load */
     for (uint32_t i = 0; i < h->experts; i++) {
-        heap[i] = (uint64_t)~bits_of(s->weight[member[i]]) << 32 | i;
+        heap[i] = orr_key_descending(s->weight[member[i]], i);
         s->copies[member[i]] = 1;
         s->copy[at + i] = member[i];
     }
-    if (h->slots > h->experts)
-        make_heap(heap, h->experts);
+    for (uint32_t i = h->slots > h->experts ? h->experts / 2 : 0; i-- > 0;)
+        orr_key_sift_down(heap, h->experts, i);
     for (uint32_t i = h->experts; i < h->slots; i++) {
         const uint32_t m = (uint32_t)heap[0];
         const uint16_t e = member[m];
         s->copy[at + i] = e;
         const float load = s->weight[e] / (float)++s->copies[e];
-        heap[0] = (uint64_t)~bits_of(load) << 32 | m;
-        sift_down(heap, h->experts, 0);
+        heap[0] = orr_key_descending(load, m);
+        orr_key_sift_down(heap, h->experts, 0);
     }
 }
 
@@ -161,9 +107,9 @@ static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, f
     uint64_t *sorted = s->key;
     for (uint32_t i = 0; i < p->slots; i++) {
         const float load = s->weight[s->copy[i]] / (float)s->copies[s->copy[i]];
-        s->key[i] = (uint64_t)~bits_of(load) << 32 | i;
+        s->key[i] = orr_key_descending(load, i);
     }
-    sorted = sort_keys(s->key, s->spare, p->slots);
+    sorted = orr_key_sort(s->key, s->spare, p->slots);
     for (uint32_t h = 0; h < s->n_hosts; h++) {
         host *const at = &s->hosts[h];
         at->heap_size = 0;
@@ -185,10 +131,9 @@ static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, f
         if (at->single)
             continue; /* as the source: in the order of copies, whatever their loads */
         s->rank_load[r] += s->weight[e] / (float)s->copies[e];
-        heap[0] = s->rank_used[r] == p->rank_slots[r]
-                      ? heap[--at->heap_size]
-                      : (uint64_t)bits_of(s->rank_load[r]) << 32 | r;
-        sift_down(heap, at->heap_size, 0);
+        heap[0] = s->rank_used[r] == p->rank_slots[r] ? heap[--at->heap_size]
+                                                      : orr_key_ascending(s->rank_load[r], r);
+        orr_key_sift_down(heap, at->heap_size, 0);
     }
 }
 
