@@ -331,14 +331,16 @@ typedef struct orr_expert_groups_options {
     size_t struct_bytes; /* set by orr_expert_groups_options_init() */
     uint32_t groups;
     uint32_t neighbours; /* 0: the nearest group's centre; else by vote of the closest k recorded
-                          * requests */
-    double capacity;     /* most requests of a group over an even share; default 1.1 */
-    double load_band;    /* of groups whose distance is within this of the nearest, the emptiest is
-                          * taken; default 0.02 */
+                          * requests, at most 64 */
+    double capacity;     /* most requests of a group over an even share, and most load with which a
+                          * group takes a new one; default 1.1 */
+    double load_band;    /* of groups whose similarity (scalar product) is within this of the
+                          * nearest, the emptiest is taken; default 0.02 */
     uint64_t seed;
 } orr_expert_groups_options;
 ORR_API void orr_expert_groups_options_init(orr_expert_groups_options *options);
-/* Balanced k-means over unit vectors of the activations of each request in prefill. ret_group:
+/* Balanced k-means over unit vectors of the activations of each request in prefill (roots of the
+ * experts' shares, layer by layer); of more than 2,048 requests, over evenly spaced ones. ret_group:
  * shape (requests), of the recorded requests, for orr_expert_options.group_of_request; may be NULL.
  * INVALID: fewer requests than groups, a request without prefill. */
 ORR_API ORR_MUST_CHECK orr_status orr_expert_groups_fit(const orr_routes *routes,
