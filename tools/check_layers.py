@@ -85,6 +85,7 @@ FOLDERS = {
     },
     "experts": {
         "routes": "",
+        "statistics": "routes",
         "placement": "routes",
         "moves": "placement routes",
         "group": "routes",
