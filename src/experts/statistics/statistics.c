@@ -17,15 +17,6 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n > 0 sorted values, with linear interpolation. */
-static double quantile(const double *sorted, uint32_t n, double q)
-{
-    const double at = q * (n - 1);
-    const uint32_t below = (uint32_t)at;
-    const double above = below + 1 < n ? sorted[below + 1] : sorted[below];
-    return sorted[below] + (at - below) * (above - sorted[below]);
-}
-
 orr_expert_spread orr_expert_spread_of(const orr_expert_statistics *statistics, const double *value,
                                        bool low_is_bad, bool concentrated, double *room)
 {
@@ -47,7 +38,8 @@ orr_expert_spread orr_expert_spread_of(const orr_expert_statistics *statistics, 
         return s;
     qsort(room, n, sizeof *room, by_value);
     s.mean = sum / n;
-    s.tail = quantile(room, n, low_is_bad ? 0.05 : 0.95);
+    const uint32_t rank = (uint32_t)ceil(0.95 * n); /* nearest rank */
+    s.tail = room[low_is_bad ? n - rank : rank - 1];
     return s;
 }
 
@@ -253,7 +245,7 @@ static orr_status measure_requests(const orr_routes *r, int threads, orr_expert_
     ORR_TRY_OUT(status, orr_parallel_for((r->requests + ORR_REQUEST_BLOCK - 1) / ORR_REQUEST_BLOCK,
                                          threads, orr_expert_request_pass_one, &pass, err));
     s->request.own = mean_of(own, r->requests, &n);
-    s->request.own_low = n > 0 ? quantile(own, n, 0.05) : NAN;
+    s->request.own_low = n > 0 ? own[n - (uint32_t)ceil(0.95 * n)] : NAN;
     s->request.other = mean_of(other, r->requests, &n);
 out:
     orr_free(first);

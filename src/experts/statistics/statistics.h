@@ -38,8 +38,8 @@ typedef struct orr_expert_layer_statistics {
     double next_bits;   /* entropy of the next layer's load */
 } orr_expert_layer_statistics;
 
-/* A figure over layers. `tail` is the 95th percentile (linear interpolation), of figures whose
- * small values are bad the 5th; `worst` likewise is the largest or the smallest. */
+/* A figure over layers. `tail` is the 95th percentile (nearest rank), of figures whose small
+ * values are bad the 5th; `worst` likewise is the largest or the smallest. */
 typedef struct orr_expert_spread {
     double mean, tail, worst;
     uint32_t worst_layer; /* number; ORR_NONE: no layer has the figure */
