@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "experts/placement/evaluate.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 /* How a placement does: balance, rows and bytes over links, seconds. Layers are looked at on their
  * own and summed in their order. */
 
-enum { HOST, NETWORK, LEVELS };
+enum { HOST, NETWORK, LEVELS = ORR_EXPERT_LEVELS };
 
 /* Rows that leave and enter a rank, within its host and beyond. */
 typedef struct ports {
@@ -19,20 +21,12 @@ typedef struct ports {
     uint64_t rows[LEVELS];              /* of all ranks */
 } ports;
 
-/* What a layer comes to. */
-typedef struct layer_quality {
-    double imbalance, served, ns;
-    uint32_t doubled;
-    uint64_t distinct, choices; /* (token, rank that it goes to); choices that have a slot */
-    uint64_t sent[LEVELS], returned[LEVELS];
-} layer_quality;
-
 typedef struct evaluation {
     const orr_expert_placement *placement;
     const orr_expert_options *options;
-    orr_traffic traffic;  /* routes NULL: none are known */
-    uint32_t live;        /* ranks that are not dead */
-    layer_quality *layer; /* shape (L) */
+    orr_traffic traffic;      /* routes NULL: none are known */
+    uint32_t live;            /* ranks that are not dead */
+    orr_layer_quality *layer; /* shape (L) */
 } evaluation;
 
 static orr_status ports_init(ports *p, uint32_t ranks, orr_arena *arena, orr_error *err)
@@ -97,7 +91,8 @@ static orr_status counts_init(const evaluation *e, layer_counts *c, orr_arena *a
     return orr_copy_index_new(e->placement, arena, &c->index, err);
 }
 
-static void count_block(const evaluation *e, layer_counts *c, uint64_t first, layer_quality *ret)
+static void count_block(const evaluation *e, layer_counts *c, uint64_t first,
+                        orr_layer_quality *ret)
 {
     const uint32_t k = e->traffic.routes->top_k, host_ranks = e->placement->host_ranks;
     for (uint32_t t = 0; t < c->block->n; t++) {
@@ -121,7 +116,7 @@ static void count_block(const evaluation *e, layer_counts *c, uint64_t first, la
 }
 
 static orr_status count_layer(const evaluation *e, uint32_t layer, orr_arena *arena,
-                              layer_quality *ret, orr_error *err)
+                              orr_layer_quality *ret, orr_error *err)
 {
     const orr_expert_placement *p = e->placement;
     const orr_expert_costs *costs = e->options->costs;
@@ -165,7 +160,7 @@ static orr_status evaluate_layer(void *ctx, size_t index, orr_error *err)
     evaluation *e = ctx;
     const orr_expert_placement *p = e->placement;
     const orr_expert_costs *costs = e->options->costs;
-    layer_quality *ret = &e->layer[index];
+    orr_layer_quality *ret = &e->layer[index];
     orr_arena *arena = orr_arena_new(0, 0);
     double *load = arena != NULL ? orr_arena_array(arena, double, p->experts) : NULL;
     double *rank_load = load != NULL ? orr_arena_array(arena, double, p->ranks) : NULL;
@@ -222,25 +217,35 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static orr_status sum_layers(const evaluation *e, orr_arena *arena, orr_expert_quality *ret,
-                             orr_error *err)
+/* Layers of `skip` (NULL: none) are left out. */
+static orr_status sum_layers(const evaluation *e, const bool *skip, orr_arena *arena,
+                             orr_expert_quality *ret, orr_error *err)
 {
-    const uint32_t n = e->placement->layers;
     const double dispatch = e->options->costs != NULL ? e->options->costs->dispatch_bytes : 1;
     const double combine = e->options->costs != NULL ? e->options->costs->combine_bytes : 1;
+    uint32_t n = 0, at = 0;
+    for (uint32_t l = 0; l < e->placement->layers; l++)
+        n += skip == NULL || !skip[l];
+    if (n == 0)
+        return orr_fail(err, ORR_INVALID, "no layers to sum over");
     double *sorted = orr_arena_array(arena, double, n);
     if (sorted == NULL)
         return orr_fail_memory(err);
     orr_expert_quality q = {.worst_layer = 0};
-    layer_quality all = {0};
-    for (uint32_t l = 0; l < n; l++) {
-        const layer_quality *layer = &e->layer[l];
-        sorted[l] = layer->imbalance;
+    orr_layer_quality all = {0};
+    double worst = -1;
+    for (uint32_t l = 0; l < e->placement->layers; l++) {
+        const orr_layer_quality *layer = &e->layer[l];
+        if (skip != NULL && skip[l])
+            continue;
+        sorted[at++] = layer->imbalance;
         q.imbalance_mean += layer->imbalance / n;
         q.served_mean += layer->served / n;
         q.served_worst = fmax(q.served_worst, layer->served);
-        if (layer->imbalance > e->layer[q.worst_layer].imbalance)
+        if (layer->imbalance > worst) {
+            worst = layer->imbalance;
             q.worst_layer = l;
+        }
         q.doubled_slots += layer->doubled;
         all.distinct += layer->distinct;
         all.choices += layer->choices;
@@ -270,9 +275,10 @@ static orr_status sum_layers(const evaluation *e, orr_arena *arena, orr_expert_q
     return ORR_OK;
 }
 
-orr_status orr_experts_evaluate(const orr_expert_placement *placement,
-                                const orr_expert_options *options, orr_arena *arena,
-                                orr_expert_quality *ret, orr_error *err)
+orr_status orr_experts_evaluate_layers(const orr_expert_placement *placement,
+                                       const orr_expert_options *options, const bool *skip,
+                                       orr_arena *arena, orr_layer_quality *ret_layer,
+                                       orr_expert_quality *ret, orr_error *err)
 {
     static const double PARALLEL_CHOICES =
         4e6; /* below, threads take longer to start than to work */
@@ -288,7 +294,7 @@ orr_status orr_experts_evaluate(const orr_expert_placement *placement,
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     orr_status status = ORR_OK;
     double choices = 0;
-    e.layer = orr_arena_array(arena, layer_quality, placement->layers);
+    e.layer = orr_arena_array(arena, orr_layer_quality, placement->layers);
     ORR_TRY_OUT(status, e.layer != NULL ? ORR_OK : orr_fail_memory(err));
     if (options->routes != NULL) {
         choices = (double)options->routes->tokens * options->routes->top_k * placement->layers;
@@ -298,8 +304,17 @@ orr_status orr_experts_evaluate(const orr_expert_placement *placement,
     }
     ORR_TRY_OUT(status, orr_parallel_for(placement->layers, choices < PARALLEL_CHOICES ? 1 : 0,
                                          evaluate_layer, &e, err));
-    status = sum_layers(&e, arena, ret, err);
+    ORR_TRY_OUT(status, sum_layers(&e, skip, arena, ret, err));
+    if (ret_layer != NULL)
+        memcpy(ret_layer, e.layer, placement->layers * sizeof *ret_layer);
 out:
     orr_arena_rewind(arena, mark);
     return status;
+}
+
+orr_status orr_experts_evaluate(const orr_expert_placement *placement,
+                                const orr_expert_options *options, orr_arena *arena,
+                                orr_expert_quality *ret, orr_error *err)
+{
+    return orr_experts_evaluate_layers(placement, options, NULL, arena, NULL, ret, err);
 }
