@@ -13,6 +13,7 @@ typedef struct graph_writer {
     const orr_recorder *r;
     orr_graph_builder *b;
     uint32_t rank, ranks;
+    const orr_recorded_run *run;
     orr_node_id *node; /* node of a call in the current run; ORR_NONE: did not run */
     orr_node_id step;  /* the annotation around it */
     orr_node_id last[ORR_LANES_MAX], last_step;
@@ -152,11 +153,31 @@ static orr_comm comm_of(const graph_writer *d, const orr_program *p, uint32_t ca
     return comm;
 }
 
+/* Bytes that were told of a call, by the index of its time. */
+static const orr_recorded_bytes *bytes_told(const orr_recorder *r, size_t time)
+{
+    size_t low = 0, high = r->bytes.n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (r->bytes.at[middle].time < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->bytes.n && r->bytes.at[low].time == time ? &r->bytes.at[low] : NULL;
+}
+
 static orr_status add_comm(graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
+    const orr_recorded_bytes *told = bytes_told(d->r, d->run->first + call);
     ORR_TRY(group_of(d, p->actions[call].communicator, of->args.axis));
     orr_comm comm = comm_of(d, p, call);
+    if (told != NULL) {
+        comm.vector = true;
+        comm.in_bytes = told->sent;
+        comm.out_bytes = told->received;
+    }
     if (of->n_in + of->n_out > 0) {
         const orr_value v = of->n_in > 0 ? of->in[0] : of->out[0];
         ORR_TRY(text(d, orr_recorded_dtype(p->tape->values[v].type.dtype), &comm.dtype));
@@ -234,12 +255,13 @@ static orr_status add_run(graph_writer *d, const orr_recorded_run *run)
     const orr_program *p = run->program;
     const uint32_t n = p->tape->n_calls;
     orr_status status = ORR_OK;
+    d->run = run;
     d->node = orr_malloc((size_t)n * sizeof *d->node + 1);
     if (d->node == NULL)
         return orr_fail_memory(d->err);
     for (uint32_t c = 0; c < n; c++)
         d->node[c] = ORR_NONE;
-    for (uint32_t c = 0; c < n && status == ORR_OK; c++) {
+    for (uint32_t c = run->from; c < run->to && status == ORR_OK; c++) {
         const int64_t start = d->r->start_ns[run->first + c], end = d->r->end_ns[run->first + c];
         if (start >= 0 && end >= start)
             status = add_call(d, p, c, start, end);

@@ -13,7 +13,7 @@ typedef struct totals {
 static void add_run(const orr_recorder *r, const orr_recorded_run *run, totals *t)
 {
     const orr_tape *tape = run->program->tape;
-    for (uint32_t c = 0; c < tape->n_calls; c++) {
+    for (uint32_t c = run->from; c < run->to; c++) {
         const int64_t start = r->start_ns[run->first + c], end = r->end_ns[run->first + c];
         const orr_tape_call *call = &tape->calls[c];
         orr_op_work work;

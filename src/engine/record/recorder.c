@@ -39,6 +39,7 @@ void orr_recorder_free(orr_recorder *r)
         return;
     pthread_mutex_destroy(&r->noting);
     orr_array_done(&r->notes);
+    orr_array_done(&r->bytes);
     orr_free(r->end_ns);
     orr_free(r->start_ns);
     orr_free(r->runs);
@@ -67,9 +68,37 @@ void orr_recorder_run(orr_recorder *r, const orr_program *program, int64_t **ret
     *ret_end_ns = r->end_ns + r->n_calls;
     for (size_t i = 0; i < n; i++)
         (*ret_start_ns)[i] = (*ret_end_ns)[i] = -1;
-    r->runs[r->n_runs++] = (orr_recorded_run){.program = program, .first = r->n_calls};
+    r->runs[r->n_runs++] =
+        (orr_recorded_run){.program = program, .first = r->n_calls, .to = program->tape->n_calls};
     r->steps[r->n_steps - 1].n_runs++;
     r->n_calls += n;
+}
+
+void orr_recorder_resume(orr_recorder *r, const orr_program *program, uint32_t from)
+{
+    const uint32_t first = r->open ? r->steps[r->n_steps - 1].first_run : r->n_runs;
+    uint32_t at = r->n_runs;
+    while (at > first && r->runs[at - 1].program != program)
+        at--;
+    if (at == first)
+        return;
+    orr_recorded_run *run = &r->runs[at - 1];
+    if (at == r->n_runs || r->n_runs == r->room_runs || from < run->from || from >= run->to)
+        return;
+    r->runs[r->n_runs] = *run;
+    r->runs[r->n_runs++].from = from;
+    run->to = from;
+    r->steps[r->n_steps - 1].n_runs++;
+}
+
+void orr_recorder_bytes(orr_recorder *r, uint32_t call, int64_t sent, int64_t received)
+{
+    if (!r->open || r->n_runs == r->steps[r->n_steps - 1].first_run)
+        return;
+    (void)orr_array_push(&r->bytes,
+                         ((orr_recorded_bytes){.time = r->runs[r->n_runs - 1].first + call,
+                                               .sent = sent,
+                                               .received = received}));
 }
 
 void orr_recorder_end(orr_recorder *r)

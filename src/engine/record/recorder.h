@@ -15,9 +15,16 @@ orr_status orr_recorder_new(uint32_t steps, uint32_t calls, orr_recorder **ret,
 void orr_recorder_free(orr_recorder *recorder);
 /* Begins a step; the runs that follow belong to it. Steps beyond the room are not recorded. */
 void orr_recorder_step(orr_recorder *recorder, int64_t number);
-/* Arrays for the next run of the program; NULL, NULL: no room. */
+/* Arrays for the next run of the program, which must live until the graph is made; NULL, NULL: no
+ * room. */
 void orr_recorder_run(orr_recorder *recorder, const orr_program *program, int64_t **ret_start_ns,
                       int64_t **ret_end_ns);
+/* The last run of the program goes on with call `from`, in the same arrays, after other programs
+ * that ran meanwhile. */
+void orr_recorder_resume(orr_recorder *recorder, const orr_program *program, uint32_t from);
+/* Bytes that a collective of the last run sent and received, all members together, where they are
+ * not those of its tensors. Calls in order. Dropped when memory is out. */
+void orr_recorder_bytes(orr_recorder *recorder, uint32_t call, int64_t sent, int64_t received);
 void orr_recorder_end(orr_recorder *recorder); /* of the step */
 /* Records an annotation from any thread, in lane `lane` of at most ORR_ANNOTATION_LANES, with
  * epoch, step and text as attributes. Annotations of a lane do not overlap. One is dropped when

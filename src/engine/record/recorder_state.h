@@ -8,11 +8,19 @@
 
 /* Internals of a recorder, shared by the files of this folder. */
 
-/* One run of a program in a step; its calls' times start at index `first`. */
+/* One run of a program in a step, or a part of one: its calls [from, to). The times of the whole
+ * program start at index `first`. */
 typedef struct orr_recorded_run {
     const orr_program *program;
     size_t first;
+    uint32_t from, to;
 } orr_recorded_run;
+
+/* What a collective of a run sent and received. */
+typedef struct orr_recorded_bytes {
+    size_t time; /* of the call: its index in start_ns */
+    int64_t sent, received;
+} orr_recorded_bytes;
 
 typedef struct orr_recorded_step {
     int64_t number, start_ns, end_ns;
@@ -25,7 +33,8 @@ struct orr_recorder {
     int64_t *start_ns, *end_ns; /* shape (room_calls) */
     uint32_t room_steps, n_steps, room_runs, n_runs;
     size_t room_calls, n_calls;
-    bool open; /* a recorded step is in progress */
+    bool open;                           /* a recorded step is in progress */
+    orr_array(orr_recorded_bytes) bytes; /* by time */
     pthread_mutex_t noting;
     orr_array(orr_recorded_annotation) notes;
     int64_t notes_from_ns; /* annotations that began earlier are cut to it; 0: none are */

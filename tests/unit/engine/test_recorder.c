@@ -158,6 +158,46 @@ static void test_a_step_as_a_graph(void **state)
     end_recorded(&r);
 }
 
+/* A run in two parts, with another program between them, and bytes that are not the tensors'. */
+static void test_parts_of_a_run(void **state)
+{
+    (void)state;
+    recorded r;
+    fixture other;
+    orr_program_run how = {.to = 2}, between = {0};
+    pthread_t peer;
+    void *failed;
+    begin_recorded(&r);
+    begin(&other);
+    apply(&other, ORR_OP_RELU, NULL, given(&other, TYPE(3)));
+    make(&other);
+    assert_int_equal(orr_recorder_new(1, 10, &r.recorder, NULL), ORR_OK);
+    orr_recorder_step(r.recorder, 0);
+    orr_recorder_run(r.recorder, r.f.program, &how.start_ns, &how.end_ns);
+    assert_int_equal(orr_program_execute(r.f.program, &how, &r.f.err), ORR_OK);
+    orr_recorder_run(r.recorder, other.program, &between.start_ns, &between.end_ns);
+    assert_int_equal(orr_program_execute(other.program, &between, &r.f.err), ORR_OK);
+    orr_recorder_resume(r.recorder, r.f.program, 2);
+    how.from = 2;
+    how.to = 0;
+    assert_int_equal(pthread_create(&peer, NULL, run_peer, &r.peer), 0);
+    assert_int_equal(orr_program_execute(r.f.program, &how, &r.f.err), ORR_OK);
+    orr_recorder_bytes(r.recorder, 2, 40, 24);
+    pthread_join(peer, &failed);
+    assert_null(failed);
+    orr_recorder_end(r.recorder);
+    const orr_graph *g = graph_of(&r);
+    assert_int_equal(g->n_nodes, 1 + 4 + 1);
+    const orr_node_id product = find(g, "layer 3 / up"), relu = find(g, "relu"),
+                      scale = find(g, "scale");
+    assert_true(waits(g, relu, product, ORR_DEP_THREAD) && waits(g, scale, relu, ORR_DEP_THREAD));
+    const orr_comm *comm = orr_graph_comm(g, find(g, "all_reduce"));
+    assert_true(comm != NULL && comm->vector && comm->in_bytes == 40 && comm->out_bytes == 24);
+    orr_graph_free(g);
+    end(&other);
+    end_recorded(&r);
+}
+
 /* Through a Chakra file: names, times, communications and what waits for what stay. */
 static void test_round_trip(void **state)
 {
@@ -380,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_as_a_graph),
+        cmocka_unit_test(test_parts_of_a_run),
         cmocka_unit_test(test_notes),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_analyses_read_it),
