@@ -373,6 +373,18 @@ def a_trace_of_experts_is_simulated():
         assert result.returncode in (0, 4) and "experts" not in result.stderr, result.stderr
 
 
+@case
+def a_recording_of_more_shapes_than_are_cached():
+    """Programs that gave way to others are in the trace, too."""
+    with scratch() as folder:
+        prompts = ["abcdefgh"[:n] for n in range(1, 9)]
+        result = orrery("generate", "-q", CHECKPOINTS / "mixtral", *prompts, "--generated", 6, "--record", "trace.et",
+                        cwd=folder)
+        assert result.returncode == 0, result.stderr
+        result = orrery("analyze", "-q", "trace.et", cwd=folder)
+        assert result.returncode == 0 and "expert_down" in result.stdout, result.stderr
+
+
 # Files that are broken.
 
 def corrupt(whole, header):

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/generate/sampling.h"
-#include "engine/generate/generator.h"
+#include "engine/generate/writer.h"
 
 enum { CONTEXT_DEFAULT = 8192, RECORDED_RUNS = 512, RECORDED_CALLS = 65536 };
 
@@ -123,6 +123,9 @@ void orr_generator_close(orr_generator *g)
         orr_backbone_free(&g->bodies[i]);
     for (int i = 0; i < ORR_LM_HEADS; i++)
         orr_lm_head_free(&g->heads[i]);
+    for (size_t i = 0; i < g->retired.n; i++)
+        orr_cached_program_free(&g->retired.at[i]);
+    orr_array_done(&g->retired);
     orr_recorder_free(g->recorder);
     orr_workers_free(g->workers);
     for (size_t i = 0; i < g->held.n; i++)

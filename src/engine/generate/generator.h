@@ -78,12 +78,13 @@ struct orr_generator {
     size_t *cache_bytes;   /* shape (places): of one sample, for keys and for values each */
     orr_backbone bodies[ORR_BACKBONES];
     orr_lm_head heads[ORR_LM_HEADS];
-    uint64_t clock;                   /* counts runs */
-    int64_t *ids, *positions, *first; /* input buffers */
-    float *logits;                    /* shape (ORR_LM_HEAD_ROWS, vocab) */
-    void *hidden;                     /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
-    orr_recorder *recorder;           /* or NULL */
-    orr_array(char) experts;          /* lines of CSV */
+    orr_array(orr_cached_program) retired; /* recorded, and replaced by others */
+    uint64_t clock;                        /* counts runs */
+    int64_t *ids, *positions, *first;      /* input buffers */
+    float *logits;                         /* shape (ORR_LM_HEAD_ROWS, vocab) */
+    void *hidden;                          /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
+    orr_recorder *recorder;                /* or NULL */
+    orr_array(char) experts;               /* lines of CSV */
     uint64_t requests;
 };
 enum { ORR_LM_HEAD_ROWS = 64 };

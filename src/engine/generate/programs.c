@@ -101,6 +101,7 @@ orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tok
         if (b->served.used < oldest->served.used)
             oldest = b;
     }
+    ORR_TRY(orr_cached_program_retire(g, &oldest->served, err));
     orr_backbone_free(oldest);
     *oldest = (orr_backbone){.samples = samples,
                              .tokens = tokens,
@@ -133,7 +134,7 @@ orr_status orr_generator_lm_head(orr_generator *g, int64_t rows, orr_lm_head **r
         if (h->served.used < oldest->served.used)
             oldest = h;
     }
-    orr_lm_head_free(oldest);
+    ORR_TRY(orr_cached_program_retire(g, &oldest->served, err));
     oldest->rows = rows;
     orr_status status = orr_cached_program_begin(&oldest->served, err);
     if (status == ORR_OK)

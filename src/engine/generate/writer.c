@@ -163,3 +163,15 @@ void orr_cached_program_free(orr_cached_program *served)
     orr_arena_free(served->arena);
     *served = (orr_cached_program){0};
 }
+
+orr_status orr_cached_program_retire(orr_generator *g, orr_cached_program *served, orr_error *err)
+{
+    if (g->recorder == NULL || served->program == NULL) {
+        orr_cached_program_free(served);
+        return ORR_OK;
+    }
+    if (!orr_array_push(&g->retired, *served))
+        return orr_fail_memory(err);
+    *served = (orr_cached_program){0};
+    return ORR_OK;
+}

@@ -23,5 +23,8 @@ orr_status orr_writer_copy_module(orr_program_writer *w, const orr_module *modul
 orr_status orr_cached_program_finish(orr_generator *g, orr_cached_program *program,
                                      orr_error *err) ORR_MUST_CHECK;
 void orr_cached_program_free(orr_cached_program *program);
+/* Frees a program that gives way to another: at the end, where it may have been recorded. */
+orr_status orr_cached_program_retire(orr_generator *g, orr_cached_program *program,
+                                     orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_GENERATE_WRITER_H */
