@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "support/random_placements.h"
-#include "support/seeds.h"
+#include "../support/random_placements.h"
+#include "../support/seeds.h"
 
 /* Shares of copies against the optimum of their linear programme. By its duality that is the
  * largest average, over all sets of ranks, of the load that has all its copies in the set: there

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "support/random_placements.h"
-#include "support/seeds.h"
+#include "../support/random_placements.h"
+#include "../support/seeds.h"
 
 /* Rows between ranks, counted token by token with nothing but orr_experts_slots(): the same as
  * orr_experts_count_traffic() and orr_experts_evaluate() say. */
