@@ -216,6 +216,8 @@ typedef struct orr_generated {
     size_t n;
     bool ended;             /* by a stop token */
     double log_probability; /* of all generated tokens, under the model (temperature 1) */
+    uint64_t logits_digest; /* XXH3 of the logits that tokens were sampled from: runs that agree
+                             * in all bits have the same */
 } orr_generated;
 typedef struct orr_generation_times {
     int64_t first_token_ns; /* time to first token, from the call */

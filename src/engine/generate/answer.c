@@ -3,8 +3,10 @@
  * one ends, the last slot's sequence moves into its slot, and the next prompt is admitted. */
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/clock.h"
-#include "engine/generate/generator.h"
+#include "engine/generate/experts.h"
 #include "engine/generate/sampling.h"
 
 /* A sequence in a slot of the cache. */
@@ -15,17 +17,16 @@ typedef struct sequence {
     orr_random random;
 } sequence;
 
+/* What this rank does in a round: one pass of its backbone. */
+typedef enum round_kind { ROUND_NOTHING, ROUND_PREFILL, ROUND_DECODE } round_kind;
+
 typedef struct answering {
     orr_generator *g;
-    const orr_prompt *prompts;
-    const orr_sampling *sampling;
-    bool (*told)(void *ctx, uint32_t prompt, int32_t token);
-    void *ctx;
-    orr_arena *arena;
-    orr_generated *ret;
+    const orr_answer_job *job;
     orr_generation_times times;
     sequence *slots;   /* shape (batch) */
-    uint32_t n, taken; /* active slots are 0 .. n - 1; prompts begun */
+    uint32_t n, taken; /* active slots are 0 .. n - 1; of the job's prompts begun */
+    bool prefilling;   /* slot n has a prompt, of which slots[n].cached tokens are in the cache */
     orr_token_candidate *room;
     bool *ended; /* shape (batch): ended in this round */
     bool over;
@@ -50,47 +51,62 @@ static bool is_stop(const orr_sampling *s, int32_t token)
 static bool advance(answering *a, sequence *s, const float *logits)
 {
     const orr_generator *g = a->g;
-    orr_generated *r = &a->ret[s->prompt];
-    const uint32_t vocab = a->sampling->vocab > 0 && a->sampling->vocab < g->model.vocab
-                               ? a->sampling->vocab
-                               : g->model.vocab;
-    const int32_t token = orr_sample_token(a->sampling, &s->random, logits, vocab, a->room);
+    const orr_answer_job *job = a->job;
+    const orr_sampling *how = job->sampling;
+    orr_generated *r = &job->ret[s->prompt];
+    const uint32_t vocab =
+        how->vocab > 0 && how->vocab < g->model.vocab ? how->vocab : g->model.vocab;
+    const int32_t token = orr_sample_token(how, &s->random, logits, vocab, a->room);
     if (a->times.first_token_ns == 0)
         a->times.first_token_ns = now() - a->began_ns;
-    r->ended = is_stop(a->sampling, token);
+    r->logits_digest =
+        XXH3_64bits_withSeed(logits, g->model.vocab * sizeof *logits, r->logits_digest);
+    r->ended = is_stop(how, token);
     if (r->ended)
         return false;
     r->log_probability += orr_log_probability(logits, g->model.vocab, token);
     r->tokens[r->n++] = token;
     s->next = token;
-    if (a->told != NULL && !a->told(a->ctx, s->prompt, token))
+    if (job->told != NULL && !job->told(job->ctx, s->prompt, token))
         a->over = true;
     const bool positioned = g->model.positions == 0 || s->cached < (int64_t)g->model.positions;
-    return !a->over && (int64_t)r->n < a->sampling->most && s->cached < g->capacity && positioned;
+    return !a->over && (int64_t)r->n < how->most && s->cached < g->capacity && positioned;
 }
 
-/* Prefills the next prompt into the next slot. */
+/* The next prompt takes the next slot. */
 static orr_status admit(answering *a)
 {
-    orr_generator *g = a->g;
-    const uint32_t p = a->taken++;
-    const orr_prompt *prompt = &a->prompts[p];
-    sequence *s = &a->slots[a->n];
-    const int64_t began = now();
-    *s = (sequence){
-        .prompt = p, .cached = (int64_t)prompt->n, .random = orr_random_of(a->sampling->seed, p)};
-    a->ret[p] =
-        (orr_generated){.tokens = orr_arena_array(a->arena, int32_t, (size_t)a->sampling->most)};
-    if (a->ret[p].tokens == NULL)
+    const orr_answer_job *job = a->job;
+    const uint32_t p = job->mine[a->taken++];
+    a->slots[a->n] = (sequence){.prompt = p, .random = orr_random_of(job->sampling->seed, p)};
+    job->ret[p] = (orr_generated){
+        .tokens = orr_arena_array(job->arena, int32_t, (size_t)job->sampling->most)};
+    if (job->ret[p].tokens == NULL)
         return orr_fail_memory(a->err);
-    if (prompt->n == 0)
-        return orr_fail(a->err, ORR_INVALID, "prompt %u has no tokens", p + 1);
-    ORR_TRY(orr_generator_prefill(g, a->n, prompt, NULL, NULL, a->err));
-    ORR_TRY(
-        orr_generator_logits(g, (int64_t)(prompt->n - 1) % ORR_PREFILL_CHUNK_TOKENS, 1, 1, a->err));
-    a->times.prompt_tokens += (int64_t)prompt->n;
+    if (job->prompts[p].n == 0)
+        return orr_fail(a->err, ORR_INVALID, "prompt %u is empty", p);
+    a->prefilling = true;
+    return ORR_OK;
+}
+
+/* Prefills a chunk of the prompt in slot n; after the last one the sequence decodes. */
+static orr_status prefill(answering *a)
+{
+    orr_generator *g = a->g;
+    const int64_t began = now();
+    if (!a->prefilling)
+        ORR_TRY(admit(a));
+    sequence *s = &a->slots[a->n];
+    const orr_prompt *prompt = &a->job->prompts[s->prompt];
+    const int64_t from = s->cached;
+    ORR_TRY(orr_generator_prefill_chunk(g, a->n, s->prompt, prompt, &s->cached, a->err));
+    if (s->cached == (int64_t)prompt->n) {
+        ORR_TRY(orr_generator_logits(g, s->cached - 1 - from, 1, 1, a->err));
+        a->prefilling = false;
+        a->n += advance(a, s, g->logits);
+    }
+    a->times.prompt_tokens += s->cached - from;
     a->times.prompt_ns += now() - began;
-    a->n += advance(a, s, g->logits);
     return ORR_OK;
 }
 
@@ -120,9 +136,14 @@ static orr_status decode(answering *a)
     for (uint32_t i = 0; i < n; i++) {
         g->ids[i] = a->slots[i].next;
         g->first[i] = a->slots[i].cached++;
+        g->request[i] = a->slots[i].prompt;
     }
-    const orr_forward_input feed = {
-        .samples = n, .tokens = 1, .ids = g->ids, .first = g->first, .phase = 'd'};
+    const orr_forward_input feed = {.samples = n,
+                                    .tokens = 1,
+                                    .ids = g->ids,
+                                    .first = g->first,
+                                    .request = g->request,
+                                    .phase = 'd'};
     ORR_TRY(orr_generator_forward(g, &feed, a->err));
     for (uint32_t at = 0; at < n; at += ORR_LM_HEAD_ROWS) {
         const uint32_t some = n - at < ORR_LM_HEAD_ROWS ? n - at : ORR_LM_HEAD_ROWS;
@@ -139,40 +160,102 @@ static orr_status decode(answering *a)
     return ORR_OK;
 }
 
+/* Prompts are prefilled as long as there are free slots. */
+static round_kind next_round(const answering *a)
+{
+    if (a->over)
+        return ROUND_NOTHING;
+    if (a->prefilling || (a->n < a->g->options.batch && a->taken < a->job->n_mine))
+        return ROUND_PREFILL;
+    return a->n > 0 ? ROUND_DECODE : ROUND_NOTHING;
+}
+
+/* Whether any rank has something to do, and none has been told to end: the same on all. */
+static orr_status agree(answering *a, round_kind kind, bool *ret_going)
+{
+    *ret_going = kind != ROUND_NOTHING;
+    if (a->g->parallel == NULL)
+        return ORR_OK;
+    return orr_generator_agree(a->g, kind != ROUND_NOTHING, a->over, ret_going, a->err);
+}
+
+static orr_status do_round(answering *a, round_kind kind)
+{
+    switch (kind) {
+    case ROUND_PREFILL:
+        return prefill(a);
+    case ROUND_DECODE:
+        return decode(a);
+    default:
+        return orr_generator_forward(a->g, &(orr_forward_input){0}, a->err);
+    }
+}
+
+/* A recorded step is what admits prompts and decodes once; over ranks, one round. */
+static orr_status answer_all(answering *a)
+{
+    orr_recorder *recorder = a->g->recorder;
+    bool going, begun = false;
+    for (int64_t step = 0;;) {
+        const round_kind kind = next_round(a);
+        ORR_TRY(agree(a, kind, &going));
+        if (!going)
+            break;
+        if (recorder != NULL && !begun)
+            orr_recorder_step(recorder, step++);
+        ORR_TRY(do_round(a, kind));
+        begun = kind == ROUND_PREFILL && a->g->parallel == NULL && !a->over;
+        if (recorder != NULL && !begun)
+            orr_recorder_end(recorder);
+    }
+    if (recorder != NULL && begun)
+        orr_recorder_end(recorder);
+    return ORR_OK;
+}
+
+orr_status orr_generator_answer(orr_generator *g, const orr_answer_job *job,
+                                orr_generation_times *ret_times, orr_error *err)
+{
+    answering a = {.g = g,
+                   .job = job,
+                   .slots = orr_arena_array(job->arena, sequence, g->options.batch),
+                   .room = orr_arena_array(job->arena, orr_token_candidate, g->model.vocab),
+                   .ended = orr_arena_array(job->arena, bool, g->options.batch),
+                   .began_ns = now(),
+                   .err = err};
+    if (a.slots == NULL || a.room == NULL || a.ended == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(answer_all(&a));
+    for (uint32_t i = a.taken; i < job->n_mine; i++)
+        job->ret[job->mine[i]] = (orr_generated){0};
+    g->requests += job->n;
+    *ret_times = a.times;
+    return g->recorder != NULL ? orr_generator_write_trace(g, err) : ORR_OK;
+}
+
 orr_status orr_generate(orr_generator *g, const orr_prompt *prompts, uint32_t n,
                         const orr_sampling *sampling,
                         bool (*told)(void *ctx, uint32_t prompt, int32_t token), void *ctx,
                         orr_arena *arena, orr_generated *ret, orr_generation_times *ret_times,
                         orr_error *err)
 {
-    answering a = {.g = g,
-                   .prompts = prompts,
-                   .sampling = sampling,
-                   .told = told,
-                   .ctx = ctx,
-                   .arena = arena,
-                   .ret = ret,
-                   .slots = orr_arena_array(arena, sequence, g->options.batch),
-                   .room = orr_arena_array(arena, orr_token_candidate, g->model.vocab),
-                   .ended = orr_arena_array(arena, bool, g->options.batch),
-                   .began_ns = now(),
-                   .err = err};
-    if (a.slots == NULL || a.room == NULL || a.ended == NULL)
+    orr_generation_times times;
+    uint32_t *mine = orr_arena_array(arena, uint32_t, n);
+    if (mine == NULL)
         return orr_fail_memory(err);
-    for (int64_t step = 0; !a.over && (a.n > 0 || a.taken < n); step++) {
-        if (g->recorder != NULL)
-            orr_recorder_step(g->recorder, step);
-        while (a.n < g->options.batch && a.taken < n && !a.over)
-            ORR_TRY(admit(&a));
-        if (a.n > 0 && !a.over)
-            ORR_TRY(decode(&a));
-        if (g->recorder != NULL)
-            orr_recorder_end(g->recorder);
-    }
-    for (uint32_t p = a.taken; p < n; p++)
-        ret[p] = (orr_generated){0};
-    g->requests += n;
+    for (uint32_t p = 0; p < n; p++)
+        mine[p] = p;
+    const orr_answer_job job = {.prompts = prompts,
+                                .n = n,
+                                .mine = mine,
+                                .n_mine = n,
+                                .sampling = sampling,
+                                .told = told,
+                                .ctx = ctx,
+                                .arena = arena,
+                                .ret = ret};
+    ORR_TRY(orr_generator_answer(g, &job, &times, err));
     if (ret_times != NULL)
-        *ret_times = a.times;
-    return g->recorder != NULL ? orr_generator_write_trace(g, err) : ORR_OK;
+        *ret_times = times;
+    return ORR_OK;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/generate/generator.h"
+#include "engine/generate/experts.h"
 #include "kernel/format/row.h"
 
 static orr_status execute(orr_generator *g, orr_program *program, orr_error *err)
@@ -32,6 +32,18 @@ static void set_positions(orr_generator *g, const orr_forward_input *feed)
             g->positions[b * feed->tokens + t] = feed->first[b] + t;
 }
 
+/* Which tokens the rows of a backbone are. */
+static void set_requests(orr_generator *g, const orr_forward_input *feed)
+{
+    orr_expert_parallel *x = g->parallel;
+    x->tokens = (uint32_t)(feed->samples * feed->tokens);
+    for (uint32_t i = 0; i < x->tokens; i++) {
+        const int64_t b = i / feed->tokens;
+        x->request[i] = feed->request != NULL ? feed->request[b] : 0;
+        x->position[i] = (uint32_t)(feed->first[b] + i % feed->tokens);
+    }
+}
+
 orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed, orr_error *err)
 {
     orr_backbone *body;
@@ -47,7 +59,9 @@ orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed
     if (body->pixels != ORR_NONE)
         orr_program_bind(program, body->pixels, (void *)feed->pixels);
     orr_program_set_positions(program, feed->first);
-    ORR_TRY(execute(g, program, err));
+    if (g->parallel != NULL)
+        set_requests(g, feed);
+    ORR_TRY(orr_generator_run_backbone(g, body, err));
     return g->options.record_experts ? orr_generator_log_experts(g, body, feed, err) : ORR_OK;
 }
 
@@ -99,29 +113,40 @@ static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_
 }
 
 /* A prompt with images is prefilled in one run, since all of them are inputs of it. */
-orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
-                                 orr_prefill_visit *each, void *ctx, orr_error *err)
+orr_status orr_generator_prefill_chunk(orr_generator *g, uint32_t slot, uint32_t request,
+                                       const orr_prompt *prompt, int64_t *cached, orr_error *err)
 {
-    const int64_t n = (int64_t)prompt->n, tiles = prompt->pixels != NULL ? prompt->tiles : 0;
-    ORR_TRY(check_tokens(g, prompt, err));
+    const int64_t at = *cached, n = (int64_t)prompt->n,
+                  tiles = prompt->pixels != NULL ? prompt->tiles : 0,
+                  some = n - at < ORR_PREFILL_CHUNK_TOKENS ? n - at : ORR_PREFILL_CHUNK_TOKENS;
+    if (at == 0)
+        ORR_TRY(check_tokens(g, prompt, err));
     if (tiles > 0 && n > ORR_PREFILL_CHUNK_TOKENS)
         return orr_fail(err, ORR_LIMIT, "a prompt with pictures of %lld tokens: at most %d",
                         (long long)n, ORR_PREFILL_CHUNK_TOKENS);
-    for (int64_t at = 0; at < n; at += ORR_PREFILL_CHUNK_TOKENS) {
-        const int64_t some = n - at < ORR_PREFILL_CHUNK_TOKENS ? n - at : ORR_PREFILL_CHUNK_TOKENS;
-        for (int64_t i = 0; i < some; i++)
-            g->ids[i] = prompt->tokens[at + i];
-        const orr_forward_input feed = {.slot = slot,
-                                        .samples = 1,
-                                        .tokens = some,
-                                        .ids = g->ids,
-                                        .first = &at,
-                                        .pixels = prompt->pixels,
-                                        .tiles = tiles,
-                                        .phase = 'p'};
-        ORR_TRY(orr_generator_forward(g, &feed, err));
+    for (int64_t i = 0; i < some; i++)
+        g->ids[i] = prompt->tokens[at + i];
+    const orr_forward_input feed = {.slot = slot,
+                                    .samples = 1,
+                                    .tokens = some,
+                                    .ids = g->ids,
+                                    .first = &at,
+                                    .request = &request,
+                                    .pixels = prompt->pixels,
+                                    .tiles = tiles,
+                                    .phase = 'p'};
+    ORR_TRY(orr_generator_forward(g, &feed, err));
+    *cached = at + some;
+    return ORR_OK;
+}
+
+orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
+                                 orr_prefill_visit *each, void *ctx, orr_error *err)
+{
+    for (int64_t at = 0, from = 0; at < (int64_t)prompt->n; from = at) {
+        ORR_TRY(orr_generator_prefill_chunk(g, slot, 0, prompt, &at, err));
         if (each != NULL)
-            ORR_TRY(each(ctx, g, at, some, err));
+            ORR_TRY(each(ctx, g, from, at - from, err));
     }
     return ORR_OK;
 }
@@ -150,7 +175,8 @@ orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body,
         const int64_t b = row / feed->tokens, t = row % feed->tokens;
         ORR_TRY(put(g, text,
                     snprintf(text, sizeof text, "%llu,%c,%lld",
-                             (unsigned long long)(g->requests + feed->slot + (uint64_t)b),
+                             (unsigned long long)(g->requests +
+                                                  (feed->request != NULL ? feed->request[b] : 0)),
                              feed->phase, (long long)(feed->first[b] + t)),
                     err));
         for (size_t i = 0; i < body->choices.n; i++)

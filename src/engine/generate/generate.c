@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/generate/experts.h"
 #include "engine/generate/sampling.h"
 #include "engine/generate/writer.h"
 
@@ -30,20 +31,21 @@ static orr_status check_model(const orr_generator_options *o, orr_error *err)
 /* Takes KV caches and input and output buffers. */
 static orr_status make_room(orr_generator *g, orr_error *err)
 {
-    const size_t rows =
-        g->options.batch > ORR_PREFILL_CHUNK_TOKENS ? g->options.batch : ORR_PREFILL_CHUNK_TOKENS;
+    const size_t rows = (size_t)orr_generator_rows(g);
     orr_backbone *body;
     g->ids = orr_generator_allocate(g, rows, sizeof *g->ids);
     g->first = orr_generator_allocate(g, rows, sizeof *g->first);
     g->positions = orr_generator_allocate(g, rows, sizeof *g->positions);
+    g->request = orr_generator_allocate(g, g->options.batch, sizeof *g->request);
     g->logits =
         orr_generator_allocate(g, (size_t)ORR_LM_HEAD_ROWS * g->model.vocab, sizeof *g->logits);
     g->hidden = orr_generator_allocate(g, rows * g->model.hidden, sizeof(float));
     g->keys = orr_generator_allocate(g, g->n_places, sizeof *g->keys);
     g->values = orr_generator_allocate(g, g->n_places, sizeof *g->values);
     g->cache_bytes = orr_generator_allocate(g, g->n_places, sizeof *g->cache_bytes);
-    if (g->ids == NULL || g->first == NULL || g->positions == NULL || g->logits == NULL ||
-        g->hidden == NULL || g->keys == NULL || g->values == NULL || g->cache_bytes == NULL)
+    if (g->ids == NULL || g->first == NULL || g->positions == NULL || g->request == NULL ||
+        g->logits == NULL || g->hidden == NULL || g->keys == NULL || g->values == NULL ||
+        g->cache_bytes == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_generator_backbone(g, 1, 1, 0, &body, err));
     for (size_t i = 0; i < body->caches.n; i++) {
@@ -72,7 +74,7 @@ static orr_status check_memory(const orr_generator *g, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status open_all(orr_generator *g, orr_error *err)
+static orr_status open_all(orr_generator *g, const orr_generator_rank *rank, orr_error *err)
 {
     const int64_t most = g->model.context > 0 && g->model.context < CONTEXT_DEFAULT
                              ? g->model.context
@@ -90,12 +92,15 @@ static orr_status open_all(orr_generator *g, orr_error *err)
     ORR_TRY(orr_workers_new(g->options.threads, &g->workers, err));
     if (g->options.record != NULL)
         ORR_TRY(orr_recorder_new(RECORDED_RUNS, RECORDED_CALLS, &g->recorder, err));
+    if (rank != NULL)
+        ORR_TRY(orr_generator_experts_open(g, rank->transport, rank->placement, err));
     ORR_TRY(orr_generator_bind_weights(g, err));
     return make_room(g, err);
 }
 
-orr_status orr_generator_open(const orr_generator_options *options, orr_generator **ret,
-                              orr_error *err)
+orr_status orr_generator_open_rank(const orr_generator_options *options,
+                                   const orr_generator_rank *rank, orr_generator **ret,
+                                   orr_error *err)
 {
     ORR_TRY(check_model(options, err));
     orr_generator *g = orr_calloc(1, sizeof *g);
@@ -103,7 +108,7 @@ orr_status orr_generator_open(const orr_generator_options *options, orr_generato
         return orr_fail_memory(err);
     g->options = *options;
     g->model = *options->model;
-    const orr_status status = open_all(g, err);
+    const orr_status status = open_all(g, rank, err);
     if (status != ORR_OK) {
         orr_generator_close(g);
         return status;
@@ -112,10 +117,17 @@ orr_status orr_generator_open(const orr_generator_options *options, orr_generato
     return ORR_OK;
 }
 
+orr_status orr_generator_open(const orr_generator_options *options, orr_generator **ret,
+                              orr_error *err)
+{
+    return orr_generator_open_rank(options, NULL, ret, err);
+}
+
 void orr_generator_close(orr_generator *g)
 {
     if (g == NULL)
         return;
+    orr_generator_experts_close(g);
     for (int i = 0; i < ORR_BACKBONES; i++)
         orr_backbone_free(&g->bodies[i]);
     for (int i = 0; i < ORR_LM_HEADS; i++)

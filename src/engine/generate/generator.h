@@ -43,16 +43,20 @@ typedef struct orr_cached_program {
     orr_arena *arena; /* NULL: an empty entry */
     orr_tape tape;
     orr_array(orr_binding) bindings;
+    orr_array(orr_program_call) calls; /* none: as they are by default */
     orr_program *program;
     uint64_t used; /* when it was used last */
 } orr_cached_program;
 
+struct orr_expert_call;
 typedef struct orr_backbone {
     orr_cached_program served;
-    int64_t samples, tokens, tiles;        /* tiles: of images; 0: none */
+    int64_t samples, tokens, tiles;        /* samples 0: exchanges between ranks alone; tiles: of
+                                            * images; 0: none */
     orr_value ids, positions, pixels, out; /* ORR_NONE: the model has none */
     orr_array(orr_kv_cache_value) caches;
     orr_array(orr_expert_choice) choices;
+    orr_array(struct orr_expert_call *) exchanges; /* of rows between ranks, by layer */
 } orr_backbone;
 
 typedef struct orr_lm_head {
@@ -63,6 +67,7 @@ typedef struct orr_lm_head {
 
 enum { ORR_BACKBONES = 4, ORR_LM_HEADS = 2, ORR_PREFILL_CHUNK_TOKENS = 512 };
 
+typedef struct orr_expert_parallel orr_expert_parallel;
 struct orr_generator {
     orr_generator_options options;
     orr_model model;
@@ -81,11 +86,13 @@ struct orr_generator {
     orr_array(orr_cached_program) retired; /* recorded, and replaced by others */
     uint64_t clock;                        /* counts runs */
     int64_t *ids, *positions, *first;      /* input buffers */
+    uint32_t *request;                     /* shape (batch): prompts of the samples */
     float *logits;                         /* shape (ORR_LM_HEAD_ROWS, vocab) */
     void *hidden;                          /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
     orr_recorder *recorder;                /* or NULL */
     orr_array(char) experts;               /* lines of CSV */
     uint64_t requests;
+    orr_expert_parallel *parallel; /* this is one rank of several; NULL: it is alone */
 };
 enum { ORR_LM_HEAD_ROWS = 64 };
 
@@ -98,6 +105,9 @@ orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_
 void *orr_generator_allocate(orr_generator *g, size_t n, size_t bytes);
 /* Binds the weights of all places: mapped, quantized, or drawn at random. */
 orr_status orr_generator_bind_weights(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
+/* Random weights: rows from .. from + n - 1 of `rows` rows, in bf16. */
+void orr_generator_draw(const orr_generator *g, int64_t rows, int64_t columns, int64_t from,
+                        int64_t n, uint16_t *ret);
 const orr_binding *orr_generator_weight(const orr_generator *g, uint32_t place, const char *name,
                                         uint32_t nth);
 
@@ -113,9 +123,10 @@ void orr_lm_head_free(orr_lm_head *head);
 /* Runs tokens `ids`, shape (samples, tokens), after the first[b] cached tokens of cache slot slot +
  * b. g->hidden then has the hidden states, shape (samples, tokens, hidden). */
 typedef struct orr_forward_input {
-    uint32_t slot; /* first slot of the caches */
-    int64_t samples, tokens;
+    uint32_t slot;           /* first slot of the caches */
+    int64_t samples, tokens; /* samples 0: only exchanges with other ranks */
     const int64_t *ids, *first;
+    const uint32_t *request; /* shape (samples): numbers of the prompts */
     const float *pixels;
     int64_t tiles;
     char phase; /* 'p' (prefill) or 'd' (decode), for records of experts */
@@ -132,6 +143,30 @@ typedef orr_status orr_prefill_visit(void *ctx, orr_generator *g, int64_t from, 
                                      orr_error *err);
 orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
                                  orr_prefill_visit *each, void *ctx, orr_error *err) ORR_MUST_CHECK;
+/* Prefills the next chunk of prompt number `request`, of which *cached tokens are in the cache. */
+orr_status orr_generator_prefill_chunk(orr_generator *g, uint32_t slot, uint32_t request,
+                                       const orr_prompt *prompt, int64_t *cached,
+                                       orr_error *err) ORR_MUST_CHECK;
+
+/* The prompts that a rank answers. */
+typedef struct orr_answer_job {
+    const orr_prompt *prompts; /* shape (n): of all ranks */
+    uint32_t n, n_mine;
+    const uint32_t *mine; /* shape (n_mine): of this rank, in order */
+    const orr_sampling *sampling;
+    bool (*told)(void *ctx, uint32_t prompt, int32_t token);
+    void *ctx;
+    orr_arena *arena;
+    orr_generated *ret; /* shape (n): of this rank's prompts */
+} orr_answer_job;
+orr_status orr_generator_answer(orr_generator *g, const orr_answer_job *job,
+                                orr_generation_times *ret_times, orr_error *err) ORR_MUST_CHECK;
+/* Most rows of a backbone. */
+static inline int64_t orr_generator_rows(const orr_generator *g)
+{
+    return g->options.batch > ORR_PREFILL_CHUNK_TOKENS ? g->options.batch
+                                                       : ORR_PREFILL_CHUNK_TOKENS;
+}
 
 /* Appends the experts that a backbone run chose, as lines of CSV. */
 orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *backbone,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the programs of a generator from its modules, and caches them by shape. */
+#include "engine/generate/experts.h"
 #include "engine/generate/writer.h"
 
 orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_t tokens,
@@ -27,12 +28,24 @@ void orr_backbone_free(orr_backbone *backbone)
 {
     orr_array_done(&backbone->caches);
     orr_array_done(&backbone->choices);
+    orr_array_done(&backbone->exchanges);
     orr_cached_program_free(&backbone->served);
 }
 
 void orr_lm_head_free(orr_lm_head *head)
 {
     orr_cached_program_free(&head->served);
+}
+
+/* The exchanges of layers with experts alone, for a rank without tokens. */
+static orr_status write_exchanges(orr_generator *g, orr_backbone *backbone, orr_error *err)
+{
+    orr_program_writer w = {.g = g, .to = &backbone->served, .backbone = backbone, .err = err};
+    for (uint32_t layer = 0; layer < g->parallel->placement->layers; layer++) {
+        w.place = g->parallel->place[layer];
+        ORR_TRY(orr_expert_call_write(&w, NULL, NULL));
+    }
+    return orr_cached_program_finish(g, &backbone->served, err);
 }
 
 /* All modules before the head. The vision encoder's output waits for the embedding. */
@@ -111,7 +124,7 @@ orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tok
                              .pixels = ORR_NONE};
     orr_status status = orr_cached_program_begin(&oldest->served, err);
     if (status == ORR_OK)
-        status = write_backbone(g, oldest, err);
+        status = samples > 0 ? write_backbone(g, oldest, err) : write_exchanges(g, oldest, err);
     if (status != ORR_OK) {
         orr_backbone_free(oldest);
         return status;

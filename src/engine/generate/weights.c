@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "engine/generate/generator.h"
+#include "engine/generate/experts.h"
 #include "kernel/format/row.h"
 #include "model/memory/memory.h"
 
@@ -109,20 +109,44 @@ static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, or
 
 /* Random weights for measurements: a few thousand small numbers, repeated. */
 enum { DRAWN = 8192 };
+void orr_generator_draw(const orr_generator *g, int64_t rows, int64_t columns, int64_t from,
+                        int64_t n, uint16_t *ret)
+{
+    orr_random random = orr_random_of(g->options.seed, (uint64_t)rows * 31 + (uint64_t)columns);
+    const double scale = 1 / sqrt((double)columns);
+    uint16_t drawn[DRAWN];
+    for (int64_t i = 0; i < DRAWN; i++)
+        drawn[i] = orr_fp32_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale));
+    for (int64_t i = 0; i < n * columns; i++)
+        ret[i] = drawn[(from * columns + i) % DRAWN];
+}
+
 static orr_status random_weights(orr_generator *g, shape s, orr_weight_rows *rows, orr_error *err)
 {
-    orr_random random = orr_random_of(g->options.seed, (uint64_t)s.rows * 31 + (uint64_t)s.columns);
-    const int64_t n = s.rows * s.columns;
     uint16_t *data = NULL;
-    ORR_TRY(allocate(g, (size_t)n * sizeof *data, &data, err));
-    const double scale = 1 / sqrt((double)s.columns);
-    for (int64_t i = 0; i < n; i++)
-        data[i] = i < DRAWN
-                      ? orr_fp32_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
-                      : data[i % DRAWN];
+    ORR_TRY(allocate(g, (size_t)(s.rows * s.columns) * sizeof *data, &data, err));
+    orr_generator_draw(g, s.rows, s.columns, 0, s.rows, data);
     *rows = (orr_weight_rows){
         .format = ORR_ROW_FORMAT_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
     return one_piece(g, rows, data, s.rows, err);
+}
+
+/* Of experts on several ranks the rows of this rank's are made later. */
+static orr_status bind_experts(orr_generator *g, const orr_weight_key *key, const orr_type *type,
+                               const orr_bound_weight *w, orr_error *err)
+{
+    const shape s = shape_of(type, USE_EXPERTS);
+    orr_expert_weight weight = {.place = w->place,
+                                .nth = w->nth,
+                                .name = w->name,
+                                .rows = s.rows / g->model.moe.experts,
+                                .source = {.format = ORR_ROW_FORMAT_BF16,
+                                           .columns = s.columns,
+                                           .row_bytes = s.columns * 2}};
+    if (g->options.weights != NULL)
+        ORR_TRY(
+            orr_weights_rows(g->options.weights, &g->model, key, g->arena, &weight.source, err));
+    return orr_expert_weight_add(g, &weight, err);
 }
 
 static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const orr_type *type,
@@ -194,6 +218,10 @@ static orr_status bind_place(orr_generator *g, const orr_module_sequence *row, u
             .module = module->kind, .layer = layer_of(row, place), .name = value->name, .nth = nth};
         orr_bound_weight w = {.place = place, .nth = nth, .name = value->name};
         const weight_use use = use_of(tape, v);
+        if (use == USE_EXPERTS && g->parallel != NULL) {
+            ORR_TRY(bind_experts(g, &key, &value->type, &w, err));
+            continue;
+        }
         ORR_TRY(use == USE_WHOLE ? bind_whole(g, &key, &value->type, &w, err)
                                  : bind_rows(g, &key, &value->type, use, &w, err));
         if (!orr_array_push(&g->weights, w))
@@ -213,7 +241,7 @@ orr_status orr_generator_bind_weights(orr_generator *g, orr_error *err)
     for (size_t i = 0; i < g->weights.n; i++)
         if (g->weights.at[i].binding.rows != NULL)
             g->weights.at[i].binding.rows = &g->weights.at[i].rows;
-    return ORR_OK;
+    return g->parallel != NULL ? orr_expert_weights_make(g, err) : ORR_OK;
 }
 
 const orr_binding *orr_generator_weight(const orr_generator *g, uint32_t place, const char *name,

@@ -4,9 +4,10 @@
 
 #include <string.h>
 
+#include "engine/generate/experts.h"
 #include "op/tape/tape.h"
 
-static orr_status new_value(orr_program_writer *w, const orr_tape_value *like, orr_value *ret)
+orr_status orr_writer_value(orr_program_writer *w, const orr_tape_value *like, orr_value *ret)
 {
     ORR_TRY(orr_tape_value_new(&w->to->tape, (orr_value_role)like->role, &like->type, like->name,
                                ret, w->err));
@@ -63,17 +64,22 @@ static orr_status place_parameter(orr_program_writer *w, const orr_tape *from, o
     return ORR_OK;
 }
 
-/* Copies every value of the module to the tape; its input is the previous output. */
-static orr_status copy_values(orr_program_writer *w, const orr_module *module)
+/* Copies the values of the module to the tape, but those of experts; its input is the previous
+ * output. */
+static orr_status copy_values(orr_program_writer *w, const orr_module *module,
+                              const orr_expert_part *part)
 {
     const orr_tape *from = module->tape;
     for (orr_value v = 0; v < from->n_values; v++) {
         const orr_tape_value *value = &from->values[v];
+        w->map[v] = ORR_NONE;
+        if (part->hidden != NULL && part->hidden[v])
+            continue;
         if (v == module->in && w->last != ORR_NONE) {
             w->map[v] = w->last;
             continue;
         }
-        ORR_TRY(new_value(w, value, &w->map[v]));
+        ORR_TRY(orr_writer_value(w, value, &w->map[v]));
         if (value->role == ORR_VALUE_INPUT && v != module->in)
             ORR_TRY(place_input(w, value, &w->map[v]));
         else if (value->role == ORR_VALUE_PARAMETER)
@@ -107,11 +113,16 @@ static void use_row_weights(orr_program_writer *w, orr_tape_call *call)
     call->args.transpose_b = false;
 }
 
-static orr_status copy_calls(orr_program_writer *w, const orr_module *module)
+static orr_status copy_calls(orr_program_writer *w, const orr_module *module,
+                             const orr_expert_part *part)
 {
     orr_tape *to = &w->to->tape;
-    ORR_TRY(orr_tape_reserve(to, 0, module->tape->n_calls, w->err));
     for (uint32_t c = 0; c < module->tape->n_calls; c++) {
+        if (c == part->dispatch || (part->inside != NULL && part->inside[c]))
+            continue;
+        if (c == part->combine)
+            ORR_TRY(orr_expert_call_write(w, module->tape, part));
+        ORR_TRY(orr_tape_reserve(to, 0, 1, w->err));
         orr_tape_call *call = &to->calls[to->n_calls];
         *call = module->tape->calls[c];
         for (uint32_t i = 0; i < call->n_in; i++)
@@ -128,11 +139,14 @@ static orr_status copy_calls(orr_program_writer *w, const orr_module *module)
 
 orr_status orr_writer_copy_module(orr_program_writer *w, const orr_module *module)
 {
+    orr_expert_part part = {ORR_NONE, ORR_NONE, NULL, NULL};
     w->map = orr_arena_array(w->to->arena, orr_value, module->tape->n_values);
     if (w->map == NULL)
         return orr_fail_memory(w->err);
-    ORR_TRY(copy_values(w, module));
-    ORR_TRY(copy_calls(w, module));
+    if (w->g->parallel != NULL && w->backbone != NULL)
+        ORR_TRY(orr_expert_part_of(module->tape, w->to->arena, &part, w->err));
+    ORR_TRY(copy_values(w, module, &part));
+    ORR_TRY(copy_calls(w, module, &part));
     if (module->out != ORR_NONE)
         w->last = w->map[module->out];
     return ORR_OK;
@@ -149,8 +163,14 @@ orr_status orr_cached_program_begin(orr_cached_program *served, orr_error *err)
 
 orr_status orr_cached_program_finish(orr_generator *g, orr_cached_program *served, orr_error *err)
 {
+    const bool hooks = served->calls.n > 0;
+    while (hooks && served->calls.n < served->tape.n_calls)
+        if (!orr_array_push(&served->calls, (orr_program_call){0}))
+            return orr_fail_memory(err);
     const orr_program_source source = {.tape = &served->tape,
+                                       .calls = hooks ? served->calls.at : NULL,
                                        .bindings = served->bindings.at,
+                                       .communicators = hooks ? g->parallel->communicators : NULL,
                                        .backend = g->backend,
                                        .workers = g->workers};
     return orr_program_make(&source, &served->program, err);
@@ -160,6 +180,7 @@ void orr_cached_program_free(orr_cached_program *served)
 {
     orr_program_free(served->program);
     orr_array_done(&served->bindings);
+    orr_array_done(&served->calls);
     orr_arena_free(served->arena);
     *served = (orr_cached_program){0};
 }

@@ -5,7 +5,8 @@
 #include "engine/generate/generator.h"
 
 /* The tape of a program being written, from those of modules. */
-typedef struct orr_program_writer {
+typedef struct orr_program_writer orr_program_writer;
+struct orr_program_writer {
     orr_generator *g;
     orr_cached_program *to;
     orr_backbone *backbone; /* NULL: an LM head */
@@ -14,8 +15,11 @@ typedef struct orr_program_writer {
     orr_value pictures;     /* output of the vision encoder; ORR_NONE */
     uint32_t place;
     orr_error *err;
-} orr_program_writer;
+};
 
+/* A value of the tape, like that of a module. */
+orr_status orr_writer_value(orr_program_writer *w, const orr_tape_value *like,
+                            orr_value *ret) ORR_MUST_CHECK;
 orr_status orr_cached_program_begin(orr_cached_program *program, orr_error *err) ORR_MUST_CHECK;
 /* Appends the calls of a module, which is that of the writer's place. */
 orr_status orr_writer_copy_module(orr_program_writer *w, const orr_module *module) ORR_MUST_CHECK;
