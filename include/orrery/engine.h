@@ -2,6 +2,7 @@
 #ifndef ORR_ENGINE_H
 #define ORR_ENGINE_H
 
+#include <orrery/experts.h>
 #include <orrery/graph.h>
 #include <orrery/kernel.h>
 #include <orrery/model.h>
@@ -230,6 +231,38 @@ ORR_API ORR_MUST_CHECK orr_status orr_generate(
     orr_generator *generator, const orr_prompt *prompts, uint32_t n, const orr_sampling *sampling,
     bool (*told)(void *ctx, uint32_t prompt, int32_t token), void *ctx, orr_arena *arena,
     orr_generated *ret, orr_generation_times *ret_times, orr_error *err);
+/* Generation over ranks, each a process with a generator of its own: prompts are dealt to ranks,
+ * experts stand where a placement says, and rows of tokens go to their experts and back in every
+ * layer. Ranks work in rounds, a prefill or a decode each, so that a rank without tokens serves the
+ * experts that others need. Answers have the same bits for any placement and number of ranks. */
+typedef struct orr_generator_ranks {
+    uint32_t ranks;
+    uint32_t kind;                         /* orr_ranks_kind of src/engine/ranks/launch.h */
+    const orr_expert_placement *placement; /* NULL: neighbouring experts, without copies */
+} orr_generator_ranks;
+/* Bytes that crossed between ranks, as counted where they were handed to the transport: within
+ * hosts, and beyond. */
+typedef struct orr_generated_bytes {
+    uint32_t layers;
+    const uint32_t *number;     /* shape (layers): of the model */
+    uint64_t (*dispatch)[2];    /* shape (layers, 2): rows on their way to experts, with choices */
+    uint64_t (*combine)[2];     /* shape (layers, 2): results on their way back */
+    uint64_t counts[2], all[2]; /* how many rows will come; everything together */
+    /* By these sizes and orr_experts_count_traffic() bytes are predicted: a row that is sent has
+     * row_bytes and each remote choice choice_bytes; a row that returns has result_bytes. */
+    int64_t row_bytes, choice_bytes, result_bytes;
+    uint64_t rounds;
+} orr_generated_bytes;
+/* As orr_generate(), over the ranks of `ranks`; `told` is called for prompts of rank 0 alone. Call
+ * it while the process has no threads (ranks are forked). ret_bytes may be NULL. Errors beside
+ * those: INVALID: a placement of another model, or of other ranks; IO: "rank 2 was killed by signal
+ * 9". */
+ORR_API ORR_MUST_CHECK orr_status
+orr_generate_over_ranks(const orr_generator_options *options, const orr_generator_ranks *ranks,
+                        const orr_prompt *prompts, uint32_t n, const orr_sampling *sampling,
+                        bool (*told)(void *ctx, uint32_t prompt, int32_t token), void *ctx,
+                        orr_arena *arena, orr_generated *ret, orr_generation_times *ret_times,
+                        orr_generated_bytes *ret_bytes, orr_error *err);
 /* Log-probability of each token after the first, given those before it: ret[i] is of tokens[i +
  * 1]. */
 ORR_API ORR_MUST_CHECK orr_status orr_score(orr_generator *generator, const orr_prompt *prompt,
