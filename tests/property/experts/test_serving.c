@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include <orrery/engine.h>
+
+#include "../support/small_models.h"
+
+/* Models that generate over ranks: logits, tokens and log-probabilities have the bits of one
+ * process, wherever experts and their copies stand; and ranks send the bytes that are predicted. */
+enum { PROMPTS = 7, PROMPT_MAX = 9, GENERATED = 5, RANKS_MAX = 4, CAPACITY = 24 };
+
+typedef struct world {
+    uint64_t seed;
+    const small_model *model;
+    orr_arena *arena;
+    orr_random random;
+    int32_t tokens[PROMPTS][PROMPT_MAX];
+    orr_prompt prompts[PROMPTS];
+    orr_generated want[PROMPTS];
+} world;
+
+/* Many choices of many experts, as Qwen's and DeepSeek's, and no shared expert. */
+static small_model small_qwen3_moe(void)
+{
+    orr_model m = small_llama();
+    m.kv_heads = 2;
+    m.qk_norm = 1;
+    m.moe = (orr_moe){.experts = 12, .top_k = 5, .expert_ffn = 8, .every = 1};
+    return (small_model){"qwen 3", m};
+}
+
+static small_model (*const MODELS[])(void) = {small_mixtral, small_llama4, small_qwen3_moe};
+enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
+
+static uint64_t below(world *w, uint64_t n)
+{
+    return orr_random_below(&w->random, n);
+}
+
+static void draw_prompts(world *w)
+{
+    for (uint32_t p = 0; p < PROMPTS; p++) {
+        w->prompts[p] = (orr_prompt){.tokens = w->tokens[p], .n = 1 + below(w, PROMPT_MAX)};
+        for (size_t i = 0; i < w->prompts[p].n; i++)
+            w->tokens[p][i] = (int32_t)below(w, w->model->model.vocab);
+    }
+}
+
+static orr_generator_options options_of(const world *w, uint32_t batch, int threads)
+{
+    return (orr_generator_options){.model = &w->model->model,
+                                   .format = ORR_ROW_FORMATS,
+                                   .fp32 = w->seed % 2 == 0,
+                                   .context = CAPACITY,
+                                   .batch = batch,
+                                   .threads = threads,
+                                   .seed = w->seed};
+}
+
+static orr_sampling sampling_of(const world *w)
+{
+    return (orr_sampling){.most = GENERATED, .temperature = 0.8, .seed = w->seed};
+}
+
+/* What one process answers, one prompt after another; and its routes as a file. */
+static void answer_alone(world *w, const char *routes)
+{
+    orr_generator_options options = options_of(w, 1, 1);
+    const orr_sampling sampling = sampling_of(w);
+    orr_generator *g;
+    orr_error err;
+    options.record_experts = true;
+    if (orr_generator_open(&options, &g, &err) != ORR_OK ||
+        orr_generate(g, w->prompts, PROMPTS, &sampling, NULL, NULL, w->arena, w->want, NULL,
+                     &err) != ORR_OK ||
+        orr_generator_experts(g, routes, &err) != ORR_OK)
+        seed_fail(w->seed, "%s: %s", w->model->name, err.text);
+    orr_generator_close(g);
+}
+
+/* Placements of every kind. */
+typedef enum placement_kind { NEIGHBOURS, ONE_RANK, COPIES, PLACEMENT_KINDS } placement_kind;
+
+static bool has_slot(world *w, placement_kind kind, uint32_t rank, uint32_t ranks, uint32_t home)
+{
+    switch (kind) {
+    case ONE_RANK:
+        return rank == ranks - 1;
+    default:
+        return rank == home || below(w, 3) == 0;
+    }
+}
+
+/* Any number of slots on any rank, with copies: all experts of a layer on one, or where they fall.
+ */
+static const orr_expert_placement *draw_placement(world *w, placement_kind kind, uint32_t ranks)
+{
+    enum { LAYERS = 8, SLOTS = 16 * RANKS_MAX };
+    const orr_model *m = &w->model->model;
+    const uint32_t experts = m->moe.experts;
+    orr_expert_placement *p = orr_arena_one(w->arena, orr_expert_placement);
+    uint32_t *number = orr_arena_array(w->arena, uint32_t, LAYERS);
+    uint32_t *first = orr_arena_array(w->arena, uint32_t, LAYERS * (RANKS_MAX + 1));
+    uint16_t *expert = orr_arena_array(w->arena, uint16_t, LAYERS * SLOTS);
+    float *share = orr_arena_array(w->arena, float, LAYERS *SLOTS);
+    uint32_t n = 0, home[16], copies[16];
+    if (kind == NEIGHBOURS)
+        return NULL;
+    *p = (orr_expert_placement){.experts = experts,
+                                .ranks = ranks,
+                                .host_ranks = 1 + (uint32_t)below(w, ranks),
+                                .number = number,
+                                .first_slot = first,
+                                .expert = expert,
+                                .share = share,
+                                .policy = "",
+                                .source = "drawn"};
+    for (uint32_t layer = 0; layer < m->layers; layer++) {
+        if (!orr_model_layer_moe(m, layer))
+            continue;
+        const uint32_t begin = n;
+        for (uint32_t e = 0; e < experts; e++)
+            home[e] = (uint32_t)below(w, ranks);
+        memset(copies, 0, sizeof copies);
+        for (uint32_t r = 0; r < ranks; r++) {
+            first[p->layers * (ranks + 1) + r] = n;
+            for (uint32_t e = 0; e < experts; e++)
+                if (has_slot(w, kind, r, ranks, home[e])) {
+                    expert[n++] = (uint16_t)e;
+                    copies[e]++;
+                }
+        }
+        first[p->layers * (ranks + 1) + ranks] = n;
+        for (uint32_t s = begin; s < n; s++)
+            share[s] = 1 / (float)copies[expert[s]];
+        number[p->layers++] = layer;
+    }
+    orr_error err;
+    if (orr_expert_placement_check(p, NULL, 0, &err) != ORR_OK)
+        seed_fail(w->seed, "%s", err.text);
+    return p;
+}
+
+static void hold_answers(const world *w, const orr_generated *got, uint32_t ranks, uint32_t kind)
+{
+    for (uint32_t p = 0; p < PROMPTS; p++) {
+        const orr_generated *a = &w->want[p], *b = &got[p];
+        if (a->n != b->n || a->logits_digest != b->logits_digest ||
+            memcmp(&a->log_probability, &b->log_probability, sizeof a->log_probability) != 0 ||
+            memcmp(a->tokens, b->tokens, a->n * sizeof *a->tokens) != 0)
+            seed_fail(w->seed, "%s, %u ranks, placement %u: prompt %u has other bits",
+                      w->model->name, ranks, kind, p);
+    }
+}
+
+/* Bytes of a layer by level, from rows and choices between ranks. */
+static void predict(const orr_expert_placement *p, const orr_expert_traffic *t,
+                    const orr_generated_bytes *sizes, uint64_t dispatch[2], uint64_t combine[2])
+{
+    memset(dispatch, 0, 2 * sizeof *dispatch);
+    memset(combine, 0, 2 * sizeof *combine);
+    for (uint32_t a = 0; a < p->ranks; a++)
+        for (uint32_t b = 0; b < p->ranks; b++) {
+            const uint32_t level = a / p->host_ranks != b / p->host_ranks;
+            const uint64_t choices = t->returned[b * p->ranks + a];
+            if (a == b)
+                continue;
+            dispatch[level] += t->sent[a * p->ranks + b] * (uint64_t)sizes->row_bytes +
+                               choices * (uint64_t)sizes->choice_bytes;
+            combine[level] += choices * (uint64_t)sizes->result_bytes;
+        }
+}
+
+static void hold_bytes(const world *w, const char *path, const orr_expert_placement *p,
+                       const orr_generated_bytes *bytes)
+{
+    uint64_t sent[RANKS_MAX * RANKS_MAX], returned[RANKS_MAX * RANKS_MAX], total = 0;
+    orr_expert_traffic traffic = {.sent = sent, .returned = returned};
+    uint32_t rank_of[PROMPTS];
+    orr_routes_options options;
+    const orr_routes *routes;
+    orr_error err;
+    orr_routes_options_init(&options);
+    options.experts = p->experts;
+    options.keep_warm_up = true;
+    if (orr_routes_read(path, &options, w->arena, &routes, &err) != ORR_OK)
+        seed_fail(w->seed, "%s", err.text);
+    for (uint32_t i = 0; i < PROMPTS; i++)
+        rank_of[i] = i % p->ranks;
+    assert_int_equal(bytes->layers, p->layers);
+    for (uint32_t layer = 0; layer < p->layers; layer++) {
+        uint64_t dispatch[2], combine[2];
+        if (orr_experts_count_traffic(p, routes, layer, rank_of, false, &traffic, &err) != ORR_OK)
+            seed_fail(w->seed, "%s", err.text);
+        predict(p, &traffic, bytes, dispatch, combine);
+        for (uint32_t level = 0; level < 2; level++) {
+            if (bytes->dispatch[layer][level] != dispatch[level] ||
+                bytes->combine[layer][level] != combine[level])
+                seed_fail(w->seed,
+                          "%s, %u ranks, layer %u, level %u: %llu and %llu bytes, not %llu "
+                          "and %llu",
+                          w->model->name, p->ranks, layer, level,
+                          (unsigned long long)bytes->dispatch[layer][level],
+                          (unsigned long long)bytes->combine[layer][level],
+                          (unsigned long long)dispatch[level], (unsigned long long)combine[level]);
+            total += dispatch[level] + combine[level];
+        }
+    }
+    const uint64_t counts = bytes->counts[0] + bytes->counts[1];
+    assert_int_equal(counts, 8 * (bytes->rounds - 1) * p->layers * p->ranks * (p->ranks - 1));
+    assert_true(bytes->all[0] + bytes->all[1] >= total + counts);
+}
+
+static void answer_over(world *w, uint32_t ranks, placement_kind kind, const char *routes)
+{
+    const orr_generator_options options =
+        options_of(w, 1 + (uint32_t)below(w, 4), 1 + (int)below(w, 2));
+    const orr_sampling sampling = sampling_of(w);
+    const orr_generator_ranks over = {.ranks = ranks,
+                                      .kind = 1 + (uint32_t)below(w, 2),
+                                      .placement = draw_placement(w, kind, ranks)};
+    orr_generated got[PROMPTS];
+    orr_generated_bytes bytes;
+    orr_error err;
+    if (orr_generate_over_ranks(&options, &over, w->prompts, PROMPTS, &sampling, NULL, NULL,
+                                w->arena, got, NULL, &bytes, &err) != ORR_OK)
+        seed_fail(w->seed, "%s, %u ranks: %s", w->model->name, ranks, err.text);
+    hold_answers(w, got, ranks, kind);
+    if (over.placement != NULL)
+        hold_bytes(w, routes, over.placement, &bytes);
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(4);
+    char path[] = "/tmp/orr_routes_XXXXXX.csv";
+    const int file = mkstemps(path, 4);
+    assert_true(file >= 0);
+    close(file);
+    for (uint64_t seed = range.begin; seed < range.end; seed++)
+        for (uint32_t m = 0; m < N_MODELS; m++) {
+            const small_model model = MODELS[m]();
+            world w = {.seed = seed,
+                       .model = &model,
+                       .arena = orr_arena_new(0, 0),
+                       .random = orr_random_of(seed, m)};
+            draw_prompts(&w);
+            answer_alone(&w, path);
+            for (uint32_t ranks = 1; ranks <= RANKS_MAX; ranks++)
+                for (uint32_t kind = 0; kind < PLACEMENT_KINDS; kind++)
+                    answer_over(&w, ranks, (placement_kind)kind, path);
+            orr_arena_free(w.arena);
+        }
+    unlink(path);
+}
+
+int main(void)
+{
+    (void)setenv("ORRERY_CPU", "plain", 1); /* whose products' bits depend on no other rows */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
