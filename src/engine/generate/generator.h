@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "engine/run/program.h"
 #include "engine/record/recorder.h"
+#include "engine/record/routes.h"
 #include "model/module/module.h"
 
 /* Internals of a generator: a model with weights and KV caches. It runs two kinds of cached
@@ -84,7 +85,7 @@ struct orr_generator {
     float *logits;                         /* shape (ORR_LM_HEAD_ROWS, vocab) */
     void *hidden;                          /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
     orr_recorder *recorder;                /* or NULL */
-    orr_array(char) experts;               /* lines of CSV */
+    orr_route_recorder *routes;            /* or NULL */
     uint64_t requests;
 };
 enum { ORR_LM_HEAD_ROWS = 64 };
@@ -133,7 +134,8 @@ typedef orr_status orr_prefill_visit(void *ctx, orr_generator *g, int64_t from, 
 orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
                                  orr_prefill_visit *each, void *ctx, orr_error *err) ORR_MUST_CHECK;
 
-/* Appends the experts that a backbone run chose, as lines of CSV. */
+/* Begins to record routes; adds the experts that a backbone run chose. */
+orr_status orr_generator_open_routes(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *backbone,
                                      const orr_forward_input *feed, orr_error *err) ORR_MUST_CHECK;
 
