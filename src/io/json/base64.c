@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "team/store/base64.h"
+#include "io/json/base64.h"
 
 #include <stdint.h>
 #include <string.h>
