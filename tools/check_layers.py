@@ -158,6 +158,7 @@ FOLDERS = {
         "fleet": "analyses humanize page table",
         "sharding": "analyses humanize page table",
         "training": "humanize page",
+        "experts": "analyses humanize page table",
         "plan": "analyses humanize page",
         "trace": "humanize page table timeline",
         "explore": "analyses humanize page plan table",
