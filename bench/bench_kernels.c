@@ -4,7 +4,8 @@
  *
  *   bench_kernels peak              multiply-adds a second in registers, bytes a second from memory
  *   bench_kernels gemm              products of training shapes, fp32 and bf16
- *   bench_kernels gemv [MiB]        one to eight tokens through weights beyond the caches
+ *   bench_kernels gemv [MiB [tokens]]   one to eight tokens, or so many, through weights beyond the
+ *                                   caches
  *   bench_kernels convolution       those of ResNet-50 by 4 images, by our kernels and by oneDNN
  *
  * Each with THREADS=<n> in the environment; one per core without. Prints JSON lines; a figure is
@@ -236,14 +237,14 @@ static void bench_rows(orr_row_format format, int64_t tokens, int64_t k, char *b
     matrix_done(&out);
 }
 
-static void bench_gemv(size_t mib)
+static void bench_gemv(size_t mib, int64_t only)
 {
     const size_t n_bytes = mib << 20;
     char *bytes = large(n_bytes);
     static const int64_t tokens[] = {1, 2, 4, 8};
-    for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
+    for (size_t t = 0; t < (only > 0 ? 1 : sizeof tokens / sizeof *tokens); t++)
         for (int format = 0; format < ORR_ROW_FORMATS; format++)
-            bench_rows((orr_row_format)format, tokens[t], 2048, bytes, n_bytes);
+            bench_rows((orr_row_format)format, only > 0 ? only : tokens[t], 2048, bytes, n_bytes);
     backend->release(backend, bytes, n_bytes);
 }
 
@@ -338,11 +339,12 @@ int main(int argc, char **argv)
     else if (argc == 2 && strcmp(argv[1], "gemm") == 0)
         bench_gemm();
     else if (argc >= 2 && strcmp(argv[1], "gemv") == 0)
-        bench_gemv(argc > 2 ? strtoull(argv[2], NULL, 10) : 512);
+        bench_gemv(argc > 2 ? strtoull(argv[2], NULL, 10) : 512,
+                   argc > 3 ? strtol(argv[3], NULL, 10) : 0);
     else if (argc == 2 && strcmp(argv[1], "convolution") == 0)
         bench_convolutions();
     else
-        fputs("usage: bench_kernels peak | gemm | gemv [MiB] | convolution\n", stderr);
+        fputs("usage: bench_kernels peak | gemm | gemv [MiB [tokens]] | convolution\n", stderr);
     orr_workers_free(workers);
     return 0;
 }

@@ -205,8 +205,8 @@ ORR_API bool orr_model_layer_cross(const orr_model *model, uint32_t layer);
 /* Tasks that a model is used for. */
 #define ORR_TASK_MAP(X)                                                                            \
     X(PRETRAIN, "pretrain")                                                                        \
-    X(SFT, "sft") X(LORA, "lora")                                                                  \
-        X(DPO, "dpo") /* two answers a sample; a frozen reference model beside */                                                                                                \
+    X(SFT, "sft")                                                                                  \
+    X(LORA, "lora") X(DPO, "dpo") /* two answers a sample; a frozen reference model beside */      \
         X(RL, "rl") /* generate, score by a reward and a reference model, update               */  \
         X(PREFILL, "prefill") X(DECODE, "decode")
 typedef enum orr_task {
@@ -224,6 +224,12 @@ typedef struct orr_workload {
     uint32_t lora_rank; /* LORA; 0: 16                                                       */
     bool lora_all;      /* adapters on every linear layer, else on attention's               */
     const orr_expert_load *load; /* NULL: even                                                 */
+    const orr_expert_windows *windows; /* loads of one micro-batch and the next, instead of `load`;
+                                        * NULL: `load` is all that is known */
+    uint32_t request_groups; /* > 1: `windows` are those of so many groups of requests instead, each
+                              * of which an equal part of the ranks serves, the first group the
+                              * first ranks */
+    const orr_expert_placement *placement; /* NULL: neighbouring experts, no copies */
     uint32_t images; /* a sample: of models with a vision encoder                          */
     uint32_t cache;  /* PREFILL with a prompt: tokens of a sample that the KV caches have room
                       * for. Tapes are then those for execution: `prompt` tokens are computed
@@ -233,12 +239,12 @@ typedef struct orr_workload {
     bool all_logits; /* PREFILL with a prompt: logits of every token, not of the last only */
     const orr_embedding_plan *tables; /* of recommendation models: how tables are sharded over
                                        * replicas, as simulated; NULL: by a rule */
-    uint8_t popularity; /* orr_popularity_kind: of rows, as simulated */
+    uint8_t popularity;               /* orr_popularity_kind: of rows, as simulated */
     bool padded; /* bags are padded to the longest of a batch; else their lengths vary */
-    bool real;       /* for execution (always with `cache`): experts have room for any routing
-                      * and get their counts, image tokens stand among text tokens, and what
-                      * cannot be executed is UNSUPPORTED. Else for simulation: the average
-                      * amount of work */
+    bool real;   /* for execution (always with `cache`): experts have room for any routing
+                  * and get their counts, image tokens stand among text tokens, and what
+                  * cannot be executed is UNSUPPORTED. Else for simulation: the average
+                  * amount of work */
 } orr_workload;
 
 #ifdef __cplusplus

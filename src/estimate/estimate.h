@@ -23,7 +23,8 @@
  * paths and adds the end of the step; waterfall.c and memory.c report; bound.c gives the lower
  * bound. */
 enum {
-    ORR_ROW_MODULES = 24,
+    ORR_ROW_MODULES = 80, /* with 16 kinds of uneven routing, twice where layers see unequal parts
+                           * of the text, each with and without recomputation */
     ORR_STAGE_CLASSES = 8,
     ORR_STAGE_CLASS_ENDING = 6,
     ORR_PIPELINE_ENDS = 3,

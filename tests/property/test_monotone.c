@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /* A better machine is never slower: over all clusters of the catalogue and random plans of dense
- * models, mixtures of experts, latent attention, recommendation, and of inference, a step gets no
- * longer, and a plan that fits still fits, when
+ * models, mixtures of experts with even and uneven loads, latent attention, recommendation, and of
+ * inference, a step gets no longer, and a plan that fits still fits, when
  *
  *   - a link is wider, its latency lower, its oversubscription smaller, on any level or between any
  *     two sites;
@@ -61,6 +61,7 @@ typedef struct scene {
     orr_plan plan;
     orr_workload workload;
     orr_embedding_plan tables;
+    orr_expert_load load;
     machine base;
     uint64_t n_compared, n_estimated;
 } scene;
@@ -335,6 +336,25 @@ static void choose_tables(scene *s)
     s->workload.tables = &s->tables;
 }
 
+/* Loads of experts that differ from layer to layer; a third of the experts are never chosen. */
+static void choose_load(scene *s)
+{
+    const uint32_t experts = s->model->moe.experts, layers = ONE_OF(s, 0, 1, 3, 60);
+    if (experts == 0 || layers == 0)
+        return;
+    double *share = orr_arena_array(s->w.arena, double, (size_t)layers *experts);
+    assert_non_null(share);
+    for (uint32_t l = 0; l < layers; l++) {
+        const double skew = 4 * orr_random_unit(&s->random);
+        for (uint32_t e = 0; e < experts; e++)
+            share[l * experts + e] =
+                e > 0 && ONE_OF(s, 0, 1, 1) == 0 ? 0 : pow(orr_random_unit(&s->random), skew);
+    }
+    s->load = (orr_expert_load){
+        .layers = layers, .experts = experts, .share = share, .source = "a random load"};
+    s->workload.load = &s->load;
+}
+
 static void choose_job(scene *s)
 {
     const int i = (int)orr_random_below(&s->random, N_CASES);
@@ -349,6 +369,7 @@ static void choose_job(scene *s)
     choose_switches(&s->random, &s->plan);
     if (s->model->kind == ORR_MODEL_DLRM)
         choose_tables(s);
+    choose_load(s);
     choose_networks(s, &s->plan);
     if (orr_task_trains(s->job->task))
         choose_schedule(s, &s->plan);

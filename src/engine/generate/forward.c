@@ -151,42 +151,23 @@ orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prom
     return ORR_OK;
 }
 
-static int64_t chosen(const orr_tape *tape, const orr_expert_choice *c, int64_t i)
-{
-    return tape->values[c->indices].type.dtype == ORR_DTYPE_INT64 ? ((const int64_t *)c->data)[i]
-                                                                  : ((const int32_t *)c->data)[i];
-}
-
-static orr_status put(orr_generator *g, const char *text, int n, orr_error *err)
-{
-    if (!orr_array_reserve(&g->experts, (size_t)n))
-        return orr_fail_memory(err);
-    memcpy(g->experts.at + g->experts.n, text, (size_t)n);
-    g->experts.n += (size_t)n;
-    return ORR_OK;
-}
-
 orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body,
                                      const orr_forward_input *feed, orr_error *err)
 {
-    const int64_t k = g->model.moe.top_k;
-    char text[64];
-    for (int64_t row = 0; row < feed->samples * feed->tokens; row++) {
-        const int64_t b = row / feed->tokens, t = row % feed->tokens;
-        ORR_TRY(put(g, text,
-                    snprintf(text, sizeof text, "%llu,%c,%lld",
-                             (unsigned long long)(g->requests +
-                                                  (feed->request != NULL ? feed->request[b] : 0)),
-                             feed->phase, (long long)(feed->first[b] + t)),
-                    err));
-        for (size_t i = 0; i < body->choices.n; i++)
-            for (int64_t e = 0; e < k; e++)
-                ORR_TRY(put(g, text,
-                            snprintf(text, sizeof text, "%c%lld", e == 0 ? ',' : ';',
-                                     (long long)chosen(&body->served.tape, &body->choices.at[i],
-                                                       row * k + e)),
-                            err));
-        ORR_TRY(put(g, "\n", 1, err));
+    const size_t rows = (size_t)(feed->samples * feed->tokens);
+    for (int64_t b = 0; b < feed->samples; b++)
+        for (int64_t t = 0; t < feed->tokens; t++) {
+            const orr_routes_row row = {
+                .request = (uint32_t)g->requests + (feed->request != NULL ? feed->request[b] : 0),
+                .position = (uint32_t)(feed->first[b] + t),
+                .phase = feed->phase == 'p' ? ORR_ROUTE_PREFILL : ORR_ROUTE_DECODE,
+                .rank = g->parallel != NULL ? (uint16_t)g->parallel->rank : UINT16_MAX};
+            ORR_TRY(orr_route_recorder_token(g->routes, &row, err));
+        }
+    for (uint32_t l = 0; l < body->choices.n; l++) {
+        const orr_expert_choice *c = &body->choices.at[l];
+        const orr_type *type = &body->served.tape.values[c->indices].type;
+        ORR_TRY(orr_route_recorder_layer(g->routes, l, rows, c->data, (orr_dtype)type->dtype, err));
     }
     return ORR_OK;
 }

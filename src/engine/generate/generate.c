@@ -94,6 +94,8 @@ static orr_status open_all(orr_generator *g, const orr_generator_rank *rank, orr
         ORR_TRY(orr_recorder_new(RECORDED_RUNS, RECORDED_CALLS, &g->recorder, err));
     if (rank != NULL)
         ORR_TRY(orr_generator_experts_open(g, rank->transport, rank->placement, err));
+    if (g->options.record_experts)
+        ORR_TRY(orr_generator_open_routes(g, err));
     ORR_TRY(orr_generator_bind_weights(g, err));
     return make_room(g, err);
 }
@@ -136,12 +138,12 @@ void orr_generator_close(orr_generator *g)
         orr_cached_program_free(&g->retired.at[i]);
     orr_array_done(&g->retired);
     orr_recorder_free(g->recorder);
+    orr_route_recorder_free(g->routes);
     orr_workers_free(g->workers);
     for (size_t i = 0; i < g->held.n; i++)
         orr_free(g->held.at[i]);
     orr_array_done(&g->held);
     orr_array_done(&g->weights);
-    orr_array_done(&g->experts);
     orr_arena_free(g->arena);
     orr_free(g);
 }

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "engine/run/program.h"
 #include "engine/record/recorder.h"
+#include "engine/record/routes.h"
 #include "model/module/module.h"
 
 /* Internals of a generator: a model with weights and KV caches. It runs two kinds of cached
@@ -90,7 +91,7 @@ struct orr_generator {
     float *logits;                         /* shape (ORR_LM_HEAD_ROWS, vocab) */
     void *hidden;                          /* shape (batch * ORR_PREFILL_CHUNK_TOKENS, hidden) */
     orr_recorder *recorder;                /* or NULL */
-    orr_array(char) experts;               /* lines of CSV */
+    orr_route_recorder *routes;            /* or NULL */
     uint64_t requests;
     orr_expert_parallel *parallel; /* this is one rank of several; NULL: it is alone */
 };
@@ -168,7 +169,8 @@ static inline int64_t orr_generator_rows(const orr_generator *g)
                                                        : ORR_PREFILL_CHUNK_TOKENS;
 }
 
-/* Appends the experts that a backbone run chose, as lines of CSV. */
+/* Begins to record routes; adds the experts that a backbone run chose. */
+orr_status orr_generator_open_routes(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *backbone,
                                      const orr_forward_input *feed, orr_error *err) ORR_MUST_CHECK;
 

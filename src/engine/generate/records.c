@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recordings of a generator: the trace of what ran, and the experts that were chosen. */
 #include "engine/generate/generator.h"
-#include "io/stream/output.h"
 
 #include <orrery/trace.h>
 
@@ -15,25 +14,21 @@ orr_status orr_generator_write_trace(orr_generator *g, orr_error *err)
     return status;
 }
 
-/* Layers with experts, by their number in the model. */
-static void put_heading(const orr_generator *g, orr_output *out)
+orr_status orr_generator_open_routes(orr_generator *g, orr_error *err)
 {
-    orr_output_text(out, "request,phase,token");
+    orr_route_source source = {.top_k = g->model.moe.top_k, .experts = g->model.moe.experts};
+    uint32_t *number = orr_arena_array(g->arena, uint32_t, g->model.layers);
+    if (number == NULL)
+        return orr_fail_memory(err);
     for (uint32_t layer = 0; layer < g->model.layers; layer++)
         if (orr_model_layer_moe(&g->model, layer))
-            orr_output_printf(out, ",L%u", layer);
-    orr_output_text(out, "\n");
+            number[source.layers++] = layer;
+    source.number = number;
+    return orr_route_recorder_new(&source, &g->routes, err);
 }
 
 orr_status orr_generator_experts(const orr_generator *g, const char *path, orr_error *err)
 {
-    orr_output *out;
-    if (!g->options.record_experts)
-        return orr_fail(err, ORR_UNSUPPORTED, "experts were not recorded");
-    ORR_TRY(orr_output_open(path, &out, err));
-    put_heading(g, out);
-    orr_output_write(out, g->experts.at, g->experts.n);
-    const orr_status status = orr_output_finish(out, err);
-    orr_output_close(out);
-    return status;
+    return g->routes != NULL ? orr_route_recorder_write(g->routes, path, err)
+                             : orr_fail(err, ORR_UNSUPPORTED, "experts were not recorded");
 }

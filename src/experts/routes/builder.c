@@ -34,10 +34,10 @@ static size_t high_bytes(const orr_routes_builder *b)
     return (b->top_k + 1) / 2;
 }
 
-/* High bits are kept from the first expert on that has any; the tokens before have zeros. */
-static bool begin_high(orr_routes_builder *b, uint32_t layer)
+/* High bits are kept from the first expert on that has any; the `tokens` before have zeros. */
+static bool begin_high(orr_routes_builder *b, uint32_t layer, size_t tokens)
 {
-    const size_t n = b->request.n * high_bytes(b);
+    const size_t n = tokens * high_bytes(b);
     if (b->high[layer].n == n)
         return true;
     if (!orr_array_reserve(&b->high[layer], n - b->high[layer].n))
@@ -47,52 +47,78 @@ static bool begin_high(orr_routes_builder *b, uint32_t layer)
     return true;
 }
 
-static bool push_layer(orr_routes_builder *b, uint32_t layer, const orr_routes_row *row)
+static bool push_high(orr_routes_builder *b, uint32_t layer, size_t before, size_t n,
+                      const uint16_t *choice)
 {
-    const uint16_t *choice = row->choice + (size_t)layer * b->top_k;
-    uint8_t high[ORR_ROUTE_CHOICES_MAX / 2] = {0};
-    uint16_t above = 0;
-    if (!orr_array_reserve(&b->low[layer], b->top_k))
+    const size_t bytes = high_bytes(b);
+    if (!begin_high(b, layer, before) || !orr_array_reserve(&b->high[layer], n * bytes))
         return false;
-    for (uint32_t k = 0; k < b->top_k; k++) {
-        b->low[layer].at[b->low[layer].n++] = (uint8_t)choice[k];
-        high[k / 2] = (uint8_t)(high[k / 2] | (choice[k] >> 8) << (k % 2 * 4));
-        above |= choice[k] >> 8;
-        b->most = choice[k] > b->most ? choice[k] : b->most;
+    uint8_t *high = b->high[layer].at + b->high[layer].n;
+    memset(high, 0, n * bytes);
+    for (size_t t = 0; t < n; t++)
+        for (uint32_t k = 0; k < b->top_k; k++)
+            high[t * bytes + k / 2] =
+                (uint8_t)(high[t * bytes + k / 2] | (choice[t * b->top_k + k] >> 8) << (k % 2 * 4));
+    b->high[layer].n += n * bytes;
+    return true;
+}
+
+orr_status orr_routes_builder_choices(orr_routes_builder *b, uint32_t layer, size_t n,
+                                      const uint16_t *choice, orr_error *err)
+{
+    const size_t before = b->low[layer].n / b->top_k, choices = n * b->top_k;
+    uint16_t above = 0, most = 0;
+    if (!orr_array_reserve(&b->low[layer], choices))
+        return orr_fail_memory(err);
+    uint8_t *low = b->low[layer].at + b->low[layer].n;
+    for (size_t i = 0; i < choices; i++) {
+        low[i] = (uint8_t)choice[i];
+        above |= choice[i] >> 8;
+        most = choice[i] > most ? choice[i] : most;
     }
-    if (above != 0 || b->high[layer].n > 0) {
-        if (!begin_high(b, layer) || !orr_array_reserve(&b->high[layer], high_bytes(b)))
-            return false;
-        memcpy(b->high[layer].at + b->high[layer].n, high, high_bytes(b));
-        b->high[layer].n += high_bytes(b);
-    }
-    if (b->score == NULL)
-        return true;
+    b->low[layer].n += choices;
+    b->most = most > b->most ? most : b->most;
+    return (above == 0 && b->high[layer].n == 0) || push_high(b, layer, before, n, choice)
+               ? ORR_OK
+               : orr_fail_memory(err);
+}
+
+static bool push_scores(orr_routes_builder *b, uint32_t layer, const float *score)
+{
     if (!orr_array_reserve(&b->score[layer], b->top_k))
         return false;
-    memcpy(b->score[layer].at + b->score[layer].n, row->score + (size_t)layer * b->top_k,
-           b->top_k * sizeof *row->score);
+    memcpy(b->score[layer].at + b->score[layer].n, score, b->top_k * sizeof *score);
     b->score[layer].n += b->top_k;
     return true;
 }
 
-orr_status orr_routes_builder_push(orr_routes_builder *b, const orr_routes_row *row, orr_error *err)
+orr_status orr_routes_builder_token(orr_routes_builder *b, const orr_routes_row *row,
+                                    orr_error *err)
 {
     const bool ranked = row->rank != UINT16_MAX;
     if (b->request.n > 0 && ranked != (b->rank.n > 0))
         return orr_fail(err, ORR_INVALID, "some tokens have a rank, and others have none");
-    for (uint32_t l = 0; l < b->layers; l++)
-        if (!push_layer(b, l, row))
-            return orr_fail_memory(err);
-    if (!orr_array_push(&b->request, row->request) ||
-        !orr_array_push(&b->position, row->position) || !orr_array_push(&b->phase, row->phase) ||
-        (ranked && !orr_array_push(&b->rank, row->rank)))
-        return orr_fail_memory(err);
-    return ORR_OK;
+    return orr_array_push(&b->request, row->request) &&
+                   orr_array_push(&b->position, row->position) &&
+                   orr_array_push(&b->phase, row->phase) &&
+                   (!ranked || orr_array_push(&b->rank, row->rank))
+               ? ORR_OK
+               : orr_fail_memory(err);
 }
 
-/* A column moved into the arena; NULL: no memory. */
-static void *moved(orr_arena *arena, void *at, size_t n, size_t bytes)
+orr_status orr_routes_builder_push(orr_routes_builder *b, const orr_routes_row *row, orr_error *err)
+{
+    for (uint32_t l = 0; l < b->layers; l++) {
+        const size_t at = (size_t)l * b->top_k;
+        ORR_TRY(orr_routes_builder_choices(b, l, 1, row->choice + at, err));
+        if (b->score != NULL && !push_scores(b, l, row->score + at))
+            return orr_fail_memory(err);
+    }
+    return orr_routes_builder_token(b, row, err);
+}
+
+/* A column copied into the arena; NULL: no memory. */
+static void *copied(orr_arena *arena, const void *at, size_t n, size_t bytes)
 {
     void *ret = orr_arena_alloc(arena, n, bytes, 64);
     if (ret != NULL && n > 0)
@@ -100,7 +126,7 @@ static void *moved(orr_arena *arena, void *at, size_t n, size_t bytes)
     return ret;
 }
 
-static orr_status move_columns(orr_routes_builder *b, orr_arena *arena, orr_routes *ret,
+static orr_status view_columns(orr_routes_builder *b, orr_arena *arena, orr_routes *ret,
                                orr_error *err)
 {
     const bool wide = b->most > UINT8_MAX;
@@ -111,28 +137,57 @@ static orr_status move_columns(orr_routes_builder *b, orr_arena *arena, orr_rout
     if (low == NULL || (wide && high == NULL) || (b->score != NULL && score == NULL))
         return orr_fail_memory(err);
     for (uint32_t l = 0; l < b->layers; l++) {
-        low[l] = moved(arena, b->low[l].at, b->low[l].n, 1);
-        orr_array_done(&b->low[l]);
-        if (wide && !begin_high(b, l))
+        if (wide && !begin_high(b, l, b->request.n))
             return orr_fail_memory(err);
+        low[l] = b->low[l].at;
         if (wide)
-            high[l] = moved(arena, b->high[l].at, b->high[l].n, 1);
-        orr_array_done(&b->high[l]);
-        if (score != NULL) {
-            score[l] = moved(arena, b->score[l].at, b->score[l].n, sizeof(float));
-            orr_array_done(&b->score[l]);
-        }
-        if (low[l] == NULL || (wide && high[l] == NULL) || (score != NULL && score[l] == NULL))
-            return orr_fail_memory(err);
+            high[l] = b->high[l].at;
+        if (score != NULL)
+            score[l] = b->score[l].at;
     }
     ret->low = low;
     ret->high = high;
     ret->score = score;
-    ret->request = moved(arena, b->request.at, b->request.n, sizeof(uint32_t));
-    ret->position = moved(arena, b->position.at, b->position.n, sizeof(uint32_t));
-    ret->phase = moved(arena, b->phase.at, b->phase.n, 1);
-    ret->rank = b->rank.n > 0 ? moved(arena, b->rank.at, b->rank.n, sizeof(uint16_t)) : NULL;
-    ret->number = moved(arena, b->number, b->layers, sizeof(uint32_t));
+    ret->number = b->number;
+    ret->request = b->request.at;
+    ret->position = b->position.at;
+    ret->phase = b->phase.at;
+    ret->rank = b->rank.n > 0 ? b->rank.at : NULL;
+    return ORR_OK;
+}
+
+/* Moves the columns of a view into the arena, each freed before the next. */
+static orr_status move_layers(orr_routes_builder *b, orr_arena *arena, orr_routes *ret,
+                              orr_error *err)
+{
+    const uint8_t **low = (const uint8_t **)ret->low, **high = (const uint8_t **)ret->high;
+    const float **score = (const float **)ret->score;
+    for (uint32_t l = 0; l < b->layers; l++) {
+        low[l] = copied(arena, b->low[l].at, b->low[l].n, 1);
+        orr_array_done(&b->low[l]);
+        if (high != NULL)
+            high[l] = copied(arena, b->high[l].at, b->high[l].n, 1);
+        orr_array_done(&b->high[l]);
+        if (score != NULL) {
+            score[l] = copied(arena, b->score[l].at, b->score[l].n, sizeof(float));
+            orr_array_done(&b->score[l]);
+        }
+        if (low[l] == NULL || (high != NULL && high[l] == NULL) ||
+            (score != NULL && score[l] == NULL))
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
+static orr_status move_columns(orr_routes_builder *b, orr_arena *arena, orr_routes *ret,
+                               orr_error *err)
+{
+    ORR_TRY(move_layers(b, arena, ret, err));
+    ret->request = copied(arena, b->request.at, b->request.n, sizeof(uint32_t));
+    ret->position = copied(arena, b->position.at, b->position.n, sizeof(uint32_t));
+    ret->phase = copied(arena, b->phase.at, b->phase.n, 1);
+    ret->rank = b->rank.n > 0 ? copied(arena, b->rank.at, b->rank.n, sizeof(uint16_t)) : NULL;
+    ret->number = copied(arena, b->number, b->layers, sizeof(uint32_t));
     return ret->request != NULL && ret->position != NULL && ret->phase != NULL &&
                    ret->number != NULL && (ret->rank != NULL || b->rank.n == 0)
                ? ORR_OK
@@ -168,27 +223,34 @@ static orr_status add_names(const orr_routes_names *names, orr_arena *arena, orr
     return ret->request_name != NULL && ret->kind != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
+orr_status orr_routes_builder_view(orr_routes_builder *b, const orr_routes_names *names,
+                                   orr_arena *arena, orr_routes *ret, orr_error *err)
+{
+    if (b->request.n == 0)
+        return orr_fail(err, ORR_INVALID, "routes without tokens");
+    if (names->experts > 0 && b->most >= names->experts)
+        return orr_fail(err, ORR_INVALID, "expert %u was chosen, and the model has %u", b->most,
+                        names->experts);
+    *ret = (orr_routes){.tokens = b->request.n,
+                        .layers = b->layers,
+                        .top_k = b->top_k,
+                        .experts = names->experts > 0 ? names->experts : b->most + 1,
+                        .requests = names->requests,
+                        .kinds = names->kind != NULL ? names->kinds : 1,
+                        .warm_up = names->warm_up,
+                        .source = names->source != NULL ? names->source : ""};
+    ORR_TRY(view_columns(b, arena, ret, err));
+    return add_names(names, arena, ret, err);
+}
+
 orr_status orr_routes_builder_finish(orr_routes_builder *b, const orr_routes_names *names,
                                      orr_arena *arena, const orr_routes **ret, orr_error *err)
 {
     orr_routes *routes = orr_arena_one(arena, orr_routes);
     if (routes == NULL)
         return orr_fail_memory(err);
-    if (b->request.n == 0)
-        return orr_fail(err, ORR_INVALID, "routes without tokens");
-    if (names->experts > 0 && b->most >= names->experts)
-        return orr_fail(err, ORR_INVALID, "expert %u was chosen, and the model has %u", b->most,
-                        names->experts);
-    *routes = (orr_routes){.tokens = b->request.n,
-                           .layers = b->layers,
-                           .top_k = b->top_k,
-                           .experts = names->experts > 0 ? names->experts : b->most + 1,
-                           .requests = names->requests,
-                           .kinds = names->kind != NULL ? names->kinds : 1,
-                           .warm_up = names->warm_up,
-                           .source = names->source != NULL ? names->source : ""};
+    ORR_TRY(orr_routes_builder_view(b, names, arena, routes, err));
     ORR_TRY(move_columns(b, arena, routes, err));
-    ORR_TRY(add_names(names, arena, routes, err));
     orr_routes_builder_done(b);
     *ret = routes;
     return ORR_OK;

@@ -34,6 +34,12 @@ typedef struct orr_routes_row {
 } orr_routes_row;
 orr_status orr_routes_builder_push(orr_routes_builder *b, const orr_routes_row *row,
                                    orr_error *err) ORR_MUST_CHECK;
+/* The same in blocks: the tokens without their choices, and the choices of n tokens, shape (n, K),
+ * in each layer (an index) in any order. No scores. */
+orr_status orr_routes_builder_token(orr_routes_builder *b, const orr_routes_row *row,
+                                    orr_error *err) ORR_MUST_CHECK;
+orr_status orr_routes_builder_choices(orr_routes_builder *b, uint32_t layer, size_t n,
+                                      const uint16_t *choice, orr_error *err) ORR_MUST_CHECK;
 /* Freezes what was pushed into the arena, and frees the builder. `names` has requests, kinds and
  * source. INVALID: no tokens; an expert that is not below `experts` (0: any). */
 typedef struct orr_routes_names {
@@ -47,6 +53,10 @@ typedef struct orr_routes_names {
 orr_status orr_routes_builder_finish(orr_routes_builder *b, const orr_routes_names *names,
                                      orr_arena *arena, const orr_routes **ret,
                                      orr_error *err) ORR_MUST_CHECK;
+/* The same, but the columns stay where they are: valid until the next push. */
+orr_status orr_routes_builder_view(orr_routes_builder *b, const orr_routes_names *names,
+                                   orr_arena *arena, orr_routes *ret,
+                                   orr_error *err) ORR_MUST_CHECK;
 void orr_routes_builder_done(orr_routes_builder *b); /* also after finish */
 
 #endif /* ORR_EXPERTS_ROUTES_BUILDER_H */

@@ -60,23 +60,23 @@ bool orr_route_cell_next(orr_text *rest, bool scores, orr_text *ret)
     return true;
 }
 
-static orr_status read_expert(orr_route_cells *cells, orr_text text, uint16_t *ret, orr_error *err)
+void orr_route_cell_begin(orr_route_cells *cells)
 {
-    const int shown = text.n < 40 ? (int)text.n : 40;
-    uint64_t expert;
-    if (!orr_text_uint64(text, &expert))
-        return orr_fail(err, ORR_PARSE, "'%.*s' is no expert: a whole number is needed", shown,
-                        text.at);
+    cells->cell++;
+}
+
+orr_status orr_route_cell_add(orr_route_cells *cells, uint64_t expert, orr_error *err)
+{
+    const unsigned long long shown = expert;
     if (expert >= ORR_EXPERTS_MAX)
-        return orr_fail(err, ORR_LIMIT, "'%.*s' is more than there can be: at most %d", shown,
-                        text.at, ORR_EXPERTS_MAX - 1);
+        return orr_fail(err, ORR_LIMIT, "'%llu' is more than there can be: at most %d", shown,
+                        ORR_EXPERTS_MAX - 1);
     if (cells->experts > 0 && expert >= cells->experts)
-        return orr_fail(err, ORR_INVALID, "expert %u, and the model has %u", (unsigned)expert,
+        return orr_fail(err, ORR_INVALID, "expert %llu, and the model has %u", shown,
                         cells->experts);
     if (cells->seen[expert] == cells->cell)
-        return orr_fail(err, ORR_PARSE, "expert %u stands twice in a cell", (unsigned)expert);
+        return orr_fail(err, ORR_PARSE, "expert %llu stands twice in a cell", shown);
     cells->seen[expert] = cells->cell;
-    *ret = (uint16_t)expert;
     return ORR_OK;
 }
 
@@ -86,13 +86,16 @@ orr_status orr_route_cell_read(orr_route_cells *cells, orr_text cell, uint16_t *
     const char *begin = cell.at;
     orr_text part;
     uint32_t k = 0;
-    cells->cell++;
+    orr_route_cell_begin(cells);
     while (orr_route_cell_next(&cell, false, &part)) {
-        uint16_t expert;
+        uint64_t expert;
         *ret_at = (size_t)(part.at - begin);
-        ORR_TRY(read_expert(cells, part, &expert, err));
+        if (!orr_text_uint64(part, &expert))
+            return orr_fail(err, ORR_PARSE, "'%.*s' is no expert: a whole number is needed",
+                            part.n < 40 ? (int)part.n : 40, part.at);
+        ORR_TRY(orr_route_cell_add(cells, expert, err));
         if (k < cells->top_k)
-            ret[k] = expert;
+            ret[k] = (uint16_t)expert;
         k++;
     }
     *ret_at = 0;

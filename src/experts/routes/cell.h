@@ -22,6 +22,10 @@ const char *orr_route_cell_scan(orr_route_cells *cells, const char *at, uint16_t
  * expert beyond the model), LIMIT; *ret_at is the byte of the cell. */
 orr_status orr_route_cell_read(orr_route_cells *cells, orr_text cell, uint16_t *ret, size_t *ret_at,
                                orr_error *err) ORR_MUST_CHECK;
+/* Begins a cell, then adds experts to it. Errors as above. */
+void orr_route_cell_begin(orr_route_cells *cells);
+orr_status orr_route_cell_add(orr_route_cells *cells, uint64_t expert,
+                              orr_error *err) ORR_MUST_CHECK;
 /* The next part of a cell; false: there is none. Scores, which may be negative, are not split by
  * '-'. */
 bool orr_route_cell_next(orr_text *rest, bool scores, orr_text *ret);

@@ -44,6 +44,15 @@ static orr_status refuse(orr_window first, orr_error *err)
     return ORR_OK;
 }
 
+/* An object or a list comes first, which no line of CSV begins with. */
+static bool is_json(orr_window first)
+{
+    size_t at = first.n >= 3 && memcmp(first.bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < first.n && strchr(" \t\r\n", first.bytes[at]) != NULL && first.bytes[at] != 0)
+        at++;
+    return at < first.n && (first.bytes[at] == '{' || first.bytes[at] == '[');
+}
+
 orr_status orr_route_reading_push(orr_route_reading *r, const orr_routes_row *row, orr_error *err)
 {
     if (r->options->phase >= 0 && row->phase != r->options->phase)
@@ -96,7 +105,8 @@ orr_status orr_routes_read_stream(orr_stream *stream, const char *path,
     ORR_TRY(look(stream, &first, err));
     ORR_TRY(refuse(first, err));
     ORR_TRY(orr_route_names_init(&r.names, err));
-    orr_status status = orr_routes_read_csv(&r, err);
+    orr_status status =
+        is_json(first) ? orr_routes_read_json(&r, err) : orr_routes_read_csv(&r, err);
     if (status == ORR_OK)
         status = finish(&r, arena, ret, err);
     orr_routes_builder_done(&r.builder);

@@ -30,5 +30,6 @@ orr_status orr_route_reading_progress(const orr_route_reading *r, orr_error *err
 
 /* A reader of each form. */
 orr_status orr_routes_read_csv(orr_route_reading *r, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_routes_read_json(orr_route_reading *r, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_EXPERTS_ROUTES_READ_H */

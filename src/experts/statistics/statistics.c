@@ -45,7 +45,7 @@ orr_expert_spread orr_expert_spread_of(const orr_expert_statistics *statistics, 
 
 /* --- imbalance of neighbouring experts -------------------------------------------------------- */
 
-static double imbalance_of(const double *load, uint32_t experts, uint32_t ranks)
+double orr_expert_linear_imbalance_of(const double *load, uint32_t experts, uint32_t ranks)
 {
     double most = 0, all = 0;
     for (uint32_t r = 0, e = 0; r < ranks; r++) {
@@ -78,7 +78,8 @@ static orr_status make_imbalance(orr_expert_statistics *s, uint32_t ranks, orr_a
         rows[n++].ranks = ranks;
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t l = 0; l < s->layers; l++)
-            value[l] = imbalance_of(s->load + (size_t)l * s->experts, s->experts, rows[i].ranks);
+            value[l] = orr_expert_linear_imbalance_of(s->load + (size_t)l * s->experts, s->experts,
+                                                      rows[i].ranks);
         rows[i].all = orr_expert_spread_of(s, value, false, true, room);
         rows[i].without = orr_expert_spread_of(s, value, false, false, room);
     }

@@ -95,6 +95,8 @@ orr_status orr_expert_statistics_of_windows(const orr_expert_windows *windows, u
                                             orr_arena *arena, orr_expert_statistics *ret,
                                             orr_error *err) ORR_MUST_CHECK;
 
+/* Of one layer's load, shape (E), as in orr_expert_linear_imbalance. */
+double orr_expert_linear_imbalance_of(const double *load, uint32_t experts, uint32_t ranks);
 /* A figure by layer, value: shape (L), over the layers that have it; `concentrated` false: without
  * those. room: shape (L), is overwritten. */
 orr_expert_spread orr_expert_spread_of(const orr_expert_statistics *statistics, const double *value,

@@ -75,13 +75,13 @@ static orr_value expert_linear(orr_draft *draft, const sorted *rows, int64_t in,
     return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, n, operands);
 }
 
-/* Rows of the most loaded rank: every rank is given as many. */
+/* Rows of a rank under even routing. */
 static int64_t sorted_rows(const orr_job_shape *job)
 {
     const double rows = (double)job->samples * (double)job->tokens * job->model->moe.top_k;
     const int64_t parts = job->how.members[ORR_AXIS_TP] * (int64_t)job->how.members[ORR_AXIS_CP] *
                           job->how.members[ORR_AXIS_EP];
-    const int64_t most = (int64_t)(rows * job->imbalance / (double)parts + 0.999999);
+    const int64_t most = (int64_t)(rows * job->even_rows / (double)parts + 0.999999);
     return most * parts;
 }
 

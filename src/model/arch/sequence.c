@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/experts/skew.h"
 #include "model/module/lower.h"
 #include "model/arch/dlrm.h"
 #include "model/arch/transformer.h"
@@ -12,11 +13,13 @@
 typedef struct spec {
     uint8_t kind; /* orr_module_kind */
     uint8_t part; /* part of a vision encoder */
+    uint8_t skew; /* of its experts: index + 1 of orr_layer_skews; 0: even */
     orr_layer_kind layer;
 } spec;
 enum { PATCHES, LOCAL, GLOBAL, OUTPUT };
 
-enum { KINDS_MAX = 32 };
+/* A kind of layer with experts may come in two visibilities, each with all skews. */
+enum { KINDS_MAX = 24 + 2 * ORR_LAYER_SKEWS_MAX, EVEN_MAX = 16 };
 typedef struct row_builder {
     const orr_job_shape *job, *vision;
     orr_arena *arena;
@@ -24,6 +27,12 @@ typedef struct row_builder {
     uint8_t plain[KINDS_MAX], again[KINDS_MAX]; /* by spec: its module, and its recomputed form */
     orr_module *modules;                        /* shape (2 x KINDS_MAX) */
     uint32_t n_specs, n_modules, n_places;
+    orr_layer_skews skews;
+    struct {
+        spec of;
+        orr_module module;
+    } even[EVEN_MAX]; /* modules of even routing that skewed ones are made from */
+    uint32_t n_even;
     uint8_t *module_of, *recomputed_of;
     orr_error *err;
 } row_builder;
@@ -103,14 +112,61 @@ static bool is_layer(uint8_t kind)
            kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_MTP;
 }
 
-static orr_status add_module(row_builder *b, const spec *s, const orr_draft *draft, bool recomputed,
+/* But for how uneven their routing is. */
+static bool same_layers(const spec *a, const spec *b)
+{
+    return a->kind == b->kind && a->part == b->part && a->layer.moe == b->layer.moe &&
+           a->layer.cross == b->layer.cross &&
+           a->layer.visibility.chunked == b->layer.visibility.chunked &&
+           a->layer.visibility.rotary == b->layer.visibility.rotary;
+}
+
+/* Lowers a spec as if its routing were even. The draft is written when it is first needed. */
+static orr_status lower_spec(row_builder *b, const spec *s, orr_draft *draft, bool recomputed,
+                             orr_module *ret)
+{
+    if (draft->job == NULL) {
+        orr_draft_init(draft, s->kind == ORR_MODULE_VISION ? b->vision : b->job, b->arena, b->err);
+        write_module(draft, s);
+        ORR_TRY(draft->status);
+    }
+    *ret = (orr_module){.kind = s->kind, .name = name_of(s), .recomputed = recomputed};
+    ORR_TRY(orr_module_lower(draft, b->arena, ret, b->err));
+    if (s->kind == ORR_MODULE_BODY && b->job->model->kind == ORR_MODEL_DLRM && !b->job->real)
+        ORR_TRY(orr_dlrm_tables_work(b->job, b->arena, &ret->tables, b->err));
+    return ORR_OK;
+}
+
+/* The module of even routing that all layers of its kind are made from. */
+static orr_status even_module(row_builder *b, const spec *s, orr_draft *draft, bool recomputed,
+                              const orr_module **ret)
+{
+    uint32_t i = 0;
+    while (i < b->n_even &&
+           !(same_layers(&b->even[i].of, s) && b->even[i].module.recomputed == recomputed))
+        i++;
+    if (i == b->n_even) {
+        if (i == EVEN_MAX)
+            return orr_fail(b->err, ORR_LIMIT, "more than %d kinds of expert layers", EVEN_MAX);
+        ORR_TRY(lower_spec(b, s, draft, recomputed, &b->even[i].module));
+        b->even[b->n_even++].of = *s;
+    }
+    *ret = &b->even[i].module;
+    return ORR_OK;
+}
+
+static orr_status add_module(row_builder *b, const spec *s, orr_draft *draft, bool recomputed,
                              uint8_t *ret)
 {
     orr_module *module = &b->modules[b->n_modules];
-    *module = (orr_module){.kind = s->kind, .name = name_of(s), .recomputed = recomputed};
-    ORR_TRY(orr_module_lower(draft, b->arena, module, b->err));
-    if (s->kind == ORR_MODULE_BODY && b->job->model->kind == ORR_MODEL_DLRM && !b->job->real)
-        ORR_TRY(orr_dlrm_tables_work(b->job, b->arena, &module->tables, b->err));
+    if (s->skew == 0) {
+        ORR_TRY(lower_spec(b, s, draft, recomputed, module));
+    } else {
+        const orr_module *even;
+        ORR_TRY(even_module(b, s, draft, recomputed, &even));
+        ORR_TRY(orr_module_skew(even, &b->skews.skew[s->skew - 1], b->job->model->moe.experts,
+                                b->arena, module, b->err));
+    }
     *ret = (uint8_t)b->n_modules++;
     return ORR_OK;
 }
@@ -121,10 +177,7 @@ static orr_status build_spec(row_builder *b, const spec *s)
     const uint8_t recompute = b->job->trained && is_layer(s->kind) ? b->job->plan->recompute
                                                                    : (uint8_t)ORR_RECOMPUTE_NONE;
     uint8_t *plain = &b->plain[b->n_specs], *again = &b->again[b->n_specs];
-    orr_draft draft;
-    orr_draft_init(&draft, s->kind == ORR_MODULE_VISION ? b->vision : b->job, b->arena, b->err);
-    write_module(&draft, s);
-    ORR_TRY(draft.status);
+    orr_draft draft = {0};
     if (recompute != ORR_RECOMPUTE_FULL)
         ORR_TRY(add_module(b, s, &draft, false, plain));
     if (recompute == ORR_RECOMPUTE_FULL || recompute == ORR_RECOMPUTE_BLOCK)
@@ -137,19 +190,11 @@ static orr_status build_spec(row_builder *b, const spec *s)
     return ORR_OK;
 }
 
-static bool same(const spec *a, const spec *b)
-{
-    return a->kind == b->kind && a->part == b->part && a->layer.moe == b->layer.moe &&
-           a->layer.cross == b->layer.cross &&
-           a->layer.visibility.chunked == b->layer.visibility.chunked &&
-           a->layer.visibility.rotary == b->layer.visibility.rotary;
-}
-
 static orr_status add_place(row_builder *b, const spec *s)
 {
     uint32_t i = b->n_specs;
     while (i-- > 0)
-        if (same(&b->specs[i], s))
+        if (same_layers(&b->specs[i], s) && b->specs[i].skew == s->skew)
             break;
     if (i == UINT32_MAX) {
         if (b->n_specs == KINDS_MAX)
@@ -196,15 +241,21 @@ static orr_status add_vision(row_builder *b)
 static orr_status add_transformer(row_builder *b)
 {
     const orr_model *m = b->job->model;
+    uint32_t n = 0;
+    uint8_t last = 0;
     ORR_TRY(add_vision(b));
     ORR_TRY(add_place(b, &(spec){.kind = ORR_MODULE_EMBEDDING}));
     for (uint32_t layer = 0; layer < m->layers; layer++) {
-        const spec s = layer_spec(m, layer);
+        spec s = layer_spec(m, layer);
+        if (s.layer.moe && b->skews.n > 0)
+            s.skew = last = b->skews.of_layer[n++];
         ORR_TRY(add_place(b, &s));
     }
+    /* Prediction of further tokens routes as the last layer does. */
     for (uint32_t i = 0; i < m->mtp && b->job->trained; i++) {
         spec s = layer_spec(m, m->layers - 1);
         s.kind = ORR_MODULE_MTP;
+        s.skew = s.layer.moe ? last : 0;
         ORR_TRY(add_place(b, &s));
     }
     return add_place(b, &(spec){.kind = ORR_MODULE_HEAD});
@@ -247,6 +298,8 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
     b.recomputed_of = orr_arena_array(arena, uint8_t, places);
     if (b.modules == NULL || b.module_of == NULL || b.recomputed_of == NULL)
         return orr_fail_memory(err);
+    if (!job.real)
+        ORR_TRY(orr_layer_skews_of(model, plan, workload, arena, &b.skews, err));
     if (model->kind == ORR_MODEL_TRANSFORMER)
         ORR_TRY(add_transformer(&b));
     else
@@ -257,6 +310,6 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
                                  .module_of = b.module_of,
                                  .recomputed_of = b.recomputed_of,
                                  .boundary_bytes = boundary(&job),
-                                 .imbalance = job.imbalance};
+                                 .imbalance = job.even_rows * b.skews.rows};
     return ORR_OK;
 }

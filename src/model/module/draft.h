@@ -24,7 +24,7 @@ typedef struct orr_job_shape {
     bool trained;      /* a backward pass follows */
     bool serves;       /* tokens are generated: no loss, logits of the last token */
     bool real;         /* for execution, not simulation: see orr_workload */
-    double imbalance;  /* of experts: rows of the most loaded rank over the mean */
+    double even_rows;  /* of an expert over its share of tokens: orr_expert_even_rows() */
     const struct orr_job_shape *outer; /* in the job of a vision encoder: the job of the model */
 } orr_job_shape;
 /* Images of a sample. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <string.h>
 
+#include "model/experts/skew.h"
 #include "model/module/draft.h"
 #include "model/plan/plan.h"
 
@@ -141,24 +141,6 @@ static orr_status check_real(const orr_job_shape *job, orr_error *err)
                         : orr_fail(err, ORR_UNSUPPORTED, "%s: %s cannot be run", m->name, what);
 }
 
-/* Rows of the most loaded rank over an even share. An expert takes no more than its capacity:
- * tokens beyond are dropped (Megatron-Core, --moe-expert-capacity-factor), and with padding it is
- * always full (--moe-pad-expert-input-to-capacity). */
-static double imbalance_of(const orr_job_shape *job)
-{
-    const orr_expert_load *load = job->workload->load;
-    const uint32_t ranks = job->how.members[ORR_AXIS_EP];
-    const double capacity = job->plan->capacity / 100.0;
-    double factor = 1;
-    if (job->model->moe.experts == 0)
-        return 1;
-    if (load != NULL && ranks > 1)
-        factor = fmax(orr_expert_imbalance(load, ORR_NONE, ranks), 1);
-    if (capacity > 0)
-        factor = job->plan->pad_experts == ORR_SWITCH_ON ? capacity : fmin(factor, capacity);
-    return factor;
-}
-
 static orr_dtype cached_of(const orr_plan *plan)
 {
     return plan->kv_cache_dtype != ORR_PRECISION_UNKNOWN
@@ -185,7 +167,7 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
     ORR_TRY(set_tokens(&job, err));
     if (job.real)
         ORR_TRY(check_real(&job, err));
-    job.imbalance = imbalance_of(&job);
+    job.even_rows = model->moe.experts > 0 ? orr_expert_even_rows(plan) : 1;
     *ret = job;
     return ORR_OK;
 }

@@ -18,4 +18,10 @@ orr_status orr_module_fuse(orr_module *module, orr_arena *arena, orr_error *err)
 /* Moves transfers that overlap computation up to the earliest place where they can start. */
 orr_status orr_module_hoist_transfers(orr_tape *tape, orr_error *err) ORR_MUST_CHECK;
 
+/* The module for a layer with this skew, which has to outlive it, from the one for even routing;
+ * `experts`: of the layer. They share all but sizes. LIMIT, NO_MEMORY. */
+orr_status orr_module_skew(const orr_module *even, const struct orr_layer_skew *skew,
+                           uint32_t experts, orr_arena *arena, orr_module *ret,
+                           orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_MODEL_MODULE_LOWER_H */

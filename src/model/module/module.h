@@ -75,6 +75,7 @@ typedef struct orr_module {
     uint32_t n_holdings;
     uint32_t members[ORR_AXES]; /* size of each axis; 1 where the module is replicated along it */
     const struct orr_tables_work *tables; /* embedding tables, whose bags are its input; NULL */
+    const struct orr_layer_skew *skew;    /* of its experts, in the sizes of the tape; NULL: even */
 } orr_module;
 /* Work of the kernel that runs at a call (orr_work_of_call()). False, *ret unchanged: no kernel
  * runs there, because another call's kernel includes the call. */
@@ -90,7 +91,8 @@ typedef struct orr_module_sequence {
     const uint8_t *recomputed_of; /* shape (n): with recompute=block the recomputed form; else the
                                    * same as module_of */
     int64_t boundary_bytes;       /* what one rank sends to the next stage for one micro-batch */
-    double imbalance;             /* of experts; already included in the tapes */
+    double imbalance;             /* of experts: rows of the fullest rank over the mean, mean of
+                                   * the layers with experts; already included in the tapes */
 } orr_module_sequence;
 
 /* Builds the module sequence of a model. `model` with the plan's changes, `plan` completed and

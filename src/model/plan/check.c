@@ -159,13 +159,6 @@ static orr_status check_recomputation(const orr_plan *p, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status check_capacity(const orr_plan *p, orr_error *err)
-{
-    if (p->pad_experts == ORR_SWITCH_ON && p->capacity == 0)
-        return orr_fail(err, ORR_INVALID, "pad_experts=on: to which capacity (capacity=125)?");
-    return ORR_OK;
-}
-
 orr_status orr_plan_check(const orr_plan *plan, orr_error *err)
 {
     ORR_TRY(check_shapes(plan, err));
@@ -177,6 +170,5 @@ orr_status orr_plan_check(const orr_plan *plan, orr_error *err)
     ORR_TRY(check_batch(plan, err));
     ORR_TRY(check_schedule(plan, err));
     ORR_TRY(check_sharding(plan, err));
-    ORR_TRY(check_capacity(plan, err));
     return check_recomputation(plan, err);
 }

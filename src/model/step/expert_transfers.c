@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "cost/collective/collective.h"
 #include "cost/collective/dispatch.h"
 #include "model/step/module_cost.h"
 #include "op/tape/tape.h"
@@ -70,17 +73,61 @@ static double element_bytes(const orr_plan *plan, bool dispatched)
     }
 }
 
-orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan *plan,
-                                   const orr_tape *tape, const orr_tape_call *call,
-                                   orr_call_cost *task)
+/* Ranks of the span that share a host: those within its devices' own links. */
+static uint32_t ranks_of_host(const orr_span *span, const orr_network *network)
 {
+    uint32_t ranks = 1;
+    for (uint32_t k = 0; k < span->n_levels && k < ORR_LEVELS_MAX; k++)
+        if (orr_network_lowest_level(network, k) == 0 && span->width[k] > 1)
+            ranks *= span->width[k];
+    return ranks;
+}
+
+orr_port_skew orr_step_port_skew(const orr_step_prices *prices, const orr_plan *plan,
+                                 const orr_layer_skew *skew)
+{
+    const orr_span *span = &prices->span[ORR_AXIS_EP];
+    const orr_network *network = &orr_step_rates(prices, ORR_AXIS_EP, ORR_COLL_ALL_TO_ALL)->network;
+    const bool once = plan->dispatcher == ORR_DISPATCHER_FLEX;
+    orr_port_skew ret;
+    orr_layer_skew_ports(skew, span->width, span->n_levels, once ? ranks_of_host(span, network) : 0,
+                         &ret);
+    return ret;
+}
+
+/* Elements of all rows on one rank's way to experts under even routing: before they travel, or
+ * after they have come back. */
+static double sent_elements(const orr_tape *tape, const orr_tape_call *call,
+                            const orr_layer_skew *skew)
+{
+    const double in = (double)orr_type_elements(&tape->values[call->in[0]].type);
+    if (skew == NULL)
+        return in;
+    const double out = (double)orr_type_elements(&tape->values[call->out[0]].type);
+    return skew->rows >= 1 ? fmin(in, out) : fmax(in, out);
+}
+
+static void fill_ports(orr_network *network, const orr_port_skew *ports)
+{
+    for (uint32_t k = 0; k < ORR_LEVELS_MAX; k++) {
+        const double even = network->fan_out[k] > 0 ? network->fan_out[k] : 1;
+        network->fan_out[k] = even * fmax(ports->fullest[k], 1e-9);
+    }
+}
+
+orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan *plan,
+                                   const orr_module *module, const orr_tape_call *call,
+                                   const orr_port_skew *ports, orr_call_cost *task)
+{
+    const orr_tape *tape = module->tape;
     const orr_type *rows = &tape->values[call->in[0]].type;
     orr_routing routing;
     orr_job_rates rates = *orr_step_rates(prices, ORR_AXIS_EP, ORR_COLL_ALL_TO_ALL);
     const orr_span *span = &prices->span[ORR_AXIS_EP];
+    double sent = 1;
     if (routing_of(tape, &routing) && rows->dtype != ORR_DTYPE_INT32) {
         const bool dispatched = is_dispatch(tape, call);
-        double bytes = (double)orr_type_elements(rows) * element_bytes(plan, dispatched);
+        double bytes = sent_elements(tape, call, module->skew) * element_bytes(plan, dispatched);
         if (plan->dispatcher == ORR_DISPATCHER_ALLGATHER) {
             task->collective = dispatched ? ORR_COLL_ALL_GATHER : ORR_COLL_REDUCE_SCATTER;
             bytes *= (double)prices->members[ORR_AXIS_EP] / routing.top_k;
@@ -88,10 +135,15 @@ orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan
             bytes *= orr_dispatch_once_per_host(&routing, span, &rates.network);
             task->busy_sms_frac = rates.sms > DISPATCH_SMS ? DISPATCH_SMS / rates.sms : 0;
         }
+        if (ports != NULL && plan->dispatcher != ORR_DISPATCHER_ALLGATHER) {
+            fill_ports(&rates.network, ports);
+            sent = ports->sent;
+        }
         task->bytes = (int64_t)bytes;
     }
     orr_price price =
         orr_job_rates_collective(&rates, span, (orr_collective)task->collective, task->bytes);
     price.ns = orr_step_jittered_ns(prices, price.ns + orr_step_call_ns(prices));
+    task->bytes = (int64_t)((double)task->bytes * sent);
     return price;
 }

@@ -111,6 +111,7 @@ typedef struct pricer {
     const orr_tape *tape; /* of the module */
     const orr_plan *plan;
     const orr_step_prices *prices;
+    const orr_port_skew *ports; /* NULL: even routing */
 } pricer;
 
 static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_cost *task)
@@ -120,10 +121,10 @@ static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_
     task->bytes = bytes_of(p->tape, call);
     task->beside = call->args.overlap;
     const bool routed = task->axis == ORR_AXIS_EP && task->collective == ORR_COLL_ALL_TO_ALL;
-    const orr_price price = routed
-                                ? orr_step_expert_transfer(p->prices, p->plan, p->tape, call, task)
-                                : orr_step_transfer(p->prices, (orr_axis)task->axis,
-                                                    (orr_collective)task->collective, task->bytes);
+    const orr_price price =
+        routed ? orr_step_expert_transfer(p->prices, p->plan, p->module, call, p->ports, task)
+               : orr_step_transfer(p->prices, (orr_axis)task->axis,
+                                   (orr_collective)task->collective, task->bytes);
     task->ns = price.ns;
     task->basis = price.basis;
     task->sent_bytes = orr_step_sent_bytes((orr_collective)task->collective,
@@ -149,7 +150,9 @@ static bool price_call(const pricer *p, uint32_t at, orr_call_cost *ret)
     orr_work work;
     if (!orr_module_work(p->module, at, &work))
         return false;
-    const orr_price price = orr_step_kernel(p->prices, &work);
+    const bool uneven = p->module->skew != NULL && call->op == ORR_OP_GROUPED_MATMUL;
+    const orr_price price = uneven ? orr_step_expert_product(p->prices, p->module, call, &work)
+                                   : orr_step_kernel(p->prices, &work);
     ret->ns = price.ns;
     ret->basis = price.basis;
     ret->flops = work.flops;
@@ -362,12 +365,15 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
                               const orr_step_prices *prices, orr_arena *arena, orr_module_cost *ret,
                               orr_error *err)
 {
-    const pricer p = {module, module->tape, plan, prices};
+    orr_port_skew ports;
+    const pricer p = {module, module->tape, plan, prices, module->skew != NULL ? &ports : NULL};
     orr_call_cost *scratch =
         orr_arena_array(arena, orr_call_cost, (size_t)module->tape->n_calls + 1 + ORR_TABLE_TASKS);
     orr_module_cost cost;
     if (scratch == NULL)
         return orr_fail_memory(err);
+    if (module->skew != NULL)
+        ports = orr_step_port_skew(prices, plan, module->skew);
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
         ORR_TRY(price_phase(&p, (orr_slot_phase)phase, scratch, arena, &cost.phase[phase], err));
     ORR_TRY(orr_table_tasks_fetch(module, prices, arena, &cost.fetch, err));

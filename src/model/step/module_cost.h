@@ -5,6 +5,7 @@
 #include <orrery/calibration.h>
 #include <orrery/ensemble.h>
 
+#include "model/experts/skew.h"
 #include "model/module/module.h"
 #include "model/plan/groups.h"
 #include "model/tables/fetch.h"
@@ -82,8 +83,16 @@ typedef struct orr_call_cost {
  * bytes: with ALLGATHER it is no all-to-all, with FLEX its bytes are those that cross a network
  * (within one host, those that leave a rank). */
 orr_price orr_step_expert_transfer(const orr_step_prices *prices, const orr_plan *plan,
-                                   const orr_tape *tape, const orr_tape_call *call,
-                                   orr_call_cost *task);
+                                   const orr_module *module, const orr_tape_call *call,
+                                   const orr_port_skew *ports, orr_call_cost *task);
+/* How full the ports are, of modules with uneven routing; orr_step_expert_transfer() takes NULL for
+ * others. */
+orr_port_skew orr_step_port_skew(const orr_step_prices *prices, const orr_plan *plan,
+                                 const orr_layer_skew *skew);
+/* Price of a grouped product of a module with uneven routing: that of the rank which takes
+ * longest. */
+orr_price orr_step_expert_product(const orr_step_prices *prices, const orr_module *module,
+                                  const orr_tape_call *call, const orr_work *work);
 /* Whether a collective moves the scores of tokens, one a row, or the scales of quantised ones,
  * which are sent with them in one message (or, where tokens are quantised after they have arrived,
  * not at all). */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "team/store/base64.h"
+#include "io/json/base64.h"
 
 static void put_key(orr_output *out, const char *key)
 {

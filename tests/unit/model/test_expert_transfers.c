@@ -39,24 +39,27 @@ static void open_scene(scene *s, const char *name)
     orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &s->rates);
 }
 
+static const orr_module *layer_of(scene *s, const char *text, orr_plan *ret)
+{
+    orr_module_sequence row;
+    if (orr_plan_parse(text, ret, &s->err) != ORR_OK)
+        fail_msg("%s: %s", text, s->err.text);
+    *ret = orr_plan_with_defaults(ret);
+    if (orr_modules_build(&s->model, ret, &s->workload, s->arena, &row, &s->err) != ORR_OK)
+        fail_msg("%s: %s", text, s->err.text);
+    for (uint32_t i = 0; i < row.n_modules; i++)
+        if (row.modules[i].kind == ORR_MODULE_MOE_LAYER)
+            return &row.modules[i];
+    fail();
+    return NULL;
+}
+
 static orr_module_cost cost_of(scene *s, const char *text)
 {
     orr_plan plan;
-    orr_module_sequence row;
     orr_module_cost cost;
-    if (orr_plan_parse(text, &plan, &s->err) != ORR_OK)
-        fail_msg("%s: %s", text, s->err.text);
-    plan = orr_plan_with_defaults(&plan);
-    if (orr_modules_build(&s->model, &plan, &s->workload, s->arena, &row, &s->err) != ORR_OK)
-        fail_msg("%s: %s", text, s->err.text);
-    for (uint32_t i = 0; i < row.n_modules; i++)
-        if (row.modules[i].kind == ORR_MODULE_MOE_LAYER) {
-            assert_int_equal(
-                orr_module_cost_of(&row.modules[i], &plan, &s->rates, s->arena, &cost, &s->err),
-                ORR_OK);
-            return cost;
-        }
-    fail();
+    const orr_module *layer = layer_of(s, text, &plan);
+    assert_int_equal(orr_module_cost_of(layer, &plan, &s->rates, s->arena, &cost, &s->err), ORR_OK);
     return cost;
 }
 
@@ -176,10 +179,12 @@ static void tokens_travel_in_eight_bits(void **state)
 
 static int64_t grouped_rows(scene *s, const char *text)
 {
-    const orr_module_cost cost = cost_of(s, text);
-    const orr_call_cost *t[8];
-    list_transfers(&cost.phase[ORR_SLOT_FORWARD], t);
-    return t[0]->bytes / 4096 / 2;
+    orr_plan plan;
+    const orr_tape *tape = layer_of(s, text, &plan)->tape;
+    uint32_t i = 0;
+    while (tape->calls[i].op != ORR_OP_GROUPED_MATMUL)
+        i++;
+    return tape->values[tape->calls[i].in[0]].type.dim[0];
 }
 
 static void capacity_caps_the_load(void **state)

@@ -28,6 +28,7 @@
  * result is bitwise independent of the number of threads. */
 enum {
     M_BLOCK = 256,
+    ROWS_BLOCK = 128,        /* columns of c in a block where panels are by rows */
     SHARED_BYTES = 16 << 20, /* of the shared operand packed at once */
     PIECES = 24,             /* work items wanted at min64, to balance the load of threads */
 };
@@ -66,17 +67,12 @@ static int64_t k_blocks_of(const plan *c, int64_t k)
     return k == 0 ? 1 : pieces_of(k, c->tiler->k_block);
 }
 
-static bool computes_in_bf16(const orr_gemm_problem *p)
+/* The microkernel accumulates straight into c where c is fp32 with contiguous rows. Skinny GEMM
+ * adds what is there last, and its bits are those of products by rows. */
+static bool sums_in_place(const plan *c, const orr_gemm_problem *p)
 {
-    const bool wide_rows = p->b.rows != NULL && (p->b.rows->format == ORR_ROW_FORMAT_FP32 ||
-                                                 p->b.rows->format == ORR_ROW_FORMAT_FP16);
-    return p->a.dtype == ORR_DTYPE_BF16 && p->b.dtype == ORR_DTYPE_BF16 && !wide_rows;
-}
-
-/* The microkernel accumulates straight into c where c is fp32 with contiguous rows. */
-static bool sums_in_place(const orr_gemm_problem *p)
-{
-    return p->c_dtype == ORR_DTYPE_FP32 && p->c_stride_n == 1;
+    return p->c_dtype == ORR_DTYPE_FP32 && p->c_stride_n == 1 &&
+           !(c->tiler->by_rows && p->accumulate);
 }
 
 static int64_t units_of(const plan *c)
@@ -104,7 +100,8 @@ static void plan_single(plan *c)
     const int64_t whole = SHARED_BYTES / (column_bytes > 0 ? column_bytes : 1);
     if (c->shared == SHARE_A) {
         c->m_block = M_BLOCK * 2;
-        c->n_block = columns * (p->n / (PIECES * columns) > 1 ? 2 : 1);
+        c->n_block =
+            c->tiler->by_rows ? ROWS_BLOCK : columns * (p->n / (PIECES * columns) > 1 ? 2 : 1);
         c->span = round_up(whole > M_BLOCK ? whole : M_BLOCK, rows);
     } else {
         c->m_block = round_up(min64(M_BLOCK, p->m / PIECES + 1), rows);
@@ -113,16 +110,16 @@ static void plan_single(plan *c)
     }
 }
 
-static plan plan_of(const orr_gemm_batch *products)
+static plan plan_of(const orr_gemm_batch *products, const orr_gemm_microkernel *tiler)
 {
     const orr_gemm_problem *p = &products->like;
-    plan c = {.products = products, .tiler = orr_gemm_microkernel_of(computes_in_bf16(p))};
+    plan c = {.products = products, .tiler = tiler};
     const int rows = c.tiler->rows, columns = c.tiler->columns;
     c.k_blocks = k_blocks_of(&c, p->k);
     c.shared = products->count > 1 ? SHARE_NONE : p->m <= p->n ? SHARE_A : SHARE_B;
     if (c.shared == SHARE_NONE) {
         c.m_block = round_up(M_BLOCK, rows);
-        c.n_block = columns * 8;
+        c.n_block = c.tiler->by_rows ? ROWS_BLOCK : columns * 8;
     } else {
         plan_single(&c);
     }
@@ -137,15 +134,16 @@ static plan plan_of(const orr_gemm_batch *products)
     }
     c.a_bytes = c.shared == SHARE_A ? 0 : panels_bytes(&c, c.m_block, rows);
     c.b_bytes = c.shared == SHARE_B ? 0 : panels_bytes(&c, c.n_block, columns);
-    c.c_bytes = sums_in_place(p) ? 0 : aligned((size_t)(c.m_block * c.n_block) * sizeof(float));
+    c.c_bytes = sums_in_place(&c, p) ? 0 : aligned((size_t)(c.m_block * c.n_block) * sizeof(float));
     c.thread_bytes =
         c.a_bytes + c.b_bytes + c.c_bytes + aligned(orr_gemm_pack_scratch_bytes(c.tiler));
     return c;
 }
 
-size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers)
+size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_gemm_microkernel *tiler,
+                                  const orr_workers *workers)
 {
-    const plan c = plan_of(products);
+    const plan c = plan_of(products, tiler);
     return c.shared_bytes + (size_t)orr_workers_count(workers) * c.thread_bytes;
 }
 
@@ -165,27 +163,42 @@ typedef struct block {
     int64_t sums_stride;
 } block;
 
+/* Row i and column j of the block are the first of the tile. */
+static void multiply_tile(const plan *c, const block *b, const char *a_panels, const char *b_panels,
+                          int64_t units, int64_t i, int64_t j, bool add)
+{
+    const int rows = c->tiler->rows, columns = c->tiler->columns;
+    const int64_t n_i = min64(rows, b->n_m - i), n_j = min64(columns, b->n_n - j);
+    const void *a_panel = a_panels + i * units * 4, *b_panel = b_panels + j * units * 4;
+    float *to = b->sums + i * b->sums_stride + j;
+    if (n_i == rows) {
+        c->tiler->tile(units, a_panel, b_panel, to, b->sums_stride, n_j, add);
+        return;
+    }
+    _Alignas(64) float edge[ORR_TILE_ROWS_MAX * ORR_TILE_COLUMNS_MAX];
+    c->tiler->tile(units, a_panel, b_panel, edge, ORR_TILE_COLUMNS_MAX, n_j, false);
+    for (int64_t r = 0; r < n_i; r++)
+        for (int64_t s = 0; s < n_j; s++) {
+            float *at = &to[r * b->sums_stride + s];
+            const float sum = edge[r * ORR_TILE_COLUMNS_MAX + s];
+            *at = add ? *at + sum : sum;
+        }
+}
+
+/* The wider panel stays in L1 while the others pass. */
 static void multiply_panels(const plan *c, const block *b, const char *a_panels,
                             const char *b_panels, int64_t units, bool add)
 {
     const int rows = c->tiler->rows, columns = c->tiler->columns;
-    _Alignas(64) float edge[ORR_TILE_ROWS_MAX * ORR_TILE_COLUMNS_MAX];
+    if (c->tiler->by_rows) {
+        for (int64_t i = 0; i < b->n_m; i += rows)
+            for (int64_t j = 0; j < b->n_n; j += columns)
+                multiply_tile(c, b, a_panels, b_panels, units, i, j, add);
+        return;
+    }
     for (int64_t j = 0; j < b->n_n; j += columns)
-        for (int64_t i = 0; i < b->n_m; i += rows) {
-            const int64_t n_i = min64(rows, b->n_m - i), n_j = min64(columns, b->n_n - j);
-            const void *a_panel = a_panels + i * units * 4, *b_panel = b_panels + j * units * 4;
-            float *to = b->sums + i * b->sums_stride + j;
-            if (n_i == rows) {
-                c->tiler->tile(units, a_panel, b_panel, to, b->sums_stride, n_j, add);
-                continue;
-            }
-            c->tiler->tile(units, a_panel, b_panel, edge, ORR_TILE_COLUMNS_MAX, n_j, false);
-            for (int64_t r = 0; r < n_i; r++)
-                for (int64_t s = 0; s < n_j; s++) {
-                    float *at = &to[r * b->sums_stride + s];
-                    *at = edge[r * ORR_TILE_COLUMNS_MAX + s] + (add ? *at : 0);
-                }
-        }
+        for (int64_t i = 0; i < b->n_m; i += rows)
+            multiply_tile(c, b, a_panels, b_panels, units, i, j, add);
 }
 
 static char *c_at(const orr_gemm_problem *p, int64_t m, int64_t n)
@@ -229,7 +242,7 @@ void orr_gemm_store_row(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_
 static void compute_block(const plan *c, block *b)
 {
     const orr_gemm_microkernel *t = c->tiler;
-    const bool in_place = sums_in_place(&b->p);
+    const bool in_place = sums_in_place(c, &b->p);
     if (in_place) {
         b->sums = (float *)(void *)c_at(&b->p, b->m0, b->n0);
         b->sums_stride = b->p.c_stride_m;
@@ -332,9 +345,10 @@ static void run_span(plan *c, orr_workers *workers)
                     compute_block_item, c);
 }
 
-void orr_blocked_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers)
+void orr_blocked_gemm(const orr_gemm_batch *products, const orr_gemm_microkernel *tiler,
+                      void *workspace, orr_workers *workers)
 {
-    plan c = plan_of(products);
+    plan c = plan_of(products, tiler);
     const orr_gemm_problem *p = &products->like;
     if (p->m == 0 || p->n == 0)
         return;

@@ -47,6 +47,7 @@ typedef struct orr_gemm_microkernel {
     int rows, columns; /* of a tile */
     int per_unit;      /* 1: computes in fp32; 2: multiplies bf16 pairs with fp32 sums */
     int64_t k_block;   /* numbers of K in a block, a multiple of 64 */
+    bool by_rows;      /* a packed panel is (rows of the panel, units of K) instead */
     /* c (rows, columns) of fp32 (+)= a panel of a times a panel of b; only the first `columns`
      * columns are stored. */
     void (*tile)(int64_t units, const void *a, const void *b, float *c, int64_t c_stride,
@@ -57,7 +58,8 @@ typedef struct orr_gemm_microkernel {
     void (*copy)(const void *from, int64_t n, uint32_t *ret);
     void (*interleave)(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *ret);
 } orr_gemm_microkernel;
-/* The fastest microkernel of this CPU, for products that may or may not be computed in bf16. */
+/* The fastest microkernel of this CPU with its sums in the order of K, for products that may or may
+ * not be computed in bf16. */
 const orr_gemm_microkernel *orr_gemm_microkernel_of(bool bf16);
 extern const orr_gemm_microkernel orr_gemm_microkernel_plain;
 extern const orr_gemm_microkernel orr_gemm_microkernel_avx2, orr_gemm_microkernel_avx512,
@@ -93,13 +95,15 @@ typedef struct orr_gemm_batch {
     void (*at)(const void *ctx, int64_t i, orr_gemm_problem *p);
     const void *ctx;
 } orr_gemm_batch;
-/* Blocked GEMM of a batch. Results are bitwise the same for any number of workers. */
-size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers);
-void orr_blocked_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
+/* Blocked GEMM of a batch by a microkernel. Results are bitwise the same for any number of
+ * workers. */
+size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_gemm_microkernel *tiler,
+                                  const orr_workers *workers);
+void orr_blocked_gemm(const orr_gemm_batch *products, const orr_gemm_microkernel *tiler,
+                      void *workspace, orr_workers *workers);
 
-/* Skinny GEMM: the same for few rows of a (decode), with rows of b contiguous along K. Bound by the
- * bandwidth of reading b. */
-bool orr_skinny_gemm_applies(const orr_gemm_batch *products);
+/* Skinny GEMM: the same for few rows of a (decode), which are a column, with stored rows as b.
+ * Bound by the bandwidth of reading b. */
 size_t orr_skinny_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers);
 void orr_skinny_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 

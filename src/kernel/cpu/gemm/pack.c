@@ -43,18 +43,18 @@ static const char *number_at(const packing *p, int64_t i, int64_t k)
 }
 
 /* Reads numbers k0 .. k0 + n_k - 1 of row i as fp32. */
-static void read_wide(const packing *p, int64_t i)
+static void read_wide(const packing *p, int64_t i, float *ret)
 {
     const orr_matrix *from = p->from;
     const orr_dtype dtype = (orr_dtype)from->dtype;
     if (from->rows != NULL)
         orr_row_range_to_fp32((orr_row_format)from->rows->format,
-                              orr_row_at(from->rows, from->first_row + i), p->k0, p->n_k, p->wide);
+                              orr_row_at(from->rows, from->first_row + i), p->k0, p->n_k, ret);
     else if (from->stride_k == 1)
-        orr_dtype_to_fp32(dtype, number_at(p, i, p->k0), p->n_k, p->wide);
+        orr_dtype_to_fp32(dtype, number_at(p, i, p->k0), p->n_k, ret);
     else
         for (int64_t k = 0; k < p->n_k; k++)
-            orr_dtype_to_fp32(dtype, number_at(p, i, p->k0 + k), 1, &p->wide[k]);
+            orr_dtype_to_fp32(dtype, number_at(p, i, p->k0 + k), 1, &ret[k]);
 }
 
 /* Row i in the packed type: in place where its dtype and layout allow, else converted in
@@ -72,9 +72,21 @@ static const void *row_of(const packing *p, int64_t i, int slot)
     char *row = p->rows + (size_t)slot * p->row_bytes;
     const size_t bytes = (size_t)p->n_k * p->bytes;
     memset(row + bytes, 0, (size_t)p->units * 4 - bytes);
-    read_wide(p, i);
+    read_wide(p, i, p->wide);
     orr_dtype_from_fp32((orr_dtype)p->dtype, p->wide, p->n_k, row);
     return row;
+}
+
+/* Rows one after the other, for a microkernel that takes them so. */
+static void pack_by_rows(const packing *p, uint32_t *ret)
+{
+    const size_t bytes = (size_t)p->units * 4;
+    const int64_t rows = (p->n_i + p->width - 1) / p->width * p->width;
+    for (int64_t i = 0; i < rows; i++, ret += p->units)
+        if (i < p->n_i && p->tiler->per_unit == 1)
+            read_wide(p, p->i0 + i, (float *)(void *)ret);
+        else
+            memcpy(ret, i < p->n_i ? row_of(p, p->i0 + i, 0) : p->zeros, bytes);
 }
 
 static void pack_rows(const packing *p, uint32_t *ret)
@@ -158,7 +170,9 @@ void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, in
         .wide = (void *)((char *)scratch + (ORR_TILE_COLUMNS_MAX + 1) * row_bytes),
     };
     memset(p.zeros, 0, row_bytes);
-    if (from->rows == NULL && from->stride_i == 1 && from->stride_k != 1)
+    if (tiler->by_rows)
+        pack_by_rows(&p, ret);
+    else if (from->rows == NULL && from->stride_i == 1 && from->stride_k != 1)
         pack_columns(&p, ret);
     else
         pack_rows(&p, ret);

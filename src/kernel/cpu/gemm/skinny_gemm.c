@@ -7,12 +7,9 @@
 /* Skinny GEMM: products with skinny rows of a, as in decoding, where the time is that of reading
  * the weights. Tokens (rows of a) are first converted to the form of the format's dot product
  * (vec_dot.h); then every weight row is read once, in memory order, in work items of about 128 KiB.
- *
- * It is chosen up to vec_dot's max_tokens rows, beyond which packing pays (blocked_gemm.c), and for
- * grouped products up to GROUPED_TOKENS_MAX rows in all, most experts having one or two. */
+ */
 
 enum {
-    GROUPED_TOKENS_MAX = 64, /* rows of all experts together */
     ITEM_BYTES = 128 << 10,
     ITEM_ROWS = 256,
 };
@@ -27,25 +24,6 @@ typedef struct skinny {
     char *tokens, *wide; /* (rows of all a, token_bytes); (threads, wide_bytes) */
 } skinny;
 
-static orr_row_format format_of(const orr_matrix *b)
-{
-    if (b->rows != NULL)
-        return (orr_row_format)b->rows->format;
-    return b->dtype == ORR_DTYPE_BF16   ? ORR_ROW_FORMAT_BF16
-           : b->dtype == ORR_DTYPE_FP16 ? ORR_ROW_FORMAT_FP16
-                                        : ORR_ROW_FORMAT_FP32;
-}
-
-bool orr_skinny_gemm_applies(const orr_gemm_batch *products)
-{
-    const orr_gemm_problem *p = &products->like;
-    const bool rows = p->b.rows != NULL || (p->b.stride_k == 1 && p->b.dtype != ORR_DTYPE_FP64);
-    return products->column && rows && p->k > 0 &&
-           p->m <= (products->count > 1
-                        ? GROUPED_TOKENS_MAX
-                        : orr_vec_dot_of(format_of(&p->b), (orr_dtype)p->a.dtype)->max_tokens);
-}
-
 static size_t aligned(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -54,8 +32,9 @@ static size_t aligned(size_t bytes)
 static skinny skinny_of(const orr_gemm_batch *products)
 {
     const orr_gemm_problem *p = &products->like;
-    skinny s = {.products = products, .format = format_of(&p->b)};
-    s.dots = orr_vec_dot_of(s.format, (orr_dtype)p->a.dtype);
+    skinny s = {.products = products,
+                .format = (orr_row_format)p->b.rows->format,
+                .dots = orr_gemm_dots(products)};
     s.row_bytes = orr_row_format_bytes(s.format, p->k);
     const int64_t rows = ITEM_BYTES / (s.row_bytes > 0 ? s.row_bytes : 1) / ORR_VEC_DOT_ROWS;
     s.block = rows < 1 ? ORR_VEC_DOT_ROWS : rows * ORR_VEC_DOT_ROWS;
@@ -88,18 +67,11 @@ static void prepare_token(void *ctx, size_t token, int thread)
     s->dots->prepare(wide, k, s->tokens + token * s->token_bytes);
 }
 
-static const void *row_at(const orr_matrix *b, int64_t i)
-{
-    if (b->rows != NULL)
-        return orr_row_at(b->rows, b->first_row + i);
-    return (const char *)b->data + i * b->stride_i * (int64_t)orr_dtype_bytes((orr_dtype)b->dtype);
-}
-
 static int rows_at(const orr_matrix *b, int64_t i, int64_t end, const void **ret)
 {
     int n = 0;
     for (; n < ORR_VEC_DOT_ROWS && i + n < end; n++)
-        ret[n] = row_at(b, i + n);
+        ret[n] = orr_row_at(b->rows, b->first_row + i + n);
     return n;
 }
 

@@ -217,6 +217,7 @@ ORR_AVX512_BF16 BODY void dots(kind what, const void *const *rows, int n_rows, c
 DOTS_(by_int8, INT8)
 DOTS_(by_int4, INT4)
 
-const orr_vec_dot orr_vec_dot_int16_by_int8 = {token_bytes_int16, prepare_int16, by_int8, 8};
-const orr_vec_dot orr_vec_dot_int16_by_int4 = {token_bytes_int16, prepare_int16_pairs, by_int4, 8};
+const orr_vec_dot orr_vec_dot_int16_by_int8 = {token_bytes_int16, prepare_int16, by_int8, 8, NULL};
+const orr_vec_dot orr_vec_dot_int16_by_int4 = {token_bytes_int16, prepare_int16_pairs, by_int4, 8,
+                                               NULL};
 #endif

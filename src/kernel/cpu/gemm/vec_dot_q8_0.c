@@ -220,5 +220,5 @@ ORR_AVX512_BF16 static void dots(const void *const *rows, int n_rows, const char
                 ret_stride);
 }
 
-const orr_vec_dot orr_vec_dot_int15_by_q8_0 = {token_bytes, prepare, dots, 8};
+const orr_vec_dot orr_vec_dot_int15_by_q8_0 = {token_bytes, prepare, dots, 8, NULL};
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "team/store/base64.h"
+#include "io/json/base64.h"
 
 static orr_text text_of(const char *text)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "team/store/base64.h"
+#include "io/json/base64.h"
 
 #include <stdint.h>
-#include <string.h>
 
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -25,8 +24,12 @@ void orr_base64_put(orr_output *out, const void *bytes, size_t n)
 /* 0 to 63, or -1. */
 static int digit_of(char c)
 {
-    const char *at = c != '\0' ? strchr(ALPHABET, c) : NULL;
-    return at != NULL ? (int)(at - ALPHABET) : -1;
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
 }
 
 /* Four characters that stand for `n` bytes, the bits left over zero. */
