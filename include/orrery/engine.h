@@ -239,11 +239,13 @@ typedef struct orr_generator_ranks {
     uint32_t ranks;
     uint32_t kind;                         /* orr_ranks_kind of src/engine/ranks/launch.h */
     const orr_expert_placement *placement; /* NULL: neighbouring experts, without copies */
+    const char *expert_trace; /* file for the routes of all ranks (options.record_experts), or
+                               * NULL */
 } orr_generator_ranks;
 /* Bytes that crossed between ranks, as counted where they were handed to the transport: within
  * hosts, and beyond. */
 typedef struct orr_generated_bytes {
-    uint32_t layers;
+    uint32_t ranks, layers;
     const uint32_t *number;     /* shape (layers): of the model */
     uint64_t (*dispatch)[2];    /* shape (layers, 2): rows on their way to experts, with choices */
     uint64_t (*combine)[2];     /* shape (layers, 2): results on their way back */
@@ -253,10 +255,10 @@ typedef struct orr_generated_bytes {
     int64_t row_bytes, choice_bytes, result_bytes;
     uint64_t rounds;
 } orr_generated_bytes;
-/* As orr_generate(), over the ranks of `ranks`; `told` is called for prompts of rank 0 alone. Call
- * it while the process has no threads (ranks are forked). ret_bytes may be NULL. Errors beside
- * those: INVALID: a placement of another model, or of other ranks; IO: "rank 2 was killed by signal
- * 9". */
+/* As orr_generate(), over the ranks of `ranks`; options.record is a folder, for a trace of each
+ * rank; `told` is called for prompts of rank 0 alone. Call it while the process has no threads
+ * (ranks are forked). ret_bytes may be NULL. Errors beside those: INVALID: a placement of another
+ * model, or of other ranks; IO: "rank 2 was killed by signal 9". */
 ORR_API ORR_MUST_CHECK orr_status
 orr_generate_over_ranks(const orr_generator_options *options, const orr_generator_ranks *ranks,
                         const orr_prompt *prompts, uint32_t n, const orr_sampling *sampling,

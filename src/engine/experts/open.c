@@ -72,7 +72,8 @@ static orr_expert_wire_format format_of(const orr_expert_exchange_options *o)
 orr_status orr_expert_exchange_place(orr_expert_exchange *x, const orr_expert_placement *p,
                                      orr_error *err)
 {
-    uint16_t *rank_of = orr_malloc((orr_expert_placement_slots(p) + 1) * sizeof *rank_of);
+    const size_t slots = p->layers > 0 ? orr_expert_placement_slots(p) : 0;
+    uint16_t *rank_of = orr_malloc((slots + 1) * sizeof *rank_of);
     if (rank_of == NULL)
         return orr_fail_memory(err);
     for (uint32_t layer = 0; layer < p->layers; layer++) {

@@ -171,6 +171,9 @@ static inline int64_t orr_generator_rows(const orr_generator *g)
 
 /* Begins to record routes; adds the experts that a backbone run chose. */
 orr_status orr_generator_open_routes(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
+/* Rank 0 writes what all ranks recorded. */
+orr_status orr_generator_gather_routes(orr_generator *g, const char *path,
+                                       orr_error *err) ORR_MUST_CHECK;
 orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *backbone,
                                      const orr_forward_input *feed, orr_error *err) ORR_MUST_CHECK;
 

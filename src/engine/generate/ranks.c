@@ -25,29 +25,23 @@ static uint32_t rank_of(const rank_job *r, uint32_t prompt)
 }
 
 /* Neighbouring experts, as many on each rank; the first ranks have one more. */
-static orr_status linear_placement(const orr_model *m, uint32_t ranks, orr_arena *arena,
-                                   orr_expert_placement *ret, orr_error *err)
+static orr_status linear_placement(const orr_model *m, const uint32_t *number, uint32_t layers,
+                                   uint32_t ranks, orr_arena *arena, orr_expert_placement *ret,
+                                   orr_error *err)
 {
     const uint32_t experts = m->moe.experts;
-    uint32_t layers = 0;
-    for (uint32_t layer = 0; layer < m->layers; layer++)
-        layers += experts > 0 && orr_model_layer_moe(m, layer);
-    uint32_t *number = orr_arena_array(arena, uint32_t, layers);
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)layers * (ranks + 1));
     uint16_t *expert = orr_arena_array(arena, uint16_t, (size_t)layers * experts);
     float *share = orr_arena_array(arena, float, (size_t)layers *experts);
-    if (number == NULL || first == NULL || expert == NULL || share == NULL)
+    if (first == NULL || expert == NULL || share == NULL)
         return orr_fail_memory(err);
-    for (uint32_t layer = 0, n = 0; layer < m->layers && n < layers; layer++) {
-        if (!orr_model_layer_moe(m, layer))
-            continue;
+    for (uint32_t n = 0; n < layers; n++) {
         for (uint32_t r = 0; r <= ranks; r++)
             first[n * (ranks + 1) + r] = n * experts + (r * experts + ranks - 1) / ranks;
         for (uint32_t e = 0; e < experts; e++) {
             expert[n * experts + e] = (uint16_t)e;
             share[n * experts + e] = 1;
         }
-        number[n++] = layer;
     }
     *ret = (orr_expert_placement){.layers = layers,
                                   .experts = experts,
@@ -60,6 +54,21 @@ static orr_status linear_placement(const orr_model *m, uint32_t ranks, orr_arena
                                   .policy = "linear",
                                   .source = "neighbouring experts"};
     return ORR_OK;
+}
+
+/* The placement of the model's layers with experts. */
+static orr_status place(const orr_model *m, const orr_generator_ranks *ranks, orr_arena *arena,
+                        orr_expert_placement *ret, orr_error *err)
+{
+    uint32_t *number = orr_arena_array(arena, uint32_t, m->layers), n = 0;
+    if (number == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t layer = 0; layer < m->layers; layer++)
+        if (m->moe.experts > 0 && orr_model_layer_moe(m, layer))
+            number[n++] = layer;
+    return ranks->placement == NULL
+               ? linear_placement(m, number, n, ranks->ranks, arena, ret, err)
+               : orr_expert_placement_layers(ranks->placement, number, n, arena, ret, err);
 }
 
 /* What rank 0 is told of an answer; its tokens follow. */
@@ -154,7 +163,8 @@ static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *e
     ORR_TRY(orr_all_reduce(c, sums, sums, (int64_t)n, ORR_DTYPE_INT64, err));
     if (ret == NULL || c->me != 0)
         return ORR_OK;
-    *ret = (orr_generated_bytes){.layers = layers,
+    *ret = (orr_generated_bytes){.ranks = c->n,
+                                 .layers = layers,
                                  .number = r->placement->number,
                                  .dispatch = orr_arena_alloc(r->job.arena, layers + 1, 16, 8),
                                  .combine = orr_arena_alloc(r->job.arena, layers + 1, 16, 8),
@@ -194,6 +204,8 @@ static orr_status answer_and_gather(rank_job *r, orr_generator *g, orr_error *er
     ORR_TRY(orr_generator_answer(g, job, &r->times, err));
     ORR_TRY(gather_bytes(r, g, err));
     ORR_TRY(gather_answers(r, c, err));
+    if (g->routes != NULL && r->ranks->expert_trace != NULL)
+        ORR_TRY(orr_generator_gather_routes(g, r->ranks->expert_trace, err));
     return gather_times(r, c, err);
 }
 
@@ -220,10 +232,11 @@ orr_status orr_generate_over_ranks(const orr_generator_options *options,
                                    orr_generation_times *ret_times, orr_generated_bytes *ret_bytes,
                                    orr_error *err)
 {
-    orr_expert_placement linear;
+    orr_expert_placement placement;
+    ORR_TRY(place(options->model, ranks, arena, &placement, err));
     rank_job r = {.options = options,
                   .ranks = ranks,
-                  .placement = ranks->placement,
+                  .placement = &placement,
                   .bytes = ret_bytes,
                   .job = {.prompts = prompts,
                           .n = n,
@@ -232,10 +245,6 @@ orr_status orr_generate_over_ranks(const orr_generator_options *options,
                           .ctx = ctx,
                           .arena = arena,
                           .ret = ret}};
-    if (r.placement == NULL) {
-        ORR_TRY(linear_placement(options->model, ranks->ranks, arena, &linear, err));
-        r.placement = &linear;
-    }
     ORR_TRY(
         orr_ranks_run(ranks->ranks, (orr_ranks_kind)ranks->kind, DEADLINE_NS, run_rank, &r, err));
     if (ret_times != NULL)
