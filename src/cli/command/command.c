@@ -182,7 +182,8 @@ const orr_command orr_commands[] = {
      "error.",
      "orrery generate ./llama-3.2-1b 'The sky is'\n"
      "orrery generate model.gguf --chat --system 'Answer briefly.' 'Why is the sky blue?'\n"
-     "orrery generate ./mixtral --quantize q8_0 --temperature 0.7 --top-p 0.9 --expert-trace experts.csv - < prompts.txt",
+     "orrery generate ./mixtral --quantize q8_0 --temperature 0.7 --top-p 0.9 --expert-trace experts.csv - < prompts.txt\n"
+     "orrery generate ./mixtral --ranks 4 --placement placement.yaml --format json - < prompts.txt",
      " generated temperature top-p chat ", 2, SIZE_MAX, orr_command_generate},
     {"score", "how likely a model finds a text, or a click", "MODEL [FILE...]",
      "Prints the log-probability of each file's tokens and their perplexity; with --all every token with its own. "

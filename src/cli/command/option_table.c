@@ -116,6 +116,11 @@ const orr_option orr_options[] = {
      .about = "this many ranks, by more or fewer data-parallel replicas"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " train ",
      .about = "this many ranks, each a process: dp=N of --plan"},
+    {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " generate ",
+     .about = "over this many ranks, each a process, which share the experts of a mixture; same answers"},
+    {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " generate ",
+     .about = "with --ranks: where experts and their copies stand, as `orrery experts`, SGLang and vLLM write "
+              "it; default: neighbouring experts"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " bench ",
      .about = "measure collectives among 2 to N processes"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " tables ",
@@ -412,7 +417,7 @@ const orr_option orr_options[] = {
          "without --cluster, and of storage that --tiers names no device for: measurements of this machine, as `orrery "
          "bench` writes them; default: machine.yaml in the "
          "user's cache"},
-    {"transport", 0, OPTION_TEXT, FIELD(transport), "NAME", "auto|shm|tcp|mpi", " train ",
+    {"transport", 0, OPTION_TEXT, FIELD(transport), "NAME", "auto|shm|tcp|mpi", " train generate ",
      .about = "how ranks reach one another; default: shared memory, or MPI under mpirun"},
     {"check-nan", 0, OPTION_FLAG, FIELD(check), NULL, NULL, " train ",
      .about = "check every output of every operator for NaN", .old_name = "check"},

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "cli/arguments/checkpoint.h"
 #include "cli/arguments/factor.h"
+#include "cli/running/generate_ranks.h"
 #include "io/json/writer.h"
 
 enum { TOKENS_DEFAULT = 256, CONCURRENT_MAX = 16, PIECE_ROOM = 4096 };
@@ -21,6 +22,8 @@ typedef struct generation {
     orr_sampling sampling;
     orr_generation_times times;
     bool streams, begun; /* tokens are shown as they come, and some were */
+    bool over_ranks;
+    orr_generated_bytes bytes; /* between ranks */
 } generation;
 
 /* Lines of standard input, without empty ones. */
@@ -108,22 +111,21 @@ static orr_status tokenize_all(generation *g, size_t *ret_longest)
     return ORR_OK;
 }
 
-static orr_status open_generator(generation *g, size_t longest)
+static orr_generator_options options_of(const generation *g, size_t longest)
 {
     const orr_settings *s = g->session.settings;
     const size_t most = s->concurrent > 0 ? (size_t)s->concurrent : CONCURRENT_MAX;
-    const orr_generator_options options = {
-        .model = g->checkpoint.model,
-        .weights = g->checkpoint.weights,
-        .format = orr_row_format_parse(s->quantize),
-        .fp32 = s->fp32,
-        .context = s->context > 0 ? s->context : (int64_t)longest + g->sampling.most,
-        .batch = (uint32_t)(g->texts.n < most ? g->texts.n : most),
-        .threads = (int)s->threads,
-        .seed = g->sampling.seed,
-        .record = s->record,
-        .record_experts = s->expert_trace != NULL};
-    return orr_generator_open(&options, &g->generator, &g->session.err);
+    return (orr_generator_options){.model = g->checkpoint.model,
+                                   .weights = g->checkpoint.weights,
+                                   .format = orr_row_format_parse(s->quantize),
+                                   .fp32 = s->fp32,
+                                   .context = s->context > 0 ? s->context
+                                                             : (int64_t)longest + g->sampling.most,
+                                   .batch = (uint32_t)(g->texts.n < most ? g->texts.n : most),
+                                   .threads = (int)s->threads,
+                                   .seed = g->sampling.seed,
+                                   .record = s->record,
+                                   .record_experts = s->expert_trace != NULL};
 }
 
 /* A single prompt's answer is seen as it comes. */
@@ -192,9 +194,13 @@ static orr_status print_results(generation *g)
     if (json)
         orr_output_printf(out,
                           "],\n\"first_token_ns\":%lld,\"prompt_tokens\":%lld,\"prompt_ns\":%lld,"
-                          "\"tokens\":%lld,\"decode_ns\":%lld}\n",
+                          "\"tokens\":%lld,\"decode_ns\":%lld",
                           (long long)t->first_token_ns, (long long)t->prompt_tokens,
                           (long long)t->prompt_ns, (long long)t->tokens, (long long)t->decode_ns);
+    if (json && g->over_ranks)
+        orr_generate_print_ranks(&g->bytes, out);
+    if (json)
+        orr_output_text(out, "}\n");
     return orr_output_finish(out, &g->session.err);
 }
 
@@ -206,6 +212,13 @@ static double per_second(int64_t n, int64_t ns)
 static void tell_times(const generation *g)
 {
     const orr_generation_times *t = &g->times;
+    if (g->over_ranks) {
+        orr_session_remark(
+            &g->session, "first token after %.0f ms; prompts of %lld tokens, then %lld tokens",
+            (double)t->first_token_ns / 1e6, (long long)t->prompt_tokens, (long long)t->tokens);
+        orr_generate_tell_ranks(&g->session, &g->bytes);
+        return;
+    }
     const double bytes = (double)orr_generator_read_bytes(g->generator, t->prompt_tokens);
     orr_session_remark(&g->session,
                        "first token after %.0f ms; prompt %lld tokens at %.0f tokens/s; then %lld "
@@ -216,6 +229,23 @@ static void tell_times(const generation *g)
                        per_second(t->tokens, t->decode_ns) * bytes / 1e9 / (double)g->texts.n);
 }
 
+static orr_status answer(generation *g, const orr_generator_options *options)
+{
+    const orr_settings *s = g->session.settings;
+    orr_error *err = &g->session.err;
+    const uint32_t n = (uint32_t)g->texts.n;
+    orr_generator_ranks ranks;
+    ORR_TRY(orr_generate_read_ranks(&g->session, options->model, &ranks, &g->over_ranks));
+    if (g->over_ranks)
+        return orr_generate_over_ranks(options, &ranks, g->prompts, n, &g->sampling, show_token, g,
+                                       g->session.arena, g->results, &g->times, &g->bytes, err);
+    ORR_TRY(orr_generator_open(options, &g->generator, err));
+    ORR_TRY(orr_generate(g->generator, g->prompts, n, &g->sampling, show_token, g, g->session.arena,
+                         g->results, &g->times, err));
+    return s->expert_trace == NULL ? ORR_OK
+                                   : orr_generator_experts(g->generator, s->expert_trace, err);
+}
+
 static orr_status run(generation *g)
 {
     const orr_settings *s = g->session.settings;
@@ -223,21 +253,19 @@ static orr_status run(generation *g)
     ORR_TRY(orr_checkpoint_files_open(s->args[0], s->tokenizer, g->session.arena, &g->checkpoint,
                                       &g->session.err));
     ORR_TRY(read_sampling(g));
-    ORR_TRY(orr_check_output("record", s->record, false, g->session.arena, &g->session.err));
+    ORR_TRY(orr_check_output("record", s->record, s->ranks > 0 || s->placement != NULL,
+                             g->session.arena, &g->session.err));
     ORR_TRY(orr_check_output("expert-trace", s->expert_trace, false, g->session.arena,
                              &g->session.err));
     ORR_TRY(read_prompts(g));
     ORR_TRY(tokenize_all(g, &longest));
-    ORR_TRY(open_generator(g, longest));
     g->stream.tokenizer = g->checkpoint.tokenizer;
     g->streams = g->texts.n == 1 && s->output == NULL && strcmp(s->format, "table") == 0;
-    ORR_TRY(orr_generate(g->generator, g->prompts, (uint32_t)g->texts.n, &g->sampling, show_token,
-                         g, g->session.arena, g->results, &g->times, &g->session.err));
+    const orr_generator_options options = options_of(g, longest);
+    ORR_TRY(answer(g, &options));
     ORR_TRY(print_results(g));
     tell_times(g);
-    return s->expert_trace == NULL
-               ? ORR_OK
-               : orr_generator_experts(g->generator, s->expert_trace, &g->session.err);
+    return ORR_OK;
 }
 
 int orr_command_generate(const orr_settings *settings)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/running/generate_ranks.h"
+
+#include <string.h>
+
+#include "engine/ranks/launch.h"
+
+static uint32_t transport_of(const char *name)
+{
+    static const char *const names[] = {[ORR_RANKS_AUTO] = "auto",
+                                        [ORR_RANKS_SHM] = "shm",
+                                        [ORR_RANKS_TCP] = "tcp",
+                                        [ORR_RANKS_MPI] = "mpi"};
+    for (uint32_t i = 0; name != NULL && i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return ORR_RANKS_AUTO;
+}
+
+orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
+                                   orr_generator_ranks *ret, bool *ret_over)
+{
+    const orr_settings *s = session->settings;
+    orr_error *err = &session->err;
+    orr_expert_placement *placement = orr_arena_one(session->arena, orr_expert_placement);
+    *ret_over = s->ranks > 0 || s->placement != NULL;
+    *ret = (orr_generator_ranks){.ranks = (uint32_t)s->ranks,
+                                 .kind = transport_of(s->transport),
+                                 .expert_trace = s->expert_trace};
+    if (placement == NULL)
+        return orr_fail_memory(err);
+    if (s->ranks > UINT16_MAX)
+        return orr_fail(err, ORR_INVALID, "--ranks: %lld is too many", (long long)s->ranks);
+    if (s->placement == NULL)
+        return ORR_OK;
+    if (model->moe.experts == 0)
+        return orr_fail(err, ORR_INVALID, "--placement: %s has no experts", model->name);
+    ORR_TRY(orr_expert_placement_read(s->placement, (uint32_t)s->ranks, 0, session->arena,
+                                      placement, err));
+    ret->placement = placement;
+    ret->ranks = placement->ranks;
+    return ORR_OK;
+}
+
+static void put_levels(orr_output *out, const char *name, const uint64_t bytes[2])
+{
+    orr_output_printf(out, "\"%s\":[%llu,%llu]", name, (unsigned long long)bytes[0],
+                      (unsigned long long)bytes[1]);
+}
+
+void orr_generate_print_ranks(const orr_generated_bytes *b, orr_output *out)
+{
+    orr_output_printf(out,
+                      ",\n\"exchange\":{\"ranks\":%u,\"rounds\":%llu,\"row_bytes\":%lld,"
+                      "\"choice_bytes\":%lld,\"result_bytes\":%lld,",
+                      b->ranks, (unsigned long long)b->rounds, (long long)b->row_bytes,
+                      (long long)b->choice_bytes, (long long)b->result_bytes);
+    put_levels(out, "count_bytes", b->counts);
+    orr_output_text(out, ",");
+    put_levels(out, "all_bytes", b->all);
+    orr_output_text(out, ",\"layers\":[");
+    for (uint32_t i = 0; i < b->layers; i++) {
+        orr_output_printf(out, "%s{\"layer\":%u,", i > 0 ? "," : "", b->number[i]);
+        put_levels(out, "dispatch_bytes", b->dispatch[i]);
+        orr_output_text(out, ",");
+        put_levels(out, "combine_bytes", b->combine[i]);
+        orr_output_text(out, "}");
+    }
+    orr_output_text(out, "]}");
+}
+
+void orr_generate_tell_ranks(const orr_session *session, const orr_generated_bytes *b)
+{
+    uint64_t rows[2] = {0};
+    for (uint32_t i = 0; i < b->layers; i++)
+        for (int level = 0; level < 2; level++)
+            rows[level] += b->dispatch[i][level] + b->combine[i][level];
+    orr_session_remark(session,
+                       "%u ranks, %llu rounds; rows to experts and back: %.3g MB within hosts, "
+                       "%.3g MB beyond",
+                       b->ranks, (unsigned long long)b->rounds, (double)rows[0] / 1e6,
+                       (double)rows[1] / 1e6);
+}
