@@ -385,6 +385,33 @@ def a_recording_of_more_shapes_than_are_cached():
         assert result.returncode == 0 and "expert_down" in result.stdout, result.stderr
 
 
+@case
+def ranks_answer_as_one_process_does():
+    """Any placement of experts, and its traces and routes of all ranks."""
+    with scratch() as folder:
+        (folder / "two.json").write_text(json.dumps({"physical_to_logical_map": [[0, 1, 2, 3, 0, 1], [3, 1, 0, 2, 1, 3]]}))
+
+        def answers(*options):
+            result = orrery("generate", "-q", CHECKPOINTS / "mixtral", "hi", "there", "you", "--generated", 6,
+                            "-f", "json", *options, cwd=folder)
+            assert result.returncode == 0, result.stderr
+            return json.loads(result.stdout)
+        alone = answers()
+        for options in (["--ranks", 3], ["--ranks", 2, "--placement", "two.json", "--transport", "tcp"]):
+            over = answers(*options, "--record", "traces", "--expert-trace", "routes.csv")
+            assert over["answers"] == alone["answers"]
+            assert over["exchange"]["ranks"] == options[1] and sum(over["exchange"]["all_bytes"]) > 0
+            rows = (folder / "routes.csv").read_text().splitlines()
+            ranks = {row.split(",")[rows[0].split(",").index("rank")] for row in rows[1:]}
+            assert ranks == {str(r) for r in range(options[1])}
+        result = orrery("analyze", "-q", "traces", cwd=folder)
+        assert result.returncode == 0 and "all_to_all" in result.stdout, result.stderr
+        for name, options in (("7 ranks", ["--ranks", 7, "--placement", "two.json"]), ("experts", ["--placement", "two.json"])):
+            model = "mixtral" if name == "7 ranks" else "llama3"
+            line = one_line(orrery("generate", CHECKPOINTS / model, "hi", *options, cwd=folder), 3)
+            assert name in line or "rank" in line, line
+
+
 # Files that are broken.
 
 def corrupt(whole, header):
