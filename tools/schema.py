@@ -50,6 +50,7 @@ COMMANDS = [
     ["explore", "--published-effects"], ["sql", "runs.db"], ["sql", "runs.db", "SELECT place, plan FROM best"],
     ["score", CHECKPOINT, "text.txt"], ["score", "--all", CHECKPOINT, "text.txt"],
     ["generate", CHECKPOINT, "the quick", "--generated", "4"], TINY,
+    ["generate", CHECKPOINT.parent / "mixtral", "the quick", "--generated", "4", "--ranks", "2"],
     [*TINY, "--replicas", "2", "--no-shared-memory"], ["fit", "--kind", "table", "few.csv", "-o", "few.json"],
 ]
 # Their columns depend on what was asked: plans, policies, devices, queries.
