@@ -241,6 +241,9 @@ typedef struct orr_generator_ranks {
     const orr_expert_placement *placement; /* NULL: neighbouring experts, without copies */
     const char *expert_trace; /* file for the routes of all ranks (options.record_experts), or
                                * NULL */
+    const orr_routes *routes; /* recorded from this model: after its prefill a request moves to a
+                               * rank of the group that it is nearest to; NULL: it stays */
+    uint32_t groups;          /* of requests, a divisor of the ranks; 0: as many as ranks */
 } orr_generator_ranks;
 /* Bytes that crossed between ranks, as counted where they were handed to the transport: within
  * hosts, and beyond. */
@@ -253,7 +256,8 @@ typedef struct orr_generated_bytes {
     /* By these sizes and orr_experts_count_traffic() bytes are predicted: a row that is sent has
      * row_bytes and each remote choice choice_bytes; a row that returns has result_bytes. */
     int64_t row_bytes, choice_bytes, result_bytes;
-    uint64_t rounds;
+    uint64_t rounds, moved_requests; /* requests that went on on another rank */
+    uint64_t moved[2];               /* their caches */
 } orr_generated_bytes;
 /* As orr_generate(), over the ranks of `ranks`; options.record is a folder, for a trace of each
  * rank; `told` is called for prompts of rank 0 alone. Call it while the process has no threads

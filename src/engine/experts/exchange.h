@@ -98,6 +98,9 @@ orr_communicator *orr_expert_exchange_ranks(orr_expert_exchange *exchange);
 orr_expert_wire_format orr_expert_exchange_format(const orr_expert_exchange *exchange);
 /* Shape (layers of the placement). */
 const orr_expert_wire_bytes *orr_expert_exchange_bytes(const orr_expert_exchange *exchange);
+/* Where bytes that are not of a layer are counted from now on, shape (ORR_WIRE_LEVELS); NULL: among
+ * the other bytes. */
+void orr_expert_exchange_count(orr_expert_exchange *exchange, uint64_t *sent);
 /* Bytes of all else that went over the transport: shape (ORR_WIRE_LEVELS). */
 const uint64_t *orr_expert_exchange_other_bytes(const orr_expert_exchange *exchange);
 

@@ -151,3 +151,8 @@ const uint64_t *orr_expert_exchange_other_bytes(const orr_expert_exchange *x)
 {
     return x->counted.other;
 }
+
+void orr_expert_exchange_count(orr_expert_exchange *x, uint64_t *sent)
+{
+    x->counted.sent = sent != NULL ? sent : x->counted.other;
+}

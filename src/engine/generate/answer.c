@@ -6,33 +6,11 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "engine/generate/experts.h"
+#include "engine/generate/answer.h"
 #include "engine/generate/sampling.h"
-
-/* A sequence in a slot of the cache. */
-typedef struct sequence {
-    uint32_t prompt;
-    int64_t cached; /* tokens in the cache */
-    int32_t next;   /* the next input token */
-    orr_random random;
-} sequence;
 
 /* What this rank does in a round: one pass of its backbone. */
 typedef enum round_kind { ROUND_NOTHING, ROUND_PREFILL, ROUND_DECODE } round_kind;
-
-typedef struct answering {
-    orr_generator *g;
-    const orr_answer_job *job;
-    orr_generation_times times;
-    sequence *slots;   /* shape (batch) */
-    uint32_t n, taken; /* active slots are 0 .. n - 1; of the job's prompts begun */
-    bool prefilling;   /* slot n has a prompt, of which slots[n].cached tokens are in the cache */
-    orr_token_candidate *room;
-    bool *ended; /* shape (batch): ended in this round */
-    bool over;
-    int64_t began_ns;
-    orr_error *err;
-} answering;
 
 static int64_t now(void)
 {
@@ -48,7 +26,7 @@ static bool is_stop(const orr_sampling *s, int32_t token)
 }
 
 /* Samples a sequence's next token from its logits; false: it has ended. */
-static bool advance(answering *a, sequence *s, const float *logits)
+static bool advance(orr_answering *a, orr_sequence *s, const float *logits)
 {
     const orr_generator *g = a->g;
     const orr_answer_job *job = a->job;
@@ -74,11 +52,14 @@ static bool advance(answering *a, sequence *s, const float *logits)
 }
 
 /* The next prompt takes the next slot. */
-static orr_status admit(answering *a)
+static orr_status admit(orr_answering *a)
 {
     const orr_answer_job *job = a->job;
     const uint32_t p = job->mine[a->taken++];
-    a->slots[a->n] = (sequence){.prompt = p, .random = orr_random_of(job->sampling->seed, p)};
+    if (job->holds != NULL)
+        job->holds[p] = true;
+    orr_generator_group_begin(a->g);
+    a->slots[a->n] = (orr_sequence){.prompt = p, .random = orr_random_of(job->sampling->seed, p)};
     job->ret[p] = (orr_generated){
         .tokens = orr_arena_array(job->arena, int32_t, (size_t)job->sampling->most)};
     if (job->ret[p].tokens == NULL)
@@ -90,13 +71,13 @@ static orr_status admit(answering *a)
 }
 
 /* Prefills a chunk of the prompt in slot n; after the last one the sequence decodes. */
-static orr_status prefill(answering *a)
+static orr_status prefill(orr_answering *a)
 {
     orr_generator *g = a->g;
     const int64_t began = now();
     if (!a->prefilling)
         ORR_TRY(admit(a));
-    sequence *s = &a->slots[a->n];
+    orr_sequence *s = &a->slots[a->n];
     const orr_prompt *prompt = &a->job->prompts[s->prompt];
     const int64_t from = s->cached;
     ORR_TRY(orr_generator_prefill_chunk(g, a->n, s->prompt, prompt, &s->cached, a->err));
@@ -104,31 +85,37 @@ static orr_status prefill(answering *a)
         ORR_TRY(orr_generator_logits(g, s->cached - 1 - from, 1, 1, a->err));
         a->prefilling = false;
         a->n += advance(a, s, g->logits);
+        a->group = a->n > (uint32_t)(s - a->slots) ? orr_generator_group(g) : ORR_NONE;
     }
     a->times.prompt_tokens += s->cached - from;
     a->times.prompt_ns += now() - began;
     return ORR_OK;
 }
 
-/* Moves the last slot's sequence into a slot that has ended. */
-static void release_slot(answering *a, uint32_t slot)
+void orr_answering_copy_slot(orr_answering *a, uint32_t to, uint32_t from)
 {
     orr_generator *g = a->g;
-    const uint32_t last = --a->n;
-    if (slot == last)
-        return;
-    a->slots[slot] = a->slots[last];
+    a->slots[to] = a->slots[from];
     for (uint32_t p = 0; p < g->n_places; p++) {
         const size_t bytes = g->cache_bytes[p];
         if (bytes == 0)
             continue;
-        memcpy(g->keys[p] + slot * bytes, g->keys[p] + last * bytes, bytes);
-        memcpy(g->values[p] + slot * bytes, g->values[p] + last * bytes, bytes);
+        memcpy(g->keys[p] + to * bytes, g->keys[p] + from * bytes, bytes);
+        memcpy(g->values[p] + to * bytes, g->values[p] + from * bytes, bytes);
     }
 }
 
+void orr_answering_release_slot(orr_answering *a, uint32_t slot)
+{
+    const uint32_t last = --a->n;
+    if (slot != last)
+        orr_answering_copy_slot(a, slot, last);
+    if (a->prefilling)
+        orr_answering_copy_slot(a, last, last + 1);
+}
+
 /* Decodes one token of every sequence. */
-static orr_status decode(answering *a)
+static orr_status decode(orr_answering *a)
 {
     orr_generator *g = a->g;
     const uint32_t n = a->n;
@@ -154,14 +141,14 @@ static orr_status decode(answering *a)
     }
     for (uint32_t i = n; i-- > 0;)
         if (a->ended[i])
-            release_slot(a, i);
+            orr_answering_release_slot(a, i);
     a->times.tokens += n;
     a->times.decode_ns += now() - began;
     return ORR_OK;
 }
 
 /* Prompts are prefilled as long as there are free slots. */
-static round_kind next_round(const answering *a)
+static round_kind next_round(const orr_answering *a)
 {
     if (a->over)
         return ROUND_NOTHING;
@@ -171,15 +158,21 @@ static round_kind next_round(const answering *a)
 }
 
 /* Whether any rank has something to do, and none has been told to end: the same on all. */
-static orr_status agree(answering *a, round_kind kind, bool *ret_going)
+static orr_status agree(orr_answering *a, round_kind kind, bool *ret_going)
 {
-    *ret_going = kind != ROUND_NOTHING;
+    orr_rank_state state = {.works = kind != ROUND_NOTHING,
+                            .over = a->over,
+                            .group = a->group,
+                            .active = a->n + a->prefilling};
+    *ret_going = state.works;
     if (a->g->parallel == NULL)
         return ORR_OK;
-    return orr_generator_agree(a->g, kind != ROUND_NOTHING, a->over, ret_going, a->err);
+    for (uint32_t i = 0; i < a->n; i++)
+        state.tokens += (uint64_t)a->slots[i].cached;
+    return orr_generator_agree(a->g, &state, ret_going, a->err);
 }
 
-static orr_status do_round(answering *a, round_kind kind)
+static orr_status do_round(orr_answering *a, round_kind kind)
 {
     switch (kind) {
     case ROUND_PREFILL:
@@ -192,15 +185,19 @@ static orr_status do_round(answering *a, round_kind kind)
 }
 
 /* A recorded step is what admits prompts and decodes once; over ranks, one round. */
-static orr_status answer_all(answering *a)
+static orr_status answer_all(orr_answering *a)
 {
     orr_recorder *recorder = a->g->recorder;
     bool going, begun = false;
     for (int64_t step = 0;;) {
-        const round_kind kind = next_round(a);
+        round_kind kind = next_round(a);
         ORR_TRY(agree(a, kind, &going));
         if (!going)
             break;
+        if (a->g->parallel != NULL && a->g->parallel->groups != NULL) {
+            ORR_TRY(orr_answering_move(a));
+            kind = next_round(a);
+        }
         if (recorder != NULL && !begun)
             orr_recorder_step(recorder, step++);
         ORR_TRY(do_round(a, kind));
@@ -216,13 +213,14 @@ static orr_status answer_all(answering *a)
 orr_status orr_generator_answer(orr_generator *g, const orr_answer_job *job,
                                 orr_generation_times *ret_times, orr_error *err)
 {
-    answering a = {.g = g,
-                   .job = job,
-                   .slots = orr_arena_array(job->arena, sequence, g->options.batch),
-                   .room = orr_arena_array(job->arena, orr_token_candidate, g->model.vocab),
-                   .ended = orr_arena_array(job->arena, bool, g->options.batch),
-                   .began_ns = now(),
-                   .err = err};
+    orr_answering a = {.g = g,
+                       .job = job,
+                       .slots = orr_arena_array(job->arena, orr_sequence, g->options.batch),
+                       .room = orr_arena_array(job->arena, orr_token_candidate, g->model.vocab),
+                       .ended = orr_arena_array(job->arena, bool, g->options.batch),
+                       .began_ns = now(),
+                       .group = ORR_NONE,
+                       .err = err};
     if (a.slots == NULL || a.room == NULL || a.ended == NULL)
         return orr_fail_memory(err);
     ORR_TRY(answer_all(&a));

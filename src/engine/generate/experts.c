@@ -87,8 +87,10 @@ static orr_status take_room(orr_generator *g, const orr_expert_exchange_options 
     x->request = orr_generator_allocate(g, o->tokens, sizeof *x->request);
     x->position = orr_generator_allocate(g, o->tokens, sizeof *x->position);
     x->states = orr_generator_allocate(g, x->placement->ranks, sizeof *x->states);
-    return x->rows != NULL && x->results != NULL && x->counts != NULL && x->request != NULL &&
-                   x->position != NULL && x->states != NULL
+    x->counts_of = orr_generator_allocate(
+        g, (size_t)x->placement->layers * x->placement->experts + 1, sizeof *x->counts_of);
+    return x->counts_of != NULL && x->rows != NULL && x->results != NULL && x->counts != NULL &&
+                   x->request != NULL && x->position != NULL && x->states != NULL
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -116,29 +118,32 @@ static orr_status open_all(orr_generator *g, orr_transport *transport, orr_error
     return take_room(g, &o, err);
 }
 
-orr_status orr_generator_experts_open(orr_generator *g, orr_transport *transport,
-                                      const orr_expert_placement *placement, orr_error *err)
+orr_status orr_generator_experts_open(orr_generator *g, const orr_generator_rank *rank,
+                                      orr_error *err)
 {
     g->parallel = orr_calloc(1, sizeof *g->parallel);
     if (g->parallel == NULL)
         return orr_fail_memory(err);
-    g->parallel->placement = placement;
-    g->parallel->rank = transport->rank;
-    return open_all(g, transport, err);
+    g->parallel->placement = rank->placement;
+    g->parallel->rank = rank->transport->rank;
+    g->parallel->groups = rank->groups;
+    g->parallel->n_groups = rank->n_groups;
+    return open_all(g, rank->transport, err);
 }
 
-orr_status orr_generator_agree(orr_generator *g, bool works, bool over, bool *ret_going,
+orr_status orr_generator_agree(orr_generator *g, const orr_rank_state *state, bool *ret_going,
                                orr_error *err)
 {
-    enum { WORKS = 1, OVER = 2 };
     orr_communicator *c = g->parallel->communicators[ORR_AXIS_EP];
-    const uint8_t mine = (uint8_t)((works ? WORKS : 0) | (over ? OVER : 0));
-    uint8_t all = 0;
-    ORR_TRY(orr_all_gather(c, &mine, g->parallel->states, 1, ORR_DTYPE_INT8, err));
-    for (uint32_t r = 0; r < c->n; r++)
-        all |= g->parallel->states[r];
+    const orr_rank_state *all = g->parallel->states;
+    bool works = false, over = false;
+    ORR_TRY(orr_all_gather(c, state, g->parallel->states, sizeof *state, ORR_DTYPE_INT8, err));
+    for (uint32_t r = 0; r < c->n; r++) {
+        works |= all[r].works;
+        over |= all[r].over;
+    }
     g->parallel->rounds++;
-    *ret_going = (all & WORKS) != 0 && (all & OVER) == 0;
+    *ret_going = works && !over;
     return ORR_OK;
 }
 

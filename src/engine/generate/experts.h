@@ -57,6 +57,16 @@ typedef struct orr_expert_weight {
     char **made;            /* shape (slots): converted or drawn; NULL: mapped */
 } orr_expert_weight;
 
+/* What a rank says of itself between rounds. */
+typedef struct orr_rank_state {
+    uint8_t works, over; /* it has something to do; it was told to end */
+    uint16_t unused;
+    uint32_t group;  /* where its sequence that was just prefilled should go on; ORR_NONE: here */
+    uint32_t active; /* slots that are taken */
+    uint32_t unused2;
+    uint64_t tokens; /* in the caches of active slots */
+} orr_rank_state;
+
 struct orr_expert_parallel {
     const orr_expert_placement *placement;
     orr_expert_exchange *exchange;
@@ -67,13 +77,17 @@ struct orr_expert_parallel {
     uint32_t rank;
     uint32_t slots; /* most of this rank in a layer */
     uint64_t rounds;
-    uint32_t arrived; /* rows of the layer that runs */
+    const orr_expert_groups *groups; /* that requests go on in after their prefill; NULL: none */
+    uint32_t n_groups;               /* a divisor of the ranks */
+    uint32_t *counts_of;             /* shape (layers, E): choices of the prompt being prefilled */
+    uint64_t moved_requests, moved_bytes[ORR_WIRE_LEVELS]; /* sent to other ranks */
+    uint32_t arrived;                                      /* rows of the layer that runs */
     orr_array(orr_expert_weight) weights;
     orr_expert_program programs[ORR_EXPERT_PROGRAMS];
     void *rows, *results;         /* shape (ORR_EXPERT_PIECE_ROWS, D) */
     int32_t *counts;              /* shape (slots) */
     uint32_t *request, *position; /* shape (rows of a backbone) */
-    uint8_t *states;              /* shape (ranks): what each says between rounds */
+    orr_rank_state *states;       /* shape (ranks): what each said before this round */
     uint32_t tokens;              /* of the backbone that runs; 0: none */
 };
 
@@ -81,14 +95,15 @@ struct orr_expert_parallel {
 typedef struct orr_generator_rank {
     orr_transport *transport;
     const orr_expert_placement *placement;
+    const orr_expert_groups *groups; /* of requests, fitted; NULL: they stay where they are */
+    uint32_t n_groups;
 } orr_generator_rank;
 orr_status orr_generator_open_rank(const orr_generator_options *options,
                                    const orr_generator_rank *rank, orr_generator **ret,
                                    orr_error *err) ORR_MUST_CHECK;
 
 /* Takes the placement of this rank's experts. INVALID: a placement of another model. */
-orr_status orr_generator_experts_open(orr_generator *g, orr_transport *transport,
-                                      const orr_expert_placement *placement,
+orr_status orr_generator_experts_open(orr_generator *g, const orr_generator_rank *rank,
                                       orr_error *err) ORR_MUST_CHECK;
 void orr_generator_experts_close(orr_generator *g);
 /* Index of the placement for a place; ORR_NONE: dense. */
@@ -112,9 +127,17 @@ orr_status orr_generator_run_experts(orr_generator *g, uint32_t layer,
                                      orr_error *err) ORR_MUST_CHECK;
 void orr_expert_program_free(orr_expert_program *program);
 
-/* Whether any rank works and none has ended all: between rounds, on all ranks. */
-orr_status orr_generator_agree(orr_generator *g, bool works, bool over, bool *ret_going,
+/* Tells all ranks the state of this one, between rounds. *ret_going: some rank works, and none has
+ * ended all. */
+orr_status orr_generator_agree(orr_generator *g, const orr_rank_state *state, bool *ret_going,
                                orr_error *err) ORR_MUST_CHECK;
+
+/* grouping.c: counts what a prompt's prefill chose from now on; adds what a backbone chose. Nothing
+ * where requests are not grouped. */
+void orr_generator_group_begin(orr_generator *g);
+void orr_generator_group_count(orr_generator *g, const orr_backbone *backbone);
+/* The group of the prompt, if it is not this rank's; else ORR_NONE. */
+uint32_t orr_generator_group(const orr_generator *g);
 
 /* expert_calls.c: runs a backbone, exchanges and experts included. */
 orr_status orr_generator_run_backbone(orr_generator *g, orr_backbone *backbone,

@@ -62,6 +62,8 @@ orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed
     if (g->parallel != NULL)
         set_requests(g, feed);
     ORR_TRY(orr_generator_run_backbone(g, body, err));
+    if (feed->phase == 'p' && feed->samples > 0)
+        orr_generator_group_count(g, body);
     return g->options.record_experts ? orr_generator_log_experts(g, body, feed, err) : ORR_OK;
 }
 

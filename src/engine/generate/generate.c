@@ -93,7 +93,7 @@ static orr_status open_all(orr_generator *g, const orr_generator_rank *rank, orr
     if (g->options.record != NULL)
         ORR_TRY(orr_recorder_new(RECORDED_RUNS, RECORDED_CALLS, &g->recorder, err));
     if (rank != NULL)
-        ORR_TRY(orr_generator_experts_open(g, rank->transport, rank->placement, err));
+        ORR_TRY(orr_generator_experts_open(g, rank, err));
     if (g->options.record_experts)
         ORR_TRY(orr_generator_open_routes(g, err));
     ORR_TRY(orr_generator_bind_weights(g, err));

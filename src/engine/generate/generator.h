@@ -159,6 +159,7 @@ typedef struct orr_answer_job {
     void *ctx;
     orr_arena *arena;
     orr_generated *ret; /* shape (n): of this rank's prompts */
+    bool *holds;        /* shape (n): set where this rank has the answer in the end; may be NULL */
 } orr_answer_job;
 orr_status orr_generator_answer(orr_generator *g, const orr_answer_job *job,
                                 orr_generation_times *ret_times, orr_error *err) ORR_MUST_CHECK;

@@ -13,6 +13,8 @@ typedef struct rank_job {
     const orr_generator_options *options;
     const orr_generator_ranks *ranks;
     const orr_expert_placement *placement;
+    orr_expert_groups *groups; /* or NULL */
+    uint32_t n_groups;
     orr_answer_job job;
     orr_generation_times times;
     orr_generated_bytes *bytes; /* or NULL */
@@ -71,6 +73,27 @@ static orr_status place(const orr_model *m, const orr_generator_ranks *ranks, or
                : orr_expert_placement_layers(ranks->placement, number, n, arena, ret, err);
 }
 
+/* Groups of requests, from routes of the same layers. */
+static orr_status fit_groups(rank_job *r, orr_error *err)
+{
+    const orr_routes *routes = r->ranks->routes;
+    const orr_expert_placement *p = r->placement;
+    const uint32_t groups = r->ranks->groups > 0 ? r->ranks->groups : p->ranks;
+    orr_expert_groups_options how;
+    if (routes->layers != p->layers || routes->experts != p->experts ||
+        memcmp(routes->number, p->number, p->layers * sizeof *p->number) != 0)
+        return orr_fail(err, ORR_INVALID, "%s: routes of other layers or experts than %s has",
+                        routes->source, r->options->model->name);
+    if (p->ranks % groups != 0)
+        return orr_fail(err, ORR_INVALID, "%u groups of requests do not divide %u ranks", groups,
+                        p->ranks);
+    orr_expert_groups_options_init(&how);
+    how.groups = groups;
+    how.seed = r->options->seed;
+    r->n_groups = groups;
+    return orr_expert_groups_fit(routes, &how, r->job.arena, &r->groups, NULL, err);
+}
+
 /* What rank 0 is told of an answer; its tokens follow. */
 typedef struct answer_head {
     uint64_t n, logits_digest;
@@ -111,10 +134,24 @@ static orr_status receive_answer(orr_communicator *c, uint32_t from, orr_arena *
     return ret->n > 0 ? receive(c, from, ret->tokens, ret->n * sizeof *ret->tokens, err) : ORR_OK;
 }
 
+/* The rank that has each answer, 0 where none has: prompts that were not begun. */
+static orr_status find_holders(const rank_job *r, orr_communicator *c, int64_t *ret, orr_error *err)
+{
+    for (uint32_t p = 0; p < r->job.n; p++)
+        ret[p] = r->job.holds[p] ? c->me : 0;
+    return orr_all_reduce(c, ret, ret, r->job.n, ORR_DTYPE_INT64, err);
+}
+
 static orr_status gather_answers(rank_job *r, orr_communicator *c, orr_error *err)
 {
+    int64_t *holder = orr_arena_array(r->job.arena, int64_t, r->job.n);
+    if (holder == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(find_holders(r, c, holder, err));
     for (uint32_t p = 0; p < r->job.n; p++) {
-        const uint32_t from = rank_of(r, p);
+        const uint32_t from = (uint32_t)holder[p];
+        if (from == 0 && c->me == 0 && !r->job.holds[p])
+            r->job.ret[p] = (orr_generated){0};
         if (from == 0)
             continue;
         if (c->me == 0)
@@ -147,19 +184,21 @@ static orr_status gather_times(rank_job *r, orr_communicator *c, orr_error *err)
 /* Sums over ranks of what each has counted so far. */
 static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *err)
 {
-    enum { FIELDS = 3 * ORR_WIRE_LEVELS };
+    enum { FIELDS = 3 * ORR_WIRE_LEVELS, OTHERS = 2 * ORR_WIRE_LEVELS + 1 };
     orr_expert_exchange *x = g->parallel->exchange;
     orr_communicator *c = orr_expert_exchange_ranks(x);
     const uint32_t layers = r->placement->layers;
     const orr_expert_wire_format format = orr_expert_exchange_format(x);
-    const size_t n = (size_t)layers * FIELDS + ORR_WIRE_LEVELS;
+    const size_t n = (size_t)layers * FIELDS + OTHERS;
     uint64_t *sums = orr_arena_array(r->job.arena, uint64_t, n);
     orr_generated_bytes *ret = r->bytes;
     if (sums == NULL)
         return orr_fail_memory(err);
     memcpy(sums, orr_expert_exchange_bytes(x), layers * sizeof(orr_expert_wire_bytes));
-    memcpy(sums + n - ORR_WIRE_LEVELS, orr_expert_exchange_other_bytes(x),
-           ORR_WIRE_LEVELS * sizeof *sums);
+    uint64_t *other = sums + n - OTHERS, *moved = other + ORR_WIRE_LEVELS;
+    memcpy(other, orr_expert_exchange_other_bytes(x), ORR_WIRE_LEVELS * sizeof *sums);
+    memcpy(moved, g->parallel->moved_bytes, ORR_WIRE_LEVELS * sizeof *sums);
+    sums[n - 1] = g->parallel->moved_requests;
     ORR_TRY(orr_all_reduce(c, sums, sums, (int64_t)n, ORR_DTYPE_INT64, err));
     if (ret == NULL || c->me != 0)
         return ORR_OK;
@@ -171,11 +210,13 @@ static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *e
                                  .row_bytes = format.row_bytes,
                                  .choice_bytes = format.choice_bytes,
                                  .result_bytes = format.result_bytes,
-                                 .rounds = g->parallel->rounds};
+                                 .rounds = g->parallel->rounds,
+                                 .moved_requests = sums[n - 1]};
     if (ret->dispatch == NULL || ret->combine == NULL)
         return orr_fail_memory(err);
     for (uint32_t level = 0; level < ORR_WIRE_LEVELS; level++) {
-        ret->all[level] = sums[n - ORR_WIRE_LEVELS + level];
+        ret->moved[level] = moved[level];
+        ret->all[level] = other[level] + moved[level];
         for (uint32_t layer = 0; layer < layers; layer++) {
             const orr_expert_wire_bytes *b = (const orr_expert_wire_bytes *)(void *)sums + layer;
             ret->dispatch[layer][level] = b->dispatch[level];
@@ -199,6 +240,9 @@ static orr_status answer_and_gather(rank_job *r, orr_generator *g, orr_error *er
         if (rank_of(r, p) == c->me)
             mine[job->n_mine++] = p;
     job->mine = mine;
+    job->holds = orr_arena_array(job->arena, bool, job->n);
+    if (job->holds == NULL)
+        return orr_fail_memory(err);
     if (c->me != 0)
         job->told = NULL;
     ORR_TRY(orr_generator_answer(g, job, &r->times, err));
@@ -213,7 +257,10 @@ static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
     rank_job *r = ctx;
     orr_generator_options options = *r->options;
-    const orr_generator_rank rank = {.transport = transport, .placement = r->placement};
+    const orr_generator_rank rank = {.transport = transport,
+                                     .placement = r->placement,
+                                     .groups = r->groups,
+                                     .n_groups = r->n_groups};
     orr_generator *g = NULL;
     const int each = orr_core_count() / (int)transport->ranks;
     if (options.threads <= 0)
@@ -245,6 +292,8 @@ orr_status orr_generate_over_ranks(const orr_generator_options *options,
                           .ctx = ctx,
                           .arena = arena,
                           .ret = ret}};
+    if (ranks->routes != NULL)
+        ORR_TRY(fit_groups(&r, err));
     ORR_TRY(
         orr_ranks_run(ranks->ranks, (orr_ranks_kind)ranks->kind, DEADLINE_NS, run_rank, &r, err));
     if (ret_times != NULL)

@@ -88,6 +88,11 @@ static orr_status copy_values(orr_program_writer *w, const orr_module *module,
     return ORR_OK;
 }
 
+static bool choices_are_read(const orr_generator *g)
+{
+    return g->options.record_experts || (g->parallel != NULL && g->parallel->groups != NULL);
+}
+
 /* The choice of experts is read after the run, so it gets bytes of its own. */
 static orr_status note_choice(orr_program_writer *w, orr_value indices)
 {
@@ -131,7 +136,7 @@ static orr_status copy_calls(orr_program_writer *w, const orr_module *module,
             call->out[i] = w->map[call->out[i]];
         use_row_weights(w, call);
         orr_tape_commit_call(to);
-        if (call->op == ORR_OP_TOP_K && w->backbone != NULL && w->g->options.record_experts)
+        if (call->op == ORR_OP_TOP_K && w->backbone != NULL && choices_are_read(w->g))
             ORR_TRY(note_choice(w, call->out[1]));
     }
     return ORR_OK;
