@@ -121,6 +121,12 @@ const orr_option orr_options[] = {
     {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " generate ",
      .about = "with --ranks: where experts and their copies stand, as `orrery experts`, SGLang and vLLM write "
               "it; default: neighbouring experts"},
+    {"group", 0, OPTION_TEXT, FIELD(group), "HOW", "affinity", " generate ",
+     .about = "with --routes: after its prefill each request goes on on a rank of those that chose alike"},
+    {"groups", 0, OPTION_NUMBER, FIELD(groups), "N", NULL, " generate ",
+     .about = "--group: so many groups of ranks; default: each rank is one"},
+    {"routes", 0, OPTION_TEXT, FIELD(routes), "FILE", NULL, " generate ",
+     .about = "--group: routes of this model, as --expert-trace wrote them"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " bench ",
      .about = "measure collectives among 2 to N processes"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " tables ",

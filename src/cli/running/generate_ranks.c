@@ -17,6 +17,23 @@ static uint32_t transport_of(const char *name)
     return ORR_RANKS_AUTO;
 }
 
+/* Routes of all tokens, warm-up included: prompts may be that short. */
+static orr_status read_routes(orr_session *session, const orr_model *model,
+                              orr_generator_ranks *ret)
+{
+    const orr_settings *s = session->settings;
+    orr_routes_options options;
+    if ((s->group == NULL) != (s->routes == NULL))
+        return orr_fail(&session->err, ORR_INVALID, "--group affinity goes with --routes FILE");
+    if (s->routes == NULL)
+        return ORR_OK;
+    orr_routes_options_init(&options);
+    options.experts = model->moe.experts;
+    options.keep_warm_up = true;
+    ret->groups = (uint32_t)s->groups;
+    return orr_routes_read(s->routes, &options, session->arena, &ret->routes, &session->err);
+}
+
 orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
                                    orr_generator_ranks *ret, bool *ret_over)
 {
@@ -24,6 +41,8 @@ orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
     orr_error *err = &session->err;
     orr_expert_placement *placement = orr_arena_one(session->arena, orr_expert_placement);
     *ret_over = s->ranks > 0 || s->placement != NULL;
+    if (!*ret_over && (s->group != NULL || s->routes != NULL))
+        return orr_fail(err, ORR_INVALID, "--group and --routes go with --ranks");
     *ret = (orr_generator_ranks){.ranks = (uint32_t)s->ranks,
                                  .kind = transport_of(s->transport),
                                  .expert_trace = s->expert_trace};
@@ -31,6 +50,7 @@ orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
         return orr_fail_memory(err);
     if (s->ranks > UINT16_MAX)
         return orr_fail(err, ORR_INVALID, "--ranks: %lld is too many", (long long)s->ranks);
+    ORR_TRY(read_routes(session, model, ret));
     if (s->placement == NULL)
         return ORR_OK;
     if (model->moe.experts == 0)
@@ -58,6 +78,8 @@ void orr_generate_print_ranks(const orr_generated_bytes *b, orr_output *out)
     put_levels(out, "count_bytes", b->counts);
     orr_output_text(out, ",");
     put_levels(out, "all_bytes", b->all);
+    orr_output_printf(out, ",\"moved_requests\":%llu,", (unsigned long long)b->moved_requests);
+    put_levels(out, "moved_bytes", b->moved);
     orr_output_text(out, ",\"layers\":[");
     for (uint32_t i = 0; i < b->layers; i++) {
         orr_output_printf(out, "%s{\"layer\":%u,", i > 0 ? "," : "", b->number[i]);
@@ -80,4 +102,8 @@ void orr_generate_tell_ranks(const orr_session *session, const orr_generated_byt
                        "%.3g MB beyond",
                        b->ranks, (unsigned long long)b->rounds, (double)rows[0] / 1e6,
                        (double)rows[1] / 1e6);
+    if (b->moved_requests > 0)
+        orr_session_remark(session, "%llu requests went on on another rank, with %.3g MB of caches",
+                           (unsigned long long)b->moved_requests,
+                           (double)(b->moved[0] + b->moved[1]) / 1e6);
 }
