@@ -17,6 +17,7 @@ typedef struct world {
     int32_t tokens[PROMPTS][PROMPT_MAX];
     orr_prompt prompts[PROMPTS];
     orr_generated want[PROMPTS];
+    uint64_t moved; /* requests that went on elsewhere, in all runs */
 } world;
 
 /* Many choices of many experts, as Qwen's and DeepSeek's, and no shared expert. */
@@ -171,26 +172,37 @@ static void predict(const orr_expert_placement *p, const orr_expert_traffic *t,
         }
 }
 
-static void hold_bytes(const world *w, const char *path, const orr_expert_placement *p,
+/* Routes as a file has them, with the prompts' numbers as requests: files number them by first
+ * appearance, and copies are picked by these numbers. */
+static const orr_routes *routes_of(const world *w, const char *path)
+{
+    orr_routes_options options;
+    const orr_routes *read;
+    orr_error err;
+    orr_routes_options_init(&options);
+    options.experts = w->model->model.moe.experts;
+    options.keep_warm_up = true;
+    if (orr_routes_read(path, &options, w->arena, &read, &err) != ORR_OK)
+        seed_fail(w->seed, "%s", err.text);
+    orr_routes *routes = orr_arena_one(w->arena, orr_routes);
+    uint32_t *request = orr_arena_array(w->arena, uint32_t, read->tokens);
+    *routes = *read;
+    for (uint64_t t = 0; t < read->tokens; t++)
+        request[t] = (uint32_t)strtoul(read->request_name[read->request[t]], NULL, 10);
+    routes->request = request;
+    return routes;
+}
+
+static void hold_bytes(const world *w, const orr_routes *routes, const orr_expert_placement *p,
                        const orr_generated_bytes *bytes)
 {
     uint64_t sent[RANKS_MAX * RANKS_MAX], returned[RANKS_MAX * RANKS_MAX], total = 0;
     orr_expert_traffic traffic = {.sent = sent, .returned = returned};
-    uint32_t rank_of[PROMPTS];
-    orr_routes_options options;
-    const orr_routes *routes;
     orr_error err;
-    orr_routes_options_init(&options);
-    options.experts = p->experts;
-    options.keep_warm_up = true;
-    if (orr_routes_read(path, &options, w->arena, &routes, &err) != ORR_OK)
-        seed_fail(w->seed, "%s", err.text);
-    for (uint32_t i = 0; i < PROMPTS; i++)
-        rank_of[i] = i % p->ranks;
     assert_int_equal(bytes->layers, p->layers);
     for (uint32_t layer = 0; layer < p->layers; layer++) {
         uint64_t dispatch[2], combine[2];
-        if (orr_experts_count_traffic(p, routes, layer, rank_of, false, &traffic, &err) != ORR_OK)
+        if (orr_experts_count_traffic(p, routes, layer, NULL, false, &traffic, &err) != ORR_OK)
             seed_fail(w->seed, "%s", err.text);
         predict(p, &traffic, bytes, dispatch, combine);
         for (uint32_t level = 0; level < 2; level++) {
@@ -211,29 +223,65 @@ static void hold_bytes(const world *w, const char *path, const orr_expert_placem
     assert_true(bytes->all[0] + bytes->all[1] >= total + counts);
 }
 
-static void answer_over(world *w, uint32_t ranks, placement_kind kind, const char *routes)
+/* Requests whose decode ran elsewhere than their prefill have taken their caches along: keys and
+ * values of the prompt, and as many bytes for each besides. */
+static void hold_moves(const world *w, const orr_routes *routes, const orr_generated_bytes *bytes)
 {
-    const orr_generator_options options =
-        options_of(w, 1 + (uint32_t)below(w, 4), 1 + (int)below(w, 2));
+    static uint64_t besides;
+    const orr_model *m = &w->model->model;
+    uint64_t token = 2 * m->layers * m->kv_heads * m->head_dim * (w->seed % 2 == 0 ? 4u : 2u);
+    uint64_t moved = bytes->moved[0] + bytes->moved[1], requests = 0;
+    for (uint32_t p = 0; p < PROMPTS; p++) {
+        uint16_t at[2] = {UINT16_MAX, UINT16_MAX};
+        for (uint64_t t = 0; t < routes->tokens; t++)
+            if (routes->request[t] == p)
+                at[routes->phase[t]] = routes->rank[t];
+        if (at[ORR_ROUTE_DECODE] == UINT16_MAX || at[0] == at[1])
+            continue;
+        requests++;
+        moved -= w->prompts[p].n * token;
+    }
+    assert_int_equal(bytes->moved_requests, requests);
+    if (requests == 0)
+        return;
+    besides = besides > 0 ? besides : moved / requests;
+    assert_int_equal(moved, requests * besides);
+    assert_in_range(besides, 1, 256);
+}
+
+static void answer_over(world *w, uint32_t ranks, placement_kind kind, const orr_routes *recorded,
+                        const char *path)
+{
+    orr_generator_options options = options_of(w, 1 + (uint32_t)below(w, 4), 1 + (int)below(w, 2));
     const orr_sampling sampling = sampling_of(w);
+    const bool grouped = below(w, 2) == 0;
     const orr_generator_ranks over = {.ranks = ranks,
                                       .kind = 1 + (uint32_t)below(w, 2),
-                                      .placement = draw_placement(w, kind, ranks)};
+                                      .placement = draw_placement(w, kind, ranks),
+                                      .expert_trace = path,
+                                      .groups = ranks == 4 && below(w, 2) == 0 ? 2 : ranks,
+                                      .routes = grouped ? recorded : NULL};
     orr_generated got[PROMPTS];
     orr_generated_bytes bytes;
     orr_error err;
+    options.record_experts = true;
     if (orr_generate_over_ranks(&options, &over, w->prompts, PROMPTS, &sampling, NULL, NULL,
                                 w->arena, got, NULL, &bytes, &err) != ORR_OK)
         seed_fail(w->seed, "%s, %u ranks: %s", w->model->name, ranks, err.text);
     hold_answers(w, got, ranks, kind);
+    const orr_routes *routes = routes_of(w, path);
     if (over.placement != NULL)
         hold_bytes(w, routes, over.placement, &bytes);
+    if (grouped)
+        hold_moves(w, routes, &bytes);
+    w->moved += bytes.moved_requests;
 }
 
 static void same_bits(void **state)
 {
     (void)state;
     const seed_range range = seeds(4);
+    uint64_t moved = 0;
     char path[] = "/tmp/orr_routes_XXXXXX.csv";
     const int file = mkstemps(path, 4);
     assert_true(file >= 0);
@@ -247,11 +295,14 @@ static void same_bits(void **state)
                        .random = orr_random_of(seed, m)};
             draw_prompts(&w);
             answer_alone(&w, path);
+            const orr_routes *recorded = routes_of(&w, path);
             for (uint32_t ranks = 1; ranks <= RANKS_MAX; ranks++)
                 for (uint32_t kind = 0; kind < PLACEMENT_KINDS; kind++)
-                    answer_over(&w, ranks, (placement_kind)kind, path);
+                    answer_over(&w, ranks, (placement_kind)kind, recorded, path);
+            moved += w.moved;
             orr_arena_free(w.arena);
         }
+    assert_true(moved > 0);
     unlink(path);
 }
 
