@@ -167,21 +167,38 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_check(const orr_expert_pl
 /* placement.yaml, Orrery's own, and what servers take as it is. */
 #define ORR_PLACEMENT_FORMAT_MAP(X)                                                                \
     X(YAML, "yaml")     /* all that a placement is */                                              \
-    X(SGLANG, "sglang") /* JSON of --init-expert-location: physical_to_logical_map */              \
+    X(SGLANG, "sglang") /* JSON of --init-expert-location: physical_to_logical_map, a row for each \
+                         * hidden layer, those without experts too */                              \
     X(VLLM, "vllm")     /* JSON of physical_to_logical_map, logical_to_physical_map (-1: none) and \
-                         * logical_replica_count */
+                         * logical_replica_count; layers, ranks and host_ranks are Orrery's */
 typedef enum orr_placement_format {
 #define ORR_PLACEMENT_FORMAT_ENUM_(name, text) ORR_PLACEMENT_FORMAT_##name,
     ORR_PLACEMENT_FORMAT_MAP(ORR_PLACEMENT_FORMAT_ENUM_)
 #undef ORR_PLACEMENT_FORMAT_ENUM_
         ORR_PLACEMENT_FORMATS
 } orr_placement_format;
-/* All three, told apart by their keys. Errors: IO, PARSE with the position, INVALID as above. */
-ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_read(const char *path, orr_arena *arena,
+ORR_API const char *orr_placement_format_name(orr_placement_format format);
+/* False: no such format. */
+ORR_API bool orr_placement_format_parse(const char *name, orr_placement_format *ret);
+/* All three, told apart by their keys, and checked. SGLang's files do not say over how many ranks
+ * their slots lie, nor does vLLM's state: `ranks` does, 0 where the file tells; host_ranks 0: as
+ * the file tells, else all are one host. Rows of files without numbers of layers are 0, 1, ..:
+ * see orr_expert_placement_layers(). Errors: IO, PARSE and INVALID with the position, LIMIT. */
+ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_read(const char *path, uint32_t ranks,
+                                                            uint32_t host_ranks, orr_arena *arena,
                                                             orr_expert_placement *ret,
                                                             orr_error *err);
-/* SGLANG and VLLM have equally many slots on all ranks and layers: where this one does not, further
- * copies fill them up; UNSUPPORTED where that would put one expert twice on a rank. */
+/* The layers of these numbers, shape (n), ascending. Where a placement has n layers numbered 0, 1,
+ * .., and those are not the numbers, they are taken as they come: vLLM counts layers with experts
+ * alone. INVALID: a layer that is not there. */
+ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_layers(const orr_expert_placement *placement,
+                                                              const uint32_t *number, uint32_t n,
+                                                              orr_arena *arena,
+                                                              orr_expert_placement *ret,
+                                                              orr_error *err);
+/* SGLANG and VLLM have equally many slots on all ranks and layers, and no shares: where this one
+ * does not, further copies fill them up. UNSUPPORTED for them: that would put an expert twice on a
+ * rank; ranks or experts without a slot. */
 ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_write(const orr_expert_placement *placement,
                                                              orr_placement_format format,
                                                              const char *path, orr_error *err);
