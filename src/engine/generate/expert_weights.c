@@ -100,18 +100,20 @@ static orr_status list_slots(orr_expert_weight *w, const uint16_t *expert, uint3
 {
     uint32_t segments = 0, at = 0;
     int64_t rows = 0;
-    for (uint32_t s = 0; s < slots; s++)
-        segments += w->made[s < n ? s : 0] != NULL ? 1 : mapped_segments(w, expert[s < n ? s : 0]);
+    for (uint32_t s = 0; s < slots; s++) {
+        const uint16_t e = expert[s < n ? s : 0];
+        segments += w->made[e] != NULL ? 1 : mapped_segments(w, e);
+    }
     orr_row_segment *list = orr_malloc(segments * sizeof *list + 1);
     if (list == NULL)
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < slots; s++) {
-        const uint32_t of = s < n ? s : 0;
-        if (w->made[of] == NULL) {
-            append_mapped(w, expert[of], list, &at, &rows);
+        const uint16_t e = expert[s < n ? s : 0];
+        if (w->made[e] == NULL) {
+            append_mapped(w, e, list, &at, &rows);
             continue;
         }
-        list[at++] = (orr_row_segment){.data = w->made[of], .first = rows, .count = w->rows};
+        list[at++] = (orr_row_segment){.data = w->made[e], .first = rows, .count = w->rows};
         rows += w->rows;
     }
     orr_free((void *)w->slots.segments);
@@ -120,36 +122,71 @@ static orr_status list_slots(orr_expert_weight *w, const uint16_t *expert, uint3
     return ORR_OK;
 }
 
+orr_status orr_expert_weights_list(orr_generator *g, orr_error *err)
+{
+    const orr_expert_parallel *x = g->parallel;
+    for (size_t i = 0; i < x->weights.n; i++) {
+        orr_expert_weight *w = &g->parallel->weights.at[i];
+        uint32_t n;
+        const uint16_t *expert = orr_generator_experts_of(x, w->layer, &n);
+        if (n > 0)
+            ORR_TRY(list_slots(w, expert, n, x->slots, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_expert_weight_take(const orr_expert_weight *w, uint32_t expert, orr_error *err)
+{
+    if (w->made[expert] == NULL)
+        w->made[expert] = orr_malloc((size_t)orr_expert_weight_bytes(w) + 1);
+    return w->made[expert] != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
+void orr_expert_weight_drop(const orr_expert_weight *w, uint32_t expert)
+{
+    orr_free(w->made[expert]);
+    w->made[expert] = NULL;
+}
+
+void orr_expert_weight_copy(const orr_expert_weight *w, uint32_t expert, char *ret)
+{
+    const size_t bytes = (size_t)w->slots.row_bytes;
+    if (w->made[expert] != NULL)
+        memcpy(ret, w->made[expert], (size_t)w->rows * bytes);
+    for (int64_t i = 0; i < w->rows && w->made[expert] == NULL; i++)
+        memcpy(ret + (size_t)i * bytes, orr_row_at(&w->source, expert * w->rows + i), bytes);
+}
+
 static orr_status make_weight(orr_generator *g, orr_expert_weight *w, orr_error *err)
 {
     const orr_expert_parallel *x = g->parallel;
     uint32_t n;
     const uint16_t *expert = orr_generator_experts_of(x, w->layer, &n);
-    w->made = orr_calloc(x->slots + 1, sizeof *w->made);
+    w->made = orr_calloc(x->placement->experts + 1, sizeof *w->made);
     if (w->made == NULL)
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < n && !is_mapped(w); s++) {
-        w->made[s] = orr_malloc((size_t)orr_expert_weight_bytes(w) + 1);
-        if (w->made[s] == NULL)
-            return orr_fail_memory(err);
-        ORR_TRY(make_expert(g, w, expert[s], w->made[s], err));
+        if (w->made[expert[s]] != NULL)
+            continue;
+        ORR_TRY(orr_expert_weight_take(w, expert[s], err));
+        ORR_TRY(make_expert(g, w, expert[s], w->made[expert[s]], err));
     }
-    return n > 0 ? list_slots(w, expert, n, x->slots, err) : ORR_OK;
+    return ORR_OK;
 }
 
 orr_status orr_expert_weights_make(orr_generator *g, orr_error *err)
 {
     for (size_t i = 0; i < g->parallel->weights.n; i++)
         ORR_TRY(make_weight(g, &g->parallel->weights.at[i], err));
-    return ORR_OK;
+    return orr_expert_weights_list(g, err);
 }
 
 void orr_expert_weights_free(orr_generator *g)
 {
     for (size_t i = 0; i < g->parallel->weights.n; i++) {
         orr_expert_weight *w = &g->parallel->weights.at[i];
-        for (uint32_t s = 0; s < g->parallel->slots && w->made != NULL; s++)
-            orr_free(w->made[s]);
+        for (uint32_t e = 0; e < g->parallel->placement->experts && w->made != NULL; e++)
+            orr_free(w->made[e]);
         orr_free(w->made);
         orr_free((void *)w->slots.segments);
     }

@@ -54,7 +54,8 @@ typedef struct orr_expert_weight {
     uint8_t format;         /* orr_row_format, of the slots */
     orr_weight_rows slots;  /* segments: those of the experts in this rank's slots, then of the
                              * first again up to `slots` of orr_expert_parallel */
-    char **made;            /* shape (slots): converted or drawn; NULL: mapped */
+    char **made; /* shape (E): rows of an expert here that were converted, drawn or received; NULL:
+                  * mapped, or not here */
 } orr_expert_weight;
 
 /* What a rank says of itself between rounds. */
@@ -119,6 +120,14 @@ orr_status orr_expert_weight_add(orr_generator *g, const orr_expert_weight *weig
                                  orr_error *err) ORR_MUST_CHECK;
 /* Makes the rows of all slots of this rank. */
 orr_status orr_expert_weights_make(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
+/* The slots of all weights, after the placement has changed: their experts have rows. */
+orr_status orr_expert_weights_list(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
+/* Room for the rows of an expert that is to come; gives up those that were made or have come; a
+ * copy of the rows of one that is here. */
+orr_status orr_expert_weight_take(const orr_expert_weight *weight, uint32_t expert,
+                                  orr_error *err) ORR_MUST_CHECK;
+void orr_expert_weight_drop(const orr_expert_weight *weight, uint32_t expert);
+void orr_expert_weight_copy(const orr_expert_weight *weight, uint32_t expert, char *ret);
 int64_t orr_expert_weight_bytes(const orr_expert_weight *weight); /* of an expert */
 void orr_expert_weights_free(orr_generator *g);
 
