@@ -244,6 +244,12 @@ typedef struct orr_generator_ranks {
     const orr_routes *routes; /* recorded from this model: after its prefill a request moves to a
                                * rank of the group that it is nearest to; NULL: it stays */
     uint32_t groups;          /* of requests, a divisor of the ranks; 0: as many as ranks */
+    uint64_t rebalance; /* rounds from one look at the loads of experts to the next: where they
+                         * have drifted, experts move, between rounds; 0: never */
+    double move_bytes;  /* most weights that a rank sends or receives between two rounds, but
+                         * one expert at least; 0: all at once */
+    double tolerance;   /* a placement this much costlier than a fresh one will do */
+    uint8_t policy;     /* orr_expert_policy of fresh placements */
 } orr_generator_ranks;
 /* Bytes that crossed between ranks, as counted where they were handed to the transport: within
  * hosts, and beyond. */
@@ -256,8 +262,11 @@ typedef struct orr_generated_bytes {
     /* By these sizes and orr_experts_count_traffic() bytes are predicted: a row that is sent has
      * row_bytes and each remote choice choice_bytes; a row that returns has result_bytes. */
     int64_t row_bytes, choice_bytes, result_bytes;
-    uint64_t rounds, moved_requests; /* requests that went on on another rank */
-    uint64_t moved[2];               /* their caches */
+    uint64_t rounds, moved_requests;    /* requests that went on on another rank */
+    uint64_t moved[2];                  /* their caches */
+    uint64_t looks, plans;              /* at loads; after which experts moved */
+    uint64_t moved_experts, weights[2]; /* copies that were made on another rank, and their bytes */
+    int64_t pause_ns; /* longest time between two rounds on any rank for looks, plans and moves */
 } orr_generated_bytes;
 /* As orr_generate(), over the ranks of `ranks`; options.record is a folder, for a trace of each
  * rank; `told` is called for prompts of rank 0 alone. Call it while the process has no threads

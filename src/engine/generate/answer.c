@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/generate/answer.h"
+#include "engine/generate/rebalance.h"
 #include "engine/generate/sampling.h"
 
 /* What this rank does in a round: one pass of its backbone. */
@@ -184,6 +185,15 @@ static orr_status do_round(orr_answering *a, round_kind kind)
     }
 }
 
+/* On all ranks at once: requests change ranks, experts move. */
+static orr_status between_rounds(orr_answering *a)
+{
+    orr_expert_parallel *x = a->g->parallel;
+    if (x->groups != NULL)
+        ORR_TRY(orr_answering_move(a));
+    return x->rebalancer != NULL ? orr_rebalancer_round(x->rebalancer, a->g, a->err) : ORR_OK;
+}
+
 /* A recorded step is what admits prompts and decodes once; over ranks, one round. */
 static orr_status answer_all(orr_answering *a)
 {
@@ -194,8 +204,8 @@ static orr_status answer_all(orr_answering *a)
         ORR_TRY(agree(a, kind, &going));
         if (!going)
             break;
-        if (a->g->parallel != NULL && a->g->parallel->groups != NULL) {
-            ORR_TRY(orr_answering_move(a));
+        if (a->g->parallel != NULL) {
+            ORR_TRY(between_rounds(a));
             kind = next_round(a);
         }
         if (recorder != NULL && !begun)

@@ -117,11 +117,11 @@ static uint32_t weights_of(const orr_expert_parallel *x, uint32_t layer,
     return n;
 }
 
-static bool fits(const orr_expert_program *p, uint32_t module, int64_t rows,
+static bool fits(const orr_expert_program *p, uint32_t module, int64_t rows, int64_t slots,
                  const orr_expert_weight *const *weights, uint32_t n)
 {
-    bool same =
-        p->served.program != NULL && p->module == module && p->rows == rows && p->n_weights == n;
+    bool same = p->served.program != NULL && p->module == module && p->rows == rows &&
+                p->slots == slots && p->n_weights == n;
     for (uint32_t i = 0; i < n && same; i++)
         same = p->formats[i] == weights[i]->format;
     return same;
@@ -139,14 +139,15 @@ static orr_status program_of(orr_generator *g, uint32_t layer, int64_t rows,
     for (int i = 0; i < ORR_EXPERT_PROGRAMS; i++) {
         if (x->programs[i].served.used < p->served.used)
             p = &x->programs[i];
-        if (fits(&x->programs[i], module, rows, weights, n)) {
+        if (fits(&x->programs[i], module, rows, x->slots, weights, n)) {
             p = &x->programs[i];
             break;
         }
     }
-    if (!fits(p, module, rows, weights, n)) {
+    if (!fits(p, module, rows, x->slots, weights, n)) {
         ORR_TRY(orr_cached_program_retire(g, &p->served, err));
-        *p = (orr_expert_program){.module = module, .rows = rows, .n_weights = n};
+        *p =
+            (orr_expert_program){.module = module, .rows = rows, .slots = x->slots, .n_weights = n};
         for (uint32_t i = 0; i < n; i++) {
             p->names[i] = weights[i]->name;
             p->formats[i] = weights[i]->format;

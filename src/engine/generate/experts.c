@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the experts of one rank of several: which layers have them, its slots, and the exchange. */
-#include "engine/generate/experts.h"
+#include "engine/generate/rebalance.h"
 
 #include "base/alloc.h"
 
@@ -47,13 +47,26 @@ static orr_status find_places(orr_generator *g, orr_error *err)
     return ORR_OK;
 }
 
-static void count_slots(orr_expert_parallel *x)
+static orr_status count_slots(orr_generator *g, orr_error *err)
 {
+    orr_expert_parallel *x = g->parallel;
+    uint32_t most = 0;
     for (uint32_t layer = 0; layer < x->placement->layers; layer++) {
         uint32_t n;
         (void)orr_generator_experts_of(x, layer, &n);
-        x->slots = n > x->slots ? n : x->slots;
+        most = n > most ? n : most;
     }
+    if (most <= x->slots && x->counts != NULL)
+        return ORR_OK;
+    x->slots = most;
+    x->counts = orr_generator_allocate(g, most + 1, sizeof *x->counts);
+    return x->counts != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
+orr_status orr_generator_count_slots(orr_generator *g, orr_error *err)
+{
+    ORR_TRY(count_slots(g, err));
+    return orr_expert_weights_list(g, err);
 }
 
 /* Of rows that are sent, and of what comes back: as on the tape of a layer. */
@@ -83,14 +96,13 @@ static orr_status take_room(orr_generator *g, const orr_expert_exchange_options 
     const size_t columns = (size_t)o->columns * sizeof(float);
     x->rows = orr_generator_allocate(g, ORR_EXPERT_PIECE_ROWS, columns);
     x->results = orr_generator_allocate(g, ORR_EXPERT_PIECE_ROWS, columns);
-    x->counts = orr_generator_allocate(g, x->slots + 1, sizeof *x->counts);
     x->request = orr_generator_allocate(g, o->tokens, sizeof *x->request);
     x->position = orr_generator_allocate(g, o->tokens, sizeof *x->position);
     x->states = orr_generator_allocate(g, x->placement->ranks, sizeof *x->states);
     x->counts_of = orr_generator_allocate(
         g, (size_t)x->placement->layers * x->placement->experts + 1, sizeof *x->counts_of);
-    return x->counts_of != NULL && x->rows != NULL && x->results != NULL && x->counts != NULL &&
-                   x->request != NULL && x->position != NULL && x->states != NULL
+    return x->counts_of != NULL && x->rows != NULL && x->results != NULL && x->request != NULL &&
+                   x->position != NULL && x->states != NULL
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -112,7 +124,7 @@ static orr_status open_all(orr_generator *g, orr_transport *transport, orr_error
     if (x->placement->layers > 0)
         ORR_TRY(find_dtypes(g, &o, err));
     x->dtype = o.dtype;
-    count_slots(x);
+    ORR_TRY(count_slots(g, err));
     ORR_TRY(orr_expert_exchange_new(&o, &x->exchange, err));
     x->communicators[ORR_AXIS_EP] = orr_expert_exchange_ranks(x->exchange);
     return take_room(g, &o, err);
@@ -153,6 +165,7 @@ void orr_generator_experts_close(orr_generator *g)
         return;
     for (int i = 0; i < ORR_EXPERT_PROGRAMS; i++)
         orr_expert_program_free(&g->parallel->programs[i]);
+    orr_rebalancer_free(g->parallel->rebalancer);
     orr_expert_weights_free(g);
     orr_expert_exchange_free(g->parallel->exchange);
     orr_free(g->parallel);

@@ -37,7 +37,7 @@ enum { ORR_EXPERT_PROGRAMS = 16, ORR_EXPERT_WEIGHTS = 4, ORR_EXPERT_PIECE_ROWS =
 typedef struct orr_expert_program {
     orr_cached_program served;
     uint32_t module; /* of the sequence */
-    int64_t rows;
+    int64_t rows, slots;
     const char *names[ORR_EXPERT_WEIGHTS];
     uint8_t formats[ORR_EXPERT_WEIGHTS];         /* of its weights: workspaces depend on them */
     orr_weight_rows weights[ORR_EXPERT_WEIGHTS]; /* of the layer that runs, set before */
@@ -81,6 +81,7 @@ struct orr_expert_parallel {
     const orr_expert_groups *groups; /* that requests go on in after their prefill; NULL: none */
     uint32_t n_groups;               /* a divisor of the ranks */
     uint32_t *counts_of;             /* shape (layers, E): choices of the prompt being prefilled */
+    struct orr_rebalancer *rebalancer;                     /* or NULL */
     uint64_t moved_requests, moved_bytes[ORR_WIRE_LEVELS]; /* sent to other ranks */
     uint32_t arrived;                                      /* rows of the layer that runs */
     orr_array(orr_expert_weight) weights;
@@ -98,6 +99,7 @@ typedef struct orr_generator_rank {
     const orr_expert_placement *placement;
     const orr_expert_groups *groups; /* of requests, fitted; NULL: they stay where they are */
     uint32_t n_groups;
+    const struct orr_rebalance_options *rebalance; /* NULL: experts stay where they are */
 } orr_generator_rank;
 orr_status orr_generator_open_rank(const orr_generator_options *options,
                                    const orr_generator_rank *rank, orr_generator **ret,
@@ -110,6 +112,8 @@ void orr_generator_experts_close(orr_generator *g);
 /* Index of the placement for a place; ORR_NONE: dense. */
 uint32_t orr_generator_expert_layer(const orr_generator *g, uint32_t place);
 
+/* After the placement has changed: the most slots of a layer here, and the rows of all slots. */
+orr_status orr_generator_count_slots(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 /* The experts in this rank's slots of a layer. */
 const uint16_t *orr_generator_experts_of(const orr_expert_parallel *experts, uint32_t layer,
                                          uint32_t *ret_n);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/generate/experts.h"
+#include "engine/generate/rebalance.h"
 #include "kernel/format/row.h"
 
 static orr_status execute(orr_generator *g, orr_program *program, orr_error *err)
@@ -64,6 +64,8 @@ orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed
     ORR_TRY(orr_generator_run_backbone(g, body, err));
     if (feed->phase == 'p' && feed->samples > 0)
         orr_generator_group_count(g, body);
+    if (g->parallel != NULL && g->parallel->rebalancer != NULL)
+        orr_rebalancer_count(g->parallel->rebalancer, g, body);
     return g->options.record_experts ? orr_generator_log_experts(g, body, feed, err) : ORR_OK;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/generate/experts.h"
+#include "engine/generate/rebalance.h"
 #include "engine/generate/sampling.h"
 #include "engine/generate/writer.h"
 
@@ -97,6 +97,8 @@ static orr_status open_all(orr_generator *g, const orr_generator_rank *rank, orr
     if (g->options.record_experts)
         ORR_TRY(orr_generator_open_routes(g, err));
     ORR_TRY(orr_generator_bind_weights(g, err));
+    if (rank != NULL && rank->rebalance != NULL)
+        ORR_TRY(orr_rebalancer_new(g, rank->rebalance, &g->parallel->rebalancer, err));
     return make_room(g, err);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/parallel_for.h"
-#include "engine/generate/experts.h"
+#include "engine/generate/rebalance.h"
 #include "engine/ranks/launch.h"
 
 static const int64_t DEADLINE_NS = INT64_C(300) * 1000 * 1000 * 1000;
@@ -181,10 +181,24 @@ static orr_status gather_times(rank_job *r, orr_communicator *c, orr_error *err)
     return ORR_OK;
 }
 
+/* The longest pause of any rank. */
+static orr_status gather_pause(const rank_job *r, orr_generator *g, orr_error *err)
+{
+    orr_communicator *c = orr_expert_exchange_ranks(g->parallel->exchange);
+    int64_t *all = orr_arena_array(r->job.arena, int64_t, c->n);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    const int64_t mine = orr_rebalancer_total(g->parallel->rebalancer).pause_ns;
+    ORR_TRY(orr_all_gather(c, &mine, all, 1, ORR_DTYPE_INT64, err));
+    for (uint32_t i = 0; i < c->n && c->me == 0 && r->bytes != NULL; i++)
+        r->bytes->pause_ns = all[i] > r->bytes->pause_ns ? all[i] : r->bytes->pause_ns;
+    return ORR_OK;
+}
+
 /* Sums over ranks of what each has counted so far. */
 static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *err)
 {
-    enum { FIELDS = 3 * ORR_WIRE_LEVELS, OTHERS = 2 * ORR_WIRE_LEVELS + 1 };
+    enum { FIELDS = 3 * ORR_WIRE_LEVELS, OTHERS = 3 * ORR_WIRE_LEVELS + 4 };
     orr_expert_exchange *x = g->parallel->exchange;
     orr_communicator *c = orr_expert_exchange_ranks(x);
     const uint32_t layers = r->placement->layers;
@@ -195,10 +209,17 @@ static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *e
     if (sums == NULL)
         return orr_fail_memory(err);
     memcpy(sums, orr_expert_exchange_bytes(x), layers * sizeof(orr_expert_wire_bytes));
-    uint64_t *other = sums + n - OTHERS, *moved = other + ORR_WIRE_LEVELS;
+    uint64_t *other = sums + n - OTHERS, *moved = other + ORR_WIRE_LEVELS,
+             *weights = moved + ORR_WIRE_LEVELS, *numbers = weights + ORR_WIRE_LEVELS;
+    const orr_rebalancer *rebalancer = g->parallel->rebalancer;
+    const orr_rebalanced total =
+        rebalancer != NULL ? orr_rebalancer_total(rebalancer) : (orr_rebalanced){0};
     memcpy(other, orr_expert_exchange_other_bytes(x), ORR_WIRE_LEVELS * sizeof *sums);
     memcpy(moved, g->parallel->moved_bytes, ORR_WIRE_LEVELS * sizeof *sums);
-    sums[n - 1] = g->parallel->moved_requests;
+    memcpy(weights, total.bytes, ORR_WIRE_LEVELS * sizeof *sums);
+    memcpy(numbers,
+           (const uint64_t[]){g->parallel->moved_requests, total.looks, total.plans, total.moved},
+           4 * sizeof *numbers);
     ORR_TRY(orr_all_reduce(c, sums, sums, (int64_t)n, ORR_DTYPE_INT64, err));
     if (ret == NULL || c->me != 0)
         return ORR_OK;
@@ -211,12 +232,16 @@ static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *e
                                  .choice_bytes = format.choice_bytes,
                                  .result_bytes = format.result_bytes,
                                  .rounds = g->parallel->rounds,
-                                 .moved_requests = sums[n - 1]};
+                                 .moved_requests = numbers[0],
+                                 .looks = numbers[1],
+                                 .plans = numbers[2],
+                                 .moved_experts = numbers[3]};
     if (ret->dispatch == NULL || ret->combine == NULL)
         return orr_fail_memory(err);
     for (uint32_t level = 0; level < ORR_WIRE_LEVELS; level++) {
         ret->moved[level] = moved[level];
-        ret->all[level] = other[level] + moved[level];
+        ret->weights[level] = weights[level];
+        ret->all[level] = other[level] + moved[level] + weights[level];
         for (uint32_t layer = 0; layer < layers; layer++) {
             const orr_expert_wire_bytes *b = (const orr_expert_wire_bytes *)(void *)sums + layer;
             ret->dispatch[layer][level] = b->dispatch[level];
@@ -247,6 +272,8 @@ static orr_status answer_and_gather(rank_job *r, orr_generator *g, orr_error *er
         job->told = NULL;
     ORR_TRY(orr_generator_answer(g, job, &r->times, err));
     ORR_TRY(gather_bytes(r, g, err));
+    if (g->parallel->rebalancer != NULL)
+        ORR_TRY(gather_pause(r, g, err));
     ORR_TRY(gather_answers(r, c, err));
     if (g->routes != NULL && r->ranks->expert_trace != NULL)
         ORR_TRY(orr_generator_gather_routes(g, r->ranks->expert_trace, err));
@@ -257,10 +284,16 @@ static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
     rank_job *r = ctx;
     orr_generator_options options = *r->options;
+    const orr_generator_ranks *ranks = r->ranks;
+    const orr_rebalance_options rebalance = {.every = ranks->rebalance,
+                                             .step_bytes = ranks->move_bytes,
+                                             .tolerance = ranks->tolerance,
+                                             .policy = ranks->policy};
     const orr_generator_rank rank = {.transport = transport,
                                      .placement = r->placement,
                                      .groups = r->groups,
-                                     .n_groups = r->n_groups};
+                                     .n_groups = r->n_groups,
+                                     .rebalance = ranks->rebalance > 0 ? &rebalance : NULL};
     orr_generator *g = NULL;
     const int each = orr_core_count() / (int)transport->ranks;
     if (options.threads <= 0)

@@ -90,7 +90,8 @@ static orr_status copy_values(orr_program_writer *w, const orr_module *module,
 
 static bool choices_are_read(const orr_generator *g)
 {
-    return g->options.record_experts || (g->parallel != NULL && g->parallel->groups != NULL);
+    const orr_expert_parallel *x = g->parallel;
+    return g->options.record_experts || (x != NULL && (x->groups != NULL || x->rebalancer != NULL));
 }
 
 /* The choice of experts is read after the run, so it gets bytes of its own. */
