@@ -3,7 +3,11 @@
 
 #include <string.h>
 
+#include "base/units.h"
 #include "engine/ranks/launch.h"
+
+enum { MOVE_BYTES = 16 << 20 };
+#define TOLERANCE 0.01
 
 static uint32_t transport_of(const char *name)
 {
@@ -34,6 +38,22 @@ static orr_status read_routes(orr_session *session, const orr_model *model,
     return orr_routes_read(s->routes, &options, session->arena, &ret->routes, &session->err);
 }
 
+static orr_status read_rebalance(orr_session *session, orr_generator_ranks *ret)
+{
+    const orr_settings *s = session->settings;
+    uint64_t bytes = MOVE_BYTES;
+    if (s->rebalance < 0)
+        return orr_fail(&session->err, ORR_INVALID, "--rebalance: %lld rounds",
+                        (long long)s->rebalance);
+    if (s->move_bytes != NULL)
+        ORR_TRY(orr_parse_bytes(s->move_bytes, &bytes, &session->err));
+    ret->rebalance = (uint64_t)s->rebalance;
+    ret->move_bytes = (double)bytes;
+    ret->tolerance = TOLERANCE;
+    ret->policy = ORR_EXPERT_POLICY_BEST;
+    return ORR_OK;
+}
+
 orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
                                    orr_generator_ranks *ret, bool *ret_over)
 {
@@ -48,6 +68,7 @@ orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
                                  .expert_trace = s->expert_trace};
     if (placement == NULL)
         return orr_fail_memory(err);
+    ORR_TRY(read_rebalance(session, ret));
     if (s->ranks > UINT16_MAX)
         return orr_fail(err, ORR_INVALID, "--ranks: %lld is too many", (long long)s->ranks);
     ORR_TRY(read_routes(session, model, ret));
@@ -80,6 +101,11 @@ void orr_generate_print_ranks(const orr_generated_bytes *b, orr_output *out)
     put_levels(out, "all_bytes", b->all);
     orr_output_printf(out, ",\"moved_requests\":%llu,", (unsigned long long)b->moved_requests);
     put_levels(out, "moved_bytes", b->moved);
+    orr_output_printf(out,
+                      ",\"looks\":%llu,\"plans\":%llu,\"moved_experts\":%llu,\"pause_ns\":%lld,",
+                      (unsigned long long)b->looks, (unsigned long long)b->plans,
+                      (unsigned long long)b->moved_experts, (long long)b->pause_ns);
+    put_levels(out, "weight_bytes", b->weights);
     orr_output_text(out, ",\"layers\":[");
     for (uint32_t i = 0; i < b->layers; i++) {
         orr_output_printf(out, "%s{\"layer\":%u,", i > 0 ? "," : "", b->number[i]);
@@ -106,4 +132,12 @@ void orr_generate_tell_ranks(const orr_session *session, const orr_generated_byt
         orr_session_remark(session, "%llu requests went on on another rank, with %.3g MB of caches",
                            (unsigned long long)b->moved_requests,
                            (double)(b->moved[0] + b->moved[1]) / 1e6);
+    if (b->looks > 0)
+        orr_session_remark(
+            session,
+            "loads looked at %llu times, experts placed anew %llu times: %llu moved, "
+            "%.3g MB; the longest pause was %.2f ms",
+            (unsigned long long)b->looks, (unsigned long long)b->plans,
+            (unsigned long long)b->moved_experts, (double)(b->weights[0] + b->weights[1]) / 1e6,
+            (double)b->pause_ns / 1e6);
 }
