@@ -109,7 +109,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_windows_of_routes(const orr_routes 
 typedef struct orr_expert_load {
     uint32_t layers, experts; /* of the trace: the experts up to the last that was chosen */
     const double *share;      /* shape (layers, experts): of a layer's tokens, sums to 1     */
-    uint64_t tokens;          /* number of tokens in the trace */
+    uint64_t tokens; /* number of tokens in the trace; of windows: the first layer's load */
     const char *source;
     const uint32_t *number; /* shape (layers): which layer of the model; may be NULL       */
 } orr_expert_load;
@@ -357,9 +357,9 @@ typedef struct orr_expert_groups_options {
 } orr_expert_groups_options;
 ORR_API void orr_expert_groups_options_init(orr_expert_groups_options *options);
 /* Balanced k-means over unit vectors of the activations of each request in prefill (roots of the
- * experts' shares, layer by layer); of more than 2,048 requests, over evenly spaced ones. ret_group:
- * shape (requests), of the recorded requests, for orr_expert_options.group_of_request; may be NULL.
- * INVALID: fewer requests than groups, a request without prefill. */
+ * experts' shares, layer by layer); of more than 2,048 requests, over evenly spaced ones.
+ * ret_group: shape (requests), of the recorded requests, for orr_expert_options.group_of_request;
+ * may be NULL. INVALID: fewer requests than groups, a request without prefill. */
 ORR_API ORR_MUST_CHECK orr_status orr_expert_groups_fit(const orr_routes *routes,
                                                         const orr_expert_groups_options *options,
                                                         orr_arena *arena, orr_expert_groups **ret,
