@@ -442,7 +442,7 @@ const orr_option orr_options[] = {
      .about = "weights in this format, int4: of embedding tables alone; default: as the file has them"},
     {"fp32", 0, OPTION_FLAG, FIELD(fp32), NULL, NULL, " generate score ",
      .about = "compute in fp32 throughout"},
-    {"expert-trace", 0, OPTION_TEXT, FIELD(expert_trace), "FILE", NULL, " generate ",
+    {"expert-trace", 0, OPTION_TEXT, FIELD(expert_trace), "FILE", NULL, " generate train ",
      .about = "write which experts each token went to, as CSV: what --expert-load reads"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora", " explore ",
      .about = "what is done with the model; default: pretrain"},
