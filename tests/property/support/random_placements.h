@@ -36,11 +36,10 @@ static inline void draw_shares(orr_placement_draft *draft, orr_random *random)
     }
 }
 
-/* The experts of each rank of a layer: each expert on one, then copies where a coin falls. */
+/* The experts of each rank of a layer, none as yet: each on one, then copies where a coin falls. */
 static inline void draw_holders(const orr_expert_placement *like, double copies, orr_random *random,
                                 bool holds[DRAWN_RANKS][DRAWN_EXPERTS])
 {
-    memset(holds, 0, sizeof(bool[DRAWN_RANKS][DRAWN_EXPERTS]));
     for (uint32_t e = 0; e < like->experts; e++) {
         holds[orr_random_below(random, like->ranks)][e] = true;
         for (uint32_t r = 0; r < like->ranks; r++)
@@ -54,7 +53,7 @@ static inline void draw_holders(const orr_expert_placement *like, double copies,
 static inline orr_placement_draft draw_placement(const orr_expert_placement *like, double copies,
                                                  orr_random *random, orr_arena *arena)
 {
-    bool holds[DRAWN_LAYERS][DRAWN_RANKS][DRAWN_EXPERTS];
+    bool holds[DRAWN_LAYERS][DRAWN_RANKS][DRAWN_EXPERTS] = {{{false}}};
     uint32_t slots[DRAWN_LAYERS * DRAWN_RANKS] = {0}, n = 0;
     orr_placement_draft draft;
     orr_error err = {0};
