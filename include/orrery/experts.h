@@ -406,14 +406,18 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_moves_apply(const orr_expert_placem
                                                          orr_arena *arena,
                                                          orr_expert_placement *ret, orr_error *err);
 
-/* Whether loads have moved away from those that a placement was made for: a test of each window's
- * counts against them, by layer, that noise of that many tokens passes. */
+/* Whether loads have moved away from those that a placement was made for: a chi-square test of
+ * each layer's counts of choices, that noise of so many choices passes but once in 10^6. Where
+ * loads have several windows, what these differ by beyond noise (requests differ, and come and go)
+ * passes as well. Drift says nothing of what moves would bring: orr_experts_approach() does. */
 typedef struct orr_expert_drift {
     bool drifted;
-    double statistic, threshold; /* of the layer that differs most */
-    uint32_t layer;
+    double statistic, threshold;            /* of the layer that differs most; drifted: above */
+    uint32_t layer;                         /* index */
+    double overdispersion;                  /* of windows, 1: that of independent choices */
     double imbalance_before, imbalance_now; /* of the placement, worst layer: fitted and now */
 } orr_expert_drift;
+/* INVALID: loads of other layers or more experts than the placement, or that are no counts. */
 ORR_API ORR_MUST_CHECK orr_status orr_experts_drift(const orr_expert_placement *placement,
                                                     const orr_expert_windows *fitted,
                                                     const orr_expert_windows *now, orr_arena *arena,
