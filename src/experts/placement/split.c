@@ -26,8 +26,10 @@ typedef struct split {
     double *rank_load;    /* shape (R) */
     double level;         /* see above */
     double slack;         /* loads that differ by less are equal */
-    uint32_t *copy_begin; /* shape (E + 1): copies of an expert are [.., ..) of: */
-    uint32_t *copy;       /* shape (P): slots, from 0 in the layer */
+    uint32_t *copy_begin; /* shape (E + 2), copies of an expert are [copy_begin, copy_end) of: */
+    uint32_t *copy_end;   /* shape (E) */
+    uint32_t *copy;       /* shape (P): slots, from 0 in the layer; where a rank has an expert
+                           * twice, the first one */
     uint16_t *rank_of;    /* shape (P): of a slot */
     uint32_t
         *given_begin; /* shape (R + 1): slots of a rank whose expert has copies elsewhere are */
@@ -55,6 +57,7 @@ static size_t place_arrays(split *s, uint32_t slots, char *room)
         {&s->amount, slots * sizeof *s->amount},
         {&s->rank_load, s->ranks * sizeof *s->rank_load},
         {&s->copy_begin, ((size_t)s->experts + 2) * sizeof *s->copy_begin},
+        {&s->copy_end, s->experts * sizeof *s->copy_end},
         {&s->copy, slots * sizeof *s->copy},
         {&s->rank_of, slots * sizeof *s->rank_of},
         {&s->given_begin, ((size_t)s->ranks + 1) * sizeof *s->given_begin},
@@ -88,36 +91,45 @@ size_t orr_experts_split_room(const orr_expert_placement *placement)
 
 /* --- the graph -------------------------------------------------------------------------------- */
 
-/* Copies by expert, slots with copies elsewhere by rank, and the loads that ranks have of experts
- * with one copy. */
-static void make_graph(split *s, uint32_t slots)
+/* Copies by expert. */
+static void list_copies(split *s, uint32_t slots)
 {
     const uint16_t *expert = s->placement->expert + s->first;
-    uint32_t *end = s->copy_begin + 1, n = 0;
-    memset(s->copy_begin, 0, ((size_t)s->experts + 2) * sizeof *s->copy_begin);
+    uint32_t *begin = s->copy_begin;
+    memset(begin, 0, ((size_t)s->experts + 2) * sizeof *begin);
     for (uint32_t i = 0; i < slots; i++)
-        end[expert[i] + 1]++;
-    for (uint32_t e = 1; e < s->experts; e++)
-        end[e] += end[e - 1];
+        begin[expert[i] + 1]++;
+    for (uint32_t e = 0; e < s->experts; e++) {
+        begin[e + 1] += begin[e];
+        s->copy_end[e] = begin[e];
+    }
     for (uint32_t r = 0, i = 0; r < s->ranks; r++)
         for (const uint32_t last = orr_placement_first(s->placement, s->layer, r + 1) - s->first;
              i < last; i++) {
-            s->copy[end[expert[i]]++] = i;
+            uint32_t *end = &s->copy_end[expert[i]];
             s->rank_of[i] = (uint16_t)r;
+            s->amount[i] = 0;
+            if (*end == begin[expert[i]] || s->rank_of[s->copy[*end - 1]] != r)
+                s->copy[(*end)++] = i;
         }
+}
+
+/* Slots with copies elsewhere by rank, and the loads that ranks have of experts with one copy. */
+static void list_given(split *s)
+{
+    const uint16_t *expert = s->placement->expert + s->first;
+    uint32_t n = 0;
     for (uint32_t r = 0, i = 0; r < s->ranks; r++) {
-        double sum = 0;
         s->given_begin[r] = n;
+        s->rank_load[r] = 0;
         for (const uint32_t last = orr_placement_first(s->placement, s->layer, r + 1) - s->first;
              i < last; i++) {
-            const uint32_t e = expert[i];
-            s->amount[i] = 0;
-            if (s->copy_begin[e + 1] - s->copy_begin[e] == 1)
-                sum += s->load[e];
-            else if (s->load[e] > 0)
+            const uint32_t e = expert[i], first = s->copy[s->copy_begin[e]];
+            if (s->copy_end[e] - s->copy_begin[e] > 1 && s->load[e] > 0)
                 s->given[n++] = i;
+            else if (i == first)
+                s->rank_load[r] += s->load[e];
         }
-        s->rank_load[r] = sum;
     }
     s->given_begin[s->ranks] = n;
 }
@@ -127,7 +139,7 @@ static void make_graph(split *s, uint32_t slots)
 static void pour(split *s, uint32_t e)
 {
     uint32_t *copy = s->copy + s->copy_begin[e];
-    const uint32_t n = s->copy_begin[e + 1] - s->copy_begin[e];
+    const uint32_t n = s->copy_end[e] - s->copy_begin[e];
     for (uint32_t i = 1; i < n; i++) { /* by the load of their ranks */
         const uint32_t moved = copy[i];
         const double load = s->rank_load[s->rank_of[moved]];
@@ -170,7 +182,7 @@ static uint32_t find_path(split *s, uint32_t from, uint32_t *ret_reached)
             if (s->amount[slot] <= 0 || s->seen[e] == s->search)
                 continue;
             s->seen[e] = s->search;
-            for (uint32_t c = s->copy_begin[e]; c < s->copy_begin[e + 1]; c++) {
+            for (uint32_t c = s->copy_begin[e]; c < s->copy_end[e]; c++) {
                 const uint32_t to = s->rank_of[s->copy[c]];
                 if (s->seen_rank[to] == s->search)
                     continue;
@@ -228,11 +240,12 @@ static void level_ranks(split *s)
 
 /* Amounts over their sum, not over the load: of loads that are nothing beside those of the ranks,
  * amounts are differences that rounding has made. */
-static void write_shares(const split *s, float *ret)
+static void write_shares(const split *s, uint32_t slots, float *ret)
 {
+    memset(ret, 0, slots * sizeof *ret);
     for (uint32_t e = 0; e < s->experts; e++) {
         const uint32_t *copy = s->copy + s->copy_begin[e];
-        const uint32_t n = s->copy_begin[e + 1] - s->copy_begin[e];
+        const uint32_t n = s->copy_end[e] - s->copy_begin[e];
         double sum = 0;
         for (uint32_t c = 0; c < n; c++)
             sum += s->amount[copy[c]];
@@ -255,9 +268,10 @@ double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, 
     double sum = 0;
     uint32_t holders = 0; /* ranks with slots in this layer */
     place_arrays(&s, slots, room);
-    make_graph(&s, slots);
+    list_copies(&s, slots);
+    list_given(&s);
     for (uint32_t e = 0; e < s.experts; e++)
-        if (load[e] > 0 && s.copy_begin[e + 1] - s.copy_begin[e] > 1)
+        if (load[e] > 0 && s.copy_end[e] - s.copy_begin[e] > 1)
             pour(&s, e);
     for (uint32_t r = 0; r < s.ranks; r++) {
         sum += s.rank_load[r];
@@ -271,7 +285,7 @@ double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, 
         memset(s.seen, 0, s.experts * sizeof *s.seen);
         level_ranks(&s);
     }
-    write_shares(&s, ret_share);
+    write_shares(&s, slots, ret_share);
     return orr_loads_imbalance(s.rank_load, s.ranks, orr_placement_live_ranks(placement));
 }
 
