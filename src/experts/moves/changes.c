@@ -4,8 +4,8 @@
 #include "experts/placement/build.h"
 #include "experts/placement/index.h"
 
-static orr_status check_shapes(const orr_expert_placement *from, const orr_expert_placement *to,
-                               orr_error *err)
+orr_status orr_changes_check(const orr_expert_placement *from, const orr_expert_placement *to,
+                             orr_error *err)
 {
     if (from->layers != to->layers || from->experts != to->experts || from->ranks != to->ranks)
         return orr_fail(err, ORR_INVALID,
@@ -82,7 +82,7 @@ static void compare_expert(orr_changes *c, uint32_t *holders, uint32_t layer, ui
 orr_status orr_changes_find(const orr_expert_placement *from, const orr_expert_placement *to,
                             orr_arena *arena, orr_changes *ret, orr_error *err)
 {
-    ORR_TRY(check_shapes(from, to, err));
+    ORR_TRY(orr_changes_check(from, to, err));
     const size_t n_from = orr_expert_placement_slots(from), n_to = orr_expert_placement_slots(to);
     orr_changes c = {.expert = orr_arena_array(arena, orr_changed_expert, n_from + n_to),
                      .add = orr_arena_array(arena, orr_copy_change, n_to),

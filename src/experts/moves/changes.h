@@ -30,6 +30,9 @@ typedef struct orr_changes {
     uint32_t n_experts, n_adds, n_drops;
 } orr_changes;
 
+/* INVALID: placements of different layers, experts or ranks. */
+orr_status orr_changes_check(const orr_expert_placement *from, const orr_expert_placement *to,
+                             orr_error *err) ORR_MUST_CHECK;
 /* INVALID: placements of other layers, experts or ranks; an expert that is wanted and is on no
  * rank. Copies that would double an expert on a rank are not wanted. */
 orr_status orr_changes_find(const orr_expert_placement *from, const orr_expert_placement *to,

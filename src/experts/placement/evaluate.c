@@ -198,7 +198,7 @@ static orr_status check_costs(const orr_expert_costs *costs, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status check_options(const orr_expert_placement *p, const orr_expert_options *options,
+orr_status orr_evaluation_check(const orr_expert_placement *p, const orr_expert_options *options,
                                 orr_error *err)
 {
     if (options->routes == NULL && options->windows == NULL)
@@ -208,6 +208,8 @@ static orr_status check_options(const orr_expert_placement *p, const orr_expert_
                         options->ranks);
     if (options->windows != NULL)
         ORR_TRY(orr_loads_check(options->windows, p, err));
+    if (options->routes != NULL)
+        ORR_TRY(orr_routes_check(options->routes, p, err));
     return check_costs(options->costs, err);
 }
 
@@ -290,7 +292,7 @@ orr_status orr_experts_evaluate_layers(const orr_expert_placement *placement,
                                 .by_share = options->by_share}};
     orr_expert_options dealt = *options;
     dealt.ranks = placement->ranks;
-    ORR_TRY(check_options(placement, options, err));
+    ORR_TRY(orr_evaluation_check(placement, options, err));
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     orr_status status = ORR_OK;
     double choices = 0;

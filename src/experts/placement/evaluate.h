@@ -15,6 +15,10 @@ typedef struct orr_layer_quality {
     uint64_t sent[ORR_EXPERT_LEVELS], returned[ORR_EXPERT_LEVELS]; /* rows between ranks */
 } orr_layer_quality;
 
+/* Whether options suit a placement: its ranks, loads, routes and costs. INVALID. */
+orr_status orr_evaluation_check(const orr_expert_placement *placement,
+                                const orr_expert_options *options, orr_error *err) ORR_MUST_CHECK;
+
 /* orr_experts_evaluate() over the layers that are not in `skip`, shape (L), NULL: over all; and
  * each layer for itself. ret_layer: shape (L), of all layers; NULL: nobody asks. INVALID also: all
  * are skipped. */

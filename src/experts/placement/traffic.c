@@ -5,10 +5,8 @@
 
 #include "base/alloc.h"
 
-orr_status orr_traffic_check(const orr_traffic *traffic, orr_error *err)
+orr_status orr_routes_check(const orr_routes *routes, const orr_expert_placement *p, orr_error *err)
 {
-    const orr_expert_placement *p = traffic->placement;
-    const orr_routes *routes = traffic->routes;
     if (routes->layers != p->layers)
         return orr_fail(err, ORR_INVALID, "routes of %u layers, and a placement of %u",
                         routes->layers, p->layers);
@@ -19,6 +17,14 @@ orr_status orr_traffic_check(const orr_traffic *traffic, orr_error *err)
     if (routes->experts > p->experts)
         return orr_fail(err, ORR_INVALID, "routes of %u experts, and a placement of %u",
                         routes->experts, p->experts);
+    return ORR_OK;
+}
+
+orr_status orr_traffic_check(const orr_traffic *traffic, orr_error *err)
+{
+    const orr_expert_placement *p = traffic->placement;
+    const orr_routes *routes = traffic->routes;
+    ORR_TRY(orr_routes_check(routes, p, err));
     const uint32_t *rank = traffic->rank_of_request;
     if (rank == NULL && routes->rank == NULL)
         return orr_fail(err, ORR_INVALID, "the ranks that tokens are on are not known");

@@ -12,7 +12,10 @@ typedef struct orr_traffic {
     bool by_share;
 } orr_traffic;
 
-/* INVALID: routes of other layers or more experts than the placement; no ranks of tokens, or one
+/* INVALID: routes of other layers or more experts than the placement. */
+orr_status orr_routes_check(const orr_routes *routes, const orr_expert_placement *placement,
+                            orr_error *err) ORR_MUST_CHECK;
+/* INVALID: the same; no ranks of tokens, or one
  * beyond those of the placement. */
 orr_status orr_traffic_check(const orr_traffic *traffic, orr_error *err) ORR_MUST_CHECK;
 
