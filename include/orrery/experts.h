@@ -406,6 +406,28 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_moves_apply(const orr_expert_placem
                                                          orr_arena *arena,
                                                          orr_expert_placement *ret, orr_error *err);
 
+/* A placement that is as good as a fresh one and near to the one that runs. */
+typedef struct orr_expert_approach {
+    orr_expert_placement placement;
+    double bytes, fresh_bytes; /* of weights that are sent to come there, and to the fresh one; by
+                                * costs->expert_bytes, else copies */
+    orr_expert_quality running, reached, fresh; /* by the options */
+} orr_expert_approach;
+/* Changes the placement that runs, layer by layer in its own slots, by exchanges and copies that
+ * bring most for each copy moved, until each layer costs at most 1 + tolerance times the fresh
+ * one's. Where not all layers come there, and their sum is beyond that, some are taken from the
+ * fresh placement as they are. Cost is
+ * the rows of the fullest rank, with costs in time and with routes together with the rows over
+ * links. With options->horizon_steps and costs no copy is moved that does not save within that many
+ * steps the time in which it is sent. Where ranks are dead or have another number of slots, it is
+ * the fresh placement. INVALID: placements of different shapes, options as orr_experts_evaluate()
+ * refuses them. */
+ORR_API ORR_MUST_CHECK orr_status orr_experts_approach(const orr_expert_placement *running,
+                                                       const orr_expert_placement *fresh,
+                                                       const orr_expert_options *options,
+                                                       double tolerance, orr_arena *arena,
+                                                       orr_expert_approach *ret, orr_error *err);
+
 /* Whether loads have moved away from those that a placement was made for: a chi-square test of
  * each layer's counts of choices, that noise of so many choices passes but once in 10^6. Where
  * loads have several windows, what these differ by beyond noise (requests differ, and come and go)
