@@ -137,23 +137,6 @@ static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, f
     }
 }
 
-/* Whether hosts can be packed one by one: equally many groups on each, with slots for all of their
- * experts. */
-static bool is_grouped(const orr_policy_problem *p)
-{
-    const uint32_t groups = p->options->expert_groups;
-    if (groups <= 1 || p->hosts <= 1 || groups % p->hosts != 0 || p->kept < p->experts)
-        return false;
-    for (uint32_t h = 0, r = 0; h < p->hosts; h++) {
-        uint32_t slots = 0;
-        for (; r < p->ranks && r / p->host_ranks == h; r++)
-            slots += p->rank_slots[r];
-        if (slots < p->experts / p->hosts)
-            return false;
-    }
-    return true;
-}
-
 static void make_hosts(eplb *s)
 {
     const orr_policy_problem *p = s->problem;
@@ -222,7 +205,7 @@ static void place_layer(eplb *s, uint32_t layer, const orr_placement_draft *draf
 orr_status orr_place_eplb(const orr_policy_problem *p, orr_arena *arena, orr_expert_result *ret,
                           orr_error *err)
 {
-    eplb s = {.problem = p, .grouped = is_grouped(p)};
+    eplb s = {.problem = p, .grouped = p->grouped};
     orr_placement_draft draft;
     s.n_hosts = s.grouped ? p->hosts : 1;
     s.group_experts = s.grouped ? p->experts / p->options->expert_groups : 0;

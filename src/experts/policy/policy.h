@@ -15,6 +15,7 @@ typedef struct orr_policy_problem {
     const uint32_t *rank_slots; /* shape (R): slots of a rank in a layer, at most E; 0: dead */
     uint32_t slots;             /* the sum of rank_slots */
     uint32_t kept;              /* experts of a layer that get a slot: min(E, slots) */
+    bool grouped;               /* groups of experts are kept on hosts, equally many on each */
     const bool *missing;        /* shape (L, E): the E - kept least loaded experts of a layer, which
                                  * get none; NULL: kept == E */
 } orr_policy_problem;

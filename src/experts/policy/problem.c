@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "experts/placement/loads.h"
+
 static orr_status check_options(const orr_expert_options *o, orr_error *err)
 {
     if (o->routes == NULL && o->windows == NULL)
@@ -48,21 +50,6 @@ static orr_status check_groups(const orr_policy_problem *p, orr_error *err)
                               p->hosts, groups);
 }
 
-/* Counts how often the routes chose each expert of a layer. */
-static void count_choices(const orr_routes *routes, uint32_t layer, double *load)
-{
-    const uint32_t k = routes->top_k;
-    const size_t high_bytes = (k + 1) / 2;
-    const uint8_t *low = routes->low[layer];
-    const uint8_t *high = routes->high != NULL ? routes->high[layer] : NULL;
-    for (uint64_t t = 0; t < routes->tokens; t++)
-        for (uint32_t c = 0; c < k; c++) {
-            const uint32_t above =
-                high != NULL ? (uint32_t)(high[t * high_bytes + c / 2] >> (c % 2 * 4)) & 15 : 0;
-            load[above << 8 | low[t * k + c]] += 1;
-        }
-}
-
 static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
                              orr_error *err)
 {
@@ -73,12 +60,8 @@ static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p,
         double *load = orr_arena_array(arena, double, n);
         if (load == NULL)
             return orr_fail_memory(err);
-        memset(load, 0, n * sizeof *load);
-        for (uint32_t w = 0; o->windows != NULL && w < o->windows->windows; w++)
-            for (size_t i = 0; i < n; i++)
-                load[i] += o->windows->load[w * n + i];
-        for (uint32_t l = 0; o->windows == NULL && l < p->layers; l++)
-            count_choices(o->routes, l, load + (size_t)l * p->experts);
+        for (uint32_t l = 0; l < p->layers; l++)
+            orr_layer_load(o->windows, o->routes, l, p->experts, load + (size_t)l * p->experts);
         p->load = load;
     }
     for (size_t i = 0; i < n; i++)
@@ -135,6 +118,22 @@ static orr_status make_missing(orr_policy_problem *p, orr_arena *arena, orr_erro
     return ORR_OK;
 }
 
+/* Whether groups of experts can be kept on hosts: each host has slots for its part of them. */
+static bool is_grouped(const orr_policy_problem *p)
+{
+    const uint32_t groups = p->options->expert_groups;
+    if (groups <= 1 || p->hosts <= 1 || groups % p->hosts != 0)
+        return false;
+    for (uint32_t h = 0, r = 0; h < p->hosts; h++) {
+        uint32_t slots = 0;
+        for (; r < p->ranks && r / p->host_ranks == h; r++)
+            slots += p->rank_slots[r];
+        if (slots < p->experts / p->hosts)
+            return false;
+    }
+    return true;
+}
+
 orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena *arena,
                                    orr_policy_problem *ret, orr_error *err)
 {
@@ -153,6 +152,7 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
     ORR_TRY(make_loads(options, &p, arena, err));
     ORR_TRY(make_slots(options, &p, arena, err));
     ORR_TRY(make_missing(&p, arena, err));
+    p.grouped = is_grouped(&p);
     *ret = p;
     return ORR_OK;
 }
