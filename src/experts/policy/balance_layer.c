@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experts/policy/balance.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "experts/policy/keys.h"
+
+/* A layer is balanced when its fullest rank is within this of the bound. */
+#define CLOSE 1e-6
+enum { BISECTIONS = 8, EXCHANGES = 256 };
+
+static orr_status make_packing(const orr_policy_problem *p, uint32_t slots, orr_arena *arena,
+                               orr_packing *ret, orr_error *err)
+{
+    *ret = (orr_packing){
+        .ranks = p->ranks,
+        .used = orr_arena_array(arena, uint32_t, p->ranks),
+        .load = orr_arena_array(arena, double, p->ranks),
+        .expert = orr_arena_array(arena, uint16_t, slots),
+        .part = orr_arena_array(arena, double, slots),
+    };
+    if (ret->used == NULL || ret->load == NULL || ret->expert == NULL || ret->part == NULL)
+        return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+static orr_status make_groups(orr_load_balancer *b, orr_arena *arena, orr_error *err)
+{
+    const orr_policy_problem *p = b->problem;
+    const uint32_t groups = p->options->expert_groups;
+    b->groups = (orr_group_packing){.groups = 0};
+    if (!p->grouped)
+        return ORR_OK;
+    uint32_t *live = orr_arena_array(arena, uint32_t, p->hosts);
+    double *load = orr_arena_array(arena, double, groups);
+    b->groups = (orr_group_packing){
+        .groups = groups,
+        .hosts = p->hosts,
+        .live = live,
+        .load = load,
+        .host = orr_arena_array(arena, uint32_t, groups),
+        .order = orr_arena_array(arena, uint32_t, groups),
+        .trial = orr_arena_array(arena, uint32_t, groups),
+        .sum = orr_arena_array(arena, double, p->hosts),
+        .count = orr_arena_array(arena, uint32_t, p->hosts),
+    };
+    if (live == NULL || load == NULL || b->groups.host == NULL || b->groups.order == NULL ||
+        b->groups.trial == NULL || b->groups.sum == NULL || b->groups.count == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t h = 0; h < p->hosts; h++)
+        live[h] = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        live[r / p->host_ranks] += p->rank_slots[r] > 0;
+    return ORR_OK;
+}
+
+orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem *p,
+                                  uint32_t most_slots, orr_arena *arena, orr_error *err)
+{
+    *b = (orr_load_balancer){
+        .problem = p,
+        .base = orr_arena_array(arena, uint32_t, p->ranks),
+        .key = orr_arena_array(arena, uint64_t, p->experts),
+        .spare = orr_arena_array(arena, uint64_t, p->experts),
+        .order = orr_arena_array(arena, uint64_t, p->experts),
+        .heap = orr_arena_array(arena, uint64_t, p->ranks),
+        .copies = orr_arena_array(arena, uint32_t, p->experts),
+    };
+    if (b->base == NULL || b->key == NULL || b->spare == NULL || b->order == NULL ||
+        b->heap == NULL || b->copies == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        b->live += p->rank_slots[r] > 0;
+    ORR_TRY(make_groups(b, arena, err));
+    ORR_TRY(make_packing(p, most_slots, arena, &b->now, err));
+    return make_packing(p, most_slots, arena, &b->best, err);
+}
+
+/* --- ranks that share experts ----------------------------------------------------------------- */
+
+static uint32_t slots_of(const orr_packing *k, uint32_t rank)
+{
+    return k->first[rank + 1] - k->first[rank];
+}
+
+/* Deals n experts evenly to ranks with slots; where that leaves a rest, the first have one more. */
+static void deal(const orr_packing *k, orr_rank_range range, uint32_t n, uint32_t *base)
+{
+    for (uint32_t r = range.first; r < range.end; r++)
+        base[r] = 0;
+    while (n > 0)
+        for (uint32_t r = range.first; r < range.end && n > 0; r++)
+            if (base[r] < slots_of(k, r)) {
+                base[r]++;
+                n--;
+            }
+}
+
+static void copy_range(const orr_packing *from, orr_packing *to, orr_rank_range range)
+{
+    const uint32_t slot = from->first[range.first], slots = from->first[range.end] - slot;
+    const uint32_t r = range.first, ranks = range.end - r;
+    to->first = from->first;
+    memcpy(to->used + r, from->used + r, ranks * sizeof *to->used);
+    memcpy(to->load + r, from->load + r, ranks * sizeof *to->load);
+    memcpy(to->expert + slot, from->expert + slot, slots * sizeof *to->expert);
+    memcpy(to->part + slot, from->part + slot, slots * sizeof *to->part);
+}
+
+/* Fills and levels, first with `limit`, then with limits between it and the best so far, whose load
+ * of the fullest rank is `most`. Returns that of the best, which stands in b->best, or in b->now if
+ * it is at the limit. */
+static double search(orr_load_balancer *b, orr_rank_range range, const double *load,
+                     const uint64_t *order, uint32_t n, double limit, double most)
+{
+    double low = limit, middle = limit;
+    for (int i = 0; i < BISECTIONS && most > low * (1 + CLOSE); i++) {
+        orr_packing_fill(&b->now, range, b->base, load, order, n, b->heap);
+        const double got = orr_packing_level(&b->now, range, middle);
+        if (got <= limit * (1 + CLOSE))
+            return got;
+        if (got < most * (1 - CLOSE)) {
+            copy_range(&b->now, &b->best, range);
+            most = got;
+        }
+        if (got > middle * (1 + CLOSE))
+            low = middle;
+        middle = (low + most) / 2;
+    }
+    return most;
+}
+
+/* Balances the experts in `order` over ranks; no rank needs to have less than `limit`. Returns the
+ * load of the fullest. */
+static double balance_range(orr_load_balancer *b, orr_rank_range range, const double *load,
+                            const uint64_t *order, uint32_t n, double limit)
+{
+    orr_packing *now = &b->now;
+    double most = INFINITY;
+    /* With free slots on all ranks; then without, so that the most loaded experts stand alone. */
+    for (int way = 0; way < 2; way++) {
+        deal(now, range, n, b->base);
+        for (uint32_t r = range.first; r < range.end && way == 1; r++)
+            b->base[r] = slots_of(now, r);
+        most = search(b, range, load, order, n, limit, most);
+        if (most <= limit * (1 + CLOSE))
+            return most;
+    }
+    copy_range(&b->best, now, range);
+    most = orr_packing_exchange(now, range, EXCHANGES);
+    copy_range(now, &b->best, range);
+    const double again = orr_packing_level(now, range, limit);
+    if (again < most)
+        return again;
+    copy_range(&b->best, now, range);
+    return most;
+}
+
+/* --- a layer ---------------------------------------------------------------------------------- */
+
+/* Lower bounds on the fullest of ranks that share experts: the mean; the most loaded expert over as
+ * many ranks as it can stand on; without free slots the two lightest of one more experts than
+ * ranks, of which two share a rank. */
+static double bound_of(const double *load, const uint64_t *order, uint32_t n, uint32_t slots,
+                       uint32_t ranks)
+{
+    const uint32_t spread = slots - n + 1 < ranks ? slots - n + 1 : ranks;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += load[(uint32_t)order[i]];
+    double bound = sum / ranks;
+    if (n > 0 && load[(uint32_t)order[0]] / spread > bound)
+        bound = load[(uint32_t)order[0]] / spread;
+    if (slots == n && n > ranks) {
+        const double pair = load[(uint32_t)order[ranks - 1]] + load[(uint32_t)order[ranks]];
+        bound = pair > bound ? pair : bound;
+    }
+    return bound;
+}
+
+/* Packs groups; true: the packing is the best. */
+static bool pack_groups(orr_load_balancer *b, const double *load, double *ret_most)
+{
+    const uint32_t size = b->problem->experts / b->groups.groups;
+    double *sum = (double *)b->groups.load;
+    for (uint32_t g = 0; g < b->groups.groups; g++) {
+        sum[g] = 0;
+        for (uint32_t i = 0; i < size; i++)
+            sum[g] += load[g * size + i];
+    }
+    return orr_groups_pack(&b->groups, ret_most);
+}
+
+/* The experts of the layer that a host has (all, without groups), out of those sorted. */
+static uint32_t select_host(orr_load_balancer *b, const uint64_t *sorted, uint32_t host)
+{
+    const uint32_t n = b->problem->kept;
+    const uint32_t size = b->groups.groups > 0 ? b->problem->experts / b->groups.groups : 0;
+    uint32_t ret = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (size == 0 || b->groups.host[(uint32_t)sorted[i] / size] == host)
+            b->order[ret++] = sorted[i];
+    return ret;
+}
+
+orr_layer_balance orr_load_balance_layer(orr_load_balancer *b, uint32_t layer,
+                                         const uint32_t *first)
+{
+    const orr_policy_problem *p = b->problem;
+    const double *load = p->load + (size_t)layer * p->experts;
+    const bool grouped = b->groups.groups > 0;
+    orr_layer_balance ret = {0, 0};
+    double limit = 0;
+    uint32_t n = 0;
+    b->now.first = first;
+    for (uint32_t e = 0; e < p->experts; e++)
+        if (p->missing == NULL || !p->missing[(size_t)layer * p->experts + e])
+            b->key[n++] = orr_key_descending((float)load[e] + 0.0F, e);
+    const uint64_t *sorted = orr_key_sort(b->key, b->spare, n);
+    const bool proven = !grouped || pack_groups(b, load, &limit);
+    for (uint32_t h = 0; h < (grouped ? p->hosts : 1); h++) {
+        const uint32_t begin = grouped ? h * p->host_ranks : 0;
+        const uint32_t rest = p->ranks - begin;
+        const orr_rank_range range = {
+            begin, begin + (grouped && rest > p->host_ranks ? p->host_ranks : rest)};
+        const uint32_t live = grouped ? b->groups.live[h] : b->live;
+        const uint32_t here = select_host(b, sorted, h);
+        const double bound = bound_of(load, b->order, here, first[range.end] - first[begin], live);
+        const double most =
+            balance_range(b, range, load, b->order, here, bound > limit ? bound : limit);
+        ret.most = most > ret.most ? most : ret.most;
+        ret.bound = bound;
+    }
+    if (grouped) { /* hosts are packed otherwise in other placements */
+        const double all = bound_of(load, sorted, n, first[p->ranks], b->live);
+        ret.bound = proven && limit > all ? limit : all;
+    }
+    return ret;
+}
