@@ -12,13 +12,16 @@
 typedef struct orr_load_balancer {
     const orr_policy_problem *problem;
     orr_packing now, best;
-    orr_group_packing groups; /* groups 0: none */
-    uint32_t live;            /* ranks that are not dead */
-    uint32_t *base;           /* shape (R) */
-    uint64_t *key, *spare;    /* shape (E) */
-    uint64_t *order;          /* shape (E): experts of a host by descending load */
-    uint64_t *heap;           /* shape (R) */
-    uint32_t *copies;         /* shape (E) */
+    orr_group_packing groups;      /* groups 0: none */
+    uint32_t live;                 /* ranks that are not dead */
+    uint32_t *base;                /* shape (R) */
+    uint64_t *key, *spare;         /* shape (E) */
+    uint64_t *order;               /* shape (E): experts of a host by descending load */
+    uint64_t *heap;                /* shape (R) */
+    uint32_t *copies;              /* shape (E) */
+    uint64_t *piece, *piece_spare; /* shape (slots) */
+    float *share;                  /* shape (slots) */
+    void *split_room;              /* of orr_experts_split() */
 } orr_load_balancer;
 
 /* What a layer comes to: load of the fullest rank, and one that no placement is below. */
@@ -31,7 +34,7 @@ orr_status orr_load_balancer_init(orr_load_balancer *balance, const orr_policy_p
                                   uint32_t most_slots, orr_arena *arena,
                                   orr_error *err) ORR_MUST_CHECK;
 /* Balances a layer; `first`: shape (R + 1), slots of its ranks as those of orr_packing. The answer
- * stands in balance->now, its copies in no order; free slots are left free. */
+ * stands in balance->now, its copies in no order, and no slot is free. */
 orr_layer_balance orr_load_balance_layer(orr_load_balancer *balance, uint32_t layer,
                                          const uint32_t *first);
 

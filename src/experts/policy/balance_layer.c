@@ -8,7 +8,7 @@
 
 /* A layer is balanced when its fullest rank is within this of the bound. */
 #define CLOSE 1e-6
-enum { BISECTIONS = 8, EXCHANGES = 256 };
+enum { BISECTIONS = 8, EXCHANGES = 256, ROUNDS = 4 };
 
 static orr_status make_packing(const orr_policy_problem *p, uint32_t slots, orr_arena *arena,
                                orr_packing *ret, orr_error *err)
@@ -55,6 +55,22 @@ static orr_status make_groups(orr_load_balancer *b, orr_arena *arena, orr_error 
     return ORR_OK;
 }
 
+/* Room to split the loads of all ranks, which have `slots` slots. */
+static orr_status make_split_room(orr_load_balancer *b, uint32_t slots, orr_arena *arena,
+                                  orr_error *err)
+{
+    const uint32_t ranks = b->problem->ranks;
+    uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)ranks + 1);
+    if (first == NULL)
+        return orr_fail_memory(err);
+    memset(first, 0, ranks * sizeof *first);
+    first[ranks] = slots;
+    const orr_expert_placement whole = {
+        .layers = 1, .experts = b->problem->experts, .ranks = ranks, .first_slot = first};
+    b->split_room = orr_arena_alloc(arena, orr_experts_split_room(&whole), 1, 64);
+    return b->split_room != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
 orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem *p,
                                   uint32_t most_slots, orr_arena *arena, orr_error *err)
 {
@@ -66,12 +82,17 @@ orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem
         .order = orr_arena_array(arena, uint64_t, p->experts),
         .heap = orr_arena_array(arena, uint64_t, p->ranks),
         .copies = orr_arena_array(arena, uint32_t, p->experts),
+        .piece = orr_arena_array(arena, uint64_t, most_slots),
+        .piece_spare = orr_arena_array(arena, uint64_t, most_slots),
+        .share = orr_arena_array(arena, float, most_slots),
     };
     if (b->base == NULL || b->key == NULL || b->spare == NULL || b->order == NULL ||
-        b->heap == NULL || b->copies == NULL)
+        b->heap == NULL || b->copies == NULL || b->piece == NULL || b->piece_spare == NULL ||
+        b->share == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < p->ranks; r++)
         b->live += p->rank_slots[r] > 0;
+    ORR_TRY(make_split_room(b, most_slots, arena, err));
     ORR_TRY(make_groups(b, arena, err));
     ORR_TRY(make_packing(p, most_slots, arena, &b->now, err));
     return make_packing(p, most_slots, arena, &b->best, err);
@@ -131,6 +152,77 @@ static double search(orr_load_balancer *b, orr_rank_range range, const double *l
     return most;
 }
 
+/* A copy in each free slot, which takes load once it is split: the expert whose copies are most
+ * loaded of those that the rank lacks. */
+static void fill_free_slots(orr_load_balancer *b, orr_rank_range range, const double *load,
+                            const uint64_t *order, uint32_t n)
+{
+    orr_packing *k = &b->now;
+    for (uint32_t i = 0; i < n; i++)
+        b->copies[(uint32_t)order[i]] = 0;
+    for (uint32_t r = range.first; r < range.end; r++)
+        for (uint32_t s = k->first[r]; s < k->first[r] + k->used[r]; s++)
+            b->copies[k->expert[s]]++;
+    for (uint32_t r = range.first; r < range.end; r++)
+        while (k->used[r] < slots_of(k, r)) {
+            uint32_t best = UINT32_MAX;
+            for (uint32_t i = 0; i < n; i++) {
+                const uint32_t e = (uint32_t)order[i];
+                if ((best == UINT32_MAX || load[e] * b->copies[best] > load[best] * b->copies[e]) &&
+                    !orr_packing_holds(k, r, (uint16_t)e))
+                    best = e;
+            }
+            if (best == UINT32_MAX)
+                break; /* the rank has all */
+            orr_packing_add(k, r, (uint16_t)best, 0);
+            b->copies[best]++;
+        }
+}
+
+/* Fills the free slots and splits all loads anew over the copies; returns the load of the fullest
+ * rank. */
+static double split_range(orr_load_balancer *b, orr_rank_range range, const double *load,
+                          const uint64_t *order, uint32_t n)
+{
+    orr_packing *k = &b->now;
+    double most = 0;
+    fill_free_slots(b, range, load, order, n);
+    const orr_expert_placement part = {
+        .layers = 1,
+        .experts = b->problem->experts,
+        .ranks = range.end - range.first,
+        .first_slot = k->first + range.first,
+        .expert = k->expert,
+    };
+    (void)orr_experts_split(&part, 0, load, b->split_room, b->share);
+    for (uint32_t r = range.first, i = 0; r < range.end; r++) {
+        k->load[r] = 0;
+        for (uint32_t s = k->first[r]; s < k->first[r + 1]; s++) {
+            k->part[s] = load[k->expert[s]] * (double)b->share[i++];
+            k->load[r] += k->part[s];
+        }
+        most = k->load[r] > most ? k->load[r] : most;
+    }
+    return most;
+}
+
+/* Exchanges copies and splits loads in turn until neither helps. */
+static double improve(orr_load_balancer *b, orr_rank_range range, const double *load,
+                      const uint64_t *order, uint32_t n, double limit)
+{
+    double most = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) {
+        (void)orr_packing_exchange(&b->now, range, EXCHANGES);
+        const double got = split_range(b, range, load, order, n);
+        if (got >= most * (1 - CLOSE))
+            break;
+        most = got;
+        if (most <= limit * (1 + CLOSE))
+            break;
+    }
+    return most;
+}
+
 /* Balances the experts in `order` over ranks; no rank needs to have less than `limit`. Returns the
  * load of the fullest. */
 static double balance_range(orr_load_balancer *b, orr_rank_range range, const double *load,
@@ -144,15 +236,20 @@ static double balance_range(orr_load_balancer *b, orr_rank_range range, const do
         for (uint32_t r = range.first; r < range.end && way == 1; r++)
             b->base[r] = slots_of(now, r);
         most = search(b, range, load, order, n, limit, most);
-        if (most <= limit * (1 + CLOSE))
+        if (most <= limit * (1 + CLOSE)) {
+            fill_free_slots(b, range, load, order, n);
             return most;
+        }
     }
     copy_range(&b->best, now, range);
-    most = orr_packing_exchange(now, range, EXCHANGES);
+    most = improve(b, range, load, order, n, limit);
+    if (most <= limit * (1 + CLOSE))
+        return most;
     copy_range(now, &b->best, range);
-    const double again = orr_packing_level(now, range, limit);
-    if (again < most)
-        return again;
+    orr_packing_fill_copies(now, range, load, order, n, b->piece, b->piece_spare, b->copies);
+    const double equal = improve(b, range, load, order, n, limit);
+    if (equal < most)
+        return equal;
     copy_range(&b->best, now, range);
     return most;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experts/policy/packing.h"
 
+#include <string.h>
+
 #include "experts/policy/keys.h"
 
 /* Relative load that counts as equal. */
@@ -11,7 +13,7 @@ static uint32_t free_slots(const orr_packing *k, uint32_t rank)
     return k->first[rank + 1] - k->first[rank] - k->used[rank];
 }
 
-static bool holds(const orr_packing *k, uint32_t rank, uint16_t expert)
+bool orr_packing_holds(const orr_packing *k, uint32_t rank, uint16_t expert)
 {
     for (uint32_t s = k->first[rank]; s < k->first[rank] + k->used[rank]; s++)
         if (k->expert[s] == expert)
@@ -28,7 +30,7 @@ static uint32_t fullest_rank(const orr_packing *k, orr_rank_range range)
     return most;
 }
 
-static void add(orr_packing *k, uint32_t rank, uint16_t expert, double part)
+void orr_packing_add(orr_packing *k, uint32_t rank, uint16_t expert, double part)
 {
     const uint32_t slot = k->first[rank] + k->used[rank]++;
     k->expert[slot] = expert;
@@ -57,9 +59,62 @@ void orr_packing_fill(orr_packing *k, orr_rank_range range, const uint32_t *base
     for (uint32_t i = 0; i < n; i++) {
         const uint16_t e = (uint16_t)order[i];
         const uint32_t low = (uint32_t)heap[0], r = low & 0xFFFF;
-        add(k, r, e, load[e]);
+        orr_packing_add(k, r, e, load[e]);
         heap[0] = k->used[r] == base[r] ? heap[--size] : orr_key_ascending((float)k->load[r], low);
         orr_key_sift_down(heap, size, 0);
+    }
+}
+
+/* Gives each of `slots` slots an expert, as keys of copies by descending load. Returns their
+ * number: no expert has more copies than there are ranks. */
+static uint32_t choose_copies(const double *load, const uint64_t *order, uint32_t n, uint32_t slots,
+                              uint32_t ranks, uint64_t *key, uint32_t *copies)
+{
+    uint32_t size = n, chosen = n;
+    memcpy(key, order, n * sizeof *key); /* sorted, so a heap */
+    for (uint32_t i = 0; i < n; i++)
+        copies[(uint32_t)order[i]] = 1;
+    while (chosen < slots && size > 0) {
+        const uint32_t e = (uint32_t)key[0];
+        if (copies[e] < ranks) {
+            chosen++;
+            key[0] = orr_key_descending((float)(load[e] / ++copies[e]), e);
+        } else {
+            key[0] = key[--size];
+        }
+        orr_key_sift_down(key, size, 0);
+    }
+    chosen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t e = (uint32_t)order[i];
+        for (uint32_t c = 0; c < copies[e]; c++)
+            key[chosen++] = orr_key_descending((float)(load[e] / copies[e]), e);
+    }
+    return chosen;
+}
+
+void orr_packing_fill_copies(orr_packing *k, orr_rank_range range, const double *load,
+                             const uint64_t *order, uint32_t n, uint64_t *key, uint64_t *spare,
+                             uint32_t *copies)
+{
+    uint32_t ranks = 0;
+    for (uint32_t r = range.first; r < range.end; r++) {
+        ranks += k->first[r + 1] > k->first[r];
+        k->used[r] = 0;
+        k->load[r] = 0;
+    }
+    const uint32_t slots = k->first[range.end] - k->first[range.first];
+    const uint32_t chosen = choose_copies(load, order, n, slots, ranks, key, copies);
+    const uint64_t *sorted = orr_key_sort(key, spare, chosen);
+    for (uint32_t i = 0; i < chosen; i++) {
+        const uint16_t e = (uint16_t)sorted[i];
+        uint32_t best = UINT32_MAX;
+        for (uint32_t r = range.first; r < range.end; r++)
+            if ((best == UINT32_MAX || k->load[r] < k->load[best]) && free_slots(k, r) > 0 &&
+                !orr_packing_holds(k, r, e))
+                best = r;
+        if (best != UINT32_MAX)
+            orr_packing_add(k, best, e, load[e] / copies[e]);
     }
 }
 
@@ -70,7 +125,7 @@ static uint32_t largest_copy(const orr_packing *k, uint32_t rank, uint32_t other
     uint32_t best = UINT32_MAX;
     for (uint32_t s = k->first[rank]; s < k->first[rank] + k->used[rank]; s++)
         if ((best == UINT32_MAX || k->part[s] > k->part[best]) &&
-            (other == rank || !holds(k, other, k->expert[s])))
+            (other == rank || !orr_packing_holds(k, other, k->expert[s])))
             best = s;
     return best;
 }
@@ -91,7 +146,7 @@ static bool shed(orr_packing *k, uint32_t from, uint32_t to, double load)
         k->part[slot] -= load;
     }
     k->load[from] -= load;
-    add(k, to, e, load);
+    orr_packing_add(k, to, e, load);
     return true;
 }
 
@@ -159,13 +214,14 @@ static void try_rank(const orr_packing *k, uint32_t from, uint32_t other, exchan
 {
     const uint32_t begin = k->first[other], end = begin + k->used[other];
     for (uint32_t a = k->first[from]; a < k->first[from] + k->used[from]; a++) {
-        if (holds(k, other, k->expert[a]))
+        if (orr_packing_holds(k, other, k->expert[a]))
             continue;
         for (uint32_t b = begin; b < end + (free_slots(k, other) > 0); b++) {
             const double moved = k->part[a] - (b < end ? k->part[b] : 0);
             const double here = k->load[from] - moved, there = k->load[other] + moved;
             const double most = here > there ? here : there;
-            if (moved > 0 && most < best->most && (b == end || !holds(k, from, k->expert[b])))
+            if (moved > 0 && most < best->most &&
+                (b == end || !orr_packing_holds(k, from, k->expert[b])))
                 *best = (exchange){a, other, b < end ? b : UINT32_MAX, most};
         }
     }
@@ -188,7 +244,7 @@ double orr_packing_exchange(orr_packing *k, orr_rank_range range, uint32_t most)
             k->expert[best.slot] = k->expert[last];
             k->part[best.slot] = k->part[last];
             k->load[from] -= part;
-            add(k, best.other, e, part);
+            orr_packing_add(k, best.other, e, part);
             continue;
         }
         const double moved = k->part[best.slot] - k->part[best.other_slot];

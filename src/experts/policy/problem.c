@@ -71,6 +71,16 @@ static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p,
     return ORR_OK;
 }
 
+/* No rank needs more slots than there are experts that it may hold. */
+static void limit_slots(orr_policy_problem *p, uint32_t most)
+{
+    p->slots = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        p->rank_slots[r] = p->rank_slots[r] < most ? p->rank_slots[r] : most;
+        p->slots += p->rank_slots[r];
+    }
+}
+
 static orr_status make_slots(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
                              orr_error *err)
 {
@@ -79,12 +89,8 @@ static orr_status make_slots(const orr_expert_options *o, orr_policy_problem *p,
     if (rank_slots == NULL)
         return orr_fail_memory(err);
     orr_placement_rank_slots(slots, p->ranks, o->dead, rank_slots);
-    p->slots = 0;
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        rank_slots[r] = rank_slots[r] < p->experts ? rank_slots[r] : p->experts;
-        p->slots += rank_slots[r];
-    }
     p->rank_slots = rank_slots;
+    limit_slots(p, p->experts);
     p->kept = p->slots < p->experts ? p->slots : p->experts;
     return p->slots > 0 ? ORR_OK : orr_fail(err, ORR_INVALID, "all %u ranks are dead", p->ranks);
 }
@@ -151,8 +157,10 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
     ORR_TRY(check_groups(&p, err));
     ORR_TRY(make_loads(options, &p, arena, err));
     ORR_TRY(make_slots(options, &p, arena, err));
-    ORR_TRY(make_missing(&p, arena, err));
     p.grouped = is_grouped(&p);
+    if (p.grouped && options->policy == ORR_EXPERT_POLICY_BEST)
+        limit_slots(&p, p.experts / p.hosts);
+    ORR_TRY(make_missing(&p, arena, err));
     *ret = p;
     return ORR_OK;
 }
