@@ -30,10 +30,7 @@ orr_status orr_place_balance(const orr_policy_problem *p, orr_arena *arena, orr_
     double bound = 1;
     for (uint32_t l = 0; l < p->layers; l++) {
         const orr_layer_balance got = orr_load_balance_layer(&b, l, draft.placement.first_slot);
-        double sum = 0;
-        for (uint32_t e = 0; e < p->experts; e++)
-            sum += p->load[(size_t)l * p->experts + e];
-        bound = sum > 0 ? fmax(bound, got.bound * b.live / sum) : bound;
+        bound = got.mean > 0 ? fmax(bound, got.bound / got.mean) : bound;
         write_layer(&b, l, &draft);
     }
     ret->placement = draft.placement;

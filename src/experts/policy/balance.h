@@ -16,7 +16,8 @@ typedef struct orr_load_balancer {
     uint32_t live;                 /* ranks that are not dead */
     uint32_t *base;                /* shape (R) */
     uint64_t *key, *spare;         /* shape (E) */
-    uint64_t *order;               /* shape (E): experts of a host by descending load */
+    uint64_t *order;               /* shape (E): experts by descending load, host by host */
+    uint16_t *host;                /* shape (E): of an expert, with groups */
     uint64_t *heap;                /* shape (R) */
     uint32_t *copies;              /* shape (E) */
     uint64_t *piece, *piece_spare; /* shape (slots) */
@@ -24,9 +25,10 @@ typedef struct orr_load_balancer {
     void *split_room;              /* of orr_experts_split() */
 } orr_load_balancer;
 
-/* What a layer comes to: load of the fullest rank, and one that no placement is below. */
+/* What a layer comes to: loads of the fullest rank, of a rank that no placement's fullest is below,
+ * and of the mean rank. */
 typedef struct orr_layer_balance {
-    double most, bound;
+    double most, bound, mean;
 } orr_layer_balance;
 
 /* most_slots: of a layer, in any call of orr_load_balance_layer(). */

@@ -81,14 +81,15 @@ orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem
         .spare = orr_arena_array(arena, uint64_t, p->experts),
         .order = orr_arena_array(arena, uint64_t, p->experts),
         .heap = orr_arena_array(arena, uint64_t, p->ranks),
+        .host = orr_arena_array(arena, uint16_t, p->experts),
         .copies = orr_arena_array(arena, uint32_t, p->experts),
         .piece = orr_arena_array(arena, uint64_t, most_slots),
         .piece_spare = orr_arena_array(arena, uint64_t, most_slots),
         .share = orr_arena_array(arena, float, most_slots),
     };
     if (b->base == NULL || b->key == NULL || b->spare == NULL || b->order == NULL ||
-        b->heap == NULL || b->copies == NULL || b->piece == NULL || b->piece_spare == NULL ||
-        b->share == NULL)
+        b->heap == NULL || b->host == NULL || b->copies == NULL || b->piece == NULL ||
+        b->piece_spare == NULL || b->share == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < p->ranks; r++)
         b->live += p->rank_slots[r] > 0;
@@ -289,16 +290,31 @@ static bool pack_groups(orr_load_balancer *b, const double *load, double *ret_mo
     return orr_groups_pack(&b->groups, ret_most);
 }
 
-/* The experts of the layer that a host has (all, without groups), out of those sorted. */
-static uint32_t select_host(orr_load_balancer *b, const uint64_t *sorted, uint32_t host)
+/* Sorts the experts of a layer that get slots by descending load into b->order, those of each host
+ * together: with groups, E / hosts of each. Returns their number. */
+static uint32_t sort_experts(orr_load_balancer *b, uint32_t layer, const double *load)
 {
-    const uint32_t n = b->problem->kept;
-    const uint32_t size = b->groups.groups > 0 ? b->problem->experts / b->groups.groups : 0;
-    uint32_t ret = 0;
+    const orr_policy_problem *p = b->problem;
+    const bool *missing = p->missing != NULL ? p->missing + (size_t)layer * p->experts : NULL;
+    const uint32_t groups = b->groups.groups;
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < p->experts; e++)
+        if (missing == NULL || !missing[e])
+            b->key[n++] = orr_key_descending((float)load[e] + 0.0F, e);
+    const uint64_t *sorted = orr_key_sort(b->key, b->spare, n);
+    if (groups == 0) {
+        memcpy(b->order, sorted, n * sizeof *sorted);
+        return n;
+    }
+    uint32_t *const end = b->groups.count; /* of each host's part of the order */
+    for (uint32_t h = 0; h < p->hosts; h++)
+        end[h] = h * (p->experts / p->hosts);
+    for (uint32_t g = 0, e = 0; g < groups; g++)
+        for (const uint32_t last = e + p->experts / groups; e < last; e++)
+            b->host[e] = (uint16_t)b->groups.host[g];
     for (uint32_t i = 0; i < n; i++)
-        if (size == 0 || b->groups.host[(uint32_t)sorted[i] / size] == host)
-            b->order[ret++] = sorted[i];
-    return ret;
+        b->order[end[b->host[(uint32_t)sorted[i]]]++] = sorted[i];
+    return n;
 }
 
 orr_layer_balance orr_load_balance_layer(orr_load_balancer *b, uint32_t layer,
@@ -307,31 +323,31 @@ orr_layer_balance orr_load_balance_layer(orr_load_balancer *b, uint32_t layer,
     const orr_policy_problem *p = b->problem;
     const double *load = p->load + (size_t)layer * p->experts;
     const bool grouped = b->groups.groups > 0;
-    orr_layer_balance ret = {0, 0};
+    orr_layer_balance ret = {0, 0, 0};
     double limit = 0;
-    uint32_t n = 0;
     b->now.first = first;
-    for (uint32_t e = 0; e < p->experts; e++)
-        if (p->missing == NULL || !p->missing[(size_t)layer * p->experts + e])
-            b->key[n++] = orr_key_descending((float)load[e] + 0.0F, e);
-    const uint64_t *sorted = orr_key_sort(b->key, b->spare, n);
     const bool proven = !grouped || pack_groups(b, load, &limit);
+    const uint32_t n = sort_experts(b, layer, load), here = grouped ? n / p->hosts : n;
     for (uint32_t h = 0; h < (grouped ? p->hosts : 1); h++) {
         const uint32_t begin = grouped ? h * p->host_ranks : 0;
         const uint32_t rest = p->ranks - begin;
         const orr_rank_range range = {
             begin, begin + (grouped && rest > p->host_ranks ? p->host_ranks : rest)};
         const uint32_t live = grouped ? b->groups.live[h] : b->live;
-        const uint32_t here = select_host(b, sorted, h);
-        const double bound = bound_of(load, b->order, here, first[range.end] - first[begin], live);
+        const uint64_t *const order = b->order + (size_t)h * here;
+        const double bound = bound_of(load, order, here, first[range.end] - first[begin], live);
         const double most =
-            balance_range(b, range, load, b->order, here, bound > limit ? bound : limit);
-        ret.most = most > ret.most ? most : ret.most;
-        ret.bound = bound;
+            balance_range(b, range, load, order, here, bound > limit ? bound : limit);
+        ret.most = fmax(ret.most, most);
+        if (!grouped)
+            ret.bound = bound;
+        else if (here > 0) /* on its host it stands wherever the groups lie */
+            ret.bound = fmax(ret.bound, load[(uint32_t)order[0]] / p->host_ranks);
     }
-    if (grouped) { /* hosts are packed otherwise in other placements */
-        const double all = bound_of(load, sorted, n, first[p->ranks], b->live);
-        ret.bound = proven && limit > all ? limit : all;
-    }
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += load[(uint32_t)b->order[i]];
+    ret.mean = sum / b->live;
+    ret.bound = fmax(ret.bound, proven ? limit : ret.mean);
     return ret;
 }
