@@ -25,7 +25,7 @@ orr_status orr_place_balance(const orr_policy_problem *p, orr_arena *arena, orr_
 {
     orr_load_balancer b;
     orr_placement_draft draft;
-    ORR_TRY(orr_policy_draft(p, arena, &draft, err));
+    ORR_TRY(orr_policy_draft(p, NULL, arena, &draft, err));
     ORR_TRY(orr_load_balancer_init(&b, p, p->slots, arena, err));
     double bound = 1;
     for (uint32_t l = 0; l < p->layers; l++) {

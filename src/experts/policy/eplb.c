@@ -214,7 +214,7 @@ orr_status orr_place_eplb(const orr_policy_problem *p, orr_arena *arena, orr_exp
     orr_placement_draft draft;
     s.n_hosts = s.grouped ? p->hosts : 1;
     s.group_experts = s.grouped ? p->experts / p->options->expert_groups : 0;
-    ORR_TRY(orr_policy_draft(p, arena, &draft, err));
+    ORR_TRY(orr_policy_draft(p, NULL, arena, &draft, err));
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     const orr_status status = make_scratch(&s, arena, err);
     if (status == ORR_OK) {

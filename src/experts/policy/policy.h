@@ -24,9 +24,11 @@ typedef struct orr_policy_problem {
 orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena *arena,
                                    orr_policy_problem *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* A draft in which each layer has `rank_slots` slots of each rank. */
-orr_status orr_policy_draft(const orr_policy_problem *problem, orr_arena *arena,
-                            orr_placement_draft *ret, orr_error *err) ORR_MUST_CHECK;
+/* A draft with the problem's layers and numbers. slots: shape (L, R), of each rank in a layer;
+ * NULL: rank_slots in each layer. */
+orr_status orr_policy_draft(const orr_policy_problem *problem, const uint32_t *slots,
+                            orr_arena *arena, orr_placement_draft *ret,
+                            orr_error *err) ORR_MUST_CHECK;
 
 /* A policy: fills in ret->placement but for `policy` and `source`, and the bounds that it knows;
  * these are NAN before. Everything lives in the arena. Outputs are written only on success. */

@@ -165,8 +165,8 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
     return ORR_OK;
 }
 
-orr_status orr_policy_draft(const orr_policy_problem *p, orr_arena *arena, orr_placement_draft *ret,
-                            orr_error *err)
+orr_status orr_policy_draft(const orr_policy_problem *p, const uint32_t *slots, orr_arena *arena,
+                            orr_placement_draft *ret, orr_error *err)
 {
     const orr_expert_placement like = {
         .layers = p->layers,
@@ -178,5 +178,6 @@ orr_status orr_policy_draft(const orr_policy_problem *p, orr_arena *arena, orr_p
         .source =
             p->options->windows != NULL ? p->options->windows->source : p->options->routes->source,
     };
-    return orr_placement_draft_new(&like, p->rank_slots, false, arena, ret, err);
+    return orr_placement_draft_new(&like, slots != NULL ? slots : p->rank_slots, slots != NULL,
+                                   arena, ret, err);
 }
