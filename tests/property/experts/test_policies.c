@@ -247,32 +247,51 @@ static double optimum_of(const double *load, uint32_t experts, uint32_t slots, u
     return optimum_from(load, holders, 0, experts, room, ranks);
 }
 
+/* A small case of one layer with loads, and the imbalance of its best placement. */
+static double open_small_case(world *w, uint64_t seed)
+{
+    double sum = 0;
+    open_case(w, seed, FEW_EXPERTS, FEW_RANKS);
+    draw_loads(w, true);
+    w->windows.layers = 1;
+    const uint32_t n = w->windows.experts, ranks = w->options.ranks;
+    w->options.slots = from_to(w, n, n * ranks < n + 2 ? n * ranks : n + 2);
+    for (uint32_t e = 0; e < n; e++)
+        sum += w->load[e];
+    return sum == 0 ? 1
+                    : optimum_of(w->load, n, w->options.slots, ranks) *
+                          (ranks < w->options.slots ? ranks : w->options.slots) / sum;
+}
+
 static double worst_gap, sum_gap;
 static uint32_t gaps;
 
 static void best_is_near_the_optimum_of(uint64_t seed)
 {
     world w;
-    open_case(&w, seed, FEW_EXPERTS, FEW_RANKS);
-    draw_loads(&w, true);
-    w.windows.layers = 1;
-    const uint32_t n = w.windows.experts, ranks = w.options.ranks;
-    w.options.slots = from_to(&w, n, n * ranks < n + 2 ? n * ranks : n + 2);
+    const double best = open_small_case(&w, seed);
     const orr_expert_result result = place(&w, ORR_EXPERT_POLICY_BEST);
-    double sum = 0;
-    for (uint32_t e = 0; e < n; e++)
-        sum += w.load[e];
-    if (sum > 0) {
-        const double best = optimum_of(w.load, n, w.options.slots, ranks) *
-                            (ranks < w.options.slots ? ranks : w.options.slots) / sum;
-        const double got = result.quality.imbalance_worst;
-        if (result.bound_imbalance > best * (1 + 1e-5) || got < best * (1 - 1e-5))
-            seed_fail(seed, "%u experts, %u ranks, %u slots: %.6f, bound %.6f, best of all %.6f", n,
-                      ranks, w.options.slots, got, result.bound_imbalance, best);
-        worst_gap = fmax(worst_gap, got / best - 1);
-        sum_gap += got / best - 1;
-        gaps++;
-    }
+    const double got = result.quality.imbalance_worst;
+    if (result.bound_imbalance > best * (1 + 1e-5) || got < best * (1 - 1e-5))
+        seed_fail(seed, "%.6f, bound %.6f, best of all %.6f", got, result.bound_imbalance, best);
+    worst_gap = fmax(worst_gap, got / best - 1);
+    sum_gap += got / best - 1;
+    gaps++;
+    close_case(&w);
+}
+
+static void ilp_is_the_optimum_of(uint64_t seed)
+{
+    world w;
+    const double best = open_small_case(&w, seed);
+    const orr_expert_result result = place(&w, ORR_EXPERT_POLICY_ILP);
+    orr_error err = {0};
+    if (fabs(result.quality.imbalance_worst - best) > 1e-5 * best ||
+        fabs(result.bound_imbalance - best) > 1e-5 * best)
+        seed_fail(seed, "%.6f, bound %.6f, best of all %.6f", result.quality.imbalance_worst,
+                  result.bound_imbalance, best);
+    if (orr_expert_placement_check(&result.placement, NULL, 0, &err) != ORR_OK)
+        seed_fail(seed, "%s", err.text);
     close_case(&w);
 }
 
@@ -316,6 +335,23 @@ static void best_is_near_the_optimum(void **state)
     assert_true(worst_gap <= 0.1 && sum_gap / gaps <= 0.005);
 }
 
+static void ilp_is_the_optimum(void **state)
+{
+    (void)state;
+    world w;
+    orr_expert_result result;
+    orr_error err = {0};
+    (void)open_small_case(&w, 1);
+    w.options.policy = ORR_EXPERT_POLICY_ILP;
+    const orr_status status = orr_experts_place(&w.options, w.arena, &result, &err);
+    close_case(&w);
+    if (status == ORR_UNSUPPORTED) {
+        print_message("skipped: %s\n", err.text);
+        skip();
+    }
+    for_each_seed(20, ilp_is_the_optimum_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +360,7 @@ int main(void)
         cmocka_unit_test(numbers_of_experts_do_not_matter),
         cmocka_unit_test(a_slot_a_rank_is_enough),
         cmocka_unit_test(best_is_near_the_optimum),
+        cmocka_unit_test(ilp_is_the_optimum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
