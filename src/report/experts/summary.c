@@ -210,7 +210,8 @@ void orr_experts_summary(const orr_experts_report *report, orr_output *out)
 {
     tell_routes(report, out);
     tell_concentrated(report->statistics, out);
-    tell_imbalance(report, out);
+    if (report->n_plans == 0)
+        tell_imbalance(report, out);
     tell_requests(report, out);
     if (report->n_plans > 0)
         tell_plans(report, out);
