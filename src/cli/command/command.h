@@ -53,6 +53,10 @@ typedef struct orr_settings {
     const char *memory, *kinds, *forward, *backward, *popularity;
     int64_t pipeline, groups, synchronize;
     bool padded_bags;
+    /* experts over ranks */
+    const char *running, *dead, *horizon, *step_bytes, *placement_format, *hold_out, *phase;
+    int64_t slots, expert_groups, windows;
+    bool even_layers, keep_warm_up;
     /* rows of embedding tables in storage */
     const char *store_bytes, *table_memory, *byte_store, *cache_policy, *row_writes, *byte_device,
         *tiers;
