@@ -110,6 +110,7 @@ int orr_command_coordinator(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
 int orr_command_explore(const orr_settings *settings);
+int orr_command_experts(const orr_settings *settings);
 int orr_command_export(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
 int orr_command_fleet(const orr_settings *settings);
