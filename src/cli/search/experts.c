@@ -66,6 +66,10 @@ static orr_status write_files(orr_experts_request *r)
     orr_session *session = &r->session;
     const orr_settings *settings = session->settings;
     const orr_experts_plan *plan = r->report.n_plans > 0 ? &r->report.plans[0] : NULL;
+    if (settings->html != NULL) {
+        ORR_TRY(orr_experts_html(settings->html, &r->report, &session->err));
+        orr_session_remark(session, "report written to %s", settings->html);
+    }
     if (plan == NULL || settings->output == NULL || plan->refused != NULL)
         return ORR_OK;
     ORR_TRY(orr_expert_placement_write(&plan->result.placement, r->format, settings->output,
