@@ -38,6 +38,9 @@ orr_status orr_experts_request_read(orr_experts_request *request) ORR_MUST_CHECK
 /* request->report, of statistics and, where there is a cluster, placements. */
 orr_status orr_experts_request_answer(orr_experts_request *request) ORR_MUST_CHECK;
 
+/* Of the report with placements: moves from what runs, drift from window to window. */
+orr_status orr_experts_request_moves(orr_experts_request *request) ORR_MUST_CHECK;
+
 /* Parts of the reading, each in a file: */
 /* --model, else the only one of the catalogue with such layers (NULL: none). PARSE: routes of
  * another model. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 
 #include "cli/command/interrupt.h"
@@ -83,7 +84,10 @@ static orr_status place_all(orr_experts_request *r)
     else
         ORR_TRY(place(&e, (orr_expert_policy)r->options.policy, r->options.slots, &plans[n++]));
     if (r->has_running) {
-        plans[n] = (orr_experts_plan){.policy = "running", .result = {.placement = r->running}};
+        plans[n] = (orr_experts_plan){
+            .policy = "running",
+            .result = {
+                .placement = r->running, .bound_ns = NAN, .gap_frac = NAN, .bound_imbalance = NAN}};
         ORR_TRY(evaluate(&e, &plans[n++]));
         r->report.before = &plans[n - 1];
     }
@@ -122,5 +126,6 @@ orr_status orr_experts_request_answer(orr_experts_request *r)
     if (r->cluster == NULL)
         return ORR_OK;
     r->options.stop = orr_interrupt_flag();
-    return place_all(r);
+    ORR_TRY(place_all(r));
+    return orr_experts_request_moves(r);
 }
