@@ -122,7 +122,7 @@ const orr_command orr_commands[] = {
     {"experts", "which experts tokens chose, and where experts should stand", "ROUTES",
      "Reads routes (which token chose which experts in which layer: CSV as `orrery generate --expert-trace` writes it, "
      "JSON lines of vLLM, loads of experts as vLLM and SGLang keep them) and prints what they say: imbalance of ranks, "
-     "whether prefill tells decode, how far kinds of requests are apart, experts that are chosen together, what a "
+     "whether prefill predicts decode, how far kinds of requests are apart, experts that are chosen together, what a "
      "layer tells of the next. Layers where one expert has over 90 % of the tokens are named, and figures told with "
      "and without them.\n"
      "With --cluster experts and their copies (--slots spare ones) are placed on ranks so that bytes over links and "

@@ -17,7 +17,7 @@ typedef struct answer {
 static orr_status without_details(orr_table *table, orr_arena *arena, orr_error *err)
 {
     static const char *const details[] = {
-        "unused",       "pair_frac",       "pair_noise",          "unforetold_frac",
+        "unused",       "pair_frac",       "pair_noise",          "next_baseline_frac",
         "next_bits",    "imbalance_p95",   "doubled_slots",       "imbalance_p95_without",
         "tail_without", "bound_imbalance", "network_frac",        "dispatches_without",
         "served_mean",  "worst_layer",     "worst_layer_without",

@@ -299,8 +299,8 @@ static void measure_foresight(const orr_expert_layer_pass *p, layer_counts *c,
     }
     if (!(all[0] > 0 && all[1] > 0))
         return;
-    ret->foretold_frac = foretold / (all[0] + all[1]);
-    ret->unforetold_frac = unforetold / (all[0] + all[1]);
+    ret->next_accuracy_frac = foretold / (all[0] + all[1]);
+    ret->next_baseline_frac = unforetold / (all[0] + all[1]);
 }
 
 static double entropy_bits(const double *count, uint32_t n, double all, double *ret_cells)
@@ -345,8 +345,8 @@ orr_expert_layer_statistics orr_expert_layer_unknown(uint32_t layer)
                                          .pair = {ORR_NONE, ORR_NONE},
                                          .pair_frac = NAN,
                                          .pair_lift = NAN,
-                                         .foretold_frac = NAN,
-                                         .unforetold_frac = NAN,
+                                         .next_accuracy_frac = NAN,
+                                         .next_baseline_frac = NAN,
                                          .mutual_bits = NAN,
                                          .next_bits = NAN};
 }

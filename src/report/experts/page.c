@@ -74,19 +74,19 @@ static void put_imbalance(const orr_html_page *p)
                        row->without.worst));
 }
 
-static double foretold_of(const orr_expert_layer_statistics *layer)
+static double accuracy_of(const orr_expert_layer_statistics *layer)
 {
-    return layer->foretold_frac;
+    return layer->next_accuracy_frac;
 }
 
 static orr_status put_next(const orr_html_page *p)
 {
     orr_expert_spread all, without;
     char share[ORR_HUMAN_MAX];
-    ORR_TRY(orr_experts_spread_of(report_of(p)->statistics, foretold_of, true, p->arena, &all,
+    ORR_TRY(orr_experts_spread_of(report_of(p)->statistics, accuracy_of, true, p->arena, &all,
                                   &without, p->err));
     if (!isnan(all.mean))
-        orr_html_tile(p->out, "good", "Next layer foretold", orr_human_frac(share, all.mean),
+        orr_html_tile(p->out, "good", "Next layer predicted", orr_human_frac(share, all.mean),
                       note_of(p, "of choices, by the expert before", without.mean));
     return ORR_OK;
 }
@@ -112,7 +112,7 @@ static orr_status put_routes(const orr_html_page *p)
     orr_html_section_open(p->out, "routes", "The routes");
     orr_html_tiles_open(p->out);
     put_imbalance(p);
-    put_number(p, "less", "Prefill tells decode", q->own,
+    put_number(p, "less", "Prefill predicts decode", q->own,
                orr_arena_printf(p->arena, "correlation; %.3f with another request's", q->other));
     ORR_TRY(put_next(p));
     put_concentrated(p);

@@ -81,8 +81,8 @@ FIGURE(effective_experts)
 FIGURE(phase_correlation)
 FIGURE(kind_distance)
 FIGURE(pair_distance)
-FIGURE(foretold_frac)
-FIGURE(unforetold_frac)
+FIGURE(next_accuracy_frac)
+FIGURE(next_baseline_frac)
 FIGURE(mutual_bits)
 #undef FIGURE
 
@@ -97,8 +97,8 @@ static const struct {
     {"prefill_to_decode_correlation", get_phase_correlation, true},
     {"distance_of_kinds", get_kind_distance, false},
     {"distance_of_pairs_from_independence", get_pair_distance, true},
-    {"next_layer_foretold_frac", get_foretold_frac, true},
-    {"next_layer_unforetold_frac", get_unforetold_frac, true},
+    {"next_layer_accuracy_frac", get_next_accuracy_frac, true},
+    {"next_layer_baseline_frac", get_next_baseline_frac, true},
     {"next_layer_information_bits", get_mutual_bits, true},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
@@ -174,7 +174,7 @@ typedef struct layer_row {
     bool concentrated;
     const char *pair;
     double top_frac, effective_experts, imbalance, phase_correlation, kind_distance, pair_frac,
-        pair_lift, pair_distance, pair_noise, foretold_frac, unforetold_frac, mutual_bits,
+        pair_lift, pair_distance, pair_noise, next_accuracy_frac, next_baseline_frac, mutual_bits,
         next_bits;
 } layer_row;
 
@@ -193,8 +193,8 @@ static const orr_column layer_columns[] = {
     ORR_COL_(layer_row, pair_lift, NUMBER),
     ORR_COL_(layer_row, pair_distance, NUMBER),
     ORR_COL_(layer_row, pair_noise, NUMBER),
-    ORR_COL_(layer_row, foretold_frac, FRAC),
-    ORR_COL_(layer_row, unforetold_frac, FRAC),
+    ORR_COL_(layer_row, next_accuracy_frac, FRAC),
+    ORR_COL_(layer_row, next_baseline_frac, FRAC),
     ORR_COL_(layer_row, mutual_bits, NUMBER),
     ORR_COL_(layer_row, next_bits, NUMBER),
 };
@@ -241,8 +241,8 @@ static orr_status layer_table(const orr_experts_report *r, orr_arena *arena, orr
                               .pair_lift = layer->pair_lift,
                               .pair_distance = layer->pair_distance,
                               .pair_noise = layer->pair_noise,
-                              .foretold_frac = layer->foretold_frac,
-                              .unforetold_frac = layer->unforetold_frac,
+                              .next_accuracy_frac = layer->next_accuracy_frac,
+                              .next_baseline_frac = layer->next_baseline_frac,
                               .mutual_bits = layer->mutual_bits,
                               .next_bits = layer->next_bits};
         if (layer->pair[0] != ORR_NONE &&
