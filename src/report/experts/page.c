@@ -74,17 +74,13 @@ static void put_imbalance(const orr_html_page *p)
                        row->without.worst));
 }
 
-static double accuracy_of(const orr_expert_layer_statistics *layer)
-{
-    return layer->next_accuracy_frac;
-}
-
 static orr_status put_next(const orr_html_page *p)
 {
     orr_expert_spread all, without;
     char share[ORR_HUMAN_MAX];
-    ORR_TRY(orr_experts_spread_of(report_of(p)->statistics, accuracy_of, true, p->arena, &all,
-                                  &without, p->err));
+    ORR_TRY(orr_experts_spread_of(report_of(p)->statistics,
+                                  orr_experts_figure_find("next_layer_accuracy_frac"), p->arena,
+                                  &all, &without, p->err));
     if (!isnan(all.mean))
         orr_html_tile(p->out, "good", "Next layer predicted", orr_human_frac(share, all.mean),
                       note_of(p, "of choices, by the expert before", without.mean));
