@@ -26,8 +26,8 @@ typedef struct orr_settings {
     const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
         *straggler, *message_bytes, *batch, *traced, *plan, *trace;
     /* jobs nobody has run */
-    const char *model, *task, *expert_load, *detail, *calibration, *framework, *mixed, *slow_link,
-        *ranks_as_trace;
+    const char *model, *task, *expert_load, *placement, *detail, *calibration, *framework, *mixed,
+        *slow_link, *ranks_as_trace;
     int64_t prompt, generated, lora_rank, images, software;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *astra_mode, *comm_groups, *workload;

@@ -223,7 +223,11 @@ const orr_option orr_options[] = {
     {"images", 0, OPTION_NUMBER, FIELD(images), "N", NULL, " compare explore simulate ",
      .about = "pictures a sample, of models that see"},
     {"expert-load", 0, OPTION_TEXT, FIELD(expert_load), "FILE", NULL, " compare explore simulate ",
-     .about = "a trace of which experts were chosen, as CSV; default: all alike"},
+     .about = "which experts tokens chose, as `generate --expert-trace` writes it; default: all "
+              "alike"},
+    {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " compare explore simulate ",
+     .about = "where experts and their copies stand, as `orrery experts` writes it; default: "
+              "neighbours"},
     {"detail", 0, OPTION_TEXT, FIELD(detail), "DETAIL", "chunk|layer|operator",
      " compare simulate ", .about = "how finely a step is built; default: layer"},
     {"calibration", 0, OPTION_TEXT, FIELD(calibration), "FILE", NULL, " compare simulate ",
