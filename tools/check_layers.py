@@ -82,7 +82,7 @@ FOLDERS = {
         "data": "step tables",
         "checkpoint": "data step tables",
         "serve": "checkpoint data run step",
-        "train": "checkpoint data generate ranks step tables",
+        "train": "checkpoint data generate ranks record step tables",
     },
     "experts": {
         "routes": "",

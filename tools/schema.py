@@ -23,6 +23,8 @@ PATH = SOURCE / "docs" / "schema.json"
 PAIR = SOURCE / "examples" / "traces" / "mlp_ddp_gloo_w2"
 GPT = SOURCE / "examples" / "traces" / "gpt_ddp_gloo_w2"
 INPUTS = SOURCE / "tests" / "golden" / "inputs"
+ROUTES = SOURCE / "examples" / "routes" / "small_moe.csv.gz"
+PLACED = ["experts", ROUTES, "-c", "dgx_h100", "--ranks", "4", "--slots", "1", "--policy"]
 CHECKPOINT = SOURCE / "tests" / "reference" / "checkpoints" / "llama3"
 TINY = ["train", "gpt2", "--plan", "layers=1,hidden=64,heads=4,vocab=512,seq=16,batch=2", "--steps", "4", "-j", "1"]
 PLAN = ["llama3.1-8b", "-c", "dgx_h100", "--plan"]
@@ -47,6 +49,8 @@ COMMANDS = [
     ["tables", "dlrm-criteo-kaggle", "-c", "dgx_a100", "-o", "tables.yaml"],
     ["tables", "dlrm-criteo-kaggle", "-c", "dgx_a100", "--plan", "tables=tables.yaml"],
     ["tables", "dlrm-dcnv2", "-c", "dgx_a100", "--memory", "1GiB", "--kinds", "table"],
+    ["experts", ROUTES, "--windows", "2"], [*PLACED, "linear", "-o", "running.yaml"],
+    [*PLACED, "eplb", "--running", "running.yaml", "--windows", "2", "--dead", "1"],
     ["explore", "--published-effects"], ["sql", "runs.db"], ["sql", "runs.db", "SELECT place, plan FROM best"],
     ["score", CHECKPOINT, "text.txt"], ["score", "--all", CHECKPOINT, "text.txt"],
     ["generate", CHECKPOINT, "the quick", "--generated", "4"], TINY,

@@ -125,6 +125,8 @@ typedef struct orr_train_options {
     int threads;                /* per rank; 0: cores / ranks of this machine */
     int64_t record_steps;       /* number of last steps to record */
     const char *record;         /* folder for a trace of each rank: rank0.et, ...; NULL: none */
+    const char *expert_trace;   /* file for the experts that each token chose, in all steps and
+                                 * ranks, as CSV; NULL: none */
     bool check;                 /* checks every output of every call for NaN and infinity */
     uint32_t ranks_kind;        /* orr_ranks_kind of src/engine/ranks/launch.h */
     const orr_train_team *team; /* NULL: this is the whole job */

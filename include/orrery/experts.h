@@ -109,7 +109,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_windows_of_routes(const orr_routes 
 typedef struct orr_expert_load {
     uint32_t layers, experts; /* of the trace: the experts up to the last that was chosen */
     const double *share;      /* shape (layers, experts): of a layer's tokens, sums to 1     */
-    uint64_t tokens;          /* number of tokens in the trace */
+    uint64_t tokens; /* number of tokens in the trace; of windows: the first layer's load */
     const char *source;
     const uint32_t *number; /* shape (layers): which layer of the model; may be NULL       */
 } orr_expert_load;

@@ -206,7 +206,8 @@ ORR_API bool orr_model_layer_cross(const orr_model *model, uint32_t layer);
 #define ORR_TASK_MAP(X)                                                                            \
     X(PRETRAIN, "pretrain")                                                                        \
     X(SFT, "sft")                                                                                  \
-    X(LORA, "lora") X(DPO, "dpo") /* two answers a sample; a frozen reference model beside */      \
+    X(LORA, "lora")                                                                                \
+    X(DPO, "dpo")   /* two answers a sample; a frozen reference model beside */                    \
         X(RL, "rl") /* generate, score by a reward and a reference model, update               */  \
         X(PREFILL, "prefill") X(DECODE, "decode")
 typedef enum orr_task {
@@ -216,6 +217,13 @@ typedef enum orr_task {
         ORR_TASKS
 } orr_task;
 ORR_API const char *orr_task_name(orr_task task);
+
+/* What plans made of a workload's experts: a cache for workloads of one model and
+ * one set of loads. Threads: any may use workloads that have it. */
+typedef struct orr_expert_arrangements orr_expert_arrangements;
+ORR_API ORR_MUST_CHECK orr_status orr_expert_arrangements_open(orr_expert_arrangements **ret,
+                                                               orr_error *err);
+ORR_API void orr_expert_arrangements_close(orr_expert_arrangements *arrangements);
 
 typedef struct orr_workload {
     uint8_t task; /* orr_task                                                          */
@@ -229,7 +237,13 @@ typedef struct orr_workload {
     uint32_t request_groups; /* > 1: `windows` are those of so many groups of requests instead, each
                               * of which an equal part of the ranks serves, the first group the
                               * first ranks */
-    const orr_expert_placement *placement; /* NULL: neighbouring experts, no copies */
+    const orr_expert_placement *placement; /* NULL: as the plan says, else neighbouring experts
+                                            * without copies */
+    const orr_routes *routes; /* NULL: loads alone are known. Where neither `load` nor `windows` is
+                               * given, loads are those of these tokens, of the task's phase where
+                               * there are any */
+    struct orr_expert_arrangements *arrangements; /* placements and groups that plans ask for are
+                                                   * made once; NULL: each time */
     uint32_t images; /* a sample: of models with a vision encoder                          */
     uint32_t cache;  /* PREFILL with a prompt: tokens of a sample that the KV caches have room
                       * for. Tapes are then those for execution: `prompt` tokens are computed

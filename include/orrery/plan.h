@@ -179,7 +179,9 @@ typedef enum orr_switch {
     X(bucket_bytes, "gradients that are reduced at once") \
     X(dp_outer, "of dp, the factor that lies outside of all other axes: regions") \
     X(dp_chunks, "pieces of a hierarchical reduction of gradients, one behind another") \
-    X(local_steps, "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
+    X(local_steps, "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics") \
+    X(expert_slots, "spare slots of a rank for copies of experts, in each layer") \
+    X(request_groups, "groups of requests that choose experts alike, each on an equal part of the ranks")
 
 /* Choices of a plan: field, type as in orr_<type>, description. 0 (unknown): the default. */
 #define ORR_PLAN_CHOICE_MAP(X) \
@@ -224,7 +226,9 @@ typedef enum orr_switch {
     X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it") \
     X(wire_pp, WIRE, "how activations travel between stages") \
     X(wire_cp, WIRE, "how keys and values travel") \
-    X(wire_ep, WIRE, "how tokens travel to experts")
+    X(wire_ep, WIRE, "how tokens travel to experts") \
+    X(expert_policy, EXPERT_POLICY, \
+      "where experts and their copies stand; default neighbours, with expert_slots best")
 /* clang-format on */
 
 /* Axes of the device mesh, along which ranks differ. The first four multiply to all ranks. The

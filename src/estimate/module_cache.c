@@ -15,7 +15,8 @@ static orr_memo_key key_of(const orr_plan *p)
                             (uint32_t)p->pad_experts << 28;
     return (orr_memo_key){{p->tp, p->cp, p->dp, p->ep, p->etp, p->micro_batch, p->seq, packed,
                            p->layers, p->hidden, p->ffn, p->heads, p->vocab, p->capacity,
-                           orr_estimate_saving(p)}};
+                           orr_estimate_saving(p), p->expert_slots,
+                           p->request_groups | (uint32_t)p->expert_policy << 24}};
 }
 
 static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached_modules *ret,

@@ -58,7 +58,9 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            tables ? p->dp : 0,
                            tables ? place->span_id[ORR_AXIS_DP] : 0,
                            tables ? place->sums_id[ORR_AXIS_DP] : 0,
-                           device}};
+                           device,
+                           p->expert_slots | (uint32_t)p->expert_policy << 24,
+                           p->request_groups}};
 }
 
 static orr_status price_module(const orr_module *module, const orr_plan *plan,

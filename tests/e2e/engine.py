@@ -362,6 +362,60 @@ def a_seed_repeats_and_another_differs():
         assert say(3) == say(3) and say(3) != say(4)
 
 
+def rows_of(path):
+    """Rows of routes: tokens as (request, token, experts of all layers), and the ranks that had them."""
+    lines = path.read_text().splitlines()
+    at = lines[0].split(",").index("rank") if "rank" in lines[0] else None
+    cells = [line.split(",") for line in lines[1:]]
+    first = 3 if at is None else 4
+    return ([(int(c[0]), int(c[2]), *c[first:]) for c in cells], [int(c[at]) for c in cells] if at else [])
+
+
+@case
+def training_records_the_same_routes_in_every_plan():
+    with scratch() as folder:
+        def routes(plan):
+            result = orrery("train", "-q", CHECKPOINTS / "qwen3_moe", "--plan", plan + ",batch=4,seq=16,precision=fp32",
+                            "--steps", 2, "--warmup", 0, "-j", 1, "--expert-trace", "routes.csv", cwd=folder)
+            assert result.returncode == 0, f"{plan}: {result.stderr}"
+            return rows_of(folder / "routes.csv")
+        whole, ranks = routes("micro_batch=2")
+        assert len(whole) == 2 * 4 * 16 and ranks == [0] * len(whole)
+        assert sorted(whole) == sorted(set(whole)) and len({row[2:] for row in whole}) > 20
+        for plan, of_rank in {"dp=2,ep=2,pp=2": 64, "tp=2,sp=on,ep=2,etp=1": 64, "tp=2,cp=2": 32,
+                              "pp=2,schedule=zb_v,micro_batch=1": 128, "recompute=full": 128}.items():
+            rows, ranks = routes(plan)
+            assert sorted(rows) == sorted(whole), plan
+            assert {ranks.count(rank) for rank in ranks} == {of_rank}, plan
+
+
+@case
+def routes_of_training_are_those_of_generation():
+    """A sample begins somewhere in a text of 12 letters over and over: one beginning fits, and no other."""
+    with scratch() as folder:
+        config = (CHECKPOINTS / "qwen3_moe" / "config.json").read_text()
+        (folder / "model.json").write_text(config.replace('"vocab_size": 160', '"vocab_size": 320'))
+        (folder / "text.txt").write_text("abcdefghijkl" * 12)
+
+        def train_one(*more):
+            result = orrery("train", "-q", "model.json", "--data", "text.txt", "--plan",
+                            "micro_batch=1,batch=1,seq=16,precision=fp32", "--steps", 1, "--warmup", 0, "-j", 1,
+                            *more, cwd=folder)
+            assert result.returncode == 0, result.stderr
+        train_one("--export", "model")
+        train_one("--init", "model", "--expert-trace", "trained.csv")
+        trained = [row[2:] for row in rows_of(folder / "trained.csv")[0]]
+        same = []
+        for begin in range(12):
+            result = orrery("generate", "-q", "model", ("abcdefghijkl" * 3)[begin:begin + 16], "--generated", 1,
+                            "--fp32", "-f", "json", "--expert-trace", "generated.csv", cwd=folder)
+            assert result.returncode == 0, result.stderr
+            rows = [row[2:] for row in rows_of(folder / "generated.csv")[0]]
+            assert len(rows) == len(trained) == 16
+            same.append(sum(a == b for a, b in zip(rows, trained)))
+        assert sorted(same)[-1] == 16 and sorted(same)[-2] < 12, same
+
+
 @case
 def a_trace_of_experts_is_simulated():
     with scratch() as folder:

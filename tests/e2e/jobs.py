@@ -190,10 +190,58 @@ def what_a_model_cannot_do_is_status_4():
         refused(4, "replicas", of=[model, "--cluster", "dgx_h100"], plan="tp=8")
     refused(4, "not published", of=["llama4-behemoth", "--cluster", "dgx_h100"], plan="dp=8")
     refused(4, "pictures", plan="dp=8", more=["--images", "5"])
+
+
+def write_routes(path, top_k=2, experts=8):
+    """Routes of two kinds of requests, each with experts of its own half."""
+    rows = ["request,phase,token,3,9"]
+    for token in range(64):
+        half = token // 32 * experts // 2
+        cell = ";".join(str(half + (token + k) % (experts // 2)) for k in range(top_k))
+        rows.append(f"{token // 8},{'d' if token % 8 > 5 else 'p'},{token % 8},{cell},{cell}")
+    path.write_text("\n".join(rows) + "\n")
+
+
+PLACEMENT = """{"physical_to_logical_map": [[0, 1, 2, 3, 4, 5, 6, 7]],
+                "logical_to_physical_map": [[[0], [1], [2], [3], [4], [5], [6], [7]]],
+                "logical_replica_count": [[1, 1, 1, 1, 1, 1, 1, 1]]}"""
+
+
+@case
+def experts_of_another_model_are_refused():
+    of = ["mixtral-8x7b", "--cluster", "dgx_h100"]
     with scratch() as folder:
         (folder / "load.csv").write_text("token,3\n0,8\n1,2\n")
-        refused(4, "8 experts", "names 9", of=["mixtral-8x7b", "--cluster", "dgx_h100"], plan="dp=1,ep=1",
-                more=["--expert-load", "load.csv"], cwd=folder)
+        refused(3, "expert 8", of=of, plan="dp=1,ep=1", more=["--expert-load", "load.csv"], cwd=folder)
+        write_routes(folder / "one.csv", top_k=1)
+        write_routes(folder / "two.csv")
+        (folder / "placement.json").write_text(PLACEMENT)
+        refused(4, "2 experts a token", of=of, plan="dp=8,ep=8", more=["--expert-load", "one.csv"], cwd=folder)
+        refused(4, "--expert-load", of=of, plan="dp=8,ep=8,expert_slots=1,expert_policy=eplb", cwd=folder)
+        refused(4, "--expert-load", of=of, plan="dp=8,ep=8,request_groups=2", cwd=folder)
+        refused(4, "3 groups", of=of, plan="dp=8,ep=8,request_groups=3", more=["--expert-load", "two.csv"], cwd=folder)
+        refused(4, "places the experts", of=of, plan="dp=8,ep=8,expert_policy=eplb",
+                more=["--placement", "placement.json", "--expert-load", "two.csv"], cwd=folder)
+
+
+@case
+def experts_are_loaded_placed_and_grouped():
+    def step(plan, *more):
+        answer = parsed(simulate("mixtral-8x7b", "--cluster", "h200_x8", "--task", "prefill", "--prompt", "512",
+                                 "--plan", "dp=4,micro_batch=8," + plan, *more, "-f", "json", cwd=folder))
+        rows = answer["tables"]["figures"]["rows"]
+        return next(row["value"] for row in rows if row["figure"] == "step")
+    with scratch() as folder:
+        routes = ["--expert-load", "routes.csv"]
+        write_routes(folder / "routes.csv")
+        (folder / "placement.json").write_text(PLACEMENT)
+        even = step("ep=4")
+        assert step("ep=4", "--placement", "placement.json") == even
+        assert step("ep=4", *routes) == step("ep=4", *routes, "--placement", "placement.json")
+        assert step("ep=4,expert_policy=linear", *routes) == step("ep=4", *routes)
+        assert step("ep=4,expert_policy=eplb", *routes) <= step("ep=4", *routes)
+        assert step("ep=1", *routes) == step("ep=1")
+        assert step("ep=4,request_groups=2", *routes) != step("ep=4", *routes)
 
 
 @case

@@ -86,22 +86,6 @@ out:
     return status;
 }
 
-static orr_status load_of_experts(orr_error *err)
-{
-    const char *path = inside("load.csv");
-    orr_expert_load load;
-    orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
-    orr_status status =
-        arena ? write_text(path, "request,L0,L1\na,0;1,3;4\nb,1;2,3;5\nc,0;3,1;2\n", err)
-              : orr_fail_memory(err);
-    ORR_TRY_OUT(status, status);
-    status = orr_expert_load_read(path, NULL, arena, &load, err);
-out:
-    remove(path);
-    orr_arena_free(arena);
-    return status;
-}
-
 static orr_status memory_of(const world *w, orr_task task, orr_error *err)
 {
     const orr_workload workload = {.task = (uint8_t)task, .prompt = 512};
@@ -307,7 +291,6 @@ static orr_status command_ops(orr_error *err)
 
 TEST_OF(catalogue_and_cards)
 TEST_OF(model_of_a_user)
-TEST_OF(load_of_experts)
 TEST_OF(memory_of_a_plan)
 TEST_OF(memory_of_a_server)
 TEST_OF(memory_of_what_does_not_fit)
@@ -364,7 +347,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(catalogue_and_cards),
         TEST(model_of_a_user),
-        TEST(load_of_experts),
         TEST(memory_of_a_plan),
         TEST(memory_of_a_server),
         TEST(memory_of_what_does_not_fit),

@@ -99,6 +99,28 @@ static orr_status check_task_options(const orr_workload *w, orr_error *err)
     return ORR_OK;
 }
 
+/* --expert-load and --placement. */
+static orr_status read_experts(orr_job_request *r)
+{
+    const orr_settings *s = r->session->settings;
+    orr_workload *w = &r->options.workload;
+    orr_arena *arena = r->session->arena;
+    orr_error *err = &r->session->err;
+    orr_routes_options options;
+    if (s->placement != NULL) {
+        ORR_TRY(of_file(
+            orr_expert_placement_read(s->placement, r->plan.ep, 0, arena, &r->placement, err),
+            err));
+        w->placement = &r->placement;
+    }
+    if (s->expert_load == NULL)
+        return ORR_OK;
+    orr_routes_options_init(&options);
+    options.experts = r->model->moe.experts;
+    ORR_TRY(of_file(orr_routes_read(s->expert_load, &options, arena, &w->routes, err), err));
+    return orr_expert_arrangements_open(&w->arrangements, err);
+}
+
 static orr_status read_workload(orr_job_request *r)
 {
     const orr_settings *settings = r->session->settings;
@@ -112,12 +134,7 @@ static orr_status read_workload(orr_job_request *r)
     ORR_TRY(count_of("lora-rank", settings->lora_rank, &w->lora_rank, err));
     ORR_TRY(count_of("images", settings->images, &w->images, err));
     ORR_TRY(check_task_options(w, err));
-    if (settings->expert_load == NULL)
-        return ORR_OK;
-    ORR_TRY(of_file(
-        orr_expert_load_read(settings->expert_load, NULL, r->session->arena, &r->load, err), err));
-    w->load = &r->load;
-    return ORR_OK;
+    return read_experts(r);
 }
 
 /* "0-1023:a100_sxm_80g" */
@@ -316,4 +333,5 @@ orr_status orr_job_request_run(orr_job_request *r)
 void orr_job_request_done(orr_job_request *request)
 {
     orr_outcome_free(&request->outcome);
+    orr_expert_arrangements_close(request->options.workload.arrangements);
 }

@@ -15,7 +15,7 @@ typedef struct orr_job_request {
     const char *tables; /* tables=... of the plan; NULL: not said */
     orr_embedding_plan table_plan;
     orr_framework framework; /* NONE: any */
-    orr_expert_load load;
+    orr_expert_placement placement;
     orr_job_options options;
     orr_outcome outcome; /* after orr_job_request_run() */
 } orr_job_request;

@@ -119,6 +119,22 @@ const orr_command orr_commands[] = {
      "orrery tables dlrm-criteo-1tb -c dgx_h100 --ranks 4 --memory 30GiB --kinds table,row --cost torchrec\n"
      "orrery tables dlrm-dcnv2 -c dgx_a100 --plan tables=plan.yaml",
      " cluster ranks batch memory plan ", 1, 1, orr_command_tables},
+    {"experts", "which experts tokens chose, and where experts should stand", "ROUTES",
+     "Reads routes (which token chose which experts in which layer: CSV as `orrery generate --expert-trace` writes it, "
+     "JSON lines of vLLM, loads of experts as vLLM and SGLang keep them) and prints what they say: imbalance of ranks, "
+     "whether prefill predicts decode, how far kinds of requests are apart, experts that are chosen together, what a "
+     "layer tells of the next. Layers where one expert has over 90 % of the tokens are named, and figures told with "
+     "and without them.\n"
+     "With --cluster experts and their copies (--slots spare ones) are placed on ranks so that bytes over links and "
+     "load of the fullest rank take the least time, and the placement stands beside the one that runs (--running) or "
+     "the linear one. --output writes it, for Orrery, SGLang or vLLM. Exit status 4: no placement, or one that lacks "
+     "experts, which are named.",
+     "orrery experts routes.csv.gz\n"
+     "orrery experts routes.csv.gz -c h100_superpod --ranks 64 --slots 2 -o placement.yaml\n"
+     "orrery experts routes.csv.gz -c h100_superpod --ranks 32 --policy all --groups 4 --hold-out 20%\n"
+     "orrery experts loads.json -c dgx_h100 --slots 2 --placement-format sglang -o placement.json\n"
+     "orrery experts today.csv -c h100_superpod --ranks 64 --slots 2 --running placement.yaml --horizon 10k",
+     " cluster ranks slots policy model groups running ", 1, 1, orr_command_experts},
     {"fleet", "what failures cost a job of months on many GPUs", "",
      "Simulates the life of a training job, failure by failure: found, scheduled, started, initialised, caught "
      "up; fully synchronous with checkpoints (sync), with nodes that stand ready (spares), and in replicas "
@@ -195,7 +211,8 @@ const orr_command orr_commands[] = {
      "orrery score model.gguf --all --format csv - < line.txt\n"
      "orrery score examples/models/small_dlrm.yaml --weights exported/ --data criteo.tsv > probabilities.txt",
      " weights data context ", 1, SIZE_MAX, orr_command_score},
-    {"serve-tables", "answer lookups and samples of a recommendation model", "MODEL --weights FOLDER",
+    {"serve-tables", "answer lookups and samples of a recommendation model",
+     "MODEL --weights FOLDER",
      "Serves the embedding tables of a model, and the model itself, until Ctrl-C or SIGTERM: POST /bags gives the sums "
      "of looked-up rows, POST /score the probabilities of clicks, as JSON or binary; GET /metrics is for Prometheus, "
      "GET /health for who watches. Answers are those of `orrery score`, to the bit. On SIGHUP or POST /swap the weights "

@@ -26,8 +26,8 @@ typedef struct orr_settings {
     const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
         *straggler, *message_bytes, *batch, *traced, *plan, *trace;
     /* jobs nobody has run */
-    const char *model, *task, *expert_load, *detail, *calibration, *framework, *mixed, *slow_link,
-        *ranks_as_trace;
+    const char *model, *task, *expert_load, *placement, *detail, *calibration, *framework, *mixed,
+        *slow_link, *ranks_as_trace;
     int64_t prompt, generated, lora_rank, images, software;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *astra_mode, *comm_groups, *workload;
@@ -53,6 +53,10 @@ typedef struct orr_settings {
     const char *memory, *kinds, *forward, *backward, *popularity;
     int64_t pipeline, groups, synchronize;
     bool padded_bags;
+    /* experts over ranks */
+    const char *running, *dead, *horizon, *step_bytes, *placement_format, *hold_out, *phase;
+    int64_t slots, expert_groups, windows;
+    bool even_layers, keep_warm_up;
     /* rows of embedding tables in storage */
     const char *store_bytes, *table_memory, *byte_store, *cache_policy, *row_writes, *byte_device,
         *tiers;
@@ -106,6 +110,7 @@ int orr_command_coordinator(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
 int orr_command_explore(const orr_settings *settings);
+int orr_command_experts(const orr_settings *settings);
 int orr_command_export(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
 int orr_command_fleet(const orr_settings *settings);

@@ -23,7 +23,7 @@ const orr_option orr_options[] = {
     {"output", 'o', OPTION_TEXT, FIELD(output), "FILE", NULL, " fit ",
      .about = "write the cost model to FILE (JSON)", .group = GROUP_OUTPUT},
     {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md",
-     " analyze bench compare demo diff fit fleet hw info models ops predict replay score simulate sql team train ",
+     " analyze bench compare demo diff experts fit fleet hw info models ops predict replay score simulate sql team train ",
      .about = "how tables are printed; default: table", .group = GROUP_OUTPUT},
     {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md",
      " coordinator serve-tables ",
@@ -41,14 +41,14 @@ const orr_option orr_options[] = {
      .about = "how the answer is printed; plan: what --output writes, alone; default: table",
      .group = GROUP_OUTPUT},
     {"html", 0, OPTION_TEXT, FIELD(html), "FILE", NULL,
-     " analyze compare demo explore fleet predict simulate tables train ",
+     " analyze compare demo experts explore fleet predict simulate tables train ",
      .about = "write the report as one self-contained page", .group = GROUP_OUTPUT},
     {"only", 0, OPTION_TEXT, FIELD(only), "NAMES", NULL, " analyze demo ",
      .about = "only these analyses, by name, separated by commas; \"list\" lists them"},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL, " analyze demo ",
      .about = "every analysis, and every row of its table", .group = GROUP_OUTPUT},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL,
-     " bench diff fleet models predict replay simulate tables train ",
+     " bench diff experts fleet models predict replay simulate tables train ",
      .about = "every row of the tables", .group = GROUP_OUTPUT},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL, " hw ",
      .about = "every table of the catalogue, and of a device or cluster every fact with its source",
@@ -73,8 +73,69 @@ const orr_option orr_options[] = {
          "rows shown of a table, and kernels named before the others are summed up; default: 10",
      .group = GROUP_OUTPUT},
     {"top", 'n', OPTION_NUMBER, FIELD(top), "N", NULL,
-     " bench diff explore fleet replay tables train ",
+     " bench diff experts explore fleet replay tables train ",
      .about = "rows shown of a table; default: 10", .group = GROUP_OUTPUT},
+    {"output", 'o', OPTION_TEXT, FIELD(output), "FILE", NULL, " experts ",
+     .about =
+         "write the placement to FILE; without --cluster: the answer, instead of to standard output",
+     .group = GROUP_OUTPUT},
+    {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " experts ",
+     .about =
+         "over this many ranks; default: as the cluster has devices, at most one for each expert; without a "
+         "cluster 8",
+     .min = 1, .max = 65535},
+    {"model", 'm', OPTION_TEXT, FIELD(model), "MODEL", NULL, " experts ",
+     .about =
+         "whose experts they are: layers and experts are held against it, and it says what an expert weighs; "
+         "default: the one model of `orrery models` with such layers, if there is one"},
+    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " experts ",
+     .about = "place experts on this machine: a name of the catalogue, or a file"},
+    {"slots", 0, OPTION_NUMBER, FIELD(slots), "N", NULL, " experts ",
+     .about = "spare slots of a rank and layer, for copies; default: 0", .max = 4096},
+    {"policy", 0, OPTION_TEXT, FIELD(policy), "NAME",
+     "best|linear|eplb|affinity|coactivation|ilp|all", " experts ",
+     .about = "how experts are placed; all: each policy, side by side; default: best"},
+    {"groups", 0, OPTION_NUMBER, FIELD(groups), "N", NULL, " experts ",
+     .about =
+         "requests that choose alike run in N groups of ranks, told from their prefill; default: on any rank",
+     .max = 1024},
+    {"expert-groups", 0, OPTION_NUMBER, FIELD(expert_groups), "N", NULL, " experts ",
+     .about =
+         "N groups of neighbouring experts stay on a host each, as routers that choose hosts first want it",
+     .max = 4096},
+    {"running", 0, OPTION_TEXT, FIELD(running), "FILE", NULL, " experts ",
+     .about =
+         "the placement that runs, as --output writes it or as SGLang and vLLM have it: moves from it are told"},
+    {"horizon", 0, OPTION_TEXT, FIELD(horizon), "STEPS", NULL, " experts ",
+     .about =
+         "--running: an expert moves only if that pays within so many steps, as 10k; default: moves cost nothing"},
+    {"step-bytes", 0, OPTION_TEXT, FIELD(step_bytes), "BYTES", NULL, " experts ",
+     .about =
+         "--running: most that a rank sends or receives of weights in a step, as 256MiB; default: all at once"},
+    {"dead", 0, OPTION_TEXT, FIELD(dead), "RANKS", NULL, " experts ",
+     .about = "these ranks take no experts, as 3,7"},
+    {"hold-out", 0, OPTION_TEXT, FIELD(hold_out), "SHARE", NULL, " experts ",
+     .about =
+         "placements and groups are made without this share of the requests, and figures are of these alone, as "
+         "20%; default: both of all"},
+    {"seed", 0, OPTION_TEXT, FIELD(seed), "N", NULL, " experts ",
+     .about = "seed of --hold-out, of groups and of the search; default: 1"},
+    {"phase", 0, OPTION_TEXT, FIELD(phase), "PHASE", "prefill|decode|all", " experts ",
+     .about = "only tokens of this phase; default: all"},
+    {"windows", 0, OPTION_NUMBER, FIELD(windows), "N", NULL, " experts ",
+     .about = "cut the routes into N windows of as many tokens, and tell how loads drift",
+     .max = 100000},
+    {"tokens", 0, OPTION_TEXT, FIELD(tokens), "N", NULL, " experts ",
+     .about = "of all ranks in a step; default: 128 a rank"},
+    {"even-layers", 0, OPTION_FLAG, FIELD(even_layers), NULL, NULL, " experts ",
+     .about = "as many copies in every layer, as servers want it; default: where they bring most"},
+    {"keep-warm-up", 0, OPTION_FLAG, FIELD(keep_warm_up), NULL, NULL, " experts ",
+     .about = "keep runs of tokens that all chose the same experts; default: they are left out"},
+    {"placement-format", 0, OPTION_TEXT, FIELD(placement_format), "FORMAT", "yaml|sglang|vllm",
+     " experts ",
+     .about =
+         "what --output writes: all of a placement (default), SGLang's --init-expert-location, or vLLM's maps",
+     .group = GROUP_OUTPUT},
     {"fail-if", 0, OPTION_TEXT, FIELD(fail_if), "CONDITION", NULL, " analyze ",
      .about =
          "exit with status 1 when a row holds: TABLE.COLUMN, one of < <= > >= == !=, a number with or "
@@ -159,7 +220,8 @@ const orr_option orr_options[] = {
      " compare ", .about = "what is done with the model; default: pretrain"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora|dpo|rl|prefill|decode|serve",
      " simulate ",
-     .about = "what is done with the model; serve: a recommendation model, by a host; default: pretrain"},
+     .about =
+         "what is done with the model; serve: a recommendation model, by a host; default: pretrain"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|dpo|rl", " train ",
      .about =
          "what the model learns from: texts, answers, preferences or a reward; default: pretrain"},
@@ -176,7 +238,11 @@ const orr_option orr_options[] = {
     {"images", 0, OPTION_NUMBER, FIELD(images), "N", NULL, " compare explore simulate ",
      .about = "pictures a sample, of models that see"},
     {"expert-load", 0, OPTION_TEXT, FIELD(expert_load), "FILE", NULL, " compare explore simulate ",
-     .about = "a trace of which experts were chosen, as CSV; default: all alike"},
+     .about = "which experts tokens chose, as `generate --expert-trace` writes it; default: all "
+              "alike"},
+    {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " compare explore simulate ",
+     .about = "where experts and their copies stand, as `orrery experts` writes it; default: "
+              "neighbours"},
     {"detail", 0, OPTION_TEXT, FIELD(detail), "DETAIL", "chunk|layer|operator",
      " compare simulate ", .about = "how finely a step is built; default: layer"},
     {"calibration", 0, OPTION_TEXT, FIELD(calibration), "FILE", NULL, " compare simulate ",
@@ -194,7 +260,7 @@ const orr_option orr_options[] = {
     {"calibration", 0, OPTION_FLAG, FIELD(of_jobs), NULL, NULL, " hw ",
      .about = "what jobs reach on a device: each parameter, its interval, and what it rests on"},
     {"software", 0, OPTION_NUMBER, FIELD(software), "YEAR", NULL,
-     " compare explore hw simulate tables ",
+     " compare experts explore hw simulate tables ",
      .about = "what frameworks and kernels of that year reach; default: the newest, 2026",
      .min = ORR_SOFTWARE_OLDEST, .max = ORR_SOFTWARE_NEWEST},
     {"mixed-devices", 0, OPTION_TEXT, FIELD(mixed), "FIRST-LAST:DEVICE,...", NULL,
@@ -226,7 +292,8 @@ const orr_option orr_options[] = {
      .about =
          "only these kinds of sharding, of table, row, column, table_row, grid and data; default: all"},
     {"tiers", 0, OPTION_TEXT, FIELD(tiers), "TIERS", NULL, " simulate ",
-     .about = "--task serve: what the host has for tables, as in `orrery tables`; default: as the catalogue says"},
+     .about =
+         "--task serve: what the host has for tables, as in `orrery tables`; default: as the catalogue says"},
     {"tiers", 0, OPTION_TEXT, FIELD(tiers), "TIERS", NULL, " tables ",
      .about =
          "what a rank has for tables: dram=2GiB,byte=NAME:64GiB,block=NAME*2:1TiB, devices of `orrery hw --kind memory`; or "
@@ -318,8 +385,9 @@ const orr_option orr_options[] = {
     {"record", 0, OPTION_TEXT, FIELD(record), "FILE", NULL, " serve-tables ",
      .about = "--store: record lookups, for --warm"},
     {"drive", 0, OPTION_TEXT, FIELD(drive), "NAME[:BYTES]", NULL, " serve-tables ",
-     .about = "--store: which drive it is, as 9550, of `orrery hw --kind memory`, or its writes a day, as 1:960GB; "
-              "/metrics then has the share of its endurance that is used"},
+     .about =
+         "--store: which drive it is, as 9550, of `orrery hw --kind memory`, or its writes a day, as 1:960GB; "
+         "/metrics then has the share of its endurance that is used"},
     {"queue", 0, OPTION_TEXT, FIELD(queue), "N", NULL, " serve-tables ",
      .about = "requests that may wait; further ones are refused with 503; default: 1024"},
     {"max-samples", 0, OPTION_TEXT, FIELD(max_samples), "N", NULL, " serve-tables ",
@@ -454,10 +522,11 @@ const orr_option orr_options[] = {
      " generate score ", .about = "weights in this format; default: as the file has them"},
     {"quantize", 0, OPTION_TEXT, FIELD(quantize), "FORMAT", "fp32|fp16|bf16|int8|int4|q8_0|q4_0",
      " export ",
-     .about = "weights in this format, int4: of embedding tables alone; default: as the file has them"},
+     .about =
+         "weights in this format, int4: of embedding tables alone; default: as the file has them"},
     {"fp32", 0, OPTION_FLAG, FIELD(fp32), NULL, NULL, " generate score ",
      .about = "compute in fp32 throughout"},
-    {"expert-trace", 0, OPTION_TEXT, FIELD(expert_trace), "FILE", NULL, " generate ",
+    {"expert-trace", 0, OPTION_TEXT, FIELD(expert_trace), "FILE", NULL, " generate train ",
      .about = "write which experts each token went to, as CSV: what --expert-load reads"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora", " explore ",
      .about = "what is done with the model; default: pretrain"},
@@ -652,7 +721,7 @@ const orr_option orr_options[] = {
          "let pass what real tracers get wrong (truncated tail, control characters, missing commas, "
          "NaN, bad UTF-8), and count it"},
     {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL,
-     " analyze convert diff fit info predict validate ",
+     " analyze convert diff experts fit info predict validate ",
      .about = "files read at once, and cores that compute; default: one per core",
      .group = GROUP_GENERAL, .min = 1, .max = ORR_THREADS_MAX},
     {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL,

@@ -118,6 +118,7 @@ static orr_status read_options(orr_training *t)
                                      .resume = s->resume,
                                      .export_to = s->export_to,
                                      .record = s->record,
+                                     .expert_trace = s->expert_trace,
                                      .check = s->check,
                                      .told = orr_training_print_step,
                                      .stopped = orr_interrupt_requested,
@@ -192,6 +193,7 @@ static orr_status check_outputs(orr_training *t)
     ORR_TRY(orr_check_output("save", s->save, true, arena, err));
     ORR_TRY(orr_check_output("export", s->export_to, true, arena, err));
     ORR_TRY(orr_check_output("record", s->record, true, arena, err));
+    ORR_TRY(orr_check_output("expert-trace", s->expert_trace, false, arena, err));
     ORR_TRY(orr_check_output("html", s->html, false, arena, err));
     ORR_TRY(orr_check_output("store", s->store, true, arena, err));
     ORR_TRY(orr_check_output("byte-store", t->store.byte_folder, true, arena, err));

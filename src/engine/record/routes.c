@@ -206,7 +206,7 @@ static orr_status gather_group(orr_route_recorder *to, const orr_route_recorder 
             for (uint32_t l = 0; any != NULL && l < all[rank].layers; l++)
                 any[l] = l;
             status = any != NULL ? orr_routes_builder_init(&b, any, all[rank].layers,
-                                                           own->builder.top_k, false, err)
+                                                           to->builder.top_k, false, err)
                                  : orr_fail_memory(err);
             orr_free(any);
             if (status == ORR_OK)

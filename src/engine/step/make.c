@@ -236,6 +236,7 @@ static orr_status prepare(orr_engine_step *step, orr_error *err)
     ORR_TRY(orr_step_fill_buckets(step, err));
     ORR_TRY(orr_step_allocate_buckets(step, err));
     ORR_TRY(hold_inputs(step, err));
+    ORR_TRY(orr_step_hold_choices(step, err));
     ORR_TRY(orr_step_open_tables(step, err));
     ORR_TRY(orr_step_allocate_reductions(step, err));
     ORR_TRY(orr_step_list_spans(step, err));

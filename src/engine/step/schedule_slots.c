@@ -109,8 +109,7 @@ static void map_weights(orr_step_writer *w, uint32_t place, const orr_value *wei
             map[step->parameters[i].value] = weights[i - step->first_of[place]];
 }
 
-/* Number of the layer, from 0. */
-static uint32_t layer_of(const orr_engine_step *step, uint32_t place)
+uint32_t orr_step_layer_of(const orr_engine_step *step, uint32_t place)
 {
     uint32_t layer = 0;
     for (uint32_t p = 0; p < place; p++)
@@ -131,7 +130,7 @@ static const char *label_of(orr_step_writer *w, uint32_t place, uint32_t call)
         w->labels[place][call] =
             orr_step_is_layer(module)
                 ? orr_arena_printf(w->step->arena, "%s %u / %s", module->name,
-                                   layer_of(w->step, place), name)
+                                   orr_step_layer_of(w->step, place), name)
                 : orr_arena_printf(w->step->arena, "%s / %s", module->name, name);
     return w->labels[place][call];
 }
@@ -144,10 +143,11 @@ static uint32_t parameter_of(const orr_engine_step *step, uint32_t place, orr_va
     return ORR_NONE;
 }
 
-static orr_value new_output(orr_step_writer *w, const orr_module *module, orr_value v)
+static orr_value new_output(orr_step_writer *w, uint32_t place, orr_value v)
 {
+    const orr_module *module = w->step->at_place[place];
     const orr_tape_value *value = &module->tape->values[v];
-    void *data = NULL;
+    void *data = orr_step_choice_data(w, place, v);
     if (module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY)
         if (v == orr_step_loss_value(module, false))
             data = w->step->loss + w->slot.micro_batch * w->step->loss_n;
@@ -169,7 +169,7 @@ static void write_call(orr_step_writer *w, uint32_t place, uint32_t c, orr_value
         if (call.in[i] != ORR_NONE)
             call.in[i] = map[call.in[i]];
     for (uint32_t o = 0; o < call.n_out; o++)
-        call.out[o] = map[call.out[o]] = new_output(w, module, call.out[o]);
+        call.out[o] = map[call.out[o]] = new_output(w, place, call.out[o]);
     const bool collective = orr_op_of((orr_op)call.op)->family == ORR_OP_FAMILY_COLLECTIVE;
     const uint8_t lane = collective && call.args.members > 1
                              ? orr_step_lane_of(&w->step->plan, call.args.axis)

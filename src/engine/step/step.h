@@ -87,6 +87,8 @@ typedef struct orr_step_source {
     const orr_tables_tier *tiers;     /* shape (ORR_TIERS), of their rows; NULL: memory alone */
     const orr_step_reader *reader;    /* of recommendation */
     const orr_step_replica_reducer *team; /* NULL: this is the only replica */
+    bool routes;                          /* keeps what routers choose, see
+                                           * orr_engine_step_choices() */
 } orr_step_source;
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
                                 orr_error *err) ORR_MUST_CHECK;
@@ -114,6 +116,19 @@ orr_status orr_engine_step_set_batch(orr_engine_step *step, uint64_t batch, uint
 /* Its embedding tables, and how they are sharded; NULL: there are none. */
 orr_tables *orr_engine_step_tables(const orr_engine_step *step);
 const orr_embedding_plan *orr_engine_step_table_plan(const orr_engine_step *step);
+/* The experts that a router of this rank chose in the last training run, by layer of the model:
+ * `data` has the micro-batches one after the other, `bytes` each, of this type, whose last dim is
+ * K. `in`, `in_type`: of the layer's input, (samples, tokens, hidden), to tell which tokens they
+ * are. */
+typedef struct orr_step_choice {
+    uint32_t place, layer;
+    orr_value value; /* of the module's tape */
+    orr_type type, in_type;
+    orr_local_shard in;
+    size_t bytes;
+    char *data;
+} orr_step_choice;
+const orr_step_choice *orr_engine_step_choices(const orr_engine_step *step, uint32_t *ret_n);
 /* Logits of the last run, shape (micro-batches, samples); NULL: not a recommendation model. */
 const float *orr_engine_step_logits(const orr_engine_step *step);
 /* Makes scoring keep the logits of all tokens, shape (micro-batches) of this type, for sampling.

@@ -129,7 +129,9 @@ struct orr_engine_step {
     float *logits;                  /* like `loss`, for models with one logit per sample; or NULL */
     char *scored;                   /* logits of the scoring program; NULL: not kept */
     orr_step_tables *tables;        /* NULL: none */
-    float *zeros;                   /* padding of buckets */
+    orr_step_choice *choices;       /* shape (n_choices) */
+    uint32_t n_choices;
+    float *zeros;                             /* padding of buckets */
     struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
     bool measures;           /* only measured: nothing is allocated, addresses are made up */
     uint64_t measured_bytes; /* whose addresses are made up */
@@ -151,6 +153,11 @@ struct orr_engine_step {
 /* Zeroed memory for the life of the step, aligned to 64; *count is increased by its size. */
 orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
                              orr_error *err) ORR_MUST_CHECK;
+
+/* Number of the layer at a place, from 0. */
+uint32_t orr_step_layer_of(const orr_engine_step *step, uint32_t place);
+/* expert_choices.c: takes memory for what routers choose. */
+orr_status orr_step_hold_choices(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 
 /* Lists the rank's parameters and buckets; takes their memory; sets initial values. */
 orr_status orr_step_list_parameters(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;

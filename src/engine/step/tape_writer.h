@@ -139,6 +139,9 @@ void orr_step_write_table_update(orr_step_writer *w);
 /* The bags of the slot's micro-batch, and where their gradients go. */
 orr_value orr_step_bags(orr_step_writer *w, const orr_type *type);
 float *orr_step_bag_gradients(const orr_step_writer *w, const orr_type *type);
+/* Where a router's choice of the slot's micro-batch goes (expert_choices.c); NULL: it is not kept,
+ * or the value is another one. */
+void *orr_step_choice_data(const orr_step_writer *w, uint32_t place, orr_value value);
 /* replica_reduction.c: submits to the team what is final when a bucket has been reduced; and what
  * becomes final only after the last micro-batch. */
 void orr_step_submit_early(orr_step_writer *w, orr_bucket *b);

@@ -50,7 +50,8 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
                               .reader = &t->reader,
                               .objective = training->task->objective,
                               .objective_ctx = t,
-                              .team = orr_train_replica_reducer(t)};
+                              .team = orr_train_replica_reducer(t),
+                              .routes = training->options->expert_trace != NULL};
     read_clicks(t);
     ORR_TRY(orr_backend_cpu(&source.backend, err));
     ORR_TRY(orr_workers_new(threads_of(t), &t->workers, err));
@@ -153,6 +154,7 @@ static orr_status begin(orr_trainer *t, orr_error *err)
     orr_train_rows restored[ORR_TIERS]; /* which belongs to no step */
     if (t->rows.there)
         ORR_TRY(orr_train_count_rows(t, restored, err));
+    ORR_TRY(orr_train_open_routes(t, err));
     return orr_train_open_recorder(t, err);
 }
 
@@ -298,6 +300,7 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
     if (records)
         orr_recorder_step(t->recorder, step);
     ORR_TRY(update_all(t, &update, step, records, &r, err));
+    ORR_TRY(orr_train_record_routes(t, slot, err));
     if (t->training->task->updates > 0) /* the task makes its own data within the step */
         r.step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
     if (records)
@@ -405,6 +408,7 @@ static orr_status finish(orr_trainer *t, orr_error *err)
     ORR_TRY(orr_train_state_digest(t, &r->state_digest, err));
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
+    ORR_TRY(orr_train_write_routes(t, err));
     ORR_TRY(finish_checkpoints(t, err));
     if (t->rows.there)
         ORR_TRY(orr_train_total_rows(t, r, err)); /* all ranks are here: the export is complete */
@@ -428,6 +432,7 @@ orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
         status = finish(&t, err);
     orr_checkpointer_free(t.checkpointer);
     orr_recorder_free(t.recorder);
+    orr_route_recorder_free(t.routes);
     orr_engine_step_free(t.step);
     orr_click_reader_done(&t.clicks);
     orr_workers_free(t.workers);

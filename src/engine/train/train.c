@@ -29,6 +29,8 @@ static orr_status check_team(const orr_train_options *o, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "tables of embeddings are not trained in a team: "
                         "gradients of their rows are not summed");
+    if (o->expert_trace != NULL)
+        return orr_fail(err, ORR_UNSUPPORTED, "routes are not recorded in a team");
     if (task == ORR_TASK_RL)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "rl makes several updates of a batch, and answers of "
@@ -60,6 +62,8 @@ static orr_status check(const orr_train_options *o, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED, "training runs transformers and recommendation");
     if (o->model->kind == ORR_MODEL_DLRM && o->workload->task != ORR_TASK_PRETRAIN)
         return orr_fail(err, ORR_UNSUPPORTED, "a recommendation model is only trained from clicks");
+    if (o->expert_trace != NULL && o->model->moe.experts == 0)
+        return orr_fail(err, ORR_UNSUPPORTED, "%s has no experts to be recorded", o->model->name);
     if (o->team != NULL)
         ORR_TRY(check_team(o, err));
     return ORR_OK;

@@ -11,6 +11,7 @@
 #include "engine/data/dataset.h"
 #include "engine/ranks/launch.h"
 #include "engine/train/learning_rate.h"
+#include "engine/record/routes.h"
 #include "engine/step/step.h"
 #include "model/plan/groups.h"
 
@@ -79,6 +80,7 @@ struct orr_trainer {
     orr_workers *workers;
     orr_engine_step *step;
     orr_recorder *recorder;
+    orr_route_recorder *routes; /* NULL: none */
     orr_checkpointer *checkpointer;
     orr_checkpoint_metadata facts;
     orr_trainer_rows rows;
@@ -203,6 +205,11 @@ orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *f
 orr_status orr_train_open_recorder(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 bool orr_train_records(const orr_trainer *t, int64_t step);
 orr_status orr_train_close_recorder(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
+/* routes.c: the experts that tokens chose, where the options ask for a file of them: after a step
+ * of the batch `slot`; at the end, on all ranks. */
+orr_status orr_train_open_routes(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_record_routes(orr_trainer *t, uint64_t slot, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_write_routes(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 
 /* Bytes resident now; the peak since the mark. -1: unknown. */
 int64_t orr_resident_bytes(void);

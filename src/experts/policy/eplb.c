@@ -30,6 +30,7 @@ typedef struct eplb {
     float *weight;         /* shape (E) */
     uint16_t *member;      /* shape (E): kept experts, host by host */
     uint32_t *copies;      /* shape (E) */
+    float *part, *share;   /* shape (E): load of a copy, 1 / copies */
     uint16_t *copy;        /* shape (slots): the expert of a copy, host by host */
     uint16_t *copy_host;   /* shape (slots) */
     uint64_t *key, *spare; /* shape (slots) or (E), whichever is more */
@@ -85,6 +86,8 @@ static void copy_experts(eplb *s, const host *h, uint32_t at)
     for (uint32_t i = 0; i < h->experts; i++) {
         heap[i] = orr_key_descending(s->weight[member[i]], i);
         s->copies[member[i]] = 1;
+        s->part[member[i]] = s->weight[member[i]];
+        s->share[member[i]] = 1;
         s->copy[at + i] = member[i];
     }
     for (uint32_t i = h->slots > h->experts ? h->experts / 2 : 0; i-- > 0;)
@@ -93,8 +96,10 @@ static void copy_experts(eplb *s, const host *h, uint32_t at)
         const uint32_t m = (uint32_t)heap[0];
         const uint16_t e = member[m];
         s->copy[at + i] = e;
-        const float load = s->weight[e] / (float)++s->copies[e];
-        heap[0] = orr_key_descending(load, m);
+        const float copies = (float)++s->copies[e];
+        s->part[e] = s->weight[e] / copies;
+        s->share[e] = 1 / copies;
+        heap[0] = orr_key_descending(s->part[e], m);
         orr_key_sift_down(heap, h->experts, 0);
     }
 }
@@ -104,12 +109,9 @@ static void copy_experts(eplb *s, const host *h, uint32_t at)
 static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, float *share)
 {
     const orr_policy_problem *p = s->problem;
-    uint64_t *sorted = s->key;
-    for (uint32_t i = 0; i < p->slots; i++) {
-        const float load = s->weight[s->copy[i]] / (float)s->copies[s->copy[i]];
-        s->key[i] = orr_key_descending(load, i);
-    }
-    sorted = orr_key_sort(s->key, s->spare, p->slots);
+    for (uint32_t i = 0; i < p->slots; i++)
+        s->key[i] = orr_key_descending(s->part[s->copy[i]], i);
+    const uint64_t *sorted = orr_key_sort(s->key, s->spare, p->slots);
     for (uint32_t h = 0; h < s->n_hosts; h++) {
         host *const at = &s->hosts[h];
         at->heap_size = 0;
@@ -127,31 +129,14 @@ static void pack_copies(eplb *s, const uint32_t *first_slot, uint16_t *expert, f
         const uint32_t r = (uint32_t)heap[at->single ? c - at->first_copy : 0];
         const uint32_t slot = first_slot[r] - first_slot[0] + s->rank_used[r]++;
         expert[slot] = (uint16_t)e;
-        share[slot] = 1.0F / (float)s->copies[e];
+        share[slot] = s->share[e];
         if (at->single)
             continue; /* as the source: in the order of copies, whatever their loads */
-        s->rank_load[r] += s->weight[e] / (float)s->copies[e];
+        s->rank_load[r] += s->part[e];
         heap[0] = s->rank_used[r] == p->rank_slots[r] ? heap[--at->heap_size]
                                                       : orr_key_ascending(s->rank_load[r], r);
         orr_key_sift_down(heap, at->heap_size, 0);
     }
-}
-
-/* Whether hosts can be packed one by one: equally many groups on each, with slots for all of their
- * experts. */
-static bool is_grouped(const orr_policy_problem *p)
-{
-    const uint32_t groups = p->options->expert_groups;
-    if (groups <= 1 || p->hosts <= 1 || groups % p->hosts != 0 || p->kept < p->experts)
-        return false;
-    for (uint32_t h = 0, r = 0; h < p->hosts; h++) {
-        uint32_t slots = 0;
-        for (; r < p->ranks && r / p->host_ranks == h; r++)
-            slots += p->rank_slots[r];
-        if (slots < p->experts / p->hosts)
-            return false;
-    }
-    return true;
 }
 
 static void make_hosts(eplb *s)
@@ -186,6 +171,8 @@ static orr_status make_scratch(eplb *s, orr_arena *arena, orr_error *err)
     s->weight = orr_arena_array(arena, float, p->experts);
     s->member = orr_arena_array(arena, uint16_t, p->experts);
     s->copies = orr_arena_array(arena, uint32_t, p->experts);
+    s->part = orr_arena_array(arena, float, p->experts);
+    s->share = orr_arena_array(arena, float, p->experts);
     s->copy = orr_arena_array(arena, uint16_t, p->slots);
     s->copy_host = orr_arena_array(arena, uint16_t, p->slots);
     s->key = orr_arena_array(arena, uint64_t, n);
@@ -194,8 +181,9 @@ static orr_status make_scratch(eplb *s, orr_arena *arena, orr_error *err)
     s->rank_load = orr_arena_array(arena, float, p->ranks);
     s->rank_used = orr_arena_array(arena, uint32_t, p->ranks);
     if (s->hosts == NULL || s->weight == NULL || s->member == NULL || s->copies == NULL ||
-        s->copy == NULL || s->copy_host == NULL || s->key == NULL || s->spare == NULL ||
-        s->lightest == NULL || s->rank_load == NULL || s->rank_used == NULL)
+        s->part == NULL || s->share == NULL || s->copy == NULL || s->copy_host == NULL ||
+        s->key == NULL || s->spare == NULL || s->lightest == NULL || s->rank_load == NULL ||
+        s->rank_used == NULL)
         return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -222,11 +210,11 @@ static void place_layer(eplb *s, uint32_t layer, const orr_placement_draft *draf
 orr_status orr_place_eplb(const orr_policy_problem *p, orr_arena *arena, orr_expert_result *ret,
                           orr_error *err)
 {
-    eplb s = {.problem = p, .grouped = is_grouped(p)};
+    eplb s = {.problem = p, .grouped = p->grouped};
     orr_placement_draft draft;
     s.n_hosts = s.grouped ? p->hosts : 1;
     s.group_experts = s.grouped ? p->experts / p->options->expert_groups : 0;
-    ORR_TRY(orr_policy_draft(p, arena, &draft, err));
+    ORR_TRY(orr_policy_draft(p, NULL, arena, &draft, err));
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     const orr_status status = make_scratch(&s, arena, err);
     if (status == ORR_OK) {

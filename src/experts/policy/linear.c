@@ -31,7 +31,7 @@ orr_status orr_place_linear(const orr_policy_problem *p, orr_arena *arena, orr_e
                             orr_error *err)
 {
     orr_placement_draft draft;
-    ORR_TRY(orr_policy_draft(p, arena, &draft, err));
+    ORR_TRY(orr_policy_draft(p, NULL, arena, &draft, err));
     uint32_t *count = orr_arena_array(arena, uint32_t, p->ranks);
     uint16_t *order = orr_arena_array(arena, uint16_t, p->experts);
     if (count == NULL || order == NULL)

@@ -6,8 +6,10 @@
 
 /* By orr_expert_policy. */
 static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
+    [ORR_EXPERT_POLICY_BEST] = orr_place_balance,
     [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
     [ORR_EXPERT_POLICY_EPLB] = orr_place_eplb,
+    [ORR_EXPERT_POLICY_ILP] = orr_place_ilp,
 };
 
 /* Names the experts without a slot. */
@@ -44,6 +46,7 @@ orr_status orr_experts_place(const orr_expert_options *options, orr_arena *arena
     ORR_TRY(orr_policy_problem_make(options, arena, &problem, err));
     ORR_TRY(policies[options->policy](&problem, arena, &result, err));
     ORR_TRY(list_missing(&problem, arena, &result, err));
+    ORR_TRY(orr_experts_evaluate(&result.placement, options, arena, &result.quality, err));
     *ret = result;
     return ORR_OK;
 }

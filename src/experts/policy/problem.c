@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "experts/placement/loads.h"
+
 static orr_status check_options(const orr_expert_options *o, orr_error *err)
 {
     if (o->routes == NULL && o->windows == NULL)
@@ -48,21 +50,6 @@ static orr_status check_groups(const orr_policy_problem *p, orr_error *err)
                               p->hosts, groups);
 }
 
-/* Counts how often the routes chose each expert of a layer. */
-static void count_choices(const orr_routes *routes, uint32_t layer, double *load)
-{
-    const uint32_t k = routes->top_k;
-    const size_t high_bytes = (k + 1) / 2;
-    const uint8_t *low = routes->low[layer];
-    const uint8_t *high = routes->high != NULL ? routes->high[layer] : NULL;
-    for (uint64_t t = 0; t < routes->tokens; t++)
-        for (uint32_t c = 0; c < k; c++) {
-            const uint32_t above =
-                high != NULL ? (uint32_t)(high[t * high_bytes + c / 2] >> (c % 2 * 4)) & 15 : 0;
-            load[above << 8 | low[t * k + c]] += 1;
-        }
-}
-
 static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
                              orr_error *err)
 {
@@ -73,12 +60,8 @@ static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p,
         double *load = orr_arena_array(arena, double, n);
         if (load == NULL)
             return orr_fail_memory(err);
-        memset(load, 0, n * sizeof *load);
-        for (uint32_t w = 0; o->windows != NULL && w < o->windows->windows; w++)
-            for (size_t i = 0; i < n; i++)
-                load[i] += o->windows->load[w * n + i];
-        for (uint32_t l = 0; o->windows == NULL && l < p->layers; l++)
-            count_choices(o->routes, l, load + (size_t)l * p->experts);
+        for (uint32_t l = 0; l < p->layers; l++)
+            orr_layer_load(o->windows, o->routes, l, p->experts, load + (size_t)l * p->experts);
         p->load = load;
     }
     for (size_t i = 0; i < n; i++)
@@ -86,6 +69,16 @@ static orr_status make_loads(const orr_expert_options *o, orr_policy_problem *p,
             return orr_fail(err, ORR_INVALID, "layer %u: the load of expert %u is %g",
                             p->number[i / p->experts], (uint32_t)(i % p->experts), p->load[i]);
     return ORR_OK;
+}
+
+/* No rank needs more slots than there are experts that it may hold. */
+static void limit_slots(orr_policy_problem *p, uint32_t most)
+{
+    p->slots = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        p->rank_slots[r] = p->rank_slots[r] < most ? p->rank_slots[r] : most;
+        p->slots += p->rank_slots[r];
+    }
 }
 
 static orr_status make_slots(const orr_expert_options *o, orr_policy_problem *p, orr_arena *arena,
@@ -96,12 +89,8 @@ static orr_status make_slots(const orr_expert_options *o, orr_policy_problem *p,
     if (rank_slots == NULL)
         return orr_fail_memory(err);
     orr_placement_rank_slots(slots, p->ranks, o->dead, rank_slots);
-    p->slots = 0;
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        rank_slots[r] = rank_slots[r] < p->experts ? rank_slots[r] : p->experts;
-        p->slots += rank_slots[r];
-    }
     p->rank_slots = rank_slots;
+    limit_slots(p, p->experts);
     p->kept = p->slots < p->experts ? p->slots : p->experts;
     return p->slots > 0 ? ORR_OK : orr_fail(err, ORR_INVALID, "all %u ranks are dead", p->ranks);
 }
@@ -135,6 +124,22 @@ static orr_status make_missing(orr_policy_problem *p, orr_arena *arena, orr_erro
     return ORR_OK;
 }
 
+/* Whether groups of experts can be kept on hosts: each host has slots for its part of them. */
+static bool is_grouped(const orr_policy_problem *p)
+{
+    const uint32_t groups = p->options->expert_groups;
+    if (groups <= 1 || p->hosts <= 1 || groups % p->hosts != 0)
+        return false;
+    for (uint32_t h = 0, r = 0; h < p->hosts; h++) {
+        uint32_t slots = 0;
+        for (; r < p->ranks && r / p->host_ranks == h; r++)
+            slots += p->rank_slots[r];
+        if (slots < p->experts / p->hosts)
+            return false;
+    }
+    return true;
+}
+
 orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena *arena,
                                    orr_policy_problem *ret, orr_error *err)
 {
@@ -152,13 +157,16 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
     ORR_TRY(check_groups(&p, err));
     ORR_TRY(make_loads(options, &p, arena, err));
     ORR_TRY(make_slots(options, &p, arena, err));
+    p.grouped = is_grouped(&p);
+    if (p.grouped && options->policy == ORR_EXPERT_POLICY_BEST)
+        limit_slots(&p, p.experts / p.hosts);
     ORR_TRY(make_missing(&p, arena, err));
     *ret = p;
     return ORR_OK;
 }
 
-orr_status orr_policy_draft(const orr_policy_problem *p, orr_arena *arena, orr_placement_draft *ret,
-                            orr_error *err)
+orr_status orr_policy_draft(const orr_policy_problem *p, const uint32_t *slots, orr_arena *arena,
+                            orr_placement_draft *ret, orr_error *err)
 {
     const orr_expert_placement like = {
         .layers = p->layers,
@@ -170,5 +178,6 @@ orr_status orr_policy_draft(const orr_policy_problem *p, orr_arena *arena, orr_p
         .source =
             p->options->windows != NULL ? p->options->windows->source : p->options->routes->source,
     };
-    return orr_placement_draft_new(&like, p->rank_slots, false, arena, ret, err);
+    return orr_placement_draft_new(&like, slots != NULL ? slots : p->rank_slots, slots != NULL,
+                                   arena, ret, err);
 }

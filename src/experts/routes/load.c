@@ -6,6 +6,7 @@
 #include <orrery/graph.h>
 
 #include "experts/routes/read.h"
+#include "experts/routes/windows.h"
 
 /* Shares of the first window. */
 static orr_status make_load(const orr_expert_windows *windows, uint64_t tokens, orr_arena *arena,
@@ -48,6 +49,36 @@ static orr_status load_of_routes(orr_stream *stream, const char *path, int phase
     return make_load(&windows, routes->tokens, arena, ret, err);
 }
 
+/* Windows are added up. How many tokens they are of is not known: `tokens` is the load of the first
+ * layer. */
+static orr_status load_of_windows(orr_stream *stream, const char *path, orr_arena *room,
+                                  orr_arena *arena, orr_expert_load *ret, orr_error *err)
+{
+    orr_expert_windows windows;
+    ORR_TRY(orr_windows_read_stream(stream, path, room, &windows, err));
+    const size_t n = (size_t)windows.layers * windows.experts;
+    double *load = orr_arena_array(room, double, n), sum = 0;
+    if (load == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < windows.windows * n; i++)
+        load[i % n] += windows.load[i];
+    for (uint32_t e = 0; e < windows.experts; e++)
+        sum += load[e];
+    windows.load = load;
+    return make_load(&windows, sum < 1e18 ? (uint64_t)sum : 0, arena, ret, err);
+}
+
+static orr_status load_of_either(orr_stream *stream, const char *path, int phase, orr_arena *room,
+                                 orr_arena *arena, orr_expert_load *ret, orr_error *err)
+{
+    bool windows;
+    ORR_TRY(orr_windows_look(stream, &windows, err));
+    if (!windows)
+        return load_of_routes(stream, path, phase, room, arena, ret, err);
+    return phase < 0 ? load_of_windows(stream, path, room, arena, ret, err)
+                     : orr_fail(err, ORR_INVALID, "a phase is asked for, and loads have none");
+}
+
 orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char *phase,
                                 orr_arena *arena, orr_expert_load *ret, orr_error *err)
 {
@@ -57,7 +88,7 @@ orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char
     if (room == NULL)
         return orr_fail_memory(err);
     const orr_status status =
-        load_of_routes(stream, path, phase == NULL ? -1 : *phase == 'd', room, arena, ret, err);
+        load_of_either(stream, path, phase == NULL ? -1 : *phase == 'd', room, arena, ret, err);
     orr_arena_free(room);
     return status;
 }

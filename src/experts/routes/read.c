@@ -53,6 +53,15 @@ static bool is_json(orr_window first)
     return at < first.n && (first.bytes[at] == '{' || first.bytes[at] == '[');
 }
 
+orr_status orr_route_look(orr_stream *stream, bool *ret_json, orr_error *err)
+{
+    orr_window first;
+    ORR_TRY(look(stream, &first, err));
+    ORR_TRY(refuse(first, err));
+    *ret_json = is_json(first);
+    return ORR_OK;
+}
+
 orr_status orr_route_reading_push(orr_route_reading *r, const orr_routes_row *row, orr_error *err)
 {
     if (r->options->phase >= 0 && row->phase != r->options->phase)
@@ -101,12 +110,10 @@ orr_status orr_routes_read_stream(orr_stream *stream, const char *path,
                                   const orr_routes **ret, orr_error *err)
 {
     orr_route_reading r = {.path = path, .options = options, .stream = stream};
-    orr_window first;
-    ORR_TRY(look(stream, &first, err));
-    ORR_TRY(refuse(first, err));
+    bool json;
+    ORR_TRY(orr_route_look(stream, &json, err));
     ORR_TRY(orr_route_names_init(&r.names, err));
-    orr_status status =
-        is_json(first) ? orr_routes_read_json(&r, err) : orr_routes_read_csv(&r, err);
+    orr_status status = json ? orr_routes_read_json(&r, err) : orr_routes_read_csv(&r, err);
     if (status == ORR_OK)
         status = finish(&r, arena, ret, err);
     orr_routes_builder_done(&r.builder);

@@ -19,6 +19,8 @@ typedef struct orr_route_reading {
 orr_status orr_routes_read_stream(orr_stream *stream, const char *path,
                                   const orr_routes_options *options, orr_arena *arena,
                                   const orr_routes **ret, orr_error *err) ORR_MUST_CHECK;
+/* Whether a file is JSON, else CSV, by its first bytes. UNSUPPORTED: those of another format. */
+orr_status orr_route_look(orr_stream *stream, bool *ret_json, orr_error *err) ORR_MUST_CHECK;
 /* Puts the path before the text of an error that does not have it yet; returns `status`. */
 orr_status orr_route_name_file(const char *path, orr_status status, orr_error *err);
 

@@ -280,7 +280,7 @@ static void measure_foresight(const orr_expert_layer_pass *p, layer_counts *c,
 {
     const uint32_t n = p->experts, k = p->routes->top_k;
     uint32_t *after = c->class; /* shape (2, E); counts by class are read no more */
-    double foretold = 0, unforetold = 0, all[2] = {0, 0};
+    double hits = 0, base_hits = 0, all[2] = {0, 0};
     memset(after, 0, 2 * n * sizeof *after);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t a = 0; a < n; a++)
@@ -290,17 +290,17 @@ static void measure_foresight(const orr_expert_layer_pass *p, layer_counts *c,
         const uint32_t *learnt = after + half * n, *tried = after + !half * n;
         for (uint32_t b = 0; b < n; b++)
             c->total[b] = learnt[b];
-        unforetold += try_most_frequent(learnt, c->total, tried, n, k);
+        base_hits += try_most_frequent(learnt, c->total, tried, n, k);
         for (uint32_t b = 0; b < n; b++)
             all[half] += learnt[b];
         for (size_t a = 0; a < n; a++)
-            foretold +=
+            hits +=
                 try_most_frequent(c->next[half] + a * n, c->total, c->next[!half] + a * n, n, k);
     }
     if (!(all[0] > 0 && all[1] > 0))
         return;
-    ret->foretold_frac = foretold / (all[0] + all[1]);
-    ret->unforetold_frac = unforetold / (all[0] + all[1]);
+    ret->next_accuracy_frac = hits / (all[0] + all[1]);
+    ret->next_baseline_frac = base_hits / (all[0] + all[1]);
 }
 
 static double entropy_bits(const double *count, uint32_t n, double all, double *ret_cells)
@@ -345,8 +345,8 @@ orr_expert_layer_statistics orr_expert_layer_unknown(uint32_t layer)
                                          .pair = {ORR_NONE, ORR_NONE},
                                          .pair_frac = NAN,
                                          .pair_lift = NAN,
-                                         .foretold_frac = NAN,
-                                         .unforetold_frac = NAN,
+                                         .next_accuracy_frac = NAN,
+                                         .next_baseline_frac = NAN,
                                          .mutual_bits = NAN,
                                          .next_bits = NAN};
 }

@@ -33,8 +33,8 @@ orr_expert_layer_statistics orr_expert_layer_unknown(uint32_t layer);
 orr_status orr_expert_layer_pass_one(void *pass, size_t l, orr_error *err) ORR_MUST_CHECK;
 
 /* By request: correlations of prefill and decode, NAN where a request lacks one of them. Requests
- * are taken in blocks; `other` is with the decode of the next request of the block that has both.
- */
+ * are taken in blocks, `stride` apart, since neighbours in a file are often alike; `other` is with
+ * the decode of the next request of the block that has both phases. */
 enum { ORR_REQUEST_BLOCK = 32 };
 typedef struct orr_expert_request_pass {
     const orr_routes *routes;
@@ -42,6 +42,7 @@ typedef struct orr_expert_request_pass {
     const orr_expert_layer_statistics *of_layer; /* concentrated ones are passed over */
     const uint64_t *first;                       /* shape (requests + 1): of `token` */
     const uint32_t *token;                       /* shape (T): tokens, by request */
+    uint32_t stride;                             /* without a factor in common with requests */
     double *own, *other;                         /* shape (requests) */
 } orr_expert_request_pass;
 orr_status orr_expert_request_pass_one(void *pass, size_t block, orr_error *err) ORR_MUST_CHECK;

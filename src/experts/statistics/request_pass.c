@@ -108,7 +108,8 @@ orr_status orr_expert_request_pass_one(void *pass, size_t block, orr_error *err)
         free_counts(&c);
         return orr_fail_memory(err);
     }
-    for (uint32_t i = (uint32_t)begin; i < end && i < p->routes->requests; i++) {
+    for (size_t at = begin; at < end && at < p->routes->requests; at++) {
+        const uint32_t i = (uint32_t)(at * p->stride % p->routes->requests);
         p->own[i] = p->other[i] = NAN;
         if (!count_request(p, i, &c))
             continue;

@@ -224,6 +224,22 @@ static double mean_of(double *value, uint32_t n, uint32_t *ret_n)
     return left > 0 ? sum / left : NAN;
 }
 
+/* About the golden section of n, so that what follows one another is far apart. */
+static uint32_t stride_of(uint32_t n)
+{
+    uint32_t stride = (uint32_t)(0.618 * n);
+    for (;; stride++) {
+        uint32_t a = n, b = stride;
+        while (b != 0) {
+            const uint32_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1)
+            return stride;
+    }
+}
+
 static orr_status measure_requests(const orr_routes *r, int threads, orr_expert_statistics *s,
                                    orr_error *err)
 {
@@ -241,6 +257,7 @@ static orr_status measure_requests(const orr_routes *r, int threads, orr_expert_
                                     .of_layer = s->of_layer,
                                     .first = first,
                                     .token = token,
+                                    .stride = stride_of(r->requests),
                                     .own = own,
                                     .other = other};
     ORR_TRY_OUT(status, orr_parallel_for((r->requests + ORR_REQUEST_BLOCK - 1) / ORR_REQUEST_BLOCK,

@@ -31,8 +31,8 @@ typedef struct orr_expert_layer_statistics {
     double pair_lift;     /* times as often as independent choices would */
     /* The next layer's choices, of one half of the requests as learnt from the other half: NAN
      * where there is one request. */
-    double foretold_frac;   /* among the K experts that follow this one's expert most often */
-    double unforetold_frac; /* among the K experts that are chosen most often at all */
+    double next_accuracy_frac; /* among the K experts that follow this one's expert most often */
+    double next_baseline_frac; /* among the K experts that are chosen most often at all */
     double mutual_bits; /* information that this layer's expert has of the next layer's, less the
                          * bias of finite samples (Miller and Madow) */
     double next_bits;   /* entropy of the next layer's load */

@@ -9,11 +9,26 @@
  * (slices of a layer, precision, recomputation, fusion). Families are the subproblems of the first
  * level of the branch and bound. */
 
-static const uint8_t FIELDS[] = {
-    ORR_AT_tp,        ORR_AT_cp,         ORR_AT_ep,      ORR_AT_etp,        ORR_AT_micro_batch,
-    ORR_AT_precision, ORR_AT_recompute,  ORR_AT_cp_kind, ORR_AT_overlap_tp, ORR_AT_overlap_ep,
-    ORR_AT_sp,        ORR_AT_flash,      ORR_AT_fusion,  ORR_AT_graphs,     ORR_AT_dispatcher,
-    ORR_AT_capacity,  ORR_AT_pad_experts};
+static const uint8_t FIELDS[] = {ORR_AT_tp,
+                                 ORR_AT_cp,
+                                 ORR_AT_ep,
+                                 ORR_AT_etp,
+                                 ORR_AT_micro_batch,
+                                 ORR_AT_precision,
+                                 ORR_AT_recompute,
+                                 ORR_AT_cp_kind,
+                                 ORR_AT_overlap_tp,
+                                 ORR_AT_overlap_ep,
+                                 ORR_AT_sp,
+                                 ORR_AT_flash,
+                                 ORR_AT_fusion,
+                                 ORR_AT_graphs,
+                                 ORR_AT_dispatcher,
+                                 ORR_AT_capacity,
+                                 ORR_AT_pad_experts,
+                                 ORR_AT_expert_slots,
+                                 ORR_AT_expert_policy,
+                                 ORR_AT_request_groups};
 enum { N_FIELDS = sizeof FIELDS / sizeof *FIELDS };
 
 /* Whether the choice changes anything in this model; one that does not is left at its default. */
@@ -28,6 +43,9 @@ static bool matters(const orr_space *s, const orr_plan *p, uint32_t field)
     case ORR_AT_dispatcher:
     case ORR_AT_capacity:
     case ORR_AT_pad_experts:
+    case ORR_AT_expert_slots:
+    case ORR_AT_expert_policy:
+    case ORR_AT_request_groups:
         return p->ep > 1;
     case ORR_AT_sp:
         return p->tp > 1;

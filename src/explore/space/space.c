@@ -183,6 +183,21 @@ static void list_micro_batches(orr_space *s)
     add(&s->list[ORR_AT_micro_batch], samples);
 }
 
+/* Where loads of experts are known, and nobody has placed these: neighbours, and the best places,
+ * without copies and with one or two for each rank and layer. */
+static void list_placements(orr_space *s)
+{
+    const orr_workload *w = &s->options->workload;
+    const bool known = w->load != NULL || w->windows != NULL || w->routes != NULL;
+    ADD(s, expert_slots, 0);
+    ADD(s, expert_policy, 0);
+    ADD(s, request_groups, 0);
+    if (!known || w->placement != NULL || s->model->moe.experts == 0)
+        return;
+    ADD(s, expert_slots, 1, 2);
+    ADD(s, expert_policy, ORR_EXPERT_POLICY_BEST + 1);
+}
+
 static void list_choices(orr_space *s)
 {
     list_micro_batches(s);
@@ -199,6 +214,7 @@ static void list_choices(orr_space *s)
     ADD(s, dispatcher, ORR_DISPATCHER_FLEX);
     ADD(s, capacity, 0);
     ADD(s, pad_experts, ORR_SWITCH_OFF);
+    list_placements(s);
     ADD(s, reshard, ORR_SWITCH_ON, ORR_SWITCH_OFF);
     ADD(s, flash, ORR_SWITCH_ON);
     ADD(s, fusion, ORR_SWITCH_ON);

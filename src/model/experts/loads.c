@@ -28,6 +28,9 @@ orr_status orr_skew_check(const orr_skew_maker *m)
     if (l->layers > 0 && l->experts > experts)
         return orr_fail(err, ORR_INVALID, "%s has %u experts, and %s names %u", m->model->name,
                         experts, l->source, l->experts);
+    if (m->routes != NULL && m->routes->top_k != m->model->moe.top_k)
+        return orr_fail(err, ORR_INVALID, "%s has %u experts a token, and %s records %u",
+                        m->model->name, m->model->moe.top_k, m->routes->source, m->routes->top_k);
     if (l->layers > 0 &&
         (l->windows == 0 || (m->ranks % l->groups != 0 && l->groups % m->ranks != 0)))
         return orr_fail(err, ORR_INVALID, "%s: %u groups of requests do not divide %u ranks (ep)",

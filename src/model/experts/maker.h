@@ -32,6 +32,7 @@ typedef struct orr_skew_maker {
     const orr_model *model;
     const orr_plan *plan;
     const orr_expert_placement *placement; /* NULL: neighbouring experts */
+    const orr_routes *routes;              /* that the loads are of; NULL: not known */
     orr_skew_loads loads;
     uint32_t ranks, n_layers;
     uint32_t *layer_of; /* shape (n_layers): of the model, with experts */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/experts/arrange.h"
 #include "model/experts/maker.h"
 
 /* Skews of the layers of a model: layers that are nearly alike share one. */
@@ -160,15 +161,19 @@ orr_status orr_layer_skews_of(const orr_model *model, const orr_plan *plan,
                               const orr_workload *workload, orr_arena *arena, orr_layer_skews *ret,
                               orr_error *err)
 {
+    orr_workload arranged;
+    *ret = (orr_layer_skews){.rows = 1};
+    if (model->moe.experts == 0)
+        return ORR_OK;
+    ORR_TRY(orr_experts_arrange(model, plan, workload, arena, &arranged, err));
     orr_skew_maker m = {.model = model,
                         .plan = plan,
-                        .placement = workload->placement,
-                        .loads = orr_skew_loads_of(workload),
+                        .placement = arranged.placement,
+                        .routes = arranged.routes,
+                        .loads = orr_skew_loads_of(&arranged),
                         .ranks = orr_plan_group_size(plan, ORR_AXIS_EP),
                         .err = err};
-    const bool known = m.loads.layers > 0 || m.placement != NULL;
-    *ret = (orr_layer_skews){.rows = 1};
-    if (model->moe.experts == 0 || !known)
+    if (m.loads.layers == 0 && m.placement == NULL)
         return ORR_OK;
     ORR_TRY(orr_skew_check(&m));
     if (m.ranks <= 1)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <orrery/cost.h>
+#include <orrery/experts.h>
 
 #include "model/plan/plan.h"
 
@@ -20,6 +21,9 @@ static const char *const ALGORITHMS[] = {ORR_ALGORITHM_MAP(TEXT_ROW_)};
 static const char *const COMPRESSES[] = {ORR_COMPRESS_MAP(TEXT_ROW_)};
 static const char *const WIRES[] = {ORR_RDMA_PRESET_MAP(TEXT_ROW_)};
 static const char *const AXES[] = {ORR_AXIS_MAP(TEXT_ROW_)};
+#define POLICY_ROW_(name, text) text,
+static const char *const EXPERT_POLICIES[] = {"unknown", ORR_EXPERT_POLICY_MAP(POLICY_ROW_)};
+#undef POLICY_ROW_
 static const char *const TURNS[] = {ORR_SLOT_MAP(TEXT_ROW_)};
 #undef TEXT_ROW_
 #define NAME_ROW_(name) #name,
@@ -37,19 +41,21 @@ enum {
     N_ALGORITHM = sizeof ALGORITHMS / sizeof *ALGORITHMS,
     N_COMPRESS = sizeof COMPRESSES / sizeof *COMPRESSES,
     N_WIRE = sizeof WIRES / sizeof *WIRES,
+    N_EXPERT_POLICY = sizeof EXPERT_POLICIES / sizeof *EXPERT_POLICIES,
 };
 
-#define WORDS_SCHEDULE     SCHEDULES
-#define WORDS_RECOMPUTE    RECOMPUTES
-#define WORDS_PRECISION    PRECISIONS
-#define WORDS_CONTEXT_KIND CONTEXT_KINDS
-#define WORDS_OFFLOAD      OFFLOADS
-#define WORDS_DISPATCHER   DISPATCHERS
-#define WORDS_SWITCH       SWITCHES
-#define WORDS_CROSS        CROSSES
-#define WORDS_ALGORITHM    ALGORITHMS
-#define WORDS_COMPRESS     COMPRESSES
-#define WORDS_WIRE         WIRES
+#define WORDS_SCHEDULE      SCHEDULES
+#define WORDS_RECOMPUTE     RECOMPUTES
+#define WORDS_PRECISION     PRECISIONS
+#define WORDS_CONTEXT_KIND  CONTEXT_KINDS
+#define WORDS_OFFLOAD       OFFLOADS
+#define WORDS_DISPATCHER    DISPATCHERS
+#define WORDS_SWITCH        SWITCHES
+#define WORDS_CROSS         CROSSES
+#define WORDS_ALGORITHM     ALGORITHMS
+#define WORDS_COMPRESS      COMPRESSES
+#define WORDS_WIRE          WIRES
+#define WORDS_EXPERT_POLICY EXPERT_POLICIES
 
 static const orr_plan_number NUMBERS[] = {
 #define NUMBER_ROW_(name, text) {#name, text, offsetof(orr_plan, name)},

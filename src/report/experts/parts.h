@@ -4,10 +4,18 @@
 
 #include "report/experts/experts.h"
 
-/* A figure by layer, as a function of a row. */
-typedef double (*orr_experts_figure)(const orr_expert_layer_statistics *layer);
-orr_status orr_experts_spread_of(const orr_expert_statistics *s, orr_experts_figure figure,
-                                 bool low_is_bad, orr_arena *arena, orr_expert_spread *ret_all,
+/* A figure by layer. What is worst is the largest value, or where low_is_bad the smallest. of_next:
+ * it is about the next layer too, so that without concentrated layers it is so without those that
+ * come before one. */
+typedef struct orr_experts_figure {
+    const char *name;
+    double (*get)(const orr_expert_layer_statistics *layer);
+    bool low_is_bad, of_next;
+} orr_experts_figure;
+/* One that exists. */
+const orr_experts_figure *orr_experts_figure_find(const char *name);
+orr_status orr_experts_spread_of(const orr_expert_statistics *s, const orr_experts_figure *figure,
+                                 orr_arena *arena, orr_expert_spread *ret_all,
                                  orr_expert_spread *ret_without, orr_error *err) ORR_MUST_CHECK;
 
 /* Statistics: figures, spread, layers, kinds, shift, windows. */

@@ -5,7 +5,7 @@
 #include "report/humanize/human.h"
 
 /* Names of the user's, which must not drive the terminal. */
-enum { NAME_COLUMNS = 100, TEXT_MAX = 4 * NAME_COLUMNS };
+enum { NAME_COLUMNS = 300, TEXT_MAX = 4 * NAME_COLUMNS };
 static const char *name_of(const char *name, char buf[TEXT_MAX])
 {
     orr_text_elide(name, NAME_COLUMNS, buf, TEXT_MAX);
@@ -87,7 +87,7 @@ static void tell_requests(const orr_experts_report *r, orr_output *out)
         return;
     if (!isnan(q->own))
         orr_output_printf(out,
-                          "prefill tells decode: correlation %.3f with the request's own, %.3f "
+                          "prefill predicts decode: correlation %.3f with the request's own, %.3f "
                           "with another's\n",
                           q->own, q->other);
     if (q->without_decode > 0 || q->without_prefill > 0)
@@ -210,7 +210,8 @@ void orr_experts_summary(const orr_experts_report *report, orr_output *out)
 {
     tell_routes(report, out);
     tell_concentrated(report->statistics, out);
-    tell_imbalance(report, out);
+    if (report->n_plans == 0)
+        tell_imbalance(report, out);
     tell_requests(report, out);
     if (report->n_plans > 0)
         tell_plans(report, out);

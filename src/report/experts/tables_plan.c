@@ -23,14 +23,13 @@ typedef struct policy_row {
     const char *policy, *refused;
     uint32_t slots, missing, doubled_slots, worst_layer, worst_layer_without;
     double imbalance_mean, imbalance_p95, imbalance_worst, mean_without, p95_without, worst_without,
-        served_mean, served_worst, remote_frac, remote_frac_without, dispatches, dispatches_without,
+        served_mean, served_worst, remote_frac, remote_without_frac, dispatches, dispatches_without,
         network_frac, step_ns, of_before_frac, bound_ns, gap_frac, bound_imbalance;
     int64_t host_bytes, network_bytes;
 } policy_row;
 
 static const orr_column policy_columns[] = {
     ORR_COL_(policy_row, policy, TEXT),
-    ORR_COL_(policy_row, refused, TEXT),
     ORR_COL_(policy_row, step_ns, NS_MEAN),
     ORR_COL_(policy_row, of_before_frac, FRAC),
     ORR_COL_(policy_row, bound_ns, NS_MEAN),
@@ -47,7 +46,7 @@ static const orr_column policy_columns[] = {
     ORR_COL_(policy_row, served_mean, NUMBER),
     ORR_COL_(policy_row, served_worst, NUMBER),
     ORR_COL_(policy_row, remote_frac, FRAC),
-    ORR_COL_(policy_row, remote_frac_without, FRAC),
+    ORR_COL_(policy_row, remote_without_frac, FRAC),
     ORR_COL_(policy_row, dispatches, NUMBER),
     ORR_COL_(policy_row, dispatches_without, NUMBER),
     ORR_COL_(policy_row, network_frac, FRAC),
@@ -56,6 +55,7 @@ static const orr_column policy_columns[] = {
     ORR_COL_(policy_row, slots, U32),
     ORR_COL_(policy_row, doubled_slots, U32),
     ORR_COL_(policy_row, missing, U32),
+    ORR_COL_(policy_row, refused, TEXT),
 };
 
 static int64_t bytes_of(double bytes)
@@ -81,7 +81,7 @@ static policy_row refused_row(const orr_experts_plan *plan)
                         .served_mean = NAN,
                         .served_worst = NAN,
                         .remote_frac = NAN,
-                        .remote_frac_without = NAN,
+                        .remote_without_frac = NAN,
                         .dispatches = NAN,
                         .dispatches_without = NAN,
                         .network_frac = NAN,
@@ -126,7 +126,7 @@ static policy_row policy_row_of(const orr_experts_report *r, const orr_experts_p
         row.p95_without = w->imbalance_p95;
         row.worst_without = w->imbalance_worst;
         row.worst_layer_without = number[w->worst_layer];
-        row.remote_frac_without = w->remote_frac;
+        row.remote_without_frac = w->remote_frac;
         row.dispatches_without = w->dispatches;
     }
     if (r->routes != NULL && r->options->costs != NULL) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "report/analyses/registry.h"
 #include "report/experts/parts.h"
@@ -81,30 +82,33 @@ FIGURE(effective_experts)
 FIGURE(phase_correlation)
 FIGURE(kind_distance)
 FIGURE(pair_distance)
-FIGURE(foretold_frac)
-FIGURE(unforetold_frac)
+FIGURE(next_accuracy_frac)
+FIGURE(next_baseline_frac)
 FIGURE(mutual_bits)
 #undef FIGURE
 
-/* What is worst: the largest, or where low_is_bad the smallest. */
-static const struct {
-    const char *name;
-    orr_experts_figure get;
-    bool low_is_bad;
-} figures[] = {
-    {"top_expert_frac", get_top_frac, false},
-    {"effective_experts", get_effective_experts, true},
-    {"prefill_to_decode_correlation", get_phase_correlation, true},
-    {"distance_of_kinds", get_kind_distance, false},
-    {"distance_of_pairs_from_independence", get_pair_distance, true},
-    {"next_layer_foretold_frac", get_foretold_frac, true},
-    {"next_layer_unforetold_frac", get_unforetold_frac, true},
-    {"next_layer_information_bits", get_mutual_bits, true},
+static const orr_experts_figure figures[] = {
+    {"top_expert_frac", get_top_frac, false, false},
+    {"effective_experts", get_effective_experts, true, false},
+    {"prefill_to_decode_correlation", get_phase_correlation, true, false},
+    {"distance_of_kinds", get_kind_distance, false, false},
+    {"distance_of_pairs_from_independence", get_pair_distance, true, false},
+    {"next_layer_accuracy_frac", get_next_accuracy_frac, true, true},
+    {"next_layer_baseline_frac", get_next_baseline_frac, true, true},
+    {"next_layer_information_bits", get_mutual_bits, true, true},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-orr_status orr_experts_spread_of(const orr_expert_statistics *s, orr_experts_figure figure,
-                                 bool low_is_bad, orr_arena *arena, orr_expert_spread *ret_all,
+const orr_experts_figure *orr_experts_figure_find(const char *name)
+{
+    const orr_experts_figure *figure = figures;
+    while (strcmp(figure->name, name) != 0)
+        figure++;
+    return figure;
+}
+
+orr_status orr_experts_spread_of(const orr_expert_statistics *s, const orr_experts_figure *figure,
+                                 orr_arena *arena, orr_expert_spread *ret_all,
                                  orr_expert_spread *ret_without, orr_error *err)
 {
     const orr_arena_mark mark = orr_arena_get_mark(arena);
@@ -113,9 +117,11 @@ orr_status orr_experts_spread_of(const orr_expert_statistics *s, orr_experts_fig
     if (value == NULL || room == NULL)
         return orr_fail_memory(err);
     for (uint32_t l = 0; l < s->layers; l++)
-        value[l] = figure(&s->of_layer[l]);
-    *ret_all = orr_expert_spread_of(s, value, low_is_bad, true, room);
-    *ret_without = orr_expert_spread_of(s, value, low_is_bad, false, room);
+        value[l] = figure->get(&s->of_layer[l]);
+    *ret_all = orr_expert_spread_of(s, value, figure->low_is_bad, true, room);
+    for (uint32_t l = 0; l + 1 < s->layers && figure->of_next; l++)
+        value[l] = s->of_layer[l + 1].concentrated ? NAN : value[l];
+    *ret_without = orr_expert_spread_of(s, value, figure->low_is_bad, false, room);
     orr_arena_rewind(arena, mark);
     return ORR_OK;
 }
@@ -154,8 +160,7 @@ static orr_status spread_table(const orr_experts_report *r, orr_arena *arena, or
     }
     for (uint32_t i = 0; i < FIGURES; i++) {
         orr_expert_spread all, without;
-        ORR_TRY(orr_experts_spread_of(s, figures[i].get, figures[i].low_is_bad, arena, &all,
-                                      &without, err));
+        ORR_TRY(orr_experts_spread_of(s, &figures[i], arena, &all, &without, err));
         if (all.worst_layer != ORR_NONE)
             rows[n++] = spread_row_of(s, figures[i].name, &all, &without);
     }
@@ -174,7 +179,7 @@ typedef struct layer_row {
     bool concentrated;
     const char *pair;
     double top_frac, effective_experts, imbalance, phase_correlation, kind_distance, pair_frac,
-        pair_lift, pair_distance, pair_noise, foretold_frac, unforetold_frac, mutual_bits,
+        pair_lift, pair_distance, pair_noise, next_accuracy_frac, next_baseline_frac, mutual_bits,
         next_bits;
 } layer_row;
 
@@ -193,8 +198,8 @@ static const orr_column layer_columns[] = {
     ORR_COL_(layer_row, pair_lift, NUMBER),
     ORR_COL_(layer_row, pair_distance, NUMBER),
     ORR_COL_(layer_row, pair_noise, NUMBER),
-    ORR_COL_(layer_row, foretold_frac, FRAC),
-    ORR_COL_(layer_row, unforetold_frac, FRAC),
+    ORR_COL_(layer_row, next_accuracy_frac, FRAC),
+    ORR_COL_(layer_row, next_baseline_frac, FRAC),
     ORR_COL_(layer_row, mutual_bits, NUMBER),
     ORR_COL_(layer_row, next_bits, NUMBER),
 };
@@ -241,8 +246,8 @@ static orr_status layer_table(const orr_experts_report *r, orr_arena *arena, orr
                               .pair_lift = layer->pair_lift,
                               .pair_distance = layer->pair_distance,
                               .pair_noise = layer->pair_noise,
-                              .foretold_frac = layer->foretold_frac,
-                              .unforetold_frac = layer->unforetold_frac,
+                              .next_accuracy_frac = layer->next_accuracy_frac,
+                              .next_baseline_frac = layer->next_baseline_frac,
                               .mutual_bits = layer->mutual_bits,
                               .next_bits = layer->next_bits};
         if (layer->pair[0] != ORR_NONE &&

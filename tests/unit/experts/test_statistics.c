@@ -154,19 +154,19 @@ static void partners_against_independence(void **state)
     assert_true(partners->pair_distance > 20 * partners->pair_noise);
 }
 
-static void the_next_layer_foretold(void **state)
+static void the_next_layer_predicted(void **state)
 {
     (void)state;
     const orr_expert_statistics s = statistics_of(&(planted){64, 64, 0, 2, 1, choose_pairs});
     const orr_expert_layer_statistics *unrelated = &s.of_layer[0], *same = &s.of_layer[1];
     /* An expert of layer 1 is in layer 2 again, beside one of the 7 others. */
-    near(same->foretold_frac, 0.5 + 0.5 / 7, 0.02);
-    near(same->unforetold_frac, 2.0 / EXPERTS, 0.02);
+    near(same->next_accuracy_frac, 0.5 + 0.5 / 7, 0.02);
+    near(same->next_baseline_frac, 2.0 / EXPERTS, 0.02);
     near(same->next_bits, 3, 0.01);
     near(same->mutual_bits, 0.5 * log2(4) + 0.5 * log2(8 * 0.5 / 7), 0.05);
-    near(unrelated->foretold_frac, 2.0 / EXPERTS, 0.015);
+    near(unrelated->next_accuracy_frac, 2.0 / EXPERTS, 0.015);
     near(unrelated->mutual_bits, 0, 0.003);
-    assert_true(isnan(s.of_layer[2].foretold_frac));
+    assert_true(isnan(s.of_layer[2].next_accuracy_frac));
 }
 
 /* --- phases, kinds, requests ------------------------------------------------------------------ */
@@ -252,7 +252,7 @@ static void windows_have_loads_alone(void **state)
     near(s.of_layer[0].top_frac, 0.5, 1e-12);
     assert_int_equal(s.of_layer[0].unused, 5);
     near(s.imbalance[1].all.worst, 2, 1e-12);
-    assert_true(isnan(s.of_layer[0].foretold_frac) && isnan(s.request.own));
+    assert_true(isnan(s.of_layer[0].next_accuracy_frac) && isnan(s.request.own));
 }
 
 static int set_up(void **state)
@@ -275,7 +275,7 @@ int main(void)
         cmocka_unit_test(loads_of_layers),
         cmocka_unit_test(imbalance_with_and_without_the_concentrated_layer),
         cmocka_unit_test(partners_against_independence),
-        cmocka_unit_test(the_next_layer_foretold),
+        cmocka_unit_test(the_next_layer_predicted),
         cmocka_unit_test(phases_kinds_and_requests),
         cmocka_unit_test(a_request_without_decode),
         cmocka_unit_test(correlation_falls_when_decode_differs),

@@ -158,14 +158,14 @@ typedef struct tolerance {
 } tolerance;
 
 /* How far tokens are rounded where weights are of the format: half a step of int16 or int8. */
-static double token_rounding(int format)
+static inline double token_rounding(int format)
 {
     if (orr_cpu_level() < ORR_CPU_AVX512_BF16 || format < ORR_ROW_FORMAT_Q8_0)
         return 0;
     return format == ORR_ROW_FORMAT_Q4_0 ? 0.51 / 127 : 0.51 / 16319;
 }
 
-static bool is_near(double got, double want, const tolerance *t)
+static inline bool is_near(double got, double want, const tolerance *t)
 {
     const double sum = t->magnitude * (double)(t->k + 8) * 0x1p-24;
     const double operands = (t->coarse ? t->magnitude * 0x1p-8 : 0) + t->weights * t->token;

@@ -16,12 +16,16 @@
  *
  * and at the end y = o / l and the log-sum-exp is m + log l. No (S, Skv) matrix is ever in memory.
  *
- * A work item is one query block. Where those are few and keys are many, as in decoding, the keys
- * are divided as well (flash decoding): each part keeps its o, m and l in the workspace, and a
- * second pass merges the parts in a fixed order. */
+ * Keys are taken in parts of 1024, counted from the first key of the sequence, each with its own o,
+ * m and l, which are merged in order. So the bits of a query's output depend neither on the queries
+ * and samples beside it nor on threads: keys that it does not attend to add zeros.
+ *
+ * A work item is one query block. Where those are few and keys are many, as in decoding, it is one
+ * part of one (flash decoding): the parts are left in the workspace, and a second pass merges them.
+ */
 enum {
-    WORK_ITEMS = 64,     /* fewer query blocks than half of these: keys are divided */
-    PART_KEYS_MIN = 256, /* of a part */
+    FEW_BLOCKS = 32,  /* fewer query blocks than these: keys are divided */
+    PART_KEYS = 1024, /* a multiple of a block's keys */
 };
 /* The maximum of no scores: below every real score, yet finite, so that differences are finite. */
 static const float LOWEST = -1e30f;
@@ -30,8 +34,8 @@ typedef struct flash {
     const orr_attention_problem *h;
     orr_head_rows y;
     const orr_operand *logsumexp;
-    int64_t parts, part_keys;
-    float *partials; /* with divided keys, (o, max, sum) of every part */
+    int64_t parts;   /* of the keys of the longest sample */
+    float *partials; /* with divided keys, (max, sum, o) of every part */
 } flash;
 
 /* Scratch of a work item: queries and their running output, transposed to lanes. */
@@ -148,52 +152,83 @@ static orr_query_block block_of(const orr_attention_problem *h, int64_t i)
     return orr_query_block_of(h, place / h->groups, place % h->groups, h->blocks - 1 - i / both);
 }
 
+static int64_t part_of_key(int64_t key)
+{
+    return key / PART_KEYS;
+}
+
+/* The keys of the block that are in a part; blocks of keys are counted from the first one too. */
+static void attend_to_part(const orr_attention_problem *h, const orr_query_block *b, int64_t part,
+                           scratch *r)
+{
+    const int64_t first = b->begin / h->block * h->block, from = part * PART_KEYS;
+    const int64_t begin = first > from ? first : from, end = from + PART_KEYS;
+    attend_to_keys(h, b, begin, b->end < end ? b->end : end, r);
+}
+
+/* Adds a part, of keys after those of `r`. */
+static void merge_part(const orr_attention_problem *h, const orr_query_block *b,
+                       const float *part_max, const float *part_sum, const float *o, scratch *r)
+{
+    float other[ORR_BLOCK_LANES];
+    for (int64_t i = 0; i < b->lanes; i++) {
+        const float max = part_max[i] > r->max[i] ? part_max[i] : r->max[i];
+        r->factor[i] = expf((r->max[i] - max) * h->scale);
+        other[i] = expf((part_max[i] - max) * h->scale);
+        r->sum[i] = r->sum[i] * r->factor[i] + part_sum[i] * other[i];
+        r->max[i] = max;
+    }
+    for (int64_t j = 0; j < h->value_width; j++)
+        for (int64_t i = 0; i < b->lanes; i++)
+            r->o[j * b->lanes + i] =
+                r->o[j * b->lanes + i] * r->factor[i] + o[j * b->lanes + i] * other[i];
+}
+
+static int64_t last_part(const orr_query_block *b)
+{
+    return b->end > 0 ? part_of_key(b->end - 1) : 0;
+}
+
 static void run_block(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const flash *f = ctx;
     const orr_query_block b = block_of(f->h, (int64_t)i);
-    scratch r;
-    attend_to_keys(f->h, &b, b.begin, b.end, &r);
+    scratch r, next;
+    attend_to_part(f->h, &b, part_of_key(b.begin), &r);
+    for (int64_t part = part_of_key(b.begin) + 1; part <= last_part(&b); part++) {
+        attend_to_part(f->h, &b, part, &next);
+        merge_part(f->h, &b, next.max, next.sum, next.o, &r);
+    }
     write_output(f, &b, &r);
 }
 
+/* A part in the workspace: maxima, sums, outputs. */
 static int64_t partial_floats(const orr_attention_problem *h)
 {
-    return (h->value_width + 2) * h->block;
+    const int64_t lanes = (h->rows + 15) / 16 * 16;
+    return (h->value_width + 2) * (lanes < h->block ? lanes : h->block);
+}
+
+static float *partial_of(const flash *f, int64_t block, int64_t part)
+{
+    return f->partials + (block * f->parts + part) * partial_floats(f->h);
 }
 
 static void run_part(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const flash *f = ctx;
-    const orr_attention_problem *h = f->h;
-    const orr_query_block b = block_of(h, (int64_t)i / f->parts);
-    const int64_t from = b.begin + (int64_t)i % f->parts * f->part_keys, to = from + f->part_keys;
+    const int64_t block = (int64_t)i / f->parts, part = (int64_t)i % f->parts;
+    const orr_query_block b = block_of(f->h, block);
+    if (part < part_of_key(b.begin) || part > last_part(&b))
+        return;
     scratch r;
-    attend_to_keys(h, &b, from < b.end ? from : b.end, to < b.end ? to : b.end, &r);
-    float *partials = f->partials + (int64_t)i * partial_floats(h);
-    memcpy(partials, r.max, sizeof(float) * (size_t)b.lanes);
-    memcpy(partials + h->block, r.sum, sizeof(float) * (size_t)b.lanes);
-    memcpy(partials + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
-}
-
-static void merge_part(const orr_attention_problem *h, const orr_query_block *b,
-                       const float *partials, scratch *r)
-{
-    float other[ORR_BLOCK_LANES];
-    for (int64_t i = 0; i < b->lanes; i++) {
-        const float max = partials[i] > r->max[i] ? partials[i] : r->max[i];
-        r->factor[i] = expf((r->max[i] - max) * h->scale);
-        other[i] = expf((partials[i] - max) * h->scale);
-        r->sum[i] = r->sum[i] * r->factor[i] + partials[h->block + i] * other[i];
-        r->max[i] = max;
-    }
-    const float *o = partials + 2 * h->block;
-    for (int64_t j = 0; j < h->value_width; j++)
-        for (int64_t i = 0; i < b->lanes; i++)
-            r->o[j * b->lanes + i] =
-                r->o[j * b->lanes + i] * r->factor[i] + o[j * b->lanes + i] * other[i];
+    attend_to_part(f->h, &b, part, &r);
+    float *to = partial_of(f, block, part);
+    memcpy(to, r.max, sizeof(float) * (size_t)b.lanes);
+    memcpy(to + b.lanes, r.sum, sizeof(float) * (size_t)b.lanes);
+    memcpy(to + 2 * b.lanes, r.o, sizeof(float) * (size_t)(b.lanes * f->h->value_width));
 }
 
 static void run_merge(void *ctx, size_t i, int thread)
@@ -201,21 +236,23 @@ static void run_merge(void *ctx, size_t i, int thread)
     (void)thread;
     const flash *f = ctx;
     const orr_query_block b = block_of(f->h, (int64_t)i);
+    const float *first = partial_of(f, (int64_t)i, part_of_key(b.begin));
     scratch r;
-    attend_to_keys(f->h, &b, 0, 0, &r);
-    for (int64_t part = 0; part < f->parts; part++)
-        merge_part(f->h, &b, f->partials + ((int64_t)i * f->parts + part) * partial_floats(f->h),
-                   &r);
+    memcpy(r.max, first, sizeof(float) * (size_t)b.lanes);
+    memcpy(r.sum, first + b.lanes, sizeof(float) * (size_t)b.lanes);
+    memcpy(r.o, first + 2 * b.lanes, sizeof(float) * (size_t)(b.lanes * f->h->value_width));
+    for (int64_t part = part_of_key(b.begin) + 1; part <= last_part(&b); part++) {
+        const float *from = partial_of(f, (int64_t)i, part);
+        merge_part(f->h, &b, from, from + b.lanes, from + 2 * b.lanes, &r);
+    }
     write_output(f, &b, &r);
 }
 
-/* The number of parts that keys are divided into. */
+/* The number of parts that work on so many keys is divided into; 1: it is not. */
 static int64_t parts_of(const orr_attention_problem *h, int64_t keys)
 {
-    const int64_t pieces = h->batch * h->groups * h->blocks;
-    const int64_t wanted = pieces > 0 && pieces < WORK_ITEMS / 2 ? WORK_ITEMS / pieces : 1;
-    const int64_t max = (keys + PART_KEYS_MIN - 1) / PART_KEYS_MIN;
-    return wanted < max ? wanted : max > 1 ? max : 1;
+    const int64_t blocks = h->batch * h->groups * h->blocks;
+    return blocks > 0 && blocks < FEW_BLOCKS && keys > 0 ? part_of_key(keys - 1) + 1 : 1;
 }
 
 static size_t attention_workspace(const orr_kernel_call *call)
@@ -239,19 +276,17 @@ static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
     int64_t keys = 0;
     for (int64_t b = 0; b < h.batch; b++)
         keys = orr_attention_key_count(&h, b) > keys ? orr_attention_key_count(&h, b) : keys;
-    const int64_t parts = parts_of(&h, keys);
     flash f = {.h = &h,
                .y = orr_head_rows_of(&call->out[0]),
                .logsumexp = &call->out[1],
-               .parts = parts,
-               .part_keys = ((keys + parts - 1) / parts + h.block - 1) / h.block * h.block,
+               .parts = parts_of(&h, keys),
                .partials = call->workspace};
     const size_t blocks = (size_t)(h.batch * h.groups * h.blocks);
-    if (parts == 1) {
+    if (f.parts == 1) {
         orr_workers_run(call->workers, blocks, run_block, &f);
         return ORR_OK;
     }
-    orr_workers_run(call->workers, blocks * (size_t)parts, run_part, &f);
+    orr_workers_run(call->workers, blocks * (size_t)f.parts, run_part, &f);
     orr_workers_run(call->workers, blocks, run_merge, &f);
     return ORR_OK;
 }

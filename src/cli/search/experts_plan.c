@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "cli/command/interrupt.h"
+#include "cli/search/experts.h"
+
+/* Statistics, and placements by one policy or all, each measured on the same routes. */
+
+/* Concentrated layers are left out of a placement's second figures. */
+typedef struct evaluator {
+    orr_experts_request *request;
+    orr_expert_options options; /* with the routes that figures are told of */
+    bool *concentrated;         /* shape (L) */
+} evaluator;
+
+static orr_status evaluator_init(orr_experts_request *r, evaluator *ret)
+{
+    const orr_expert_statistics *s = &r->statistics;
+    *ret = (evaluator){r, r->options, orr_arena_array(r->session.arena, bool, s->layers)};
+    if (ret->concentrated == NULL)
+        return orr_fail_memory(&r->session.err);
+    for (uint32_t l = 0; l < s->layers; l++)
+        ret->concentrated[l] = s->of_layer[l].concentrated;
+    if (r->routes != NULL)
+        ret->options.routes = r->told_of;
+    return ORR_OK;
+}
+
+/* plan->result.placement -> its figures. */
+static orr_status evaluate(const evaluator *e, orr_experts_plan *plan)
+{
+    orr_arena *arena = e->request->session.arena;
+    orr_error *err = &e->request->session.err;
+    const orr_expert_statistics *s = &e->request->statistics;
+    const orr_expert_placement *p = &plan->result.placement;
+    orr_layer_quality *layer = orr_arena_array(arena, orr_layer_quality, p->layers);
+    if (layer == NULL)
+        return orr_fail_memory(err);
+    plan->layer = layer;
+    plan->slots = orr_expert_placement_slots(p);
+    ORR_TRY(orr_experts_evaluate_layers(p, &e->options, NULL, arena, layer, &plan->all, err));
+    return s->concentrated > 0 && s->concentrated < s->layers
+               ? orr_experts_evaluate_layers(p, &e->options, e->concentrated, arena, NULL,
+                                             &plan->without, err)
+               : ORR_OK;
+}
+
+/* What a policy cannot do is a row of its own where all were asked for. */
+static orr_status place(const evaluator *e, orr_expert_policy policy, uint32_t slots,
+                        orr_experts_plan *ret)
+{
+    orr_experts_request *r = e->request;
+    orr_error *err = &r->session.err;
+    orr_expert_options options = r->options;
+    options.policy = (uint8_t)policy;
+    options.slots = slots;
+    *ret = (orr_experts_plan){.policy = orr_expert_policy_name(policy)};
+    if (r->session.settings->verbose)
+        orr_session_remark(&r->session, "placing by %s", ret->policy);
+    const orr_status status = orr_experts_place(&options, r->session.arena, &ret->result, err);
+    if (status == ORR_INVALID || status == ORR_UNSUPPORTED) {
+        ret->refused = orr_arena_strndup(r->session.arena, err->text, strlen(err->text));
+        *err = (orr_error){0};
+        return ret->refused != NULL ? ORR_OK : orr_fail_memory(err);
+    }
+    ORR_TRY(status);
+    return evaluate(e, ret);
+}
+
+/* The chosen policy's placement, then the others, then what runs, then one without spare slots. */
+static orr_status place_all(orr_experts_request *r)
+{
+    evaluator e;
+    orr_experts_plan *plans =
+        orr_arena_array(r->session.arena, orr_experts_plan, ORR_EXPERT_POLICIES + 2);
+    uint32_t n = 0;
+    if (plans == NULL)
+        return orr_fail_memory(&r->session.err);
+    ORR_TRY(evaluator_init(r, &e));
+    if (r->every_policy)
+        for (int p = 0; p < ORR_EXPERT_POLICIES; p++)
+            ORR_TRY(place(&e, (orr_expert_policy)p, r->options.slots, &plans[n++]));
+    else
+        ORR_TRY(place(&e, (orr_expert_policy)r->options.policy, r->options.slots, &plans[n++]));
+    if (r->has_running) {
+        plans[n] = (orr_experts_plan){
+            .policy = "running",
+            .result = {
+                .placement = r->running, .bound_ns = NAN, .gap_frac = NAN, .bound_imbalance = NAN}};
+        ORR_TRY(evaluate(&e, &plans[n++]));
+        r->report.before = &plans[n - 1];
+    }
+    ORR_TRY(place(&e, ORR_EXPERT_POLICY_LINEAR, r->statistics.experts, &plans[n]));
+    plans[n].policy = "linear, no spare slots";
+    if (plans[n].refused == NULL) {
+        n++;
+        if (!r->has_running)
+            r->report.before = &plans[n - 1];
+    }
+    r->report.plans = plans;
+    r->report.n_plans = n;
+    return ORR_OK;
+}
+
+orr_status orr_experts_request_answer(orr_experts_request *r)
+{
+    const orr_settings *s = r->session.settings;
+    orr_error *err = &r->session.err;
+    if (r->routes != NULL)
+        ORR_TRY(orr_expert_statistics_of_routes(r->routes, r->ranks, (int)s->threads,
+                                                r->session.arena, &r->statistics, err));
+    else
+        ORR_TRY(orr_expert_statistics_of_windows(&r->windows, r->ranks, r->session.arena,
+                                                 &r->statistics, err));
+    r->report = (orr_experts_report){.routes = r->routes,
+                                     .windows = r->has_windows ? &r->windows : NULL,
+                                     .statistics = &r->statistics,
+                                     .ranks = r->ranks,
+                                     .options = &r->options,
+                                     .cluster = r->cluster,
+                                     .model = r->model,
+                                     .model_by_shape = r->model_by_shape,
+                                     .spare = r->spare,
+                                     .held_out = r->held_out};
+    if (r->cluster == NULL)
+        return ORR_OK;
+    r->options.stop = orr_interrupt_flag();
+    ORR_TRY(place_all(r));
+    return orr_experts_request_moves(r);
+}
