@@ -37,7 +37,8 @@ typedef struct orr_settings {
         *rate_schedule, *clip, *decay, *reward, *reference, *machine, *transport, *dpo_beta,
         *ppo_clip, *kl;
     int64_t steps, warmup, save_every, record_steps;
-    const char *temperature, *top_p, *quantize, *system, *expert_trace, *placement, *group, *routes, *move_bytes;
+    const char *temperature, *top_p, *quantize, *system, *expert_trace, *group, *routes,
+        *move_bytes;
     int64_t top_k, context, concurrent, rebalance;
     /* what failures cost */
     const char *gpus, *failures, *timing, *policy, *replica_counts, *set, *tokens, *tokens_per_step;

@@ -165,8 +165,8 @@ void orr_generator_experts_close(orr_generator *g)
         return;
     for (int i = 0; i < ORR_EXPERT_PROGRAMS; i++)
         orr_expert_program_free(&g->parallel->programs[i]);
-    orr_rebalancer_free(g->parallel->rebalancer);
     orr_expert_weights_free(g);
+    orr_rebalancer_free(g->parallel->rebalancer); /* which may own the placement */
     orr_expert_exchange_free(g->parallel->exchange);
     orr_free(g->parallel);
     g->parallel = NULL;
