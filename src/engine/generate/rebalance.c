@@ -156,7 +156,7 @@ static orr_status plan_moves(orr_rebalancer *r, const orr_expert_parallel *x,
     how.step_bytes = r->options.step_bytes;
     ORR_TRY(orr_expert_moves_plan(p, &near.placement, &how, r->plan, &r->moves, err));
     r->made = r->step = 0;
-    r->total.plans += x->rank == 0;
+    r->total.plans += x->rank == 0 && r->moves.n > 0;
     return ORR_OK;
 }
 
