@@ -466,6 +466,31 @@ def ranks_answer_as_one_process_does():
             assert name in line or "rank" in line, line
 
 
+@case
+def requests_and_experts_move_while_tokens_are_generated():
+    prompts = ["aaaaaaaaaaaa", "aaaaaaaaaaaa", "aaaaaaaaa", "aaaaaaaa", "aaaaaaa"]
+    with scratch() as folder:
+        def generated(*options):
+            result = orrery("generate", CHECKPOINTS / "qwen3_moe", *prompts, "--generated", 40, "-f", "json", *options,
+                            cwd=folder)
+            assert result.returncode == 0, result.stderr
+            return json.loads(result.stdout), result.stderr
+        alone, _ = generated("--expert-trace", "routes.csv")
+        moved, told = generated("--ranks", 2, "--rebalance", 8, "--move-bytes", "1KiB")
+        exchange = moved["exchange"]
+        assert moved["answers"] == alone["answers"]
+        assert exchange["plans"] > 0 and exchange["moved_experts"] > 0
+        assert "longest pause" in told, told
+        assert sum(exchange["weight_bytes"]) % exchange["moved_experts"] == 0
+        grouped, _ = generated("--ranks", 2, "--group", "affinity", "--routes", "routes.csv")
+        assert grouped["answers"] == alone["answers"] and grouped["exchange"]["weight_bytes"] == [0, 0]
+        for options in (["--ranks", 2, "--group", "affinity"], ["--group", "affinity", "--routes", "routes.csv"],
+                        ["--ranks", 3, "--groups", 2, "--group", "affinity", "--routes", "routes.csv"]):
+            one_line(orrery("generate", CHECKPOINTS / "qwen3_moe", "hi", *options, cwd=folder), 3)
+        one_line(orrery("generate", CHECKPOINTS / "mixtral", "hi", "--ranks", 2, "--group", "affinity", "--routes",
+                        "routes.csv", cwd=folder), 3)
+
+
 # Files that are broken.
 
 def corrupt(whole, header):
