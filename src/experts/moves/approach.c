@@ -165,13 +165,19 @@ static orr_status approach_layer(const approach *a, uint32_t layer, orr_arena *a
         scale = costs->tokens / (double)a->options->routes->tokens;
     ORR_TRY(make_links(a, layer, scale, &now, arena, err));
     fresh.links = now.links;
-    const double target = orr_layer_measure(&fresh);
-    const double reached = orr_layer_search(&now, target * (1 + a->tolerance), a->least_gain_ns,
-                                            a->options->expert_groups > 1);
+    const double wanted = orr_layer_measure(&fresh), before = orr_layer_measure(&now),
+                 above = 1 + a->tolerance;
+    double reached = orr_layer_search(&now, wanted * above, fresh.fullest * above, a->least_gain_ns,
+                                      a->options->expert_groups > 1);
+    /* Changes may have been worth it only as steps to others that were not. */
+    if (before - reached < a->least_gain_ns * orr_layer_moved(&now)) {
+        memcpy(now.expert, now.began, now.slots * sizeof *now.expert);
+        reached = before;
+    }
     memcpy(a->expert + orr_placement_first(a->running, layer, 0), now.expert,
            now.slots * sizeof *now.expert);
     a->layer[layer] = (layer_result){.reached = reached,
-                                     .fresh = target,
+                                     .fresh = wanted,
                                      .moved = orr_layer_moved(&now),
                                      .fresh_moved = moves_to(&now, &fresh),
                                      .can_be_fresh = has_same_slots(&now, &fresh)};

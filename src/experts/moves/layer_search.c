@@ -23,7 +23,8 @@ typedef struct change {
 typedef struct search {
     orr_layer_state *s;
     bool within_hosts;
-    double cost;
+    double cost, weighed; /* of the layer; with what ranks have above `level`, see weigh() */
+    double level;         /* rows of a rank that are not too many */
     uint32_t moved;
     bool *tight; /* shape (R), of ranks as full as the fullest: */
     uint32_t n_tight;
@@ -191,6 +192,19 @@ static void swap_in(orr_layer_state *s, change *c)
     }
 }
 
+/* The cost of the layer, and a part of what its ranks have above the level together: where two
+ * that no copies connect are equally full, none of them is worth a change for the fullest alone. */
+static double weigh(search *f)
+{
+    static const double PART = 0.1;
+    const orr_layer_state *s = f->s;
+    double above = 0;
+    f->cost = orr_layer_measure(f->s);
+    for (uint32_t r = 0; r < s->layer.ranks; r++)
+        above += fmax(s->rank_load[r] - f->level, 0);
+    return f->cost + PART * above * s->row_ns;
+}
+
 /* Tries changes [begin, end) of each kind; the best one for each copy moved, NULL: none brings
  * `*least`, which is raised to what it brings. */
 static change *try_changes(search *f, uint32_t begin, uint32_t end, double *least)
@@ -201,7 +215,7 @@ static change *try_changes(search *f, uint32_t begin, uint32_t end, double *leas
         for (uint32_t i = begin; i < end && i < f->n_best[kind]; i++) {
             change *c = &f->best[kind][i];
             swap_in(s, c);
-            const double gain = f->cost - orr_layer_measure(s);
+            const double gain = f->weighed - weigh(f);
             const double more = (double)orr_layer_moved(s) - f->moved;
             swap_in(s, c);
             /* Copies that come back to where they run cost nothing. */
@@ -217,23 +231,26 @@ static change *try_changes(search *f, uint32_t begin, uint32_t end, double *leas
 /* Makes the best change of those offered; false: none brings enough. */
 static bool make_best(search *f, double least_gain_ns)
 {
-    double least = fmax(least_gain_ns, f->cost * 1e-9);
+    double least = fmax(least_gain_ns, f->weighed * 1e-9);
     change *chosen = try_changes(f, 0, TRIED_FIRST, &least);
     if (chosen == NULL)
         chosen = try_changes(f, TRIED_FIRST, TRIED, &least);
     if (chosen != NULL)
         swap_in(f->s, chosen);
-    f->cost = orr_layer_measure(f->s);
+    f->weighed = weigh(f);
     f->moved = orr_layer_moved(f->s);
     return chosen != NULL;
 }
 
-double orr_layer_search(orr_layer_state *state, double target, double least_gain_ns,
+double orr_layer_search(orr_layer_state *state, double target, double level, double least_gain_ns,
                         bool within_hosts)
 {
-    search f = {
-        .s = state, .within_hosts = within_hosts, .tight = state->tight, .falls = state->falls};
-    f.cost = orr_layer_measure(state);
+    search f = {.s = state,
+                .within_hosts = within_hosts,
+                .level = level,
+                .tight = state->tight,
+                .falls = state->falls};
+    f.weighed = weigh(&f);
     f.moved = orr_layer_moved(state);
     for (uint32_t i = 0; i < MOST_CHANGES && f.cost > target; i++) {
         find_tight(&f);

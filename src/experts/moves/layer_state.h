@@ -47,9 +47,9 @@ bool orr_layer_has(const orr_layer_state *state, uint32_t rank, uint32_t expert)
 uint32_t orr_layer_moved(const orr_layer_state *state);
 
 /* Changes experts until the cost is at most `target`, taking the changes that bring most for each
- * copy moved; none that brings less than `least_gain_ns` a copy. within_hosts: experts stay on
- * their hosts. Returns the cost. */
-double orr_layer_search(orr_layer_state *state, double target, double least_gain_ns,
+ * copy moved; none that brings less than `least_gain_ns` a copy. level: rows of a rank that are not
+ * too many. within_hosts: experts stay on their hosts. Returns the cost. */
+double orr_layer_search(orr_layer_state *state, double target, double level, double least_gain_ns,
                         bool within_hosts);
 
 #endif /* ORR_EXPERTS_MOVES_LAYER_STATE_H */
