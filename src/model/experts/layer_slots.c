@@ -33,13 +33,18 @@ orr_status orr_layer_slots_new(uint32_t experts, uint32_t ranks, const orr_exper
                : ORR_OK;
 }
 
-/* The slot is one more of the rank, or adds its share to that of the rank's other copy. */
-static void add_slot(orr_layer_slots *s, uint32_t rank, uint16_t expert, double share)
+/* Adds a slot of a rank; the first one of its expert there takes what all are given. One that came
+ * with another rank is none: its weights are there already. */
+static void add_slot(orr_layer_slots *s, uint32_t rank, uint32_t merged_from, uint16_t expert,
+                     double share)
 {
     for (uint32_t i = s->first[rank]; i < s->n; i++)
         if (s->expert[i] == expert) {
             s->share[i] += share;
-            return;
+            if (i < merged_from)
+                return;
+            share = 0;
+            break;
         }
     s->expert[s->n] = expert;
     s->share[s->n] = share;
@@ -80,12 +85,15 @@ orr_status orr_layer_slots_set(orr_layer_slots *s, const orr_expert_placement *p
         s->first[r] = s->n;
         if (p == NULL) {
             for (uint32_t e = 0; e < s->experts / s->ranks; e++)
-                add_slot(s, r, (uint16_t)(r * (s->experts / s->ranks) + e), 1);
+                add_slot(s, r, s->n, (uint16_t)(r * (s->experts / s->ranks) + e), 1);
             continue;
         }
         const uint32_t *first = p->first_slot + (size_t)layer * (p->ranks + 1);
-        for (uint32_t i = first[r * merged]; i < first[(r + 1) * merged]; i++)
-            add_slot(s, r, p->expert[i], p->share[i]);
+        for (uint32_t from = r * merged; from < (r + 1) * merged; from++) {
+            const uint32_t own = s->n;
+            for (uint32_t i = first[from]; i < first[from + 1]; i++)
+                add_slot(s, r, own, p->expert[i], p->share[i]);
+        }
     }
     s->first[s->ranks] = s->n;
     return index_copies(s, &missing)

@@ -24,7 +24,8 @@ orr_status orr_layer_slots_new(uint32_t experts, uint32_t ranks,
                                const orr_expert_placement *placement, orr_arena *arena,
                                orr_layer_slots *ret, orr_error *err) ORR_MUST_CHECK;
 /* Fills in a layer (an index). Ranks of the placement that come to one rank share its slots: of
- * an expert that several of them have, one is left. INVALID: an expert has no slot. */
+ * an expert that several of them have, one is left. An expert that one of them has twice (EPLB
+ * makes such) takes two slots and uses the first. INVALID: an expert has no slot. */
 orr_status orr_layer_slots_set(orr_layer_slots *slots, const orr_expert_placement *placement,
                                uint32_t layer, orr_error *err) ORR_MUST_CHECK;
 /* Sends the choices of one rank's tokens, share[E] of them for each expert: to the copy on the same

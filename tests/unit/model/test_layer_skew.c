@@ -238,6 +238,23 @@ static void neighbours_of_a_placement_come_to_one_rank(void **state)
     orr_arena_free(s.arena);
 }
 
+/* Its second slot takes memory and no rows. */
+static void an_expert_twice_on_a_rank(void **state)
+{
+    (void)state;
+    static const uint16_t expert[] = {0, 0, 4, 1, 3, 5, 6, 7, 2};
+    static const float part[] = {.5F, .5F, 1, 1, 1, 1, 1, 1, 1};
+    scene s = open_scene(1, 4);
+    load(&s, 1, HOT);
+    place(&s, 4, FIRST, expert, part);
+    const orr_layer_skew *skew = skew_of(&s, 0);
+    assert_int_equal(skew->slots, 3);
+    assert_near(skew->rows, 4 * (.5 + .05));
+    assert_near(skew->priced[0].bucket[0].rows, .5 / (.55 / 3));
+    assert_near(skew->priced[0].bucket[2].rows, 0);
+    orr_arena_free(s.arena);
+}
+
 static void what_is_of_another_model_is_refused(void **state)
 {
     (void)state;
@@ -321,6 +338,7 @@ int main(void)
         cmocka_unit_test(copies_take_their_own_ranks_tokens),
         cmocka_unit_test(experts_and_places_permuted_together_change_nothing),
         cmocka_unit_test(neighbours_of_a_placement_come_to_one_rank),
+        cmocka_unit_test(an_expert_twice_on_a_rank),
         cmocka_unit_test(what_is_of_another_model_is_refused),
         cmocka_unit_test(groups_of_requests_stay_where_their_experts_are),
         cmocka_unit_test(ports_by_level),
