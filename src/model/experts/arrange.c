@@ -123,6 +123,14 @@ static orr_status all_experts(const orr_workload *w, uint32_t experts, orr_arena
     else if (w->load != NULL)
         from = (orr_expert_windows){
             1, w->load->layers, w->load->experts, w->load->number, w->load->share, w->load->source};
+    if (from.windows > 0 && from.number == NULL) {
+        uint32_t *number = orr_arena_array(arena, uint32_t, from.layers);
+        if (number == NULL)
+            return orr_fail_memory(err);
+        for (uint32_t l = 0; l < from.layers; l++)
+            number[l] = l;
+        from.number = number;
+    }
     *ret = from;
     if (from.windows == 0 || from.experts >= experts)
         return ORR_OK;
