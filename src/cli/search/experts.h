@@ -21,6 +21,7 @@ typedef struct orr_experts_request {
     orr_expert_options options; /* of the chosen policy, with the routes to place by */
     bool has_running;
     orr_expert_placement running;
+    orr_expert_approach approach; /* of the first policy's placement to what runs */
     double step_bytes;
     orr_placement_format format;
     /* --hold-out: */

@@ -14,6 +14,7 @@ static orr_status plan_moves(orr_experts_request *r)
     options.step_bytes = r->step_bytes;
     ORR_TRY(orr_expert_moves_plan(&r->running, &plan->result.placement, &options, r->session.arena,
                                   &r->moves, &r->session.err));
+    r->moves.fresh_bytes = r->approach.fresh_bytes; /* those of the fresh placement at hand */
     r->report.moves = &r->moves;
     return ORR_OK;
 }

@@ -9,6 +9,8 @@
 #include "cli/arguments/factor.h"
 #include "cli/command/interrupt.h"
 #include "cli/search/experts.h"
+#include "experts/routes/read.h"
+#include "experts/routes/windows.h"
 
 /* Ranks where neither --ranks nor a cluster says how many. */
 enum { USUAL_RANKS = 8 };
@@ -61,13 +63,37 @@ static orr_status read_routes(orr_experts_request *r, orr_error *err)
     return of_file(status, err);
 }
 
+/* Loads alone have no tokens: neither phases, nor windows of their own number. */
+static orr_status read_windows(orr_experts_request *r, orr_error *err)
+{
+    const orr_settings *s = settings_of(r);
+    if (s->phase != NULL || s->windows > 0)
+        return orr_fail(err, ORR_INVALID, "--%s is for routes, and %s has loads alone",
+                        s->phase != NULL ? "phase" : "windows", s->args[0]);
+    r->has_windows = true;
+    return of_file(orr_expert_windows_read(s->args[0], r->session.arena, &r->windows, err), err);
+}
+
+static orr_status has_loads(const char *path, bool *ret, orr_error *err)
+{
+    orr_stream *stream;
+    orr_status status = orr_stream_open(path, &stream, err);
+    if (status == ORR_OK) {
+        status = orr_windows_look(stream, ret, err);
+        orr_stream_close(stream);
+    }
+    return orr_route_name_file(path, status, err);
+}
+
 static orr_status read_input(orr_experts_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
+    bool loads;
     if (s->model != NULL)
         ORR_TRY(of_file(orr_model_load(s->model, r->session.arena, &r->model, err), err));
-    ORR_TRY(read_routes(r, err));
-    if (s->windows > 1) {
+    ORR_TRY(of_file(has_loads(s->args[0], &loads, err), err));
+    ORR_TRY(loads ? read_windows(r, err) : read_routes(r, err));
+    if (!loads && s->windows > 1) {
         r->has_windows = true;
         ORR_TRY(orr_expert_windows_of_routes(r->routes, (uint32_t)s->windows, r->session.arena,
                                              &r->windows, err));

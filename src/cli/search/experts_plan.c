@@ -68,36 +68,76 @@ static orr_status place(const evaluator *e, orr_expert_policy policy, uint32_t s
     return evaluate(e, ret);
 }
 
-/* The chosen policy's placement, then the others, then what runs, then one without spare slots. */
+static orr_status place_policies(const evaluator *e, orr_experts_plan *plans, uint32_t *n)
+{
+    const orr_expert_options *o = &e->request->options;
+    if (!e->request->every_policy)
+        return place(e, (orr_expert_policy)o->policy, o->slots, &plans[(*n)++]);
+    for (int p = 0; p < ORR_EXPERT_POLICIES; p++)
+        ORR_TRY(place(e, (orr_expert_policy)p, o->slots, &plans[(*n)++]));
+    return ORR_OK;
+}
+
+/* A placement that costs at most this much more than the fresh one is as good, if fewer weights
+ * have to move for it. */
+#define AS_GOOD_FRAC 0.01
+
+/* As good as the fresh placement of the first policy, and near to what runs. */
+static orr_status approach(const evaluator *e, const orr_experts_plan *fresh, orr_experts_plan *ret)
+{
+    orr_experts_request *r = e->request;
+    orr_error *err = &r->session.err;
+    orr_expert_approach *a = &r->approach;
+    ORR_TRY(orr_experts_approach(&r->running, &fresh->result.placement, &r->options, AS_GOOD_FRAC,
+                                 r->session.arena, a, err));
+    *ret = (orr_experts_plan){
+        .policy = orr_arena_printf(r->session.arena, "%s, near to what runs", fresh->policy),
+        .result = fresh->result};
+    if (ret->policy == NULL)
+        return orr_fail_memory(err);
+    ret->result.placement = a->placement;
+    ret->result.gap_frac = NAN;
+    return evaluate(e, ret);
+}
+
+static orr_status add_running(const evaluator *e, orr_experts_plan *ret)
+{
+    *ret = (orr_experts_plan){.policy = "running",
+                              .result = {.placement = e->request->running,
+                                         .bound_ns = NAN,
+                                         .gap_frac = NAN,
+                                         .bound_imbalance = NAN}};
+    return evaluate(e, ret);
+}
+
+/* Where something runs, a placement near to it comes first; then the policies', then what runs,
+ * then a linear one without spare slots. */
 static orr_status place_all(orr_experts_request *r)
 {
     evaluator e;
     orr_experts_plan *plans =
-        orr_arena_array(r->session.arena, orr_experts_plan, ORR_EXPERT_POLICIES + 2);
+        orr_arena_array(r->session.arena, orr_experts_plan, ORR_EXPERT_POLICIES + 3);
     uint32_t n = 0;
     if (plans == NULL)
         return orr_fail_memory(&r->session.err);
     ORR_TRY(evaluator_init(r, &e));
-    if (r->every_policy)
-        for (int p = 0; p < ORR_EXPERT_POLICIES; p++)
-            ORR_TRY(place(&e, (orr_expert_policy)p, r->options.slots, &plans[n++]));
-    else
-        ORR_TRY(place(&e, (orr_expert_policy)r->options.policy, r->options.slots, &plans[n++]));
-    if (r->has_running) {
-        plans[n] = (orr_experts_plan){
-            .policy = "running",
-            .result = {
-                .placement = r->running, .bound_ns = NAN, .gap_frac = NAN, .bound_imbalance = NAN}};
-        ORR_TRY(evaluate(&e, &plans[n++]));
+    if (!r->has_running) {
+        ORR_TRY(place_policies(&e, plans, &n));
+    } else {
+        n = 1;
+        ORR_TRY(place_policies(&e, plans, &n));
+        if (plans[1].refused == NULL)
+            ORR_TRY(approach(&e, &plans[1], &plans[0]));
+        else
+            plans[0] = plans[1];
+        ORR_TRY(add_running(&e, &plans[n++]));
         r->report.before = &plans[n - 1];
     }
     ORR_TRY(place(&e, ORR_EXPERT_POLICY_LINEAR, r->statistics.experts, &plans[n]));
     plans[n].policy = "linear, no spare slots";
-    if (plans[n].refused == NULL) {
-        n++;
-        if (!r->has_running)
-            r->report.before = &plans[n - 1];
-    }
+    if (plans[n].refused == NULL && r->report.before == NULL)
+        r->report.before = &plans[n];
+    n += plans[n].refused == NULL;
     r->report.plans = plans;
     r->report.n_plans = n;
     return ORR_OK;

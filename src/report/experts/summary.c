@@ -182,7 +182,7 @@ static void tell_moves(const orr_expert_moves *m, orr_output *out)
                       m->steps, plural(m->steps), orr_human_bytes(bytes, m->bytes),
                       orr_human_bytes(network, m->network_bytes));
     if (m->fresh_bytes > 0)
-        orr_output_printf(out, "; %s of what a fresh placement would move",
+        orr_output_printf(out, "; %s of what the fresh placement would move",
                           orr_human_frac(share, m->bytes / m->fresh_bytes));
     orr_output_printf(out, "\n");
 }
