@@ -15,8 +15,27 @@ void orr_expert_groups_options_init(orr_expert_groups_options *options)
 
 /* --- fit -------------------------------------------------------------------------------------- */
 
+/* The requests that have tokens: orr_routes_select() leaves others without. */
+static orr_status find_present(const orr_routes *routes, orr_arena *arena, uint32_t **ret,
+                               uint32_t *ret_n, orr_error *err)
+{
+    bool *has = orr_arena_array(arena, bool, routes->requests);
+    uint32_t *who = orr_arena_array(arena, uint32_t, routes->requests), n = 0;
+    if (has == NULL || who == NULL)
+        return orr_fail_memory(err);
+    for (uint64_t t = 0; t < routes->tokens; t++)
+        has[routes->request[t]] = true;
+    for (uint32_t i = 0; i < routes->requests; i++)
+        if (has[i])
+            who[n++] = i;
+    *ret = who;
+    *ret_n = n;
+    return ORR_OK;
+}
+
 static orr_status check_fit(const orr_routes *routes, const orr_expert_groups_options *o,
-                            const orr_request_tokens *tokens, orr_error *err)
+                            const orr_request_tokens *tokens, const uint32_t *who, uint32_t n,
+                            orr_error *err)
 {
     if (o->groups == 0 || o->groups > ORR_EXPERT_GROUPS_MAX)
         return orr_fail(err, ORR_INVALID, "%u groups of requests: 1 to %d are possible", o->groups,
@@ -28,13 +47,13 @@ static orr_status check_fit(const orr_routes *routes, const orr_expert_groups_op
         return orr_fail(err, ORR_INVALID,
                         "groups of %g times an even share, a band of %g: at least 1 and 0",
                         o->capacity, o->load_band);
-    if (routes->requests < o->groups)
+    if (n < o->groups)
         return orr_fail(err, ORR_INVALID, "%u groups of %u requests: each group needs one",
-                        o->groups, routes->requests);
-    for (uint32_t i = 0; i < routes->requests; i++)
-        if (tokens->begin[i] == tokens->begin[i + 1])
+                        o->groups, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (tokens->begin[who[i]] == tokens->begin[who[i] + 1])
             return orr_fail(err, ORR_INVALID, "request '%s' has no prefill to know it by",
-                            routes->request_name[i]);
+                            routes->request_name[who[i]]);
     return ORR_OK;
 }
 
@@ -47,23 +66,23 @@ static uint32_t sampled(uint32_t sample, uint32_t samples, uint32_t n)
 /* Groups for the requests that were not sampled: the nearest centre that has room left. */
 static orr_status assign_rest(const orr_routes *routes, const orr_request_tokens *tokens,
                               const struct orr_expert_groups *g, uint32_t samples,
-                              const uint32_t *group, orr_arena *arena, uint32_t *ret,
-                              orr_error *err)
+                              const uint32_t *group, const uint32_t *who, uint32_t n,
+                              orr_arena *arena, uint32_t *ret, orr_error *err)
 {
     const size_t d = (size_t)g->layers * g->experts;
-    const uint32_t n = routes->requests;
     const double room = ceil(g->capacity * n / g->groups);
     uint32_t *size = orr_arena_array(arena, uint32_t, g->groups);
     uint32_t *counts = orr_arena_array(arena, uint32_t, d);
     float *signature = orr_arena_array(arena, float, d);
     if (size == NULL || counts == NULL || signature == NULL)
         return orr_fail_memory(err);
-    memset(ret, 0xff, n * sizeof *ret);
+    memset(ret, 0xff, routes->requests * sizeof *ret);
     for (uint32_t s = 0; s < samples; s++) {
-        ret[sampled(s, samples, n)] = group[s];
+        ret[who[sampled(s, samples, n)]] = group[s];
         size[group[s]]++;
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t p = 0; p < n; p++) {
+        const uint32_t i = who[p];
         if (ret[i] != UINT32_MAX)
             continue;
         orr_signature_of_request(routes, tokens, i, counts, signature);
@@ -83,7 +102,7 @@ static orr_status assign_rest(const orr_routes *routes, const orr_request_tokens
 static orr_status fit(const orr_routes *routes, const orr_expert_groups_options *o,
                       const orr_request_tokens *tokens, orr_arena *scratch,
                       struct orr_expert_groups *g, float *centre, float *signature, uint32_t *group,
-                      uint32_t *ret_group, orr_error *err)
+                      const uint32_t *who, uint32_t n, uint32_t *ret_group, orr_error *err)
 {
     const size_t d = (size_t)g->layers * g->experts;
     const uint32_t samples = g->recorded;
@@ -91,7 +110,7 @@ static orr_status fit(const orr_routes *routes, const orr_expert_groups_options 
     if (counts == NULL)
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < samples; s++)
-        orr_signature_of_request(routes, tokens, sampled(s, samples, routes->requests), counts,
+        orr_signature_of_request(routes, tokens, who[sampled(s, samples, n)], counts,
                                  signature + s * d);
     const orr_balanced_means how = {.vector = signature,
                                     .n = samples,
@@ -102,7 +121,7 @@ static orr_status fit(const orr_routes *routes, const orr_expert_groups_options 
     ORR_TRY(orr_balanced_means_fit(&how, centre, group, err));
     if (ret_group == NULL)
         return ORR_OK;
-    return assign_rest(routes, tokens, g, samples, group, scratch, ret_group, err);
+    return assign_rest(routes, tokens, g, samples, group, who, n, scratch, ret_group, err);
 }
 
 orr_status orr_expert_groups_fit(const orr_routes *routes, const orr_expert_groups_options *options,
@@ -110,14 +129,15 @@ orr_status orr_expert_groups_fit(const orr_routes *routes, const orr_expert_grou
                                  orr_error *err)
 {
     orr_request_tokens tokens;
-    const uint32_t samples =
-        routes->requests < ORR_EXPERT_GROUPS_SAMPLE ? routes->requests : ORR_EXPERT_GROUPS_SAMPLE;
     const size_t d = (size_t)routes->layers * routes->experts;
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_status status = scratch != NULL ? ORR_OK : orr_fail_memory(err);
+    uint32_t *who, n;
     ORR_TRY_OUT(status, status);
+    ORR_TRY_OUT(status, find_present(routes, scratch, &who, &n, err));
+    const uint32_t samples = n < ORR_EXPERT_GROUPS_SAMPLE ? n : ORR_EXPERT_GROUPS_SAMPLE;
     ORR_TRY_OUT(status, orr_request_tokens_make(routes, ORR_ROUTE_PREFILL, scratch, &tokens, err));
-    ORR_TRY_OUT(status, check_fit(routes, options, &tokens, err));
+    ORR_TRY_OUT(status, check_fit(routes, options, &tokens, who, n, err));
     struct orr_expert_groups *g = orr_arena_one(arena, struct orr_expert_groups);
     float *centre = orr_arena_array(arena, float, options->groups *d);
     orr_arena *keeper = options->neighbours > 0 ? arena : scratch;
@@ -138,7 +158,7 @@ orr_status orr_expert_groups_fit(const orr_routes *routes, const orr_expert_grou
                                     .recorded = samples,
                                     .signature = signature,
                                     .group = group};
-    ORR_TRY_OUT(status, fit(routes, options, &tokens, scratch, g, centre, signature, group,
+    ORR_TRY_OUT(status, fit(routes, options, &tokens, scratch, g, centre, signature, group, who, n,
                             ret_group != NULL ? all : NULL, err));
     if (options->neighbours == 0) {
         g->recorded = 0;
