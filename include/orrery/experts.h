@@ -359,7 +359,8 @@ ORR_API void orr_expert_groups_options_init(orr_expert_groups_options *options);
 /* Balanced k-means over unit vectors of the activations of each request in prefill (roots of the
  * experts' shares, layer by layer); of more than 2,048 requests, over evenly spaced ones.
  * ret_group: shape (requests), of the recorded requests, for orr_expert_options.group_of_request;
- * may be NULL. INVALID: fewer requests than groups, a request without prefill. */
+ * may be NULL. Requests without any tokens, as orr_routes_select() leaves them, get UINT32_MAX.
+ * INVALID: fewer requests than groups, a request without prefill. */
 ORR_API ORR_MUST_CHECK orr_status orr_expert_groups_fit(const orr_routes *routes,
                                                         const orr_expert_groups_options *options,
                                                         orr_arena *arena, orr_expert_groups **ret,
