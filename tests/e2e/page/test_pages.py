@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 import browser
-from harness import BIN, Skip, case, main
+from harness import BIN, EXAMPLES, Skip, case, main
 
 folder = tempfile.TemporaryDirectory(prefix="orrery-pages-")
 opened = {}
@@ -24,6 +24,8 @@ COMMANDS = {
     "comparison": ["compare", f"llama3.2-1b@dgx_h100:{PLAN}", "llama3.2-1b@dgx_h100:pp=8,micro_batches=8"],
     "exploration": ["explore", "llama3.2-1b", "--cluster", "dgx_h100", "--batch", "32", "--seq", "2k",
                     "--front", "devices", "--sensitivity", "--baselines", "all"],
+    "experts": ["experts", EXAMPLES.parent / "routes" / "small_moe.csv.gz", "-c", "dgx_h100", "--ranks", "4",
+                "--slots", "1", "--policy", "eplb"],
     "fleet": ["fleet", "--days", "3", "--repetitions", "2", "--replicas", "8,12", "--sensitivity"],
 }
 
