@@ -244,7 +244,9 @@ typedef struct orr_expert_options {
                              * each (node-limited routing); 0 or 1: none */
     bool even_layers;       /* BEST: as many copies in every layer; else they go to the layers where
                              * they bring most, as many in all */
-    const orr_expert_costs *costs;       /* NULL: load alone */
+    const orr_expert_costs *costs; /* NULL: BEST looks at load alone, but with group_of_request at
+                                    * links too, by what decode on hosts of 8 H100 is assumed to
+                                    * cost */
     const uint32_t *group_of_request;    /* shape (requests): the group of ranks that a request is
                                           * dealt to, as orr_experts_group() gives; NULL: requests
                                           * are dealt to ranks evenly */

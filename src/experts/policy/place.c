@@ -6,7 +6,7 @@
 
 /* By orr_expert_policy. */
 static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
-    [ORR_EXPERT_POLICY_BEST] = orr_place_balance,
+    [ORR_EXPERT_POLICY_BEST] = orr_place_best,
     [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
     [ORR_EXPERT_POLICY_EPLB] = orr_place_eplb,
     [ORR_EXPERT_POLICY_ILP] = orr_place_ilp,
