@@ -14,6 +14,7 @@ typedef struct orr_load_balancer {
     orr_packing now, best;
     orr_group_packing groups;      /* groups 0: none */
     uint32_t live;                 /* ranks that are not dead */
+    uint32_t bound_spare;          /* copies that a layer can have in any placement */
     uint32_t *base;                /* shape (R) */
     uint64_t *key, *spare;         /* shape (E) */
     uint64_t *order;               /* shape (E): experts by descending load, host by host */

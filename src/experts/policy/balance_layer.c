@@ -93,6 +93,11 @@ orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < p->ranks; r++)
         b->live += p->rank_slots[r] > 0;
+    b->bound_spare = p->slots - p->kept;
+    if (!p->options->even_layers) /* one layer may have the copies of all */
+        b->bound_spare = b->bound_spare > p->experts * p->ranks / p->layers
+                             ? p->experts * p->ranks
+                             : b->bound_spare * p->layers;
     ORR_TRY(make_split_room(b, most_slots, arena, err));
     ORR_TRY(make_groups(b, arena, err));
     ORR_TRY(make_packing(p, most_slots, arena, &b->now, err));
@@ -340,7 +345,7 @@ orr_layer_balance orr_load_balance_layer(orr_load_balancer *b, uint32_t layer,
             balance_range(b, range, load, order, here, bound > limit ? bound : limit);
         ret.most = fmax(ret.most, most);
         if (!grouped)
-            ret.bound = bound;
+            ret.bound = bound_of(load, order, here, here + b->bound_spare, live);
         else if (here > 0) /* on its host it stands wherever the groups lie */
             ret.bound = fmax(ret.bound, load[(uint32_t)order[0]] / p->host_ranks);
     }
