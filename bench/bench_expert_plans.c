@@ -107,6 +107,7 @@ int main(int argc, char **argv)
     o.expert_groups = n[3];
     o.host_ranks = n[5] / n[4];
     o.ranks = n[5];
+    o.even_layers = true; /* as servers take placements */
     time_loops(&windows, &o, runs);
     const int failed = time_policy(&o, ORR_EXPERT_POLICY_EPLB, runs) |
                        time_policy(&o, ORR_EXPERT_POLICY_BEST, runs);

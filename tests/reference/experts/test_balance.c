@@ -45,8 +45,8 @@ static int free_arena(void **state)
     return 0;
 }
 
-static orr_expert_result place(orr_expert_policy policy, uint32_t slots, uint32_t groups,
-                               uint32_t hosts)
+static orr_expert_result place_layers(orr_expert_policy policy, uint32_t slots, uint32_t groups,
+                                      uint32_t hosts, bool even_layers)
 {
     orr_expert_options options;
     orr_expert_result result;
@@ -62,10 +62,16 @@ static orr_expert_result place(orr_expert_policy policy, uint32_t slots, uint32_
     options.host_ranks = 16 / hosts;
     options.slots = slots;
     options.expert_groups = groups;
-    options.even_layers = true;
+    options.even_layers = even_layers;
     if (orr_experts_place(&options, arena, &result, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return result;
+}
+
+static orr_expert_result place(orr_expert_policy policy, uint32_t slots, uint32_t groups,
+                               uint32_t hosts)
+{
+    return place_layers(policy, slots, groups, hosts, true);
 }
 
 static void eplb_is_as_measured_by_its_own_code(void **state)
@@ -96,6 +102,20 @@ static void loads_are_balanced(void **state)
         assert_int_equal(q->doubled_slots, 0);
         assert_int_equal(orr_expert_placement_slots(&result.placement), slots[i] * windows.layers);
     }
+}
+
+/* Half the copies are enough where they may move to the layers that need them. */
+static void half_the_copies_are_enough(void **state)
+{
+    (void)state;
+    const orr_expert_result even = place(ORR_EXPERT_POLICY_BEST, 136, 1, 1),
+                            moved = place_layers(ORR_EXPERT_POLICY_BEST, 136, 1, 1, false);
+    print_message("136 slots: mean %.5f, worst %.5f; moved: %.5f, %.5f\n",
+                  even.quality.imbalance_mean, even.quality.imbalance_worst,
+                  moved.quality.imbalance_mean, moved.quality.imbalance_worst);
+    assert_true(even.quality.imbalance_worst > 1.7);
+    assert_true(moved.quality.imbalance_mean <= 1.001 && moved.quality.imbalance_worst <= 1.002);
+    assert_true(orr_expert_placement_slots(&moved.placement) <= 136 * windows.layers);
 }
 
 /* Without copies the expert with nearly all tokens fills its rank: nothing can be better. */
@@ -191,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eplb_is_as_measured_by_its_own_code),
         cmocka_unit_test(loads_are_balanced),
+        cmocka_unit_test(half_the_copies_are_enough),
         cmocka_unit_test(without_copies_the_hot_expert_is_the_bound),
         cmocka_unit_test(groups_are_packed_as_well_as_can_be),
     };
