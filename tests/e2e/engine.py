@@ -432,7 +432,7 @@ def a_recording_of_more_shapes_than_are_cached():
     """Programs that gave way to others are in the trace, too."""
     with scratch() as folder:
         prompts = ["abcdefgh"[:n] for n in range(1, 9)]
-        result = orrery("generate", "-q", CHECKPOINTS / "mixtral", *prompts, "--generated", 6, "--record", "trace.et",
+        result = orrery("generate", "-q", "-f", "json", CHECKPOINTS / "mixtral", *prompts, "--generated", 6, "--record", "trace.et",
                         cwd=folder)
         assert result.returncode == 0, result.stderr
         result = orrery("analyze", "-q", "trace.et", cwd=folder)

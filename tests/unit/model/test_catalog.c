@@ -192,7 +192,7 @@ static void memory_may_be_short(void **state)
                           "\"vocab_size\": 100}";
     const char *json = in_folder(state, "c.json"), *csv = in_folder(state, "e.csv");
     write_file(json, config, strlen(config));
-    write_file(csv, "L1,L3\n7,1;2\n", 12);
+    write_file(csv, "L1,L3\n7;3,1;2\n", 14);
     assert_survives(load_into, json);
     assert_survives(read_experts_into, csv);
     assert_survives(parse_into,
