@@ -223,6 +223,7 @@ def words_of_cut_cells_come_by_focus():
         found += 1
         page.eval("cell.scrollIntoView({block: 'center'})")
         settle(page)
+        page.send("Emulation.setFocusEmulationEnabled", enabled=True)
         page.eval("cell.focus({preventScroll: true})")
         assert page.eval("document.getElementById('words').textContent === cell.dataset.whole && "
                          "!document.getElementById('words').hidden"), name
