@@ -204,9 +204,9 @@ ORR_API void orr_host_timeline(const orr_overheads *overheads, const orr_host_op
 #define ORR_ALGORITHM_MAP(X)                                                                       \
     X(AUTO, "auto") /* the cheapest of those that apply                            */              \
     X(RING, "ring")                                                                                \
-    X(TREE, "tree") X(RECURSIVE_DOUBLING, "recursive_doubling")                                    \
-        X(HALVING_DOUBLING, "halving_doubling") X(DIRECT, "direct")                                \
-            X(HIERARCHICAL, "hierarchical") X(IN_NETWORK, "in_network")
+    X(TREE, "tree")                                                                                \
+    X(RECURSIVE_DOUBLING, "recursive_doubling") X(HALVING_DOUBLING, "halving_doubling")            \
+        X(DIRECT, "direct") X(HIERARCHICAL, "hierarchical") X(IN_NETWORK, "in_network")
 typedef enum orr_algorithm {
 #define ORR_ALGORITHM_ENUM_(name, text) ORR_ALGORITHM_##name,
     ORR_ALGORITHM_MAP(ORR_ALGORITHM_ENUM_)

@@ -207,9 +207,9 @@ ORR_API bool orr_model_layer_cross(const orr_model *model, uint32_t layer);
     X(PRETRAIN, "pretrain")                                                                        \
     X(SFT, "sft")                                                                                  \
     X(LORA, "lora")                                                                                \
-    X(DPO, "dpo")   /* two answers a sample; a frozen reference model beside */                    \
-        X(RL, "rl") /* generate, score by a reward and a reference model, update               */  \
-        X(PREFILL, "prefill") X(DECODE, "decode")
+    X(DPO, "dpo") /* two answers a sample; a frozen reference model beside */                      \
+    X(RL, "rl")   /* generate, score by a reward and a reference model, update               */    \
+    X(PREFILL, "prefill") X(DECODE, "decode")
 typedef enum orr_task {
 #define ORR_TASK_ENUM_(name, text) ORR_TASK_##name,
     ORR_TASK_MAP(ORR_TASK_ENUM_)

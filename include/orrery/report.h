@@ -25,11 +25,12 @@ extern "C" {
     X(U64, uint64_t)                                                                               \
     X(I32, int32_t)                                                                                \
     X(I64, int64_t)                                                                                \
-    X(NUMBER, double) X(NS, int64_t) /* people see 1.234 ms, machines the integer ns */            \
-        X(NS_MEAN, double)           /* ns with a fraction                           */            \
-        X(BYTES, int64_t)            /* people see 1.5 MiB; -1 is unknown            */            \
-        X(BYTES_PER_S, double)       /* people see 12.3 GB/s; 0 is unknown           */            \
-        X(FRAC, double)              /* people see 12.3 %                            */
+    X(NUMBER, double)                                                                              \
+    X(NS, int64_t)             /* people see 1.234 ms, machines the integer ns */                  \
+        X(NS_MEAN, double)     /* ns with a fraction                           */                  \
+        X(BYTES, int64_t)      /* people see 1.5 MiB; -1 is unknown            */                  \
+        X(BYTES_PER_S, double) /* people see 12.3 GB/s; 0 is unknown           */                  \
+        X(FRAC, double)        /* people see 12.3 %                            */
 typedef enum orr_column_type {
 #define ORR_COLUMN_ENUM_(name, type) ORR_COLUMN_##name,
     ORR_COLUMN_MAP(ORR_COLUMN_ENUM_)

@@ -32,9 +32,8 @@ typedef struct orr_outcome_job {
 } orr_outcome_job;
 /* What jobs on a device reach: `given`, or the catalogue's if NULL, as jobs of the kind have it. */
 orr_status orr_outcome_calibration(orr_job_kind kind, const orr_calibration *given,
-                                   const orr_device *device, double software_year,
-                                   orr_arena *arena, const orr_calibration **ret,
-                                   orr_error *err) ORR_MUST_CHECK;
+                                   const orr_device *device, double software_year, orr_arena *arena,
+                                   const orr_calibration **ret, orr_error *err) ORR_MUST_CHECK;
 orr_job_kind orr_outcome_kind(const orr_model *model, uint8_t task);
 /* Completes and checks the plan, builds and prices its modules; in the arena. Errors: as
  * orr_outcome_of(). */

@@ -178,18 +178,21 @@ const orr_option orr_options[] = {
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " train ",
      .about = "this many ranks, each a process: dp=N of --plan"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " generate ",
-     .about = "over this many ranks, each a process, which share the experts of a mixture; same answers"},
+     .about =
+         "over this many ranks, each a process, which share the experts of a mixture; same answers"},
     {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " generate ",
      .about = "with --ranks: where experts and their copies stand, as `orrery experts`, SGLang and vLLM write "
               "it; default: neighbouring experts"},
     {"group", 0, OPTION_TEXT, FIELD(group), "HOW", "affinity", " generate ",
-     .about = "with --routes: after its prefill each request goes on on a rank of those that chose alike"},
+     .about =
+         "with --routes: after its prefill each request goes on on a rank of those that chose alike"},
     {"groups", 0, OPTION_NUMBER, FIELD(groups), "N", NULL, " generate ",
      .about = "--group: so many groups of ranks; default: each rank is one"},
     {"routes", 0, OPTION_TEXT, FIELD(routes), "FILE", NULL, " generate ",
      .about = "--group: routes of this model, as --expert-trace wrote them"},
     {"rebalance", 0, OPTION_NUMBER, FIELD(rebalance), "ROUNDS", NULL, " generate ",
-     .about = "with --ranks: look at the loads of experts every so many rounds, and move experts where they have drifted"},
+     .about =
+         "with --ranks: look at the loads of experts every so many rounds, and move experts where they have drifted"},
     {"move-bytes", 0, OPTION_TEXT, FIELD(move_bytes), "BYTES", NULL, " generate ",
      .about = "--rebalance: most weights that a rank sends between two rounds; default: 16MiB"},
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " bench ",

@@ -57,7 +57,7 @@ static bool replace_copy(orr_layer *layer, uint32_t rank, double least, uint64_t
 {
     double most = -INFINITY, fewest = -INFINITY;
     uint32_t add = NONE, drop = NONE;
-    for (uint32_t e = 0; e<layer->experts && * trials> 0; e++) {
+    for (uint32_t e = 0; e < layer->experts && (*trials) > 0; e++) {
         const bool here = layer->has[(size_t)e * layer->ranks + rank];
         if (layer->copies[e] == 0 || (here ? layer->copies[e] < 2 : !orr_layer_may(layer, e, rank)))
             continue;
