@@ -2,6 +2,8 @@
 #ifndef ORR_DTYPE_H
 #define ORR_DTYPE_H
 
+#include <stdint.h>
+
 #include <orrery/status.h>
 
 #ifdef __cplusplus
@@ -22,6 +24,27 @@ typedef enum orr_dtype {
 } orr_dtype;
 ORR_API const char *orr_dtype_name(orr_dtype dtype);
 ORR_API double orr_dtype_bytes(orr_dtype dtype);
+
+/* How a row of weights is stored. FP32, FP16, BF16: contiguous numbers. The others are quantized in
+ * blocks along the row, each block with a scale:
+ *
+ *   Q8_0  32 numbers: fp16 scale, 32 int8             (GGUF)
+ *   Q4_0  32 numbers: fp16 scale, 16 bytes of two nibbles, number j of the low ones, j + 16 of
+ *         the high ones, each minus 8                  (GGUF)
+ *   INT8  fp32 scale of the row, then int8            (embedding rows, our own weights)
+ *   INT4  fp32 scale, fp32 minimum, then nibbles, low one first */
+#define ORR_ROW_FORMAT_MAP(X)                                                                      \
+    X(FP32, "fp32")                                                                                \
+    X(FP16, "fp16") X(BF16, "bf16") X(Q8_0, "q8_0") X(Q4_0, "q4_0") X(INT8, "int8") X(INT4, "int4")
+typedef enum orr_row_format {
+#define ORR_ROW_FORMAT_ENUM_(name, text) ORR_ROW_FORMAT_##name,
+    ORR_ROW_FORMAT_MAP(ORR_ROW_FORMAT_ENUM_)
+#undef ORR_ROW_FORMAT_ENUM_
+        ORR_ROW_FORMATS
+} orr_row_format;
+ORR_API const char *orr_row_format_name(orr_row_format format);
+/* Bytes of a row of `columns` numbers; -1: not a whole number of blocks. */
+ORR_API int64_t orr_row_format_bytes(orr_row_format format, int64_t columns);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include <orrery/arena.h>
-#include <orrery/row_format.h>
+#include <orrery/dtype.h>
 #include <orrery/status.h>
 
 #ifdef __cplusplus

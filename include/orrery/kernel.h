@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include <orrery/op.h>
-#include <orrery/row_format.h>
+#include <orrery/dtype.h>
 #include <orrery/workers.h>
 
 #ifdef __cplusplus

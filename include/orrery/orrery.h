@@ -25,7 +25,6 @@
 #include <orrery/plan.h>
 #include <orrery/replay.h>
 #include <orrery/report.h>
-#include <orrery/row_format.h>
 #include <orrery/rescale.h>
 #include <orrery/sim.h>
 #include <orrery/status.h>
