@@ -24,26 +24,13 @@
     X(XGBoosterPredict)                                                                            \
     X(XGBoosterSaveModelToBuffer)
 
-static struct {
-#define POINTER_(name) __typeof__(name) *name;
-    FUNCTION_MAP(POINTER_)
-#undef POINTER_
-} api;
+ORR_LIBRARY_API(FUNCTION_MAP, "libxgboost.so.0", "libxgboost.so")
 static bool available;
-static const char *missing_function;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    static const char *const files[] = {"libxgboost.so.0", "libxgboost.so", NULL};
-    void *library = orr_library_open(files);
-    if (library == NULL)
-        return;
-#define FIND_(name)                                                                                \
-    api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing_function);
-    FUNCTION_MAP(FIND_)
-#undef FIND_
-    available = missing_function == NULL;
+    available = find_api();
 }
 
 bool orr_boost_available(const char **ret_why)

@@ -25,23 +25,13 @@
     X(MHD_start_daemon)                                                                            \
     X(MHD_stop_daemon)
 
-static struct {
-#define POINTER_(name) __typeof__(name) *name;
-    FUNCTION_MAP(POINTER_)
-#undef POINTER_
-} api;
+ORR_LIBRARY_API(FUNCTION_MAP, "libmicrohttpd.so.12")
 static bool available;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    static const char *const files[] = {"libmicrohttpd.so.12", NULL};
-    void *library = orr_library_open(files);
-    const char *missing = NULL;
-#define FIND_(name) api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing);
-    FUNCTION_MAP(FIND_)
-#undef FIND_
-    available = missing == NULL;
+    available = find_api();
 }
 
 /* Pages are libmicrohttpd's responses: counted references to bytes that stay as they are. */

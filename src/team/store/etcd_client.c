@@ -28,23 +28,13 @@
     X(curl_slist_append)                                                                           \
     X(curl_slist_free_all)
 
-static struct {
-#define POINTER_(name) __typeof__(name) *name;
-    FUNCTION_MAP(POINTER_)
-#undef POINTER_
-} api;
+ORR_LIBRARY_API(FUNCTION_MAP, "libcurl.so.4")
 static bool available;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    static const char *const files[] = {"libcurl.so.4", NULL};
-    void *library = orr_library_open(files);
-    const char *missing = NULL;
-#define FIND_(name) api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing);
-    FUNCTION_MAP(FIND_)
-#undef FIND_
-    available = missing == NULL && api.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    available = find_api() && api.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
 /* etcd takes requests of 1.5 MiB by default, and answers ours with one value. */
