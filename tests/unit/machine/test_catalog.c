@@ -117,6 +117,7 @@ static void clusters_have_the_sizes_that_are_published(void **state)
         {"dgx_h100", "h100_sxm_80g", 8, 1},
         {"h200_x8", "h200_sxm_141g", 8, 1},
         {"mi300x_x8", "mi300x_192g", 8, 1},
+        {"mi355x_x8", "mi355x_288g", 8, 1},
         {"gb200_nvl72", "gb200_186g", 72, 1},
         {"dgx_h100_pod", "h100_sxm_80g", 256, 1},
         {"b200_x8_efa_x4", "b200_sxm_180g", 32, 1},

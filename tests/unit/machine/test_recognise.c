@@ -7,6 +7,7 @@ static void recordings_name_devices(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"Tesla V100-SXM2-32GB", "v100_sxm2_32g"},
+        {"Tesla V100-SXM2-16GB", "v100_sxm2_16g"},
         {"Tesla V100-PCIE-16GB", "v100_pcie_16g"},
         {"Quadro GV100", "gv100"},
         {"NVIDIA TITAN Xp", "titan_xp"},
@@ -38,7 +39,7 @@ static void recordings_name_devices(void **state)
                                           "AMD Radeon Graphics",
                                           "ARTEMIS",
                                           "NVIDIA GH200 480GB",
-                                          "Tesla V100-SXM2-16GB",
+                                          "Tesla V100-DGXS-16GB",
                                           "NVIDIA H100 NVL"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         const orr_device *device = orr_catalog_recognise(catalog, unknown[i]);
