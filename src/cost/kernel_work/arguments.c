@@ -200,7 +200,7 @@ static const char *value_at(const char *values, uint32_t index)
                 quote = '\0';
             continue;
         }
-        if (depth == 1 && index == 0 && *at != ' ' && *at != ',')
+        if (depth == 1 && index == 0 && strchr(" \t\r\n,", *at) == NULL)
             return *at == ']' ? NULL : at;
         if (*at == '"' || *at == '\'')
             quote = *at;

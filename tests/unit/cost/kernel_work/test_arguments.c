@@ -81,6 +81,7 @@ static void test_values(void **state)
     assert_int_equal(ints[1], -3);
     assert_true(orr_values_true(values, 2));
     assert_false(orr_values_true(values, 1));
+    assert_true(orr_values_true("[\n  \"\",\n  \"True\"\n]", 1)); /* as indented files have it */
     assert_int_equal(orr_values_ints(values, 3, ints, 4), 1);
     assert_int_equal(ints[0], 7);
     assert_int_equal(orr_values_ints(values, 4, ints, 1), 1); /* no more than there is room for */
