@@ -98,7 +98,7 @@ double orr_roofline_error(orr_kernel_family family)
         [ORR_FAMILY_OTHER] = 1.75,
         [ORR_FAMILY_GEMM] = 0.34,
         [ORR_FAMILY_CONVOLUTION] = 0.47,
-        [ORR_FAMILY_ATTENTION] = 0.54,
+        [ORR_FAMILY_ATTENTION] = 0.64,
         [ORR_FAMILY_EMBEDDING_FORWARD] = 0.59,
         [ORR_FAMILY_EMBEDDING_BACKWARD] = 0.92,
         [ORR_FAMILY_CONCAT] = 0.42,
