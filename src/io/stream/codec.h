@@ -8,19 +8,22 @@
 
 #include <orrery/status.h>
 
+#include "io/stream/stream.h"
+
 /* What a compression format gives: a decoder for streams, an encoder for outputs. Adding
  * a format is one file with both and one row in stream.c and output.c. */
 
-/* The bytes of the file as they lie there: read() in steps, or memory. A decoder takes
+/* The bytes of the file as they lie there: read() in steps, a source's, or memory. A decoder takes
  * from the front of at[0..n) and asks for more when it is empty. */
 typedef struct orr_raw_input {
     const uint8_t *at;
     size_t n;
     uint64_t offset; /* in the file, of `at` */
     bool ended;
-    int fd; /* -1: memory, all of it in at[0..n) */
+    int fd; /* -1: of a source, or memory, all of it in at[0..n) */
     bool owns_fd;
-    uint8_t *buffer; /* of fd */
+    const orr_stream_source *source; /* NULL: a file or memory */
+    uint8_t *buffer;                 /* of fd or source */
     size_t buffer_bytes;
 } orr_raw_input;
 

@@ -12,7 +12,7 @@
 #include "io/stream/stream_test.h"
 
 enum {
-    TAIL_BYTES = 64,           /* readable behind every window */
+    TAIL_BYTES = ORR_STREAM_TAIL_BYTES,
     BUFFER_BYTES = 256 * 1024, /* window to begin with */
     SOURCE_BYTES = 64 * 1024,  /* of a compressed file at a time */
 };
@@ -40,10 +40,13 @@ void orr_stream_test_step(size_t bytes)
     test_step_bytes = bytes;
 }
 
-static orr_status read_some(int fd, uint8_t *to, size_t room, size_t *ret_n, orr_error *err)
+static orr_status read_some(const orr_raw_input *input, uint8_t *to, size_t room, size_t *ret_n,
+                            orr_error *err)
 {
+    if (input->source != NULL)
+        return input->source->read(input->source->ctx, to, room, ret_n, err);
     for (;;) {
-        const ssize_t n = read(fd, to, room);
+        const ssize_t n = read(input->fd, to, room);
         if (n >= 0) {
             *ret_n = (size_t)n;
             return ORR_OK;
@@ -53,9 +56,14 @@ static orr_status read_some(int fd, uint8_t *to, size_t room, size_t *ret_n, orr
     }
 }
 
+static bool is_memory(const orr_raw_input *input)
+{
+    return input->fd < 0 && input->source == NULL;
+}
+
 orr_status orr_raw_input_fill(orr_raw_input *source, orr_error *err)
 {
-    if (source->fd < 0 || source->ended) {
+    if (is_memory(source) || source->ended) {
         source->ended = true;
         return ORR_OK;
     }
@@ -63,8 +71,8 @@ orr_status orr_raw_input_fill(orr_raw_input *source, orr_error *err)
         memmove(source->buffer, source->at, source->n);
     source->at = source->buffer;
     size_t n = 0;
-    ORR_TRY(read_some(source->fd, source->buffer + source->n, source->buffer_bytes - source->n, &n,
-                      err));
+    ORR_TRY(
+        read_some(source, source->buffer + source->n, source->buffer_bytes - source->n, &n, err));
     source->n += n;
     source->ended = n == 0;
     return ORR_OK;
@@ -137,7 +145,7 @@ static orr_status open_plain_memory(orr_stream *stream, orr_error *err)
 
 static bool window_is_memory(const orr_stream *stream)
 {
-    return stream->source.fd < 0 && stream->decoder == NULL && stream->step_bytes == SIZE_MAX;
+    return is_memory(&stream->source) && stream->decoder == NULL && stream->step_bytes == SIZE_MAX;
 }
 
 static orr_status open_source(orr_raw_input source, uint64_t file_size, orr_stream **ret,
@@ -154,7 +162,7 @@ static orr_status open_source(orr_raw_input source, uint64_t file_size, orr_stre
     stream->file_size = file_size;
     stream->limit_bytes = default_limit_bytes;
     stream->step_bytes = test_step_bytes > 0 ? test_step_bytes : SIZE_MAX;
-    if (source.fd >= 0) {
+    if (!is_memory(&source)) {
         stream->source.buffer_bytes = SOURCE_BYTES;
         stream->source.buffer = orr_malloc(SOURCE_BYTES);
         if (stream->source.buffer == NULL) {
@@ -201,6 +209,11 @@ orr_status orr_stream_open(const char *path, orr_stream **ret, orr_error *err)
 orr_status orr_stream_open_memory(const void *bytes, size_t len, orr_stream **ret, orr_error *err)
 {
     return open_source((orr_raw_input){.fd = -1, .at = bytes, .n = len}, len, ret, err);
+}
+
+orr_status orr_stream_open_source(const orr_stream_source *source, orr_stream **ret, orr_error *err)
+{
+    return open_source((orr_raw_input){.fd = -1, .source = source}, source->bytes, ret, err);
 }
 
 void orr_stream_close(orr_stream *stream)
@@ -250,9 +263,9 @@ static orr_status read_plain(orr_stream *stream, uint8_t *to, size_t room, size_
         return ORR_OK;
     }
     *ret_n = 0;
-    if (source->fd < 0 || source->ended)
+    if (is_memory(source) || source->ended)
         return ORR_OK;
-    ORR_TRY(read_some(source->fd, to, room, ret_n, err));
+    ORR_TRY(read_some(source, to, room, ret_n, err));
     source->offset += *ret_n;
     source->ended = *ret_n == 0;
     return ORR_OK;

@@ -21,6 +21,15 @@ orr_status orr_stream_open(const char *path, orr_stream **ret, orr_error *err) O
 /* Bytes are borrowed until close. */
 orr_status orr_stream_open_memory(const void *bytes, size_t len, orr_stream **ret,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Bytes that somebody else reads: of a member of an archive. *ret_n is 0 at the end. */
+typedef struct orr_stream_source {
+    void *ctx;
+    orr_status (*read)(void *ctx, void *to, size_t room, size_t *ret_n, orr_error *err);
+    uint64_t bytes; /* all of them; 0: not known */
+} orr_stream_source;
+/* The source is borrowed until close. */
+orr_status orr_stream_open_source(const orr_stream_source *source, orr_stream **ret,
+                                  orr_error *err) ORR_MUST_CHECK;
 void orr_stream_close(orr_stream *stream); /* NULL is allowed */
 
 /* The window: bytes[0..n) not yet consumed. Invalidated by fill. */
@@ -29,6 +38,8 @@ typedef struct orr_window {
     size_t n;
 } orr_window;
 orr_window orr_stream_window(const orr_stream *stream);
+
+enum { ORR_STREAM_TAIL_BYTES = 64 }; /* readable behind every window */
 
 /* Make the window longer than it is. At the end of the input it stays as it is
  * and *ret_end is true. 64 bytes after the window are always readable (and are zero or
