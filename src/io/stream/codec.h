@@ -59,6 +59,12 @@ typedef struct orr_encoder_ops {
 extern const orr_decoder_ops orr_gzip_decoder, orr_zstd_decoder;
 extern const orr_encoder_ops orr_gzip_encoder, orr_zstd_encoder;
 
+/* gzip by a faster library; NULL where the build has none. */
+const orr_decoder_ops *orr_gzip_fast_decoder(void);
+/* Another member may follow a complete one at once; anything else behind the last is not gzip.
+ * source->n > 0. */
+orr_status orr_gzip_check_magic(const orr_raw_input *source, orr_error *err) ORR_MUST_CHECK;
+
 /* Do these first bytes of a file announce the format? */
 bool orr_gzip_is(const uint8_t *bytes, size_t n);
 bool orr_zstd_is(const uint8_t *bytes, size_t n);

@@ -62,16 +62,13 @@ static void decoder_close(void *state)
     orr_free(d);
 }
 
-/* Another member may follow at once; anything else behind the last one is not gzip. */
-static orr_status begin_member(decoder *d, const orr_raw_input *source, orr_error *err)
+orr_status orr_gzip_check_magic(const orr_raw_input *source, orr_error *err)
 {
     static const uint8_t magic[2] = {0x1f, 0x8b};
     if (source->at[0] != magic[0] || (source->n > 1 && source->at[1] != magic[1]))
         return orr_fail_byte(err, ORR_PARSE, source->offset,
                              "garbage after the end of the gzip data, at byte %llu of the file",
                              (unsigned long long)source->offset);
-    inflateReset(&d->z);
-    d->between_members = false;
     return ORR_OK;
 }
 
@@ -97,8 +94,11 @@ static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buff
             ORR_TRY(orr_raw_input_fill(source, err));
         if (d->between_members && source->n == 0)
             break;
-        if (d->between_members)
-            ORR_TRY(begin_member(d, source, err));
+        if (d->between_members) {
+            ORR_TRY(orr_gzip_check_magic(source, err));
+            inflateReset(&d->z);
+            d->between_members = false;
+        }
         d->z.next_in = (Bytef *)(uintptr_t)source->at; /* zlib does not write to it */
         d->z.avail_in = clip(source->n);
         const unsigned had = d->z.avail_in;

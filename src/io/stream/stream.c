@@ -34,10 +34,16 @@ struct orr_stream {
 };
 
 static size_t test_step_bytes;
+static bool test_zlib;
 
 void orr_stream_test_step(size_t bytes)
 {
     test_step_bytes = bytes;
+}
+
+void orr_stream_test_zlib(bool only)
+{
+    test_zlib = only;
 }
 
 static orr_status read_some(const orr_raw_input *input, uint8_t *to, size_t room, size_t *ret_n,
@@ -78,13 +84,19 @@ orr_status orr_raw_input_fill(orr_raw_input *source, orr_error *err)
     return ORR_OK;
 }
 
+static const orr_decoder_ops *gzip_decoder(void)
+{
+    const orr_decoder_ops *fast = test_zlib ? NULL : orr_gzip_fast_decoder();
+    return fast != NULL ? fast : &orr_gzip_decoder;
+}
+
 /* What the first bytes say. Pipes may give them one by one. */
 static orr_status detect_format(orr_stream *stream, orr_error *err)
 {
     while (stream->source.n < 4 && !stream->source.ended)
         ORR_TRY(orr_raw_input_fill(&stream->source, err));
     if (orr_gzip_is(stream->source.at, stream->source.n))
-        stream->decoder = &orr_gzip_decoder;
+        stream->decoder = gzip_decoder();
     else if (orr_zstd_is(stream->source.at, stream->source.n))
         stream->decoder = &orr_zstd_decoder;
     return stream->decoder != NULL ? stream->decoder->open(&stream->decoder_state, err) : ORR_OK;
