@@ -31,6 +31,7 @@ struct orr_stream {
     size_t limit_bytes;
     size_t step_bytes; /* most read at once; a test makes it tiny */
     uint64_t file_size;
+    const char *path; /* of a regular file; NULL */
 };
 
 static size_t test_step_bytes;
@@ -215,7 +216,9 @@ orr_status orr_stream_open(const char *path, orr_stream **ret, orr_error *err)
         size = (uint64_t)about.st_size;
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
-    return open_source((orr_raw_input){.fd = fd, .owns_fd = !is_stdin}, size, ret, err);
+    ORR_TRY(open_source((orr_raw_input){.fd = fd, .owns_fd = !is_stdin}, size, ret, err));
+    (*ret)->path = size > 0 && !is_stdin ? path : NULL;
+    return ORR_OK;
 }
 
 orr_status orr_stream_open_memory(const void *bytes, size_t len, orr_stream **ret, orr_error *err)
@@ -355,6 +358,11 @@ void orr_stream_set_tolerant(orr_stream *stream, bool tolerant)
 bool orr_stream_truncated(const orr_stream *stream)
 {
     return stream->truncated;
+}
+
+const char *orr_stream_path(const orr_stream *stream)
+{
+    return stream->decoder == NULL ? stream->path : NULL;
 }
 
 uint64_t orr_stream_offset(const orr_stream *stream)

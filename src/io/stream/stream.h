@@ -56,6 +56,9 @@ void orr_stream_set_tolerant(orr_stream *stream, bool tolerant);
 /* True once the compressed input turned out truncated. */
 bool orr_stream_truncated(const orr_stream *stream);
 
+/* The path of the file whose bytes these are, for what reads files itself; NULL: none, or it is
+ * compressed. Borrowed from who opened the stream. */
+const char *orr_stream_path(const orr_stream *stream);
 uint64_t orr_stream_offset(const orr_stream *stream);      /* of window.bytes, decompressed */
 uint64_t orr_stream_file_offset(const orr_stream *stream); /* bytes read of the file */
 uint64_t orr_stream_file_size(const orr_stream *stream);   /* 0: not known (a pipe) */
