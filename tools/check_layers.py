@@ -102,6 +102,7 @@ FOLDERS = {
         "space": ".",
     },
     "io": {
+        "archive": "",
         "block": "",
         "database": "",
         "socket": "",
