@@ -5,6 +5,7 @@
 
 #include "io/json/reader.h"
 #include "io/protobuf/wire.h"
+#include "trace/archive.h"
 
 /* Format detection by content. At most this much of a file is read in search of a telling key;
  * headers have some kilobytes. */
@@ -174,16 +175,15 @@ orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_err
 
 orr_status orr_trace_detect(const char *path, orr_format *ret_format, orr_error *err)
 {
-    orr_stream *stream = NULL;
-    orr_status status;
+    orr_input input;
     if (strcmp(path, "-") == 0)
         return orr_fail(err, ORR_INVALID, "standard input cannot be looked at without reading it");
-    status = orr_stream_open(path, &stream, err);
+    orr_status status = orr_input_open(path, &input, err);
     if (status == ORR_OK) {
-        orr_stream_set_tolerant(stream, true);
-        status = orr_detect_stream(stream, ret_format, err);
+        orr_stream_set_tolerant(input.stream, true);
+        status = orr_detect_stream(input.stream, ret_format, err);
     }
-    orr_stream_close(stream);
+    orr_input_close(&input);
     if (status != ORR_OK)
         orr_error_prefix(err, path);
     return status;

@@ -5,6 +5,7 @@
 
 #include "graph/builder.h"
 #include "io/json/reader.h"
+#include "trace/archive.h"
 #include "trace/common/reader.h"
 
 void orr_read_options_init(orr_read_options *options)
@@ -99,18 +100,29 @@ out:
     return status;
 }
 
+orr_status orr_trace_read_stream(orr_stream *stream, const char *path,
+                                 const orr_read_options *options, const orr_graph **ret_graph,
+                                 orr_read_report *report, orr_error *err)
+{
+    const orr_read_options full = complete(options);
+    const orr_status status = read_stream(stream, path, &full, ret_graph, report, err);
+    if (status != ORR_OK)
+        orr_error_prefix(err, path);
+    return status;
+}
+
 orr_status orr_trace_read(const char *path, const orr_read_options *options,
                           const orr_graph **ret_graph, orr_read_report *report, orr_error *err)
 {
-    const orr_read_options full = complete(options);
     orr_read_report own;
-    orr_stream *stream = NULL;
-    orr_status status = orr_stream_open(path, &stream, err);
-    if (status == ORR_OK)
-        status = read_stream(stream, path, &full, ret_graph, report != NULL ? report : &own, err);
-    orr_stream_close(stream);
+    orr_input input;
+    orr_status status = orr_input_open(path, &input, err);
     if (status != ORR_OK)
         orr_error_prefix(err, path);
+    else
+        status = orr_trace_read_stream(input.stream, path, options, ret_graph,
+                                       report != NULL ? report : &own, err);
+    orr_input_close(&input);
     return status;
 }
 

@@ -32,6 +32,12 @@ orr_status orr_chakra_json_read(orr_stream *stream, const orr_read_options *opti
 orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format,
                              orr_error *err) ORR_MUST_CHECK;
 
+/* orr_trace_read() of a stream that is open; `path` is for errors and the rank, and the report is
+ * never NULL. */
+orr_status orr_trace_read_stream(orr_stream *stream, const char *path,
+                                 const orr_read_options *options, const orr_graph **ret_graph,
+                                 orr_read_report *report, orr_error *err) ORR_MUST_CHECK;
+
 /* The rank in a file name ("rank3.json", "rank-3...", "trace.3.et"), or ORR_NONE. */
 uint32_t orr_rank_from_path(const char *path);
 
