@@ -137,19 +137,23 @@ typedef struct orr_job_file {
     orr_read_report report;
 } orr_job_file;
 
-/* Resolves files, directories and globs to recordings: each path in the arena, each file once;
- * those of a directory or glob in natural order of their names (numbers by value). An existing path
- * stands for itself, whatever characters it has; "-" stays "-". A directory gives its files of a
- * known format, not recursively. Errors: NOT_FOUND (a path or glob without a file), IO,
- * NO_MEMORY. */
+/* Resolves files, directories, archives and globs to recordings: each path in the arena, each file
+ * once; those of a directory, archive or glob in natural order of their names (numbers by value).
+ * An existing path stands for itself, whatever characters it has; "-" stays "-". A directory gives
+ * its files of a known format, not recursively. An archive (tar, plain or compressed, or zip; known
+ * by its content) gives its members of a known format, in whatever folder of it, as
+ * "job.tgz/rank1.json", which is also the path to read one by. Errors: NOT_FOUND (a path, archive
+ * or glob without a file), IO, NO_MEMORY; of archives also PARSE (damaged), INVALID (a name that
+ * leaves the archive, or stands in it twice, a link), LIMIT (it unpacks to over 500 times its
+ * size), UNSUPPORTED (encrypted, an archive in an archive, no libarchive). */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_find(const char *const *paths, size_t n_paths,
                                                  orr_arena *arena, const char *const **ret_files,
                                                  size_t *ret_n_files, orr_error *err);
 
-/* Reads files, directories and globs into a job. Directories are searched for files of a known
- * format, not recursively; several files of one rank must be one host and one device trace, which
- * are linked. A rank missing in 0..max is reported, not an error: see job->graph_of_rank. Errors as
- * orr_trace_read(), and NOT_FOUND (nothing to read). */
+/* Reads files, directories, archives and globs into a job. Directories are searched for files of a
+ * known format, not recursively; several files of one rank must be one host and one device trace,
+ * which are linked. A rank missing in 0..max is reported, not an error: see job->graph_of_rank.
+ * Errors as orr_trace_read(), and NOT_FOUND (nothing to read). */
 ORR_API ORR_MUST_CHECK orr_status orr_job_read(const char *const *paths, size_t n_paths,
                                                const orr_read_options *options, orr_arena *arena,
                                                const orr_job **ret_job,

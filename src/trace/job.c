@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/parallel_for.h"
+#include "trace/archive.h"
 #include "trace/common/reader.h"
 
 /* Reads all files of a job in parallel, links the host and device trace of each rank, and builds
@@ -18,8 +19,17 @@ typedef struct pair {
     uint32_t host, device;
 } pair;
 
+/* Files [first, first + n) in reading.turn that one thread reads: those of an archive that can
+ * only be unpacked from its beginning, or a single one. */
+typedef struct work_item {
+    size_t first, n;
+} work_item;
+
 /* All files of a job while they are read. */
 typedef struct reading {
+    const orr_found_file *found; /* shape (n) */
+    const orr_found_file **turn; /* shape (n): those of an item by their places in the archive */
+    orr_array(work_item) items;
     orr_job_file *files;      /* shape (n), in the caller's arena */
     const orr_graph **graphs; /* shape (n) */
     size_t n;
@@ -51,17 +61,85 @@ static bool add_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
     return go_on;
 }
 
-static orr_status read_one(void *ctx, size_t index, orr_error *err)
+static orr_status read_one(reading *r, const orr_found_file *found, orr_stream *stream,
+                           orr_error *err)
 {
-    reading *r = ctx;
+    const size_t index = (size_t)(found - r->found);
     reading_file file = {r, index};
     orr_read_options options = *r->options;
     options.progress = r->options->progress != NULL ? add_progress : NULL;
     options.progress_ctx = &file;
-    ORR_TRY(orr_trace_read(r->files[index].path, &options, &r->graphs[index],
-                           &r->files[index].report, err));
-    if (!add_progress(&file, orr_file_bytes(r->files[index].path), 0))
+    if (stream == NULL)
+        ORR_TRY(
+            orr_trace_read(found->path, &options, &r->graphs[index], &r->files[index].report, err));
+    else
+        ORR_TRY(orr_trace_read_stream(stream, found->path, &options, &r->graphs[index],
+                                      &r->files[index].report, err));
+    if (!add_progress(&file, found->bytes, 0))
         return orr_fail(err, ORR_CANCELED, "stopped while reading");
+    return ORR_OK;
+}
+
+/* Members by increasing place, in one pass over their archive. */
+static orr_status read_members(reading *r, const work_item *item, orr_archive *archive,
+                               orr_error *err)
+{
+    for (size_t i = item->first; i < item->first + item->n; i++) {
+        const orr_found_file *found = r->turn[i];
+        orr_archive_member member = {.place = 0};
+        orr_input input = {.stream = NULL};
+        bool end = false;
+        do
+            ORR_TRY(orr_archive_next(archive, &member, &end, err));
+        while (!end && member.place < found->place);
+        if (end)
+            return orr_fail(err, ORR_IO, "%s: the archive changed while it was read", found->path);
+        orr_status status = orr_input_open_member(archive, &member, &input, err);
+        if (status == ORR_OK)
+            status = read_one(r, found, input.stream, err);
+        input.archive = NULL;
+        orr_input_close(&input);
+        ORR_TRY(status);
+    }
+    return ORR_OK;
+}
+
+static orr_status read_item(void *ctx, size_t index, orr_error *err)
+{
+    reading *r = ctx;
+    const work_item *item = &r->items.at[index];
+    const orr_found_file *first = r->turn[item->first];
+    orr_archive *archive;
+    if (first->archive == NULL)
+        return read_one(r, first, NULL, err);
+    ORR_TRY(orr_archive_open(first->archive, &archive, err));
+    const orr_status status = read_members(r, item, archive, err);
+    orr_archive_close(archive);
+    return status;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const orr_found_file *x = *(const orr_found_file *const *)a;
+    const orr_found_file *y = *(const orr_found_file *const *)b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* An item for each file, but one for all members of an archive that is sequential; they follow one
+ * another, by name. */
+static orr_status plan_items(reading *r, orr_error *err)
+{
+    for (size_t first = 0, last; first < r->n; first = last) {
+        const orr_found_file *f = &r->found[first];
+        for (last = first; last < r->n; last++) {
+            r->turn[last] = &r->found[last];
+            if (last > first && (!f->sequential || r->found[last].archive != f->archive))
+                break;
+        }
+        qsort(r->turn + first, last - first, sizeof(const orr_found_file *), by_place);
+        if (!orr_array_push(&r->items, ((work_item){first, last - first})))
+            return orr_fail_memory(err);
+    }
     return ORR_OK;
 }
 
@@ -145,6 +223,27 @@ static orr_status settle_single_pair(reading *r, orr_error *err)
     return a != b && a != ORR_NONE && b != ORR_NONE ? ORR_OK : add_pair(r, host, device, err);
 }
 
+/* A host trace has no times: beside recordings that have some it stands for nothing. */
+static orr_status refuse_lone_host_traces(const reading *r, orr_error *err)
+{
+    size_t device = SIZE_MAX;
+    for (size_t i = 0; i < r->n; i++)
+        if (is_device_trace(r, i))
+            device = i;
+    for (size_t i = 0; device != SIZE_MAX && i < r->n; i++) {
+        bool paired = !is_host_trace(r, i);
+        for (size_t p = 0; p < r->pairs.n; p++)
+            paired |= r->pairs.at[p].host == i;
+        if (!paired)
+            return orr_fail(err, ORR_INVALID,
+                            "%s is the host trace of rank %d, and no device trace is of that rank "
+                            "(%s is of rank %d): a host trace has no times of its own",
+                            r->files[i].path, (int)r->graphs[i]->rank, r->files[device].path,
+                            (int)r->graphs[device]->rank);
+    }
+    return ORR_OK;
+}
+
 static orr_status pair_up(reading *r, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -160,7 +259,8 @@ static orr_status pair_up(reading *r, orr_error *err)
         if (files[first].rank != ORR_NONE)
             ORR_TRY_OUT(status, settle_rank(r, files + first, last - first, err));
     }
-    status = settle_single_pair(r, err);
+    ORR_TRY_OUT(status, settle_single_pair(r, err));
+    status = refuse_lone_host_traces(r, err);
 out:
     orr_free(files);
     return status;
@@ -201,11 +301,13 @@ static orr_status read_all(reading *r, const orr_job **ret_job, orr_error *err)
 {
     r->graphs = orr_calloc(r->n, sizeof *r->graphs);
     r->done_bytes = orr_calloc(r->n, sizeof *r->done_bytes);
-    if (r->graphs == NULL || r->done_bytes == NULL)
+    r->turn = orr_calloc(r->n, sizeof *r->turn);
+    if (r->graphs == NULL || r->done_bytes == NULL || r->turn == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < r->n; i++)
-        r->total_bytes += orr_file_bytes(r->files[i].path);
-    ORR_TRY(orr_parallel_for(r->n, r->options->threads, read_one, r, err));
+        r->total_bytes += r->found[i].bytes;
+    ORR_TRY(plan_items(r, err));
+    ORR_TRY(orr_parallel_for(r->items.n, r->options->threads, read_item, r, err));
     ORR_TRY(pair_up(r, err));
     ORR_TRY(orr_parallel_for(r->pairs.n, r->options->threads, link_one, r, err));
     return build_job(r, ret_job, err);
@@ -218,16 +320,15 @@ orr_status orr_job_read(const char *const *paths, size_t n_paths, const orr_read
     orr_read_options full;
     orr_read_options_init(&full);
     reading r = {.options = options != NULL ? options : &full};
-    const char *const *found;
     orr_status status;
-    ORR_TRY(orr_trace_find(paths, n_paths, arena, &found, &r.n, err));
+    ORR_TRY(orr_find_files(paths, n_paths, arena, &r.found, &r.n, err));
     if (r.n == 0)
         return orr_fail(err, ORR_NOT_FOUND, "no recording there to read");
     r.files = orr_arena_array(arena, orr_job_file, r.n);
     if (r.files == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < r.n; i++)
-        r.files[i] = (orr_job_file){.path = found[i], .rank = ORR_NONE};
+        r.files[i] = (orr_job_file){.path = r.found[i].path, .rank = ORR_NONE};
     if (pthread_mutex_init(&r.lock, NULL) != 0)
         return orr_fail_memory(err);
     status = read_all(&r, ret_job, err);
@@ -236,6 +337,8 @@ orr_status orr_job_read(const char *const *paths, size_t n_paths, const orr_read
         orr_graph_free(r.graphs[i]);
     orr_free(r.graphs);
     orr_free(r.done_bytes);
+    orr_free(r.turn);
+    orr_array_done(&r.items);
     orr_array_done(&r.pairs);
     if (status == ORR_OK) {
         *ret_files = r.files;

@@ -97,6 +97,51 @@ static void job_from_a_directory(void **state)
     forget(&o);
 }
 
+/* An empty or broken file of a folder is named, not left out; what is no recording by its name and
+ * its text is. */
+static void job_names_what_cannot_be_read(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } broken[] = {{"", "rank1.json is empty"}, {"garbage", "it is no JSON"}};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        write_rank(state, "rank0.json", 0);
+        write_text(in(state, "rank1.json"), broken[i].text);
+        const char *paths[] = {*state};
+        outcome o;
+        assert_int_equal(read_paths(paths, 1, NULL, &o), ORR_PARSE);
+        assert_non_null(strstr(o.err.text, broken[i].why));
+        assert_non_null(strstr(o.err.text, "rank1.json"));
+        forget(&o);
+    }
+    write_text(in(state, "rank1.json"), "{'losses':[1,2]}");
+    const char *paths[] = {*state};
+    outcome o;
+    assert_int_equal(read_paths(paths, 1, NULL, &o), ORR_OK);
+    assert_int_equal(o.n, 1);
+    forget(&o);
+}
+
+/* The host trace of one rank beside the device trace of another: neither is a job. */
+static void job_refuses_a_lone_host_trace(void **state)
+{
+    (void)state;
+    const char *source = getenv("ORRERY_SOURCE");
+    char host[512], device[512];
+    if (source == NULL)
+        skip();
+    (void)snprintf(host, sizeof host, "%s/examples/traces/mlp_ddp_gloo_w2/rank0.host.json.gz",
+                   source);
+    (void)snprintf(device, sizeof device, "%s/examples/traces/mlp_ddp_gloo_w2/rank1.device.json.gz",
+                   source);
+    const char *paths[] = {host, device};
+    outcome o;
+    assert_int_equal(read_paths(paths, 2, NULL, &o), ORR_INVALID);
+    assert_non_null(strstr(o.err.text, "rank0.host.json.gz is the host trace of rank 0"));
+    assert_non_null(strstr(o.err.text, "rank1.device.json.gz is of rank 1"));
+    forget(&o);
+}
+
 static void job_from_globs_and_repeated_files(void **state)
 {
     write_rank(state, "a0.json", 0);
@@ -233,6 +278,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(job_from_a_directory, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(job_names_what_cannot_be_read, make_folder, remove_folder),
+        cmocka_unit_test(job_refuses_a_lone_host_trace),
         cmocka_unit_test_setup_teardown(job_from_globs_and_repeated_files, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(job_ranks_from_file_names, make_folder, remove_folder),
