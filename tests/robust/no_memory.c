@@ -12,6 +12,7 @@
 #include "report/table/table.h"
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
+static char packed[PATH_ROOM], zipped[PATH_ROOM];
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -34,6 +35,26 @@ static orr_status read_job(const char *path, orr_arena *arena, const orr_job **r
     orr_read_options_init(&options);
     options.threads = 1;
     return orr_job_read(&path, 1, &options, arena, ret, &files, &n_files, err);
+}
+
+/* One that is read in a pass, and one whose members are opened one by one. */
+static orr_status job_of_an_archive(orr_error *err)
+{
+    const char *const archives[] = {packed, zipped};
+    orr_arena *arena = orr_arena_new(0, 0);
+    const orr_job *job = NULL;
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
+
+    ORR_TRY_OUT(status, status);
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        ORR_TRY_OUT(status, read_job(archives[i], arena, &job, err));
+        orr_job_free(job);
+        job = NULL;
+    }
+out:
+    orr_job_free(job);
+    orr_arena_free(arena);
+    return status == ORR_UNSUPPORTED ? ORR_OK : status; /* a build without libarchive */
 }
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
@@ -123,6 +144,7 @@ static orr_status command_info(orr_error *err)
 }
 
 TEST_OF(kineto_to_et)
+TEST_OF(job_of_an_archive)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
 TEST_OF(linked_pair_to_perfetto_and_chrome)
@@ -141,6 +163,8 @@ static int find_inputs(void **state)
     snprintf(kineto, sizeof kineto, "%s/%s/two_ranks/rank0.json", source, inputs);
     snprintf(two_ranks, sizeof two_ranks, "%s/%s/two_ranks", source, inputs);
     snprintf(pair, sizeof pair, "%s/%s/pair", source, inputs);
+    snprintf(packed, sizeof packed, "%s/fuzz/corpus/archive/two_ranks.tgz", source);
+    snprintf(zipped, sizeof zipped, "%s/fuzz/corpus/archive/two_ranks.zip", source);
     return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
 }
 
@@ -150,6 +174,7 @@ int main(int argc, char **argv)
     restart_without_caches(argv);
     const struct CMUnitTest tests[] = {
         TEST(kineto_to_et),
+        TEST(job_of_an_archive),
         TEST(linked_pair_to_et),
         TEST(linked_pair_to_compressed_et),
         TEST(linked_pair_to_perfetto_and_chrome),
