@@ -7,8 +7,8 @@ WORKDIR /source
 RUN make install PREFIX=/usr DESTDIR=/installed
 
 FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends libsqlite3-0 libxxhash0 libyaml-0-2 libzstd1 liburing2 zlib1g \
-    libcurl4 libdnnl2 libmicrohttpd12 && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends libsqlite3-0 libxxhash0 libyaml-0-2 libzstd1 liburing2 libisal2 zlib1g \
+    libarchive13 libcurl4 libdnnl2 libmicrohttpd12 && rm -rf /var/lib/apt/lists/*
 COPY --from=build /installed/usr/bin/orrery /usr/bin/orrery
 COPY --from=build /installed/usr/share/orrery /usr/share/orrery
 WORKDIR /data
