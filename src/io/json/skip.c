@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "io/json/plain.h"
 #include "io/json/reader_parts.h"
 #include "io/json/scan.h"
 
@@ -10,11 +11,6 @@
  * escape, an exponent, the end of the window, an error) it stops before the token, with the
  * reader's state as it would be there, and the reader itself takes that one step. So there is
  * one place that knows about faults and errors, and it is not this one. */
-
-static inline bool is_digit(uint8_t c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* Behind the string whose quote is at p; NULL: not a common one. */
 static inline const uint8_t *pass_string(const uint8_t *p, const uint8_t *end)
@@ -28,13 +24,13 @@ static inline const uint8_t *pass_number(const uint8_t *p, const uint8_t *end)
 {
     p += *p == '-';
     const uint8_t *whole = p;
-    while (p < end && is_digit(*p))
+    while (p < end && orr_json_is_digit(*p))
         p++;
     if (p == whole || (*whole == '0' && p - whole > 1))
         return NULL;
     if (p < end && *p == '.') {
         const uint8_t *fraction = ++p;
-        while (p < end && is_digit(*p))
+        while (p < end && orr_json_is_digit(*p))
             p++;
         if (p == fraction)
             return NULL;
@@ -53,7 +49,7 @@ static inline const uint8_t *pass_scalar(const uint8_t *p, const uint8_t *end)
 {
     if (*p == '"')
         return pass_string(p, end);
-    return is_digit(*p) || *p == '-' ? pass_number(p, end) : pass_word(p, end);
+    return orr_json_is_digit(*p) || *p == '-' ? pass_number(p, end) : pass_word(p, end);
 }
 
 /* Behind the key at p and its colon, NULL likewise. */
@@ -135,8 +131,20 @@ orr_status orr_json_skip_to_depth(orr_json *json, uint32_t depth, orr_error *err
     return ORR_OK;
 }
 
+/* A scalar as it is mostly written. */
+static bool skip_plain(orr_json *json)
+{
+    const uint8_t *p = orr_json_plain_value(json);
+    if (p == NULL || *p == '{' || *p == '[' || (p = pass_scalar(p, json->end)) == NULL)
+        return false;
+    orr_json_plain_done(json, p);
+    return true;
+}
+
 orr_status orr_json_skip(orr_json *json, orr_error *err)
 {
+    if (skip_plain(json))
+        return ORR_OK;
     const uint32_t depth = json->depth;
     orr_json_value value;
     ORR_TRY(orr_json_value_next(json, &value, err));
