@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "io/json/layout.h"
+#include "io/json/layout.h"
 #include "io/json/reader.h"
 #include "io/json/reader_parts.h"
 #include "io/stream/output.h"
@@ -21,8 +23,9 @@ static inline void put_token(orr_output *out, char kind, orr_text text)
 }
 
 /* One value, whole. `skip_every` n > 0: every n-th value is skipped, and the one after
- * it read raw; the number of the line tells. */
-static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_every, orr_error *err)
+ * it read raw; the number of the line tells. `layout`: NULL, or what keys are remembered in. */
+static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_every,
+                                    orr_json_layout *layout, orr_error *err)
 {
     static const char kinds[] = {'z', 'f', 't', 'n', 's', '[', '{'};
     const uint32_t depth = json->depth;
@@ -30,10 +33,13 @@ static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_ev
     do {
         orr_status status;
         orr_text key;
+        uint8_t *tag;
         if (json->depth > depth) {
             const bool object = json->in_object;
-            const bool more = object ? orr_json_next_key(json, &key, &status, err)
-                                     : orr_json_next_element(json, &status, err);
+            const bool more = !object ? orr_json_next_element(json, &status, err)
+                              : layout != NULL
+                                  ? orr_json_next_key_of(json, layout, &key, &tag, &status, err)
+                                  : orr_json_next_key(json, &key, &status, err);
             ORR_TRY(status);
             if (!more) {
                 orr_output_text(out, object ? "}\n" : "]\n");
@@ -54,6 +60,8 @@ static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_ev
             orr_json_value value;
             ORR_TRY(orr_json_value_next(json, &value, err));
             put_token(out, kinds[value.type], value.text);
+            if (layout != NULL && value.type == ORR_JSON_OBJECT)
+                layout->last = 0;
         }
     } while (json->depth > depth);
     return ORR_OK;
@@ -64,6 +72,7 @@ typedef struct token_options {
     size_t step; /* window; 0: as usual */
     int skip_every;
     uint32_t depth_limit; /* 0: default */
+    bool layout;          /* keys are remembered */
 } token_options;
 
 /* Tokens of a whole stream, then the faults or the error, into memory: close it. NULL: no memory.
@@ -72,6 +81,7 @@ static inline orr_output *stream_tokens(orr_stream *stream, token_options option
 {
     orr_output *out = NULL;
     orr_json *json = NULL;
+    orr_json_layout layout = {.n = 0};
     orr_error err = {.byte_pos = UINT64_MAX};
     if (orr_output_open_memory(&out, NULL) != ORR_OK)
         return NULL;
@@ -79,7 +89,7 @@ static inline orr_output *stream_tokens(orr_stream *stream, token_options option
     if (status == ORR_OK && options.depth_limit > 0)
         orr_json_set_depth_limit(json, options.depth_limit);
     if (status == ORR_OK)
-        status = put_tokens(json, out, options.skip_every, &err);
+        status = put_tokens(json, out, options.skip_every, options.layout ? &layout : NULL, &err);
     if (status == ORR_OK)
         status = orr_json_end(json, &err);
     if (status != ORR_OK)
