@@ -17,7 +17,7 @@ static bool as_int(orr_text text, int64_t *ret)
     return true;
 }
 
-static orr_status add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_attr_value value,
+orr_status kineto_add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_attr_value value,
                            orr_error *err)
 {
     const orr_attr attr = {.name = name, .kind = (uint8_t)kind, .count = 1};
@@ -30,12 +30,12 @@ static orr_status add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_a
     return ORR_OK;
 }
 
-static orr_status add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr_text text,
+orr_status kineto_add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr_text text,
                                 orr_error *err)
 {
     kineto_attr_value value = {0};
     ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &value.str, err));
-    return add_attr(k, name, kind, value, err);
+    return kineto_add_attr(k, name, kind, value, err);
 }
 
 /* A JSON string with escapes, kept with its quotes. */
@@ -50,7 +50,7 @@ static orr_status add_escaped_attr(kineto *k, orr_str name, orr_text raw, orr_er
     ORR_TRY_OUT(status, orr_json_new(stream, true, &json, err));
     ORR_TRY_OUT(status, orr_json_text(json, &text, &is, err));
     if (is)
-        status = add_text_attr(k, name, ORR_ATTR_STRING, text, err);
+        status = kineto_add_text_attr(k, name, ORR_ATTR_STRING, text, err);
 out:
     orr_json_free(json);
     orr_stream_close(stream);
@@ -66,23 +66,24 @@ static orr_status add_raw_attr(kineto *k, orr_str name, orr_text raw, orr_error 
             return ORR_OK; /* "" says nothing */
         if (memchr(raw.at, '\\', raw.n) != NULL)
             return add_escaped_attr(k, name, raw, err);
-        return add_text_attr(k, name, ORR_ATTR_STRING, (orr_text){raw.at + 1, raw.n - 2}, err);
+        return kineto_add_text_attr(k, name, ORR_ATTR_STRING, (orr_text){raw.at + 1, raw.n - 2},
+                                    err);
     case '[':
-        return raw.n == 2 ? ORR_OK : add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+        return raw.n == 2 ? ORR_OK : kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
     case '{':
-        return add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+        return kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
     case 't':
     case 'f':
         value.boolean = raw.at[0] == 't';
-        return add_attr(k, name, ORR_ATTR_BOOL, value, err);
+        return kineto_add_attr(k, name, ORR_ATTR_BOOL, value, err);
     case 'n':
         return ORR_OK;
     default:
         if (orr_text_int64(raw, &value.int64) && memchr(raw.at, '.', raw.n) == NULL)
-            return add_attr(k, name, ORR_ATTR_INT64, value, err);
+            return kineto_add_attr(k, name, ORR_ATTR_INT64, value, err);
         if (orr_text_double(raw, &value.real))
-            return add_attr(k, name, ORR_ATTR_DOUBLE, value, err);
-        return add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+            return kineto_add_attr(k, name, ORR_ATTR_DOUBLE, value, err);
+        return kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
     }
 }
 
@@ -154,10 +155,10 @@ static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_t
         return ORR_OK;
     if (!as_int(text, &value)) /* "0x0", HIP's default stream */
         return k->options->attributes
-                   ? add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
+                   ? kineto_add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
                    : ORR_OK;
     set_value(e, arg, value);
-    return also ? add_attr(k, name, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err)
+    return also ? kineto_add_attr(k, name, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err)
                 : ORR_OK;
 }
 

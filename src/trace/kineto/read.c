@@ -55,8 +55,7 @@ static orr_status read_all(kineto *k, orr_error *err)
     return orr_json_end(k->json, err);
 }
 
-/* After the last event: connects nodes by what was set aside. */
-static orr_status tie(kineto *k, orr_error *err)
+orr_status kineto_finish(kineto *k, orr_error *err)
 {
     k->recovery.rounding_ns = k->fractions ? 0 : 1000;
     kineto_apply_labels(k);
@@ -68,8 +67,10 @@ static orr_status tie(kineto *k, orr_error *err)
     return kineto_finish_header(k, err);
 }
 
-static void done(kineto *k)
+void kineto_free(kineto *k)
 {
+    if (k == NULL)
+        return;
     orr_json_free(k->json);
     orr_array_done(&k->names);
     orr_array_done(&k->labels);
@@ -86,13 +87,12 @@ static void done(kineto *k)
     orr_free(k);
 }
 
-orr_status orr_kineto_read(orr_stream *stream, const orr_read_options *options,
-                           orr_graph_builder *builder, orr_read_report *report, orr_error *err)
+kineto *kineto_new(orr_stream *stream, const orr_read_options *options, orr_graph_builder *builder,
+                   orr_read_report *report)
 {
-    orr_status status;
     kineto *k = orr_calloc(1, sizeof *k);
     if (k == NULL)
-        return orr_fail_memory(err);
+        return NULL;
     k->builder = builder;
     k->options = options;
     k->report = report;
@@ -101,12 +101,22 @@ orr_status orr_kineto_read(orr_stream *stream, const orr_read_options *options,
     k->schema_version = 1;
     memset(k->lane_cache, 0xff, sizeof k->lane_cache);
     kineto_args_init(&k->arg_table);
+    return k;
+}
+
+orr_status orr_kineto_read(orr_stream *stream, const orr_read_options *options,
+                           orr_graph_builder *builder, orr_read_report *report, orr_error *err)
+{
+    orr_status status;
+    kineto *k = kineto_new(stream, options, builder, report);
+    if (k == NULL)
+        return orr_fail_memory(err);
     ORR_TRY_OUT(status, orr_json_new(stream, options->tolerant, &k->json, err));
     status = read_all(k, err);
     orr_report_json_faults(report, k->json);
     if (status == ORR_OK)
-        status = tie(k, err);
+        status = kineto_finish(k, err);
 out:
-    done(k);
+    kineto_free(k);
     return status;
 }

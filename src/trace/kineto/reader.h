@@ -139,10 +139,22 @@ typedef struct kineto {
     orr_array(kineto_device) devices; /* of deviceProperties */
 } kineto;
 
+/* A reader without events. Another format of the same events (nsight/) makes its own kineto_event
+ * of each, calls kineto_add_node() and kineto_finish(). NULL: out of memory. */
+kineto *kineto_new(orr_stream *stream, const orr_read_options *options, orr_graph_builder *builder,
+                   orr_read_report *report);
+void kineto_free(kineto *k); /* NULL is allowed */
+/* After the last event: connects nodes by what was set aside. */
+orr_status kineto_finish(kineto *k, orr_error *err) ORR_MUST_CHECK;
+
 /* One element of traceEvents: an event, into the builder. */
 orr_status kineto_read_event(kineto *k, orr_error *err) ORR_MUST_CHECK;
 /* Value of an argument, as an attribute of the event being read. */
 orr_status kineto_read_attr(kineto *k, orr_str name, orr_error *err) ORR_MUST_CHECK;
+orr_status kineto_add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_attr_value value,
+                           orr_error *err) ORR_MUST_CHECK;
+orr_status kineto_add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr_text text,
+                                orr_error *err) ORR_MUST_CHECK;
 /* The attributes collected so far, to a node (ORR_NONE: the recording). */
 orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err) ORR_MUST_CHECK;
 
