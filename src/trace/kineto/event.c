@@ -149,14 +149,16 @@ static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_t
     const bool also = k->options->attributes && kineto_arg_use(arg) == USE_INT_TOO;
     if (also || k->arg_name[arg] == 0) /* the key is invalidated by the next call */
         ORR_TRY(attr_name(k, arg, key, &name, err));
-    ORR_TRY(orr_json_text(k->json, &text, &is, err));
     int64_t value;
-    if (!is)
-        return ORR_OK;
-    if (!as_int(text, &value)) /* "0x0", HIP's default stream */
-        return k->options->attributes
-                   ? kineto_add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
-                   : ORR_OK;
+    if (!orr_json_int64_plain(k->json, &value)) {
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        if (!is)
+            return ORR_OK;
+        if (!as_int(text, &value)) /* "0x0", HIP's default stream */
+            return k->options->attributes
+                       ? kineto_add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
+                       : ORR_OK;
+    }
     set_value(e, arg, value);
     return also ? kineto_add_attr(k, name, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err)
                 : ORR_OK;
@@ -175,9 +177,19 @@ static orr_status read_text_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_
     return ORR_OK;
 }
 
-static orr_status read_arg(kineto *k, kineto_event *e, orr_text key, orr_error *err)
+/* `tag`: NULL or what the key was found to mean before, plus one. */
+static kineto_arg arg_of(const kineto *k, orr_text key, uint8_t *tag)
 {
+    if (tag != NULL && *tag != 0)
+        return (kineto_arg)(*tag - 1);
     const kineto_arg arg = kineto_arg_of(&k->arg_table, key);
+    if (tag != NULL)
+        *tag = (uint8_t)(arg + 1);
+    return arg;
+}
+
+static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key, orr_error *err)
+{
     bool is;
     switch (kineto_arg_use(arg)) {
     case USE_NOT:
@@ -209,9 +221,10 @@ static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
     }
     if (v.type != ORR_JSON_OBJECT)
         return ORR_OK;
-    k->arg_table.last = (uint8_t)ARG_OTHER;
-    while (orr_json_next_key(k->json, &key, &status, err))
-        ORR_TRY(read_arg(k, e, key, err));
+    uint8_t *tag;
+    k->arg_layout.last = 0;
+    while (orr_json_next_key_of(k->json, &k->arg_layout, &key, &tag, &status, err))
+        ORR_TRY(read_arg(k, e, arg_of(k, key, tag), key, err));
     return status;
 }
 
@@ -219,6 +232,8 @@ static orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
 {
     orr_text text;
     bool is;
+    if (orr_json_int64_plain(k->json, &id->number))
+        return ORR_OK;
     ORR_TRY(orr_json_text(k->json, &text, &is, err));
     if (!is || orr_text_int64(text, &id->number))
         return ORR_OK;
@@ -237,11 +252,22 @@ static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
     return is ? orr_builder_str(k->builder, text.at, text.n, &e->name, err) : ORR_OK;
 }
 
-static orr_status read_field(kineto *k, kineto_event *e, orr_text key, orr_error *err)
+/* As arg_of(). */
+static kineto_key key_of(orr_text key, uint8_t *tag)
+{
+    if (tag != NULL && *tag != 0)
+        return (kineto_key)(*tag - 1);
+    const kineto_key name = kineto_key_of(key);
+    if (tag != NULL)
+        *tag = (uint8_t)(name + 1);
+    return name;
+}
+
+static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_error *err)
 {
     orr_text text;
     bool is;
-    switch (kineto_key_of(key)) {
+    switch (name) {
     case KEY_PH:
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
         e->ph = (char)(is && text.n == 1 ? text.at[0] : '\0');
@@ -337,8 +363,10 @@ orr_status kineto_read_event(kineto *k, orr_error *err)
     }
     if (v.type != ORR_JSON_OBJECT)
         return bad_event(k, at_byte, "fields", err);
-    while (orr_json_next_key(k->json, &key, &status, err))
-        ORR_TRY(read_field(k, &e, key, err));
+    uint8_t *tag;
+    k->event_layout.last = 0;
+    while (orr_json_next_key_of(k->json, &k->event_layout, &key, &tag, &status, err))
+        ORR_TRY(read_field(k, &e, key_of(key, tag), err));
     ORR_TRY(status);
     return use_event(k, &e, at_byte, err);
 }

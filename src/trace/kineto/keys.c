@@ -132,23 +132,14 @@ static bool is_arg(unsigned arg, orr_text t)
     return t.n == args[arg].n && equal(t.at, args[arg].text, t.n);
 }
 
-static unsigned look_up(const kineto_arg_table *table, orr_text t)
-{
-    for (unsigned at = hash(t.at, t.n); table->slot[at] != 0; at = (at + 1) & 255)
-        if (is_arg(table->slot[at], t))
-            return table->slot[at];
-    return ARG_OTHER;
-}
-
-kineto_arg kineto_arg_of(kineto_arg_table *table, orr_text t)
+kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text t)
 {
     if (t.n == 0)
         return ARG_OTHER;
-    const unsigned guess = table->next[table->last];
-    const unsigned arg = guess != 0 && is_arg(guess, t) ? guess : look_up(table, t);
-    table->next[table->last] = (uint8_t)arg;
-    table->last = (uint8_t)arg;
-    return (kineto_arg)arg;
+    for (unsigned at = hash(t.at, t.n); table->slot[at] != 0; at = (at + 1) & 255)
+        if (is_arg(table->slot[at], t))
+            return (kineto_arg)table->slot[at];
+    return ARG_OTHER;
 }
 
 kineto_use kineto_arg_use(kineto_arg arg)

@@ -125,16 +125,13 @@ typedef enum kineto_arg {
         KINETO_N_ARGS
 } kineto_arg;
 
-/* Hash table of argument names, and which usually follows which. Zero it, then
- * kineto_args_init(). */
+/* Hash table of argument names. Zero it, then kineto_args_init(). */
 typedef struct kineto_arg_table {
     uint8_t slot[256];
-    uint8_t next[KINETO_N_ARGS + 1]; /* the predicted next argument, nearly always right */
-    uint8_t last;
 } kineto_arg_table;
 
 void kineto_args_init(kineto_arg_table *table);
-kineto_arg kineto_arg_of(kineto_arg_table *table, orr_text text);
+kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text text);
 kineto_use kineto_arg_use(kineto_arg arg);
 
 #endif /* ORR_TRACE_KINETO_KEYS_H */

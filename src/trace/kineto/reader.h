@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "graph/builder.h"
+#include "io/json/layout.h"
 #include "io/json/reader.h"
 #include "trace/kineto/keys.h"
 #include "trace/comm/process_groups.h"
@@ -113,6 +114,7 @@ typedef struct kineto {
     orr_stream *stream;
 
     kineto_arg_table arg_table;
+    orr_json_layout event_layout, arg_layout;
     orr_str arg_name[KINETO_N_ARGS]; /* interned when first seen; 0: not yet */
     kineto_lane_slot lane_cache[256];
     orr_array(kineto_name) names; /* by orr_str */
