@@ -42,7 +42,9 @@ ORR_API orr_format orr_format_from_path(const char *path);
     X(NOT_A_NUMBER, "NaN or Infinity as a number")                                                 \
     X(LONE_SURROGATE, "half of a surrogate pair, or bytes that are not UTF-8")                     \
     X(LOST_PARENT, "parent that is not in the file; the node is kept without it")                  \
-    X(BAD_EVENT, "event without a field that its kind needs; left out")
+    X(BAD_EVENT, "event without a field that its kind needs; left out")                            \
+    X(NEGATIVE_DURATION, "event that ends before it begins; it takes no time")                     \
+    X(DUPLICATE_KEY, "event that says a field twice; the last one counts")
 
 typedef enum orr_trace_fault {
 #define ORR_TRACE_FAULT_ENUM_(name, text) ORR_TRACE_FAULT_##name,

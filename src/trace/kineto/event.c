@@ -252,6 +252,14 @@ static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
     return is ? orr_builder_str(k->builder, text.at, text.n, &e->name, err) : ORR_OK;
 }
 
+/* Of what is let pass in any case: it changes no other event. */
+static void count_fault(kineto *k, orr_trace_fault fault)
+{
+    k->report->faults[fault]++;
+    if (k->event_byte < k->report->first_fault_byte)
+        k->report->first_fault_byte = k->event_byte;
+}
+
 /* As arg_of(). */
 static kineto_key key_of(orr_text key, uint8_t *tag)
 {
@@ -267,6 +275,9 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
 {
     orr_text text;
     bool is;
+    if (name != KEY_UNKNOWN && (e->keys >> name & 1) != 0)
+        count_fault(k, ORR_TRACE_FAULT_DUPLICATE_KEY);
+    e->keys |= (uint16_t)(1u << name);
     switch (name) {
     case KEY_PH:
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
@@ -339,6 +350,8 @@ static orr_status use_event(kineto *k, kineto_event *e, uint64_t at_byte, orr_er
         return bad_event(k, at_byte, "a time (\"ts\")", err);
     if (e->ts_ns < -(INT64_MAX / 4) || e->ts_ns > INT64_MAX / 4 || e->dur_ns > INT64_MAX / 4)
         return bad_event(k, at_byte, "a time that is possible", err);
+    if (e->dur_ns < 0)
+        count_fault(k, ORR_TRACE_FAULT_NEGATIVE_DURATION);
     return kineto_add_node(k, e, err);
 }
 
@@ -350,7 +363,7 @@ orr_status kineto_read_event(kineto *k, orr_error *err)
     e.pid.number = e.tid.number = INT64_MIN;
     k->attrs.n = k->attr_values.n = 0;
 
-    const uint64_t at_byte = orr_json_byte_pos(k->json);
+    const uint64_t at_byte = k->event_byte = orr_json_byte_pos(k->json);
     orr_json_value v;
     orr_text key;
     orr_status status = ORR_OK;

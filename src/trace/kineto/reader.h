@@ -29,6 +29,7 @@ typedef struct kineto_event {
     char ph;
     uint8_t cat; /* kineto_cat */
     bool has_ts, has_id;
+    uint16_t keys; /* bit of each kineto_key that was there */
     orr_str name;
     kineto_id pid, tid;
     int64_t ts_ns, dur_ns;
@@ -112,6 +113,7 @@ typedef struct kineto {
     const orr_read_options *options;
     orr_read_report *report;
     orr_stream *stream;
+    uint64_t event_byte; /* where the event at hand begins */
 
     kineto_arg_table arg_table;
     orr_json_layout event_layout, arg_layout;

@@ -295,6 +295,27 @@ static void kineto_names_the_bad_event(void **state)
     }
 }
 
+/* What is odd and changes nothing else is counted, without being asked to be tolerant. */
+static void kineto_counts_what_it_lets_pass(void **state)
+{
+    (void)state;
+    const orr_graph *g = NULL;
+    orr_error err = {0};
+    orr_read_report report;
+    const char *text = LIST(OP("a", 1, 0, -5) "," OP(
+        "b", 1, 5, 5) ","
+                      "{'ph':'X','cat':'cpu_op','name':'c','pid':1,'tid':1,'ts':20,'dur':1,"
+                      "'dur':3}");
+    assert_int_equal(try_read(text, false, &g, &report, &err), ORR_OK);
+    assert_int_equal(g->n_nodes, 3);
+    assert_int_equal(g->duration_ns[0], 0);
+    assert_int_equal(g->duration_ns[2], 3000);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_NEGATIVE_DURATION], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_DUPLICATE_KEY], 1);
+    assert_true(report.first_fault_byte < strlen(text));
+    orr_graph_free(g);
+}
+
 static void kineto_uses_what_a_truncated_file_has(void **state)
 {
     (void)state;
@@ -488,6 +509,7 @@ int main(void)
         cmocka_unit_test(kineto_needs_no_profiler_step),
         cmocka_unit_test(kineto_uses_arrows_where_correlations_are_missing),
         cmocka_unit_test(kineto_names_the_bad_event),
+        cmocka_unit_test(kineto_counts_what_it_lets_pass),
         cmocka_unit_test(kineto_uses_what_a_truncated_file_has),
         cmocka_unit_test(kineto_rejects_other_json),
         cmocka_unit_test(kineto_survives_every_failed_allocation),
