@@ -7,6 +7,7 @@
 #include "trace/comm/hint.h"
 #include "trace/comm/names.h"
 #include "trace/comm/shapes.h"
+#include "trace/common/json_slice.h"
 
 /* What a Kineto recording tells of communications. The kernel carries the least (a name, in newer
  * recordings arguments); the operators around its launch know more: c10d::allreduce_ >
@@ -89,6 +90,25 @@ static elements from_shapes(const kineto *k, const kineto_event *e)
     return n;
 }
 
+/* The peer of c10d::send(tensors, process_group, dst, tag), and of c10d::recv_ likewise. */
+static int64_t peer_from_values(const kineto *k, const kineto_event *e)
+{
+    enum { PEER = 2 };
+    size_t len;
+    int64_t peer;
+    orr_text value;
+    const char *name = text_of(k, e->name, &len);
+    if (!kineto_has(e, ARG_INPUT_VALUES) ||
+        (strcmp(name, "c10d::send") != 0 && strcmp(name, "c10d::recv_") != 0))
+        return -1;
+    const char *values = text_of(k, (orr_str)e->value[ARG_INPUT_VALUES], &len);
+    orr_json_slice list = orr_json_slice_of((orr_text){values, len});
+    for (int i = 0; i <= PEER; i++)
+        if (!orr_json_slice_next(&list, &value))
+            return -1;
+    return orr_text_int64(orr_json_unquote(value), &peer) && peer >= 0 ? peer : -1;
+}
+
 static orr_status dtype_from_types(kineto *k, const kineto_event *e, kineto_comm *c, orr_error *err)
 {
     size_t len, type_len;
@@ -129,6 +149,8 @@ orr_status kineto_add_comm(kineto *k, const kineto_event *e, orr_node_id node,
                                        .collective = kernel ? name->kernel_collective
                                                             : name->host_collective});
     from_args(k, e, &c);
+    if (c.rank < 0)
+        c.rank = peer_from_values(k, e);
     elements n = {kineto_value(e, ARG_IN_ELEMENTS, -1), kineto_value(e, ARG_OUT_ELEMENTS, -1)};
     if (!kernel && n.in < 0 && n.out < 0) {
         n = from_shapes(k, e);

@@ -123,11 +123,19 @@ static void set_value(kineto_event *e, kineto_arg arg, int64_t value)
     e->has |= UINT64_C(1) << arg;
 }
 
-/* Shapes and types are kept as text where an annotation stands for a communication. */
+/* What a communication is told by, and no attribute may be left out for: shapes and types, and the
+ * values given to an operator of c10d, which name the peer of a send or receive. */
+static bool tells_communication(const kineto *k, const kineto_event *e, kineto_arg arg)
+{
+    return arg == ARG_INPUT_DIMS || arg == ARG_INPUT_TYPE ||
+           (arg == ARG_INPUT_VALUES &&
+            strncmp(orr_builder_text(k->builder, e->name), "c10d::", 6) == 0);
+}
+
 static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
                                 orr_error *err)
 {
-    if (!k->options->attributes && arg != ARG_INPUT_DIMS && arg != ARG_INPUT_TYPE)
+    if (!k->options->attributes && !tells_communication(k, e, arg))
         return orr_json_skip(k->json, err);
     orr_str name;
     ORR_TRY(attr_name(k, arg, key, &name, err));

@@ -116,7 +116,8 @@ typedef enum kineto_use {
     X(SEQ, "Seq", USE_INT)                                                                         \
     X(META_NAME, "name", USE_TEXT)                                                                 \
     X(INPUT_DIMS, "Input Dims", USE_ATTR)                                                          \
-    X(INPUT_TYPE, "Input type", USE_ATTR)
+    X(INPUT_TYPE, "Input type", USE_ATTR)                                                          \
+    X(INPUT_VALUES, "Concrete Inputs", USE_ATTR)
 
 typedef enum kineto_arg {
 #define KINETO_ARG_ENUM(name, text, use) ARG_##name,

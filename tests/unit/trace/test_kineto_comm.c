@@ -301,6 +301,33 @@ static void kineto_comm_of_real_recordings(void **state)
     orr_graph_free(g);
 }
 
+/* Gloo's sends and receives name their peer among the values of the operator above alone. */
+static void kineto_peers_of_gloo(void **state)
+{
+    (void)state;
+    const orr_graph *g = read_text(LIST(OP_ARGS(
+        "c10d::send", 1, 0, 40,
+        "'Concrete Inputs':['','','3','0'],'Input Dims':[[[2,4]],[],[],[]],"
+        "'Input type':['TensorList','','Scalar','Scalar']") "," EVENT("user_annotation",
+                                                                      "gloo:send", 1, 1, 5, 10,
+                                                                      "'Input Dims':[[2,4]],'Input type':['float']") "," OP_ARGS("c10d::recv_",
+                                                                                                                                 1,
+                                                                                                                                 100,
+                                                                                                                                 10,
+                                                                                                                                 "'Concrete Inputs':['','','2','0'],'Input Dims':[[[2,4]],[],[],[]],"
+                                                                                                                                 "'Input type':['TensorList','','Scalar','Scalar']") "," EVENT("user_annotation",
+                                                                                                                                                                                               "gloo:recv",
+                                                                                                                                                                                               1,
+                                                                                                                                                                                               1,
+                                                                                                                                                                                               105,
+                                                                                                                                                                                               500,
+                                                                                                                                                                                               "'Input Dims':[[2,4]],'Input type':['float']")));
+    assert_int_equal(comm_of(g, "gloo:send")->peer, 3);
+    assert_int_equal(comm_of(g, "gloo:recv")->peer, 2);
+    assert_int_equal(comm_of(g, "gloo:recv")->out_bytes, 32);
+    orr_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +343,7 @@ int main(void)
         cmocka_unit_test(kineto_comm_shapes_of_another_type),
         cmocka_unit_test(kineto_comm_wait_is_none),
         cmocka_unit_test(kineto_comm_of_real_recordings),
+        cmocka_unit_test(kineto_peers_of_gloo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
