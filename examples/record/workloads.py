@@ -362,4 +362,74 @@ class Graph(Mlp):
         return self.out.clone()
 
 
-WORKLOADS = {"mlp_ddp": Mlp, "gpt_ddp": Gpt, "moe": Moe, "dlrm": Dlrm, "cuda_graph": Graph}
+class Pipeline(Workload):
+    """Pipeline-parallel MLP, a stage on each rank: all forward passes, then all backward (GPipe).
+
+    Activations (B/M, D) go to the next stage and their gradients back, for each of M micro-batches.
+    """
+
+    BATCH, WIDTH, CLASSES, MICRO_BATCHES = 256, 512, 10, 4
+
+    def __init__(self, ctx):
+        super().__init__(ctx)
+        self.first, self.last = ctx.rank == 0, ctx.rank == ctx.world - 1
+        d = self.WIDTH
+        layers = [nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, d), nn.ReLU()]
+        if self.last:
+            layers.append(nn.Linear(d, self.CLASSES))
+        self.stage = nn.Sequential(*layers).to(ctx.device)
+        self.optimizers = [torch.optim.SGD(self.stage.parameters(), lr=1.0)]
+        generator = torch.Generator().manual_seed(1000)  # the same data on the first and last stage
+
+        def make_batch():
+            x = torch.randn(self.BATCH, d, generator=generator)
+            return x, x[:, : self.CLASSES].argmax(1)
+
+        self.keep(make_batch)
+
+    def loss(self, x, target):
+        return F.cross_entropy(self.stage(x), target) / self.MICRO_BATCHES
+
+    def forward(self, x, target):
+        if not self.first:
+            dist.recv(x, self.ctx.rank - 1)
+            x.requires_grad_()
+        y = self.loss(x, target) if self.last else self.stage(x)
+        if not self.last:
+            dist.send(y.detach(), self.ctx.rank + 1)
+        return x, y
+
+    def backward(self, x, y):
+        gradient = None
+        if not self.last:
+            gradient = torch.empty_like(y)
+            dist.recv(gradient, self.ctx.rank + 1)
+        y.backward(gradient)
+        if not self.first:
+            dist.send(x.grad, self.ctx.rank - 1)
+
+    def step(self, i):
+        x, target = [t.to(self.ctx.device) for t in self.batches[i % self.n_batches]]
+        if not self.first:
+            x = torch.empty_like(x)
+        parts = zip(x.chunk(self.MICRO_BATCHES), target.chunk(self.MICRO_BATCHES))
+        with record_function("## forward ##"):
+            passes = [self.forward(*(part.clone() for part in both)) for both in parts]
+        with record_function("## backward ##"):
+            for both in passes:
+                self.backward(*both)
+        with record_function("## optimizer ##"):
+            self.optimizers[0].step()
+            self.optimizers[0].zero_grad()
+        loss = sum(y.detach() for _, y in passes) if self.last else torch.zeros(())
+        return loss * self.ctx.world  # the mean over ranks is the loss of the last
+
+
+WORKLOADS = {
+    "mlp_ddp": Mlp,
+    "gpt_ddp": Gpt,
+    "moe": Moe,
+    "dlrm": Dlrm,
+    "pipeline": Pipeline,
+    "cuda_graph": Graph,
+}
