@@ -380,3 +380,27 @@ orr_status orr_database_open_readonly(const char *path, orr_database **ret, orr_
         orr_database_close(db);
     return status;
 }
+
+/* SQLite does not write to what it is told is read-only. */
+static orr_status open_bytes(orr_database *db, const void *bytes, size_t n, orr_error *err)
+{
+    if (sqlite3_open_v2(":memory:", &db->sqlite, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        return orr_fail_memory(err);
+    sqlite3_extended_result_codes(db->sqlite, 1);
+    const int code =
+        sqlite3_deserialize(db->sqlite, "main", (unsigned char *)(uintptr_t)bytes, (sqlite3_int64)n,
+                            (sqlite3_int64)n, SQLITE_DESERIALIZE_READONLY);
+    return code == SQLITE_OK ? look(db, err) : orr_database_fail(db, code, err);
+}
+
+orr_status orr_database_open_memory(const void *bytes, size_t n, orr_database **ret, orr_error *err)
+{
+    orr_database *db = database_new(":memory:");
+    const orr_status status = db != NULL ? open_bytes(db, bytes, n, err) : orr_fail_memory(err);
+    if (status == ORR_OK)
+        *ret = db;
+    else
+        orr_database_close(db);
+    return status;
+}

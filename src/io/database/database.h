@@ -32,6 +32,9 @@ orr_status orr_database_open(const char *path, const orr_database_schema *kind, 
  * anything. */
 orr_status orr_database_open_readonly(const char *path, orr_database **ret,
                                       orr_error *err) ORR_MUST_CHECK;
+/* The same of a database in memory, which is borrowed until close; errors name ":memory:". */
+orr_status orr_database_open_memory(const void *bytes, size_t n, orr_database **ret,
+                                    orr_error *err) ORR_MUST_CHECK;
 /* Its queries are freed before. NULL is allowed. */
 void orr_database_close(orr_database *db);
 
