@@ -212,6 +212,7 @@ FOLDERS = {
         "chakra": "comm common",
         "chrome": "comm common",
         "kineto": "comm common recover",
+        "nsight": "comm common kineto recover",
         "link": "comm common",
         "pytorch": "comm common",
     },
