@@ -19,7 +19,8 @@ extern "C" {
     X(CHAKRA, "chakra", "Chakra execution trace, protobuf (.et)")                                  \
     X(CHAKRA_JSON, "chakra-json", "Chakra workload, JSON")                                         \
     X(PERFETTO, "perfetto", "Perfetto track events (.pftrace); output only")                       \
-    X(CHROME, "chrome", "Chrome trace JSON (.json), output of Orrery")
+    X(CHROME, "chrome", "Chrome trace JSON (.json), output of Orrery")                             \
+    X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")
 
 typedef enum orr_format {
 #define ORR_FORMAT_ENUM_(name, text, about) ORR_FORMAT_##name,

@@ -10,6 +10,7 @@
 /* Format detection by content. At most this much of a file is read in search of a telling key;
  * headers have some kilobytes. */
 static const size_t most_bytes = (size_t)64 << 20;
+static const char sqlite_magic[16] = "SQLite format 3";
 
 /* The format that a top-level key indicates. */
 static orr_format format_of_key(orr_text key)
@@ -150,6 +151,16 @@ static bool begins_as_chakra(orr_window w)
     return fields > 0;
 }
 
+/* Whether a database has, as far as it is seen, a table of an export of Nsight Systems. */
+static bool holds_nsight(orr_window w)
+{
+    static const char *const tables[] = {"CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (memmem(w.bytes, w.n, tables[i], strlen(tables[i])) != NULL)
+            return true;
+    return false;
+}
+
 orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_error *err)
 {
     orr_format format = ORR_FORMAT_UNKNOWN;
@@ -163,7 +174,11 @@ orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_err
         }
         looked = window.n;
         more = false;
-        if (begins_as_json(window))
+        if (window.n >= sizeof sqlite_magic &&
+            memcmp(window.bytes, sqlite_magic, sizeof sqlite_magic) == 0) {
+            more = !holds_nsight(window);
+            format = more ? ORR_FORMAT_UNKNOWN : ORR_FORMAT_NSIGHT;
+        } else if (begins_as_json(window))
             ORR_TRY(look_at_json(window, &format, &more, err));
         else if (begins_as_chakra(window))
             format = ORR_FORMAT_CHAKRA;

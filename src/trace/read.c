@@ -66,6 +66,8 @@ static orr_status read_format(orr_stream *stream, orr_format format,
         return orr_chakra_read(stream, options, builder, report, err);
     case ORR_FORMAT_CHAKRA_JSON:
         return orr_chakra_json_read(stream, options, builder, report, err);
+    case ORR_FORMAT_NSIGHT:
+        return orr_nsight_read(stream, options, builder, report, err);
     case ORR_FORMAT_PERFETTO:
         return orr_fail(err, ORR_UNSUPPORTED, "Perfetto traces are written, not read");
     case ORR_FORMAT_UNKNOWN:
@@ -75,7 +77,7 @@ static orr_status read_format(orr_stream *stream, orr_format format,
                          orr_stream_window(stream).n == 0
                              ? "the file is empty"
                              : "no recording of a known format (Kineto, PyTorch execution "
-                               "trace, Chakra)");
+                               "trace, Chakra, Nsight Systems)");
 }
 
 /* Reads the whole stream and freezes the graph. */
@@ -91,7 +93,9 @@ static orr_status read_stream(orr_stream *stream, const char *path, const orr_re
     if (report->format == ORR_FORMAT_UNKNOWN)
         ORR_TRY_OUT(status, orr_detect_stream(stream, &report->format, err));
     ORR_TRY_OUT(status, read_format(stream, report->format, options, builder, report, err));
-    report->bytes = orr_stream_offset(stream);
+    report->bytes = report->format == ORR_FORMAT_NSIGHT && orr_stream_path(stream) != NULL
+                        ? orr_stream_file_size(stream)
+                        : orr_stream_offset(stream);
     if (builder->recording.rank == ORR_NONE && path != NULL)
         builder->recording.rank = orr_rank_from_path(path);
     status = orr_graph_build(builder, ret_graph, err);

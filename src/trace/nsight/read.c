@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/common/reader.h"
+#include "trace/kineto/reader.h"
+#include "trace/nsight/tables.h"
+
+/* Exports of Nsight Systems (nsys export --type sqlite). CUPTI is the source of both this and
+ * Kineto's recordings, so each row becomes the event that Kineto would have written, and what
+ * follows is the same code. */
+
+/* A globalTid holds a thread in its lowest 24 bits, its process in the next 24. */
+enum { ID_BITS = 24, ID_MASK = (1 << ID_BITS) - 1 };
+enum { PUSH_POP_RANGE = 59, START_END_RANGE = 60 }; /* of eventType, NVTX */
+
+typedef struct event_record { /* of CUDA_EVENT: a call recorded an event on a stream */
+    int64_t event, correlation, stream;
+} event_record;
+
+typedef struct nsight {
+    kineto *k;
+    int64_t process; /* whose rows are read, as globalTid >> ID_BITS; -1: of any */
+    uint32_t processes;
+    kineto_cat cat; /* of the table that is being read */
+    orr_array(event_record) records;
+} nsight;
+
+static int64_t process_of(const nsight_row *row)
+{
+    const int64_t id = nsight_value(row, COLUMN_PID, nsight_value(row, COLUMN_TID, -1));
+    return id < 0 ? -1 : id >> ID_BITS;
+}
+
+/* The process with work on devices. */
+static orr_status note_process(void *ctx, const nsight_row *row, orr_error *err)
+{
+    nsight *n = ctx;
+    const int64_t process = process_of(row);
+    (void)err;
+    if (process >= 0 && process != n->process) {
+        n->processes += n->processes < 2;
+        n->process = process;
+    }
+    return ORR_OK;
+}
+
+static orr_status note_record(void *ctx, const nsight_row *row, orr_error *err)
+{
+    nsight *n = ctx;
+    const event_record record = {nsight_value(row, COLUMN_EVENT, -1),
+                                 nsight_value(row, COLUMN_CORRELATION, 0),
+                                 nsight_value(row, COLUMN_STREAM, INT64_MIN)};
+    return orr_array_push(&n->records, record) ? ORR_OK : orr_fail_memory(err);
+}
+
+static int by_event(const void *a, const void *b)
+{
+    const event_record *x = a, *y = b;
+    if (x->event != y->event)
+        return x->event < y->event ? -1 : 1;
+    return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+}
+
+static void set(kineto_event *e, kineto_arg arg, int64_t value)
+{
+    e->value[arg] = value;
+    e->has |= UINT64_C(1) << arg;
+}
+
+/* Correlations are given in the order of the calls: what was recorded last before the wait. */
+static void set_waited(const nsight *n, kineto_event *e, int64_t event, int64_t correlation)
+{
+    size_t low = 0, high = n->records.n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const event_record *r = &n->records.at[middle];
+        if (r->event < event || (r->event == event && r->correlation < correlation))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || n->records.at[low - 1].event != event)
+        return;
+    set(e, ARG_WAIT_RECORD, n->records.at[low - 1].correlation);
+    set(e, ARG_WAIT_STREAM, n->records.at[low - 1].stream);
+}
+
+/* --- names, as Kineto has them --------------------------------------------------------------- */
+
+static const char *memory_kind(const nsight_row *row, nsight_column column)
+{
+    static const char *const kinds[] = {"Pageable", "Pinned",        "Device",        "Array",
+                                        "Managed",  "Device Static", "Managed Static"};
+    const int64_t kind = nsight_value(row, column, -1);
+    return kind >= 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kinds[kind] : "Unknown";
+}
+
+static void name_copy(const nsight_row *row, char *to, size_t room)
+{
+    static const char *const kinds[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                        "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
+    const int64_t kind = nsight_value(row, COLUMN_COPY_KIND, 0);
+    (void)snprintf(to, room, "Memcpy %s (%s -> %s)",
+                   kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
+                   memory_kind(row, COLUMN_FROM_KIND), memory_kind(row, COLUMN_TO_KIND));
+}
+
+static const char *name_sync(const nsight_row *row)
+{
+    static const char *const types[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
+                                        "Context Sync"};
+    const int64_t type = nsight_value(row, COLUMN_SYNC_TYPE, 0);
+    return types[type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? type : 0];
+}
+
+/* "cudaLaunchKernel_v7000": the version of CUDA that brought the call. */
+static size_t length_of_call(const char *name)
+{
+    const char *version = strrchr(name, '_');
+    const size_t len = strlen(name);
+    if (version == NULL || version[1] != 'v' || strlen(version) < sizeof "_v999" ||
+        strspn(version + 2, "0123456789") != strlen(version + 2))
+        return len;
+    return (size_t)(version - name);
+}
+
+/* PyTorch's operators under emit_nvtx(): "aten::mm, seq = 4, op_id = 12, sizes = ...". */
+static size_t length_of_operator(const char *name, kineto_event *e)
+{
+    static const char *const marks[] = {", seq = ", ", op_id = ", ", sizes = "};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *at = strstr(name, marks[i]);
+        if (at == NULL)
+            continue;
+        e->cat = CAT_CPU_OP;
+        if ((size_t)(at - name) < len)
+            len = (size_t)(at - name);
+        if (i == 0 && at[8] >= '0' && at[8] <= '9')
+            set(e, ARG_SEQUENCE, strtoll(at + 8, NULL, 10));
+    }
+    return len;
+}
+
+static orr_status set_name(nsight *n, const nsight_row *row, kineto_event *e, orr_error *err)
+{
+    char made[96] = "";
+    const char *name = row->name != NULL ? row->name : "";
+    if (n->cat == CAT_MEMCPY)
+        name_copy(row, made, sizeof made);
+    else if (n->cat == CAT_MEMSET)
+        (void)snprintf(made, sizeof made, "Memset (%s)", memory_kind(row, COLUMN_MEMORY_KIND));
+    else if (n->cat == CAT_CUDA_SYNC)
+        (void)snprintf(made, sizeof made, "%s", name_sync(row));
+    else if (nsight_has(row, COLUMN_GRAPH) && row->name == NULL)
+        (void)snprintf(made, sizeof made, "CUDA graph %lld", (long long)row->value[COLUMN_GRAPH]);
+    if (made[0] != '\0')
+        name = made;
+    const size_t len = n->cat == CAT_RUNTIME           ? length_of_call(name)
+                       : n->cat == CAT_USER_ANNOTATION ? length_of_operator(name, e)
+                                                       : strlen(name);
+    if (n->cat == CAT_USER_ANNOTATION && strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' &&
+        name[4] <= 'Z') { /* NCCL's own range of a call */
+        orr_str collective;
+        ORR_TRY(orr_builder_str(n->k->builder, name + 4, len - 4, &collective, err));
+        set(e, ARG_COLLECTIVE, collective);
+    }
+    return orr_builder_str(n->k->builder, name, len, &e->name, err);
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static orr_status put_int(nsight *n, const char *name, int64_t value, orr_error *err)
+{
+    orr_str key;
+    ORR_TRY(orr_builder_str(n->k->builder, name, strlen(name), &key, err));
+    return kineto_add_attr(n->k, key, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err);
+}
+
+static orr_status put_size(nsight *n, const nsight_row *row, const char *name, nsight_column x,
+                           orr_error *err)
+{
+    char text[80];
+    orr_str key;
+    if (!nsight_has(row, x))
+        return ORR_OK;
+    const int len =
+        snprintf(text, sizeof text, "[%lld, %lld, %lld]", (long long)row->value[x],
+                 (long long)nsight_value(row, x + 1, 1), (long long)nsight_value(row, x + 2, 1));
+    ORR_TRY(orr_builder_str(n->k->builder, name, strlen(name), &key, err));
+    return kineto_add_text_attr(n->k, key, ORR_ATTR_JSON, (orr_text){text, (size_t)len}, err);
+}
+
+static orr_status put_launch(nsight *n, const nsight_row *row, orr_error *err)
+{
+    ORR_TRY(put_size(n, row, "grid", COLUMN_GRID_X, err));
+    ORR_TRY(put_size(n, row, "block", COLUMN_BLOCK_X, err));
+    if (nsight_has(row, COLUMN_REGISTERS))
+        ORR_TRY(put_int(n, "registers per thread", row->value[COLUMN_REGISTERS], err));
+    int64_t shared = nsight_value(row, COLUMN_STATIC_SHARED, -1);
+    if (shared >= 0 &&
+        !__builtin_add_overflow(shared, nsight_value(row, COLUMN_DYNAMIC_SHARED, 0), &shared))
+        ORR_TRY(put_int(n, "shared memory", shared, err));
+    return ORR_OK;
+}
+
+static void set_device(const nsight *n, const nsight_row *row, kineto_event *e)
+{
+    /* What has no stream says so with all bits. */
+    const int64_t stream = nsight_value(row, COLUMN_STREAM, -1);
+    const bool has_stream = stream >= 0 && stream < UINT32_MAX;
+    e->pid.number = nsight_value(row, COLUMN_DEVICE, 0);
+    e->tid.number = has_stream ? stream : -1;
+    set(e, ARG_DEVICE, e->pid.number);
+    if (has_stream)
+        set(e, ARG_STREAM, stream);
+    if (n->cat == CAT_CUDA_SYNC && nsight_has(row, COLUMN_EVENT))
+        set_waited(n, e, row->value[COLUMN_EVENT], nsight_value(row, COLUMN_CORRELATION, 0));
+}
+
+static orr_status bad_row(nsight *n, const char *what, orr_error *err)
+{
+    if (!n->k->options->tolerant)
+        return orr_fail(err, ORR_PARSE,
+                        "row %llu of its events %s; read tolerantly to leave it out",
+                        (unsigned long long)n->k->report->events, what);
+    n->k->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
+    return ORR_OK;
+}
+
+static orr_status take_event(void *ctx, const nsight_row *row, orr_error *err)
+{
+    enum { EVENTS_A_STEP = 4096 };
+    nsight *n = ctx;
+    kineto *k = n->k;
+    const int64_t type = nsight_value(row, COLUMN_EVENT_TYPE, PUSH_POP_RANGE);
+    const int64_t process = process_of(row);
+    const bool is_range =
+        n->cat != CAT_USER_ANNOTATION ||
+        ((type == PUSH_POP_RANGE || type == START_END_RANGE) && nsight_has(row, COLUMN_END));
+    if (++k->report->events % EVENTS_A_STEP == 0)
+        ORR_TRY(orr_read_progress(k->options, k->stream, err));
+    if (!is_range || (n->process >= 0 && process >= 0 && process != n->process)) {
+        k->report->ignored++;
+        return ORR_OK;
+    }
+    const int64_t start = nsight_value(row, COLUMN_START, INT64_MIN);
+    const int64_t end = nsight_value(row, COLUMN_END, INT64_MIN);
+    if (start <= -(INT64_MAX / 4) || start > INT64_MAX / 4 || end < -(INT64_MAX / 4) ||
+        end > INT64_MAX / 4)
+        return bad_row(n, "has no time that is possible", err);
+    kineto_event e = {.ph = 'X', .cat = (uint8_t)n->cat, .has_ts = true, .ts_ns = start};
+    e.dur_ns = end - start;
+    k->report->faults[ORR_TRACE_FAULT_NEGATIVE_DURATION] += e.dur_ns < 0;
+    k->attrs.n = k->attr_values.n = 0;
+    if (kineto_cat_on_device(n->cat)) {
+        set_device(n, row, &e);
+    } else {
+        e.pid.number = process >= 0 ? process & ID_MASK : 0;
+        e.tid.number = nsight_value(row, COLUMN_TID, 0) & ID_MASK;
+    }
+    if (nsight_value(row, COLUMN_CORRELATION, 0) > 0)
+        set(&e, ARG_CORRELATION, row->value[COLUMN_CORRELATION]);
+    if (nsight_has(row, COLUMN_BYTES))
+        set(&e, ARG_BYTES, row->value[COLUMN_BYTES]);
+    if (nsight_has(row, COLUMN_BYTES) && e.dur_ns > 0)
+        e.rate_gb_per_s = (double)row->value[COLUMN_BYTES] / (double)e.dur_ns;
+    ORR_TRY(set_name(n, row, &e, err));
+    if (n->cat == CAT_KERNEL && k->options->attributes)
+        ORR_TRY(put_launch(n, row, err));
+    return kineto_add_node(k, &e, err);
+}
+
+static orr_status take_thread(void *ctx, const nsight_row *row, orr_error *err)
+{
+    nsight *n = ctx;
+    kineto_label label = {.of_process = false};
+    if (row->name == NULL || !nsight_has(row, COLUMN_TID))
+        return ORR_OK;
+    label.pid.number = row->value[COLUMN_TID] >> ID_BITS & ID_MASK;
+    label.tid.number = row->value[COLUMN_TID] & ID_MASK;
+    ORR_TRY(orr_builder_str(n->k->builder, row->name, strlen(row->name), &label.name, err));
+    return orr_array_push(&n->k->labels, label) ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status take_device(void *ctx, const nsight_row *row, orr_error *err)
+{
+    nsight *n = ctx;
+    kineto_device device = {.id = nsight_value(row, COLUMN_ID, -1)};
+    if (row->name == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_builder_str(n->k->builder, row->name, strlen(row->name), &device.name, err));
+    return orr_array_push(&n->k->devices, device) ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status take_clock(void *ctx, const nsight_row *row, orr_error *err)
+{
+    nsight *n = ctx;
+    (void)err;
+    n->k->builder->recording.base_ns = nsight_value(row, COLUMN_UTC, 0);
+    return ORR_OK;
+}
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+#define PREFIX "CUPTI_ACTIVITY_KIND_"
+static const char *const no_names[] = {NULL};
+
+/* One process has the work: correlations, streams and ranks are each process's own. */
+static orr_status find_process(nsight *n, orr_database *db, orr_error *err)
+{
+    static const char *const tables[] = {PREFIX "KERNEL", PREFIX "MEMCPY", PREFIX "MEMSET",
+                                         PREFIX "GRAPH_TRACE"};
+    n->process = -1;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        ORR_TRY(nsight_each_row(db, tables[i], no_names, note_process, n, err));
+    if (n->processes < 2)
+        return ORR_OK;
+    return orr_fail(err, ORR_UNSUPPORTED,
+                    "it has device work of several processes: record each rank with an nsys of its "
+                    "own (for example: nsys profile -o rank%%q{RANK} ...)");
+}
+
+static orr_status read_database(nsight *n, orr_database *db, orr_error *err)
+{
+    static const char *const kernel[] = {"demangledName", "shortName", "mangledName", NULL};
+    static const char *const call[] = {"nameId", NULL}, *const range[] = {"|text", "textId", NULL};
+    static const char *const device[] = {"|name", NULL};
+    static const struct {
+        const char *table;
+        const char *const *names;
+        kineto_cat cat;
+    } events[] = {
+        {"NVTX_EVENTS", range, CAT_USER_ANNOTATION},
+        {PREFIX "RUNTIME", call, CAT_RUNTIME},
+        {PREFIX "KERNEL", kernel, CAT_KERNEL},
+        {PREFIX "MEMCPY", no_names, CAT_MEMCPY},
+        {PREFIX "MEMSET", no_names, CAT_MEMSET},
+        {PREFIX "GRAPH_TRACE", no_names, CAT_KERNEL},
+        {PREFIX "SYNCHRONIZATION", no_names, CAT_CUDA_SYNC},
+    };
+    ORR_TRY(find_process(n, db, err));
+    ORR_TRY(nsight_each_row(db, "TARGET_INFO_SESSION_START_TIME", no_names, take_clock, n, err));
+    ORR_TRY(nsight_each_row(db, "TARGET_INFO_GPU", device, take_device, n, err));
+    ORR_TRY(nsight_each_row(db, "ThreadNames", call, take_thread, n, err));
+    ORR_TRY(nsight_each_row(db, PREFIX "CUDA_EVENT", no_names, note_record, n, err));
+    if (n->records.n > 1)
+        qsort(n->records.at, n->records.n, sizeof *n->records.at, by_event);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        n->cat = events[i].cat;
+        ORR_TRY(nsight_each_row(db, events[i].table, events[i].names, take_event, n, err));
+    }
+    if (n->k->report->events == 0)
+        return orr_fail(err, ORR_PARSE, "it has no event of CUDA or NVTX");
+    ORR_TRY(kineto_finish(n->k, err));
+    return orr_builder_str(n->k->builder, "nsight", 6, &n->k->builder->recording.source, err);
+}
+
+static uint32_t big_endian(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* SQLite misses a page only where it looks for it. The header says how many pages there are, where
+ * its two counters of changes agree (sqlite.org/fileformat.html, 1.3). */
+static orr_status check_whole(const orr_stream *stream, orr_error *err)
+{
+    enum { HEADER_BYTES = 100, PAGE_AT = 16, CHANGES_AT = 24, PAGES_AT = 28, VALID_FOR_AT = 92 };
+    const orr_window w = orr_stream_window(stream);
+    const uint64_t bytes = orr_stream_path(stream) != NULL ? orr_stream_file_size(stream) : w.n;
+    if (w.n < HEADER_BYTES)
+        return orr_fail(err, ORR_PARSE, "the database ends in its header");
+    uint64_t page = (uint64_t)w.bytes[PAGE_AT] << 8 | w.bytes[PAGE_AT + 1];
+    if (page == 1)
+        page = 65536;
+    if (big_endian(w.bytes + CHANGES_AT) != big_endian(w.bytes + VALID_FOR_AT) ||
+        page * big_endian(w.bytes + PAGES_AT) <= bytes)
+        return ORR_OK;
+    return orr_fail(err, ORR_PARSE, "the database ends too early: it has %llu of %llu bytes",
+                    (unsigned long long)bytes,
+                    (unsigned long long)(page * big_endian(w.bytes + PAGES_AT)));
+}
+
+/* SQLite reads files; what comes through a stream is taken into memory whole. */
+static orr_status open_database(orr_stream *stream, orr_database **ret, orr_error *err)
+{
+    const char *path = orr_stream_path(stream);
+    for (bool end = false; !end && (path == NULL || orr_stream_window(stream).n == 0);)
+        ORR_TRY(orr_stream_fill(stream, &end, err));
+    ORR_TRY(check_whole(stream, err));
+    if (path != NULL)
+        return orr_database_open_readonly(path, ret, err);
+    const orr_window all = orr_stream_window(stream);
+    return orr_database_open_memory(all.bytes, all.n, ret, err);
+}
+
+/* The database's errors name its file, as the caller does too. */
+static void drop_path(const orr_stream *stream, orr_error *err)
+{
+    const char *path = orr_stream_path(stream) != NULL ? orr_stream_path(stream) : ":memory:";
+    const size_t len = strlen(path);
+    if (err != NULL && strncmp(err->text, path, len) == 0 && strncmp(err->text + len, ": ", 2) == 0)
+        memmove(err->text, err->text + len + 2, strlen(err->text + len + 2) + 1);
+}
+
+orr_status orr_nsight_read(orr_stream *stream, const orr_read_options *options,
+                           orr_graph_builder *builder, orr_read_report *report, orr_error *err)
+{
+    nsight n = {.k = kineto_new(stream, options, builder, report)};
+    orr_database *db = NULL;
+    if (n.k == NULL)
+        return orr_fail_memory(err);
+    orr_status status = open_database(stream, &db, err);
+    if (status == ORR_OK)
+        status = read_database(&n, db, err);
+    if (status != ORR_OK)
+        drop_path(stream, err);
+    orr_database_close(db);
+    orr_stream_consume(stream, orr_stream_window(stream).n);
+    orr_array_done(&n.records);
+    kineto_free(n.k);
+    return status;
+}
