@@ -95,6 +95,55 @@ static orr_status name_streams(orr_sync_context *s, orr_error *err)
     return ORR_OK;
 }
 
+static bool is_transfer(const orr_graph_builder *b, orr_node_id v)
+{
+    return b->kind[v] == ORR_NODE_COPY || b->kind[v] == ORR_NODE_SET;
+}
+
+int64_t orr_sync_prompt_ns(const orr_sync_context *s, orr_node_id work)
+{
+    return s->prompt_ns[is_transfer(s->b, work)];
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How promptly work of this recording begins once what it waited for is over: from the end of work
+ * to the start of what had been launched behind it, long (`early_ns`) before that end.
+ * PROMPT_FACTOR times nine tenths of these, but not less than on NVIDIA's devices, and that where
+ * there are fewer than ENOUGH. A transfer on AMD's takes longer to make way than a kernel. */
+static orr_status measure_prompt(orr_sync_context *s, bool transfers, orr_error *err)
+{
+    enum { PROMPT_FACTOR = 2, ENOUGH = 8 };
+    static const int64_t early_ns = 30000;
+    const orr_graph_builder *b = s->b;
+    const orr_issue_order *issues = &s->by_stream;
+    int64_t *gaps = orr_malloc((issues->n + (size_t)1) * sizeof *gaps);
+    uint32_t n = 0;
+    if (gaps == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t lane = 0; lane < b->lanes.n; lane++)
+        for (uint32_t row = issues->first[lane]; row + 1 < issues->first[lane + 1]; row++) {
+            const orr_issued_work *first = &issues->row[row], *second = first + 1;
+            const int64_t end = orr_recorded_end_ns(b, first->node);
+            if (is_transfer(b, first->node) == transfers && second->at_ns + early_ns <= end &&
+                b->start_ns[second->node] >= end)
+                gaps[n++] = b->start_ns[second->node] - end;
+        }
+    s->prompt_ns[transfers] = ORR_PROMPT_LEAST_NS;
+    if (n >= ENOUGH) {
+        qsort(gaps, n, sizeof *gaps, by_length);
+        const int64_t prompt_ns = PROMPT_FACTOR * gaps[(n - 1) * 9 / 10];
+        if (prompt_ns > ORR_PROMPT_LEAST_NS)
+            s->prompt_ns[transfers] = prompt_ns;
+    }
+    orr_free(gaps);
+    return ORR_OK;
+}
+
 orr_status orr_sync_open(orr_sync_context *s, orr_graph_builder *b, const orr_recovery *r,
                          orr_error *err)
 {
@@ -103,6 +152,8 @@ orr_status orr_sync_open(orr_sync_context *s, orr_graph_builder *b, const orr_re
     s->r = r;
     ORR_TRY(gather(s, &s->by_stream, false, err));
     ORR_TRY(gather(s, &s->by_thread, true, err));
+    ORR_TRY(measure_prompt(s, false, err));
+    ORR_TRY(measure_prompt(s, true, err));
     return name_streams(s, err);
 }
 

@@ -9,8 +9,8 @@
  * an event or a synchronization covers. */
 
 enum {
-    ORR_WAKEUP_MAX_NS = 10000, /* work that starts within this of an event was waiting for it */
-    ORR_SYNC_STREAMS_MAX = 256 /* streams searched for one wait; more than a process has */
+    ORR_PROMPT_LEAST_NS = 10000, /* see orr_sync_context.prompt_ns; assumed */
+    ORR_SYNC_STREAMS_MAX = 256   /* streams searched for one wait; more than a process has */
 };
 
 typedef struct orr_issued_work {
@@ -31,12 +31,17 @@ typedef struct orr_sync_context {
     orr_issue_order by_stream; /* by stream lane */
     orr_issue_order by_thread; /* by host lane */
     orr_idmap streams;         /* orr_stream_key() to lane */
+    int64_t prompt_ns[2];      /* work that starts within this of the end of other work, a copy or a
+                                * set at [1], was waiting for it */
     orr_idmap records;         /* correlation of the call that recorded an event, to that call */
 } orr_sync_context;
 
 orr_status orr_sync_open(orr_sync_context *s, orr_graph_builder *b, const orr_recovery *r,
                          orr_error *err) ORR_MUST_CHECK;
 void orr_sync_close(orr_sync_context *s);
+
+/* Within which time of the end of this work did what starts wait for it? */
+int64_t orr_sync_prompt_ns(const orr_sync_context *s, orr_node_id work);
 
 /* Lane of a stream by its recorded number; device -1: the first device that has it. ORR_NONE:
  * none. */

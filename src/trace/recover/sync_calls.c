@@ -7,7 +7,7 @@
 
 /* Synchronization without sync records. Host calls are recorded, but not which stream or event they
  * refer to; it is inferred from the order of the thread's own calls and the recorded times. A call
- * that waited returns within ORR_WAKEUP_MAX_NS of the end of what it waited for; a call that
+ * that waited returns within a prompt time (sync.h) of the end of what it waited for; a call that
  * returns at another time did not wait. */
 
 /* Of the work last issued on each stream before the given time, the one that ended last, but not
@@ -87,7 +87,8 @@ static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64
     if (before == ORR_NONE || b->lane[before] == b->lane[after]) {
         const int64_t start = orr_device_times(b, s->r, after).start_ns;
         before = last_ended_by(s, b->start_ns[call], start, b->lane[after]);
-        if (before != ORR_NONE && start - orr_recorded_end_ns(b, before) > ORR_WAKEUP_MAX_NS)
+        if (before != ORR_NONE &&
+            start - orr_recorded_end_ns(b, before) > orr_sync_prompt_ns(s, before))
             before = ORR_NONE;
     }
     return orr_sync_event(s, before, after, err);

@@ -8,7 +8,7 @@
 /* Infers events from late starts. Recordings often lack the calls that record events, never name
  * the stream that a wait is for, and threads make streams wait for one another's work. The effect
  * is visible: work that starts long (`late_ns`) after both its launch and its stream predecessor
- * waited for something, and if work of another stream ended just before (ORR_WAKEUP_MAX_NS), it
+ * waited for something, and if work of another stream ended just before (promptly, sync.h), it
  * waited for that. Considered only where some thread made a stream wait between the two launches,
  * unless the recording has no such calls at all and so must have left them out. */
 
@@ -33,7 +33,7 @@ static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_n
             if (call == ORR_NONE || b->start_ns[call] >= issued_before_ns ||
                 !orr_occupies_stream(b, s->r, u) || orr_recorded_end_ns(b, u) > by_ns)
                 continue;
-            if (by_ns - orr_recorded_end_ns(b, u) <= ORR_WAKEUP_MAX_NS &&
+            if (by_ns - orr_recorded_end_ns(b, u) <= orr_sync_prompt_ns(s, u) &&
                 (found == ORR_NONE || orr_recorded_end_ns(b, u) > orr_recorded_end_ns(b, found)))
                 found = u;
             break;
