@@ -334,6 +334,27 @@ static void recover_threads_take_turns(void **state)
     orr_graph_free(g);
 }
 
+/* Who calls backward waits until it is over: what shows that it is may be the end of an annotation,
+ * and may come late. Between other threads so late is too late. */
+static void recover_annotations_that_end_when_woken(void **state)
+{
+    (void)state;
+#define ANNOTATION(name, tid, ts, dur) EVENT("user_annotation", name, 100, tid, ts, dur, "")
+    const orr_graph *g =
+        read_text(LIST(ANNOTATION("## backward ##", 1, 505, 11000) "," OP("loss", 1, 0, 500) "," OP(
+            "ones_like", 1, 510, 20) "," OP("autograd::engine::evaluate_function: A", 2, 600,
+                                            900) "," OP("optimizer", 1, 20000, 100)));
+    assert_waits(g, "autograd::engine::evaluate_function: A", "ones_like", ORR_DEP_HANDOFF);
+    assert_waits(g, "## backward ##", "autograd::engine::evaluate_function: A", ORR_DEP_SYNC);
+    assert_int_equal(count_deps(g, ORR_DEP_HANDOFF) + count_deps(g, ORR_DEP_SYNC), 2);
+    orr_graph_free(g);
+    g = read_text(
+        LIST(OP("loss", 1, 0, 500) "," OP("load", 2, 600, 900) "," OP("next", 1, 20000, 100)));
+    assert_waits_not(g, "next", "load", ORR_DEP_HANDOFF);
+    orr_graph_free(g);
+#undef ANNOTATION
+}
+
 /* Autograd's queues: a thread is woken by an evaluation of another, which goes on by itself. */
 static void recover_evaluations_wake_threads(void **state)
 {
@@ -541,6 +562,7 @@ int main(void)
         cmocka_unit_test(recover_forward_to_backward_by_arrows),
         cmocka_unit_test(recover_forward_to_backward_by_sequence),
         cmocka_unit_test(recover_threads_take_turns),
+        cmocka_unit_test(recover_annotations_that_end_when_woken),
         cmocka_unit_test(recover_evaluations_wake_threads),
         cmocka_unit_test(recover_turns_within_steps_of_2020),
         cmocka_unit_test(recover_work_that_waits_on_mtia),
