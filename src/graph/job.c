@@ -99,10 +99,38 @@ static orr_status set_ranks(job_box *box, const orr_graph *const *graphs, uint32
     return ORR_OK;
 }
 
+/* Recordings that share no communication with the latest one, and are a day or more before it, have
+ * a clock of another origin, or none: they begin when the first that has its clock begins
+ * (assumed), and keep their distances among one another. */
+static void join_origins(const orr_job_draft *draft)
+{
+    static const int64_t A_DAY_NS = INT64_C(86400) * 1000000000;
+    const orr_job *job = draft->job;
+    int64_t latest = INT64_MIN, first = INT64_MAX, far = INT64_MAX;
+    for (uint32_t d = 0; d < job->n_graphs; d++) {
+        const int64_t base = orr_ns_add_saturating(job->graphs[d]->base_ns, draft->offset_ns[d]);
+        latest = base > latest ? base : latest;
+    }
+    const int64_t day_before = orr_ns_sub_saturating(latest, A_DAY_NS);
+    for (uint32_t d = 0; d < job->n_graphs; d++) {
+        const int64_t base = orr_ns_add_saturating(job->graphs[d]->base_ns, draft->offset_ns[d]);
+        if (base > day_before && base < first)
+            first = base;
+        if (base <= day_before && base < far)
+            far = base;
+    }
+    for (uint32_t d = 0; far != INT64_MAX && d < job->n_graphs; d++) {
+        int64_t *offset = &draft->offset_ns[d];
+        if (orr_ns_add_saturating(job->graphs[d]->base_ns, *offset) <= day_before)
+            *offset = orr_ns_add_saturating(*offset, orr_ns_sub_saturating(first, far));
+    }
+}
+
 static void set_clocks(const orr_job_draft *draft)
 {
     orr_job *job = draft->job;
     job->base_ns = INT64_MAX;
+    join_origins(draft);
     for (uint32_t d = 0; d < job->n_graphs; d++) {
         int64_t *offset = &draft->offset_ns[d];
         if (*offset >= -ORR_SAME_CLOCK_NS && *offset <= ORR_SAME_CLOCK_NS)

@@ -107,6 +107,28 @@ static void test_bases_far_apart(void **state)
     orr_job_free(job);
 }
 
+/* Without a clock, and without a communication that would tell: it begins with the others. */
+static void test_a_clock_of_another_origin(void **state)
+{
+    (void)state;
+    const int64_t epoch_ns = INT64_C(1700000000) * 1000000000;
+    const int64_t base_ns[4] = {epoch_ns + 5 * MS, 0, epoch_ns, 3 * MS};
+    const orr_graph *graphs[4];
+    const orr_job *job;
+    for (uint32_t r = 0; r < 4; r++) {
+        orr_graph_builder *b = new_builder();
+        b->recording.rank = r;
+        b->recording.base_ns = base_ns[r];
+        node(b, "work", 0, MS, ORR_NONE);
+        graphs[r] = built(b);
+    }
+    OK(orr_job_build(graphs, 4, &job, NULL));
+    const int64_t want[4] = {5 * MS, 0, 0, 3 * MS};
+    for (uint32_t d = 0; d < 4; d++)
+        assert_int_equal(orr_job_start_ns(job, d, 0), want[d]);
+    orr_job_free(job);
+}
+
 static const orr_graph *graph_of(uint32_t rank, int64_t base_ns, const orr_comm *comms,
                                  const orr_node_kind *kinds, size_t n)
 {
@@ -175,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_again_without_what_cannot_be),
         cmocka_unit_test(test_shared_clocks_stay_as_they_are),
         cmocka_unit_test(test_bases_far_apart),
+        cmocka_unit_test(test_a_clock_of_another_origin),
         cmocka_unit_test(test_along_a_chain_and_islands),
         cmocka_unit_test(test_median),
         cmocka_unit_test(test_sums_stop_at_the_ends_of_time),
