@@ -332,6 +332,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_analyze_stragglers(const orr_job *job,
  * before its last arrival) of its communication: */
 #define ORR_BOUND_MAP(X)                                                                           \
     X(CPU, "cpu_bound")                                                                            \
+    X(HOST_GAP, "between_operators")                                                               \
     X(COMPUTE, "gpu_compute_bound")                                                                \
     X(COMMUNICATION, "gpu_communication_bound")                                                    \
     X(MEMORY, "gpu_memory_bound")                                                                  \

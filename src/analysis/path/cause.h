@@ -43,6 +43,7 @@ typedef struct orr_walker {
     int64_t queue_gap_ns; /* see orr_path_walk() */
     orr_walk_rank *ranks; /* shape (D)           */
     orr_path_builder builder;
+    orr_node_id leads_to; /* what executed after the place where the walk is, on its rank */
     orr_arena *scratch;
     orr_error *err;
 } orr_walker;

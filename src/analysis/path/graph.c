@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "graph/pollers.h"
 
 static bool takes_part(const orr_graph *g, const orr_points_filter *of, orr_node_id v)
 {
@@ -13,6 +14,14 @@ static bool takes_part(const orr_graph *g, const orr_points_filter *of, orr_node
         duration < of->duration_min_ns || start >= of->to_ns)
         return false;
     return of->starts_inside ? start >= of->from_ns : start + duration >= of->from_ns;
+}
+
+bool orr_only_names(const orr_graph *g, orr_node_id v)
+{
+    static const char step[] = "ProfilerStep";
+    return g->kind[v] == ORR_NODE_ANNOTATION ||
+           (g->kind[v] == ORR_NODE_HOST_OP &&
+            strncmp(orr_graph_str(g, g->name[v]), step, sizeof step - 1) == 0);
 }
 
 /* PyTorch's data loader calls its annotation "enumerate(DataLoader)#...". */
@@ -25,6 +34,7 @@ static bool loads_data(const orr_graph *g, orr_node_id v)
 /* The points as they are laid down, and the nodes that have begun and not ended. */
 typedef struct layer {
     const orr_graph *g;
+    const bool *polls; /* shape (L): threads to be left out; or NULL */
     int64_t *time_ns;
     orr_node_id *node, *inside;
     uint8_t *bound;
@@ -44,15 +54,17 @@ static void lay_point(layer *l, int64_t time_ns, orr_node_id v, uint32_t *at)
     l->time_ns[l->n] = time_ns;
     l->node[l->n] = v;
     l->inside[l->n] = ORR_NONE;
-    l->bound[l->n] = ORR_BOUND_CPU;
+    l->bound[l->n] = ORR_BOUND_HOST_GAP;
     if (l->n_open > 0) {
         const struct open *inner = &l->open[l->n_open - 1];
         l->inside[l->n] = inner->node;
-        l->bound[l->n] =
-            inner->loading ? ORR_BOUND_DATA_LOADING : (uint8_t)orr_bound_of_node(l->g, inner->node);
+        l->bound[l->n] = inner->loading ? ORR_BOUND_DATA_LOADING
+                         : orr_only_names(l->g, inner->node)
+                             ? ORR_BOUND_HOST_GAP
+                             : (uint8_t)orr_bound_of_node(l->g, inner->node);
     }
     l->work_before[l->n] = l->last_work;
-    if ((ORR_PATH_EXECUTES >> l->g->kind[v]) & 1)
+    if (((ORR_PATH_EXECUTES >> l->g->kind[v]) & 1) && !orr_only_names(l->g, v))
         l->last_work = l->n;
     at[v] = l->n++;
 }
@@ -112,12 +124,16 @@ static uint32_t count_nodes(const orr_graph *g, const orr_points_filter *of, uin
 orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr_arena *arena,
                             orr_points *ret, orr_error *err)
 {
+    const bool *polls = of->with_pollers ? NULL : orr_lanes_that_poll(g, arena);
     uint32_t most;
+    if (!of->with_pollers && polls == NULL)
+        return orr_fail_memory(err);
     const size_t n = 2 * (size_t)count_nodes(g, of, &most);
     if (n >= ORR_NONE)
         return orr_fail(err, ORR_LIMIT, "%zu host nodes are too many for a critical path", n / 2);
     uint32_t *lane_first = orr_arena_array(arena, uint32_t, (size_t)g->n_lanes + 1);
     layer l = {.g = g,
+               .polls = polls,
                .time_ns = orr_arena_array(arena, int64_t, n),
                .node = orr_arena_array(arena, orr_node_id, n),
                .inside = orr_arena_array(arena, orr_node_id, n),
@@ -136,7 +152,7 @@ orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr
     memset(l.end_at, 0xff, g->n_nodes * sizeof *l.end_at);
     for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
         lane_first[lane] = l.n;
-        if (g->lanes[lane].kind == ORR_LANE_HOST)
+        if (g->lanes[lane].kind == ORR_LANE_HOST && !(l.polls && l.polls[lane]))
             lay_lane(&l, of, lane);
     }
     lane_first[g->n_lanes] = l.n;
@@ -172,11 +188,17 @@ bool orr_path_time_range(const orr_view *view, int64_t *ret_start_ns, int64_t *r
 {
     const orr_graph *g = view->graph;
     orr_node_id last = ORR_NONE;
+    orr_lane_id lane = ORR_NONE;
+    bool polls = false;
     int64_t start = INT64_MAX, end = INT64_MIN;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const orr_node_id v = g->lane_node[i];
-        if (!((ORR_PATH_EXECUTES >> g->kind[v]) & 1) || g->start_ns[v] == ORR_TIME_NONE ||
-            !orr_view_holds(view, v))
+        if (g->lane[v] != lane) {
+            lane = g->lane[v];
+            polls = orr_lane_only_polls(g, lane);
+        }
+        if (!((ORR_PATH_EXECUTES >> g->kind[v]) & 1) || g->start_ns[v] == ORR_TIME_NONE || polls ||
+            orr_only_names(g, v) || !orr_view_holds(view, v))
             continue;
         if (g->start_ns[v] < start)
             start = g->start_ns[v];

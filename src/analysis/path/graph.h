@@ -16,7 +16,8 @@ typedef struct orr_points {
     const orr_node_id *node;     /* shape (n)                                              */
     const orr_node_id *inside;   /* shape (n): what runs from here to the next; or NONE    */
     const uint8_t *bound;        /* shape (n), orr_bound: of that; under an annotation of
-                                  * PyTorch's data loader DATA_LOADING, mostly CPU         */
+                                  * PyTorch's data loader DATA_LOADING, where nothing
+                                  * executes HOST_GAP, mostly CPU                          */
     const uint32_t *work_before; /* shape (n): last point of an executing node before it on
                                   * its thread, or ORR_NONE                               */
     const uint32_t *lane_first;  /* shape (L + 1)                                          */
@@ -29,6 +30,7 @@ typedef struct orr_points_filter {
     int64_t from_ns, to_ns;  /* nodes that touch this time...                        */
     bool starts_inside;      /* ... or start in it                                   */
     int64_t duration_min_ns; /* and last this long                                   */
+    bool with_pollers;       /* threads that only poll, too                          */
 } orr_points_filter;
 orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr_arena *arena,
                             orr_points *ret, orr_error *err) ORR_MUST_CHECK;
@@ -40,6 +42,10 @@ enum {
                         ORR_KIND(SET) | ORR_KIND(MEM_LOAD) | ORR_KIND(MEM_STORE),
     ORR_PATH_NAMES = ORR_KIND(PYTHON) | ORR_KIND(ANNOTATION)
 };
+
+/* Does the node name a stretch of a thread's time, without taking any itself? Annotations do, and
+ * the steps of the profiler, which in recordings of 2020 are operators. */
+bool orr_only_names(const orr_graph *g, orr_node_id node);
 
 /* What bounds the time that a node itself takes. */
 orr_bound orr_bound_of_node(const orr_graph *g, orr_node_id node);

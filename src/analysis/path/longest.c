@@ -93,6 +93,7 @@ static orr_status find_points(finder *f)
                                   .from_ns = f->view->from_ns,
                                   .to_ns = f->view->to_ns,
                                   .starts_inside = true,
+                                  .with_pollers = true,
                                   .duration_min_ns = 1};
     ORR_TRY(orr_points_build(g, &of, f->scratch, &f->points, f->err));
     f->slot = orr_arena_array(f->scratch, uint32_t, g->n_nodes);

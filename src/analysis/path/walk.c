@@ -8,6 +8,9 @@
  * latest of its launch, of what its stream did before and of the events it waited for; in a
  * matched communication it is the member that arrived last.
  *
+ * What an annotation names is no work of its own: a thread that does nothing that executes is
+ * between two operators, and that time is a wait of the one that follows.
+ *
  * Every step goes to a moment that is not later, at a place not seen before, so the walk ends. It
  * looks once at each dependency of the nodes that it meets: O(path), after O(N) to lay down the
  * points of the threads. */
@@ -102,6 +105,7 @@ static orr_status add_work(orr_walker *w, uint32_t graph, orr_node_id v, orr_bou
         const orr_path_place there = orr_path_place_of(w, last.graph, last.node, false);
         if (there.where != ORR_PATH_PLACE_NONE && !was_seen(w, there)) {
             *ret_to = there;
+            w->leads_to = ORR_NONE;
             return ORR_OK;
         }
     }
@@ -132,6 +136,7 @@ static orr_status step_device_start(orr_walker *w, orr_path_place *at)
     }
     *at = cause.to;
     at->graph = here.graph;
+    w->leads_to = here.node;
     at->node = cause.to.where == ORR_PATH_PLACE_NONE ? here.node : cause.to.node;
     return add(w, here.graph, here.node, cause.bound, true, cause.at_ns);
 }
@@ -166,15 +171,29 @@ static bool was_handed_over(const orr_walker *w, orr_path_place at)
            point_ns(rank, at.point) - point_ns(rank, at.point - 1) >= w->queue_gap_ns;
 }
 
+static bool is_between(const orr_graph *g, orr_node_id inside)
+{
+    return inside == ORR_NONE || orr_only_names(g, inside);
+}
+
+/* The node that executes next after this place, as far as the walk has seen. */
+static orr_node_id what_follows(const orr_walker *w, orr_path_place here)
+{
+    const orr_graph *g = w->job->graphs[here.graph];
+    return orr_only_names(g, here.node) && w->leads_to != ORR_NONE ? w->leads_to : here.node;
+}
+
 static orr_status step_host(orr_walker *w, orr_path_place *at)
 {
     const orr_path_place here = *at;
     const orr_walk_rank *rank = &w->ranks[here.graph];
+    if (!orr_only_names(rank->view->graph, here.node))
+        w->leads_to = here.node;
     const orr_points *points = &rank->points;
     const orr_cause cause = cause_elsewhere(w, here);
     if (cause.to.where != ORR_PATH_PLACE_NONE) {
         *at = cause.to;
-        return add(w, here.graph, here.node, cause.bound, true, cause.at_ns);
+        return add(w, here.graph, what_follows(w, here), cause.bound, true, cause.at_ns);
     }
     const uint32_t before = here.point - 1;
     const orr_lane_id lane = rank->view->graph->lane[here.node];
@@ -185,8 +204,9 @@ static orr_status step_host(orr_walker *w, orr_path_place *at)
     at->point = before;
     at->node = points->node[before];
     const orr_node_id inside = points->inside[before];
-    if (inside == ORR_NONE)
-        return add(w, here.graph, here.node, ORR_BOUND_CPU, true, point_ns(rank, before));
+    if (is_between(rank->view->graph, inside))
+        return add(w, here.graph, what_follows(w, here), (orr_bound)points->bound[before], true,
+                   point_ns(rank, before));
     return add_work(w, here.graph, inside, (orr_bound)points->bound[before], point_ns(rank, before),
                     at);
 }
@@ -228,8 +248,8 @@ static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at
     *at = (orr_path_place){
         .where = ORR_PATH_PLACE_HOST, .graph = graph, .node = points->node[best], .point = best};
     const orr_node_id inside = points->inside[best];
-    if (inside == ORR_NONE)
-        return add(w, graph, stuck.node, ORR_BOUND_NONE, true, point_ns(rank, best));
+    if (is_between(rank->view->graph, inside))
+        return add(w, graph, what_follows(w, stuck), ORR_BOUND_NONE, true, point_ns(rank, best));
     return add(w, graph, inside, (orr_bound)points->bound[best], false, point_ns(rank, best));
 }
 
@@ -258,7 +278,8 @@ static orr_status walk(orr_walker *w, orr_path_place at)
         if (at.where == ORR_PATH_PLACE_NONE)
             ORR_TRY(resume(w, from, &at));
         if (at.where == ORR_PATH_PLACE_NONE)
-            return add(w, from.graph, from.node, ORR_BOUND_NONE, true, w->builder.start_ns);
+            return add(w, from.graph, what_follows(w, from), ORR_BOUND_NONE, true,
+                       w->builder.start_ns);
     }
     return ORR_OK;
 }
@@ -304,6 +325,7 @@ orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n, in
     orr_walker w = {.job = job,
                     .queue_gap_ns = queue_gap_ns,
                     .builder = {.job = job, .rank = n == 1 ? views[0].rank : ORR_NONE},
+                    .leads_to = ORR_NONE,
                     .err = err};
     orr_critical_path path = {0};
     orr_status status = ORR_OK;

@@ -81,6 +81,7 @@ static const part bounds[ORR_BOUNDS] = {
     [ORR_BOUND_MEMORY] = {"memory", "memory copies", 0},
     [ORR_BOUND_KERNEL_GAP] = {"overhead", "gaps between kernels", 0},
     [ORR_BOUND_LAUNCH] = {"runtime", "launch delays", 0},
+    [ORR_BOUND_HOST_GAP] = {"other", "between operators", 0},
     [ORR_BOUND_DATA_LOADING] = {"python", "data loading", 0},
     [ORR_BOUND_PEER] = {"peer", "waiting for a peer", 0},
     [ORR_BOUND_NONE] = {"idle", "nothing recorded", 0},
