@@ -95,10 +95,12 @@ static void test_collective_on_threads(void **state)
     assert_int_equal(s.job->n_matches, 1);
     orr_critical_path path;
     assert_int_equal(orr_analyze_critical_path_job(s.job, NULL, s.arena, &path, &s.err), ORR_OK);
-    CHECK_PATH(&path, ON(1, "busy", CPU, false, 0, 50), ON(1, "gloo:all_reduce", CPU, true, 50, 60),
+    CHECK_PATH(&path, ON(1, "busy", CPU, false, 0, 50),
+               ON(1, "gloo:all_reduce", HOST_GAP, true, 50, 60),
                ON(0, "gloo:all_reduce", COMMUNICATION, false, 60, 100));
     path = find_path(&s, NULL);
-    CHECK_PATH(&path, PIECE("busy", CPU, false, 0, 10), PIECE("gloo:all_reduce", CPU, true, 10, 20),
+    CHECK_PATH(&path, PIECE("busy", CPU, false, 0, 10),
+               PIECE("gloo:all_reduce", HOST_GAP, true, 10, 20),
                PIECE("gloo:all_reduce", PEER, true, 20, 60),
                PIECE("gloo:all_reduce", COMMUNICATION, false, 60, 100));
     small_end(&s);
