@@ -90,12 +90,24 @@ static void open_node(layer *l, orr_node_id v)
     lay_point(l, l->g->start_ns[v], v, l->start_at);
 }
 
+/* In the order in which nodes of one thread stand: by start, the longer first. */
+static bool begins_first(const orr_graph *g, orr_node_id a, orr_node_id b)
+{
+    return g->start_ns[a] != g->start_ns[b] ? g->start_ns[a] < g->start_ns[b]
+                                            : g->duration_ns[a] > g->duration_ns[b];
+}
+
 static void lay_lane(layer *l, const orr_points_filter *of, orr_lane_id lane)
 {
     const orr_graph *g = l->g;
+    const bool joins = of->joins && lane == of->into;
+    uint32_t i = g->lane_first[lane], k = joins ? g->lane_first[of->joined] : 0;
+    const uint32_t end = g->lane_first[lane + 1], last = joins ? g->lane_first[of->joined + 1] : 0;
     l->last_work = ORR_NONE;
-    for (uint32_t i = g->lane_first[lane]; i < g->lane_first[lane + 1]; i++) {
-        const orr_node_id v = g->lane_node[i];
+    while (i < end || k < last) {
+        const bool other =
+            k < last && (i == end || begins_first(g, g->lane_node[k], g->lane_node[i]));
+        const orr_node_id v = g->lane_node[other ? k++ : i++];
         if (!takes_part(g, of, v))
             continue;
         close_until(l, g->start_ns[v]);
@@ -141,7 +153,7 @@ orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr
                .work_before = orr_arena_array(arena, uint32_t, n),
                .start_at = orr_arena_array(arena, uint32_t, g->n_nodes),
                .end_at = orr_arena_array(arena, uint32_t, g->n_nodes),
-               .open = orr_malloc(((size_t)most + 1) * sizeof *l.open)};
+               .open = orr_malloc((2 * (size_t)most + 1) * sizeof *l.open)};
     if (lane_first == NULL || l.time_ns == NULL || l.node == NULL || l.inside == NULL ||
         l.bound == NULL || l.work_before == NULL || l.start_at == NULL || l.end_at == NULL ||
         l.open == NULL) {
@@ -152,7 +164,8 @@ orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr
     memset(l.end_at, 0xff, g->n_nodes * sizeof *l.end_at);
     for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
         lane_first[lane] = l.n;
-        if (g->lanes[lane].kind == ORR_LANE_HOST && !(l.polls && l.polls[lane]))
+        if (g->lanes[lane].kind == ORR_LANE_HOST && !(l.polls && l.polls[lane]) &&
+            !(of->joins && lane == of->joined))
             lay_lane(&l, of, lane);
     }
     lane_first[g->n_lanes] = l.n;

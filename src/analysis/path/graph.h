@@ -31,6 +31,8 @@ typedef struct orr_points_filter {
     bool starts_inside;      /* ... or start in it                                   */
     int64_t duration_min_ns; /* and last this long                                   */
     bool with_pollers;       /* threads that only poll, too                          */
+    bool joins;              /* thread `joined` as if its nodes were of thread `into` */
+    orr_lane_id joined, into;
 } orr_points_filter;
 orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr_arena *arena,
                             orr_points *ret, orr_error *err) ORR_MUST_CHECK;

@@ -9,7 +9,8 @@
  * 2026), which sees a recording as this graph: the start and end of each host operator, runtime
  * call and launched device work are points; edges run along each thread, through device
  * work, from a launch or from the previous work of the stream to its start, and from device work to
- * the end of a call that waited for it. It differs in working in ns, where HTA rounds to us. */
+ * the end of a call that waited for it. Where only one thread has nodes of autograd, and only one
+ * other of a forward pass, both are one. It differs in working in ns, where HTA rounds to us. */
 
 typedef struct edge {
     uint32_t from, to; /* points */
@@ -86,15 +87,39 @@ static orr_status add_edge(finder *f, edge e)
     return orr_array_push(&f->edges, e) ? ORR_OK : orr_fail_memory(f->err);
 }
 
+/* The only thread with operators or annotations whose name holds a word; ORR_NONE: none or several.
+ */
+static orr_lane_id only_thread_with(const orr_view *view, const char *word)
+{
+    const orr_graph *g = view->graph;
+    orr_lane_id found = ORR_NONE;
+    for (orr_node_id v = 0; v < g->n_nodes; v++) {
+        if ((g->kind[v] != ORR_NODE_HOST_OP && g->kind[v] != ORR_NODE_ANNOTATION) ||
+            g->lane[v] == found || !orr_view_holds(view, v) ||
+            strstr(orr_graph_str(g, g->name[v]), word) == NULL)
+            continue;
+        if (found != ORR_NONE)
+            return ORR_NONE;
+        found = g->lane[v];
+    }
+    return found;
+}
+
 static orr_status find_points(finder *f)
 {
     const orr_graph *g = f->g;
+    const orr_lane_id backward = only_thread_with(f->view, "autograd");
+    const orr_lane_id forward = only_thread_with(f->view, "forward");
     const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
                                   .from_ns = f->view->from_ns,
                                   .to_ns = f->view->to_ns,
                                   .starts_inside = true,
                                   .with_pollers = true,
-                                  .duration_min_ns = 1};
+                                  .duration_min_ns = 1,
+                                  .joins = backward != ORR_NONE && forward != ORR_NONE &&
+                                           backward != forward,
+                                  .joined = backward,
+                                  .into = forward};
     ORR_TRY(orr_points_build(g, &of, f->scratch, &f->points, f->err));
     f->slot = orr_arena_array(f->scratch, uint32_t, g->n_nodes);
     f->device = orr_arena_array(f->scratch, orr_node_id, g->n_nodes);

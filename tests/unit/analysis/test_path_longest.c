@@ -108,6 +108,23 @@ static void test_event_has_no_weight(void **state)
     small_end(&s);
 }
 
+/* One thread has autograd, one other the forward pass: both are one, and the path goes through
+ * both. With autograd on two threads it is not known which, and the longer thread is the path. */
+static void test_forward_and_backward_are_one(void **state)
+{
+    (void)state;
+    for (int several = 0; several < 2; several++) {
+        small s = small_begin();
+        const uint32_t main = small_thread(&s, 1), backward = small_thread(&s, 2);
+        small_node(&s, ORR_NODE_HOST_OP, "forward", main, 0, 30, ORR_NONE);
+        small_node(&s, ORR_NODE_HOST_OP, "autograd::A", backward, 40, 40, ORR_NONE);
+        small_node(&s, ORR_NODE_HOST_OP, several ? "autograd::B" : "step", main, 90, 5, ORR_NONE);
+        const orr_critical_path path = find_longest(&s);
+        assert_int_equal(path.bound_ns[ORR_BOUND_CPU], several ? 40 : 30 + 40 + 5);
+        small_end(&s);
+    }
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -123,8 +140,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gaps_weigh_nothing), cmocka_unit_test(test_host_work_can_be_longer),
-        cmocka_unit_test(test_order_of_a_stream),  cmocka_unit_test(test_event_has_no_weight),
+        cmocka_unit_test(test_gaps_weigh_nothing),
+        cmocka_unit_test(test_host_work_can_be_longer),
+        cmocka_unit_test(test_order_of_a_stream),
+        cmocka_unit_test(test_event_has_no_weight),
+        cmocka_unit_test(test_forward_and_backward_are_one),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
