@@ -43,10 +43,10 @@ static orr_status prepare(orr_compiler *c)
     c->floor_ns = orr_arena_array(c->arena, int64_t, all);
     c->at_ns = orr_arena_array(c->scratch, int64_t, host);
     c->chain_ns = orr_arena_array(c->scratch, int64_t, host);
-    c->chain_host = orr_arena_array(c->scratch, uint8_t, host);
+    c->chain_kind = orr_arena_array(c->scratch, uint8_t, host);
     c->host_first = orr_arena_array(c->scratch, uint32_t, (size_t)g->n_lanes + 1);
     if (!c->start_point || !c->end_point || !c->floor_ns || !c->at_ns || !c->chain_ns ||
-        !c->chain_host || !c->host_first)
+        !c->chain_kind || !c->host_first)
         return orr_fail_memory(c->err);
     memset(c->start_point, 0xff, g->n_nodes * sizeof *c->start_point);
     memset(c->end_point, 0xff, g->n_nodes * sizeof *c->end_point);
@@ -79,12 +79,12 @@ static orr_status freeze_edges(const orr_compiler *c, orr_sim_program *ret)
     for (uint32_t p = 0; p < n; p++) {
         at[p] = first[p];
         if (chained(c, p))
-            edges[at[p]++] = (orr_edge){p + 1, c->chain_host[p + 1], c->chain_ns[p + 1]};
+            edges[at[p]++] = (orr_edge){p + 1, c->chain_kind[p + 1], c->chain_ns[p + 1]};
         first[p + 1] += at[p];
     }
     for (size_t i = 0; i < c->edges.n; i++) {
         const orr_raw_edge *e = &c->edges.at[i];
-        edges[at[e->from]++] = (orr_edge){e->to, e->host, e->lag_ns};
+        edges[at[e->from]++] = (orr_edge){e->to, e->kind, e->lag_ns};
     }
     ret->edge_first = first;
     ret->edges = edges;

@@ -26,7 +26,7 @@
 typedef struct orr_raw_edge {
     orr_point_id from, to;
     int64_t lag_ns;
-    uint32_t host;
+    uint32_t kind; /* orr_edge_kind */
 } orr_raw_edge;
 
 /* A stretch of a thread that ends at `point`, in which a call may have blocked. */
@@ -52,7 +52,7 @@ typedef struct orr_compiler {
     int64_t *at_ns;                        /* shape (host points): recorded time */
     int64_t *chain_ns;                     /* shape (host points): time since the previous point
                                             * of the thread; -1: first of the thread */
-    uint8_t *chain_host;                   /* shape (host points) */
+    uint8_t *chain_kind;                   /* shape (host points): orr_edge_kind */
     uint32_t *host_first;                  /* shape (L + 1): points of each thread */
     orr_lane_id main;                      /* the main thread, which has the most nodes; ORR_NONE */
     orr_array(orr_raw_edge) edges;
@@ -102,9 +102,9 @@ bool orr_compile_tail_wave(orr_compiler *c, orr_lane_id lane, uint32_t row, int6
 bool orr_compile_anchor(orr_compiler *c, orr_point_id point, int64_t at_ns);
 
 static inline bool orr_compile_edge(orr_compiler *c, orr_point_id from, orr_point_id to,
-                                    int64_t lag_ns, bool host)
+                                    int64_t lag_ns, orr_edge_kind kind)
 {
-    const orr_raw_edge edge = {from, to, lag_ns < 0 ? 0 : lag_ns, host};
+    const orr_raw_edge edge = {from, to, lag_ns < 0 ? 0 : lag_ns, kind};
     return orr_array_push(&c->edges, edge);
 }
 

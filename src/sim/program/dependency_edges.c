@@ -94,7 +94,7 @@ static bool tie_node(orr_compiler *c, orr_node_id v)
             continue;
         const orr_point_id from = (tie.from_end ? c->end_point : c->start_point)[tie.from];
         const orr_point_id to = (tie.to_end ? c->end_point : c->start_point)[v];
-        if (!orr_compile_edge(c, from, to, tie.lag_ns, false))
+        if (!orr_compile_edge(c, from, to, tie.lag_ns, ORR_EDGE_LATENCY))
             return false;
     }
     return true;
@@ -105,8 +105,8 @@ static bool nest(orr_compiler *c, orr_node_id v)
 {
     const orr_node_id u = c->g->parent[v];
     return u == ORR_NONE || !orr_on_thread(c->g, u) ||
-           (orr_compile_edge(c, c->start_point[u], c->start_point[v], 0, false) &&
-            orr_compile_edge(c, c->end_point[v], c->end_point[u], 0, false));
+           (orr_compile_edge(c, c->start_point[u], c->start_point[v], 0, ORR_EDGE_LATENCY) &&
+            orr_compile_edge(c, c->end_point[v], c->end_point[u], 0, ORR_EDGE_LATENCY));
 }
 
 orr_status orr_compile_dependencies(orr_compiler *c)

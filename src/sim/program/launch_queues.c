@@ -33,7 +33,7 @@ static bool hold_back(orr_compiler *c, uint32_t row)
     if (s->launch[oldest] == ORR_NONE || (s->start_ns[oldest] != ORR_TIME_NONE &&
                                           s->start_ns[oldest] > orr_recorded_end(c->g, call)))
         return true;
-    return orr_compile_edge(c, row_start(c, oldest), c->end_point[call], 0, false);
+    return orr_compile_edge(c, row_start(c, oldest), c->end_point[call], 0, ORR_EDGE_LATENCY);
 }
 
 static bool queue_lane(orr_compiler *c, uint32_t first, uint32_t end)

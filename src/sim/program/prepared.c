@@ -20,7 +20,7 @@ static const orr_edge *scaled_edges(const orr_sim_program *program, double host_
     orr_edge *edges = orr_arena_array(arena, orr_edge, program->n_edges);
     for (uint32_t i = 0; edges != NULL && i < program->n_edges; i++) {
         edges[i] = program->edges[i];
-        if (edges[i].host)
+        if (orr_edge_is_host(edges[i].kind))
             edges[i].lag_ns = host_ns(edges[i].lag_ns, host_speed);
     }
     return edges;

@@ -16,9 +16,29 @@
  * to an end point, with a length that the engine finds. */
 typedef uint32_t orr_point_id;
 
+/* What a lag is, and whether it was read from the recording as it stands for want of a cause. */
+typedef enum orr_edge_kind {
+    ORR_EDGE_LATENCY,     /* a constant                                                       */
+    ORR_EDGE_DEVICE_GAP,  /* read: device work that nothing known led to                      */
+    ORR_EDGE_HOST_WORK,   /* time of a thread inside operators, calls and Python functions    */
+    ORR_EDGE_HOST_OWN,    /* a constant for each name: own time of a call that may wait       */
+    ORR_EDGE_HOST_GAP,    /* read: time of a thread outside of all that executes              */
+    ORR_EDGE_HOST_WAIT,   /* read: a call that waits for devices, for nothing that is recorded */
+    ORR_EDGE_HOST_ANCHOR, /* read: a thread that wakes or begins without a hand-off           */
+    ORR_EDGE_KINDS
+} orr_edge_kind;
+static inline bool orr_edge_is_host(uint32_t kind) /* is it divided by host_speed? */
+{
+    return kind >= ORR_EDGE_HOST_WORK;
+}
+static inline bool orr_edge_is_read(uint32_t kind)
+{
+    return kind == ORR_EDGE_DEVICE_GAP || kind >= ORR_EDGE_HOST_GAP;
+}
+
 typedef struct orr_edge {
     orr_point_id to;
-    uint32_t host;  /* 1: host time, which is divided by host_speed */
+    uint32_t kind;  /* orr_edge_kind */
     int64_t lag_ns; /* never negative */
 } orr_edge;
 

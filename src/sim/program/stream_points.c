@@ -90,7 +90,7 @@ static bool follow_stream(orr_compiler *c, uint32_t row, lead *l)
     for (uint32_t k = s->first[row]; k < s->first[row + 1] && !c->free_streams; k++) {
         ready_by(l, orr_recorded_end(c->g, s->before[k]), gap_ns);
         if (!orr_compile_edge(c, row_start(c, s->row_of[s->before[k]]) + 1, row_start(c, row),
-                              gap_ns, false))
+                              gap_ns, ORR_EDGE_LATENCY))
             return false;
     }
     return true;
@@ -110,7 +110,7 @@ static bool follow_ties(orr_compiler *c, uint32_t row, lead *l)
         const orr_point_id at = from != ORR_NONE
                                     ? row_start(c, from) + tie.from_end
                                     : (tie.from_end ? c->end_point : c->start_point)[tie.from];
-        if (!orr_compile_edge(c, at, row_start(c, row) + tie.to_end, tie.lag_ns, false))
+        if (!orr_compile_edge(c, at, row_start(c, row) + tie.to_end, tie.lag_ns, ORR_EDGE_LATENCY))
             return false;
     }
     return true;

@@ -79,7 +79,7 @@ bool orr_compile_tail_wave(orr_compiler *c, orr_lane_id lane, uint32_t row, int6
             c->streams.start_ns[full] >= c->streams.start_ns[row])
             continue;
         if (!orr_compile_edge(c, c->n_host + 2 * full, c->n_host + 2 * row,
-                              c->duration_ns[v] - wave, false))
+                              c->duration_ns[v] - wave, ORR_EDGE_LATENCY))
             return false;
     }
     return true;

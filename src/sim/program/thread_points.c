@@ -22,6 +22,7 @@ typedef struct point_writer {
     orr_lane_id lane;
     uint32_t first;       /* first point of the lane */
     uint32_t n_transfers; /* open communications */
+    uint32_t n_executing; /* open nodes that execute, and do not only name a stretch of time */
     uint32_t order;
     orr_array(open_node) open;
 } point_writer;
@@ -66,7 +67,9 @@ static orr_point_id lay_point(point_writer *l, int64_t at_ns)
     const orr_point_id p = c->n_points++;
     c->at_ns[p] = at_ns;
     c->chain_ns[p] = p == l->first ? -1 : l->n_transfers > 0 ? 0 : at_ns - c->at_ns[p - 1];
-    c->chain_host[p] = l->n_transfers == 0;
+    c->chain_kind[p] = l->n_transfers > 0   ? ORR_EDGE_LATENCY
+                       : l->n_executing > 0 ? ORR_EDGE_HOST_WORK
+                                            : ORR_EDGE_HOST_GAP;
     return p;
 }
 
@@ -115,6 +118,19 @@ static bool slept_before(const point_writer *l, orr_point_id p)
     return l->lane != l->c->main && p > l->first && l->open.n == 0 && l->c->chain_ns[p] >= sleep_ns;
 }
 
+/* Recordings of 2020 have the steps of the profiler as operators. */
+static bool is_step(const orr_graph *g, orr_node_id v)
+{
+    static const char prefix[] = "ProfilerStep";
+    return strncmp(orr_graph_str(g, g->name[v]), prefix, sizeof prefix - 1) == 0;
+}
+
+static bool executes(const orr_graph *g, orr_node_id v)
+{
+    return g->kind[v] != ORR_NODE_ANNOTATION && g->kind[v] != ORR_NODE_OVERHEAD &&
+           g->kind[v] != ORR_NODE_OTHER && !is_step(g, v);
+}
+
 static bool lay_start(point_writer *l, orr_node_id v)
 {
     orr_compiler *c = l->c;
@@ -130,6 +146,7 @@ static bool lay_start(point_writer *l, orr_node_id v)
         c->end_point[v] = p;
         return true;
     }
+    l->n_executing += executes(g, v);
     if (orr_communicates(g, v)) {
         l->n_transfers++;
         if (!add_transfer(c, v))
@@ -161,6 +178,7 @@ static bool lay_end(point_writer *l, open_node ended)
     const orr_node_id v = ended.node;
     const orr_point_id p = lay_point(l, ended.end_ns);
     c->end_point[v] = p;
+    l->n_executing -= executes(c->g, v);
     if (orr_communicates(c->g, v))
         l->n_transfers--;
     return c->g->dep_first[v] == c->g->dep_first[v + 1] || wait_until(l, v, p);
@@ -199,7 +217,7 @@ static bool lay_untimed(point_writer *l)
         c->end_point[v] = end;
         c->chain_ns[start] = -2;
         c->chain_ns[end] = works ? 0 : c->duration_ns[v] < 0 ? 0 : c->duration_ns[v];
-        c->chain_host[end] = !works;
+        c->chain_kind[end] = works ? ORR_EDGE_LATENCY : ORR_EDGE_HOST_WORK;
         if (works && !add_transfer(c, v))
             return false;
     }
@@ -228,7 +246,7 @@ bool orr_compile_anchor(orr_compiler *c, orr_point_id point, int64_t at_ns)
                          point < c->host_first[c->main + 1];
     const orr_point_id from = on_main ? ORR_NONE : main_point(c, at_ns);
     if (from != ORR_NONE)
-        return orr_compile_edge(c, from, point, at_ns - c->at_ns[from], true);
+        return orr_compile_edge(c, from, point, at_ns - c->at_ns[from], ORR_EDGE_HOST_ANCHOR);
     c->floor_ns[point] = at_ns;
     return true;
 }
@@ -279,7 +297,7 @@ orr_status orr_compile_threads(orr_compiler *c)
         c->host_first[lane] = c->n_points;
         l.lane = lane;
         l.first = c->n_points;
-        l.n_transfers = 0;
+        l.n_transfers = l.n_executing = 0;
         if (g->lanes[lane].kind == ORR_LANE_HOST)
             done = c->timed ? lay_thread(&l) : lay_untimed(&l);
     }

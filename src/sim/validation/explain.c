@@ -73,7 +73,8 @@ static void follow_edges(explainer *x)
         for (uint32_t k = p->edge_first[from]; k < p->edge_first[from + 1]; k++) {
             const orr_point_id to = p->edges[k].to;
             /* A full device: from the start of the work that fills it to the start of this one. */
-            if (p->work_at[from] != ORR_NONE && p->work_at[to] != ORR_NONE && !p->edges[k].host) {
+            if (p->work_at[from] != ORR_NONE && p->work_at[to] != ORR_NONE &&
+                !orr_edge_is_host(p->edges[k].kind)) {
                 x->leaps[to] = true;
                 arrive(&x->was[to], x->recorded[from] + p->edges[k].lag_ns, from);
                 arrive(&x->is[to], x->simulated[from] + p->edges[k].lag_ns, from);

@@ -119,7 +119,8 @@ static inline void toy_link_points(toy *t, orr_point_id from, orr_point_id to, i
                                    bool host)
 {
     assert_true(t->n_links < TOY_EDGES);
-    t->links[t->n_links++] = (toy_link){from, {to, host, lag_ns}};
+    t->links[t->n_links++] =
+        (toy_link){from, {to, host ? ORR_EDGE_HOST_WORK : ORR_EDGE_LATENCY, lag_ns}};
 }
 
 static inline uint32_t toy_node(toy *t, orr_work_class class, int64_t duration_ns, uint32_t lane)
