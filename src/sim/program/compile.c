@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/pollers.h"
 
 /* Do nodes of threads have recorded starts? If none has, threads imply no order. */
 static bool has_times(const orr_graph *g)
@@ -32,6 +33,9 @@ static orr_status prepare(orr_compiler *c)
 {
     const orr_graph *g = c->g;
     c->timed = has_times(g);
+    c->polls = orr_lanes_that_poll(g, c->scratch);
+    if (c->polls == NULL)
+        return orr_fail_memory(c->err);
     ORR_TRY(orr_streams_find(g, c->scratch, &c->streams, c->err));
     const uint64_t host = count_host_points(c), all = host + 2 * (uint64_t)c->streams.n;
     if (all > (1u << 31))

@@ -44,6 +44,7 @@ typedef struct orr_compiler {
     uint32_t queue_depth;
     bool timed;        /* nodes of threads have recorded starts */
     bool free_streams; /* streams imply no order */
+    const bool *polls; /* shape (L): threads that take no part */
     orr_streams streams;
     uint32_t n_points;
     uint32_t n_host;                       /* points of threads come first */

@@ -6,7 +6,7 @@
 bool orr_compile_simulates(const orr_compiler *c, orr_node_id v)
 {
     if (orr_on_thread(c->g, v))
-        return !c->timed || c->g->start_ns[v] != ORR_TIME_NONE;
+        return !c->polls[c->g->lane[v]] && (!c->timed || c->g->start_ns[v] != ORR_TIME_NONE);
     return c->streams.row_of[v] != ORR_NONE;
 }
 

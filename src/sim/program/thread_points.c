@@ -252,14 +252,15 @@ bool orr_compile_anchor(orr_compiler *c, orr_point_id point, int64_t at_ns)
 }
 
 /* The main thread: the one with the profiler's steps; without any, the one with the most nodes. */
-static orr_lane_id main_thread(const orr_graph *g)
+static orr_lane_id main_thread(const orr_compiler *c)
 {
+    const orr_graph *g = c->g;
     static const char step[] = "ProfilerStep";
     orr_lane_id main = ORR_NONE;
     uint32_t most = 0;
     for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
         const uint32_t first = g->lane_first[lane], end = g->lane_first[lane + 1];
-        if (g->lanes[lane].kind != ORR_LANE_HOST)
+        if (g->lanes[lane].kind != ORR_LANE_HOST || c->polls[lane])
             continue;
         for (uint32_t i = first; i < end; i++)
             if (g->kind[g->lane_node[i]] == ORR_NODE_ANNOTATION &&
@@ -292,13 +293,13 @@ orr_status orr_compile_threads(orr_compiler *c)
     const orr_graph *g = c->g;
     point_writer l = {.c = c};
     bool done = true;
-    c->main = main_thread(g);
+    c->main = main_thread(c);
     for (orr_lane_id lane = 0; lane < g->n_lanes && done; lane++) {
         c->host_first[lane] = c->n_points;
         l.lane = lane;
         l.first = c->n_points;
         l.n_transfers = l.n_executing = 0;
-        if (g->lanes[lane].kind == ORR_LANE_HOST)
+        if (g->lanes[lane].kind == ORR_LANE_HOST && !c->polls[lane])
             done = c->timed ? lay_thread(&l) : lay_untimed(&l);
     }
     orr_array_done(&l.open);
