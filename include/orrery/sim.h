@@ -27,6 +27,10 @@ typedef struct orr_sim_latencies {
     int64_t handoff_ns;        /* end on one thread -> start on the thread that it hands over to:
                                 * median */
     int64_t event_latency_ns;  /* end of the work that an event marks -> start on another stream */
+    int64_t resume_ns;         /* end on one thread -> end of the annotation or function in which
+                                * another waited for it: median */
+    int64_t copy_launch_ns;    /* as launch_latency_ns, of copies and sets */
+    int64_t copy_gap_ns;       /* as kernel_gap_ns, behind copies and sets */
 } orr_sim_latencies;
 ORR_API void orr_sim_latencies_init(orr_sim_latencies *constants); /* all -1 */
 /* Fills in those that are -1 from these graphs, shape (n). A latency that no graph shows gets

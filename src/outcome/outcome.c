@@ -45,7 +45,7 @@ static orr_status check_task(const orr_model *model, const orr_workload *workloa
 }
 
 /* An emitted step has no host threads and no gaps of a recording: launches are in the prices. */
-static const orr_sim_latencies none = {0, 0, 0, 0, 0};
+static const orr_sim_latencies none = {0};
 
 /* Energy is counted by device; ranks with another device on request keep the cluster's. */
 static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,

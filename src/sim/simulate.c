@@ -34,7 +34,8 @@ static orr_status measure_constants(const orr_ensemble *ensemble, orr_sim_option
 {
     const orr_sim_latencies *c = &options->constants;
     if (c->launch_latency_ns >= 0 && c->kernel_gap_ns >= 0 && c->sync_return_ns >= 0 &&
-        c->handoff_ns >= 0 && c->event_latency_ns >= 0)
+        c->handoff_ns >= 0 && c->event_latency_ns >= 0 && c->resume_ns >= 0 &&
+        c->copy_launch_ns >= 0 && c->copy_gap_ns >= 0)
         return ORR_OK;
     return orr_sim_latencies_measure(ensemble->graphs, ensemble->n_graphs, &options->constants,
                                      NULL, err);

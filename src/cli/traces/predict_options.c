@@ -79,13 +79,14 @@ static orr_status parse_host(orr_predict *p)
     if (settings->launch_latency) {
         ORR_TRY(
             orr_parse_duration(settings->launch_latency, &p->sim.constants.launch_latency_ns, err));
+        p->sim.constants.copy_launch_ns = p->sim.constants.launch_latency_ns;
         p->changes = true;
     }
     if (settings->cuda_graph) {
         /* One launch a step: what the host does between is of no consequence. */
         enum { HOST_OF_NO_CONSEQUENCE = 1000000 };
         p->sim.host_speed = HOST_OF_NO_CONSEQUENCE;
-        p->sim.constants.launch_latency_ns = 0;
+        p->sim.constants.launch_latency_ns = p->sim.constants.copy_launch_ns = 0;
     }
     return ORR_OK;
 }

@@ -210,6 +210,9 @@ static orr_status constant_table(const orr_prediction *p, orr_arena *arena, orr_
         {"sync_return", offsetof(orr_sim_latencies, sync_return_ns)},
         {"handoff", offsetof(orr_sim_latencies, handoff_ns)},
         {"event_latency", offsetof(orr_sim_latencies, event_latency_ns)},
+        {"resume", offsetof(orr_sim_latencies, resume_ns)},
+        {"copy_launch", offsetof(orr_sim_latencies, copy_launch_ns)},
+        {"copy_gap", offsetof(orr_sim_latencies, copy_gap_ns)},
     };
     const size_t n = sizeof constants / sizeof *constants;
     constant_row *rows = orr_arena_array(arena, constant_row, n);

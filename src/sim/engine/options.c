@@ -10,7 +10,10 @@ void orr_sim_latencies_init(orr_sim_latencies *constants)
                                      .kernel_gap_ns = -1,
                                      .sync_return_ns = -1,
                                      .handoff_ns = -1,
-                                     .event_latency_ns = -1};
+                                     .event_latency_ns = -1,
+                                     .resume_ns = -1,
+                                     .copy_launch_ns = -1,
+                                     .copy_gap_ns = -1};
 }
 
 void orr_sim_options_init(orr_sim_options *options)

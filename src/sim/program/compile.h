@@ -76,6 +76,8 @@ typedef struct orr_dependency_edge {
 } orr_dependency_edge;
 bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
                             orr_dependency_edge *ret);
+/* From the end of device work to the start of what is queued behind it. */
+int64_t orr_compile_gap_after(const orr_compiler *c, orr_node_id before);
 bool orr_compile_simulates(const orr_compiler *c, orr_node_id v); /* does the node have points of
                                                                    * its own? */
 /* Is the dependency a wake-up within autograd's engine? The thread that goes on was waiting

@@ -30,6 +30,22 @@ static bool contradicted(const orr_compiler *c, const orr_dependency_edge *tie, 
     return calls ? from > to : from >= to;
 }
 
+static bool is_transfer(const orr_graph *g, orr_node_id v)
+{
+    return g->kind[v] == ORR_NODE_COPY || g->kind[v] == ORR_NODE_SET;
+}
+
+/* From a launch call to device work on an idle stream. */
+static int64_t launch_latency(const orr_compiler *c, orr_node_id v)
+{
+    return is_transfer(c->g, v) ? c->constants->copy_launch_ns : c->constants->launch_latency_ns;
+}
+
+int64_t orr_compile_gap_after(const orr_compiler *c, orr_node_id before)
+{
+    return is_transfer(c->g, before) ? c->constants->copy_gap_ns : c->constants->kernel_gap_ns;
+}
+
 static bool is_evaluation(const orr_graph *g, orr_node_id v)
 {
     static const char prefix[] = "autograd::engine::evaluate_function";
@@ -41,19 +57,21 @@ bool orr_is_autograd_wakeup(const orr_graph *g, orr_node_id from, orr_node_id to
     return is_evaluation(g, from) && is_evaluation(g, to);
 }
 
-static void by_kind(const orr_compiler *c, orr_dep_kind kind, bool from_thread, bool to_thread,
-                    orr_dependency_edge *tie)
+static void by_kind(const orr_compiler *c, orr_node_id v, orr_dep_kind kind, bool from_thread,
+                    bool to_thread, orr_dependency_edge *tie)
 {
     const orr_sim_latencies *k = c->constants;
     tie->from_end = kind != ORR_DEP_CONTROL && kind != ORR_DEP_LAUNCH;
     tie->to_end = kind == ORR_DEP_SYNC;
     tie->hands_over = to_thread && !tie->to_end;
-    if (kind == ORR_DEP_SYNC)
+    if (kind == ORR_DEP_SYNC && from_thread && !orr_communicates(c->g, tie->from))
+        tie->lag_ns = k->resume_ns;
+    else if (kind == ORR_DEP_SYNC)
         tie->lag_ns = k->sync_return_ns;
     else if (kind == ORR_DEP_HANDOFF || (kind == ORR_DEP_CONTROL && to_thread))
         tie->lag_ns = k->handoff_ns;
     else if (kind == ORR_DEP_LAUNCH || (from_thread && !to_thread))
-        tie->lag_ns = kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL ? k->launch_latency_ns : 0;
+        tie->lag_ns = kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL ? launch_latency(c, v) : 0;
     else if (!from_thread && !to_thread)
         tie->lag_ns = k->event_latency_ns;
     else
@@ -72,7 +90,7 @@ bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
         !orr_compile_simulates(c, u) || !orr_compile_simulates(c, v))
         return false;
     *ret = (orr_dependency_edge){.from = u};
-    by_kind(c, kind, from_thread, to_thread, ret);
+    by_kind(c, v, kind, from_thread, to_thread, ret);
     if (kind == ORR_DEP_HANDOFF && orr_is_autograd_wakeup(g, u, v))
         ret->lag_ns = c->constants->sync_return_ns;
     if (!c->timed && from_thread && to_thread) /* a partial order: no times to compare */

@@ -10,17 +10,29 @@
  * nothing but that latency can have mattered, and the lower median of them is taken:
  *
  *   launch_latency  start of the launch call -> start of the work: the stream was idle
+ *   copy_launch     the same for copies and sets
  *   kernel_gap      end -> start on a stream: launched in time, predecessor ended last
+ *   copy_gap        the same behind copies and sets
  *   event_latency   the same, where work of another stream ended last
  *   sync_return     end of the awaited work -> end of a call that began before that end
- *   handoff         end on one thread -> start on a thread that was idle until then */
+ *   handoff         end on one thread -> start on a thread that was idle until then
+ *   resume          end on one thread -> end of an annotation or function of one that waited for it
+ *
+ * Of hand-offs and resumptions it is the lower quartile: few of them are recorded, a thread wakes
+ * no sooner than the machine can, and later for whatever else happens.
+ *
+ * Where fewer than ENOUGH moments show how fast a thread wakes, one of them may have been late for
+ * what is not recorded: then no more than the assumed value is taken. Where too few show what
+ * copies do, they do as kernels. */
+enum { ENOUGH = 2, ENOUGH_COPIES = 3, MANY = 16 };
 
 /* Values where no recording shows any. Assumed: the order of magnitude on V100, A100 and H100. */
 static const orr_sim_latencies assumed = {.launch_latency_ns = 6000,
                                           .kernel_gap_ns = 1000,
                                           .sync_return_ns = 5000,
-                                          .handoff_ns = 20000,
-                                          .event_latency_ns = 2000};
+                                          .handoff_ns = 100000,
+                                          .event_latency_ns = 2000,
+                                          .resume_ns = 100000};
 
 typedef orr_array(int64_t) samples;
 
@@ -28,7 +40,7 @@ typedef struct measurement {
     const orr_graph *g;
     orr_streams streams;
     int64_t launch_latency_ns; /* measured already */
-    samples launch, gap, sync, handoff, event;
+    samples launch, gap, sync, handoff, event, resume, copy_launch, copy_gap;
 } measurement;
 
 static bool add(samples *s, int64_t ns)
@@ -62,6 +74,11 @@ static int64_t last_of(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
     return at;
 }
 
+static bool is_transfer(const orr_graph *g, orr_node_id v)
+{
+    return g->kind[v] == ORR_NODE_COPY || g->kind[v] == ORR_NODE_SET;
+}
+
 typedef struct arrival {
     int64_t start_ns, called_ns, free_ns, event_ns; /* INT64_MIN where there is none */
 } arrival;
@@ -83,9 +100,20 @@ static bool measure_launches(measurement *m)
     arrival a;
     for (uint32_t row = 0; row < m->streams.n; row++)
         if (find_arrival(m, row, &a) && a.free_ns <= a.called_ns && a.event_ns <= a.called_ns &&
-            !add(&m->launch, a.start_ns - a.called_ns))
+            !add(is_transfer(m->g, m->streams.node[row]) ? &m->copy_launch : &m->launch,
+                 a.start_ns - a.called_ns))
             return false;
     return true;
+}
+
+/* Did a copy or a set end last of what the row follows on its stream? */
+static bool follows_transfer(const measurement *m, uint32_t row)
+{
+    const int64_t last = stream_free(m, row);
+    for (uint32_t k = m->streams.first[row]; k < m->streams.first[row + 1]; k++)
+        if (orr_recorded_end(m->g, m->streams.before[k]) == last)
+            return is_transfer(m->g, m->streams.before[k]);
+    return false;
 }
 
 /* Work that was launched in time and waited for other work, of its own stream or of another. */
@@ -98,10 +126,21 @@ static bool measure_gaps(measurement *m)
         const int64_t last = a.free_ns > a.event_ns ? a.free_ns : a.event_ns;
         if (last == INT64_MIN || a.called_ns + m->launch_latency_ns > last)
             continue;
-        if (!add(a.free_ns >= a.event_ns ? &m->gap : &m->event, a.start_ns - last))
+        samples *gap = follows_transfer(m, row) ? &m->copy_gap : &m->gap;
+        if (!add(a.free_ns >= a.event_ns ? gap : &m->event, a.start_ns - last))
             return false;
     }
     return true;
+}
+
+/* Does the end of the node wait for another thread? */
+static bool resumes(const orr_graph *g, orr_node_id v)
+{
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++)
+        if (g->dep_kind[k] == ORR_DEP_SYNC && orr_on_thread(g, g->dep[k]) &&
+            !orr_communicates(g, g->dep[k]))
+            return true;
+    return false;
 }
 
 /* Synchronising calls that began before the work that they wait for had ended. */
@@ -113,7 +152,8 @@ static bool measure_syncs(measurement *m)
             g->start_ns[v] == ORR_TIME_NONE)
             continue;
         const int64_t last = last_of(g, v, ORR_DEP_SYNC);
-        if (last > g->start_ns[v] && !add(&m->sync, orr_recorded_end(g, v) - last))
+        samples *to = resumes(g, v) ? &m->resume : &m->sync;
+        if (last > g->start_ns[v] && !add(to, orr_recorded_end(g, v) - last))
             return false;
     }
     return true;
@@ -146,14 +186,35 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lower median, or the assumed value; a constant that is given stays. */
-static void settle(samples *s, int64_t otherwise, int64_t *constant, int64_t *ret_seen)
+/* The lower quantile of `parts`, or the assumed value; a constant that is given stays. */
+static void settle_at(samples *s, size_t parts, int64_t otherwise, int64_t *constant,
+                      int64_t *ret_seen)
 {
     if (s->n > 1)
         qsort(s->at, s->n, sizeof *s->at, compare);
     if (*constant < 0)
-        *constant = s->n > 0 ? s->at[(s->n - 1) / 2] : otherwise;
+        *constant = s->n > 0 ? s->at[(s->n - 1) / parts] : otherwise;
     *ret_seen = (int64_t)s->n;
+}
+
+static void settle(samples *s, int64_t otherwise, int64_t *constant, int64_t *ret_seen)
+{
+    settle_at(s, 2, otherwise, constant, ret_seen);
+}
+
+static void settle_wakeup(samples *s, int64_t otherwise, int64_t *constant, int64_t *ret_seen)
+{
+    const bool given = *constant >= 0;
+    settle_at(s, s->n < MANY ? 4 : 2, otherwise, constant, ret_seen);
+    if (!given && s->n<ENOUGH && * constant> otherwise)
+        *constant = otherwise;
+}
+
+static void settle_copies(samples *s, int64_t of_kernels, int64_t *constant, int64_t *ret_seen)
+{
+    if (s->n < ENOUGH_COPIES)
+        s->n = 0;
+    settle(s, of_kernels, constant, ret_seen);
 }
 
 typedef bool measure(measurement *m);
@@ -199,8 +260,12 @@ orr_status orr_sim_latencies_measure(const orr_graph *const *graphs, uint32_t n,
     ORR_TRY_OUT(status, for_each(graphs, streams, n, &m, measure_threads, err));
     settle(&m.gap, assumed.kernel_gap_ns, &found.kernel_gap_ns, &seen.kernel_gap_ns);
     settle(&m.event, assumed.event_latency_ns, &found.event_latency_ns, &seen.event_latency_ns);
-    settle(&m.sync, assumed.sync_return_ns, &found.sync_return_ns, &seen.sync_return_ns);
-    settle(&m.handoff, assumed.handoff_ns, &found.handoff_ns, &seen.handoff_ns);
+    settle_copies(&m.copy_launch, found.launch_latency_ns, &found.copy_launch_ns,
+                  &seen.copy_launch_ns);
+    settle_copies(&m.copy_gap, found.kernel_gap_ns, &found.copy_gap_ns, &seen.copy_gap_ns);
+    settle_wakeup(&m.sync, assumed.sync_return_ns, &found.sync_return_ns, &seen.sync_return_ns);
+    settle_wakeup(&m.handoff, assumed.handoff_ns, &found.handoff_ns, &seen.handoff_ns);
+    settle_wakeup(&m.resume, assumed.resume_ns, &found.resume_ns, &seen.resume_ns);
     *constants = found;
     if (ret_seen != NULL)
         *ret_seen = seen;
@@ -210,6 +275,9 @@ out:
     orr_array_done(&m.sync);
     orr_array_done(&m.handoff);
     orr_array_done(&m.event);
+    orr_array_done(&m.resume);
+    orr_array_done(&m.copy_launch);
+    orr_array_done(&m.copy_gap);
     orr_arena_free(scratch);
     return status;
 }

@@ -86,8 +86,8 @@ static void ready_by(lead *l, int64_t moment_ns, int64_t lag_ns)
 static bool follow_stream(orr_compiler *c, uint32_t row, lead *l)
 {
     const orr_streams *s = &c->streams;
-    const int64_t gap_ns = c->constants->kernel_gap_ns;
     for (uint32_t k = s->first[row]; k < s->first[row + 1] && !c->free_streams; k++) {
+        const int64_t gap_ns = orr_compile_gap_after(c, s->before[k]);
         ready_by(l, orr_recorded_end(c->g, s->before[k]), gap_ns);
         if (!orr_compile_edge(c, row_start(c, s->row_of[s->before[k]]) + 1, row_start(c, row),
                               gap_ns, ORR_EDGE_LATENCY))

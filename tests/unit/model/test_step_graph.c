@@ -147,7 +147,7 @@ static void play(scene *s, played *p)
                         .duration_ns = ns};
     orr_sim_options options;
     orr_sim_options_init(&options);
-    options.constants = (orr_sim_latencies){0, 0, 0, 0, 0};
+    options.constants = (orr_sim_latencies){0};
     options.threads = 1;
     if (orr_simulate(e, &options, s->arena, &p->simulation, &s->err) != ORR_OK)
         fail_msg("%s", s->err.text);

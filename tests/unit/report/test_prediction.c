@@ -61,7 +61,7 @@ static void what_it_rests_on_is_said(void **state)
         sum += replay_cell(&tables[BASIS], i, "frac").as.number;
     assert_true(sum > 0.999999 && sum < 1.000001);
     assert_string_equal(replay_cell(&tables[BASIS], 0, "basis").as.text, "recorded");
-    assert_int_equal(tables[CONSTANTS].n_rows, 5);
+    assert_int_equal(tables[CONSTANTS].n_rows, 8);
     replay_done(&r);
 }
 

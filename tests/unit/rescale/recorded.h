@@ -44,7 +44,7 @@ static inline void open_world(world *w, const char *name, uint64_t seed)
     w->pricing = (orr_pricing){
         .chain = orr_cost_default_chain(), .device = cluster->device, .cluster = cluster};
     orr_sim_options_init(&w->options);
-    w->options.constants = (orr_sim_latencies){5000, 1000, 2000, 1500, 1200};
+    w->options.constants = (orr_sim_latencies){5000, 1000, 2000, 1500, 1200, 2000, 5000, 1000};
     w->options.cluster = cluster;
     w->options.threads = 1;
     snprintf(w->folder, sizeof w->folder, "/tmp/orrery-rescale-XXXXXX");

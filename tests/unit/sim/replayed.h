@@ -18,7 +18,10 @@ static const orr_sim_latencies SMALL_CONSTANTS = {.launch_latency_ns = 7,
                                                   .kernel_gap_ns = 2,
                                                   .sync_return_ns = 5,
                                                   .handoff_ns = 11,
-                                                  .event_latency_ns = 3};
+                                                  .event_latency_ns = 3,
+                                                  .resume_ns = 13,
+                                                  .copy_launch_ns = 7,
+                                                  .copy_gap_ns = 2};
 
 static inline void small_dep(small *s, orr_node_id node, orr_node_id on, orr_dep_kind kind)
 {
