@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/program/compile.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -48,12 +49,14 @@ static orr_status prepare(orr_compiler *c)
     c->at_ns = orr_arena_array(c->scratch, int64_t, host);
     c->chain_ns = orr_arena_array(c->scratch, int64_t, host);
     c->chain_kind = orr_arena_array(c->scratch, uint8_t, host);
+    c->inside = orr_arena_array(c->scratch, orr_node_id, host);
     c->host_first = orr_arena_array(c->scratch, uint32_t, (size_t)g->n_lanes + 1);
     if (!c->start_point || !c->end_point || !c->floor_ns || !c->at_ns || !c->chain_ns ||
-        !c->chain_kind || !c->host_first)
+        !c->chain_kind || !c->inside || !c->host_first)
         return orr_fail_memory(c->err);
     memset(c->start_point, 0xff, g->n_nodes * sizeof *c->start_point);
     memset(c->end_point, 0xff, g->n_nodes * sizeof *c->end_point);
+    memset(c->inside, 0xff, host * sizeof *c->inside);
     for (uint64_t p = 0; p < all; p++)
         c->floor_ns[p] = INT64_MIN;
     return ORR_OK;
@@ -62,6 +65,14 @@ static orr_status prepare(orr_compiler *c)
 static bool chained(const orr_compiler *c, uint32_t p)
 {
     return p + 1 < c->n_host && c->chain_ns[p + 1] >= 0;
+}
+
+/* The time of a thread before a point, as it is to be. */
+static int64_t chain_ns(const orr_compiler *c, uint32_t p)
+{
+    if (c->duration_ns == c->g->duration_ns)
+        return c->chain_ns[p];
+    return llround((double)c->chain_ns[p] * orr_compile_host_factor(c, c->inside[p]));
 }
 
 /* Sorts edges into rows by the point that they leave; those along a thread come first. */
@@ -83,7 +94,7 @@ static orr_status freeze_edges(const orr_compiler *c, orr_sim_program *ret)
     for (uint32_t p = 0; p < n; p++) {
         at[p] = first[p];
         if (chained(c, p))
-            edges[at[p]++] = (orr_edge){p + 1, c->chain_kind[p + 1], c->chain_ns[p + 1]};
+            edges[at[p]++] = (orr_edge){p + 1, c->chain_kind[p + 1], chain_ns(c, p + 1)};
         first[p + 1] += at[p];
     }
     for (size_t i = 0; i < c->edges.n; i++) {

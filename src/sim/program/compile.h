@@ -14,6 +14,8 @@
  * that blocks on a device, a thread that was handed work, a launch into a full queue) that time is
  * not read: a constant for each name takes its place (the median of those calls that did not wait);
  * - durations of device work and of communications;
+ * - of a node of a thread, the ratio of its duration to the recorded one: a factor on the time of
+ * which it is the innermost node. At 0 it is gone, and waits for no device either;
  * - for a start that nothing known led to: the time since the last event before it. That is an
  * unexplained gap: a thread that begins or wakes without a hand-off, device work without a launch.
  *
@@ -54,6 +56,8 @@ typedef struct orr_compiler {
     int64_t *chain_ns;                     /* shape (host points): time since the previous point
                                             * of the thread; -1: first of the thread */
     uint8_t *chain_kind;                   /* shape (host points): orr_edge_kind */
+    orr_node_id *inside;                   /* shape (host points): the innermost node of the time
+                                            * since the previous point; ORR_NONE */
     uint32_t *host_first;                  /* shape (L + 1): points of each thread */
     orr_lane_id main;                      /* the main thread, which has the most nodes; ORR_NONE */
     orr_array(orr_raw_edge) edges;
@@ -78,6 +82,12 @@ bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
                             orr_dependency_edge *ret);
 /* From the end of device work to the start of what is queued behind it. */
 int64_t orr_compile_gap_after(const orr_compiler *c, orr_node_id before);
+/* The factor on the time of a thread inside a node: its duration over the recorded one. */
+static inline double orr_compile_host_factor(const orr_compiler *c, orr_node_id v)
+{
+    const int64_t was_ns = v == ORR_NONE ? 0 : c->g->duration_ns[v];
+    return was_ns <= 0 || c->duration_ns[v] < 0 ? 1 : (double)c->duration_ns[v] / (double)was_ns;
+}
 bool orr_compile_simulates(const orr_compiler *c, orr_node_id v); /* does the node have points of
                                                                    * its own? */
 /* Is the dependency a wake-up within autograd's engine? The thread that goes on was waiting

@@ -108,7 +108,8 @@ static bool tie_node(orr_compiler *c, orr_node_id v)
     const orr_graph *g = c->g;
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
         orr_dependency_edge tie;
-        if (!orr_compile_dependency(c, v, k, &tie))
+        if (!orr_compile_dependency(c, v, k, &tie) ||
+            (tie.to_end && !orr_on_thread(g, tie.from) && orr_compile_host_factor(c, v) <= 0))
             continue;
         const orr_point_id from = (tie.from_end ? c->end_point : c->start_point)[tie.from];
         const orr_point_id to = (tie.to_end ? c->end_point : c->start_point)[v];

@@ -61,11 +61,12 @@ static open_node open_pop(point_writer *l)
 
 /* Adds a point to the thread, with the recorded distance from the previous one, unless a
  * transfer takes up that time. */
-static orr_point_id lay_point(point_writer *l, int64_t at_ns)
+static orr_point_id lay_point(point_writer *l, int64_t at_ns, orr_node_id inside)
 {
     orr_compiler *c = l->c;
     const orr_point_id p = c->n_points++;
     c->at_ns[p] = at_ns;
+    c->inside[p] = inside;
     c->chain_ns[p] = p == l->first ? -1 : l->n_transfers > 0 ? 0 : at_ns - c->at_ns[p - 1];
     c->chain_kind[p] = l->n_transfers > 0   ? ORR_EDGE_LATENCY
                        : l->n_executing > 0 ? ORR_EDGE_HOST_WORK
@@ -135,7 +136,8 @@ static bool lay_start(point_writer *l, orr_node_id v)
 {
     orr_compiler *c = l->c;
     const orr_graph *g = c->g;
-    const orr_point_id p = lay_point(l, g->start_ns[v]);
+    const orr_node_id inside = l->open.n > 0 ? l->open.at[0].node : ORR_NONE;
+    const orr_point_id p = lay_point(l, g->start_ns[v], inside);
     c->start_point[v] = p;
     if (!wait_before(l, v, p) && slept_before(l, p)) {
         c->chain_ns[p] = 0;
@@ -176,7 +178,7 @@ static bool lay_end(point_writer *l, open_node ended)
 {
     orr_compiler *c = l->c;
     const orr_node_id v = ended.node;
-    const orr_point_id p = lay_point(l, ended.end_ns);
+    const orr_point_id p = lay_point(l, ended.end_ns, v);
     c->end_point[v] = p;
     l->n_executing -= executes(c->g, v);
     if (orr_communicates(c->g, v))

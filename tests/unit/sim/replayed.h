@@ -73,16 +73,23 @@ static inline void settle(replayed *r, orr_arena *arena)
     }
 }
 
-static inline replayed replay_graph(const orr_graph *graph, uint32_t queue_depth, orr_arena *arena)
+/* With other durations, shape (N); NULL: the graph's own. */
+static inline replayed replay_changed(const orr_graph *graph, const int64_t *duration_ns,
+                                      uint32_t queue_depth, orr_arena *arena)
 {
     replayed r;
     orr_error err;
-    if (orr_sim_program_compile(graph, NULL, &SMALL_CONSTANTS, queue_depth, arena, &r.program,
-                                &err) != ORR_OK)
+    if (orr_sim_program_compile(graph, duration_ns, &SMALL_CONSTANTS, queue_depth, arena,
+                                &r.program, &err) != ORR_OK)
         fail_msg("%s", err.text);
     settle(&r, arena);
     assert_int_equal(r.settled, r.program.n_points); /* no cycle */
     return r;
+}
+
+static inline replayed replay_graph(const orr_graph *graph, uint32_t queue_depth, orr_arena *arena)
+{
+    return replay_changed(graph, NULL, queue_depth, arena);
 }
 
 /* The rank that is complete, replayed. */

@@ -39,6 +39,55 @@ static void test_host_time_is_kept(void **state)
     small_drop(&s);
 }
 
+/* The duration of a node of a thread over the recorded one is a factor on the time that is its own:
+ * what is nested in it keeps its length. */
+static void test_host_time_is_changed(void **state)
+{
+    (void)state;
+    small s = small_begin();
+    const uint32_t cpu = small_thread(&s, 1);
+    const uint32_t outer = op(&s, "outer", cpu, 0, 100);
+    const uint32_t inner = op(&s, "inner", cpu, 10, 20);
+    const uint32_t next = op(&s, "next", cpu, 110, 5);
+    const orr_graph *g = small_rank(&s);
+    int64_t duration_ns[3] = {50, 20, 5};
+    replayed r = replay_changed(g, duration_ns, 1024, s.arena);
+    assert_int_equal(start_of(&r, inner), 5);
+    assert_int_equal(end_of(&r, inner), 25);
+    assert_int_equal(end_of(&r, outer), 60);
+    assert_int_equal(start_of(&r, next), 70); /* the gap between is nobody's */
+    duration_ns[outer] = 100;
+    duration_ns[inner] = 0;
+    r = replay_changed(g, duration_ns, 1024, s.arena);
+    assert_int_equal(end_of(&r, outer), 80);
+    small_drop(&s);
+}
+
+/* A call that is gone waits for no device; one that is only faster still does. */
+static void test_removed_call_waits_for_nothing(void **state)
+{
+    (void)state;
+    small s = small_begin();
+    const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
+    const uint32_t launch = call(&s, "cudaLaunchKernel", cpu, 0, 5);
+    const uint32_t k = small_work(&s, ORR_NODE_COMPUTE, "k", gpu, 7, 90, launch);
+    const uint32_t sync = call(&s, "cudaStreamSynchronize", cpu, 6, 96);
+    const uint32_t next = op(&s, "next", cpu, 103, 5);
+    small_dep(&s, sync, k, ORR_DEP_SYNC);
+    const orr_graph *g = small_rank(&s);
+    int64_t duration_ns[4];
+    memcpy(duration_ns, g->duration_ns, sizeof duration_ns);
+    duration_ns[sync] = 1;
+    replayed r = replay_changed(g, duration_ns, 1024, s.arena);
+    assert_int_equal(end_of(&r, sync), 97 + 5);
+    duration_ns[sync] = 0;
+    r = replay_changed(g, duration_ns, 1024, s.arena);
+    assert_int_equal(end_of(&r, sync), 6);
+    assert_int_equal(start_of(&r, next), 7);
+    assert_int_equal(end_of(&r, k), 97);
+    small_drop(&s);
+}
+
 /* Device work starts as soon as its launch and its stream let it, whenever that was recorded. */
 static void test_launch_stream_and_event(void **state)
 {
@@ -440,6 +489,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_time_is_kept),
+        cmocka_unit_test(test_host_time_is_changed),
+        cmocka_unit_test(test_removed_call_waits_for_nothing),
         cmocka_unit_test(test_launch_stream_and_event),
         cmocka_unit_test(test_streams_run_in_order),
         cmocka_unit_test(test_graphs_keep_their_inside),
