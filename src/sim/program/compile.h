@@ -37,6 +37,8 @@ typedef struct orr_blocking_call {
     orr_point_id point;
     int64_t own_ns; /* recorded length of the stretch if it did not wait; else -1 */
     bool keeps;     /* its own time is as recorded; it is a sample for others only */
+    bool waits;     /* for devices, by its name or what is recovered */
+    bool queries;   /* it never waits: what takes much longer than most of its name was held up */
 } orr_blocking_call;
 
 typedef struct orr_compiler {

@@ -47,7 +47,8 @@ static bool queue_lane(orr_compiler *c, uint32_t first, uint32_t end)
             continue;
         const bool full = waited(c, row, row - first);
         const orr_point_id p = c->end_point[call];
-        const orr_blocking_call wait = {call, p, full ? -1 : c->chain_ns[p], !full};
+        const orr_blocking_call wait = {
+            .call = call, .point = p, .own_ns = full ? -1 : c->chain_ns[p], .keeps = !full};
         if ((any && !orr_array_push(&c->waits, wait)) ||
             (row - first >= c->queue_depth && !hold_back(c, row)))
             return false;

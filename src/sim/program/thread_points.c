@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "graph/pollers.h"
+
 /* Points of threads. A sweep over the starts and ends of a thread's nodes in order of recorded
  * time (ends before starts, inner ends before outer ones) with a heap of open nodes. Each gives
  * a point, and the time since the previous point becomes the lag of the edge between them,
@@ -170,8 +172,17 @@ static bool wait_until(point_writer *l, orr_node_id v, orr_point_id p)
         waits = true;
         waited |= tie.moment_ns == ORR_TIME_NONE || tie.moment_ns > c->at_ns[p - 1];
     }
-    const orr_blocking_call wait = {v, p, waited ? -1 : c->chain_ns[p], false};
-    return !waits || orr_array_push(&c->waits, wait);
+    const char *name = orr_graph_str(g, g->name[v]);
+    const bool calls = !waits && g->kind[v] == ORR_NODE_RUNTIME;
+    const bool queries = calls && orr_is_query(name);
+    const bool unexplained = calls && orr_is_synchronisation(name);
+    const orr_blocking_call wait = {.call = v,
+                                    .point = p,
+                                    .own_ns = waited ? -1 : c->chain_ns[p],
+                                    .keeps = !waits,
+                                    .waits = waits || unexplained,
+                                    .queries = queries};
+    return (!waits && !queries && !unexplained) || orr_array_push(&c->waits, wait);
 }
 
 static bool lay_end(point_writer *l, open_node ended)
@@ -183,7 +194,7 @@ static bool lay_end(point_writer *l, open_node ended)
     l->n_executing -= executes(c->g, v);
     if (orr_communicates(c->g, v))
         l->n_transfers--;
-    return c->g->dep_first[v] == c->g->dep_first[v + 1] || wait_until(l, v, p);
+    return wait_until(l, v, p);
 }
 
 static bool lay_thread(point_writer *l)

@@ -206,6 +206,39 @@ static void test_own_time_is_one_number_a_name(void **state)
 /* main      |-op-|                     |after|
  * backward          |-back----|
  * Neither thread's silence is read. */
+/* Queries of 2, 2, 2, 2, 3, 4 and `held_up_ns`: end of what comes after them. */
+static int64_t end_after_queries(int64_t held_up_ns)
+{
+    const int64_t own_ns[] = {2, 2, 2, 2, 3, 4, held_up_ns};
+    small s = small_begin();
+    const uint32_t cpu = small_thread(&s, 1);
+    int64_t at = 0;
+    for (size_t i = 0; i < sizeof own_ns / sizeof *own_ns; i++) {
+        call(&s, "cudaEventQuery", cpu, at, own_ns[i]);
+        at += own_ns[i];
+    }
+    const uint32_t last = op(&s, "last", cpu, at, 10);
+    const replayed r = replay_small(&s);
+    const int64_t end = end_of(&r, last);
+    small_drop(&s);
+    return end;
+}
+
+/* A query that was held up shows as one of its name's longest quarter, however long it was; one
+ * that is longer never makes a shorter replay. */
+static void test_a_query_that_was_held_up(void **state)
+{
+    (void)state;
+    int64_t before = 0;
+    for (int64_t held_up_ns = 1; held_up_ns < 200; held_up_ns++) {
+        const int64_t end = end_after_queries(held_up_ns);
+        assert_true(end >= before);
+        before = end;
+    }
+    assert_int_equal(end_after_queries(4), 2 + 2 + 2 + 2 + 3 + 4 + 4 + 10);
+    assert_int_equal(end_after_queries(10000), end_after_queries(5));
+}
+
 static void test_hand_offs(void **state)
 {
     (void)state;
@@ -496,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_graphs_keep_their_inside),
         cmocka_unit_test(test_time_spent_waiting_is_not_read),
         cmocka_unit_test(test_own_time_is_one_number_a_name),
+        cmocka_unit_test(test_a_query_that_was_held_up),
         cmocka_unit_test(test_hand_offs),
         cmocka_unit_test(test_a_busy_thread_does_not_wait),
         cmocka_unit_test(test_transfers_on_threads),
