@@ -103,6 +103,11 @@ bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep,
            ret->moment_ns <= to;
 }
 
+/* A thread that takes longer than this to wake, as a rule, does what is not recorded in between:
+ * the constant is then as good as read. Assumed: ten times what a hand-off takes on busy machines.
+ */
+static const int64_t wakeup_max_ns = 1000000;
+
 static bool tie_node(orr_compiler *c, orr_node_id v)
 {
     const orr_graph *g = c->g;
@@ -113,7 +118,9 @@ static bool tie_node(orr_compiler *c, orr_node_id v)
             continue;
         const orr_point_id from = (tie.from_end ? c->end_point : c->start_point)[tie.from];
         const orr_point_id to = (tie.to_end ? c->end_point : c->start_point)[v];
-        if (!orr_compile_edge(c, from, to, tie.lag_ns, ORR_EDGE_LATENCY))
+        const bool wakes = orr_on_thread(g, tie.from) && tie.lag_ns > wakeup_max_ns;
+        if (!orr_compile_edge(c, from, to, tie.lag_ns,
+                              wakes ? ORR_EDGE_HOST_ANCHOR : ORR_EDGE_LATENCY))
             return false;
     }
     return true;

@@ -112,13 +112,31 @@ static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
     return led_to;
 }
 
+/* Does a node of the main thread start within [from, to]? */
+static bool main_acts(const orr_compiler *c, int64_t from_ns, int64_t to_ns)
+{
+    const orr_graph *g = c->g;
+    uint32_t low = g->lane_first[c->main], high = g->lane_first[c->main + 1];
+    const uint32_t end = high;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (g->start_ns[g->lane_node[middle]] < from_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && g->start_ns[g->lane_node[low]] <= to_ns;
+}
+
 /* Did the thread sleep until something that is not recorded woke it? Idle time between two nodes
  * of the main thread is its own; on another thread without an open node somebody else asked for
- * work. */
+ * work, unless the main thread did nothing in the meantime: it waits for this one. */
 static bool slept_before(const point_writer *l, orr_point_id p)
 {
     static const int64_t sleep_ns = 1000000; /* assumed: longer than a thread idles by itself */
-    return l->lane != l->c->main && p > l->first && l->open.n == 0 && l->c->chain_ns[p] >= sleep_ns;
+    const orr_compiler *c = l->c;
+    return l->lane != c->main && p > l->first && l->open.n == 0 && c->chain_ns[p] >= sleep_ns &&
+           main_acts(c, c->at_ns[p - 1], c->at_ns[p]);
 }
 
 /* Recordings of 2020 have the steps of the profiler as operators. */
