@@ -116,6 +116,40 @@ static bool follow_ties(orr_compiler *c, uint32_t row, lead *l)
     return true;
 }
 
+/* An unexplained gap after all that leads to the row. */
+static bool keep_gap(orr_compiler *c, const lead *l, int64_t gap_ns)
+{
+    for (size_t i = l->first_edge; i < c->edges.n; i++) {
+        c->edges.at[i].lag_ns += gap_ns;
+        c->edges.at[i].kind = ORR_EDGE_DEVICE_GAP;
+    }
+    return true;
+}
+
+/* Work inside of a CUDA graph began sooner than one kernel follows another elsewhere, or before its
+ * predecessor had ended: it keeps its recorded distance from the end, or from the start, of that.
+ */
+static bool pull_ahead(orr_compiler *c, uint32_t row, const lead *l)
+{
+    const orr_streams *s = &c->streams;
+    const int64_t start = c->g->start_ns[s->node[row]];
+    size_t edge = l->first_edge;
+    for (uint32_t k = s->first[row]; k < s->first[row + 1] && !c->free_streams; k++, edge++) {
+        orr_raw_edge *e = &c->edges.at[edge];
+        const orr_node_id u = s->before[k];
+        const int64_t after_end = start - orr_recorded_end(c->g, u);
+        if (c->g->start_ns[u] == ORR_TIME_NONE || after_end >= e->lag_ns)
+            continue;
+        e->kind = ORR_EDGE_DEVICE_GAP;
+        e->lag_ns = after_end >= 0 ? after_end : start - c->g->start_ns[u];
+        if (after_end < 0)
+            e->from--; /* the start of the predecessor */
+        if (e->lag_ns < 0)
+            e->lag_ns = 0;
+    }
+    return true;
+}
+
 static bool compile_row(orr_compiler *c, orr_lane_id lane, uint32_t row)
 {
     const int64_t start = c->g->start_ns[c->streams.node[row]];
@@ -128,9 +162,10 @@ static bool compile_row(orr_compiler *c, orr_lane_id lane, uint32_t row)
         return orr_compile_tail_wave(c, lane, row, l.ready_ns);
     if (l.ready_ns == INT64_MIN)
         return orr_compile_anchor(c, row_start(c, row), start);
-    for (size_t i = l.first_edge; i < c->edges.n && start > l.ready_ns; i++)
-        c->edges.at[i].lag_ns += start - l.ready_ns; /* unexplained gap */
-    return true;
+    const int64_t gap_ns = start - l.ready_ns;
+    if (gap_ns <= 0 && !(c->streams.inner[row] && gap_ns < 0))
+        return true;
+    return gap_ns < 0 ? pull_ahead(c, row, &l) : keep_gap(c, &l, gap_ns);
 }
 
 orr_status orr_compile_devices(orr_compiler *c)

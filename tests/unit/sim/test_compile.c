@@ -149,6 +149,39 @@ static void test_graphs_keep_their_inside(void **state)
     small_drop(&s);
 }
 
+/* host    |cudaGraphLaunch|      |sync|
+ * stream     |a|.|b|..|c  |        b soon after a, sooner than kernels follow elsewhere; d begins
+ *                     |d  |        before c has ended
+ * Inside of a graph each keeps its distance, however short, also when what is before it moves. */
+static void test_inside_of_a_graph(void **state)
+{
+    (void)state;
+    for (int64_t longer = 0; longer < 100; longer += 50) {
+        small s = small_begin();
+        const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
+        const uint32_t launch = call(&s, "cudaGraphLaunch", cpu, 0, 30);
+        uint32_t k[5];
+        k[0] = small_work(&s, ORR_NODE_COMPUTE, "a", gpu, 10, 100, launch);
+        k[1] = small_work(&s, ORR_NODE_COMPUTE, "b", gpu, 111, 100, launch);
+        k[2] = small_work(&s, ORR_NODE_COMPUTE, "c", gpu, 221, 100, launch);
+        k[3] = small_work(&s, ORR_NODE_COMPUTE, "d", gpu, 311, 100, launch);
+        k[4] = small_work(&s, ORR_NODE_COMPUTE, "e", gpu, 412, 100, launch);
+        small_rank(&s);
+        const int64_t durations[] = {30, 100 + longer, 100, 100, 100, 100};
+        replayed r;
+        assert_int_equal(orr_sim_program_compile(s.graphs[0], durations, &SMALL_CONSTANTS, 1024,
+                                                 s.arena, &r.program, &s.err),
+                         ORR_OK);
+        settle(&r, s.arena);
+        assert_int_equal(start_of(&r, k[0]), 10);
+        assert_int_equal(start_of(&r, k[1]), 111 + longer);
+        assert_int_equal(start_of(&r, k[2]), 221 + longer);
+        assert_int_equal(start_of(&r, k[3]), 311 + longer);
+        assert_int_equal(start_of(&r, k[4]), 412 + longer);
+        small_drop(&s);
+    }
+}
+
 /* host    |call|  |---sync-------------|  |next|
  * stream          |-kernel------|
  * However long the call was recorded to wait: it returns 5 after the kernel. */
@@ -527,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_launch_stream_and_event),
         cmocka_unit_test(test_streams_run_in_order),
         cmocka_unit_test(test_graphs_keep_their_inside),
+        cmocka_unit_test(test_inside_of_a_graph),
         cmocka_unit_test(test_time_spent_waiting_is_not_read),
         cmocka_unit_test(test_own_time_is_one_number_a_name),
         cmocka_unit_test(test_a_query_that_was_held_up),
