@@ -55,6 +55,40 @@ orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *sim
                                    orr_arena *arena, orr_validation *ret,
                                    orr_error *err) ORR_MUST_CHECK;
 
+/* What the span of a replayed rank rests on. Some of it is read: kept as recorded, since nothing
+ * recorded says what it waited for. An error is worth as much as the rest. */
+#define ORR_SPAN_MAP(X)                                                                            \
+    X(HOST, "host work", false) /* inside operators, runtime calls and Python functions   */       \
+    X(DEVICE, "device work", false)                                                                \
+    X(COMMUNICATION, "communication", false)          /* with the wait for the last member   */    \
+    X(CONSTANT, "latencies", false)                   /* medians, none by node               */    \
+    X(HOST_GAP, "between operators", true)            /* a thread outside of all that executes */  \
+    X(HOST_WAIT, "wait without a cause", true)        /* a call that waits for devices       */    \
+    X(HOST_ANCHOR, "waking without a cause", true)    /* a thread that nobody handed work    */    \
+    X(DEVICE_GAP, "device gap without a cause", true) /* no launch recorded, a graph's inside */
+
+typedef enum orr_span_basis {
+#define ORR_SPAN_ENUM_(name, text, read) ORR_SPAN_##name,
+    ORR_SPAN_MAP(ORR_SPAN_ENUM_)
+#undef ORR_SPAN_ENUM_
+        ORR_SPANS
+} orr_span_basis;
+const char *orr_span_basis_name(orr_span_basis basis);
+bool orr_span_basis_is_read(orr_span_basis basis);
+
+typedef struct orr_span_shares {
+    uint32_t rank, graph;
+    int64_t span_ns;       /* simulated */
+    int64_t ns[ORR_SPANS]; /* along what the end of the span waited for; they add up to it */
+    int64_t read_ns;
+    double read_frac;
+} orr_span_shares;
+/* For each graph of the job: *ret of shape (n_graphs), in the arena. The simulation at host speed
+ * 1; `queue_depth`: of its options. Errors: INVALID: it is of another job; LIMIT, NO_MEMORY. */
+orr_status orr_simulation_read_time(const orr_job *job, const orr_simulation *simulation,
+                                    uint32_t queue_depth, orr_arena *arena,
+                                    const orr_span_shares **ret, orr_error *err) ORR_MUST_CHECK;
+
 /* Causes of a deviation: why a point came sooner or later after its predecessors than in the
  * recording. */
 #define ORR_CAUSE_MAP(X)                                                                           \
