@@ -122,6 +122,17 @@ ORR_API ORR_MUST_CHECK orr_status orr_prediction_tables(const orr_prediction *pr
 /* What was recorded of a job (or of one of its graphs, else ORR_NONE), from the first start to the
  * last end of what a simulation counts. */
 ORR_API int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph);
+/* What the span of each replayed rank rests on, and how much of it was read as recorded, for want
+ * of anything that it waited for; `ret_read_frac`: of the rank where that is most. Durations and
+ * host speed unchanged. Errors: as below. */
+ORR_API ORR_MUST_CHECK orr_status orr_read_time_table(const orr_job *job,
+                                                      const orr_simulation *simulation,
+                                                      uint32_t queue_depth, orr_arena *arena,
+                                                      orr_table *ret, double *ret_read_frac,
+                                                      orr_error *err);
+/* Threads that only poll, which take no part in paths and simulations. Errors: NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_pollers_table(const orr_job *job, orr_arena *arena,
+                                                    orr_table *ret, orr_error *err);
 /* How far a replay of the job, durations unchanged, is off its recording: by rank and lane, by
  * cause, and the `most` moments where it is off most. `queue_depth`: of the simulation's options.
  * Errors: INVALID: the simulation is of something else; LIMIT, NO_MEMORY. */
