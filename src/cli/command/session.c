@@ -214,11 +214,24 @@ static void remark_files(const orr_session *session)
     remark_missing_ranks(session);
 }
 
+/* Threads that only poll are named, since analyses leave them out. */
+static orr_status remark_pollers(orr_session *session)
+{
+    orr_table pollers;
+    ORR_TRY(orr_pollers_table(session->job, session->arena, &pollers, &session->err));
+    if (pollers.n_rows > 0)
+        orr_session_remark(session,
+                           "threads that only poll: %zu; they take no part in path, span and "
+                           "what-ifs",
+                           pollers.n_rows);
+    return ORR_OK;
+}
+
 orr_status orr_session_load(orr_session *session, const char *const *paths, size_t n_paths)
 {
     ORR_TRY(orr_session_read(session, paths, n_paths));
     remark_files(session);
-    return ORR_OK;
+    return remark_pollers(session);
 }
 
 void orr_session_tables(const orr_session *session, const orr_table_style *style,

@@ -88,28 +88,45 @@ static void begin_document(const orr_session *session, const orr_table_style *st
     }
 }
 
+static void print_table(orr_session *session, const char *name, const orr_table *table,
+                        const orr_table_style *style, size_t *n_printed)
+{
+    if (style->format == ORR_TABLE_JSON)
+        orr_output_printf(session->out, "%s\n\"%s\":", *n_printed ? "," : "", name);
+    else if (*n_printed)
+        orr_output_text(session->out, "\n");
+    orr_table_write(table, style, session->out);
+    *n_printed += 1;
+}
+
 /* One analysis: its table printed, its rows held against the condition. */
 static orr_status run_one(orr_session *session, const orr_analysis *analysis,
                           const orr_table_style *style, size_t *n_printed, orr_condition *condition)
 {
     orr_table table;
     const orr_arena_mark mark = orr_arena_get_mark(session->arena);
-    const orr_table_format format = style->format;
     const bool wanted = is_wanted(session->settings, analysis);
 
     if (!wanted && !orr_condition_applies_to(condition, analysis->name))
         return ORR_OK;
     ORR_TRY(analysis->run(session->job, &session->analysis, session->arena, &table, &session->err));
     ORR_TRY(orr_condition_check(condition, analysis->name, &table, &session->err));
-    if (wanted && (table.n_rows || format == ORR_TABLE_JSON || session->settings->only)) {
-        if (format == ORR_TABLE_JSON)
-            orr_output_printf(session->out, "%s\n\"%s\":", *n_printed ? "," : "", analysis->name);
-        else if (*n_printed)
-            orr_output_text(session->out, "\n");
-        orr_table_write(&table, style, session->out);
-        *n_printed += 1;
-    }
+    if (wanted && (table.n_rows || style->format == ORR_TABLE_JSON || session->settings->only))
+        print_table(session, analysis->name, &table, style, n_printed);
     orr_arena_rewind(session->arena, mark);
+    return ORR_OK;
+}
+
+/* The threads that analyses leave out, where there are any. */
+static orr_status print_pollers(orr_session *session, const orr_table_style *style,
+                                size_t *n_printed)
+{
+    orr_table pollers;
+    if (session->settings->only)
+        return ORR_OK;
+    ORR_TRY(orr_pollers_table(session->job, session->arena, &pollers, &session->err));
+    if (pollers.n_rows > 0)
+        print_table(session, "pollers", &pollers, style, n_printed);
     return ORR_OK;
 }
 
@@ -135,6 +152,7 @@ static orr_status run_all(orr_session *session, orr_condition *condition)
     begin_document(session, &style);
     for (size_t i = 0; i < n; i++)
         ORR_TRY(run_one(session, &all[i], &style, &n_printed, condition));
+    ORR_TRY(print_pollers(session, &style, &n_printed));
     if (style.format == ORR_TABLE_JSON)
         orr_output_text(session->out, "}}\n");
     return orr_output_finish(session->out, &session->err);

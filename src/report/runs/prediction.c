@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/pollers.h"
+
 static double change(int64_t before_ns, int64_t after_ns)
 {
     return before_ns > 0 ? (double)after_ns / (double)before_ns - 1 : 0;
@@ -32,11 +34,15 @@ int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph)
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (uint32_t d = 0; d < job->n_graphs; d++) {
         const orr_graph *g = job->graphs[d];
+        bool polls = false;
         if (graph != ORR_NONE && graph != d)
             continue;
-        for (orr_node_id v = 0; v < g->n_nodes; v++) {
+        for (uint32_t i = 0; i < g->n_nodes; i++) {
+            const orr_node_id v = g->lane_node[i];
             const int64_t start_ns = orr_job_start_ns(job, d, v);
-            if (start_ns == ORR_TIME_NONE || !orr_sim_executes(g, v))
+            if (i == 0 || g->lane[v] != g->lane[g->lane_node[i - 1]])
+                polls = orr_lane_only_polls(g, g->lane[v]);
+            if (polls || start_ns == ORR_TIME_NONE || !orr_sim_executes(g, v))
                 continue;
             if (start_ns < first)
                 first = start_ns;
