@@ -95,6 +95,9 @@ static orr_status replay_unchanged(orr_predict *p)
     ORR_TRY_OUT(status, orr_ensemble_of_job(session->job, arena, &ensemble, &session->err));
     ORR_TRY_OUT(status, orr_simulate(ensemble, &options, arena, &simulation, &session->err));
     p->replayed_ns = simulation.end_ns - simulation.begin_ns;
+    status = orr_read_time_table(session->job, &simulation, options.queue_depth, arena,
+                                 &p->read_time, &p->read_frac, &session->err);
+    p->read_time = (orr_table){0};
 out:
     orr_arena_free(arena);
     return status;
@@ -109,8 +112,11 @@ static orr_status simulate(orr_predict *p)
     ORR_TRY(orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen,
                                       &session->err));
     ORR_TRY(orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err));
-    if (!p->changes)
+    if (!p->changes) {
         p->replayed_ns = p->simulation.end_ns - p->simulation.begin_ns;
+        ORR_TRY(orr_read_time_table(job, &p->simulation, p->sim.queue_depth, session->arena,
+                                    &p->read_time, &p->read_frac, &session->err));
+    }
     return orr_simulation_job(&p->simulation, p->rescales ? NULL : job, &p->simulated,
                               &session->err);
 }

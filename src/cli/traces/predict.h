@@ -24,6 +24,8 @@ typedef struct orr_predict {
     orr_simulation simulation;
     const orr_job *simulated;
     int64_t replayed_ns; /* the recording as it was, replayed */
+    double read_frac;    /* share of that which was read as recorded; of the rank with most */
+    orr_table read_time; /* of a replay that changes nothing */
 } orr_predict;
 
 /* The settings as they were meant. Errors: INVALID: what was typed; NOT_FOUND, IO, PARSE: a

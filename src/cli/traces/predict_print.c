@@ -8,7 +8,7 @@
 #include "cli/traces/predict.h"
 #include "report/humanize/human.h"
 
-enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 2, DIFFERENCES_MAX = 1000 };
+enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 5, DIFFERENCES_MAX = 1000 };
 
 /* What the tables are called in JSON. */
 static const char *const NAMES[ORR_PREDICTION_TABLES] = {"ranks", "steps",     "breakdown",
@@ -118,6 +118,12 @@ static orr_status gather(document *doc)
     }
     for (int i = 0; i < ORR_PREDICTION_TABLES; i++)
         add(doc, NAMES[i], &tables[i]);
+    if (!p->changes)
+        add(doc, "read_time", &p->read_time);
+    orr_table pollers;
+    ORR_TRY(orr_pollers_table(session->job, session->arena, &pollers, &session->err));
+    if (pollers.n_rows > 0)
+        add(doc, "pollers", &pollers);
     if (session->settings->explain)
         ORR_TRY(explain(doc));
     doc->composed = p->rescaled.n_made > 0;
@@ -216,6 +222,10 @@ static void print_summary(const document *doc, orr_output *out)
                       p->ensemble->n_ranks, p->simulation.n_classes);
     print_basis(p, out);
     orr_output_text(out, "\n");
+    orr_output_printf(out,
+                      "of the replayed recording %s was read as recorded: nothing says what it "
+                      "waited for\n",
+                      orr_human_frac(ratio, p->read_frac));
     print_band(doc, out);
 }
 
@@ -242,6 +252,7 @@ static void begin_json(const document *doc, orr_output *out)
                       p->simulation.n_classes, doc->recorded_ns, doc->predicted_ns, p->replayed_ns,
                       single, single);
     json_frac(out, "replay_band_frac", p->changes ? NAN : replay_band_frac);
+    json_frac(out, "read_frac", p->read_frac);
     json_frac(out, "repriced_error_frac", report->known_error_ns / (double)report->known_ns);
     orr_output_text(out, "\"tables\":{");
 }
