@@ -21,6 +21,7 @@ static void print_row(const replay_case *c, const replay_score *own, const repla
     print_percent(own->mean);
     print_percent(held_out->mean);
     print_percent(held_out->worst);
+    printf(" %.1f %% |", 100 * held_out->read_frac);
     if (held_out->n_steps > 0) {
         printf(" %zu |", held_out->n_steps);
         print_percent(held_out->mean_step);
@@ -34,9 +35,10 @@ static void print_row(const replay_case *c, const replay_score *own, const repla
 static int print_table(const replay_jobs jobs, orr_arena *arena)
 {
     orr_error err;
-    printf("| recording | device | ranks | span, ms | error, own constants | held out | worst rank "
-           "| steps | mean | worst | starts off, µs, own | held out |\n"
-           "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    printf(
+        "| recording | device | ranks | span, ms | error, own constants | held out | worst rank | read "
+        "| steps | mean | worst | starts off, µs, own | held out |\n"
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for (size_t i = 0; i < REPLAY_CASES_N; i++) {
         replay_score own, held_out;
         if (jobs[i] == NULL)

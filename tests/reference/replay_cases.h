@@ -139,6 +139,7 @@ typedef struct replay_score {
     double mean, worst; /* |error| of the spans of ranks, as fractions */
     double mean_step, worst_step;
     double mean_start_us; /* of device work, or of communications */
+    double read_frac;     /* of the span, of the rank where most was read as recorded */
 } replay_score;
 
 static inline void replay_add(replay_score *s, const orr_validation *e, uint32_t from, uint32_t to)
@@ -185,6 +186,11 @@ static inline orr_status replay_judge(const replay_jobs jobs, size_t i, bool hel
         if (held_out)
             ORR_TRY(replay_held_out(jobs, i, half, arena, &constants, err));
         ORR_TRY(replay_run(jobs[i], held_out ? &constants : NULL, arena, &simulation, &error, err));
+        const orr_span_shares *shares;
+        ORR_TRY(orr_simulation_read_time(jobs[i], &simulation, 1024, arena, &shares, err));
+        for (uint32_t d = 0; d < jobs[i]->n_graphs; d++)
+            if (shares[d].read_frac > score.read_frac)
+                score.read_frac = shares[d].read_frac;
         replay_add(&score, &error, split && half == 1 ? middle : 0,
                    split && half == 0 ? middle : UINT32_MAX);
     }
