@@ -26,13 +26,64 @@ int64_t orr_work_ns(const orr_actor *actor, uint32_t work)
     return slowed_ns(ns, actor->slowdown_ppm);
 }
 
+/* A member of a rendezvous: its work, and when that started and ended as recorded, by the clock of
+ * all ranks. */
+typedef struct member {
+    uint32_t actor;
+    const orr_sim_work *work;
+    const orr_graph *graph;
+    int64_t start_ns, end_ns, duration_ns; /* start ORR_TIME_NONE: not recorded, on a device, or of
+                                            * a send, which does not wait for its receiver */
+} member;
+
+static member member_of(const orr_engine *e, const orr_rendezvous *r, uint32_t i)
+{
+    const orr_rendezvous_arrival seat = e->rendezvous.seats[r->first_seat + i];
+    const orr_actor *actor = &e->actors[seat.actor];
+    const orr_sim_work *work = &actor->prepared->program->works[seat.work];
+    const orr_graph *g = actor->prepared->program->graph;
+    const int64_t start_ns = g->start_ns[work->node], duration_ns = g->duration_ns[work->node];
+    const bool sends = g->kind[work->node] == ORR_NODE_SEND || g->kind[work->node] == ORR_NODE_RECV;
+    member m = {seat.actor, work, g, ORR_TIME_NONE, 0, duration_ns};
+    if (work->work_class != ORR_WORK_HOST || start_ns == ORR_TIME_NONE || duration_ns < 0 || sends)
+        return m;
+    m.start_ns = orr_after_ns(actor->start_ns, start_ns);
+    m.end_ns = orr_after_ns(m.start_ns, duration_ns);
+    return m;
+}
+
+/* When all members had come and could have ended, as recorded: the latest start and the shortest
+ * call after it. ORR_TIME_NONE: nothing shows it. On threads alone. In an all-to-all a member may
+ * end before others come, who send it nothing; where one does so in another collective, clocks
+ * differ. */
+static int64_t recorded_end_ns(const orr_engine *e, const orr_rendezvous *r)
+{
+    int64_t latest = INT64_MIN, first_end = INT64_MAX, shortest = INT64_MAX;
+    bool waits = true;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const member m = member_of(e, r, i);
+        if (m.start_ns == ORR_TIME_NONE)
+            return ORR_TIME_NONE;
+        const orr_comm *comm = orr_graph_comm(m.graph, m.work->node);
+        latest = m.start_ns > latest ? m.start_ns : latest;
+        first_end = m.end_ns < first_end ? m.end_ns : first_end;
+        shortest = m.duration_ns < shortest ? m.duration_ns : shortest;
+        waits &= comm == NULL || comm->collective != ORR_COLL_ALL_TO_ALL;
+    }
+    return waits && first_end < latest ? ORR_TIME_NONE : orr_after_ns(latest, shortest);
+}
+
+/* Members end together, but for what each took of its own after that: one that waits for a core
+ * goes on later than the others. */
 void orr_engine_end_rendezvous(orr_engine *e, uint32_t id, int64_t end_ns)
 {
-    const orr_rendezvous *rendezvous = &e->rendezvous.at[id];
-    for (uint32_t i = 0; i < rendezvous->count; i++) {
-        const orr_rendezvous_arrival seat = e->rendezvous.seats[rendezvous->first_seat + i];
-        const orr_sim_work *work = &e->actors[seat.actor].prepared->program->works[seat.work];
-        orr_engine_propagate(e, seat.actor, work->end, end_ns);
+    const orr_rendezvous *r = &e->rendezvous.at[id];
+    const int64_t recorded_ns = recorded_end_ns(e, r);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const member m = member_of(e, r, i);
+        const bool late = recorded_ns != ORR_TIME_NONE && m.end_ns > recorded_ns;
+        orr_engine_propagate(e, m.actor, m.work->end,
+                             orr_after_ns(end_ns, late ? m.end_ns - recorded_ns : 0));
     }
 }
 

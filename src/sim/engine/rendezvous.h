@@ -20,7 +20,8 @@ typedef struct orr_rendezvous_arrival {
 } orr_rendezvous_arrival;
 
 /* A rendezvous: one instance of a collective, or of a send and its receive. Its members wait for
- * the last to arrive; then the transfer starts, and all end together. */
+ * the last to arrive; then the transfer starts, and all end together but for what a recording shows
+ * of each (orr_engine_end_rendezvous()). */
 typedef struct orr_rendezvous {
     int64_t start_ns;    /* latest arrival so far */
     int64_t transfer_ns; /* from the last arrival to the end */

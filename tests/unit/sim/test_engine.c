@@ -138,11 +138,64 @@ static void test_a_pipeline_has_its_bubble(void **state)
     toy_end(t);
 }
 
+/* Three ranks that come to a collective on threads at 0, 100 and 300, with their recorded lengths;
+ * the last one comes `later_ns` later than recorded. */
+static toy *meet_on_threads(orr_collective collective, const int64_t duration_ns[3],
+                            int64_t later_ns)
+{
+    toy *t = toy_begin(3);
+    const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0, 0, 0});
+    for (uint32_t r = 0; r < 3; r++) {
+        toy_graph(t);
+        const uint32_t meet =
+            toy_meet_bytes(t, duration_ns[r], 0, dp, 0, collective, INT64_C(1) << 20);
+        t->works[meet].work_class = ORR_WORK_HOST;
+        t->works[meet].device = -1;
+        t->floors[0] = r == 2 ? later_ns : 0;
+        toy_end_graph(t);
+        t->graph_of_rank[r] = r;
+        t->start_ns[r] = r == 0 ? 0 : r == 1 ? 100 : 300;
+    }
+    toy_simulate(t);
+    return t;
+}
+
+static void expect_ends(toy *t, int64_t a, int64_t b, int64_t c)
+{
+    assert_int_equal(toy_stop(t, 0, 0), a);
+    assert_int_equal(toy_stop(t, 1, 0), b);
+    assert_int_equal(toy_stop(t, 2, 0), c);
+    toy_end(t);
+}
+
+/* All had come at 300, and the shortest call took 40: what others took after 340 is their own,
+ * however late the last one comes. */
+static void test_what_a_rank_takes_after_all_came_is_its_own(void **state)
+{
+    (void)state;
+    const int64_t lengths[] = {345, 305, 40}, slower[] = {345, 355, 40};
+    expect_ends(meet_on_threads(ORR_COLL_ALL_REDUCE, lengths, 0), 345, 405, 340);
+    expect_ends(meet_on_threads(ORR_COLL_ALL_REDUCE, slower, 0), 345, 455, 340);
+    expect_ends(meet_on_threads(ORR_COLL_ALL_REDUCE, lengths, 200), 545, 605, 540);
+}
+
+/* A member that ended before all had come shows that clocks differ; in an all-to-all it was sent
+ * nothing by the last. */
+static void test_a_member_that_did_not_wait(void **state)
+{
+    (void)state;
+    const int64_t lengths[] = {250, 305, 40};
+    expect_ends(meet_on_threads(ORR_COLL_ALL_REDUCE, lengths, 0), 340, 340, 340);
+    expect_ends(meet_on_threads(ORR_COLL_ALL_TO_ALL, lengths, 0), 340, 405, 340);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_meeting_waits_for_the_last),
         cmocka_unit_test(test_only_members_are_waited_for),
+        cmocka_unit_test(test_what_a_rank_takes_after_all_came_is_its_own),
+        cmocka_unit_test(test_a_member_that_did_not_wait),
         cmocka_unit_test(test_a_slow_rank_takes_longer_on_its_device),
         cmocka_unit_test(test_floors_and_host_time),
         cmocka_unit_test(test_a_pipeline_has_its_bubble),
