@@ -42,6 +42,8 @@ typedef struct orr_job_options {
     bool fold;            /* simulate one representative for equivalent ranks; default true */
     uint32_t threads;     /* default 1 */
     double software_year; /* of what the frameworks reach; 0: the newest that is calibrated */
+    bool (*progress)(void *ctx, uint64_t n_settled, uint64_t n_points); /* as of orr_sim_options */
+    void *progress_ctx;
 } orr_job_options;
 ORR_API void orr_job_options_init(orr_job_options *options);
 

@@ -77,6 +77,10 @@ typedef struct orr_sim_options {
     const orr_device *device;    /* of the ranks, for their energy; NULL: the cluster's */
     const orr_device *const *device_of_graph; /* shape (D) of the ensemble: of heterogeneous
                                                * ranks; NULL, or a row NULL: as `device` */
+    /* Called from time to time where works contend, with the points of time that are settled, and
+     * all of them; false: stop, with CANCELED. May be NULL. */
+    bool (*progress)(void *ctx, uint64_t n_settled, uint64_t n_points);
+    void *progress_ctx;
 } orr_sim_options;
 ORR_API void orr_sim_options_init(orr_sim_options *options);
 
@@ -126,7 +130,8 @@ typedef struct orr_simulation {
 
 /* Simulates an ensemble. Errors: INVALID: a rendezvous whose members never all arrive, as
  * "deadlock: rank 3 'all_reduce' (node 12) of group dp waits for rank 7, which waits for ..."; a
- * cluster with fewer devices than ranks; -1 durations without a cluster. LIMIT, NO_MEMORY. */
+ * cluster with fewer devices than ranks; -1 durations without a cluster. CANCELED, LIMIT,
+ * NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_simulate(const orr_ensemble *ensemble,
                                                const orr_sim_options *options, orr_arena *arena,
                                                orr_simulation *ret, orr_error *err);

@@ -86,6 +86,8 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
     sim.cluster = job->cluster;
     sim.fold = options->fold;
     sim.threads = options->threads;
+    sim.progress = options->progress;
+    sim.progress_ctx = options->progress_ctx;
     ORR_TRY(devices_of_graphs(job, arena, &sim.device_of_graph, err));
     ORR_TRY(orr_simulate(ensemble, &sim, arena, simulation, err));
     if (ensemble->multiplicity != NULL)

@@ -165,14 +165,25 @@ static void begin_actor(orr_engine *e, uint32_t a)
             e->no_memory = true;
 }
 
+enum { STEPS_BETWEEN = 64 }; /* events between two reports of progress */
+static bool report_progress(const orr_engine *e)
+{
+    const orr_sim_options *options = e->options;
+    return options->progress == NULL ||
+           options->progress(options->progress_ctx, e->n_settled, e->n_points);
+}
+
 orr_status orr_engine_run(orr_engine *e, orr_error *err)
 {
     for (uint32_t a = 0; a < e->n_actors && !e->no_memory; a++) {
         begin_actor(e, a);
         drain(e);
     }
-    while (e->contention != NULL && !e->no_memory && orr_contention_step(e))
+    for (uint64_t n = 0; e->contention != NULL && !e->no_memory && orr_contention_step(e); n++) {
         drain(e);
+        if (n % STEPS_BETWEEN == 0 && !report_progress(e))
+            return orr_fail(err, ORR_CANCELED, "stopped while simulating");
+    }
     if (e->contention != NULL && e->contention->status != ORR_OK)
         return e->contention->status;
     return e->no_memory ? orr_fail_memory(err) : ORR_OK;

@@ -43,8 +43,8 @@ orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
                            const orr_sim_options *options,
                            const orr_prepared_program *prepared_programs, const orr_fold *fold,
                            orr_transfer_pricer *pricer, orr_error *err) ORR_MUST_CHECK;
-/* Settles all points that can be settled. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns.
- * orr_engine_check() says whether all were. */
+/* Settles all points that can be settled. Errors: NO_MEMORY; CANCELED; LIMIT: a time beyond 2^63
+ * ns. orr_engine_check() says whether all were. */
 orr_status orr_engine_run(orr_engine *engine, orr_error *err) ORR_MUST_CHECK;
 void orr_engine_done(orr_engine *engine);
 
