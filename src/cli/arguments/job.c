@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command/simulation_meter.h"
 #include "cli/arguments/job.h"
 
 #include <stdlib.h>
@@ -326,8 +327,15 @@ orr_status orr_job_request_run(orr_job_request *r)
     if (r->framework != ORR_FRAMEWORK_NONE)
         ORR_TRY(apply_framework(r));
     ORR_TRY(read_tables(r));
-    return orr_outcome_of(r->model, &r->plan, r->cluster, &r->options, r->session->arena,
-                          &r->outcome, &r->session->err);
+    orr_simulation_meter meter;
+    orr_simulation_meter_begin(&meter, r->session);
+    r->options.progress = orr_simulation_meter_update;
+    r->options.progress_ctx = &meter;
+    const orr_status status = orr_outcome_of(r->model, &r->plan, r->cluster, &r->options,
+                                             r->session->arena, &r->outcome, &r->session->err);
+    orr_simulation_meter_done(&meter);
+    r->options.progress = NULL;
+    return status;
 }
 
 void orr_job_request_done(orr_job_request *request)

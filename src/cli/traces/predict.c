@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/command/simulation_meter.h"
 #include "report/humanize/human.h"
 
 /* The recorded job, or what becomes of it in another plan. */
@@ -111,7 +112,14 @@ static orr_status simulate(orr_predict *p)
         ORR_TRY(replay_unchanged(p));
     ORR_TRY(orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen,
                                       &session->err));
-    ORR_TRY(orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err));
+    orr_simulation_meter meter;
+    orr_simulation_meter_begin(&meter, session);
+    p->sim.progress = orr_simulation_meter_update;
+    p->sim.progress_ctx = &meter;
+    const orr_status status =
+        orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err);
+    orr_simulation_meter_done(&meter);
+    ORR_TRY(status);
     if (!p->changes) {
         p->replayed_ns = p->simulation.end_ns - p->simulation.begin_ns;
         ORR_TRY(orr_read_time_table(job, &p->simulation, p->sim.queue_depth, session->arena,

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command/simulation_meter.h"
+
+#include <unistd.h>
+
+#include "base/term.h"
+#include "report/humanize/human.h"
+
+static const int64_t FIRST_NS = 1000000000;
+
+void orr_simulation_meter_begin(orr_simulation_meter *meter, const orr_session *session)
+{
+    *meter = (orr_simulation_meter){.session = session, .terminal = orr_term_is_tty(STDERR_FILENO)};
+    orr_progress_init(&meter->line, "simulating", false, STDERR_FILENO, session->settings->quiet,
+                      NULL);
+    meter->begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    meter->next_ns = FIRST_NS;
+}
+
+bool orr_simulation_meter_update(void *ctx, uint64_t n_settled, uint64_t n_points)
+{
+    orr_simulation_meter *meter = ctx;
+    if (meter->terminal) {
+        orr_progress_update(&meter->line, n_settled, n_points);
+        return true;
+    }
+    const int64_t elapsed_ns = orr_clock_now_ns(&orr_clock_monotonic) - meter->begin_ns;
+    if (elapsed_ns < meter->next_ns || n_settled == 0)
+        return true;
+    char left[ORR_HUMAN_MAX], done[ORR_HUMAN_MAX];
+    const double done_frac = (double)n_settled / (double)n_points;
+    orr_session_remark(meter->session,
+                       "simulating rank by rank, for links are shared: %s done, "
+                       "about %s left",
+                       orr_human_frac(done, done_frac),
+                       orr_human_ns(left, (double)elapsed_ns * (1 - done_frac) / done_frac));
+    meter->next_ns = 3 * elapsed_ns;
+    return true;
+}
+
+void orr_simulation_meter_done(orr_simulation_meter *meter)
+{
+    orr_progress_done(&meter->line);
+}
