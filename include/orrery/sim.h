@@ -44,7 +44,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_sim_latencies_measure(const orr_graph *con
 
 #define ORR_NETWORK_MODE_MAP(X)                                                                    \
     X(RECORDED, "recorded")     /* durations of the ensemble                             */        \
-    X(ALPHA_BETA, "alpha-beta") /* closed form per level, no contention                  */        \
+    X(ALPHA_BETA, "alpha-beta") /* closed forms, no contention; for a simulation as RECORDED */    \
     X(FLOWS, "flows")           /* max-min fair flows over shared links                  */
 typedef enum orr_network_mode {
 #define ORR_NETWORK_MODE_ENUM_(name, text) ORR_NETWORK_##name,
@@ -56,9 +56,10 @@ ORR_API const char *orr_network_mode_name(orr_network_mode mode); /* "" for othe
 typedef struct orr_sim_options {
     size_t struct_bytes;         /* set by orr_sim_options_init()                             */
     orr_sim_latencies constants; /* default: all measured                                  */
-    uint8_t network;             /* orr_network_mode; RECORDED. Durations of -1 are priced as by
-                                  * ALPHA_BETA even so; a transfer of unknown size keeps its
-                                  * recorded time in every mode */
+    uint8_t network;             /* orr_network_mode; RECORDED. Durations of the ensemble hold in
+                                  * every mode, and those of -1 are priced by closed form. With
+                                  * FLOWS a transfer of known size shares links with others, and
+                                  * takes at least that long */
     uint8_t algorithm;           /* orr_algorithm; AUTO */
     const orr_cluster *cluster;  /* needed unless everything is recorded */
     double host_speed;           /* divides host time; 1 */

@@ -88,19 +88,8 @@ static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layou
     return ORR_OK;
 }
 
-/* With a flow network the simulator computes the lengths of transfers, so none are given. */
-static const int64_t *durations(const orr_step_graph *g, bool flows, orr_arena *arena)
-{
-    if (!flows)
-        return g->duration_ns;
-    int64_t *ns = orr_arena_array(arena, int64_t, g->graph->n_nodes);
-    for (orr_node_id v = 0; ns != NULL && v < g->graph->n_nodes; v++)
-        ns[v] = orr_graph_comm(g->graph, v) != NULL ? -1 : g->duration_ns[v];
-    return ns;
-}
-
-static orr_status assemble(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_outcome_layout *layout, orr_error *err)
+static orr_status assemble(orr_outcome_job *job, orr_arena *arena, orr_outcome_layout *layout,
+                           orr_error *err)
 {
     const uint32_t n = layout->ensemble.n_graphs;
     const orr_graph **graphs = orr_arena_array(arena, const orr_graph *, n);
@@ -113,10 +102,7 @@ static orr_status assemble(orr_outcome_job *job, const orr_job_options *options,
         graphs[d] = layout->graphs[d].graph;
         rendezvous[d] = layout->graphs[d].rendezvous;
         basis[d] = layout->graphs[d].basis;
-        duration_ns[d] =
-            durations(&layout->graphs[d], options->network == ORR_NETWORK_FLOWS, arena);
-        if (duration_ns[d] == NULL)
-            return orr_fail_memory(err);
+        duration_ns[d] = layout->graphs[d].duration_ns;
     }
     layout->ensemble.graphs = graphs;
     layout->ensemble.rendezvous = rendezvous;
@@ -175,7 +161,7 @@ orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options 
     job->kinds = kinds;
     orr_status status = layout_kinds(job, arena, &layout, err);
     if (status == ORR_OK)
-        status = assemble(job, options, arena, &layout, err);
+        status = assemble(job, arena, &layout, err);
     if (status == ORR_OK)
         *ret = layout;
     else

@@ -28,22 +28,14 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
 
 /* Do prices depend on the ranks' positions on the cluster? */
 static bool placement_matters(const orr_ensemble *ensemble,
-                              const orr_prepared_program *prepared_programs,
-                              const orr_transfer_pricer *pricer)
+                              const orr_prepared_program *prepared_programs)
 {
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
-        for (uint32_t i = 0; i < prepared_programs[d].n_calls; i++) {
-            const orr_sim_program *program = prepared_programs[d].program;
-            const orr_sim_work *work = &program->works[prepared_programs[d].calls[i].work];
-            const orr_comm *comm = orr_graph_comm(program->graph, work->node);
-            if (work->duration_ns < 0)
+        for (uint32_t i = 0; i < prepared_programs[d].n_calls; i++)
+            if (prepared_programs[d]
+                    .program->works[prepared_programs[d].calls[i].work]
+                    .duration_ns < 0)
                 return true;
-            if (comm == NULL)
-                continue;
-            const orr_transfer transfer = orr_transfer_of(comm);
-            if (orr_transfer_pricer_decides(pricer, &transfer, work->duration_ns))
-                return true;
-        }
     return false;
 }
 
@@ -51,13 +43,13 @@ static bool placement_matters(const orr_ensemble *ensemble,
  * disturbs: with flows no two ranks are equivalent. */
 static orr_status fold_ranks(const orr_ensemble *ensemble,
                              const orr_prepared_program *prepared_programs,
-                             const orr_sim_options *options, const orr_transfer_pricer *pricer,
-                             orr_arena *arena, orr_fold *ret, orr_error *err)
+                             const orr_sim_options *options, orr_arena *arena, orr_fold *ret,
+                             orr_error *err)
 {
     if (!options->fold || options->network == ORR_NETWORK_FLOWS)
         return orr_fold_none(ensemble, arena, ret, err);
     const orr_cluster *cluster =
-        placement_matters(ensemble, prepared_programs, pricer) ? options->cluster : NULL;
+        placement_matters(ensemble, prepared_programs) ? options->cluster : NULL;
     return orr_fold_equivalent(ensemble, prepared_programs, cluster, arena, ret, err);
 }
 
@@ -82,11 +74,10 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
                           ensemble->n_ranks, options->cluster->name, options->cluster->n_devices);
         goto out;
     }
-    orr_transfer_pricer_init(pricer, options);
+    orr_transfer_pricer_init(pricer, options->cluster, options->algorithm);
     ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch,
                                      &prepared_programs, err));
-    ORR_TRY_OUT(status,
-                fold_ranks(ensemble, prepared_programs, options, pricer, arena, &fold, err));
+    ORR_TRY_OUT(status, fold_ranks(ensemble, prepared_programs, options, arena, &fold, err));
     ORR_TRY_OUT(status,
                 orr_engine_init(&engine, ensemble, options, prepared_programs, &fold, pricer, err));
     ORR_TRY_OUT(status, orr_engine_run(&engine, err));

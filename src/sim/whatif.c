@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sim/program/transfer.h"
+#include "cost/collective/transfer.h"
 
 /* What-if analysis: another device, batch size, network, or named slowdowns. Graphs stay as they
  * are: the changed job is the same graphs with other durations and bases. Switches apply in this
@@ -334,9 +334,7 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what
         return orr_fail_memory(err);
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
-    orr_transfer_pricer_init(&c.pricer, &(orr_sim_options){.cluster = what->network,
-                                                           .network = ORR_NETWORK_ALPHA_BETA,
-                                                           .algorithm = what->algorithm});
+    orr_transfer_pricer_init(&c.pricer, what->network, what->algorithm);
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
         ORR_TRY(change_graph(&c, d));
     *to = *ensemble;

@@ -241,7 +241,8 @@ orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
         .ensemble = ensemble, .options = options, .actor_of_rank = fold->class_of_rank};
     ORR_TRY(lay_out(engine, prepared_programs, fold, err));
     ORR_TRY(fill_points(engine, err));
-    ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->rendezvous, err));
+    ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer,
+                                options->network == ORR_NETWORK_FLOWS, &engine->rendezvous, err));
     return orr_contention_new(engine, pricer, &engine->contention, err);
 }
 

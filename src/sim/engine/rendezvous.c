@@ -33,6 +33,7 @@ typedef struct finder {
     const orr_fold *fold;
     const orr_actor *actors;
     orr_transfer_pricer *pricer;
+    bool flows; /* links are simulated */
     uint32_t *of_call;
     orr_array(orr_rendezvous) found;
     orr_array(orr_rendezvous_transfer) moved; /* parallel to `found` where there are flows */
@@ -115,7 +116,8 @@ static bool list_ranks(finder *f, const orr_fold_group *group)
     return true;
 }
 
-/* Prices the transfer of a rendezvous. */
+/* Finds the length of a transfer: as the ensemble gives it, else its price. Where links are
+ * simulated, a transfer of known bytes becomes flows, which take no less. */
 static orr_status price(finder *f, const orr_fold_group *group, const entry *entries, size_t n,
                         orr_rendezvous *r, orr_error *err)
 {
@@ -129,11 +131,12 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
         if (comm != NULL)
             transfer = orr_transfer_join(transfer, orr_transfer_of(comm));
     }
-    const bool decides = orr_transfer_pricer_decides(f->pricer, &transfer, r->transfer_ns);
-    if (f->pricer->mode == ORR_NETWORK_FLOWS)
+    const bool flows = f->flows && transfer.bytes >= 0 && r->transfer_ns != 0 &&
+                       transfer.collective != ORR_COLL_UNKNOWN;
+    if (f->flows)
         f->moved.at[f->moved.n++] = (orr_rendezvous_transfer){
-            transfer, group->grouping, group->group, entries[0].ordinal, decides};
-    if (!decides)
+            transfer, group->grouping, group->group, entries[0].ordinal, flows};
+    if (r->transfer_ns >= 0 && !flows)
         return ORR_OK;
     for (size_t i = 0; i < n; i++)
         f->graphs_calls.at[entries[i].graph].takes_part = true;
@@ -142,14 +145,16 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
         f->graphs_calls.at[entries[i].graph].takes_part = false;
     if (!listed)
         return orr_fail_memory(err);
+    if (flows && transfer.collective == ORR_COLL_SEND)
+        f->moved.at[f->moved.n - 1].flows = f->ranks.n == 2; /* else: a send or receive without
+                                                              * exactly one partner */
+    if (r->transfer_ns >= 0)
+        return ORR_OK;
     orr_price answer;
     ORR_TRY(orr_transfer_price(f->pricer, &transfer, f->ranks.at, (uint32_t)f->ranks.n, graph,
                                work->node, &answer, err));
     r->transfer_ns = answer.ns;
     r->basis = answer.basis;
-    if (f->pricer->mode == ORR_NETWORK_FLOWS && transfer.collective == ORR_COLL_SEND)
-        f->moved.at[f->moved.n - 1].flows = f->ranks.n == 2; /* else: a send or receive without
-                                                              * exactly one partner */
     return ORR_OK;
 }
 
@@ -161,7 +166,7 @@ static orr_status number(finder *f, const orr_fold_group *group, orr_error *err)
         qsort(f->entries.at, n, sizeof *f->entries.at, by_ordinal);
     f->ids.n = 0;
     if (!orr_array_reserve(&f->ids, n) || !orr_array_reserve(&f->found, n) ||
-        (f->pricer->mode == ORR_NETWORK_FLOWS && !orr_array_reserve(&f->moved, n)))
+        (f->flows && !orr_array_reserve(&f->moved, n)))
         return orr_fail_memory(err);
     f->ids.n = n;
     for (size_t i = 0, end; i < n; i = end) {
@@ -218,7 +223,7 @@ static orr_status seat_all(finder *f, orr_rendezvous_table *table, orr_error *er
 }
 
 orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fold,
-                               const orr_actor *actors, orr_transfer_pricer *pricer,
+                               const orr_actor *actors, orr_transfer_pricer *pricer, bool flows,
                                orr_rendezvous_table *ret, orr_error *err)
 {
     const size_t last = fold->n_classes;
@@ -229,6 +234,7 @@ orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fol
                 .fold = fold,
                 .actors = actors,
                 .pricer = pricer,
+                .flows = flows,
                 .of_call = orr_malloc(n_calls * sizeof *f.of_call + 1),
                 .class_stamp = orr_calloc(last + 1, sizeof *f.class_stamp),
                 .graph_stamp = orr_calloc((size_t)ensemble->n_graphs + 1, sizeof *f.graph_stamp),

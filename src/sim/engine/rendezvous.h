@@ -34,7 +34,7 @@ typedef struct orr_rendezvous {
 typedef struct orr_rendezvous_transfer {
     orr_transfer transfer;
     uint32_t grouping, group, ordinal;
-    bool flows; /* the network decides its length */
+    bool flows; /* it shares links, and takes at least its length alone */
 } orr_rendezvous_transfer;
 
 typedef struct orr_rendezvous_table {
@@ -46,10 +46,10 @@ typedef struct orr_rendezvous_table {
     orr_rendezvous_transfer *moved; /* shape (n); NULL: no network of flows */
 } orr_rendezvous_table;
 
-/* Finds all rendezvous. Actor of class c is actors[c]. On the heap: free with
- * orr_rendezvous_done(). Errors: NO_MEMORY; LIMIT; those of orr_transfer_price(). */
+/* Finds all rendezvous. Actor of class c is actors[c]. `flows`: links are simulated. On the heap:
+ * free with orr_rendezvous_done(). Errors: NO_MEMORY; LIMIT; those of orr_transfer_price(). */
 orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fold,
-                               const orr_actor *actors, orr_transfer_pricer *pricer,
+                               const orr_actor *actors, orr_transfer_pricer *pricer, bool flows,
                                orr_rendezvous_table *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_rendezvous_done(orr_rendezvous_table *table);
 

@@ -53,12 +53,11 @@ static orr_status find_durations(const orr_sim_program *program,
                 return fail_without_duration(program, work, err);
             continue;
         }
-        const orr_transfer transfer = orr_transfer_of(comm);
         if (prepared->call_of_work[w] != ORR_NONE) {
             alone_ns[w] = work->duration_ns < 0 ? 0 : work->duration_ns;
             continue;
         }
-        if (!orr_transfer_pricer_decides(pricer, &transfer, work->duration_ns))
+        if (work->duration_ns >= 0)
             continue;
         orr_price price;
         ORR_TRY(orr_transfer_price_alone(pricer, program->graph, work->node, comm, &price, err));

@@ -3,7 +3,7 @@
 #define ORR_SIM_PROGRAM_PREPARED_H
 
 #include "sim/program/program.h"
-#include "sim/program/transfer.h"
+#include "cost/collective/transfer.h"
 
 /* A prepared program: a program with everything that is equal for all ranks that run it. It is
  * stored once; each rank adds 12 bytes a point and 12 bytes a call. */

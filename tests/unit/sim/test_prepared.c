@@ -19,7 +19,7 @@ static void test_calls_are_found_by_grouping_and_ordinal(void **state)
     orr_prepared_program prepared;
     orr_transfer_pricer pricer;
     uint32_t begin, end;
-    orr_transfer_pricer_init(&pricer, &t->options);
+    orr_transfer_pricer_init(&pricer, t->options.cluster, t->options.algorithm);
     assert_int_equal(orr_prepared_program_make(&t->programs[0], t->rendezvous[0], 1, &pricer,
                                                t->arena, &prepared, &t->err),
                      ORR_OK);

@@ -29,7 +29,7 @@ static fixture *begin(void)
         for (uint32_t i = 0; i < 3 && g < 2; i++)
             toy_communicate(t, 100 + 10 * g + i, 0, pp, 3 + g - i); /* later ordinals first */
         toy_end_graph(t);
-        orr_transfer_pricer_init(&c->pricer, &t->options);
+        orr_transfer_pricer_init(&c->pricer, t->options.cluster, t->options.algorithm);
         assert_int_equal(orr_prepared_program_make(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
                                                    t->arena, &c->prepared_programs[g], &t->err),
                          ORR_OK);
@@ -66,7 +66,7 @@ static void test_who_meets_whom(void **state)
 {
     (void)state;
     fixture *c = begin();
-    assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer,
+    assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, false,
                                          &c->table, &c->t->err),
                      ORR_OK);
     assert_int_equal(c->table.n, 8); /* four ordinals in each of two groups */
@@ -102,7 +102,7 @@ static void test_a_rank_in_no_group_meets_nobody(void **state)
     c->t->graph_of_rank[5] = 1;
     c->actors[5].prepared = &c->prepared_programs[1];
     c->actors[5].graph = 1;
-    assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer,
+    assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, false,
                                          &c->table, &c->t->err),
                      ORR_OK);
     assert_int_equal(c->table.n, 8);
@@ -118,8 +118,8 @@ static void test_every_failed_allocation_is_survived(void **state)
     uint64_t nth = 1;
     for (; status != ORR_OK; nth++) {
         orr_alloc_fail_from(nth);
-        status =
-            orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, &c->table, NULL);
+        status = orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer, false,
+                                     &c->table, NULL);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/program/transfer.h"
+#include "cost/collective/transfer.h"
 
 #include <string.h>
 
@@ -27,21 +27,14 @@ orr_transfer orr_transfer_join(orr_transfer a, orr_transfer b)
     return a;
 }
 
-void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options)
+void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_cluster *cluster,
+                              uint8_t algorithm)
 {
     memset(pricer, 0, sizeof *pricer);
-    pricer->cluster = options->cluster;
-    pricer->mode = options->network;
-    pricer->algorithm = options->algorithm;
-    if (options->cluster != NULL)
-        orr_network_of_cluster(options->cluster, &pricer->network);
-}
-
-bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
-                                 int64_t given_ns)
-{
-    const bool known = transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
-    return given_ns < 0 || (known && pricer->mode != ORR_NETWORK_RECORDED);
+    pricer->cluster = cluster;
+    pricer->algorithm = algorithm;
+    if (cluster != NULL)
+        orr_network_of_cluster(cluster, &pricer->network);
 }
 
 static orr_status fail(const orr_graph *graph, orr_node_id who, const char *why, orr_error *err)
@@ -87,7 +80,7 @@ orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *t
     orr_span span = {0};
     if (pricer->cluster == NULL)
         return fail(graph, who, "there is no cluster to price it on", err);
-    if (transfer->bytes < 0 || transfer->collective == ORR_COLL_UNKNOWN)
+    if (!orr_transfer_is_known(transfer))
         return fail(graph, who, "neither its kind nor its bytes are known", err);
     ORR_TRY(orr_cluster_span(pricer->cluster, ranks, n, &span, err));
     *ret = priced(pricer, &span, transfer);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ORR_SIM_PROGRAM_TRANSFER_H
-#define ORR_SIM_PROGRAM_TRANSFER_H
+#ifndef ORR_COST_COLLECTIVE_TRANSFER_H
+#define ORR_COST_COLLECTIVE_TRANSFER_H
 
-#include <orrery/sim.h>
+#include <orrery/cost.h>
+#include <orrery/graph.h>
 
-/* A transfer: the data movement of a communication, and its length by closed form where the
- * ensemble does not give one. */
+/* A transfer: the data movement of a communication, and its price on a cluster. */
 typedef struct orr_transfer {
     uint8_t collective; /* orr_collective; SEND for a send and its receive */
     int32_t root;       /* index in the group, or -1 */
@@ -22,7 +22,6 @@ enum { ORR_PRICES_KEPT = 256 };
 typedef struct orr_transfer_pricer {
     const orr_cluster *cluster; /* NULL: none */
     orr_network network;
-    uint8_t mode;      /* orr_network_mode */
     uint8_t algorithm; /* orr_algorithm */
     struct {
         orr_span span;
@@ -32,19 +31,22 @@ typedef struct orr_transfer_pricer {
     } kept[ORR_PRICES_KEPT];
 } orr_transfer_pricer;
 
-void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options);
-/* Does the network determine the length, and not the ensemble? */
-bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
-                                 int64_t given_ns);
+void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_cluster *cluster,
+                              uint8_t algorithm);
 /* Prices a transfer. `ranks`: shape (n), the members. Errors: INVALID: no cluster, or one that
  * is too small; unknown bytes or kind (`who`: for the message). */
 orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer,
                               const uint32_t *ranks, uint32_t n, const orr_graph *graph,
                               orr_node_id who, orr_price *ret, orr_error *err) ORR_MUST_CHECK;
+static inline bool orr_transfer_is_known(const orr_transfer *transfer)
+{
+    return transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
+}
+
 /* Prices a communication whose partners are not in the ensemble: its recorded group is placed as
  * recorded; a group of which only the size is known takes the first devices (assumed). */
 orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph,
                                     orr_node_id who, const orr_comm *comm, orr_price *ret,
                                     orr_error *err) ORR_MUST_CHECK;
 
-#endif /* ORR_SIM_PROGRAM_TRANSFER_H */
+#endif /* ORR_COST_COLLECTIVE_TRANSFER_H */
