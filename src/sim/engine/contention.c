@@ -179,11 +179,27 @@ static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
                              e->actors[task.actor].prepared->program->works[task.work].end, now_ns);
 }
 
+/* The flows of a transfer have ended: so does the transfer, but no sooner than when it is alone. */
+static void finish_flows(orr_engine *e, uint32_t id, int64_t now_ns)
+{
+    orr_interference_task *task = &e->contention->overlap.tasks.at[id];
+    const orr_rendezvous *r = &e->rendezvous.at[task->rendezvous];
+    const int64_t alone_ns = orr_after_ns(r->start_ns, r->transfer_ns);
+    if (now_ns >= alone_ns) {
+        finish(e, id, now_ns);
+        return;
+    }
+    task->state = ORR_TASK_DRAINS;
+    orr_event_queue_put(&e->contention->overlap.queue,
+                        (orr_queued_event){alone_ns, e->actors[task->actor].rank,
+                                           node_of(e, task->actor, task->work), id});
+}
+
 static void take_event(orr_engine *e, const orr_queued_event *event)
 {
     orr_contention *d = e->contention;
     orr_interference_task *task = &d->overlap.tasks.at[event->id];
-    if (task->state == ORR_TASK_RUNS) {
+    if (task->state == ORR_TASK_RUNS || task->state == ORR_TASK_DRAINS) {
         finish(e, event->id, event->at_ns);
         return;
     }
@@ -210,7 +226,7 @@ bool orr_contention_step(orr_engine *e)
         size_t n;
         orr_flows_advance(d->flows, at_ns, &done, &n);
         for (size_t i = 0; i < n; i++)
-            finish(e, (uint32_t)done[i], at_ns);
+            finish_flows(e, (uint32_t)done[i], at_ns);
         return true;
     }
     orr_queued_event event;

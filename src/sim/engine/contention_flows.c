@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/engine/contention.h"
 
+#include "sim/flow/collective.h"
+
 /* Members of the transfer in the order of the group; of a send and its receive, the sender
  * first. */
 static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, uint32_t rendezvous)
@@ -34,6 +36,22 @@ static bool receives(const orr_engine *e, uint32_t rank, const orr_rendezvous_tr
     return comm != NULL && comm->collective == ORR_COLL_RECV;
 }
 
+/* Fits the flows of a transfer to the length that it has alone, which may not be the closed form:
+ * recorded transfers reach less than the links allow. What is longer moves the same bytes, and the
+ * rest of its length needs no link; of what is shorter, the bytes are as many times fewer. */
+static void fit_to_length(orr_demands *demands, int64_t alone_ns)
+{
+    const int64_t price_ns = demands->price.ns;
+    if (alone_ns >= price_ns) {
+        demands->latency_ns += alone_ns - price_ns;
+        return;
+    }
+    const uint64_t part = (uint64_t)alone_ns, whole = (uint64_t)price_ns;
+    demands->latency_ns = orr_flow_bytes_of_part(demands->latency_ns, part, whole);
+    for (size_t i = 0; i < demands->n; i++)
+        demands->at[i].bytes = orr_flow_bytes_of_part(demands->at[i].bytes, part, whole);
+}
+
 orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task,
                                       int64_t now_ns)
 {
@@ -53,6 +71,7 @@ orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32
         d->flows, members, n, (orr_collective)moved->transfer.collective,
         (orr_algorithm)d->algorithm, moved->transfer.bytes,
         root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root, &d->demands, d->err));
+    fit_to_length(&d->demands, e->rendezvous.at[rendezvous].transfer_ns);
     return orr_flows_begin(d->flows, now_ns, d->demands.at, d->demands.n, d->demands.latency_ns,
                            task, d->err);
 }

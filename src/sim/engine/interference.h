@@ -19,7 +19,12 @@
  * of changes, and simultaneous changes commute, because no time passes between them. A task ends
  * at the first whole ns at which nothing is left. */
 typedef enum orr_task_class { ORR_TASK_COMPUTE, ORR_TASK_COMM, ORR_TASK_CLASSES } orr_task_class;
-typedef enum orr_task_state { ORR_TASK_DUE, ORR_TASK_RUNS, ORR_TASK_FLOWS } orr_task_state;
+typedef enum orr_task_state {
+    ORR_TASK_DUE,
+    ORR_TASK_RUNS,
+    ORR_TASK_FLOWS, /* the network says when it ends */
+    ORR_TASK_DRAINS /* its flows ended before the length that it has alone */
+} orr_task_state;
 
 typedef struct orr_interference_task {
     unsigned __int128 left;
