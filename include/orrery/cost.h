@@ -289,6 +289,23 @@ ORR_API orr_price orr_collective_price(const orr_network *network, const orr_spa
                                        orr_collective collective, orr_algorithm algorithm,
                                        int64_t bytes);
 
+/* What the length of a recorded transfer rests on when it is asked for in another place: another
+ * network, or more or fewer ranks. One rule for all questions: recorded time x price there / price
+ * where it was recorded; see orr_whatif. */
+#define ORR_TRANSFER_BASIS_MAP(X)                                                                  \
+    X(ANCHORED, "recorded x price there / price where recorded")                                   \
+    X(PRICED, "price alone: the recorded network is not known")                                    \
+    X(NO_SIZE, "as recorded: its size or kind is not")                                             \
+    X(NO_MEMBERS, "as recorded: its ranks are not")                                                \
+    X(NO_NETWORK, "as recorded: no network to price it on")
+typedef enum orr_transfer_basis {
+#define ORR_TRANSFER_BASIS_ENUM_(name, text) ORR_TRANSFER_##name,
+    ORR_TRANSFER_BASIS_MAP(ORR_TRANSFER_BASIS_ENUM_)
+#undef ORR_TRANSFER_BASIS_ENUM_
+        ORR_TRANSFER_BASES
+} orr_transfer_basis;
+ORR_API const char *orr_transfer_basis_name(orr_transfer_basis basis);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,17 @@ static const char *const ALGORITHMS[] = {
 #undef NAME_
 };
 
+static const char *const TRANSFER_BASES[] = {
+#define NAME_(name, text) [ORR_TRANSFER_##name] = text,
+    ORR_TRANSFER_BASIS_MAP(NAME_)
+#undef NAME_
+};
+
+const char *orr_transfer_basis_name(orr_transfer_basis basis)
+{
+    return TRANSFER_BASES[basis];
+}
+
 const char *orr_basis_name(orr_basis basis)
 {
     return BASES[basis];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/collective/transfer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,6 +85,50 @@ orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *t
         return fail(graph, who, "neither its kind nor its bytes are known", err);
     ORR_TRY(orr_cluster_span(pricer->cluster, ranks, n, &span, err));
     *ret = priced(pricer, &span, transfer);
+    return ORR_OK;
+}
+
+static orr_status price_placed(orr_transfer_pricer *pricer, const orr_placed_transfer *placed,
+                               orr_price *ret, orr_error *err)
+{
+    orr_span span = {0};
+    ORR_TRY(orr_cluster_span(pricer->cluster, placed->ranks, placed->n, &span, err));
+    *ret = priced(pricer, &span, &placed->transfer);
+    return ORR_OK;
+}
+
+int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den)
+{
+    if (den <= 0 || num < 0)
+        return x;
+    const __int128 scaled = ((__int128)x * num + den / 2) / den;
+    return scaled > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)scaled;
+}
+
+orr_status orr_transfer_reprice(orr_transfer_pricer *recorded, orr_transfer_pricer *there,
+                                int64_t recorded_ns, const orr_placed_transfer *was,
+                                const orr_placed_transfer *is, orr_price *ret,
+                                orr_transfer_basis *ret_basis, orr_error *err)
+{
+    *ret = (orr_price){recorded_ns, ORR_BASIS_RECORDED, NAN, ""};
+    *ret_basis = !orr_transfer_is_known(&is->transfer) ? ORR_TRANSFER_NO_SIZE
+                 : is->n == 0                          ? ORR_TRANSFER_NO_MEMBERS
+                 : there->cluster == NULL              ? ORR_TRANSFER_NO_NETWORK
+                                                       : ORR_TRANSFER_PRICED;
+    if (*ret_basis != ORR_TRANSFER_PRICED)
+        return ORR_OK;
+    orr_price now, then = {0};
+    ORR_TRY(price_placed(there, is, &now, err));
+    const bool anchored = recorded->cluster != NULL && was->n > 0 &&
+                          orr_transfer_is_known(&was->transfer) && recorded_ns > 0 &&
+                          price_placed(recorded, was, &then, NULL) == ORR_OK && then.ns > 0;
+    if (anchored) {
+        *ret_basis = ORR_TRANSFER_ANCHORED;
+        if (now.ns == then.ns)
+            return ORR_OK;
+        now.ns = orr_scale_ratio(recorded_ns, now.ns, then.ns);
+    }
+    *ret = now;
     return ORR_OK;
 }
 

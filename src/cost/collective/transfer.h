@@ -38,10 +38,30 @@ void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_cluster *cl
 orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer,
                               const uint32_t *ranks, uint32_t n, const orr_graph *graph,
                               orr_node_id who, orr_price *ret, orr_error *err) ORR_MUST_CHECK;
+/* A transfer among these ranks, shape (n); n = 0: they are not known. */
+typedef struct orr_placed_transfer {
+    orr_transfer transfer;
+    const uint32_t *ranks;
+    uint32_t n;
+} orr_placed_transfer;
 static inline bool orr_transfer_is_known(const orr_transfer *transfer)
 {
     return transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
 }
+
+/* The length of a recorded transfer elsewhere: the one answer of every what-if question. `was` on
+ * the cluster of `recorded` took recorded_ns; *ret is what `is` takes on the cluster of `there`.
+ * The same transfer on the same cluster takes recorded_ns. A transfer of which the bytes, the kind
+ * or the ranks are not known keeps recorded_ns, whatever it was scaled to. Without a cluster in
+ * `recorded`, or one too small, and where recorded_ns or its price is 0, the price alone. Errors:
+ * INVALID: a rank beyond the cluster of `there`. */
+orr_status orr_transfer_reprice(orr_transfer_pricer *recorded, orr_transfer_pricer *there,
+                                int64_t recorded_ns, const orr_placed_transfer *was,
+                                const orr_placed_transfer *is, orr_price *ret,
+                                orr_transfer_basis *ret_basis, orr_error *err) ORR_MUST_CHECK;
+
+/* x * num / den, rounded to nearest, for what is not negative; x where den is 0. */
+int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den);
 
 /* Prices a communication whose partners are not in the ensemble: its recorded group is placed as
  * recorded; a group of which only the size is known takes the first devices (assumed). */

@@ -92,11 +92,3 @@ bool orr_kernel_prices(const orr_pricing *pricing, orr_kernel_at before, orr_ker
     return orr_cost_price_pair(&pricing->chain, (orr_priced_work){pricing->device, &was},
                                (orr_priced_work){pricing->device, &is}, ret_before, ret_after);
 }
-
-int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den)
-{
-    if (den <= 0 || num < 0)
-        return x;
-    const __int128 scaled = ((__int128)x * num + den / 2) / den;
-    return scaled > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)scaled;
-}

@@ -4,6 +4,8 @@
 
 #include <orrery/rescale.h>
 
+#include "cost/collective/transfer.h"
+
 /* Where ranks stand, and what a transfer between them costs there. */
 typedef struct orr_network_prices {
     const orr_cluster *cluster; /* NULL: nothing is known */
@@ -40,9 +42,6 @@ typedef struct orr_kernel_at {
 } orr_kernel_at;
 bool orr_kernel_prices(const orr_pricing *pricing, orr_kernel_at before, orr_kernel_at after,
                        orr_price *ret_before, orr_price *ret_after);
-
-/* x * num / den, rounded to nearest, for what is not negative; x where den is 0. */
-int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den);
 
 /* COMPUTE, COPY, SET on a stream. */
 static inline bool orr_is_kernel(const orr_graph *g, orr_node_id v)
