@@ -32,7 +32,7 @@ typedef struct orr_whatif {
                                     * work and collectives that carry weights or gradients stay
                                     * (all-reduce, all-gather, reduce-scatter: assumed data
                                     * parallel) */
-    const orr_cluster *network;    /* communication is priced on it; NULL: as recorded */
+    const orr_cluster *network;    /* communication runs on it; NULL: as recorded */
     uint8_t algorithm;             /* orr_algorithm */
     double message_bytes;          /* factor on message sizes; 1. Without `network` the recorded
                                     * time is scaled by it: bound by bandwidth, assumed */
@@ -40,6 +40,11 @@ typedef struct orr_whatif {
     uint32_t n_scales;
     const orr_rank_factor *stragglers; /* shape (n_stragglers)                              */
     uint32_t n_stragglers;
+    const orr_cluster *recorded_network; /* where it was recorded; NULL: not known. A transfer takes
+                                          * its recorded time x price on `network` / price here,
+                                          * else the price on `network` alone */
+    const orr_ensemble *recorded;        /* of the same graphs on the ranks that were recorded
+                                          * (orr_rescaled.recorded); NULL: the ensemble is the recording */
 } orr_whatif;
 ORR_API void orr_whatif_init(orr_whatif *what);
 
@@ -48,8 +53,12 @@ typedef struct orr_whatif_report {
     uint64_t repriced;     /* kernels scaled by the ratio of prices of their own work */
     uint64_t by_bandwidth; /* kernels of unknown work: scaled by the ratio of memory bandwidths */
     uint64_t unpriced;     /* kernels left as recorded, since facts of the devices are missing */
-    uint64_t comms_priced, comms_unpriced; /* communications priced; of unknown size or members */
-    uint64_t scaled;                       /* scaled by name */
+    uint64_t comms[ORR_TRANSFER_BASES]; /* communications on `network`, or of other ranks than were
+                                         * recorded, by what their length rests on... */
+    int64_t comms_recorded_ns[ORR_TRANSFER_BASES],
+        comms_ns[ORR_TRANSFER_BASES]; /* ... their time
+                                       * as recorded, and now */
+    uint64_t scaled;                  /* scaled by name */
     int64_t changed_ns;      /* time of repriced kernels and priced communications now... */
     int64_t known_ns;        /* ... the part by models whose error was measured... */
     double known_error_ns;   /* ... and the expected error of that part: sum of ns x error */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/collective/transfer.h"
+#include "sim/placed_transfers.h"
 
 /* What-if analysis: another device, batch size, network, or named slowdowns. Graphs stay as they
  * are: the changed job is the same graphs with other durations and bases. Switches apply in this
@@ -21,7 +21,8 @@ typedef struct change {
     const orr_ensemble *from;
     const orr_whatif *what;
     orr_cost_chain chain;
-    orr_transfer_pricer pricer;
+    orr_transfer_pricer *pricers; /* shape (2): of the recorded network, and of the other one */
+    orr_transfer_placer placer;
     orr_arena *arena;
     int64_t **duration_ns; /* shape (D)(N_d) */
     uint8_t **basis;       /* shape (D)(N_d) */
@@ -189,36 +190,6 @@ static void reprice(change *c, uint32_t d, orr_node_id v)
     c->report.repriced++;
 }
 
-/* Ranks of the communication's group: those of its rendezvous in the ensemble, else the recorded
- * group, else as many as the recorded size from 0 on. NULL and 0: unknown. */
-static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t row,
-                           const uint32_t **ret, uint32_t *ret_n)
-{
-    const orr_ensemble *e = c->from;
-    const orr_graph *g = e->graphs[d];
-    const orr_group *group = comm->group == ORR_NONE ? NULL : &g->groups[comm->group];
-    const orr_rendezvous_id meeting = e->rendezvous[d][row];
-    uint32_t n = comm->group_size > 0 ? (uint32_t)comm->group_size : group ? group->size : 0;
-    if (meeting.grouping != ORR_NONE) {
-        const orr_grouping *of = &e->groupings[meeting.grouping];
-        const uint32_t met = of->first[1] - of->first[0];
-        if (met >= n) {
-            *ret = of->members + of->first[0];
-            *ret_n = met;
-            return ORR_OK;
-        }
-    }
-    uint32_t *own = orr_arena_array(c->arena, uint32_t, n);
-    if (own == NULL)
-        return orr_fail_memory(c->err);
-    const bool listed = group != NULL && group->size == n && orr_group_rank(group, 0) != ORR_NONE;
-    for (uint32_t i = 0; i < n; i++)
-        own[i] = listed ? orr_group_rank(group, i) : i;
-    *ret = own;
-    *ret_n = n;
-    return ORR_OK;
-}
-
 /* Does the message grow with the batch? Activations do: between stages and to experts. Other
  * collectives are assumed to carry weights or gradients. */
 static bool grows_with_batch(const orr_comm *comm)
@@ -227,38 +198,51 @@ static bool grows_with_batch(const orr_comm *comm)
            comm->collective == ORR_COLL_RECV;
 }
 
+static void count_comm(change *c, orr_transfer_basis basis, int64_t was_ns, int64_t is_ns)
+{
+    c->report.comms[basis]++;
+    c->report.comms_recorded_ns[basis] += was_ns;
+    c->report.comms_ns[basis] += is_ns;
+}
+
+/* Where nothing but the number of ranks changed, only that can be told. */
+static void keep_comm(change *c, const orr_placed_transfer *was, const orr_placed_transfer *is,
+                      int64_t ns)
+{
+    if (c->what->recorded != NULL && was->n != is->n)
+        count_comm(c, ORR_TRANSFER_NO_NETWORK, ns, ns);
+}
+
 static orr_status price_comm(change *c, uint32_t d, orr_node_id v)
 {
-    const orr_graph *g = c->from->graphs[d];
-    const orr_comm *comm = orr_graph_comm(g, v);
+    const orr_comm *comm = orr_graph_comm(c->from->graphs[d], v);
     const orr_whatif *what = c->what;
+    const int64_t was_ns = c->duration_ns[d][v];
     const double factor =
         what->message_bytes * (comm != NULL && grows_with_batch(comm) ? what->batch : 1);
-    if (what->network == NULL) {
-        if (factor != 1)
-            set(c, d, v, factor, ORR_BASIS_ASSUMED);
-        return ORR_OK;
-    }
-    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
-    const uint32_t *ranks = NULL;
-    uint32_t n = 0;
-    orr_transfer transfer = {.bytes = -1};
-    if (comm != NULL)
-        transfer = orr_transfer_of(comm);
-    if (transfer.bytes >= 0 && transfer.collective != ORR_COLL_UNKNOWN)
-        ORR_TRY(ranks_of(c, d, comm, g->detail[v], &ranks, &n));
-    if (n == 0) {
-        c->report.comms_unpriced++;
-        return ORR_OK;
-    }
+    orr_placed_transfer was, is;
     orr_price price;
-    transfer.bytes = times(transfer.bytes, factor);
-    ORR_TRY(orr_transfer_price(&c->pricer, &transfer, ranks, n, g, v, &price, c->err));
+    orr_transfer_basis basis;
+    if (what->network == NULL && factor != 1)
+        set(c, d, v, factor, ORR_BASIS_ASSUMED);
+    if (what->network == NULL && what->recorded == NULL)
+        return ORR_OK;
+    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
+    ORR_TRY(orr_place_transfer(&c->placer, d, v, c->arena, &was, &is, c->err));
+    if (what->network == NULL) {
+        keep_comm(c, &was, &is, c->duration_ns[d][v]);
+        return ORR_OK;
+    }
+    is.transfer.bytes = times(is.transfer.bytes, factor);
+    ORR_TRY(orr_transfer_reprice(&c->pricers[0], &c->pricers[1], was_ns, &was, &is, &price, &basis,
+                                 c->err));
     orr_arena_rewind(c->arena, mark);
     c->duration_ns[d][v] = price.ns;
+    count_comm(c, basis, was_ns, price.ns);
+    if (price.basis == ORR_BASIS_RECORDED)
+        return ORR_OK;
     c->basis[d][v] = price.basis;
     count_error(c, price.ns, price.error_frac);
-    c->report.comms_priced++;
     return ORR_OK;
 }
 
@@ -320,12 +304,31 @@ static orr_status set_stragglers(change *c, orr_ensemble *to)
     return ORR_OK;
 }
 
-orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what, orr_arena *arena,
+static orr_status change_graphs(change *c)
+{
+    const orr_whatif *what = c->what;
+    c->pricers = orr_arena_array(c->arena, orr_transfer_pricer, 2);
+    if (c->pricers == NULL)
+        return orr_fail_memory(c->err);
+    orr_transfer_pricer_init(&c->pricers[0], what->recorded_network, what->algorithm);
+    orr_transfer_pricer_init(&c->pricers[1], what->network, what->algorithm);
+    if (what->network != NULL || what->recorded != NULL)
+        ORR_TRY(orr_transfer_placer_init(&c->placer, what->recorded, c->from, c->arena, c->err));
+    for (uint32_t d = 0; d < c->from->n_graphs; d++)
+        ORR_TRY(change_graph(c, d));
+    return ORR_OK;
+}
+
+orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *given, orr_arena *arena,
                             const orr_ensemble **ret, orr_whatif_report *ret_report, orr_error *err)
 {
+    orr_whatif what;
+    orr_whatif_init(&what);
+    /* A caller that was built against an older header has a shorter struct. */
+    memcpy(&what, given, given->struct_bytes < sizeof what ? given->struct_bytes : sizeof what);
     change c = {.from = ensemble,
-                .what = what,
-                .chain = what->chain ? *what->chain : orr_cost_default_chain(),
+                .what = &what,
+                .chain = what.chain ? *what.chain : orr_cost_default_chain(),
                 .arena = arena,
                 .report = {.unused_scale = ORR_NONE, .idle_straggler = ORR_NONE},
                 .err = err};
@@ -334,14 +337,12 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what
         return orr_fail_memory(err);
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
-    orr_transfer_pricer_init(&c.pricer, what->network, what->algorithm);
-    for (uint32_t d = 0; d < ensemble->n_graphs; d++)
-        ORR_TRY(change_graph(&c, d));
+    ORR_TRY(change_graphs(&c));
     *to = *ensemble;
     ORR_TRY(set_stragglers(&c, to));
     to->duration_ns = (const int64_t *const *)c.duration_ns;
     to->basis = (const uint8_t *const *)c.basis;
-    for (uint32_t i = what->n_scales; i-- > 0;)
+    for (uint32_t i = what.n_scales; i-- > 0;)
         if (!c.scale_used[i])
             c.report.unused_scale = i;
     *ret = to;

@@ -46,11 +46,6 @@ static orr_status change_ensemble(orr_predict *p)
         orr_session_remark(session,
                            "rank %u did nothing on a device: there is nothing to slow down",
                            p->report.idle_straggler);
-    if (p->report.comms_unpriced > 0)
-        orr_session_remark(session,
-                           "%llu communications are left as recorded: their size or their "
-                           "members are not recorded",
-                           (unsigned long long)p->report.comms_unpriced);
     if (p->report.unpriced > 0)
         orr_session_remark(session,
                            "%llu kernels are left as recorded: the catalogue knows too "

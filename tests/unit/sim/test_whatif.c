@@ -16,14 +16,14 @@ typedef struct fixture {
     orr_whatif what;
 } fixture;
 
-static const orr_graph *one_rank(uint32_t rank)
+static const orr_graph *rank_of_bytes(uint32_t rank, int64_t bytes)
 {
     orr_graph_builder *b = new_builder();
     b->recording.rank = rank;
     orr_comm comm = no_comm;
     comm.collective = ORR_COLL_ALL_REDUCE;
     comm.group_size = 2;
-    comm.in_bytes = comm.out_bytes = 1 << 20;
+    comm.in_bytes = comm.out_bytes = bytes;
     const orr_lane stream = {.kind = ORR_LANE_STREAM, .device = 0, .pid = 0, .tid = 7};
     orr_lane_id lane_id;
     OK(orr_builder_lane(b, &stream, &lane_id, NULL));
@@ -38,14 +38,19 @@ static const orr_graph *one_rank(uint32_t rank)
     return built(b);
 }
 
-static fixture begin(void)
+static fixture begin_with(int64_t bytes_of_last)
 {
-    const orr_graph *graphs[2] = {one_rank(0), one_rank(1)};
+    const orr_graph *graphs[2] = {rank_of_bytes(0, 1 << 20), rank_of_bytes(1, bytes_of_last)};
     fixture f = {.arena = orr_arena_new(0, 0)};
     OK(orr_job_build(graphs, 2, &f.job, NULL));
     OK(orr_ensemble_of_job(f.job, f.arena, &f.ensemble, NULL));
     orr_whatif_init(&f.what);
     return f;
+}
+
+static fixture begin(void)
+{
+    return begin_with(1 << 20);
 }
 
 static void end(fixture *f)
@@ -76,7 +81,7 @@ static void test_nothing_asked_changes_nothing(void **state)
             assert_int_equal(same->basis[d][v], ORR_BASIS_RECORDED);
     }
     assert_null(same->slowdown_ppm);
-    assert_int_equal(report.scaled + report.repriced + report.comms_priced, 0);
+    assert_int_equal(report.scaled + report.repriced + report.comms[ORR_TRANSFER_PRICED], 0);
     end(&f);
 }
 
@@ -149,11 +154,24 @@ static void test_messages_and_network(void **state)
     f.what.network = &cluster;
     f.what.algorithm = ORR_ALGORITHM_RING;
     const orr_whatif_report report = apply(&f, &e);
-    assert_int_equal(report.comms_priced, 2);
+    assert_int_equal(report.comms[ORR_TRANSFER_PRICED], 2);
     /* a ring of two moves the message once each way, 3 MiB at 1 GB/s */
     const int64_t least_ns = 3 * (1 << 20);
     assert_in_range(e->duration_ns[0][REDUCE_NODE], least_ns, least_ns + 20000);
     assert_int_equal(e->duration_ns[0][KERNEL], 1000);
+
+    /* on the network that was recorded it takes what was recorded; on half of it twice as long */
+    f.what.message_bytes = 1;
+    f.what.recorded_network = &cluster;
+    assert_int_equal(apply(&f, &e).comms[ORR_TRANSFER_ANCHORED], 2);
+    assert_int_equal(e->duration_ns[0][REDUCE_NODE], 5000);
+    assert_int_equal(e->basis[0][REDUCE_NODE], ORR_BASIS_RECORDED);
+    orr_level half = level;
+    half.bytes_per_s = known(0.5e9);
+    const orr_cluster slow = {.name = "slow", .n_devices = 8, .n_levels = 1, .levels = &half};
+    f.what.network = &slow;
+    apply(&f, &e);
+    assert_in_range(e->duration_ns[0][REDUCE_NODE], 9900, 10000);
     end(&f);
 }
 
@@ -187,6 +205,26 @@ static void test_messages_grow_with_the_batch(void **state)
     }
 }
 
+/* What one member did not record, another one tells; what none did stays as recorded. */
+static void test_sizes_that_some_members_tell(void **state)
+{
+    (void)state;
+    orr_level level = {.name = "host", .size = 8, .devices = 8}, half = level;
+    level.oversubscription = half.oversubscription = known(1);
+    level.bytes_per_s = known(1e9);
+    half.bytes_per_s = known(0.5e9);
+    const orr_cluster fast = {.name = "fast", .n_devices = 8, .n_levels = 1, .levels = &level};
+    const orr_cluster slow = {.name = "slow", .n_devices = 8, .n_levels = 1, .levels = &half};
+    fixture f = begin_with(-1);
+    const orr_ensemble *e;
+    f.what.recorded_network = &fast;
+    f.what.network = &slow;
+    assert_int_equal(apply(&f, &e).comms[ORR_TRANSFER_ANCHORED], 2);
+    assert_int_equal(e->duration_ns[0][REDUCE_NODE], 10000);
+    assert_int_equal(e->duration_ns[1][REDUCE_NODE], 10000);
+    end(&f);
+}
+
 /* Of what kind nobody knows, it cannot be priced, and stays as it was. */
 static void test_unknown_kind(void **state)
 {
@@ -206,7 +244,7 @@ static void test_unknown_kind(void **state)
     const orr_cluster cluster = {.name = "toy", .n_devices = 8, .n_levels = 1, .levels = &level};
     f.what.network = &cluster;
     const orr_ensemble *e;
-    assert_int_equal(apply(&f, &e).comms_unpriced, 1);
+    assert_int_equal(apply(&f, &e).comms[ORR_TRANSFER_NO_SIZE], 1);
     assert_int_equal(e->duration_ns[0][0], 5000);
     assert_int_equal(e->basis[0][0], ORR_BASIS_RECORDED);
     end(&f);
@@ -262,6 +300,10 @@ static void test_survives_no_memory(void **state)
 {
     (void)state;
     fixture f = begin();
+    orr_level level = {.name = "host", .size = 8, .devices = 8};
+    level.bytes_per_s = known(1e9);
+    const orr_cluster cluster = {.name = "toy", .n_devices = 8, .n_levels = 1, .levels = &level};
+    f.what.network = f.what.recorded_network = &cluster;
     for (uint64_t nth = 1;; nth++) {
         orr_arena *arena = orr_arena_new(64, 0);
         const orr_ensemble *e;
@@ -286,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_another_device),
         cmocka_unit_test(test_messages_and_network),
         cmocka_unit_test(test_messages_grow_with_the_batch),
+        cmocka_unit_test(test_sizes_that_some_members_tell),
         cmocka_unit_test(test_unknown_kind),
         cmocka_unit_test(test_stragglers),
         cmocka_unit_test(test_refuses),
