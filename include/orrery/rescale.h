@@ -68,6 +68,10 @@ typedef struct orr_rescaled {
                                           * alone, for there was no such node               */
     const orr_finding *findings;         /* shape (n_findings) */
     uint32_t n_findings;
+    const orr_ensemble *recorded_ensemble; /* of a job with more or fewer replicas: the recording,
+                                            * of the same graphs; its transfers have their recorded
+                                            * lengths yet, and orr_whatif.recorded changes them.
+                                            * NULL: transfers are priced */
 } orr_rescaled;
 ORR_API void orr_rescaled_free(orr_rescaled *rescaled); /* the graphs; zeroed is allowed */
 
@@ -138,14 +142,13 @@ ORR_API ORR_MUST_CHECK orr_status orr_recognise(const orr_job *job, const orr_pl
  * stated) rank (stage, replica, slice) behaves as the recorded (stage, replica mod d, slice).
  * Where it is not, the recording is one replica, repeated: rank r behaves as the recorded rank r
  * mod R; a communication among all recorded ranks is one among all ranks, any other stays within
- * its copy. Transfers of groups that grew or shrank are recorded x price(new) / price(old).
- * `recognition` may be NULL. Errors: INVALID: n_ranks does not divide; LIMIT: over 2^24 ranks;
- * NO_MEMORY. */
+ * its copy. Durations are as recorded: orr_whatif_apply() gives the transfers of groups that grew,
+ * shrank or moved theirs, with `recorded_ensemble` as orr_whatif.recorded. `recognition` may be
+ * NULL. Errors: INVALID: n_ranks does not divide; LIMIT: over 2^24 ranks; NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_rescale_replicas(const orr_job *job,
                                                        const orr_recognition *recognition,
-                                                       uint32_t n_ranks, const orr_pricing *pricing,
-                                                       orr_arena *arena, orr_rescaled *ret,
-                                                       orr_error *err);
+                                                       uint32_t n_ranks, orr_arena *arena,
+                                                       orr_rescaled *ret, orr_error *err);
 
 /* A recorded job in another plan. If only the number of replicas changes, orr_rescale_replicas()
  * (but from or to a single replica all-reduces come or go, which is composing where the recording

@@ -181,8 +181,7 @@ out:
 }
 
 static orr_status spread(const orr_job *job, const orr_recognition *known, const orr_plan *to,
-                         const orr_pricing *pricing, orr_arena *arena, orr_rescaled *ret,
-                         orr_error *err)
+                         orr_arena *arena, orr_rescaled *ret, orr_error *err)
 {
     if (orr_plan_ranks(to) > (UINT32_C(1) << 24))
         return orr_fail(err, ORR_INVALID, "more than 2^24 ranks");
@@ -192,8 +191,8 @@ static orr_status spread(const orr_job *job, const orr_recognition *known, const
                         "it, or give a number of ranks",
                         to->dp);
     if (known->plan.dp == 0)
-        return orr_rescale_replicas(job, known, job->n_ranks, pricing, arena, ret, err);
-    return orr_rescale_replicas(job, known, (uint32_t)orr_plan_ranks(to), pricing, arena, ret, err);
+        return orr_rescale_replicas(job, known, job->n_ranks, arena, ret, err);
+    return orr_rescale_replicas(job, known, (uint32_t)orr_plan_ranks(to), arena, ret, err);
 }
 
 orr_status orr_rescale(const orr_job *job, const orr_recognition *recognition,
@@ -206,7 +205,7 @@ orr_status orr_rescale(const orr_job *job, const orr_recognition *recognition,
     orr_survey survey;
     orr_status status;
     if (only_replicas(&from, &to) && !(other && recognition->whole))
-        return spread(job, recognition, &to, pricing, arena, ret, err);
+        return spread(job, recognition, &to, arena, ret, err);
     if (!recognition->whole)
         return orr_fail(err, ORR_INVALID, "only data parallelism can change: %s",
                         recognition->why_not);

@@ -58,6 +58,24 @@ static void compare(world *w, const orr_ensemble *built, const orr_ensemble *res
     }
 }
 
+/* More or fewer replicas come with recorded lengths, which the what-if prices. */
+static const orr_ensemble *priced(world *w, const orr_rescaled *rescaled, uint64_t seed)
+{
+    orr_whatif what;
+    orr_whatif_report report;
+    orr_error err = {0};
+    const orr_ensemble *ret = rescaled->ensemble;
+    if (rescaled->recorded_ensemble == NULL)
+        return ret;
+    orr_whatif_init(&what);
+    what.network = w->pricing.cluster;
+    what.recorded_network = w->pricing.recorded;
+    what.recorded = rescaled->recorded_ensemble;
+    must(orr_whatif_apply(rescaled->ensemble, &what, w->arena, &ret, &report, &err), &err, seed,
+         "price");
+    return ret;
+}
+
 static void check_on(const char *cluster, const orr_synthetic *from, const orr_synthetic *to,
                      uint64_t seed)
 {
@@ -81,7 +99,7 @@ static void check_on(const char *cluster, const orr_synthetic *from, const orr_s
         for (uint32_t i = 0; i < rescaled.n_findings; i++)
             print_message("%s: %s (%s)\n", rescaled.findings[i].what, rescaled.findings[i].value,
                           rescaled.findings[i].evidence);
-    compare(&w, built.ensemble, rescaled.ensemble, seed);
+    compare(&w, built.ensemble, priced(&w, &rescaled, seed), seed);
     orr_rescaled_free(&built);
     orr_rescaled_free(&rescaled);
     orr_job_free(job);

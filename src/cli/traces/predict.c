@@ -22,8 +22,8 @@ static orr_status make_ensemble(orr_predict *p)
     ORR_TRY(orr_recognise(session->job, session->settings->traced ? &p->traced : NULL,
                           session->arena, &p->recognition, &session->err));
     if (p->ranks)
-        ORR_TRY(orr_rescale_replicas(session->job, &p->recognition, p->ranks, &pricing,
-                                     session->arena, &p->rescaled, &session->err));
+        ORR_TRY(orr_rescale_replicas(session->job, &p->recognition, p->ranks, session->arena,
+                                     &p->rescaled, &session->err));
     else
         ORR_TRY(orr_rescale(session->job, &p->recognition, &p->plan, &pricing, session->arena,
                             &p->rescaled, &session->err));
@@ -31,12 +31,13 @@ static orr_status make_ensemble(orr_predict *p)
     return ORR_OK;
 }
 
-/* A rescaled job has priced its communication itself. */
+/* A job composed anew has priced its communication itself. */
 static orr_status change_ensemble(orr_predict *p)
 {
     orr_session *session = &p->session;
-    if (p->rescales)
+    if (p->rescaled.n_made > 0)
         p->what.network = NULL;
+    p->what.recorded = p->rescaled.recorded_ensemble;
     ORR_TRY(orr_whatif_apply(p->ensemble, &p->what, session->arena, &p->ensemble, &p->report,
                              &session->err));
     if (p->report.unused_scale != ORR_NONE)

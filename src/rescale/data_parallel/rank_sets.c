@@ -125,9 +125,6 @@ orr_status orr_replication_find_sets(orr_replication *s, orr_error *err)
     for (uint32_t i = 0; i < s->n_sets; i++) {
         orr_replicated_set *set = &s->sets[i];
         set->grows = spans_replicas(&s->from, set->ranks, set->n, scratch);
-        set->changed =
-            (set->grows && s->to.dp != s->from.dp) ||
-            (s->pricing->recorded != NULL && s->pricing->recorded != s->pricing->cluster);
         ORR_TRY_OUT(status, check_cut(s, set, err));
     }
 out:

@@ -78,16 +78,6 @@ static orr_status report(orr_replication *s, const orr_recognition *known, orr_e
     ORR_TRY(orr_findings_number(&s->findings, "groups that grow", grown, ORR_CONFIDENCE_INFERRED,
                                 err, "of %u; those that hold all %u recorded replicas", s->n_sets,
                                 s->from.dp));
-    if (s->repriced > 0)
-        ORR_TRY(orr_findings_number(
-            &s->findings, "transfers repriced", s->repriced, ORR_CONFIDENCE_INFERRED, err,
-            s->pricing->network_says ? "left to the network of the simulation"
-                                     : "recorded x price of the new group / price of the old"));
-    if (s->kept > 0)
-        ORR_TRY(orr_findings_number(&s->findings, "transfers kept", s->kept, ORR_CONFIDENCE_UNKNOWN,
-                                    err,
-                                    "their group changed, but no cluster or no size is known to "
-                                    "price them: as recorded"));
     if (s->to.dp > s->from.dp && s->from.dp == 1)
         ORR_TRY(orr_findings_add(&s->findings, "gradients", "not reduced", ORR_CONFIDENCE_UNKNOWN,
                                  err,
@@ -98,24 +88,18 @@ static orr_status report(orr_replication *s, const orr_recognition *known, orr_e
 }
 
 orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recognition,
-                                uint32_t n_ranks, const orr_pricing *pricing, orr_arena *arena,
-                                orr_rescaled *ret, orr_error *err)
+                                uint32_t n_ranks, orr_arena *arena, orr_rescaled *ret,
+                                orr_error *err)
 {
-    orr_replication s = {.job = job,
-                         .pricing = pricing,
-                         .n_ranks = n_ranks,
-                         .arena = arena,
-                         .findings = {.arena = arena}};
+    orr_replication s = {
+        .job = job, .n_ranks = n_ranks, .arena = arena, .findings = {.arena = arena}};
     enum { RANKS_MAX = 1 << 24 }; /* as many as any job may have */
     orr_status status;
     orr_rescaled made = {0};
     if (n_ranks > RANKS_MAX)
         return orr_fail(err, ORR_LIMIT, "%u ranks are over the limit of %d", n_ranks, RANKS_MAX);
-    const orr_cluster *recorded = pricing->recorded != NULL ? pricing->recorded : pricing->cluster;
     ORR_TRY_OUT(status, degrees(&s, recognition, err));
     ORR_TRY_OUT(status, orr_ensemble_of_job(job, arena, &s.base, err));
-    orr_network_prices_of(recorded, pricing->algorithm, &s.old_wire);
-    orr_network_prices_of(pricing->cluster, pricing->algorithm, &s.new_wire);
     ORR_TRY_OUT(status, new_ensemble(&s, err));
     ORR_TRY_OUT(status, orr_replication_find_sets(&s, err));
     ORR_TRY_OUT(status, orr_replication_pack(&s, err));
@@ -126,12 +110,11 @@ orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recog
     made.from = recognition != NULL ? recognition->plan : s.from;
     made.to = made.from;
     made.to.dp = s.to.dp;
-    made.repriced = s.repriced;
+    made.recorded_ensemble = s.base;
     for (uint32_t d = 0; d < job->n_graphs; d++)
         for (orr_node_id v = 0; v < job->graphs[d]->n_nodes; v++)
             made.recorded +=
                 orr_is_kernel(job->graphs[d], v) || orr_is_communication(job->graphs[d], v);
-    made.recorded -= s.repriced;
     *ret = made;
 out:
     orr_findings_done(&s.findings);

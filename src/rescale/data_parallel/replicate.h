@@ -12,35 +12,30 @@ typedef struct orr_replicated_set {
     const uint32_t *ranks; /* recorded, shape (n), in order */
     uint32_t n;
     bool grows;
-    bool changed;                /* its transfers take another time      */
-    uint32_t grouping;           /* of the new ensemble, once packed     */
-    uint32_t number;             /* of its group there, of the first copy */
-    orr_span old_span, new_span; /* where `changed` and priced  */
+    uint32_t grouping; /* of the new ensemble, once packed     */
+    uint32_t number;   /* of its group there, of the first copy */
 } orr_replicated_set;
 
 typedef struct orr_replication {
     const orr_job *job;
     const orr_ensemble *base; /* the recording */
-    const orr_pricing *pricing;
-    orr_plan from, to; /* degrees only */
+    orr_plan from, to;        /* degrees only */
     uint32_t n_ranks;
     uint32_t *source;         /* shape (n_ranks): the recorded rank that it behaves as, or NONE */
     orr_replicated_set *sets; /* shape (n_sets): those of the base's groupings come first */
     uint32_t n_sets;
     uint32_t own_first;      /* sets from here on are of `own_group` */
     orr_group_id *own_group; /* shape (n_sets - own_first): group of the only graph */
-    orr_network_prices old_wire, new_wire;
     orr_ensemble *ensemble;
     orr_findings findings;
     orr_arena *arena;
-    uint64_t repriced, kept;
 } orr_replication;
 
 /* Who speaks to whom. */
 orr_status orr_replication_find_sets(orr_replication *s, orr_error *err) ORR_MUST_CHECK;
 /* Sets -> groupings of all ranks; those that are disjoint share one. */
 orr_status orr_replication_pack(orr_replication *s, orr_error *err) ORR_MUST_CHECK;
-/* Meetings, and durations of the transfers of sets that changed. */
+/* Meetings. */
 orr_status orr_replication_rendezvous(orr_replication *s, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_RESCALE_DATA_PARALLEL_REPLICATE_H */

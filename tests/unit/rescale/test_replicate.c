@@ -33,9 +33,7 @@ static void a_hundred_thousand_ranks(void **state)
     open_world(&w, "dgx_h100_pod", 0);
     const orr_job *recorded = record(&w, &job, 0);
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
-    const orr_pricing unpriced = {.chain = w.pricing.chain};
-    must(orr_rescale_replicas(recorded, &known, RANKS, &unpriced, w.arena, &big, &err), &err, 0,
-         "spread");
+    must(orr_rescale_replicas(recorded, &known, RANKS, w.arena, &big, &err), &err, 0, "spread");
     const orr_ensemble *e = big.ensemble;
     assert_int_equal(e->n_ranks, RANKS);
     assert_int_equal(e->n_graphs, 8);
@@ -71,13 +69,22 @@ static void an_unknown_job_is_repeated(void **state)
     replicas.plan.tp = replicas.plan.pp = 1;
     open_world(&w, "gb200_nvl72", 0);
     const orr_job *recorded = record(&w, &replicas, 0);
-    must(orr_rescale_replicas(recorded, NULL, 5, &w.pricing, w.arena, &big, &err), &err, 0,
-         "spread");
+    must(orr_rescale_replicas(recorded, NULL, 5, w.arena, &big, &err), &err, 0, "spread");
     for (uint32_t r = 0; r < 5; r++)
         assert_int_equal(big.ensemble->graph_of_rank[r], r % 2);
     assert_int_equal(big.ensemble->n_groupings, 1);
     assert_int_equal(group_size(&big.ensemble->groupings[0], 4), 5);
-    assert_true(big.repriced > 0);
+    /* Of five ranks instead of two: recorded x price of five / price of two. */
+    orr_whatif what;
+    orr_whatif_report report;
+    const orr_ensemble *priced;
+    orr_whatif_init(&what);
+    what.network = what.recorded_network = w.pricing.cluster;
+    what.recorded = big.recorded_ensemble;
+    must(orr_whatif_apply(big.ensemble, &what, w.arena, &priced, &report, &err), &err, 0, "price");
+    assert_true(report.comms[ORR_TRANSFER_ANCHORED] > 0);
+    assert_true(report.comms_ns[ORR_TRANSFER_ANCHORED] >
+                report.comms_recorded_ns[ORR_TRANSFER_ANCHORED]);
     orr_job_free(recorded);
     close_world(&w);
 }
@@ -92,17 +99,11 @@ static void ranks_that_do_not_divide_are_told(void **state)
     open_world(&w, "dgx_h100_pod", 0);
     const orr_job *recorded = record(&w, &job, 0);
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
-    assert_int_equal(orr_rescale_replicas(recorded, &known, 10, &w.pricing, w.arena, &big, &err),
-                     ORR_INVALID);
+    assert_int_equal(orr_rescale_replicas(recorded, &known, 10, w.arena, &big, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "10 ranks do not divide into replicas of 4"));
-    /* The cluster has 64 devices. */
-    assert_int_equal(orr_rescale_replicas(recorded, &known, 128, &w.pricing, w.arena, &big, &err),
-                     ORR_INVALID);
-    assert_int_equal(orr_rescale_replicas(recorded, &known, 0, &w.pricing, w.arena, &big, &err),
-                     ORR_INVALID);
-    assert_int_equal(
-        orr_rescale_replicas(recorded, &known, UINT32_MAX, &w.pricing, w.arena, &big, &err),
-        ORR_LIMIT);
+    assert_int_equal(orr_rescale_replicas(recorded, &known, 0, w.arena, &big, &err), ORR_INVALID);
+    assert_int_equal(orr_rescale_replicas(recorded, &known, UINT32_MAX, w.arena, &big, &err),
+                     ORR_LIMIT);
     assert_null(big.ensemble);
     orr_job_free(recorded);
     close_world(&w);
