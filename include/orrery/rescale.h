@@ -19,7 +19,7 @@ extern "C" {
 typedef struct orr_pricing {
     orr_cost_chain chain;
     const orr_device *device;    /* what the kernels run on; NULL: kernels cannot be priced      */
-    const orr_cluster *recorded; /* where the job was recorded; NULL: same as `cluster`          */
+    const orr_cluster *recorded; /* where the job was recorded; NULL: not known                   */
     const orr_cluster *cluster;  /* where it is to run; NULL: collectives cannot be priced        */
     uint8_t algorithm;           /* orr_algorithm                                               */
     bool network_says; /* transfers that have to be priced are left at -1, to the simulator      */

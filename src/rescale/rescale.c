@@ -67,10 +67,11 @@ static orr_status open_composer(orr_composer *c, orr_error *err)
     if (c->made == NULL)
         return orr_fail_memory(err);
     memset(c->made, 0xff, (most + (size_t)1) * sizeof *c->made);
-    const orr_cluster *recorded =
-        c->pricing->recorded != NULL ? c->pricing->recorded : c->pricing->cluster;
-    orr_network_prices_of(recorded, c->pricing->algorithm, &c->old_wire);
-    orr_network_prices_of(c->pricing->cluster, c->pricing->algorithm, &c->new_wire);
+    c->pricers = orr_arena_array(c->arena, orr_transfer_pricer, 2);
+    if (c->pricers == NULL)
+        return orr_fail_memory(err);
+    orr_transfer_pricer_init(&c->pricers[0], c->pricing->recorded, c->pricing->algorithm);
+    orr_transfer_pricer_init(&c->pricers[1], c->pricing->cluster, c->pricing->algorithm);
     find_streams(c);
     return orr_ensemble_of_job(c->s->job, c->arena, &c->base, err);
 }

@@ -14,6 +14,7 @@ static orr_status make_ensemble(orr_predict *p)
     const orr_pricing pricing = {
         .chain = p->chain,
         .device = p->what.from,
+        .recorded = p->what.recorded_network,
         .cluster = p->network,
         .algorithm = p->what.algorithm,
     };

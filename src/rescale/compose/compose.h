@@ -19,8 +19,8 @@ typedef struct orr_composer {
     const orr_ensemble *base; /* the recording: durations of transfers without the waiting */
     const orr_pricing *pricing;
     orr_plan from, to;
-    orr_network_prices old_wire, new_wire;
-    orr_arena *arena; /* of what is kept */
+    orr_transfer_pricer *pricers; /* shape (2): of the recorded network, and of the new one */
+    orr_arena *arena;             /* of what is kept */
     orr_findings *findings;
     orr_error *err;
 

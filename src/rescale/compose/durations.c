@@ -40,34 +40,45 @@ static bool same_members(const orr_members *a, const orr_members *b)
     return true;
 }
 
-static orr_status scale_transfer(orr_composer *c, const orr_comm *comm, const orr_origin *from,
-                                 const orr_members *members, const orr_members *recorded,
-                                 int64_t *ns, uint8_t *basis, orr_rescaled *count)
+/* The transfer of a node, and who takes part. */
+static orr_status place(const orr_graph *g, orr_node_id v, const orr_members *members,
+                        orr_arena *arena, orr_placed_transfer *ret, orr_error *err)
 {
-    const orr_comm *old = orr_graph_comm(c->s->job->graphs[from->graph], from->node);
-    const int64_t old_bytes = orr_priced_bytes(old), bytes = orr_priced_bytes(comm);
-    const orr_collective collective = (orr_collective)comm->collective;
-    orr_price now, before;
-    if (old_bytes == bytes && same_members(members, recorded) &&
-        (c->pricing->recorded == NULL || c->pricing->recorded == c->pricing->cluster)) {
-        count->recorded++;
-        return ORR_OK;
-    }
-    count->repriced++;
-    *basis = ORR_BASIS_FITTED;
-    if (c->pricing->network_says) {
+    *ret = (orr_placed_transfer){orr_transfer_of(orr_graph_comm(g, v)),
+                                 orr_members_ranks(members, arena), members->n};
+    return ret->ranks == NULL && ret->n > 0 ? orr_fail_memory(err) : ORR_OK;
+}
+
+/* A transfer that the recording has, maybe among other ranks or of another size. */
+static orr_status scale_transfer(orr_composer *c, const orr_graph *made, orr_node_id v,
+                                 const orr_origin *from, const orr_members *members,
+                                 const orr_members *recorded, int64_t *ns, uint8_t *basis,
+                                 orr_rescaled *count)
+{
+    const orr_graph *g = c->s->job->graphs[from->graph];
+    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
+    orr_placed_transfer was, is;
+    orr_transfer_basis rests_on;
+    orr_price price;
+    ORR_TRY(place(g, from->node, recorded, c->arena, &was, c->err));
+    ORR_TRY(place(made, v, members, c->arena, &is, c->err));
+    const bool same = was.transfer.bytes == is.transfer.bytes && same_members(members, recorded);
+    if (c->pricing->network_says && !same) {
+        count->repriced++;
         *ns = -1;
+        *basis = ORR_BASIS_FITTED;
         return ORR_OK;
     }
-    ORR_TRY(orr_network_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
-    ORR_TRY(orr_network_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
-                              c->err));
-    if (now.ns < 0 || before.ns < 0)
+    ORR_TRY(orr_transfer_reprice(&c->pricers[0], &c->pricers[1], *ns, &was, &is, &price, &rests_on,
+                                 c->err));
+    orr_arena_rewind(c->arena, mark);
+    if (rests_on != ORR_TRANSFER_ANCHORED && rests_on != ORR_TRANSFER_PRICED && !same)
         return orr_fail(c->err, ORR_INVALID,
                         "transfers between other ranks, or of other sizes, "
                         "have to be priced: name a cluster");
-    *ns = orr_scale_ratio(*ns, now.ns, before.ns);
-    *basis = now.basis;
+    *(price.basis == ORR_BASIS_RECORDED ? &count->recorded : &count->repriced) += 1;
+    *ns = price.ns;
+    *basis = price.basis;
     return ORR_OK;
 }
 
@@ -76,7 +87,6 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
                                  orr_rescaled *count)
 {
     uint32_t pair[2], old_pair[2];
-    const orr_comm *comm = orr_graph_comm(made, v);
     const uint32_t rank = orr_recorded_rank_at(&c->to, (orr_recorded_position){.stage = c->stage});
     const uint32_t grouping = c->rendezvous.at[made->detail[v]].grouping;
     const orr_members members = orr_plan_members(&c->to, grouping, rank, made, v, pair);
@@ -85,20 +95,24 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
         const orr_members recorded =
             orr_plan_members(&c->from, grouping, c->s->job->rank_of_graph[from->graph],
                              c->s->job->graphs[from->graph], from->node, old_pair);
-        return scale_transfer(c, comm, from, &members, &recorded, ns, basis, count);
+        return scale_transfer(c, made, v, from, &members, &recorded, ns, basis, count);
     }
     orr_price price;
+    orr_placed_transfer is;
     count->priced++;
     *basis = ORR_BASIS_FITTED;
     *ns = -1;
     if (c->pricing->network_says)
         return ORR_OK;
-    ORR_TRY(orr_network_price(&c->new_wire, &members, (orr_collective)comm->collective,
-                              orr_priced_bytes(comm), c->arena, &price, c->err));
-    if (price.ns < 0)
+    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
+    ORR_TRY(place(made, v, &members, c->arena, &is, c->err));
+    if (c->pricing->cluster == NULL || !orr_transfer_is_known(&is.transfer))
         return orr_fail(c->err, ORR_INVALID,
                         "'%s' was not recorded and has to be priced: name a cluster",
                         orr_graph_str(made, made->name[v]));
+    ORR_TRY(
+        orr_transfer_price(&c->pricers[1], &is.transfer, is.ranks, is.n, made, v, &price, c->err));
+    orr_arena_rewind(c->arena, mark);
     *ns = price.ns;
     *basis = price.basis;
     return ORR_OK;

@@ -6,31 +6,18 @@
 
 #include "cost/collective/transfer.h"
 
-/* Where ranks stand, and what a transfer between them costs there. */
-typedef struct orr_network_prices {
-    const orr_cluster *cluster; /* NULL: nothing is known */
-    orr_network network;
-    uint8_t algorithm;
-} orr_network_prices;
-void orr_network_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_network_prices *ret);
-
 /* Ranks of a group: `ranks`, or `n` from `first` on by `stride`. */
 typedef struct orr_members {
     const uint32_t *ranks; /* or NULL */
     uint32_t first, stride, n;
 } orr_members;
-/* *ret_ns: -1 where nothing is known of the wire. INVALID: a rank beyond the cluster. */
-orr_status orr_network_price(const orr_network_prices *wire, const orr_members *members,
-                             orr_collective collective, int64_t bytes, orr_arena *scratch,
-                             orr_price *ret, orr_error *err) ORR_MUST_CHECK;
+/* The list of ranks; in the arena. NULL: no memory. */
+const uint32_t *orr_members_ranks(const orr_members *members, orr_arena *arena);
 
 /* Who takes part in a communication of a plan: the group of `rank` in the grouping, or of it the
  * pair of a send and its recv. `pair`: room for two. */
 orr_members orr_plan_members(const orr_plan *plan, uint32_t grouping, uint32_t rank,
                              const orr_graph *graph, orr_node_id node, uint32_t pair[2]);
-
-/* What a communication's price is asked with: see orr_collective_price(). -1: not recorded. */
-int64_t orr_priced_bytes(const orr_comm *comm);
 
 /* Price of device work by its recorded shapes; false: no device, or nobody answers. */
 bool orr_kernel_price(const orr_pricing *pricing, const orr_graph *graph, orr_node_id node,

@@ -54,8 +54,8 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
 /* Durations of one stage's graph: shapes price its kernels, its place on the cluster the rest. */
 static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_graph *g,
                               const orr_rendezvous_id *rendezvous, const orr_pricing *pricing,
-                              const orr_network_prices *wire, orr_arena *arena,
-                              int64_t *duration_ns, uint8_t *basis, orr_error *err)
+                              orr_transfer_pricer *pricer, orr_arena *arena, int64_t *duration_ns,
+                              uint8_t *basis, orr_error *err)
 {
     const uint32_t rank = orr_recorded_rank_at(plan, (orr_recorded_position){.stage = stage});
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
@@ -65,10 +65,16 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
             uint32_t pair[2];
             const orr_members members =
                 orr_plan_members(plan, rendezvous[g->detail[v]].grouping, rank, g, v, pair);
-            ORR_TRY(orr_network_price(wire, &members, (orr_collective)comm->collective,
-                                      orr_priced_bytes(comm), arena, &price, err));
-            if (pricing->network_says)
-                price.ns = -1;
+            const orr_transfer transfer = orr_transfer_of(comm);
+            const orr_arena_mark mark = orr_arena_get_mark(arena);
+            const uint32_t *ranks = orr_members_ranks(&members, arena);
+            if (ranks == NULL)
+                return orr_fail_memory(err);
+            if (pricer->cluster != NULL)
+                ORR_TRY(orr_transfer_price(pricer, &transfer, ranks, members.n, g, v, &price, err));
+            orr_arena_rewind(arena, mark);
+            if (pricing->network_says || pricer->cluster == NULL)
+                price = (orr_price){.ns = -1, .basis = ORR_BASIS_NONE};
         } else if (orr_is_kernel(g, v) && !orr_kernel_price(pricing, g, v, &price)) {
             return orr_fail(err, ORR_INVALID, "nobody can price kernel '%s': name a device",
                             orr_graph_str(g, g->name[v]));
@@ -80,7 +86,7 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
 }
 
 static orr_status add_stage(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                            const orr_pricing *pricing, const orr_network_prices *wire,
+                            const orr_pricing *pricing, orr_transfer_pricer *pricer,
                             orr_arena *arena, orr_stages *s, orr_error *err)
 {
     orr_rendezvous_ids found = {0};
@@ -90,8 +96,8 @@ static orr_status add_stage(const orr_synthetic *spec, const orr_plan *plan, uin
     ORR_TRY_OUT(status,
                 orr_synthesis_build(spec, plan, stage, ORR_NONE, &s->graphs[stage], &found, err));
     ORR_TRY_OUT(status, orr_stages_add(s, stage, &found, arena, &duration_ns, &basis, err));
-    status = price_stage(plan, stage, s->graphs[stage], s->rendezvous[stage], pricing, wire, arena,
-                         duration_ns, basis, err);
+    status = price_stage(plan, stage, s->graphs[stage], s->rendezvous[stage], pricing, pricer,
+                         arena, duration_ns, basis, err);
 out:
     orr_array_done(&found);
     return status;
@@ -110,14 +116,16 @@ orr_status orr_synthetic_build(const orr_synthetic *spec, const orr_pricing *pri
                                orr_arena *arena, orr_rescaled *ret, orr_error *err)
 {
     const orr_plan plan = complete(&spec->plan);
-    orr_network_prices wire;
+    orr_transfer_pricer *pricer = orr_arena_one(arena, orr_transfer_pricer);
     orr_stages s;
     orr_status status;
+    if (pricer == NULL)
+        return orr_fail_memory(err);
     ORR_TRY(check(&plan, err));
     ORR_TRY(orr_stages_new(&plan, arena, &s, err));
-    orr_network_prices_of(pricing->cluster, pricing->algorithm, &wire);
+    orr_transfer_pricer_init(pricer, pricing->cluster, pricing->algorithm);
     for (uint32_t stage = 0; stage < plan.pp; stage++)
-        ORR_TRY_OUT(status, add_stage(spec, &plan, stage, pricing, &wire, arena, &s, err));
+        ORR_TRY_OUT(status, add_stage(spec, &plan, stage, pricing, pricer, arena, &s, err));
     *ret = (orr_rescaled){.ensemble = s.ensemble,
                           .from = plan,
                           .to = plan,

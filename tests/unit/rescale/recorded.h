@@ -41,8 +41,10 @@ static inline void open_world(world *w, const char *name, uint64_t seed)
     const orr_cluster *cluster = NULL;
     must(orr_cluster_load(w->catalog, name, w->arena, &cluster, &err), &err, seed, "cluster");
     must(orr_cluster_resize(cluster, 64, w->arena, &cluster, &err), &err, seed, "resize");
-    w->pricing = (orr_pricing){
-        .chain = orr_cost_default_chain(), .device = cluster->device, .cluster = cluster};
+    w->pricing = (orr_pricing){.chain = orr_cost_default_chain(),
+                               .device = cluster->device,
+                               .recorded = cluster,
+                               .cluster = cluster};
     orr_sim_options_init(&w->options);
     w->options.constants = (orr_sim_latencies){5000, 1000, 2000, 1500, 1200, 2000, 5000, 1000};
     w->options.cluster = cluster;
