@@ -23,8 +23,9 @@ typedef struct orr_settings {
     /* machines and costs */
     const char *kind, *cluster, *cost, *device, *seed, *overheads;
     /* what if */
-    const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
-        *straggler, *message_bytes, *batch, *traced, *plan, *trace;
+    const char *gpu, *network, *algorithm, *scale, *remove, *overlap,
+        *host_speed, *launch_latency, *straggler, *message_bytes, *batch, *traced, *traced_network,
+        *plan, *trace;
     /* jobs nobody has run */
     const char *model, *task, *expert_load, *placement, *detail, *calibration, *framework, *mixed,
         *slow_link, *ranks_as_trace;

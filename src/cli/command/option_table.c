@@ -201,6 +201,8 @@ const orr_option orr_options[] = {
      .about = "over this many ranks; default: as many as --plan says, else all of the cluster"},
     {"traced", 0, OPTION_TEXT, FIELD(traced), "PLAN", NULL, " predict ",
      .about = "the plan that was traced: \"dp=4,tp=2\"; default: recognised"},
+    {"traced-network", 0, OPTION_TEXT, FIELD(traced_network), "CLUSTER", NULL, " predict ",
+     .about = "the network that was traced; default: the smallest cluster of the traced device"},
     {"plan", 0, OPTION_TEXT, FIELD(plan), "PLAN", NULL, " simulate ",
      .about = "how the job is spread and scheduled, as tp=8,pp=16,dp=128,micro_batches=16"},
     {"plan", 0, OPTION_TEXT, FIELD(plan), "PLAN", NULL, " compare ",

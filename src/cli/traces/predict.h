@@ -12,9 +12,11 @@ typedef struct orr_predict {
     orr_whatif what;
     orr_sim_options sim;
     const orr_cluster *network; /* NULL: as recorded */
+    bool network_stated;        /* what.recorded_network was named, not found by the device */
     orr_plan traced, plan;      /* stated, and asked for; fields of 0: nothing */
     uint32_t ranks;             /* asked for; 0: as recorded */
     bool rescales, changes;     /* to other ranks or plans; anything at all */
+    bool only_ranks; /* nothing but the number of ranks changes, and no network is named */
 
     orr_recognition recognition;
     orr_rescaled rescaled;

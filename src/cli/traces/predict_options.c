@@ -162,7 +162,11 @@ static orr_status load_machines(orr_predict *p)
     if (settings->network)
         ORR_TRY(orr_cluster_load(p->catalog, settings->network, session->arena, &p->network,
                                  &session->err));
-    p->what.network = settings->contention ? NULL : p->network;
+    p->what.network = p->network;
+    p->network_stated = settings->traced_network != NULL;
+    if (settings->traced_network)
+        ORR_TRY(orr_cluster_load(p->catalog, settings->traced_network, session->arena,
+                                 &p->what.recorded_network, &session->err));
     p->sim.cluster = p->network;
     return load_cost(p);
 }
@@ -187,6 +191,7 @@ orr_status orr_predict_options(orr_predict *p)
     p->changes = p->changes || p->rescales || settings->gpu || p->what.batch != 1 ||
                  settings->network || p->what.message_bytes != 1 || p->what.n_scales ||
                  p->what.n_stragglers || settings->overlap || p->sim.host_speed != 1;
+    p->only_ranks = p->rescales && !settings->network;
     if (settings->trace && orr_format_from_path(settings->trace) != ORR_FORMAT_PERFETTO &&
         orr_format_from_path(settings->trace) != ORR_FORMAT_CHROME)
         return orr_fail(err, ORR_INVALID, "--trace: the ending of %s is neither .pftrace nor .json",
@@ -197,6 +202,20 @@ orr_status orr_predict_options(orr_predict *p)
     ORR_TRY(load_machines(p));
     p->what.chain = &p->chain;
     return ORR_OK;
+}
+
+/* The smallest cluster of the catalogue that has the recording's device and holds its ranks. */
+static const orr_cluster *usual_network(const orr_predict *p)
+{
+    const orr_cluster *found = NULL;
+    for (uint32_t i = 0; i < p->catalog->n_clusters; i++) {
+        const orr_cluster *c = p->catalog->clusters[i];
+        if (p->what.from != NULL && c->device == p->what.from &&
+            c->n_devices >= p->session.job->n_ranks &&
+            (found == NULL || c->n_devices < found->n_devices))
+            found = c;
+    }
+    return found;
 }
 
 orr_status orr_predict_devices(orr_predict *p)
@@ -213,5 +232,7 @@ orr_status orr_predict_devices(orr_predict *p)
                         "with --device",
                         *name ? " '" : "", name, *name ? "'" : "");
     p->sim.device = p->what.to ? p->what.to : p->what.from;
+    if (!p->network_stated)
+        p->what.recorded_network = usual_network(p);
     return ORR_OK;
 }

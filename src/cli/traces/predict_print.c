@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/traces/predict.h"
+#include "io/json/writer.h"
 #include "report/humanize/human.h"
 
 enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 5, DIFFERENCES_MAX = 1000 };
@@ -54,6 +56,45 @@ static orr_status add_findings(document *doc, const char *name, const char *titl
                      .title = title,
                      .columns = finding_columns,
                      .n_columns = sizeof finding_columns / sizeof *finding_columns,
+                     .rows = rows,
+                     .row_bytes = sizeof *rows,
+                     .n_rows = n});
+    return ORR_OK;
+}
+
+typedef struct transfers_row {
+    const char *basis;
+    uint64_t n;
+    int64_t recorded_ns, predicted_ns;
+} transfers_row;
+
+static const orr_column transfers_columns[] = {
+    {"length", ORR_COLUMN_TEXT, offsetof(transfers_row, basis)},
+    {"transfers", ORR_COLUMN_U64, offsetof(transfers_row, n)},
+    {"recorded_ns", ORR_COLUMN_NS, offsetof(transfers_row, recorded_ns)},
+    {"predicted_ns", ORR_COLUMN_NS, offsetof(transfers_row, predicted_ns)},
+};
+
+/* What the lengths of transfers rest on, where another network or other ranks were asked for. */
+static orr_status add_transfers(document *doc)
+{
+    orr_predict *p = doc->predict;
+    orr_session *session = &p->session;
+    const orr_whatif_report *report = &p->report;
+    transfers_row *rows = orr_arena_array(session->arena, transfers_row, ORR_TRANSFER_BASES);
+    size_t n = 0;
+    if (rows == NULL)
+        return orr_fail_memory(&session->err);
+    for (int b = 0; b < ORR_TRANSFER_BASES; b++)
+        if (report->comms[b] > 0)
+            rows[n++] =
+                (transfers_row){orr_transfer_basis_name((orr_transfer_basis)b), report->comms[b],
+                                report->comms_recorded_ns[b], report->comms_ns[b]};
+    add(doc, "transfers",
+        &(orr_table){.schema = "orrery.transfers/1",
+                     .title = "transfers on the network, each recorded member",
+                     .columns = transfers_columns,
+                     .n_columns = sizeof transfers_columns / sizeof *transfers_columns,
                      .rows = rows,
                      .row_bytes = sizeof *rows,
                      .n_rows = n});
@@ -116,6 +157,7 @@ static orr_status gather(document *doc)
         ORR_TRY(add_findings(doc, "rescaled", "what was changed", p->rescaled.findings,
                              p->rescaled.n_findings));
     }
+    ORR_TRY(add_transfers(doc));
     for (int i = 0; i < ORR_PREDICTION_TABLES; i++)
         add(doc, NAMES[i], &tables[i]);
     if (!p->changes)
@@ -204,6 +246,39 @@ static void print_band(const document *doc, orr_output *out)
         orr_output_text(out, "of the change itself none is known\n\n");
 }
 
+/* What the answer to a question about ranks or a network rests on. */
+static void print_network(const orr_predict *p, orr_output *out)
+{
+    const orr_whatif_report *report = &p->report;
+    const orr_cluster *recorded = p->what.recorded_network;
+    uint64_t kept = 0, all = 0;
+    if (p->only_ranks && p->rescaled.n_made == 0)
+        orr_output_printf(out,
+                          "nothing but the number of ranks was changed, from %u to %u: every "
+                          "transfer takes its recorded time, however many ranks take part; "
+                          "--network prices them\n",
+                          p->session.job->n_ranks, p->ensemble->n_ranks);
+    for (int b = 0; b < ORR_TRANSFER_BASES; b++) {
+        all += report->comms[b];
+        kept += b >= ORR_TRANSFER_NO_SIZE ? report->comms[b] : 0;
+    }
+    if (p->network == NULL || all == 0)
+        return;
+    if (report->comms[ORR_TRANSFER_ANCHORED] > 0)
+        orr_output_printf(out, "recorded network: %s, %s\n", recorded->name,
+                          p->network_stated ? "as stated"
+                                            : "assumed: the smallest of the recorded device that "
+                                              "holds its ranks; --traced-network states it");
+    else if (recorded == NULL)
+        orr_output_text(out, "recorded network: not known, so that transfers take their price "
+                             "alone; --traced-network states it\n");
+    if (kept > 0)
+        orr_output_printf(out,
+                          "%llu of %llu transfers take their recorded time: their size, kind "
+                          "or ranks are not recorded\n",
+                          (unsigned long long)kept, (unsigned long long)all);
+}
+
 static void print_summary(const document *doc, orr_output *out)
 {
     const orr_predict *p = doc->predict;
@@ -222,6 +297,7 @@ static void print_summary(const document *doc, orr_output *out)
                       p->ensemble->n_ranks, p->simulation.n_classes);
     print_basis(p, out);
     orr_output_text(out, "\n");
+    print_network(p, out);
     orr_output_printf(out,
                       "of the replayed recording %s was read as recorded: nothing says what it "
                       "waited for\n",
@@ -235,6 +311,16 @@ static void json_frac(orr_output *out, const char *name, double frac)
         orr_output_printf(out, "\"%s\":%.6g,", name, frac);
     else
         orr_output_printf(out, "\"%s\":null,", name);
+}
+
+static void json_text(orr_output *out, const char *name, const char *text)
+{
+    orr_output_printf(out, "\"%s\":", name);
+    if (text != NULL)
+        orr_json_put_string(out, text, strlen(text));
+    else
+        orr_output_text(out, "null");
+    orr_output_text(out, ",");
 }
 
 static void begin_json(const document *doc, orr_output *out)
@@ -251,6 +337,11 @@ static void begin_json(const document *doc, orr_output *out)
                       orr_version(), p->ensemble->n_ranks, p->simulation.n_classes,
                       p->simulation.n_classes, doc->recorded_ns, doc->predicted_ns, p->replayed_ns,
                       single, single);
+    json_text(out, "recorded_network",
+              p->network != NULL && p->what.recorded_network != NULL
+                  ? p->what.recorded_network->name
+                  : NULL);
+    orr_output_printf(out, "\"only_ranks_changed\":%s,", p->only_ranks ? "true" : "false");
     json_frac(out, "replay_band_frac", p->changes ? NAN : replay_band_frac);
     json_frac(out, "read_frac", p->read_frac);
     json_frac(out, "repriced_error_frac", report->known_error_ns / (double)report->known_ns);
