@@ -200,4 +200,35 @@ def the_demo_runs_from_anywhere():
         assert [name for name in listed if not name.startswith("llama3")] == [path.name for path in WORKLOADS]
 
 
+@case
+def quiet_answers_still_say_what_they_rest_on():
+    """-q takes away progress and remarks, not what a figure rests on."""
+    job = EXAMPLES / "mlp_ddp_gloo_w2"
+    alone = good("predict", "-q", "--ranks", "1000", job).stdout
+    assert "nothing but the number of ranks was changed, from 2 to 1000" in alone, alone[:600]
+    priced = good("predict", "-q", "--network", "h100_24k", job).stdout
+    assert "recorded network: not known" in priced, priced[:600]
+    told = good("predict", "-q", "--ranks", "8", "--network", "h100_24k", "--traced-network", "dgx_a100", job).stdout
+    assert "recorded network: dgx_a100, as stated" in told, told[:600]
+    text = (
+        '{"distributedInfo":{"rank":0,"world_size":2},"traceEvents":['
+        '{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum","pid":0,"tid":7,"ts":1,"dur":900,'
+        '"args":{"stream":7,"device":0,"correlation":1}}]}'
+    )
+    with scratch() as folder:
+        (folder / "rank0.json").write_text(text)
+        for more in ([], ["--ranks", "4"], ["--contention"]):
+            kept = good("predict", "-q", "--network", "h100_24k", *more, folder / "rank0.json").stdout
+            assert "1 of 1 transfers take their recorded time" in kept, kept[:600]
+            assert kept.startswith("predicted 900.0 us"), kept[:100]
+
+
+@case
+def a_pipeline_over_gloo():
+    """Sends and receives are matched over ranks by the peer that their operators name."""
+    job = EXAMPLES / "pipeline_gloo_w2"
+    assert "4 files, no fault" in good("validate", job).stdout
+    assert "24 matched collectives" in good("analyze", job).stdout
+
+
 main()
