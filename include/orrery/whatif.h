@@ -15,8 +15,12 @@ extern "C" {
  * A kernel on another device takes its recorded duration times the ratio of the cost chain's
  * predictions for both devices, so that common errors of the model cancel. */
 typedef struct orr_name_factor {
-    const char *name; /* kernels and collectives whose name contains this... */
-    double factor;    /* ... take this many times as long; 0: no time */
+    const char *name; /* kernels and collectives whose name contains this; "comm:KIND@GROUP":
+                       * communications of that kind ("all_reduce") in that process group, or
+                       * without "@GROUP" in any; "host:NAME": what threads do in operators, calls
+                       * and annotations whose name contains NAME, and in all nested in them... */
+    double factor;    /* ... take this many times as long; 0: no time, and a call on the host then
+                       * waits for no device */
 } orr_name_factor;
 
 typedef struct orr_rank_factor {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/placed_transfers.h"
+#include "sim/selector.h"
 
 /* What-if analysis: another device, batch size, network, or named slowdowns. Graphs stay as they
  * are: the changed job is the same graphs with other durations and bases. Switches apply in this
@@ -246,17 +247,24 @@ static orr_status price_comm(change *c, uint32_t d, orr_node_id v)
     return ORR_OK;
 }
 
-static void scale_by_name(change *c, uint32_t d, orr_node_id v)
+static orr_status scale_by_name(change *c, uint32_t d)
 {
     const orr_graph *g = c->from->graphs[d];
+    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
+    uint8_t *marks = orr_arena_array(c->arena, uint8_t, c->what->n_scales > 0 ? g->n_nodes : 0);
+    if (marks == NULL)
+        return orr_fail_memory(c->err);
     for (uint32_t i = 0; i < c->what->n_scales; i++) {
-        const orr_name_factor *scale = &c->what->scales[i];
-        if (strstr(orr_graph_str(g, g->name[v]), scale->name) == NULL)
-            continue;
-        c->duration_ns[d][v] = times(c->duration_ns[d][v], scale->factor);
-        c->scale_used[i] = true;
-        c->report.scaled++;
+        const orr_selector selector = orr_selector_of(c->what->scales[i].name);
+        const uint32_t n = orr_selector_mark(&selector, g, marks);
+        for (orr_node_id v = 0; n > 0 && v < g->n_nodes; v++)
+            if (marks[v])
+                c->duration_ns[d][v] = times(c->duration_ns[d][v], c->what->scales[i].factor);
+        c->scale_used[i] |= n > 0;
+        c->report.scaled += n;
     }
+    orr_arena_rewind(c->arena, mark);
+    return ORR_OK;
 }
 
 static orr_status change_graph(change *c, uint32_t d)
@@ -270,9 +278,8 @@ static orr_status change_graph(change *c, uint32_t d)
             continue;
         else if (kernels)
             reprice(c, d, v);
-        scale_by_name(c, d, v);
     }
-    return ORR_OK;
+    return scale_by_name(c, d);
 }
 
 static bool has_device_work(const orr_graph *g)
