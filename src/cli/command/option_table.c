@@ -153,9 +153,10 @@ const orr_option orr_options[] = {
      .about =
          "transfers that overlap share the links of the network fairly, instead of closed forms"},
     {"scale", 0, OPTION_TEXT, FIELD(scale), "NAME=F,...", NULL, " predict ",
-     .about = "kernels whose name holds NAME take F times as long"},
+     .about = "kernels whose name holds NAME take F times as long; host:NAME: host operators, calls and annotations, with all "
+         "in them; comm:KIND@GROUP: communications of a kind and group"},
     {"remove", 0, OPTION_TEXT, FIELD(remove), "NAME,...", NULL, " predict ",
-     .about = "kernels whose name holds NAME take no time"},
+     .about = "kernels whose name holds NAME take no time; host:NAME and comm:KIND@GROUP as in --scale"},
     {"overlap", 0, OPTION_TEXT, FIELD(overlap), "F[:G]", NULL, " predict ",
      .about =
          "computation takes F times as long while its device communicates (1.09 was seen on an A100), "

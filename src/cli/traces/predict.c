@@ -42,7 +42,7 @@ static orr_status change_ensemble(orr_predict *p)
     ORR_TRY(orr_whatif_apply(p->ensemble, &p->what, session->arena, &p->ensemble, &p->report,
                              &session->err));
     if (p->report.unused_scale != ORR_NONE)
-        return orr_fail(&session->err, ORR_NOT_FOUND, "no kernel's name holds '%s'",
+        return orr_fail(&session->err, ORR_NOT_FOUND, "nothing that was recorded is called '%s'",
                         p->what.scales[p->report.unused_scale].name);
     if (p->report.idle_straggler != ORR_NONE)
         orr_session_remark(session,
