@@ -49,6 +49,11 @@ typedef struct orr_whatif {
                                           * else the price on `network` alone */
     const orr_ensemble *recorded;        /* of the same graphs on the ranks that were recorded
                                           * (orr_rescaled.recorded); NULL: the ensemble is the recording */
+    const uint32_t *without_stragglers;  /* shape (n_without_stragglers): operators and kernels of
+                                          * these ranks take what the same ones take on the others,
+                                          * by the median; all ranks: on all. Source: arXiv
+                                          * 2505.05713 */
+    uint32_t n_without_stragglers;
 } orr_whatif;
 ORR_API void orr_whatif_init(orr_whatif *what);
 
@@ -68,6 +73,7 @@ typedef struct orr_whatif_report {
     double known_error_ns;   /* ... and the expected error of that part: sum of ns x error */
     uint32_t unused_scale;   /* the first name that no kernel contains, or ORR_NONE */
     uint32_t idle_straggler; /* the first straggler without device work to slow down, or ORR_NONE */
+    uint64_t evened;         /* operations that take what others' do */
 } orr_whatif_report;
 
 /* Errors: INVALID: factors that are negative or not numbers, a straggler that is not in the

@@ -4,14 +4,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/peer_durations.h"
 #include "sim/placed_transfers.h"
 #include "sim/selector.h"
 
 /* What-if analysis: another device, batch size, network, or named slowdowns. Graphs stay as they
  * are: the changed job is the same graphs with other durations and bases. Switches apply in this
- * order: device (each kernel's recorded duration times the ratio of the predictions for both
- * devices, so that common errors of the model cancel), batch, network or message size, factors
- * by name, stragglers. */
+ * order: durations of other ranks (without stragglers), device (each kernel's recorded duration
+ * times the ratio of the predictions for both devices, so that common errors of the model cancel),
+ * batch, network or message size, factors by name, stragglers. */
 
 void orr_whatif_init(orr_whatif *what)
 {
@@ -37,6 +38,13 @@ static bool is_factor(double factor)
     return isfinite(factor) && factor >= 0;
 }
 
+static orr_status check_rank(const change *c, const char *what, uint32_t rank)
+{
+    if (rank < c->from->n_ranks && c->from->graph_of_rank[rank] != ORR_NONE)
+        return ORR_OK;
+    return orr_fail(c->err, ORR_INVALID, "%s: rank %u is not in the job", what, rank);
+}
+
 static orr_status check(const change *c)
 {
     const orr_whatif *what = c->what;
@@ -52,9 +60,10 @@ static orr_status check(const change *c)
         if (!is_factor(s->factor) || s->factor > 1000)
             return orr_fail(c->err, ORR_INVALID, "straggler %u: the factor must be from 0 to 1000",
                             s->rank);
-        if (s->rank >= c->from->n_ranks || c->from->graph_of_rank[s->rank] == ORR_NONE)
-            return orr_fail(c->err, ORR_INVALID, "straggler: rank %u is not in the job", s->rank);
+        ORR_TRY(check_rank(c, "straggler", s->rank));
     }
+    for (uint32_t i = 0; i < what->n_without_stragglers; i++)
+        ORR_TRY(check_rank(c, "without stragglers", what->without_stragglers[i]));
     return ORR_OK;
 }
 
@@ -282,6 +291,27 @@ static orr_status change_graph(change *c, uint32_t d)
     return scale_by_name(c, d);
 }
 
+static orr_status even_out(change *c)
+{
+    const orr_ensemble *e = c->from;
+    const orr_whatif *what = c->what;
+    if (what->n_without_stragglers == 0)
+        return ORR_OK;
+    orr_arena *scratch = orr_arena_new(0, 0);
+    bool *chosen = orr_arena_array(c->arena, bool, e->n_graphs);
+    orr_peer_operations operations;
+    orr_status status = scratch && chosen ? ORR_OK : orr_fail_memory(c->err);
+    ORR_TRY_OUT(status, status);
+    for (uint32_t i = 0; i < what->n_without_stragglers; i++)
+        chosen[e->graph_of_rank[what->without_stragglers[i]]] = true;
+    ORR_TRY_OUT(status, orr_peer_operations_find(e, scratch, &operations, c->err));
+    ORR_TRY_OUT(status, orr_peer_durations_set(&operations, e, chosen, scratch, c->duration_ns,
+                                               &c->report.evened, c->err));
+out:
+    orr_arena_free(scratch);
+    return status;
+}
+
 static bool has_device_work(const orr_graph *g)
 {
     for (orr_node_id v = 0; v < g->n_nodes; v++)
@@ -344,6 +374,7 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *give
         return orr_fail_memory(err);
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
+    ORR_TRY(even_out(&c));
     ORR_TRY(change_graphs(&c));
     *to = *ensemble;
     ORR_TRY(set_stragglers(&c, to));

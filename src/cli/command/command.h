@@ -23,7 +23,7 @@ typedef struct orr_settings {
     /* machines and costs */
     const char *kind, *cluster, *cost, *device, *seed, *overheads;
     /* what if */
-    const char *gpu, *network, *algorithm, *scale, *remove, *overlap,
+    const char *gpu, *network, *algorithm, *scale, *remove, *without_stragglers, *overlap,
         *host_speed, *launch_latency, *straggler, *message_bytes, *batch, *traced, *traced_network,
         *plan, *trace;
     /* jobs nobody has run */

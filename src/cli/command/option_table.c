@@ -157,6 +157,9 @@ const orr_option orr_options[] = {
          "in them; comm:KIND@GROUP: communications of a kind and group"},
     {"remove", 0, OPTION_TEXT, FIELD(remove), "NAME,...", NULL, " predict ",
      .about = "kernels whose name holds NAME take no time; host:NAME and comm:KIND@GROUP as in --scale"},
+    {"without-stragglers", 0, OPTION_TEXT, FIELD(without_stragglers), "RANK,...|all", NULL, " predict ",
+     .about = "operators and kernels of these ranks take what the same ones take on the other ranks, by the median; "
+              "all: the median over all"},
     {"overlap", 0, OPTION_TEXT, FIELD(overlap), "F[:G]", NULL, " predict ",
      .about =
          "computation takes F times as long while its device communicates (1.09 was seen on an A100), "

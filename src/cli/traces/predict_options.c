@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,35 @@ static orr_status parse_stragglers(orr_predict *p)
 {
     return orr_parse_stragglers(p->session.settings->straggler, p->session.arena,
                                 &p->what.stragglers, &p->what.n_stragglers, &p->session.err);
+}
+
+/* "all", or ranks. */
+static orr_status parse_without_stragglers(orr_predict *p)
+{
+    const char *text = p->session.settings->without_stragglers;
+    const orr_job *job = p->session.job;
+    const bool all = text != NULL && strcmp(text, "all") == 0;
+    if (text == NULL)
+        return ORR_OK;
+    uint32_t n = 0, *ranks = orr_arena_array(p->session.arena, uint32_t,
+                                             all ? job->n_graphs : orr_count_items(text));
+    if (ranks == NULL)
+        return orr_fail_memory(&p->session.err);
+    for (uint32_t d = 0; all && d < job->n_graphs; d++)
+        ranks[n++] = job->rank_of_graph[d];
+    for (const char *at = text; !all && *at != '\0';) {
+        char *end;
+        const unsigned long rank = strtoul(at, &end, 10);
+        if (end == at || (*end != '\0' && *end != ',') || rank >= UINT32_MAX ||
+            !isdigit((uint8_t)*at))
+            return orr_fail(&p->session.err, ORR_INVALID,
+                            "--without-stragglers: '%.60s' is not all, nor ranks", at);
+        ranks[n++] = (uint32_t)rank;
+        at = end + (*end == ',');
+    }
+    p->what.without_stragglers = ranks;
+    p->what.n_without_stragglers = n;
+    return ORR_OK;
 }
 
 /* "1.3:1.1": computation, then communication. */
@@ -190,7 +220,8 @@ orr_status orr_predict_options(orr_predict *p)
     p->sim.threads = settings->threads > 0 ? (uint32_t)settings->threads : 0;
     p->changes = p->changes || p->rescales || settings->gpu || p->what.batch != 1 ||
                  settings->network || p->what.message_bytes != 1 || p->what.n_scales ||
-                 p->what.n_stragglers || settings->overlap || p->sim.host_speed != 1;
+                 p->what.n_stragglers || settings->without_stragglers || settings->overlap ||
+                 p->sim.host_speed != 1;
     p->only_ranks = p->rescales && !settings->network;
     if (settings->trace && orr_format_from_path(settings->trace) != ORR_FORMAT_PERFETTO &&
         orr_format_from_path(settings->trace) != ORR_FORMAT_CHROME)
@@ -224,6 +255,7 @@ orr_status orr_predict_devices(orr_predict *p)
     const bool needed = p->what.to != NULL || p->what.batch != 1;
     const orr_graph *g = job->graphs[0];
     const char *name = orr_graph_str(g, g->device_name);
+    ORR_TRY(parse_without_stragglers(p));
     if (p->what.from == NULL)
         p->what.from = orr_catalog_recognise(p->catalog, name);
     if (p->what.from == NULL && needed)
