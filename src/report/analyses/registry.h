@@ -32,7 +32,9 @@
     X(critical_path_across_ranks, 0, "through all ranks: time by rank, name and bound")            \
     X(collectives, 1, "every matched collective: arrival skew and bandwidth")                      \
     X(collective_summary, 0, "arrival skew, algbw and busbw, by kind, group and size")             \
-    X(exposed_communication, 0, "by rank and process group, and its share of all communication")
+    X(exposed_communication, 0, "by rank and process group, and its share of all communication")   \
+    X(slow_workers, 1,                                                                             \
+      "what the job would take if a rank or stage were like its peers: simulated")
 
 #define ORR_ANALYSIS_DECLARE_(name, series, about)                                                 \
     orr_status orr_run_##name(const orr_job *job, const orr_analysis_options *options,             \
