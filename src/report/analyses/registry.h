@@ -34,7 +34,8 @@
     X(collective_summary, 0, "arrival skew, algbw and busbw, by kind, group and size")             \
     X(exposed_communication, 0, "by rank and process group, and its share of all communication")   \
     X(slow_workers, 1,                                                                             \
-      "what the job would take if a rank or stage were like its peers: simulated")
+      "what the job would take if a rank or stage were like its peers: simulated")                 \
+    X(operator_rates, 1, "FLOP/s and bytes/s by operator and shape, beside the device's roofline")
 
 #define ORR_ANALYSIS_DECLARE_(name, series, about)                                                 \
     orr_status orr_run_##name(const orr_job *job, const orr_analysis_options *options,             \
