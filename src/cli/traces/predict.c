@@ -105,7 +105,7 @@ static orr_status simulate(orr_predict *p)
 {
     orr_session *session = &p->session;
     const orr_job *job = session->job;
-    if (p->changes)
+    if (p->changes && p->replayed_ns == 0)
         ORR_TRY(replay_unchanged(p));
     ORR_TRY(orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen,
                                       &session->err));
@@ -117,13 +117,20 @@ static orr_status simulate(orr_predict *p)
         orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err);
     orr_simulation_meter_done(&meter);
     ORR_TRY(status);
-    if (!p->changes) {
+    if (!p->changes && p->replayed_ns == 0) {
         p->replayed_ns = p->simulation.end_ns - p->simulation.begin_ns;
         ORR_TRY(orr_read_time_table(job, &p->simulation, p->sim.queue_depth, session->arena,
                                     &p->read_time, &p->read_frac, &session->err));
     }
-    return orr_simulation_job(&p->simulation, p->rescales ? NULL : job, &p->simulated,
-                              &session->err);
+    return ORR_OK;
+}
+
+orr_status orr_predict_run(orr_predict *p)
+{
+    ORR_TRY(check_memory(p));
+    ORR_TRY(make_ensemble(p));
+    ORR_TRY(change_ensemble(p));
+    return simulate(p);
 }
 
 static int finish(orr_predict *p, int code)
@@ -150,8 +157,9 @@ int orr_command_predict(const orr_settings *settings)
     if (orr_session_load(&p.session, settings->args, settings->n_args) != ORR_OK ||
         orr_predict_devices(&p) != ORR_OK)
         return fail(&p, EXIT_INPUT);
-    if (check_memory(&p) != ORR_OK || make_ensemble(&p) != ORR_OK ||
-        change_ensemble(&p) != ORR_OK || simulate(&p) != ORR_OK)
+    if (orr_predict_run(&p) != ORR_OK ||
+        orr_simulation_job(&p.simulation, p.rescales ? NULL : p.session.job, &p.simulated,
+                           &p.session.err) != ORR_OK)
         return fail(&p, EXIT_INFEASIBLE);
     if (orr_predict_print(&p) != ORR_OK)
         return fail(&p, EXIT_INPUT);

@@ -25,7 +25,8 @@ typedef struct orr_predict {
     orr_sim_latencies seen;
     orr_simulation simulation;
     const orr_job *simulated;
-    int64_t replayed_ns; /* the recording as it was, replayed */
+    int64_t replayed_ns; /* the recording as it was, replayed; not 0 beforehand: known already, and
+                          * not found again */
     double read_frac;    /* share of that which was read as recorded; of the rank with most */
     orr_table read_time; /* of a replay that changes nothing */
 } orr_predict;
@@ -35,6 +36,9 @@ typedef struct orr_predict {
 orr_status orr_predict_options(orr_predict *predict) ORR_MUST_CHECK;
 /* The recording's device and what it is to run on, once the job is read. */
 orr_status orr_predict_devices(orr_predict *predict) ORR_MUST_CHECK;
+/* p->simulation and what it rests on. Errors: INVALID: a job that cannot be; NOT_FOUND: a name that
+ * nothing has. */
+orr_status orr_predict_run(orr_predict *predict) ORR_MUST_CHECK;
 /* Tables, the page and the trace, as asked for. */
 orr_status orr_predict_print(orr_predict *predict) ORR_MUST_CHECK;
 
