@@ -26,6 +26,17 @@ const orr_command orr_commands[] = {
      "orrery convert rank0.json.gz -o rank0.et\n"
      "orrery convert traces/ -o all.pftrace",
      " to ", 1, SIZE_MAX, orr_command_convert},
+    {"diagnose", "what a recorded job loses time to, and what mending it would bring", "TRACE...",
+     "Ranks the causes of lost time: communication that nothing hides, a host that cannot launch fast enough, waits "
+     "for the device, slow ranks and stages, copies, the data loader, allocations, kernels far below the roofline, a first step "
+     "that warms up. Each comes with where it was seen, what the recording would take without it (simulated), "
+     "how uncertain that is, and the command that gives the same answer.\n"
+     "Causes that would bring less than 1 % of the recorded time are left out. Gains do not add up, for one cause hides "
+     "another: what all would bring together is simulated too.",
+     "orrery diagnose traces/\n"
+     "orrery diagnose --html diagnosis.html traces/\n"
+     "orrery diagnose --format json traces/",
+     " device ", 1, SIZE_MAX, orr_command_diagnose},
     {"diff", "compare two recorded jobs", "BEFORE AFTER",
      "Compares two jobs operator by operator and kernel by kernel: what was added, what is gone, "
      "what takes longer. Jobs of different numbers of ranks or steps are compared per rank "

@@ -121,6 +121,7 @@ int orr_command_hw(const orr_settings *settings);
 int orr_command_info(const orr_settings *settings);
 int orr_command_models(const orr_settings *settings);
 int orr_command_ops(const orr_settings *settings);
+int orr_command_diagnose(const orr_settings *settings);
 int orr_command_predict(const orr_settings *settings);
 int orr_command_replay(const orr_settings *settings);
 int orr_command_score(const orr_settings *settings);

@@ -420,7 +420,7 @@ static void the_table_is_sound(void **state)
         }
         if (!o->commands)
             continue;
-        char words[128];
+        char words[512];
         snprintf(words, sizeof words, "%s", o->commands);
         char *rest = words;
         for (char *word; (word = strsep(&rest, " "));)
