@@ -31,7 +31,7 @@ PLAN = ["llama3.1-8b", "-c", "dgx_h100", "--plan"]
 SERIES = "cuda_kernel_launch_stats,queue_length_time_series,memory_bw_time_series,memory_timeline,critical_path_pieces,collectives,slow_workers,operator_rates"
 
 COMMANDS = [
-    ["analyze", PAIR], ["analyze", "--only", SERIES, PAIR], ["diff", PAIR, GPT], ["info", PAIR], ["ops"], ["hw"],
+    ["analyze", PAIR], ["analyze", "--only", SERIES, PAIR], ["diff", PAIR, GPT], ["diagnose", GPT], ["info", PAIR], ["ops"], ["hw"],
     ["hw", "h100_sxm_80g"], ["hw", "h100_sxm_80g", "--calibration"], ["hw", "gcp_a100_two_regions"], ["hw", "h100_sxm_80g", "a100_sxm_80g"], ["models"],
     ["models", "llama3.1-8b", "mixtral-8x7b"], ["predict", PAIR], ["predict", "--explain", PAIR],
     ["predict", "--ranks", "8", "--network", "dgx_h100", GPT], ["replay", PAIR / "rank0.host.json.gz"],
