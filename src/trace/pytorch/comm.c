@@ -142,7 +142,7 @@ static orr_status keep_splits(orr_et_reader *r, orr_text splits, orr_str *ret, o
 }
 
 /* -1: there are none, or too many. */
-static int64_t bytes_of(const orr_graph_builder *b, const orr_et_tensors *tensors)
+static int64_t bytes_of(const orr_graph_builder *b, const orr_found_tensors *tensors)
 {
     int64_t sum = tensors->n > 0 ? 0 : -1, bytes;
     for (size_t i = 0; i < tensors->n; i++) {

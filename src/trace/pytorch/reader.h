@@ -8,6 +8,7 @@
 #include "io/json/reader.h"
 #include "trace/comm/process_groups.h"
 #include "trace/common/reader.h"
+#include "trace/common/tensors.h"
 
 /* Internals of the reader of PyTorch execution traces; see read.c. */
 
@@ -49,8 +50,6 @@ typedef struct orr_et_write {
 } orr_et_write;
 typedef orr_array(orr_et_write) orr_et_writes;
 
-typedef orr_array(orr_tensor_id) orr_et_tensors;
-
 typedef struct orr_et_reader {
     orr_stream *stream;
     orr_json *json;
@@ -59,7 +58,7 @@ typedef struct orr_et_reader {
     orr_read_report *report;
     orr_arena *arena, *recording_arena;   /* of the current node; of the file */
     orr_array(orr_attr) attrs, recording; /* of the current node; of the file */
-    orr_et_tensors in, out;               /* of the current node */
+    orr_found_tensors in, out;            /* of the current node */
     orr_et_node node;
     orr_et_rows rows;
     orr_et_writes writes;
@@ -73,10 +72,9 @@ typedef struct orr_et_reader {
  * and r->out. */
 orr_status orr_et_read_node(orr_et_reader *r, orr_error *err) ORR_MUST_CHECK;
 
-/* The tensors in inputs or outputs, in order, to the end of `ret`. `args`: a bit for each of
- * the first 64 arguments; others are left out. */
+/* orr_find_tensors() in inputs or outputs. */
 orr_status orr_et_find_tensors(orr_graph_builder *builder, const orr_et_io *io, uint64_t args,
-                               orr_et_tensors *ret, orr_error *err) ORR_MUST_CHECK;
+                               orr_found_tensors *ret, orr_error *err) ORR_MUST_CHECK;
 /* Which arguments an operator with that schema writes: "copy_(Tensor(a!) self, ...". */
 uint64_t orr_et_written_args(const char *schema);
 /* Remember what node `id` (that of r->node) writes. */

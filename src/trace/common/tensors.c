@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/common/tensors.h"
+
 #include <string.h>
 
 #include "graph/builder.h"
 #include "trace/common/json_slice.h"
-#include "trace/pytorch/reader.h"
 
 /* Values, shapes and types of an operator run in parallel:
  *   values [[9, 6, 0, 48, 4, "cuda:0"], [[...], [...]], 1]
@@ -15,7 +16,7 @@ enum { MOST_NESTED = 16 };
 
 typedef struct finder {
     orr_graph_builder *builder;
-    orr_et_tensors *found;
+    orr_found_tensors *found;
 } finder;
 
 static bool next_int(orr_json_slice *slice, int64_t *ret)
@@ -71,56 +72,19 @@ static orr_status find_in(finder *f, orr_text value, orr_text shape, orr_text ty
     return ORR_OK;
 }
 
-orr_status orr_et_find_tensors(orr_graph_builder *builder, const orr_et_io *io, uint64_t args,
-                               orr_et_tensors *ret, orr_error *err)
+orr_status orr_find_tensors(orr_graph_builder *builder, const orr_tensor_texts *texts,
+                            uint64_t args, orr_found_tensors *ret, orr_error *err)
 {
     finder f = {builder, ret};
-    orr_json_slice values = orr_json_slice_of(io->text[ORR_ET_VALUES]);
-    orr_json_slice shapes = orr_json_slice_of(io->text[ORR_ET_SHAPES]);
-    orr_json_slice types = orr_json_slice_of(io->text[ORR_ET_TYPES]);
+    orr_json_slice values = orr_json_slice_of(texts->values);
+    orr_json_slice shapes = orr_json_slice_of(texts->shapes);
+    orr_json_slice types = orr_json_slice_of(texts->types);
     orr_text v, s, t;
     for (unsigned i = 0; orr_json_slice_next(&types, &t) && orr_json_slice_next(&values, &v); i++) {
         if (!orr_json_slice_next(&shapes, &s))
             s = (orr_text){"", 0};
         if (args == UINT64_MAX || (i < 64 && (args >> i & 1) != 0))
             ORR_TRY(find_in(&f, v, s, orr_json_unquote(t), 0, err));
-    }
-    return ORR_OK;
-}
-
-uint64_t orr_et_written_args(const char *schema)
-{
-    uint64_t args = 0;
-    size_t depth = 0;
-    unsigned arg = 0;
-    const char *at = strchr(schema, '(');
-    for (at = at == NULL ? "" : at + 1; *at != '\0' && arg < 64; at++) {
-        if (*at == '(' || *at == '[')
-            depth++;
-        else if (*at == ']' || (*at == ')' && depth > 0))
-            depth--;
-        else if (*at == ')')
-            break;
-        else if (*at == ',' && depth == 0 && strncmp(at, ", *,", 4) != 0)
-            arg++;
-        else if (*at == '!')
-            args |= UINT64_C(1) << arg;
-    }
-    return args;
-}
-
-orr_status orr_et_note_writes(orr_et_reader *r, orr_node_id id, orr_error *err)
-{
-    const orr_graph_builder *b = r->builder;
-    const uint64_t args = orr_et_written_args(orr_builder_text(b, r->node.op_schema));
-    if (args == 0)
-        return ORR_OK;
-    r->in.n = 0;
-    ORR_TRY(orr_et_find_tensors(r->builder, &r->node.in, args, &r->in, err));
-    for (size_t i = 0; i < r->in.n; i++) {
-        const orr_et_write write = {(uint64_t)b->tensors.at[r->in.at[i]].storage, id};
-        if (!orr_array_push(&r->writes, write))
-            return orr_fail_memory(err);
     }
     return ORR_OK;
 }
