@@ -195,3 +195,68 @@ void orr_python_repr(orr_proto_buffer *out, orr_text json)
         }
     }
 }
+
+/* The character behind a backslash, as JSON shows it. */
+static void put_json_escape(printer *p)
+{
+    char hex[8];
+    const char c = *p->at++;
+    if (c == 'x' && p->end - p->at >= 2) {
+        snprintf(hex, sizeof hex, "\\u00%c%c", p->at[0], p->at[1]);
+        put(p, hex, 6);
+        p->at += 2;
+    } else if (c == '\'') {
+        put(p, "'", 1);
+    } else {
+        const char escaped[] = {'\\', c};
+        put(p, escaped, 2);
+    }
+}
+
+static void put_json_string(printer *p)
+{
+    const char quote = *p->at++;
+    put(p, "\"", 1);
+    while (p->at < p->end && *p->at != quote) {
+        const char c = *p->at++;
+        if (c == '\\' && p->at < p->end)
+            put_json_escape(p);
+        else if (c == '"')
+            put(p, "\\\"", 2);
+        else
+            put(p, &c, 1);
+    }
+    p->at += p->at < p->end;
+    put(p, "\"", 1);
+}
+
+static bool put_json_word(printer *p)
+{
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        const size_t n = strlen(WORDS[i].python);
+        if ((size_t)(p->end - p->at) < n || memcmp(p->at, WORDS[i].python, n) != 0)
+            continue;
+        put_cstr(p, WORDS[i].json);
+        p->at += n;
+        return true;
+    }
+    return false;
+}
+
+void orr_python_to_json(orr_proto_buffer *out, orr_text python, bool blanks)
+{
+    printer p = {out, python.at, python.at + python.n};
+    while (p.at < p.end) {
+        const char c = *p.at;
+        if (c == '\'' || c == '"') {
+            put_json_string(&p);
+        } else if (c == ' ') {
+            if (blanks)
+                put(&p, " ", 1);
+            p.at++;
+        } else if (!put_json_word(&p)) {
+            put(&p, &c, 1);
+            p.at++;
+        }
+    }
+}

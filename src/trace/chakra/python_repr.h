@@ -10,4 +10,7 @@
  * [[9, 6, 0, 48, 4, 'cuda:0'], True, None, 1.0]. The text must be valid JSON. */
 void orr_python_repr(orr_proto_buffer *out, orr_text json);
 
+/* The other way: what Python wrote, as JSON; with a blank after commas and colons or without. */
+void orr_python_to_json(orr_proto_buffer *out, orr_text python, bool blanks);
+
 #endif /* ORR_TRACE_CHAKRA_PYTHON_REPR_H */
