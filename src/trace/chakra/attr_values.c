@@ -112,6 +112,13 @@ static const struct {
     {ORR_NAME_START_NS, AT(start_ns), AT(has_start_ns)},
     {ORR_NAME_DURATION_NS, AT(duration_ns), AT(has_duration_ns)},
     {ORR_NAME_SELF_NS, AT(self_ns), AT(has_self_ns)},
+    {"rf_id", AT(rf_id), SIZE_MAX},
+    {"correlation", AT(correlation), SIZE_MAX},
+    {"bytes", AT(copy_bytes), SIZE_MAX},
+    {ORR_NAME_CRITICAL, AT(critical), SIZE_MAX},
+    {ORR_NAME_ORDER, AT(order), SIZE_MAX},
+    {ORR_NAME_LANE, AT(lane), SIZE_MAX},
+    {ORR_NAME_PARENT, AT(parent), AT(has_parent)},
 };
 static const struct {
     const char *name;
@@ -120,6 +127,8 @@ static const struct {
     {"pg_name", AT(pg_name)},
     {"comm_dtype", AT(dtype)},
     {ORR_NAME_KIND, AT(kind)},
+    {ORR_NAME_IN_SPLITS, AT(in_splits)},
+    {ORR_NAME_OUT_SPLITS, AT(out_splits)},
 };
 
 static bool set_number(orr_chakra_attr_values *facts, const char *name, int64_t value)
@@ -146,7 +155,9 @@ orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builde
                                     .in_bytes = -1,
                                     .out_bytes = -1,
                                     .seq = -1,
-                                    .root = -1};
+                                    .root = -1,
+                                    .order = -1,
+                                    .lane = -1};
     for (size_t i = 0; i < n; i++) {
         const char *name = orr_builder_text(builder, attrs[i].name);
         int64_t value;

@@ -89,7 +89,11 @@ typedef struct orr_chakra_attr_values {
     int64_t comm_type, comm_size, comm_src, comm_dst, comm_tag; /* -1: not said */
     int64_t in_bytes, out_bytes, seq, root;                     /* -1: not said */
     int64_t tid, stream, start_ns, duration_ns, self_ns;
-    orr_str pg_name, kind, dtype;
+    int64_t rf_id, correlation, copy_bytes, critical; /* 0: not said */
+    int64_t order, lane;                              /* -1: not said */
+    bool has_parent;
+    int64_t parent;
+    orr_str pg_name, kind, dtype, in_splits, out_splits;
 } orr_chakra_attr_values;
 
 orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder,

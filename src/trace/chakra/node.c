@@ -49,17 +49,23 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
     return ORR_OK;
 }
 
-/* Start and duration: the exact attributes of our own files where they agree with the microseconds,
- * else the microseconds, which are kept apart if a rewrite would not reproduce them. */
-static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
-                            orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
-                            orr_error *err)
+orr_status orr_chakra_check_times(const orr_chakra_node *node, orr_error *err)
 {
     const uint64_t most_us = INT64_MAX / 1000 / 2;
     if (node->start_us > most_us || node->duration_us > most_us)
         return orr_fail(err, ORR_INVALID,
                         "node %" PRIu64 ": start or duration is over %" PRIu64 " us", node->id,
                         most_us);
+    return ORR_OK;
+}
+
+/* Start and duration: the exact attributes of our own files where they agree with the microseconds,
+ * else the microseconds, which are kept apart if a rewrite would not reproduce them. */
+static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
+                            orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
+                            orr_error *err)
+{
+    ORR_TRY(orr_chakra_check_times(node, err));
     ret->start_ns = node->start_us == 0 ? ORR_TIME_NONE : (int64_t)node->start_us * 1000;
     ret->duration_ns = (int64_t)node->duration_us * 1000;
     if (facts->has_start_ns) {
@@ -96,22 +102,35 @@ static bool kind_named(const orr_graph_builder *builder, orr_str name, int32_t t
     return false;
 }
 
+orr_node_kind orr_chakra_node_kind(const orr_graph_builder *builder, int32_t type,
+                                   const orr_chakra_attr_values *facts)
+{
+    const bool is_comm = facts->has_comm_type || facts->comm_size >= 0 || !facts->has_cpu_op;
+    const bool is_cpu_op = facts->has_cpu_op ? facts->is_cpu_op : !facts->has_stream;
+    orr_node_kind kind;
+    if (facts->kind != 0 && kind_named(builder, facts->kind, type, &kind))
+        return kind;
+    kind = orr_chakra_kind(type, is_cpu_op, is_comm);
+    /* Calls of the runtime have a correlation, operators a record-function id. */
+    return kind == ORR_NODE_HOST_OP && type == CHAKRA_COMP && facts->correlation != 0 &&
+                   facts->rf_id == 0
+               ? ORR_NODE_RUNTIME
+               : kind;
+}
+
 static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
                            orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
                            orr_error *err)
 {
-    const bool is_comm = facts->has_comm_type || facts->comm_size >= 0 || !facts->has_cpu_op;
-    const bool is_cpu_op = facts->has_cpu_op ? facts->is_cpu_op : !facts->has_stream;
-    if (facts->kind == 0 || !kind_named(builder, facts->kind, node->type, &ret->kind))
-        ret->kind = orr_chakra_kind(node->type, is_cpu_op, is_comm);
+    ret->kind = orr_chakra_node_kind(builder, node->type, facts);
     if ((int32_t)orr_chakra_type_of(ret->kind) == node->type)
         return ORR_OK;
     return orr_chakra_attr_numbers(attrs, builder, ORR_NAME_CHAKRA_TYPE, ORR_ATTR_INT32, false,
                                    &node->type, 1, err);
 }
 
-static orr_status set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
-                           orr_node *ret, orr_error *err)
+orr_status orr_chakra_set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
+                               orr_node *ret, orr_error *err)
 {
     const bool host = facts->on_host ? true
                       : facts->has_cpu_op
@@ -214,7 +233,7 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
         return two_of_one_id(nodes, node->id, node->name, old, err);
     ORR_TRY(set_times(node, &facts, attrs, b, &out, err));
     ORR_TRY(set_kind(node, &facts, attrs, b, &out, err));
-    ORR_TRY(set_lane(nodes, &facts, &out, err));
+    ORR_TRY(orr_chakra_set_lane(nodes, &facts, &out, err));
     ORR_TRY(orr_builder_node(b, &out, &id, err));
     if (out.kind == ORR_NODE_COLLECTIVE || out.kind == ORR_NODE_SEND || out.kind == ORR_NODE_RECV)
         ORR_TRY(add_comm(nodes, id, out.kind, &facts, err));

@@ -43,6 +43,14 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
 orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *node,
                                orr_chakra_attrs *attrs, orr_error *err) ORR_MUST_CHECK;
 
+/* Is start or duration too long? Errors: INVALID. */
+orr_status orr_chakra_check_times(const orr_chakra_node *node, orr_error *err) ORR_MUST_CHECK;
+/* The kind that type and attributes say; the lane. */
+orr_node_kind orr_chakra_node_kind(const orr_graph_builder *builder, int32_t type,
+                                   const orr_chakra_attr_values *facts);
+orr_status orr_chakra_set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
+                               orr_node *ret, orr_error *err) ORR_MUST_CHECK;
+
 /* The last node that was added waits for `on`. */
 orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, bool is_data,
                               orr_error *err) ORR_MUST_CHECK;

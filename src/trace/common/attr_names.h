@@ -41,4 +41,27 @@
 #define ORR_NAME_ON_HOST     "on_host"     /* BOOL: a communication of a host thread             */
 #define ORR_NAME_KIND        "node_kind"   /* STRING, orr_node_kind_name()                    */
 
+/* STRING: which of comm_type, comm_size and pg_name the recording does not say. */
+#define ORR_NAME_COMM_ASSUMED "comm_assumed"
+
+/* From here on: what restores the graph that was written; see chakra/recorded.h. */
+#define ORR_NAME_RECORDED_FORM "recorded_form" /* INT64, of the recording: 1               */
+#define ORR_NAME_DEPS_DIGEST   "deps_digest"   /* FIXED64, of the recording                */
+#define ORR_NAME_SOURCE        "source"        /* STRING, of the recording                 */
+#define ORR_NAME_LANE_PROCESS  "lane_process"  /* STRINGs, of the recording: of the lane ... */
+#define ORR_NAME_LANE_NAME     "lane_name"     /* ... that stands before                    */
+#define ORR_NAME_IO_FORM       "io_form"       /* INT64, of the recording: ORR_IO_FORM_... */
+#define ORR_NAME_ORDER         "order"         /* INT64: number of the node in the graph   */
+#define ORR_NAME_LANE                                                                              \
+    "lane" /* INT64: number of its lane; of the recording: SINT64 lists, a lane each */
+#define ORR_NAME_PARENT      "parent"         /* INT64: id of what it is nested in, or 0  */
+#define ORR_NAME_CRITICAL    "critical"       /* BOOL: marked as on the critical path     */
+#define ORR_NAME_COMM        "comm"           /* SINT64 list: the row of comms            */
+#define ORR_NAME_BANDWIDTH   "bandwidth"      /* DOUBLE, bytes a second, of a copy        */
+#define ORR_NAME_MEMORY      "memory"         /* SINT64 list: the row of memories         */
+#define ORR_NAME_RECORDED    "recorded"       /* any: an attribute whose name is in `doc` */
+#define ORR_NAME_RECORDED_IO "recorded_io"    /* ... that stands in inputs or outputs too   */
+#define ORR_NAME_IN_SPLITS   "comm_in_splits" /* STRING */
+#define ORR_NAME_OUT_SPLITS  "comm_out_splits"
+
 #endif /* ORR_TRACE_COMMON_ATTR_NAMES_H */
