@@ -12,6 +12,7 @@
 void orr_chakra_nodes_done(orr_chakra_nodes *nodes)
 {
     orr_idmap_done(&nodes->ids);
+    orr_idmap_done(&nodes->calls);
     orr_process_groups_done(&nodes->groups);
     orr_array_done(&nodes->waiting);
 }
@@ -235,17 +236,41 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
     ORR_TRY(set_kind(node, &facts, attrs, b, &out, err));
     ORR_TRY(orr_chakra_set_lane(nodes, &facts, &out, err));
     ORR_TRY(orr_builder_node(b, &out, &id, err));
+    ORR_TRY(orr_chakra_note_call(nodes, b->lanes.at[out.lane].kind == ORR_LANE_HOST,
+                                 facts.correlation, err));
     if (out.kind == ORR_NODE_COLLECTIVE || out.kind == ORR_NODE_SEND || out.kind == ORR_NODE_RECV)
         ORR_TRY(add_comm(nodes, id, out.kind, &facts, err));
     return orr_builder_attrs(b, id, attrs->list.at, (uint32_t)attrs->list.n, err);
 }
 
-orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, bool is_data, orr_error *err)
+orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, orr_dep_kind kind,
+                              orr_error *err)
 {
-    const orr_chakra_dep dep = {on, orr_builder_n_nodes(nodes->builder) - 1, is_data};
+    const orr_chakra_dep dep = {on, orr_builder_n_nodes(nodes->builder) - 1, (uint8_t)kind};
     if (!orr_array_push(&nodes->waiting, dep))
         return orr_fail_memory(err);
     return ORR_OK;
+}
+
+orr_status orr_chakra_note_call(orr_chakra_nodes *nodes, bool host, int64_t correlation,
+                                orr_error *err)
+{
+    uint32_t old;
+    nodes->launched_by = host ? 0 : correlation;
+    if (!host || correlation == 0)
+        return ORR_OK;
+    return orr_idmap_add(&nodes->calls, (uint64_t)correlation,
+                         orr_builder_n_nodes(nodes->builder) - 1, &old, err);
+}
+
+orr_status orr_chakra_deps_end(orr_chakra_nodes *nodes, orr_error *err)
+{
+    if (nodes->launched_by == 0)
+        return ORR_OK;
+    const uint32_t call = orr_idmap_get(&nodes->calls, (uint64_t)nodes->launched_by);
+    if (call == ORR_NONE)
+        return ORR_OK;
+    return orr_chakra_dep_add(nodes, call, ORR_DEP_LAUNCH, err);
 }
 
 /* A dependency on a node that is not in the file. */
@@ -270,8 +295,11 @@ static orr_status resolve(const orr_chakra_nodes *nodes, uint32_t **ret_on,
     uint32_t *on = orr_calloc(n > 0 ? n : 1, sizeof *on);
     if (on == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < n; i++)
-        on[i] = orr_idmap_get(&nodes->ids, nodes->waiting.at[i].on);
+    for (size_t i = 0; i < n; i++) {
+        const orr_chakra_dep *dep = &nodes->waiting.at[i];
+        on[i] =
+            dep->kind == ORR_DEP_LAUNCH ? (uint32_t)dep->on : orr_idmap_get(&nodes->ids, dep->on);
+    }
     *ret_on = on;
     return orr_chakra_components(nodes, on, ret_component, err);
 }
@@ -299,17 +327,18 @@ orr_status orr_chakra_nodes_finish(orr_chakra_nodes *nodes, orr_chakra_attrs *re
     ORR_TRY_OUT(status, resolve(nodes, &on, &component, err));
     for (size_t i = 0; i < nodes->waiting.n; i++) {
         const orr_chakra_dep *dep = &nodes->waiting.at[i];
-        position = i > 0 && dep[-1].node == dep->node && !dep->is_data ? position + 1 : 0;
+        const bool control = dep->kind == ORR_DEP_CONTROL;
+        position = i > 0 && dep[-1].node == dep->node && control ? position + 1 : 0;
         const bool missing_node = on[i] == ORR_NONE;
-        if (dep->is_data && missing_node) {
+        const bool cyclic = !missing_node && component[on[i]] == component[dep->node];
+        if (dep->kind == ORR_DEP_DATA && missing_node) {
             ORR_TRY_OUT(status, missing(nodes, dep, tolerant, report, err));
-        } else if (!dep->is_data && (missing_node || component[on[i]] == component[dep->node])) {
+        } else if (control && (missing_node || cyclic)) {
             report->ignored++;
             ORR_TRY_OUT(status, keep_apart(&dangling, dep, position, err));
-        } else {
-            ORR_TRY_OUT(status,
-                        orr_builder_dep(nodes->builder, dep->node, on[i],
-                                        dep->is_data ? ORR_DEP_DATA : ORR_DEP_CONTROL, err));
+        } else if (dep->kind != ORR_DEP_LAUNCH || !cyclic) {
+            ORR_TRY_OUT(status, orr_builder_dep(nodes->builder, dep->node, on[i],
+                                                (orr_dep_kind)dep->kind, err));
         }
     }
     if (dangling.n > 0)

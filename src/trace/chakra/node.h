@@ -11,15 +11,17 @@
  * Dependencies name ids that may come later, so they wait in `waiting` until the
  * last node is there. Zero-initialised but for `builder`. */
 typedef struct orr_chakra_dep {
-    uint64_t on; /* id in the file */
+    uint64_t on; /* id in the file; of LAUNCH the node */
     orr_node_id node;
-    bool is_data;
+    uint8_t kind; /* orr_dep_kind: CONTROL, DATA, or LAUNCH where two correlations are equal */
 } orr_chakra_dep;
 
 typedef struct orr_chakra_nodes {
     orr_graph_builder *builder;
     int64_t pid;
-    orr_idmap ids; /* id in the file -> node */
+    orr_idmap ids;       /* id in the file -> node */
+    orr_idmap calls;     /* correlation of a host node -> node */
+    int64_t launched_by; /* correlation of the last node, if it is of a device; or 0 */
     orr_process_groups groups;
     orr_array(orr_chakra_dep) waiting;
 } orr_chakra_nodes;
@@ -51,9 +53,15 @@ orr_node_kind orr_chakra_node_kind(const orr_graph_builder *builder, int32_t typ
 orr_status orr_chakra_set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
                                orr_node *ret, orr_error *err) ORR_MUST_CHECK;
 
-/* The last node that was added waits for `on`. */
-orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, bool is_data,
+/* The last node that was added waits for `on`: CONTROL before DATA. */
+orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, orr_dep_kind kind,
                               orr_error *err) ORR_MUST_CHECK;
+/* All dependencies of the last node are there. If it is device work, and a host node before it has
+ * its correlation, that one launched it. */
+orr_status orr_chakra_deps_end(orr_chakra_nodes *nodes, orr_error *err) ORR_MUST_CHECK;
+/* Notes the correlation of a node that was just added. */
+orr_status orr_chakra_note_call(orr_chakra_nodes *nodes, bool host, int64_t correlation,
+                                orr_error *err) ORR_MUST_CHECK;
 
 /* All nodes are there: dependencies into the builder. A control dependency on a node that is not in
  * the file (Chakra's own converter makes such), or one that contradicts the data

@@ -132,18 +132,18 @@ static orr_status read_node_field(reader *r, const orr_proto_field *f, orr_chakr
 static orr_status read_deps(reader *r, const uint8_t *bytes, size_t len, uint32_t field,
                             orr_error *err)
 {
-    const bool is_data = field == CHAKRA_NODE_DATA_DEPS;
+    const orr_dep_kind kind = field == CHAKRA_NODE_DATA_DEPS ? ORR_DEP_DATA : ORR_DEP_CONTROL;
     orr_proto p = orr_proto_of(bytes, len);
     for (orr_proto_field f; orr_proto_next(&p, &f);) {
         if (f.number != field)
             continue;
         if (f.wire == ORR_PROTO_VARINT)
-            ORR_TRY(orr_chakra_dep_add(&r->nodes, f.value, is_data, err));
+            ORR_TRY(orr_chakra_dep_add(&r->nodes, f.value, kind, err));
         if (f.wire != ORR_PROTO_BYTES)
             continue;
         orr_proto packed = orr_proto_of(f.bytes, f.len);
         for (uint64_t id; orr_proto_varint(&packed, &id);)
-            ORR_TRY(orr_chakra_dep_add(&r->nodes, id, is_data, err));
+            ORR_TRY(orr_chakra_dep_add(&r->nodes, id, kind, err));
         if (packed.failed)
             return orr_fail(err, ORR_PARSE, "a list of dependencies is broken");
     }
@@ -161,7 +161,8 @@ static orr_status read_node(reader *r, const uint8_t *bytes, size_t len, orr_err
     ORR_TRY(keep_unknown(r, &r->attrs, ORR_NAME_CHAKRA_MORE, err));
     ORR_TRY(orr_chakra_node_add(&r->nodes, &node, &r->attrs, err));
     ORR_TRY(read_deps(r, bytes, len, CHAKRA_NODE_CTRL_DEPS, err));
-    return read_deps(r, bytes, len, CHAKRA_NODE_DATA_DEPS, err);
+    ORR_TRY(read_deps(r, bytes, len, CHAKRA_NODE_DATA_DEPS, err));
+    return orr_chakra_deps_end(&r->nodes, err);
 }
 
 /* The next message; false in *ret_more at the end of the file, or, when tolerant, where it is

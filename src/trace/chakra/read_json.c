@@ -158,9 +158,9 @@ static orr_status read_node(reader *r, orr_error *err)
     ORR_TRY(status);
     ORR_TRY(orr_chakra_node_add(&r->nodes, &node, &r->attrs, err));
     for (size_t i = 0; i < r->ctrl.n; i++)
-        ORR_TRY(orr_chakra_dep_add(&r->nodes, r->ctrl.at[i], false, err));
+        ORR_TRY(orr_chakra_dep_add(&r->nodes, r->ctrl.at[i], ORR_DEP_CONTROL, err));
     for (size_t i = 0; i < r->data.n; i++)
-        ORR_TRY(orr_chakra_dep_add(&r->nodes, r->data.at[i], true, err));
+        ORR_TRY(orr_chakra_dep_add(&r->nodes, r->data.at[i], ORR_DEP_DATA, err));
     return ORR_OK;
 }
 
