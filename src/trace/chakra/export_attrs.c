@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "trace/common/attr_names.h"
@@ -247,21 +248,44 @@ static void put_ends(orr_chakra_writer *w, orr_node_id v, const orr_comm *comm)
     put_number(w, "comm_tag", ORR_ATTR_INT32, comm->tag >= 0 ? comm->tag : 0);
 }
 
-static void put_comm(orr_chakra_writer *w, orr_node_id v)
+/* What every communication has, so that no simulator stops for want of it. What the recording does
+ * not say is assumed, and named in an attribute: an all-reduce (which a send or recv is not, but
+ * Chakra has no number for them), one byte, all ranks. */
+static void put_usual_comm(orr_chakra_writer *w, const orr_comm *comm)
 {
-    const orr_comm *comm = orr_graph_comm(w->graph, v);
-    if (comm == NULL)
-        return;
     const int32_t type = orr_chakra_comm_type((orr_collective)comm->collective);
     const int64_t bytes = orr_comm_size(comm);
-    if (is_comm(w, v) && type >= 0)
-        put_int64(w, "comm_type", type);
-    if (is_comm(w, v) && bytes >= 0)
-        put_int64(w, "comm_size", bytes);
+    const bool has_group = comm->group != ORR_NONE;
+    char assumed[64] = "";
+    put_int64(w, "comm_type", type >= 0 ? type : orr_chakra_comm_type(ORR_COLL_ALL_REDUCE));
+    put_int64(w, "comm_size", bytes >= 0 ? bytes : 1);
+    put_text_of(w, "pg_name", has_group ? w->graph->groups[comm->group].name : 0);
+    snprintf(assumed, sizeof assumed, "%s%s%s", type >= 0 ? "" : " comm_type",
+             bytes >= 0 ? "" : " comm_size", has_group ? "" : " pg_name");
+    if (assumed[0] != '\0')
+        put_text(w, ORR_NAME_COMM_ASSUMED, assumed + 1, strlen(assumed + 1));
+}
+
+static void put_comm(orr_chakra_writer *w, orr_node_id v)
+{
+    static const orr_comm unknown = {.peer = -1,
+                                     .root = -1,
+                                     .tag = -1,
+                                     .group = ORR_NONE,
+                                     .seq = -1,
+                                     .in_bytes = -1,
+                                     .out_bytes = -1};
+    const orr_comm *comm = orr_graph_comm(w->graph, v);
+    if (comm == NULL && !is_comm(w, v))
+        return;
+    if (comm == NULL)
+        comm = &unknown;
+    if (is_comm(w, v))
+        put_usual_comm(w, comm);
+    else if (comm->group != ORR_NONE)
+        put_text_of(w, "pg_name", w->graph->groups[comm->group].name);
     if (w->graph->kind[v] == ORR_NODE_SEND || w->graph->kind[v] == ORR_NODE_RECV)
         put_ends(w, v, comm);
-    if (comm->group != ORR_NONE)
-        put_text_of(w, "pg_name", w->graph->groups[comm->group].name);
     if (comm->in_bytes >= 0)
         put_int64(w, "comm_in_bytes", comm->in_bytes);
     if (comm->out_bytes >= 0)

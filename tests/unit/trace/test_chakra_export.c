@@ -178,7 +178,7 @@ static void b4_both_names_of_kernels_and_all_collectives(void **state)
         {NCCL("ncclDevKernel_Reduce_Sum_f32(x)", COLLECTIVE("reduce", 8, 8)), 1, 32},
         {NCCL("ncclDevKernel_SendRecv(x)", COLLECTIVE("gather", 8, 32)), 3, 32},
         {NCCL("ncclDevKernel_SendRecv(x)", COLLECTIVE("scatter", 32, 8)), 4, 32},
-        {NCCL("ncclDevKernel_AllReduce_Sum_i32(x)", "\"Collective name\":\"allreduce\""), 0, -1},
+        {NCCL("ncclDevKernel_AllReduce_Sum_i32(x)", "\"Collective name\":\"allreduce\""), 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const orr_graph *g = read_text(cases[i].text), *et = exported(g);
@@ -194,6 +194,11 @@ static void b4_both_names_of_kernels_and_all_collectives(void **state)
         value = -1;
         int_attr(et, kernel, "comm_size", &value);
         assert_int_equal(value, cases[i].bytes);
+        assert_non_null(text_attr(et, kernel, "pg_name"));
+        if (cases[i].bytes == 1) /* not recorded: said so, beside a default */
+            assert_string_equal(text_attr(et, kernel, ORR_NAME_COMM_ASSUMED), "comm_size pg_name");
+        else
+            assert_null(text_attr(et, kernel, ORR_NAME_COMM_ASSUMED));
         orr_graph_free(g);
         orr_graph_free(et);
     }
@@ -258,6 +263,29 @@ static void b6_newest_schema_converts(void **state)
                           ORR_DEP_CONTROL));
     orr_graph_free(g);
     orr_graph_free(et);
+}
+
+/* In every recording: a simulator asks no node in vain. */
+static void every_communication_says_what_it_is(void **state)
+{
+    (void)state;
+    size_t n, n_seen = 0;
+    const char *const *names = all_kineto(&n);
+    for (size_t i = 0; i < n; i++) {
+        const orr_graph *et = exported_data(names[i]);
+        for (orr_node_id v = 0; v < et->n_nodes; v++) {
+            int64_t type, size;
+            if (et->kind[v] != ORR_NODE_COLLECTIVE && et->kind[v] != ORR_NODE_SEND &&
+                et->kind[v] != ORR_NODE_RECV)
+                continue;
+            assert_true(int_attr(et, v, "comm_type", &type) && type >= 0 && type <= 9);
+            assert_true(int_attr(et, v, "comm_size", &size) && size >= 0);
+            assert_non_null(text_attr(et, v, "pg_name"));
+            n_seen++;
+        }
+        orr_graph_free(et);
+    }
+    assert_true(n_seen > 100);
 }
 
 /* Exact times are in attributes, and rounding does not add up to a loss. */
@@ -597,6 +625,7 @@ int main(void)
         cmocka_unit_test(b3_no_node_is_lost),
         cmocka_unit_test(b4_both_names_of_kernels_and_all_collectives),
         cmocka_unit_test(b4_old_kernel_names_of_dlrm),
+        cmocka_unit_test(every_communication_says_what_it_is),
         cmocka_unit_test(b5_no_profiler_step_is_needed),
         cmocka_unit_test(b6_newest_schema_converts),
         cmocka_unit_test(b8_time_below_a_microsecond_is_kept),
