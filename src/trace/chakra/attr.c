@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/json/reader.h"
+#include "trace/chakra/recorded.h"
 #include "trace/common/attr_names.h"
 
 /* Chakra's attributes (AttributeProto) to and from ours. What has no place in ours is kept as bytes
@@ -307,13 +308,9 @@ static void put_str(orr_proto_buffer *out, uint32_t field, const orr_graph *grap
         orr_proto_put_bytes(out, field, orr_graph_str(graph, s), orr_graph_str_len(graph, s));
 }
 
-void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
-                           const orr_attr *attr)
+static void write_values(orr_proto_buffer *out, const orr_graph *graph, const orr_attr *attr)
 {
     orr_attr_kind kind = (orr_attr_kind)attr->kind;
-    const size_t mark = orr_proto_begin(out, field);
-    put_str(out, CHAKRA_ATTR_NAME, graph, attr->name);
-    put_str(out, CHAKRA_ATTR_DOC, graph, attr->doc);
     if (kind == ORR_ATTR_JSON)
         kind = ORR_ATTR_STRING;
     if (kind == ORR_ATTR_UNKNOWN) {
@@ -326,5 +323,49 @@ void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_grap
         write_list(out, kind, graph, attr);
         orr_proto_end(out, list);
     }
+}
+
+void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
+                           const orr_attr *attr)
+{
+    const size_t mark = orr_proto_begin(out, field);
+    put_str(out, CHAKRA_ATTR_NAME, graph, attr->name);
+    put_str(out, CHAKRA_ATTR_DOC, graph, attr->doc);
+    write_values(out, graph, attr);
+    orr_proto_end(out, mark);
+}
+
+const char *orr_chakra_attr_kind_name(orr_attr_kind kind)
+{
+#define KIND_NAME(name, bytes) #name,
+    static const char *const names[] = {ORR_ATTR_MAP(KIND_NAME)};
+#undef KIND_NAME
+    return names[kind];
+}
+
+void orr_chakra_put_doc(orr_proto_buffer *out, const orr_graph *graph, const orr_attr *attr,
+                        bool with_name)
+{
+    const char *kind = orr_chakra_attr_kind_name((orr_attr_kind)attr->kind);
+    const size_t mark = orr_proto_begin(out, CHAKRA_ATTR_DOC);
+    orr_proto_put_raw(out, kind, strlen(kind));
+    if (with_name) {
+        orr_proto_put_raw(out, " ", 1);
+        orr_proto_put_raw(out, orr_graph_str(graph, attr->name),
+                          orr_graph_str_len(graph, attr->name));
+    }
+    orr_proto_end(out, mark);
+}
+
+void orr_chakra_attr_write_as(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
+                              const orr_attr *attr, const char *name)
+{
+    const size_t mark = orr_proto_begin(out, field);
+    if (name != NULL)
+        orr_proto_put_bytes(out, CHAKRA_ATTR_NAME, name, strlen(name));
+    else
+        put_str(out, CHAKRA_ATTR_NAME, graph, attr->name);
+    orr_chakra_put_doc(out, graph, attr, name != NULL);
+    write_values(out, graph, attr);
     orr_proto_end(out, mark);
 }

@@ -75,6 +75,15 @@ orr_status orr_chakra_attr_numbers(orr_chakra_attrs *attrs, orr_graph_builder *b
 void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
                            const orr_attr *attr);
 
+/* The same for an attribute of a recording, whose kind and name stand in `doc`: as attribute
+ * `name`; NULL: its own, and only the kind in `doc`. */
+void orr_chakra_attr_write_as(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
+                              const orr_attr *attr, const char *name);
+
+/* That `doc`: "UINT64 Sequence number", or "UINT64". */
+void orr_chakra_put_doc(orr_proto_buffer *out, const orr_graph *graph, const orr_attr *attr,
+                        bool with_name);
+
 /* A scalar attribute as an integer or a truth value, whatever its kind. False when it is neither
  * nor a text that holds one. */
 bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr, int64_t *ret);

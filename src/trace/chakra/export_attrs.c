@@ -6,6 +6,7 @@
 #include "trace/chakra/export.h"
 #include "trace/comm/names.h"
 #include "trace/chakra/python_repr.h"
+#include "trace/chakra/recorded.h"
 
 /* Inputs, outputs and attributes of a node, in the form of Chakra's own converter and feeder. */
 
@@ -94,36 +95,44 @@ typedef struct sorted_attrs {
 enum { ROLE_UNKNOWN, ROLE_OURS, ROLE_OTHER, ROLE_PLACE };
 
 /* Names that we write ourselves, so that none is written twice. */
-static bool is_ours(const char *name)
+bool orr_chakra_is_own_name(const char *name)
 {
     static const char *const names[] = {
-        "rf_id",
-        "correlation",
-        "tid",
-        "stream",
-        "is_cpu_op",
-        "comm_type",
-        "comm_size",
-        "comm_src",
-        "comm_dst",
-        "comm_tag",
-        "pg_name",
-        "comm_seq",
-        "comm_root",
-        "comm_in_bytes",
-        "comm_out_bytes",
-        "comm_dtype",
-        "bytes",
-        ORR_NAME_START_NS,
-        ORR_NAME_DURATION_NS,
-        ORR_NAME_SELF_NS,
-        ORR_NAME_KIND,
-        ORR_NAME_ON_HOST,
+        "correlation",      "stream",
+        "is_cpu_op",        "comm_type",
+        "comm_size",        "comm_src",
+        "comm_dst",         "comm_tag",
+        "pg_name",          ORR_NAME_COMM_ASSUMED,
+        "comm_seq",         "comm_root",
+        "comm_in_bytes",    "comm_out_bytes",
+        "comm_dtype",       "bytes",
+        ORR_NAME_START_NS,  ORR_NAME_DURATION_NS,
+        ORR_NAME_SELF_NS,   ORR_NAME_KIND,
+        ORR_NAME_ON_HOST,   ORR_NAME_ORDER,
+        ORR_NAME_LANE,      ORR_NAME_PARENT,
+        ORR_NAME_CRITICAL,  ORR_NAME_COMM,
+        ORR_NAME_BANDWIDTH, ORR_NAME_MEMORY,
+        ORR_NAME_RECORDED,  ORR_NAME_RECORDED_IO,
+        ORR_NAME_IN_SPLITS, ORR_NAME_OUT_SPLITS,
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     return false;
+}
+
+int orr_chakra_io_place(const char *name)
+{
+    for (int i = 0; i < (int)N_IO_TEXTS; i++)
+        if (strcmp(name, IO_TEXTS[i].et) == 0 ||
+            (IO_TEXTS[i].kineto != NULL && strcmp(name, IO_TEXTS[i].kineto) == 0))
+            return i;
+    return -1;
+}
+
+const char *orr_chakra_io_name(int place, bool kineto)
+{
+    return kineto ? IO_TEXTS[place].kineto : IO_TEXTS[place].et;
 }
 
 static int find_role(const char *name)
@@ -134,11 +143,10 @@ static int find_role(const char *name)
         if (strcmp(name, RENAMED[i].et) == 0 ||
             (RENAMED[i].kineto != NULL && strcmp(name, RENAMED[i].kineto) == 0))
             return ROLE_PLACE + i;
-    for (int i = 0; i < (int)N_IO_TEXTS; i++)
-        if (strcmp(name, IO_TEXTS[i].et) == 0 ||
-            (IO_TEXTS[i].kineto != NULL && strcmp(name, IO_TEXTS[i].kineto) == 0))
-            return ROLE_PLACE + IO_FIRST + i;
-    return is_ours(name) ? ROLE_OURS : ROLE_OTHER;
+    if (orr_chakra_io_place(name) >= 0)
+        return ROLE_PLACE + IO_FIRST + orr_chakra_io_place(name);
+    return orr_chakra_is_own_name(name) || orr_chakra_is_reserved(name, strlen(name)) ? ROLE_OURS
+                                                                                      : ROLE_OTHER;
 }
 
 /* Found out once a name. */

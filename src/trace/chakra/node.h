@@ -6,6 +6,7 @@
 #include "trace/common/idmap.h"
 #include "trace/comm/process_groups.h"
 #include "trace/common/reader.h"
+#include "trace/common/tensors.h"
 
 /* The nodes of a Chakra file, protobuf or JSON, on their way into the builder.
  * Dependencies name ids that may come later, so they wait in `waiting` until the
@@ -16,6 +17,28 @@ typedef struct orr_chakra_dep {
     uint8_t kind; /* orr_dep_kind: CONTROL, DATA, or LAUNCH where two correlations are equal */
 } orr_chakra_dep;
 
+/* A dependency or a nesting as it was in the graph that was written; see recorded.h. */
+typedef struct orr_chakra_recorded_dep {
+    uint64_t on; /* id in the file */
+    orr_node_id node;
+    uint8_t kind; /* orr_dep_kind, or ORR_CHAKRA_PARENT */
+} orr_chakra_recorded_dep;
+enum { ORR_CHAKRA_PARENT = UINT8_MAX };
+
+/* What restores the graph that a file was written of. */
+typedef struct orr_chakra_recorded {
+    bool restores;
+    uint64_t digest;                         /* of the dependencies of the file */
+    int64_t io_form;                         /* ORR_IO_FORM_... */
+    orr_array(orr_lane_id) lanes;            /* of the builder, by number in the file */
+    orr_array(uint32_t) order;               /* shape (N): number of a node in that graph */
+    orr_array(int64_t) self_ns;              /* shape (N): duration without what is nested */
+    orr_array(orr_chakra_recorded_dep) deps; /* by node */
+    orr_array(orr_node_id) nested;           /* host nodes that name no parent */
+    orr_found_tensors tensors;               /* of the current node */
+    orr_array(char) text;
+} orr_chakra_recorded;
+
 typedef struct orr_chakra_nodes {
     orr_graph_builder *builder;
     int64_t pid;
@@ -24,6 +47,7 @@ typedef struct orr_chakra_nodes {
     int64_t launched_by; /* correlation of the last node, if it is of a device; or 0 */
     orr_process_groups groups;
     orr_array(orr_chakra_dep) waiting;
+    orr_chakra_recorded recorded;
 } orr_chakra_nodes;
 
 typedef struct orr_chakra_node {
