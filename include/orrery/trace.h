@@ -97,6 +97,8 @@ typedef struct orr_read_options {
     bool tolerant;       /* default off                                         */
     orr_format format;   /* UNKNOWN: detect by content (default) */
     bool attributes;     /* keep shapes, grids, ...; default on */
+    bool lowered;        /* CHAKRA that Orrery wrote: as Chakra's readers see it, not the graph that
+                          * was written; default off */
     int threads;         /* files read in parallel; 0: one per core (default) */
     /* Called now and then with bytes done and total; false cancels. From any of the reading
      * threads, one at a time. May be NULL. */

@@ -44,6 +44,7 @@ static orr_status read_rank(void *ctx, size_t rank, orr_error *err)
     orr_read_options options;
     char path[4096];
     orr_read_options_init(&options);
+    options.lowered = true; /* ASTRA-sim reads what Chakra's feeder gives it */
     snprintf(path, sizeof path, "%s.%zu.et", s->session.settings->workload, rank);
     if (access(path, F_OK) != 0)
         return orr_fail(err, ORR_NOT_FOUND,

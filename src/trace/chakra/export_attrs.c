@@ -118,6 +118,12 @@ bool orr_chakra_is_own_name(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
+    for (int kind = ORR_DEP_DATA; kind <= ORR_DEP_SYNC; kind++)
+        if (strcmp(name, orr_chakra_deps_name((orr_dep_kind)kind)) == 0)
+            return true;
+    for (int i = 0; i < N_RENAMED; i++)
+        if (strcmp(name, RENAMED[i].chakra) == 0)
+            return true;
     return false;
 }
 

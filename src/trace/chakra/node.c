@@ -8,6 +8,7 @@
 #include "graph/builder.h"
 #include "trace/common/attr_names.h"
 #include "trace/comm/names.h"
+#include "trace/chakra/recorded.h"
 
 void orr_chakra_nodes_done(orr_chakra_nodes *nodes)
 {
@@ -15,6 +16,7 @@ void orr_chakra_nodes_done(orr_chakra_nodes *nodes)
     orr_idmap_done(&nodes->calls);
     orr_process_groups_done(&nodes->groups);
     orr_array_done(&nodes->waiting);
+    orr_chakra_recorded_done(&nodes->recorded);
 }
 
 orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs *attrs,
@@ -27,6 +29,8 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
         const bool text = attr->kind == ORR_ATTR_STRING && !attr->list;
         int64_t value;
         bool whole;
+        if (orr_chakra_is_recorded(b, attr))
+            continue;
         if (text && strcmp(name, "process_groups") == 0) {
             /* adding strings may move the text */
             const orr_str s = *(const orr_str *)attr->values;
@@ -224,14 +228,16 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
                                orr_chakra_attrs *attrs, orr_error *err)
 {
     orr_graph_builder *b = nodes->builder;
-    const orr_chakra_attr_values facts =
-        orr_chakra_attr_values_of(b, attrs->list.at, attrs->list.n);
     orr_node out = {.name = node->name, .parent = ORR_NONE, .source_id = node->id};
     uint32_t old;
     orr_node_id id;
     ORR_TRY(orr_idmap_add(&nodes->ids, node->id, orr_builder_n_nodes(b), &old, err));
     if (old != ORR_NONE)
         return two_of_one_id(nodes, node->id, node->name, old, err);
+    if (nodes->recorded.restores)
+        return orr_chakra_recorded_add(nodes, node, attrs, err);
+    const orr_chakra_attr_values facts =
+        orr_chakra_attr_values_of(b, attrs->list.at, attrs->list.n);
     ORR_TRY(set_times(node, &facts, attrs, b, &out, err));
     ORR_TRY(set_kind(node, &facts, attrs, b, &out, err));
     ORR_TRY(orr_chakra_set_lane(nodes, &facts, &out, err));
@@ -324,6 +330,12 @@ orr_status orr_chakra_nodes_finish(orr_chakra_nodes *nodes, orr_chakra_attrs *re
     uint32_t *on = NULL, *component = NULL;
     uint64_t position = 0;
     orr_status status;
+    bool restored = false;
+    if (nodes->recorded.restores)
+        ORR_TRY(orr_chakra_recorded_finish(nodes, &restored, err));
+    if (restored)
+        return orr_builder_attrs(nodes->builder, ORR_NONE, recording->list.at,
+                                 (uint32_t)recording->list.n, err);
     ORR_TRY_OUT(status, resolve(nodes, &on, &component, err));
     for (size_t i = 0; i < nodes->waiting.n; i++) {
         const orr_chakra_dep *dep = &nodes->waiting.at[i];

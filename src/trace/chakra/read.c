@@ -7,6 +7,7 @@
 #include "trace/common/attr_names.h"
 #include "trace/chakra/chakra.h"
 #include "trace/chakra/node.h"
+#include "trace/chakra/recorded.h"
 #include "trace/common/reader.h"
 
 /* A Chakra file is read in one pass, message by message. */
@@ -14,6 +15,7 @@ typedef struct reader {
     orr_graph_builder *builder;
     orr_chakra_nodes nodes;
     orr_chakra_attrs recording, attrs; /* of the file; of the current node */
+    bool lowered;                      /* as the file has it; see orr_read_options */
     orr_proto_buffer unknown;          /* fields that we do not know, of the current message */
 } reader;
 
@@ -57,7 +59,8 @@ static orr_status read_metadata(reader *r, const uint8_t *bytes, size_t len, orr
         ORR_TRY(orr_chakra_attr_text(&r->recording, r->builder, ORR_NAME_CHAKRA_VERSION,
                                      ORR_ATTR_STRING, version.at, version.n, err));
     ORR_TRY(keep_unknown(r, &r->recording, ORR_NAME_CHAKRA_MORE, err));
-    return orr_chakra_recording(&r->nodes, &r->recording, err);
+    ORR_TRY(orr_chakra_recording(&r->nodes, &r->recording, err));
+    return r->lowered ? ORR_OK : orr_chakra_recorded_begin(&r->nodes, &r->recording, err);
 }
 
 /* Names of the four texts of an IOInfo, of its unknown fields, and of an empty one. */
@@ -205,7 +208,7 @@ static orr_status read_message(reader *r, orr_stream *stream, const orr_read_opt
 orr_status orr_chakra_read(orr_stream *stream, const orr_read_options *options,
                            orr_graph_builder *builder, orr_read_report *report, orr_error *err)
 {
-    reader r = {.builder = builder, .nodes = {.builder = builder}};
+    reader r = {.builder = builder, .nodes = {.builder = builder}, .lowered = options->lowered};
     orr_status status = ORR_OK;
     bool more = true;
     r.recording.arena = orr_arena_new(0, 0);

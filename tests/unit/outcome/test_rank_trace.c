@@ -152,7 +152,10 @@ static void by_way_of_a_file(scene *s, uint32_t rank)
                "write");
     orr_graph_free(s->graphs[rank]);
     s->graphs[rank] = NULL;
-    world_must(&s->w, orr_trace_read(path, NULL, &s->graphs[rank], NULL, &s->w.err), "read");
+    orr_read_options options;
+    orr_read_options_init(&options);
+    options.lowered = true;
+    world_must(&s->w, orr_trace_read(path, &options, &s->graphs[rank], NULL, &s->w.err), "read");
     assert_int_equal(unlink(path), 0);
 }
 

@@ -9,11 +9,11 @@
 /* What other formats become as Chakra files. The faults that are named B1 to B13 are those found in
  * other converters; each has a test that it is not here. */
 
-/* The graph as a Chakra file, read again. */
+/* The graph as a Chakra file, as other readers see it. */
 static const orr_graph *exported(const orr_graph *g)
 {
     const test_bytes bytes = chakra_bytes(g);
-    const orr_graph *et = read_bytes(bytes.at, bytes.n, NULL);
+    const orr_graph *et = read_lowered(bytes.at, bytes.n);
     free(bytes.at);
     return et;
 }
@@ -68,13 +68,23 @@ static bool et_waits(const orr_graph *et, const orr_chakra_lowering *plan, orr_n
     return waits_for(et, plan->place[v], plan->place[u], ORR_DEP_DATA);
 }
 
-/* The node that comes after v in its lane, or ORR_NONE. */
+static bool is_within(const orr_graph *g, orr_node_id v, orr_node_id outer)
+{
+    while (v != ORR_NONE && v != outer)
+        v = g->parent[v];
+    return v == outer;
+}
+
+/* The node that comes after v, and all in it, in its lane, or ORR_NONE. */
 static orr_node_id next_in_lane(const orr_graph *g, orr_node_id v)
 {
     const uint32_t end = g->lane_first[g->lane[v] + 1];
-    for (uint32_t i = g->lane_first[g->lane[v]]; i + 1 < end; i++)
-        if (g->lane_node[i] == v)
-            return g->lane_node[i + 1];
+    bool passed = false;
+    for (uint32_t i = g->lane_first[g->lane[v]]; i < end; i++) {
+        if (passed && !is_within(g, g->lane_node[i], v))
+            return g->lane_node[i];
+        passed |= g->lane_node[i] == v;
+    }
     return ORR_NONE;
 }
 

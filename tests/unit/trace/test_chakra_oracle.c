@@ -46,7 +46,7 @@ static const Et__AttributeProto *attr_of(const Et__Node *node, const char *name)
 /* The file as the oracle and as our own reader have it. */
 static void compare(const test_bytes *bytes)
 {
-    const orr_graph *g = read_bytes(bytes->at, bytes->n, NULL);
+    const orr_graph *g = read_lowered(bytes->at, bytes->n);
     orr_proto file = orr_proto_of(bytes->at, bytes->n);
     Et__GlobalMetadata *metadata = read_metadata(&file);
     assert_string_equal(metadata->version, "1.0.0");

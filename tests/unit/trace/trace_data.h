@@ -79,6 +79,19 @@ static inline const orr_graph *read_bytes(const void *bytes, size_t n, orr_read_
     return graph;
 }
 
+/* A Chakra file of Orrery's as other readers see it. */
+static inline const orr_graph *read_lowered(const void *bytes, size_t n)
+{
+    const orr_graph *graph;
+    orr_error err;
+    orr_read_options options;
+    orr_read_options_init(&options);
+    options.lowered = true;
+    if (orr_trace_read_memory(bytes, n, &options, &graph, NULL, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    return graph;
+}
+
 static inline const orr_graph *read_text(const char *text)
 {
     return read_bytes(text, strlen(text), NULL);
