@@ -108,7 +108,8 @@ static orr_status put_metadata(orr_chakra_writer *w, orr_error *err)
     orr_attr_iter it = orr_graph_attrs(g, ORR_NONE);
     for (orr_attr attr; orr_attr_next(&it, &attr);)
         if (attr.kind != ORR_ATTR_UNKNOWN)
-            orr_chakra_attr_write(&w->message, CHAKRA_METADATA_ATTR, g, &attr);
+            orr_chakra_attr_write_as(&w->message, CHAKRA_METADATA_ATTR, g, &attr, NULL);
+    orr_chakra_put_recording(w);
     if (g->rank != ORR_NONE)
         put_recording_number(w, "rank", g->rank);
     if (g->world_size != 0)
@@ -135,6 +136,7 @@ orr_status orr_chakra_export(const orr_graph *graph, orr_output *out, orr_error 
         goto out;
     }
     ORR_TRY_OUT(status, orr_chakra_lower(graph, arena, &w.plan, err));
+    orr_chakra_find_io_form(&w);
     ORR_TRY_OUT(status, put_metadata(&w, err));
     for (uint32_t i = 0; i < graph->n_nodes && !w.message.failed && !w.text.failed; i++)
         put_node(&w, w.plan.order[i]);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/job.h"
 #include "trace/common/attr_names.h"
 #include "trace/chakra/export.h"
 #include "trace/comm/names.h"
@@ -62,12 +63,11 @@ static bool is_cpu_op(const orr_chakra_writer *w, orr_node_id v)
 static const struct {
     const char *chakra, *et, *kineto;
 } RENAMED[] = {
-    {"fw_parent", "fw_parent", NULL},
-    {"seq_id", "seq_id", "Sequence number"},
-    {"scope", "scope", NULL},
-    {"fw_tid", "fw_tid", "Fwd thread id"},
+    {"rf_id", "rf_id", NULL},         {"tid", "tid", NULL},
+    {"fw_parent", "fw_parent", NULL}, {"seq_id", "seq_id", "Sequence number"},
+    {"scope", "scope", NULL},         {"fw_tid", "fw_tid", "Fwd thread id"},
 };
-enum { N_RENAMED = sizeof RENAMED / sizeof *RENAMED, OP_SCHEMA = N_RENAMED, IO_FIRST };
+enum { RF_ID, TID, N_RENAMED = sizeof RENAMED / sizeof *RENAMED, OP_SCHEMA = N_RENAMED, IO_FIRST };
 
 /* Inputs and outputs as text, under the names of execution traces and of Kineto. */
 static const struct {
@@ -212,6 +212,14 @@ static bool number_of(const orr_attr *attr, int64_t *ret)
     return true;
 }
 
+static void put_renamed(orr_chakra_writer *w, const char *name, const orr_attr *attr, int64_t value)
+{
+    const size_t mark = begin_attr(w, name);
+    orr_chakra_put_doc(&w->message, w->graph, attr, true);
+    orr_proto_put_uint(&w->message, CHAKRA_ATTR_FIRST_VALUE + 2 * ORR_ATTR_INT64, (uint64_t)value);
+    orr_proto_end(&w->message, mark);
+}
+
 /* What Chakra's converter writes on every node. */
 static void put_usual(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *sorted)
 {
@@ -221,13 +229,13 @@ static void put_usual(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *s
     const orr_node_id caller = host ? v : w->plan.ctrl[v];
     const int64_t tid = caller == ORR_NONE ? INT64_MIN : g->lanes[g->lane[caller]].tid;
     int64_t value;
-    if (g->source_id[v] != 0 || g->kind[v] == ORR_NODE_META)
-        put_int64(w, host && g->kind[v] != ORR_NODE_RUNTIME ? "rf_id" : "correlation",
-                  (int64_t)g->source_id[v]);
+    const bool by_rf_id = host && g->kind[v] != ORR_NODE_RUNTIME;
+    if ((g->source_id[v] != 0 || g->kind[v] == ORR_NODE_META) && !(by_rf_id && sorted->has[RF_ID]))
+        put_int64(w, by_rf_id ? "rf_id" : "correlation", (int64_t)g->source_id[v]);
     for (int i = 0; i < N_RENAMED; i++)
         if (sorted->has[i] && number_of(&sorted->placed[i], &value))
-            put_int64(w, RENAMED[i].chakra, value);
-    if (tid != INT64_MIN && (host || is_host(w, caller)))
+            put_renamed(w, RENAMED[i].chakra, &sorted->placed[i], value);
+    if (tid != INT64_MIN && (host || is_host(w, caller)) && !sorted->has[TID])
         put_int64(w, "tid", tid);
     if (sorted->has[OP_SCHEMA] && sorted->placed[OP_SCHEMA].kind == ORR_ATTR_STRING)
         put_text_of(w, "op_schema", *(const orr_str *)sorted->placed[OP_SCHEMA].values);
@@ -315,20 +323,49 @@ static void put_comm(orr_chakra_writer *w, orr_node_id v)
 static void put_exact_times(orr_chakra_writer *w, orr_node_id v)
 {
     const orr_graph *g = w->graph;
-    if (g->start_ns[v] == ORR_TIME_NONE)
-        return;
-    put_int64(w, ORR_NAME_START_NS, orr_chakra_absolute_ns(w, v));
-    put_int64(w, ORR_NAME_DURATION_NS, g->duration_ns[v]);
+    if (g->start_ns[v] != ORR_TIME_NONE)
+        put_int64(w, ORR_NAME_START_NS, orr_node_clock_start_ns(g, v));
+    if (g->start_ns[v] != ORR_TIME_NONE || g->duration_ns[v] != 0)
+        put_int64(w, ORR_NAME_DURATION_NS, g->duration_ns[v]);
     if (w->plan.self_ns[v] != g->duration_ns[v])
         put_int64(w, ORR_NAME_SELF_NS, w->plan.self_ns[v]);
 }
 
-static void put_rest(orr_chakra_writer *w, orr_node_id v)
+/* Is what stands in the attribute's place all of it? */
+static bool is_placed(const orr_chakra_writer *w, const sorted_attrs *sorted, const orr_attr *attr,
+                      int place)
+{
+    int64_t value;
+    if (!sorted->has[place] || sorted->placed[place].values != attr->values)
+        return false;
+    if (place < N_RENAMED)
+        return number_of(attr, &value);
+    if (place == OP_SCHEMA)
+        return attr->kind == ORR_ATTR_STRING;
+    const char *name = orr_chakra_io_name(place - IO_FIRST, (w->io_form & ORR_IO_FORM_KINETO) != 0);
+    return attr->kind == ORR_ATTR_JSON && name != NULL &&
+           strcmp(orr_graph_str(w->graph, attr->name), name) == 0;
+}
+
+/* The other attributes under their names; those that Chakra's names would hide as "recorded". */
+static void put_rest(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *sorted)
 {
     orr_attr_iter it = orr_graph_attrs(w->graph, v);
-    for (orr_attr attr; orr_attr_next(&it, &attr);)
-        if (attr.kind != ORR_ATTR_UNKNOWN && role_of(w, attr.name) == ROLE_OTHER)
+    for (orr_attr attr; orr_attr_next(&it, &attr);) {
+        const int role = role_of(w, attr.name);
+        if (attr.kind == ORR_ATTR_UNKNOWN ||
+            (role >= ROLE_PLACE && is_placed(w, sorted, &attr, role - ROLE_PLACE)))
+            continue;
+        const bool in_io = role >= ROLE_PLACE + IO_FIRST &&
+                           sorted->placed[role - ROLE_PLACE].values == attr.values;
+        if (role == ROLE_OTHER && attr.kind != ORR_ATTR_JSON)
             orr_chakra_attr_write(&w->message, CHAKRA_NODE_ATTR, w->graph, &attr);
+        else
+            orr_chakra_attr_write_as(&w->message, CHAKRA_NODE_ATTR, w->graph, &attr,
+                                     role == ROLE_OTHER ? NULL
+                                     : in_io            ? ORR_NAME_RECORDED_IO
+                                                        : ORR_NAME_RECORDED);
+    }
 }
 
 static void put_attrs(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *sorted)
@@ -342,7 +379,8 @@ static void put_attrs(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *s
     put_exact_times(w, v);
     if (orr_chakra_kind((int32_t)orr_chakra_type_of(kind), is_cpu_op(w, v), is_comm(w, v)) != kind)
         put_text(w, ORR_NAME_KIND, orr_node_kind_name(kind), strlen(orr_node_kind_name(kind)));
-    put_rest(w, v);
+    orr_chakra_put_recorded(w, v);
+    put_rest(w, v, sorted);
 }
 
 void orr_chakra_put_details(orr_chakra_writer *w, orr_node_id node)
