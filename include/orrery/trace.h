@@ -20,6 +20,8 @@ extern "C" {
     X(CHAKRA_JSON, "chakra-json", "Chakra workload, JSON")                                         \
     X(PERFETTO, "perfetto", "Perfetto track events (.pftrace); output only")                       \
     X(CHROME, "chrome", "Chrome trace JSON (.json), output of Orrery")                             \
+    X(JSON, "json", "Chakra as protobuf's JSON, an object a message; output only")                 \
+    X(TEXT, "text", "Chakra as protobuf's text format (.textproto); output only")                  \
     X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")
 
 typedef enum orr_format {

@@ -69,7 +69,9 @@ static orr_status read_format(orr_stream *stream, orr_format format,
     case ORR_FORMAT_NSIGHT:
         return orr_nsight_read(stream, options, builder, report, err);
     case ORR_FORMAT_PERFETTO:
-        return orr_fail(err, ORR_UNSUPPORTED, "Perfetto traces are written, not read");
+    case ORR_FORMAT_JSON:
+    case ORR_FORMAT_TEXT:
+        return orr_fail(err, ORR_UNSUPPORTED, "%s is written, not read", orr_format_name(format));
     case ORR_FORMAT_UNKNOWN:
         break;
     }

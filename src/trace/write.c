@@ -40,15 +40,14 @@ static orr_status write_graph(const orr_graph *graph, orr_format format, orr_out
                                .ranks = &graph->rank,
                                .n = 1,
                                .base_ns = graph->base_ns};
-    if (format == ORR_FORMAT_CHAKRA)
-        return orr_chakra_write(graph, out, err);
+    if (format == ORR_FORMAT_CHAKRA || format == ORR_FORMAT_JSON || format == ORR_FORMAT_TEXT)
+        return orr_chakra_write_as(graph, format, out, err);
     return write_set(&set, format, out, err);
 }
 
 static bool is_written(orr_format format)
 {
-    return format == ORR_FORMAT_CHAKRA || format == ORR_FORMAT_CHROME ||
-           format == ORR_FORMAT_PERFETTO;
+    return format == ORR_FORMAT_CHAKRA || format >= ORR_FORMAT_PERFETTO;
 }
 
 orr_status orr_trace_write(const char *path, orr_format format, const orr_graph *graph,
@@ -56,8 +55,7 @@ orr_status orr_trace_write(const char *path, orr_format format, const orr_graph 
 {
     orr_output *out;
     if (!is_written(format))
-        return orr_fail(err, ORR_UNSUPPORTED,
-                        "%s: recordings are written as chakra, chrome or perfetto, not as %s", path,
+        return orr_fail(err, ORR_UNSUPPORTED, "%s: recordings are not written as %s", path,
                         orr_format_name(format));
     ORR_TRY(orr_output_open(path, &out, err));
     orr_status status = write_graph(graph, format, out, err);

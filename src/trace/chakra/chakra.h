@@ -2,7 +2,7 @@
 #ifndef ORR_TRACE_CHAKRA_CHAKRA_H
 #define ORR_TRACE_CHAKRA_CHAKRA_H
 
-#include <orrery/graph.h>
+#include <orrery/trace.h>
 
 #include "base/array.h"
 #include "io/stream/output.h"
@@ -115,13 +115,22 @@ int64_t orr_chakra_micros(int64_t ns);
 orr_node_kind orr_chakra_kind(int32_t type, bool is_cpu_op, bool is_comm);
 orr_chakra_node_type orr_chakra_type_of(orr_node_kind kind);
 
+/* Where messages go, and how: CHAKRA (varint(length) message), JSON or TEXT. */
+typedef struct orr_chakra_sink {
+    orr_output *out;
+    orr_format form;
+    bool has_metadata; /* the first message is written */
+} orr_chakra_sink;
+
 /* The two writers behind orr_chakra_write(): a graph that came from a Chakra file is rewritten byte
  * for byte, any other is exported (export.c). */
-orr_status orr_chakra_rewrite(const orr_graph *graph, orr_output *out,
+orr_status orr_chakra_rewrite(const orr_graph *graph, orr_chakra_sink *sink,
                               orr_error *err) ORR_MUST_CHECK;
-/* varint(length) message. */
-void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message);
-orr_status orr_chakra_export(const orr_graph *graph, orr_output *out,
+orr_status orr_chakra_export(const orr_graph *graph, orr_chakra_sink *sink,
                              orr_error *err) ORR_MUST_CHECK;
+/* The next message, in the sink's form. */
+void orr_chakra_put_message(orr_chakra_sink *sink, const orr_proto_buffer *message);
+/* For people and scripts: protobuf's JSON, or else its text format (print.c). */
+void orr_chakra_print(orr_output *out, bool json, bool is_node, const orr_proto_buffer *message);
 
 #endif /* ORR_TRACE_CHAKRA_CHAKRA_H */

@@ -58,7 +58,7 @@ static void put_node(orr_chakra_writer *w, orr_node_id v)
     put_nonzero(w, CHAKRA_NODE_START, (uint64_t)orr_chakra_micros(orr_chakra_absolute_ns(w, v)));
     put_nonzero(w, CHAKRA_NODE_DURATION, (uint64_t)orr_chakra_micros(plan->self_ns[v]));
     orr_chakra_put_details(w, v);
-    orr_chakra_put_message(w->out, &w->message);
+    orr_chakra_put_message(w->sink, &w->message);
 }
 
 /* Attributes of the recording that no attribute of the graph is. */
@@ -119,13 +119,13 @@ static orr_status put_metadata(orr_chakra_writer *w, orr_error *err)
                            orr_graph_str_len(g, g->device_name));
     if (g->n_groups > 0)
         ORR_TRY(put_groups(w, err));
-    orr_chakra_put_message(w->out, &w->message);
+    orr_chakra_put_message(w->sink, &w->message);
     return ORR_OK;
 }
 
-orr_status orr_chakra_export(const orr_graph *graph, orr_output *out, orr_error *err)
+orr_status orr_chakra_export(const orr_graph *graph, orr_chakra_sink *sink, orr_error *err)
 {
-    orr_chakra_writer w = {.graph = graph, .out = out};
+    orr_chakra_writer w = {.graph = graph, .sink = sink};
     orr_status status;
     orr_arena *arena = orr_arena_new(0, 0);
     if (arena == NULL)

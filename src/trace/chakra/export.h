@@ -8,7 +8,7 @@
 /* State of the writer, shared by export.c and export_attrs.c. */
 typedef struct orr_chakra_writer {
     const orr_graph *graph;
-    orr_output *out;
+    orr_chakra_sink *sink;
     orr_chakra_lowering plan;
     uint8_t *role;   /* shape (S): of a string as the name of an attribute */
     int64_t io_form; /* ORR_IO_FORM_... */

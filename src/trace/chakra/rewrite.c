@@ -12,13 +12,13 @@
  * do. */
 typedef struct writer {
     const orr_graph *graph;
-    orr_output *out;
+    orr_chakra_sink *sink;
     orr_proto_buffer message;
     const uint64_t *dangling; /* node, position, id; see attr_names.h */
     uint32_t n_dangling;
 } writer;
 
-void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message)
+static void put_wire(orr_output *out, const orr_proto_buffer *message)
 {
     uint8_t length[10];
     size_t n = 0;
@@ -29,6 +29,15 @@ void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message)
     } while (rest != 0);
     orr_output_write(out, length, n);
     orr_output_write(out, message->at, message->n);
+}
+
+void orr_chakra_put_message(orr_chakra_sink *sink, const orr_proto_buffer *message)
+{
+    if (sink->form == ORR_FORMAT_CHAKRA)
+        put_wire(sink->out, message);
+    else
+        orr_chakra_print(sink->out, sink->form == ORR_FORMAT_JSON, sink->has_metadata, message);
+    sink->has_metadata = true;
 }
 
 static bool is_named(const writer *w, const orr_attr *attr, const char *name)
@@ -75,7 +84,7 @@ static void put_metadata(writer *w)
     if (orr_graph_find_attr(w->graph, ORR_NONE, ORR_NAME_CHAKRA_VERSION, &version))
         put_str(w, CHAKRA_METADATA_VERSION, *(const orr_str *)version.values);
     put_attrs(w, ORR_NONE, CHAKRA_METADATA_ATTR);
-    orr_chakra_put_message(w->out, &w->message);
+    orr_chakra_put_message(w->sink, &w->message);
 }
 
 /* Is the next dangling control dependency the one at `position` of this node's list? */
@@ -179,12 +188,12 @@ static void put_node(writer *w, orr_node_id id)
     put_io(w, id, CHAKRA_NODE_INPUTS, inputs, ORR_NAME_INPUT_EMPTY);
     put_io(w, id, CHAKRA_NODE_OUTPUTS, outputs, ORR_NAME_OUTPUT_EMPTY);
     put_attrs(w, id, CHAKRA_NODE_ATTR);
-    orr_chakra_put_message(w->out, &w->message);
+    orr_chakra_put_message(w->sink, &w->message);
 }
 
-orr_status orr_chakra_rewrite(const orr_graph *graph, orr_output *out, orr_error *err)
+orr_status orr_chakra_rewrite(const orr_graph *graph, orr_chakra_sink *sink, orr_error *err)
 {
-    writer w = {.graph = graph, .out = out};
+    writer w = {.graph = graph, .sink = sink};
     orr_attr dangling;
     if (orr_graph_find_attr(graph, ORR_NONE, ORR_NAME_CHAKRA_DANGLING, &dangling)) {
         w.dangling = dangling.values;
@@ -198,9 +207,16 @@ orr_status orr_chakra_rewrite(const orr_graph *graph, orr_output *out, orr_error
     return failed ? orr_fail_memory(err) : ORR_OK;
 }
 
+orr_status orr_chakra_write_as(const orr_graph *graph, orr_format form, orr_output *out,
+                               orr_error *err)
+{
+    orr_chakra_sink sink = {.out = out, .form = form};
+    const char *source = orr_graph_str(graph, graph->source);
+    return strncmp(source, "chakra", 6) == 0 ? orr_chakra_rewrite(graph, &sink, err)
+                                             : orr_chakra_export(graph, &sink, err);
+}
+
 orr_status orr_chakra_write(const orr_graph *graph, orr_output *out, orr_error *err)
 {
-    const char *source = orr_graph_str(graph, graph->source);
-    return strncmp(source, "chakra", 6) == 0 ? orr_chakra_rewrite(graph, out, err)
-                                             : orr_chakra_export(graph, out, err);
+    return orr_chakra_write_as(graph, ORR_FORMAT_CHAKRA, out, err);
 }

@@ -2,7 +2,7 @@
 #ifndef ORR_TRACE_COMMON_WRITER_H
 #define ORR_TRACE_COMMON_WRITER_H
 
-#include <orrery/graph.h>
+#include <orrery/trace.h>
 
 #include "io/stream/output.h"
 
@@ -10,6 +10,9 @@
  * closes it. Write errors are reported by orr_output_finish(); a writer itself fails with NO_MEMORY
  * only. */
 orr_status orr_chakra_write(const orr_graph *graph, orr_output *out, orr_error *err) ORR_MUST_CHECK;
+/* The same as CHAKRA, or its messages as JSON or TEXT. */
+orr_status orr_chakra_write_as(const orr_graph *graph, orr_format form, orr_output *out,
+                               orr_error *err) ORR_MUST_CHECK;
 
 /* Graphs on a common time axis: node v of graphs[i] starts at shift_ns[i] + start_ns[v], counted
  * from base_ns. */
