@@ -208,6 +208,7 @@ FOLDERS = {
         ".": "common",
         "comm": "common",
         "perfetto": "common",
+        "picture": "common",
         "recover": "common",
         "chakra": "comm common",
         "chrome": "comm common",

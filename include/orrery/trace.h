@@ -22,6 +22,8 @@ extern "C" {
     X(CHROME, "chrome", "Chrome trace JSON (.json), output of Orrery")                             \
     X(JSON, "json", "Chakra as protobuf's JSON, an object a message; output only")                 \
     X(TEXT, "text", "Chakra as protobuf's text format (.textproto); output only")                  \
+    X(DOT, "dot", "Graphviz (.dot); output only")                                                  \
+    X(GRAPHML, "graphml", "GraphML (.graphml); output only")                                       \
     X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")
 
 typedef enum orr_format {
@@ -33,8 +35,8 @@ typedef enum orr_format {
 ORR_API const char *orr_format_name(orr_format format);
 /* The format of that name, or UNKNOWN. */
 ORR_API orr_format orr_format_from_name(const char *name);
-/* The format by a path's ending, for writing: .et, .pftrace, .json (Chrome), each with .gz or
- * .zst. */
+/* The format by a path's ending, for writing: .et, .pftrace, .json (Chrome), .textproto, .dot,
+ * .graphml, each with .gz or .zst. */
 ORR_API orr_format orr_format_from_path(const char *path);
 
 /* Faults of real tracers that the tolerant mode lets pass; each is counted. */
@@ -170,7 +172,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_job_read(const char *const *paths, size_t 
 /* Writes a graph to a file, complete or not at all: under a temporary name, then renamed. A path
  * that ends in .gz or .zst is compressed; "-" is standard output. CHAKRA: readable by Chakra's own
  * readers, with exact times in the attributes start_ns and duration_ns. Errors: IO, UNSUPPORTED (a
- * format that is only read), NO_MEMORY. */
+ * format that is only read), LIMIT (DOT: too many nodes for a picture), NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_write(const char *path, orr_format format,
                                                   const orr_graph *graph, orr_error *err);
 /* Writes all ranks to one file, on the job's clock: PERFETTO and CHROME only. */

@@ -46,9 +46,9 @@ orr_format orr_format_from_path(const char *path)
         const char *ending;
         orr_format format;
     } endings[] = {
-        {".et", ORR_FORMAT_CHAKRA},
-        {".pftrace", ORR_FORMAT_PERFETTO},
-        {".json", ORR_FORMAT_CHROME},
+        {".et", ORR_FORMAT_CHAKRA},   {".pftrace", ORR_FORMAT_PERFETTO},
+        {".json", ORR_FORMAT_CHROME}, {".textproto", ORR_FORMAT_TEXT},
+        {".dot", ORR_FORMAT_DOT},     {".graphml", ORR_FORMAT_GRAPHML},
     };
     size_t len = strlen(path);
     if (ends_with(path, len, ".gz"))

@@ -71,6 +71,8 @@ static orr_status read_format(orr_stream *stream, orr_format format,
     case ORR_FORMAT_PERFETTO:
     case ORR_FORMAT_JSON:
     case ORR_FORMAT_TEXT:
+    case ORR_FORMAT_DOT:
+    case ORR_FORMAT_GRAPHML:
         return orr_fail(err, ORR_UNSUPPORTED, "%s is written, not read", orr_format_name(format));
     case ORR_FORMAT_UNKNOWN:
         break;

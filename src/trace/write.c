@@ -42,6 +42,10 @@ static orr_status write_graph(const orr_graph *graph, orr_format format, orr_out
                                .base_ns = graph->base_ns};
     if (format == ORR_FORMAT_CHAKRA || format == ORR_FORMAT_JSON || format == ORR_FORMAT_TEXT)
         return orr_chakra_write_as(graph, format, out, err);
+    if (format == ORR_FORMAT_DOT)
+        return orr_dot_write(graph, out, err);
+    if (format == ORR_FORMAT_GRAPHML)
+        return orr_graphml_write(graph, out, err);
     return write_set(&set, format, out, err);
 }
 

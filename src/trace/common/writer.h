@@ -24,6 +24,11 @@ typedef struct orr_write_set {
     int64_t base_ns;
 } orr_write_set;
 
+/* A graph to look at. Errors: LIMIT: more nodes than Graphviz lays out; none of GraphML. */
+orr_status orr_dot_write(const orr_graph *graph, orr_output *out, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_graphml_write(const orr_graph *graph, orr_output *out,
+                             orr_error *err) ORR_MUST_CHECK;
+
 orr_status orr_chrome_write(const orr_write_set *set, orr_output *out,
                             orr_error *err) ORR_MUST_CHECK;
 orr_status orr_perfetto_write(const orr_write_set *set, orr_output *out,
