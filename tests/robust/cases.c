@@ -127,7 +127,9 @@ static void judge_use(orr_status status, const orr_error *err, const char *what,
  */
 static void use(const orr_job *job, tally *result)
 {
-    static const orr_format formats[] = {ORR_FORMAT_CHAKRA, ORR_FORMAT_CHROME, ORR_FORMAT_PERFETTO};
+    static const orr_format formats[] = {ORR_FORMAT_CHAKRA, ORR_FORMAT_CHROME, ORR_FORMAT_PERFETTO,
+                                         ORR_FORMAT_JSON,   ORR_FORMAT_TEXT,   ORR_FORMAT_DOT,
+                                         ORR_FORMAT_GRAPHML};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {.text = ""};
     size_t n;

@@ -97,6 +97,14 @@ static orr_status linked_pair_to_perfetto_and_chrome(orr_error *err)
     return linked_pair_to("rank0.json", ORR_FORMAT_CHROME, err);
 }
 
+static orr_status linked_pair_to_text_and_pictures(orr_error *err)
+{
+    ORR_TRY(linked_pair_to("rank0.jsons", ORR_FORMAT_JSON, err));
+    ORR_TRY(linked_pair_to("rank0.textproto", ORR_FORMAT_TEXT, err));
+    ORR_TRY(linked_pair_to("rank0.dot", ORR_FORMAT_DOT, err));
+    return linked_pair_to("rank0.graphml", ORR_FORMAT_GRAPHML, err);
+}
+
 static orr_status write_tables(const orr_job *job, orr_arena *arena, orr_output *out,
                                orr_error *err)
 {
@@ -157,6 +165,7 @@ TEST_OF(tables_of_nsight)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
 TEST_OF(linked_pair_to_perfetto_and_chrome)
+TEST_OF(linked_pair_to_text_and_pictures)
 TEST_OF(all_analyses_and_the_page)
 TEST_OF(command_analyze)
 TEST_OF(command_convert)
@@ -191,6 +200,7 @@ int main(int argc, char **argv)
         TEST(linked_pair_to_perfetto_and_chrome),
         TEST(all_analyses_and_the_page),
         TEST(command_analyze),
+        TEST(linked_pair_to_text_and_pictures),
         TEST(command_convert),
         TEST(command_diff),
         TEST(command_info),

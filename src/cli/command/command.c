@@ -17,7 +17,9 @@ const orr_command orr_commands[] = {
      "orrery analyze --fail-if 'temporal_breakdown.idle_frac>0.3' traces/",
      " only step rank fail-if ", 0, SIZE_MAX, orr_command_analyze},
     {"convert", "write a recording in another format", "TRACE... -o OUTPUT",
-     "Writes Chakra execution traces (.et), Perfetto (.pftrace) or Chrome JSON (.json), by the "
+     "Writes Chakra execution traces (.et), Perfetto (.pftrace) or Chrome JSON (.json), Chakra as "
+     "JSON (--to json) or text (.textproto), or a picture of nodes and dependencies for Graphviz "
+     "(.dot) or GraphML tools (.graphml), by the "
      "ending of OUTPUT or by --to; .gz or .zst compresses. Host and device traces of a rank are "
      "linked first, and the match rate is printed.\n"
      "With several ranks OUTPUT is a directory, or a pattern in which %r stands for the rank; "

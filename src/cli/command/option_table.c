@@ -719,7 +719,7 @@ const orr_option orr_options[] = {
      .about = "Chakra traces: PREFIX.0.et, PREFIX.1.et, ..."},
     {"compare", 0, OPTION_FLAG, FIELD(compare), NULL, NULL, " simulate ",
      .about = "also what Orrery's own model says"},
-    {"to", 't', OPTION_TEXT, FIELD(to), "FORMAT", "chakra|perfetto|chrome", " convert ",
+    {"to", 't', OPTION_TEXT, FIELD(to), "FORMAT", "chakra|perfetto|chrome|json|text|dot|graphml", " convert ",
      .about = "format to write; default: by the ending of OUTPUT"},
     {"from", 0, OPTION_TEXT, FIELD(from), "FORMAT", "kineto|pytorch-et|chakra|chakra-json",
      " analyze convert diagnose diff fit info predict replay validate ",

@@ -8,7 +8,19 @@
 
 static const char *extension_of(orr_format format)
 {
-    return format == ORR_FORMAT_CHAKRA ? "et" : format == ORR_FORMAT_PERFETTO ? "pftrace" : "json";
+    switch (format) {
+    case ORR_FORMAT_CHAKRA:
+        return "et";
+    case ORR_FORMAT_PERFETTO:
+        return "pftrace";
+    case ORR_FORMAT_TEXT:
+        return "textproto";
+    case ORR_FORMAT_DOT:
+    case ORR_FORMAT_GRAPHML:
+        return orr_format_name(format);
+    default:
+        return "json";
+    }
 }
 
 static bool is_directory(const char *path)
@@ -84,7 +96,7 @@ static orr_status write_job(orr_session *session)
     const bool one_file = session->job->n_graphs > 1 && !strstr(output, "%r") &&
                           !is_directory(output) && output[strlen(output) - 1] != '/';
 
-    if (one_file && format != ORR_FORMAT_CHAKRA)
+    if (one_file && (format == ORR_FORMAT_PERFETTO || format == ORR_FORMAT_CHROME))
         return orr_job_write(output, format, session->job, &session->err);
     return write_each(session, format);
 }
@@ -99,10 +111,11 @@ int orr_command_convert(const orr_settings *settings)
         return EXIT_USAGE;
     }
     if (format_to_write(settings) == ORR_FORMAT_UNKNOWN) {
-        fprintf(stderr,
-                "orrery: convert: the ending of %s is none of .et, .pftrace, .json; "
-                "say --to chakra, perfetto or chrome\n",
-                settings->output);
+        fprintf(
+            stderr,
+            "orrery: convert: the ending of %s is none of .et, .pftrace, .json, .textproto, .dot, "
+            ".graphml; say the format with --to\n",
+            settings->output);
         return EXIT_USAGE;
     }
     if (orr_session_init(&session, settings) != ORR_OK ||
