@@ -179,6 +179,22 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_write(const char *path, orr_format f
 ORR_API ORR_MUST_CHECK orr_status orr_job_write(const char *path, orr_format format,
                                                 const orr_job *job, orr_error *err);
 
+/* A small graph of one pattern, as Chakra's generator makes it ("all_reduce", or "ALL_REDUCE" as
+ * its files are called there): written as CHAKRA node for node the same, but for ids, which begin
+ * with 0 in every file. Free with orr_graph_free(). Errors: NOT_FOUND (no such pattern), NO_MEMORY.
+ */
+typedef struct orr_chakra_generate_options {
+    uint64_t bytes;     /* of a tensor or collective; 0: 1024, or 65536 of a collective */
+    int64_t runtime_ns; /* of a node of compute */
+} orr_chakra_generate_options;
+ORR_API ORR_MUST_CHECK orr_status orr_chakra_generate(const char *pattern,
+                                                      const orr_chakra_generate_options *options,
+                                                      const orr_graph **ret_graph, orr_error *err);
+/* Name of pattern i = 0, 1, ... and what it is; NULL: there are no more. */
+ORR_API const char *orr_chakra_pattern_name(uint32_t i, const char **ret_about);
+/* What Chakra calls its files, or NULL: no pattern. */
+ORR_API const char *orr_chakra_pattern_file(const char *pattern);
+
 #ifdef __cplusplus
 }
 #endif
