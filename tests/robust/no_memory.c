@@ -146,6 +146,10 @@ static orr_status command_analyze(orr_error *err)
 {
     COMMAND("analyze", "-o", inside("out.txt"), two_ranks);
 }
+static orr_status command_chakra_generate(orr_error *err)
+{
+    COMMAND("chakra", "generate", "metadata", "-o", inside(""));
+}
 static orr_status command_convert(orr_error *err)
 {
     COMMAND("convert", "-o", inside("out.et"), pair);
@@ -168,6 +172,7 @@ TEST_OF(linked_pair_to_perfetto_and_chrome)
 TEST_OF(linked_pair_to_text_and_pictures)
 TEST_OF(all_analyses_and_the_page)
 TEST_OF(command_analyze)
+TEST_OF(command_chakra_generate)
 TEST_OF(command_convert)
 TEST_OF(command_diff)
 TEST_OF(command_info)
@@ -201,6 +206,7 @@ int main(int argc, char **argv)
         TEST(all_analyses_and_the_page),
         TEST(command_analyze),
         TEST(linked_pair_to_text_and_pictures),
+        TEST(command_chakra_generate),
         TEST(command_convert),
         TEST(command_diff),
         TEST(command_info),

@@ -39,6 +39,21 @@ const orr_command orr_commands[] = {
      "orrery diagnose --html diagnosis.html traces/\n"
      "orrery diagnose --format json traces/",
      " device ", 1, SIZE_MAX, orr_command_diagnose},
+    {"chakra", "small tools around Chakra execution traces", "TOOL [FILE...]",
+     "TOOL is one of:\n"
+     "generate [PATTERN...]: files of one pattern each for --ranks ranks, as Chakra's generator "
+     "makes them; without a name all of all_reduce, all_gather, all_to_all, reduce_scatter, "
+     "broadcast, barrier, send, recv, compute, compute_pair, compute_chain, memory_load, "
+     "memory_store, metadata.\n"
+     "json, text: a file as protobuf's JSON (what Chakra's jsonizer writes) or text format.\n"
+     "dot, graphml: a picture of nodes and dependencies.\n"
+     "diff BEFORE AFTER: as `orrery diff`.\n"
+     "json, text, dot and graphml are `orrery convert --to` of that name, to standard output "
+     "unless --output says otherwise, and read every recording.",
+     "orrery chakra generate all_reduce --ranks 8 -o job\n"
+     "orrery chakra json job/ALL_REDUCE.0.et\n"
+     "orrery chakra dot rank0.et -o rank0.dot",
+     " ranks ", 1, SIZE_MAX, orr_command_chakra},
     {"diff", "compare two recorded jobs", "BEFORE AFTER",
      "Compares two jobs operator by operator and kernel by kernel: what was added, what is gone, "
      "what takes longer. Jobs of different numbers of ranks or steps are compared per rank "

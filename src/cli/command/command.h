@@ -77,6 +77,7 @@ typedef struct orr_settings {
     const char *begin, *end, *subtree, *part, *skip, *extract;
     const char *storage; /* a folder whose device is measured */
     int64_t warm_up, iterations;
+    int64_t message_size, runtime_us; /* of generated Chakra files */
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;
     bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare,
@@ -106,6 +107,7 @@ const orr_command *orr_command_find(const char *name); /* NULL: none */
 int orr_command_completion(const orr_settings *settings);
 int orr_command_analyze(const orr_settings *settings);
 int orr_command_bench(const orr_settings *settings);
+int orr_command_chakra(const orr_settings *settings);
 int orr_command_compare(const orr_settings *settings);
 int orr_command_convert(const orr_settings *settings);
 int orr_command_coordinator(const orr_settings *settings);
