@@ -221,7 +221,7 @@ FOLDERS = {
 MOST_FILES = 40  # in one folder
 # The room that implements each public header.
 ROOM_OF_HEADER = {
-    "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "experts": "experts", "trace": "trace",
+    "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "experts": "experts", "trace": "trace", "feeder": "trace",
     "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "calibration": "cost",
     "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "hit_rate": "model", "rescale": "rescale", "outcome": "outcome", "sim": "sim", "astra": "sim", "whatif": "sim",
     "kernel": "kernel", "team": "team", "fleet": "fleet", "explore": "explore", "table_planner": "explore", "table_tiers": "explore", "text": "text", "weights": "weights", "engine": "engine", "replay": "replay", "measure": "measure",

@@ -11,6 +11,7 @@
 #include <orrery/embedding.h>
 #include <orrery/engine.h>
 #include <orrery/ensemble.h>
+#include <orrery/feeder.h>
 #include <orrery/fit.h>
 #include <orrery/fleet.h>
 #include <orrery/graph.h>
