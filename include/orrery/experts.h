@@ -154,6 +154,8 @@ typedef struct orr_expert_placement {
                                  * below; the last of a layer is the first of the next */
     const uint16_t *expert;     /* shape (slots) */
     const float *share;         /* shape (slots) */
+    bool nearest;               /* tokens take the nearest copy, whatever its share: see
+                                 * orr_experts_slots() */
     const char *policy;         /* that made it; "" */
     const char *source;
 } orr_expert_placement;

@@ -298,6 +298,7 @@ static orr_status make_placement(const approach *a, orr_arena *arena, orr_expert
                 orr_placement_first(p, l, r + 1) - orr_placement_first(p, l, r);
     like.policy = a->fresh->policy;
     like.source = a->fresh->source;
+    like.nearest = a->fresh->nearest;
     ORR_TRY(orr_placement_draft_new(&like, slots, true, arena, &draft, err));
     memcpy(draft.expert, a->expert, orr_expert_placement_slots(p) * sizeof *draft.expert);
     ORR_TRY(orr_placement_split_shares(&draft, a->load, err));

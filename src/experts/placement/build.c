@@ -46,7 +46,8 @@ orr_status orr_placement_draft_new(const orr_expert_placement *like, const uint3
         .placement = {.layers = like->layers,
                       .experts = like->experts,
                       .ranks = like->ranks,
-                      .host_ranks = like->host_ranks > 0 ? like->host_ranks : like->ranks}};
+                      .host_ranks = like->host_ranks > 0 ? like->host_ranks : like->ranks,
+                      .nearest = like->nearest}};
     uint32_t *number = orr_arena_array(arena, uint32_t, like->layers);
     uint32_t *first =
         orr_arena_array(arena, uint32_t, (size_t)like->layers * ((size_t)like->ranks + 1));

@@ -12,7 +12,7 @@ typedef struct orr_placement_draft {
 } orr_placement_draft;
 
 /* The layers, experts, ranks, host_ranks (0: all are one host), numbers of layers (NULL: 0 .. L -
- * 1), policy and source are those of `like`; its arrays are copied, other fields ignored.
+ * 1), nearest, policy and source are those of `like`; its arrays are copied, other fields ignored.
  * rank_slots: slots of each rank, shape (L, R), or (R) for all layers alike where `per_layer` is
  * not set. INVALID: no layers, experts or ranks, or more than there can be. LIMIT: more slots than
  * 2^31. */

@@ -18,6 +18,7 @@
  *   experts: 4
  *   ranks: 2
  *   host_ranks: 2
+ *   copies: nearest         # tokens take the nearest copy; without: as far as shares say
  *   layers:
  *     1:                    # the layer's number in the model; a list of experts for each rank
  *       - [0, 1@0.25, 2]    # a copy that does not have as much as the others says its share
@@ -36,9 +37,9 @@ typedef struct reader {
     orr_error *err;
 } reader;
 
-enum { POLICY, SOURCE, EXPERTS, RANKS, HOST_RANKS, LAYERS, MISSING, KEYS };
+enum { POLICY, SOURCE, EXPERTS, RANKS, HOST_RANKS, COPIES, LAYERS, MISSING, KEYS };
 static const char *const keys[KEYS] = {"policy",     "source", "experts", "ranks",
-                                       "host_ranks", "layers", "missing"};
+                                       "host_ranks", "copies", "layers",  "missing"};
 
 /* --- head ------------------------------------------------------------------------------------- */
 
@@ -95,6 +96,13 @@ static orr_status read_head(reader *r, const orr_yaml *file, const orr_yaml *val
                            &p->host_ranks, r->err));
     if (values[POLICY] != NULL)
         ORR_TRY(read_text(r, values[POLICY], "policy", &p->policy));
+    const char *copies = "shares";
+    if (values[COPIES] != NULL)
+        ORR_TRY(read_text(r, values[COPIES], "copies", &copies));
+    p->nearest = strcmp(copies, "nearest") == 0;
+    if (!p->nearest && strcmp(copies, "shares") != 0)
+        return orr_yaml_fail(values[COPIES], ORR_INVALID, r->err,
+                             "copies are taken by 'shares' or 'nearest', not '%.40s'", copies);
     if (r->text->ranks != 0 && r->text->ranks != p->ranks)
         return orr_yaml_fail(values[RANKS], ORR_INVALID, r->err,
                              "a placement over %u ranks, not %u", p->ranks, r->text->ranks);
@@ -335,8 +343,8 @@ orr_status orr_placement_print_yaml(const orr_expert_placement *p, orr_output *o
     orr_output_text(out, "\nsource: ");
     orr_json_put_string(out, p->source != NULL ? p->source : "",
                         p->source != NULL ? strlen(p->source) : 0);
-    orr_output_printf(out, "\nexperts: %u\nranks: %u\nhost_ranks: %u\nlayers:\n", p->experts,
-                      p->ranks, p->host_ranks);
+    orr_output_printf(out, "\nexperts: %u\nranks: %u\nhost_ranks: %u\n%slayers:\n", p->experts,
+                      p->ranks, p->host_ranks, p->nearest ? "copies: nearest\n" : "");
     for (uint32_t l = 0; l < p->layers; l++) {
         count_copies(p, l, of);
         print_layer(p, l, of, out);

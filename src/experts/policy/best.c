@@ -176,6 +176,7 @@ static orr_status write_layers(const search *s, orr_arena *arena, orr_expert_pla
             }
     }
     orr_arena_rewind(arena, mark);
+    draft.placement.nearest = true; /* as the search has counted them */
     *ret = draft.placement;
     return ORR_OK;
 }

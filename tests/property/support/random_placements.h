@@ -79,7 +79,8 @@ static inline orr_expert_placement draw_shape(orr_random *random)
     return (orr_expert_placement){.layers = draw_from(random, 1, DRAWN_LAYERS),
                                   .experts = draw_from(random, 1, DRAWN_EXPERTS),
                                   .ranks = draw_from(random, 1, DRAWN_RANKS),
-                                  .host_ranks = draw_from(random, 1, DRAWN_RANKS)};
+                                  .host_ranks = draw_from(random, 1, DRAWN_RANKS),
+                                  .nearest = orr_random_below(random, 2)};
 }
 
 /* Routes over the experts of a placement: few choices of many are common. */

@@ -106,6 +106,8 @@ static void test_bad_yaml_is_told_with_its_place(void **state)
                    "you mean 'ranks'?");
     assert_refused("experts: 5000\nranks: 1\nlayers: {}", 0, ORR_INVALID,
                    "5000 is not from 1 to 4096");
+    assert_refused("experts: 2\nranks: 2\ncopies: far\nlayers: {}", 0, ORR_INVALID,
+                   "copies are taken by 'shares' or 'nearest', not 'far'");
     assert_refused("experts: 2\nranks: 2\nlayers: {}", 0, ORR_INVALID, "layers are by number");
     assert_refused("experts: 2\nranks: 2\nlayers: {1: [[0, 1]]}", 0, ORR_INVALID,
                    "file:3:13: layer 1 has 1 lists of experts, and there are 2 ranks");
