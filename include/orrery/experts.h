@@ -272,8 +272,8 @@ typedef struct orr_expert_quality {
                                                             * the shares of the placement */
     uint32_t worst_layer;                                  /* index */
     uint32_t doubled_slots;           /* that repeat an expert of their rank: they bring nothing */
-    double served_mean, served_worst; /* the same of rows as orr_experts_slots() sends them, which
-                                       * keeps to the own rank first; NAN: no routes */
+    double served_mean, served_worst; /* the same of rows as orr_experts_slots() sends them; NAN: no
+                                       * routes */
     double remote_frac;  /* of (token, distinct rank that it is sent to): on another rank than the
                           * token's own; NAN: no routes */
     double dispatches;   /* distinct remote ranks of a token and layer, mean; NAN: no routes */
@@ -318,10 +318,16 @@ ORR_API size_t orr_experts_split_room(const orr_expert_placement *placement);
 ORR_API double orr_experts_split(const orr_expert_placement *placement, uint32_t layer,
                                  const double *load, void *room, float *ret_share);
 
-/* The slot of each choice of a token: the copy on its own rank, else one on its own host, else
- * among all; where several are left they are taken by their shares, by a hash of (request,
- * position, layer, expert), so that the answer depends on nothing else. With `by_share`, always by
- * shares among all copies. choice: shape (K); ret: shape (K), indices of the placement's arrays,
+/* The slot of each choice of a token. Copies get the shares that the placement says, and rows go no
+ * farther than these ask for: the copy on the token's own rank keeps what its share is over the
+ * rank's part of all tokens (that of one of the live ranks, which have equally many); what is left
+ * of a host's tokens goes to what its copies have left of their shares, and the rest to what is
+ * left on other hosts. Where the placement says `nearest`: the copy on the own rank, else one on
+ * the own host, else among all, by their shares where there are several. With `by_share`: by shares
+ * among all copies, wherever the token is.
+ *
+ * Which of them is drawn by a hash of (request, position, layer, expert), so that the answer
+ * depends on nothing else. choice: shape (K); ret: shape (K), indices of the placement's arrays,
  * UINT32_MAX for an expert that has no slot. */
 typedef struct orr_expert_token {
     uint32_t request, position, rank;

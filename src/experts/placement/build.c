@@ -93,6 +93,15 @@ void orr_placement_even_shares(orr_placement_draft *draft)
     }
 }
 
+uint32_t orr_placement_holders(const orr_expert_placement *p, uint32_t layer, uint32_t begin,
+                               uint32_t end)
+{
+    uint32_t ret = 0;
+    for (uint32_t r = begin; r < end; r++)
+        ret += orr_placement_first(p, layer, r) < orr_placement_first(p, layer, r + 1);
+    return ret;
+}
+
 uint32_t orr_placement_rank(const orr_expert_placement *p, uint32_t layer, uint32_t slot)
 {
     const uint32_t *first = p->first_slot + (size_t)layer * (p->ranks + 1);

@@ -38,6 +38,10 @@ static inline uint32_t orr_placement_first(const orr_expert_placement *p, uint32
     return p->first_slot[(size_t)layer * (p->ranks + 1) + rank];
 }
 
+
+/* Ranks of [begin, end) that have slots in a layer. */
+uint32_t orr_placement_holders(const orr_expert_placement *p, uint32_t layer, uint32_t begin,
+                               uint32_t end);
 /* The rank that has a slot of a layer. */
 uint32_t orr_placement_rank(const orr_expert_placement *p, uint32_t layer, uint32_t slot);
 

@@ -88,7 +88,8 @@ static orr_status counts_init(const evaluation *e, layer_counts *c, orr_arena *a
         return orr_fail_memory(err);
     ORR_TRY(ports_init(&c->sent, ranks, arena, err));
     ORR_TRY(ports_init(&c->returned, ranks, arena, err));
-    return orr_copy_index_new(e->placement, arena, &c->index, err);
+    ORR_TRY(orr_copy_index_new(e->placement, arena, &c->index, err));
+    return orr_copy_index_weigh(&c->index, e->placement, arena, err);
 }
 
 static void count_block(const evaluation *e, layer_counts *c, uint64_t first,

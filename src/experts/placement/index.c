@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experts/placement/index.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "experts/placement/build.h"
 
-orr_status orr_copy_index_new(const orr_expert_placement *placement, orr_arena *arena,
-                              orr_copy_index *ret, orr_error *err)
+static uint32_t most_slots(const orr_expert_placement *placement)
 {
     uint32_t most = 0;
     for (uint32_t l = 0; l < placement->layers; l++) {
@@ -14,6 +14,13 @@ orr_status orr_copy_index_new(const orr_expert_placement *placement, orr_arena *
                            orr_placement_first(placement, l, 0);
         most = n > most ? n : most;
     }
+    return most;
+}
+
+orr_status orr_copy_index_new(const orr_expert_placement *placement, orr_arena *arena,
+                              orr_copy_index *ret, orr_error *err)
+{
+    const uint32_t most = most_slots(placement);
     *ret = (orr_copy_index){.layer = UINT32_MAX};
     ret->begin = orr_arena_array(arena, uint32_t, (size_t)placement->experts + 1);
     ret->slot = orr_arena_array(arena, uint32_t, most);
@@ -22,10 +29,20 @@ orr_status orr_copy_index_new(const orr_expert_placement *placement, orr_arena *
                                                                         : orr_fail_memory(err);
 }
 
+orr_status orr_copy_index_weigh(orr_copy_index *index, const orr_expert_placement *placement,
+                                orr_arena *arena, orr_error *err)
+{
+    index->part = orr_arena_array(arena, orr_copy_part, most_slots(placement));
+    return index->part != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
+static void weigh_copies(const orr_copy_index *index, const orr_expert_placement *p);
+
 void orr_copy_index_set(orr_copy_index *index, const orr_expert_placement *p, uint32_t layer)
 {
     uint32_t *end = index->begin + 1; /* of the copies of an expert, while they are put in */
     index->layer = layer;
+    index->live = orr_placement_holders(p, layer, 0, p->ranks);
     memset(index->begin, 0, ((size_t)p->experts + 1) * sizeof *index->begin);
     for (uint32_t s = orr_placement_first(p, layer, 0); s < orr_placement_first(p, layer, p->ranks);
          s++)
@@ -40,6 +57,8 @@ void orr_copy_index_set(orr_copy_index *index, const orr_expert_placement *p, ui
             index->slot[at] = s;
             index->rank[at] = (uint16_t)r;
         }
+    if (index->part != NULL && !p->nearest)
+        weigh_copies(index, p);
 }
 
 /* --- the copy that a token goes to ------------------------------------------------------------ */
@@ -68,6 +87,7 @@ typedef struct candidates {
     const uint16_t *rank; /* shape (n), NULL: asked of the placement */
     uint32_t n, first, layer, expert;
     uint32_t host; /* UINT32_MAX: any */
+    uint32_t live; /* ranks that have slots in the layer */
 } candidates;
 
 static uint32_t slot_of(const candidates *c, uint32_t i)
@@ -117,12 +137,11 @@ static uint32_t pick(const candidates *c, double at)
     return last;
 }
 
-/* The rule: own rank, own host, all. UINT32_MAX: no copies. */
-static uint32_t choose(candidates *c, const orr_expert_token *token, bool by_share)
+/* The nearest copy: own rank, own host, all. */
+static uint32_t choose_nearest(candidates *c, const orr_expert_token *token, double at)
 {
     const uint32_t host = token->rank / c->placement->host_ranks;
-    c->host = UINT32_MAX;
-    for (uint32_t i = 0; i < c->n && !by_share; i++) {
+    for (uint32_t i = 0; i < c->n; i++) {
         if (!is_copy(c, i))
             continue;
         const uint32_t rank = rank_of(c, i);
@@ -131,7 +150,218 @@ static uint32_t choose(candidates *c, const orr_expert_token *token, bool by_sha
         if (rank / c->placement->host_ranks == host)
             c->host = host;
     }
-    return pick(c, draw(token, c->layer, c->expert));
+    return pick(c, at);
+}
+
+/* --- near copies, as far as their shares go --------------------------------------------------- */
+
+/* The copies on one rank, of which the first takes what all are given. */
+typedef struct holder {
+    uint32_t at, rank;
+    double share;
+} holder;
+
+/* The next one from *i on; false: there is none. */
+static bool next_holder(const candidates *c, uint32_t *i, holder *ret)
+{
+    while (*i < c->n && !is_candidate(c, *i))
+        ++*i;
+    if (*i >= c->n)
+        return false;
+    *ret = (holder){.at = *i, .rank = rank_of(c, *i)};
+    for (; *i < c->n; ++*i) {
+        if (!is_copy(c, *i))
+            continue;
+        if (rank_of(c, *i) != ret->rank)
+            break;
+        ret->share += (double)c->placement->share[slot_of(c, *i)];
+    }
+    return true;
+}
+
+/* What ranks of a host have left of an expert's rows, and what its copies have left of their
+ * shares, once each rank has kept what it can. Rows come from all live ranks alike. */
+typedef struct host_rest {
+    double rows, room;
+} host_rest;
+
+static double room_of(const candidates *c, const holder *h)
+{
+    return fmax(h->share - 1.0 / c->live, 0);
+}
+
+static host_rest rest_of(const candidates *c, uint32_t host)
+{
+    const orr_expert_placement *p = c->placement;
+    const uint32_t begin = host * p->host_ranks;
+    const uint32_t end = begin + p->host_ranks < p->ranks ? begin + p->host_ranks : p->ranks;
+    candidates here = *c;
+    host_rest ret = {.rows = (double)orr_placement_holders(p, c->layer, begin, end) / c->live};
+    holder h;
+    here.host = host;
+    for (uint32_t i = 0; next_holder(&here, &i, &h);) {
+        ret.rows -= fmin(h.share, 1.0 / c->live);
+        ret.room += room_of(c, &h);
+    }
+    return ret;
+}
+
+/* What a copy has left for other hosts. */
+static double room_left(const candidates *c, const holder *h, const host_rest *rest)
+{
+    const double rows = fmax(rest->rows, 0); /* rounding may leave less than none */
+    return rest->room > rows ? room_of(c, h) * (1 - rows / rest->room) : 0;
+}
+
+static double room_beyond(const candidates *c, const holder *h)
+{
+    const host_rest rest = rest_of(c, h->rank / c->placement->host_ranks);
+    return room_left(c, h, &rest);
+}
+
+/* The holder at `at`, 0 .. 1, of them by what they have left. UINT32_MAX: nothing is. */
+static uint32_t pick_room(const candidates *c, double room(const candidates *, const holder *),
+                          double at)
+{
+    double sum = 0;
+    holder h;
+    uint32_t last = UINT32_MAX;
+    for (uint32_t i = 0; next_holder(c, &i, &h);)
+        sum += room(c, &h);
+    double left = at * sum;
+    for (uint32_t i = 0; next_holder(c, &i, &h);) {
+        const double own = room(c, &h);
+        if (own <= 0)
+            continue;
+        last = h.at;
+        if (left < own)
+            break;
+        left -= own;
+    }
+    return last;
+}
+
+/* Cuts a step of `part` off what is drawn: true, *at within it; false, *at within the rest. */
+static bool falls_within(double part, double *at)
+{
+    const bool ret = *at < part;
+    *at = ret ? *at / part : (*at - part) / (1 - part);
+    return ret;
+}
+
+static uint32_t choose_within_shares(candidates *c, const orr_expert_token *token, double at)
+{
+    const uint32_t host = token->rank / c->placement->host_ranks;
+    holder h;
+    for (uint32_t i = 0; next_holder(c, &i, &h) && h.rank <= token->rank;)
+        if (h.rank == token->rank && falls_within(fmin(h.share * c->live, 1), &at))
+            return h.at;
+    const host_rest rest = rest_of(c, host);
+    uint32_t ret = UINT32_MAX;
+    if (rest.room > 0 && falls_within(rest.rows > rest.room ? rest.room / rest.rows : 1, &at)) {
+        c->host = host;
+        ret = pick_room(c, room_of, at);
+    } else {
+        ret = pick_room(c, room_beyond, at);
+    }
+    return ret != UINT32_MAX ? ret : pick(c, at);
+}
+
+static uint32_t choose(candidates *c, const orr_expert_token *token, bool by_share)
+{
+    const double at = draw(token, c->layer, c->expert);
+    c->host = UINT32_MAX;
+    if (by_share)
+        return pick(c, at);
+    return c->placement->nearest ? choose_nearest(c, token, at)
+                                 : choose_within_shares(c, token, at);
+}
+
+/* --- the same, weighed before ----------------------------------------------------------------- */
+
+static candidates copies_of(const orr_copy_index *index, const orr_expert_placement *placement,
+                            uint32_t expert)
+{
+    const uint32_t begin = index->begin[expert];
+    return (candidates){.placement = placement,
+                        .slot = index->slot + begin,
+                        .rank = index->rank + begin,
+                        .n = index->begin[expert + 1] - begin,
+                        .layer = index->layer,
+                        .expert = expert,
+                        .host = UINT32_MAX,
+                        .live = index->live};
+}
+
+static void weigh_copies(const orr_copy_index *index, const orr_expert_placement *p)
+{
+    for (uint32_t e = 0; e < p->experts; e++) {
+        const candidates c = copies_of(index, p, e);
+        orr_copy_part *part = index->part + index->begin[e];
+        host_rest rest = {0};
+        uint32_t host = UINT32_MAX;
+        holder h;
+        if (c.n < 2)
+            continue;
+        memset(part, 0, c.n * sizeof *part);
+        for (uint32_t i = 0; next_holder(&c, &i, &h);) {
+            if (h.rank / p->host_ranks != host) {
+                host = h.rank / p->host_ranks;
+                rest = rest_of(&c, host);
+            }
+            part[h.at] = (orr_copy_part){.keep = fmin(h.share * c.live, 1),
+                                         .near = rest.room <= 0          ? 0
+                                                 : rest.rows > rest.room ? rest.room / rest.rows
+                                                                         : 1,
+                                         .room = room_of(&c, &h),
+                                         .beyond = room_left(&c, &h, &rest)};
+        }
+    }
+}
+
+/* The slot of [begin, end) at `at`, 0 .. 1, of them by what they have left: `beyond` the host, or
+ * on it. UINT32_MAX: nothing is. */
+static uint32_t pick_part(const orr_copy_part *part, uint32_t begin, uint32_t end, bool beyond,
+                          double at)
+{
+    double sum = 0;
+    uint32_t last = UINT32_MAX;
+    for (uint32_t i = begin; i < end; i++)
+        sum += beyond ? part[i].beyond : part[i].room;
+    double left = at * sum;
+    for (uint32_t i = begin; i < end; i++) {
+        const double own = beyond ? part[i].beyond : part[i].room;
+        if (own <= 0)
+            continue;
+        last = i;
+        if (left < own)
+            break;
+        left -= own;
+    }
+    return last;
+}
+
+/* As choose_within_shares(). */
+static uint32_t choose_weighed(const candidates *c, const orr_copy_part *part,
+                               const orr_expert_token *token)
+{
+    const uint32_t first = token->rank - token->rank % c->placement->host_ranks;
+    uint32_t begin = 0, end;
+    double at = draw(token, c->layer, c->expert);
+    while (begin < c->n && c->rank[begin] < first)
+        begin++;
+    for (end = begin; end < c->n && c->rank[end] < first + c->placement->host_ranks; end++)
+        if (c->rank[end] == token->rank && part[end].keep > 0 && falls_within(part[end].keep, &at))
+            return end;
+    uint32_t ret;
+    candidates where = *c;
+    if (begin < end && part[begin].near > 0 && falls_within(part[begin].near, &at)) {
+        where.host = token->rank / c->placement->host_ranks;
+        ret = pick_part(part, begin, end, false, at);
+    } else {
+        ret = pick_part(part, 0, c->n, true, at);
+    }
+    return ret != UINT32_MAX ? ret : pick(&where, at);
 }
 
 uint32_t orr_copy_index_choose(const orr_copy_index *index, const orr_expert_placement *placement,
@@ -140,12 +370,9 @@ uint32_t orr_copy_index_choose(const orr_copy_index *index, const orr_expert_pla
     const uint32_t begin = index->begin[expert], n = index->begin[expert + 1] - begin;
     if (n <= 1)
         return n == 1 ? begin : UINT32_MAX;
-    candidates c = {.placement = placement,
-                    .slot = index->slot + begin,
-                    .rank = index->rank + begin,
-                    .n = n,
-                    .layer = index->layer,
-                    .expert = expert};
+    candidates c = copies_of(index, placement, expert);
+    if (index->part != NULL && !placement->nearest && !by_share)
+        return begin + choose_weighed(&c, index->part + begin, token);
     return begin + choose(&c, token, by_share);
 }
 
@@ -155,9 +382,14 @@ void orr_experts_slots(const orr_expert_placement *placement, uint32_t layer,
 {
     const uint32_t first = orr_placement_first(placement, layer, 0);
     const uint32_t n = orr_placement_first(placement, layer, placement->ranks) - first;
+    const uint32_t live = orr_placement_holders(placement, layer, 0, placement->ranks);
     for (uint32_t k = 0; k < top_k; k++) {
-        candidates c = {
-            .placement = placement, .n = n, .first = first, .layer = layer, .expert = choice[k]};
+        candidates c = {.placement = placement,
+                        .n = n,
+                        .first = first,
+                        .layer = layer,
+                        .expert = choice[k],
+                        .live = live};
         const uint32_t i = choose(&c, token, by_share);
         ret[k] = i == UINT32_MAX ? UINT32_MAX : first + i;
     }

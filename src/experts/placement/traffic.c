@@ -102,6 +102,7 @@ static orr_status count_layer(const orr_traffic *traffic, uint32_t layer, orr_ar
     orr_traffic_block *block = orr_arena_one(arena, orr_traffic_block);
     orr_copy_index index;
     ORR_TRY(orr_copy_index_new(traffic->placement, arena, &index, err));
+    ORR_TRY(orr_copy_index_weigh(&index, traffic->placement, arena, err));
     if (last_sent == NULL || block == NULL)
         return orr_fail_memory(err);
     orr_copy_index_set(&index, traffic->placement, layer);

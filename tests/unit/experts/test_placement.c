@@ -98,8 +98,9 @@ static void test_own_rank_then_own_host_then_all(void **state)
     (void)state;
     /* Hosts {0, 1} and {2, 3}; expert 0 is on ranks 0, 2, 3, expert 1 on 1, expert 2 nowhere. */
     const char *const lines[] = {"0|1|0|0"};
-    const orr_placement_draft d = placement_of(lines, 1, 3, 4, 2, arena);
+    orr_placement_draft d = placement_of(lines, 1, 3, 4, 2, arena);
     const uint16_t choice[] = {0, 1, 2};
+    d.placement.nearest = true;
     for (uint32_t t = 0; t < 100; t++) {
         uint32_t slot[3];
         for (uint32_t rank = 0; rank < 4; rank++) {
@@ -128,8 +129,12 @@ static void test_tokens_fall_by_shares_and_by_nothing_else(void **state)
         orr_experts_slots(&d.placement, 0, &near, &(uint16_t){0}, 1, true, &slot);
         orr_experts_slots(&d.placement, 0, &own, &(uint16_t){0}, 1, true, &again);
         assert_int_equal(slot, again); /* by share: whichever rank asks */
+        d.placement.nearest = true;
         orr_experts_slots(&d.placement, 0, &own, &(uint16_t){0}, 1, false, &again);
         assert_int_equal(again, 1); /* its own, whatever the share */
+        d.placement.nearest = false;
+        orr_experts_slots(&d.placement, 0, &own, &(uint16_t){0}, 1, false, &again);
+        assert_int_not_equal(again, 1); /* its own has no share */
         n[slot]++;
     }
     assert_int_equal(n[1] + n[3], 0);
