@@ -14,7 +14,11 @@ typedef struct orr_layer_slots {
     uint32_t *copy;   /* shape (n): slots by expert; those of an expert are */
     uint32_t *begin;  /* shape (E + 1): [begin[e], begin[e + 1]) */
     uint16_t *rank;   /* shape (n): of a slot */
+    double *beyond;   /* shape (n): where experts are copied, what a copy may take of other hosts */
+    double *of_host;  /* shape (R): part of all tokens that a host's ranks have, by host */
     bool copied;      /* some expert has several slots */
+    bool nearest;     /* the placement's */
+    uint32_t live;    /* ranks that have slots */
 } orr_layer_slots;
 
 /* Most slots of a layer. */
@@ -28,8 +32,8 @@ orr_status orr_layer_slots_new(uint32_t experts, uint32_t ranks,
  * makes such) takes two slots and uses the first. INVALID: an expert has no slot. */
 orr_status orr_layer_slots_set(orr_layer_slots *slots, const orr_expert_placement *placement,
                                uint32_t layer, orr_error *err) ORR_MUST_CHECK;
-/* Sends the choices of one rank's tokens, share[E] of them for each expert: to the copy on the same
- * rank; else on the same host, else to all copies, by their shares. Adds `weight` times what each
+/* Sends the choices of one rank's tokens, share[E] of them for each expert, to copies as
+ * orr_experts_slots() says, in expectation. Adds `weight` times what each
  * slot gets to rows, shape (n); ret_sent, shape (R): what each rank gets. */
 void orr_layer_slots_send(const orr_layer_slots *slots, uint32_t rank, const double *share,
                           double weight, double *rows, double *ret_sent);

@@ -14,7 +14,7 @@
  * Loads are shares, so that they hold for any number of tokens: every micro-batch is taken to be
  * loaded as the recorded tokens were in all, or, of several windows, as the window whose fullest
  * rank is nearest to the mean of theirs. A rank has as many tokens as any other. A choice goes to
- * the copy of its expert on the token's own rank; else on its host; else to all by their shares.
+ * copies of its expert as orr_experts_slots() sends it.
  *
  * Loads of another number of layers are stretched by position: layer i of n takes the recorded
  * layer floor(i L / n). Loads of fewer experts are those of experts that nobody chose; of more they

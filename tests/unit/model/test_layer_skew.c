@@ -180,7 +180,14 @@ static void copies_take_their_own_ranks_tokens(void **state)
     scene s = open_scene(1, 4);
     load(&s, 1, HOT);
     place(&s, 4, first, expert, part);
+    /* By shares: rank 3 has its own quarter, and rank 0 all else. */
     const orr_layer_skew *skew = skew_of(&s, 0);
+    assert_near(skew->to[0], 0.6);     /* rank 0 to itself */
+    assert_near(skew->to[3 * 4], 0.1); /* rank 3 to rank 0 */
+    assert_near(skew->to[1 * 4], 0.6); /* rank 1 to rank 0 */
+    assert_near(skew->rows, 4 * (.75 * .5 + .1));
+    s.placement.nearest = true;
+    skew = skew_of(&s, 0);
     assert_int_equal(skew->senders, 4);
     assert_int_equal(skew->slots, 3);
     assert_near(skew->to[0], 0.6);          /* rank 0 to itself */
