@@ -38,6 +38,10 @@ static inline uint32_t orr_placement_first(const orr_expert_placement *p, uint32
     return p->first_slot[(size_t)layer * (p->ranks + 1) + rank];
 }
 
+/* For a placement that is made, which gets other shares, of the arena: of those that level ranks as
+ * well, ones that keep more rows on their rank. */
+orr_status orr_placement_level(orr_expert_placement *placement, const double *load,
+                               orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
 
 /* Ranks of [begin, end) that have slots in a layer. */
 uint32_t orr_placement_holders(const orr_expert_placement *p, uint32_t layer, uint32_t begin,

@@ -134,21 +134,31 @@ static void list_given(split *s)
     s->given_begin[s->ranks] = n;
 }
 
-/* Pours the load of an expert over its copies as water: into the ranks that have least. Levels are
+/* Each copy begins with its rank's own part of the expert's tokens, which need not leave it then:
+ * of shares that level ranks alike, those near to these are found. */
+static void keep_own(split *s, uint32_t e, double own)
+{
+    for (uint32_t c = s->copy_begin[e]; c < s->copy_end[e]; c++) {
+        s->amount[s->copy[c]] = own;
+        s->rank_load[s->rank_of[s->copy[c]]] += own;
+    }
+}
+
+/* Pours `load` of an expert over its copies as water: into the ranks that have least. Levels are
  * the sooner found for it. */
-static void pour(split *s, uint32_t e)
+static void pour(split *s, uint32_t e, double load)
 {
     uint32_t *copy = s->copy + s->copy_begin[e];
     const uint32_t n = s->copy_end[e] - s->copy_begin[e];
     for (uint32_t i = 1; i < n; i++) { /* by the load of their ranks */
         const uint32_t moved = copy[i];
-        const double load = s->rank_load[s->rank_of[moved]];
+        const double beside = s->rank_load[s->rank_of[moved]];
         uint32_t at = i;
-        for (; at > 0 && s->rank_load[s->rank_of[copy[at - 1]]] > load; at--)
+        for (; at > 0 && s->rank_load[s->rank_of[copy[at - 1]]] > beside; at--)
             copy[at] = copy[at - 1];
         copy[at] = moved;
     }
-    double sum = s->load[e], surface = 0;
+    double sum = load, surface = 0;
     uint32_t wet = 0;
     while (wet < n) {
         const double here = s->rank_load[s->rank_of[copy[wet]]];
@@ -159,8 +169,9 @@ static void pour(split *s, uint32_t e)
     }
     for (uint32_t i = 0; i < n; i++) {
         double *rank = &s->rank_load[s->rank_of[copy[i]]];
-        s->amount[copy[i]] = i < wet ? fmax(surface - *rank, 0) : 0;
-        *rank += s->amount[copy[i]];
+        const double part = i < wet ? fmax(surface - *rank, 0) : 0;
+        s->amount[copy[i]] += part;
+        *rank += part;
     }
 }
 
@@ -254,8 +265,9 @@ static void write_shares(const split *s, uint32_t slots, float *ret)
     }
 }
 
-double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, const double *load,
-                         void *room, float *ret_share)
+/* `keeps`: copies begin with their ranks' own parts. */
+static double split_layer(const orr_expert_placement *placement, uint32_t layer, const double *load,
+                          bool keeps, void *room, float *ret_share)
 {
     static const double SLACK_FRAC = 1e-7; /* of the mean: what shares as floats can tell */
     split s = {.placement = placement,
@@ -266,18 +278,20 @@ double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, 
                .load = load};
     const uint32_t slots = orr_placement_first(placement, layer, s.ranks) - s.first;
     double sum = 0;
-    uint32_t holders = 0; /* ranks with slots in this layer */
     place_arrays(&s, slots, room);
     list_copies(&s, slots);
     list_given(&s);
-    for (uint32_t e = 0; e < s.experts; e++)
+    const uint32_t holders = orr_placement_holders(placement, layer, 0, s.ranks);
+    for (uint32_t e = 0; e < s.experts && keeps; e++)
         if (load[e] > 0 && s.copy_end[e] - s.copy_begin[e] > 1)
-            pour(&s, e);
-    for (uint32_t r = 0; r < s.ranks; r++) {
-        sum += s.rank_load[r];
-        holders +=
-            orr_placement_first(placement, layer, r) < orr_placement_first(placement, layer, r + 1);
+            keep_own(&s, e, load[e] / holders);
+    for (uint32_t e = 0; e < s.experts; e++) {
+        const uint32_t n = s.copy_end[e] - s.copy_begin[e];
+        if (load[e] > 0 && n > 1)
+            pour(&s, e, keeps ? load[e] / holders * (holders - n) : load[e]);
     }
+    for (uint32_t r = 0; r < s.ranks; r++)
+        sum += s.rank_load[r];
     if (sum > 0) {
         s.level = sum / holders;
         s.slack = SLACK_FRAC * s.level;
@@ -289,16 +303,39 @@ double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, 
     return orr_loads_imbalance(s.rank_load, s.ranks, orr_placement_live_ranks(placement));
 }
 
-orr_status orr_placement_split_shares(orr_placement_draft *draft, const double *load,
-                                      orr_error *err)
+double orr_experts_split(const orr_expert_placement *placement, uint32_t layer, const double *load,
+                         void *room, float *ret_share)
 {
-    const orr_expert_placement *p = &draft->placement;
+    return split_layer(placement, layer, load, false, room, ret_share);
+}
+
+/* share: shape (slots). */
+static orr_status split_all(const orr_expert_placement *p, const double *load, bool keeps,
+                            float *share, orr_error *err)
+{
     void *room = orr_malloc(orr_experts_split_room(p));
     if (room == NULL)
         return orr_fail_memory(err);
     for (uint32_t l = 0; l < p->layers; l++)
-        (void)orr_experts_split(p, l, load + (size_t)l * p->experts, room,
-                                draft->share + orr_placement_first(p, l, 0));
+        (void)split_layer(p, l, load + (size_t)l * p->experts, keeps, room,
+                          share + orr_placement_first(p, l, 0));
     orr_free(room);
+    return ORR_OK;
+}
+
+orr_status orr_placement_split_shares(orr_placement_draft *draft, const double *load,
+                                      orr_error *err)
+{
+    return split_all(&draft->placement, load, false, draft->share, err);
+}
+
+orr_status orr_placement_level(orr_expert_placement *placement, const double *load,
+                               orr_arena *arena, orr_error *err)
+{
+    float *share = orr_arena_array(arena, float, orr_expert_placement_slots(placement));
+    if (share == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(split_all(placement, load, true, share, err));
+    placement->share = share;
     return ORR_OK;
 }

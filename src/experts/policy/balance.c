@@ -177,5 +177,7 @@ orr_status orr_place_balance(const orr_policy_problem *p, orr_arena *arena, orr_
     }
     ret->placement = draft.placement;
     ret->bound_imbalance = s.bound;
-    return ORR_OK;
+    /* Where links cost something, of all shares that are as even those that keep most rows. */
+    return p->options->costs != NULL ? orr_placement_level(&ret->placement, p->load, arena, err)
+                                     : ORR_OK;
 }
