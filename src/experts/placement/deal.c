@@ -20,9 +20,7 @@ orr_status orr_expert_requests_deal(const orr_routes *routes, const orr_expert_o
 {
     const uint32_t *group_of = options->group_of_request;
     const uint32_t ranks = options->ranks;
-    const uint32_t groups = group_of == NULL              ? 1
-                            : options->request_groups > 0 ? options->request_groups
-                                                          : ranks;
+    const uint32_t groups = orr_expert_request_groups(options);
     if (ranks == 0 || ranks % groups != 0)
         return orr_fail(err, ORR_INVALID, "%u groups of requests do not divide %u ranks", groups,
                         ranks);
@@ -36,6 +34,8 @@ orr_status orr_expert_requests_deal(const orr_routes *routes, const orr_expert_o
         length[routes->request[t]]++;
     for (uint32_t i = 0; i < routes->requests; i++) {
         const uint32_t group = group_of != NULL ? group_of[i] : 0, size = ranks / groups;
+        if (length[i] == 0 && group >= groups)
+            continue;
         if (group >= groups)
             return orr_fail(err, ORR_INVALID, "request %u is of group %u, and there are %u", i,
                             group, groups);

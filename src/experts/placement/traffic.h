@@ -31,10 +31,17 @@ typedef struct orr_traffic_block {
 void orr_traffic_resolve(const orr_traffic *traffic, const orr_copy_index *index, uint64_t first,
                          uint32_t n, orr_traffic_block *ret);
 
+/* Groups of ranks that requests are dealt to; 1 without groups of requests. */
+static inline uint32_t orr_expert_request_groups(const orr_expert_options *o)
+{
+    return o->group_of_request == NULL ? 1 : o->request_groups > 0 ? o->request_groups : o->ranks;
+}
+
 /* Deals requests to ranks as serving does: each, in their order, to the rank of its group that has
  * the fewest tokens so far and is not dead, the lowest first. Groups are those of the options, of
- * consecutive ranks; without, all ranks are one. ret: shape (requests). INVALID: groups that do not
- * divide the ranks, a request of no group, a group all of whose ranks are dead. */
+ * consecutive ranks; without, all ranks are one. Requests without tokens may be of no group. ret:
+ * shape (requests). INVALID: groups that do not divide the ranks, a request of no group, a group
+ * all of whose ranks are dead. */
 orr_status orr_expert_requests_deal(const orr_routes *routes, const orr_expert_options *options,
                                     orr_arena *arena, const uint32_t **ret,
                                     orr_error *err) ORR_MUST_CHECK;

@@ -199,8 +199,10 @@ static void sort_tokens(const orr_routes *r, uint64_t *first, uint32_t *token)
 static void count_phases(const orr_routes *r, const uint64_t *first, const uint32_t *token,
                          orr_expert_request_statistics *ret)
 {
-    ret->requests = r->requests;
     for (uint32_t i = 0; i < r->requests; i++) {
+        if (first[i] == first[i + 1])
+            continue; /* left out by orr_routes_select() */
+        ret->requests++;
         uint64_t decoded = 0;
         for (uint64_t at = first[i]; at < first[i + 1]; at++)
             decoded += r->phase[token[at]] == ORR_ROUTE_DECODE;
