@@ -234,6 +234,9 @@ typedef struct orr_expert_costs {
     const char *source;
 } orr_expert_costs;
 
+/* most_choices of the command and of simulations. */
+enum { ORR_EXPERT_USUAL_CHOICES = 1 << 22 };
+
 typedef struct orr_expert_options {
     size_t struct_bytes;               /* set by orr_expert_options_init() */
     uint8_t policy;                    /* orr_expert_policy */
@@ -259,6 +262,8 @@ typedef struct orr_expert_options {
     const bool *dead;                    /* shape (ranks): take no experts; NULL: all live */
     bool by_share;                       /* copies are taken by their shares alone, wherever the
                                           * token is: see orr_experts_slots() */
+    uint64_t most_choices; /* figures of more choices are of about so many, those of evenly
+                            * spread tokens; 0: all are counted */
     uint64_t seed;
     const volatile bool *stop; /* once true, BEST ends with the best placement so far */
 } orr_expert_options;

@@ -131,6 +131,8 @@ const orr_option orr_options[] = {
      .about = "as many copies in every layer, as servers want it; default: where they bring most"},
     {"keep-warm-up", 0, OPTION_FLAG, FIELD(keep_warm_up), NULL, NULL, " experts ",
      .about = "keep runs of tokens that all chose the same experts; default: they are left out"},
+    {"exact", 0, OPTION_FLAG, FIELD(exact), NULL, NULL, " experts ",
+     .about = "count every token; default: figures of many millions of choices are of a part"},
     {"placement-format", 0, OPTION_TEXT, FIELD(placement_format), "FORMAT", "yaml|sglang|vllm",
      " experts ",
      .about =

@@ -230,6 +230,7 @@ static orr_status read_placing(orr_experts_request *r, orr_error *err)
     r->options.ranks = r->ranks;
     r->options.slots = experts_of(r) + r->spare * r->ranks;
     r->options.expert_groups = (uint32_t)s->expert_groups;
+    r->options.most_choices = s->exact ? 0 : ORR_EXPERT_USUAL_CHOICES;
     ORR_TRY(read_policy(r, err));
     ORR_TRY(read_dead(r, err));
     ORR_TRY(orr_experts_request_groups(r));
@@ -245,10 +246,15 @@ static orr_status refuse_without_cluster(const orr_settings *s, orr_error *err)
         const char *name;
         bool given;
     } options[] = {
-        {"output", s->output != NULL},   {"policy", s->policy != NULL},
-        {"slots", s->slots > 0},         {"groups", s->groups > 0},
-        {"running", s->running != NULL}, {"dead", s->dead != NULL},
-        {"horizon", s->horizon != NULL}, {"hold-out", s->hold_out != NULL},
+        {"output", s->output != NULL},
+        {"policy", s->policy != NULL},
+        {"slots", s->slots > 0},
+        {"groups", s->groups > 0},
+        {"running", s->running != NULL},
+        {"dead", s->dead != NULL},
+        {"objective", s->objective != NULL},
+        {"horizon", s->horizon != NULL},
+        {"hold-out", s->hold_out != NULL},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].given)

@@ -24,8 +24,10 @@ typedef struct ports {
 typedef struct evaluation {
     const orr_expert_placement *placement;
     const orr_expert_options *options;
-    orr_traffic traffic;      /* routes NULL: none are known */
-    uint32_t live;            /* ranks that are not dead */
+    orr_traffic traffic; /* routes NULL: none are known */
+    uint32_t live;       /* ranks that are not dead */
+    uint64_t stride;     /* of so many blocks of tokens one is counted */
+    uint32_t block_tokens;
     orr_layer_quality *layer; /* shape (L) */
 } evaluation;
 
@@ -40,9 +42,10 @@ static orr_status ports_init(ports *p, uint32_t ranks, orr_arena *arena, orr_err
     return ORR_OK;
 }
 
-static void ports_add(ports *p, uint32_t from, uint32_t to, uint32_t host_ranks)
+/* host: of each rank. */
+static void ports_add(ports *p, uint32_t from, uint32_t to, const uint16_t *host)
 {
-    const int level = from / host_ranks == to / host_ranks ? HOST : NETWORK;
+    const int level = host[from] == host[to] ? HOST : NETWORK;
     p->out[level][from]++;
     p->in[level][to]++;
     p->rows[level]++;
@@ -73,6 +76,8 @@ typedef struct layer_counts {
     ports sent, returned;
     double *rows;        /* shape (R) */
     uint64_t *last_sent; /* shape (R): 1 + the last token that came to a rank */
+    uint16_t *host;      /* shape (R) */
+    uint64_t tokens;
     orr_traffic_block *block;
     orr_copy_index index;
 } layer_counts;
@@ -83,9 +88,12 @@ static orr_status counts_init(const evaluation *e, layer_counts *c, orr_arena *a
     const uint32_t ranks = e->placement->ranks;
     *c = (layer_counts){.rows = orr_arena_array(arena, double, ranks),
                         .last_sent = orr_arena_array(arena, uint64_t, ranks),
+                        .host = orr_arena_array(arena, uint16_t, ranks),
                         .block = orr_arena_one(arena, orr_traffic_block)};
-    if (c->rows == NULL || c->last_sent == NULL || c->block == NULL)
+    if (c->rows == NULL || c->last_sent == NULL || c->host == NULL || c->block == NULL)
         return orr_fail_memory(err);
+    for (uint32_t r = 0; r < ranks; r++)
+        c->host[r] = (uint16_t)(r / e->placement->host_ranks);
     ORR_TRY(ports_init(&c->sent, ranks, arena, err));
     ORR_TRY(ports_init(&c->returned, ranks, arena, err));
     ORR_TRY(orr_copy_index_new(e->placement, arena, &c->index, err));
@@ -95,7 +103,7 @@ static orr_status counts_init(const evaluation *e, layer_counts *c, orr_arena *a
 static void count_block(const evaluation *e, layer_counts *c, uint64_t first,
                         orr_layer_quality *ret)
 {
-    const uint32_t k = e->traffic.routes->top_k, host_ranks = e->placement->host_ranks;
+    const uint32_t k = e->traffic.routes->top_k;
     for (uint32_t t = 0; t < c->block->n; t++) {
         const uint32_t from = c->block->from[t];
         for (uint32_t i = t * k; i < (t + 1) * k; i++) {
@@ -109,10 +117,39 @@ static void count_block(const evaluation *e, layer_counts *c, uint64_t first,
             ret->distinct += !again;
             if (to == from)
                 continue;
-            ports_add(&c->returned, to, from, host_ranks);
+            ports_add(&c->returned, to, from, c->host);
             if (!again)
-                ports_add(&c->sent, from, to, host_ranks);
+                ports_add(&c->sent, from, to, c->host);
         }
+    }
+}
+
+/* Rows of all tokens, by those of the ones that were counted. */
+static uint64_t scaled(uint64_t rows, double scale)
+{
+    return scale > 1 ? (uint64_t)llround((double)rows * scale) : rows;
+}
+
+/* The block of a stride that is counted, drawn by its number: one at a fixed place would see the
+ * same part of every request where these are equally long. */
+static uint64_t drawn_block(uint64_t number, uint64_t stride)
+{
+    const uint64_t mixed = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return number * stride + (mixed ^ mixed >> 32) % stride;
+}
+
+static void count_tokens(const evaluation *e, layer_counts *c, orr_layer_quality *ret)
+{
+    const uint64_t tokens = e->traffic.routes->tokens, strides = tokens / e->block_tokens;
+    for (uint64_t i = 0; i * e->stride <= strides; i++) {
+        const uint64_t first = drawn_block(i, e->stride) * e->block_tokens;
+        const uint64_t left = first < tokens ? tokens - first : 0;
+        const uint32_t n = (uint32_t)(left < e->block_tokens ? left : e->block_tokens);
+        if (n == 0)
+            continue;
+        orr_traffic_resolve(&e->traffic, &c->index, first, n, c->block);
+        count_block(e, c, first, ret);
+        c->tokens += n;
     }
 }
 
@@ -121,25 +158,23 @@ static orr_status count_layer(const evaluation *e, uint32_t layer, orr_arena *ar
 {
     const orr_expert_placement *p = e->placement;
     const orr_expert_costs *costs = e->options->costs;
-    const orr_routes *routes = e->traffic.routes;
-    const uint64_t block_tokens = ORR_TRAFFIC_BLOCK / routes->top_k;
     layer_counts c;
     ORR_TRY(counts_init(e, &c, arena, err));
     orr_copy_index_set(&c.index, p, layer);
-    for (uint64_t first = 0; first < routes->tokens; first += block_tokens) {
-        const uint64_t left = routes->tokens - first;
-        orr_traffic_resolve(&e->traffic, &c.index, first,
-                            (uint32_t)(left < block_tokens ? left : block_tokens), c.block);
-        count_block(e, &c, first, ret);
-    }
-    memcpy(ret->sent, c.sent.rows, sizeof ret->sent);
-    memcpy(ret->returned, c.returned.rows, sizeof ret->returned);
+    count_tokens(e, &c, ret);
     ret->served = orr_loads_imbalance(c.rows, p->ranks, e->live);
-    if (costs != NULL)
+    if (costs != NULL && c.tokens > 0)
         ret->ns = (ports_ns(&c.sent, p->ranks, costs, costs->dispatch_bytes) +
                    ports_ns(&c.returned, p->ranks, costs, costs->combine_bytes) +
                    ret->served * (double)ret->choices / e->live * costs->row_ns) *
-                  costs->tokens / (double)routes->tokens;
+                  costs->tokens / (double)c.tokens;
+    const double scale = (double)e->traffic.routes->tokens / (double)c.tokens;
+    for (int level = 0; level < LEVELS; level++) {
+        ret->sent[level] = scaled(c.sent.rows[level], scale);
+        ret->returned[level] = scaled(c.returned.rows[level], scale);
+    }
+    ret->choices = scaled(ret->choices, scale);
+    ret->distinct = scaled(ret->distinct, scale);
     return ORR_OK;
 }
 
@@ -278,6 +313,17 @@ static orr_status sum_layers(const evaluation *e, const bool *skip, orr_arena *a
     return ORR_OK;
 }
 
+/* All tokens in large blocks; or one by one, as many as were asked for, evenly spread, so that each
+ * request and with it each rank has its part of them: else the fullest port would be one of chance.
+ */
+static void choose_blocks(evaluation *e, double choices)
+{
+    const uint64_t most = e->options->most_choices;
+    const bool all = most == 0 || choices <= (double)most;
+    e->stride = all ? 1 : (uint64_t)ceil(choices / (double)most);
+    e->block_tokens = all ? ORR_TRAFFIC_BLOCK / e->options->routes->top_k : 1;
+}
+
 orr_status orr_experts_evaluate_layers(const orr_expert_placement *placement,
                                        const orr_expert_options *options, const bool *skip,
                                        orr_arena *arena, orr_layer_quality *ret_layer,
@@ -301,6 +347,7 @@ orr_status orr_experts_evaluate_layers(const orr_expert_placement *placement,
     ORR_TRY_OUT(status, e.layer != NULL ? ORR_OK : orr_fail_memory(err));
     if (options->routes != NULL) {
         choices = (double)options->routes->tokens * options->routes->top_k * placement->layers;
+        choose_blocks(&e, choices);
         ORR_TRY_OUT(status, orr_expert_requests_deal(options->routes, &dealt, arena,
                                                      &e.traffic.rank_of_request, err));
         ORR_TRY_OUT(status, orr_traffic_check(&e.traffic, err));

@@ -192,11 +192,54 @@ static void test_quality_adds_the_traffic_up(void **state)
     }
 }
 
+/* Figures of a part of the tokens: near to those of all, rows in units of all, and others where
+ * other blocks are counted. */
+static void test_a_part_of_the_tokens_tells_nearly_the_same(void **state)
+{
+    (void)state;
+    const orr_routes_drawn how = {.layers = 4,
+                                  .experts = 32,
+                                  .top_k = 4,
+                                  .requests = 400,
+                                  .prompt = 64,
+                                  .decoded = 64,
+                                  .kinds = 3,
+                                  .affinity = 0.5,
+                                  .skew = 0.5};
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_expert_options options;
+    orr_expert_quality all, part;
+    orr_expert_result result;
+    orr_error err = {0};
+    orr_expert_options_init(&options);
+    assert_int_equal(orr_routes_draw(&how, arena, &options.routes, &err), ORR_OK);
+    options.policy = ORR_EXPERT_POLICY_EPLB;
+    options.ranks = 8;
+    options.host_ranks = 4;
+    options.slots = 40;
+    assert_int_equal(orr_experts_place(&options, arena, &result, &err), ORR_OK);
+    all = result.quality;
+    options.most_choices = 100000; /* of 819,200 */
+    assert_int_equal(orr_experts_evaluate(&result.placement, &options, arena, &part, &err), ORR_OK);
+    assert_true(part.remote_frac != all.remote_frac);
+    assert_true(fabs(part.remote_frac - all.remote_frac) < 0.01);
+    assert_true(fabs(part.dispatches / all.dispatches - 1) < 0.02);
+    assert_true(fabs(part.served_mean / all.served_mean - 1) < 0.05);
+    assert_true(part.imbalance_worst == all.imbalance_worst); /* loads are of all tokens */
+    for (int level = 0; level < 2; level++)
+        assert_true(fabs(part.combine_bytes[level] / all.combine_bytes[level] - 1) < 0.03);
+    options.most_choices = 819200; /* enough for all */
+    assert_int_equal(orr_experts_evaluate(&result.placement, &options, arena, &part, &err), ORR_OK);
+    assert_true(part.remote_frac == all.remote_frac && part.dispatches == all.dispatches);
+    orr_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_traffic_is_what_each_token_sends),
         cmocka_unit_test(test_quality_adds_the_traffic_up),
+        cmocka_unit_test(test_a_part_of_the_tokens_tells_nearly_the_same),
     };
     return cmocka_run_group_tests_name("experts_traffic", tests, NULL, NULL);
 }
