@@ -143,12 +143,35 @@ static orr_status place_all(orr_experts_request *r)
     return ORR_OK;
 }
 
+/* The routes that statistics are of: of very many choices, whole requests, evenly spaced. Few
+ * requests are all counted. */
+static orr_status sample(orr_experts_request *r, const orr_routes **ret)
+{
+    static const double MOST_CHOICES = 1 << 26;
+    enum { LEAST_REQUESTS = 256 };
+    const orr_routes *routes = r->routes;
+    const double choices = (double)routes->tokens * routes->top_k * routes->layers;
+    const uint32_t stride = (uint32_t)ceil(choices / MOST_CHOICES);
+    *ret = routes;
+    if (r->session.settings->exact || stride <= 1 || routes->requests / stride < LEAST_REQUESTS)
+        return ORR_OK;
+    bool *keep = orr_arena_array(r->session.arena, bool, routes->requests);
+    if (keep == NULL)
+        return orr_fail_memory(&r->session.err);
+    for (uint32_t i = 0; i < routes->requests; i++)
+        keep[i] = i % stride == 0;
+    return orr_routes_select(routes, keep, -1, r->session.arena, ret, &r->session.err);
+}
+
 orr_status orr_experts_request_answer(orr_experts_request *r)
 {
     const orr_settings *s = r->session.settings;
     orr_error *err = &r->session.err;
+    const orr_routes *counted = NULL;
     if (r->routes != NULL)
-        ORR_TRY(orr_expert_statistics_of_routes(r->routes, r->ranks, (int)s->threads,
+        ORR_TRY(sample(r, &counted));
+    if (r->routes != NULL)
+        ORR_TRY(orr_expert_statistics_of_routes(counted, r->ranks, (int)s->threads,
                                                 r->session.arena, &r->statistics, err));
     else
         ORR_TRY(orr_expert_statistics_of_windows(&r->windows, r->ranks, r->session.arena,
@@ -162,7 +185,8 @@ orr_status orr_experts_request_answer(orr_experts_request *r)
                                      .model = r->model,
                                      .model_by_shape = r->model_by_shape,
                                      .spare = r->spare,
-                                     .held_out = r->held_out};
+                                     .held_out = r->held_out,
+                                     .counted = counted != r->routes ? counted->tokens : 0};
     if (r->cluster == NULL)
         return ORR_OK;
     r->options.stop = orr_interrupt_flag();

@@ -44,6 +44,7 @@ typedef struct orr_experts_report {
     uint32_t spare;                /* slots of a rank and layer */
     const orr_expert_moves *moves; /* from what runs; NULL: nothing runs */
     orr_experts_held_out held_out;
+    uint64_t counted; /* tokens that statistics are of; 0: all */
 } orr_experts_report;
 
 /* Tables in the arena, how many in *ret_n; they refer to the report. Some may be empty. Those of

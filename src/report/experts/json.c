@@ -21,6 +21,7 @@ static void put_question(orr_json_writer *w, const orr_experts_report *r)
     orr_json_member_uint(w, "expert_groups", o->expert_groups);
     orr_json_member_double(w, "horizon_steps", o->horizon_steps);
     orr_json_member_uint(w, "held_out_requests", r->held_out.requests);
+    orr_json_member_uint(w, "most_choices", o->most_choices);
     orr_json_member_text(w, "costs", c != NULL ? c->source : NULL);
     orr_json_member_double(w, "tokens", c != NULL ? c->tokens : NAN);
     orr_json_member_double(w, "host_bytes_per_s", c != NULL ? c->host_bytes_per_s : NAN);

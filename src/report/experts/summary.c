@@ -19,6 +19,23 @@ static const char *plural(uint64_t n)
 
 /* --- the routes ------------------------------------------------------------------------------- */
 
+/* What is not counted in full. */
+static void tell_sample(const orr_experts_report *r, orr_output *out)
+{
+    const orr_routes *routes = r->routes;
+    const double choices = (double)routes->tokens * routes->top_k * routes->layers;
+    const double most = r->cluster != NULL ? (double)r->options->most_choices : 0;
+    char tokens[ORR_HUMAN_MAX];
+    if (r->counted > 0)
+        orr_output_printf(out, "sampled: what routes say is of %s tokens; --exact counts all\n",
+                          orr_human_count(tokens, r->counted));
+    if (most > 0 && choices > most)
+        orr_output_printf(out,
+                          "sampled: rows and bytes of placements are of one token in %.0f, loads "
+                          "of all; --exact counts all\n",
+                          ceil(choices / most));
+}
+
 static void tell_routes(const orr_experts_report *r, orr_output *out)
 {
     const orr_expert_statistics *s = r->statistics;
@@ -32,10 +49,11 @@ static void tell_routes(const orr_experts_report *r, orr_output *out)
     }
     orr_output_printf(
         out, "%s: %s tokens (%s prefill) of %s request%s, %u layer%s, %u of %u experts a token\n",
-        name_of(routes->source, name), orr_human_count(tokens, s->tokens),
+        name_of(routes->source, name), orr_human_count(tokens, routes->tokens),
         orr_human_frac(share, (double)s->prefill_tokens / (double)s->tokens),
         orr_human_count(requests, routes->requests), plural(routes->requests), s->layers,
         plural(s->layers), s->top_k, s->experts);
+    tell_sample(r, out);
     if (routes->warm_up > 0)
         orr_output_printf(out, "warm-up: %s tokens that all chose the same experts are left out\n",
                           orr_human_count(tokens, routes->warm_up));
