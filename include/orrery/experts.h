@@ -365,7 +365,7 @@ typedef struct orr_expert_groups_options {
     uint32_t neighbours; /* 0: the nearest group's centre; else by vote of the closest k recorded
                           * requests, at most 64 */
     double capacity;     /* most requests of a group over an even share, and most load with which a
-                          * group takes a new one; default 1.1 */
+                          * group takes a new one, beyond what chance makes of few; default 1.1 */
     double load_band;    /* of groups whose similarity (scalar product) is within this of the
                           * nearest, the emptiest is taken; default 0.02 */
     uint64_t seed;

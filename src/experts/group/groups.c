@@ -150,6 +150,7 @@ orr_status orr_expert_groups_fit(const orr_routes *routes, const orr_expert_grou
     }
     *g = (struct orr_expert_groups){.layers = routes->layers,
                                     .experts = routes->experts,
+                                    .top_k = routes->top_k,
                                     .groups = options->groups,
                                     .neighbours = options->neighbours,
                                     .capacity = options->capacity,
@@ -221,6 +222,14 @@ static void similarities(const struct orr_expert_groups *g, const uint32_t *coun
         ret[g->group[who[i]]] += near[i] / n;
 }
 
+static double prompt_tokens(const struct orr_expert_groups *g, const uint32_t *counts)
+{
+    double ret = 0;
+    for (size_t i = 0; i < (size_t)g->layers * g->experts; i++)
+        ret += counts[i];
+    return ret / g->layers / g->top_k;
+}
+
 uint32_t orr_experts_group(const orr_expert_groups *g, const uint32_t *counts,
                            const double *outstanding)
 {
@@ -230,8 +239,11 @@ uint32_t orr_experts_group(const orr_expert_groups *g, const uint32_t *counts,
     similarities(g, counts, similarity);
     for (uint32_t k = 0; outstanding != NULL && k < g->groups; k++)
         sum += outstanding[k];
-    /* A group that is full beyond its capacity is passed over; one is always left. */
-    const double most = g->capacity * sum / g->groups;
+    /* A group that is full beyond its capacity is passed over; one is always left. Where few
+     * requests are in flight, groups that are as likely differ by chance: two standard deviations
+     * of a sum of requests like this one are let pass. */
+    const double even = sum / g->groups;
+    const double most = g->capacity * even + 2 * sqrt(even * prompt_tokens(g, counts));
     for (uint32_t k = 0; k < g->groups; k++)
         if (outstanding == NULL || outstanding[k] <= most)
             nearest = fmax(nearest, similarity[k]);

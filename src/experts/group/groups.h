@@ -13,7 +13,7 @@ enum {
 
 /* What orr_expert_groups is. Frozen; lives in the arena. D = L x E. */
 struct orr_expert_groups {
-    uint32_t layers, experts, groups, neighbours;
+    uint32_t layers, experts, top_k, groups, neighbours;
     double capacity, load_band;
     const float *centre;    /* shape (groups, D): unit vectors */
     uint32_t recorded;      /* 0 where no neighbours are asked */
