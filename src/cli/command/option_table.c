@@ -119,7 +119,7 @@ const orr_option orr_options[] = {
          "placements and groups are made without this share of the requests, and figures are of these alone, as "
          "20%; default: both of all"},
     {"seed", 0, OPTION_TEXT, FIELD(seed), "N", NULL, " experts ",
-     .about = "seed of --hold-out, of groups and of the search; default: 1"},
+     .about = "seed of --hold-out, of groups and of the search; default: 0"},
     {"phase", 0, OPTION_TEXT, FIELD(phase), "PHASE", "prefill|decode|all", " experts ",
      .about = "only tokens of this phase; default: all"},
     {"windows", 0, OPTION_NUMBER, FIELD(windows), "N", NULL, " experts ",

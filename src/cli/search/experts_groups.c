@@ -59,17 +59,16 @@ static void count_prefill(const orr_routes *r, const orr_request_tokens *prefill
         }
 }
 
-/* Requests that come one after the other, each told a group from its prefill, given the tokens that
- * went to each group so far. */
+/* Requests are told the group that their prefill is nearest to. Routes do not say which requests
+ * are in flight together, and their order in the file (subject by subject, say) is not that in
+ * which requests come: loads of groups are not looked at. */
 static orr_status tell_groups(const orr_experts_request *r, const orr_expert_groups *groups,
-                              uint32_t n, uint32_t *group_of_request, orr_arena *scratch,
-                              orr_error *err)
+                              uint32_t *group_of_request, orr_arena *scratch, orr_error *err)
 {
     const orr_routes *routes = r->told_of;
     orr_request_tokens prefill, all;
-    double *tokens = orr_arena_array(scratch, double, n);
     uint32_t *counts = orr_arena_array(scratch, uint32_t, (size_t)routes->layers * routes->experts);
-    if (tokens == NULL || counts == NULL)
+    if (counts == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_request_tokens_make(routes, ORR_ROUTE_PREFILL, scratch, &prefill, err));
     ORR_TRY(orr_request_tokens_make(routes, -1, scratch, &all, err));
@@ -80,8 +79,7 @@ static orr_status tell_groups(const orr_experts_request *r, const orr_expert_gro
             return orr_fail(err, ORR_PARSE, "request %.60s has no prefill to tell its group from",
                             routes->request_name[i]);
         count_prefill(routes, &prefill, i, counts);
-        group_of_request[i] = orr_experts_group(groups, counts, tokens);
-        tokens[group_of_request[i]] += (double)(all.begin[i + 1] - all.begin[i]);
+        group_of_request[i] = orr_experts_group(groups, counts, NULL);
     }
     return ORR_OK;
 }
@@ -101,9 +99,8 @@ static orr_status group(orr_experts_request *r, uint32_t n)
         orr_expert_groups_fit(r->placed_by, &options, r->session.arena, &groups, of_request, err));
     if (r->told_of != r->placed_by) {
         orr_arena *scratch = orr_arena_new(0, 0);
-        const orr_status status = scratch != NULL
-                                      ? tell_groups(r, groups, n, of_request, scratch, err)
-                                      : orr_fail_memory(err);
+        const orr_status status = scratch != NULL ? tell_groups(r, groups, of_request, scratch, err)
+                                                  : orr_fail_memory(err);
         orr_arena_free(scratch);
         ORR_TRY(status);
     }
