@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/record/routes.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 struct orr_route_recorder {
@@ -238,6 +240,8 @@ static orr_status gather_and_write(const orr_route_recorder *own, orr_transport 
     for (uint32_t group = 0; group < groups && status == ORR_OK; group++)
         status = gather_group(to, own, t, all, group, err);
     if (status == ORR_OK)
+        status = orr_routes_builder_order(&to->builder, err);
+    if (status == ORR_OK)
         status = orr_route_recorder_write(to, path, err);
     orr_route_recorder_free(to);
     return status;
@@ -247,10 +251,12 @@ orr_status orr_route_recorder_write_all(orr_route_recorder *r, orr_transport *tr
                                         const orr_route_source *all, uint32_t group,
                                         const char *path, orr_error *err)
 {
-    const heading mine = {.tokens = r->builder.request.n,
-                          .group = group,
-                          .layers = r->builder.layers,
-                          .ranked = r->builder.rank.n > 0};
+    heading mine;
+    memset(&mine, 0, sizeof mine); /* its padding is sent, too */
+    mine.tokens = r->builder.request.n;
+    mine.group = group;
+    mine.layers = r->builder.layers;
+    mine.ranked = r->builder.rank.n > 0;
     if (transport->rank != 0) {
         ORR_TRY(pass(transport, transport->rank, &mine, NULL, sizeof mine, err));
         return mine.tokens > 0 ? send_columns(r, transport, err) : ORR_OK;

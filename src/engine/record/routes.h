@@ -35,8 +35,9 @@ orr_status orr_route_recorder_layer(orr_route_recorder *recorder, uint32_t layer
 orr_status orr_route_recorder_write(orr_route_recorder *recorder, const char *path,
                                     orr_error *err) ORR_MUST_CHECK;
 /* All ranks together: rank 0 writes what all recorded. Ranks of one `group` have recorded the same
- * tokens in layers of their own (stages of a pipeline); groups follow by number. A rank that
- * recorded no tokens adds none. `all`: the layers of all ranks. INVALID: a group lacks a layer. */
+ * tokens in layers of their own (stages of a pipeline). Rows stand in the order of requests, those
+ * of one by group and then as they were recorded. A rank that recorded no tokens adds none. `all`:
+ * the layers of all ranks. INVALID: a group lacks a layer. */
 orr_status orr_route_recorder_write_all(orr_route_recorder *recorder, orr_transport *transport,
                                         const orr_route_source *all, uint32_t group,
                                         const char *path, orr_error *err) ORR_MUST_CHECK;

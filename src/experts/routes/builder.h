@@ -40,6 +40,9 @@ orr_status orr_routes_builder_token(orr_routes_builder *b, const orr_routes_row 
                                     orr_error *err) ORR_MUST_CHECK;
 orr_status orr_routes_builder_choices(orr_routes_builder *b, uint32_t layer, size_t n,
                                       const uint16_t *choice, orr_error *err) ORR_MUST_CHECK;
+/* Puts the tokens, whose choices are all there, in the order of their requests; those of a request
+ * stay as they are. */
+orr_status orr_routes_builder_order(orr_routes_builder *b, orr_error *err) ORR_MUST_CHECK;
 /* Freezes what was pushed into the arena, and frees the builder. `names` has requests, kinds and
  * source. INVALID: no tokens; an expert that is not below `experts` (0: any). */
 typedef struct orr_routes_names {
