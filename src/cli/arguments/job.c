@@ -7,6 +7,7 @@
 
 #include "cli/arguments/factor.h"
 #include "cli/arguments/sharding.h"
+#include "experts/routes/windows.h"
 
 orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, orr_arena *arena,
                               orr_job_spec *ret, orr_error *err)
@@ -100,6 +101,24 @@ static orr_status check_task_options(const orr_workload *w, orr_error *err)
     return ORR_OK;
 }
 
+/* Routes, or loads alone as servers keep them. */
+static orr_status read_expert_load(orr_job_request *r, const char *path)
+{
+    orr_workload *w = &r->options.workload;
+    orr_arena *arena = r->session->arena;
+    orr_error *err = &r->session->err;
+    orr_routes_options options;
+    bool loads;
+    ORR_TRY(of_file(orr_windows_look_at(path, &loads, err), err));
+    if (loads) {
+        w->windows = &r->windows;
+        return of_file(orr_expert_windows_read(path, arena, &r->windows, err), err);
+    }
+    orr_routes_options_init(&options);
+    options.experts = r->model->moe.experts;
+    return of_file(orr_routes_read(path, &options, arena, &w->routes, err), err);
+}
+
 /* --expert-load and --placement. */
 static orr_status read_experts(orr_job_request *r)
 {
@@ -107,7 +126,6 @@ static orr_status read_experts(orr_job_request *r)
     orr_workload *w = &r->options.workload;
     orr_arena *arena = r->session->arena;
     orr_error *err = &r->session->err;
-    orr_routes_options options;
     if (s->placement != NULL) {
         ORR_TRY(of_file(
             orr_expert_placement_read(s->placement, r->plan.ep, 0, arena, &r->placement, err),
@@ -116,9 +134,7 @@ static orr_status read_experts(orr_job_request *r)
     }
     if (s->expert_load == NULL)
         return ORR_OK;
-    orr_routes_options_init(&options);
-    options.experts = r->model->moe.experts;
-    ORR_TRY(of_file(orr_routes_read(s->expert_load, &options, arena, &w->routes, err), err));
+    ORR_TRY(read_expert_load(r, s->expert_load));
     return orr_expert_arrangements_open(&w->arrangements, err);
 }
 

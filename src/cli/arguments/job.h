@@ -16,6 +16,7 @@ typedef struct orr_job_request {
     orr_embedding_plan table_plan;
     orr_framework framework; /* NONE: any */
     orr_expert_placement placement;
+    orr_expert_windows windows; /* loads of --expert-load, where it has no routes */
     orr_job_options options;
     orr_outcome outcome; /* after orr_job_request_run() */
 } orr_job_request;

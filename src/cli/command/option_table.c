@@ -256,8 +256,8 @@ const orr_option orr_options[] = {
     {"images", 0, OPTION_NUMBER, FIELD(images), "N", NULL, " compare explore simulate ",
      .about = "pictures a sample, of models that see"},
     {"expert-load", 0, OPTION_TEXT, FIELD(expert_load), "FILE", NULL, " compare explore simulate ",
-     .about = "which experts tokens chose, as `generate --expert-trace` writes it; default: all "
-              "alike"},
+     .about = "which experts tokens chose, as `generate --expert-trace` writes it, or loads of experts as vLLM and "
+              "SGLang keep them; default: all alike"},
     {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " compare explore simulate ",
      .about = "where experts and their copies stand, as `orrery experts` writes it; default: "
               "neighbours"},

@@ -74,24 +74,13 @@ static orr_status read_windows(orr_experts_request *r, orr_error *err)
     return of_file(orr_expert_windows_read(s->args[0], r->session.arena, &r->windows, err), err);
 }
 
-static orr_status has_loads(const char *path, bool *ret, orr_error *err)
-{
-    orr_stream *stream;
-    orr_status status = orr_stream_open(path, &stream, err);
-    if (status == ORR_OK) {
-        status = orr_windows_look(stream, ret, err);
-        orr_stream_close(stream);
-    }
-    return orr_route_name_file(path, status, err);
-}
-
 static orr_status read_input(orr_experts_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
     bool loads;
     if (s->model != NULL)
         ORR_TRY(of_file(orr_model_load(s->model, r->session.arena, &r->model, err), err));
-    ORR_TRY(of_file(has_loads(s->args[0], &loads, err), err));
+    ORR_TRY(of_file(orr_windows_look_at(s->args[0], &loads, err), err));
     ORR_TRY(loads ? read_windows(r, err) : read_routes(r, err));
     if (!loads && s->windows > 1) {
         r->has_windows = true;

@@ -19,6 +19,8 @@ typedef struct orr_windows_reading {
 /* Whether a file has windows of loads, not routes, by what it begins with: lists of numbers or a
  * key of loads in JSON; a column "layer" in CSV. */
 orr_status orr_windows_look(orr_stream *stream, bool *ret, orr_error *err) ORR_MUST_CHECK;
+/* The same of a file. Errors name it. */
+orr_status orr_windows_look_at(const char *path, bool *ret, orr_error *err) ORR_MUST_CHECK;
 /* orr_expert_windows_read() from a stream, which is borrowed; messages call it `path`. */
 orr_status orr_windows_read_stream(orr_stream *stream, const char *path, orr_arena *arena,
                                    orr_expert_windows *ret, orr_error *err) ORR_MUST_CHECK;

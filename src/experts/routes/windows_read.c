@@ -149,3 +149,14 @@ orr_status orr_expert_windows_read(const char *path, orr_arena *arena, orr_exper
     }
     return orr_route_name_file(path, status, err);
 }
+
+orr_status orr_windows_look_at(const char *path, bool *ret, orr_error *err)
+{
+    orr_stream *stream;
+    orr_status status = orr_stream_open(path, &stream, err);
+    if (status == ORR_OK) {
+        status = orr_windows_look(stream, ret, err);
+        orr_stream_close(stream);
+    }
+    return orr_route_name_file(path, status, err);
+}
