@@ -41,17 +41,6 @@ static orr_layer_costs layer_costs(const orr_expert_options *o)
     return ret;
 }
 
-/* Experts dealt to ranks as evenly as their slots allow. */
-static void deal_experts(const orr_policy_problem *p, uint32_t *ret)
-{
-    for (uint32_t left = p->kept; left > 0;)
-        for (uint32_t r = 0; r < p->ranks && left > 0; r++)
-            if (ret[r] < p->rank_slots[r]) {
-                ret[r]++;
-                left--;
-            }
-}
-
 static const bool *missing_of(const orr_policy_problem *p, uint32_t layer)
 {
     return p->missing != NULL ? p->missing + (size_t)layer * p->experts : NULL;
@@ -194,7 +183,7 @@ static orr_status make_search(const orr_policy_problem *p, search *s, orr_arena 
     s->base = orr_arena_array(arena, uint32_t, p->ranks);
     if (s->layer == NULL || s->base == NULL)
         return orr_fail_memory(err);
-    deal_experts(p, s->base);
+    orr_policy_deal(p, s->base);
     if (s->flows.sampled > 0)
         ORR_TRY(orr_merge_new(&s->flows, &s->costs, arena, &s->merge, err));
     return ORR_OK;

@@ -3,20 +3,6 @@
  * the first experts of the next rank that has any. */
 #include "experts/policy/policy.h"
 
-/* Deals `kept` experts to the ranks as evenly as their slots allow; where that leaves a rest, the
- * first ranks have one more. */
-static void deal(const orr_policy_problem *p, uint32_t *count)
-{
-    for (uint32_t r = 0; r < p->ranks; r++)
-        count[r] = 0;
-    for (uint32_t left = p->kept; left > 0;)
-        for (uint32_t r = 0; r < p->ranks && left > 0; r++)
-            if (count[r] < p->rank_slots[r]) {
-                count[r]++;
-                left--;
-            }
-}
-
 /* Fills the slots of one layer: `order` has its kept experts, ascending; a rank has as many of them
  * as were dealt to it, then goes on with those of the ranks after it. */
 static void fill_layer(const orr_policy_problem *p, const uint16_t *order, const uint32_t *count,
@@ -36,7 +22,7 @@ orr_status orr_place_linear(const orr_policy_problem *p, orr_arena *arena, orr_e
     uint16_t *order = orr_arena_array(arena, uint16_t, p->experts);
     if (count == NULL || order == NULL)
         return orr_fail_memory(err);
-    deal(p, count);
+    orr_policy_deal(p, count);
     for (uint32_t l = 0; l < p->layers; l++) {
         uint32_t n = 0;
         for (uint32_t e = 0; e < p->experts; e++)

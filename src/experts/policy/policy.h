@@ -24,6 +24,10 @@ typedef struct orr_policy_problem {
 orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena *arena,
                                    orr_policy_problem *ret, orr_error *err) ORR_MUST_CHECK;
 
+/* Deals the kept experts of a layer to ranks as evenly as their slots allow; where that leaves a
+ * rest, the first ranks have one more. ret: shape (R). */
+void orr_policy_deal(const orr_policy_problem *problem, uint32_t *ret);
+
 /* A draft with the problem's layers and numbers. slots: shape (L, R), of each rank in a layer;
  * NULL: rank_slots in each layer. */
 orr_status orr_policy_draft(const orr_policy_problem *problem, const uint32_t *slots,

@@ -165,6 +165,17 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
     return ORR_OK;
 }
 
+void orr_policy_deal(const orr_policy_problem *p, uint32_t *ret)
+{
+    memset(ret, 0, p->ranks * sizeof *ret);
+    for (uint32_t left = p->kept; left > 0;)
+        for (uint32_t r = 0; r < p->ranks && left > 0; r++)
+            if (ret[r] < p->rank_slots[r]) {
+                ret[r]++;
+                left--;
+            }
+}
+
 orr_status orr_policy_draft(const orr_policy_problem *p, const uint32_t *slots, orr_arena *arena,
                             orr_placement_draft *ret, orr_error *err)
 {
