@@ -25,7 +25,8 @@ typedef struct search {
     orr_layer_costs costs;
     orr_layer *layer; /* shape (L) */
     orr_merge merge;  /* where K is over 1 */
-    uint32_t *base;   /* shape (R): experts of a rank before copies */
+    orr_single single;
+    uint32_t *base; /* shape (R): experts of a rank before copies */
 } search;
 
 static orr_layer_costs layer_costs(const orr_expert_options *o)
@@ -73,8 +74,8 @@ static orr_status place_singles(search *s, const orr_expert_placement *balanced,
         ORR_TRY(orr_layer_new(&s->flows, p, l, &s->costs, host, arena, &s->layer[l], err));
         if (s->flows.sampled > 0)
             orr_merge_load(&s->merge, &s->flows, l);
-        *ret_fits = orr_place_single(&s->layer[l], s->flows.sampled > 0 ? &s->merge : NULL, s->base,
-                                     missing_of(p, l), p->options->stop);
+        *ret_fits =
+            orr_single_place(&s->single, &s->layer[l], s->base, missing_of(p, l), p->options->stop);
     }
     return ORR_OK;
 }
@@ -174,11 +175,8 @@ static orr_status make_search(const orr_policy_problem *p, search *s, orr_arena 
                               orr_error *err)
 {
     const orr_expert_options *o = p->options;
-    const uint32_t groups = o->group_of_request == NULL ? 1
-                            : o->request_groups > 0     ? o->request_groups
-                                                        : p->ranks;
     *s = (search){.problem = p, .costs = layer_costs(o)};
-    ORR_TRY(orr_flows_make(p, o->group_of_request, groups, arena, &s->flows, err));
+    ORR_TRY(orr_flows_make(p, arena, &s->flows, err));
     s->layer = orr_arena_array(arena, orr_layer, p->layers);
     s->base = orr_arena_array(arena, uint32_t, p->ranks);
     if (s->layer == NULL || s->base == NULL)
@@ -186,7 +184,7 @@ static orr_status make_search(const orr_policy_problem *p, search *s, orr_arena 
     orr_policy_deal(p, s->base);
     if (s->flows.sampled > 0)
         ORR_TRY(orr_merge_new(&s->flows, &s->costs, arena, &s->merge, err));
-    return ORR_OK;
+    return orr_single_new(p, s->flows.sampled > 0 ? &s->merge : NULL, arena, &s->single, err);
 }
 
 /* Routes of very many choices are not walked again to compare placements. */

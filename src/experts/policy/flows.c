@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "experts/placement/traffic.h"
 #include "experts/routes/count.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -77,56 +78,48 @@ static orr_status count_rows(orr_flows *f, const uint32_t *group_of, orr_arena *
 
 /* --- sample ----------------------------------------------------------------------------------- */
 
-/* A token costs the search about K^2 steps a layer; the sample keeps that within a bound, since it
- * is walked over and over. */
+/* A token has about K^2 / 2 pairs of choices in a layer; the sample keeps their number within a
+ * bound. */
 static uint32_t sample_size(const orr_flows *f)
 {
-    static const double STEPS = 1 << 25;
+    static const double STEPS = 1 << 24;
     enum { LEAST = 1024, MOST = 65536 };
     const double n = STEPS / ((double)f->top_k * f->top_k * f->layers);
     const uint32_t size = n < LEAST ? LEAST : n > MOST ? MOST : (uint32_t)n;
     return f->top_k == 1 ? 0 : f->routes->tokens < size ? (uint32_t)f->routes->tokens : size;
 }
 
-/* The i-th rank of a group that lives. */
-static uint32_t live_rank(const orr_flows *f, uint32_t group, uint32_t i)
-{
-    for (uint32_t r = group * (f->ranks / f->groups);; r++)
-        if ((f->dead == NULL || !f->dead[r]) && i-- == 0)
-            return r;
-}
-
-static orr_status draw_sample(orr_flows *f, const uint32_t *group_of, orr_arena *arena,
-                              orr_error *err)
+static orr_status draw_sample(orr_flows *f, orr_arena *arena, orr_error *err)
 {
     f->sampled = sample_size(f);
     uint64_t *token = orr_arena_array(arena, uint64_t, f->sampled);
-    uint16_t *from = orr_arena_array(arena, uint16_t, f->sampled);
-    uint32_t *turn = orr_arena_array(arena, uint32_t, f->groups);
-    if (token == NULL || from == NULL || turn == NULL)
+    if (token == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < f->sampled; i++) {
+    for (uint32_t i = 0; i < f->sampled; i++)
         token[i] = (uint64_t)((double)i * (double)f->routes->tokens / f->sampled);
-        const uint32_t g = group_of_token(f->routes, group_of, token[i]);
-        from[i] = (uint16_t)live_rank(f, g, turn[g]++ % f->live[g]);
-    }
     f->token = token;
-    f->from = from;
     return ORR_OK;
 }
 
 /* --- groups ----------------------------------------------------------------------------------- */
 
-static orr_status make_groups(orr_flows *f, const uint32_t *group_of, orr_arena *arena,
-                              orr_error *err)
+/* The requests that have tokens are of groups that there are. */
+static orr_status check_requests(const orr_flows *f, const uint32_t *group_of, orr_error *err)
+{
+    for (uint64_t t = 0; group_of != NULL && t < f->routes->tokens; t++) {
+        const uint32_t i = f->routes->request[t];
+        if (group_of[i] >= f->groups)
+            return orr_fail(err, ORR_INVALID, "request %u is of group %u, and there are %u", i,
+                            group_of[i], f->groups);
+    }
+    return ORR_OK;
+}
+
+static orr_status make_groups(orr_flows *f, orr_arena *arena, orr_error *err)
 {
     if (f->groups == 0 || f->ranks % f->groups != 0)
         return orr_fail(err, ORR_INVALID, "%u groups of requests do not divide %u ranks", f->groups,
                         f->ranks);
-    for (uint32_t i = 0; group_of != NULL && i < f->routes->requests; i++)
-        if (group_of[i] >= f->groups)
-            return orr_fail(err, ORR_INVALID, "request %u is of group %u, and there are %u", i,
-                            group_of[i], f->groups);
     uint32_t *group = orr_arena_array(arena, uint32_t, f->ranks);
     uint32_t *live = orr_arena_array(arena, uint32_t, f->groups);
     if (group == NULL || live == NULL)
@@ -144,19 +137,25 @@ static orr_status make_groups(orr_flows *f, const uint32_t *group_of, orr_arena 
     return ORR_OK;
 }
 
-orr_status orr_flows_make(const orr_policy_problem *p, const uint32_t *group_of, uint32_t groups,
-                          orr_arena *arena, orr_flows *ret, orr_error *err)
+orr_status orr_flows_make(const orr_policy_problem *p, orr_arena *arena, orr_flows *ret,
+                          orr_error *err)
 {
-    orr_flows f = {.routes = p->options->routes,
+    const orr_expert_options *o = p->options;
+    const uint32_t *group_of = o->group_of_request;
+    orr_flows f = {.routes = o->routes,
                    .layers = p->layers,
                    .experts = p->experts,
                    .ranks = p->ranks,
-                   .groups = groups,
-                   .top_k = p->options->routes->top_k,
-                   .dead = p->options->dead};
-    ORR_TRY(make_groups(&f, group_of, arena, err));
-    ORR_TRY(count_rows(&f, group_of, arena, err));
-    ORR_TRY(draw_sample(&f, group_of, arena, err));
+                   .groups = orr_expert_request_groups(o),
+                   .top_k = o->routes->top_k,
+                   .dead = o->dead};
+    ORR_TRY(make_groups(&f, arena, err));
+    ORR_TRY(check_requests(&f, group_of, err));
+    if (f.groups == 1 && p->counted)
+        f.rows = p->load;
+    else
+        ORR_TRY(count_rows(&f, group_of, arena, err));
+    ORR_TRY(draw_sample(&f, arena, err));
     *ret = f;
     return ORR_OK;
 }

@@ -19,14 +19,12 @@ typedef struct orr_flows {
     const bool *dead;      /* shape (R); NULL: none */
     uint32_t sampled;      /* tokens of the sample; 0 where K is 1: rows say it all */
     const uint64_t *token; /* shape (sampled): rows of the routes, evenly spaced */
-    const uint16_t *from;  /* shape (sampled): rank */
 } orr_flows;
 
-/* Counts every choice of the routes once; group_of: shape (requests), NULL: all are one group.
- * INVALID: groups that do not divide the ranks, a request of no group, a group without a rank that
- * lives. */
-orr_status orr_flows_make(const orr_policy_problem *problem, const uint32_t *group_of,
-                          uint32_t groups, orr_arena *arena, orr_flows *ret,
+/* Counts every choice of the routes of the problem's options, by the groups of requests that
+ * these have; without, all requests are one group. INVALID: groups that do not divide the ranks, a
+ * request with tokens of no group, a group without a rank that lives. */
+orr_status orr_flows_make(const orr_policy_problem *problem, orr_arena *arena, orr_flows *ret,
                           orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_EXPERTS_POLICY_FLOWS_H */

@@ -12,6 +12,7 @@ typedef struct orr_policy_problem {
     uint32_t host_ranks, hosts; /* the last host may have fewer ranks than the others */
     const uint32_t *number;     /* shape (L): the layer's number in the model */
     const double *load;         /* shape (L, E): choices, summed over windows; finite, >= 0 */
+    bool counted;               /* the loads are the choices of the routes */
     uint32_t *rank_slots;       /* shape (R): slots of a rank in a layer, at most E; 0: dead */
     uint32_t slots;             /* the sum of rank_slots */
     uint32_t kept;              /* experts of a layer that get a slot: min(E, slots) */

@@ -149,6 +149,7 @@ orr_status orr_policy_problem_make(const orr_expert_options *options, orr_arena 
         .options = options,
         .layers = windows != NULL ? windows->layers : options->routes->layers,
         .experts = windows != NULL ? windows->experts : options->routes->experts,
+        .counted = windows == NULL,
         .number = windows != NULL ? windows->number : options->routes->number,
         .ranks = options->ranks,
         .host_ranks = options->host_ranks != 0 ? options->host_ranks : options->ranks,
