@@ -7,29 +7,17 @@
 typedef struct further {
     double gain;
     uint32_t layer, rank, expert;
+    uint32_t seen; /* copies that its layer had when all experts were looked at */
 } further;
 
-/* Change of the smooth measure by a copy more; nothing is changed. */
-static double gain_of_copy(orr_layer *layer, uint32_t expert, uint32_t rank)
+static further best_copy(orr_layer *layer, uint32_t index, uint32_t rank, uint32_t taken)
 {
-    const double before = orr_layer_smooth(layer);
-    orr_layer_take_out(layer, expert);
-    orr_layer_add(layer, expert, rank);
-    orr_layer_put_in(layer, expert);
-    const double ret = before - orr_layer_smooth(layer);
-    orr_layer_take_out(layer, expert);
-    orr_layer_drop(layer, expert, rank);
-    orr_layer_put_in(layer, expert);
-    return ret;
-}
-
-static further best_copy(orr_layer *layer, uint32_t index, uint32_t rank)
-{
-    further ret = {.gain = -INFINITY, .layer = index, .rank = rank, .expert = UINT32_MAX};
+    further ret = {
+        .gain = -INFINITY, .layer = index, .rank = rank, .expert = UINT32_MAX, .seen = taken};
     for (uint32_t e = 0; e < layer->experts; e++) {
         if (layer->copies[e] == 0 || !orr_layer_may(layer, e, rank))
             continue;
-        const double gain = gain_of_copy(layer, e, rank);
+        const double gain = orr_layer_gain(layer, e, rank);
         if (gain > ret.gain) {
             ret.gain = gain;
             ret.expert = e;
@@ -77,7 +65,7 @@ static size_t fill_heap(orr_layer *layer, uint32_t layers, const uint32_t *room,
         for (uint32_t r = 0; r < layer->ranks; r++) {
             heap[n] = (further){.layer = l, .rank = r};
             if (has_room(layer, room, left, even, &heap[n]))
-                heap[n++] = best_copy(&layer[l], l, r);
+                heap[n++] = best_copy(&layer[l], l, r, 0);
         }
     for (size_t i = n / 2; i-- > 0;)
         sift_down(heap, n, i);
@@ -90,7 +78,8 @@ orr_status orr_copies_allot(orr_layer *layer, uint32_t layers, const uint32_t *r
     const orr_arena_mark mark = orr_arena_get_mark(arena);
     further *heap = orr_arena_array(arena, further, (size_t)layers * layer->ranks);
     uint64_t *left = orr_arena_array(arena, uint64_t, layer->ranks);
-    if (heap == NULL || left == NULL)
+    uint32_t *taken = orr_arena_array(arena, uint32_t, layers); /* copies of each layer */
+    if (heap == NULL || left == NULL || taken == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < layer->ranks; r++) {
         left[r] = (uint64_t)room[r] * layers;
@@ -105,13 +94,14 @@ orr_status orr_copies_allot(orr_layer *layer, uint32_t layers, const uint32_t *r
             heap[0] = heap[--n];
         } else {
             /* Gains change as other copies come; a stale one is counted anew and sorted in. */
-            const further now = best_copy(at, top.layer, top.rank);
+            const bool seen = top.seen == taken[top.layer];
+            const further now = seen ? top : best_copy(at, top.layer, top.rank, taken[top.layer]);
             if (now.gain >= top.gain - 1e-9 * fabs(top.gain) && now.expert == top.expert) {
                 orr_layer_take_out(at, now.expert);
                 orr_layer_add(at, now.expert, now.rank);
                 orr_layer_put_in(at, now.expert);
                 left[now.rank]--;
-                heap[0] = best_copy(at, top.layer, top.rank);
+                heap[0] = best_copy(at, top.layer, top.rank, ++taken[top.layer]);
             } else {
                 heap[0] = now;
             }

@@ -4,6 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+/* Branchless and inline, unlike fmax(). */
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* --- a layer ---------------------------------------------------------------------------------- */
 
 static void fill_flows(orr_layer *layer, const orr_flows *f, uint32_t index)
@@ -47,10 +53,11 @@ orr_status orr_layer_new(const orr_flows *f, const orr_policy_problem *p, uint32
     layer.copies = orr_arena_array(arena, uint16_t, p->experts);
     layer.used = orr_arena_array(arena, uint32_t, p->ranks);
     layer.rows = orr_arena_array(arena, double, p->ranks);
+    layer.host_of = orr_arena_array(arena, uint16_t, p->ranks);
     bool memory = layer.flow != NULL && layer.host_flow != NULL && layer.total != NULL &&
                   (layer.apart != NULL || f->sampled == 0) && layer.has != NULL &&
                   layer.copy != NULL && layer.copies != NULL && layer.used != NULL &&
-                  layer.rows != NULL;
+                  layer.rows != NULL && layer.host_of != NULL;
     for (int end = 0; end < 2; end++)
         for (int level = 0; level < ORR_LEVELS; level++) {
             layer.port[end][level] = orr_arena_array(arena, double, p->ranks);
@@ -58,6 +65,8 @@ orr_status orr_layer_new(const orr_flows *f, const orr_policy_problem *p, uint32
         }
     if (!memory)
         return orr_fail_memory(err);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        layer.host_of[r] = (uint16_t)(r / p->host_ranks);
     fill_flows(&layer, f, index);
     for (size_t i = 0; layer.apart != NULL && i < cells; i++)
         layer.apart[i] = 1;
@@ -175,13 +184,13 @@ static void add_nearest(orr_layer *layer, uint32_t expert, double sign)
             h = copy[i] / layer->host_ranks;
             far -= (double)host_flow[h];
         }
-    far = fmax(far, 0) * sign / n;
+    far = larger(far, 0) * sign / n;
     for (uint32_t i = 0, next; i < n; i = next) {
         const uint32_t h = copy[i] / layer->host_ranks;
         double near = (double)host_flow[h]; /* of ranks of this host without a copy */
         for (next = i; next < n && copy[next] / layer->host_ranks == h; next++)
             near -= (double)flow[copy[next]];
-        near = fmax(near, 0) * sign / (next - i);
+        near = larger(near, 0) * sign / (next - i);
         for (uint32_t j = i; j < next; j++) {
             add_rows(layer, copy[j], sign * (double)flow[copy[j]] + near + far);
             add_link(layer, expert, copy[j], ORR_HOST, near);
@@ -224,6 +233,78 @@ void orr_layer_sum(orr_layer *layer, bool with_ports)
         orr_layer_put_in(layer, e);
 }
 
+/* --- one more copy ---------------------------------------------------------------------------- */
+
+/* The sums of all copies with one more, by taking the expert out and putting it in. */
+static double gain_by_sums(orr_layer *layer, uint32_t expert, uint32_t rank)
+{
+    const double before = orr_layer_smooth(layer);
+    orr_layer_take_out(layer, expert);
+    orr_layer_add(layer, expert, rank);
+    orr_layer_put_in(layer, expert);
+    const double ret = before - orr_layer_smooth(layer);
+    orr_layer_take_out(layer, expert);
+    orr_layer_drop(layer, expert, rank);
+    orr_layer_put_in(layer, expert);
+    return ret;
+}
+
+/* Rows of an expert that a copy gets from other ranks: of its host, and of hosts without a copy. */
+typedef struct spread {
+    double near, far;
+} spread;
+
+/* What each copy on a host gets, now and with one more there. Returns the copies on the host. */
+static uint32_t spread_rows(const orr_layer *layer, uint32_t expert, uint32_t rank, spread *ret_now,
+                            spread *ret_then)
+{
+    const uint16_t *copy = layer->copy + (size_t)expert * layer->ranks;
+    const float *flow = layer->flow + (size_t)expert * layer->ranks;
+    const float *host_flow = layer->host_flow + (size_t)expert * layer->hosts;
+    const uint32_t n = layer->copies[expert], host = layer->host_of[rank];
+    double far = (double)layer->total[expert], near = (double)host_flow[host];
+    uint32_t here = 0;
+    for (uint32_t i = 0, h = UINT32_MAX; i < n; i++) {
+        if (layer->host_of[copy[i]] != h) {
+            h = layer->host_of[copy[i]];
+            far -= (double)host_flow[h];
+        }
+        if (h == host) {
+            near -= (double)flow[copy[i]];
+            here++;
+        }
+    }
+    *ret_now = (spread){here > 0 ? larger(near, 0) / here : 0, larger(far, 0) / n};
+    far -= here == 0 ? (double)host_flow[host] : 0;
+    *ret_then =
+        (spread){larger(near - (double)flow[rank], 0) / (here + 1), larger(far, 0) / (n + 1)};
+    return here;
+}
+
+double orr_layer_gain(orr_layer *layer, uint32_t expert, uint32_t rank)
+{
+    if (layer->by_share || layer->with_ports || layer->copies[expert] == 0)
+        return gain_by_sums(layer, expert, rank);
+    const uint16_t *copy = layer->copy + (size_t)expert * layer->ranks;
+    const uint32_t host = layer->host_of[rank];
+    const double own = (double)layer->flow[(size_t)expert * layer->ranks + rank];
+    const double sum = layer->mean_rows * layer->live;
+    spread now, then;
+    const bool beside = spread_rows(layer, expert, rank, &now, &then) > 0;
+    const double rows = own + then.near + then.far, far = then.far - now.far;
+    double squares = rows * (2 * layer->rows[rank] + rows);
+    double links = then.near * orr_layer_row_ns(layer, expert, rank, ORR_HOST) +
+                   then.far * orr_layer_row_ns(layer, expert, rank, ORR_NETWORK);
+    for (uint32_t i = 0; i < layer->copies[expert]; i++) {
+        const uint32_t r = copy[i];
+        const double near = beside && layer->host_of[r] == host ? then.near - now.near : 0;
+        squares += (near + far) * (2 * layer->rows[r] + near + far);
+        links += near * orr_layer_row_ns(layer, expert, r, ORR_HOST) +
+                 far * orr_layer_row_ns(layer, expert, r, ORR_NETWORK);
+    }
+    return -links / layer->live - (sum > 0 ? layer->costs->evenness * squares / sum : 0);
+}
+
 /* --- measures --------------------------------------------------------------------------------- */
 
 double orr_layer_smooth(const orr_layer *layer)
@@ -239,8 +320,8 @@ double orr_layer_step(const orr_layer *layer)
     for (int end = 0; end < 2; end++)
         for (int level = 0; level < ORR_LEVELS; level++)
             for (uint32_t r = 0; r < layer->ranks; r++)
-                port = fmax(port, layer->port[end][level][r]);
+                port = larger(port, layer->port[end][level][r]);
     for (uint32_t r = 0; r < layer->ranks; r++)
-        rows = fmax(rows, layer->rows[r]);
+        rows = larger(rows, layer->rows[r]);
     return port + rows * layer->costs->row_ns;
 }

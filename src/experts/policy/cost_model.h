@@ -26,6 +26,7 @@ typedef struct orr_layer_costs {
 typedef struct orr_layer {
     uint32_t experts, ranks, hosts, host_ranks, live;
     bool by_share;
+    uint16_t *host_of; /* shape (R) */
     const orr_layer_costs *costs;
     float *flow;      /* shape (E, R): rows of a step from a rank to an expert */
     float *host_flow; /* shape (E, H) */
@@ -54,6 +55,8 @@ orr_status orr_layer_new(const orr_flows *flows, const orr_policy_problem *probl
 /* An expert's part of all sums, taken out or put in again: around each change of its copies. */
 void orr_layer_take_out(orr_layer *layer, uint32_t expert);
 void orr_layer_put_in(orr_layer *layer, uint32_t expert);
+/* By how much one more copy lowers the smooth measure; nothing is changed. */
+double orr_layer_gain(orr_layer *layer, uint32_t expert, uint32_t rank);
 /* Changes the list of copies alone. */
 void orr_layer_add(orr_layer *layer, uint32_t expert, uint32_t rank);
 void orr_layer_drop(orr_layer *layer, uint32_t expert, uint32_t rank);
