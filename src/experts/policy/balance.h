@@ -22,6 +22,8 @@ typedef struct orr_load_balancer {
     uint64_t *heap;                /* shape (R) */
     uint32_t *copies;              /* shape (E) */
     uint64_t *piece, *piece_spare; /* shape (slots) */
+    double *size;                  /* shape (E) */
+    uint32_t wraps;                /* limits that the last layer was wrapped with */
     float *share;                  /* shape (slots) */
     void *split_room;              /* of orr_experts_split() */
 } orr_load_balancer;
@@ -36,6 +38,11 @@ typedef struct orr_layer_balance {
 orr_status orr_load_balancer_init(orr_load_balancer *balance, const orr_policy_problem *problem,
                                   uint32_t most_slots, orr_arena *arena,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Balances experts over the ranks of a part, in balance->now, whose `first` is set; order: shape
+ * (n), experts by descending load; no rank needs to have less than `limit`. Returns the load of the
+ * fullest. */
+double orr_load_balance_range(orr_load_balancer *balance, orr_rank_range range, const double *load,
+                              const uint64_t *order, uint32_t n, double limit);
 /* Balances a layer; `first`: shape (R + 1), slots of its ranks as those of orr_packing. The answer
  * stands in balance->now, its copies in no order, and no slot is free. */
 orr_layer_balance orr_load_balance_layer(orr_load_balancer *balance, uint32_t layer,

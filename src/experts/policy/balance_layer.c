@@ -6,9 +6,7 @@
 
 #include "experts/policy/keys.h"
 
-/* A layer is balanced when its fullest rank is within this of the bound. */
-#define CLOSE 1e-6
-enum { BISECTIONS = 8, EXCHANGES = 256, ROUNDS = 4 };
+#define BOUND_TOLERANCE 1e-6 /* relative */
 
 static orr_status make_packing(const orr_policy_problem *p, uint32_t slots, orr_arena *arena,
                                orr_packing *ret, orr_error *err)
@@ -85,11 +83,12 @@ orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem
         .copies = orr_arena_array(arena, uint32_t, p->experts),
         .piece = orr_arena_array(arena, uint64_t, most_slots),
         .piece_spare = orr_arena_array(arena, uint64_t, most_slots),
+        .size = orr_arena_array(arena, double, p->experts),
         .share = orr_arena_array(arena, float, most_slots),
     };
     if (b->base == NULL || b->key == NULL || b->spare == NULL || b->order == NULL ||
         b->heap == NULL || b->host == NULL || b->copies == NULL || b->piece == NULL ||
-        b->piece_spare == NULL || b->share == NULL)
+        b->piece_spare == NULL || b->size == NULL || b->share == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < p->ranks; r++)
         b->live += p->rank_slots[r] > 0;
@@ -104,167 +103,38 @@ orr_status orr_load_balancer_init(orr_load_balancer *b, const orr_policy_problem
     return make_packing(p, most_slots, arena, &b->best, err);
 }
 
-/* --- ranks that share experts ----------------------------------------------------------------- */
-
-static uint32_t slots_of(const orr_packing *k, uint32_t rank)
-{
-    return k->first[rank + 1] - k->first[rank];
-}
-
-/* Deals n experts evenly to ranks with slots; where that leaves a rest, the first have one more. */
-static void deal(const orr_packing *k, orr_rank_range range, uint32_t n, uint32_t *base)
-{
-    for (uint32_t r = range.first; r < range.end; r++)
-        base[r] = 0;
-    while (n > 0)
-        for (uint32_t r = range.first; r < range.end && n > 0; r++)
-            if (base[r] < slots_of(k, r)) {
-                base[r]++;
-                n--;
-            }
-}
-
-static void copy_range(const orr_packing *from, orr_packing *to, orr_rank_range range)
-{
-    const uint32_t slot = from->first[range.first], slots = from->first[range.end] - slot;
-    const uint32_t r = range.first, ranks = range.end - r;
-    to->first = from->first;
-    memcpy(to->used + r, from->used + r, ranks * sizeof *to->used);
-    memcpy(to->load + r, from->load + r, ranks * sizeof *to->load);
-    memcpy(to->expert + slot, from->expert + slot, slots * sizeof *to->expert);
-    memcpy(to->part + slot, from->part + slot, slots * sizeof *to->part);
-}
-
-/* Fills and levels, first with `limit`, then with limits between it and the best so far, whose load
- * of the fullest rank is `most`. Returns that of the best, which stands in b->best, or in b->now if
- * it is at the limit. */
-static double search(orr_load_balancer *b, orr_rank_range range, const double *load,
-                     const uint64_t *order, uint32_t n, double limit, double most)
-{
-    double low = limit, middle = limit;
-    for (int i = 0; i < BISECTIONS && most > low * (1 + CLOSE); i++) {
-        orr_packing_fill(&b->now, range, b->base, load, order, n, b->heap);
-        const double got = orr_packing_level(&b->now, range, middle);
-        if (got <= limit * (1 + CLOSE))
-            return got;
-        if (got < most * (1 - CLOSE)) {
-            copy_range(&b->now, &b->best, range);
-            most = got;
-        }
-        if (got > middle * (1 + CLOSE))
-            low = middle;
-        middle = (low + most) / 2;
-    }
-    return most;
-}
-
-/* A copy in each free slot, which takes load once it is split: the expert whose copies are most
- * loaded of those that the rank lacks. */
-static void fill_free_slots(orr_load_balancer *b, orr_rank_range range, const double *load,
-                            const uint64_t *order, uint32_t n)
-{
-    orr_packing *k = &b->now;
-    for (uint32_t i = 0; i < n; i++)
-        b->copies[(uint32_t)order[i]] = 0;
-    for (uint32_t r = range.first; r < range.end; r++)
-        for (uint32_t s = k->first[r]; s < k->first[r] + k->used[r]; s++)
-            b->copies[k->expert[s]]++;
-    for (uint32_t r = range.first; r < range.end; r++)
-        while (k->used[r] < slots_of(k, r)) {
-            uint32_t best = UINT32_MAX;
-            for (uint32_t i = 0; i < n; i++) {
-                const uint32_t e = (uint32_t)order[i];
-                if ((best == UINT32_MAX || load[e] * b->copies[best] > load[best] * b->copies[e]) &&
-                    !orr_packing_holds(k, r, (uint16_t)e))
-                    best = e;
-            }
-            if (best == UINT32_MAX)
-                break; /* the rank has all */
-            orr_packing_add(k, r, (uint16_t)best, 0);
-            b->copies[best]++;
-        }
-}
-
-/* Fills the free slots and splits all loads anew over the copies; returns the load of the fullest
- * rank. */
-static double split_range(orr_load_balancer *b, orr_rank_range range, const double *load,
-                          const uint64_t *order, uint32_t n)
-{
-    orr_packing *k = &b->now;
-    double most = 0;
-    fill_free_slots(b, range, load, order, n);
-    const orr_expert_placement part = {
-        .layers = 1,
-        .experts = b->problem->experts,
-        .ranks = range.end - range.first,
-        .first_slot = k->first + range.first,
-        .expert = k->expert,
-    };
-    (void)orr_experts_split(&part, 0, load, b->split_room, b->share);
-    for (uint32_t r = range.first, i = 0; r < range.end; r++) {
-        k->load[r] = 0;
-        for (uint32_t s = k->first[r]; s < k->first[r + 1]; s++) {
-            k->part[s] = load[k->expert[s]] * (double)b->share[i++];
-            k->load[r] += k->part[s];
-        }
-        most = k->load[r] > most ? k->load[r] : most;
-    }
-    return most;
-}
-
-/* Exchanges copies and splits loads in turn until neither helps. */
-static double improve(orr_load_balancer *b, orr_rank_range range, const double *load,
-                      const uint64_t *order, uint32_t n, double limit)
-{
-    double most = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) {
-        (void)orr_packing_exchange(&b->now, range, EXCHANGES);
-        const double got = split_range(b, range, load, order, n);
-        if (got >= most * (1 - CLOSE))
-            break;
-        most = got;
-        if (most <= limit * (1 + CLOSE))
-            break;
-    }
-    return most;
-}
-
-/* Balances the experts in `order` over ranks; no rank needs to have less than `limit`. Returns the
- * load of the fullest. */
-static double balance_range(orr_load_balancer *b, orr_rank_range range, const double *load,
-                            const uint64_t *order, uint32_t n, double limit)
-{
-    orr_packing *now = &b->now;
-    double most = INFINITY;
-    /* With free slots on all ranks; then without, so that the most loaded experts stand alone. */
-    for (int way = 0; way < 2; way++) {
-        deal(now, range, n, b->base);
-        for (uint32_t r = range.first; r < range.end && way == 1; r++)
-            b->base[r] = slots_of(now, r);
-        most = search(b, range, load, order, n, limit, most);
-        if (most <= limit * (1 + CLOSE)) {
-            fill_free_slots(b, range, load, order, n);
-            return most;
-        }
-    }
-    copy_range(&b->best, now, range);
-    most = improve(b, range, load, order, n, limit);
-    if (most <= limit * (1 + CLOSE))
-        return most;
-    copy_range(now, &b->best, range);
-    orr_packing_fill_copies(now, range, load, order, n, b->piece, b->piece_spare, b->copies);
-    const double equal = improve(b, range, load, order, n, limit);
-    if (equal < most)
-        return equal;
-    copy_range(&b->best, now, range);
-    return most;
-}
-
 /* --- a layer ---------------------------------------------------------------------------------- */
 
+/* Slots that experts need whose copies have at most `most` each, `slots` or fewer; else more. */
+static uint64_t slots_needed(const double *load, const uint64_t *order, uint32_t n, uint32_t slots,
+                             double most)
+{
+    uint64_t needed = n;
+    for (uint32_t i = 0; i < n && load[(uint32_t)order[i]] > most && needed <= slots; i++)
+        needed += (uint64_t)(load[(uint32_t)order[i]] / most * (1 - BOUND_TOLERANCE));
+    return needed;
+}
+
+/* The least load that the most loaded copy can have, if that is more than `bound`. */
+static double least_copy(const double *load, const uint64_t *order, uint32_t n, uint32_t slots,
+                         double bound)
+{
+    if (!(bound > 0) || slots_needed(load, order, n, slots, bound) <= slots)
+        return bound;
+    double high = load[(uint32_t)order[0]];
+    while (high > bound * (1 + BOUND_TOLERANCE)) {
+        const double middle = (bound + high) / 2;
+        if (slots_needed(load, order, n, slots, middle) <= slots)
+            high = middle;
+        else
+            bound = middle;
+    }
+    return bound;
+}
+
 /* Lower bounds on the fullest of ranks that share experts: the mean; the most loaded expert over as
- * many ranks as it can stand on; without free slots the two lightest of one more experts than
- * ranks, of which two share a rank. */
+ * many ranks as it can stand on; the most loaded copy of as many as there are slots; without free
+ * slots the two lightest of one more experts than ranks, of which two share a rank. */
 static double bound_of(const double *load, const uint64_t *order, uint32_t n, uint32_t slots,
                        uint32_t ranks)
 {
@@ -275,6 +145,7 @@ static double bound_of(const double *load, const uint64_t *order, uint32_t n, ui
     double bound = sum / ranks;
     if (n > 0 && load[(uint32_t)order[0]] / spread > bound)
         bound = load[(uint32_t)order[0]] / spread;
+    bound = least_copy(load, order, n, slots, bound);
     if (slots == n && n > ranks) {
         const double pair = load[(uint32_t)order[ranks - 1]] + load[(uint32_t)order[ranks]];
         bound = pair > bound ? pair : bound;
@@ -342,7 +213,7 @@ orr_layer_balance orr_load_balance_layer(orr_load_balancer *b, uint32_t layer,
         const uint64_t *const order = b->order + (size_t)h * here;
         const double bound = bound_of(load, order, here, first[range.end] - first[begin], live);
         const double most =
-            balance_range(b, range, load, order, here, bound > limit ? bound : limit);
+            orr_load_balance_range(b, range, load, order, here, bound > limit ? bound : limit);
         ret.most = fmax(ret.most, most);
         if (!grouped)
             ret.bound = bound_of(load, order, here, here + b->bound_spare, live);

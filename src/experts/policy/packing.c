@@ -93,28 +93,61 @@ static uint32_t choose_copies(const double *load, const uint64_t *order, uint32_
     return chosen;
 }
 
+static void push(uint64_t *heap, uint32_t n, uint64_t key)
+{
+    uint32_t at = n;
+    for (; at > 0 && heap[(at - 1) / 2] > key; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = key;
+}
+
+static uint64_t pop(uint64_t *heap, uint32_t *n)
+{
+    const uint64_t ret = heap[0];
+    heap[0] = heap[--*n];
+    orr_key_sift_down(heap, *n, 0);
+    return ret;
+}
+
+/* Puts a copy on the least loaded rank that lacks its expert. heap: ranks with a free slot, by
+ * load; the end of its room, of `room` keys, keeps those that have the expert. */
+static void add_to_least(orr_packing *k, uint16_t e, double part, uint64_t *heap, uint32_t *n,
+                         uint32_t room)
+{
+    uint32_t put_off = 0;
+    while (*n > 0) {
+        const uint64_t key = pop(heap, n);
+        const uint32_t r = (uint32_t)key;
+        if (orr_packing_holds(k, r, e)) {
+            heap[room - ++put_off] = key;
+            continue;
+        }
+        orr_packing_add(k, r, e, part);
+        if (free_slots(k, r) > 0)
+            push(heap, (*n)++, orr_key_ascending((float)k->load[r], r));
+        break;
+    }
+    for (; put_off > 0; put_off--)
+        push(heap, (*n)++, heap[room - put_off]);
+}
+
 void orr_packing_fill_copies(orr_packing *k, orr_rank_range range, const double *load,
                              const uint64_t *order, uint32_t n, uint64_t *key, uint64_t *spare,
-                             uint32_t *copies)
+                             uint32_t *copies, uint64_t *heap)
 {
     uint32_t ranks = 0;
     for (uint32_t r = range.first; r < range.end; r++) {
-        ranks += k->first[r + 1] > k->first[r];
         k->used[r] = 0;
         k->load[r] = 0;
+        if (k->first[r + 1] > k->first[r])
+            heap[ranks++] = r; /* sorted, so a heap */
     }
-    const uint32_t slots = k->first[range.end] - k->first[range.first];
+    const uint32_t slots = k->first[range.end] - k->first[range.first], room = ranks;
     const uint32_t chosen = choose_copies(load, order, n, slots, ranks, key, copies);
     const uint64_t *sorted = orr_key_sort(key, spare, chosen);
     for (uint32_t i = 0; i < chosen; i++) {
         const uint16_t e = (uint16_t)sorted[i];
-        uint32_t best = UINT32_MAX;
-        for (uint32_t r = range.first; r < range.end; r++)
-            if ((best == UINT32_MAX || k->load[r] < k->load[best]) && free_slots(k, r) > 0 &&
-                !orr_packing_holds(k, r, e))
-                best = r;
-        if (best != UINT32_MAX)
-            orr_packing_add(k, best, e, load[e] / copies[e]);
+        add_to_least(k, e, load[e] / copies[e], heap, &ranks, room);
     }
 }
 

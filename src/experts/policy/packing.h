@@ -35,10 +35,11 @@ void orr_packing_fill(orr_packing *packing, orr_rank_range range, const uint32_t
 
 /* Equal copies instead: each slot beyond n is a copy of the expert whose copies are most loaded,
  * and copies go by descending load to the least loaded rank that lacks their expert. key, spare:
- * scratch, shape (slots of the range); copies: scratch, shape (E). */
+ * scratch, shape (slots of the range); copies: scratch, shape (E); heap: scratch, shape (ranks of
+ * the range). */
 void orr_packing_fill_copies(orr_packing *packing, orr_rank_range range, const double *load,
                              const uint64_t *order, uint32_t n, uint64_t *key, uint64_t *spare,
-                             uint32_t *copies);
+                             uint32_t *copies, uint64_t *heap);
 
 /* Makes copies in free slots until no rank of the range has more than `limit`, or none can help.
  * Returns the load of the fullest rank. */
