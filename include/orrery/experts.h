@@ -210,7 +210,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_placement_write(const orr_expert_pl
     X(LINEAR, "linear") /* neighbouring experts; spare slots repeat the first ones of the rank's   \
                          * right neighbour */                                                      \
     X(EPLB, "eplb")     /* DeepSeek's load balancer, to the letter */                              \
-    X(AFFINITY, "affinity")         /* arXiv 2604.23150 */                                         \
+    X(AFFINITY, "affinity")         /* arXiv 2604.23150: by group_of_request */                    \
     X(COACTIVATION, "coactivation") /* TACG, arXiv 2606.01007 */                                   \
     X(ILP, "ilp") /* proven least imbalance of small cases, by an external solver */
 typedef enum orr_expert_policy {

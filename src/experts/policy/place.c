@@ -9,6 +9,7 @@ static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
     [ORR_EXPERT_POLICY_BEST] = orr_place_best,
     [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
     [ORR_EXPERT_POLICY_EPLB] = orr_place_eplb,
+    [ORR_EXPERT_POLICY_AFFINITY] = orr_place_affinity,
     [ORR_EXPERT_POLICY_ILP] = orr_place_ilp,
 };
 

@@ -39,6 +39,7 @@ orr_status orr_policy_draft(const orr_policy_problem *problem, const uint32_t *s
  * these are NAN before. Everything lives in the arena. Outputs are written only on success. */
 typedef orr_status orr_policy_place(const orr_policy_problem *problem, orr_arena *arena,
                                     orr_expert_result *ret, orr_error *err);
-orr_policy_place orr_place_linear, orr_place_eplb, orr_place_balance, orr_place_ilp, orr_place_best;
+orr_policy_place orr_place_linear, orr_place_eplb, orr_place_balance, orr_place_ilp, orr_place_best,
+    orr_place_affinity;
 
 #endif /* ORR_EXPERTS_POLICY_POLICY_H */
