@@ -10,6 +10,7 @@ static orr_policy_place *const policies[ORR_EXPERT_POLICIES] = {
     [ORR_EXPERT_POLICY_LINEAR] = orr_place_linear,
     [ORR_EXPERT_POLICY_EPLB] = orr_place_eplb,
     [ORR_EXPERT_POLICY_AFFINITY] = orr_place_affinity,
+    [ORR_EXPERT_POLICY_COACTIVATION] = orr_place_coactivation,
     [ORR_EXPERT_POLICY_ILP] = orr_place_ilp,
 };
 
@@ -41,9 +42,6 @@ orr_status orr_experts_place(const orr_expert_options *options, orr_arena *arena
 
     if (options->policy >= ORR_EXPERT_POLICIES)
         return orr_fail(err, ORR_INVALID, "policy %d is not known", options->policy);
-    const char *name = orr_expert_policy_name((orr_expert_policy)options->policy);
-    if (policies[options->policy] == NULL)
-        return orr_fail(err, ORR_UNSUPPORTED, "policy '%s' is not built in", name);
     ORR_TRY(orr_policy_problem_make(options, arena, &problem, err));
     ORR_TRY(policies[options->policy](&problem, arena, &result, err));
     ORR_TRY(list_missing(&problem, arena, &result, err));

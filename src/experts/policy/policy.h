@@ -40,6 +40,6 @@ orr_status orr_policy_draft(const orr_policy_problem *problem, const uint32_t *s
 typedef orr_status orr_policy_place(const orr_policy_problem *problem, orr_arena *arena,
                                     orr_expert_result *ret, orr_error *err);
 orr_policy_place orr_place_linear, orr_place_eplb, orr_place_balance, orr_place_ilp, orr_place_best,
-    orr_place_affinity;
+    orr_place_affinity, orr_place_coactivation;
 
 #endif /* ORR_EXPERTS_POLICY_POLICY_H */
