@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "experts/policy/bound.h"
+#include "experts/policy/compare.h"
 #include "experts/policy/copies.h"
 #include "experts/policy/single.h"
 
@@ -80,28 +81,36 @@ static orr_status place_singles(search *s, const orr_expert_placement *balanced,
     return ORR_OK;
 }
 
-/* Where costs are given they are what counts, and the fullest port and rank are relieved. Else the
- * mean of links and evenness are kept: with what is only assumed, the last percent of a fullest
- * rank is not worth rows over links that future requests would send too. */
-static double improve_layers(search *s)
+/* Changes of a layer that are tried. */
+static uint64_t most_trials(const orr_policy_problem *p)
 {
     static const double TRIALS = 1 << 22;
+    return (uint64_t)(TRIALS / p->layers / p->ranks);
+}
+
+static void improve_layers(search *s)
+{
     const orr_policy_problem *p = s->problem;
-    const volatile bool *stop = p->options->stop;
-    const uint64_t trials = (uint64_t)(TRIALS / p->layers / p->ranks);
-    double ret = 0;
     for (uint32_t l = 0; l < p->layers; l++) {
-        orr_layer *layer = &s->layer[l];
         if (s->flows.sampled > 0) {
             orr_merge_load(&s->merge, &s->flows, l);
-            orr_merge_place(&s->merge, layer);
+            orr_merge_place(&s->merge, &s->layer[l]);
         }
         if (p->slots > p->kept)
-            orr_copies_improve(layer, trials, stop);
-        if (p->options->costs != NULL)
-            orr_copies_relieve(layer, trials, stop);
-        orr_layer_sum(layer, true);
-        ret += orr_layer_step(layer);
+            orr_copies_improve(&s->layer[l], most_trials(p), p->options->stop);
+    }
+}
+
+/* Relieves the fullest port and rank of each layer, for costs that are given: with what is only
+ * assumed, the last percent of a fullest rank is not worth rows over links that future requests
+ * would send too. Returns the step. */
+static double relieve_layers(search *s)
+{
+    const orr_policy_problem *p = s->problem;
+    double ret = 0;
+    for (uint32_t l = 0; l < p->layers; l++) {
+        orr_copies_relieve(&s->layer[l], most_trials(p), p->options->stop);
+        ret += orr_layer_step(&s->layer[l]);
     }
     return ret;
 }
@@ -187,61 +196,67 @@ static orr_status make_search(const orr_policy_problem *p, search *s, orr_arena 
     return orr_single_new(p, s->flows.sampled > 0 ? &s->merge : NULL, arena, &s->single, err);
 }
 
-/* Routes of very many choices are not walked again to compare placements. */
-static bool is_compared(const orr_policy_problem *p)
+/* The search's placements, with the smooth measure and relieved, and those of other policies: where
+ * links tell experts apart little, loads alone level ranks better, and what few tokens tell of is
+ * better not leant on. The one that is fastest for parts of the requests, as they come. */
+static orr_status prefer_fastest(const orr_policy_problem *p, const orr_expert_placement *smooth,
+                                 orr_arena *arena, orr_expert_result *ret, orr_error *err)
 {
-    static const double MOST_CHOICES = 1 << 26;
-    const orr_expert_options *o = p->options;
-    return o->routes != NULL && o->costs != NULL &&
-           (double)o->routes->tokens * o->routes->top_k * p->layers <= MOST_CHOICES;
-}
-
-/* Takes another policy's placement where it is faster all the same, with tokens going to copies as
- * serving sends them: where links tell experts apart little, loads alone level ranks better. */
-static orr_status prefer_faster(const orr_policy_problem *p, orr_arena *arena,
-                                orr_expert_result *ret, orr_error *err)
-{
-    static orr_policy_place *const others[] = {orr_place_balance, orr_place_eplb, orr_place_linear};
-    orr_expert_quality best, theirs;
-    ORR_TRY(orr_experts_evaluate(&ret->placement, p->options, arena, &best, err));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    static orr_policy_place *const others[] = {orr_place_balance, orr_place_eplb,
+                                               orr_place_affinity};
+    enum { OTHERS = sizeof others / sizeof *others };
+    orr_expert_placement candidates[2 + OTHERS] = {ret->placement, *smooth};
+    uint32_t fastest;
+    double ratio;
+    for (size_t i = 0; i < OTHERS; i++) {
         orr_expert_result other = *ret;
         ORR_TRY(others[i](p, arena, &other, err));
-        ORR_TRY(orr_experts_evaluate(&other.placement, p->options, arena, &theirs, err));
-        if (theirs.doubled_slots > 0 || theirs.step_ns >= best.step_ns)
-            continue;
-        ret->gap_frac = (1 + ret->gap_frac) * theirs.step_ns / best.step_ns - 1;
-        ret->placement = other.placement;
-        best = theirs;
+        candidates[2 + i] = other.placement;
     }
+    ORR_TRY(
+        orr_placement_fastest(p->options, candidates, 2 + OTHERS, arena, &fastest, &ratio, err));
+    ret->gap_frac = (1 + ret->gap_frac) * ratio - 1;
+    ret->placement = candidates[fastest];
     return ORR_OK;
+}
+
+static orr_status search_placement(search *s, orr_arena *scratch, orr_arena *arena,
+                                   orr_expert_result *ret, orr_error *err)
+{
+    const orr_policy_problem *p = s->problem;
+    orr_expert_placement smooth;
+    /* Shares even out what copies take from afar, so that ranks need less care. */
+    s->costs.evenness = s->costs.row_ns;
+    ORR_TRY(orr_copies_allot(s->layer, p->layers, p->rank_slots, p->options->even_layers,
+                             p->options->stop, scratch, err));
+    improve_layers(s);
+    ORR_TRY(write_layers(s, arena, &smooth, err));
+    if (p->options->costs == NULL) {
+        ret->placement = smooth;
+        return ORR_OK;
+    }
+    ORR_TRY(tell_gap(s, relieve_layers(s), scratch, ret, err));
+    ORR_TRY(write_layers(s, arena, &ret->placement, err));
+    return prefer_fastest(p, &smooth, arena, ret, err);
 }
 
 static orr_status place_by_routes(const orr_policy_problem *p, orr_arena *scratch, orr_arena *arena,
                                   orr_expert_result *ret, orr_error *err)
 {
-    const orr_expert_options *o = p->options;
     search s;
     bool fits;
     orr_expert_result balanced = *ret;
     ORR_TRY(make_search(p, &s, scratch, err));
+    /* What the square of unevenness stands for, the fullest rank, costs rows and links alike; by
+     * measured steps of requests held out the first count several times. */
     s.costs.evenness =
-        4 * s.costs.row_ns + s.costs.dispatch_ns[ORR_HOST] + s.costs.combine_ns[ORR_HOST];
+        10 * s.costs.row_ns + s.costs.dispatch_ns[ORR_HOST] + s.costs.combine_ns[ORR_HOST];
     ORR_TRY(orr_place_balance(p, arena, &balanced, err));
     ORR_TRY(place_singles(&s, &balanced.placement, scratch, &fits, err));
-    if (!fits) {
-        *ret = balanced;
-        return ORR_OK;
-    }
-    /* Shares even out what copies take from afar, so that ranks need less care. */
-    s.costs.evenness = s.costs.row_ns;
-    ORR_TRY(orr_copies_allot(s.layer, p->layers, p->rank_slots, p->options->even_layers,
-                             p->options->stop, scratch, err));
-    const double step_ns = improve_layers(&s);
-    if (o->costs != NULL)
-        ORR_TRY(tell_gap(&s, step_ns, scratch, ret, err));
-    ORR_TRY(write_layers(&s, arena, &ret->placement, err));
-    return is_compared(p) ? prefer_faster(p, arena, ret, err) : ORR_OK;
+    if (fits)
+        return search_placement(&s, scratch, arena, ret, err);
+    *ret = balanced;
+    return ORR_OK;
 }
 
 /* From the placement that runs, only what pays: see orr_experts_approach(). */
@@ -252,7 +267,8 @@ static orr_status approach_from_running(const orr_policy_problem *p, orr_arena *
     orr_expert_approach approach;
     ORR_TRY(orr_experts_approach(p->options->running, &ret->placement, p->options, TOLERANCE, arena,
                                  &approach, err));
-    if (is_compared(p)) { /* moves that end in a slower step are not made */
+    if (p->options->routes != NULL && p->options->costs != NULL) {
+        /* Moves that end in a slower step are not made. */
         orr_expert_quality running;
         ORR_TRY(orr_experts_evaluate(p->options->running, p->options, arena, &running, err));
         if (running.step_ns <= approach.reached.step_ns) {
