@@ -22,9 +22,15 @@ static orr_status evaluator_init(orr_experts_request *r, evaluator *ret)
         return orr_fail_memory(&r->session.err);
     for (uint32_t l = 0; l < s->layers; l++)
         ret->concentrated[l] = s->of_layer[l].concentrated;
-    if (r->routes != NULL)
-        ret->options.routes = r->told_of;
-    return ORR_OK;
+    if (r->routes == NULL)
+        return ORR_OK;
+    /* Loads are counted once, not for every placement. */
+    orr_expert_windows *loads = orr_arena_one(r->session.arena, orr_expert_windows);
+    if (loads == NULL)
+        return orr_fail_memory(&r->session.err);
+    ret->options.routes = r->told_of;
+    ret->options.windows = loads;
+    return orr_expert_windows_of_routes(r->told_of, 1, r->session.arena, loads, &r->session.err);
 }
 
 /* plan->result.placement -> its figures. */

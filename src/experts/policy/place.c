@@ -43,9 +43,20 @@ orr_status orr_experts_place(const orr_expert_options *options, orr_arena *arena
     if (options->policy >= ORR_EXPERT_POLICIES)
         return orr_fail(err, ORR_INVALID, "policy %d is not known", options->policy);
     ORR_TRY(orr_policy_problem_make(options, arena, &problem, err));
+    /* Routes are not counted again for every evaluation. */
+    const orr_expert_windows loads = {.windows = 1,
+                                      .layers = problem.layers,
+                                      .experts = problem.experts,
+                                      .number = problem.number,
+                                      .load = problem.load,
+                                      .source = options->windows != NULL ? options->windows->source
+                                                                         : options->routes->source};
+    orr_expert_options with_loads = *problem.options;
+    with_loads.windows = &loads;
+    problem.options = &with_loads;
     ORR_TRY(policies[options->policy](&problem, arena, &result, err));
     ORR_TRY(list_missing(&problem, arena, &result, err));
-    ORR_TRY(orr_experts_evaluate(&result.placement, options, arena, &result.quality, err));
+    ORR_TRY(orr_experts_evaluate(&result.placement, &with_loads, arena, &result.quality, err));
     *ret = result;
     return ORR_OK;
 }
