@@ -12,15 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "experts/placement/loads.h"
 #include "experts/policy/policy.h"
 #include "experts/policy/solver.h"
 
-enum { MOST_CELLS = 512, MOST_LAYERS = 64, LIMIT_S = 30, LINE_BYTES = 512 };
+/* TOTAL_S: for all layers; what is left of it is dealt evenly to those that are left. */
+enum { MOST_CELLS = 512, MOST_LAYERS = 64, TOTAL_S = 10, LINE_BYTES = 512 };
+#define EVEN 1e-6 /* over the mean, that no placement is below */
 
 typedef struct ilp {
     const orr_policy_problem *problem;
     char folder[64], model[80], answer[80];
-    uint8_t *holds; /* shape (L, R, E) */
+    uint8_t *holds; /* shape (L, R, E): first those of a placement by loads */
+    uint8_t *found; /* shape (R, E): of the solver */
     double bound;   /* of the worst layer; NAN: a layer is not proven */
 } ilp;
 
@@ -107,10 +112,10 @@ static bool read_copy(const char *line, uint32_t *e, uint32_t *r, bool *ret)
 
 /* Both solvers begin with the word Optimal, CBC in the first line, HiGHS in the second, and name
  * the objective. */
-static orr_status read_answer(ilp *s, uint32_t layer, orr_error *err)
+static orr_status read_answer(ilp *s, bool *ret_proven, orr_error *err)
 {
     const orr_policy_problem *p = s->problem;
-    uint8_t *holds = s->holds + (size_t)layer * p->ranks * p->experts;
+    uint8_t *holds = s->found;
     char line[LINE_BYTES];
     bool proven = false;
     double objective = NAN;
@@ -130,7 +135,8 @@ static orr_status read_answer(ilp *s, uint32_t layer, orr_error *err)
             holds[(size_t)r * p->experts + e] = set;
     }
     (void)fclose(f);
-    s->bound = proven && !isnan(objective) ? fmax(s->bound, objective) : NAN;
+    *ret_proven = proven && !isnan(objective);
+    s->bound = *ret_proven && !isnan(s->bound) ? fmax(s->bound, objective) : NAN;
     return ORR_OK;
 }
 
@@ -138,7 +144,7 @@ static orr_status read_answer(ilp *s, uint32_t layer, orr_error *err)
 static bool is_placement(const ilp *s, uint32_t layer)
 {
     const orr_policy_problem *p = s->problem;
-    const uint8_t *holds = s->holds + (size_t)layer * p->ranks * p->experts;
+    const uint8_t *holds = s->found;
     for (uint32_t e = 0; e < p->experts; e++) {
         uint32_t copies = 0;
         for (uint32_t r = 0; r < p->ranks; r++)
@@ -156,23 +162,71 @@ static bool is_placement(const ilp *s, uint32_t layer)
     return true;
 }
 
-static orr_status solve_layer(ilp *s, uint32_t layer, orr_error *err)
+/* Keeps what the solver found; what it did not prove may be worse than what stands. */
+static orr_status solve_layer(ilp *s, uint32_t layer, uint32_t limit_s, orr_error *err)
 {
     const orr_policy_problem *p = s->problem;
+    const size_t cells = (size_t)p->ranks * p->experts;
+    bool proven;
     double sum = 0;
     for (uint32_t e = 0; e < p->experts; e++)
         if (is_kept(p, layer, e))
             sum += p->load[(size_t)layer * p->experts + e];
+    memset(s->found, 0, cells);
     ORR_TRY(write_model(s, layer, sum > 0 ? sum / live_ranks(p) : 1, err));
-    ORR_TRY(orr_solver_run(s->model, s->answer, LIMIT_S, p->options->stop, err));
-    ORR_TRY(read_answer(s, layer, err));
-    if (!is_placement(s, layer))
-        return orr_fail(err, ORR_IO, "layer %u: the solver found no placement within %d s",
-                        p->number[layer], LIMIT_S);
+    ORR_TRY(orr_solver_run(s->model, s->answer, limit_s, p->options->stop, err));
+    ORR_TRY(read_answer(s, &proven, err));
+    if (proven && is_placement(s, layer))
+        memcpy(s->holds + layer * cells, s->found, cells);
     return ORR_OK;
 }
 
-static orr_status solve(ilp *s, orr_error *err)
+/* Copies as loads alone place them, in as many slots in every layer. even: shape (L), of layers
+ * that need no solver, since all ranks have as much. */
+static orr_status begin_with_balance(ilp *s, orr_arena *arena, bool *even, orr_error *err)
+{
+    orr_expert_options options = *s->problem->options;
+    orr_policy_problem p = *s->problem;
+    orr_expert_result start;
+    options.even_layers = true;
+    p.options = &options;
+    ORR_TRY(orr_place_balance(&p, arena, &start, err));
+    double *rank_load = orr_arena_array(arena, double, p.ranks);
+    if (rank_load == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t l = 0; l < p.layers; l++) {
+        orr_layer_rank_loads(&start.placement, l, p.load + (size_t)l * p.experts, rank_load);
+        even[l] = orr_loads_imbalance(rank_load, p.ranks, live_ranks(&p)) <= 1 + EVEN;
+        for (uint32_t r = 0; r < p.ranks; r++)
+            for (uint32_t i = orr_placement_first(&start.placement, l, r);
+                 i < orr_placement_first(&start.placement, l, r + 1); i++)
+                s->holds[((size_t)l * p.ranks + r) * p.experts + start.placement.expert[i]] = 1;
+    }
+    return ORR_OK;
+}
+
+static orr_status solve_layers(ilp *s, const bool *even, orr_error *err)
+{
+    const orr_clock *const clock = &orr_clock_monotonic;
+    const int64_t end_ns = orr_clock_now_ns(clock) + (int64_t)TOTAL_S * 1000000000;
+    uint32_t left = 0;
+    for (uint32_t l = 0; l < s->problem->layers; l++)
+        left += !even[l];
+    for (uint32_t l = 0; l < s->problem->layers; l++) {
+        if (even[l])
+            continue;
+        const int64_t left_ns = end_ns - orr_clock_now_ns(clock);
+        const int64_t limit_s = left_ns / 1000000000 / left--;
+        if (left_ns <= 0)
+            s->bound = NAN; /* what loads alone placed stands, and is not proven */
+        else
+            ORR_TRY(solve_layer(s, l, limit_s > 1 ? (uint32_t)limit_s : 1, err));
+        (void)unlink(s->answer);
+    }
+    return ORR_OK;
+}
+
+static orr_status solve(ilp *s, const bool *even, orr_error *err)
 {
     const char *base = getenv("TMPDIR");
     (void)snprintf(s->folder, sizeof s->folder, "%s/orrery-XXXXXX",
@@ -181,11 +235,8 @@ static orr_status solve(ilp *s, orr_error *err)
         return orr_fail(err, ORR_IO, "%s cannot be made", s->folder);
     (void)snprintf(s->model, sizeof s->model, "%s/model.lp", s->folder);
     (void)snprintf(s->answer, sizeof s->answer, "%s/answer", s->folder);
-    orr_status status = ORR_OK;
-    for (uint32_t l = 0; l < s->problem->layers && status == ORR_OK; l++) {
-        status = solve_layer(s, l, err);
-        (void)unlink(s->answer);
-    }
+    const orr_status status = solve_layers(s, even, err);
+    (void)unlink(s->answer);
     (void)unlink(s->model);
     (void)rmdir(s->folder);
     return status;
@@ -227,11 +278,14 @@ orr_status orr_place_ilp(const orr_policy_problem *p, orr_arena *arena, orr_expe
                         MOST_CELLS, MOST_LAYERS, cells, p->layers);
     if (p->grouped)
         return orr_fail(err, ORR_UNSUPPORTED, "policy 'ilp' does not keep groups on hosts");
+    bool *even = orr_arena_array(arena, bool, p->layers);
     s.holds = orr_arena_array(arena, uint8_t, p->layers * cells);
-    if (s.holds == NULL)
+    s.found = orr_arena_array(arena, uint8_t, cells);
+    if (even == NULL || s.holds == NULL || s.found == NULL)
         return orr_fail_memory(err);
     memset(s.holds, 0, p->layers * cells);
-    ORR_TRY(solve(&s, err));
+    ORR_TRY(begin_with_balance(&s, arena, even, err));
+    ORR_TRY(solve(&s, even, err));
     ORR_TRY(make_placement(&s, arena, &ret->placement, err));
     ret->bound_imbalance = s.bound;
     return ORR_OK;
