@@ -11,7 +11,7 @@
 #include "cli/command/option.h"
 #include "leaks.h"
 
-enum { ALL_OF_THE_FIRST = 1000, SAMPLES = 500 };
+enum { ALL_OF_THE_FIRST = 1000, SAMPLES = 500, TRIES = 4 };
 
 static char folder[] = "/tmp/orrery-no-memory-XXXXXX";
 
@@ -53,6 +53,27 @@ static void must(work body, orr_error *err)
         fail_msg("%s: %s", orr_status_name(status), err->text);
 }
 
+/* Bytes that the nth failing allocation leaks, and *before as it is then. Work that is done again
+ * leaks again; what the C library keeps for a thread more that happened to run at once, it keeps
+ * once. */
+static size_t leaked_by(work body, uint64_t nth, size_t *before)
+{
+    size_t now = allocated_bytes(), leaked = now - *before;
+    for (int again = 0; again < TRIES && leaked != 0; again++) {
+        orr_error err = {.text = ""};
+        *before = now;
+        orr_alloc_fail_from(nth);
+        const orr_status status = body(&err);
+        orr_alloc_fail_from(0);
+        (void)status;
+        (void)empty_folder();
+        now = allocated_bytes();
+        leaked = now - *before;
+    }
+    *before = now;
+    return leaked;
+}
+
 void fail_each_allocation(work body)
 {
     orr_error err;
@@ -63,7 +84,7 @@ void fail_each_allocation(work body)
     must(body, &err);
     const uint64_t n = orr_alloc_count();
     const unsigned n_files = empty_folder();
-    const size_t before = allocated_bytes();
+    size_t before = allocated_bytes();
     const uint64_t step =
         !slow() && n > ALL_OF_THE_FIRST + SAMPLES ? (n - ALL_OF_THE_FIRST) / SAMPLES : 1;
 
@@ -80,9 +101,10 @@ void fail_each_allocation(work body)
         if (status == ORR_OK ? left != n_files : left > n_files - (n_files > 0))
             fail_msg("allocation %llu of %llu: %s and %u files", (unsigned long long)nth,
                      (unsigned long long)n, orr_status_name(status), left);
-        if (allocated_bytes() != before)
+        const size_t leaked = leaked_by(body, nth, &before);
+        if (leaked != 0)
             fail_msg("allocation %llu of %llu: %zd bytes leaked", (unsigned long long)nth,
-                     (unsigned long long)n, (ssize_t)(allocated_bytes() - before));
+                     (unsigned long long)n, (ssize_t)leaked);
     }
     assert_true(nothing_leaked());
     print_message("# %llu of %llu allocations failed, %llu times the work was done all the same\n",
