@@ -251,7 +251,7 @@ typedef struct orr_expert_options {
                              * they bring most, as many in all */
     const orr_expert_costs *costs; /* NULL: BEST looks at load alone, but with group_of_request at
                                     * links too, by what decode on hosts of 8 H100 is assumed to
-                                    * cost */
+                                    * cost: few rows to other ranks, which are about level */
     const uint32_t *group_of_request;    /* shape (requests): the group of ranks that a request is
                                           * dealt to, as orr_experts_group() gives; NULL: requests
                                           * are dealt to ranks evenly */

@@ -99,6 +99,9 @@ const orr_option orr_options[] = {
      .about =
          "requests that choose alike run in N groups of ranks, told from their prefill; default: on any rank",
      .max = 1024},
+    {"objective", 0, OPTION_TEXT, FIELD(objective), "WHAT", "step|remote", " experts ",
+     .about =
+         "--groups, what best makes small: time of a step (default), or rows to other ranks, with ranks still about level"},
     {"expert-groups", 0, OPTION_NUMBER, FIELD(expert_groups), "N", NULL, " experts ",
      .about =
          "N groups of neighbouring experts stay on a host each, as routers that choose hosts first want it",

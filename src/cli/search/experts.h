@@ -17,6 +17,7 @@ typedef struct orr_experts_request {
     /* Where there is a cluster: */
     uint32_t ranks, spare;
     bool every_policy;
+    bool remote_first; /* --objective remote: placed without costs, told with them */
     orr_expert_costs costs;
     orr_expert_options options; /* of the chosen policy, with the routes to place by */
     bool has_running;

@@ -125,5 +125,10 @@ orr_status orr_experts_request_groups(orr_experts_request *r)
     if (s->groups > 1 && r->ranks % (uint32_t)s->groups != 0)
         return orr_fail(err, ORR_INVALID, "--groups: %u ranks are not %lld groups of equal size",
                         r->ranks, (long long)s->groups);
+    r->remote_first = s->objective != NULL && strcmp(s->objective, "remote") == 0;
+    if (r->remote_first && s->groups <= 1)
+        return orr_fail(err, ORR_INVALID,
+                        "--objective: where requests run on any rank all placements are as remote: "
+                        "--groups N");
     return s->groups > 1 ? group(r, (uint32_t)s->groups) : ORR_OK;
 }

@@ -61,6 +61,8 @@ static orr_status place(const evaluator *e, orr_expert_policy policy, uint32_t s
     orr_expert_options options = r->options;
     options.policy = (uint8_t)policy;
     options.slots = slots;
+    if (r->remote_first)
+        options.costs = NULL;
     *ret = (orr_experts_plan){.policy = orr_expert_policy_name(policy)};
     if (r->session.settings->verbose)
         orr_session_remark(&r->session, "placing by %s", ret->policy);
@@ -191,6 +193,7 @@ orr_status orr_experts_request_answer(orr_experts_request *r)
                                      .model = r->model,
                                      .model_by_shape = r->model_by_shape,
                                      .spare = r->spare,
+                                     .remote_first = r->remote_first,
                                      .held_out = r->held_out,
                                      .counted = counted != r->routes ? counted->tokens : 0};
     if (r->cluster == NULL)

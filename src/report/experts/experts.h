@@ -43,6 +43,7 @@ typedef struct orr_experts_report {
     bool model_by_shape;           /* not named, but the only one with such layers */
     uint32_t spare;                /* slots of a rank and layer */
     const orr_expert_moves *moves; /* from what runs; NULL: nothing runs */
+    bool remote_first;             /* best was asked for few rows to other ranks */
     orr_experts_held_out held_out;
     uint64_t counted; /* tokens that statistics are of; 0: all */
 } orr_experts_report;

@@ -20,6 +20,8 @@ static void put_question(orr_json_writer *w, const orr_experts_report *r)
     orr_json_member_uint(w, "request_groups", o->group_of_request != NULL ? o->request_groups : 0);
     orr_json_member_uint(w, "expert_groups", o->expert_groups);
     orr_json_member_double(w, "horizon_steps", o->horizon_steps);
+    if (r->remote_first)
+        orr_json_member_text(w, "objective", "remote");
     orr_json_member_uint(w, "held_out_requests", r->held_out.requests);
     orr_json_member_uint(w, "most_choices", o->most_choices);
     orr_json_member_text(w, "costs", c != NULL ? c->source : NULL);

@@ -125,6 +125,8 @@ static void tell_question(const orr_experts_report *r, orr_output *out)
     if (o->group_of_request != NULL)
         orr_output_printf(out, "; requests in %u groups, told from their prefill",
                           o->request_groups);
+    if (r->remote_first)
+        orr_output_printf(out, "; best makes rows to other ranks few");
     if (o->expert_groups > 1)
         orr_output_printf(out, "; %u groups of experts, each on a host", o->expert_groups);
     orr_output_printf(out, "\n");
