@@ -225,6 +225,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_arrangements_open(orr_expert_arrang
                                                                orr_error *err);
 ORR_API void orr_expert_arrangements_close(orr_expert_arrangements *arrangements);
 
+struct orr_calibration;
+
 typedef struct orr_workload {
     uint8_t task; /* orr_task                                                          */
     uint32_t seq; /* tokens a sample; 0: the plan's, else the model's context up to 8192 */
@@ -260,6 +262,16 @@ typedef struct orr_workload {
                   * cannot be executed is UNSUPPORTED. Else for simulation: the average
                   * amount of work */
 } orr_workload;
+
+/* What placements of a model's experts are weighed by (`include/orrery/experts.h`) on `ranks`
+ * devices of a cluster: rates of all-to-all within a host and between hosts, and a token through an
+ * expert, by the calibration; bf16 activations and weights. `tokens`: of all ranks in a step. Model
+ * NULL: an expert of 5120 x 2048, assumed. Ranks of a host in *ret_host_ranks, the source in the
+ * arena. INVALID: more ranks than devices, a model without experts. */
+ORR_API ORR_MUST_CHECK orr_status
+orr_expert_costs_of_cluster(const orr_cluster *cluster, const struct orr_calibration *calibration,
+                            const orr_model *model, uint32_t ranks, double tokens, orr_arena *arena,
+                            orr_expert_costs *ret, uint32_t *ret_host_ranks, orr_error *err);
 
 #ifdef __cplusplus
 }

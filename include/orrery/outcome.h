@@ -175,16 +175,6 @@ ORR_API void orr_estimator_free(orr_estimator *estimator); /* NULL is allowed */
 ORR_API ORR_MUST_CHECK orr_status orr_estimate_of(orr_estimator *estimator, const orr_plan *plan,
                                                   orr_estimate *ret, orr_error *err);
 
-/* What placements of a model's experts are weighed by (`include/orrery/experts.h`) on `ranks`
- * devices of a cluster: rates of all-to-all within a host and between hosts, and a token through an
- * expert, by the calibration; bf16 activations and weights. `tokens`: of all ranks in a step. Model
- * NULL: an expert of 5120 x 2048, assumed. Ranks of a host in *ret_host_ranks, the source in the
- * arena. INVALID: more ranks than devices, a model without experts. */
-ORR_API ORR_MUST_CHECK orr_status
-orr_expert_costs_of_cluster(const orr_cluster *cluster, const orr_calibration *calibration,
-                            const orr_model *model, uint32_t ranks, double tokens, orr_arena *arena,
-                            orr_expert_costs *ret, uint32_t *ret_host_ranks, orr_error *err);
-
 #ifdef __cplusplus
 }
 #endif

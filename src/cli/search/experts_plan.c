@@ -4,6 +4,7 @@
 
 #include "cli/command/interrupt.h"
 #include "cli/search/experts.h"
+#include "model/experts/costs.h"
 
 /* Statistics, and placements by one policy or all, each measured on the same routes. */
 
@@ -61,6 +62,8 @@ static orr_status place(const evaluator *e, orr_expert_policy policy, uint32_t s
     orr_expert_options options = r->options;
     options.policy = (uint8_t)policy;
     options.slots = slots;
+    if (policy == ORR_EXPERT_POLICY_EPLB && options.expert_groups == 0)
+        options.expert_groups = orr_expert_groups_kept(r->model, r->ranks, options.host_ranks);
     if (r->remote_first)
         options.costs = NULL;
     *ret = (orr_experts_plan){.policy = orr_expert_policy_name(policy)};
