@@ -139,7 +139,7 @@ FOLDERS = {
         "plan": "schedule",
         "framework": "plan",
         "shard": "plan",
-        "experts": "",
+        "experts": "plan",
         "module": "experts plan shard",
         "arch": "experts module plan tables",
         "memory": "module plan schedule tables",

@@ -246,6 +246,11 @@ typedef struct orr_workload {
                                * there are any */
     struct orr_expert_arrangements *arrangements; /* placements and groups that plans ask for are
                                                    * made once; NULL: each time */
+    const orr_cluster *cluster; /* placements that plans ask for are made for its hosts and
+                                 * links, by the calibration, as `orrery experts` makes them:
+                                 * set for a simulation. NULL: all ranks are one host, and
+                                 * loads alone count */
+    const struct orr_calibration *calibration; /* not NULL where there is a cluster */
     uint32_t images; /* a sample: of models with a vision encoder                          */
     uint32_t cache;  /* PREFILL with a prompt: tokens of a sample that the KV caches have room
                       * for. Tapes are then those for execution: `prompt` tokens are computed

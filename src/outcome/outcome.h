@@ -35,6 +35,11 @@ orr_status orr_outcome_calibration(orr_job_kind kind, const orr_calibration *giv
                                    const orr_device *device, double software_year, orr_arena *arena,
                                    const orr_calibration **ret, orr_error *err) ORR_MUST_CHECK;
 orr_job_kind orr_outcome_kind(const orr_model *model, uint8_t task);
+/* Lets a workload know the cluster that placements of its experts are made for. */
+orr_status orr_outcome_set_hosts(const orr_job_options *options, const orr_cluster *cluster,
+                                 orr_arena *arena, orr_workload *workload,
+                                 orr_error *err) ORR_MUST_CHECK;
+
 /* Completes and checks the plan, builds and prices its modules; in the arena. Errors: as
  * orr_outcome_of(). */
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,

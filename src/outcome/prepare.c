@@ -191,6 +191,17 @@ orr_status orr_outcome_calibration(orr_job_kind kind, const orr_calibration *giv
     return orr_calibration_for_kind(given, kind, arena, ret, err);
 }
 
+orr_status orr_outcome_set_hosts(const orr_job_options *options, const orr_cluster *cluster,
+                                 orr_arena *arena, orr_workload *workload, orr_error *err)
+{
+    workload->cluster = cluster;
+    workload->calibration = options->calibration;
+    return options->calibration != NULL
+               ? ORR_OK
+               : orr_calibration_of(cluster->device, options->software_year, arena,
+                                    &workload->calibration, err);
+}
+
 orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                const orr_cluster *cluster, const orr_job_options *options,
                                orr_arena *arena, orr_outcome_job *job, orr_error *err)
@@ -203,6 +214,8 @@ orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
                                     options->calibration, job->cluster->device,
                                     options->software_year, arena, &job->calibration, err));
     orr_job_rates_init(job->cluster, job->calibration, options->algorithm, &job->rates);
+    if (job->model->moe.experts > 0)
+        ORR_TRY(orr_outcome_set_hosts(options, cluster, arena, &job->workload, err));
     ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
     const orr_schedule_spec spec = orr_plan_schedule(&job->plan);
     ORR_TRY(orr_schedule_make(&spec, arena, &job->schedule, err));

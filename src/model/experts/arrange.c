@@ -4,12 +4,19 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <orrery/calibration.h>
+
 #include "base/alloc.h"
+#include "experts/placement/build.h"
+#include "model/experts/costs.h"
+#include "model/plan/groups.h"
+#include "model/plan/plan.h"
 
 /* Groups of requests and placements of experts that plans ask for. */
 
 typedef struct key {
-    uint32_t ranks, slots, groups, policy;
+    uint32_t ranks, slots, groups, policy, host_ranks, expert_groups;
+    double host_bytes_per_s, network_bytes_per_s, row_ns;
 } key;
 
 /* What a key came to. */
@@ -146,16 +153,41 @@ static orr_status all_experts(const orr_workload *w, uint32_t experts, orr_arena
     return ORR_OK;
 }
 
+/* Hosts and links that the placement of a plan is for: those of the first ranks that share the
+ * experts. Without a cluster all are one host. */
+static orr_status set_hosts(const orr_model *model, const orr_plan *plan, const orr_workload *w,
+                            orr_arena *arena, key *k, orr_expert_costs *costs, orr_error *err)
+{
+    enum { TOKENS_OF_RANK = 128 }; /* placements are the same for any number */
+    if (w->cluster == NULL || (k->slots == 0 && k->policy == 0) || k->ranks <= 1)
+        return ORR_OK;
+    uint32_t *devices = orr_arena_array(arena, uint32_t, k->ranks);
+    if (devices == NULL)
+        return orr_fail_memory(err);
+    orr_plan_members_of(plan, ORR_AXIS_EP, 0, devices);
+    ORR_TRY(orr_expert_costs_on(w->cluster, w->calibration, model, devices, k->ranks,
+                                (double)TOKENS_OF_RANK * k->ranks, arena, costs, &k->host_ranks,
+                                err));
+    if (k->policy == ORR_EXPERT_POLICY_EPLB + 1)
+        k->expert_groups = orr_expert_groups_kept(model, k->ranks, k->host_ranks);
+    k->host_bytes_per_s = costs->host_bytes_per_s;
+    k->network_bytes_per_s = costs->network_bytes_per_s;
+    k->row_ns = costs->row_ns;
+    return ORR_OK;
+}
+
+/* As `orrery experts` places for these hosts and links. */
 static orr_status place(const orr_model *model, const orr_workload *w, const key *k,
-                        const uint32_t *group, orr_arena *arena, orr_expert_placement *ret,
-                        orr_error *err)
+                        const orr_expert_costs *costs, const uint32_t *group, orr_arena *arena,
+                        orr_arena *room, orr_expert_placement *ret, orr_error *err)
 {
     orr_expert_options options;
     orr_expert_result result;
     orr_expert_windows window;
     orr_expert_options_init(&options);
     options.policy = (uint8_t)(k->policy > 0 ? k->policy - 1 : ORR_EXPERT_POLICY_BEST);
-    options.routes = w->routes;
+    if (w->routes != NULL)
+        ORR_TRY(routes_of_task(w->routes, w->task, room, &options.routes, err));
     ORR_TRY(all_experts(w, model->moe.experts, arena, &window, err));
     if (window.windows > 0)
         options.windows = &window;
@@ -163,16 +195,24 @@ static orr_status place(const orr_model *model, const orr_workload *w, const key
         return orr_fail(err, ORR_INVALID,
                         "expert_policy, expert_slots: for which loads (--expert-load)?");
     options.ranks = k->ranks;
+    options.host_ranks = k->host_ranks;
+    options.expert_groups = k->expert_groups;
+    options.costs = k->host_ranks > 0 ? costs : NULL;
     options.slots = model->moe.experts + k->slots * k->ranks;
+    options.most_choices = ORR_EXPERT_USUAL_CHOICES;
     options.group_of_request = group;
     options.request_groups = group != NULL ? k->groups : 0;
     ORR_TRY(orr_experts_place(&options, arena, &result, err));
     *ret = result.placement;
-    return ORR_OK;
+    /* Transfers are priced here: of shares that are as even, those that keep most rows. */
+    return options.policy == ORR_EXPERT_POLICY_BEST && !ret->nearest && window.windows == 1
+               ? orr_placement_level(ret, window.load, arena, err)
+               : ORR_OK;
 }
 
 static orr_status make(const orr_model *model, const orr_workload *w, const key *k,
-                       orr_arena *arena, orr_arena *room, made *ret, orr_error *err)
+                       const orr_expert_costs *costs, orr_arena *arena, orr_arena *room, made *ret,
+                       orr_error *err)
 {
     uint32_t *group = NULL;
     *ret = (made){.key = *k};
@@ -189,25 +229,26 @@ static orr_status make(const orr_model *model, const orr_workload *w, const key 
             group_requests(w->routes, w->task, k->groups, arena, room, group, &ret->windows, err));
     }
     if (k->policy > 0 || k->slots > 0) {
-        ORR_TRY(place(model, w, k, group, arena, &ret->placement, err));
+        ORR_TRY(place(model, w, k, costs, group, arena, room, &ret->placement, err));
         ret->placed = true;
     }
     return ORR_OK;
 }
 
 static orr_status make_in(const orr_model *model, const orr_workload *w, const key *k,
-                          orr_arena *arena, made *ret, orr_error *err)
+                          const orr_expert_costs *costs, orr_arena *arena, made *ret,
+                          orr_error *err)
 {
     orr_arena *room = orr_arena_new(0, 0);
     if (room == NULL)
         return orr_fail_memory(err);
-    const orr_status status = make(model, w, k, arena, room, ret, err);
+    const orr_status status = make(model, w, k, costs, arena, room, ret, err);
     orr_arena_free(room);
     return status;
 }
 
 static orr_status find_or_make(const orr_model *model, const orr_workload *w, const key *k,
-                               const made **ret, orr_error *err)
+                               const orr_expert_costs *costs, const made **ret, orr_error *err)
 {
     orr_expert_arrangements *a = w->arrangements;
     made *at = a->first;
@@ -217,7 +258,7 @@ static orr_status find_or_make(const orr_model *model, const orr_workload *w, co
         at = orr_arena_one(a->arena, made);
         if (at == NULL)
             return orr_fail_memory(err);
-        ORR_TRY(make_in(model, w, k, a->arena, at, err));
+        ORR_TRY(make_in(model, w, k, costs, a->arena, at, err));
         at->next = a->first;
         a->first = at;
     }
@@ -226,13 +267,14 @@ static orr_status find_or_make(const orr_model *model, const orr_workload *w, co
 }
 
 static orr_status look_up(const orr_model *model, const orr_workload *w, const key *k,
-                          orr_arena *arena, made *ret, orr_error *err)
+                          const orr_expert_costs *costs, orr_arena *arena, made *ret,
+                          orr_error *err)
 {
     const made *found;
     if (w->arrangements == NULL)
-        return make_in(model, w, k, arena, ret, err);
+        return make_in(model, w, k, costs, arena, ret, err);
     pthread_mutex_lock(&w->arrangements->lock);
-    const orr_status status = find_or_make(model, w, k, &found, err);
+    const orr_status status = find_or_make(model, w, k, costs, &found, err);
     if (status == ORR_OK)
         *ret = *found;
     pthread_mutex_unlock(&w->arrangements->lock);
@@ -266,18 +308,22 @@ orr_status orr_experts_arrange(const orr_model *model, const orr_plan *plan,
                                const orr_workload *workload, orr_arena *arena, orr_workload *ret,
                                orr_error *err)
 {
-    const key k = {orr_plan_group_size(plan, ORR_AXIS_EP), plan->expert_slots, plan->request_groups,
-                   plan->expert_policy};
+    key k = {.ranks = orr_plan_group_size(plan, ORR_AXIS_EP),
+             .slots = plan->expert_slots,
+             .groups = plan->request_groups,
+             .policy = plan->expert_policy};
+    orr_expert_costs costs;
     made found;
     *ret = *workload;
     ORR_TRY(check(workload, &k, err));
     if (workload->routes != NULL && workload->windows == NULL && workload->load == NULL) {
-        ORR_TRY(look_up(model, workload, &(key){0}, arena, &found, err));
+        ORR_TRY(look_up(model, workload, &(key){0}, NULL, arena, &found, err));
         ORR_TRY(set_windows(&found, 0, arena, ret, err));
     }
     if ((k.slots == 0 && k.policy == 0 && k.groups <= 1) || k.ranks <= 1)
         return ORR_OK;
-    ORR_TRY(look_up(model, ret, &k, arena, &found, err));
+    ORR_TRY(set_hosts(model, plan, ret, arena, &k, &costs, err));
+    ORR_TRY(look_up(model, ret, &k, &costs, arena, &found, err));
     if (k.groups > 1)
         ORR_TRY(set_windows(&found, k.groups, arena, ret, err));
     if (found.placed) {

@@ -5,7 +5,8 @@
 #include <orrery/model.h>
 
 /* How a plan arranges experts and requests: from the routes or loads of a workload and the plan's
- * ep, expert_slots, expert_policy and request_groups. All ranks are taken to be one host. */
+ * ep, expert_slots, expert_policy and request_groups; placements for the hosts and links of the
+ * workload's cluster, where the first ranks that share the experts stand. */
 
 /* The workload as the plan arranges it: itself where the plan says nothing. What is made is kept in
  * workload->arrangements where that is not NULL, else in the arena. Errors: INVALID: a policy
