@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "model/plan/plan.h"
 #include "outcome/multi_pass.h"
+#include "outcome/outcome.h"
 
 /* --- the estimator: what all plans share ----------------------------------------------------- */
 
@@ -40,7 +41,9 @@ static orr_status open_estimator(orr_estimator *e, orr_error *err)
     uint32_t first;
     ORR_TRY(orr_estimate_device_of(e, e->cluster->device, &first, err));
     orr_job_rates_init(e->cluster, e->devices[first].calibration, e->options.algorithm, &e->rates);
-    return ORR_OK;
+    return e->model->moe.experts > 0
+               ? orr_outcome_set_hosts(&e->options, e->cluster, e->arena, &e->options.workload, err)
+               : ORR_OK;
 }
 
 orr_status orr_estimator_new(const orr_model *model, const orr_cluster *cluster,

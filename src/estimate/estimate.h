@@ -211,6 +211,19 @@ static inline uint32_t orr_estimate_saving(const orr_plan *p)
     return p->cross_entropy_loss_fusion | (uint32_t)p->activation_func_fp8_input_store << 2 |
            (uint32_t)p->kv_cache_dtype << 4 | (uint32_t)p->recompute_modules << 16;
 }
+/* Whether the plan asks for a placement of experts, which is made for the hosts that its ranks are
+ * on; and the order of its axes then, as part of a key. */
+static inline bool orr_estimate_places(const orr_plan *p)
+{
+    return p->ep > 1 && (p->expert_slots > 0 || p->expert_policy > 0);
+}
+static inline uint32_t orr_estimate_order(const orr_plan *p)
+{
+    uint32_t order = 0;
+    for (uint32_t i = 0; i < ORR_BASE_AXES && orr_estimate_places(p); i++)
+        order = order << 8 | p->order[i];
+    return order;
+}
 /* The plan on as few ranks as can have its slices: its modules are those of the plan. */
 orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan);
 /* Valid until the small cache needs its place. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Memoization: hash table from a key to the object built for it. One thread at a time. */
-enum { ORR_MEMO_WORDS = 26 };
+enum { ORR_MEMO_WORDS = 28 };
 typedef struct orr_memo_key {
     uint32_t word[ORR_MEMO_WORDS]; /* all words are compared; unused ones are 0 */
 } orr_memo_key;

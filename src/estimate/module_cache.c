@@ -13,10 +13,26 @@ static orr_memo_key key_of(const orr_plan *p)
                             (uint32_t)p->fusion << 12 | (uint32_t)p->flash << 16 |
                             (uint32_t)p->cp_kind << 20 | (uint32_t)p->overlap_ep << 24 |
                             (uint32_t)p->pad_experts << 28;
-    return (orr_memo_key){{p->tp, p->cp, p->dp, p->ep, p->etp, p->micro_batch, p->seq, packed,
-                           p->layers, p->hidden, p->ffn, p->heads, p->vocab, p->capacity,
-                           orr_estimate_saving(p), p->expert_slots,
-                           p->request_groups | (uint32_t)p->expert_policy << 24}};
+    return (orr_memo_key){{p->tp,
+                           p->cp,
+                           p->dp,
+                           p->ep,
+                           p->etp,
+                           p->micro_batch,
+                           p->seq,
+                           packed,
+                           p->layers,
+                           p->hidden,
+                           p->ffn,
+                           p->heads,
+                           p->vocab,
+                           p->capacity,
+                           orr_estimate_saving(p),
+                           p->expert_slots,
+                           p->request_groups | (uint32_t)p->expert_policy << 24,
+                           orr_estimate_order(p),
+                           p->pp,
+                           orr_plan_dp_inner(p)}};
 }
 
 static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached_modules *ret,

@@ -15,9 +15,11 @@ orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan)
 {
     orr_plan p = *plan;
     const uint32_t experts = p.ep * p.etp, others = p.tp * p.cp;
-    p.pp = p.vp = 1;
+    p.vp = 1;
     p.schedule = ORR_SCHEDULE_1F1B;
-    if (model->kind == ORR_MODEL_TRANSFORMER)
+    if (!orr_estimate_places(plan)) /* else hosts of experts follow from all strides */
+        p.pp = 1;
+    if (model->kind == ORR_MODEL_TRANSFORMER && !orr_estimate_places(plan))
         p.dp = 1;
     while (p.dp * others % experts != 0)
         p.dp++;
@@ -60,7 +62,10 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            tables ? place->sums_id[ORR_AXIS_DP] : 0,
                            device,
                            p->expert_slots | (uint32_t)p->expert_policy << 24,
-                           p->request_groups}};
+                           p->request_groups,
+                           orr_estimate_order(p),
+                           orr_estimate_places(p) ? p->pp : 0,
+                           orr_estimate_places(p) ? orr_plan_dp_inner(p) : 0}};
 }
 
 static orr_status price_module(const orr_module *module, const orr_plan *plan,
