@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import pathlib
+import random
 import re
 import resource
 import signal
@@ -242,6 +243,31 @@ def experts_are_loaded_placed_and_grouped():
         assert step("ep=4,expert_policy=eplb", *routes) <= step("ep=4", *routes)
         assert step("ep=1", *routes) == step("ep=1")
         assert step("ep=4,request_groups=2", *routes) != step("ep=4", *routes)
+
+
+@case
+def plans_place_experts_as_the_command_does():
+    """Step and bytes by the plan's policy are those by the file that `orrery experts` writes: all ranks on one host,
+    over hosts, and with the model's groups of experts on a host each."""
+    def told(model, cluster, plan, *more):
+        tables = parsed(simulate(model, "--cluster", cluster, "--task", "prefill", "--prompt", "512",
+                                 "--expert-load", "loads.json", "--plan", plan, *more, "-f", "json", cwd=folder))["tables"]
+        step = [row["value"] for row in tables["figures"]["rows"] if row["figure"] == "step"]
+        return step, [row for table in tables.values() for row in table["rows"] if row.get("axis") == "ep"]
+    for model, cluster, layers, experts, ranks, policy in (("mixtral-8x7b", "dgx_h100", 32, 8, 8, "best"),
+                                                           ("qwen3-30b-a3b", "h100_superpod", 48, 128, 16, "best"),
+                                                           ("deepseek-v3", "h100_superpod", 58, 256, 32, "eplb")):
+        with scratch() as folder:
+            draw = random.Random(ranks)
+            loads = [[round(1e6 * draw.random() ** 3) + 1 for _ in range(experts)] for _ in range(layers)]
+            (folder / "loads.json").write_text(json.dumps(loads))
+            made = orrery("experts", "loads.json", "-m", model, "-c", cluster, "--ranks", str(ranks), "--slots", "1",
+                          "--policy", policy, "-o", "placement.yaml", cwd=folder)
+            assert made.returncode == 0, made.stderr
+            plan = f"dp={ranks},ep={ranks},micro_batch=8"
+            placed = told(model, cluster, f"{plan},expert_slots=1,expert_policy={policy}")
+            assert placed == told(model, cluster, plan, "--placement", "placement.yaml")
+            assert placed[0] < told(model, cluster, plan)[0]
 
 
 @case
