@@ -114,6 +114,9 @@ typedef struct orr_outcome {
     uint32_t n_cuts;
     const orr_table_use *tables; /* shape (n_tables): of recommendation models */
     uint32_t n_tables;
+    uint32_t expert_slots;      /* of the rank and layer that has most; 0: routing is not known */
+    double expert_imbalance[2]; /* where it is: rows of the fullest rank of experts over the mean,
+                                 * mean of layers and worst layer */
 } orr_outcome;
 
 /* Emits, simulates and measures a step. In the arena, but for the graphs: orr_outcome_free(). A

@@ -109,6 +109,14 @@ static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown 
         o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
 }
 
+static void tell_experts(const orr_outcome_job *job, orr_outcome *o)
+{
+    const orr_module_sequence *row = &job->row;
+    o->expert_slots = row->expert_slots;
+    o->expert_imbalance[0] = row->imbalance;
+    o->expert_imbalance[1] = row->imbalance_worst;
+}
+
 /* Share of an axis' bytes that crosses the highest level of its groups: a ring crosses it once for
  * all members of a unit; tokens of experts, and sums of embedding tables, go to all members; a send
  * has one peer. */
@@ -210,6 +218,7 @@ orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_lay
     fill_waterfall(job, &breakdown, o);
     fill_interval(job->calibration, o);
     fill_energy(s, o);
+    tell_experts(job, o);
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
     ORR_TRY(fill_axes(job, &breakdown, arena, o, err));

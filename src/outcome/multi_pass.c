@@ -2,6 +2,7 @@
 #include "outcome/multi_pass.h"
 
 #include <math.h>
+#include <string.h>
 #include <stdlib.h>
 
 #include "model/memory/memory.h"
@@ -164,6 +165,10 @@ static void add_part(orr_outcome *sum, const orr_outcome *part, const pass *p)
         sum->waterfall_ns[i] += part->waterfall_ns[i] * p->count;
     for (int i = 0; i < ORR_BASES; i++)
         sum->basis_ns[i] += part->basis_ns[i] * p->count;
+    if (part->expert_slots > 0) { /* the same in each pass, or of the last */
+        sum->expert_slots = part->expert_slots;
+        memcpy(sum->expert_imbalance, part->expert_imbalance, sizeof sum->expert_imbalance);
+    }
     sum->model_flops += part->model_flops * n;
     sum->hardware_flops += part->hardware_flops * n;
     sum->energy_j += part->energy_j * n;

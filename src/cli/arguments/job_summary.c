@@ -90,6 +90,11 @@ void orr_job_request_summary(const orr_job_request *request, orr_output *out)
     orr_output_printf(out, "bubble: %s of a stage's work", orr_human_frac(bubble, o->bubble_frac));
     if (isfinite(o->energy_j))
         orr_output_printf(out, "; energy: %.4g kWh a step (an upper bound)", o->energy_j / 3.6e6);
+    if (o->expert_slots > 0)
+        orr_output_printf(out,
+                          "\nexperts: the fullest rank has %.3f of the mean, %.3f in the worst "
+                          "layer; at most %u slots a rank and layer",
+                          o->expert_imbalance[0], o->expert_imbalance[1], o->expert_slots);
     orr_output_printf(out, "\n%u kind%s of ranks, %llu nodes simulated\n", o->simulation->n_classes,
                       o->simulation->n_classes == 1 ? "" : "s", (unsigned long long)o->n_nodes);
 }

@@ -310,6 +310,8 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
                                  .module_of = b.module_of,
                                  .recomputed_of = b.recomputed_of,
                                  .boundary_bytes = boundary(&job),
-                                 .imbalance = job.even_rows * b.skews.rows};
+                                 .imbalance = job.even_rows * b.skews.rows,
+                                 .imbalance_worst = job.even_rows * b.skews.rows_worst,
+                                 .expert_slots = b.skews.slots};
     return ORR_OK;
 }

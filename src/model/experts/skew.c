@@ -15,6 +15,7 @@ static const double STEPS = 1e9; /* in 1 */
 typedef struct made_layer {
     bool uneven;
     double rows, full; /* of the fullest rank; and port, which receives `to` */
+    uint32_t slots;    /* of the rank that has most */
 } made_layer;
 
 static orr_status measure_layer(orr_skew_maker *m, uint32_t i, made_layer *ret)
@@ -28,7 +29,7 @@ static orr_status measure_layer(orr_skew_maker *m, uint32_t i, made_layer *ret)
             sum += m->at.sent[(size_t)from * m->ranks + to];
         port = fmax(port, sum * m->ranks / m->at.senders);
     }
-    *ret = (made_layer){skew.ranks > 0, skew.rows, skew.rows + port};
+    *ret = (made_layer){skew.ranks > 0, skew.rows, skew.rows + port, skew.slots};
     return ORR_OK;
 }
 
@@ -118,10 +119,13 @@ static orr_status share_skews(orr_skew_maker *m, const made_layer *layers, orr_a
         ORR_TRY(orr_skew_make_layer(m, order[near].layer, &skew[k]));
         ORR_TRY(keep_senders(m, arena, &skew[k]));
     }
-    double rows = 0;
-    for (uint32_t i = 0; i < n; i++)
-        rows += (layers[i].uneven ? layers[i].rows : 1) / n;
-    *ret = (orr_layer_skews){.n = n_runs, .rows = rows, .skew = skew, .of_layer = of_layer};
+    *ret = (orr_layer_skews){.n = n_runs, .skew = skew, .of_layer = of_layer};
+    for (uint32_t i = 0; i < n; i++) {
+        const double rows = layers[i].uneven ? layers[i].rows : 1;
+        ret->rows += rows / n;
+        ret->rows_worst = fmax(ret->rows_worst, rows);
+        ret->slots = layers[i].slots > ret->slots ? layers[i].slots : ret->slots;
+    }
     return ORR_OK;
 }
 
@@ -162,7 +166,7 @@ orr_status orr_layer_skews_of(const orr_model *model, const orr_plan *plan,
                               orr_error *err)
 {
     orr_workload arranged;
-    *ret = (orr_layer_skews){.rows = 1};
+    *ret = (orr_layer_skews){.rows = 1, .rows_worst = 1};
     if (model->moe.experts == 0)
         return ORR_OK;
     ORR_TRY(orr_experts_arrange(model, plan, workload, arena, &arranged, err));

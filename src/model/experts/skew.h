@@ -49,6 +49,8 @@ typedef struct orr_layer_skew {
 typedef struct orr_layer_skews {
     uint32_t n;
     double rows;                /* of the fullest rank over the mean, mean of the layers; 1: even */
+    double rows_worst;          /* the same of the layer where it is most */
+    uint32_t slots;             /* of the rank and layer that has most; 0: not known */
     const orr_layer_skew *skew; /* shape (n) */
     const uint8_t *of_layer;    /* shape (layers with experts): index + 1; 0: even, experts in
                                  * order */

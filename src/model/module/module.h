@@ -93,6 +93,9 @@ typedef struct orr_module_sequence {
     int64_t boundary_bytes;       /* what one rank sends to the next stage for one micro-batch */
     double imbalance;             /* of experts: rows of the fullest rank over the mean, mean of
                                    * the layers with experts; already included in the tapes */
+    double imbalance_worst;       /* the same of the layer where it is most */
+    uint32_t
+        expert_slots; /* of the rank and layer that has most; 0: nothing is known of their loads */
 } orr_module_sequence;
 
 /* Builds the module sequence of a model. `model` with the plan's changes, `plan` completed and

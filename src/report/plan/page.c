@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 
 #include "model/tables/tables.h"
 #include "report/humanize/human.h"
@@ -63,6 +64,13 @@ static void put_tiles(const orr_html_page *p, const orr_outcome *o)
                   note ? note : "");
     orr_html_tile(p->out, NULL, "Bubble", orr_human_frac(value, o->bubble_frac),
                   "of a stage's work");
+    if (o->expert_slots > 0) {
+        char imbalance[ORR_HUMAN_MAX];
+        snprintf(imbalance, sizeof imbalance, "%.3f", o->expert_imbalance[0]);
+        note = orr_arena_printf(p->arena, "of the mean; worst layer %.3f; at most %u slots",
+                                o->expert_imbalance[1], o->expert_slots);
+        orr_html_tile(p->out, NULL, "Fullest rank of experts", imbalance, note ? note : "");
+    }
     if (isfinite(o->energy_j)) {
         note = orr_arena_printf(p->arena, "%.4g kWh", o->energy_j / 3.6e6);
         orr_html_tile(p->out, NULL, "Energy of a step", note ? note : "", "an upper bound");
