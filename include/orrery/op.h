@@ -141,6 +141,9 @@ typedef struct orr_op_args {
     uint16_t slices; /* axes (1 << axis, the caller's) that offset, begin and count depend on:
                         filled in by whoever knows the rank */
     int64_t top_k, experts; /* experts: also for the gradient of grouped weights */
+    const uint32_t *expert_position; /* DISPATCH, COMBINE: shape (experts), where each stands among
+                                        experts as rows are sorted; NULL: as numbered. The
+                                        caller's */
     uint32_t stride, padding,
         size; /* convolution, pool; size: elements that share a scale in QUANTIZE and in products of
                  its results, 0: the whole tensor; rotary: patches in a row of an image */

@@ -119,6 +119,9 @@ const orr_op_row orr_row_TOP_K_BACKWARD = {
  * dropped. counts are then (members, E / members): rows of each expert in each part. GROUPED_MATMUL
  * takes rows and counts as they come out of all-to-alls and all-gathers of dim 0.
  *
+ * expert_position, of both: experts stand in another order than they are numbered in, by which rows
+ * are sorted and counts are told. Rows of an expert keep their order.
+ *
  * The gradient of scores is a product of rows: COMBINE with args.op ORR_OP_MUL takes tokens (...,
  * D) instead of scores and gives, for each choice, the product of its sorted row with its token. */
 
@@ -134,6 +137,8 @@ static orr_status check_indices(const orr_op_signature *sig, orr_error *err)
     ORR_TRY(orr_op_check_rank(sig, 1, 2, err));
     if (!orr_type_is_index(&sig->in[1]))
         return orr_op_shape_error(sig, err, "indices are int32 or int64");
+    if (sig->args->expert_position != NULL && sig->args->experts < 1)
+        return orr_op_shape_error(sig, err, "the order of how many experts?");
     if (parts > 0 && (sig->args->experts < 1 || sig->args->experts % parts != 0))
         return orr_op_shape_error(sig, err, "%lld experts do not make %lld parts",
                                   (long long)sig->args->experts, (long long)parts);
@@ -180,11 +185,12 @@ static void dispatch_work(const orr_op_signature *sig, orr_op_work *ret)
 static orr_op_args laid(const orr_gradient *g, uint8_t op)
 {
     const orr_op_args *args = g->args;
-    const bool parts = args->members > 0;
+    const bool counted = args->members > 0 || args->expert_position != NULL;
     return (orr_op_args){.op = op,
                          .count = args->count,
                          .members = args->members,
-                         .experts = parts ? args->experts : 0};
+                         .experts = counted ? args->experts : 0,
+                         .expert_position = args->expert_position};
 }
 
 /* Gradient of the scores: dot products of sorted rows with tokens, (..., K), in the dtype of the

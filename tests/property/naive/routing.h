@@ -121,18 +121,26 @@ static void naive_top_k_backward(const naive_call *c)
     }
 }
 
+/* The position of the expert of choice i. */
+static int64_t naive_expert(const naive_call *c, int64_t i)
+{
+    const int64_t expert = (int64_t)c->in[1][i];
+    return c->args->expert_position != NULL ? c->args->expert_position[expert] : expert;
+}
+
 /* Where choice i of the indices stands once all are sorted by expert, equal ones in order: among
  * all, or in the part of its expert. */
 static int64_t naive_position(const naive_call *c, int64_t rows, int64_t i)
 {
-    const double *indices = c->in[1];
     const int64_t n = naive_size(&c->in_type[1]), parts = c->args->members;
     const int64_t each = parts > 0 ? c->args->experts / parts : 0;
-    const int64_t part = parts > 0 ? (int64_t)indices[i] / each : 0;
+    const int64_t expert = naive_expert(c, i), part = parts > 0 ? expert / each : 0;
     int64_t before = 0;
-    for (int64_t j = 0; j < n; j++)
-        if (parts == 0 || (int64_t)indices[j] / each == part)
-            before += indices[j] < indices[i] || (indices[j] == indices[i] && j < i);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t other = naive_expert(c, j);
+        if (parts == 0 || other / each == part)
+            before += other < expert || (other == expert && j < i);
+    }
     return parts > 0 ? part * (rows / parts) + before : before;
 }
 
@@ -151,7 +159,7 @@ static void naive_dispatch(const naive_call *c)
         return;
     naive_zero(c->out[1], c->args->experts);
     for (int64_t i = 0; i < n; i++)
-        c->out[1][(int64_t)c->in[1][i]]++;
+        c->out[1][naive_expert(c, i)]++;
 }
 
 static void naive_combine(const naive_call *c)

@@ -241,6 +241,9 @@ static void case_routing(bench *b, uint32_t way)
     orr_op_args args = {.count = way & 2 ? 2 * tokens - 1 : 0};
     if (way & 4) /* a part for each expert, and room for all in each */
         args = (orr_op_args){.count = 3 * 2 * tokens, .members = 3, .experts = 3};
+    static const uint32_t position[] = {1, 2, 0};
+    if (way >= 6)
+        args.expert_position = position;
     const orr_value sorted = way & 1 ? APPLY(b, DISPATCH, &args, x, indices, scores)
                                      : APPLY(b, DISPATCH, &args, x, indices);
     const orr_value through = APPLY(b, SILU, NULL, sorted);

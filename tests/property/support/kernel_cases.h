@@ -125,6 +125,8 @@ static void large_routing(bench *b, uint32_t way)
                         .count = way < 4 ? 0 : bench_size(b, (uint64_t)(2 * tokens * k))};
     if (way & 2)
         args = (orr_op_args){.count = 3 * tokens * k, .members = 3, .experts = experts};
+    static const uint32_t position[] = {2, 5, 0, 4, 1, 3};
+    args.expert_position = way >= 6 ? position : NULL;
     const orr_value sorted = way & 1 ? APPLY(b, DISPATCH, &args, x, indices, scores)
                                      : APPLY(b, DISPATCH, &args, x, indices);
     bench_output(b, way & 1 ? APPLY(b, COMBINE, &args, sorted, indices)
@@ -341,7 +343,7 @@ static const gradient_case LARGE[] = {
     {"cross entropy", large_cross_entropy, 3},
     {"binary cross entropy", large_bce, 1},
     {"top k", large_top_k, 8},
-    {"routing", large_routing, 6},
+    {"routing", large_routing, 8},
     {"elementwise", large_elementwise, 6},
     {"sum", large_sum, 6},
     {"layout", large_layout, 9},

@@ -16,6 +16,7 @@
  * order. */
 typedef struct routes {
     orr_indices indices;
+    orr_operand positions;        /* of experts in another order: what `indices` then is of */
     int64_t choices;              /* of a token */
     int64_t rows, parts, experts; /* sorted rows; parts 1, experts 0: not given */
     uint32_t *order;              /* choices in sorted order */
@@ -29,10 +30,11 @@ static int64_t rows_of(const orr_kernel_call *call)
     return call->args->count > 0 ? call->args->count : orr_type_elements(&call->in[1].type);
 }
 
-/* The order and the scratch of the sort, which then holds the places. */
+/* The order and the scratch of the sort, which then holds the places; positions of experts. */
 static size_t routes_workspace(const orr_kernel_call *call)
 {
-    return (3 * (size_t)orr_type_elements(&call->in[1].type) + (size_t)rows_of(call)) *
+    const size_t arrays = call->args->expert_position != NULL ? 4 : 3;
+    return (arrays * (size_t)orr_type_elements(&call->in[1].type) + (size_t)rows_of(call)) *
            sizeof(uint32_t);
 }
 
@@ -47,6 +49,18 @@ static orr_status check_routes(const routes *r, const char *name, orr_error *err
                             (long long)expert, (long long)r->experts, (long long)i);
     }
     return ORR_OK;
+}
+
+/* From here on an index is the position of its expert. */
+static void set_positions(routes *r, const uint32_t *position, uint32_t *room)
+{
+    for (int64_t i = 0; i < r->indices.n; i++)
+        room[i] = position[orr_indices_at(&r->indices, i)];
+    r->positions =
+        (orr_operand){.type = {.dtype = ORR_DTYPE_INT32, .rank = 1, .dim = {r->indices.n}},
+                      .data = room,
+                      .stride = {1}};
+    r->indices = orr_indices_of(&r->positions);
 }
 
 /* The sorted row of every choice: after the choices of its part that come before it. */
@@ -68,22 +82,24 @@ static void place_choices(routes *r)
     }
 }
 
-static orr_status routes_of(const orr_kernel_call *call, const char *name, routes *ret,
+static orr_status routes_of(const orr_kernel_call *call, const char *name, routes *r,
                             orr_error *err)
 {
     const orr_type *type = &call->in[1].type;
     uint32_t *room = call->workspace;
-    routes r = {.indices = orr_indices_of(&call->in[1]),
-                .choices = type->dim[type->rank - 1],
-                .rows = rows_of(call),
-                .parts = call->args->members > 0 ? call->args->members : 1,
-                .experts = call->args->experts};
-    ORR_TRY(check_routes(&r, name, err));
-    r.order = orr_radix_sort_ids(&r.indices, room, room + r.indices.n);
-    r.place = room + 2 * r.indices.n;
-    r.choice = room + 3 * r.indices.n;
-    place_choices(&r);
-    *ret = r;
+    *r = (routes){.indices = orr_indices_of(&call->in[1]),
+                  .choices = type->dim[type->rank - 1],
+                  .rows = rows_of(call),
+                  .parts = call->args->members > 0 ? call->args->members : 1,
+                  .experts = call->args->experts};
+    ORR_TRY(check_routes(r, name, err));
+    const int64_t n = r->indices.n;
+    r->place = room + 2 * n;
+    r->choice = room + 3 * n;
+    if (call->args->expert_position != NULL)
+        set_positions(r, call->args->expert_position, r->choice + r->rows);
+    r->order = orr_radix_sort_ids(&r->indices, room, room + n);
+    place_choices(r);
     return ORR_OK;
 }
 

@@ -102,6 +102,9 @@ static void what_does_not_fit_is_named(void **state)
              "dispatch: x (10, 16) and indices (10, 16): indices are int32 or "
              "int64",
              x, x);
+    static const uint32_t position[] = {1, 0};
+    TRY_FAIL(&t, DISPATCH, TRY_ARGS(.expert_position = position),
+             "dispatch: x (10, 16) and indices (9, 2): the order of how many experts?", x, indices);
     try_end(&t);
 }
 
