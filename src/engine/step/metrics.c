@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "engine/step/step_state.h"
 
@@ -40,45 +42,70 @@ static void add(const orr_step_metrics *from, orr_step_metrics *to)
     to->loss += from->loss;
     to->weight += from->weight;
     to->tokens += from->tokens;
-    to->squares += from->squares;
     for (int i = 0; i < ORR_STEP_OBJECTIVE_SUMS; i++)
         to->objective_sums[i] += from->objective_sums[i];
 }
 
-/* Sums `n` metrics of each rank in rank order: bitwise the same on all ranks. */
-static orr_status sum_over_ranks(const orr_engine_step *step, const orr_step_metrics *mine,
-                                 uint32_t n, orr_step_metrics *ret, orr_error *err)
+/* Gathers what each rank has, `doubles` numbers, in rank order: the caller frees it. */
+static orr_status gather(const orr_engine_step *step, const void *mine, size_t doubles,
+                         void *ret_all, orr_error *err)
 {
-    enum { DOUBLES = sizeof *mine / sizeof(double) };
     const size_t ranks = (size_t)orr_plan_ranks(&step->plan);
-    orr_step_metrics *all = orr_malloc(ranks * n * sizeof *all), sum = {0};
+    double *all = orr_malloc(ranks * doubles * sizeof *all);
     if (all == NULL)
         return orr_fail_memory(err);
     const orr_status status =
-        orr_all_gather(step->world, mine, all, (int64_t)n * DOUBLES, ORR_DTYPE_FP64, err);
-    for (size_t i = 0; i < ranks * n && status == ORR_OK; i++)
-        add(&all[i], &sum);
-    orr_free(all);
+        orr_all_gather(step->world, mine, all, (int64_t)doubles, ORR_DTYPE_FP64, err);
     if (status == ORR_OK)
-        *ret = sum;
+        memcpy(ret_all, &all, sizeof all);
+    else
+        orr_free(all);
     return status;
 }
 
+enum { METRICS_DOUBLES = sizeof(orr_step_metrics) / sizeof(double) };
+
 static orr_status sum_blocks(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
 {
-    const uint32_t n = step->plan.micro_batches;
-    const double squares = t->squares;
-    if (orr_plan_ranks(&step->plan) > 1)
-        ORR_TRY(sum_over_ranks(step, step->block_losses, n, t, err));
-    for (uint32_t i = 0; i < n && orr_plan_ranks(&step->plan) == 1; i++)
-        add(&step->block_losses[i], t);
-    t->squares = squares;
+    const size_t n = step->plan.micro_batches, ranks = (size_t)orr_plan_ranks(&step->plan);
+    const orr_step_metrics *all = step->block_losses;
+    orr_step_metrics *gathered = NULL, sum = {0};
+    if (ranks > 1) {
+        ORR_TRY(gather(step, step->block_losses, n * METRICS_DOUBLES, &gathered, err));
+        all = gathered;
+    } else {
+        sum = *t;
+    }
+    for (size_t i = 0; i < n * ranks; i++)
+        add(&all[i], &sum);
+    orr_free(gathered);
+    *t = sum;
     return ORR_OK;
 }
 
-orr_status orr_step_reduce_metrics(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
+/* What a rank tells the others. */
+typedef struct rank_sums {
+    orr_step_metrics metrics;
+    orr_square_sum squares;
+} rank_sums;
+
+orr_status orr_step_reduce_metrics(const orr_engine_step *step, orr_step_metrics *t,
+                                   orr_square_sum *squares, orr_error *err)
 {
+    const rank_sums mine = {*t, *squares};
+    const size_t ranks = (size_t)orr_plan_ranks(&step->plan);
+    rank_sums *all, sum = {.metrics = {0}};
     if (step->block_losses != NULL)
         return sum_blocks(step, t, err);
-    return orr_plan_ranks(&step->plan) > 1 ? sum_over_ranks(step, t, 1, t, err) : ORR_OK;
+    if (ranks == 1)
+        return ORR_OK;
+    ORR_TRY(gather(step, &mine, sizeof mine / sizeof(double), &all, err));
+    for (size_t r = 0; r < ranks; r++) {
+        add(&all[r].metrics, &sum.metrics);
+        orr_square_sum_join(&sum.squares, &all[r].squares);
+    }
+    orr_free(all);
+    *t = sum.metrics;
+    *squares = sum.squares;
+    return ORR_OK;
 }

@@ -56,11 +56,6 @@ static orr_status execute(orr_step_program *p, orr_step_range range, bool check,
     return orr_program_execute(p->program, &run, err);
 }
 
-static bool is_finite(const orr_step_metrics *t)
-{
-    return isfinite(t->loss) && isfinite(t->squares);
-}
-
 /* Repeats the step with checks on every call, to name the operator that made the first NaN or
  * infinity. In a team it may be on another replica. */
 static orr_status locate_nonfinite(orr_engine_step *step, orr_error *err)
@@ -112,11 +107,12 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
     const int64_t begin_ns = step->begin_ns != 0 ? step->begin_ns : now_ns;
     const double each = 1 / (double)contributors;
     orr_step_metrics t = step->source.team != NULL ? step->summed : step->tally;
-    t.squares = orr_step_gradient_squares(step);
-    ORR_TRY(orr_step_reduce_metrics(step, &t, err));
-    if (!is_finite(&t))
+    orr_square_sum squares = orr_step_gradient_squares(step);
+    ORR_TRY(orr_step_reduce_metrics(step, &t, &squares, err));
+    const double sum = orr_square_sum_value(&squares);
+    if (!isfinite(t.loss) || !isfinite(sum))
         return locate_nonfinite(step, err);
-    const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
+    const double norm = sqrt(sum) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
     ORR_TRY(update_all(step, update, most * each, err));
     orr_step_end_batch(step, true);
     step->begin_ns = 0;

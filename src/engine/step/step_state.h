@@ -3,6 +3,7 @@
 #define ORR_ENGINE_STEP_STEP_STATE_H
 
 #include "base/array.h"
+#include "engine/step/square_sum.h"
 #include "engine/step/step.h"
 #include "model/memory/memory.h"
 #include "model/plan/groups.h"
@@ -91,7 +92,7 @@ typedef struct orr_step_tables orr_step_tables; /* embedding_tables.h */
 
 /* What ranks sum after the backward pass. */
 typedef struct orr_step_metrics {
-    double loss, weight, tokens, squares, objective_sums[ORR_STEP_OBJECTIVE_SUMS];
+    double loss, weight, tokens, objective_sums[ORR_STEP_OBJECTIVE_SUMS];
 } orr_step_metrics;
 
 /* A tape and its program. */
@@ -226,12 +227,12 @@ typedef struct orr_step_objective_call {
 } orr_step_objective_call;
 orr_program_hook orr_step_call_objective;
 
-/* Sum of squares of all gradients that this rank counts. */
-double orr_step_gradient_squares(const orr_engine_step *step);
-/* metrics.c: the losses of this rank; metrics of all ranks, the same bits on each. */
+/* Squares of all gradients that this rank counts. */
+orr_square_sum orr_step_gradient_squares(const orr_engine_step *step);
+/* metrics.c: the losses of this rank; metrics and squares of all ranks, the same bits on each. */
 void orr_step_count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
                            orr_step_metrics *ret);
 orr_status orr_step_reduce_metrics(const orr_engine_step *step, orr_step_metrics *metrics,
-                                   orr_error *err) ORR_MUST_CHECK;
+                                   orr_square_sum *squares, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_STEP_STEP_STATE_H */
