@@ -232,6 +232,7 @@ static orr_status prepare(orr_engine_step *step, orr_error *err)
     ORR_TRY(refuse(&step->source, err));
     ORR_TRY(build_modules(step, err));
     ORR_TRY(place_modules(step, err));
+    ORR_TRY(orr_step_order_experts(step, err));
     ORR_TRY(orr_step_list_parameters(step, err));
     ORR_TRY(orr_step_fill_buckets(step, err));
     ORR_TRY(orr_step_allocate_buckets(step, err));

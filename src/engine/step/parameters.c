@@ -99,6 +99,7 @@ static orr_status add_parameter(orr_engine_step *step, uint32_t place, orr_value
                                 .type = value->type,
                                 .n = orr_type_elements(&value->type)};
     ORR_TRY(own_part(step, p, &exported->own, err));
+    orr_step_order_rows(step, place, exported);
     p->decays = begin == ORR_INITIALIZER_NORMAL || begin == ORR_INITIALIZER_RESIDUAL;
     p->sliced = value->tag == ORR_WEIGHT_SLICED && step->plan.tp > 1;
     p->counted = value->tag == ORR_WEIGHT_EXPERT || step->at.at[ORR_AXIS_TP] == 0 ||

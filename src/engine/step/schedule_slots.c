@@ -165,6 +165,7 @@ static void write_call(orr_step_writer *w, uint32_t place, uint32_t c, orr_value
 {
     const orr_module *module = w->step->at_place[place];
     orr_tape_call call = module->tape->calls[c];
+    orr_step_order_call(w->step, place, &call);
     for (uint32_t i = 0; i < call.n_in; i++)
         if (call.in[i] != ORR_NONE)
             call.in[i] = map[call.in[i]];

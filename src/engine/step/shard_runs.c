@@ -15,7 +15,9 @@ static int64_t whole_row(const orr_local_shard *own, const orr_type *type, int64
 {
     int64_t whole = 0, stride = 1;
     for (uint32_t d = type->rank > 0 ? type->rank - 1u : 0; d-- > 0;) {
-        const int64_t at = whole_index(&own->by[d], row % type->dim[d]);
+        const int64_t index = row % type->dim[d];
+        const int64_t at = d == 0 && own->rows != NULL ? (int64_t)own->rows[index]
+                                                       : whole_index(&own->by[d], index);
         if (at < 0)
             return -1;
         whole += at * stride;

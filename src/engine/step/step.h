@@ -73,8 +73,9 @@ typedef struct orr_step_reader {
 typedef struct orr_engine_step orr_engine_step;
 typedef struct orr_step_source {
     const orr_model *model;
-    const orr_plan *plan; /* completed and checked */
-    const orr_workload *workload;
+    const orr_plan *plan;         /* completed and checked */
+    const orr_workload *workload; /* placement: of the experts, as orr_engine_step_place_experts()
+                                   * takes it */
     orr_transport *transport;
     orr_backend *backend;
     orr_workers *workers;
@@ -93,6 +94,13 @@ typedef struct orr_step_source {
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
                                 orr_error *err) ORR_MUST_CHECK;
 void orr_engine_step_free(orr_engine_step *step);
+/* The part of a placement that a training of this model and plan can have: of the layers with
+ * experts; each on one rank of expert parallelism, as many on every rank. INVALID: a placement of
+ * another model or other ranks, no expert parallelism; UNSUPPORTED: copies, ranks with different
+ * numbers of experts. */
+orr_status orr_engine_step_place_experts(const orr_model *model, const orr_plan *plan,
+                                         const orr_expert_placement *placement, orr_arena *arena,
+                                         orr_expert_placement *ret, orr_error *err) ORR_MUST_CHECK;
 orr_parameter *orr_engine_step_parameters(orr_engine_step *step, uint32_t *ret_n);
 /* Call after masters were written from outside: updates what is derived from them. All ranks
  * together. */

@@ -62,6 +62,12 @@ typedef struct orr_step_parameter {
         compute_value; /* value of the step's tape that is computed with; ORR_NONE: gathered */
 } orr_step_parameter;
 
+/* Where the experts of a layer stand (expert_order.c): positions of all ranks, one rank's after the
+ * other's. NULL: as numbered. */
+typedef struct orr_step_expert_order {
+    const uint32_t *expert, *position; /* shape (E): at a position; of an expert */
+} orr_step_expert_order;
+
 /* A model input (tokens, targets, ...): one tensor for each micro-batch. */
 typedef struct orr_step_input_buffer {
     const char *name;
@@ -130,7 +136,8 @@ struct orr_engine_step {
     float *logits;                  /* like `loss`, for models with one logit per sample; or NULL */
     char *scored;                   /* logits of the scoring program; NULL: not kept */
     orr_step_tables *tables;        /* NULL: none */
-    orr_step_choice *choices;       /* shape (n_choices) */
+    orr_step_expert_order *expert_orders; /* shape (row.n); NULL: no placement */
+    orr_step_choice *choices;             /* shape (n_choices) */
     uint32_t n_choices;
     float *zeros;                             /* padding of buckets */
     struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
@@ -157,6 +164,11 @@ orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count
 
 /* Number of the layer at a place, from 0. */
 uint32_t orr_step_layer_of(const orr_engine_step *step, uint32_t place);
+/* expert_order.c: the orders of all places; the rows of an expert's parameter by it; the order that
+ * a call of the place sorts by. */
+orr_status orr_step_order_experts(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+void orr_step_order_rows(const orr_engine_step *step, uint32_t place, orr_parameter *exported);
+void orr_step_order_call(const orr_engine_step *step, uint32_t place, orr_tape_call *call);
 /* expert_choices.c: takes memory for what routers choose. */
 orr_status orr_step_hold_choices(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 

@@ -23,7 +23,10 @@ typedef struct orr_local_shard {
     orr_type whole;                   /* on one device: the same in all plans */
     orr_dim_pieces by[ORR_TYPE_DIMS]; /* by dim; what no piece covers is padding with zeros */
     orr_axis_set slices;              /* axes that shard it: along all others ranks hold the same */
-    bool copied; /* some piece has copies: its gradient is a partial sum over them */
+    bool copied;          /* some piece has copies: its gradient is a partial sum over them */
+    const uint32_t *rows; /* of dim 0, shape (dim 0 of the rank): the index in the whole of each,
+                           * where that is not as `by[0]` says: experts of a placement. Of tensors
+                           * of two dims or more; NULL: as by[0] says. Whoever sets it owns it */
 } orr_local_shard;
 
 /* Index of the rank's slice along a set of axes; the axis that comes first in orr_axis is the
