@@ -21,7 +21,8 @@
  * fp32: the rank's shard. Its metadata give step, seed, plan, model, the next batch ("next", and
  * batches "returned" to a team), the number of ranks, and for each parameter ("own.place.name.nth")
  * which part of the whole tensor the shard is, so that a job can resume with another plan
- * (resharding).
+ * (resharding). Experts of a placement are told one by one (shard_text.h), in a format of its own
+ * number, so that weights and optimizer state go with an expert to wherever it stands next.
  *
  * Rows of embedding tables that live in a store (store/store.h) are committed there as of the same
  * step, and the metadata say in which files. A store keeps that commit until `latest` names a later
@@ -30,6 +31,8 @@
  * Files are written under a temporary name and renamed; `latest` is replaced last, when all ranks
  * have written theirs. At any moment it therefore names a complete checkpoint, even after a
  * crash. */
+#define ORR_CHECKPOINT_FORMAT "orrery.checkpoint/1"
+#define ORR_CHECKPOINT_ROWS   "orrery.checkpoint/2" /* with rows of a placement */
 typedef struct orr_checkpoint_metadata {
     const char *model, *plan; /* model: its name; plan: text of the completed plan */
     uint64_t seed;

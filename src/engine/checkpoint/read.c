@@ -5,12 +5,14 @@
 
 #include "base/alloc.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/shard_text.h"
 #include "engine/data/dataset.h"
 #include "engine/step/shard_runs.h"
 
-/* Reads checkpoints. With an unchanged plan a rank reads its own file. Otherwise each parameter is
- * resharded: for every file, the part of the whole tensor that it has is split into contiguous runs
- * (step/shard_runs.h), and the runs that overlap with this rank's shard are copied. */
+/* Reads checkpoints. With an unchanged plan and placement a rank reads its own file. Otherwise each
+ * parameter is resharded: for every file, the part of the whole tensor that it has is split into
+ * contiguous runs (step/shard_runs.h), and the runs that overlap with this rank's shard are copied.
+ */
 
 static const char *metadata_value(const orr_weights *file, const char *key)
 {
@@ -97,8 +99,9 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
     const char *seed = metadata_value(first, "seed"), *ranks = metadata_value(first, "ranks");
     c->plan = metadata_value(first, "plan");
     c->model = metadata_value(first, "model");
-    if (format == NULL || strcmp(format, "orrery.checkpoint/1") != 0 || step == NULL ||
-        seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
+    if (format == NULL ||
+        (strcmp(format, ORR_CHECKPOINT_FORMAT) != 0 && strcmp(format, ORR_CHECKPOINT_ROWS) != 0) ||
+        step == NULL || seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
         return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
     c->table_plan = metadata_value(first, "tables");
     const char *generation = metadata_value(first, "generation");
@@ -191,52 +194,6 @@ uint32_t orr_checkpoint_group(const orr_checkpoint *c, uint32_t rank)
     return group != NULL ? (uint32_t)strtoul(group, NULL, 10) : 0;
 }
 
-/* The part of a parameter that a file has, as write.c records it. */
-typedef struct part_text {
-    orr_local_shard own;
-    orr_type type;
-    int64_t begin, n;
-} part_text;
-
-static bool scan_dim(scanner *s, part_text *p, uint32_t d)
-{
-    orr_dim_pieces *share = &p->own.by[d];
-    share->n = (uint32_t)next(s);
-    if (share->n > ORR_DIM_PIECES_MAX)
-        return false;
-    for (uint32_t i = 0; i < share->n; i++) {
-        share->piece[i].whole = next(s);
-        share->piece[i].own = next(s);
-        share->piece[i].count = next(s);
-        if (share->piece[i].own > p->type.dim[d] - share->piece[i].count ||
-            share->piece[i].whole > p->own.whole.dim[d] - share->piece[i].count)
-            return false;
-    }
-    return true;
-}
-
-static bool scan_part(const char *text, part_text *ret)
-{
-    scanner s = {.at = text};
-    part_text p = {.type.dtype = ORR_DTYPE_FP32, .own.whole.dtype = ORR_DTYPE_FP32};
-    const int64_t rank = next(&s);
-    if (s.failed || rank > ORR_TYPE_DIMS)
-        return false;
-    p.type.rank = p.own.whole.rank = (uint8_t)rank;
-    for (uint32_t d = 0; d < rank; d++)
-        p.own.whole.dim[d] = next(&s);
-    for (uint32_t d = 0; d < rank; d++)
-        p.type.dim[d] = next(&s);
-    for (uint32_t d = 0; d < rank; d++)
-        if (!scan_dim(&s, &p, d))
-            return false;
-    p.begin = next(&s);
-    p.n = next(&s);
-    const int64_t all = orr_type_elements(&p.type);
-    *ret = p;
-    return !s.failed && all >= 0 && p.begin <= all && p.n <= all - p.begin;
-}
-
 typedef struct filling {
     const float *from;
     float *to;
@@ -249,32 +206,46 @@ static void put_run(void *ctx, int64_t own, int64_t whole, int64_t n)
     memcpy(f->to + whole, f->from + (own - f->begin), (size_t)n * sizeof(float));
 }
 
+/* Copies what the file has of a parameter, by its text. */
+static orr_status put_part(const orr_weights *file, const char *parameter, const char *part,
+                           const orr_shard_part *p, float *ret, int64_t elements, orr_error *err)
+{
+    char key[ORR_PARAMETER_KEY_CHARS + 16];
+    if (orr_type_elements(&p->own.whole) != elements)
+        return orr_fail(err, ORR_INVALID, "%s: %s has %lld numbers and should have %lld",
+                        file->path, parameter, (long long)orr_type_elements(&p->own.whole),
+                        (long long)elements);
+    snprintf(key, sizeof key, "%s/%s", parameter, part);
+    const orr_weight *tensor = orr_weights_find(file, key);
+    if (p->n == 0 || tensor == NULL)
+        return ORR_OK;
+    if (tensor->bytes != p->n * (int64_t)sizeof(float))
+        return orr_fail(err, ORR_INVALID, "%s: %s has %lld bytes and should have %lld", file->path,
+                        key, (long long)tensor->bytes, (long long)p->n * 4);
+    filling f = {tensor->data, ret, p->begin};
+    orr_shard_runs(&p->own, &p->type, p->begin, p->n, put_run, &f);
+    return ORR_OK;
+}
+
 static orr_status add_part(const orr_weights *file, const char *parameter, const char *part,
                            float *ret, int64_t elements, bool *ret_any, orr_error *err)
 {
-    char key[ORR_PARAMETER_KEY_CHARS + 16];
-    part_text p;
+    char key[ORR_PARAMETER_KEY_CHARS + 16], what[4096];
+    orr_shard_part p;
     snprintf(key, sizeof key, "own.%s", parameter);
     const char *text = metadata_value(file, key);
     if (text == NULL)
         return ORR_OK;
-    if (!scan_part(text, &p))
-        return orr_fail(err, ORR_INVALID, "%s: '%s' is '%s'", file->path, key, text);
-    if (orr_type_elements(&p.own.whole) != elements)
-        return orr_fail(err, ORR_INVALID, "%s: %s has %lld numbers and should have %lld",
-                        file->path, parameter, (long long)orr_type_elements(&p.own.whole),
-                        (long long)elements);
-    snprintf(key, sizeof key, "%s/%s", parameter, part);
-    const orr_weight *tensor = orr_weights_find(file, key);
     *ret_any = true;
-    if (p.n == 0 || tensor == NULL)
-        return ORR_OK;
-    if (tensor->bytes != p.n * (int64_t)sizeof(float))
-        return orr_fail(err, ORR_INVALID, "%s: %s has %lld bytes and should have %lld", file->path,
-                        key, (long long)tensor->bytes, (long long)p.n * 4);
-    filling f = {tensor->data, ret, p.begin};
-    orr_shard_runs(&p.own, &p.type, p.begin, p.n, put_run, &f);
-    return ORR_OK;
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    snprintf(what, sizeof what, "%s: '%s'", file->path, key);
+    orr_status status = orr_shard_text_read(text, what, arena, &p, err);
+    if (status == ORR_OK)
+        status = put_part(file, parameter, part, &p, ret, elements, err);
+    orr_arena_free(arena);
+    return status;
 }
 
 orr_status orr_checkpoint_read_tensor(const orr_checkpoint *c, const char *parameter,
@@ -324,22 +295,46 @@ static orr_status restore_same(const orr_weights *file, const orr_parameter *p, 
     return ORR_OK;
 }
 
+/* Whether the rank's file has this very shard. *ret_same: false as well where the file does not
+ * say. */
+static orr_status compare_shards(const orr_weights *file, const orr_parameter *p, const char *name,
+                                 bool *ret_same, orr_error *err)
+{
+    char key[ORR_PARAMETER_KEY_CHARS + 16];
+    orr_arena *arena = orr_arena_new(0, 0);
+    const char *mine = arena != NULL ? orr_shard_text(p, arena) : NULL;
+    snprintf(key, sizeof key, "own.%s", name);
+    const char *theirs = metadata_value(file, key);
+    *ret_same = mine != NULL && theirs != NULL && strcmp(mine, theirs) == 0;
+    const orr_status status = mine != NULL ? ORR_OK : orr_fail_memory(err);
+    orr_arena_free(arena);
+    return status;
+}
+
+static orr_status restore_one(const orr_checkpoint *c, const orr_parameter *p, uint32_t rank,
+                              bool same_plan, orr_error *err)
+{
+    static const char *const parts[] = {"master", "mean", "square"};
+    float *const to[] = {p->master, p->m, p->v};
+    char name[ORR_PARAMETER_KEY_CHARS];
+    bool same = same_plan;
+    orr_parameter_key(p->place, p->name, p->nth, name);
+    if (same_plan)
+        ORR_TRY(compare_shards(c->files[rank], p, name, &same, err));
+    for (int part = 0; part < 3; part++) {
+        if (p->shard_n == 0 || to[part] == NULL)
+            continue;
+        ORR_TRY(same ? restore_same(c->files[rank], p, name, parts[part], to[part], err)
+                     : restore_resharded(c, p, name, parts[part], to[part], err));
+    }
+    return ORR_OK;
+}
+
 orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n, orr_error *err)
 {
-    static const char *const parts[] = {"master", "mean", "square"};
-    const bool same = c->ranks == facts->ranks && strcmp(c->plan, facts->plan) == 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const orr_parameter *p = &parameters[i];
-        float *const to[] = {p->master, p->m, p->v};
-        char name[ORR_PARAMETER_KEY_CHARS];
-        orr_parameter_key(p->place, p->name, p->nth, name);
-        for (int part = 0; part < 3; part++) {
-            if (p->shard_n == 0 || to[part] == NULL)
-                continue;
-            ORR_TRY(same ? restore_same(c->files[facts->rank], p, name, parts[part], to[part], err)
-                         : restore_resharded(c, p, name, parts[part], to[part], err));
-        }
-    }
+    const bool same_plan = c->ranks == facts->ranks && strcmp(c->plan, facts->plan) == 0;
+    for (uint32_t i = 0; i < n; i++)
+        ORR_TRY(restore_one(c, &parameters[i], facts->rank, same_plan, err));
     return ORR_OK;
 }

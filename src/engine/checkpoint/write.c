@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "engine/checkpoint/shard_text.h"
 #include "engine/checkpoint/table_image.h"
 #include "io/stream/output.h"
 
 /* Writes checkpoints: state is copied in the training thread and written in another. */
 
 static const char *const PARTS[] = {"master", "mean", "square"};
-enum { N_PARTS = 3, FACTS = 16, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
+enum { N_PARTS = 3, FACTS = 16, NUMBER_TEXT = 24 };
 
 struct orr_checkpointer {
     char *folder;
@@ -57,30 +58,6 @@ static const float *part_of(const orr_parameter *p, int part)
     return part == 0 ? p->master : part == 1 ? p->m : p->v;
 }
 
-/* The "own" text: numbers separated by spaces: rank, whole dims, own dims; for each dim the number
- * of pieces and their whole, own, count; the shard's first and count. */
-static void own_text(const orr_parameter *p, char ret[OWN_TEXT])
-{
-    size_t at = (size_t)snprintf(ret, OWN_TEXT, "%u", p->type.rank);
-#define PUT(value)                                                                                 \
-    at += (size_t)snprintf(ret + at, at < OWN_TEXT ? OWN_TEXT - at : 0, " %lld", (long long)(value))
-    for (uint32_t d = 0; d < p->type.rank; d++)
-        PUT(p->own.whole.dim[d]);
-    for (uint32_t d = 0; d < p->type.rank; d++)
-        PUT(p->type.dim[d]);
-    for (uint32_t d = 0; d < p->type.rank; d++) {
-        PUT(p->own.by[d].n);
-        for (uint32_t i = 0; i < p->own.by[d].n; i++) {
-            PUT(p->own.by[d].piece[i].whole);
-            PUT(p->own.by[d].piece[i].own);
-            PUT(p->own.by[d].piece[i].count);
-        }
-    }
-    PUT(p->shard_begin);
-    PUT(p->shard_n);
-#undef PUT
-}
-
 static bool add_metadata(orr_checkpointer *c, const char *key, const char *value)
 {
     orr_metadata *m = &c->metadata[c->n_metadata++];
@@ -105,24 +82,31 @@ static bool describe_rows(orr_checkpointer *c)
            add_metadata(c, "generation", orr_arena_printf(a, "%u", f->generation));
 }
 
+/* Readers of the first format would take rows to be in order. */
+static bool has_rows(const orr_checkpointer *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->parameters[i].own.rows != NULL)
+            return true;
+    return false;
+}
+
 static bool describe(orr_checkpointer *c)
 {
     orr_arena *a = c->arena;
     bool there =
         add_metadata(c, "step", c->step_text) && add_metadata(c, "next", c->next_text) &&
         add_metadata(c, "returned", c->returned_text) && add_metadata(c, "epoch", c->epoch_text) &&
-        add_metadata(c, "format", "orrery.checkpoint/1") &&
+        add_metadata(c, "format", has_rows(c) ? ORR_CHECKPOINT_ROWS : ORR_CHECKPOINT_FORMAT) &&
         add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
         add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
         add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
         add_metadata(c, "ranks", orr_arena_printf(a, "%u", c->facts.ranks)) && describe_rows(c);
     for (uint32_t i = 0; i < c->n && there; i++) {
-        char name[ORR_PARAMETER_KEY_CHARS], own[OWN_TEXT];
+        char name[ORR_PARAMETER_KEY_CHARS];
         const orr_parameter *p = &c->parameters[i];
         orr_parameter_key(p->place, p->name, p->nth, name);
-        own_text(p, own);
-        there =
-            add_metadata(c, orr_arena_printf(a, "own.%s", name), orr_arena_printf(a, "%s", own));
+        there = add_metadata(c, orr_arena_printf(a, "own.%s", name), orr_shard_text(p, a));
     }
     return there;
 }

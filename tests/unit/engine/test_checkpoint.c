@@ -155,6 +155,106 @@ static void another_plan_puts_it_together(void **state)
     orr_checkpoint_close(c);
 }
 
+/* Rows of a placement: two ranks have those that are named. */
+static void place_rows(half halves[2], const uint32_t rows[2][ROWS / 2])
+{
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        orr_parameter *p = &halves[rank].parameters[0];
+        fill_half(&halves[rank], rank);
+        p->type.dim[0] = ROWS / 2;
+        p->own.whole.dim[1] = COLUMNS;
+        p->own.by[0] = (orr_dim_pieces){
+            .n = 1, .piece = {{.whole = (int64_t)rank * ROWS / 2, .count = ROWS / 2}}};
+        p->own.by[1] = (orr_dim_pieces){.n = 1, .piece = {{.count = COLUMNS}}};
+        p->own.rows = rows[rank];
+        p->n = p->shard_n = (int64_t)ROWS / 2 * COLUMNS;
+        p->shard_begin = 0;
+        p->master = halves[rank].master;
+        p->m = halves[rank].m;
+        p->v = halves[rank].v;
+        for (int64_t i = 0; i < p->n; i++) {
+            const int64_t row = rows[rank][i / COLUMNS];
+            p->master[i] = whole_at(0, row, i % COLUMNS);
+            p->m[i] = whole_at(1, row, i % COLUMNS);
+            p->v[i] = whole_at(2, row, i % COLUMNS);
+        }
+    }
+}
+
+static orr_checkpoint *save_rows(const char *folder, half halves[2])
+{
+    orr_checkpoint *ret;
+    orr_error err;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        orr_checkpointer *c;
+        const orr_checkpoint_metadata f = facts(rank, 2, "ep=2");
+        assert_int_equal(orr_checkpointer_new(folder, &f, halves[rank].parameters, 1, &c, &err),
+                         ORR_OK);
+        assert_int_equal(orr_checkpointer_save(c, 3, &position, &err), ORR_OK);
+        assert_int_equal(orr_checkpointer_wait(c, &err), ORR_OK);
+        orr_checkpointer_free(c);
+    }
+    assert_int_equal(orr_checkpoint_commit(folder, 3, &err), ORR_OK);
+    assert_int_equal(orr_checkpoint_open(folder, &ret, &err), ORR_OK);
+    return ret;
+}
+
+static const uint32_t PLACED[2][ROWS / 2] = {{3, 0}, {1, 2}};
+
+/* The same plan with the same rows reads its own file, with others all that have them. */
+static void rows_go_where_the_next_placement_has_them(void **state)
+{
+    static const uint32_t others[2][ROWS / 2] = {{2, 3}, {0, 1}};
+    orr_error err;
+    half halves[2], back[2];
+    float whole[ROWS * COLUMNS];
+    place_rows(halves, PLACED);
+    orr_checkpoint *c = save_rows(*state, halves);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "square", whole, N, &err), ORR_OK);
+    for (int64_t i = 0; i < N; i++)
+        assert_true(whole[i] == whole_at(2, i / COLUMNS, i % COLUMNS));
+    for (int same = 0; same < 2; same++) {
+        place_rows(back, same ? PLACED : others);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            const orr_checkpoint_metadata f = facts(rank, 2, "ep=2");
+            orr_parameter *p = &back[rank].parameters[0];
+            half want = back[rank];
+            memset(p->master, 0, (size_t)p->n * sizeof(float));
+            memset(p->m, 0, (size_t)p->n * sizeof(float));
+            memset(p->v, 0, (size_t)p->n * sizeof(float));
+            assert_int_equal(orr_checkpoint_restore(c, &f, p, 1, &err), ORR_OK);
+            assert_memory_equal(p->master, want.master, (size_t)p->n * sizeof(float));
+            assert_memory_equal(p->m, want.m, (size_t)p->n * sizeof(float));
+            assert_memory_equal(p->v, want.v, (size_t)p->n * sizeof(float));
+        }
+    }
+    orr_checkpoint_close(c);
+}
+
+/* A row beyond the tensor, of as many characters; and a format that is not known. */
+static void rows_that_cannot_be_are_refused(void **state)
+{
+    orr_error err;
+    half halves[2];
+    float whole[ROWS * COLUMNS];
+    char command[256];
+    place_rows(halves, PLACED);
+    orr_checkpoint_close(save_rows(*state, halves));
+    (void)snprintf(command, sizeof command, "sed -i 's/ 6 3 0\"/ 6 4 0\"/' %s/step-*/*",
+                   (const char *)*state);
+    assert_int_equal(system(command), 0);
+    orr_checkpoint *c;
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, N, &err),
+                     ORR_INVALID);
+    assert_non_null(strstr(err.text, "own.3.wide.0"));
+    orr_checkpoint_close(c);
+    (void)snprintf(command, sizeof command, "sed -i 's,checkpoint/2,checkpoint/3,' %s/step-*/*",
+                   (const char *)*state);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_INVALID);
+}
+
 static void old_ones_go_and_the_one_before_stays(void **state)
 {
     orr_error err;
@@ -268,6 +368,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(data_are_counted_from_the_step_otherwise, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(another_plan_puts_it_together, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(rows_go_where_the_next_placement_has_them, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(rows_that_cannot_be_are_refused, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(old_ones_go_and_the_one_before_stays, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_kill_leaves_the_last_one_whole, make_folder,
