@@ -96,7 +96,9 @@ typedef struct orr_train_store {
 typedef struct orr_train_options {
     const orr_model *model;
     const orr_plan *plan;             /* NULL: one rank */
-    const orr_workload *workload;     /* PRETRAIN, SFT, DPO or RL */
+    const orr_workload *workload;     /* PRETRAIN, SFT, DPO or RL; placement: which experts each
+                                         rank of ep has, equally many and none twice, with the same
+                                         results; NULL: neighbours */
     const orr_embedding_plan *tables; /* of recommendation: how its tables are sharded; NULL:
                                          orr_embedding_plan_default() */
     const orr_train_store *store;     /* NULL: all rows live in memory */

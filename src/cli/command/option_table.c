@@ -199,6 +199,9 @@ const orr_option orr_options[] = {
     {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " generate ",
      .about = "with --ranks: where experts and their copies stand, as `orrery experts`, SGLang and vLLM write "
               "it; default: neighbouring experts"},
+    {"placement", 0, OPTION_TEXT, FIELD(placement), "FILE", NULL, " train ",
+     .about = "which experts each rank of ep has, as `orrery experts`, SGLang and vLLM write it; same "
+              "losses; default: neighbouring experts"},
     {"group", 0, OPTION_TEXT, FIELD(group), "HOW", "affinity", " generate ",
      .about =
          "with --routes: after its prefill each request goes on on a rank of those that chose alike"},

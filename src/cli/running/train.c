@@ -65,6 +65,23 @@ static orr_status read_plan(orr_training *t)
     return ORR_OK;
 }
 
+static orr_status read_placement(orr_training *t)
+{
+    const orr_settings *s = t->session.settings;
+    orr_expert_placement *placement = orr_arena_one(t->session.arena, orr_expert_placement);
+    if (s->placement == NULL)
+        return ORR_OK;
+    if (placement == NULL)
+        return orr_fail_memory(&t->session.err);
+    t->workload.placement = placement;
+    orr_error *err = &t->session.err;
+    const orr_status status =
+        orr_expert_placement_read(s->placement, t->plan.ep, 0, t->session.arena, placement, err);
+    if (status == ORR_INVALID || status == ORR_UNSUPPORTED) /* the file is wrong, not its use */
+        return err->status = ORR_PARSE;
+    return status;
+}
+
 static orr_status read_numbers(orr_training *t)
 {
     static const char *const schedules[] = {
@@ -106,6 +123,7 @@ static orr_status read_options(orr_training *t)
     const orr_settings *s = t->session.settings;
     ORR_TRY(orr_model_load(s->args[0], t->session.arena, &t->model, &t->session.err));
     ORR_TRY(read_plan(t));
+    ORR_TRY(read_placement(t));
     t->options = (orr_train_options){.model = t->model,
                                      .plan = &t->plan,
                                      .workload = &t->workload,

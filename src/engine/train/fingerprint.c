@@ -34,6 +34,14 @@ static uint64_t of_model(uint64_t so_far, const orr_model *m)
     return of_numbers(of_text(so_far, m->name), shape, sizeof shape);
 }
 
+/* Replicas sum gradients as they are stored, so their experts stand alike. */
+static uint64_t of_placement(uint64_t so_far, const orr_expert_placement *p)
+{
+    return p == NULL ? so_far
+                     : XXH3_64bits_withSeed(
+                           p->expert, orr_expert_placement_slots(p) * sizeof *p->expert, so_far);
+}
+
 static uint64_t of_schedule(uint64_t so_far, const orr_train_job *t)
 {
     const orr_train_options *o = t->options;
@@ -66,6 +74,7 @@ uint64_t orr_train_fingerprint(const orr_trainer *t)
     const orr_train_job *training = t->training;
     uint64_t job = of_text(training->options->seed, training->plan_text);
     job = of_model(job, training->model);
+    job = of_placement(job, training->workload.placement);
     job = of_schedule(job, training);
     job = of_name(job, training->options->init);
     return of_data(job, t);

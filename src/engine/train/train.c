@@ -80,6 +80,23 @@ static orr_status complete_pairs(orr_plan *plan, orr_error *err)
     return ORR_OK;
 }
 
+/* Where experts stand; what the plan says of it is for simulation. */
+static orr_status place_experts(orr_train_job *t, orr_error *err)
+{
+    const orr_expert_placement *asked = t->options->workload->placement;
+    if (t->plan.expert_slots > 0 || t->plan.expert_policy > 0)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "expert_slots and expert_policy are simulated: in training experts stand "
+                        "by a placement (`orrery experts`) or are neighbours");
+    if (asked == NULL)
+        return ORR_OK;
+    orr_expert_placement *placement = orr_arena_one(t->arena, orr_expert_placement);
+    if (placement == NULL)
+        return orr_fail_memory(err);
+    t->workload.placement = placement;
+    return orr_engine_step_place_experts(t->model, &t->plan, asked, t->arena, placement, err);
+}
+
 static orr_status complete_plan(orr_train_job *t, orr_error *err)
 {
     static const orr_plan one = {.dp = 1};
@@ -99,6 +116,7 @@ static orr_status complete_plan(orr_train_job *t, orr_error *err)
                         "local_steps=%u: steps that parts of a job take alone are simulated, not "
                         "trained",
                         t->plan.local_steps);
+    ORR_TRY(place_experts(t, err));
     if (t->workload.task == ORR_TASK_DPO)
         ORR_TRY(complete_pairs(&t->plan, err));
     if (t->workload.task == ORR_TASK_RL && orr_plan_ranks(&t->plan) != t->plan.dp)
