@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/checkpoint/shard_text.h"
 #include "experts/placement/build.h"
 #include "experts/placement/file.h"
 
@@ -147,6 +148,77 @@ static orr_status approached(orr_error *err)
     return status;
 }
 
+/* A step whose experts stand by a placement, measured. */
+static orr_status trained(orr_error *err)
+{
+    enum { HALF = 3, TRAINED_RANKS = 2 };
+    const orr_expert_placement like = {
+        .layers = 1, .experts = EXPERTS, .ranks = TRAINED_RANKS, .host_ranks = TRAINED_RANKS};
+    const uint32_t slots[TRAINED_RANKS] = {HALF, HALF};
+    const orr_model model = {.name = "small",
+                             .kind = ORR_MODEL_TRANSFORMER,
+                             .layers = 1,
+                             .hidden = 8,
+                             .heads = 2,
+                             .kv_heads = 2,
+                             .head_dim = 4,
+                             .vocab = 16,
+                             .rope_theta = 1e4,
+                             .position = ORR_POSITION_ROTARY,
+                             .norm_epsilon = 1e-5,
+                             .final_norm = true,
+                             .moe = {.experts = EXPERTS, .top_k = 2, .expert_ffn = 8, .every = 1},
+                             .source = "small"};
+    const orr_plan asked = {.dp = TRAINED_RANKS,
+                            .ep = TRAINED_RANKS,
+                            .seq = 4,
+                            .micro_batch = 1,
+                            .precision = ORR_PRECISION_FP32};
+    const orr_plan plan = orr_plan_with_defaults(&asked);
+    orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
+    orr_transport silent = *orr_transport_self();
+    orr_workload workload = {.task = ORR_TASK_PRETRAIN};
+    orr_step_source source = {
+        .model = &model, .plan = &plan, .workload = &workload, .transport = &silent};
+    orr_placement_draft draft;
+    orr_step_memory memory;
+    orr_status status = arena != NULL ? ORR_OK : orr_fail_memory(err);
+    ORR_TRY_OUT(status, status);
+    ORR_TRY_OUT(status, orr_placement_draft_new(&like, slots, false, arena, &draft, err));
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        draft.expert[e] = (uint16_t)(EXPERTS - 1 - e);
+    orr_placement_even_shares(&draft);
+    draft.placement.number = &(const uint32_t){0};
+    draft.placement.source = "reversed";
+    workload.placement = &draft.placement;
+    silent.ranks = TRAINED_RANKS;
+    ORR_TRY_OUT(status, orr_backend_cpu(&source.backend, err));
+    status = orr_engine_step_measure(&source, &memory, err);
+out:
+    orr_arena_free(arena);
+    return status;
+}
+
+/* The text of a shard of experts, written and read. */
+static orr_status shard(orr_error *err)
+{
+    const uint32_t rows[] = {5, 0, 2};
+    const orr_type whole = {.rank = 2, .dim = {EXPERTS, 4}};
+    orr_parameter p = {.type = whole, .shard_n = 12, .own = {.whole = whole, .rows = rows}};
+    orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
+    orr_shard_part part;
+    p.type.dim[0] = 3;
+    p.own.by[0] = p.own.by[1] = (orr_dim_pieces){.n = 1, .piece = {{.count = 3}}};
+    const char *text = arena != NULL ? orr_shard_text(&p, arena) : NULL;
+    orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
+    if (status == ORR_OK)
+        status = orr_shard_text_read(text, "shard", arena, &part, err);
+    orr_arena_free(arena);
+    return status;
+}
+
+TEST_OF(trained)
+TEST_OF(shard)
 TEST_OF(yaml)
 TEST_OF(sglang)
 TEST_OF(vllm)
@@ -159,7 +231,8 @@ int main(int argc, char **argv)
     (void)argc;
     restart_without_caches(argv);
     const struct CMUnitTest tests[] = {
-        TEST(yaml), TEST(sglang), TEST(vllm), TEST(moved), TEST(evaluated), TEST(approached),
+        TEST(yaml),      TEST(sglang),     TEST(vllm),    TEST(moved),
+        TEST(evaluated), TEST(approached), TEST(trained), TEST(shard),
     };
     return cmocka_run_group_tests_name("no_memory_placements", tests, make_folder, remove_folder);
 }
