@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cpu/gemm/matmul.h"
 
+#include <string.h>
+
 #include "kernel/format/row.h"
 #include "kernel/cpu/entries.h"
 
@@ -130,19 +132,25 @@ static orr_status check_counts(const grouped *g, orr_error *err)
 static void clear_rest(const grouped *g)
 {
     const orr_operand *y = &g->call->out[0];
+    const orr_dtype dtype = (orr_dtype)y->type.dtype;
+    const double bytes = orr_dtype_bytes(dtype) * (double)y->type.dim[1];
+    const bool together = y->stride[1] == 1 && bytes == (double)(size_t)bytes;
+    const float zero = 0;
     int64_t first = g->part * g->tokens;
     if (g->counts == NULL || g->call->accumulate || is_weight_gradient(g->call))
         return;
     for (int64_t e = 0; e < g->experts; e++)
         first += g->counts[e];
-    for (int64_t i = first; i < (g->part + 1) * g->tokens; i++)
-        for (int64_t j = 0; j < y->type.dim[1]; j++) {
-            const float zero = 0;
-            const orr_dtype dtype = (orr_dtype)y->type.dtype;
+    for (int64_t i = first; i < (g->part + 1) * g->tokens; i++) {
+        if (together) { /* 0 is all bits 0 in each dtype */
+            memset(orr_element_at(dtype, y->data, i * y->stride[0]), 0, (size_t)bytes);
+            continue;
+        }
+        for (int64_t j = 0; j < y->type.dim[1]; j++)
             orr_dtype_from_fp32(
                 dtype, &zero, 1,
                 orr_element_at(dtype, y->data, i * y->stride[0] + j * y->stride[1]));
-        }
+    }
 }
 
 static size_t workspace(const orr_kernel_call *call)
