@@ -168,13 +168,39 @@ static orr_status program_of(orr_generator *g, uint32_t layer, int64_t rows,
     return ORR_OK;
 }
 
-/* Powers of four: few programs. */
+/* Few programs; of many rows, of which those that are too many take time, more. */
 static int64_t room_for(uint32_t rows)
 {
     int64_t room = 1;
     while (room < rows)
-        room *= 4;
+        room *= room < 64 ? 4 : 2;
     return room;
+}
+
+static orr_status warm_layer(orr_generator *g, uint32_t layer, orr_error *err)
+{
+    enum { FEW_ROWS = 128 }; /* of more the work outweighs what the first run takes besides */
+    for (int64_t rows = 1; rows <= FEW_ROWS; rows = room_for((uint32_t)rows + 1)) {
+        orr_expert_program *p;
+        ORR_TRY(program_of(g, layer, rows, &p, err));
+        ORR_TRY(orr_program_execute(p->served.program, &(orr_program_run){0}, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_generator_warm_experts(orr_generator *g, orr_error *err)
+{
+    orr_expert_parallel *x = g->parallel;
+    uint32_t warm = ORR_NONE, n;
+    memset(x->counts, 0, x->slots * sizeof *x->counts);
+    for (uint32_t layer = 0; layer < x->placement->layers; layer++) {
+        const uint32_t module = x->row.module_of[x->place[layer]];
+        (void)orr_generator_experts_of(x, layer, &n);
+        if (n > 0 && module != warm)
+            ORR_TRY(warm_layer(g, layer, err));
+        warm = n > 0 ? module : warm;
+    }
+    return ORR_OK;
 }
 
 orr_status orr_generator_run_experts(orr_generator *g, uint32_t layer, orr_error *err)

@@ -4,6 +4,8 @@
 #include "engine/generate/experts.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "kernel/format/row.h"
@@ -174,11 +176,60 @@ static orr_status make_weight(orr_generator *g, orr_expert_weight *w, orr_error 
     return ORR_OK;
 }
 
+/* --- first touches ------------------------------------------------------------------------------
+ */
+
+static int64_t rows_bytes(const orr_weight_rows *rows)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < rows->n_segments; i++)
+        n += rows->segments[i].count * rows->row_bytes;
+    return n;
+}
+
+/* Maps the pages of rows, which the system reads where it does not have them. */
+static void touch_rows(const orr_weight_rows *rows)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (uint32_t i = 0; i < rows->n_segments; i++) {
+        const char *data = rows->segments[i].data;
+        const size_t bytes = (size_t)(rows->segments[i].count * rows->row_bytes),
+                     before = (uintptr_t)data % page;
+#ifdef MADV_POPULATE_READ
+        if (madvise((void *)(uintptr_t)(data - before), before + bytes, MADV_POPULATE_READ) == 0)
+            continue;
+#endif
+        for (size_t at = 0; at < bytes; at += page)
+            (void)*(const volatile char *)(data + at);
+    }
+}
+
+/* In a round all ranks wait for the slowest, and the first rounds would wait for pages: weights are
+ * touched before, where all ranks' have room. */
+static void touch_weights(const orr_generator *g)
+{
+    const orr_expert_parallel *x = g->parallel;
+    const int64_t free_bytes = g->backend->free_bytes(g->backend);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < g->weights.n; i++)
+        bytes += rows_bytes(&g->weights.at[i].rows);
+    for (size_t i = 0; i < x->weights.n; i++)
+        bytes += rows_bytes(&x->weights.at[i].slots);
+    if (free_bytes < 0 || bytes > free_bytes / x->placement->ranks)
+        return;
+    for (size_t i = 0; i < g->weights.n; i++)
+        touch_rows(&g->weights.at[i].rows);
+    for (size_t i = 0; i < x->weights.n; i++)
+        touch_rows(&x->weights.at[i].slots);
+}
+
 orr_status orr_expert_weights_make(orr_generator *g, orr_error *err)
 {
     for (size_t i = 0; i < g->parallel->weights.n; i++)
         ORR_TRY(make_weight(g, &g->parallel->weights.at[i], err));
-    return orr_expert_weights_list(g, err);
+    ORR_TRY(orr_expert_weights_list(g, err));
+    touch_weights(g);
+    return ORR_OK;
 }
 
 void orr_expert_weights_free(orr_generator *g)

@@ -138,6 +138,9 @@ void orr_expert_weights_free(orr_generator *g);
 /* expert_program.c: runs the rows that came for a layer. */
 orr_status orr_generator_run_experts(orr_generator *g, uint32_t layer,
                                      orr_error *err) ORR_MUST_CHECK;
+/* Makes the programs of few rows and touches their memory, so that the first tokens need not wait
+ * for that. */
+orr_status orr_generator_warm_experts(orr_generator *g, orr_error *err) ORR_MUST_CHECK;
 void orr_expert_program_free(orr_expert_program *program);
 
 /* Tells all ranks the state of this one, between rounds. *ret_going: some rank works, and none has

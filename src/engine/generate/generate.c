@@ -99,7 +99,8 @@ static orr_status open_all(orr_generator *g, const orr_generator_rank *rank, orr
     ORR_TRY(orr_generator_bind_weights(g, err));
     if (rank != NULL && rank->rebalance != NULL)
         ORR_TRY(orr_rebalancer_new(g, rank->rebalance, &g->parallel->rebalancer, err));
-    return make_room(g, err);
+    ORR_TRY(make_room(g, err));
+    return g->parallel != NULL ? orr_generator_warm_experts(g, err) : ORR_OK;
 }
 
 orr_status orr_generator_open_rank(const orr_generator_options *options,
