@@ -255,6 +255,12 @@ typedef struct orr_generator_ranks {
     double tolerance;   /* a placement this much costlier than a fresh one will do */
     uint8_t policy;     /* orr_expert_policy of fresh placements */
 } orr_generator_ranks;
+/* A round of all ranks: each prefills a part of a prompt, decodes a token of all its sequences, or
+ * has experts alone. */
+typedef struct orr_generated_round {
+    int64_t ns;    /* from one agreement of the ranks to the next, as rank 0 saw it */
+    bool prefills; /* some rank did */
+} orr_generated_round;
 /* Bytes that crossed between ranks, as counted where they were handed to the transport: within
  * hosts, and beyond. */
 typedef struct orr_generated_bytes {
@@ -266,7 +272,9 @@ typedef struct orr_generated_bytes {
     /* By these sizes and orr_experts_count_traffic() bytes are predicted: a row that is sent has
      * row_bytes and each remote choice choice_bytes; a row that returns has result_bytes. */
     int64_t row_bytes, choice_bytes, result_bytes;
-    uint64_t rounds, moved_requests;    /* requests that went on on another rank */
+    uint64_t rounds, moved_requests;    /* agreements of the ranks, the last of which ends the run;
+                                         * requests that went on on another rank */
+    const orr_generated_round *round;   /* shape (rounds - 1) */
     uint64_t moved[2];                  /* their caches */
     uint64_t looks, plans;              /* at loads; after which experts moved */
     uint64_t moved_experts, weights[2]; /* copies that were made on another rank, and their bytes */

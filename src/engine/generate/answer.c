@@ -163,6 +163,7 @@ static orr_status agree(orr_answering *a, round_kind kind, bool *ret_going)
 {
     orr_rank_state state = {.works = kind != ROUND_NOTHING,
                             .over = a->over,
+                            .prefills = kind == ROUND_PREFILL,
                             .group = a->group,
                             .active = a->n + a->prefilling};
     *ret_going = state.works;

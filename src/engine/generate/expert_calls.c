@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges of a backbone: which calls they stand for, how they are written, and how a backbone
  * runs with them. */
+#include "base/clock.h"
 #include "engine/generate/experts.h"
 #include "engine/generate/writer.h"
 #include "op/shape.h"
@@ -81,6 +82,7 @@ static orr_status send_rows(void *ctx, uint32_t call, orr_error *err)
                                       .score = data_of(e, e->score),
                                       .request = x->request,
                                       .position = x->position};
+    x->dispatched_ns = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(orr_expert_exchange_dispatch(x->exchange, e->layer, &tokens, &x->arrived, err));
     note_bytes(e, call, orr_expert_exchange_dispatched(x->exchange));
     return ORR_OK;
@@ -93,6 +95,7 @@ static orr_status send_results(void *ctx, uint32_t call, orr_error *err)
     ORR_TRY(orr_expert_exchange_combine(
         x->exchange, orr_program_data(e->backbone->served.program, e->sorted), err));
     note_bytes(e, call, orr_expert_exchange_combined(x->exchange));
+    x->experts_ns += orr_clock_now_ns(&orr_clock_monotonic) - x->dispatched_ns;
     return ORR_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/generate/rebalance.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 uint32_t orr_generator_expert_layer(const orr_generator *g, uint32_t place)
 {
@@ -147,14 +148,21 @@ orr_status orr_generator_agree(orr_generator *g, const orr_rank_state *state, bo
                                orr_error *err)
 {
     orr_communicator *c = g->parallel->communicators[ORR_AXIS_EP];
-    const orr_rank_state *all = g->parallel->states;
-    bool works = false, over = false;
-    ORR_TRY(orr_all_gather(c, state, g->parallel->states, sizeof *state, ORR_DTYPE_INT8, err));
+    orr_expert_parallel *x = g->parallel;
+    const orr_rank_state *all = x->states;
+    bool works = false, over = false, prefills = false;
+    ORR_TRY(orr_all_gather(c, state, x->states, sizeof *state, ORR_DTYPE_INT8, err));
     for (uint32_t r = 0; r < c->n; r++) {
         works |= all[r].works;
         over |= all[r].over;
+        prefills |= all[r].prefills;
     }
-    g->parallel->rounds++;
+    const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    const orr_generated_round round = {now_ns - x->agreed_ns, x->prefills};
+    if (x->rounds++ > 0 && !orr_array_push(&x->times, round))
+        return orr_fail_memory(err);
+    x->agreed_ns = now_ns;
+    x->prefills = prefills;
     *ret_going = works && !over;
     return ORR_OK;
 }
@@ -168,6 +176,7 @@ void orr_generator_experts_close(orr_generator *g)
     orr_expert_weights_free(g);
     orr_rebalancer_free(g->parallel->rebalancer); /* which may own the placement */
     orr_expert_exchange_free(g->parallel->exchange);
+    orr_array_done(&g->parallel->times);
     orr_free(g->parallel);
     g->parallel = NULL;
 }

@@ -61,7 +61,7 @@ typedef struct orr_expert_weight {
 /* What a rank says of itself between rounds. */
 typedef struct orr_rank_state {
     uint8_t works, over; /* it has something to do; it was told to end */
-    uint16_t unused;
+    uint8_t prefills, unused;
     uint32_t group;  /* where its sequence that was just prefilled should go on; ORR_NONE: here */
     uint32_t active; /* slots that are taken */
     uint32_t unused2;
@@ -78,6 +78,11 @@ struct orr_expert_parallel {
     uint32_t rank;
     uint32_t slots; /* most of this rank in a layer */
     uint64_t rounds;
+    orr_array(orr_generated_round) times; /* of the rounds before the one that runs */
+    int64_t agreed_ns;                    /* when ranks agreed last */
+    bool prefills;                        /* some rank does in this round */
+    int64_t dispatched_ns, experts_ns;    /* when the layer that runs began to send its tokens; from
+                                           * there to their results, sum of all layers so far */
     const orr_expert_groups *groups; /* that requests go on in after their prefill; NULL: none */
     uint32_t n_groups;               /* a divisor of the ranks */
     uint32_t *counts_of;             /* shape (layers, E): choices of the prompt being prefilled */

@@ -236,8 +236,13 @@ static orr_status gather_bytes(const rank_job *r, orr_generator *g, orr_error *e
                                  .looks = numbers[1],
                                  .plans = numbers[2],
                                  .moved_experts = numbers[3]};
-    if (ret->dispatch == NULL || ret->combine == NULL)
+    orr_generated_round *round =
+        orr_arena_array(r->job.arena, orr_generated_round, g->parallel->times.n);
+    if (ret->dispatch == NULL || ret->combine == NULL || round == NULL)
         return orr_fail_memory(err);
+    for (size_t i = 0; i < g->parallel->times.n; i++)
+        round[i] = g->parallel->times.at[i];
+    ret->round = round;
     for (uint32_t level = 0; level < ORR_WIRE_LEVELS; level++) {
         ret->moved[level] = moved[level];
         ret->weights[level] = weights[level];
