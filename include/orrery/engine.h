@@ -281,9 +281,10 @@ typedef struct orr_generated_bytes {
     int64_t pause_ns; /* longest time between two rounds on any rank for looks, plans and moves */
 } orr_generated_bytes;
 /* As orr_generate(), over the ranks of `ranks`; options.record is a folder, for a trace of each
- * rank; `told` is called for prompts of rank 0 alone. Call it while the process has no threads
- * (ranks are forked). ret_bytes may be NULL. Errors beside those: INVALID: a placement of another
- * model, or of other ranks; IO: "rank 2 was killed by signal 9". */
+ * rank; `told` is called for each token of rank 0 as it
+ * comes, and in the end for those of other ranks, prompt by prompt. Call it while the process has
+ * no threads (ranks are forked). ret_bytes may be NULL. Errors beside those: INVALID: a placement
+ * of another model, or of other ranks; IO: "rank 2 was killed by signal 9". */
 ORR_API ORR_MUST_CHECK orr_status
 orr_generate_over_ranks(const orr_generator_options *options, const orr_generator_ranks *ranks,
                         const orr_prompt *prompts, uint32_t n, const orr_sampling *sampling,

@@ -110,6 +110,13 @@ orr_status orr_generator_open_rank(const orr_generator_options *options,
                                    const orr_generator_rank *rank, orr_generator **ret,
                                    orr_error *err) ORR_MUST_CHECK;
 
+/* The placement of the model's layers with experts: that of `ranks`, else neighbouring experts. */
+orr_status orr_generator_place(const orr_model *model, const orr_generator_ranks *ranks,
+                               orr_arena *arena, orr_expert_placement *ret,
+                               orr_error *err) ORR_MUST_CHECK;
+/* Threads of a rank of several: as asked for, else the cores are shared out. */
+int orr_generator_rank_threads(int asked, uint32_t ranks);
+
 /* Takes the placement of this rank's experts. INVALID: a placement of another model. */
 orr_status orr_generator_experts_open(orr_generator *g, const orr_generator_rank *rank,
                                       orr_error *err) ORR_MUST_CHECK;

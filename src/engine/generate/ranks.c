@@ -17,8 +17,24 @@ typedef struct rank_job {
     uint32_t n_groups;
     orr_answer_job job;
     orr_generation_times times;
-    orr_generated_bytes *bytes; /* or NULL */
+    orr_generated_bytes *bytes;                              /* or NULL */
+    bool (*told)(void *ctx, uint32_t prompt, int32_t token); /* the caller's, or NULL */
+    void *told_ctx;
+    size_t *n_told; /* shape (prompts): tokens that the caller was told */
+    bool ends;      /* the caller wants no more */
 } rank_job;
+
+/* Tells the caller the tokens of a prompt that are here: a request that has come from another rank
+ * has some more than one. */
+static bool tell(void *ctx, uint32_t prompt, int32_t last)
+{
+    rank_job *r = ctx;
+    const orr_generated *g = &r->job.ret[prompt];
+    (void)last;
+    for (; r->n_told[prompt] < g->n && !r->ends; r->n_told[prompt]++)
+        r->ends = !r->told(r->told_ctx, prompt, g->tokens[r->n_told[prompt]]);
+    return !r->ends;
+}
 
 /* Prompts are dealt to ranks in turn. */
 static uint32_t rank_of(const rank_job *r, uint32_t prompt)
@@ -58,9 +74,8 @@ static orr_status linear_placement(const orr_model *m, const uint32_t *number, u
     return ORR_OK;
 }
 
-/* The placement of the model's layers with experts. */
-static orr_status place(const orr_model *m, const orr_generator_ranks *ranks, orr_arena *arena,
-                        orr_expert_placement *ret, orr_error *err)
+orr_status orr_generator_place(const orr_model *m, const orr_generator_ranks *ranks,
+                               orr_arena *arena, orr_expert_placement *ret, orr_error *err)
 {
     uint32_t *number = orr_arena_array(arena, uint32_t, m->layers), n = 0;
     if (number == NULL)
@@ -273,16 +288,28 @@ static orr_status answer_and_gather(rank_job *r, orr_generator *g, orr_error *er
     job->holds = orr_arena_array(job->arena, bool, job->n);
     if (job->holds == NULL)
         return orr_fail_memory(err);
-    if (c->me != 0)
-        job->told = NULL;
+    r->n_told = orr_arena_array(job->arena, size_t, job->n);
+    if (r->n_told == NULL)
+        return orr_fail_memory(err);
+    memset(r->n_told, 0, job->n * sizeof *r->n_told);
+    if (c->me == 0 && r->told != NULL)
+        job->told = tell;
     ORR_TRY(orr_generator_answer(g, job, &r->times, err));
     ORR_TRY(gather_bytes(r, g, err));
     if (g->parallel->rebalancer != NULL)
         ORR_TRY(gather_pause(r, g, err));
     ORR_TRY(gather_answers(r, c, err));
+    for (uint32_t p = 0; p < job->n && job->told != NULL; p++)
+        (void)tell(r, p, 0);
     if (g->routes != NULL && r->ranks->expert_trace != NULL)
         ORR_TRY(orr_generator_gather_routes(g, r->ranks->expert_trace, err));
     return gather_times(r, c, err);
+}
+
+int orr_generator_rank_threads(int asked, uint32_t ranks)
+{
+    const int each = orr_core_count() / (int)ranks;
+    return asked > 0 ? asked : each > 1 ? each : 1;
 }
 
 static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
@@ -300,9 +327,7 @@ static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
                                      .n_groups = r->n_groups,
                                      .rebalance = ranks->rebalance > 0 ? &rebalance : NULL};
     orr_generator *g = NULL;
-    const int each = orr_core_count() / (int)transport->ranks;
-    if (options.threads <= 0)
-        options.threads = each > 1 ? each : 1;
+    options.threads = orr_generator_rank_threads(options.threads, transport->ranks);
     ORR_TRY(orr_generator_open_rank(&options, &rank, &g, err));
     const orr_status status = answer_and_gather(r, g, err);
     orr_generator_close(g);
@@ -318,18 +343,16 @@ orr_status orr_generate_over_ranks(const orr_generator_options *options,
                                    orr_error *err)
 {
     orr_expert_placement placement;
-    ORR_TRY(place(options->model, ranks, arena, &placement, err));
-    rank_job r = {.options = options,
-                  .ranks = ranks,
-                  .placement = &placement,
-                  .bytes = ret_bytes,
-                  .job = {.prompts = prompts,
-                          .n = n,
-                          .sampling = sampling,
-                          .told = told,
-                          .ctx = ctx,
-                          .arena = arena,
-                          .ret = ret}};
+    ORR_TRY(orr_generator_place(options->model, ranks, arena, &placement, err));
+    rank_job r = {
+        .options = options,
+        .ranks = ranks,
+        .placement = &placement,
+        .bytes = ret_bytes,
+        .job = {.prompts = prompts, .n = n, .sampling = sampling, .arena = arena, .ret = ret},
+        .told = told,
+        .told_ctx = ctx};
+    r.job.ctx = &r;
     if (ranks->routes != NULL)
         ORR_TRY(fit_groups(&r, err));
     ORR_TRY(

@@ -143,6 +143,22 @@ static const orr_expert_placement *draw_placement(world *w, placement_kind kind,
     return p;
 }
 
+/* Tokens that were told, prompt by prompt in the order in which they were made. */
+typedef struct telling {
+    const world *w;
+    size_t n[PROMPTS];
+} telling;
+
+static bool hold_told(void *ctx, uint32_t prompt, int32_t token)
+{
+    telling *t = ctx;
+    const orr_generated *want = &t->w->want[prompt];
+    if (t->n[prompt] >= want->n || want->tokens[t->n[prompt]] != token)
+        seed_fail(t->w->seed, "prompt %u: told another token", prompt);
+    t->n[prompt]++;
+    return true;
+}
+
 static void hold_answers(const world *w, const orr_generated *got, uint32_t ranks, uint32_t kind)
 {
     for (uint32_t p = 0; p < PROMPTS; p++) {
@@ -280,10 +296,13 @@ static void answer_over(world *w, uint32_t ranks, placement_kind kind, const orr
     orr_generated_bytes bytes;
     orr_error err;
     options.record_experts = true;
-    if (orr_generate_over_ranks(&options, &over, w->prompts, PROMPTS, &sampling, NULL, NULL,
+    telling told = {.w = w};
+    if (orr_generate_over_ranks(&options, &over, w->prompts, PROMPTS, &sampling, hold_told, &told,
                                 w->arena, got, NULL, &bytes, &err) != ORR_OK)
         seed_fail(w->seed, "%s, %u ranks: %s", w->model->name, ranks, err.text);
     hold_answers(w, got, ranks, kind);
+    for (uint32_t p = 0; p < PROMPTS; p++)
+        assert_int_equal(told.n[p], w->want[p].n);
     const orr_routes *routes = routes_of(w, path);
     if (over.placement != NULL && bytes.moved_experts == 0)
         hold_bytes(w, routes, over.placement, &bytes);
