@@ -179,6 +179,60 @@ ORR_API ORR_MUST_CHECK orr_status orr_predict_step(const orr_measured *measured,
                                                    const orr_train_options *job, orr_arena *arena,
                                                    orr_predicted_step *ret, orr_error *err);
 
+/* Serving a mixture of experts over ranks, before it is run: the rounds that
+ * orr_generate_over_ranks() makes of these prompts, what each layer sends, and how long that takes.
+ */
+typedef struct orr_serving_job {
+    const orr_generator_options *options;
+    const orr_generator_ranks *ranks;
+    const orr_prompt *prompts;
+    uint32_t n;
+    const orr_routes *routes; /* of these prompts, by their numbers, with every token */
+} orr_serving_job;
+/* Time over a size, linear between what was measured; beyond the last it goes on as between the
+ * last two, before the first it stays. */
+enum { ORR_SERVING_POINTS = 20 };
+typedef struct orr_serving_curve {
+    uint32_t n;
+    double at[ORR_SERVING_POINTS], ns[ORR_SERVING_POINTS]; /* ascending */
+} orr_serving_curve;
+/* What a model's passes take on one rank here. */
+typedef struct orr_measured_serving {
+    double at_once; /* ranks for which there are cores; more share them */
+    /* A pass without its experts, over sequences and over tokens: the first of a cache, the second
+     * after so many tokens. */
+    orr_serving_curve decode[2], prefill[2];
+    double decode_cached, prefill_cached;
+    double new_ns; /* more than that where no pass of as many sequences and tokens was recently */
+    orr_serving_curve head;   /* logits and sampling, over sequences */
+    orr_serving_curve expert; /* an expert of a layer and the exchange of its rows with nobody else,
+                               * over rows */
+    double experts_ns;        /* of a layer besides */
+    orr_serving_curve transfer; /* to one rank and from another at once, over bytes */
+    int64_t row_bytes, choice_bytes, result_bytes; /* as in orr_generated_bytes */
+} orr_measured_serving;
+/* Measures them on the job's own model, with as many ranks at once as there are cores for. Each
+ * holds all experts. Takes seconds. Must be called before any thread is started. UNSUPPORTED: a
+ * model without experts; requests or experts that move. */
+ORR_API ORR_MUST_CHECK orr_status orr_measure_serving(const orr_serving_job *job, orr_arena *arena,
+                                                      orr_measured_serving *ret, orr_error *err);
+typedef struct orr_predicted_round {
+    int64_t ns, exchange_ns; /* all; of it on the way between ranks */
+    bool prefills;           /* some rank does */
+} orr_predicted_round;
+typedef struct orr_predicted_serving {
+    const orr_predicted_round *round; /* shape (rounds) */
+    uint32_t rounds, layers;
+    const uint32_t *number;                 /* shape (layers): of the model */
+    uint64_t (*dispatch)[2], (*combine)[2]; /* as in orr_generated_bytes, to the byte */
+} orr_predicted_serving;
+/* In each layer all ranks wait for the slowest, twice: their tokens go to experts, results come
+ * back. INVALID: routes of other prompts, layers or experts. */
+ORR_API ORR_MUST_CHECK orr_status orr_predict_serving(const orr_serving_job *job,
+                                                      const orr_measured_serving *measured,
+                                                      orr_arena *arena, orr_predicted_serving *ret,
+                                                      orr_error *err);
+
 #ifdef __cplusplus
 }
 #endif
