@@ -208,7 +208,7 @@ const orr_option orr_options[] = {
     {"groups", 0, OPTION_NUMBER, FIELD(groups), "N", NULL, " generate ",
      .about = "--group: so many groups of ranks; default: each rank is one"},
     {"routes", 0, OPTION_TEXT, FIELD(routes), "FILE", NULL, " generate ",
-     .about = "--group: routes of this model, as --expert-trace wrote them"},
+     .about = "--group: routes of this model, as --expert-trace wrote them; --predict: routes of these prompts"},
     {"rebalance", 0, OPTION_NUMBER, FIELD(rebalance), "ROUNDS", NULL, " generate ",
      .about =
          "with --ranks: look at the loads of experts every so many rounds, and move experts where they have drifted"},
@@ -508,6 +508,9 @@ const orr_option orr_options[] = {
     {"predict", 0, OPTION_FLAG, FIELD(predict), NULL, NULL, " train ",
      .about =
          "say first what the run should take on this machine, and afterwards how far off that was"},
+    {"predict", 0, OPTION_FLAG, FIELD(predict), NULL, NULL, " generate ",
+     .about = "with --ranks and --routes: measure this model's passes here, say what the run should take, and afterwards "
+              "how far off that was"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " bench ",
      .about = "where the measurements are kept; default: machine.yaml in the user's cache"},
     {"machine", 0, OPTION_TEXT, FIELD(machine), "FILE", NULL, " train ",

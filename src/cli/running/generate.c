@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "cli/arguments/checkpoint.h"
 #include "cli/arguments/factor.h"
+#include "cli/running/generate_predict.h"
 #include "cli/running/generate_ranks.h"
 #include "io/json/writer.h"
 
@@ -23,7 +24,8 @@ typedef struct generation {
     orr_generation_times times;
     bool streams, begun; /* tokens are shown as they come, and some were */
     bool over_ranks;
-    orr_generated_bytes bytes; /* between ranks */
+    orr_generated_bytes bytes;       /* between ranks */
+    orr_predicted_serving predicted; /* --predict */
 } generation;
 
 /* Lines of standard input, without empty ones. */
@@ -199,6 +201,8 @@ static orr_status print_results(generation *g)
                           (long long)t->prompt_ns, (long long)t->tokens, (long long)t->decode_ns);
     if (json && g->over_ranks)
         orr_generate_print_ranks(&g->bytes, out);
+    if (json && g->session.settings->predict)
+        orr_generate_print_prediction(&g->predicted, &g->bytes, out);
     if (json)
         orr_output_text(out, "}\n");
     return orr_output_finish(out, &g->session.err);
@@ -217,6 +221,8 @@ static void tell_times(const generation *g)
             &g->session, "first token after %.0f ms; prompts of %lld tokens, then %lld tokens",
             (double)t->first_token_ns / 1e6, (long long)t->prompt_tokens, (long long)t->tokens);
         orr_generate_tell_ranks(&g->session, &g->bytes);
+        if (g->session.settings->predict)
+            orr_generate_tell_prediction(&g->session, &g->predicted, &g->bytes);
         return;
     }
     const double bytes = (double)orr_generator_read_bytes(g->generator, t->prompt_tokens);
@@ -236,6 +242,8 @@ static orr_status answer(generation *g, const orr_generator_options *options)
     const uint32_t n = (uint32_t)g->texts.n;
     orr_generator_ranks ranks;
     ORR_TRY(orr_generate_read_ranks(&g->session, options->model, &ranks, &g->over_ranks));
+    if (s->predict)
+        ORR_TRY(orr_generate_predict(&g->session, options, &ranks, g->prompts, n, &g->predicted));
     if (g->over_ranks)
         return orr_generate_over_ranks(options, &ranks, g->prompts, n, &g->sampling, show_token, g,
                                        g->session.arena, g->results, &g->times, &g->bytes, err);

@@ -27,9 +27,11 @@ static orr_status read_routes(orr_session *session, const orr_model *model,
 {
     const orr_settings *s = session->settings;
     orr_routes_options options;
-    if ((s->group == NULL) != (s->routes == NULL))
+    if (s->group != NULL && s->routes == NULL)
         return orr_fail(&session->err, ORR_INVALID, "--group affinity goes with --routes FILE");
-    if (s->routes == NULL)
+    if (s->routes != NULL && s->group == NULL && !s->predict)
+        return orr_fail(&session->err, ORR_INVALID, "--routes goes with --group or --predict");
+    if (s->group == NULL)
         return ORR_OK;
     orr_routes_options_init(&options);
     options.experts = model->moe.experts;
@@ -61,8 +63,8 @@ orr_status orr_generate_read_ranks(orr_session *session, const orr_model *model,
     orr_error *err = &session->err;
     orr_expert_placement *placement = orr_arena_one(session->arena, orr_expert_placement);
     *ret_over = s->ranks > 0 || s->placement != NULL;
-    if (!*ret_over && (s->group != NULL || s->routes != NULL))
-        return orr_fail(err, ORR_INVALID, "--group and --routes go with --ranks");
+    if (!*ret_over && (s->group != NULL || s->routes != NULL || s->predict))
+        return orr_fail(err, ORR_INVALID, "--group, --routes and --predict go with --ranks");
     *ret = (orr_generator_ranks){.ranks = (uint32_t)s->ranks,
                                  .kind = transport_of(s->transport),
                                  .expert_trace = s->expert_trace};
