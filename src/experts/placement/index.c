@@ -83,11 +83,12 @@ static double draw(const orr_expert_token *token, uint32_t layer, uint32_t exper
  * the layer, of which those of the expert count. */
 typedef struct candidates {
     const orr_expert_placement *placement;
-    const uint32_t *slot; /* shape (n), NULL: first, first + 1, .. */
-    const uint16_t *rank; /* shape (n), NULL: asked of the placement */
+    const uint32_t *slot;      /* shape (n), NULL: first, first + 1, .. */
+    const uint16_t *rank;      /* shape (n), NULL: asked of the placement */
+    const orr_copy_part *part; /* shape (n), NULL: weighed when asked for */
     uint32_t n, first, layer, expert;
-    uint32_t host; /* UINT32_MAX: any */
-    uint32_t live; /* ranks that have slots in the layer */
+    uint32_t first_rank, end_rank; /* where they are: a host, or any rank below UINT32_MAX */
+    uint32_t live;                 /* ranks that have slots in the layer */
 } candidates;
 
 static uint32_t slot_of(const candidates *c, uint32_t i)
@@ -107,8 +108,22 @@ static uint32_t rank_of(const candidates *c, uint32_t i)
 
 static bool is_candidate(const candidates *c, uint32_t i)
 {
-    return is_copy(c, i) &&
-           (c->host == UINT32_MAX || rank_of(c, i) / c->placement->host_ranks == c->host);
+    if (!is_copy(c, i))
+        return false;
+    const uint32_t rank = rank_of(c, i);
+    return rank >= c->first_rank && rank < c->end_rank;
+}
+
+static void take_host_of(candidates *c, uint32_t rank)
+{
+    c->first_rank = rank - rank % c->placement->host_ranks;
+    c->end_rank = c->first_rank + c->placement->host_ranks;
+}
+
+static void take_any_host(candidates *c)
+{
+    c->first_rank = 0;
+    c->end_rank = UINT32_MAX;
 }
 
 /* The candidate at `at`, 0 .. 1, of them by their shares; where all are 0, evenly. */
@@ -148,7 +163,7 @@ static uint32_t choose_nearest(candidates *c, const orr_expert_token *token, dou
         if (rank == token->rank)
             return i;
         if (rank / c->placement->host_ranks == host)
-            c->host = host;
+            take_host_of(c, rank);
     }
     return pick(c, at);
 }
@@ -162,13 +177,17 @@ typedef struct holder {
 } holder;
 
 /* The next one from *i on; false: there is none. */
-static bool next_holder(const candidates *c, uint32_t *i, holder *ret)
+static inline bool next_holder(const candidates *c, uint32_t *i, holder *ret)
 {
     while (*i < c->n && !is_candidate(c, *i))
         ++*i;
     if (*i >= c->n)
         return false;
     *ret = (holder){.at = *i, .rank = rank_of(c, *i)};
+    if (c->part != NULL) { /* the parts of its other copies are 0 */
+        ++*i;
+        return true;
+    }
     for (; *i < c->n; ++*i) {
         if (!is_copy(c, *i))
             continue;
@@ -179,7 +198,7 @@ static bool next_holder(const candidates *c, uint32_t *i, holder *ret)
     return true;
 }
 
-/* What ranks of a host have left of an expert's rows, and what its copies have left of their
+/* What ranks of a rank's host have left of an expert's rows, and what its copies have left of their
  * shares, once each rank has kept what it can. Rows come from all live ranks alike. */
 typedef struct host_rest {
     double rows, room;
@@ -190,15 +209,15 @@ static double room_of(const candidates *c, const holder *h)
     return fmax(h->share - 1.0 / c->live, 0);
 }
 
-static host_rest rest_of(const candidates *c, uint32_t host)
+static host_rest rest_of(const candidates *c, uint32_t rank)
 {
     const orr_expert_placement *p = c->placement;
-    const uint32_t begin = host * p->host_ranks;
-    const uint32_t end = begin + p->host_ranks < p->ranks ? begin + p->host_ranks : p->ranks;
     candidates here = *c;
-    host_rest ret = {.rows = (double)orr_placement_holders(p, c->layer, begin, end) / c->live};
+    take_host_of(&here, rank);
+    const uint32_t end = here.end_rank < p->ranks ? here.end_rank : p->ranks;
+    host_rest ret = {.rows = (double)orr_placement_holders(p, c->layer, here.first_rank, end) /
+                             c->live};
     holder h;
-    here.host = host;
     for (uint32_t i = 0; next_holder(&here, &i, &h);) {
         ret.rows -= fmin(h.share, 1.0 / c->live);
         ret.room += room_of(c, &h);
@@ -206,31 +225,40 @@ static host_rest rest_of(const candidates *c, uint32_t host)
     return ret;
 }
 
-/* What a copy has left for other hosts. */
-static double room_left(const candidates *c, const holder *h, const host_rest *rest)
+static inline orr_copy_part part_of(const candidates *c, const holder *h)
 {
-    const double rows = fmax(rest->rows, 0); /* rounding may leave less than none */
-    return rest->room > rows ? room_of(c, h) * (1 - rows / rest->room) : 0;
+    if (c->part != NULL)
+        return c->part[h->at];
+    const host_rest rest = rest_of(c, h->rank);
+    const double rows = fmax(rest.rows, 0); /* rounding may leave less than none */
+    const bool enough = rest.room > rows;
+    const double room = room_of(c, h);
+    return (orr_copy_part){.keep = fmin(h->share * c->live, 1),
+                           .near = rest.room <= 0          ? 0
+                                   : rest.rows > rest.room ? rest.room / rest.rows
+                                                           : 1,
+                           .room = room,
+                           .beyond = enough ? room * (1 - rows / rest.room) : 0};
 }
 
-static double room_beyond(const candidates *c, const holder *h)
+static double room_left(const candidates *c, const holder *h)
 {
-    const host_rest rest = rest_of(c, h->rank / c->placement->host_ranks);
-    return room_left(c, h, &rest);
+    const orr_copy_part part = part_of(c, h);
+    return c->end_rank == UINT32_MAX ? part.beyond : part.room;
 }
 
-/* The holder at `at`, 0 .. 1, of them by what they have left. UINT32_MAX: nothing is. */
-static uint32_t pick_room(const candidates *c, double room(const candidates *, const holder *),
-                          double at)
+/* The candidate at `at`, 0 .. 1, of them by what they have left: for other hosts, where any host
+ * will do. UINT32_MAX: nothing is. */
+static uint32_t pick_room(const candidates *c, double at)
 {
     double sum = 0;
     holder h;
     uint32_t last = UINT32_MAX;
     for (uint32_t i = 0; next_holder(c, &i, &h);)
-        sum += room(c, &h);
+        sum += room_left(c, &h);
     double left = at * sum;
     for (uint32_t i = 0; next_holder(c, &i, &h);) {
-        const double own = room(c, &h);
+        const double own = room_left(c, &h);
         if (own <= 0)
             continue;
         last = h.at;
@@ -251,33 +279,32 @@ static bool falls_within(double part, double *at)
 
 static uint32_t choose_within_shares(candidates *c, const orr_expert_token *token, double at)
 {
-    const uint32_t host = token->rank / c->placement->host_ranks;
+    double near = 0;
     holder h;
-    for (uint32_t i = 0; next_holder(c, &i, &h) && h.rank <= token->rank;)
-        if (h.rank == token->rank && falls_within(fmin(h.share * c->live, 1), &at))
+    take_host_of(c, token->rank);
+    for (uint32_t i = 0; next_holder(c, &i, &h);) {
+        const orr_copy_part part = part_of(c, &h);
+        near = part.near;
+        if (h.rank == token->rank && falls_within(part.keep, &at))
             return h.at;
-    const host_rest rest = rest_of(c, host);
-    uint32_t ret = UINT32_MAX;
-    if (rest.room > 0 && falls_within(rest.rows > rest.room ? rest.room / rest.rows : 1, &at)) {
-        c->host = host;
-        ret = pick_room(c, room_of, at);
-    } else {
-        ret = pick_room(c, room_beyond, at);
     }
+    if (near <= 0 || !falls_within(near, &at))
+        take_any_host(c);
+    const uint32_t ret = pick_room(c, at);
     return ret != UINT32_MAX ? ret : pick(c, at);
 }
 
 static uint32_t choose(candidates *c, const orr_expert_token *token, bool by_share)
 {
     const double at = draw(token, c->layer, c->expert);
-    c->host = UINT32_MAX;
+    take_any_host(c);
     if (by_share)
         return pick(c, at);
     return c->placement->nearest ? choose_nearest(c, token, at)
                                  : choose_within_shares(c, token, at);
 }
 
-/* --- the same, weighed before ----------------------------------------------------------------- */
+/* --- copies of an index ----------------------------------------------------------------------- */
 
 static candidates copies_of(const orr_copy_index *index, const orr_expert_placement *placement,
                             uint32_t expert)
@@ -289,7 +316,7 @@ static candidates copies_of(const orr_copy_index *index, const orr_expert_placem
                         .n = index->begin[expert + 1] - begin,
                         .layer = index->layer,
                         .expert = expert,
-                        .host = UINT32_MAX,
+                        .end_rank = UINT32_MAX,
                         .live = index->live};
 }
 
@@ -297,71 +324,12 @@ static void weigh_copies(const orr_copy_index *index, const orr_expert_placement
 {
     for (uint32_t e = 0; e < p->experts; e++) {
         const candidates c = copies_of(index, p, e);
-        orr_copy_part *part = index->part + index->begin[e];
-        host_rest rest = {0};
-        uint32_t host = UINT32_MAX;
         holder h;
-        if (c.n < 2)
-            continue;
-        memset(part, 0, c.n * sizeof *part);
-        for (uint32_t i = 0; next_holder(&c, &i, &h);) {
-            if (h.rank / p->host_ranks != host) {
-                host = h.rank / p->host_ranks;
-                rest = rest_of(&c, host);
-            }
-            part[h.at] = (orr_copy_part){.keep = fmin(h.share * c.live, 1),
-                                         .near = rest.room <= 0          ? 0
-                                                 : rest.rows > rest.room ? rest.room / rest.rows
-                                                                         : 1,
-                                         .room = room_of(&c, &h),
-                                         .beyond = room_left(&c, &h, &rest)};
-        }
+        memset(index->part + index->begin[e], 0, c.n * sizeof *index->part);
+        if (c.n > 1)
+            for (uint32_t i = 0; next_holder(&c, &i, &h);)
+                index->part[index->begin[e] + h.at] = part_of(&c, &h);
     }
-}
-
-/* The slot of [begin, end) at `at`, 0 .. 1, of them by what they have left: `beyond` the host, or
- * on it. UINT32_MAX: nothing is. */
-static uint32_t pick_part(const orr_copy_part *part, uint32_t begin, uint32_t end, bool beyond,
-                          double at)
-{
-    double sum = 0;
-    uint32_t last = UINT32_MAX;
-    for (uint32_t i = begin; i < end; i++)
-        sum += beyond ? part[i].beyond : part[i].room;
-    double left = at * sum;
-    for (uint32_t i = begin; i < end; i++) {
-        const double own = beyond ? part[i].beyond : part[i].room;
-        if (own <= 0)
-            continue;
-        last = i;
-        if (left < own)
-            break;
-        left -= own;
-    }
-    return last;
-}
-
-/* As choose_within_shares(). */
-static uint32_t choose_weighed(const candidates *c, const orr_copy_part *part,
-                               const orr_expert_token *token)
-{
-    const uint32_t first = token->rank - token->rank % c->placement->host_ranks;
-    uint32_t begin = 0, end;
-    double at = draw(token, c->layer, c->expert);
-    while (begin < c->n && c->rank[begin] < first)
-        begin++;
-    for (end = begin; end < c->n && c->rank[end] < first + c->placement->host_ranks; end++)
-        if (c->rank[end] == token->rank && part[end].keep > 0 && falls_within(part[end].keep, &at))
-            return end;
-    uint32_t ret;
-    candidates where = *c;
-    if (begin < end && part[begin].near > 0 && falls_within(part[begin].near, &at)) {
-        where.host = token->rank / c->placement->host_ranks;
-        ret = pick_part(part, begin, end, false, at);
-    } else {
-        ret = pick_part(part, 0, c->n, true, at);
-    }
-    return ret != UINT32_MAX ? ret : pick(&where, at);
 }
 
 uint32_t orr_copy_index_choose(const orr_copy_index *index, const orr_expert_placement *placement,
@@ -371,8 +339,8 @@ uint32_t orr_copy_index_choose(const orr_copy_index *index, const orr_expert_pla
     if (n <= 1)
         return n == 1 ? begin : UINT32_MAX;
     candidates c = copies_of(index, placement, expert);
-    if (index->part != NULL && !placement->nearest && !by_share)
-        return begin + choose_weighed(&c, index->part + begin, token);
+    if (index->part != NULL)
+        c.part = index->part + begin;
     return begin + choose(&c, token, by_share);
 }
 
