@@ -438,10 +438,7 @@ def what_was_asked_is_answered_before_the_end():
             threads = [threading.Thread(target=go_on) for _ in range(8)]
             for thread in threads:
                 thread.start()
-            wait_for(lambda: server.metric("orrery_serve_queue_depth") +
-                     server.metric("orrery_serve_requests_total", code="200") > 1, "nothing is asked")
-            wait_for(lambda: server.metric("orrery_serve_queue_depth") + server.metric("orrery_serve_busy_threads") +
-                     server.metric("orrery_serve_requests_total", code="200") == 8, "not all have come")
+            wait_for(lambda: server.metric("orrery_serve_taken_total") == 8, "not all have come")
             server.end()
             for thread in threads:
                 thread.join()

@@ -181,6 +181,7 @@ bool orr_service_submit(orr_service *s, const orr_service_request *request)
         *r = *request;
         r->came_ns = now();
         s->waiting++;
+        orr_service_count_taken(&s->counts);
         (void)pthread_cond_signal(&s->work);
     }
     (void)pthread_mutex_unlock(&s->lock);

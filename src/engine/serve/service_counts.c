@@ -27,6 +27,11 @@ void orr_latencies_add(orr_latencies *l, int64_t ns)
     atomic_fetch_add_explicit(&l->sum_ns, (uint64_t)(ns > 0 ? ns : 0), memory_order_relaxed);
 }
 
+void orr_service_count_taken(orr_service_counts *c)
+{
+    atomic_fetch_add_explicit(&c->taken, 1, memory_order_relaxed);
+}
+
 void orr_service_count(orr_service_counts *c, uint8_t kind, unsigned code, int64_t ns)
 {
     for (int i = 0; i < ORR_SERVICE_CODES; i++)
@@ -74,6 +79,10 @@ void orr_service_counts_write(const orr_service_counts *c, uint32_t waiting, uin
     orr_metric(out, "orrery_serve_queue_depth", NULL, waiting);
     orr_metric_head(out, "orrery_serve_busy_threads", "gauge", "Requests that are worked on.");
     orr_metric(out, "orrery_serve_busy_threads", NULL, busy);
+    orr_metric_head(out, "orrery_serve_taken_total", "counter",
+                    "Requests that were taken into the queue; each is answered.");
+    orr_metric(out, "orrery_serve_taken_total", NULL,
+               (double)atomic_load_explicit(&c->taken, memory_order_relaxed));
     orr_metric_head(out, "orrery_serve_requests_total", "counter",
                     "Requests by kind and by the code of their answer.");
     for (int kind = 0; kind < ORR_ASK_KINDS; kind++)

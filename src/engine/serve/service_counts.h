@@ -18,10 +18,12 @@ typedef struct orr_latencies {
 void orr_latencies_add(orr_latencies *latencies, int64_t ns);
 
 typedef struct orr_service_counts {
+    _Atomic uint64_t taken; /* requests, whether they are answered yet or not */
     _Atomic uint64_t answers[ORR_ASK_KINDS][ORR_SERVICE_CODES];
     orr_latencies latency[ORR_ASK_KINDS];
     _Atomic uint64_t samples, lookups;
 } orr_service_counts;
+void orr_service_count_taken(orr_service_counts *counts);
 /* An answer of a code, so long after the request came. */
 void orr_service_count(orr_service_counts *counts, uint8_t kind, unsigned code, int64_t ns);
 void orr_service_count_work(orr_service_counts *counts, int64_t samples, int64_t lookups);
