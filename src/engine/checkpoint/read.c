@@ -53,42 +53,27 @@ static orr_status open_file(const char *folder, const char *step, uint32_t rank,
     return orr_weights_open(path, ret, err);
 }
 
-/* Parser of numbers separated by spaces. */
-typedef struct scanner {
-    const char *at;
-    bool failed;
-} scanner;
-
-static int64_t next(scanner *s)
-{
-    char *end;
-    const long long value = strtoll(s->at, &end, 10);
-    s->failed |= end == s->at || value < 0;
-    s->at = end;
-    return s->failed ? 0 : value;
-}
-
 /* Files without a position have trained one batch a step, from the first. */
 static bool read_position(orr_checkpoint *c, const orr_weights *first)
 {
     const char *text = metadata_value(first, "next"), *returned = metadata_value(first, "returned");
     const char *epoch = metadata_value(first, "epoch");
-    scanner s = {.at = text};
+    orr_number_text s = {.at = text};
     c->data = (orr_team_data_cursor){.next = (uint64_t)c->step};
     if (text == NULL || returned == NULL)
         return true;
-    c->data.next = (uint64_t)next(&s);
+    c->data.next = (uint64_t)orr_number_text_next(&s);
     for (s.at = returned; *s.at != '\0' && !s.failed; c->data.n++) {
         if (c->data.n == ORR_TEAM_MAX_RETURNED_SLOTS)
             return false;
-        const uint64_t slot = (uint64_t)next(&s);
+        const uint64_t slot = (uint64_t)orr_number_text_next(&s);
         const uint32_t n = c->data.n;
         if (slot >= c->data.next || (n > 0 && slot <= c->data.returned[n - 1]))
             return false;
         c->data.returned[n] = slot;
     }
     s.at = epoch;
-    c->data.epoch = epoch != NULL && !s.failed ? (uint64_t)next(&s) : 0;
+    c->data.epoch = epoch != NULL && !s.failed ? (uint64_t)orr_number_text_next(&s) : 0;
     return !s.failed;
 }
 

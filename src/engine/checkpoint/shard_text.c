@@ -54,12 +54,7 @@ const char *orr_shard_text(const orr_parameter *parameter, orr_arena *arena)
     return to.to;
 }
 
-typedef struct scanner {
-    const char *at;
-    bool failed;
-} scanner;
-
-static int64_t next(scanner *s)
+int64_t orr_number_text_next(orr_number_text *s)
 {
     char *end;
     const long long value = strtoll(s->at, &end, 10);
@@ -68,16 +63,16 @@ static int64_t next(scanner *s)
     return s->failed ? 0 : value;
 }
 
-static bool scan_dim(scanner *s, orr_shard_part *p, uint32_t d)
+static bool scan_dim(orr_number_text *s, orr_shard_part *p, uint32_t d)
 {
     orr_dim_pieces *share = &p->own.by[d];
-    share->n = (uint32_t)next(s);
+    share->n = (uint32_t)orr_number_text_next(s);
     if (share->n > ORR_DIM_PIECES_MAX)
         return false;
     for (uint32_t i = 0; i < share->n; i++) {
-        share->piece[i].whole = next(s);
-        share->piece[i].own = next(s);
-        share->piece[i].count = next(s);
+        share->piece[i].whole = orr_number_text_next(s);
+        share->piece[i].own = orr_number_text_next(s);
+        share->piece[i].count = orr_number_text_next(s);
         if (share->piece[i].own > p->type.dim[d] - share->piece[i].count ||
             share->piece[i].whole > p->own.whole.dim[d] - share->piece[i].count)
             return false;
@@ -85,30 +80,30 @@ static bool scan_dim(scanner *s, orr_shard_part *p, uint32_t d)
     return true;
 }
 
-static bool scan_part(scanner *s, orr_shard_part *p)
+static bool scan_part(orr_number_text *s, orr_shard_part *p)
 {
-    const int64_t rank = next(s);
+    const int64_t rank = orr_number_text_next(s);
     if (s->failed || rank > ORR_TYPE_DIMS)
         return false;
     p->type.rank = p->own.whole.rank = (uint8_t)rank;
     for (uint32_t d = 0; d < rank; d++)
-        p->own.whole.dim[d] = next(s);
+        p->own.whole.dim[d] = orr_number_text_next(s);
     for (uint32_t d = 0; d < rank; d++)
-        p->type.dim[d] = next(s);
+        p->type.dim[d] = orr_number_text_next(s);
     for (uint32_t d = 0; d < rank; d++)
         if (!scan_dim(s, p, d))
             return false;
-    p->begin = next(s);
-    p->n = next(s);
+    p->begin = orr_number_text_next(s);
+    p->n = orr_number_text_next(s);
     const int64_t all = orr_type_elements(&p->type);
     return !s->failed && all >= 0 && p->begin <= all && p->n <= all - p->begin;
 }
 
 /* As many rows as there is text for at most. */
-static bool scan_rows(scanner *s, const orr_shard_part *p, uint32_t *rows)
+static bool scan_rows(orr_number_text *s, const orr_shard_part *p, uint32_t *rows)
 {
     for (int64_t i = 0; i < p->type.dim[0]; i++) {
-        const int64_t row = next(s);
+        const int64_t row = orr_number_text_next(s);
         if (s->failed || row >= p->own.whole.dim[0] || row > UINT32_MAX)
             return false;
         rows[i] = (uint32_t)row;
@@ -119,7 +114,7 @@ static bool scan_rows(scanner *s, const orr_shard_part *p, uint32_t *rows)
 orr_status orr_shard_text_read(const char *text, const char *what, orr_arena *arena,
                                orr_shard_part *ret, orr_error *err)
 {
-    scanner s = {.at = text};
+    orr_number_text s = {.at = text};
     orr_shard_part p = {.type.dtype = ORR_DTYPE_FP32, .own.whole.dtype = ORR_DTYPE_FP32};
     bool right = scan_part(&s, &p);
     if (right && *s.at != '\0') {

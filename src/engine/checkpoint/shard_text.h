@@ -4,6 +4,14 @@
 
 #include "engine/step/step.h"
 
+/* Numbers of 0 or more, separated by spaces. After one that cannot be read `failed` stands. */
+typedef struct orr_number_text {
+    const char *at;
+    bool failed;
+} orr_number_text;
+/* 0: failed. */
+int64_t orr_number_text_next(orr_number_text *text);
+
 /* Which part of a whole tensor a shard is, as the metadata of a checkpoint say it: numbers
  * separated by spaces: rank, whole dims, own dims; for each dim the number of pieces and their
  * whole, own, count; the shard's first and count. Where rows are not as the pieces say (experts of
