@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../csv.h"
+#include "maverick.h"
 
 #include <math.h>
-
-#include <orrery/experts.h>
 
 /* Loads of Llama 4 Maverick on MMLU, 24 layers of 128 experts (one layer has 99.9 % in one expert),
  * over 16 ranks: DeepSeek's balancer as its own code does, and ours against what is possible. */
@@ -13,29 +11,11 @@ enum { MOST_HOSTS = 4 };
 static orr_arena *arena;
 static orr_expert_windows windows;
 
-static int read_loads(void **state)
+static int new_arena(void **state)
 {
     (void)state;
-    char path[4096];
-    orr_expert_load load;
-    orr_error err = {0};
-    const char *shared = getenv("ORRERY_SHARED");
     arena = orr_arena_new(0, 0);
-    if (arena == NULL || shared == NULL)
-        return arena == NULL;
-    (void)snprintf(path, sizeof path, "%s/data/experts/llama4_maverick_mmlu.csv.gz", shared);
-    if (orr_expert_load_read(path, NULL, arena, &load, &err) != ORR_OK) {
-        print_message("%s\n", err.text);
-        return 1;
-    }
-    double *counts = orr_arena_array(arena, double, (size_t)load.layers *load.experts);
-    if (counts == NULL)
-        return 1;
-    for (uint32_t i = 0; i < load.layers * load.experts; i++)
-        counts[i] = round(load.share[i] * (double)load.tokens);
-    windows = (orr_expert_windows){1, load.layers, load.experts, load.number, counts, path};
-    windows.source = "maverick";
-    return 0;
+    return arena == NULL;
 }
 
 static int free_arena(void **state)
@@ -45,16 +25,28 @@ static int free_arena(void **state)
     return 0;
 }
 
+static void need_loads(void)
+{
+    orr_expert_load load;
+    orr_error err = {0};
+    if (windows.load != NULL)
+        return;
+    if (orr_expert_load_read(maverick_path(), NULL, arena, &load, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    double *counts = orr_arena_array(arena, double, (size_t)load.layers *load.experts);
+    assert_non_null(counts);
+    for (uint32_t i = 0; i < load.layers * load.experts; i++)
+        counts[i] = round(load.share[i] * (double)load.tokens);
+    windows = (orr_expert_windows){1, load.layers, load.experts, load.number, counts, "maverick"};
+}
+
 static orr_expert_result place_layers(orr_expert_policy policy, uint32_t slots, uint32_t groups,
                                       uint32_t hosts, bool even_layers)
 {
     orr_expert_options options;
     orr_expert_result result;
     orr_error err = {0};
-    if (windows.load == NULL) {
-        print_message("ORRERY_SHARED is not set: the loads of Maverick are not read\n");
-        skip();
-    }
+    need_loads();
     orr_expert_options_init(&options);
     options.policy = (uint8_t)policy;
     options.windows = &windows;
@@ -215,5 +207,5 @@ int main(void)
         cmocka_unit_test(without_copies_the_hot_expert_is_the_bound),
         cmocka_unit_test(groups_are_packed_as_well_as_can_be),
     };
-    return cmocka_run_group_tests(tests, read_loads, free_arena);
+    return cmocka_run_group_tests(tests, new_arena, free_arena);
 }

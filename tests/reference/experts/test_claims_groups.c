@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "maverick.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <orrery/experts.h>
 
 #include "experts/placement/traffic.h"
 
@@ -25,26 +16,12 @@
 enum { RANKS = 64, HOST_RANKS = 8, HOSTS = RANKS / HOST_RANKS, GROUPS = HOSTS };
 
 static orr_arena *arena;
-static const orr_routes *routes;
 
-static int read_routes(void **state)
+static int new_arena(void **state)
 {
     (void)state;
-    char path[4096];
-    orr_routes_options options;
-    orr_error err = {0};
-    const char *shared = getenv("ORRERY_SHARED");
     arena = orr_arena_new(0, 0);
-    if (arena == NULL || shared == NULL)
-        return arena == NULL;
-    (void)snprintf(path, sizeof path, "%s/data/experts/llama4_maverick_mmlu.csv.gz", shared);
-    orr_routes_options_init(&options);
-    options.experts = 128;
-    if (orr_routes_read(path, &options, arena, &routes, &err) != ORR_OK) {
-        print_message("%s\n", err.text);
-        return 1;
-    }
-    return 0;
+    return arena == NULL;
 }
 
 static int free_arena(void **state)
@@ -169,10 +146,7 @@ static void bytes_of_grouped_requests(void **state)
     (void)state;
     orr_error err = {0};
     const orr_routes *prefill, *decode;
-    if (routes == NULL) {
-        print_message("ORRERY_SHARED is not set: the routes of Maverick are not read\n");
-        skip();
-    }
+    const orr_routes *routes = maverick_routes(arena);
     must(orr_routes_select(routes, NULL, ORR_ROUTE_PREFILL, arena, &prefill, &err), &err);
     must(orr_routes_select(routes, NULL, ORR_ROUTE_DECODE, arena, &decode, &err), &err);
     uint32_t *group = groups_of(prefill);
@@ -203,5 +177,5 @@ static void bytes_of_grouped_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_of_grouped_requests)};
-    return cmocka_run_group_tests_name("experts/claims_groups", tests, read_routes, free_arena);
+    return cmocka_run_group_tests_name("experts/claims_groups", tests, new_arena, free_arena);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../csv.h"
-
-#include <orrery/experts.h>
+#include "maverick.h"
 
 #include "support/held_out.h"
 
@@ -15,22 +13,11 @@ static const uint32_t GROUPS[SIZES] = {2, 4, 8};
 static orr_arena *arena;
 static const orr_routes *routes;
 
-static int read_routes(void **state)
+static int new_arena(void **state)
 {
     (void)state;
-    char path[4096];
-    orr_routes_options options;
-    orr_error err = {0};
-    const char *shared = getenv("ORRERY_SHARED");
     arena = orr_arena_new(0, 0);
-    if (arena == NULL || shared == NULL)
-        return arena == NULL;
-    (void)snprintf(path, sizeof path, "%s/data/experts/llama4_maverick_mmlu.csv.gz", shared);
-    orr_routes_options_init(&options);
-    if (orr_routes_read(path, &options, arena, &routes, &err) == ORR_OK)
-        return 0;
-    print_message("%s\n", err.text);
-    return 1;
+    return arena == NULL;
 }
 
 static int free_arena(void **state)
@@ -42,10 +29,8 @@ static int free_arena(void **state)
 
 static void need_routes(void)
 {
-    if (routes == NULL) {
-        print_message("ORRERY_SHARED is not set: the routes of Maverick are not read\n");
-        skip();
-    }
+    if (routes == NULL)
+        routes = maverick_routes(arena);
 }
 
 typedef struct figures {
@@ -165,5 +150,5 @@ int main(void)
         cmocka_unit_test(another_subject_gains_less),
         cmocka_unit_test(wrong_groups_cost),
     };
-    return cmocka_run_group_tests(tests, read_routes, free_arena);
+    return cmocka_run_group_tests(tests, new_arena, free_arena);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../csv.h"
+#include "maverick.h"
 
 #include <math.h>
 
@@ -10,19 +10,11 @@
  * counting the file with Python's csv and collections. */
 
 static orr_arena *arena;
-static const char *path;
 
 static int new_arena(void **state)
 {
     (void)state;
-    static char buffer[4096];
-    const char *shared = getenv("ORRERY_SHARED");
     arena = orr_arena_new(0, 0);
-    if (shared != NULL) {
-        (void)snprintf(buffer, sizeof buffer, "%s/data/experts/llama4_maverick_mmlu.csv.gz",
-                       shared);
-        path = buffer;
-    }
     return arena == NULL;
 }
 
@@ -37,11 +29,7 @@ static orr_expert_load load_of(const char *phase)
 {
     orr_expert_load load = {0};
     orr_error err = {0};
-    if (path == NULL) {
-        print_message("ORRERY_SHARED is not set: the trace of Maverick is not read\n");
-        skip();
-    }
-    if (orr_expert_load_read(path, phase, arena, &load, &err) != ORR_OK)
+    if (orr_expert_load_read(maverick_path(), phase, arena, &load, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return load;
 }

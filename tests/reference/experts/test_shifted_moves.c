@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <orrery/experts.h>
+#include "maverick.h"
 
 /* Moves after a shift, on recorded routes of Llama 4 Maverick: a placement of one subject's loads
  * on 16 ranks, then another subject comes. Every layer is to be within 1 % of the fresh placement,
@@ -22,17 +13,11 @@ typedef struct world {
     orr_expert_windows of_kind[KINDS];
 } world;
 
-static void load_world(world *w, const char *shared)
+static void load_world(world *w)
 {
-    char path[4096];
     orr_error err = {.text = ""};
-    orr_routes_options options;
     const orr_routes *part;
-    orr_routes_options_init(&options);
-    options.experts = EXPERTS;
-    snprintf(path, sizeof path, "%s/data/experts/llama4_maverick_mmlu.csv.gz", shared);
-    if (orr_routes_read(path, &options, w->arena, &w->routes, &err) != ORR_OK)
-        fail_msg("%s", err.text);
+    w->routes = maverick_routes(w->arena);
     assert_int_equal(w->routes->kinds, KINDS);
     bool *keep = orr_arena_array(w->arena, bool, w->routes->requests);
     for (uint32_t kind = 0; kind < KINDS; kind++) {
@@ -81,14 +66,11 @@ static void check_shift(const world *w, uint32_t from, uint32_t to, uint32_t slo
 static void test_a_fifth_of_the_bytes_is_enough(void **state)
 {
     static const uint32_t slots[] = {144, 160, 256};
-    const char *shared = getenv("ORRERY_SHARED");
     world w;
     (void)state;
-    if (shared == NULL)
-        skip();
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         w.arena = orr_arena_new(0, 0);
-        load_world(&w, shared);
+        load_world(&w);
         for (uint32_t from = 0; from < KINDS; from++)
             for (uint32_t to = 0; to < KINDS; to++)
                 if (from != to)
