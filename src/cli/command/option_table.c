@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command/option.h"
 
+/* One table, long as it is: a row belongs to many commands, and help and parsing go over the rows
+ * in this order. */
+
 #include <stddef.h>
 
 #include <orrery/calibration.h>
