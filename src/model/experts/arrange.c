@@ -19,9 +19,11 @@ typedef struct key {
     double host_bytes_per_s, network_bytes_per_s, row_ns;
 } key;
 
-/* What a key came to. */
+/* What a key came to, once it is ready. */
 typedef struct made {
     key key;
+    orr_arena *arena; /* of all below */
+    bool ready;
     orr_expert_windows windows; /* of groups; windows 0: as the workload has them */
     orr_expert_placement placement;
     bool placed;
@@ -30,20 +32,17 @@ typedef struct made {
 
 struct orr_expert_arrangements {
     pthread_mutex_t lock;
-    orr_arena *arena;
+    pthread_cond_t changed; /* one is ready, or is given up */
     made *first;
 };
 
 orr_status orr_expert_arrangements_open(orr_expert_arrangements **ret, orr_error *err)
 {
     orr_expert_arrangements *a = orr_malloc(sizeof *a);
-    orr_arena *arena = orr_arena_new(0, 0);
-    if (a == NULL || arena == NULL || pthread_mutex_init(&a->lock, NULL) != 0) {
-        orr_arena_free(arena);
-        orr_free(a);
+    if (a == NULL)
         return orr_fail_memory(err);
-    }
-    a->arena = arena;
+    (void)pthread_mutex_init(&a->lock, NULL);
+    (void)pthread_cond_init(&a->changed, NULL);
     a->first = NULL;
     *ret = a;
     return ORR_OK;
@@ -53,8 +52,12 @@ void orr_expert_arrangements_close(orr_expert_arrangements *a)
 {
     if (a == NULL)
         return;
+    for (made *at = a->first, *next; at != NULL; at = next) {
+        next = at->next;
+        orr_arena_free(at->arena);
+    }
+    pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
-    orr_arena_free(a->arena);
     orr_free(a);
 }
 
@@ -159,7 +162,7 @@ static orr_status set_hosts(const orr_model *model, const orr_plan *plan, const 
                             orr_arena *arena, key *k, orr_expert_costs *costs, orr_error *err)
 {
     enum { TOKENS_OF_RANK = 128 }; /* placements are the same for any number */
-    if (w->cluster == NULL || (k->slots == 0 && k->policy == 0) || k->ranks <= 1)
+    if (w->cluster == NULL || k->policy == 0 || k->ranks <= 1)
         return ORR_OK;
     uint32_t *devices = orr_arena_array(arena, uint32_t, k->ranks);
     if (devices == NULL)
@@ -185,7 +188,7 @@ static orr_status place(const orr_model *model, const orr_workload *w, const key
     orr_expert_result result;
     orr_expert_windows window;
     orr_expert_options_init(&options);
-    options.policy = (uint8_t)(k->policy > 0 ? k->policy - 1 : ORR_EXPERT_POLICY_BEST);
+    options.policy = (uint8_t)(k->policy - 1);
     if (w->routes != NULL)
         ORR_TRY(routes_of_task(w->routes, w->task, room, &options.routes, err));
     ORR_TRY(all_experts(w, model->moe.experts, arena, &window, err));
@@ -215,7 +218,6 @@ static orr_status make(const orr_model *model, const orr_workload *w, const key 
                        orr_error *err)
 {
     uint32_t *group = NULL;
-    *ret = (made){.key = *k};
     if (k->ranks == 0) {
         const orr_routes *part;
         ORR_TRY(routes_of_task(w->routes, w->task, room, &part, err));
@@ -228,7 +230,7 @@ static orr_status make(const orr_model *model, const orr_workload *w, const key 
         ORR_TRY(
             group_requests(w->routes, w->task, k->groups, arena, room, group, &ret->windows, err));
     }
-    if (k->policy > 0 || k->slots > 0) {
+    if (k->policy > 0) {
         ORR_TRY(place(model, w, k, costs, group, arena, room, &ret->placement, err));
         ret->placed = true;
     }
@@ -247,23 +249,58 @@ static orr_status make_in(const orr_model *model, const orr_workload *w, const k
     return status;
 }
 
+static made *find(const orr_expert_arrangements *a, const key *k)
+{
+    made *at = a->first;
+    while (at != NULL && memcmp(&at->key, k, sizeof *k) != 0)
+        at = at->next;
+    return at;
+}
+
+static orr_status add(orr_expert_arrangements *a, const key *k, made **ret, orr_error *err)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    made *at = arena != NULL ? orr_arena_one(arena, made) : NULL;
+    if (at == NULL) {
+        orr_arena_free(arena);
+        return orr_fail_memory(err);
+    }
+    *at = (made){.key = *k, .arena = arena, .next = a->first};
+    *ret = a->first = at;
+    return ORR_OK;
+}
+
+static void give_up(orr_expert_arrangements *a, made *at)
+{
+    made **link = &a->first;
+    while (*link != at)
+        link = &(*link)->next;
+    *link = at->next;
+    orr_arena_free(at->arena);
+}
+
+/* Under the lock, but for the time in which one is made: several threads make several. */
 static orr_status find_or_make(const orr_model *model, const orr_workload *w, const key *k,
                                const orr_expert_costs *costs, const made **ret, orr_error *err)
 {
     orr_expert_arrangements *a = w->arrangements;
-    made *at = a->first;
-    while (at != NULL && memcmp(&at->key, k, sizeof *k) != 0)
-        at = at->next;
-    if (at == NULL) {
-        at = orr_arena_one(a->arena, made);
-        if (at == NULL)
-            return orr_fail_memory(err);
-        ORR_TRY(make_in(model, w, k, costs, a->arena, at, err));
-        at->next = a->first;
-        a->first = at;
-    }
+    made *at;
+    while ((at = find(a, k)) != NULL && !at->ready)
+        pthread_cond_wait(&a->changed, &a->lock);
     *ret = at;
-    return ORR_OK;
+    if (at != NULL)
+        return ORR_OK;
+    ORR_TRY(add(a, k, &at, err));
+    pthread_mutex_unlock(&a->lock);
+    const orr_status status = make_in(model, w, k, costs, at->arena, at, err);
+    pthread_mutex_lock(&a->lock);
+    if (status == ORR_OK)
+        at->ready = true;
+    else
+        give_up(a, at);
+    pthread_cond_broadcast(&a->changed);
+    *ret = at;
+    return status;
 }
 
 static orr_status look_up(const orr_model *model, const orr_workload *w, const key *k,
@@ -295,7 +332,7 @@ static orr_status set_windows(const made *from, uint32_t groups, orr_arena *aren
 
 static orr_status check(const orr_workload *w, const key *k, orr_error *err)
 {
-    if (w->placement != NULL && (k->slots > 0 || k->policy > 0))
+    if (w->placement != NULL && k->policy > 0)
         return orr_fail(err, ORR_INVALID, "expert_policy and expert_slots: %s places the experts",
                         w->placement->source);
     if (k->groups > 1 && w->routes == NULL)
@@ -313,14 +350,16 @@ orr_status orr_experts_arrange(const orr_model *model, const orr_plan *plan,
              .groups = plan->request_groups,
              .policy = plan->expert_policy};
     orr_expert_costs costs;
-    made found;
+    made found = {.ready = false};
     *ret = *workload;
+    if (k.slots > 0 && k.policy == 0)
+        k.policy = ORR_EXPERT_POLICY_BEST + 1;
     ORR_TRY(check(workload, &k, err));
     if (workload->routes != NULL && workload->windows == NULL && workload->load == NULL) {
         ORR_TRY(look_up(model, workload, &(key){0}, NULL, arena, &found, err));
         ORR_TRY(set_windows(&found, 0, arena, ret, err));
     }
-    if ((k.slots == 0 && k.policy == 0 && k.groups <= 1) || k.ranks <= 1)
+    if ((k.policy == 0 && k.groups <= 1) || k.ranks <= 1)
         return ORR_OK;
     ORR_TRY(set_hosts(model, plan, ret, arena, &k, &costs, err));
     ORR_TRY(look_up(model, ret, &k, &costs, arena, &found, err));
