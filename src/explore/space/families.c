@@ -67,6 +67,8 @@ static orr_space_list values_of(const orr_space *s, const orr_plan *p, uint32_t 
         if (!orr_space_allows(&s->constraints, field, p->tp) && list.n == 2)
             list = (orr_space_list){1, {1}};
     }
+    if (field == ORR_AT_expert_policy && p->expert_slots > 0 && list.n > 1 && list.at[0] == 0)
+        list.n = 1; /* copies are placed by the best policy as it is */
     if (!matters(s, p, field))
         return (orr_space_list){1, {field == ORR_AT_etp ? list.at[0] : 0}};
     return list;

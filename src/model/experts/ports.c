@@ -36,7 +36,8 @@ static double sent(const orr_layer_skew *skew, uint32_t from, uint32_t to)
 /* Probability that any of K choices is among a share of them: 1 - (1 - share)^K. */
 static double any_of(const orr_layer_skew *skew, double share)
 {
-    return share >= 1 ? 1 : 1 - pow(1 - share, skew->top_k);
+    const double none = skew->top_k == 1 ? 1 - share : pow(1 - share, skew->top_k);
+    return share >= 1 ? 1 : 1 - none;
 }
 
 /* Sums of what goes out of and into one port, and the fullest of all ports. */
