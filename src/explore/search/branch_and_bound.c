@@ -464,7 +464,7 @@ double orr_search_bound(const orr_search *s)
         bound = fmin(bound, bound_of(&s->incumbent, &s->open.at[0]));
     if (s->next_family < s->families.n)
         bound = fmin(bound, fmax(s->families.at[s->next_family].floor[s->incumbent.objective], 0));
-    return isinf(bound) ? NAN : bound;
+    return s->left_out ? 0 : isinf(bound) ? NAN : bound;
 }
 
 orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, size_t n,

@@ -156,16 +156,39 @@ static void close_search(orr_search *s)
 
 /* --- family bounds --------------------------------------------------------------------------- */
 
-/* Leaves NAN where no plan of the family is valid. */
+/* Families are bounded in strides, so that those which a time limit leaves time for are of all
+ * kinds. Half of it is for the search. Several processes must have the same families. */
+typedef struct floor_finder {
+    orr_search *search;
+    uint64_t stride;
+    int64_t until_ns; /* 0: without limit */
+} floor_finder;
+
+static floor_finder floor_finder_of(orr_search *s)
+{
+    floor_finder f = {.search = s, .stride = 1 + (uint64_t)(0.618 * s->families.n)};
+    while (orr_gcd((int64_t)f.stride, s->families.n) > 1)
+        f.stride++;
+    if (s->deadline_ns > 0 && orr_processes_count(s->processes) == 1)
+        f.until_ns = s->began_ns + s->options->limit_ns / 2;
+    return f;
+}
+
+/* Leaves NAN where no plan of the family is valid, INFINITY where there was no time. */
 static void find_floor(void *ctx, size_t i, int thread)
 {
-    orr_search *s = ctx;
-    orr_plan_family *f = &s->families.at[i];
+    const floor_finder *finder = ctx;
+    orr_search *s = finder->search;
+    orr_plan_family *f = &s->families.at[i * finder->stride % s->families.n];
     orr_plan plan = orr_plan_override(&s->space.common, &f->plan);
     plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* at least one layer */
     f->floor_ns = NAN;
     if (orr_search_should_stop(s)) {
         f->floor_ns = 0;
+        return;
+    }
+    if (finder->until_ns > 0 && orr_clock_now_ns(&orr_clock_monotonic) >= finder->until_ns) {
+        f->floor_ns = INFINITY;
         return;
     }
     if (orr_evaluator_family_bound(s->space.uniform_devices ? s->flat[thread] : s->ideal[thread],
@@ -191,14 +214,21 @@ static int by_floor(const void *a, const void *b, void *ctx)
     return strcmp(x->key, y->key);
 }
 
-/* Bounds all families, drops the invalid ones and sorts by bound. */
+/* Bounds all families, drops the invalid ones and sorts by bound. Families that there was no time
+ * to bound are not searched: nothing is proven then. */
 static void find_floors(orr_search *s)
 {
     uint32_t n = 0;
-    orr_workers_run(s->workers, s->families.n, find_floor, s);
-    for (uint32_t i = 0; i < s->families.n; i++)
-        if (!isnan(s->families.at[i].floor_ns))
+    if (s->families.n == 0)
+        return;
+    floor_finder finder = floor_finder_of(s);
+    orr_workers_run(s->workers, s->families.n, find_floor, &finder);
+    for (uint32_t i = 0; i < s->families.n; i++) {
+        if (isinf(s->families.at[i].floor_ns))
+            s->left_out = true;
+        else if (!isnan(s->families.at[i].floor_ns))
             s->families.at[n++] = s->families.at[i];
+    }
     s->families.n = n;
     if (n > 1)
         qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->incumbent.objective);
@@ -251,14 +281,14 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     if (isinf(s->incumbent.best))
         ORR_TRY(orr_search_scan(s, err));
     ORR_TRY(orr_search_branch_and_bound(s, err));
-    const bool stopped = s->stopped;
+    const bool stopped = s->stopped || s->left_out;
     if (!stopped)
         ORR_TRY(orr_search_alternatives(s, err));
     ret->bound = orr_search_bound(s);
     if (!stopped && !s->options->exact)
         ORR_TRY(orr_search_local_search_best(s, err));
     ORR_TRY(fill_result(s, stopped, ret, err));
-    if (ret->n > 0 || s->options->relaxed)
+    if (ret->n > 0 || s->options->relaxed || stopped)
         return ORR_OK;
     memcpy(s->binding.pruned, ret->pruned, sizeof ret->pruned);
     return orr_explore_infeasibility(s->model, s->cluster, s->options, &s->binding, s->arena, ret,

@@ -39,7 +39,8 @@ typedef struct orr_search {
     double pruned[ORR_PRUNES];
     uint64_t families_built, families_resumed, plans, bounded, estimated, simulated, resumed;
     int64_t began_ns, deadline_ns;
-    bool stopped; /* agreed by all processes */
+    bool stopped;  /* agreed by all processes */
+    bool left_out; /* families that there was no time to bound */
 } orr_search;
 
 /* Whether the caller asked to stop or the time limit has passed. */
