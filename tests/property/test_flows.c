@@ -14,8 +14,8 @@
 
 /* Flows over random networks.
  *
- *   - after every change, each rate is what the definition says (max_min_rates.h), read off it unit by
- *     unit over all flows; loads are their sums;
+ *   - after every change, each rate is what the definition says (max_min_rates.h), read off it unit
+ * by unit over all flows; loads are their sums;
  *   - max-min: no flow gets more without one that has no more getting less, but for what whole
  *     units leave over;
  *   - on random clusters every transfer is told once, not before its bytes can have passed; each
@@ -146,7 +146,7 @@ static void add_flow(net *t)
         t->path[f][i] = l;
     }
     assert_true(orr_flow_rates_reserve(&t->rates, 1, t->n_path[f]));
-    t->row[f] = orr_flow_rates_add(&t->rates, t->path[f], t->n_path[f]);
+    t->row[f] = orr_flow_rates_add(&t->rates, t->path[f], NULL, t->n_path[f]);
 }
 
 static void remove_flow(net *t, uint32_t f)

@@ -11,17 +11,43 @@
  * are solved again (max_min_rates.c), and only flows whose rate changed get a new end. Between
  * events every flow moves at a constant rate, so nothing is computed. */
 
-static bool init_links(orr_flows *flows)
+/* Rates and loads of links with these capacities, shape (n). */
+static bool init_links(orr_flows *flows, const int64_t *capacity, uint32_t n)
+{
+    flows->uses = orr_calloc(n > 0 ? n : 1, sizeof *flows->uses);
+    flows->n_uses = n;
+    return flows->uses != NULL && orr_flow_rates_init(&flows->rates, capacity, n);
+}
+
+static bool init_each_link(orr_flows *flows)
 {
     const uint32_t n = flows->fabric.n_links;
     int64_t *capacity = orr_calloc(n > 0 ? n : 1, sizeof *capacity);
-    flows->uses = orr_calloc(n > 0 ? n : 1, sizeof *flows->uses);
-    bool ok = capacity != NULL && flows->uses != NULL;
-    for (uint32_t l = 0; ok && l < n; l++)
+    for (uint32_t l = 0; capacity != NULL && l < n; l++)
         capacity[l] = flows->fabric.links[l].capacity;
-    ok = ok && orr_flow_rates_init(&flows->rates, capacity, n);
+    const bool ok = capacity != NULL && init_links(flows, capacity, n);
     orr_free(capacity);
     return ok;
+}
+
+static void done_links(orr_flows *flows)
+{
+    for (uint32_t l = 0; flows->uses != NULL && l < flows->n_uses; l++)
+        orr_link_load_done(&flows->uses[l]);
+    orr_free(flows->uses);
+    orr_flow_rates_done(&flows->rates);
+}
+
+orr_status orr_flows_fold(orr_flows *flows, const orr_link_classes *classes, orr_error *err)
+{
+    done_links(flows);
+    flows->classes = classes;
+    return init_links(flows, classes->capacity, classes->n_classes) ? ORR_OK : orr_fail_memory(err);
+}
+
+const struct orr_fabric *orr_flows_fabric(const orr_flows *flows)
+{
+    return &flows->fabric;
 }
 
 orr_status orr_flows_new(const orr_cluster *cluster, const orr_network *network, orr_flows **ret,
@@ -31,7 +57,7 @@ orr_status orr_flows_new(const orr_cluster *cluster, const orr_network *network,
     if (flows == NULL)
         return orr_fail_memory(err);
     orr_status status = orr_fabric_init(&flows->fabric, cluster, network, err);
-    if (status == ORR_OK && !init_links(flows))
+    if (status == ORR_OK && !init_each_link(flows))
         status = orr_fail_memory(err);
     if (status != ORR_OK) {
         orr_flows_free(flows);
@@ -52,10 +78,7 @@ void orr_flows_free(orr_flows *flows)
 {
     if (flows == NULL)
         return;
-    for (uint32_t l = 0; flows->uses != NULL && l < flows->fabric.n_links; l++)
-        orr_link_load_done(&flows->uses[l]);
-    orr_free(flows->uses);
-    orr_flow_rates_done(&flows->rates);
+    done_links(flows);
     orr_fabric_done(&flows->fabric);
     orr_array_done(&flows->rows);
     orr_array_done(&flows->transfers);
@@ -64,6 +87,8 @@ void orr_flows_free(orr_flows *flows)
     orr_array_done(&flows->done);
     orr_array_done(&flows->route);
     orr_array_done(&flows->route_end);
+    orr_array_done(&flows->weights);
+    orr_array_done(&flows->bytes);
     orr_free(flows);
 }
 
@@ -131,7 +156,7 @@ static void end_flow(orr_flows *flows, uint32_t f)
     const orr_rate_hop *hops = flows->rates.hops.at;
     orr_flow_row *row = &flows->rows.at[f];
     for (int32_t h = flows->rates.flows.at[f].first_hop; h >= 0; h = hops[h].further)
-        flows->uses[hops[h].link].bytes += row->bytes;
+        flows->uses[hops[h].link].bytes += hops[h].weight * row->bytes;
     orr_flow_rates_remove(&flows->rates, f);
     row->rate = 0;
     if (--flows->transfers.at[row->transfer].n_left == 0)
@@ -171,17 +196,40 @@ static orr_status move_to(orr_flows *flows, int64_t now_ns, orr_error *err)
     return ORR_OK;
 }
 
+static orr_status check_bytes(int64_t bytes, orr_error *err)
+{
+    if (bytes < 0)
+        return orr_fail(err, ORR_INVALID, "a flow of %lld bytes", (long long)bytes);
+    if (bytes > ORR_FLOW_BYTES_MAX)
+        return orr_fail(err, ORR_LIMIT, "a flow of %lld bytes: more than 2^42", (long long)bytes);
+    return ORR_OK;
+}
+
 static orr_status check(const orr_flows *flows, const orr_flow_demand *demand, orr_error *err)
 {
     const uint32_t n = flows->fabric.n_devices;
     if (demand->src >= n || demand->dst >= n)
         return orr_fail(err, ORR_INVALID, "a flow from device %u to %u: there are %u", demand->src,
                         demand->dst, n);
-    if (demand->bytes < 0)
-        return orr_fail(err, ORR_INVALID, "a flow of %lld bytes", (long long)demand->bytes);
-    if (demand->bytes > ORR_FLOW_BYTES_MAX)
-        return orr_fail(err, ORR_LIMIT, "a flow of %lld bytes: more than 2^42",
-                        (long long)demand->bytes);
+    return check_bytes(demand->bytes, err);
+}
+
+/* Begins a list of `n` demands with their routes. */
+static orr_status begin_list(orr_flows *flows, size_t n, orr_error *err)
+{
+    flows->route.n = flows->weights.n = flows->route_end.n = flows->bytes.n = 0;
+    return orr_array_reserve(&flows->route_end, n) && orr_array_reserve(&flows->bytes, n)
+               ? ORR_OK
+               : orr_fail_memory(err);
+}
+
+/* Ends the route of a demand of the list. */
+static orr_status end_route(orr_flows *flows, int64_t bytes, orr_error *err)
+{
+    if (flows->route.n > INT32_MAX)
+        return orr_fail(err, ORR_LIMIT, "flows over more than 2^31 links");
+    flows->route_end.at[flows->route_end.n++] = (uint32_t)flows->route.n;
+    flows->bytes.at[flows->bytes.n++] = bytes;
     return ORR_OK;
 }
 
@@ -189,18 +237,31 @@ static orr_status check(const orr_flows *flows, const orr_flow_demand *demand, o
 static orr_status find_routes(orr_flows *flows, const orr_flow_demand *demands, size_t n,
                               orr_error *err)
 {
-    flows->route.n = 0;
-    flows->route_end.n = 0;
-    if (!orr_array_reserve(&flows->route_end, n))
-        return orr_fail_memory(err);
+    ORR_TRY(begin_list(flows, n, err));
     for (size_t i = 0; i < n; i++) {
         ORR_TRY(check(flows, &demands[i], err));
         if (demands[i].bytes > 0 &&
             !orr_fabric_route(&flows->fabric, demands[i].src, demands[i].dst, &flows->route, NULL))
             return orr_fail_memory(err);
-        if (flows->route.n > INT32_MAX)
-            return orr_fail(err, ORR_LIMIT, "flows over more than 2^31 links");
-        flows->route_end.at[flows->route_end.n++] = (uint32_t)flows->route.n;
+        ORR_TRY(end_route(flows, demands[i].bytes, err));
+    }
+    return ORR_OK;
+}
+
+static orr_status list_classes(orr_flows *flows, const orr_flow_class *classes, size_t n,
+                               orr_error *err)
+{
+    ORR_TRY(begin_list(flows, n, err));
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t links = classes[i].bytes > 0 ? classes[i].n_links : 0;
+        ORR_TRY(check_bytes(classes[i].bytes, err));
+        if (!orr_array_reserve(&flows->route, links) || !orr_array_reserve(&flows->weights, links))
+            return orr_fail_memory(err);
+        for (uint32_t k = 0; k < links; k++) {
+            flows->route.at[flows->route.n++] = classes[i].links[k];
+            flows->weights.at[flows->weights.n++] = classes[i].weights[k];
+        }
+        ORR_TRY(end_route(flows, classes[i].bytes, err));
     }
     return ORR_OK;
 }
@@ -244,21 +305,25 @@ static uint32_t take_transfer(orr_flows *flows, int64_t latency_ns, uint64_t tag
     return t;
 }
 
-orr_status orr_flows_begin(orr_flows *flows, int64_t now_ns, const orr_flow_demand *demands,
-                           size_t n, int64_t latency_ns, uint64_t tag, orr_error *err)
+/* Starts the flows of the list as one transfer. */
+static orr_status begin_transfer(orr_flows *flows, int64_t now_ns, int64_t latency_ns, uint64_t tag,
+                                 orr_error *err)
 {
-    ORR_TRY(find_routes(flows, demands, n, err));
+    const size_t n = flows->route_end.n;
     ORR_TRY(move_to(flows, now_ns, err));
     if (!reserve(flows, n))
         return orr_fail_memory(err);
     const uint32_t t = take_transfer(flows, latency_ns, tag);
     for (size_t i = 0, begin = 0; i < n; begin = flows->route_end.at[i++]) {
         const uint32_t n_links = flows->route_end.at[i] - (uint32_t)begin;
+        const int64_t bytes = flows->bytes.at[i];
         if (n_links == 0)
             continue;
-        const uint32_t f = orr_flow_rates_add(&flows->rates, flows->route.at + begin, n_links);
-        flows->rows.at[f] = (orr_flow_row){.bytes = demands[i].bytes,
-                                           .left = demands[i].bytes << ORR_FLOW_UNIT_SHIFT,
+        const uint32_t f =
+            orr_flow_rates_add(&flows->rates, flows->route.at + begin,
+                               flows->weights.n > 0 ? flows->weights.at + begin : NULL, n_links);
+        flows->rows.at[f] = (orr_flow_row){.bytes = bytes,
+                                           .left = bytes << ORR_FLOW_UNIT_SHIFT,
                                            .since_ns = now_ns,
                                            .transfer = t};
         flows->transfers.at[t].n_left++;
@@ -266,6 +331,20 @@ orr_status orr_flows_begin(orr_flows *flows, int64_t now_ns, const orr_flow_dema
     if (flows->transfers.at[t].n_left == 0)
         finish(flows, t);
     return ORR_OK;
+}
+
+orr_status orr_flows_begin(orr_flows *flows, int64_t now_ns, const orr_flow_demand *demands,
+                           size_t n, int64_t latency_ns, uint64_t tag, orr_error *err)
+{
+    ORR_TRY(find_routes(flows, demands, n, err));
+    return begin_transfer(flows, now_ns, latency_ns, tag, err);
+}
+
+orr_status orr_flows_begin_classes(orr_flows *flows, int64_t now_ns, const orr_flow_class *classes,
+                                   size_t n, int64_t latency_ns, uint64_t tag, orr_error *err)
+{
+    ORR_TRY(list_classes(flows, classes, n, err));
+    return begin_transfer(flows, now_ns, latency_ns, tag, err);
 }
 
 orr_status orr_flows_add(orr_flows *flows, int64_t now_ns, uint32_t src, uint32_t dst,

@@ -52,6 +52,36 @@ void orr_flows_free(orr_flows *flows); /* may be NULL */
 orr_status orr_flows_begin(orr_flows *flows, int64_t now_ns, const orr_flow_demand *demands,
                            size_t n, int64_t latency_ns, uint64_t tag,
                            orr_error *err) ORR_MUST_CHECK;
+/* Folded flows. Where a cluster's links and flows are symmetric (the engine finds their classes by
+ * partition refinement), one link is simulated for each class of links and one flow for each class
+ * of flows, with the number of its flows on a link of each class. Fair rates are unique, so those
+ * of the classes are those of their members: nothing is approximated.
+ *
+ * Classes are those of a component: transfers of different components never share a link while
+ * both are under way, so that a link has a class in each component, and carries the sum. */
+typedef struct orr_link_classes {
+    uint32_t n_classes, n_components;
+    const int64_t *capacity;  /* shape (n_classes) */
+    const uint32_t *class_of; /* shape (links of the fabric, n_components); ORR_NONE: unused */
+} orr_link_classes;
+/* A class of flows, and the classes of links that it crosses. */
+typedef struct orr_flow_class {
+    int64_t bytes;                   /* of each */
+    const uint32_t *links, *weights; /* shape (n_links); weights: of its flows, those on one link */
+    uint32_t n_links;
+} orr_flow_class;
+/* From now on flows are begun by class. To be called before any other. The arrays must outlive the
+ * flows. Errors: NO_MEMORY. */
+orr_status orr_flows_fold(orr_flows *flows, const orr_link_classes *classes,
+                          orr_error *err) ORR_MUST_CHECK;
+/* As orr_flows_begin(), for all transfers of a class at once; those begin and end together. */
+orr_status orr_flows_begin_classes(orr_flows *flows, int64_t now_ns, const orr_flow_class *classes,
+                                   size_t n, int64_t latency_ns, uint64_t tag,
+                                   orr_error *err) ORR_MUST_CHECK;
+/* The links of the fabric, which number the rows of orr_link_classes, and a route over them. */
+struct orr_fabric;
+const struct orr_fabric *orr_flows_fabric(const orr_flows *flows);
+
 /* Starts one flow, with the latency of its route. */
 orr_status orr_flows_add(orr_flows *flows, int64_t now_ns, uint32_t src, uint32_t dst,
                          int64_t bytes, uint64_t tag, orr_error *err) ORR_MUST_CHECK;

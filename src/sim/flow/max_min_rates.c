@@ -72,7 +72,7 @@ static void open_flow(orr_flow_rates *rates, uint32_t f)
     rates->n_opened++;
     for (int32_t h = rates->flows.at[f].first_hop; h >= 0; h = rates->hops.at[h].further) {
         touch(rates, rates->hops.at[h].link);
-        rates->links[rates->hops.at[h].link].n_open++;
+        rates->links[rates->hops.at[h].link].n_open += rates->hops.at[h].weight;
     }
 }
 
@@ -104,7 +104,8 @@ static uint32_t take_flow(orr_flow_rates *rates)
     return (uint32_t)f;
 }
 
-uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, uint32_t n_links)
+uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, const uint32_t *weights,
+                            uint32_t n_links)
 {
     begin_change(rates);
     const uint32_t f = take_flow(rates);
@@ -114,13 +115,14 @@ uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, uint32
         const int32_t h = take_hop(rates);
         rates->hops.at[h] = (orr_rate_hop){.flow = f,
                                            .link = links[i],
+                                           .weight = weights != NULL ? weights[i] : 1,
                                            .next = link->first_hop,
                                            .previous = ORR_FLOW_LIST_END,
                                            .further = further};
         if (link->first_hop >= 0)
             rates->hops.at[link->first_hop].previous = h;
         link->first_hop = h;
-        link->n_flows++;
+        link->n_flows += rates->hops.at[h].weight;
         further = h;
     }
     rates->flows.at[f] = (orr_rate_flow){.level = ORR_RATE_NEVER, .first_hop = further};
@@ -140,7 +142,7 @@ static void unlink_hop(orr_flow_rates *rates, int32_t h)
         rates->hops.at[hop->previous].next = hop->next;
     else
         link->first_hop = hop->next;
-    link->n_flows--;
+    link->n_flows -= hop->weight;
 }
 
 /* Removes a flow that was never solved from the list of open flows. */
@@ -165,8 +167,9 @@ void orr_flow_rates_remove(orr_flow_rates *rates, uint32_t f)
         orr_rate_link *link = &rates->links[rates->hops.at[h].link];
         further = rates->hops.at[h].further;
         touch(rates, rates->hops.at[h].link);
-        link->load -= flow->rate;
-        link->n_open -= open;
+        const uint32_t weight = rates->hops.at[h].weight;
+        link->load -= weight * flow->rate;
+        link->n_open -= open ? weight : 0;
         unlink_hop(rates, h);
         rates->hops.at[h].further = rates->free_hop;
         rates->free_hop = h;
@@ -199,8 +202,8 @@ static int64_t saturation_of(const orr_flow_rates *rates, const orr_rate_link *l
         for (int32_t h = link->first_hop; h >= 0; h = rates->hops.at[h].next) {
             const int64_t level = rates->flows.at[rates->hops.at[h].flow].level;
             if (level < w) {
-                sum += level;
-                below++;
+                sum += rates->hops.at[h].weight * level;
+                below += rates->hops.at[h].weight;
             }
         }
         if (below == link->n_flows)
@@ -277,8 +280,8 @@ static void stop_flow(orr_flow_rates *rates, uint32_t f, int64_t level)
     rates->flows.at[f].level = level;
     for (int32_t h = rates->flows.at[f].first_hop; h >= 0; h = rates->hops.at[h].further) {
         orr_rate_link *link = &rates->links[rates->hops.at[h].link];
-        link->stopped += level;
-        link->rising--;
+        link->stopped += rates->hops.at[h].weight * level;
+        link->rising -= rates->hops.at[h].weight;
     }
 }
 
@@ -335,7 +338,8 @@ static void commit(orr_flow_rates *rates)
     for (size_t i = 0; i < rates->open.n; i++) {
         orr_rate_flow *flow = &rates->flows.at[rates->open.at[i]];
         for (int32_t h = flow->first_hop; h >= 0; h = rates->hops.at[h].further)
-            rates->links[rates->hops.at[h].link].load += flow->level - flow->rate;
+            rates->links[rates->hops.at[h].link].load +=
+                rates->hops.at[h].weight * (flow->level - flow->rate);
         flow->rate = flow->level;
         flow->open = false;
     }

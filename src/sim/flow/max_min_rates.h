@@ -37,6 +37,7 @@ enum { ORR_FLOW_LIST_END = -1 };
 
 typedef struct orr_rate_hop { /* a flow on a link */
     uint32_t flow, link;
+    uint32_t weight;        /* flows of this kind on the link */
     int32_t next, previous; /* on the link */
     int32_t further;        /* along the flow; or the next free hop */
 } orr_rate_hop;
@@ -49,7 +50,7 @@ typedef struct orr_rate_flow {
 typedef struct orr_rate_link {
     int64_t capacity, load, saturation;
     int32_t first_hop;
-    uint32_t n_flows;
+    uint32_t n_flows; /* by weight, as n_open and rising */
     /* during a solve */
     bool touched, settled;
     uint32_t n_open, rising;
@@ -82,8 +83,11 @@ void orr_flow_rates_done(orr_flow_rates *rates);
 /* Makes room for that many more flows and hops. False: out of memory. */
 bool orr_flow_rates_reserve(orr_flow_rates *rates, size_t n_flows, size_t n_hops);
 /* Adds a flow over these links, each once, at least one; room was reserved. Returns its row,
- * which is reused after removal. Not to be called between a solve and reading its lists. */
-uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, uint32_t n_links);
+ * which is reused after removal. Not to be called between a solve and reading its lists.
+ * `weights`, shape (n_links), at least 1 each: the flow stands for a class of flows of one rate, so
+ * many of which cross the link; NULL: 1. The definition above counts each of them. */
+uint32_t orr_flow_rates_add(orr_flow_rates *rates, const uint32_t *links, const uint32_t *weights,
+                            uint32_t n_links);
 void orr_flow_rates_remove(orr_flow_rates *rates, uint32_t flow);
 /* Solves the rates. Afterwards, until the next add or remove, `open` lists the flows that may
  * have changed, and `touched` the links. */

@@ -32,7 +32,9 @@ struct orr_flows {
     orr_network network;
     orr_fabric fabric;
     orr_flow_rates rates;
-    orr_link_load *uses; /* shape (n_links) */
+    const orr_link_classes *classes; /* NULL: each link by itself */
+    orr_link_load *uses;             /* shape (n_uses): of links, or of classes of links */
+    uint32_t n_uses;
     orr_array(orr_flow_row) rows;
     orr_array(orr_flow_transfer) transfers;
     uint32_t free_transfer, n_transfers;
@@ -41,6 +43,8 @@ struct orr_flows {
     orr_array(uint64_t) done;
     orr_route route;               /* routes of the demands that are being started */
     orr_array(uint32_t) route_end; /* shape (n demands) */
+    orr_array(uint32_t) weights;   /* parallel to `route`, of folded flows */
+    orr_array(int64_t) bytes;      /* shape (n demands) */
     int64_t now_ns;
     uint64_t n_begun;
 };

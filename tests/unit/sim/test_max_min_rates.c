@@ -15,7 +15,7 @@ static uint32_t add(orr_flow_rates *rates, uint32_t a, uint32_t b)
     const uint32_t links[] = {a, b};
     const uint32_t n = a == b ? 1 : 2;
     assert_true(orr_flow_rates_reserve(rates, 1, n));
-    return orr_flow_rates_add(rates, links, n);
+    return orr_flow_rates_add(rates, links, NULL, n);
 }
 
 /* Bertsekas & Gallager, "Data Networks", 6.5.2: who is held elsewhere leaves the rest to the
