@@ -50,7 +50,7 @@ static orr_status fold_ranks(const orr_ensemble *ensemble,
         return orr_fold_none(ensemble, arena, ret, err);
     const orr_cluster *cluster =
         placement_matters(ensemble, prepared_programs) ? options->cluster : NULL;
-    return orr_fold_equivalent(ensemble, prepared_programs, cluster, arena, ret, err);
+    return orr_fold_equivalent(ensemble, prepared_programs, cluster, NULL, arena, ret, err);
 }
 
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,

@@ -9,16 +9,18 @@
 #include "sim/symmetry/partition.h"
 
 /* Equivalence classes of ranks, by partition refinement of a bipartite graph: vertices are ranks,
- * then groups, and an edge joins a rank to each group in which its graph communicates. Initial
- * colours are what a vertex shows by itself: of a rank its graph, start time and slowdown; of a
- * group its grouping and, where prices depend on positions, its members' graphs and distances.
- * Classes are then numbered by their first rank, which represents them, so that the result does not
- * depend on how the refinement numbers them. */
+ * then groups, and an edge joins a rank to each group in which its graph communicates; where
+ * transfers share links, flows and links follow, with an edge from a flow to its group and to each
+ * link that it crosses. Initial colours are what a vertex shows by itself: of a rank its graph,
+ * start time and slowdown; of a group its grouping and, where prices depend on positions, its
+ * members' graphs and distances. Classes are then numbered by their first rank, which represents
+ * them, so that the result does not depend on how the refinement numbers them. */
 typedef struct folder {
     const orr_ensemble *ensemble;
     const orr_prepared_program *prepared_programs;
     const orr_cluster *cluster;
-    uint32_t n_ranks, n_vertices;
+    orr_fold_network *network; /* NULL: no flows */
+    uint32_t n_ranks, n_vertices, first_flow, first_link;
     uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of each grouping */
     uint32_t *class_of;    /* shape (n_vertices) */
     uint32_t n_classes;
@@ -38,16 +40,34 @@ static orr_status number_vertices(folder *f, orr_error *err)
         if (n > UINT32_MAX - 2)
             return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 ranks and groups");
     }
-    f->first_group[e->n_groupings] = (uint32_t)n;
+    f->first_group[e->n_groupings] = f->first_flow = f->first_link = (uint32_t)n;
+    if (f->network != NULL) {
+        f->first_link += f->network->n_flows;
+        n += (uint64_t)f->network->n_flows + f->network->n_links;
+        if (n > UINT32_MAX - 2)
+            return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 flows and links");
+    }
     f->n_vertices = (uint32_t)n;
     f->class_of = orr_calloc((size_t)n + 1, sizeof *f->class_of);
     f->first = orr_calloc((size_t)n + 2, sizeof *f->first);
     return f->class_of && f->first ? ORR_OK : orr_fail_memory(err);
 }
 
+/* Calls visit() for each edge of flows: with their groups and with the links that they cross. */
+static void each_flow_edge(folder *f, void (*visit)(folder *f, uint32_t a, uint32_t b))
+{
+    const orr_fold_network *network = f->network;
+    for (uint32_t i = 0; network != NULL && i < network->n_flows; i++) {
+        visit(f, f->first_flow + i, f->n_ranks + network->group_of_flow[i]);
+        for (uint32_t h = network->hop_first[i]; h < network->hop_first[i + 1]; h++)
+            visit(f, f->first_flow + i, f->first_link + network->hops[h]);
+    }
+}
+
 /* Calls visit() for each edge. A rank's calls are sorted by grouping. */
 static void each_edge(folder *f, void (*visit)(folder *f, uint32_t rank, uint32_t group_vertex))
 {
+    each_flow_edge(f, visit);
     for (uint32_t r = 0; r < f->n_ranks; r++) {
         if (f->ensemble->graph_of_rank[r] == ORR_NONE)
             continue;
@@ -192,6 +212,45 @@ static orr_status colour_groups(folder *f, orr_error *err)
     return room ? ORR_OK : orr_fail_memory(err);
 }
 
+/* The initial colours of flows and links, as they are given. */
+static void colour_network(folder *f)
+{
+    const orr_fold_network *network = f->network;
+    if (network == NULL)
+        return;
+    for (uint32_t i = 0; i < network->n_flows; i++)
+        f->class_of[f->first_flow + i] = f->n_classes + network->flow_colour[i];
+    f->n_classes += network->n_flow_colours;
+    for (uint32_t i = 0; i < network->n_links; i++)
+        f->class_of[f->first_link + i] = f->n_classes + network->link_colour[i];
+    f->n_classes += network->n_link_colours;
+}
+
+/* Classes of n vertices from `first` on, numbered by their first member. */
+static uint32_t number_classes(const orr_partition *p, uint32_t first, uint32_t n, uint32_t *number,
+                               uint32_t *ret)
+{
+    uint32_t n_classes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *c = &number[p->class_of[first + i]];
+        if (*c == ORR_NONE)
+            *c = n_classes++;
+        ret[i] = *c;
+    }
+    return n_classes;
+}
+
+static void keep_network(const folder *f, const orr_partition *p, uint32_t *number)
+{
+    orr_fold_network *network = f->network;
+    if (network == NULL)
+        return;
+    network->n_flow_classes =
+        number_classes(p, f->first_flow, network->n_flows, number, network->class_of_flow);
+    network->n_link_classes =
+        number_classes(p, f->first_link, network->n_links, number, network->class_of_link);
+}
+
 /* Classes numbered by their first rank. */
 static orr_status keep_ranks(const folder *f, const orr_partition *p, uint32_t *number,
                              orr_arena *arena, orr_fold *fold, orr_error *err)
@@ -224,18 +283,22 @@ static orr_status keep_ranks(const folder *f, const orr_partition *p, uint32_t *
 static orr_status keep_groups(const folder *f, const orr_partition *p, uint32_t *number,
                               orr_arena *arena, orr_fold *fold, orr_error *err)
 {
-    orr_fold_group *groups = orr_arena_array(arena, orr_fold_group, f->n_vertices - f->n_ranks);
-    if (groups == NULL)
+    orr_fold_group *groups = orr_arena_array(arena, orr_fold_group, f->first_flow - f->n_ranks);
+    uint32_t *class_of = orr_arena_array(arena, uint32_t, f->first_flow - f->n_ranks);
+    if (groups == NULL || class_of == NULL)
         return orr_fail_memory(err);
     for (uint32_t k = 0; k < f->ensemble->n_groupings; k++)
         for (uint32_t v = f->first_group[k]; v < f->first_group[k + 1]; v++) {
             uint32_t *c = &number[p->class_of[v]];
-            if (*c != ORR_NONE || f->first[v] == f->first[v + 1])
-                continue;
-            *c = fold->n_groups;
-            groups[fold->n_groups++] = (orr_fold_group){k, v - f->first_group[k]};
+            const bool silent = f->first[v] == f->first[v + 1];
+            if (*c == ORR_NONE && !silent) {
+                *c = fold->n_groups;
+                groups[fold->n_groups++] = (orr_fold_group){k, v - f->first_group[k]};
+            }
+            class_of[v - f->n_ranks] = silent ? ORR_NONE : *c;
         }
     fold->groups = groups;
+    fold->class_of_group = class_of;
     return ORR_OK;
 }
 
@@ -251,20 +314,23 @@ static orr_status keep(const folder *f, const orr_partition *p, orr_arena *arena
     }
     if (status == ORR_OK)
         status = keep_groups(f, p, number, arena, &fold, err);
-    if (status == ORR_OK)
+    if (status == ORR_OK) {
+        keep_network(f, p, number);
         *ret = fold;
+    }
     orr_free(number);
     return status;
 }
 
 orr_status orr_fold_equivalent(const orr_ensemble *ensemble,
                                const orr_prepared_program *prepared_programs,
-                               const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
-                               orr_error *err)
+                               const orr_cluster *cluster, orr_fold_network *network,
+                               orr_arena *arena, orr_fold *ret, orr_error *err)
 {
     folder f = {.ensemble = ensemble,
                 .prepared_programs = prepared_programs,
                 .cluster = cluster,
+                .network = network,
                 .n_ranks = ensemble->n_ranks};
     orr_partition p = {0};
     orr_status status = ORR_OK;
@@ -273,6 +339,7 @@ orr_status orr_fold_equivalent(const orr_ensemble *ensemble,
     ORR_TRY_OUT(status, find_edges(&f, err));
     ORR_TRY_OUT(status, colour_ranks(&f, err));
     ORR_TRY_OUT(status, colour_groups(&f, err));
+    colour_network(&f);
     ORR_TRY_OUT(status, orr_partition_init(&p, f.class_of, f.n_vertices, f.n_classes, err));
     ORR_TRY_OUT(status, orr_partition_refine(&p, f.first, f.to, err));
     status = keep(&f, &p, arena, ret, err);
