@@ -73,7 +73,8 @@ typedef struct orr_sim_options {
     double comm_slowdown;        /* factor on communication while any of its devices computes; 1.
                                   * Not with flows, whose speed the network determines */
     bool fold;                   /* simulate one rank for each class of equivalent ranks; true.
-                                  * Not with FLOWS: there a rank's position matters */
+                                  * With FLOWS equivalent links and flows are folded too; where
+                                  * there are too many of them, every rank is simulated */
     uint32_t threads;            /* 0: one per core */
     const orr_device *device;    /* of the ranks, for their energy; NULL: the cluster's */
     const orr_device *const *device_of_graph; /* shape (D) of the ensemble: of heterogeneous

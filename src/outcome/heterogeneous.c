@@ -370,8 +370,8 @@ uint32_t orr_rank_kind_of(const orr_outcome_job *job, uint32_t rank)
     return kind;
 }
 
-/* Whether ranks of a kind can be equivalent: not if some have slowdowns or slow links, or if flows
- * share links. */
+/* Whether ranks of a kind can be equivalent whatever their positions: not if some have slowdowns or
+ * slow links, or if flows share links, where the simulator finds classes by position. */
 static bool may_be_equivalent(const orr_job_options *options)
 {
     return options->fold && options->n_heterogeneous == 0 && options->n_slow == 0 &&

@@ -39,18 +39,85 @@ static bool placement_matters(const orr_ensemble *ensemble,
     return false;
 }
 
-/* Chooses classes of ranks. Flows share links, so that a rank's position decides whom it
- * disturbs: with flows no two ranks are equivalent. */
-static orr_status fold_ranks(const orr_ensemble *ensemble,
-                             const orr_prepared_program *prepared_programs,
-                             const orr_sim_options *options, orr_arena *arena, orr_fold *ret,
-                             orr_error *err)
+/* A simulation while its ranks are folded. */
+typedef struct attempt {
+    const orr_ensemble *ensemble;
+    const orr_sim_options *options;
+    const orr_prepared_program *prepared_programs;
+    orr_transfer_pricer *pricer;
+    orr_arena *arena;
+    orr_fold fold;
+    orr_engine engine;
+    orr_flow_classes *classes; /* NULL: flows are not folded */
+} attempt;
+
+static orr_status begin(attempt *a, orr_error *err)
 {
-    if (!options->fold || options->network == ORR_NETWORK_FLOWS)
-        return orr_fold_none(ensemble, arena, ret, err);
-    const orr_cluster *cluster =
-        placement_matters(ensemble, prepared_programs) ? options->cluster : NULL;
-    return orr_fold_equivalent(ensemble, prepared_programs, cluster, NULL, arena, ret, err);
+    orr_engine_done(&a->engine);
+    return orr_engine_init(&a->engine, a->ensemble, a->options, a->prepared_programs, &a->fold,
+                           a->pricer, err);
+}
+
+static uint32_t ranks_with_graphs(const orr_ensemble *ensemble)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < ensemble->n_ranks; r++)
+        n += ensemble->graph_of_rank[r] != ORR_NONE;
+    return n;
+}
+
+/* Chooses classes of ranks where links are not shared, or each rank by itself. */
+static orr_status fold_ranks(attempt *a, bool fold, orr_error *err)
+{
+    const orr_cluster *cluster = a->options->network == ORR_NETWORK_FLOWS ||
+                                         placement_matters(a->ensemble, a->prepared_programs)
+                                     ? a->options->cluster
+                                     : NULL;
+    ORR_TRY(fold ? orr_fold_equivalent(a->ensemble, a->prepared_programs, cluster, NULL, a->arena,
+                                       &a->fold, err)
+                 : orr_fold_none(a->ensemble, a->arena, &a->fold, err));
+    return begin(a, err);
+}
+
+/* Simulates with classes of flows until what met was foreseen. Sets *ret_done if so; else every
+ * rank is to be simulated by itself. */
+static orr_status run_folded_flows(attempt *a, bool *ret_done, orr_error *err)
+{
+    *ret_done = false;
+    ORR_TRY(fold_ranks(a, true, err));
+    if (a->fold.n_classes == ranks_with_graphs(a->ensemble))
+        return ORR_OK;
+    ORR_TRY(orr_flow_classes_new(&a->engine, &a->fold, &a->classes, err));
+    while (a->classes != NULL) {
+        orr_flows *flows = a->engine.contention->flows;
+        ORR_TRY(orr_flow_classes_fold(a->classes, orr_flows_fabric(flows), a->prepared_programs,
+                                      a->options->cluster, a->arena, &a->fold, err));
+        ORR_TRY(begin(a, err));
+        flows = a->engine.contention->flows;
+        ORR_TRY(orr_flows_fold(flows, orr_flow_classes_links(a->classes), err));
+        a->engine.contention->classes = a->classes;
+        const orr_status status = orr_engine_run(&a->engine, err);
+        const orr_flow_verdict verdict = orr_flow_classes_verdict(a->classes);
+        if (verdict == ORR_FLOWS_STRANGE)
+            return ORR_OK;
+        if (status != ORR_OK || verdict == ORR_FLOWS_RIGHT) {
+            *ret_done = true;
+            return status;
+        }
+    }
+    return ORR_OK;
+}
+
+static orr_status run(attempt *a, orr_error *err)
+{
+    const bool flows = a->options->network == ORR_NETWORK_FLOWS;
+    bool done = false;
+    if (flows && a->options->fold)
+        ORR_TRY(run_folded_flows(a, &done, err));
+    if (done)
+        return ORR_OK;
+    ORR_TRY(fold_ranks(a, a->options->fold && !flows, err));
+    return orr_engine_run(&a->engine, err);
 }
 
 orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
@@ -59,9 +126,7 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
 {
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
-    orr_engine engine = {0};
-    orr_fold fold;
-    const orr_prepared_program *prepared_programs = NULL;
+    attempt a = {.ensemble = ensemble, .options = options, .pricer = pricer, .arena = arena};
     orr_simulation simulation = {.ensemble = ensemble, .constants = options->constants};
     orr_status status = ORR_OK;
 
@@ -76,18 +141,16 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
     }
     orr_transfer_pricer_init(pricer, options->cluster, options->algorithm);
     ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch,
-                                     &prepared_programs, err));
-    ORR_TRY_OUT(status, fold_ranks(ensemble, prepared_programs, options, arena, &fold, err));
+                                     &a.prepared_programs, err));
+    ORR_TRY_OUT(status, run(&a, err));
+    ORR_TRY_OUT(status, orr_engine_check(&a.engine, &a.fold, err));
+    ORR_TRY_OUT(status, orr_timelines_of(&a.engine, &a.fold, arena, &simulation, err));
     ORR_TRY_OUT(status,
-                orr_engine_init(&engine, ensemble, options, prepared_programs, &fold, pricer, err));
-    ORR_TRY_OUT(status, orr_engine_run(&engine, err));
-    ORR_TRY_OUT(status, orr_engine_check(&engine, &fold, err));
-    ORR_TRY_OUT(status, orr_timelines_of(&engine, &fold, arena, &simulation, err));
-    ORR_TRY_OUT(status,
-                orr_contention_link_use(&engine, simulation.begin_ns, arena, &simulation, err));
+                orr_contention_link_use(&a.engine, simulation.begin_ns, arena, &simulation, err));
     *ret = simulation;
 out:
-    orr_engine_done(&engine);
+    orr_engine_done(&a.engine);
+    orr_flow_classes_free(a.classes);
     orr_free(pricer);
     orr_arena_free(scratch);
     return status;

@@ -182,6 +182,8 @@ static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
 /* The flows of a transfer have ended: so does the transfer, but no sooner than when it is alone. */
 static void finish_flows(orr_engine *e, uint32_t id, int64_t now_ns)
 {
+    if (e->contention->classes != NULL)
+        orr_flow_classes_end(e->contention->classes, id);
     orr_interference_task *task = &e->contention->overlap.tasks.at[id];
     const orr_rendezvous *r = &e->rendezvous.at[task->rendezvous];
     const int64_t alone_ns = orr_after_ns(r->start_ns, r->transfer_ns);

@@ -4,6 +4,7 @@
 
 #include "sim/engine/engine.h"
 #include "sim/flow/flows.h"
+#include "sim/engine/flow_classes.h"
 #include "sim/engine/interference.h"
 
 /* Contention: works whose length depends on what runs beside them, because they share a device or
@@ -18,8 +19,9 @@
  * events come in order of time. */
 struct orr_contention {
     orr_interference overlap;
-    bool shares_devices; /* some slowdown by interference is asked for */
-    orr_flows *flows;    /* NULL: links are not simulated */
+    bool shares_devices;       /* some slowdown by interference is asked for */
+    orr_flows *flows;          /* NULL: links are not simulated */
+    orr_flow_classes *classes; /* NULL: each flow by itself; not owned */
     orr_demands demands;
     orr_array(uint32_t) members;
     uint32_t n_graphs;
@@ -43,6 +45,10 @@ bool orr_contention_takes_rendezvous(orr_engine *engine, uint32_t rendezvous);
 /* Runs the next event, if there is one; points that it settles go on the engine's list. */
 bool orr_contention_step(orr_engine *engine);
 
+/* Lists the members of a transfer of `moved`, in the order of the group, and its demands in
+ * `members` and `demands`; Any group of a class may be asked for. */
+orr_status orr_contention_demands(orr_engine *engine, const orr_rendezvous_transfer *moved,
+                                  uint32_t rendezvous) ORR_MUST_CHECK;
 /* Starts the transfer of a rendezvous on the network of flows (contention_flows.c). */
 orr_status orr_contention_start_flows(orr_engine *engine, uint32_t rendezvous, uint32_t task,
                                       int64_t now_ns) ORR_MUST_CHECK;

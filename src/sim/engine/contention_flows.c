@@ -52,10 +52,9 @@ static void fit_to_length(orr_demands *demands, int64_t alone_ns)
         demands->at[i].bytes = orr_flow_bytes_of_part(demands->at[i].bytes, part, whole);
 }
 
-orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task,
-                                      int64_t now_ns)
+orr_status orr_contention_demands(orr_engine *e, const orr_rendezvous_transfer *moved,
+                                  uint32_t rendezvous)
 {
-    const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
     orr_contention *d = e->contention;
     if (!list_members(e, moved, rendezvous))
         return orr_fail_memory(d->err);
@@ -67,11 +66,24 @@ orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32
         members[1] = receiver;
     }
     const int32_t root = moved->transfer.root;
-    ORR_TRY(orr_flows_of_collective(
-        d->flows, members, n, (orr_collective)moved->transfer.collective,
-        (orr_algorithm)d->algorithm, moved->transfer.bytes,
-        root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root, &d->demands, d->err));
+    return orr_flows_of_collective(d->flows, members, n, (orr_collective)moved->transfer.collective,
+                                   (orr_algorithm)d->algorithm, moved->transfer.bytes,
+                                   root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root,
+                                   &d->demands, d->err);
+}
+
+orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task,
+                                      int64_t now_ns)
+{
+    const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
+    orr_contention *d = e->contention;
+    ORR_TRY(orr_contention_demands(e, moved, rendezvous));
+    const uint32_t pattern =
+        d->classes == NULL ? ORR_NONE : orr_flow_classes_pattern(d->classes, moved, &d->demands);
     fit_to_length(&d->demands, e->rendezvous.at[rendezvous].transfer_ns);
+    if (d->classes != NULL)
+        return orr_flow_classes_begin(d->classes, d->flows, moved, pattern, &d->demands, task,
+                                      now_ns, d->err);
     return orr_flows_begin(d->flows, now_ns, d->demands.at, d->demands.n, d->demands.latency_ns,
                            task, d->err);
 }

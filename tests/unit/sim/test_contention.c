@@ -23,7 +23,7 @@ static toy *two_groups(const uint32_t group_of[8])
             t->graph_of_rank[r] = 0;
     t->options.cluster = toy_cluster();
     t->options.network = ORR_NETWORK_FLOWS;
-    t->options.fold = true; /* which flows do without */
+    t->options.fold = true;
     return t;
 }
 
@@ -34,7 +34,12 @@ static void test_alone_a_flow_takes_the_closed_form(void **state)
     toy *t = two_groups((uint32_t[]){0, x, 0, x, 1, x, 1, x});
     const int64_t alone = toy_price_ns((uint32_t[]){0, 2}, 2, ORR_COLL_ALL_REDUCE, BYTES);
     toy_simulate(t);
+    assert_int_equal(t->sim.n_classes, 1); /* equal on equal links */
+    const int64_t folded_ns = toy_stop(t, 0, 2);
+    t->options.fold = false;
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 4);
+    assert_int_equal(toy_stop(t, 0, 2), folded_ns);
     NEAR(toy_stop(t, 0, 1), 1000 + alone);
     assert_int_equal(toy_stop(t, 6, 1), toy_stop(t, 0, 1));
     assert_int_equal(toy_stop(t, 6, 2), toy_stop(t, 0, 1) + 1000);
