@@ -148,9 +148,12 @@ static void check_relations(question q, const orr_cluster *network, const orr_cl
             not_less(&other, "half of them", before_ns, more.ns);
         before_ns = more.ns;
         other.contention = true;
-        not_less(&other, "without contention", more.ns, ask(&other).ns);
-        other.contention = false;
+        const int64_t shared_ns = ask(&other).ns;
+        not_less(&other, "without contention", more.ns, shared_ns);
+        question far = other;
         other.network = &wide;
+        not_less(&far, "a network twice as wide", ask(&other).ns, shared_ns);
+        other.contention = false;
         not_less(&q, "a network twice as wide", ask(&other).ns, more.ns);
     }
 }
