@@ -6,7 +6,7 @@
 #include "base/term.h"
 #include "report/humanize/human.h"
 
-static const int64_t FIRST_NS = 1000000000;
+static const int64_t FIRST_NS = 300000000; /* until then, no need to say how long it takes */
 
 void orr_simulation_meter_begin(orr_simulation_meter *meter, const orr_session *session)
 {
@@ -30,10 +30,9 @@ bool orr_simulation_meter_update(void *ctx, uint64_t n_settled, uint64_t n_point
     char left[ORR_HUMAN_MAX], done[ORR_HUMAN_MAX];
     const double done_frac = (double)n_settled / (double)n_points;
     orr_session_remark(meter->session,
-                       "simulating rank by rank, for links are shared: %s done, "
-                       "about %s left",
-                       orr_human_frac(done, done_frac),
-                       orr_human_ns(left, (double)elapsed_ns * (1 - done_frac) / done_frac));
+                       "links are shared: simulating takes about %s more, by the first %s of it",
+                       orr_human_ns(left, (double)elapsed_ns * (1 - done_frac) / done_frac),
+                       orr_human_frac(done, done_frac));
     meter->next_ns = 3 * elapsed_ns;
     return true;
 }

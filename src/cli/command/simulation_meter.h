@@ -5,9 +5,9 @@
 #include "base/progress.h"
 #include "cli/command/session.h"
 
-/* How far a simulation with contention is, which simulates each rank by itself and may take
- * minutes: the usual line on a terminal; elsewhere a remark with the time left, ever more seldom.
- */
+/* How far a simulation with contention is, which may take minutes where few ranks behave alike: the
+ * usual line on a terminal; elsewhere a remark with the time left, estimated by the events so far,
+ * first after 0.3 s and then ever more seldom. */
 typedef struct orr_simulation_meter {
     const orr_session *session;
     orr_progress line;
