@@ -5,6 +5,7 @@
 
 #include "analysis/common.h"
 #include "base/array.h"
+#include "graph/device_work.h"
 
 orr_node_id orr_launch_of(const orr_graph *g, orr_node_id work)
 {
@@ -90,14 +91,6 @@ orr_status orr_find_instances(const orr_graph *g, const char *annotation, orr_ar
     return ORR_OK;
 }
 
-static bool has_device_work(const orr_graph *g)
-{
-    for (orr_node_id v = 0; v < g->n_nodes; v++)
-        if (orr_graph_on_device(g, v))
-            return true;
-    return false;
-}
-
 /* Set the window; *ret_empty when the rank has no such step. */
 static orr_status set_window(orr_view *view, const orr_analysis_options *options, orr_arena *arena,
                              bool *ret_empty, orr_error *err)
@@ -135,7 +128,7 @@ orr_status orr_find_views(const orr_job *job, const orr_analysis_options *comple
             continue;
         views[n] =
             (orr_view){.job = job, .graph = job->graphs[graph], .graph_id = graph, .rank = rank};
-        views[n].host_only = !has_device_work(views[n].graph);
+        views[n].host_only = !orr_graph_has_device_work(views[n].graph);
         bool empty;
         ORR_TRY(set_window(&views[n], complete, arena, &empty, err));
         if (!empty)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/device_work.h"
 #include "graph/frozen.h"
 #include "graph/retime.h"
 
@@ -177,4 +178,12 @@ bool orr_graph_on_device(const orr_graph *graph, orr_node_id id)
 {
     return graph->kind[id] >= ORR_NODE_COMPUTE && graph->kind[id] <= ORR_NODE_SYNC &&
            graph->lanes[graph->lane[id]].kind == ORR_LANE_STREAM;
+}
+
+bool orr_graph_has_device_work(const orr_graph *graph)
+{
+    for (orr_node_id v = 0; v < graph->n_nodes; v++)
+        if (orr_graph_on_device(graph, v))
+            return true;
+    return false;
 }

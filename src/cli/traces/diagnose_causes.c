@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "graph/device_work.h"
 #include "graph/pollers.h"
 #include "sim/stragglers.h"
 
@@ -437,14 +438,6 @@ static orr_status add_slow_parts(finder *f, int64_t least_ns, orr_lost **ret, si
     return ORR_OK;
 }
 
-static bool has_device_work(const orr_graph *g)
-{
-    for (orr_node_id v = 0; v < g->n_nodes; v++)
-        if (orr_graph_on_device(g, v))
-            return true;
-    return false;
-}
-
 orr_status orr_diagnose_candidates(orr_session *session, const orr_device *device, int64_t least_ns,
                                    orr_lost **ret, size_t *ret_n)
 {
@@ -459,7 +452,7 @@ orr_status orr_diagnose_candidates(orr_session *session, const orr_device *devic
     if (f.on_device == NULL)
         return orr_fail_memory(f.err);
     for (uint32_t d = 0; d < f.job->n_graphs; d++)
-        f.on_device[d] = has_device_work(f.job->graphs[d]);
+        f.on_device[d] = orr_graph_has_device_work(f.job->graphs[d]);
     ORR_TRY_OUT(status, claim_path(&f, &session->analysis));
     ORR_TRY_OUT(status, claim_waits(&f));
     ORR_TRY_OUT(status, claim_warm_up(&f, &session->analysis));

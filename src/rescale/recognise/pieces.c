@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/device_work.h"
 #include "rescale/plan/price.h"
 #include "rescale/recognise/survey.h"
 
@@ -121,17 +122,9 @@ static bool lane_issues(const orr_profiled_step *step, const uint8_t *launches, 
     return false;
 }
 
-static bool has_device_work(const orr_graph *g)
-{
-    for (orr_node_id v = 0; v < g->n_nodes; v++)
-        if (orr_graph_on_device(g, v))
-            return true;
-    return false;
-}
-
 static void mark_launches(const orr_graph *g, uint8_t *launches)
 {
-    const bool device = has_device_work(g);
+    const bool device = orr_graph_has_device_work(g);
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
         if (!device && g->kind[v] == ORR_NODE_HOST_OP)
             launches[v] = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/graph.h>
 
+#include "graph/device_work.h"
 #include "graphs.h"
 
 static void test_strings(void **state)
@@ -91,7 +92,18 @@ static void test_device_work(void **state)
     const orr_graph *g = built(b);
     for (uint32_t i = 0; i < N; i++)
         assert_int_equal(orr_graph_on_device(g, i), cases[i].want);
+    assert_true(orr_graph_has_device_work(g));
     orr_graph_free(g);
+    for (size_t i = 0; i < N; i++) { /* each alone */
+        b = new_builder();
+        const orr_lane_id alone = lane(b, ORR_LANE_STREAM, 7);
+        const orr_node_id id = node(b, "x", 0, 0, ORR_NONE);
+        b->kind[id] = (uint8_t)cases[i].kind;
+        b->lane[id] = cases[i].on_stream ? (uint16_t)alone : 0;
+        g = built(b);
+        assert_int_equal(orr_graph_has_device_work(g), cases[i].want);
+        orr_graph_free(g);
+    }
 }
 
 static void test_names(void **state)
