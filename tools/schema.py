@@ -28,7 +28,7 @@ PLACED = ["experts", ROUTES, "-c", "dgx_h100", "--ranks", "4", "--slots", "1", "
 CHECKPOINT = SOURCE / "tests" / "reference" / "checkpoints" / "llama3"
 TINY = ["train", "gpt2", "--plan", "layers=1,hidden=64,heads=4,vocab=512,seq=16,batch=2", "--steps", "4", "-j", "1"]
 PLAN = ["llama3.1-8b", "-c", "dgx_h100", "--plan"]
-SERIES = "cuda_kernel_launch_stats,queue_length_time_series,memory_bw_time_series,memory_timeline,critical_path_pieces,collectives,slow_workers,operator_rates"
+SERIES = "cuda_kernel_launch_stats,queue_length_time_series,memory_bw_time_series,memory_timeline,critical_path_pieces,collectives,slow_workers,operator_rates,operator_tree,phase_bounds"
 
 COMMANDS = [
     ["analyze", PAIR], ["analyze", "--only", SERIES, PAIR], ["diff", PAIR, GPT], ["diagnose", GPT], ["info", PAIR], ["ops"], ["hw"],

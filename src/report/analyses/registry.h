@@ -35,7 +35,9 @@
     X(exposed_communication, 0, "by rank and process group, and its share of all communication")   \
     X(slow_workers, 1,                                                                             \
       "what the job would take if a rank or stage were like its peers: simulated")                 \
-    X(operator_rates, 1, "FLOP/s and bytes/s by operator and shape, beside the device's roofline")
+    X(operator_rates, 1, "FLOP/s and bytes/s by operator and shape, beside the device's roofline") \
+    X(operator_tree, 1, "operators by call path: time of the host and of the kernels below")       \
+    X(phase_bounds, 1, "forward, backward, optimizer, communication: bound by host or device")
 
 #define ORR_ANALYSIS_DECLARE_(name, series, about)                                                 \
     orr_status orr_run_##name(const orr_job *job, const orr_analysis_options *options,             \
