@@ -213,6 +213,110 @@ def rates_without_a_known_device_have_no_roofline():
         assert all(row["roofline_ns"] is None and row["limit"] == "" for row in rows), workload
 
 
+class Step(Drawing):
+    """Steps of a training: operators on the thread, nested in annotations, each launching one kernel."""
+
+    def operator(self, name, kernel_us, host_us):
+        begin = self.now
+        self.event("cpu_op", "aten::empty", begin, host_us)
+        self.now += host_us
+        self.work("kernel", "gemm", kernel_us)
+        self.event("cpu_op", name, begin, self.now - begin)
+
+    def phase(self, name, kernels, kernel_us, host_us):
+        begin = self.now
+        for _ in range(kernels):
+            self.operator("aten::mm", kernel_us, host_us)
+        self.event("user_annotation", name, begin, self.now - begin)
+
+
+PHASES = {"## forward ##": 10, "## backward ##": 20, "Optimizer.step#SGD.step": 5}
+NAMED = dict(zip(PHASES, ("forward", "backward", "optimizer")))
+
+
+def draw_steps(folder, kernel_us, host_us, steps=4):
+    """The lengths of kernels and of host work are those of a phase, by its annotation."""
+    drawing = Step()
+    for step in range(steps):
+        begin = drawing.now
+        for phase, kernels in PHASES.items():
+            drawing.phase(phase, kernels, kernel_us[phase], host_us[phase])
+        drawing.wait("cudaDeviceSynchronize")
+        drawing.event("user_annotation", f"ProfilerStep#{step + 1}", begin, drawing.now - begin)
+        drawing.now += 1
+    return drawing.write(folder)
+
+
+def bounds(kernel_us, host_us):
+    with scratch() as folder:
+        rows = tables("analyze", "--only", "phase_bounds", draw_steps(pathlib.Path(folder), kernel_us, host_us))["phase_bounds"]
+    return {row["phase"]: row for row in rows}
+
+
+@case
+def the_side_that_bounds_a_phase_turns_with_what_is_longer():
+    long = dict.fromkeys(PHASES, 200)
+    short = dict.fromkeys(PHASES, 4)
+    for phase in PHASES:
+        found = bounds(long, short)  # the device is behind everywhere
+        assert {row["bound"] for row in found.values()} == {"device"}, found
+        assert all(row["idle_frac"] < 0.1 for row in found.values()), found
+        found = bounds(short, long)  # the host is
+        assert {row["bound"] for row in found.values()} == {"host"}, found
+        assert all(row["late"] == row["launches"] and row["idle_frac"] > 0.9 for row in found.values()), found
+        # longer kernels turn one phase, and no phase before it
+        turned = bounds({**short, phase: 400}, long)
+        assert turned[NAMED[phase]]["bound"] == "device", turned
+        assert all(turned[NAMED[other]]["bound"] == "host" for other in list(PHASES)[:list(PHASES).index(phase)]), turned
+        # and a slower host
+        turned = bounds(long, {**short, phase: 2000})
+        assert turned[NAMED[phase]]["bound"] == "host", turned
+        assert turned[NAMED[phase]]["late"] > 0 and turned[NAMED[phase]]["host_bound_frac"] > 0.6, turned
+
+
+@case
+def kernels_barely_shorter_than_their_launches_are_the_hosts():
+    """A launch each 20 us, kernels of 15 us: the device idles a quarter, and yet only the host could be faster."""
+    found = bounds(dict.fromkeys(PHASES, 15), dict.fromkeys(PHASES, 10))
+    assert {row["bound"] for row in found.values()} == {"host"}, found
+    assert all(0.1 < row["idle_frac"] < 0.4 and row["host_bound_frac"] > 0.9 for row in found.values()), found
+
+
+@case
+def the_tree_of_operators_adds_up():
+    with scratch() as folder:
+        lengths = dict.fromkeys(PHASES, 30), dict.fromkeys(PHASES, 10)
+        rows = tables("analyze", "--only", "operator_tree", draw_steps(pathlib.Path(folder), *lengths))["operator_tree"]
+    by_path = {row["path"]: row for row in rows}
+    assert list(by_path)[:3] == ["## backward ##", "## backward ##;aten::mm", "## backward ##;aten::mm;aten::empty"], list(by_path)
+    for phase, kernels in PHASES.items():
+        top, mm, empty = (by_path[phase + below] for below in ("", ";aten::mm", ";aten::mm;aten::empty"))
+        assert [row["depth"] for row in (top, mm, empty)] == [0, 1, 2]
+        assert top["count"] == 4 and mm["count"] == 4 * kernels and mm["count_per_step"] == kernels, mm
+        assert mm["host_total_ns"] == 4 * kernels * 20e3 and mm["host_self_ns"] == 4 * kernels * 10e3, mm
+        assert top["host_self_ns"] == 0 and top["host_per_step_ns"] == kernels * 20e3, top
+        assert top["kernels"] == mm["kernels"] == 4 * kernels and empty["kernels"] == 0
+        assert top["kernel_total_ns"] == mm["kernel_self_ns"] == 4 * kernels * 30e3 and top["kernel_self_ns"] == 0, top
+
+
+@case
+def trees_of_real_recordings_add_up():
+    if SHARED is None:
+        raise Skip("the shared traces are not here")
+    for name in REAL:
+        path = SHARED / "data" / "traces" / "kineto" / f"{name}.json.gz"
+        rows = tables("analyze", "--only", "operator_tree", path)["operator_tree"]
+        launches = tables("analyze", "--only", "cuda_kernel_launch_stats", path)["cuda_kernel_launch_stats"]
+        by_path = {row["path"]: row for row in rows}
+        assert len(by_path) == len(rows) > 5, name
+        for row in rows:
+            above = by_path[row["path"][:-len(row["op"]) - 1]] if row["depth"] else row
+            assert above["kernel_total_ns"] >= row["kernel_total_ns"] >= row["kernel_self_ns"], (name, row)
+            assert row["host_total_ns"] >= row["host_self_ns"] >= 0, (name, row)
+        assert sum(row["kernels"] for row in rows if row["depth"] == 0) <= len(launches), name
+        assert sum(row["kernel_self_ns"] for row in rows) == sum(row["kernel_total_ns"] for row in rows if row["depth"] == 0), name
+
+
 def draw_ranks(folder, slowness, steps=4, kernels=8):
     """A data-parallel job: ranks compute 100 us x their slowness a kernel, then reduce for 50 us."""
     ranks = [Drawing(rank, len(slowness)) for rank in range(len(slowness))]
