@@ -161,8 +161,9 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_find(const char *const *paths, size_
 
 /* Reads files, directories, archives and globs into a job. Directories are searched for files of a
  * known format, not recursively; several files of one rank must be one host and one device trace,
- * which are linked. A rank missing in 0..max is reported, not an error: see job->graph_of_rank.
- * Errors as orr_trace_read(), and NOT_FOUND (nothing to read). */
+ * which are linked. A host trace of no known rank is of the device trace of its process; beside those
+ * of other processes alone it is INVALID. A rank missing in 0..max is reported, not an error: see
+ * job->graph_of_rank. Errors as orr_trace_read(), and NOT_FOUND (nothing to read). */
 ORR_API ORR_MUST_CHECK orr_status orr_job_read(const char *const *paths, size_t n_paths,
                                                const orr_read_options *options, orr_arena *arena,
                                                const orr_job **ret_job,

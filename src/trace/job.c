@@ -2,6 +2,7 @@
 #include "trace/find_files.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,7 +208,58 @@ static orr_status settle_rank(reading *r, const by_rank *files, size_t n, orr_er
         files[0].rank, r->files[a].path, r->files[b].path, n > 2 ? ", ..." : "");
 }
 
-/* The only host and the only device trace are linked even if their ranks do not tell. */
+/* The process of a recording's busiest thread; INT64_MIN: not recorded as a number. */
+static int64_t process_of(const orr_graph *g)
+{
+    int64_t pid = INT64_MIN;
+    uint32_t most = 0;
+    for (uint32_t lane = 0; lane < g->n_lanes; lane++) {
+        const uint32_t n = g->lane_first[lane + 1] - g->lane_first[lane];
+        if (g->lanes[lane].kind == ORR_LANE_HOST && n > most) {
+            most = n;
+            pid = g->lanes[lane].pid;
+        }
+    }
+    return pid;
+}
+
+static bool is_paired(const reading *r, size_t i)
+{
+    for (size_t p = 0; p < r->pairs.n; p++)
+        if (r->pairs.at[p].host == i || r->pairs.at[p].device == i)
+            return true;
+    return false;
+}
+
+/* The only recording of a process that is not in a pair, of those that `is` selects; SIZE_MAX:
+ * none, or several. */
+static size_t only_of_process(const reading *r, bool (*is)(const reading *r, size_t i), int64_t pid)
+{
+    size_t found = SIZE_MAX, n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (is(r, i) && !is_paired(r, i) && process_of(r->graphs[i]) == pid) {
+            found = i;
+            n++;
+        }
+    return n == 1 ? found : SIZE_MAX;
+}
+
+/* A host trace that does not tell its rank is of the rank whose device trace is of its process. */
+static orr_status settle_processes(reading *r, orr_error *err)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        if (!is_host_trace(r, i) || r->graphs[i]->rank != ORR_NONE)
+            continue;
+        const int64_t pid = process_of(r->graphs[i]);
+        const size_t device = only_of_process(r, is_device_trace, pid);
+        if (pid != INT64_MIN && device != SIZE_MAX && only_of_process(r, is_host_trace, pid) == i)
+            ORR_TRY(add_pair(r, i, device, err));
+    }
+    return ORR_OK;
+}
+
+/* The only host and the only device trace are linked even if their ranks do not tell, but not if
+ * their processes say that they are of two. */
 static orr_status settle_single_pair(reading *r, orr_error *err)
 {
     size_t host = SIZE_MAX, device = SIZE_MAX, hosts = 0, devices = 0;
@@ -220,7 +272,20 @@ static orr_status settle_single_pair(reading *r, orr_error *err)
     if (hosts != 1 || devices != 1 || r->pairs.n > 0)
         return ORR_OK;
     const uint32_t a = r->graphs[host]->rank, b = r->graphs[device]->rank;
-    return a != b && a != ORR_NONE && b != ORR_NONE ? ORR_OK : add_pair(r, host, device, err);
+    const int64_t x = process_of(r->graphs[host]), y = process_of(r->graphs[device]);
+    if ((a != b && a != ORR_NONE && b != ORR_NONE) || (x != y && x != INT64_MIN && y != INT64_MIN))
+        return ORR_OK;
+    return add_pair(r, host, device, err);
+}
+
+/* "rank 3", or "no known rank", and the process. */
+static void describe_owner(const orr_graph *g, char text[64])
+{
+    const int64_t pid = process_of(g);
+    size_t n = g->rank == ORR_NONE ? (size_t)snprintf(text, 64, "no known rank")
+                                   : (size_t)snprintf(text, 64, "rank %u", g->rank);
+    if (g->rank == ORR_NONE && pid != INT64_MIN)
+        (void)snprintf(text + n, 64 - n, ", of process %lld", (long long)pid);
 }
 
 /* A host trace has no times: beside recordings that have some it stands for nothing. */
@@ -231,15 +296,21 @@ static orr_status refuse_lone_host_traces(const reading *r, orr_error *err)
         if (is_device_trace(r, i))
             device = i;
     for (size_t i = 0; device != SIZE_MAX && i < r->n; i++) {
-        bool paired = !is_host_trace(r, i);
-        for (size_t p = 0; p < r->pairs.n; p++)
-            paired |= r->pairs.at[p].host == i;
-        if (!paired)
-            return orr_fail(err, ORR_INVALID,
-                            "%s is the host trace of rank %d, and no device trace is of that rank "
-                            "(%s is of rank %d): a host trace has no times of its own",
-                            r->files[i].path, (int)r->graphs[i]->rank, r->files[device].path,
-                            (int)r->graphs[device]->rank);
+        char mine[64], other[64];
+        if (!is_host_trace(r, i) || is_paired(r, i))
+            continue;
+        const orr_graph *g = r->graphs[i], *of_device = r->graphs[device];
+        describe_owner(g, mine);
+        if (g->rank != ORR_NONE)
+            describe_owner(of_device, other);
+        else
+            (void)snprintf(other, sizeof other, "process %lld", (long long)process_of(of_device));
+        return orr_fail(err, ORR_INVALID,
+                        "%s is the host trace of %s, and no device trace is of that %s (%s is of "
+                        "%s): a host trace has no times of its own%s",
+                        r->files[i].path, mine, g->rank != ORR_NONE ? "rank" : "process",
+                        r->files[device].path, other,
+                        g->rank != ORR_NONE ? "" : "; a file's name can tell its rank");
     }
     return ORR_OK;
 }
@@ -259,6 +330,7 @@ static orr_status pair_up(reading *r, orr_error *err)
         if (files[first].rank != ORR_NONE)
             ORR_TRY_OUT(status, settle_rank(r, files + first, last - first, err));
     }
+    ORR_TRY_OUT(status, settle_processes(r, err));
     ORR_TRY_OUT(status, settle_single_pair(r, err));
     status = refuse_lone_host_traces(r, err);
 out:

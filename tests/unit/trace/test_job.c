@@ -142,6 +142,61 @@ static void job_refuses_a_lone_host_trace(void **state)
     forget(&o);
 }
 
+/* An example's file under another name in the scratch folder; NULL: the examples are not here. */
+static const char *linked_example(void **state, const char *name, const char *as)
+{
+    const char *source = getenv("ORRERY_SOURCE"), *at = in(state, as);
+    char target[512];
+    if (source == NULL)
+        skip();
+    (void)snprintf(target, sizeof target, "%s/examples/traces/%s", source, name);
+    assert_int_equal(symlink(target, at), 0);
+    return at;
+}
+
+/* A host trace that tells no rank is of the rank whose device trace is of its process. */
+static void job_finds_the_rank_of_a_host_trace_by_its_process(void **state)
+{
+    (void)linked_example(state, "mlp_ddp_gloo_w2/rank1.host.json.gz", "a.json.gz");
+    (void)linked_example(state, "mlp_ddp_gloo_w2/rank0.host.json.gz", "b.json.gz");
+    (void)linked_example(state, "mlp_ddp_gloo_w2/rank0.device.json.gz", "rank0.json.gz");
+    (void)linked_example(state, "mlp_ddp_gloo_w2/rank1.device.json.gz", "rank1.json.gz");
+    const char *paths[] = {*state};
+    outcome o;
+    if (read_paths(paths, 1, NULL, &o) != ORR_OK)
+        fail_msg("%s", o.err.text);
+    assert_int_equal(o.n, 4);
+    assert_int_equal(o.job->n_graphs, 2);
+    assert_non_null(strstr(o.files[0].path, "/a.json.gz"));
+    assert_int_equal(o.files[0].rank, 1);
+    assert_non_null(strstr(o.files[0].paired_with, "/rank1.json.gz"));
+    assert_int_equal(o.files[1].rank, 0);
+    assert_non_null(strstr(o.files[1].paired_with, "/rank0.json.gz"));
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(o.files[i].report.linked);
+        assert_int_equal(o.files[i].report.link.host_ops, o.files[i].report.link.matched_by_id);
+    }
+    forget(&o);
+}
+
+/* The same operators, and no rank: only the process tells that it is of another rank or job. */
+static void job_refuses_a_host_trace_of_another_process(void **state)
+{
+    static const char *const hosts[] = {"mlp_ddp_gloo_w2/rank1.host.json.gz",
+                                        "gpt_ddp_gloo_w2/rank0.host.json.gz"};
+    const char *device =
+        linked_example(state, "mlp_ddp_gloo_w2/rank0.device.json.gz", "device.json.gz");
+    for (size_t i = 0; i < 2; i++) {
+        const char *paths[] = {linked_example(state, hosts[i], i ? "1.json.gz" : "0.json.gz"),
+                               device};
+        outcome o;
+        assert_int_equal(read_paths(paths, 2, NULL, &o), ORR_INVALID);
+        assert_non_null(strstr(o.err.text, ".json.gz is the host trace of no known rank"));
+        assert_non_null(strstr(o.err.text, "no device trace is of that process"));
+        forget(&o);
+    }
+}
+
 static void job_from_globs_and_repeated_files(void **state)
 {
     write_rank(state, "a0.json", 0);
@@ -280,6 +335,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(job_from_a_directory, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(job_names_what_cannot_be_read, make_folder, remove_folder),
         cmocka_unit_test(job_refuses_a_lone_host_trace),
+        cmocka_unit_test_setup_teardown(job_finds_the_rank_of_a_host_trace_by_its_process,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(job_refuses_a_host_trace_of_another_process, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(job_from_globs_and_repeated_files, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(job_ranks_from_file_names, make_folder, remove_folder),
