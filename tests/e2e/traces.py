@@ -224,6 +224,20 @@ def quiet_answers_still_say_what_they_rest_on():
 
 
 @case
+def a_network_that_cannot_have_been_recorded_is_refused():
+    """Stated, and smaller than the job: nothing could be anchored on it."""
+    with scratch() as folder:
+        for ranks, status in ((8, 0), (16, 3)):
+            (folder / "rank0.json").write_text(
+                f'{{"distributedInfo":{{"rank":0,"world_size":{ranks}}},"traceEvents":['
+                '{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":900,"args":{"stream":7,"device":0,"correlation":1}}]}'
+            )
+            result = orrery("predict", "-q", "--network", "h100_24k", "--traced-network", "dgx_a100", folder / "rank0.json")
+            assert result.returncode == status, (ranks, result.stderr)
+        assert "dgx_a100 has 8 devices, and the recording is of 16 ranks" in result.stderr, result.stderr
+
+
+@case
 def a_pipeline_over_gloo():
     """Sends and receives are matched over ranks by the peer that their operators name."""
     job = EXAMPLES / "pipeline_gloo_w2"

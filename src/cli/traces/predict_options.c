@@ -266,5 +266,10 @@ orr_status orr_predict_devices(orr_predict *p)
     p->sim.device = p->what.to ? p->what.to : p->what.from;
     if (!p->network_stated)
         p->what.recorded_network = usual_network(p);
+    const orr_cluster *recorded = p->what.recorded_network;
+    if (recorded != NULL && recorded->n_devices < job->n_ranks)
+        return orr_fail(&p->session.err, ORR_INVALID,
+                        "--traced-network %s has %u devices, and the recording is of %u ranks",
+                        recorded->name, recorded->n_devices, job->n_ranks);
     return ORR_OK;
 }
