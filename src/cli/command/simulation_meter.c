@@ -6,7 +6,10 @@
 #include "base/term.h"
 #include "report/humanize/human.h"
 
-static const int64_t FIRST_NS = 300000000; /* until then, no need to say how long it takes */
+/* Until the first, nobody asks how long it takes; until the second, too few events may have passed
+ * to tell, unless they are a good part of all. */
+static const int64_t FIRST_NS = 300000000, ANYWAY_NS = 3000000000;
+static const double ENOUGH_FRAC = 0.02;
 
 void orr_simulation_meter_begin(orr_simulation_meter *meter, const orr_session *session)
 {
@@ -25,10 +28,11 @@ bool orr_simulation_meter_update(void *ctx, uint64_t n_settled, uint64_t n_point
         return true;
     }
     const int64_t elapsed_ns = orr_clock_now_ns(&orr_clock_monotonic) - meter->begin_ns;
-    if (elapsed_ns < meter->next_ns || n_settled == 0)
-        return true;
+    const double done_frac = n_points > 0 ? (double)n_settled / (double)n_points : 0;
     char left[ORR_HUMAN_MAX], done[ORR_HUMAN_MAX];
-    const double done_frac = (double)n_settled / (double)n_points;
+    if (elapsed_ns < meter->next_ns || n_settled == 0 ||
+        (done_frac < ENOUGH_FRAC && elapsed_ns < ANYWAY_NS))
+        return true;
     orr_session_remark(meter->session,
                        "links are shared: simulating takes about %s more, by the first %s of it",
                        orr_human_ns(left, (double)elapsed_ns * (1 - done_frac) / done_frac),

@@ -118,6 +118,46 @@ static void a_flow_may_leave_before_it_was_solved(void **state)
     orr_flow_rates_done(&rates);
 }
 
+/* Five flows over one link, two of them over another as well, beside three more there: as one flow
+ * for each class, with the number of its flows on each link. */
+static void a_flow_stands_for_its_class(void **state)
+{
+    (void)state;
+    const int64_t capacity[] = {101, 30};
+    const uint32_t first[] = {0}, both[] = {0, 1}, second[] = {1};
+    orr_flow_rates each, classes;
+    assert_true(orr_flow_rates_init(&each, capacity, 2));
+    assert_true(orr_flow_rates_init(&classes, capacity, 2));
+    uint32_t f[8];
+    for (int i = 0; i < 8; i++)
+        f[i] = i < 3 ? add(&each, 0, 0) : i < 5 ? add(&each, 0, 1) : add(&each, 1, 1);
+    assert_true(orr_flow_rates_reserve(&classes, 3, 4));
+    const uint32_t a = orr_flow_rates_add(&classes, first, (const uint32_t[]){3}, 1);
+    const uint32_t b = orr_flow_rates_add(&classes, both, (const uint32_t[]){2, 2}, 2);
+    const uint32_t c = orr_flow_rates_add(&classes, second, (const uint32_t[]){3}, 1);
+    orr_flow_rates_solve(&each);
+    orr_flow_rates_solve(&classes);
+    assert_int_equal(classes.flows.at[a].rate, 29); /* (101 - 2 * 6) / 3 */
+    assert_int_equal(classes.flows.at[b].rate, 6);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(each.flows.at[f[i]].rate, classes.flows.at[i < 3   ? a
+                                                                    : i < 5 ? b
+                                                                            : c]
+                                                       .rate);
+    for (int l = 0; l < 2; l++)
+        assert_int_equal(each.links[l].load, classes.links[l].load);
+    orr_flow_rates_remove(&classes, c);
+    for (int i = 5; i < 8; i++)
+        orr_flow_rates_remove(&each, f[i]);
+    orr_flow_rates_solve(&each);
+    orr_flow_rates_solve(&classes);
+    assert_int_equal(classes.flows.at[b].rate, 15);
+    assert_int_equal(each.flows.at[f[3]].rate, 15);
+    assert_int_equal(each.links[1].load, classes.links[1].load);
+    orr_flow_rates_done(&each);
+    orr_flow_rates_done(&classes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +166,7 @@ int main(void)
         cmocka_unit_test(far_away_nothing_is_computed),
         cmocka_unit_test(a_change_goes_no_further_than_its_effect),
         cmocka_unit_test(a_flow_may_leave_before_it_was_solved),
+        cmocka_unit_test(a_flow_stands_for_its_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
