@@ -283,6 +283,50 @@ def kernels_barely_shorter_than_their_launches_are_the_hosts():
 
 
 @case
+def autograd_tells_phases_apart_where_nothing_is_annotated():
+    with scratch() as folder:
+        drawing = Step()
+        for _ in range(4):
+            for _ in range(10):
+                drawing.operator("aten::mm", 200, 4)
+            for _ in range(10):
+                begin = drawing.now
+                drawing.operator("aten::mm", 4, 200)
+                drawing.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", begin, drawing.now - begin)
+            drawing.wait("cudaDeviceSynchronize")
+        rows = tables("analyze", "--only", "phase_bounds", drawing.write(pathlib.Path(folder)))["phase_bounds"]
+    assert {row["phase"]: row["launches"] for row in rows} == {"forward": 40, "backward": 40}, rows
+    assert {row["phase"]: row["bound"] for row in rows}["forward"] == "device", rows
+
+
+def draw_reduced(folder, comm_us, late):
+    """Steps of ten kernels, then a reduction that the next ones wait for; launched ahead, or after a pause of the host."""
+    drawing = Step(0, 2)
+    for _ in range(6):
+        drawing.phase("## forward ##", 10, 20, 1)
+        begin = drawing.now
+        if late:
+            drawing.wait("cudaStreamSynchronize")
+            drawing.now += late
+        drawing.all_reduce(max(drawing.device_free + 1, drawing.now + 6) + comm_us)
+        drawing.event("user_annotation", "## backward ##", begin, drawing.now - begin)
+    return drawing.write(folder)
+
+
+@case
+def computation_that_waits_for_communication_is_bound_by_it():
+    for comm_us, late, bound in ((20, 0, "device"), (2000, 0, "communication"), (20, 3000, "host")):
+        with scratch() as folder:
+            rows = tables("analyze", "--only", "phase_bounds", draw_reduced(pathlib.Path(folder), comm_us, late))["phase_bounds"]
+        found = {row["phase"]: row for row in rows}
+        assert found["communication"]["launches"] == 6 and found["communication"]["busy_ns"] == 6e3 * comm_us, found
+        assert found["communication"]["bound"] == ("host" if late else "device"), found
+        if not late:
+            assert found["forward"]["bound"] == bound, (bound, found)
+            assert found["forward"]["idle_host_ns"] == 0 or comm_us < 100, found
+
+
+@case
 def the_tree_of_operators_adds_up():
     with scratch() as folder:
         lengths = dict.fromkeys(PHASES, 30), dict.fromkeys(PHASES, 10)
