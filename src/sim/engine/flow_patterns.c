@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { FLOWS_MAX = 1 << 22, PATTERNS_MAX = 4096 };
+enum { FLOWS_MAX = 1 << 22, PATTERNS_MAX = 1024 };
 
 void orr_flow_classes_free(orr_flow_classes *c)
 {
