@@ -105,15 +105,18 @@ def summary(folder, rank):
     )
 
 
+def compress(file, out):
+    """Reproducibly (no time, no name), without the host name that recent Kineto writes."""
+    data = re.sub(rb'"host_name": "[^"]*"', b'"host_name": ""', file.read_bytes())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(gzip.compress(data, compresslevel=9, mtime=0))
+
+
 def pack(folder, out, world):
-    """Compress reproducibly (no time, no name), without the host name that recent Kineto writes."""
-    out.mkdir(parents=True, exist_ok=True)
     for rank in range(world):
         for kind in ("host", "device"):
             file = f"rank{rank}.{kind}.json"
-            data = (folder / file).read_bytes()
-            data = re.sub(rb'"host_name": "[^"]*"', b'"host_name": ""', data)
-            (out / f"{file}.gz").write_bytes(gzip.compress(data, compresslevel=9, mtime=0))
+            compress(folder / file, out / f"{file}.gz")
 
 
 def main():

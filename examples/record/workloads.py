@@ -425,6 +425,67 @@ class Pipeline(Workload):
         return loss * self.ctx.world  # the mean over ranks is the loss of the last
 
 
+class Cnn(Workload):
+    """A small convolutional network. One process, no DDP."""
+
+    def __init__(self, ctx):
+        super().__init__(ctx)
+        layers, widths = [], (3, 16, 32, 64)
+        for n_in, n_out in zip(widths, widths[1:]):
+            layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)]
+        self.model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 4 * 4, 10))
+        self.optimizers = [torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)]
+        gen = ctx.generator()
+        self.keep(lambda: (torch.randn(16, 3, 32, 32, generator=gen), torch.arange(16) % 10))
+
+    def loss(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
+
+class SmallOps(Workload):
+    """Six narrow layers and Adam, a parameter at a time: little but the cost of operators."""
+
+    def __init__(self, ctx):
+        super().__init__(ctx)
+        self.model = stack(64, *[32] * 6, 10)
+        self.optimizers = [torch.optim.Adam(self.model.parameters(), lr=1e-3, foreach=False)]
+        gen = ctx.generator()
+        self.keep(lambda: (torch.randn(16, 64, generator=gen), torch.arange(16) % 10))
+
+    def loss(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
+
+class Matmul(Cnn):
+    """Two layers so wide that products are nearly all the time."""
+
+    def __init__(self, ctx):
+        Workload.__init__(self, ctx)
+        self.model = stack(512, 1024, 1024, 10)
+        self.optimizers = [torch.optim.SGD(self.model.parameters(), lr=0.05)]
+        gen = ctx.generator()
+        self.keep(lambda: (torch.randn(256, 512, generator=gen), torch.arange(256) % 10))
+
+
+class Rnn(Workload):
+    """A cell of a GRU, unrolled in Python: an operator at a time waits for the one before."""
+
+    def __init__(self, ctx):
+        super().__init__(ctx)
+        self.cell, self.head = nn.GRUCell(32, 64), nn.Linear(64, 10)
+        parameters = [*self.cell.parameters(), *self.head.parameters()]
+        self.optimizers = [torch.optim.SGD(parameters, lr=0.05)]
+        gen = ctx.generator()
+        self.keep(lambda: (torch.randn(4, 8, 32, generator=gen), torch.arange(8) % 10))
+
+    def loss(self, x, y):  # (T, B, D)
+        h = torch.zeros(x.shape[1], 64)
+        for row in x:
+            h = self.cell(row, h)
+        return F.cross_entropy(self.head(h), y)
+
+
 WORKLOADS = {
     "mlp_ddp": Mlp,
     "gpt_ddp": Gpt,
@@ -433,3 +494,6 @@ WORKLOADS = {
     "pipeline": Pipeline,
     "cuda_graph": Graph,
 }
+
+# Of one process, without a process group: pairs.py records them, too.
+LOCAL = {"cnn": Cnn, "small_ops": SmallOps, "matmul": Matmul, "rnn": Rnn}
