@@ -200,6 +200,49 @@ ORR_API ORR_MUST_CHECK orr_status orr_host_ops_of_graph(const orr_graph *graph, 
 ORR_API void orr_host_timeline(const orr_overheads *overheads, const orr_host_op *ops, size_t n,
                                orr_annotation_rule rule, orr_host_time *ret);
 
+/* Recording costs: what a recorder takes of the threads that it records, by kind of event, as
+ * PyTorch's profiler and its execution-trace observer write them. */
+#define ORR_RECORDING_COST_MAP(X)                                                                  \
+    X(EVENT, "operator or annotation")                                                             \
+    X(TRACE, "execution trace of one")      /* on top, beside an execution trace */                \
+    X(SHAPES, "shapes of an operator")      /* on top, with record_shapes        */                \
+    X(STACK, "Python stack of an operator") /* on top, with with_stack           */                \
+    X(PYTHON, "Python function")                                                                   \
+    X(MEMORY, "memory event")                                                                      \
+    X(CALL, "runtime call")
+typedef enum orr_recording_cost_kind {
+#define ORR_RECORDING_COST_ENUM_(name, text) ORR_RECORDING_COST_##name,
+    ORR_RECORDING_COST_MAP(ORR_RECORDING_COST_ENUM_)
+#undef ORR_RECORDING_COST_ENUM_
+        ORR_RECORDING_COSTS
+} orr_recording_cost_kind;
+ORR_API const char *orr_recording_cost_name(orr_recording_cost_kind kind);
+typedef struct orr_recording_costs {
+    double ns[ORR_RECORDING_COSTS]; /* of one event; 0: none is known */
+    /* of these, in ns^2; 0 where none is known */
+    double covariance[ORR_RECORDING_COSTS][ORR_RECORDING_COSTS];
+    bool seen[ORR_RECORDING_COSTS]; /* the pairs hold such events; a cost of 0 was then not told
+                                     * from none, or not told apart from another's */
+    double noise_frac; /* standard deviation of what no cost explains, of the recorded step: pairs
+                        * differ by it, and so will what is left of another recording */
+    uint32_t n_pairs;
+} orr_recording_costs;
+/* Of PyTorch 2.15 on an AMD EPYC: fitted to the pairs of examples/pairs. */
+ORR_API const orr_recording_costs *orr_recording_costs_default(void);
+/* Fits costs to pairs: recordings, shape (n), that hold in "bare_step_ns" what their step takes
+ * without a recorder (examples/record/pairs.py makes them). Weighted least squares of relative
+ * errors over the means of profiler steps; a kind whose cost is under two standard errors, or
+ * cannot be told apart from others, is left out. Errors: INVALID: a recording without
+ * "bare_step_ns" or steps, or too few of them. */
+ORR_API ORR_MUST_CHECK orr_status orr_recording_costs_fit(const orr_graph *const *graphs,
+                                                          uint32_t n, orr_recording_costs *ret,
+                                                          orr_error *err);
+/* Events of each kind on the threads of a recording. */
+ORR_API void orr_recording_costs_count(const orr_graph *graph,
+                                       double ret_events[ORR_RECORDING_COSTS]);
+/* What a step takes without a recorder, as the recording has it; -1: it does not say. */
+ORR_API int64_t orr_recording_bare_step_ns(const orr_graph *graph);
+
 /* Collectives. Letters: n members, S bytes. */
 #define ORR_ALGORITHM_MAP(X)                                                                       \
     X(AUTO, "auto") /* the cheapest of those that apply                            */              \
