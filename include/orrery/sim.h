@@ -83,6 +83,8 @@ typedef struct orr_sim_options {
      * all of them; false: stop, with CANCELED. May be NULL. */
     bool (*progress)(void *ctx, uint64_t n_settled, uint64_t n_points);
     void *progress_ctx;
+    const orr_recording_costs *recording_costs; /* taken away from what threads did, where their
+                                                 * events stand; NULL: nothing */
 } orr_sim_options;
 ORR_API void orr_sim_options_init(orr_sim_options *options);
 
@@ -124,7 +126,8 @@ typedef struct orr_simulation {
     uint64_t n_events;             /* points of time that were settled */
     const orr_link_use *links;     /* shape (n_links); FLOWS only */
     uint32_t n_links;
-    orr_sim_latencies constants; /* as used */
+    orr_sim_latencies constants;                /* as used */
+    const orr_recording_costs *recording_costs; /* as given */
     int64_t basis_ns[ORR_BASES]; /* simulated work by basis, summed over ranks: device work;
                                   * transfers without the wait for members; host nodes without
                                   * those nested in them */

@@ -24,9 +24,10 @@ static orr_status compile_one(void *ctx, size_t d, orr_error *err)
     c->arenas[d] = orr_arena_new(bytes < LEAST ? LEAST : bytes > MOST ? MOST : bytes, 0);
     if (c->arenas[d] == NULL)
         return orr_fail_memory(err);
-    return orr_sim_program_compile(
-        graph, c->ensemble->duration_ns ? c->ensemble->duration_ns[d] : NULL,
-        &c->options->constants, c->options->queue_depth, c->arenas[d], &c->programs[d], err);
+    return orr_sim_program_compile(graph,
+                                   c->ensemble->duration_ns ? c->ensemble->duration_ns[d] : NULL,
+                                   &c->options->constants, c->options->recording_costs,
+                                   c->options->queue_depth, c->arenas[d], &c->programs[d], err);
 }
 
 static orr_status measure_constants(const orr_ensemble *ensemble, orr_sim_options *options,

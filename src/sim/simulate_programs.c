@@ -127,7 +127,9 @@ orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_pro
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
     attempt a = {.ensemble = ensemble, .options = options, .pricer = pricer, .arena = arena};
-    orr_simulation simulation = {.ensemble = ensemble, .constants = options->constants};
+    orr_simulation simulation = {.ensemble = ensemble,
+                                 .constants = options->constants,
+                                 .recording_costs = options->recording_costs};
     orr_status status = ORR_OK;
 
     if (scratch == NULL || pricer == NULL) {

@@ -140,6 +140,7 @@ static orr_status run_steps(orr_compiler *c, orr_sim_program *ret)
     ORR_TRY(orr_compile_dependencies(c));
     ORR_TRY(orr_compile_launch_queues(c));
     ORR_TRY(orr_compile_blocking_calls(c));
+    ORR_TRY(orr_compile_recording_costs(c));
     ORR_TRY(orr_compile_device_annotations(c));
     return freeze(c, ret);
 }
@@ -182,12 +183,14 @@ static void drop(orr_compiler *c)
 }
 
 orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
-                                   const orr_sim_latencies *constants, uint32_t queue_depth,
+                                   const orr_sim_latencies *constants,
+                                   const orr_recording_costs *costs, uint32_t queue_depth,
                                    orr_arena *arena, orr_sim_program *ret, orr_error *err)
 {
     orr_compiler c = {.g = graph,
                       .duration_ns = duration_ns != NULL ? duration_ns : graph->duration_ns,
                       .constants = constants,
+                      .costs = costs,
                       .queue_depth = queue_depth < 1 ? 1 : queue_depth,
                       .arena = arena,
                       .scratch = orr_arena_new(0, 0),

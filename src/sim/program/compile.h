@@ -45,6 +45,7 @@ typedef struct orr_compiler {
     const orr_graph *g;
     const int64_t *duration_ns; /* shape (N) */
     const orr_sim_latencies *constants;
+    const orr_recording_costs *costs; /* NULL: recording cost nothing */
     uint32_t queue_depth;
     bool timed;        /* nodes of threads have recorded starts */
     bool free_streams; /* streams imply no order */
@@ -98,12 +99,14 @@ bool orr_compile_simulates(const orr_compiler *c, orr_node_id v); /* does the no
 bool orr_is_autograd_wakeup(const orr_graph *graph, orr_node_id from, orr_node_id to);
 
 /* The passes, in order: points of threads; points and order of streams; dependencies between lanes;
- * launches into full queues; own time of blocking calls; annotations of devices. */
+ * launches into full queues; own time of blocking calls; what recording cost; annotations of
+ * devices. */
 orr_status orr_compile_threads(orr_compiler *c) ORR_MUST_CHECK;
 orr_status orr_compile_devices(orr_compiler *c) ORR_MUST_CHECK;
 orr_status orr_compile_dependencies(orr_compiler *c) ORR_MUST_CHECK;
 orr_status orr_compile_launch_queues(orr_compiler *c) ORR_MUST_CHECK;
 orr_status orr_compile_blocking_calls(orr_compiler *c) ORR_MUST_CHECK;
+orr_status orr_compile_recording_costs(orr_compiler *c) ORR_MUST_CHECK;
 orr_status orr_compile_device_annotations(orr_compiler *c) ORR_MUST_CHECK;
 
 /* Tail wave: work whose dependencies allowed it to start at `ready_ns`, but which started later,

@@ -71,10 +71,11 @@ typedef struct orr_sim_program {
 } orr_sim_program;
 
 /* Compiles a graph. `duration_ns`: shape (N), or NULL: the graph's own. `constants`: none is -1.
- * In the arena; reads the graph's start times only as compile.h says. Errors: NO_MEMORY; LIMIT:
- * over 2^31 points. */
+ * `costs`: of recording, to be taken away, or NULL. In the arena; reads the graph's start times
+ * only as compile.h says. Errors: NO_MEMORY; LIMIT: over 2^31 points. */
 orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
-                                   const orr_sim_latencies *constants, uint32_t queue_depth,
+                                   const orr_sim_latencies *constants,
+                                   const orr_recording_costs *costs, uint32_t queue_depth,
                                    orr_arena *arena, orr_sim_program *ret,
                                    orr_error *err) ORR_MUST_CHECK;
 

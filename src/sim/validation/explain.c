@@ -214,7 +214,8 @@ static orr_status explain_graph(explainer *x, const orr_simulation *s, uint32_t 
     const int64_t *const *durations = s->ensemble->duration_ns;
     orr_sim_program program;
     ORR_TRY(orr_sim_program_compile(x->g, durations != NULL ? durations[x->graph] : NULL,
-                                    &s->constants, queue_depth, scratch, &program, err));
+                                    &s->constants, s->recording_costs, queue_depth, scratch,
+                                    &program, err));
     ORR_TRY(orr_streams_find(x->g, scratch, &x->streams, err));
     const uint32_t n = program.n_points;
     x->program = &program;

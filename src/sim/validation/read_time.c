@@ -178,7 +178,7 @@ static orr_status retrace_graph(const orr_job *job, const orr_simulation *s, uin
     if (r.t == NULL)
         return ORR_OK;
     ORR_TRY(orr_sim_program_compile(r.g, durations != NULL ? durations[graph] : NULL, &s->constants,
-                                    queue_depth, scratch, &program, err));
+                                    s->recording_costs, queue_depth, scratch, &program, err));
     ORR_TRY(lay_out(&r, scratch, err));
     retrace(&r, ret);
     return ORR_OK;

@@ -79,7 +79,7 @@ static inline replayed replay_changed(const orr_graph *graph, const int64_t *dur
 {
     replayed r;
     orr_error err;
-    if (orr_sim_program_compile(graph, duration_ns, &SMALL_CONSTANTS, queue_depth, arena,
+    if (orr_sim_program_compile(graph, duration_ns, &SMALL_CONSTANTS, NULL, queue_depth, arena,
                                 &r.program, &err) != ORR_OK)
         fail_msg("%s", err.text);
     settle(&r, arena);

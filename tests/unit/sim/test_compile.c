@@ -169,8 +169,8 @@ static void test_inside_of_a_graph(void **state)
         small_rank(&s);
         const int64_t durations[] = {30, 100 + longer, 100, 100, 100, 100};
         replayed r;
-        assert_int_equal(orr_sim_program_compile(s.graphs[0], durations, &SMALL_CONSTANTS, 1024,
-                                                 s.arena, &r.program, &s.err),
+        assert_int_equal(orr_sim_program_compile(s.graphs[0], durations, &SMALL_CONSTANTS, NULL,
+                                                 1024, s.arena, &r.program, &s.err),
                          ORR_OK);
         settle(&r, s.arena);
         assert_int_equal(start_of(&r, k[0]), 10);
@@ -538,7 +538,7 @@ static void test_out_of_memory(void **state)
         orr_arena *arena = orr_arena_new(256, 0);
         orr_alloc_fail_from(nth);
         const orr_status status =
-            orr_sim_program_compile(g, NULL, &SMALL_CONSTANTS, 2, arena, &program, &err);
+            orr_sim_program_compile(g, NULL, &SMALL_CONSTANTS, NULL, 2, arena, &program, &err);
         orr_alloc_fail_from(0);
         orr_arena_free(arena);
         if (status == ORR_OK) {
