@@ -91,7 +91,29 @@ def jobs_readings(build):
     return "| table | reading |\n|---|---|\n" + output(build / "bench" / "jobs", "--readings")
 
 
-TABLES = {"replay": replay, "collectives": collectives, "overheads": overheads, "kernels": kernels, "fitted": fitted,
+def unprofiled(build):
+    """Each pair with the costs of all pairs of other workloads."""
+    rows = []
+    for pair in sorted((ROOT / "examples" / "pairs").iterdir()):
+        work = pair.name.split(".")[0]
+        with tempfile.TemporaryDirectory() as others:
+            for other in pair.parent.iterdir():
+                if not other.name.startswith(work + "."):
+                    os.symlink(other, f"{others}/{other.name}")
+            answer = json.loads(output(build / "src" / "cli" / "orrery", "predict", "-q", "--format", "json",
+                                       "--unprofiled", others, pair))
+        steps = [row["recorded_ns"] for row in answer["tables"]["steps"]["rows"]]
+        bare, predicted, recorded = answer["bare_step_ns"], answer["predicted_step_ns"], sum(steps) / len(steps)
+        rows.append((pair.name[:-len(".json.gz")], bare, recorded, predicted))
+    shown = [[name, *(f"{ns / 1e6:.2f}" for ns in (bare, recorded, predicted)),
+              *(f"{100 * (ns / bare - 1):+.1f} %" for ns in (recorded, predicted))]
+             for name, bare, recorded, predicted in rows]
+    means = [sum(abs(row[i] / row[1] - 1) for row in rows) / len(rows) for i in (2, 3)]
+    return table(["workload and recorder", "bare, ms", "recorded", "predicted", "recorded is off by", "predicted is off by"],
+                 shown + [["mean of sizes", "", "", "", *(f"{100 * mean:.1f} %" for mean in means)]])
+
+
+TABLES = {"replay": replay, "unprofiled": unprofiled, "collectives": collectives, "overheads": overheads, "kernels": kernels, "fitted": fitted,
           "jobs": jobs, "jobs-fitted": jobs_fitted, "jobs-readings": jobs_readings}
 
 

@@ -34,6 +34,7 @@ COMMANDS = [
     ["analyze", PAIR], ["analyze", "--only", SERIES, PAIR], ["diff", PAIR, GPT], ["diagnose", GPT], ["info", PAIR], ["ops"], ["hw"],
     ["hw", "h100_sxm_80g"], ["hw", "h100_sxm_80g", "--calibration"], ["hw", "gcp_a100_two_regions"], ["hw", "h100_sxm_80g", "a100_sxm_80g"], ["models"],
     ["models", "llama3.1-8b", "mixtral-8x7b"], ["predict", PAIR], ["predict", "--explain", PAIR],
+    ["predict", "--unprofiled", "auto", SOURCE / "examples" / "pairs" / "cnn.plain.json.gz"],
     ["predict", "--ranks", "8", "--network", "dgx_h100", GPT], ["replay", PAIR / "rank0.host.json.gz"],
     ["fleet", "--gpus", "1024", "--days", "5", "--repetitions", "4", "--set", "rate=500", "--replicas", "2,8", "--sensitivity"],
     ["simulate", *PLAN, "dp=8,batch=64,seq=4k"], ["simulate", *PLAN, "tp=8,batch=512,seq=8k,recompute=none"],

@@ -69,6 +69,7 @@ const orr_command orr_commands[] = {
      "orrery predict traces/\n"
      "orrery predict --explain traces/\n"
      "orrery predict --gpu h100_sxm_80g --host-speed 1.5 traces/\n"
+     "orrery predict --unprofiled auto traces/\n"
      "orrery predict --straggler 3:1.2x --html straggler.html traces/\n"
      "orrery predict --ranks 100000 --network h100_ncclx_region traces/\n"
      "orrery predict --plan pp=4,layers=96 --traced dp=2,tp=4,pp=2 --network h100_24k traces/",

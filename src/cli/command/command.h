@@ -25,7 +25,7 @@ typedef struct orr_settings {
     /* what if */
     const char *gpu, *network, *algorithm, *scale, *remove, *without_stragglers, *overlap,
         *host_speed, *launch_latency, *straggler, *message_bytes, *batch, *traced, *traced_network,
-        *plan, *trace;
+        *plan, *trace, *unprofiled;
     /* jobs nobody has run */
     const char *model, *task, *expert_load, *placement, *detail, *calibration, *framework, *mixed,
         *slow_link, *ranks_as_trace;

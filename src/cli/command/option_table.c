@@ -174,6 +174,9 @@ const orr_option orr_options[] = {
          "and communication G times; default: as recorded"},
     {"host-speed", 0, OPTION_TEXT, FIELD(host_speed), "F", NULL, " predict ",
      .about = "host threads are F times as fast"},
+    {"unprofiled", 0, OPTION_TEXT, FIELD(unprofiled), "auto|PAIRS", NULL, " predict ",
+     .about = "without what recording cost the threads: by costs as measured with PyTorch 2.15 on one CPU, or fitted to PAIRS, "
+              "recordings that hold their bare step (examples/record/pairs.py)"},
     {"launch-latency", 0, OPTION_TEXT, FIELD(launch_latency), "TIME", NULL, " predict ",
      .about = "from a launch call to its kernel on an idle stream; default: as recorded"},
     {"straggler", 0, OPTION_TEXT, FIELD(straggler), "RANK:Fx,...", NULL,

@@ -155,7 +155,7 @@ int orr_command_predict(const orr_settings *settings)
         orr_session_analysis(&p.session) != ORR_OK || orr_predict_options(&p) != ORR_OK)
         return fail(&p, EXIT_USAGE);
     if (orr_session_load(&p.session, settings->args, settings->n_args) != ORR_OK ||
-        orr_predict_devices(&p) != ORR_OK)
+        orr_predict_unprofiled(&p) != ORR_OK || orr_predict_devices(&p) != ORR_OK)
         return fail(&p, EXIT_INPUT);
     if (orr_predict_run(&p) != ORR_OK ||
         orr_simulation_job(&p.simulation, p.rescales ? NULL : p.session.job, &p.simulated,

@@ -221,7 +221,7 @@ orr_status orr_predict_options(orr_predict *p)
     p->changes = p->changes || p->rescales || settings->gpu || p->what.batch != 1 ||
                  settings->network || p->what.message_bytes != 1 || p->what.n_scales ||
                  p->what.n_stragglers || settings->without_stragglers || settings->overlap ||
-                 p->sim.host_speed != 1;
+                 settings->unprofiled || p->sim.host_speed != 1;
     p->only_ranks = p->rescales && !settings->network;
     if (settings->trace && orr_format_from_path(settings->trace) != ORR_FORMAT_PERFETTO &&
         orr_format_from_path(settings->trace) != ORR_FORMAT_CHROME)

@@ -10,7 +10,7 @@
 #include "io/json/writer.h"
 #include "report/humanize/human.h"
 
-enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 5, DIFFERENCES_MAX = 1000 };
+enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 6, DIFFERENCES_MAX = 1000 };
 
 /* What the tables are called in JSON. */
 static const char *const NAMES[ORR_PREDICTION_TABLES] = {"ranks", "steps",     "breakdown",
@@ -21,6 +21,7 @@ typedef struct document {
     orr_named_table tables[TABLES_MAX];
     size_t n;
     int64_t recorded_ns, predicted_ns;
+    int64_t bare_ns, predicted_step_ns; /* a step without recorder, measured and predicted */
     bool composed; /* one step, made anew of recorded blocks: stands beside a recorded step */
 } document;
 
@@ -162,7 +163,12 @@ static orr_status gather(document *doc)
         add(doc, NAMES[i], &tables[i]);
     if (!p->changes)
         add(doc, "read_time", &p->read_time);
-    orr_table pollers;
+    orr_table pollers, costs;
+    if (p->sim.recording_costs != NULL) {
+        ORR_TRY(orr_predict_recording_costs_table(p, &costs));
+        add(doc, "recording_costs", &costs);
+        ORR_TRY(orr_predict_bare_step(p, &doc->bare_ns, &doc->predicted_step_ns));
+    }
     ORR_TRY(orr_pollers_table(session->job, session->arena, &pollers, &session->err));
     if (pollers.n_rows > 0)
         add(doc, "pollers", &pollers);
@@ -302,6 +308,7 @@ static void print_summary(const document *doc, orr_output *out)
                       "of the replayed recording %s was read as recorded: nothing says what it "
                       "waited for\n",
                       orr_human_frac(ratio, p->read_frac));
+    orr_predict_print_unprofiled(p, doc->bare_ns, doc->predicted_step_ns, out);
     print_band(doc, out);
 }
 
@@ -344,6 +351,9 @@ static void begin_json(const document *doc, orr_output *out)
     orr_output_printf(out, "\"only_ranks_changed\":%s,", p->only_ranks ? "true" : "false");
     json_frac(out, "replay_band_frac", p->changes ? NAN : replay_band_frac);
     json_frac(out, "read_frac", p->read_frac);
+    if (doc->bare_ns > 0)
+        orr_output_printf(out, "\"bare_step_ns\":%" PRId64 ",\"predicted_step_ns\":%" PRId64 ",",
+                          doc->bare_ns, doc->predicted_step_ns);
     json_frac(out, "repriced_error_frac", report->known_error_ns / (double)report->known_ns);
     orr_output_text(out, "\"tables\":{");
 }
