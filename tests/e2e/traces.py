@@ -243,6 +243,9 @@ def a_pipeline_over_gloo():
     job = EXAMPLES / "pipeline_gloo_w2"
     assert "4 files, no fault" in good("validate", job).stdout
     assert "24 matched collectives" in good("analyze", job).stdout
+    # Gloo's send is over when its receiver has taken the data, and its record begins after that.
+    steps = json.loads(good("predict", "-q", "--format", "json", job).stdout)["tables"]["steps"]["rows"]
+    assert len(steps) == 6 and all(abs(row["change_frac"]) < 0.01 for row in steps), steps
 
 
 main()

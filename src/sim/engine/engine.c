@@ -32,8 +32,8 @@ typedef struct member {
     uint32_t actor;
     const orr_sim_work *work;
     const orr_graph *graph;
-    int64_t start_ns, end_ns, duration_ns; /* start ORR_TIME_NONE: not recorded, on a device, or of
-                                            * a send, which does not wait for its receiver */
+    int64_t start_ns, end_ns, duration_ns; /* start: when it was posted; ORR_TIME_NONE: not
+                                            * recorded, or on a device */
 } member;
 
 static member member_of(const orr_engine *e, const orr_rendezvous *r, uint32_t i)
@@ -43,34 +43,53 @@ static member member_of(const orr_engine *e, const orr_rendezvous *r, uint32_t i
     const orr_sim_work *work = &actor->prepared->program->works[seat.work];
     const orr_graph *g = actor->prepared->program->graph;
     const int64_t start_ns = g->start_ns[work->node], duration_ns = g->duration_ns[work->node];
-    const bool sends = g->kind[work->node] == ORR_NODE_SEND || g->kind[work->node] == ORR_NODE_RECV;
     member m = {seat.actor, work, g, ORR_TIME_NONE, 0, duration_ns};
-    if (work->work_class != ORR_WORK_HOST || start_ns == ORR_TIME_NONE || duration_ns < 0 || sends)
+    if (work->work_class != ORR_WORK_HOST || start_ns == ORR_TIME_NONE || duration_ns < 0)
         return m;
-    m.start_ns = orr_after_ns(actor->start_ns, start_ns);
-    m.end_ns = orr_after_ns(m.start_ns, duration_ns);
+    m.start_ns = orr_after_ns(actor->start_ns, work->posted_ns);
+    m.end_ns = orr_after_ns(orr_after_ns(actor->start_ns, start_ns), duration_ns);
     return m;
 }
 
-/* When all members had come and could have ended, as recorded: the latest start and the shortest
- * call after it. ORR_TIME_NONE: nothing shows it. On threads alone. In an all-to-all a member may
- * end before others come, who send it nothing; where one does so in another collective, clocks
- * differ. */
-static int64_t recorded_end_ns(const orr_engine *e, const orr_rendezvous *r)
+/* How a rendezvous went as recorded. On threads alone. */
+typedef struct recorded_rendezvous {
+    int64_t latest_ns; /* when all members had come; ORR_TIME_NONE: nothing shows it */
+    int64_t end_ns;    /* when all could have ended */
+    bool unchanged;    /* it lasts as it did: not priced, nor scaled */
+} recorded_rendezvous;
+
+/* The latest start and, after it, of a collective the shortest call, of a send and its receive the
+ * first end: each is posted at a moment, while a call may have waited for a core, or looked on
+ * after the data had left. Both ends of a send wait for one another (gloo, of 4 bytes as of 4 MB).
+ * In an all-to-all a member may end before others come, who send it nothing; where one does so in
+ * another collective, clocks differ. */
+static recorded_rendezvous recorded_rendezvous_of(const orr_engine *e, const orr_rendezvous *r)
 {
     int64_t latest = INT64_MIN, first_end = INT64_MAX, shortest = INT64_MAX;
-    bool waits = true;
+    bool waits = true, sends = false;
     for (uint32_t i = 0; i < r->count; i++) {
         const member m = member_of(e, r, i);
         if (m.start_ns == ORR_TIME_NONE)
-            return ORR_TIME_NONE;
+            return (recorded_rendezvous){.latest_ns = ORR_TIME_NONE};
         const orr_comm *comm = orr_graph_comm(m.graph, m.work->node);
         latest = m.start_ns > latest ? m.start_ns : latest;
         first_end = m.end_ns < first_end ? m.end_ns : first_end;
         shortest = m.duration_ns < shortest ? m.duration_ns : shortest;
         waits &= comm == NULL || comm->collective != ORR_COLL_ALL_TO_ALL;
+        sends |= m.graph->kind[m.work->node] == ORR_NODE_SEND;
     }
-    return waits && first_end < latest ? ORR_TIME_NONE : orr_after_ns(latest, shortest);
+    if (waits && first_end < latest)
+        return (recorded_rendezvous){.latest_ns = ORR_TIME_NONE};
+    return (recorded_rendezvous){latest, sends ? first_end : orr_after_ns(latest, shortest),
+                                 r->transfer_ns == shortest};
+}
+
+/* How long the transfer takes once all have come. */
+static int64_t transfer_ns(const orr_engine *e, const orr_rendezvous *r)
+{
+    const recorded_rendezvous was = recorded_rendezvous_of(e, r);
+    return was.latest_ns != ORR_TIME_NONE && was.unchanged ? was.end_ns - was.latest_ns
+                                                           : r->transfer_ns;
 }
 
 /* Members end together, but for what each took of its own after that: one that waits for a core
@@ -78,12 +97,13 @@ static int64_t recorded_end_ns(const orr_engine *e, const orr_rendezvous *r)
 void orr_engine_end_rendezvous(orr_engine *e, uint32_t id, int64_t end_ns)
 {
     const orr_rendezvous *r = &e->rendezvous.at[id];
-    const int64_t recorded_ns = recorded_end_ns(e, r);
+    const recorded_rendezvous was = recorded_rendezvous_of(e, r);
     for (uint32_t i = 0; i < r->count; i++) {
         const member m = member_of(e, r, i);
-        const bool late = recorded_ns != ORR_TIME_NONE && m.end_ns > recorded_ns;
+        const bool gone = m.work->duration_ns == 0 && m.duration_ns > 0; /* in a what-if */
+        const bool late = was.latest_ns != ORR_TIME_NONE && m.end_ns > was.end_ns && !gone;
         orr_engine_propagate(e, m.actor, m.work->end,
-                             orr_after_ns(end_ns, late ? m.end_ns - recorded_ns : 0));
+                             orr_after_ns(end_ns, late ? m.end_ns - was.end_ns : 0));
     }
 }
 
@@ -110,7 +130,7 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
         return;
     if (e->contention == NULL || !orr_contention_takes_rendezvous(e, id))
         orr_engine_end_rendezvous(e, id,
-                                  orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
+                                  orr_after_ns(rendezvous->start_ns, transfer_ns(e, rendezvous)));
 }
 
 /* Propagates from a settled point, as long as the next point belongs to the same actor. */

@@ -55,6 +55,7 @@ typedef struct orr_sim_work {
     uint8_t work_class;  /* orr_work_class; HOST: communication on a thread (gloo), on no device */
     int32_t device;      /* of the stream; -1: on a thread */
     int64_t duration_ns; /* from the ensemble; -1: from the network */
+    int64_t posted_ns;   /* HOST: recorded time of `start`; else ORR_TIME_NONE */
     uint32_t comm;       /* row of the graph's comms, or ORR_NONE: no partners */
 } orr_sim_work;
 

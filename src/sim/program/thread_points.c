@@ -76,16 +76,32 @@ static orr_point_id lay_point(point_writer *l, int64_t at_ns, orr_node_id inside
     return p;
 }
 
+/* What posts a transfer. Gloo's record of a send begins when its data have left already, and that
+ * of a receive when it is waited for: the partner can go on from the moment that the operator
+ * posted it, which the transfer depends on (kineto/host_comm.c). */
+static orr_node_id posted_by(const orr_compiler *c, orr_node_id v)
+{
+    const orr_graph *g = c->g;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++)
+        if (g->dep_kind[k] == ORR_DEP_CONTROL && g->lane[g->dep[k]] == g->lane[v] &&
+            (g->kind[v] == ORR_NODE_SEND || g->kind[v] == ORR_NODE_RECV) &&
+            c->start_point[g->dep[k]] < c->start_point[v])
+            return g->dep[k];
+    return v;
+}
+
 static bool add_transfer(orr_compiler *c, orr_node_id v)
 {
     const orr_graph *g = c->g;
+    const orr_node_id by = posted_by(c, v);
     return orr_array_push(&c->works,
                           ((orr_sim_work){
                               .node = v,
-                              .start = c->start_point[v],
+                              .start = c->start_point[by],
                               .work_class = ORR_WORK_HOST,
                               .device = -1,
                               .duration_ns = c->duration_ns[v],
+                              .posted_ns = g->start_ns[by],
                               .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v] : ORR_NONE,
                           }));
 }

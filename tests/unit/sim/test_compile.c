@@ -182,6 +182,31 @@ static void test_inside_of_a_graph(void **state)
     }
 }
 
+/* host    |--c10d::send--|
+ *                    |--gloo:send--|
+ * A send is there for its receiver from the moment that it was posted, not since its record began.
+ */
+static void test_a_send_begins_where_it_was_posted(void **state)
+{
+    (void)state;
+    const orr_node_kind kinds[] = {ORR_NODE_SEND, ORR_NODE_RECV, ORR_NODE_COLLECTIVE};
+    for (int i = 0; i < 3; i++) {
+        small s = small_begin();
+        const uint32_t cpu = small_thread(&s, 1);
+        const uint32_t posts = op(&s, "c10d::send", cpu, 100, 60);
+        const uint32_t record = small_node(&s, kinds[i], "gloo:send", cpu, 140, 50, ORR_NONE);
+        small_dep(&s, record, posts, ORR_DEP_CONTROL);
+        const replayed r = replay_small(&s);
+        const orr_sim_work *work = &r.program.works[0];
+        assert_int_equal(r.program.n_works, 1);
+        assert_int_equal(work->node, record);
+        assert_int_equal(work->start, r.program.start_point[i < 2 ? posts : record]);
+        assert_int_equal(work->posted_ns, i < 2 ? 0 : 40);
+        assert_int_equal(work->end, r.program.end_point[record]);
+        small_drop(&s);
+    }
+}
+
 /* host    |call|  |---sync-------------|  |next|
  * stream          |-kernel------|
  * However long the call was recorded to wait: it returns 5 after the kernel. */
@@ -554,6 +579,7 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_send_begins_where_it_was_posted),
         cmocka_unit_test(test_host_time_is_kept),
         cmocka_unit_test(test_host_time_is_changed),
         cmocka_unit_test(test_removed_call_waits_for_nothing),
