@@ -14,6 +14,19 @@ static bool name_is(const kineto *k, orr_str name, const char *text)
     return strcmp(orr_builder_text(k->builder, name), text) == 0;
 }
 
+/* Does PyTorch name a range of its own so: a step, an optimizer's step, the next batch of a loader?
+ * Recordings of 2020 have these as operators, later ones as annotations. What runs inside may be
+ * recorded or not; the range itself executes nothing. */
+static bool names_range(const char *text)
+{
+    static const char *const prefixes[] = {"ProfilerStep#", "enumerate(DataLoader)#",
+                                           "Optimizer.step#", "Optimizer.zero_grad#"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
 static kineto_name learn_name(const kineto *k, orr_str name)
 {
     const char *text = orr_builder_text(k->builder, name);
@@ -27,7 +40,8 @@ static kineto_name learn_name(const kineto *k, orr_str name)
                          .host_communicates = host.communicates,
                          .host_collective = host.collective,
                          .host_executes = host.communicates && orr_comm_runs_on_host(text, len),
-                         .vector = host.vector};
+                         .vector = host.vector,
+                         .names_range = names_range(text)};
 }
 
 static orr_status name_of(kineto *k, orr_str name, kineto_name *ret, orr_error *err)
@@ -64,7 +78,7 @@ static orr_node_kind kind_of(const kineto *k, const kineto_event *e, const kinet
 {
     switch ((kineto_cat)e->cat) {
     case CAT_CPU_OP:
-        return ORR_NODE_HOST_OP;
+        return name->names_range ? ORR_NODE_ANNOTATION : ORR_NODE_HOST_OP;
     case CAT_USER_ANNOTATION:
         return name->host_executes ? kind_of_collective(name->host_collective)
                                    : ORR_NODE_ANNOTATION;

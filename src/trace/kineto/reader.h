@@ -68,6 +68,7 @@ typedef struct kineto_name {
     uint8_t call_role; /* orr_host_call_role, of runtime calls */
     bool kernel_communicates, host_communicates, host_executes;
     bool vector;
+    bool names_range; /* by the framework's own record_function */
     uint8_t kernel_collective, host_collective; /* orr_collective */
 } kineto_name;
 
