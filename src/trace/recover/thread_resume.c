@@ -21,11 +21,13 @@
  *
  * Who calls backward is blocked until it is over, so that between a caller and autograd's thread
  * the time from one's silence to the other's waking may be any. Between others it must be short:
- * within LATE_FACTOR times the median of those, and within half of the silence that ends. */
+ * within LATE_FACTOR times the median of those, and within half of the silence that ends. Where too
+ * few call backward, as in inference, the median is that of all wakings within half of their
+ * silence: most of these are hand-offs, and those by chance are spread over far longer. */
 static const int64_t long_ns = 100000; /* minimum length of a silence, so that no two busy threads
                                           are tied by chance; assumed */
-static const int64_t soon_ns = 500000; /* the bound where fewer than ENOUGH show their latency */
-enum { LATE_FACTOR = 4, ENOUGH = 3 };
+static const int64_t soon_ns = 500000; /* the bound where nothing shows the latency; assumed */
+enum { LATE_FACTOR = 4, ENOUGH = 3, MANY = 16 };
 
 /* One end of a silence of a thread: it falls silent, or wakes. */
 typedef struct silence_end {
@@ -185,7 +187,8 @@ typedef struct sweep {
     bool *awake;           /* shape (lanes) */
     size_t depth;
     int64_t soon_ns;
-    latencies *delays; /* collected instead of dependencies; or NULL */
+    latencies *delays; /* collected instead of dependencies: of callers of backward; or NULL */
+    latencies *others; /* of all other wakings within half of their silence */
 } sweep;
 
 /* Ambiguous: another thread fell silent almost as late as the top of the stack. Looks at a few
@@ -277,17 +280,25 @@ static orr_status find_told(const orr_graph_builder *b, orr_idmap *told, orr_err
     return ORR_OK;
 }
 
+/* How long after the thread on top of the stack fell silent this one woke. */
+static bool observe(const sweep *s, const silence_end *wakes)
+{
+    const silence_end *slept = s->depth > 0 ? &s->all->at[s->stack[s->depth - 1]] : NULL;
+    const int64_t wait = slept != NULL ? wakes->at_ns - slept->at_ns : 0;
+    if (wait <= 0 || wait >= wakes->silent_ns)
+        return true;
+    if (is_backward(s, slept, wakes))
+        return orr_array_push(s->delays, wait);
+    return wait > wakes->silent_ns / 2 || orr_array_push(s->others, wait);
+}
+
 static orr_status wake(sweep *s, const silence_end *t, orr_error *err)
 {
     while (s->depth > 0 && s->awake[s->all->at[s->stack[s->depth - 1]].lane])
         s->depth--;
+    if (s->delays != NULL)
+        return observe(s, t) ? ORR_OK : orr_fail_memory(err);
     orr_node_id by = s->depth > 0 ? resumed_by(s, t) : ORR_NONE;
-    if (s->delays != NULL) {
-        const silence_end *u = by == ORR_NONE ? NULL : &s->all->at[s->stack[s->depth - 1]];
-        const bool shows = u != NULL && is_backward(s, u, t);
-        return !shows || orr_array_push(s->delays, t->at_ns - u->at_ns) ? ORR_OK
-                                                                        : orr_fail_memory(err);
-    }
     if (by == ORR_NONE && is_evaluation(s->b, t->node))
         by = made_ready_by(s->evaluations, t);
     if (by == ORR_NONE || orr_idmap_get(s->told, pair_key(t->node, by)) != ORR_NONE)
@@ -318,19 +329,27 @@ static int by_length(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int64_t median(latencies *of)
+{
+    qsort(of->at, of->n, sizeof *of->at, by_length);
+    return of->at[(of->n - 1) / 2];
+}
+
 /* How long after its cause a thread of this recording wakes, by those that are known to wait. */
 static orr_status measure_soon(sweep *s, orr_error *err)
 {
-    latencies delays = {0};
+    latencies delays = {0}, others = {0};
     s->soon_ns = soon_ns;
     s->delays = &delays;
+    s->others = &others;
     const orr_status status = sweep_silences(s, err);
-    s->delays = NULL;
-    if (status == ORR_OK && delays.n >= ENOUGH) {
-        qsort(delays.at, delays.n, sizeof *delays.at, by_length);
-        s->soon_ns = LATE_FACTOR * delays.at[(delays.n - 1) / 2];
-    }
+    s->delays = s->others = NULL;
+    if (status == ORR_OK && delays.n >= ENOUGH)
+        s->soon_ns = LATE_FACTOR * median(&delays);
+    else if (status == ORR_OK && others.n >= MANY)
+        s->soon_ns = LATE_FACTOR * median(&others);
     orr_array_done(&delays);
+    orr_array_done(&others);
     return status;
 }
 

@@ -355,6 +355,25 @@ static void recover_annotations_that_end_when_woken(void **state)
 #undef ANNOTATION
 }
 
+/* Two threads that take turns, each 700 us after the other: late where nothing shows that a machine
+ * takes so long, not so where it does all the time. */
+static void recover_hand_offs_as_late_as_others(void **state)
+{
+    (void)state;
+    for (unsigned turns = 2; turns <= 20; turns += 18) {
+        char text[4096] = "{'schemaVersion':1,'traceEvents':[";
+        for (unsigned i = 0, n = (unsigned)strlen(text); i < turns; i++)
+            n += (unsigned)snprintf(
+                text + n, sizeof text - n,
+                "%s{'ph':'X','cat':'cpu_op','name':'op','pid':100,'tid':%u,'ts':%u,"
+                "'dur':1000,'args':{}}%s",
+                i > 0 ? "," : "", i % 2 + 1, 1700 * i, i + 1 == turns ? "]}" : "");
+        const orr_graph *g = read_text(text);
+        assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), turns > 2 ? turns - 1 : 0);
+        orr_graph_free(g);
+    }
+}
+
 /* Autograd's queues: a thread is woken by an evaluation of another, which goes on by itself. */
 static void recover_evaluations_wake_threads(void **state)
 {
@@ -563,6 +582,7 @@ int main(void)
         cmocka_unit_test(recover_forward_to_backward_by_sequence),
         cmocka_unit_test(recover_threads_take_turns),
         cmocka_unit_test(recover_annotations_that_end_when_woken),
+        cmocka_unit_test(recover_hand_offs_as_late_as_others),
         cmocka_unit_test(recover_evaluations_wake_threads),
         cmocka_unit_test(recover_turns_within_steps_of_2020),
         cmocka_unit_test(recover_work_that_waits_on_mtia),
