@@ -2,6 +2,7 @@
 /* Models loaded, plans weighed, simulated, estimated and told, while allocations fail. Every piece
  * that an arena gives is an allocation here: its blocks hold no more than one. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <orrery/orrery.h>
@@ -289,6 +290,40 @@ static orr_status command_ops(orr_error *err)
     return run_command("ops", words, 2, err);
 }
 
+/* A recording replayed without what recording it cost, by a fit to itself thrice. */
+static const orr_job *recorded;
+static orr_status unprofiled_replay(orr_error *err)
+{
+    const orr_graph *pairs[] = {recorded->graphs[0], recorded->graphs[0], recorded->graphs[0]};
+    orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
+    orr_recording_costs costs;
+    orr_sim_options options;
+    orr_simulation simulation;
+    const orr_ensemble *ensemble;
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
+    orr_sim_options_init(&options);
+    options.recording_costs = &costs;
+    ORR_TRY_OUT(status, status);
+    ORR_TRY_OUT(status, orr_recording_costs_fit(pairs, 3, &costs, err));
+    ORR_TRY_OUT(status, orr_ensemble_of_job(recorded, arena, &ensemble, err));
+    status = orr_simulate(ensemble, &options, arena, &simulation, err);
+out:
+    orr_arena_free(arena);
+    return status;
+}
+
+static orr_status read_recorded(orr_error *err)
+{
+    char path[512];
+    const char *paths[] = {path};
+    const orr_job_file *files;
+    size_t n;
+    (void)snprintf(path, sizeof path, "%s/examples/pairs/matmul.plain.json.gz",
+                   getenv("ORRERY_SOURCE"));
+    return orr_job_read(paths, 1, NULL, dense.arena, &recorded, &files, &n, err);
+}
+
+TEST_OF(unprofiled_replay)
 TEST_OF(catalogue_and_cards)
 TEST_OF(model_of_a_user)
 TEST_OF(memory_of_a_plan)
@@ -327,12 +362,17 @@ static int open_worlds(void **state)
             print_error("%s: %s\n", worlds[i].model, err.text);
             return -1;
         }
+    if (read_recorded(&err) != ORR_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
     return make_folder(state);
 }
 
 static int close_worlds(void **state)
 {
     const int removed = remove_folder(state);
+    orr_job_free(recorded);
     orr_arena_free(dense.arena);
     orr_arena_free(experts.arena);
     orr_arena_free(large.arena);
@@ -345,6 +385,7 @@ int main(int argc, char **argv)
     (void)argc;
     restart_without_caches(argv);
     const struct CMUnitTest tests[] = {
+        TEST(unprofiled_replay),
         TEST(catalogue_and_cards),
         TEST(model_of_a_user),
         TEST(memory_of_a_plan),
