@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "trace/common/reader.h"
-#include "trace/kineto/reader.h"
+#include "trace/kineto/import.h"
 #include "trace/nsight/tables.h"
 
 /* Exports of Nsight Systems (nsys export --type sqlite). CUPTI is the source of both this and
@@ -63,12 +63,6 @@ static int by_event(const void *a, const void *b)
     return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
 }
 
-static void set(kineto_event *e, kineto_arg arg, int64_t value)
-{
-    e->value[arg] = value;
-    e->has |= UINT64_C(1) << arg;
-}
-
 /* Correlations are given in the order of the calls: what was recorded last before the wait. */
 static void set_waited(const nsight *n, kineto_event *e, int64_t event, int64_t correlation)
 {
@@ -83,8 +77,8 @@ static void set_waited(const nsight *n, kineto_event *e, int64_t event, int64_t 
     }
     if (low == 0 || n->records.at[low - 1].event != event)
         return;
-    set(e, ARG_WAIT_RECORD, n->records.at[low - 1].correlation);
-    set(e, ARG_WAIT_STREAM, n->records.at[low - 1].stream);
+    kineto_set(e, ARG_WAIT_RECORD, n->records.at[low - 1].correlation);
+    kineto_set(e, ARG_WAIT_STREAM, n->records.at[low - 1].stream);
 }
 
 /* --- names, as Kineto has them --------------------------------------------------------------- */
@@ -139,7 +133,7 @@ static size_t length_of_operator(const char *name, kineto_event *e)
         if ((size_t)(at - name) < len)
             len = (size_t)(at - name);
         if (i == 0 && at[8] >= '0' && at[8] <= '9')
-            set(e, ARG_SEQUENCE, strtoll(at + 8, NULL, 10));
+            kineto_set(e, ARG_SEQUENCE, strtoll(at + 8, NULL, 10));
     }
     return len;
 }
@@ -162,35 +156,20 @@ static orr_status set_name(nsight *n, const nsight_row *row, kineto_event *e, or
                        : n->cat == CAT_USER_ANNOTATION ? length_of_operator(name, e)
                                                        : strlen(name);
     if (n->cat == CAT_USER_ANNOTATION && strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' &&
-        name[4] <= 'Z') { /* NCCL's own range of a call */
-        orr_str collective;
-        ORR_TRY(orr_builder_str(n->k->builder, name + 4, len - 4, &collective, err));
-        set(e, ARG_COLLECTIVE, collective);
-    }
-    return orr_builder_str(n->k->builder, name, len, &e->name, err);
+        name[4] <= 'Z') /* NCCL's own range of a call */
+        ORR_TRY(kineto_set_text(n->k, e, ARG_COLLECTIVE, name + 4, len - 4, err));
+    return kineto_set_name(n->k, e, name, len, err);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static orr_status put_int(nsight *n, const char *name, int64_t value, orr_error *err)
-{
-    orr_str key;
-    ORR_TRY(orr_builder_str(n->k->builder, name, strlen(name), &key, err));
-    return kineto_add_attr(n->k, key, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err);
-}
-
 static orr_status put_size(nsight *n, const nsight_row *row, const char *name, nsight_column x,
                            orr_error *err)
 {
-    char text[80];
-    orr_str key;
     if (!nsight_has(row, x))
         return ORR_OK;
-    const int len =
-        snprintf(text, sizeof text, "[%lld, %lld, %lld]", (long long)row->value[x],
-                 (long long)nsight_value(row, x + 1, 1), (long long)nsight_value(row, x + 2, 1));
-    ORR_TRY(orr_builder_str(n->k->builder, name, strlen(name), &key, err));
-    return kineto_add_text_attr(n->k, key, ORR_ATTR_JSON, (orr_text){text, (size_t)len}, err);
+    return kineto_put_dims(n->k, name, row->value[x], nsight_value(row, x + 1, 1),
+                           nsight_value(row, x + 2, 1), err);
 }
 
 static orr_status put_launch(nsight *n, const nsight_row *row, orr_error *err)
@@ -198,11 +177,11 @@ static orr_status put_launch(nsight *n, const nsight_row *row, orr_error *err)
     ORR_TRY(put_size(n, row, "grid", COLUMN_GRID_X, err));
     ORR_TRY(put_size(n, row, "block", COLUMN_BLOCK_X, err));
     if (nsight_has(row, COLUMN_REGISTERS))
-        ORR_TRY(put_int(n, "registers per thread", row->value[COLUMN_REGISTERS], err));
+        ORR_TRY(kineto_put_int(n->k, "registers per thread", row->value[COLUMN_REGISTERS], err));
     int64_t shared = nsight_value(row, COLUMN_STATIC_SHARED, -1);
     if (shared >= 0 &&
         !__builtin_add_overflow(shared, nsight_value(row, COLUMN_DYNAMIC_SHARED, 0), &shared))
-        ORR_TRY(put_int(n, "shared memory", shared, err));
+        ORR_TRY(kineto_put_int(n->k, "shared memory", shared, err));
     return ORR_OK;
 }
 
@@ -213,26 +192,15 @@ static void set_device(const nsight *n, const nsight_row *row, kineto_event *e)
     const bool has_stream = stream >= 0 && stream < UINT32_MAX;
     e->pid.number = nsight_value(row, COLUMN_DEVICE, 0);
     e->tid.number = has_stream ? stream : -1;
-    set(e, ARG_DEVICE, e->pid.number);
+    kineto_set(e, ARG_DEVICE, e->pid.number);
     if (has_stream)
-        set(e, ARG_STREAM, stream);
+        kineto_set(e, ARG_STREAM, stream);
     if (n->cat == CAT_CUDA_SYNC && nsight_has(row, COLUMN_EVENT))
         set_waited(n, e, row->value[COLUMN_EVENT], nsight_value(row, COLUMN_CORRELATION, 0));
 }
 
-static orr_status bad_row(nsight *n, const char *what, orr_error *err)
-{
-    if (!n->k->options->tolerant)
-        return orr_fail(err, ORR_PARSE,
-                        "row %llu of its events %s; read tolerantly to leave it out",
-                        (unsigned long long)n->k->report->events, what);
-    n->k->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
-    return ORR_OK;
-}
-
 static orr_status take_event(void *ctx, const nsight_row *row, orr_error *err)
 {
-    enum { EVENTS_A_STEP = 4096 };
     nsight *n = ctx;
     kineto *k = n->k;
     const int64_t type = nsight_value(row, COLUMN_EVENT_TYPE, PUSH_POP_RANGE);
@@ -240,21 +208,15 @@ static orr_status take_event(void *ctx, const nsight_row *row, orr_error *err)
     const bool is_range =
         n->cat != CAT_USER_ANNOTATION ||
         ((type == PUSH_POP_RANGE || type == START_END_RANGE) && nsight_has(row, COLUMN_END));
-    if (++k->report->events % EVENTS_A_STEP == 0)
-        ORR_TRY(orr_read_progress(k->options, k->stream, err));
+    ORR_TRY(kineto_begin_event(k, err));
     if (!is_range || (n->process >= 0 && process >= 0 && process != n->process)) {
         k->report->ignored++;
         return ORR_OK;
     }
-    const int64_t start = nsight_value(row, COLUMN_START, INT64_MIN);
-    const int64_t end = nsight_value(row, COLUMN_END, INT64_MIN);
-    if (start <= -(INT64_MAX / 4) || start > INT64_MAX / 4 || end < -(INT64_MAX / 4) ||
-        end > INT64_MAX / 4)
-        return bad_row(n, "has no time that is possible", err);
-    kineto_event e = {.ph = 'X', .cat = (uint8_t)n->cat, .has_ts = true, .ts_ns = start};
-    e.dur_ns = end - start;
-    k->report->faults[ORR_TRACE_FAULT_NEGATIVE_DURATION] += e.dur_ns < 0;
-    k->attrs.n = k->attr_values.n = 0;
+    kineto_event e = {.ph = 'X', .cat = (uint8_t)n->cat};
+    if (!kineto_set_span(k, &e, nsight_value(row, COLUMN_START, INT64_MIN),
+                         nsight_value(row, COLUMN_END, INT64_MIN)))
+        return kineto_bad_event(k, "row", "has no time that is possible", err);
     if (kineto_cat_on_device(n->cat)) {
         set_device(n, row, &e);
     } else {
@@ -262,11 +224,9 @@ static orr_status take_event(void *ctx, const nsight_row *row, orr_error *err)
         e.tid.number = nsight_value(row, COLUMN_TID, 0) & ID_MASK;
     }
     if (nsight_value(row, COLUMN_CORRELATION, 0) > 0)
-        set(&e, ARG_CORRELATION, row->value[COLUMN_CORRELATION]);
+        kineto_set(&e, ARG_CORRELATION, row->value[COLUMN_CORRELATION]);
     if (nsight_has(row, COLUMN_BYTES))
-        set(&e, ARG_BYTES, row->value[COLUMN_BYTES]);
-    if (nsight_has(row, COLUMN_BYTES) && e.dur_ns > 0)
-        e.rate_gb_per_s = (double)row->value[COLUMN_BYTES] / (double)e.dur_ns;
+        kineto_set_bytes(&e, row->value[COLUMN_BYTES]);
     ORR_TRY(set_name(n, row, &e, err));
     if (n->cat == CAT_KERNEL && k->options->attributes)
         ORR_TRY(put_launch(n, row, err));
@@ -276,23 +236,19 @@ static orr_status take_event(void *ctx, const nsight_row *row, orr_error *err)
 static orr_status take_thread(void *ctx, const nsight_row *row, orr_error *err)
 {
     nsight *n = ctx;
-    kineto_label label = {.of_process = false};
     if (row->name == NULL || !nsight_has(row, COLUMN_TID))
         return ORR_OK;
-    label.pid.number = row->value[COLUMN_TID] >> ID_BITS & ID_MASK;
-    label.tid.number = row->value[COLUMN_TID] & ID_MASK;
-    ORR_TRY(orr_builder_str(n->k->builder, row->name, strlen(row->name), &label.name, err));
-    return orr_array_push(&n->k->labels, label) ? ORR_OK : orr_fail_memory(err);
+    return kineto_name_thread(n->k, row->value[COLUMN_TID] >> ID_BITS & ID_MASK,
+                              row->value[COLUMN_TID] & ID_MASK, row->name, strlen(row->name), err);
 }
 
 static orr_status take_device(void *ctx, const nsight_row *row, orr_error *err)
 {
     nsight *n = ctx;
-    kineto_device device = {.id = nsight_value(row, COLUMN_ID, -1)};
     if (row->name == NULL)
         return ORR_OK;
-    ORR_TRY(orr_builder_str(n->k->builder, row->name, strlen(row->name), &device.name, err));
-    return orr_array_push(&n->k->devices, device) ? ORR_OK : orr_fail_memory(err);
+    return kineto_name_device(n->k, nsight_value(row, COLUMN_ID, -1), row->name, strlen(row->name),
+                              err);
 }
 
 static orr_status take_clock(void *ctx, const nsight_row *row, orr_error *err)
@@ -354,8 +310,7 @@ static orr_status read_database(nsight *n, orr_database *db, orr_error *err)
     }
     if (n->k->report->events == 0)
         return orr_fail(err, ORR_PARSE, "it has no event of CUDA or NVTX");
-    ORR_TRY(kineto_finish(n->k, err));
-    return orr_builder_str(n->k->builder, "nsight", 6, &n->k->builder->recording.source, err);
+    return kineto_finish_as(n->k, "nsight", err);
 }
 
 static uint32_t big_endian(const uint8_t *at)
