@@ -24,7 +24,8 @@ extern "C" {
     X(TEXT, "text", "Chakra as protobuf's text format (.textproto); output only")                  \
     X(DOT, "dot", "Graphviz (.dot); output only")                                                  \
     X(GRAPHML, "graphml", "GraphML (.graphml); output only")                                       \
-    X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")
+    X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")          \
+    X(XPLANE, "xplane", "JAX, TensorFlow, PyTorch/XLA profiles (.xplane.pb); input only")
 
 typedef enum orr_format {
 #define ORR_FORMAT_ENUM_(name, text, about) ORR_FORMAT_##name,

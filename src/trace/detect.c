@@ -151,6 +151,30 @@ static bool begins_as_chakra(orr_window w)
     return fields > 0;
 }
 
+/* Whether the window starts as an XSpace: a plane, which tells its name before its lines. */
+static bool begins_as_xplane(orr_window w)
+{
+    static const char *const names[] = {"/host:", "/device:", "Task Environment"};
+    enum { PLANE_TAG = 1 << 3 | ORR_PROTO_BYTES, NAME_TAG = 2 << 3 | ORR_PROTO_BYTES };
+    orr_proto p = orr_proto_of(w.bytes + 1, w.n > 0 ? w.n - 1 : 0);
+    uint64_t len, id;
+    if (w.n == 0 || w.bytes[0] != PLANE_TAG || !orr_proto_varint(&p, &len))
+        return false;
+    if (p.at < p.end && *p.at == (1 << 3 | ORR_PROTO_VARINT)) { /* its number, if it has one */
+        p.at++;
+        if (!orr_proto_varint(&p, &id))
+            return false;
+    }
+    if (p.at == p.end || *p.at++ != NAME_TAG || !orr_proto_varint(&p, &len))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t n = strlen(names[i]);
+        if (len >= n && (size_t)(p.end - p.at) >= n && memcmp(p.at, names[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a database has, as far as it is seen, a table of an export of Nsight Systems. */
 static bool holds_nsight(orr_window w)
 {
@@ -180,6 +204,8 @@ orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_err
             format = more ? ORR_FORMAT_UNKNOWN : ORR_FORMAT_NSIGHT;
         } else if (begins_as_json(window))
             ORR_TRY(look_at_json(window, &format, &more, err));
+        else if (begins_as_xplane(window))
+            format = ORR_FORMAT_XPLANE;
         else if (begins_as_chakra(window))
             format = ORR_FORMAT_CHAKRA;
         more = more && !end && looked < most_bytes;
