@@ -12,7 +12,7 @@
 #include "report/table/table.h"
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
-static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM];
+static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM], space[PATH_ROOM];
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -57,12 +57,22 @@ out:
     return status == ORR_UNSUPPORTED ? ORR_OK : status; /* a build without libarchive */
 }
 
-static orr_status tables_of_nsight(orr_error *err)
+static orr_status graph_of(const char *path, orr_error *err)
 {
     const orr_graph *graph = NULL;
-    const orr_status status = orr_trace_read(tables, NULL, &graph, NULL, err);
+    const orr_status status = orr_trace_read(path, NULL, &graph, NULL, err);
     orr_graph_free(graph);
     return status;
+}
+
+static orr_status tables_of_nsight(orr_error *err)
+{
+    return graph_of(tables, err);
+}
+
+static orr_status space_of_xplane(orr_error *err)
+{
+    return graph_of(space, err);
 }
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
@@ -166,6 +176,7 @@ static orr_status command_info(orr_error *err)
 TEST_OF(kineto_to_et)
 TEST_OF(job_of_an_archive)
 TEST_OF(tables_of_nsight)
+TEST_OF(space_of_xplane)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
 TEST_OF(linked_pair_to_perfetto_and_chrome)
@@ -189,6 +200,7 @@ static int find_inputs(void **state)
     snprintf(packed, sizeof packed, "%s/fuzz/corpus/archive/two_ranks.tgz", source);
     snprintf(zipped, sizeof zipped, "%s/fuzz/corpus/archive/two_ranks.zip", source);
     snprintf(tables, sizeof tables, "%s/fuzz/corpus/nsight/two_ranks_rank0.sqlite", source);
+    snprintf(space, sizeof space, "%s/fuzz/corpus/xplane/gpu.xplane.pb", source);
     return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
 }
 
@@ -200,6 +212,7 @@ int main(int argc, char **argv)
         TEST(kineto_to_et),
         TEST(job_of_an_archive),
         TEST(tables_of_nsight),
+        TEST(space_of_xplane),
         TEST(linked_pair_to_et),
         TEST(linked_pair_to_compressed_et),
         TEST(linked_pair_to_perfetto_and_chrome),
