@@ -217,6 +217,7 @@ FOLDERS = {
         "xplane": "comm common kineto recover",
         "link": "comm common",
         "pytorch": "comm common",
+        "torch_memory": "common",
     },
 }
 MOST_FILES = 40  # in one folder

@@ -22,7 +22,8 @@ static orr_format format_of_key(orr_text key)
         {"traceEvents", ORR_FORMAT_KINETO},         {"deviceProperties", ORR_FORMAT_KINETO},
         {"schemaVersion", ORR_FORMAT_KINETO},       {"distributedInfo", ORR_FORMAT_KINETO},
         {"baseTimeNanoseconds", ORR_FORMAT_KINETO}, {"nodes", ORR_FORMAT_PYTORCH_ET},
-        {"workload_graph", ORR_FORMAT_CHAKRA_JSON},
+        {"workload_graph", ORR_FORMAT_CHAKRA_JSON}, {"segments", ORR_FORMAT_TORCH_MEMORY},
+        {"device_traces", ORR_FORMAT_TORCH_MEMORY},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (orr_text_equal(key, keys[i].key, strlen(keys[i].key)))
@@ -175,6 +176,17 @@ static bool begins_as_xplane(orr_window w)
     return false;
 }
 
+/* Whether the window starts as the pickle of a dictionary whose first keys are a snapshot's. */
+static bool begins_as_snapshot(orr_window w)
+{
+    enum { PROTO = 0x80, LOWEST_PROTOCOL = 2, HIGHEST_PROTOCOL = 5, SEEN_BYTES = 64 };
+    const size_t n = w.n < SEEN_BYTES ? w.n : SEEN_BYTES;
+    return n > 2 && w.bytes[0] == PROTO && w.bytes[1] >= LOWEST_PROTOCOL &&
+           w.bytes[1] <= HIGHEST_PROTOCOL &&
+           (memmem(w.bytes, n, "segments", 8) != NULL ||
+            memmem(w.bytes, n, "device_traces", 13) != NULL);
+}
+
 /* Whether a database has, as far as it is seen, a table of an export of Nsight Systems. */
 static bool holds_nsight(orr_window w)
 {
@@ -204,6 +216,8 @@ orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_err
             format = more ? ORR_FORMAT_UNKNOWN : ORR_FORMAT_NSIGHT;
         } else if (begins_as_json(window))
             ORR_TRY(look_at_json(window, &format, &more, err));
+        else if (begins_as_snapshot(window))
+            format = ORR_FORMAT_TORCH_MEMORY;
         else if (begins_as_xplane(window))
             format = ORR_FORMAT_XPLANE;
         else if (begins_as_chakra(window))

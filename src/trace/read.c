@@ -70,6 +70,8 @@ static orr_status read_format(orr_stream *stream, orr_format format,
         return orr_nsight_read(stream, options, builder, report, err);
     case ORR_FORMAT_XPLANE:
         return orr_xplane_read(stream, options, builder, report, err);
+    case ORR_FORMAT_TORCH_MEMORY:
+        return orr_torch_memory_read(stream, options, builder, report, err);
     case ORR_FORMAT_PERFETTO:
     case ORR_FORMAT_JSON:
     case ORR_FORMAT_TEXT:
@@ -83,7 +85,7 @@ static orr_status read_format(orr_stream *stream, orr_format format,
                          orr_stream_window(stream).n == 0
                              ? "the file is empty"
                              : "no recording of a known format (Kineto, PyTorch execution "
-                               "trace, Chakra, Nsight Systems, XPlane)");
+                               "trace, Chakra, Nsight Systems, XPlane, PyTorch memory snapshot)");
 }
 
 /* Reads the whole stream and freezes the graph. */
