@@ -12,7 +12,8 @@
 #include "report/table/table.h"
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
-static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM], space[PATH_ROOM];
+static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM], space[PATH_ROOM],
+    snapshot[PATH_ROOM];
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -73,6 +74,11 @@ static orr_status tables_of_nsight(orr_error *err)
 static orr_status space_of_xplane(orr_error *err)
 {
     return graph_of(space, err);
+}
+
+static orr_status snapshot_of_torch(orr_error *err)
+{
+    return graph_of(snapshot, err);
 }
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
@@ -177,6 +183,7 @@ TEST_OF(kineto_to_et)
 TEST_OF(job_of_an_archive)
 TEST_OF(tables_of_nsight)
 TEST_OF(space_of_xplane)
+TEST_OF(snapshot_of_torch)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
 TEST_OF(linked_pair_to_perfetto_and_chrome)
@@ -201,6 +208,7 @@ static int find_inputs(void **state)
     snprintf(zipped, sizeof zipped, "%s/fuzz/corpus/archive/two_ranks.zip", source);
     snprintf(tables, sizeof tables, "%s/fuzz/corpus/nsight/two_ranks_rank0.sqlite", source);
     snprintf(space, sizeof space, "%s/fuzz/corpus/xplane/gpu.xplane.pb", source);
+    snprintf(snapshot, sizeof snapshot, "%s/fuzz/corpus/torch_memory/protocol_4.pickle", source);
     return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
 }
 
@@ -213,6 +221,7 @@ int main(int argc, char **argv)
         TEST(job_of_an_archive),
         TEST(tables_of_nsight),
         TEST(space_of_xplane),
+        TEST(snapshot_of_torch),
         TEST(linked_pair_to_et),
         TEST(linked_pair_to_compressed_et),
         TEST(linked_pair_to_perfetto_and_chrome),
