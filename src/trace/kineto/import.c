@@ -2,6 +2,7 @@
 #include "trace/kineto/import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "trace/common/reader.h"
@@ -54,6 +55,32 @@ orr_status kineto_set_text(kineto *k, kineto_event *e, kineto_arg arg, const cha
 orr_status kineto_set_name(kineto *k, kineto_event *e, const char *text, size_t len, orr_error *err)
 {
     return orr_builder_str(k->builder, text, len, &e->name, err);
+}
+
+/* PyTorch's operators under emit_nvtx(): "aten::mm, seq = 4, op_id = 12, sizes = ...". */
+static size_t length_of_operator(const char *name, kineto_event *e)
+{
+    static const char *const marks[] = {", seq = ", ", op_id = ", ", sizes = "};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *at = strstr(name, marks[i]);
+        if (at == NULL)
+            continue;
+        e->cat = CAT_CPU_OP;
+        if ((size_t)(at - name) < len)
+            len = (size_t)(at - name);
+        if (i == 0 && at[8] >= '0' && at[8] <= '9')
+            kineto_set(e, ARG_SEQUENCE, strtoll(at + 8, NULL, 10));
+    }
+    return len;
+}
+
+orr_status kineto_set_range_name(kineto *k, kineto_event *e, const char *name, orr_error *err)
+{
+    const size_t len = length_of_operator(name, e);
+    if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z')
+        ORR_TRY(kineto_set_text(k, e, ARG_COLLECTIVE, name + 4, len - 4, err));
+    return kineto_set_name(k, e, name, len, err);
 }
 
 orr_status kineto_put_int(kineto *k, const char *name, int64_t value, orr_error *err)

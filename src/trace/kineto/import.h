@@ -40,6 +40,11 @@ orr_status kineto_set_text(kineto *k, kineto_event *e, kineto_arg arg, const cha
 orr_status kineto_set_name(kineto *k, kineto_event *e, const char *text, size_t len,
                            orr_error *err) ORR_MUST_CHECK;
 
+/* The name of a range of NVTX or roctx, which says that it is an operator of PyTorch ("aten::mm,
+ * seq = 4, op_id = 12", by emit_nvtx()) or a call of NCCL or RCCL ("ncclAllReduce"). */
+orr_status kineto_set_range_name(kineto *k, kineto_event *e, const char *name,
+                                 orr_error *err) ORR_MUST_CHECK;
+
 /* Attributes of the event; the last as "[x, y, z]", as Kineto has grids and blocks. */
 orr_status kineto_put_int(kineto *k, const char *name, int64_t value,
                           orr_error *err) ORR_MUST_CHECK;

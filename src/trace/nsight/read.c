@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "trace/common/reader.h"
+#include "trace/common/sqlite.h"
 #include "trace/kineto/import.h"
 #include "trace/nsight/tables.h"
 
@@ -120,24 +121,6 @@ static size_t length_of_call(const char *name)
     return (size_t)(version - name);
 }
 
-/* PyTorch's operators under emit_nvtx(): "aten::mm, seq = 4, op_id = 12, sizes = ...". */
-static size_t length_of_operator(const char *name, kineto_event *e)
-{
-    static const char *const marks[] = {", seq = ", ", op_id = ", ", sizes = "};
-    size_t len = strlen(name);
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *at = strstr(name, marks[i]);
-        if (at == NULL)
-            continue;
-        e->cat = CAT_CPU_OP;
-        if ((size_t)(at - name) < len)
-            len = (size_t)(at - name);
-        if (i == 0 && at[8] >= '0' && at[8] <= '9')
-            kineto_set(e, ARG_SEQUENCE, strtoll(at + 8, NULL, 10));
-    }
-    return len;
-}
-
 static orr_status set_name(nsight *n, const nsight_row *row, kineto_event *e, orr_error *err)
 {
     char made[96] = "";
@@ -152,12 +135,9 @@ static orr_status set_name(nsight *n, const nsight_row *row, kineto_event *e, or
         (void)snprintf(made, sizeof made, "CUDA graph %lld", (long long)row->value[COLUMN_GRAPH]);
     if (made[0] != '\0')
         name = made;
-    const size_t len = n->cat == CAT_RUNTIME           ? length_of_call(name)
-                       : n->cat == CAT_USER_ANNOTATION ? length_of_operator(name, e)
-                                                       : strlen(name);
-    if (n->cat == CAT_USER_ANNOTATION && strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' &&
-        name[4] <= 'Z') /* NCCL's own range of a call */
-        ORR_TRY(kineto_set_text(n->k, e, ARG_COLLECTIVE, name + 4, len - 4, err));
+    if (n->cat == CAT_USER_ANNOTATION)
+        return kineto_set_range_name(n->k, e, name, err);
+    const size_t len = n->cat == CAT_RUNTIME ? length_of_call(name) : strlen(name);
     return kineto_set_name(n->k, e, name, len, err);
 }
 
@@ -313,53 +293,6 @@ static orr_status read_database(nsight *n, orr_database *db, orr_error *err)
     return kineto_finish_as(n->k, "nsight", err);
 }
 
-static uint32_t big_endian(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
-/* SQLite misses a page only where it looks for it. The header says how many pages there are, where
- * its two counters of changes agree (sqlite.org/fileformat.html, 1.3). */
-static orr_status check_whole(const orr_stream *stream, orr_error *err)
-{
-    enum { HEADER_BYTES = 100, PAGE_AT = 16, CHANGES_AT = 24, PAGES_AT = 28, VALID_FOR_AT = 92 };
-    const orr_window w = orr_stream_window(stream);
-    const uint64_t bytes = orr_stream_path(stream) != NULL ? orr_stream_file_size(stream) : w.n;
-    if (w.n < HEADER_BYTES)
-        return orr_fail(err, ORR_PARSE, "the database ends in its header");
-    uint64_t page = (uint64_t)w.bytes[PAGE_AT] << 8 | w.bytes[PAGE_AT + 1];
-    if (page == 1)
-        page = 65536;
-    if (big_endian(w.bytes + CHANGES_AT) != big_endian(w.bytes + VALID_FOR_AT) ||
-        page * big_endian(w.bytes + PAGES_AT) <= bytes)
-        return ORR_OK;
-    return orr_fail(err, ORR_PARSE, "the database ends too early: it has %llu of %llu bytes",
-                    (unsigned long long)bytes,
-                    (unsigned long long)(page * big_endian(w.bytes + PAGES_AT)));
-}
-
-/* SQLite reads files; what comes through a stream is taken into memory whole. */
-static orr_status open_database(orr_stream *stream, orr_database **ret, orr_error *err)
-{
-    const char *path = orr_stream_path(stream);
-    for (bool end = false; !end && (path == NULL || orr_stream_window(stream).n == 0);)
-        ORR_TRY(orr_stream_fill(stream, &end, err));
-    ORR_TRY(check_whole(stream, err));
-    if (path != NULL)
-        return orr_database_open_readonly(path, ret, err);
-    const orr_window all = orr_stream_window(stream);
-    return orr_database_open_memory(all.bytes, all.n, ret, err);
-}
-
-/* The database's errors name its file, as the caller does too. */
-static void drop_path(const orr_stream *stream, orr_error *err)
-{
-    const char *path = orr_stream_path(stream) != NULL ? orr_stream_path(stream) : ":memory:";
-    const size_t len = strlen(path);
-    if (err != NULL && strncmp(err->text, path, len) == 0 && strncmp(err->text + len, ": ", 2) == 0)
-        memmove(err->text, err->text + len + 2, strlen(err->text + len + 2) + 1);
-}
-
 orr_status orr_nsight_read(orr_stream *stream, const orr_read_options *options,
                            orr_graph_builder *builder, orr_read_report *report, orr_error *err)
 {
@@ -367,11 +300,11 @@ orr_status orr_nsight_read(orr_stream *stream, const orr_read_options *options,
     orr_database *db = NULL;
     if (n.k == NULL)
         return orr_fail_memory(err);
-    orr_status status = open_database(stream, &db, err);
+    orr_status status = orr_stream_open_database(stream, &db, err);
     if (status == ORR_OK)
         status = read_database(&n, db, err);
     if (status != ORR_OK)
-        drop_path(stream, err);
+        orr_drop_database_path(stream, err);
     orr_database_close(db);
     orr_stream_consume(stream, orr_stream_window(stream).n);
     orr_array_done(&n.records);
