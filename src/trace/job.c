@@ -338,26 +338,35 @@ out:
     return status;
 }
 
+/* The ranks of the files' graphs. Graphs that name none have got the free ranks, in their order. */
+static void tell_ranks(reading *r, const orr_job *job)
+{
+    uint32_t d = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->graphs[i] == NULL)
+            continue;
+        r->files[i].rank = r->graphs[i]->rank;
+        if (r->files[i].rank != ORR_NONE)
+            continue;
+        while (job->graphs[d]->rank != ORR_NONE)
+            d++;
+        r->files[i].rank = job->rank_of_graph[d++];
+    }
+}
+
 /* Builds the job, which takes over the remaining graphs; the files get their ranks. */
 static orr_status build_job(reading *r, const orr_job **ret_job, orr_error *err)
 {
     orr_status status;
     uint32_t n = 0;
     const orr_graph **left = orr_malloc(r->n * sizeof *left);
-    uint32_t *place = orr_malloc(r->n * sizeof *place); /* of a file's graph in the job */
-    if (left == NULL || place == NULL) {
-        status = orr_fail_memory(err);
-        goto out;
-    }
-    for (size_t i = 0; i < r->n; i++)
-        if (r->graphs[i] != NULL) {
-            place[i] = n;
-            left[n++] = r->graphs[i];
-        }
-    ORR_TRY_OUT(status, orr_job_build(left, n, ret_job, err));
+    if (left == NULL)
+        return orr_fail_memory(err);
     for (size_t i = 0; i < r->n; i++)
         if (r->graphs[i] != NULL)
-            r->files[i].rank = (*ret_job)->rank_of_graph[place[i]];
+            left[n++] = r->graphs[i];
+    ORR_TRY_OUT(status, orr_job_build(left, n, ret_job, err));
+    tell_ranks(r, *ret_job);
     for (size_t i = 0; i < r->n; i++)
         for (size_t d = 0; r->files[i].paired_with != NULL && d < r->n; d++)
             if (r->files[d].path == r->files[i].paired_with)
@@ -365,7 +374,6 @@ static orr_status build_job(reading *r, const orr_job **ret_job, orr_error *err)
     memset(r->graphs, 0, r->n * sizeof *r->graphs);
 out:
     orr_free(left);
-    orr_free(place);
     return status;
 }
 
