@@ -214,6 +214,7 @@ FOLDERS = {
         "chrome": "comm common",
         "kineto": "comm common recover",
         "nsight": "comm common kineto recover",
+        "rocpd": "comm common kineto recover",
         "xplane": "comm common kineto recover",
         "link": "comm common",
         "pytorch": "comm common",

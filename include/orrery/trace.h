@@ -26,7 +26,8 @@ extern "C" {
     X(GRAPHML, "graphml", "GraphML (.graphml); output only")                                       \
     X(NSIGHT, "nsight", "Nsight Systems, SQLite (nsys export --type sqlite); input only")          \
     X(XPLANE, "xplane", "JAX, TensorFlow, PyTorch/XLA profiles (.xplane.pb); input only")          \
-    X(TORCH_MEMORY, "torch-memory", "PyTorch memory snapshot, pickle or JSON; input only")
+    X(TORCH_MEMORY, "torch-memory", "PyTorch memory snapshot, pickle or JSON; input only")         \
+    X(ROCPD, "rocpd", "rocprofv3, SQLite (rocpd, its default output); input only")
 
 typedef enum orr_format {
 #define ORR_FORMAT_ENUM_(name, text, about) ORR_FORMAT_##name,

@@ -187,14 +187,20 @@ static bool begins_as_snapshot(orr_window w)
             memmem(w.bytes, n, "device_traces", 13) != NULL);
 }
 
-/* Whether a database has, as far as it is seen, a table of an export of Nsight Systems. */
-static bool holds_nsight(orr_window w)
+/* Whose database it is, by a table that is seen so far. */
+static orr_format format_of_tables(orr_window w)
 {
-    static const char *const tables[] = {"CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS"};
+    static const struct {
+        const char *table;
+        orr_format format;
+    } tables[] = {{"CUPTI_ACTIVITY_KIND_", ORR_FORMAT_NSIGHT},
+                  {"NVTX_EVENTS", ORR_FORMAT_NSIGHT},
+                  {"rocpd_event", ORR_FORMAT_ROCPD},
+                  {"rocpd_kernel_dispatch", ORR_FORMAT_ROCPD}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (memmem(w.bytes, w.n, tables[i], strlen(tables[i])) != NULL)
-            return true;
-    return false;
+        if (memmem(w.bytes, w.n, tables[i].table, strlen(tables[i].table)) != NULL)
+            return tables[i].format;
+    return ORR_FORMAT_UNKNOWN;
 }
 
 orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_error *err)
@@ -212,8 +218,8 @@ orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_err
         more = false;
         if (window.n >= sizeof sqlite_magic &&
             memcmp(window.bytes, sqlite_magic, sizeof sqlite_magic) == 0) {
-            more = !holds_nsight(window);
-            format = more ? ORR_FORMAT_UNKNOWN : ORR_FORMAT_NSIGHT;
+            format = format_of_tables(window);
+            more = format == ORR_FORMAT_UNKNOWN;
         } else if (begins_as_json(window))
             ORR_TRY(look_at_json(window, &format, &more, err));
         else if (begins_as_snapshot(window))

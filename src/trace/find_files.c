@@ -45,7 +45,7 @@ static bool is_named_as_recording(const char *path)
 {
     static const char *const endings[] = {".json",   ".json.gz", ".json.zst",  ".et",
                                           ".et.gz",  ".sqlite",  ".xplane.pb", ".xplane.pb.gz",
-                                          ".pickle", ".pkl"};
+                                          ".pickle", ".pkl",     "_results.db"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t len = strlen(path), n = strlen(endings[i]);
         if (len > n && strcasecmp(path + len - n, endings[i]) == 0)

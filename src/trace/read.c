@@ -72,6 +72,8 @@ static orr_status read_format(orr_stream *stream, orr_format format,
         return orr_xplane_read(stream, options, builder, report, err);
     case ORR_FORMAT_TORCH_MEMORY:
         return orr_torch_memory_read(stream, options, builder, report, err);
+    case ORR_FORMAT_ROCPD:
+        return orr_rocpd_read(stream, options, builder, report, err);
     case ORR_FORMAT_PERFETTO:
     case ORR_FORMAT_JSON:
     case ORR_FORMAT_TEXT:
@@ -81,11 +83,12 @@ static orr_status read_format(orr_stream *stream, orr_format format,
     case ORR_FORMAT_UNKNOWN:
         break;
     }
-    return orr_fail_byte(err, ORR_PARSE, 0,
-                         orr_stream_window(stream).n == 0
-                             ? "the file is empty"
-                             : "no recording of a known format (Kineto, PyTorch execution "
-                               "trace, Chakra, Nsight Systems, XPlane, PyTorch memory snapshot)");
+    return orr_fail_byte(
+        err, ORR_PARSE, 0,
+        orr_stream_window(stream).n == 0
+            ? "the file is empty"
+            : "no recording of a known format (Kineto, PyTorch execution "
+              "trace, Chakra, Nsight Systems, XPlane, PyTorch memory snapshot, rocprofv3)");
 }
 
 /* Reads the whole stream and freezes the graph. */
@@ -101,9 +104,10 @@ static orr_status read_stream(orr_stream *stream, const char *path, const orr_re
     if (report->format == ORR_FORMAT_UNKNOWN)
         ORR_TRY_OUT(status, orr_detect_stream(stream, &report->format, err));
     ORR_TRY_OUT(status, read_format(stream, report->format, options, builder, report, err));
-    report->bytes = report->format == ORR_FORMAT_NSIGHT && orr_stream_path(stream) != NULL
-                        ? orr_stream_file_size(stream)
-                        : orr_stream_offset(stream);
+    const bool is_database =
+        report->format == ORR_FORMAT_NSIGHT || report->format == ORR_FORMAT_ROCPD;
+    report->bytes = is_database && orr_stream_path(stream) != NULL ? orr_stream_file_size(stream)
+                                                                   : orr_stream_offset(stream);
     if (builder->recording.rank == ORR_NONE && path != NULL)
         builder->recording.rank = orr_rank_from_path(path);
     status = orr_graph_build(builder, ret_graph, err);

@@ -36,6 +36,9 @@ orr_status orr_xplane_read(orr_stream *stream, const orr_read_options *options,
 orr_status orr_torch_memory_read(orr_stream *stream, const orr_read_options *options,
                                  orr_graph_builder *builder, orr_read_report *report,
                                  orr_error *err) ORR_MUST_CHECK;
+orr_status orr_rocpd_read(orr_stream *stream, const orr_read_options *options,
+                          orr_graph_builder *builder, orr_read_report *report,
+                          orr_error *err) ORR_MUST_CHECK;
 
 /* Detects the format from the front of the stream, which is buffered as far as needed and not
  * consumed. UNKNOWN: none of ours. */
