@@ -13,7 +13,7 @@
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
 static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM], space[PATH_ROOM],
-    snapshot[PATH_ROOM];
+    snapshot[PATH_ROOM], dispatches[PATH_ROOM];
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -79,6 +79,11 @@ static orr_status space_of_xplane(orr_error *err)
 static orr_status snapshot_of_torch(orr_error *err)
 {
     return graph_of(snapshot, err);
+}
+
+static orr_status tables_of_rocpd(orr_error *err)
+{
+    return graph_of(dispatches, err);
 }
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
@@ -182,6 +187,7 @@ static orr_status command_info(orr_error *err)
 TEST_OF(kineto_to_et)
 TEST_OF(job_of_an_archive)
 TEST_OF(tables_of_nsight)
+TEST_OF(tables_of_rocpd)
 TEST_OF(space_of_xplane)
 TEST_OF(snapshot_of_torch)
 TEST_OF(linked_pair_to_et)
@@ -207,6 +213,7 @@ static int find_inputs(void **state)
     snprintf(packed, sizeof packed, "%s/fuzz/corpus/archive/two_ranks.tgz", source);
     snprintf(zipped, sizeof zipped, "%s/fuzz/corpus/archive/two_ranks.zip", source);
     snprintf(tables, sizeof tables, "%s/fuzz/corpus/nsight/two_ranks_rank0.sqlite", source);
+    snprintf(dispatches, sizeof dispatches, "%s/fuzz/corpus/rocpd/launched.db", source);
     snprintf(space, sizeof space, "%s/fuzz/corpus/xplane/gpu.xplane.pb", source);
     snprintf(snapshot, sizeof snapshot, "%s/fuzz/corpus/torch_memory/protocol_4.pickle", source);
     return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
@@ -220,6 +227,7 @@ int main(int argc, char **argv)
         TEST(kineto_to_et),
         TEST(job_of_an_archive),
         TEST(tables_of_nsight),
+        TEST(tables_of_rocpd),
         TEST(space_of_xplane),
         TEST(snapshot_of_torch),
         TEST(linked_pair_to_et),
