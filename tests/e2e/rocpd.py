@@ -97,7 +97,8 @@ def calls_of_rccl_name_the_collective():
         db.commit()
         collectives = said("analyze", path, "--only", "collectives")
         assert "reduce_scatter" in collectives and "4000" in collectives, collectives
-        assert "MI300X" in orrery("info", path).stdout
+        info = orrery("info", path).stdout
+        assert "MI300X" in info and "sizes of communications (1)" in info, info
         db.execute("UPDATE rocpd_region_0198a1b2_c3d4_7e5f_8a9b_0c1d2e3f4a5b SET start = 'now' WHERE id = 90")
         db.commit()
         assert "of its events has no time that is possible" in fails(path)

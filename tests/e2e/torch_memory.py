@@ -70,6 +70,8 @@ def a_summary_says_the_peak():
         assert row["peak_allocated_bytes"] == max(b for _, b in allocated[0]), row
         assert row["peak_reserved_bytes"] == max(b for _, b in reserved[0]), row
         assert row["rank"] == 3 and row["device"] == "cuda:0", row
+        assert "not recorded     work of the host, work of a device, steps\n" in orrery(
+            "info", folder / "rank3.pickle").stdout
         info = orrery("validate", folder / "rank3.pickle").stdout
         assert f"torch-memory, {len(content['device_traces'][0])} records" in info, info
 

@@ -69,6 +69,9 @@ def a_job_of_jax_is_matched_replayed_and_checked():
             (folder / f"rank{rank}.xplane.pb.gz").write_bytes(gzip.compress(path.read_bytes()))
         result = orrery("validate", folder)
         assert result.returncode == 0 and len(re.findall(r"xplane, \d+ records", result.stdout)) == 2, result.stdout
+        assert orrery("info", folder).stdout.count(
+            "not recorded     work of a device, shapes, sizes of communications (3), groups of communications (3), memory\n"
+        ) == 2
         collectives = said("analyze", folder, "--only", "collectives")
         assert collectives.count('"all_reduce"') == 3 and '"members":2' in collectives, collectives
         steps = said("predict", folder)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command/session.h"
@@ -8,7 +10,7 @@ enum { N_NODE_KINDS = ORR_NODE_OVERHEAD + 1, N_DEP_KINDS = ORR_DEP_SYNC + 1 };
 
 typedef struct recording {
     uint32_t rank, world_size, nodes, dependencies, lanes, groups, tensors, communications, steps;
-    const char *source, *device, *files;
+    const char *source, *device, *files, *not_recorded;
     int64_t span_ns, read_bytes, memory_bytes;
     double bytes_per_node;
     uint64_t records, orphans, faults;
@@ -35,6 +37,7 @@ static const orr_column RECORDING_COLUMNS[] = {
     C(tensors, U32),
     C(communications, U32),
     AS(orphans, U64, "unlaunched_kernels"),
+    C(not_recorded, TEXT),
     AS(faults, U64, "repaired_faults"),
     C(read_bytes, BYTES),
     C(memory_bytes, BYTES),
@@ -82,6 +85,53 @@ static orr_status add_files(orr_session *session, recording *row)
     return ORR_OK;
 }
 
+/* What analyses and predictions may ask for and the recording does not say. */
+static orr_status list_gaps(orr_session *session, const orr_graph *graph, recording *row)
+{
+    uint64_t sizes = 0, groups = 0, of_kind[N_NODE_KINDS] = {0}, timed = 0;
+    char sizes_text[64], groups_text[64];
+
+    for (uint32_t v = 0; v < graph->n_nodes; v++) {
+        of_kind[graph->kind[v]]++;
+        timed += graph->start_ns[v] != ORR_TIME_NONE;
+    }
+    for (uint32_t i = 0; i < graph->n_comms; i++) {
+        sizes += graph->comms[i].in_bytes < 0 && graph->comms[i].out_bytes < 0;
+        groups += graph->comms[i].group == ORR_NONE;
+    }
+    bool device = false;
+    for (uint32_t l = 0; l < graph->n_lanes; l++)
+        device |= graph->lanes[l].kind == ORR_LANE_STREAM;
+    (void)snprintf(sizes_text, sizeof sizes_text, "sizes of communications (%" PRIu64 ")", sizes);
+    (void)snprintf(groups_text, sizeof groups_text, "groups of communications (%" PRIu64 ")",
+                   groups);
+    const bool host = of_kind[ORR_NODE_HOST_OP] + of_kind[ORR_NODE_RUNTIME] > 0;
+    const struct {
+        bool missing;
+        const char *what;
+    } gaps[] = {
+        {timed == 0, "times"},
+        {!host, "work of the host"},
+        {!device, "work of a device"},
+        {row->steps == 0, "steps"},
+        {host && graph->n_tensors == 0 && orr_graph_find_str(graph, "Input Dims") == ORR_NONE,
+         "shapes"},
+        {sizes > 0, sizes_text},
+        {groups > 0, groups_text},
+        {graph->n_memories == 0, "memory"},
+    };
+    row->not_recorded = "";
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        if (!gaps[i].missing)
+            continue;
+        row->not_recorded = orr_arena_printf(session->arena, "%s%s%s", row->not_recorded,
+                                             *row->not_recorded ? ", " : "", gaps[i].what);
+        if (!row->not_recorded)
+            return orr_fail_memory(&session->err);
+    }
+    return ORR_OK;
+}
+
 static orr_status describe(orr_session *session, uint32_t g, recording *row)
 {
     const orr_graph *graph = session->job->graphs[g];
@@ -111,6 +161,7 @@ static orr_status describe(orr_session *session, uint32_t g, recording *row)
     ORR_TRY(
         orr_analyze_steps(session->job, &options, session->arena, &steps, &n_steps, &session->err));
     row->steps = (uint32_t)n_steps;
+    ORR_TRY(list_gaps(session, graph, row));
     return add_files(session, row);
 }
 
