@@ -97,6 +97,12 @@ def calls_of_rccl_name_the_collective():
         db.commit()
         collectives = said("analyze", path, "--only", "collectives")
         assert "reduce_scatter" in collectives and "4000" in collectives, collectives
+        db.execute(f"UPDATE rocpd_kernel_dispatch{rocpd.UUID} SET grid_size_y = 257, workgroup_size_y = 2")  # threads
+        db.commit()
+        assert orrery("convert", path, "-o", folder / "out.json", "--to", "chrome").returncode == 0
+        events = json.loads((folder / "out.json").read_text())["traceEvents"]
+        kernel, = [e for e in events if e["ph"] == "X" and e["name"].startswith("ncclDevKernel")]
+        assert kernel["args"]["grid"] == [4, 129, 1] and kernel["args"]["block"] == [256, 2, 1], kernel
         info = orrery("info", path).stdout
         assert "MI300X" in info and "sizes of communications (1)" in info, info
         db.execute("UPDATE rocpd_region_0198a1b2_c3d4_7e5f_8a9b_0c1d2e3f4a5b SET start = 'now' WHERE id = 90")

@@ -109,6 +109,7 @@ def what_hands_over_is_kept():
     plane.line(1, "python")
     plane.line(2, "pool")
     plane.event(1, "enqueue", 0, 1000000, {"_pt": 15, "_p": 5})
+    plane.event(2, "before", 0, 2500000)  # without a silence that would show it
     plane.event(2, "run", 3000000, 1000000, {"_ct": 15, "_c": 5})
     plane.event(2, "later", 5000000, 1000000, {"_ct": 3, "_c": 5})  # another kind of number
     with scratch() as folder:
