@@ -70,6 +70,7 @@ def a_summary_says_the_peak():
         assert row["peak_allocated_bytes"] == max(b for _, b in allocated[0]), row
         assert row["peak_reserved_bytes"] == max(b for _, b in reserved[0]), row
         assert row["rank"] == 3 and row["device"] == "cuda:0", row
+        assert "Memory held\n" in orrery("analyze", folder / "rank3.pickle").stdout
         assert "not recorded     work of the host, work of a device, steps\n" in orrery(
             "info", folder / "rank3.pickle").stdout
         info = orrery("validate", folder / "rank3.pickle").stdout

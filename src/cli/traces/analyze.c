@@ -11,8 +11,9 @@
 
 /* What a person is shown unless asked otherwise: the most telling tables, in this order. */
 static const char *const DIGEST[] = {
-    "temporal_breakdown",  "critical_path",         "gpu_kernel_breakdown", "gpu_kernels",
-    "idle_time_breakdown", "exposed_communication", "collective_summary",   "potential_stragglers",
+    "temporal_breakdown", "critical_path",        "gpu_kernel_breakdown",
+    "gpu_kernels",        "idle_time_breakdown",  "exposed_communication",
+    "collective_summary", "potential_stragglers", "memory_summary",
 };
 
 static bool in_digest(const orr_analysis *analysis)
