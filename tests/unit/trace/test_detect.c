@@ -57,6 +57,49 @@ static void detect_chakra_messages(void **state)
     assert_int_equal(detect(noise, sizeof noise), ORR_FORMAT_UNKNOWN);
 }
 
+static void detect_spaces_of_xla(void **state)
+{
+    (void)state;
+    static const char named[] = "\x0a\x0b\x12\x09/host:CPU",
+                      numbered[] = "\x0a\x0f\x08\x81\x01\x12\x0a/device:GP";
+    static const char cut[] = "\x0a\xff\x7f\x12\x0d/device:TPU:0\x1a",
+                      other[] = "\x0a\x0b\x12\x09/hosts:CPU";
+    assert_int_equal(detect(named, sizeof named - 1), ORR_FORMAT_XPLANE);
+    assert_int_equal(detect(numbered, sizeof numbered - 1), ORR_FORMAT_XPLANE);
+    assert_int_equal(detect(cut, sizeof cut - 1), ORR_FORMAT_XPLANE);
+    assert_int_not_equal(detect(other, sizeof other - 1), ORR_FORMAT_XPLANE);
+    for (size_t n = 0; n < 4 + strlen("/host:"); n++) /* before the name is told */
+        assert_int_not_equal(detect(named, n), ORR_FORMAT_XPLANE);
+    /* A first message of Chakra that is as long as a plane's tag. */
+    static const uint8_t chakra[] = {10,  0x0a, 8,   '0', '.',  '0', '.',  '4',
+                                     '-', 'r',  'c', 4,   0x08, 1,   0x18, 4};
+    assert_int_equal(detect(chakra, sizeof chakra), ORR_FORMAT_CHAKRA);
+}
+
+static void detect_memory_snapshots(void **state)
+{
+    (void)state;
+    static const char pickle[] = "\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94";
+    static const char old[] = "\x80\x02}q\0(X\x0d\0\0\0device_tracesq\x01]",
+                      text[] = "\x80\x00segments";
+    assert_int_equal(detect(pickle, sizeof pickle - 1), ORR_FORMAT_TORCH_MEMORY);
+    assert_int_equal(detect(old, sizeof old - 1), ORR_FORMAT_TORCH_MEMORY);
+    assert_int_not_equal(detect(text, sizeof text - 1), ORR_FORMAT_TORCH_MEMORY);
+    assert_int_equal(detect_json("{'segments':[],'device_traces':[[]]}"), ORR_FORMAT_TORCH_MEMORY);
+    assert_int_equal(detect_json("{'device_traces':[[]]}"), ORR_FORMAT_TORCH_MEMORY);
+}
+
+static void detect_databases(void **state)
+{
+    (void)state;
+    static const char nsight[] = "SQLite format 3\0 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (";
+    static const char rocpd[] = "SQLite format 3\0 CREATE TABLE `rocpd_kernel_dispatch_0198` (";
+    static const char other[] = "SQLite format 3\0 CREATE TABLE runs (";
+    assert_int_equal(detect(nsight, sizeof nsight - 1), ORR_FORMAT_NSIGHT);
+    assert_int_equal(detect(rocpd, sizeof rocpd - 1), ORR_FORMAT_ROCPD);
+    assert_int_equal(detect(other, sizeof other - 1), ORR_FORMAT_UNKNOWN);
+}
+
 /* The key that tells may stand behind much else. */
 static void detect_looks_far_enough(void **state)
 {
@@ -152,6 +195,9 @@ int main(void)
         cmocka_unit_test(detect_json_by_its_keys),
         cmocka_unit_test(detect_what_is_none_of_ours),
         cmocka_unit_test(detect_chakra_messages),
+        cmocka_unit_test(detect_spaces_of_xla),
+        cmocka_unit_test(detect_memory_snapshots),
+        cmocka_unit_test(detect_databases),
         cmocka_unit_test(detect_looks_far_enough),
         cmocka_unit_test(detect_real_files),
         cmocka_unit_test(detect_standard_input_cannot_be_asked),
