@@ -36,8 +36,9 @@ typedef struct reading {
     size_t n;
     const orr_read_options *options;
     orr_array(pair) pairs;
-    pthread_mutex_t lock; /* protects what follows */
-    uint64_t *done_bytes; /* shape (n) */
+    orr_array(pair) memories; /* host: a memory snapshot; device: the trace that it is added to */
+    pthread_mutex_t lock;     /* protects what follows */
+    uint64_t *done_bytes;     /* shape (n) */
     uint64_t all_done_bytes, total_bytes;
 } reading;
 
@@ -154,6 +155,11 @@ static bool is_device_trace(const reading *r, size_t i)
     return r->files[i].report.format == ORR_FORMAT_KINETO;
 }
 
+static bool is_snapshot(const reading *r, size_t i)
+{
+    return r->files[i].report.format == ORR_FORMAT_TORCH_MEMORY;
+}
+
 /* A file with the rank of its graph; those without a rank come last. */
 typedef struct by_rank {
     uint32_t rank;
@@ -192,9 +198,47 @@ static orr_status add_pair(reading *r, size_t host, size_t device, orr_error *er
                : orr_fail_memory(err);
 }
 
-/* Files [0, n) of one rank: either one file, or a host and a device trace. */
-static orr_status settle_rank(reading *r, const by_rank *files, size_t n, orr_error *err)
+static orr_status add_memory(void *ctx, size_t index, orr_error *err)
 {
+    reading *r = ctx;
+    const pair p = r->memories.at[index];
+    const orr_graph *whole;
+    ORR_TRY(orr_trace_add_memory(r->graphs[p.host], r->graphs[p.device], &whole, err));
+    orr_graph_free(r->graphs[p.host]);
+    orr_graph_free(r->graphs[p.device]);
+    r->graphs[p.host] = NULL;
+    r->graphs[p.device] = whole;
+    r->files[p.host].paired_with = r->files[p.device].path;
+    return ORR_OK;
+}
+
+/* The memory snapshot among the files of one rank goes to its device trace, or to the only other
+ * one; what is left are files [0, *n). */
+static orr_status settle_snapshot(reading *r, by_rank *files, size_t *n, orr_error *err)
+{
+    size_t snapshots = 0, kept = 0;
+    pair p = {0};
+    for (size_t i = 0; i < *n; i++)
+        snapshots += is_snapshot(r, files[i].file);
+    if (snapshots != 1 || *n < 2)
+        return ORR_OK;
+    for (size_t i = 0; i < *n; i++) {
+        if (is_snapshot(r, files[i].file)) {
+            p.host = files[i].file;
+            continue;
+        }
+        if (kept == 0 || is_device_trace(r, files[i].file))
+            p.device = files[i].file;
+        files[kept++] = files[i];
+    }
+    *n = kept;
+    return orr_array_push(&r->memories, p) ? ORR_OK : orr_fail_memory(err);
+}
+
+/* Files [0, n) of one rank: either one file, or a host and a device trace; and a snapshot. */
+static orr_status settle_rank(reading *r, by_rank *files, size_t n, orr_error *err)
+{
+    ORR_TRY(settle_snapshot(r, files, &n, err));
     if (n == 1)
         return ORR_OK;
     const size_t a = files[0].file, b = files[1].file;
@@ -315,6 +359,38 @@ static orr_status refuse_lone_host_traces(const reading *r, orr_error *err)
     return ORR_OK;
 }
 
+/* A snapshot that no rank's trace was found for: of the only trace there is, if a rank is not
+ * known. Snapshots alone, without any trace, are a job. */
+static orr_status settle_lone_snapshots(reading *r, orr_error *err)
+{
+    size_t snapshot = SIZE_MAX, trace = SIZE_MAX, snapshots = 0, traces = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        bool paired = false;
+        for (size_t p = 0; p < r->pairs.n; p++)
+            paired |= r->pairs.at[p].host == i;
+        for (size_t p = 0; p < r->memories.n; p++)
+            paired |= r->memories.at[p].host == i;
+        if (paired)
+            continue;
+        if (is_snapshot(r, i))
+            snapshot = i, snapshots++;
+        else
+            trace = i, traces++;
+    }
+    if (snapshots == 0 || traces == 0)
+        return ORR_OK;
+    if (snapshots == 1 && traces == 1 && r->memories.n == 0 &&
+        (r->graphs[snapshot]->rank == ORR_NONE || r->graphs[trace]->rank == ORR_NONE))
+        return orr_array_push(&r->memories, ((pair){(uint32_t)snapshot, (uint32_t)trace}))
+                   ? ORR_OK
+                   : orr_fail_memory(err);
+    return orr_fail(
+        err, ORR_INVALID,
+        "%s is a memory snapshot, and it is not known of which rank's trace: name it by "
+        "its rank (rank0.pickle)",
+        r->files[snapshot].path);
+}
+
 static orr_status pair_up(reading *r, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -332,6 +408,7 @@ static orr_status pair_up(reading *r, orr_error *err)
     }
     ORR_TRY_OUT(status, settle_processes(r, err));
     ORR_TRY_OUT(status, settle_single_pair(r, err));
+    ORR_TRY_OUT(status, settle_lone_snapshots(r, err));
     status = refuse_lone_host_traces(r, err);
 out:
     orr_free(files);
@@ -390,6 +467,7 @@ static orr_status read_all(reading *r, const orr_job **ret_job, orr_error *err)
     ORR_TRY(orr_parallel_for(r->items.n, r->options->threads, read_item, r, err));
     ORR_TRY(pair_up(r, err));
     ORR_TRY(orr_parallel_for(r->pairs.n, r->options->threads, link_one, r, err));
+    ORR_TRY(orr_parallel_for(r->memories.n, r->options->threads, add_memory, r, err));
     return build_job(r, ret_job, err);
 }
 
@@ -420,6 +498,7 @@ orr_status orr_job_read(const char *const *paths, size_t n_paths, const orr_read
     orr_free(r.turn);
     orr_array_done(&r.items);
     orr_array_done(&r.pairs);
+    orr_array_done(&r.memories);
     if (status == ORR_OK) {
         *ret_files = r.files;
         *ret_n_files = r.n;

@@ -51,6 +51,12 @@ orr_status orr_trace_read_stream(orr_stream *stream, const char *path,
                                  const orr_read_options *options, const orr_graph **ret_graph,
                                  orr_read_report *report, orr_error *err) ORR_MUST_CHECK;
 
+/* The graph of a rank's trace with the memory events of its snapshot (ORR_FORMAT_TORCH_MEMORY),
+ * both of which have the time of day. The inputs are borrowed. Errors: INVALID: clocks that are a
+ * day or more apart; else as orr_trace_link(). */
+orr_status orr_trace_add_memory(const orr_graph *snapshot, const orr_graph *trace,
+                                const orr_graph **ret_graph, orr_error *err) ORR_MUST_CHECK;
+
 /* The rank in a file name ("rank3.json", "rank-3...", "trace.3.et"), or ORR_NONE. */
 uint32_t orr_rank_from_path(const char *path);
 

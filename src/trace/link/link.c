@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "trace/common/reader.h"
+
 bool orr_link_is_op(const orr_graph *graph, orr_node_id node)
 {
     if (graph->lanes[graph->lane[node]].kind != ORR_LANE_HOST)
@@ -75,6 +77,36 @@ static orr_status build(const orr_linker *link, bool loose, const orr_graph **re
     if (status == ORR_OK)
         status = orr_graph_build(builder, ret, err);
     orr_graph_builder_free(builder);
+    return status;
+}
+
+orr_status orr_trace_add_memory(const orr_graph *snapshot, const orr_graph *trace,
+                                const orr_graph **ret_graph, orr_error *err)
+{
+    static const int64_t a_day_ns = INT64_C(86400) * 1000000000;
+    orr_linker link = {.host = snapshot, .device = trace, .memory = true};
+    int64_t apart;
+    orr_status status;
+    for (uint32_t i = 0; i < trace->n_memories && snapshot->n_memories > 0; i++)
+        if (trace->memories[i].device_type == snapshot->memories[0].device_type)
+            return orr_fail(err, ORR_INVALID,
+                            "the trace of rank %d has memory events of a device itself: give the "
+                            "memory snapshot one at a time",
+                            (int)trace->rank);
+    if (__builtin_sub_overflow(snapshot->base_ns, trace->base_ns, &apart) || apart > a_day_ns ||
+        apart < -a_day_ns)
+        return orr_fail(
+            err, ORR_INVALID,
+            "the memory snapshot and the trace of rank %d begin a day or more apart, or "
+            "one has no time of day: give them one at a time",
+            (int)trace->rank);
+    link.arena = orr_arena_new(0, 0);
+    if (link.arena == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY_OUT(status, prepare(&link, err));
+    status = build(&link, true, ret_graph, err);
+out:
+    orr_arena_free(link.arena);
     return status;
 }
 

@@ -16,6 +16,7 @@ typedef struct orr_linker {
     orr_str *name;         /* shape (S): the same string in the device trace, or ORR_NONE */
     uint32_t *lane;        /* shape (L): lane of the device trace, or ORR_NONE */
     uint32_t n_device_ids; /* operators of the device trace with an id */
+    bool memory;           /* the host trace is a memory snapshot, whose times are kept */
 } orr_linker;
 
 /* Whether a node is an operator that should have a counterpart. */

@@ -97,8 +97,12 @@ static orr_status add_nodes(orr_link_merger *m, orr_error *err)
         orr_node node = node_of(m->host, h);
         node.name = m->str[node.name];
         node.lane = m->lane[node.lane];
-        node.start_ns = ORR_TIME_NONE; /* the host trace's clock, if any, is another */
-        node.duration_ns = 0;
+        if (m->link->memory) {
+            node.start_ns += m->host->base_ns - m->device->base_ns;
+        } else {
+            node.start_ns = ORR_TIME_NONE; /* the host trace's clock, if any, is another */
+            node.duration_ns = 0;
+        }
         node.parent = ORR_NONE;
         ORR_TRY(orr_builder_node(m->b, &node, &m->node[h], err));
     }
@@ -196,7 +200,10 @@ static orr_status add_details(orr_link_merger *m, orr_error *err)
     }
     for (orr_node_id h = 0; h < m->host->n_nodes; h++) {
         const orr_comm *from = orr_graph_comm(m->host, h);
+        const orr_memory *memory = orr_graph_memory(m->host, h);
         const orr_node_id v = m->node[h];
+        if (memory != NULL && m->link->memory)
+            ORR_TRY(orr_builder_memory(m->b, v, memory, err));
         if (from == NULL || (m->b->flags[v] & (ORR_FLAG_COPY | ORR_FLAG_MEMORY)) != 0)
             continue;
         orr_comm comm = comm_of(m, m->host, from);
