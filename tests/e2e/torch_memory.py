@@ -7,12 +7,14 @@ import os
 import pathlib
 import pickle
 import pickletools
+import re
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import torch_memory  # noqa: E402
-from harness import case, main, one_line, orrery, scratch  # noqa: E402
+from harness import EXAMPLES, SOURCE, case, main, one_line, orrery, scratch  # noqa: E402
 
 
 def table(path, only, *more):
@@ -86,6 +88,83 @@ def a_trace_that_the_segments_contradict_has_no_totals():
         row, = table(folder / "rank0.pickle", "memory_summary")
         assert row["peak_reserved_bytes"] in (-1, None) and row["start_allocated_bytes"] == 0, row
         assert row["end_allocated_bytes"] == allocated[0][-1][1], row  # summed up from zero
+
+
+def of_a_recording(folder, start_us, ranks=(0,)):
+    """The bundled recordings with a time of day, and a snapshot beside each."""
+    recordings = []
+    for rank in ranks:
+        recording = json.loads((SOURCE / f"tests/golden/inputs/two_ranks/rank{rank}.json").read_text())
+        recording["baseTimeNanoseconds"] = start_us * 1000
+        (folder / f"rank{rank}.json").write_text(json.dumps(recording))
+        recordings.append(recording)
+    torch_memory.START_US = start_us + 1000
+    content, allocated, _ = torch_memory.simulate(1, 300)
+    return recordings, content, allocated[0]
+
+
+@case
+def a_snapshot_beside_a_trace_is_its_memory_and_nothing_else():
+    with scratch() as folder:
+        _, content, allocated = of_a_recording(folder, 1800000000000000)
+        alone = json.loads(orrery("analyze", folder, "--all", "--format", "json").stdout)["tables"]
+        predicted = json.loads(orrery("predict", folder, "--host-speed", "2", "--format", "json").stdout)["predicted_ns"]
+        for name in ("rank0.pickle", "snapshot.pickle"):
+            (folder / name).write_bytes(pickle.dumps(content))
+            both = orrery("analyze", folder, "--all", "--format", "json")
+            tables = json.loads(both.stdout)["tables"]
+            row, = tables.pop("memory_summary")["rows"]
+            assert row["peak_allocated_bytes"] == max(b for _, b in allocated) and row["rank"] == 0, row
+            told = dict(alone)
+            assert told.pop("memory_summary")["rows"] == [] and tables == told
+            again = json.loads(orrery("predict", folder, "--host-speed", "2", "--format", "json").stdout)
+            assert again["predicted_ns"] == predicted
+            first = min(t for t, _ in timeline(folder)["cuda:0 allocated"])
+            assert first == content["device_traces"][0][0]["time_us"] * 1000 - 1800000000000000000 - 1000000, first
+            files = orrery("info", folder).stdout
+            assert f"rank0.json + {folder}/{name}" in files and "kineto 1 + torch-memory" in files, files
+            (folder / name).unlink()
+
+
+@case
+def a_linked_pair_takes_one_too():
+    with scratch() as folder:
+        for name in ("rank0.host.json.gz", "rank0.device.json.gz"):
+            shutil.copy(EXAMPLES / "gpt_ddp_gloo_w2" / name, folder)
+        before = orrery("info", folder).stdout
+        recording = json.loads(gzip.decompress((folder / "rank0.device.json.gz").read_bytes()))
+        torch_memory.START_US = recording["baseTimeNanoseconds"] // 1000 + int(recording["traceEvents"][-1]["ts"])
+        content, (allocated,), _ = torch_memory.simulate(1, 50)
+        (folder / "rank0.pickle").write_bytes(pickle.dumps(content))
+        row, = [r for r in table(folder, "memory_summary") if r["device"] == "cuda:0"]
+        assert row["peak_allocated_bytes"] == max(b for _, b in allocated), row
+        after = orrery("info", folder).stdout
+        for kind in ("host operator", "collective", "thread", "handoff", "control", "data"):
+            count = [re.findall(rf"\n +0  {kind} +(\d+)", text) for text in (before, after)]
+            assert count[0] == count[1] != [], (kind, count)
+
+
+@case
+def a_snapshot_of_another_time_or_rank_is_refused():
+    with scratch() as folder:
+        recordings, content, _ = of_a_recording(folder, 1800000000000000, ranks=(0, 1))
+        (folder / "rank1.pickle").write_bytes(pickle.dumps(content))
+        row, = table(folder, "memory_summary")
+        assert row["rank"] == 1, row
+        (folder / "rank1.pickle").rename(folder / "rank2.pickle")
+        assert "rank2.pickle is a memory snapshot, and it is not known of which rank" in fails(folder)
+        (folder / "rank2.pickle").rename(folder / "snapshot.pickle")
+        assert "snapshot.pickle is a memory snapshot" in fails(folder)
+        (folder / "snapshot.pickle").rename(folder / "rank0.pickle")
+        recordings[0]["baseTimeNanoseconds"] = 5
+        (folder / "rank0.json").write_text(json.dumps(recordings[0]))
+        assert "begin a day or more apart" in fails(folder)
+        recordings[0]["baseTimeNanoseconds"] = 1800000000000000000
+        recordings[0]["traceEvents"].append({
+            "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1100,
+            "args": {"Bytes": 64, "Addr": 7, "Device Type": 1, "Device Id": 0}})
+        (folder / "rank0.json").write_text(json.dumps(recordings[0]))
+        assert "has memory events of a device itself" in fails(folder)
 
 
 class Runs:

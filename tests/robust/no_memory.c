@@ -13,7 +13,7 @@
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
 static char packed[PATH_ROOM], zipped[PATH_ROOM], tables[PATH_ROOM], space[PATH_ROOM],
-    snapshot[PATH_ROOM], dispatches[PATH_ROOM];
+    snapshot[PATH_ROOM], dispatches[PATH_ROOM], early[PATH_ROOM];
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -84,6 +84,25 @@ static orr_status snapshot_of_torch(orr_error *err)
 static orr_status tables_of_rocpd(orr_error *err)
 {
     return graph_of(dispatches, err);
+}
+
+static orr_status trace_with_its_snapshot(orr_error *err)
+{
+    const char *const paths[] = {kineto, early};
+    orr_arena *arena = orr_arena_new(0, 0);
+    const orr_job *job = NULL;
+    const orr_job_file *files;
+    size_t n_files;
+    orr_read_options options;
+    orr_status status = arena ? ORR_OK : orr_fail_memory(err);
+
+    orr_read_options_init(&options);
+    options.threads = 1;
+    if (status == ORR_OK)
+        status = orr_job_read(paths, 2, &options, arena, &job, &files, &n_files, err);
+    orr_job_free(job);
+    orr_arena_free(arena);
+    return status;
 }
 
 static orr_status linked_pair_to(const char *name, orr_format format, orr_error *err)
@@ -190,6 +209,7 @@ TEST_OF(tables_of_nsight)
 TEST_OF(tables_of_rocpd)
 TEST_OF(space_of_xplane)
 TEST_OF(snapshot_of_torch)
+TEST_OF(trace_with_its_snapshot)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
 TEST_OF(linked_pair_to_perfetto_and_chrome)
@@ -215,6 +235,7 @@ static int find_inputs(void **state)
     snprintf(tables, sizeof tables, "%s/fuzz/corpus/nsight/two_ranks_rank0.sqlite", source);
     snprintf(dispatches, sizeof dispatches, "%s/fuzz/corpus/rocpd/launched.db", source);
     snprintf(space, sizeof space, "%s/fuzz/corpus/xplane/gpu.xplane.pb", source);
+    snprintf(early, sizeof early, "%s/fuzz/corpus/torch_memory/early.pickle", source);
     snprintf(snapshot, sizeof snapshot, "%s/fuzz/corpus/torch_memory/protocol_4.pickle", source);
     return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
 }
@@ -230,6 +251,7 @@ int main(int argc, char **argv)
         TEST(tables_of_rocpd),
         TEST(space_of_xplane),
         TEST(snapshot_of_torch),
+        TEST(trace_with_its_snapshot),
         TEST(linked_pair_to_et),
         TEST(linked_pair_to_compressed_et),
         TEST(linked_pair_to_perfetto_and_chrome),
