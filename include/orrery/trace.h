@@ -144,7 +144,8 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_link(const orr_graph *host, const or
 /* What orr_job_read() did with a file. In the caller's arena. */
 typedef struct orr_job_file {
     const char *path;
-    const char *paired_with; /* the device trace that this host trace was linked to, or NULL */
+    const char *paired_with; /* the trace that this host trace was linked to, or that this memory
+                              * snapshot was added to; or NULL */
     uint32_t rank;
     orr_read_report report;
 } orr_job_file;
@@ -164,9 +165,10 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_find(const char *const *paths, size_
 
 /* Reads files, directories, archives and globs into a job. Directories are searched for files of a
  * known format, not recursively; several files of one rank must be one host and one device trace,
- * which are linked. A host trace of no known rank is of the device trace of its process; beside those
- * of other processes alone it is INVALID. A rank missing in 0..max is reported, not an error: see
- * job->graph_of_rank. Errors as orr_trace_read(), and NOT_FOUND (nothing to read). */
+ * which are linked, and a memory snapshot (TORCH_MEMORY), whose events are added to it. A host trace
+ * of no known rank is of the device trace of its process; beside those of other processes alone it is
+ * INVALID. A rank missing in 0..max is reported, not an error: see job->graph_of_rank. Errors as
+ * orr_trace_read(), and NOT_FOUND (nothing to read). */
 ORR_API ORR_MUST_CHECK orr_status orr_job_read(const char *const *paths, size_t n_paths,
                                                const orr_read_options *options, orr_arena *arena,
                                                const orr_job **ret_job,

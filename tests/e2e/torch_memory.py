@@ -123,6 +123,8 @@ def a_snapshot_beside_a_trace_is_its_memory_and_nothing_else():
             assert first == content["device_traces"][0][0]["time_us"] * 1000 - 1800000000000000000 - 1000000, first
             files = orrery("info", folder).stdout
             assert f"rank0.json + {folder}/{name}" in files and "kineto 1 + torch-memory" in files, files
+            said = orrery("validate", folder).stdout
+            assert f"{name}: the memory of a trace that is there\n" in said and "operators" not in said, said
             (folder / name).unlink()
 
 

@@ -169,7 +169,8 @@ static void remark_link(const orr_session *session, const orr_job_file *file)
     const orr_link_report *link = &file->report.link;
     const uint32_t matched = link->matched_by_id + link->matched_by_order;
 
-    if (!file->paired_with || (!session->settings->verbose && matched == link->host_ops))
+    if (!file->paired_with || !file->report.linked ||
+        (!session->settings->verbose && matched == link->host_ops))
         return;
     orr_session_remark(session, "%s: %u of %u operators matched (%u by id, %u by order)",
                        file->path, matched, link->host_ops, link->matched_by_id,

@@ -26,6 +26,10 @@ static void describe_link(const orr_session *session, const orr_job_file *file)
     if (!file->paired_with)
         return;
     const char *path = orr_session_printable(session, file->path);
+    if (!file->report.linked) {
+        orr_output_printf(session->out, "%s: the memory of a trace that is there\n", path);
+        return;
+    }
     orr_output_printf(session->out, "%s: %u of %u operators found in the device trace\n", path,
                       link->matched_by_id + link->matched_by_order, link->host_ops);
     for (int miss = 0; miss < ORR_LINK_MISSES; miss++)
