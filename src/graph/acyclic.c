@@ -20,6 +20,8 @@ typedef struct walk {
     orr_node_id *child;  /* shape (N): first child whose end is not finished, or ORR_NONE */
     orr_node_id *sister; /* shape (N): next sibling; NULL: no nesting */
     orr_array(orr_node_id) stack;
+    uint32_t *order; /* shape (2N): points as they are finished; NULL: not asked for */
+    size_t n_ordered;
 } walk;
 
 typedef struct point {
@@ -100,6 +102,8 @@ static bool open_point(walk *w, point p)
 static bool close_point(walk *w, orr_node_id v)
 {
     uint8_t *state = &w->state[v];
+    if (w->order != NULL)
+        w->order[w->n_ordered++] = 2 * v + !(*state & START_OPEN);
     if (*state & START_OPEN) {
         *state = (uint8_t)((*state & ~START_OPEN) | START_DONE);
         w->next[v] = 0;
@@ -192,9 +196,10 @@ static orr_status list_children(walk *w, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_check_acyclic(const orr_graph *graph, orr_error *err)
+static orr_status walk_all(const orr_graph *graph, uint32_t *order, orr_error *err)
 {
     walk w = {.graph = graph,
+              .order = order,
               .state = orr_calloc(graph->n_nodes, sizeof *w.state),
               .next = orr_calloc(graph->n_nodes, sizeof *w.next)};
     orr_status status = w.state && w.next ? ORR_OK : orr_fail_memory(err);
@@ -208,4 +213,16 @@ orr_status orr_check_acyclic(const orr_graph *graph, orr_error *err)
     orr_free(w.sister);
     orr_array_done(&w.stack);
     return status;
+}
+
+orr_status orr_check_acyclic(const orr_graph *graph, orr_error *err)
+{
+    return walk_all(graph, NULL, err);
+}
+
+orr_status orr_order_points(const orr_graph *graph, uint32_t *ret_order, orr_error *err)
+{
+    if (graph->n_nodes > INT32_MAX)
+        return orr_fail(err, ORR_LIMIT, "over 2^31 - 1 nodes in one graph");
+    return walk_all(graph, ret_order, err);
 }

@@ -15,4 +15,9 @@ orr_status orr_check_columns(const orr_graph_builder *builder, orr_error *err) O
  * among them. O(N + E), 13 to 17 bytes a node of scratch. */
 orr_status orr_check_acyclic(const orr_graph *graph, orr_error *err) ORR_MUST_CHECK;
 
+/* The points of a frozen graph, 2 * node + (1 for its end), in an order in which each comes after
+ * all that it waits for. Shape (2N). Errors: LIMIT: over 2^31 - 1 nodes; NO_MEMORY. */
+orr_status orr_order_points(const orr_graph *graph, uint32_t *ret_order,
+                            orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_GRAPH_VALIDATE_H */
