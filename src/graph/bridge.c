@@ -20,6 +20,7 @@ typedef struct finder {
     orr_array(uint32_t) near;     /* all lists */
     orr_array(uint32_t) gathered; /* of the point at hand */
     uint32_t shared;              /* a point whose list was gathered, or ORR_NONE */
+    int64_t begin_ns;             /* first start of a kept node; INT64_MAX: none is known */
     orr_error *err;
 } finder;
 
@@ -172,6 +173,33 @@ static void check_kept_end(finder *f, orr_node_id v)
             check_end(f, v, 2 * g->dep[d] + 1);
 }
 
+/* A kept node waits for the dropped point p. */
+static void check_arrival(finder *f, uint32_t p)
+{
+    const orr_graph *g = f->g;
+    const orr_node_id u = p / 2;
+    const bool is_work = p % 2 && g->lanes[g->lane[u]].kind == ORR_LANE_STREAM;
+    if (in_part(f, p) || (f->n[p] > 0 && !is_work) || g->start_ns[u] == ORR_TIME_NONE)
+        return;
+    f->is_node[p] = g->start_ns[u] + (p % 2 ? g->duration_ns[u] : 0) > f->begin_ns;
+}
+
+static void check_arrivals(finder *f, orr_node_id v)
+{
+    const orr_graph *g = f->g;
+    for (uint32_t d = g->dep_first[v]; d < g->dep_first[v + 1]; d++)
+        check_arrival(f, 2 * g->dep[d] + is_end_tied(g->dep_kind[d]));
+}
+
+static void find_begin(finder *f)
+{
+    const orr_graph *g = f->g;
+    f->begin_ns = INT64_MAX;
+    for (orr_node_id v = 0; v < g->n_nodes; v++)
+        if (f->keep[v] && g->start_ns[v] != ORR_TIME_NONE && g->start_ns[v] < f->begin_ns)
+            f->begin_ns = g->start_ns[v];
+}
+
 static orr_status find_lists(finder *f, const uint32_t *order)
 {
     const orr_graph *g = f->g;
@@ -180,10 +208,12 @@ static orr_status find_lists(finder *f, const uint32_t *order)
         const orr_node_id v = p / 2, up = g->parent[v];
         if (p % 2 == 0 && up != ORR_NONE)
             f->parent[v] = f->keep[up] ? up : f->parent[up];
-        if (f->keep[v] && p % 2)
+        if (f->keep[v] && p % 2) {
             check_kept_end(f, v);
-        else if (!f->keep[v] && f->useful[p])
+            check_arrivals(f, v);
+        } else if (!f->keep[v] && f->useful[p]) {
             ORR_TRY(list_dropped(f, p));
+        }
     }
     return ORR_OK;
 }
@@ -210,6 +240,7 @@ orr_status orr_bridges_find(const orr_graph *graph, const uint8_t *keep, orr_are
     link_children(&f);
     ORR_TRY_OUT(status, orr_order_points(graph, order, err));
     find_useful(&f, order);
+    find_begin(&f);
     ORR_TRY_OUT(status, find_lists(&f, order));
     near = orr_arena_array(arena, uint32_t, f.near.n);
     if (near == NULL) {

@@ -13,7 +13,10 @@
  *
  * A dropped point becomes a node without duration where the part could not say otherwise what comes
  * after what: where over ORR_BRIDGE_MAX kept points are the nearest before it, or where the end of
- * a node would wait for the start of another, for which there is no kind of dependency. */
+ * a node would wait for the start of another, for which there is no kind of dependency. A kept node
+ * may also wait for what was on its way from before the part, or for work of a stream that is left
+ * out: where that ended after the part began, its end becomes a node too, so that a replay has its
+ * time. */
 enum { ORR_BRIDGE_MAX = 16 };
 
 typedef struct orr_bridges {

@@ -99,6 +99,7 @@ static void test_an_end_that_waits_for_a_start(void **state)
     orr_graph_free(g);
 }
 
+/* Work of a stream that is left out leaves its end. */
 static void test_order_of_streams(void **state)
 {
     (void)state;
@@ -115,8 +116,35 @@ static void test_order_of_streams(void **state)
     dep(b, 4, 2, ORR_DEP_EVENT);
     const orr_graph *g = built(b), *part = part_of(g, keep);
     assert_int_equal(part->n_deps, 4);
-    static const uint8_t want[] = {ORR_DEP_STREAM, ORR_DEP_EVENT, ORR_DEP_EVENT, ORR_DEP_EVENT};
+    static const uint8_t want[] = {ORR_DEP_STREAM, ORR_DEP_EVENT, ORR_DEP_STREAM, ORR_DEP_EVENT};
+    assert_int_equal(part->n_nodes, 5);
+    assert_int_equal(part->kind[2], ORR_NODE_SYNC);
+    assert_int_equal(part->start_ns[2], 15);
     assert_memory_equal(part->dep_kind, want, sizeof want);
+    orr_graph_free(part);
+    orr_graph_free(g);
+}
+
+/* Work that was enqueued before the part began, of which a call in it waits for the one that still
+ * ran then. */
+static void test_what_was_on_its_way(void **state)
+{
+    (void)state;
+    static const uint8_t keep[] = {0, 0, 1, 1};
+    orr_graph_builder *b = new_builder();
+    stream_node(b, "over", 7, 0);
+    stream_node(b, "under way", 8, 8);
+    node(b, "step", 10, 50, ORR_NONE);
+    node(b, "synchronize", 11, 20, 2);
+    dep(b, 3, 0, ORR_DEP_SYNC);
+    dep(b, 3, 1, ORR_DEP_SYNC);
+    const orr_graph *g = built(b), *part = part_of(g, keep);
+    assert_int_equal(part->n_nodes, 3);
+    assert_string_equal(orr_graph_str(part, part->name[0]), "under way");
+    assert_int_equal(part->base_ns, 10);
+    assert_int_equal(part->start_ns[0], 3);
+    assert_int_equal(part->n_deps, 1);
+    assert_int_equal(part->dep_kind[0], ORR_DEP_SYNC);
     orr_graph_free(part);
     orr_graph_free(g);
 }
@@ -220,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_short_lists_do_not),
         cmocka_unit_test(test_an_end_that_waits_for_a_start),
         cmocka_unit_test(test_order_of_streams),
+        cmocka_unit_test(test_what_was_on_its_way),
         cmocka_unit_test(test_what_a_node_has),
         cmocka_unit_test(test_only_lanes_that_are_used),
         cmocka_unit_test(test_each_failing_allocation),
