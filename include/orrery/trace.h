@@ -185,6 +185,37 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_write(const char *path, orr_format f
 ORR_API ORR_MUST_CHECK orr_status orr_job_write(const char *path, orr_format format,
                                                 const orr_job *job, orr_error *err);
 
+/* A part of a recording. The order of its nodes is that of the whole: what waited for a node that
+ * is left out waits for the nearest kept ones before it, or for a node without duration that takes
+ * its place where these are many (a METADATA node of a thread, SYNC on a stream). */
+typedef struct orr_part {
+    const uint8_t *keep;   /* shape (N): is the node kept? NULL: all are */
+    const char *about;     /* what the part is, "step 3", which its file will say; NULL: nothing */
+    const uint32_t *ranks; /* shape (n_ranks): the part is of a sample of the job's ranks, these, in
+                            * order, as its file will say; NULL: of all that there are */
+    uint32_t n_ranks;
+    uint32_t rank, world_size; /* with `ranks`: of graph and job, where the graph does not know */
+} orr_part;
+/* Free with orr_graph_free(). Errors: LIMIT (over 2^31 - 1 nodes), NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_trace_part(const orr_graph *graph, const orr_part *part,
+                                                 const orr_graph **ret_graph, orr_error *err);
+/* Sets keep[v] = 1, shape (N), for the first operator or annotation of that name, or node "#12" (of
+ * a Chakra file its id, else its number in the graph), for what is nested in it, what began on any
+ * thread while it was open if it is an annotation, and what all of these called or enqueued.
+ * Errors: NOT_FOUND, NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_trace_subtree(const orr_graph *graph, const char *name,
+                                                    uint8_t *keep, orr_error *err);
+
+/* What a job's files say of being a sample of its ranks. */
+typedef struct orr_job_sample {
+    const uint8_t *sampled; /* shape (R): is the rank in the sample? NULL: it is no sample */
+    uint32_t n_sampled;
+    uint32_t outside; /* communications in no match because members lie outside of the sample */
+} orr_job_sample;
+/* In the arena. Errors: NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_job_sample_of(const orr_job *job, orr_arena *arena,
+                                                    orr_job_sample *ret, orr_error *err);
+
 /* A small graph of one pattern, as Chakra's generator makes it ("all_reduce", or "ALL_REDUCE" as
  * its files are called there): written as CHAKRA node for node the same, but for ids, which begin
  * with 0 in every file. Free with orr_graph_free(). Errors: NOT_FOUND (no such pattern), NO_MEMORY.

@@ -41,6 +41,10 @@
 #define ORR_NAME_ON_HOST     "on_host"     /* BOOL: a communication of a host thread             */
 #define ORR_NAME_KIND        "node_kind"   /* STRING, orr_node_kind_name()                    */
 
+/* What a part of a recording says of itself; see orrery/trace.h. */
+#define ORR_NAME_SAMPLED_RANKS "sampled_ranks" /* UINT32 list, of the recording */
+#define ORR_NAME_PART          "part"          /* STRING, of the recording      */
+
 /* STRING: which of comm_type, comm_size and pg_name the recording does not say. */
 #define ORR_NAME_COMM_ASSUMED "comm_assumed"
 
