@@ -202,9 +202,11 @@ ORR_API ORR_MUST_CHECK orr_status orr_trace_part(const orr_graph *graph, const o
 /* Sets keep[v] = 1, shape (N), for the first operator or annotation of that name, or node "#12" (of
  * a Chakra file its id, else its number in the graph), for what is nested in it, what began on any
  * thread while it was open if it is an annotation, and what all of these called or enqueued.
- * Errors: NOT_FOUND, NO_MEMORY. */
+ * `within`, shape (N) or NULL: a name is looked for among these nodes. Errors: NOT_FOUND,
+ * NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_trace_subtree(const orr_graph *graph, const char *name,
-                                                    uint8_t *keep, orr_error *err);
+                                                    const uint8_t *within, uint8_t *keep,
+                                                    orr_error *err);
 
 /* What a job's files say of being a sample of its ranks. */
 typedef struct orr_job_sample {

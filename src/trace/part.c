@@ -9,51 +9,77 @@
 #include "graph/part.h"
 #include "trace/common/attr_names.h"
 
-/* Attributes of the recording that do not hold of a part: numbers of nodes, and what an earlier
- * part said of itself where this one says it anew. */
-static bool is_dropped(const char *name, const orr_part *part)
+/* A Chakra file is written again with the attributes that it had, and these are all that it says.
+ */
+static bool is_chakra(const orr_graph *g)
 {
-    return strcmp(name, ORR_NAME_CHAKRA_DANGLING) == 0 ||
-           (part->ranks != NULL && strcmp(name, ORR_NAME_SAMPLED_RANKS) == 0) ||
-           (part->about != NULL && strcmp(name, ORR_NAME_PART) == 0);
+    return strncmp(orr_graph_str(g, g->source), "chakra", 6) == 0;
 }
 
-static orr_status add_text(orr_graph_builder *b, const char *text, orr_str *ret, orr_error *err)
+/* Attributes of the recording that do not hold of a part: numbers of nodes, and what this part says
+ * anew. */
+static bool is_dropped(const char *name, const orr_graph *g, const orr_part *part)
 {
-    return orr_builder_str(b, text, strlen(text), ret, err);
+    const bool sampled = part->ranks != NULL;
+    return strcmp(name, ORR_NAME_CHAKRA_DANGLING) == 0 ||
+           (sampled && strcmp(name, ORR_NAME_SAMPLED_RANKS) == 0) ||
+           (part->about != NULL && strcmp(name, ORR_NAME_PART) == 0) ||
+           (sampled && is_chakra(g) &&
+            (strcmp(name, "rank") == 0 || strcmp(name, "world_size") == 0));
+}
+
+typedef orr_array(orr_attr) attr_list;
+
+static orr_status add_attr(orr_graph_builder *b, attr_list *attrs, const char *name, orr_attr attr,
+                           orr_error *err)
+{
+    ORR_TRY(orr_builder_str(b, name, strlen(name), &attr.name, err));
+    return orr_array_push(attrs, attr) ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status say_sample(const orr_graph *graph, const orr_part *part, orr_graph_builder *b,
+                             attr_list *attrs, int64_t numbers[2], orr_error *err)
+{
+    orr_recording *recording = &b->recording;
+    const orr_attr ranks = {
+        .kind = ORR_ATTR_UINT32, .list = true, .count = part->n_ranks, .values = part->ranks};
+    if (recording->rank == ORR_NONE)
+        recording->rank = part->rank;
+    if (recording->world_size < part->world_size)
+        recording->world_size = part->world_size;
+    ORR_TRY(add_attr(b, attrs, ORR_NAME_SAMPLED_RANKS, ranks, err));
+    if (!is_chakra(graph))
+        return ORR_OK;
+    numbers[0] = recording->rank;
+    numbers[1] = recording->world_size;
+    orr_attr number = {.kind = ORR_ATTR_INT64, .count = 1, .values = &numbers[0]};
+    ORR_TRY(add_attr(b, attrs, "rank", number, err));
+    number.values = &numbers[1];
+    return add_attr(b, attrs, "world_size", number, err);
 }
 
 /* Attributes of the recording, then those of the part. */
 static orr_status describe(const orr_graph *graph, const orr_part *part, orr_graph_builder *b,
                            orr_error *err)
 {
-    orr_array(orr_attr) attrs = {0};
-    orr_attr about = {.kind = ORR_ATTR_STRING, .count = 1};
-    orr_attr ranks = {
-        .kind = ORR_ATTR_UINT32, .list = true, .count = part->n_ranks, .values = part->ranks};
+    attr_list attrs = {0};
     orr_status status = ORR_OK;
     orr_str text;
+    int64_t numbers[2];
     bool done = true;
     orr_attr_iter it = orr_graph_attrs(graph, ORR_NONE);
     for (orr_attr attr; done && orr_attr_next(&it, &attr);)
-        if (!is_dropped(orr_graph_str(graph, attr.name), part))
+        if (!is_dropped(orr_graph_str(graph, attr.name), graph, part))
             done = orr_array_push(&attrs, attr);
+    ORR_TRY_OUT(status, done ? ORR_OK : orr_fail_memory(err));
     if (part->about != NULL) {
-        ORR_TRY_OUT(status, add_text(b, ORR_NAME_PART, &about.name, err));
-        ORR_TRY_OUT(status, add_text(b, part->about, &text, err));
-        about.values = &text;
-        done &= orr_array_push(&attrs, about);
+        const orr_attr about = {.kind = ORR_ATTR_STRING, .count = 1, .values = &text};
+        ORR_TRY_OUT(status, orr_builder_str(b, part->about, strlen(part->about), &text, err));
+        ORR_TRY_OUT(status, add_attr(b, &attrs, ORR_NAME_PART, about, err));
     }
-    if (part->ranks != NULL) {
-        ORR_TRY_OUT(status, add_text(b, ORR_NAME_SAMPLED_RANKS, &ranks.name, err));
-        done &= orr_array_push(&attrs, ranks);
-        if (b->recording.rank == ORR_NONE)
-            b->recording.rank = part->rank;
-        if (b->recording.world_size < part->world_size)
-            b->recording.world_size = part->world_size;
-    }
-    status = done ? orr_builder_attrs(b, ORR_NONE, attrs.at, (uint32_t)attrs.n, err)
-                  : orr_fail_memory(err);
+    if (part->ranks != NULL)
+        ORR_TRY_OUT(status, say_sample(graph, part, b, &attrs, numbers, err));
+    status = orr_builder_attrs(b, ORR_NONE, attrs.at, (uint32_t)attrs.n, err);
 out:
     orr_array_done(&attrs);
     return status;
@@ -128,9 +154,9 @@ static bool enter_annotated(subtree *s, orr_node_id root)
     return done;
 }
 
-static orr_node_id find_named(const orr_graph *g, const char *name)
+static orr_node_id find_named(const orr_graph *g, const char *name, const uint8_t *within)
 {
-    const bool by_id = strncmp(orr_graph_str(g, g->source), "chakra", 6) == 0;
+    const bool by_id = is_chakra(g);
     char *end = NULL;
     const unsigned long long id = name[0] == '#' ? strtoull(name + 1, &end, 10) : 0;
     if (end != NULL && end != name + 1 && *end == '\0')
@@ -139,7 +165,7 @@ static orr_node_id find_named(const orr_graph *g, const char *name)
                 return v;
     const orr_str text = orr_graph_find_str(g, name);
     for (orr_node_id v = 0; v < g->n_nodes && text != ORR_NONE; v++)
-        if (g->name[v] == text)
+        if (g->name[v] == text && (within == NULL || within[v]))
             return v;
     return ORR_NONE;
 }
@@ -157,10 +183,10 @@ static void link_children(subtree *s)
     }
 }
 
-orr_status orr_trace_subtree(const orr_graph *graph, const char *name, uint8_t *keep,
-                             orr_error *err)
+orr_status orr_trace_subtree(const orr_graph *graph, const char *name, const uint8_t *within,
+                             uint8_t *keep, orr_error *err)
 {
-    const orr_node_id root = find_named(graph, name);
+    const orr_node_id root = find_named(graph, name, within);
     if (root == ORR_NONE)
         return orr_fail(err, ORR_NOT_FOUND, "the recording has no operator or annotation '%s'",
                         name);

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -148,6 +149,73 @@ def graphviz_reads_the_picture():
         picture = converted(SOURCE / "tests/golden/inputs/two_ranks/rank0.json", "dot", where)
         svg = subprocess.run(["dot", "-Tsvg", picture], capture_output=True, check=True, text=True)
         assert svg.stdout.count('class="node"') == 38 and not svg.stderr, svg.stderr
+
+
+def steps_of(job):
+    """Recorded and replayed length of each step of each rank, and of all that was recorded."""
+    answer = json.loads(good("predict", "-q", "--all", "-f", "json", job))
+    rows = answer["tables"]["steps"]["rows"]
+    return ({(row["rank"], row["name"]): (row["recorded_ns"], row["predicted_ns"]) for row in rows},
+            (answer["recorded_ns"], answer["replayed_ns"]))
+
+
+def off_by(pair):
+    return abs(pair[1] / pair[0] - 1)
+
+
+def replays_alike(job, most_frac):
+    """A step reduced to replays about as long as it was recorded, and each rank's as far off as in the whole."""
+    whole, _ = steps_of(job)
+    ranks = len({rank for rank, _ in whole})
+    for step in sorted({0, min(len(whole) // ranks, 4) - 1}):
+        with scratch() as where:
+            good("chakra", "reduce", "-q", job, "--step", step, "-o", where / "part%r.et")
+            part, span = steps_of(where)
+            assert len(part) == ranks, (job, step, part)
+            for key, pair in part.items():
+                assert pair[0] == whole[key][0], (job, step, key)
+                assert off_by(pair) < most_frac + off_by(whole[key]), (job, step, key, pair, whole[key])
+            assert off_by(span) < most_frac, (job, step, span)
+
+
+@case
+def a_step_replays_as_in_the_whole():
+    for name in ("dlrm_gloo_w2", "gpt_ddp_gloo_w2", "mlp_ddp_gloo_w2", "moe_gloo_w2"):
+        replays_alike(EXAMPLES / name, 0.025)
+
+
+@case
+def a_step_of_a_device_that_runs_behind_replays_as_in_the_whole():
+    for name in ("a100_w16_missing_launches", "ddp_a100_w8_rank3", "ns_v100", "qwen1.5-0.5b_h100",
+                 "resnet50_v100_2020_old_categories", "w128_rank0_noflows"):
+        replays_alike(traces() / "kineto" / f"{name}.json.gz", 0.025)
+
+
+def reached(nodes):
+    """By id of a plain file's nodes: the points, of an id its start or end, that are before the start."""
+    after = {}
+    for node in nodes:
+        here = after[int(node.get("id", 0))] = set()
+        for dep in map(int, node.get("dataDeps", [])):
+            here |= {(dep, "end"), (dep, "start")} | after.get(dep, set())
+        for dep in map(int, node.get("ctrlDeps", [])):
+            here |= {(dep, "start")} | after.get(dep, set())
+    return after
+
+
+@case
+def a_plain_file_keeps_its_ids_and_their_order():
+    path = next((traces() / "expected").glob("*rank0.chakra_converter.et.gz"))
+    whole = objects(good("chakra", "json", "-q", path))[1:]
+    for name in ("DistributedDataParallel.forward", "Optimizer.step#Adagrad.step"):
+        with scratch() as where:
+            good("chakra", "reduce", "-q", path, "--subtree", name, "-o", where / "part.et")
+            part = objects(good("chakra", "json", "-q", where / "part.et"))[1:]
+            kept = {int(node.get("id", 0)) for node in part} & {int(node.get("id", 0)) for node in whole}
+            assert 1 < len(kept) < len(whole)
+            before, now = reached(whole), reached(part)
+            for v in kept:
+                assert {at for at in before[v] if at[0] in kept} == {at for at in now[v] if at[0] in kept}, v
 
 
 main()

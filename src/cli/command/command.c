@@ -23,7 +23,8 @@ const orr_command orr_commands[] = {
      "ending of OUTPUT or by --to; .gz or .zst compresses. Host and device traces of a rank are "
      "linked first, and the match rate is printed.\n"
      "With several ranks OUTPUT is a directory, or a pattern in which %r stands for the rank; "
-     "Perfetto and Chrome files can hold all ranks in one.",
+     "Perfetto and Chrome files can hold all ranks in one.\n"
+     "A part of the job is written with --step, --subtree or --ranks; see orrery chakra --help.",
      "orrery convert traces/ -o et/ --to chakra\n"
      "orrery convert rank0.json.gz -o rank0.et\n"
      "orrery convert traces/ -o all.pftrace",
@@ -48,11 +49,14 @@ const orr_command orr_commands[] = {
      "json, text: a file as protobuf's JSON (what Chakra's jsonizer writes) or text format.\n"
      "dot, graphml: a picture of nodes and dependencies.\n"
      "diff BEFORE AFTER: as `orrery diff`.\n"
+     "reduce: a part of a recording, by --step, --subtree or --ranks, as Chakra files. Its order is that of the "
+     "whole: what waited for a node that is left out waits for the nearest kept ones before it.\n"
      "json, text, dot and graphml are `orrery convert --to` of that name, to standard output "
      "unless --output says otherwise, and read every recording.",
      "orrery chakra generate all_reduce --ranks 8 -o job\n"
      "orrery chakra json job/ALL_REDUCE.0.et\n"
-     "orrery chakra dot rank0.et -o rank0.dot",
+     "orrery chakra dot rank0.et -o rank0.dot\n"
+     "orrery chakra reduce traces/ --step 3 --ranks every:8 -o part/",
      " ranks ", 1, SIZE_MAX, orr_command_chakra},
     {"diff", "compare two recorded jobs", "BEFORE AFTER",
      "Compares two jobs operator by operator and kernel by kernel: what was added, what is gone, "

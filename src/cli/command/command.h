@@ -75,6 +75,7 @@ typedef struct orr_settings {
     bool no_shared_memory, stay;
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
+    const char *rank_list; /* ranks of a recorded job; of generated Chakra files, how many */
     const char *storage; /* a folder whose device is measured */
     int64_t warm_up, iterations;
     int64_t message_size, runtime_us; /* of generated Chakra files */

@@ -181,13 +181,19 @@ static void remark_link(const orr_session *session, const orr_job_file *file)
                                orr_link_miss_text((orr_link_miss)miss));
 }
 
-static void remark_missing_ranks(const orr_session *session)
+/* Of a sample of ranks, those are not missing that lie outside of it. */
+static orr_status remark_missing_ranks(orr_session *session)
 {
     const orr_job *job = session->job;
     uint32_t missing = 0, first = ORR_NONE;
+    orr_job_sample sample;
 
+    ORR_TRY(orr_job_sample_of(job, session->arena, &sample, &session->err));
+    if (sample.sampled)
+        orr_session_remark(session, "a sample of %u of %u ranks, as the files say",
+                           sample.n_sampled, job->n_ranks);
     for (uint32_t rank = 0; rank < job->n_ranks; rank++) {
-        if (job->graph_of_rank[rank] != ORR_NONE)
+        if (job->graph_of_rank[rank] != ORR_NONE || (sample.sampled && !sample.sampled[rank]))
             continue;
         missing++;
         if (first == ORR_NONE)
@@ -198,9 +204,10 @@ static void remark_missing_ranks(const orr_session *session)
     else if (missing)
         orr_session_remark(session, "%u of %u ranks are missing, the first is rank %u", missing,
                            job->n_ranks, first);
+    return ORR_OK;
 }
 
-static void remark_files(const orr_session *session)
+static orr_status remark_files(orr_session *session)
 {
     for (size_t i = 0; i < session->n_files; i++) {
         const orr_job_file *file = &session->files[i];
@@ -212,7 +219,7 @@ static void remark_files(const orr_session *session)
         remark_faults(session, file);
         remark_link(session, file);
     }
-    remark_missing_ranks(session);
+    return remark_missing_ranks(session);
 }
 
 /* Threads that only poll are named, since analyses leave them out. */
@@ -231,7 +238,7 @@ static orr_status remark_pollers(orr_session *session)
 orr_status orr_session_load(orr_session *session, const char *const *paths, size_t n_paths)
 {
     ORR_TRY(orr_session_read(session, paths, n_paths));
-    remark_files(session);
+    ORR_TRY(remark_files(session));
     return remark_pollers(session);
 }
 

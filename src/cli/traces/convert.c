@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/command/session.h"
+#include "cli/traces/part.h"
 
 static const char *extension_of(orr_format format)
 {
@@ -120,6 +121,7 @@ int orr_command_convert(const orr_settings *settings)
     }
     if (orr_session_init(&session, settings) != ORR_OK ||
         orr_session_load(&session, settings->args, settings->n_args) != ORR_OK ||
+        (orr_part_asked(settings) && orr_session_reduce(&session) != ORR_OK) ||
         write_job(&session) != ORR_OK)
         code = orr_session_fail(&session);
     orr_session_done(&session);

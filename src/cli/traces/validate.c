@@ -38,22 +38,34 @@ static void describe_link(const orr_session *session, const orr_job_file *file)
                               orr_link_miss_text((orr_link_miss)miss));
 }
 
-/* Faults of the job as a whole, a line each. */
-static bool job_is_whole(const orr_session *session)
+/* Faults of the job as a whole, a line each; of a sample of its ranks, what the sample lacks. */
+static orr_status describe_job(orr_session *session, bool *ret_whole)
 {
     const orr_job *job = session->job;
+    orr_job_sample sample;
     uint32_t missing = 0;
 
+    ORR_TRY(orr_job_sample_of(job, session->arena, &sample, &session->err));
     for (uint32_t rank = 0; rank < job->n_ranks; rank++)
-        missing += job->graph_of_rank[rank] == ORR_NONE;
+        missing +=
+            job->graph_of_rank[rank] == ORR_NONE && (!sample.sampled || sample.sampled[rank]);
+    if (sample.sampled)
+        orr_output_printf(session->out, "job: a sample, %u of %u ranks, as the files say\n",
+                          sample.n_sampled, job->n_ranks);
     if (missing)
-        orr_output_printf(session->out, "job: %u of %u ranks %s missing\n", missing, job->n_ranks,
-                          missing == 1 ? "is" : "are");
-    const bool unmatched = job->unmatched && job->n_graphs > 1;
+        orr_output_printf(session->out, "job: %u of %u ranks%s %s missing\n", missing,
+                          sample.sampled ? sample.n_sampled : job->n_ranks,
+                          sample.sampled ? " of the sample" : "", missing == 1 ? "is" : "are");
+    if (sample.outside)
+        orr_output_printf(session->out,
+                          "job: %u communications have members outside of the sample\n",
+                          sample.outside);
+    const uint32_t unmatched = job->n_graphs > 1 ? job->unmatched - sample.outside : 0;
     if (unmatched)
         orr_output_printf(session->out, "job: %u communications have a member missing\n",
-                          job->unmatched);
-    return !missing && !unmatched;
+                          unmatched);
+    *ret_whole = !missing && !unmatched;
+    return ORR_OK;
 }
 
 /* What each file is guilty of by itself, when the job could not be read. */
@@ -96,7 +108,9 @@ static int validate(orr_session *session)
         describe_file(session, &session->files[i]);
         describe_link(session, &session->files[i]);
     }
-    const bool whole = job_is_whole(session);
+    bool whole;
+    if (describe_job(session, &whole) != ORR_OK)
+        return orr_session_fail(session);
     if (whole)
         orr_output_printf(session->out, "%zu file%s, no fault\n", session->n_files,
                           session->n_files == 1 ? "" : "s");

@@ -45,7 +45,7 @@ static void assert_subtree(const char *source, const char *name, const char *wan
     const orr_graph *g = annotated(source);
     uint8_t keep[N] = {0};
     char got[N + 1] = "";
-    OK(orr_trace_subtree(g, name, keep, NULL));
+    OK(orr_trace_subtree(g, name, NULL, keep, NULL));
     for (orr_node_id v = 0; v < N; v++)
         got[v] = keep[v] ? '1' : '0';
     assert_string_equal(got, want);
@@ -63,8 +63,10 @@ static void test_what_a_subtree_holds(void **state)
     const orr_graph *g = annotated("kineto 1");
     uint8_t keep[N];
     orr_error err;
-    assert_int_equal(orr_trace_subtree(g, "nothing", keep, &err), ORR_NOT_FOUND);
-    assert_int_equal(orr_trace_subtree(g, "#7", keep, &err), ORR_NOT_FOUND);
+    assert_int_equal(orr_trace_subtree(g, "nothing", NULL, keep, &err), ORR_NOT_FOUND);
+    const uint8_t within[N] = {1};
+    assert_int_equal(orr_trace_subtree(g, "call", within, keep, &err), ORR_NOT_FOUND);
+    assert_int_equal(orr_trace_subtree(g, "#7", NULL, keep, &err), ORR_NOT_FOUND);
     orr_graph_free(g);
 }
 
@@ -105,7 +107,7 @@ static void test_each_failing_allocation(void **state)
     for (; status == ORR_NO_MEMORY; nth++) {
         uint8_t keep[N] = {0};
         orr_alloc_fail_from(nth + 1);
-        status = orr_trace_subtree(g, "call", keep, NULL);
+        status = orr_trace_subtree(g, "call", NULL, keep, NULL);
         if (status == ORR_OK)
             status = orr_trace_part(g, &(orr_part){keep, "call", ranks, 2, 0, 4}, &part, NULL);
         orr_alloc_fail_from(0);
