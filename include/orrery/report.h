@@ -84,6 +84,14 @@ ORR_API ORR_MUST_CHECK orr_status orr_diff_table(const orr_job *a, const orr_job
                                                  bool normalise, orr_arena *arena, orr_table *ret,
                                                  orr_error *err);
 
+/* A node that a cell of a page's tables is about: on the page the cell leads to it. */
+typedef struct orr_cell_node {
+    uint32_t table, row;
+    const char *column; /* of text */
+    uint32_t graph;     /* of the job */
+    orr_node_id node;
+} orr_cell_node;
+
 /* One HTML page, self-contained, that shows the job: headline figures, breakdown per
  * rank, kernels, collectives, and a timeline with the critical path drawn in.
  * `title`: text for the heading. Errors: IO, NO_MEMORY. */
@@ -96,6 +104,9 @@ typedef struct orr_trace_html_options {
     const orr_table *tables; /* shape (n_tables): shown first, under `tables_title` */
     size_t n_tables;
     const char *tables_title;
+    const orr_cell_node *cell_nodes; /* shape (n_cell_nodes), by table and row, one column of a row;
+                                      * of a cell with several all are shown; or NULL */
+    size_t n_cell_nodes;
 } orr_trace_html_options;
 ORR_API ORR_MUST_CHECK orr_status orr_trace_html(const char *path, const orr_job *job,
                                                  const orr_analysis_options *analysis,

@@ -17,7 +17,13 @@ typedef struct orr_html_table_options {
     const char *analysis;  /* `orrery analyze --only` gives all rows; or NULL */
     const uint32_t *order; /* of rows, shape (n_rows); or NULL: as they come */
     size_t max_rows;
+    const struct orr_html_cell_link *links; /* shape (n_rows), or NULL */
 } orr_html_table_options;
+/* A cell of a row that leads to events of the page's timeline. */
+typedef struct orr_html_cell_link {
+    const char *column; /* of text; NULL: the row has none */
+    const char *events; /* their numbers: "12,57" */
+} orr_html_cell_link;
 void orr_html_table(orr_output *out, const orr_table *table, const orr_html_table_options *options);
 
 #endif /* ORR_REPORT_PAGE_HTML_H */

@@ -68,7 +68,8 @@ static void put_head(orr_output *out, const orr_table *table)
     orr_output_text(out, "</tr></thead>\n");
 }
 
-static void put_text_cell(orr_output *out, const char *text)
+/* `link` may be NULL. Without scripts it leads to the timeline, with them to its events. */
+static void put_text_cell(orr_output *out, const char *text, const orr_html_cell_link *link)
 {
     char brief[NAME_MAX_BYTES], fit[NAME_MAX_BYTES];
     orr_short_name(text, brief, sizeof brief);
@@ -80,17 +81,20 @@ static void put_text_cell(orr_output *out, const char *text)
         orr_output_text(out, "\"");
     }
     orr_output_text(out, ">");
+    if (link != NULL)
+        orr_output_printf(out, "<a href=\"#timeline\" data-events=\"%s\">", link->events);
     orr_html_text(out, fit);
-    orr_output_text(out, "</td>");
+    orr_output_text(out, link != NULL ? "</a></td>" : "</td>");
 }
 
-static void put_value(orr_output *out, const orr_cell *cell, const orr_column *column)
+static void put_value(orr_output *out, const orr_cell *cell, const orr_column *column,
+                      const orr_html_cell_link *link)
 {
     char exact[ORR_HUMAN_MAX], human[ORR_HUMAN_MAX];
     const orr_column_type type = column->type;
     const bool share = type == ORR_COLUMN_FRAC;
     if (cell->kind == ORR_CELL_TEXT) {
-        put_text_cell(out, cell->as.text);
+        put_text_cell(out, cell->as.text, link);
     } else if (cell->kind == ORR_CELL_BOOL) {
         orr_output_text(out, cell->as.truth ? "<td>yes</td>" : "<td class=\"faint\">no</td>");
     } else if (cell->kind == ORR_CELL_NONE) {
@@ -107,12 +111,14 @@ static void put_value(orr_output *out, const orr_cell *cell, const orr_column *c
     }
 }
 
-static void put_row(orr_output *out, const orr_table *table, size_t row)
+static void put_row(orr_output *out, const orr_table *table, size_t row,
+                    const orr_html_cell_link *link)
 {
     orr_output_text(out, "<tr>");
     for (size_t c = 0; c < table->n_columns; c++) {
         const orr_cell cell = orr_table_cell(table, row, &table->columns[c]);
-        put_value(out, &cell, &table->columns[c]);
+        const bool linked = link && link->column && !strcmp(link->column, table->columns[c].name);
+        put_value(out, &cell, &table->columns[c], linked ? link : NULL);
     }
     orr_output_text(out, "</tr>\n");
 }
@@ -152,8 +158,10 @@ void orr_html_table(orr_output *out, const orr_table *table, const orr_html_tabl
     orr_output_printf(out, "\"><table data-schema=\"%s\">", table->schema);
     put_head(out, &telling);
     orr_output_text(out, "<tbody>\n");
-    for (size_t r = 0; r < n; r++)
-        put_row(out, &telling, options->order ? options->order[r] : r);
+    for (size_t r = 0; r < n; r++) {
+        const size_t row = options->order ? options->order[r] : r;
+        put_row(out, &telling, row, options->links ? &options->links[row] : NULL);
+    }
     orr_output_text(out, "</tbody></table></div>");
     put_rest(out, table, options);
     orr_output_text(out, "</article>\n");

@@ -40,6 +40,8 @@ function api(view, search, times) {
       to: view.to,
       hover: view.hover,
       selected: view.selected,
+      marked: view.marked,
+      moving: !!view.gliding,
       show_path: view.showPath,
       path_pieces: model.path.n,
       thinned: model.meta.thinned,
@@ -96,6 +98,7 @@ async function start() {
   const view = new View(model);
   document.addEventListener("themechange", () => view.setTheme());
   listen(view);
+  followLinks(view);
   window.orrery = api(view, new Search(view), {
     unpack_ms: unpacked - began,
     load_ms: performance.now() - began,

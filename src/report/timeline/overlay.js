@@ -9,7 +9,7 @@ class Overlay {
     this.painter = painter;
   }
 
-  /* marks: { hover, selected, links: {into, out, peers}, pointer: x or null } */
+  /* marks: { hover, selected, marked, links: {into, out, peers}, pointer: x or null } */
   draw(view, layout, marks) {
     const {ctx, painter} = this;
     this.view = view;
@@ -26,6 +26,7 @@ class Overlay {
     }
     if (marks.hover >= 0 && marks.hover !== marks.selected)
       this.outline(marks.hover, painter.palette.ink, 1);
+    for (const event of marks.marked) this.outline(event, painter.palette.hit, 2);
     if (marks.selected >= 0) this.selection(marks.selected, marks.links);
     ctx.restore();
   }

@@ -21,6 +21,7 @@ class View {
     this.to = model.span;
     this.hover = this.selected = -1;
     this.links = {into: [], out: [], peers: []};
+    this.marked = []; /* events that a link leads to */
     this.pointer = null;
     this.showPath = true;
     this.matches = null;
@@ -118,7 +119,10 @@ class View {
       if (this.gliding !== step) return;
       const t = Math.min(1, (now - began) / 160), part = t * (2 - t);
       this.zoom(from0 + (from - from0) * part, to0 + (to - to0) * part);
-      if (t < 1) requestAnimationFrame(step);
+      if (t < 1)
+        requestAnimationFrame(step);
+      else
+        this.gliding = null;
     };
     this.gliding = step;
     requestAnimationFrame(step);
@@ -164,6 +168,7 @@ class View {
 
   select(event) {
     this.selected = event;
+    if (event < 0) this.marked = [];
     this.links = event < 0 ? {into: [], out: [], peers: []} : neighbours(this.model, event);
     this.details.show(event, this.links);
     this.touch("over");
@@ -183,6 +188,22 @@ class View {
     else if (start < this.from || end > this.to)
       this.glide((start + end - length) / 2, (start + end + length) / 2);
     this.select(event);
+  }
+
+  /* Mark these events, select the first, and show all of them. */
+  mark(events) {
+    const {model} = this, rows = events.map((event) => model.rowOf(event));
+    for (const row of rows) this.layout.reveal(row);
+    this.resize();
+    const {y} = this.layout.rowAt.get(rows[0]);
+    this.scroller.scrollTop = Math.max(0, y - (this.height - TOP) / 2);
+    const from = Math.min(...events.map((event) => model.start[event])),
+          to = Math.max(...events.map((event) => model.start[event] + model.duration[event])),
+          margin = Math.max(to - from, 20) * (events.length > 1 ? 0.05 : 2);
+    this.glide(from - margin, to + margin);
+    this.select(events[0]);
+    this.marked = events;
+    this.touch("over");
   }
 
   setTheme() {

@@ -23,6 +23,7 @@ typedef struct recording {
     orr_output *meta;
     orr_blob columns;
     const orr_trace_html_options *extra; /* or NULL */
+    orr_html_cell_link **links;          /* shape (tables)(rows) of `extra` */
 } recording;
 
 /* Of many ranks the path that crosses them, of one its own; none where nothing has a time. */
@@ -68,6 +69,40 @@ static orr_status find_samples(recording *r, orr_error *err)
     return ORR_OK;
 }
 
+/* "12,57": the numbers of the events that a cell is about, with those before them. */
+static const char *join_event(recording *r, const char *before, uint32_t event)
+{
+    return before != NULL ? orr_arena_printf(r->arena, "%s,%u", before, event)
+                          : orr_arena_printf(r->arena, "%u", event);
+}
+
+/* Cells of the tables shown first that lead to events; of nodes that are drawn. */
+static orr_status find_links(recording *r, orr_error *err)
+{
+    const orr_trace_html_options *extra = r->extra;
+    const size_t n_tables = extra ? extra->n_tables : 0, n = extra ? extra->n_cell_nodes : 0;
+    r->links = orr_arena_array(r->arena, orr_html_cell_link *, n_tables);
+    if (r->links == NULL)
+        return orr_fail_memory(err);
+    for (size_t t = 0; t < n_tables; t++) {
+        r->links[t] = orr_arena_array(r->arena, orr_html_cell_link, extra->tables[t].n_rows);
+        if (r->links[t] == NULL)
+            return orr_fail_memory(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const orr_cell_node *cell = &extra->cell_nodes[i];
+        const uint32_t event = r->timeline.event_of[cell->graph][cell->node];
+        if (event == ORR_NONE)
+            continue;
+        orr_html_cell_link *link = &r->links[cell->table][cell->row];
+        link->column = cell->column;
+        link->events = join_event(r, link->events, event);
+        if (link->events == NULL)
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
 static orr_status gather(recording *r, uint32_t max_events, orr_error *err)
 {
     orr_trace_headline *h = &r->headline;
@@ -78,6 +113,7 @@ static orr_status gather(recording *r, uint32_t max_events, orr_error *err)
     ORR_TRY(orr_trace_sections_run(r->job, r->options, r->arena, &r->sections, err));
     const orr_job *shown = r->extra && r->extra->overlay ? r->extra->overlay : r->job;
     ORR_TRY(orr_timeline_build(shown, max_events, r->arena, &r->timeline, err));
+    ORR_TRY(find_links(r, err));
     for (uint32_t g = 0; g < r->job->n_graphs; g++)
         h->events += r->job->graphs[g]->n_nodes;
     const orr_timeline_input input = {shown, &r->timeline, h->path, r->samples, r->n_samples};
@@ -137,13 +173,15 @@ static void put_overview(const orr_html_page *p)
 
 static void put_extra(const orr_html_page *p)
 {
-    const orr_trace_html_options *extra = ((const recording *)p->subject)->extra;
-    const orr_html_table_options options = {.max_rows = EXTRA_ROWS};
+    const recording *r = p->subject;
+    const orr_trace_html_options *extra = r->extra;
     orr_html_section_open(p->out, "extra", extra->tables_title);
     orr_output_text(p->out, "<div class=\"cards\">\n");
-    for (size_t i = 0; i < extra->n_tables; i++)
+    for (size_t i = 0; i < extra->n_tables; i++) {
+        const orr_html_table_options options = {.max_rows = EXTRA_ROWS, .links = r->links[i]};
         if (extra->tables[i].n_rows > 0)
             orr_html_table(p->out, &extra->tables[i], &options);
+    }
     orr_output_text(p->out, "</div>");
     orr_html_section_close(p->out);
 }
