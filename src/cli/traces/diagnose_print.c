@@ -274,14 +274,43 @@ static void begin_json(const orr_diagnosis *d, const char *together, orr_output 
     orr_output_text(out, ",\"tables\":{");
 }
 
+/* Causes lead to all of their pieces on the page, evidence each to its own. By table and row. */
+static orr_status find_nodes(orr_diagnosis *d, const orr_cell_node **ret, size_t *ret_n)
+{
+    orr_cell_node *nodes =
+        orr_arena_array(d->session.arena, orr_cell_node, 2 * d->n_lost * ORR_LOST_PIECES);
+    size_t n = 0;
+    if (nodes == NULL)
+        return orr_fail_memory(&d->session.err);
+    for (uint32_t table = 0; table < 2; table++) {
+        uint32_t row = 0;
+        for (size_t i = 0; i < d->n_lost; i++) {
+            for (uint32_t k = 0; k < d->lost[i].n_pieces; k++, row += table) {
+                const orr_lost_piece *piece = &d->lost[i].pieces[k];
+                nodes[n++] = (orr_cell_node){table, row, table == 0 ? "cause" : "name",
+                                             piece->graph, piece->node};
+            }
+            row += 1 - table;
+        }
+    }
+    *ret = nodes;
+    *ret_n = n;
+    return ORR_OK;
+}
+
 static orr_status write_page(orr_diagnosis *d, const orr_table tables[TABLES])
 {
     orr_session *session = &d->session;
+    const orr_cell_node *nodes;
+    size_t n_nodes;
+    ORR_TRY(find_nodes(d, &nodes, &n_nodes));
     const orr_trace_html_options page = {.struct_bytes = sizeof page,
                                          .title = "Diagnosis",
                                          .tables = tables,
                                          .n_tables = TABLES,
-                                         .tables_title = "Causes of lost time"};
+                                         .tables_title = "Causes of lost time",
+                                         .cell_nodes = nodes,
+                                         .n_cell_nodes = n_nodes};
     ORR_TRY(orr_trace_html(session->settings->html, session->job, &session->analysis, &page,
                            &session->err));
     orr_session_remark(session, "report written to %s", session->settings->html);

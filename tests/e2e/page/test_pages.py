@@ -26,6 +26,7 @@ COMMANDS = {
                     "--front", "devices", "--sensitivity", "--baselines", "all"],
     "experts": ["experts", EXAMPLES.parent / "routes" / "small_moe.csv.gz", "-c", "dgx_h100", "--ranks", "4",
                 "--slots", "1", "--policy", "eplb"],
+    "diagnosis": ["diagnose", EXAMPLES / "moe_gloo_w2"],
     "fleet": ["fleet", "--days", "3", "--repetitions", "2", "--replicas", "8,12", "--sensitivity"],
 }
 
