@@ -20,7 +20,8 @@ extern "C" {
  * Memory: the nodes of the window, and the ids of those that are done as ranges. Where
  * ids have no gaps, as in what Orrery writes, these are few, and it does not grow with the file;
  * each gap takes 16 bytes. What a node waits for may stand behind it, also beyond the window: then
- * the file is read on until there is a node to issue. Threads: one at a time. */
+ * the file is read on until there is a node to issue. A JSON workload ("workload_graph") is fed in
+ * the same way, but held whole, as the protobuf file that says the same. Threads: one at a time. */
 #define ORR_FEEDER_TYPE_MAP(X) /* Chakra's NodeType, in order */                                   \
     X(INVALID, "invalid")                                                                          \
     X(METADATA, "metadata")                                                                        \
@@ -68,7 +69,8 @@ typedef struct orr_feeder_value {
     orr_feeder_text text;
 } orr_feeder_value;
 
-/* Errors: IO, PARSE (no Chakra file), NO_MEMORY. `options` may be NULL. */
+/* Errors: IO, PARSE (no Chakra file), NO_MEMORY; of a JSON workload also INVALID (two nodes of an
+ * id, dependencies in a circle or on a node that is not there). `options` may be NULL. */
 ORR_API ORR_MUST_CHECK orr_status orr_feeder_open(const char *path,
                                                   const orr_feeder_options *options,
                                                   orr_feeder **ret, orr_error *err);

@@ -33,6 +33,7 @@ struct orr_feeder {
     orr_array(entry *) ready; /* heap: the lowest id first */
     orr_id_ranges done;
     orr_array(char) recording; /* the metadata message */
+    orr_output *converted;     /* what the stream is of, where the file was JSON; or NULL */
 };
 
 void orr_feeder_options_init(orr_feeder_options *options)
@@ -217,6 +218,21 @@ static orr_status read_node(orr_feeder *f, orr_error *err)
     return hold(f, e, err);
 }
 
+/* The stream of a JSON workload gives way to one of the file that it was converted to. */
+static orr_status convert(orr_feeder *f, orr_error *err)
+{
+    orr_stream *stream;
+    size_t len;
+    ORR_TRY(orr_feeder_convert_json(f->stream, &f->converted, err));
+    if (f->converted == NULL)
+        return ORR_OK;
+    const void *bytes = orr_output_memory(f->converted, &len);
+    ORR_TRY(orr_stream_open_memory(bytes, len, &stream, err));
+    orr_stream_close(f->stream);
+    f->stream = stream;
+    return ORR_OK;
+}
+
 static orr_status start(orr_stream *stream, const orr_feeder_options *options, orr_feeder **ret,
                         orr_error *err)
 {
@@ -240,7 +256,8 @@ static orr_status start(orr_stream *stream, const orr_feeder_options *options, o
     f->bucket = orr_calloc(f->n_buckets, sizeof *f->bucket);
     if (f->bucket == NULL)
         ORR_TRY_OUT(status, orr_fail_memory(err));
-    ORR_TRY_OUT(status, orr_proto_read_message(stream, &bytes, &len, &f->ended, err));
+    ORR_TRY_OUT(status, convert(f, err));
+    ORR_TRY_OUT(status, orr_proto_read_message(f->stream, &bytes, &len, &f->ended, err));
     if (f->ended)
         ORR_TRY_OUT(status, orr_fail(err, ORR_PARSE, "the file is empty"));
     if (!orr_array_reserve(&f->recording, len + 1))
@@ -287,6 +304,7 @@ void orr_feeder_close(orr_feeder *f)
     orr_id_ranges_done(&f->done);
     orr_array_done(&f->recording);
     orr_stream_close(f->stream);
+    orr_output_close(f->converted);
     orr_free(f);
 }
 

@@ -335,6 +335,95 @@ static void cut_files_end_in_errors(void **state)
     drop(&f);
 }
 
+static const char workload[] =
+    "{\"workload_graph\": ["
+    "{\"Id\": 3, \"Name\": \"mm\", \"NodeType\": 4, \"ctrlDeps\": [], \"data_deps\": [],"
+    " \"runtime\": 318, \"is_cpu_op\": false, \"num_ops\": 77},"
+    "{\"Id\": 9, \"Name\": \"reduce\", \"NodeType\": 7, \"data_deps\": [3], \"comm_type\": 0,"
+    " \"comm_size\": 4096, \"pg_name\": \"1\"}],"
+    " \"workload_name\": \"two\"}";
+
+/* Waits and attributes are those of the protobuf file that says the same. */
+static void feeds_a_json_workload(void **state)
+{
+    (void)state;
+    orr_feeder_value value;
+    orr_feeder *feeder = feeder_of(workload, sizeof workload - 1, 1);
+    const orr_feeder_node *node = next_of(feeder);
+    assert_int_equal(node->id, 3);
+    assert_int_equal(node->type, ORR_FEEDER_COMP);
+    assert_int_equal(node->duration_us, 318);
+    assert_int_equal(orr_feeder_number(node, "num_ops", 0), 77);
+    assert_null(next_of(feeder));
+    done(feeder, 3);
+    node = next_of(feeder);
+    assert_int_equal(node->id, 9);
+    assert_int_equal(node->type, ORR_FEEDER_COLLECTIVE);
+    assert_int_equal(orr_feeder_number(node, "comm_size", 0), 4096);
+    assert_true(orr_feeder_attr(node, "pg_name", 0, &value));
+    assert_memory_equal(value.text.at, "1", value.text.n);
+    done(feeder, 9);
+    assert_true(orr_feeder_recording(feeder, "workload_name", 0, &value));
+    assert_memory_equal(value.text.at, "two", value.text.n);
+    assert_null(next_of(feeder));
+    assert_true(orr_feeder_is_finished(feeder));
+    orr_feeder_close(feeder);
+}
+
+static void json_that_cannot_run_is_refused(void **state)
+{
+    (void)state;
+    static const char circle[] = "{\"workload_graph\": [{\"Id\": 1, \"data_deps\": [2]},"
+                                 "{\"Id\": 2, \"data_deps\": [1]}]}",
+                      missing[] = "{\"workload_graph\": [{\"Id\": 1, \"data_deps\": [2]}]}",
+                      twice[] = "{\"workload_graph\": [{\"Id\": 1}, {\"Id\": 1}]}";
+    assert_int_equal(run(circle, sizeof circle - 1), ORR_INVALID);
+    assert_int_equal(run(missing, sizeof missing - 1), ORR_INVALID);
+    assert_int_equal(run(twice, sizeof twice - 1), ORR_INVALID);
+    for (size_t n = 0; n < sizeof workload - 1; n++)
+        assert_int_equal(run(workload, n), ORR_PARSE);
+}
+
+static void json_survives_each_failing_allocation(void **state)
+{
+    (void)state;
+    orr_status status = ORR_NO_MEMORY;
+    uint64_t nth = 0;
+    while (status == ORR_NO_MEMORY) {
+        orr_alloc_fail_from(++nth);
+        status = run(workload, sizeof workload - 1);
+        orr_alloc_fail_from(0);
+    }
+    assert_int_equal(status, ORR_OK);
+    assert_true(nth > 20);
+}
+
+/* All of a workload of Chakra's own tests, each node after what it waits for. */
+static void feeds_chakras_json_workload(void **state)
+{
+    (void)state;
+    const test_bytes tar = slurp(data_path("chakra/json_trace.tar.gz"));
+    const test_bytes json = tar_member(tar, "jsonData/chakra.0.json");
+    const orr_graph *g = read_bytes(json.at, json.n, NULL);
+    orr_feeder *feeder = feeder_of(json.at, json.n, 64);
+    uint32_t n_seen = 0, n_attrs = 0;
+    for (const orr_feeder_node *node; (node = next_of(feeder)) != NULL; n_seen++) {
+        orr_node_id v = 0;
+        while (g->source_id[v] != node->id)
+            v++;
+        for (uint32_t d = g->dep_first[v]; d < g->dep_first[v + 1]; d++)
+            if (g->dep_kind[d] == ORR_DEP_DATA)
+                assert_null(orr_feeder_find(feeder, g->source_id[g->dep[d]]));
+        n_attrs += same_attrs(g, v, node);
+        done(feeder, node->id);
+    }
+    assert_int_equal(n_seen, g->n_nodes);
+    assert_true(n_seen > 1000 && n_attrs >= n_seen);
+    orr_feeder_close(feeder);
+    orr_graph_free(g);
+    free(tar.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +435,10 @@ int main(void)
         cmocka_unit_test(values_are_those_of_the_graph),
         cmocka_unit_test(survives_each_failing_allocation),
         cmocka_unit_test(cut_files_end_in_errors),
+        cmocka_unit_test(feeds_a_json_workload),
+        cmocka_unit_test(json_that_cannot_run_is_refused),
+        cmocka_unit_test(json_survives_each_failing_allocation),
+        cmocka_unit_test(feeds_chakras_json_workload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
