@@ -148,6 +148,37 @@ static void a_page_can_show_two_tellings(void **state)
     orr_job_free(job);
 }
 
+/* Of a node that is not drawn there is nothing to lead to. */
+static void cells_lead_to_the_events_of_nodes(void **state)
+{
+    enum { KERNEL = 3, COPY = 4, MEMORY = 6 };
+    const orr_job *job = small_job();
+    static const struct {
+        const char *cause, *where;
+    } rows[] = {{"<slow>", "rank 0"}, {"idle", "rank 1"}};
+    static const orr_column columns[] = {{"cause", ORR_COLUMN_TEXT, 0},
+                                         {"where", ORR_COLUMN_TEXT, 8}};
+    const orr_table table = {"orrery.test/1", "Causes", columns, 2, rows, sizeof rows[0], 2};
+    static const orr_cell_node nodes[] = {{0, 0, "cause", 0, KERNEL},
+                                          {0, 0, "cause", 0, MEMORY},
+                                          {0, 0, "cause", 0, COPY},
+                                          {0, 1, "where", 0, MEMORY}};
+    const orr_trace_html_options options = {.struct_bytes = sizeof options,
+                                            .tables = &table,
+                                            .n_tables = 1,
+                                            .tables_title = "Causes",
+                                            .cell_nodes = nodes,
+                                            .n_cell_nodes = 4};
+    (void)state;
+    assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
+    char *page = read_page();
+    assert_non_null(strstr(page, "<td><a href=\"#timeline\" data-events=\"0,1\">&lt;slow&gt;</a>"
+                                 "</td><td>rank 0</td>"));
+    assert_non_null(strstr(page, "<td>idle</td><td>rank 1</td>"));
+    free(page);
+    orr_job_free(job);
+}
+
 static void the_same_job_gives_the_same_page(void **state)
 {
     const orr_job *job = small_job();
@@ -212,6 +243,7 @@ int main(void)
         cmocka_unit_test(a_table_keeps_exact_values_beside_readable_ones),
         cmocka_unit_test(a_page_is_whole_and_holds_no_foreign_markup),
         cmocka_unit_test(a_page_can_show_two_tellings),
+        cmocka_unit_test(cells_lead_to_the_events_of_nodes),
         cmocka_unit_test(the_same_job_gives_the_same_page),
         cmocka_unit_test(a_page_of_nothing_is_a_page),
         cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
