@@ -154,7 +154,7 @@ def graphviz_reads_the_picture():
 def steps_of(job):
     """Recorded and replayed length of each step of each rank, and of all that was recorded."""
     answer = json.loads(good("predict", "-q", "--all", "-f", "json", job))
-    rows = answer["tables"]["steps"]["rows"]
+    rows = answer["tables"].get("steps", {"rows": []})["rows"]
     return ({(row["rank"], row["name"]): (row["recorded_ns"], row["predicted_ns"]) for row in rows},
             (answer["recorded_ns"], answer["replayed_ns"]))
 
@@ -189,6 +189,30 @@ def a_step_of_a_device_that_runs_behind_replays_as_in_the_whole():
     for name in ("a100_w16_missing_launches", "ddp_a100_w8_rank3", "ns_v100", "qwen1.5-0.5b_h100",
                  "resnet50_v100_2020_old_categories", "w128_rank0_noflows"):
         replays_alike(traces() / "kineto" / f"{name}.json.gz", 0.025)
+
+
+@case
+def a_sample_of_ranks_replays_as_in_the_whole():
+    def ranks_of(job):
+        rows = json.loads(good("predict", "-q", "--all", "-f", "json", job))["tables"]["ranks"]["rows"]
+        return {row["rank"]: row["predicted_ns"] for row in rows}
+
+    with scratch() as where:
+        good("chakra", "reduce", "-q", traces() / "dlrm_v100x8", "--ranks", "every:4", "-o", where / "part%r.et")
+        whole, part = ranks_of(traces() / "dlrm_v100x8"), ranks_of(where)
+        assert sorted(part) == [0, 4] and len(whole) == 8
+        for rank, ns in part.items():
+            assert off_by((whole[rank], ns)) < 0.01, (rank, ns, whole[rank])
+        assert "a sample, 2 of 8 ranks" in good("validate", "-q", where)
+
+
+@case
+def a_subtree_replays_as_long_as_it_was_recorded():
+    for name in ("## forward ##", "## backward ##", "Optimizer.step#AdamW.step"):
+        with scratch() as where:
+            good("chakra", "reduce", "-q", EXAMPLES / "gpt_ddp_gloo_w2", "--subtree", name, "-o", where / "part%r.et")
+            _, span = steps_of(where)
+            assert off_by(span) < 0.025, (name, span)
 
 
 def reached(nodes):

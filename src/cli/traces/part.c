@@ -11,9 +11,8 @@
 typedef struct reducer {
     orr_session *session;
     const orr_job *job;
-    const orr_view *views; /* of the steps asked for; by rank */
-    size_t n_views;
-    const uint32_t *ranks; /* the sample, in order; NULL: all ranks */
+    const orr_view **view_of; /* shape (D): of the steps asked for; NULL: the graph has none */
+    const uint32_t *ranks;    /* the sample, in order; NULL: all ranks */
     uint32_t n_ranks;
     const char *about;
     uint64_t kept_nodes, all_nodes;
@@ -110,12 +109,24 @@ static bool in_steps(const orr_view *view, orr_node_id v)
            (unlaunched && g->start_ns[v] >= view->from_ns && g->start_ns[v] < view->to_ns);
 }
 
+static orr_status find_steps(reducer *r)
+{
+    orr_session *session = r->session;
+    const orr_view *views;
+    size_t n;
+    ORR_TRY(orr_session_analysis(session));
+    ORR_TRY(orr_find_views(r->job, &session->analysis, session->arena, &views, &n, &session->err));
+    r->view_of = orr_arena_array(session->arena, const orr_view *, r->job->n_graphs);
+    if (r->view_of == NULL)
+        return orr_fail_memory(&session->err);
+    for (size_t i = 0; i < n; i++)
+        r->view_of[views[i].graph_id] = &views[i];
+    return ORR_OK;
+}
+
 static orr_status mark_steps(reducer *r, uint32_t d, uint8_t *keep)
 {
-    const orr_view *view = NULL;
-    for (size_t i = 0; i < r->n_views && view == NULL; i++)
-        if (r->views[i].graph_id == d)
-            view = &r->views[i];
+    const orr_view *view = r->view_of[d];
     if (view == NULL)
         return orr_fail(&r->session->err, ORR_NOT_FOUND, "rank %u has no step %s of '%s'",
                         r->job->rank_of_graph[d], r->session->settings->step,
@@ -196,11 +207,8 @@ orr_status orr_session_reduce(orr_session *session)
     reducer r = {.session = session, .job = session->job};
     if (session->settings->rank_list)
         ORR_TRY(sample_ranks(&r));
-    if (session->settings->step) {
-        ORR_TRY(orr_session_analysis(session));
-        ORR_TRY(orr_find_views(session->job, &session->analysis, session->arena, &r.views,
-                               &r.n_views, &session->err));
-    }
+    if (session->settings->step)
+        ORR_TRY(find_steps(&r));
     ORR_TRY(describe(&r));
     ORR_TRY(reduce_all(&r));
     orr_session_remark(session, "kept %llu of %llu nodes of %u of %u ranks",
