@@ -76,7 +76,7 @@ typedef struct orr_settings {
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
     const char *rank_list; /* ranks of a recorded job; of generated Chakra files, how many */
-    const char *storage; /* a folder whose device is measured */
+    const char *storage;   /* a folder whose device is measured */
     int64_t warm_up, iterations;
     int64_t message_size, runtime_us; /* of generated Chakra files */
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;

@@ -713,8 +713,8 @@ const orr_option orr_options[] = {
      .about = "first operator that runs: a name, or # and the id of its node"},
     {"end", 0, OPTION_TEXT, FIELD(end), "OPERATOR", NULL, " replay ", .about = "the last one"},
     {"subtree", 0, OPTION_TEXT, FIELD(subtree), "NAME", NULL, " chakra convert ",
-     .about = "only the first operator or annotation of this name, or the node #ID, what is nested in it, and "
-              "what they called or enqueued"},
+     .about = "only the first operator or annotation of this name, or the node #ID, what is nested in "
+              "it, and what they called or enqueued"},
     {"subtree", 0, OPTION_TEXT, FIELD(subtree), "NAME", NULL, " replay ",
      .about = "only what ran within the first operator or annotation of this name"},
     {"part", 0, OPTION_TEXT, FIELD(part), "PART", "all|compute|comm", " replay ",
