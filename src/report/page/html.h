@@ -23,6 +23,7 @@ typedef struct orr_html_table_options {
 typedef struct orr_html_cell_link {
     const char *column; /* of text; NULL: the row has none */
     const char *events; /* their numbers: "12,57" */
+    const char *node;   /* the node that they stand for, "RANK-NODE"; NULL: several */
 } orr_html_cell_link;
 void orr_html_table(orr_output *out, const orr_table *table, const orr_html_table_options *options);
 

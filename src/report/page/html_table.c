@@ -82,7 +82,11 @@ static void put_text_cell(orr_output *out, const char *text, const orr_html_cell
     }
     orr_output_text(out, ">");
     if (link != NULL)
-        orr_output_printf(out, "<a href=\"#timeline\" data-events=\"%s\">", link->events);
+        orr_output_printf(out, "<a href=\"#timeline\" data-events=\"%s\"", link->events);
+    if (link != NULL && link->node != NULL)
+        orr_output_printf(out, " data-node=\"%s\"", link->node);
+    if (link != NULL)
+        orr_output_text(out, ">");
     orr_html_text(out, fit);
     orr_output_text(out, link != NULL ? "</a></td>" : "</td>");
 }

@@ -95,9 +95,13 @@ static orr_status find_links(recording *r, orr_error *err)
         if (event == ORR_NONE)
             continue;
         orr_html_cell_link *link = &r->links[cell->table][cell->row];
+        const bool several = link->events != NULL;
+        const char *node =
+            orr_arena_printf(r->arena, "%u-%u", r->job->rank_of_graph[cell->graph], cell->node);
         link->column = cell->column;
+        link->node = several ? NULL : node;
         link->events = join_event(r, link->events, event);
-        if (link->events == NULL)
+        if (link->events == NULL || node == NULL)
             return orr_fail_memory(err);
     }
     return ORR_OK;

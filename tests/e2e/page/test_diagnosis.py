@@ -84,6 +84,15 @@ def evidence_leads_to_its_node():
 
 
 @case
+def an_address_of_a_node_leads_to_it():
+    """Made of what the answer as JSON says."""
+    page = fresh()
+    events = events_of(page, PIECE)
+    for row, shown in list(zip(diagnosed()["evidence"], events))[:3]:
+        settled(fresh(f"#node-{row['rank']}-{row['node']}"), shown)
+
+
+@case
 def a_cause_leads_to_all_of_its_evidence():
     page, tables = fresh(), diagnosed()
     events = events_of(page, CAUSE)
@@ -116,7 +125,7 @@ def the_keyboard_the_way_back_and_the_address_do_the_same():
     page.eval(f"document.querySelectorAll(\"{CAUSE}\")[0].click()")  # where it is already
     settled(page, first)
     settled(fresh(f"#event-{','.join(map(str, second))}"), second)
-    for wrong in ("#event-", "#event-x", "#event-99999999", "#timeline"):
+    for wrong in ("#event-", "#event-x", "#event-99999999", "#node-9-9", "#node-0", "#timeline"):
         page = fresh(wrong)
         assert page.eval("orrery.state().selected") == -1 and page.problems() == [], wrong
 

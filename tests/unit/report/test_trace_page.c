@@ -155,26 +155,29 @@ static void cells_lead_to_the_events_of_nodes(void **state)
     const orr_job *job = small_job();
     static const struct {
         const char *cause, *where;
-    } rows[] = {{"<slow>", "rank 0"}, {"idle", "rank 1"}};
+    } rows[] = {{"<slow>", "rank 0"}, {"idle", "rank 1"}, {"slow", "here"}};
     static const orr_column columns[] = {{"cause", ORR_COLUMN_TEXT, 0},
                                          {"where", ORR_COLUMN_TEXT, 8}};
-    const orr_table table = {"orrery.test/1", "Causes", columns, 2, rows, sizeof rows[0], 2};
+    const orr_table table = {"orrery.test/1", "Causes", columns, 2, rows, sizeof rows[0], 3};
     static const orr_cell_node nodes[] = {{0, 0, "cause", 0, KERNEL},
                                           {0, 0, "cause", 0, MEMORY},
                                           {0, 0, "cause", 0, COPY},
-                                          {0, 1, "where", 0, MEMORY}};
+                                          {0, 1, "where", 0, MEMORY},
+                                          {0, 2, "where", 0, COPY}};
     const orr_trace_html_options options = {.struct_bytes = sizeof options,
                                             .tables = &table,
                                             .n_tables = 1,
                                             .tables_title = "Causes",
                                             .cell_nodes = nodes,
-                                            .n_cell_nodes = 4};
+                                            .n_cell_nodes = 5};
     (void)state;
     assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
     assert_non_null(strstr(page, "<td><a href=\"#timeline\" data-events=\"0,1\">&lt;slow&gt;</a>"
                                  "</td><td>rank 0</td>"));
     assert_non_null(strstr(page, "<td>idle</td><td>rank 1</td>"));
+    assert_non_null(
+        strstr(page, "<td><a href=\"#timeline\" data-events=\"1\" data-node=\"0-4\">here"));
     free(page);
     orr_job_free(job);
 }
