@@ -191,7 +191,7 @@ const orr_option orr_options[] = {
     {"ranks", 0, OPTION_NUMBER, FIELD(ranks), "N", NULL, " predict ",
      .about = "this many ranks, by more or fewer data-parallel replicas"},
     {"ranks", 0, OPTION_TEXT, FIELD(rank_list), "N|LIST", NULL, " chakra ",
-     .about = "generate: files for N ranks, default 1; reduce: only these ranks, 0,8,16, or every:8"},
+     .about = "only these ranks, 0,8,16, or every:8; for how many ranks files are generated, default 1"},
     {"ranks", 0, OPTION_TEXT, FIELD(rank_list), "LIST", NULL, " convert ",
      .about = "only these ranks, a sample of the job's, as the files will say: 0,8,16, or every:8"},
     {"size", 0, OPTION_NUMBER, FIELD(message_size), "BYTES", NULL, " chakra ",
