@@ -33,12 +33,13 @@ MAY_INCLUDE = {
     "measure": {"base", "io", "graph", "op", "machine", "cost", "model", "kernel", "store", "engine", "sim"},
     "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
+    "synthesis": {"base", "graph", "analysis", "sim"},
     "outcome": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim"},
     "estimate": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim", "outcome"},
     "fleet": {"base", "io", "machine", "team"},
     "explore": {"base", "io", "graph", "op", "machine", "cost", "model", "experts", "sim", "outcome", "estimate", "fleet"},
     "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "experts", "engine", "replay", "measure", "sim", "outcome", "fleet", "explore"},
-    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "experts", "rescale", "sim", "outcome", "estimate", "fleet", "explore", "report", "kernel", "store", "text", "weights", "engine", "replay", "measure", "team"},
+    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "experts", "rescale", "sim", "synthesis", "outcome", "estimate", "fleet", "explore", "report", "kernel", "store", "text", "weights", "engine", "replay", "measure", "team"},
 }
 # A folder of a room may include itself and the folders of its room that stand here; ".": the files beside them. From the
 # ground up, so that there is no circle.
