@@ -57,6 +57,7 @@ COMMANDS = [
     ["generate", CHECKPOINT, "the quick", "--generated", "4"], TINY,
     ["generate", CHECKPOINT.parent / "mixtral", "the quick", "--generated", "4", "--ranks", "2"],
     [*TINY, "--replicas", "2", "--no-shared-memory"], ["fit", "--kind", "table", "few.csv", "-o", "few.json"],
+    ["synthesize", GPT, PAIR, "-o", "synthetic"],
 ]
 # Their columns depend on what was asked: plans, policies, devices, queries.
 WIDE = {"orrery.explore_waterfalls/1", "orrery.explore_sensitivity/1", "orrery.fleet_losses/1", "orrery.fleet_concurrency/1",

@@ -202,6 +202,10 @@ static orr_status command_info(orr_error *err)
 {
     COMMAND("info", "-o", inside("out.txt"), pair);
 }
+static orr_status command_synthesize(orr_error *err)
+{
+    COMMAND("synthesize", "-o", inside("."), "--scale", "ranks=3", "--obfuscate", two_ranks, pair);
+}
 
 TEST_OF(kineto_to_et)
 TEST_OF(job_of_an_archive)
@@ -220,6 +224,7 @@ TEST_OF(command_chakra_generate)
 TEST_OF(command_convert)
 TEST_OF(command_diff)
 TEST_OF(command_info)
+TEST_OF(command_synthesize)
 
 static int find_inputs(void **state)
 {
@@ -262,6 +267,7 @@ int main(int argc, char **argv)
         TEST(command_convert),
         TEST(command_diff),
         TEST(command_info),
+        TEST(command_synthesize),
     };
     return cmocka_run_group_tests_name("no_memory", tests, find_inputs, remove_folder);
 }

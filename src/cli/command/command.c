@@ -65,6 +65,19 @@ const orr_command orr_commands[] = {
      "orrery diff monday/ tuesday/\n"
      "orrery diff --format csv --all monday/ tuesday/",
      " normalize ", 2, 2, orr_command_diff},
+    {"synthesize", "generate jobs like recorded ones, which are nobody's", "TRACE... -o DIR",
+     "Learns from recorded jobs (each TRACE a file, a folder of ranks or an archive) and writes a "
+     "job like them, a Chakra execution trace for each rank: blocks of their steps put together "
+     "where operators agree, durations drawn anew within their class, communications that meet on "
+     "all ranks. A seed gives the same job each time.\n"
+     "Prints how far the job is from each source: step time and exposed communication, as "
+     "simulated; distributions and autocorrelation of durations.\n"
+     "--obfuscate hides names, exact durations and sizes, and which of the jobs given it follows; "
+     "docs/synthesis.md says precisely what is hidden and what is not.",
+     "orrery synthesize traces/ -o like/ --seed 7\n"
+     "orrery synthesize traces/ -o like64/ --scale ranks=64\n"
+     "orrery synthesize a/ b/ c/ -o nobodys/ --obfuscate --format json",
+     " output seed scale obfuscate ", 1, SIZE_MAX, orr_command_synthesize},
     {"predict", "replay a recorded job, and say what it would do elsewhere", "TRACE...",
      "Replays the recorded durations over the recovered dependencies and prints the step time "
      "beside the recording's, with the error of each rank. With what-if options the replay is of "

@@ -131,6 +131,7 @@ int orr_command_score(const orr_settings *settings);
 int orr_command_serve_tables(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
 int orr_command_sql(const orr_settings *settings);
+int orr_command_synthesize(const orr_settings *settings);
 int orr_command_tables(const orr_settings *settings);
 int orr_command_team(const orr_settings *settings);
 int orr_command_train(const orr_settings *settings);
