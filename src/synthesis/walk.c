@@ -91,6 +91,26 @@ static uint32_t step_of(const orr_source *s, uint32_t cut)
     return low;
 }
 
+/* A source, of those that gave least. */
+static uint32_t draw_source(walker *w)
+{
+    double least = INFINITY;
+    uint64_t ties = 0;
+    uint32_t drawn = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        double given = 0;
+        for (uint32_t k = 0; k < w->sources[i].n_steps; k++)
+            given += w->given[i][k];
+        if (given < least) {
+            least = given;
+            ties = 0;
+        }
+        if (given == least && orr_random_below(&w->random, ++ties) == 0)
+            drawn = i;
+    }
+    return drawn;
+}
+
 /* A step of the source, of those that gave least. */
 static uint32_t draw_step(walker *w, uint32_t source)
 {
@@ -143,7 +163,7 @@ static place draw_matched(walker *w, place at, double done, double elapsed)
 /* The cut of a step drawn from a source drawn that is nearest to the progress, if it is near. */
 static place draw_any(walker *w, place at, double done)
 {
-    const uint32_t source = (uint32_t)orr_random_below(&w->random, w->n);
+    const uint32_t source = draw_source(w);
     const orr_source *s = &w->sources[source];
     const uint32_t step = draw_step(w, source);
     uint32_t low = s->step_cut[step], high = s->step_cut[step + 1];

@@ -11,8 +11,8 @@
  * among the cuts of all sources that went before by the same three operators and stand at the same
  * place of their step, within ORR_SYNTHESIS_NEAR of its nodes and twice that of its time, of those
  * steps that gave least so far: every step counts as much as another. Place is counted by what was
- * emitted, so that errors do not add up. Obfuscated, the source is drawn first, all with equal
- * chances, then a step of it, and the nearest cut is taken whatever went before it.
+ * emitted, so that errors do not add up. Obfuscated, the source is drawn first, of those that gave
+ * least, then a step of it, and the nearest cut is taken whatever went before it.
  *
  * Sources: Künsch, Annals of Statistics 17(3), 1989 (block bootstrap); Carlstein et al., Bernoulli
  * 4(3), 1998 (matched blocks). */
