@@ -5,6 +5,15 @@
 #include "synthesis/emit.h"
 #include "synthesis/groups.h"
 
+/* Which of the sources an error is about. */
+static orr_status of_source(orr_status status, uint32_t source, orr_error *err)
+{
+    const orr_error said = *err;
+    return status == ORR_INVALID
+               ? orr_fail(err, ORR_INVALID, "source %u: %s", source + 1, said.text)
+               : status;
+}
+
 static orr_status learn(const orr_job *const *jobs, uint32_t n, const orr_synthesis_options *o,
                         orr_arena *arena, orr_synthesis *ret, orr_error *err)
 {
@@ -12,7 +21,8 @@ static orr_status learn(const orr_job *const *jobs, uint32_t n, const orr_synthe
     if (sources == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
-        ORR_TRY(orr_source_learn(jobs[i], o->annotation, arena, &sources[i], err));
+        ORR_TRY(
+            of_source(orr_source_learn(jobs[i], o->annotation, arena, &sources[i], err), i, err));
     ret->sources = sources;
     ret->n_sources = n;
     return ORR_OK;
@@ -123,7 +133,7 @@ static orr_status check(const orr_synthesis *s, uint32_t n_ranks, orr_error *err
         return orr_fail(err, ORR_LIMIT, "--scale: %u ranks are more files than %d", n_ranks,
                         ORR_SYNTHESIS_RANKS);
     for (uint32_t i = 0; i < s->n_sources; i++)
-        ORR_TRY(orr_membership_check(&s->sources[i], n_ranks, err));
+        ORR_TRY(of_source(orr_membership_check(&s->sources[i], n_ranks, err), i, err));
     return ORR_OK;
 }
 
