@@ -230,39 +230,49 @@ static orr_status find_steps(cutter *c, const char *annotation)
     return ORR_OK;
 }
 
-/* Nodes that the first rank issues before each cut. */
+/* Nodes that each rank issues before each cut: shape (K)(R). */
 static void count_before(const cutter *c, double *ret)
 {
-    const orr_source_rank *rank = &c->source->ranks[0];
-    for (uint32_t k = 0, i = 0; k < c->n_cuts; k++) {
-        while (i < rank->n_order &&
-               rank->place_ns[rank->order[i]] < orr_source_cut_ns(c->source, k, 0))
-            i++;
-        ret[k] = i;
+    const orr_source *s = c->source;
+    for (uint32_t r = 0; r < s->n_roles; r++) {
+        const orr_source_rank *rank = &s->ranks[r];
+        for (uint32_t k = 0, i = 0; k < c->n_cuts; k++) {
+            while (i < rank->n_order && rank->place_ns[rank->order[i]] < orr_source_cut_ns(s, k, r))
+                i++;
+            ret[(size_t)k * s->n_roles + r] = i;
+        }
+    }
+}
+
+static void share_of_step(const orr_source *s, uint32_t from, uint32_t to, const double *before,
+                          double *issued, double *elapsed)
+{
+    const double start = (double)orr_source_cut_ns(s, from, 0);
+    const double length = (double)orr_source_cut_ns(s, to, 0) - start;
+    for (uint32_t k = from; k < to; k++) {
+        elapsed[k] = length > 0 ? ((double)orr_source_cut_ns(s, k, 0) - start) / length : 0;
+        for (uint32_t r = 0; r < s->n_roles; r++) {
+            const double *first = before + (size_t)from * s->n_roles + r;
+            const double count = before[(size_t)to * s->n_roles + r] - *first;
+            const size_t at = (size_t)k * s->n_roles + r;
+            issued[at] = count > 0 ? (before[at] - *first) / count : elapsed[k];
+        }
     }
 }
 
 static orr_status find_progress(cutter *c)
 {
     orr_source *s = c->source;
-    double *progress = orr_arena_array(c->arena, double, c->n_cuts);
+    const size_t n = (size_t)c->n_cuts * s->n_roles;
+    double *issued = orr_arena_array(c->arena, double, n);
+    double *before = orr_arena_array(c->arena, double, n);
     double *elapsed = orr_arena_array(c->arena, double, c->n_cuts);
-    double *before = orr_arena_array(c->arena, double, c->n_cuts);
-    if (progress == NULL || elapsed == NULL || before == NULL)
+    if (issued == NULL || elapsed == NULL || before == NULL)
         return orr_fail_memory(c->err);
     count_before(c, before);
-    for (uint32_t i = 0; i < s->n_steps; i++) {
-        const uint32_t from = s->step_cut[i], to = s->step_cut[i + 1];
-        const int64_t start = orr_source_cut_ns(s, from, 0);
-        const double length = (double)(orr_source_cut_ns(s, to, 0) - start);
-        const double count = before[to] - before[from];
-        for (uint32_t k = from; k < to; k++) {
-            const double ns = (double)(orr_source_cut_ns(s, k, 0) - start);
-            elapsed[k] = length > 0 ? ns / length : 0;
-            progress[k] = count > 0 ? (before[k] - before[from]) / count : elapsed[k];
-        }
-    }
-    s->progress = progress;
+    for (uint32_t i = 0; i < s->n_steps; i++)
+        share_of_step(s, s->step_cut[i], s->step_cut[i + 1], before, issued, elapsed);
+    s->issued = issued;
     s->elapsed = elapsed;
     return ORR_OK;
 }

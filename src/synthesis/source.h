@@ -39,9 +39,9 @@ typedef struct orr_source {
     uint32_t world_size;     /* ranks that the job had, recorded or not */
     const int64_t *cut_ns;   /* shape (K)(R): on the axis of each rank's graph */
     const uint64_t *context; /* shape (K): digest of the three operators before the cut */
-    const double *progress;  /* shape (K): share of the nodes of its step that the first rank issues
-                              * before the cut */
-    const double *elapsed;   /* shape (K): the same of the time */
+    const double *issued;  /* shape (K)(R): share of the nodes of its step that a rank issues before
+                            * the cut */
+    const double *elapsed; /* shape (K): share of the time of its step, on the first rank */
     uint32_t n_cuts;
     const uint32_t *step_cut; /* shape (S + 1): the cut at which a step begins; the last: the end */
     uint32_t n_steps;
@@ -51,6 +51,11 @@ typedef struct orr_source {
 static inline int64_t orr_source_cut_ns(const orr_source *source, uint32_t cut, uint32_t role)
 {
     return source->cut_ns[(size_t)cut * source->n_roles + role];
+}
+/* How much of the step lies before the cut, by what the first rank issues. */
+static inline double orr_source_progress(const orr_source *source, uint32_t cut)
+{
+    return source->issued[(size_t)cut * source->n_roles];
 }
 /* Is it kept, and between the first and the last cut? */
 static inline bool orr_source_has(const orr_source *source, uint32_t role, orr_node_id v)

@@ -21,6 +21,10 @@ typedef struct walker {
     entry *entries; /* by context, then by progress */
     size_t n_entries;
     double **given; /* shape (n)(S): what each step gave so far, in steps */
+    double
+        *ahead; /* shape (the most ranks of a source): how much further a rank is in its step than
+                 * the first one is, against the recordings: the sum over what was gone over */
+    uint32_t n_ahead;
     orr_random random;
     orr_array(orr_block_run) runs;
 } walker;
@@ -40,11 +44,14 @@ static int compare(const void *a_, const void *b_)
 static orr_status list_entries(walker *w, orr_arena *arena, orr_error *err)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t i = 0; i < w->n; i++) {
         n += w->sources[i].n_cuts;
+        w->n_ahead = w->sources[i].n_roles > w->n_ahead ? w->sources[i].n_roles : w->n_ahead;
+    }
+    w->ahead = orr_arena_array(arena, double, w->n_ahead);
     w->entries = orr_arena_array(arena, entry, n);
     w->given = orr_arena_array(arena, double *, w->n);
-    if (w->entries == NULL || w->given == NULL)
+    if (w->entries == NULL || w->given == NULL || w->ahead == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < w->n; i++) {
         const orr_source *s = &w->sources[i];
@@ -52,7 +59,7 @@ static orr_status list_entries(walker *w, orr_arena *arena, orr_error *err)
         if (w->given[i] == NULL)
             return orr_fail_memory(err);
         for (uint32_t k = s->step_cut[0]; k < s->step_cut[s->n_steps]; k++)
-            w->entries[w->n_entries++] = (entry){s->context[k], s->progress[k], i, k};
+            w->entries[w->n_entries++] = (entry){s->context[k], orr_source_progress(s, k), i, k};
     }
     if (w->n_entries > 1)
         qsort(w->entries, w->n_entries, sizeof *w->entries, compare);
@@ -129,6 +136,23 @@ static uint32_t draw_step(walker *w, uint32_t source)
     return drawn;
 }
 
+/* What of its step the rank would do twice, or never, were `to` to follow. */
+static double gap_of(const walker *w, place at, uint32_t source, uint32_t cut, uint32_t rank)
+{
+    const orr_source *s = &w->sources[at.source], *to = &w->sources[source];
+    return to->issued[(size_t)cut * to->n_roles + rank % to->n_roles] -
+           s->issued[(size_t)at.cut * s->n_roles + rank % s->n_roles];
+}
+
+/* Ranks need not be at the same place of their step where the first one is. */
+static bool agrees(const walker *w, place at, const entry *e)
+{
+    for (uint32_t r = 1; r < w->n_ahead; r++)
+        if (fabs(w->ahead[r] + gap_of(w, at, e->source, e->cut, r)) > 2 * ORR_SYNTHESIS_NEAR)
+            return false;
+    return true;
+}
+
 /* Among the cuts of the same context and about the same progress. */
 static place draw_matched(walker *w, place at, double done, double elapsed)
 {
@@ -144,7 +168,7 @@ static place draw_matched(walker *w, place at, double done, double elapsed)
         const entry *e = &w->entries[i];
         const orr_source *s = &w->sources[e->source];
         const double given = w->given[e->source][step_of(s, e->cut)];
-        if (fabs(s->elapsed[e->cut] - elapsed) > 2 * ORR_SYNTHESIS_NEAR)
+        if (fabs(s->elapsed[e->cut] - elapsed) > 2 * ORR_SYNTHESIS_NEAR || !agrees(w, at, e))
             continue;
         if (given < least) {
             least = given;
@@ -156,6 +180,8 @@ static place draw_matched(walker *w, place at, double done, double elapsed)
     if (drawn == SIZE_MAX)
         return at;
     const entry *e = &w->entries[drawn];
+    for (uint32_t r = 0; r < w->n_ahead; r++)
+        w->ahead[r] += gap_of(w, at, e->source, e->cut, r);
     const orr_source *s = &w->sources[e->source];
     return (place){e->source, e->cut, s->step_cut[step_of(s, e->cut) + 1]};
 }
@@ -170,22 +196,24 @@ static place draw_any(walker *w, place at, double done)
     const uint32_t first = low, end = high;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (s->progress[middle] < done)
+        if (orr_source_progress(s, middle) < done)
             low = middle + 1;
         else
             high = middle;
     }
     const uint32_t above = low < end ? low : end - 1, below = above > first ? above - 1 : above;
     const uint32_t nearest =
-        fabs(s->progress[below] - done) < fabs(s->progress[above] - done) ? below : above;
-    if (fabs(s->progress[nearest] - done) > ORR_SYNTHESIS_NEAR_BY)
+        fabs(orr_source_progress(s, below) - done) < fabs(orr_source_progress(s, above) - done)
+            ? below
+            : above;
+    if (fabs(orr_source_progress(s, nearest) - done) > ORR_SYNTHESIS_NEAR_BY)
         return at;
     return (place){source, nearest, end};
 }
 
 static double progress_at(const orr_source *s, uint32_t cut, uint32_t end)
 {
-    return cut == end ? 1 : s->progress[cut];
+    return cut == end ? 1 : orr_source_progress(s, cut);
 }
 
 static bool emit(walker *w, place at, uint32_t to, uint32_t step)
@@ -209,6 +237,8 @@ static bool walk_step(walker *w, place at, uint32_t step)
 {
     double done = 0, elapsed = 0;
     int drawn = 0; /* blocks */
+    for (uint32_t r = 0; r < w->n_ahead; r++)
+        w->ahead[r] = 0;
     while (at.cut < at.end) {
         const orr_source *s = &w->sources[at.source];
         const uint32_t from = at.cut;

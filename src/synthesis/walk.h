@@ -9,9 +9,10 @@
  * A step is begun at the beginning of some step and goes on in the recorded order. Each time that
  * another 1/ORR_SYNTHESIS_BLOCKS of a step is done, the next block is drawn, with equal chances,
  * among the cuts of all sources that went before by the same three operators and stand at the same
- * place of their step, within ORR_SYNTHESIS_NEAR of its nodes and twice that of its time, of those
- * steps that gave least so far: every step counts as much as another. Place is counted by what was
- * emitted, so that errors do not add up. Obfuscated, the source is drawn first, of those that gave
+ * place of their step, within ORR_SYNTHESIS_NEAR of the nodes of the first rank, and twice that of
+ * its time and of the nodes of every other; of those, among the steps that gave least so far: every
+ * step counts as much as another. Place is counted by what was emitted, so that errors do not add
+ * up. Obfuscated, the source is drawn first, of those that gave
  * least, then a step of it, and the nearest cut is taken whatever went before it.
  *
  * Sources: Künsch, Annals of Statistics 17(3), 1989 (block bootstrap); Carlstein et al., Bernoulli

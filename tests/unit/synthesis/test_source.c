@@ -59,7 +59,8 @@ static void steps_are_those_of_the_annotations(void **state)
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(operators[i], 12);
     for (uint32_t k = s.step_cut[0]; k + 1 < s.step_cut[1]; k++)
-        assert_true(s.progress[k] <= s.progress[k + 1] && s.progress[k + 1] < 1);
+        assert_true(orr_source_progress(&s, k) <= orr_source_progress(&s, k + 1) &&
+                    orr_source_progress(&s, k + 1) < 1);
     orr_source other;
     orr_error err = {0};
     toy_must(orr_source_learn(job, "no such name", arena, &other, &err), &err);

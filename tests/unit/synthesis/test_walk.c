@@ -49,8 +49,8 @@ static double length_of(const pool *p, const orr_block_run *run)
     while (s->step_cut[step + 1] <= run->from_cut)
         step++;
     assert_true(run->to_cut <= s->step_cut[step + 1]);
-    return (run->to_cut == s->step_cut[step + 1] ? 1 : s->progress[run->to_cut]) -
-           s->progress[run->from_cut];
+    return (run->to_cut == s->step_cut[step + 1] ? 1 : orr_source_progress(s, run->to_cut)) -
+           orr_source_progress(s, run->from_cut);
 }
 
 static void every_step_is_about_whole(void **state)
