@@ -277,8 +277,7 @@ static orr_status walk(walker *w, uint32_t n_steps, orr_walk *ret, orr_error *er
     ret->follows = (uint32_t)orr_random_below(&w->random, w->n);
     ret->n_steps = n_steps > 0 ? n_steps : steps_of(w, ret->follows);
     for (uint32_t i = 0; i < ret->n_steps; i++) {
-        const uint32_t source =
-            w->obfuscate && i > 0 ? (uint32_t)orr_random_below(&w->random, w->n) : ret->follows;
+        const uint32_t source = w->obfuscate && i > 0 ? draw_source(w) : ret->follows;
         const orr_source *s = &w->sources[source];
         const uint32_t step = draw_step(w, source);
         if (!walk_step(w, (place){source, s->step_cut[step], s->step_cut[step + 1]}, i))
