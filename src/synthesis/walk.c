@@ -98,23 +98,27 @@ static uint32_t step_of(const orr_source *s, uint32_t cut)
     return low;
 }
 
-/* A source, of those that gave least. */
+static double given_by(const walker *w, uint32_t source)
+{
+    double given = 0;
+    for (uint32_t k = 0; k < w->sources[source].n_steps; k++)
+        given += w->given[source][k];
+    return given;
+}
+
+/* A source, of those that gave least or up to two blocks more: were it always the one that gave
+ * least, two would take turns, and where one begins would tell all. */
 static uint32_t draw_source(walker *w)
 {
     double least = INFINITY;
-    uint64_t ties = 0;
+    uint64_t near = 0;
     uint32_t drawn = 0;
-    for (uint32_t i = 0; i < w->n; i++) {
-        double given = 0;
-        for (uint32_t k = 0; k < w->sources[i].n_steps; k++)
-            given += w->given[i][k];
-        if (given < least) {
-            least = given;
-            ties = 0;
-        }
-        if (given == least && orr_random_below(&w->random, ++ties) == 0)
+    for (uint32_t i = 0; i < w->n; i++)
+        least = fmin(least, given_by(w, i));
+    for (uint32_t i = 0; i < w->n; i++)
+        if (given_by(w, i) <= least + 2.0 / ORR_SYNTHESIS_BLOCKS &&
+            orr_random_below(&w->random, ++near) == 0)
             drawn = i;
-    }
     return drawn;
 }
 

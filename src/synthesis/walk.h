@@ -12,8 +12,8 @@
  * place of their step, within ORR_SYNTHESIS_NEAR of the nodes of the first rank, and twice that of
  * its time and of the nodes of every other; of those, among the steps that gave least so far: every
  * step counts as much as another. Place is counted by what was emitted, so that errors do not add
- * up. Obfuscated, the source is drawn first, of those that gave
- * least, then a step of it, and the nearest cut is taken whatever went before it.
+ * up. Obfuscated, the source is drawn first, of those that gave least or up to two blocks more,
+ * then a step of it, and the nearest cut is taken whatever went before it.
  *
  * Sources: Künsch, Annals of Statistics 17(3), 1989 (block bootstrap); Carlstein et al., Bernoulli
  * 4(3), 1998 (matched blocks). */
