@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "graph/job.h"
 #include "synthesis/source.h"
 
 /* Cuts: the first rank proposes each moment at which an operator begins and none is open; every
@@ -81,7 +82,9 @@ static orr_status propose(cutter *c)
     for (size_t i = 0; i < n; i += stride) {
         int64_t *row = c->cut_ns + (size_t)c->n_cuts++ * n_roles;
         for (uint32_t r = 0; r < n_roles; r++) {
-            const int64_t ns = c->quiet[0].at[i] + s->ranks[0].clock_ns - s->ranks[r].clock_ns;
+            const int64_t ns = orr_ns_add_saturating(
+                c->quiet[0].at[i],
+                orr_ns_sub_saturating(s->ranks[0].clock_ns, s->ranks[r].clock_ns));
             row[r] = next_of(&c->quiet[r], i == 0 ? INT64_MIN : ns, c->end_ns[r]);
         }
     }

@@ -178,12 +178,10 @@ static double blurred_share(const orr_samples *s, uint64_t key, int64_t value, d
     return reflect(share + ORR_SYNTHESIS_BLUR * (2 * u - 1));
 }
 
-enum { SOURCES_MOST = 256 };
-
 int64_t orr_samples_draw(const orr_samples *s, uint32_t source, const orr_graph *g, orr_node_id v,
                          int64_t was_ns, double u, double w)
 {
-    uint64_t keys[SOURCES_MOST];
+    uint64_t keys[ORR_SYNTHESIS_SOURCES];
     if (was_ns <= 0)
         return 0;
     if (s->blur) {
@@ -201,7 +199,7 @@ int64_t orr_samples_draw(const orr_samples *s, uint32_t source, const orr_graph 
 int64_t orr_samples_draw_bytes(const orr_samples *s, uint32_t source, const orr_comm *comm,
                                int64_t was_bytes, double u, double w)
 {
-    uint64_t keys[SOURCES_MOST];
+    uint64_t keys[ORR_SYNTHESIS_SOURCES];
     if (!s->blur || was_bytes <= 0)
         return was_bytes;
     for (uint32_t i = 0; i < s->n_sources; i++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "graph/job.h"
 #include "graph/pollers.h"
 
 /* What of a rank's recording can stand in a generated job: operators, calls, device work and
@@ -261,7 +262,7 @@ orr_status orr_source_learn(const orr_job *job, const char *annotation, orr_aren
     for (uint32_t r = 0; r < job->n_graphs; r++) {
         const orr_graph *g = job->graphs[r];
         ORR_TRY(orr_source_rank_learn(g, annotation, arena, &ranks[r], err));
-        ranks[r].clock_ns = g->base_ns + job->clock_offset_ns[r];
+        ranks[r].clock_ns = orr_ns_add_saturating(g->base_ns, job->clock_offset_ns[r]);
         world = g->world_size > world ? g->world_size : world;
     }
     if (ranks[0].n_order == 0)

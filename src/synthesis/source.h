@@ -13,7 +13,7 @@
  * is thus whole on every rank: it can follow any other such piece, and all communications still
  * meet. Annotations, Python functions and operators of more than ORR_SYNTHESIS_LARGE nodes may be
  * open at a cut; they are divided there. */
-enum { ORR_SYNTHESIS_LARGE = 64 };
+enum { ORR_SYNTHESIS_LARGE = 64, ORR_SYNTHESIS_SOURCES = 256 /* at most */ };
 
 typedef struct orr_source_rank {
     const orr_graph *graph;

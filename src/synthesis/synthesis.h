@@ -10,7 +10,7 @@
 /* Jobs like recorded ones: learnt from one or several recorded jobs (sources), drawn by a seed,
  * simulated, and compared with each source. The same sources, options and seed give the same job
  * for any number of threads. */
-enum { ORR_SYNTHESIS_SOURCES = 256, ORR_SYNTHESIS_RANKS = 4096 };
+enum { ORR_SYNTHESIS_RANKS = 4096 };
 
 typedef struct orr_synthesis_options {
     uint64_t seed;

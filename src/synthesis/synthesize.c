@@ -2,6 +2,7 @@
 #include "synthesis/synthesis.h"
 
 #include "base/alloc.h"
+#include "graph/job.h"
 #include "synthesis/emit.h"
 #include "synthesis/groups.h"
 
@@ -97,12 +98,13 @@ static orr_status find_starts(const orr_synthesis *s, const orr_synthesis_option
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n && !o->obfuscate; i++) {
         const uint32_t role = i % source->n_roles;
-        start_ns[i] = orr_source_cut_ns(source, s->walk.runs[0].from_cut, role) +
-                      source->ranks[role].clock_ns;
+        start_ns[i] =
+            orr_ns_add_saturating(orr_source_cut_ns(source, s->walk.runs[0].from_cut, role),
+                                  source->ranks[role].clock_ns);
         first_ns = start_ns[i] < first_ns ? start_ns[i] : first_ns;
     }
     for (uint32_t i = 0; i < n && !o->obfuscate; i++)
-        start_ns[i] -= first_ns;
+        start_ns[i] = orr_ns_sub_saturating(start_ns[i], first_ns);
     *ret = start_ns;
     return ORR_OK;
 }
@@ -127,11 +129,32 @@ static orr_status simulate(const orr_synthesis_options *o, const int64_t *const 
     return orr_simulation_job(&s->simulation, s->draft, &s->job, err);
 }
 
+/* Times are summed without further checks: the longest of all ranks must stay far below 2^63 ns. */
+static orr_status check_length(const orr_synthesis *s, orr_error *err)
+{
+    static const double longest_ns = 1e18;
+    double ns = 0;
+    for (uint32_t i = 0; i < s->walk.n_runs; i++) {
+        const orr_block_run *run = &s->walk.runs[i];
+        const orr_source *source = &s->sources[run->source];
+        double longest = 0;
+        for (uint32_t r = 0; r < source->n_roles; r++) {
+            const double part = (double)orr_source_cut_ns(source, run->to_cut, r) -
+                                (double)orr_source_cut_ns(source, run->from_cut, r);
+            longest = part > longest ? part : longest;
+        }
+        ns += longest;
+    }
+    return ns < longest_ns ? ORR_OK
+                           : orr_fail(err, ORR_LIMIT, "the job would last for over 30 years");
+}
+
 static orr_status check(const orr_synthesis *s, uint32_t n_ranks, orr_error *err)
 {
     if (n_ranks > ORR_SYNTHESIS_RANKS)
         return orr_fail(err, ORR_LIMIT, "--scale: %u ranks are more files than %d", n_ranks,
                         ORR_SYNTHESIS_RANKS);
+    ORR_TRY(check_length(s, err));
     for (uint32_t i = 0; i < s->n_sources; i++)
         ORR_TRY(of_source(orr_membership_check(&s->sources[i], n_ranks, err), i, err));
     return ORR_OK;

@@ -765,7 +765,7 @@ const orr_option orr_options[] = {
      " analyze chakra convert diagnose diff fit info predict replay synthesize validate ",
      .about = "format to read; default: by content"},
     {"tolerant", 0, OPTION_FLAG, FIELD(tolerant), NULL, NULL,
-     " analyze chakra convert diagnose diff fit info predict replay validate ",
+     " analyze chakra convert diagnose diff fit info predict replay synthesize validate ",
      .about =
          "let pass what real tracers get wrong (truncated tail, control characters, missing commas, "
          "NaN, bad UTF-8), and count it"},
