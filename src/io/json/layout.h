@@ -2,20 +2,25 @@
 #ifndef ORR_IO_JSON_LAYOUT_H
 #define ORR_IO_JSON_LAYOUT_H
 
-#include "io/json/reader.h"
+#include "io/json/reader_parts.h"
+#include "io/json/scan.h"
 
 /* Keys as they stood before. A writer of many like objects repeats a key with the same white
  * space, comma and colon around it, mostly after the same key: then one comparison of bytes reads
- * it. What was read once by the grammar is valid wherever the grammar stands as it did. */
+ * it. What was read once by the grammar is valid wherever the grammar stands as it did. The end of
+ * an object is remembered like a key. */
 enum { ORR_JSON_LAYOUT_KEYS = 128, ORR_JSON_LAYOUT_BYTES = 48 };
 
 typedef struct orr_json_known_key {
-    uint8_t bytes[ORR_JSON_LAYOUT_BYTES]; /* from behind the value before it to behind the colon */
-    uint8_t n;                            /* of them; 0: none */
-    uint8_t key_at, key_n;                /* the key in them */
-    uint8_t expect;                       /* what the grammar allowed before them */
-    uint8_t tag;                          /* what the caller says that the key means; 0 at first */
-    uint8_t next[2];                      /* keys that followed it, the later one first */
+    _Alignas(16) uint8_t bytes[ORR_JSON_LAYOUT_BYTES]; /* from behind the value before it to the
+                                             value, or to behind the object's end */
+    uint8_t n;                                         /* of them; 0: none */
+    uint8_t key_at, key_n;                             /* the key in them */
+    uint8_t expect;  /* what the grammar allowed before them, plus one */
+    uint8_t tag;     /* what the caller says that the key means; 0 at first */
+    uint8_t next[2]; /* keys that followed it, the later one first */
+    bool ends;       /* the object; no key */
+    uint16_t mask;   /* of the first 16 bytes, those that are of the n */
 } orr_json_known_key;
 
 /* Zero it. `last` is 0 before the first key of an object, which the caller sets. keys[0] is none.
@@ -23,11 +28,76 @@ typedef struct orr_json_known_key {
 typedef struct orr_json_layout {
     orr_json_known_key keys[ORR_JSON_LAYOUT_KEYS];
     uint8_t n, last;
+    orr_text key; /* the last one, where it is not remembered */
 } orr_json_layout;
 
-/* As orr_json_next_key(), with the same keys, faults and errors. *ret_tag: where the caller reads
- * and sets the key's tag, until the next call; NULL: the key is not remembered. */
-bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout, orr_text *ret_key,
-                          uint8_t **ret_tag, orr_status *status, orr_error *err);
+/* The key that was read last, until the next call on the reader. */
+static inline orr_text orr_json_layout_key(const orr_json_layout *layout)
+{
+    const orr_json_known_key *last = &layout->keys[layout->last];
+    return layout->last == 0 ? layout->key
+                             : (orr_text){(const char *)last->bytes + last->key_at, last->key_n};
+}
+
+/* Up to ORR_JSON_LAYOUT_BYTES behind the window are looked at. */
+_Static_assert((int)ORR_JSON_LAYOUT_BYTES <= (int)ORR_STREAM_TAIL_BYTES,
+               "readable behind a window");
+
+static inline bool orr_json_stands_at(const uint8_t *p, const orr_json_known_key *known)
+{
+#if defined(ORR_JSON_SSE2_)
+    const unsigned n = known->n;
+    const uint8_t *const bytes = known->bytes;
+    if ((orr_json_equal_mask(p, bytes) & known->mask) != known->mask)
+        return false;
+    if (n <= 16)
+        return true;
+    if (orr_json_equal_mask(p + n - 16, bytes + n - 16) != 0xffff)
+        return false;
+    return n <= 32 || orr_json_equal_mask(p + 16, bytes + 16) == 0xffff;
+#else
+    return memcmp(p, known->bytes, known->n) == 0;
+#endif
+}
+
+static inline bool orr_json_is_next(const orr_json *json, const orr_json_known_key *known)
+{
+    return known->expect == json->expect + 1 && orr_json_stands_at(json->at, known) &&
+           (size_t)(json->end - json->at) >= known->n;
+}
+
+/* As orr_json_next_key_of(), where no remembered key stands. */
+bool orr_json_learn_key(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
+                        orr_status *status, orr_error *err);
+
+/* As orr_json_next_key(), with the same keys, faults and errors; orr_json_layout_key() is the key.
+ * *ret_tag: where the caller reads and sets its tag, until the next call; NULL: the key is not
+ * remembered. */
+static inline bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
+                                        orr_status *status, orr_error *err)
+{
+    orr_json_known_key *previous = &layout->keys[layout->last];
+    uint8_t at = previous->next[0];
+    *status = ORR_OK;
+    if (__builtin_expect(!json->in_object, 0))
+        return orr_json_learn_key(json, layout, ret_tag, status, err);
+    if (!orr_json_is_next(json, &layout->keys[at])) {
+        at = previous->next[1];
+        if (!orr_json_is_next(json, &layout->keys[at]))
+            return orr_json_learn_key(json, layout, ret_tag, status, err);
+        previous->next[1] = previous->next[0];
+        previous->next[0] = at;
+    }
+    orr_json_known_key *known = &layout->keys[at];
+    if (known->ends) {
+        orr_json_leave(json, json->at + known->n);
+        return false;
+    }
+    *ret_tag = &known->tag;
+    json->at += known->n;
+    json->expect = ORR_JSON_EXPECT_VALUE;
+    layout->last = at;
+    return true;
+}
 
 #endif /* ORR_IO_JSON_LAYOUT_H */

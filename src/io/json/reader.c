@@ -136,20 +136,6 @@ static orr_status enter(orr_json *json, const uint8_t *p, bool object, orr_error
     return ORR_OK;
 }
 
-static inline void value_done(orr_json *json, const uint8_t *after)
-{
-    json->at = after;
-    json->expect = json->depth > 0 ? ORR_JSON_EXPECT_MORE : ORR_JSON_EXPECT_VALUE;
-}
-
-/* Out of the container we are in. */
-static inline void leave(orr_json *json, const uint8_t *after)
-{
-    json->depth--;
-    json->in_object = json->depth > 0 && json->is_object.at[json->depth - 1];
-    value_done(json, after);
-}
-
 static bool parent_is_array(const orr_json *json)
 {
     return json->depth > 1 && !json->is_object.at[json->depth - 2];
@@ -183,7 +169,7 @@ static orr_status scan_word(orr_json *json, const uint8_t *p, const char *word, 
     if (left < n)
         return ORR_JSON_INCOMPLETE;
     *ret = (orr_json_value){type, {(const char *)p, n}};
-    value_done(json, p + n);
+    orr_json_value_done(json, p + n);
     return ORR_OK;
 }
 
@@ -215,7 +201,7 @@ static inline orr_status scan_value(orr_json *json, orr_json_value *ret, orr_err
     case '"':
         ret->type = ORR_JSON_STRING;
         ORR_TRY(scan_string(json, p, &ret->text, &after, err));
-        value_done(json, after);
+        orr_json_value_done(json, after);
         return ORR_OK;
     case '{':
     case '[':
@@ -231,7 +217,7 @@ static inline orr_status scan_value(orr_json *json, orr_json_value *ret, orr_err
         if (!begins_number(*p))
             return scan_mark(json, p, ret, err);
         ORR_TRY(orr_json_scan_number(json, p, ret, &after, err));
-        value_done(json, after);
+        orr_json_value_done(json, after);
         return ORR_OK;
     }
 }
@@ -244,7 +230,7 @@ static orr_status value_slowly(orr_json *json, orr_json_value *ret, orr_error *e
         ORR_TRY(need_more(json, begun ? "in the middle of a value" : "before a value", err));
         if (json->cut) {
             *ret = (orr_json_value){ORR_JSON_NULL, {"null", 4}};
-            value_done(json, json->at);
+            orr_json_value_done(json, json->at);
             return ORR_OK;
         }
         const orr_status status = scan_value(json, ret, err);
@@ -308,7 +294,7 @@ static orr_status repair_object(orr_json *json, const uint8_t *p, bool had_comma
     orr_json_count_fault(json, ORR_JSON_FAULT_MISSING_COMMA, p);
     *ret_left = closes_parent || next_of_parent || *p == '}';
     if (*ret_left)
-        leave(json, *p == '}' ? p + 1 : p);
+        orr_json_leave(json, *p == '}' ? p + 1 : p);
     if (next_of_parent)
         json->expect = ORR_JSON_EXPECT_AFTER_COMMA;
     return ORR_OK;
@@ -329,7 +315,7 @@ static inline orr_status scan_key(orr_json *json, orr_text *ret, bool *ret_found
             return ORR_JSON_INCOMPLETE;
     } else if (*p == '}') {
         *ret_found = false;
-        leave(json, p + 1);
+        orr_json_leave(json, p + 1);
         return ORR_OK;
     }
     if (__builtin_expect(!had_comma || *p != '"', 0)) {
@@ -365,7 +351,7 @@ static orr_status next_key(orr_json *json, orr_text *ret, bool *ret_found, orr_e
         ORR_TRY(need_more(json, "in the middle of an object", err));
         if (json->cut) {
             *ret_found = false;
-            leave(json, json->at);
+            orr_json_leave(json, json->at);
             return ORR_OK;
         }
     }
@@ -389,7 +375,7 @@ static orr_status repair_array(orr_json *json, const uint8_t *p, bool had_comma,
     orr_json_count_fault(json, ORR_JSON_FAULT_MISSING_COMMA, p);
     *ret_left = !element;
     if (*ret_left)
-        leave(json, closes_parent ? p : p + 1);
+        orr_json_leave(json, closes_parent ? p : p + 1);
     return ORR_OK;
 }
 
@@ -409,7 +395,7 @@ static inline orr_status scan_element(orr_json *json, bool *ret_found, orr_error
             ORR_TRY(repair_array(json, p, true, &left, err));
     } else if (*p == ']') {
         left = true;
-        leave(json, p + 1);
+        orr_json_leave(json, p + 1);
     } else if (json->expect == ORR_JSON_EXPECT_MORE || *p == '}') {
         ORR_TRY(repair_array(json, p, json->expect != ORR_JSON_EXPECT_MORE, &left, err));
     }
@@ -433,7 +419,7 @@ static orr_status next_element(orr_json *json, bool *ret_found, orr_error *err)
         ORR_TRY(need_more(json, "in the middle of an array", err));
         if (json->cut) {
             *ret_found = false;
-            leave(json, json->at);
+            orr_json_leave(json, json->at);
             return ORR_OK;
         }
     }

@@ -92,9 +92,6 @@ orr_status orr_json_int64(orr_json *json, int64_t *ret, bool *ret_is,
                           orr_error *err) ORR_MUST_CHECK;
 orr_status orr_json_double(orr_json *json, double *ret, bool *ret_is,
                            orr_error *err) ORR_MUST_CHECK;
-/* The next value if it is an integer as mostly written, of at most 18 digits; false: it may be one
- * nonetheless, and is still the next. */
-bool orr_json_int64_plain(orr_json *json, int64_t *ret);
 /* The next value, microseconds in decimal, exactly as ns ("1.0005" is 1000 with the rest
  * rounded half away from zero; "12e-1" works too). */
 orr_status orr_json_us_as_ns(orr_json *json, int64_t *ret_ns, bool *ret_is,

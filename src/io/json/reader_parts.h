@@ -51,6 +51,21 @@ static inline uint64_t orr_json_pos(const orr_json *json, const uint8_t *p)
     orr_fail_byte((err), ORR_PARSE, orr_json_pos((json), (p)), "at byte %llu: " format,            \
                   (unsigned long long)orr_json_pos((json), (p)), ##__VA_ARGS__)
 
+/* Behind a value: what the grammar allows there. */
+static inline void orr_json_value_done(orr_json *json, const uint8_t *after)
+{
+    json->at = after;
+    json->expect = json->depth > 0 ? ORR_JSON_EXPECT_MORE : ORR_JSON_EXPECT_VALUE;
+}
+
+/* Out of the container we are in. */
+static inline void orr_json_leave(orr_json *json, const uint8_t *after)
+{
+    json->depth--;
+    json->in_object = json->depth > 0 && json->is_object.at[json->depth - 1];
+    orr_json_value_done(json, after);
+}
+
 void orr_json_count_fault(orr_json *json, orr_json_fault fault, const uint8_t *p);
 
 /* Move `at` to the first byte of the next value, where a value is next. */

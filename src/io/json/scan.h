@@ -40,6 +40,14 @@ static inline unsigned orr_json_special_mask(const uint8_t *p)
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(control, _mm_or_si128(quote, backslash)));
 }
 
+/* Bit i: a[i] is b[i], of 16 bytes. */
+static inline unsigned orr_json_equal_mask(const uint8_t *a, const uint8_t *b)
+{
+    const __m128i x = _mm_loadu_si128((const __m128i *)a);
+    const __m128i y = _mm_loadu_si128((const __m128i *)b);
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, y));
+}
+
 static inline unsigned orr_json_not_space_mask(const uint8_t *p)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)p);

@@ -12,50 +12,10 @@
  * reader's state as it would be there, and the reader itself takes that one step. So there is
  * one place that knows about faults and errors, and it is not this one. */
 
-/* Behind the string whose quote is at p; NULL: not a common one. */
-static inline const uint8_t *pass_string(const uint8_t *p, const uint8_t *end)
-{
-    p = orr_json_plain_end(p + 1, end);
-    return p < end && *p == '"' ? p + 1 : NULL;
-}
-
-/* Behind a number without an exponent, NULL likewise. */
-static inline const uint8_t *pass_number(const uint8_t *p, const uint8_t *end)
-{
-    p += *p == '-';
-    const uint8_t *whole = p;
-    while (p < end && orr_json_is_digit(*p))
-        p++;
-    if (p == whole || (*whole == '0' && p - whole > 1))
-        return NULL;
-    if (p < end && *p == '.') {
-        const uint8_t *fraction = ++p;
-        while (p < end && orr_json_is_digit(*p))
-            p++;
-        if (p == fraction)
-            return NULL;
-    }
-    return p < end && (*p == ',' || *p == '}' || *p == ']' || orr_json_is_space(*p)) ? p : NULL;
-}
-
-static inline const uint8_t *pass_word(const uint8_t *p, const uint8_t *end)
-{
-    if (end - p > 4 && (memcmp(p, "true", 4) == 0 || memcmp(p, "null", 4) == 0))
-        return p + 4;
-    return end - p > 5 && memcmp(p, "false", 5) == 0 ? p + 5 : NULL;
-}
-
-static inline const uint8_t *pass_scalar(const uint8_t *p, const uint8_t *end)
-{
-    if (*p == '"')
-        return pass_string(p, end);
-    return orr_json_is_digit(*p) || *p == '-' ? pass_number(p, end) : pass_word(p, end);
-}
-
 /* Behind the key at p and its colon, NULL likewise. */
 static inline const uint8_t *pass_key(const uint8_t *p, const uint8_t *end)
 {
-    if (p >= end || *p != '"' || (p = pass_string(p, end)) == NULL)
+    if (p >= end || *p != '"' || (p = orr_json_pass_string(p, end)) == NULL)
         return NULL;
     p = orr_json_skip_space(p, end);
     return p < end && *p == ':' ? p + 1 : NULL;
@@ -103,7 +63,7 @@ static void run(orr_json *json, uint32_t depth)
             p++;
             continue;
         }
-        if ((p = pass_scalar(p, end)) == NULL)
+        if ((p = orr_json_pass_scalar(p, end)) == NULL)
             return;
         expect = ORR_JSON_EXPECT_MORE;
     }
@@ -131,19 +91,9 @@ orr_status orr_json_skip_to_depth(orr_json *json, uint32_t depth, orr_error *err
     return ORR_OK;
 }
 
-/* A scalar as it is mostly written. */
-static bool skip_plain(orr_json *json)
-{
-    const uint8_t *p = orr_json_plain_value(json);
-    if (p == NULL || *p == '{' || *p == '[' || (p = pass_scalar(p, json->end)) == NULL)
-        return false;
-    orr_json_plain_done(json, p);
-    return true;
-}
-
 orr_status orr_json_skip(orr_json *json, orr_error *err)
 {
-    if (skip_plain(json))
+    if (orr_json_skip_plain(json))
         return ORR_OK;
     const uint32_t depth = json->depth;
     orr_json_value value;

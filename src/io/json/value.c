@@ -34,15 +34,6 @@ static orr_status scalar(orr_json *json, orr_json_value *ret, bool *ret_is, orr_
     return orr_json_skip_to_depth(json, depth, err);
 }
 
-bool orr_json_int64_plain(orr_json *json, int64_t *ret)
-{
-    const uint8_t *p = orr_json_plain_value(json);
-    if (p == NULL || (p = orr_json_plain_int(p, json->end, ret)) == NULL)
-        return false;
-    orr_json_plain_done(json, p);
-    return true;
-}
-
 orr_status orr_json_int64(orr_json *json, int64_t *ret, bool *ret_is, orr_error *err)
 {
     orr_json_value value;
@@ -61,24 +52,9 @@ orr_status orr_json_double(orr_json *json, double *ret, bool *ret_is, orr_error 
     return ORR_OK;
 }
 
-/* digits[.ddd] */
-static bool us_plain(orr_json *json, int64_t *ret_ns)
-{
-    static const uint64_t to_ns[4] = {1000, 100, 10, 1};
-    const uint8_t *p = orr_json_plain_value(json);
-    uint64_t value;
-    unsigned decimals;
-    if (p == NULL || (p = orr_json_plain_decimal(p, json->end, 3, &value, &decimals)) == NULL ||
-        value > INT64_MAX / 1000)
-        return false;
-    orr_json_plain_done(json, p);
-    *ret_ns = (int64_t)(value * to_ns[decimals]);
-    return true;
-}
-
 orr_status orr_json_us_as_ns(orr_json *json, int64_t *ret_ns, bool *ret_is, orr_error *err)
 {
-    if (us_plain(json, ret_ns)) {
+    if (orr_json_us_as_ns_plain(json, ret_ns)) {
         *ret_is = true;
         return ORR_OK;
     }
@@ -91,9 +67,7 @@ orr_status orr_json_us_as_ns(orr_json *json, int64_t *ret_ns, bool *ret_is, orr_
 
 orr_status orr_json_text(orr_json *json, orr_text *ret, bool *ret_is, orr_error *err)
 {
-    const uint8_t *p = orr_json_plain_value(json);
-    if (p != NULL && (p = orr_json_plain_string(p, json->end, ret)) != NULL) {
-        orr_json_plain_done(json, p);
+    if (orr_json_text_plain(json, ret)) {
         *ret_is = true;
         return ORR_OK;
     }
@@ -186,7 +160,7 @@ static bool raw_plain(orr_json *json, orr_text *ret)
     orr_text inside;
     if (p == NULL || (after = orr_json_plain_string(p, json->end, &inside)) == NULL)
         return false;
-    orr_json_plain_done(json, after);
+    orr_json_value_done(json, after);
     *ret = (orr_text){(const char *)p, (size_t)(after - p)};
     return true;
 }

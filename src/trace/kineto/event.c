@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "io/json/plain.h"
+
 /* Parses one element of traceEvents into a kineto_event: keys, times, arguments, attributes. */
 
 /* Integers as tracers write them: as number or as text; addresses may need all 64 bits. */
@@ -36,6 +38,26 @@ orr_status kineto_add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr
     kineto_attr_value value = {0};
     ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &value.str, err));
     return kineto_add_attr(k, name, kind, value, err);
+}
+
+/* Values as they are mostly written are read here, where the key is known; others by the reader. */
+static inline orr_status read_text(kineto *k, orr_text *ret, bool *ret_is, orr_error *err)
+{
+    *ret_is = true;
+    return orr_json_text_plain(k->json, ret) ? ORR_OK : orr_json_text(k->json, ret, ret_is, err);
+}
+
+static inline orr_status read_us(kineto *k, int64_t *ret_ns, bool *ret_is, orr_error *err)
+{
+    *ret_is = true;
+    return orr_json_us_as_ns_plain(k->json, ret_ns)
+               ? ORR_OK
+               : orr_json_us_as_ns(k->json, ret_ns, ret_is, err);
+}
+
+static inline orr_status skip(kineto *k, orr_error *err)
+{
+    return orr_json_skip_plain(k->json) ? ORR_OK : orr_json_skip(k->json, err);
 }
 
 /* A JSON string with escapes, kept with its quotes. */
@@ -87,9 +109,39 @@ static orr_status add_raw_attr(kineto *k, orr_str name, orr_text raw, orr_error 
     }
 }
 
+/* Digits as an attribute: an integer, or a double where there is a point. Up to 15 digits and the
+ * power of ten are exact doubles, so that the quotient is rounded once, as orr_text_double() does.
+ */
+static bool plain_number(orr_json *json, orr_attr_kind *ret_kind, kineto_attr_value *ret)
+{
+    enum { EXACT_DIGITS = 15 };
+    static const double powers[EXACT_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    const uint8_t *const begin = orr_json_plain_value(json);
+    uint64_t value;
+    unsigned decimals;
+    if (begin == NULL)
+        return false;
+    const uint8_t *const after =
+        orr_json_plain_decimal(begin, json->end, EXACT_DIGITS, &value, &decimals);
+    if (after == NULL || value > INT64_MAX || (decimals > 0 && after - begin - 1 > EXACT_DIGITS))
+        return false;
+    *ret_kind = decimals > 0 ? ORR_ATTR_DOUBLE : ORR_ATTR_INT64;
+    if (decimals > 0)
+        ret->real = (double)value / powers[decimals];
+    else
+        ret->int64 = (int64_t)value;
+    orr_json_value_done(json, after);
+    return true;
+}
+
 orr_status kineto_read_attr(kineto *k, orr_str name, orr_error *err)
 {
     orr_text raw;
+    orr_attr_kind kind;
+    kineto_attr_value value = {0};
+    if (plain_number(k->json, &kind, &value))
+        return kineto_add_attr(k, name, kind, value, err);
     ORR_TRY(orr_json_raw(k->json, &raw, err));
     return raw.n == 0 ? ORR_OK : add_raw_attr(k, name, raw, err);
 }
@@ -106,9 +158,10 @@ orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
 }
 
 /* The key's name as a string of the graph. */
-static orr_status attr_name(kineto *k, kineto_arg arg, orr_text key, orr_str *ret, orr_error *err)
+static orr_status attr_name(kineto *k, kineto_arg arg, orr_str *ret, orr_error *err)
 {
     if (arg == ARG_OTHER || k->arg_name[arg] == 0) {
+        const orr_text key = orr_json_layout_key(&k->arg_layout);
         ORR_TRY(orr_builder_str(k->builder, key.at, key.n, ret, err));
         k->arg_name[arg] = *ret;
         return ORR_OK;
@@ -132,13 +185,12 @@ static bool tells_communication(const kineto *k, const kineto_event *e, kineto_a
             strncmp(orr_builder_text(k->builder, e->name), "c10d::", 6) == 0);
 }
 
-static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
-                                orr_error *err)
+static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error *err)
 {
     if (!k->options->attributes && !tells_communication(k, e, arg))
-        return orr_json_skip(k->json, err);
+        return skip(k, err);
     orr_str name;
-    ORR_TRY(attr_name(k, arg, key, &name, err));
+    ORR_TRY(attr_name(k, arg, &name, err));
     ORR_TRY(kineto_read_attr(k, name, err));
     if (arg == ARG_OTHER || k->attrs.n == 0)
         return ORR_OK;
@@ -148,15 +200,14 @@ static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_
     return ORR_OK;
 }
 
-static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
-                               orr_error *err)
+static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error *err)
 {
     orr_str name = 0;
     orr_text text;
     bool is;
-    const bool also = k->options->attributes && kineto_arg_use(arg) == USE_INT_TOO;
+    const bool also = k->options->attributes && kineto_arg_uses[arg] == USE_INT_TOO;
     if (also || k->arg_name[arg] == 0) /* the key is invalidated by the next call */
-        ORR_TRY(attr_name(k, arg, key, &name, err));
+        ORR_TRY(attr_name(k, arg, &name, err));
     int64_t value;
     if (!orr_json_int64_plain(k->json, &value)) {
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
@@ -186,25 +237,25 @@ static orr_status read_text_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_
 }
 
 /* `tag`: NULL or what the key was found to mean before, plus one. */
-static kineto_arg arg_of(const kineto *k, orr_text key, uint8_t *tag)
+static inline kineto_arg arg_of(const kineto *k, uint8_t *tag)
 {
     if (tag != NULL && *tag != 0)
         return (kineto_arg)(*tag - 1);
-    const kineto_arg arg = kineto_arg_of(&k->arg_table, key);
+    const kineto_arg arg = kineto_arg_of(&k->arg_table, orr_json_layout_key(&k->arg_layout));
     if (tag != NULL)
         *tag = (uint8_t)(arg + 1);
     return arg;
 }
 
-static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key, orr_error *err)
+static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error *err)
 {
     bool is;
-    switch (kineto_arg_use(arg)) {
+    switch ((kineto_use)kineto_arg_uses[arg]) {
     case USE_NOT:
-        return orr_json_skip(k->json, err);
+        return skip(k, err);
     case USE_INT:
     case USE_INT_TOO:
-        return read_int_arg(k, e, arg, key, err);
+        return read_int_arg(k, e, arg, err);
     case USE_TEXT:
         return read_text_arg(k, e, arg, err);
     case USE_RATE:
@@ -213,26 +264,36 @@ static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text 
     case USE_ATTR:
         break;
     }
-    return read_attr_arg(k, e, arg, key, err);
+    return read_attr_arg(k, e, arg, err);
+}
+
+/* The object that is next; *ret_is: it was one, else it was passed over. */
+static inline orr_status enter_object(kineto *k, bool *ret_is, orr_error *err)
+{
+    orr_json_value v;
+    orr_status status = ORR_OK;
+    *ret_is = true;
+    if (orr_json_plain_object(k->json))
+        return ORR_OK;
+    ORR_TRY(orr_json_value_next(k->json, &v, err));
+    *ret_is = v.type == ORR_JSON_OBJECT;
+    if (v.type == ORR_JSON_ARRAY)
+        while (orr_json_next_element(k->json, &status, err))
+            ORR_TRY(orr_json_skip(k->json, err));
+    return status;
 }
 
 static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
 {
-    orr_json_value v;
-    orr_text key;
+    bool is_object;
     orr_status status = ORR_OK;
-    ORR_TRY(orr_json_value_next(k->json, &v, err));
-    if (v.type == ORR_JSON_ARRAY) {
-        while (orr_json_next_element(k->json, &status, err))
-            ORR_TRY(orr_json_skip(k->json, err));
-        return status;
-    }
-    if (v.type != ORR_JSON_OBJECT)
+    ORR_TRY(enter_object(k, &is_object, err));
+    if (!is_object)
         return ORR_OK;
     uint8_t *tag;
     k->arg_layout.last = 0;
-    while (orr_json_next_key_of(k->json, &k->arg_layout, &key, &tag, &status, err))
-        ORR_TRY(read_arg(k, e, arg_of(k, key, tag), key, err));
+    while (orr_json_next_key_of(k->json, &k->arg_layout, &tag, &status, err))
+        ORR_TRY(read_arg(k, e, arg_of(k, tag), err));
     return status;
 }
 
@@ -255,8 +316,8 @@ static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
     orr_text text;
     bool is;
     if (e->ph == 's' || e->ph == 'f')
-        return orr_json_skip(k->json, err);
-    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        return skip(k, err);
+    ORR_TRY(read_text(k, &text, &is, err));
     return is ? orr_builder_str(k->builder, text.at, text.n, &e->name, err) : ORR_OK;
 }
 
@@ -269,11 +330,11 @@ static void count_fault(kineto *k, orr_trace_fault fault)
 }
 
 /* As arg_of(). */
-static kineto_key key_of(orr_text key, uint8_t *tag)
+static inline kineto_key key_of(const kineto *k, uint8_t *tag)
 {
     if (tag != NULL && *tag != 0)
         return (kineto_key)(*tag - 1);
-    const kineto_key name = kineto_key_of(key);
+    const kineto_key name = kineto_key_of(orr_json_layout_key(&k->event_layout));
     if (tag != NULL)
         *tag = (uint8_t)(name + 1);
     return name;
@@ -288,11 +349,11 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
     e->keys |= (uint16_t)(1u << name);
     switch (name) {
     case KEY_PH:
-        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        ORR_TRY(read_text(k, &text, &is, err));
         e->ph = (char)(is && text.n == 1 ? text.at[0] : '\0');
         return ORR_OK;
     case KEY_CAT:
-        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        ORR_TRY(read_text(k, &text, &is, err));
         e->cat = (uint8_t)(is && text.n > 0 ? kineto_cat_of(text) : CAT_OTHER);
         return ORR_OK;
     case KEY_NAME:
@@ -302,10 +363,14 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
     case KEY_TID:
         return read_id(k, &e->tid, err);
     case KEY_TS:
-        return orr_json_us_as_ns(k->json, &e->ts_ns, &e->has_ts, err);
+        return read_us(k, &e->ts_ns, &e->has_ts, err);
     case KEY_DUR:
-        return orr_json_us_as_ns(k->json, &e->dur_ns, &is, err);
+        return read_us(k, &e->dur_ns, &is, err);
     case KEY_ID:
+        if (orr_json_uint64_plain(k->json, &e->id)) {
+            e->has_id = true;
+            return ORR_OK;
+        }
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
         e->has_id = is && orr_text_uint64(text, &e->id);
         return ORR_OK;
@@ -314,7 +379,7 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
     case KEY_UNKNOWN:
         break;
     }
-    return orr_json_skip(k->json, err);
+    return skip(k, err);
 }
 
 static orr_status bad_event(kineto *k, uint64_t at_byte, const char *what, orr_error *err)
@@ -372,22 +437,16 @@ orr_status kineto_read_event(kineto *k, orr_error *err)
     k->attrs.n = k->attr_values.n = 0;
 
     const uint64_t at_byte = k->event_byte = orr_json_byte_pos(k->json);
-    orr_json_value v;
-    orr_text key;
+    bool is_object;
     orr_status status = ORR_OK;
-    ORR_TRY(orr_json_value_next(k->json, &v, err));
+    ORR_TRY(enter_object(k, &is_object, err));
     k->report->events++;
-    if (v.type == ORR_JSON_ARRAY) {
-        while (orr_json_next_element(k->json, &status, err))
-            ORR_TRY(orr_json_skip(k->json, err));
-        ORR_TRY(status);
-    }
-    if (v.type != ORR_JSON_OBJECT)
+    if (!is_object)
         return bad_event(k, at_byte, "fields", err);
     uint8_t *tag;
     k->event_layout.last = 0;
-    while (orr_json_next_key_of(k->json, &k->event_layout, &key, &tag, &status, err))
-        ORR_TRY(read_field(k, &e, key_of(key, tag), err));
+    while (orr_json_next_key_of(k->json, &k->event_layout, &tag, &status, err))
+        ORR_TRY(read_field(k, &e, key_of(k, tag), err));
     ORR_TRY(status);
     return use_event(k, &e, at_byte, err);
 }

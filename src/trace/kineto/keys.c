@@ -81,11 +81,17 @@ kineto_cat kineto_cat_of(orr_text t)
 
 static const struct {
     const char *text;
-    uint8_t n, use;
+    uint8_t n;
 } args[KINETO_N_ARGS] = {
-#define KINETO_ARG_ROW(name, text, use) {text, sizeof(text) - 1, use},
+#define KINETO_ARG_ROW(name, text, use) {text, sizeof(text) - 1},
     KINETO_ARGS(KINETO_ARG_ROW)
 #undef KINETO_ARG_ROW
+};
+
+const uint8_t kineto_arg_uses[KINETO_N_ARGS] = {
+#define KINETO_ARG_USE(name, text, use) use,
+    KINETO_ARGS(KINETO_ARG_USE)
+#undef KINETO_ARG_USE
 };
 
 static unsigned hash(const char *text, size_t n)
@@ -140,9 +146,4 @@ kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text t)
         if (is_arg(table->slot[at], t))
             return (kineto_arg)table->slot[at];
     return ARG_OTHER;
-}
-
-kineto_use kineto_arg_use(kineto_arg arg)
-{
-    return (kineto_use)args[arg].use;
 }

@@ -133,6 +133,6 @@ typedef struct kineto_arg_table {
 
 void kineto_args_init(kineto_arg_table *table);
 kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text text);
-kineto_use kineto_arg_use(kineto_arg arg);
+extern const uint8_t kineto_arg_uses[KINETO_N_ARGS]; /* kineto_use */
 
 #endif /* ORR_TRACE_KINETO_KEYS_H */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/json/plain.h"
 #include "trace/common/reader.h"
 
 /* events between two progress reports */
@@ -13,7 +14,7 @@ static orr_status read_events(kineto *k, orr_error *err)
 {
     orr_status status = ORR_OK;
     uint32_t left = EVENTS_A_STEP;
-    while (orr_json_next_element(k->json, &status, err)) {
+    while (orr_json_plain_element(k->json) || orr_json_next_element(k->json, &status, err)) {
         ORR_TRY(kineto_read_event(k, err));
         if (--left == 0) {
             left = EVENTS_A_STEP;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "io/json/layout.h"
-#include "io/json/layout.h"
 #include "io/json/reader.h"
 #include "io/json/reader_parts.h"
 #include "io/stream/output.h"
@@ -38,7 +37,7 @@ static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_ev
             const bool object = json->in_object;
             const bool more = !object ? orr_json_next_element(json, &status, err)
                               : layout != NULL
-                                  ? orr_json_next_key_of(json, layout, &key, &tag, &status, err)
+                                  ? orr_json_next_key_of(json, layout, &tag, &status, err)
                                   : orr_json_next_key(json, &key, &status, err);
             ORR_TRY(status);
             if (!more) {
@@ -46,7 +45,7 @@ static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_ev
                 continue;
             }
             if (object)
-                put_token(out, 'k', key);
+                put_token(out, 'k', layout != NULL ? orr_json_layout_key(layout) : key);
         }
         count++;
         if (skip_every > 0 && count % skip_every == 0) {
