@@ -135,11 +135,69 @@ static bool plain_number(orr_json *json, orr_attr_kind *ret_kind, kineto_attr_va
     return true;
 }
 
+static inline uint64_t load64(const uint8_t *p)
+{
+    uint64_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+
+/* Shapes, grids and types are lists that were mostly read before, and then one comparison of bytes
+ * reads them: what was a list once is one wherever it stands again. So short a list is never nested
+ * too deep. */
+enum { RECENT_LIST_BYTES = 64 };
+_Static_assert((int)RECENT_LIST_BYTES <= (int)ORR_STREAM_TAIL_BYTES, "readable behind a window");
+
+static orr_str *recent_list_of(kineto *k, const uint8_t *p)
+{
+    const uint64_t mix = load64(p) * UINT64_C(0x9e3779b97f4a7c15) +
+                         load64(p + 8) * UINT64_C(0xc2b2ae3d27d4eb4f) +
+                         load64(p + 16) * UINT64_C(0x165667b19e3779f9) + load64(p + 24);
+    return &k->recent_lists[(mix ^ mix >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+static bool stands_at(const uint8_t *p, const char *text, size_t n)
+{
+    const uint8_t *t = (const uint8_t *)text;
+    if (n < 8)
+        return memcmp(p, t, n) == 0;
+    for (size_t i = 0; i + 8 < n; i += 8)
+        if (load64(p + i) != load64(t + i))
+            return false;
+    return load64(p + n - 8) == load64(t + n - 8);
+}
+
+static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_error *err)
+{
+    kineto_attr_value value = {0};
+    orr_text raw;
+    orr_str *recent = recent_list_of(k, p);
+    const size_t n = orr_strtab_len(k->builder->strings, *recent);
+    if (n > 0 && (size_t)(k->json->end - p) >= n &&
+        stands_at(p, orr_builder_text(k->builder, *recent), n)) {
+        orr_json_value_done(k->json, p + n);
+        value.str = *recent;
+        return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
+    }
+    ORR_TRY(orr_json_raw(k->json, &raw, err));
+    if (raw.n <= 2)
+        return ORR_OK; /* [] says nothing */
+    ORR_TRY(orr_builder_str(k->builder, raw.at, raw.n, &value.str, err));
+    if (raw.n <= RECENT_LIST_BYTES)
+        *recent = value.str;
+    return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
+}
+
 orr_status kineto_read_attr(kineto *k, orr_str name, orr_error *err)
 {
     orr_text raw;
     orr_attr_kind kind;
     kineto_attr_value value = {0};
+    const uint8_t *const p = orr_json_plain_value(k->json);
+    if (p != NULL && *p == '[')
+        return read_list_attr(k, name, p, err);
+    if (p != NULL && *p == '"' && orr_json_text_plain(k->json, &raw))
+        return raw.n == 0 ? ORR_OK : kineto_add_text_attr(k, name, ORR_ATTR_STRING, raw, err);
     if (plain_number(k->json, &kind, &value))
         return kineto_add_attr(k, name, kind, value, err);
     ORR_TRY(orr_json_raw(k->json, &raw, err));
@@ -160,10 +218,15 @@ orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
 /* The key's name as a string of the graph. */
 static orr_status attr_name(kineto *k, kineto_arg arg, orr_str *ret, orr_error *err)
 {
+    const uint8_t known = k->arg_layout.last;
+    if (arg == ARG_OTHER && known != 0 && k->known_name[known] != 0) {
+        *ret = k->known_name[known];
+        return ORR_OK;
+    }
     if (arg == ARG_OTHER || k->arg_name[arg] == 0) {
         const orr_text key = orr_json_layout_key(&k->arg_layout);
         ORR_TRY(orr_builder_str(k->builder, key.at, key.n, ret, err));
-        k->arg_name[arg] = *ret;
+        k->arg_name[arg] = k->known_name[known] = *ret;
         return ORR_OK;
     }
     *ret = k->arg_name[arg];

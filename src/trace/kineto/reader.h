@@ -118,8 +118,10 @@ typedef struct kineto {
 
     kineto_arg_table arg_table;
     orr_json_layout event_layout, arg_layout;
-    orr_str arg_name[KINETO_N_ARGS]; /* interned when first seen; 0: not yet */
+    orr_str arg_name[KINETO_N_ARGS];          /* interned when first seen; 0: not yet */
+    orr_str known_name[ORR_JSON_LAYOUT_KEYS]; /* the same, of the remembered keys of arguments */
     kineto_lane_slot lane_cache[256];
+    orr_str recent_lists[1024];   /* by their first bytes; 0: none */
     orr_array(kineto_name) names; /* by orr_str */
     orr_array(kineto_label) labels;
     orr_array(kineto_comm) comms;           /* by increasing node */
