@@ -2,9 +2,9 @@
 #include "io/json/layout.h"
 
 /* Where the bytes of a key that was just read are remembered, now or before; 0: nowhere. */
-static uint8_t remember(orr_json_layout *layout, const orr_json_known_key *key)
+static uint16_t remember(orr_json_layout *layout, const orr_json_known_key *key)
 {
-    for (uint8_t i = 1; i <= layout->n; i++)
+    for (uint16_t i = 1; i <= layout->n; i++)
         if (layout->keys[i].n == key->n && layout->keys[i].expect == key->expect &&
             memcmp(layout->keys[i].bytes, key->bytes, key->n) == 0)
             return i;
@@ -16,7 +16,8 @@ static uint8_t remember(orr_json_layout *layout, const orr_json_known_key *key)
 
 /* Only keys of plain letters in one window, with their comma where one belongs: such a key has no
  * faults, which would have to be counted again. Nor has the end of an object without a comma. */
-static bool worth(const orr_json *json, const uint8_t *from, uint8_t expect, const orr_text *key)
+static bool worth(const orr_json *json, const uint8_t *from, orr_json_expect expect,
+                  const orr_text *key)
 {
     const uint8_t *p = orr_json_skip_space(from, json->at);
     if (key == NULL)
@@ -31,8 +32,8 @@ static bool worth(const orr_json *json, const uint8_t *from, uint8_t expect, con
 
 /* What was read from byte `pos` on: a key, or (NULL) the end of the object. Where it is remembered;
  * 0: nowhere. */
-static uint8_t learn(const orr_json *json, orr_json_layout *layout, uint64_t pos, uint8_t expect,
-                     const orr_text *key)
+static uint16_t learn(const orr_json *json, orr_json_layout *layout, uint64_t pos,
+                      orr_json_expect expect, const orr_text *key)
 {
     const uint64_t n = orr_json_byte_pos(json) - pos;
     if (n > ORR_JSON_LAYOUT_BYTES || n > (size_t)(json->at - json->begin) ||
@@ -58,13 +59,14 @@ bool orr_json_learn_key(orr_json *json, orr_json_layout *layout, uint8_t **ret_t
                         orr_status *status, orr_error *err)
 {
     const uint64_t pos = orr_json_byte_pos(json);
-    const uint8_t expect = json->expect, before = layout->last;
+    const orr_json_expect expect = json->expect;
+    const uint16_t before = layout->last;
     *ret_tag = NULL;
     layout->last = 0;
     const bool found = orr_json_next_key(json, &layout->key, status, err);
     if (*status != ORR_OK)
         return false;
-    const uint8_t at = learn(json, layout, pos, expect, found ? &layout->key : NULL);
+    const uint16_t at = learn(json, layout, pos, expect, found ? &layout->key : NULL);
     if (at == 0)
         return found;
     orr_json_known_key *previous = &layout->keys[before];

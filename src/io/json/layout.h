@@ -16,18 +16,18 @@ typedef struct orr_json_known_key {
                                              value, or to behind the object's end */
     uint8_t n;                                         /* of them; 0: none */
     uint8_t key_at, key_n;                             /* the key in them */
-    uint8_t expect;  /* what the grammar allowed before them, plus one */
-    uint8_t tag;     /* what the caller says that the key means; 0 at first */
-    uint8_t next[2]; /* keys that followed it, the later one first */
-    bool ends;       /* the object; no key */
-    uint16_t mask;   /* of the first 16 bytes, those that are of the n */
+    uint8_t expect;   /* what the grammar allowed before them, plus one */
+    uint8_t tag;      /* what the caller says that the key means; 0 at first */
+    uint16_t next[2]; /* keys that followed it, the later one first */
+    bool ends;        /* the object; no key */
+    uint16_t mask;    /* of the first 16 bytes, those that are of the n */
 } orr_json_known_key;
 
 /* Zero it. `last` is 0 before the first key of an object, which the caller sets. keys[0] is none.
  * Threads: one. */
 typedef struct orr_json_layout {
     orr_json_known_key keys[ORR_JSON_LAYOUT_KEYS];
-    uint8_t n, last;
+    uint16_t n, last;
     orr_text key; /* the last one, where it is not remembered */
 } orr_json_layout;
 
@@ -77,7 +77,7 @@ static inline bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout,
                                         orr_status *status, orr_error *err)
 {
     orr_json_known_key *previous = &layout->keys[layout->last];
-    uint8_t at = previous->next[0];
+    unsigned at = previous->next[0];
     *status = ORR_OK;
     if (__builtin_expect(!json->in_object, 0))
         return orr_json_learn_key(json, layout, ret_tag, status, err);
@@ -86,7 +86,7 @@ static inline bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout,
         if (!orr_json_is_next(json, &layout->keys[at]))
             return orr_json_learn_key(json, layout, ret_tag, status, err);
         previous->next[1] = previous->next[0];
-        previous->next[0] = at;
+        previous->next[0] = (uint16_t)at;
     }
     orr_json_known_key *known = &layout->keys[at];
     if (known->ends) {
@@ -96,7 +96,7 @@ static inline bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout,
     *ret_tag = &known->tag;
     json->at += known->n;
     json->expect = ORR_JSON_EXPECT_VALUE;
-    layout->last = at;
+    layout->last = (uint16_t)at;
     return true;
 }
 

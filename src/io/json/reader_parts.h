@@ -27,7 +27,7 @@ struct orr_json {
     bool cut;   /* tolerant: the input ended in the middle; containers end one by one */
 
     bool in_object;
-    uint8_t expect; /* orr_json_expect */
+    orr_json_expect expect;
     uint32_t depth, depth_limit;
     orr_array(bool) is_object; /* of each level */
 

@@ -29,7 +29,7 @@ static void run(orr_json *json, uint32_t depth)
     bool in_object = json->in_object;
     while (json->depth > depth) {
         json->at = p;
-        json->expect = (uint8_t)expect;
+        json->expect = expect;
         p = orr_json_skip_space(p, end);
         if (p >= end)
             return;
@@ -68,7 +68,7 @@ static void run(orr_json *json, uint32_t depth)
         expect = ORR_JSON_EXPECT_MORE;
     }
     json->at = p;
-    json->expect = (uint8_t)expect;
+    json->expect = expect;
 }
 
 orr_status orr_json_skip_to_depth(orr_json *json, uint32_t depth, orr_error *err)

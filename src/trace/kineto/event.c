@@ -218,7 +218,7 @@ orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
 /* The key's name as a string of the graph. */
 static orr_status attr_name(kineto *k, kineto_arg arg, orr_str *ret, orr_error *err)
 {
-    const uint8_t known = k->arg_layout.last;
+    const uint16_t known = k->arg_layout.last;
     if (arg == ARG_OTHER && known != 0 && k->known_name[known] != 0) {
         *ret = k->known_name[known];
         return ORR_OK;
@@ -360,17 +360,20 @@ static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
     return status;
 }
 
-static orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
+static orr_status read_id_text(kineto *k, kineto_id *id, orr_error *err)
 {
     orr_text text;
     bool is;
-    if (orr_json_int64_plain(k->json, &id->number))
-        return ORR_OK;
     ORR_TRY(orr_json_text(k->json, &text, &is, err));
     if (!is || orr_text_int64(text, &id->number))
         return ORR_OK;
     id->number = INT64_MIN;
     return orr_builder_str(k->builder, text.at, text.n, &id->text, err);
+}
+
+static inline orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
+{
+    return orr_json_int64_plain(k->json, &id->number) ? ORR_OK : read_id_text(k, id, err);
 }
 
 /* Names of flows and instants are not interned. */
