@@ -77,26 +77,37 @@ static orr_status body_bytes(const orr_attr *attrs, uint32_t n_attrs, uint32_t n
     return ORR_OK;
 }
 
+/* A value of a size that the compiler knows is a load and a store. */
+static inline void copy_values(uint8_t *to, const void *values, size_t bytes)
+{
+    if (bytes == 8)
+        memcpy(to, values, 8);
+    else if (bytes == 4)
+        memcpy(to, values, 4);
+    else if (bytes != 0)
+        memcpy(to, values, bytes);
+}
+
 /* `body` is zeroed, so that padding compares equal. */
 static void encode(uint8_t *body, const orr_attr *attrs, uint32_t n_attrs)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < n_attrs; i++) {
         const orr_attr *attr = &attrs[i];
-        const size_t bytes = attr->count * orr_attr_value_bytes(attr->kind);
-        uint32_t word[4] = {attr->name, attr->kind, 0, 0};
-        size_t n = 2;
+        const uint32_t tag =
+            attr->kind | (attr->doc != 0 ? TAG_DOC : 0u) | (attr->list ? (unsigned)TAG_LIST : 0u);
+        size_t n = at;
+        memcpy(body + n, &attr->name, 4);
+        memcpy(body + n + 4, &tag, 4);
+        n += 8;
         if (attr->doc != 0) {
-            word[1] |= TAG_DOC;
-            word[n++] = attr->doc;
+            memcpy(body + n, &attr->doc, 4);
+            n += 4;
         }
-        if (attr->list) {
-            word[1] |= TAG_LIST;
-            word[n++] = attr->count;
-        }
-        memcpy(body + at, word, n * sizeof *word);
-        if (bytes != 0)
-            memcpy(body + values_at(at, attr), attr->values, bytes);
+        if (attr->list)
+            memcpy(body + n, &attr->count, 4);
+        copy_values(body + values_at(at, attr), attr->values,
+                    attr->count * orr_attr_value_bytes(attr->kind));
         at = end_at(at, attr);
     }
 }
