@@ -171,6 +171,10 @@ static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_
 {
     kineto_attr_value value = {0};
     orr_text raw;
+    if (p[1] == ']' && k->json->end - p > 1 && k->json->depth < k->json->depth_limit) {
+        orr_json_value_done(k->json, p + 2);
+        return ORR_OK; /* says nothing */
+    }
     orr_str *recent = recent_list_of(k, p);
     const size_t n = orr_strtab_len(k->builder->strings, *recent);
     if (n > 0 && (size_t)(k->json->end - p) >= n &&
@@ -181,7 +185,7 @@ static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_
     }
     ORR_TRY(orr_json_raw(k->json, &raw, err));
     if (raw.n <= 2)
-        return ORR_OK; /* [] says nothing */
+        return ORR_OK;
     ORR_TRY(orr_builder_str(k->builder, raw.at, raw.n, &value.str, err));
     if (raw.n <= RECENT_LIST_BYTES)
         *recent = value.str;
@@ -304,7 +308,7 @@ static inline kineto_arg arg_of(const kineto *k, uint8_t *tag)
 {
     if (tag != NULL && *tag != 0)
         return (kineto_arg)(*tag - 1);
-    const kineto_arg arg = kineto_arg_of(&k->arg_table, orr_json_layout_key(&k->arg_layout));
+    const kineto_arg arg = kineto_arg_of(&k->words, orr_json_layout_key(&k->arg_layout));
     if (tag != NULL)
         *tag = (uint8_t)(arg + 1);
     return arg;
@@ -420,7 +424,7 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
         return ORR_OK;
     case KEY_CAT:
         ORR_TRY(read_text(k, &text, &is, err));
-        e->cat = (uint8_t)(is && text.n > 0 ? kineto_cat_of(text) : CAT_OTHER);
+        e->cat = (uint8_t)(is ? kineto_cat_of(&k->words, text) : CAT_OTHER);
         return ORR_OK;
     case KEY_NAME:
         return read_name(k, e, err);

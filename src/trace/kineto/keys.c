@@ -25,11 +25,12 @@ kineto_key kineto_key_of(orr_text t)
     }
 }
 
-/* The first letter picks a row or two; capitals are the names of 2020. */
+/* Capitals are the names of 2020. Row 0 is none. */
 static const struct {
     const char *text;
     uint8_t n, cat;
 } categories[] = {
+    {"", 0, CAT_OTHER},
 #define CATEGORY(text, cat)                                                                        \
     {                                                                                              \
         text, sizeof(text) - 1, cat                                                                \
@@ -70,15 +71,6 @@ static const struct {
 #undef CATEGORY
 };
 
-kineto_cat kineto_cat_of(orr_text t)
-{
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (t.n == categories[i].n && *t.at == *categories[i].text &&
-            memcmp(t.at, categories[i].text, t.n) == 0)
-            return categories[i].cat;
-    return CAT_OTHER;
-}
-
 static const struct {
     const char *text;
     uint8_t n;
@@ -101,14 +93,20 @@ static unsigned hash(const char *text, size_t n)
            255;
 }
 
-void kineto_args_init(kineto_arg_table *table)
+static void add(uint8_t slots[256], const char *text, size_t n, unsigned row)
 {
-    for (unsigned i = 1; i < KINETO_N_ARGS; i++) {
-        unsigned at = hash(args[i].text, args[i].n);
-        while (table->slot[at] != 0)
-            at = (at + 1) & 255;
-        table->slot[at] = (uint8_t)i;
-    }
+    unsigned at = hash(text, n);
+    while (slots[at] != 0)
+        at = (at + 1) & 255;
+    slots[at] = (uint8_t)row;
+}
+
+void kineto_words_init(kineto_words *words)
+{
+    for (unsigned i = 1; i < KINETO_N_ARGS; i++)
+        add(words->arg_slot, args[i].text, args[i].n, i);
+    for (unsigned i = 1; i < sizeof categories / sizeof *categories; i++)
+        add(words->cat_slot, categories[i].text, categories[i].n, i);
 }
 
 static uint64_t load8(const char *at)
@@ -133,17 +131,22 @@ static bool equal(const char *a, const char *b, size_t n)
     return load8(a + n - 8) == load8(b + n - 8);
 }
 
-static bool is_arg(unsigned arg, orr_text t)
-{
-    return t.n == args[arg].n && equal(t.at, args[arg].text, t.n);
-}
-
-kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text t)
+kineto_arg kineto_arg_of(const kineto_words *words, orr_text t)
 {
     if (t.n == 0)
         return ARG_OTHER;
-    for (unsigned at = hash(t.at, t.n); table->slot[at] != 0; at = (at + 1) & 255)
-        if (is_arg(table->slot[at], t))
-            return (kineto_arg)table->slot[at];
+    for (unsigned at = hash(t.at, t.n), i; (i = words->arg_slot[at]) != 0; at = (at + 1) & 255)
+        if (t.n == args[i].n && equal(t.at, args[i].text, t.n))
+            return (kineto_arg)i;
     return ARG_OTHER;
+}
+
+kineto_cat kineto_cat_of(const kineto_words *words, orr_text t)
+{
+    if (t.n == 0)
+        return CAT_OTHER;
+    for (unsigned at = hash(t.at, t.n), i; (i = words->cat_slot[at]) != 0; at = (at + 1) & 255)
+        if (t.n == categories[i].n && equal(t.at, categories[i].text, t.n))
+            return categories[i].cat;
+    return CAT_OTHER;
 }

@@ -47,7 +47,6 @@ typedef enum kineto_key {
 } kineto_key;
 
 kineto_key kineto_key_of(orr_text text);
-kineto_cat kineto_cat_of(orr_text text);
 
 /* How an argument is used. */
 typedef enum kineto_use {
@@ -126,13 +125,14 @@ typedef enum kineto_arg {
         KINETO_N_ARGS
 } kineto_arg;
 
-/* Hash table of argument names. Zero it, then kineto_args_init(). */
-typedef struct kineto_arg_table {
-    uint8_t slot[256];
-} kineto_arg_table;
+/* Hash tables of the names of arguments and of categories. Zero it, then kineto_words_init(). */
+typedef struct kineto_words {
+    uint8_t arg_slot[256], cat_slot[256];
+} kineto_words;
 
-void kineto_args_init(kineto_arg_table *table);
-kineto_arg kineto_arg_of(const kineto_arg_table *table, orr_text text);
+void kineto_words_init(kineto_words *words);
+kineto_arg kineto_arg_of(const kineto_words *words, orr_text text);
+kineto_cat kineto_cat_of(const kineto_words *words, orr_text text);
 extern const uint8_t kineto_arg_uses[KINETO_N_ARGS]; /* kineto_use */
 
 #endif /* ORR_TRACE_KINETO_KEYS_H */

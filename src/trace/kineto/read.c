@@ -101,7 +101,7 @@ kineto *kineto_new(orr_stream *stream, const orr_read_options *options, orr_grap
     k->first_device = -1;
     k->schema_version = 1;
     memset(k->lane_cache, 0xff, sizeof k->lane_cache);
-    kineto_args_init(&k->arg_table);
+    kineto_words_init(&k->words);
     return k;
 }
 

@@ -116,7 +116,7 @@ typedef struct kineto {
     orr_stream *stream;
     uint64_t event_byte; /* where the event at hand begins */
 
-    kineto_arg_table arg_table;
+    kineto_words words;
     orr_json_layout event_layout, arg_layout;
     orr_str arg_name[KINETO_N_ARGS];          /* interned when first seen; 0: not yet */
     orr_str known_name[ORR_JSON_LAYOUT_KEYS]; /* the same, of the remembered keys of arguments */
