@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/cpu/simd/cpu_level.h"
+#include "base/cpu_level.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
