@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "../tests/unit/io/json_tokens.h"
+#include "base/cpu_level.h"
 #include "fuzz.h"
 
 /* The same tokens, or the same error at the same byte, from memory and through small windows. */
@@ -13,6 +14,22 @@ static void check_windows(const uint8_t *bytes, size_t len, token_options option
     FUZZ_CHECK(whole != NULL && parts != NULL && same_tokens(whole, parts));
     orr_output_close(whole);
     orr_output_close(parts);
+}
+
+/* The same with keys that are remembered, and by each of the CPU's ways to pass over arrays. */
+static void check_ways(const uint8_t *bytes, size_t len, token_options options)
+{
+    orr_cpu_level_limit(ORR_CPU_PLAIN);
+    orr_output *plain = memory_tokens(bytes, len, options);
+    options.layout = true;
+    for (int level = ORR_CPU_PLAIN; level <= ORR_CPU_AVX512; level++) {
+        orr_cpu_level_limit((orr_cpu_level_id)level);
+        orr_output *other = memory_tokens(bytes, len, options);
+        FUZZ_CHECK(plain != NULL && other != NULL && same_tokens(plain, other));
+        orr_output_close(other);
+    }
+    orr_output_close(plain);
+    orr_cpu_level_limit(ORR_CPU_LEVELS);
 }
 
 static bool has(const orr_output *tokens, const char *text)
@@ -59,6 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         check_windows(bytes, len, (token_options){.tolerant = tolerant == 1}, step);
         check_windows(bytes, len,
                       (token_options){.tolerant = tolerant == 1, .skip_every = skip_every}, step);
+        check_ways(bytes, len,
+                   (token_options){.tolerant = tolerant == 1, .skip_every = skip_every});
     }
     check_tolerance(bytes, len);
     check_raw(bytes, len);

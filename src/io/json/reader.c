@@ -26,6 +26,7 @@ orr_status orr_json_new(orr_stream *stream, bool tolerant, orr_json **ret, orr_e
     json->stream = stream;
     json->tolerant = tolerant;
     json->depth_limit = default_depth;
+    json->list_scan = orr_json_list_scan_of_cpu();
     json->first_fault_byte = UINT64_MAX;
     orr_stream_set_limit(stream, default_token_bytes);
     orr_stream_set_tolerant(stream, tolerant);

@@ -3,6 +3,7 @@
 #define ORR_IO_JSON_READER_PARTS_H
 
 #include "base/array.h"
+#include "io/json/list.h"
 #include "io/json/reader.h"
 
 /* What the files of the JSON reader share. */
@@ -29,7 +30,8 @@ struct orr_json {
     bool in_object;
     orr_json_expect expect;
     uint32_t depth, depth_limit;
-    orr_array(bool) is_object; /* of each level */
+    orr_json_list_scan *list_scan; /* NULL: none on this CPU */
+    orr_array(bool) is_object;     /* of each level */
 
     orr_array(char) scratch; /* a string with escapes, decoded */
     struct orr_output *repaired;

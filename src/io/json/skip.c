@@ -21,10 +21,22 @@ static inline const uint8_t *pass_key(const uint8_t *p, const uint8_t *end)
     return p < end && *p == ':' ? p + 1 : NULL;
 }
 
+/* Behind the array at p, NULL likewise. It is asked for where a value of an object or the value
+ * that is skipped begins, not within arrays: what it has looked at in vain it never sees again. */
+static inline const uint8_t *pass_list(const orr_json *json, const uint8_t *p)
+{
+    if (json->depth >= json->depth_limit)
+        return NULL;
+    if (json->end - p > 1 && p[1] == ']')
+        return p + 2;
+    return json->list_scan != NULL ? json->list_scan(p, json->end, json->depth_limit - json->depth)
+                                   : NULL;
+}
+
 static void run(orr_json *json, uint32_t depth)
 {
     const uint8_t *const end = json->end;
-    const uint8_t *p = json->at;
+    const uint8_t *p = json->at, *after;
     orr_json_expect expect = (orr_json_expect)json->expect;
     bool in_object = json->in_object;
     while (json->depth > depth) {
@@ -52,6 +64,11 @@ static void run(orr_json *json, uint32_t depth)
             p = orr_json_skip_space(p, end);
             if (p >= end || *p == ']')
                 return;
+        }
+        if (*p == '[' && in_object && (after = pass_list(json, p)) != NULL) {
+            p = after;
+            expect = ORR_JSON_EXPECT_MORE;
+            continue;
         }
         if (*p == '{' || *p == '[') {
             if (json->depth >= json->depth_limit || json->depth >= json->is_object.room)
@@ -94,6 +111,9 @@ orr_status orr_json_skip_to_depth(orr_json *json, uint32_t depth, orr_error *err
 orr_status orr_json_skip(orr_json *json, orr_error *err)
 {
     if (orr_json_skip_plain(json))
+        return ORR_OK;
+    const uint8_t *p = orr_json_plain_value(json);
+    if (p != NULL && *p == '[' && orr_json_plain_take(json, pass_list(json, p)))
         return ORR_OK;
     const uint32_t depth = json->depth;
     orr_json_value value;
