@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/json/plain.h"
+#include "trace/kineto/recent.h"
 
 /* Parses one element of traceEvents into a kineto_event: keys, times, arguments, attributes. */
 
@@ -135,38 +136,6 @@ static bool plain_number(orr_json *json, orr_attr_kind *ret_kind, kineto_attr_va
     return true;
 }
 
-static inline uint64_t load64(const uint8_t *p)
-{
-    uint64_t value;
-    memcpy(&value, p, sizeof value);
-    return value;
-}
-
-/* Shapes, grids and types are lists that were mostly read before, and then one comparison of bytes
- * reads them: what was a list once is one wherever it stands again. So short a list is never nested
- * too deep. */
-enum { RECENT_LIST_BYTES = 64 };
-_Static_assert((int)RECENT_LIST_BYTES <= (int)ORR_STREAM_TAIL_BYTES, "readable behind a window");
-
-static orr_str *recent_list_of(kineto *k, const uint8_t *p)
-{
-    const uint64_t mix = load64(p) * UINT64_C(0x9e3779b97f4a7c15) +
-                         load64(p + 8) * UINT64_C(0xc2b2ae3d27d4eb4f) +
-                         load64(p + 16) * UINT64_C(0x165667b19e3779f9) + load64(p + 24);
-    return &k->recent_lists[(mix ^ mix >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-}
-
-static bool stands_at(const uint8_t *p, const char *text, size_t n)
-{
-    const uint8_t *t = (const uint8_t *)text;
-    if (n < 8)
-        return memcmp(p, t, n) == 0;
-    for (size_t i = 0; i + 8 < n; i += 8)
-        if (load64(p + i) != load64(t + i))
-            return false;
-    return load64(p + n - 8) == load64(t + n - 8);
-}
-
 static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_error *err)
 {
     kineto_attr_value value = {0};
@@ -175,10 +144,10 @@ static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_
         orr_json_value_done(k->json, p + 2);
         return ORR_OK; /* says nothing */
     }
-    orr_str *recent = recent_list_of(k, p);
+    orr_str *recent = kineto_recent_list(k, p);
     const size_t n = orr_strtab_len(k->builder->strings, *recent);
     if (n > 0 && (size_t)(k->json->end - p) >= n &&
-        stands_at(p, orr_builder_text(k->builder, *recent), n)) {
+        kineto_stands_at(p, orr_builder_text(k->builder, *recent), n)) {
         orr_json_value_done(k->json, p + n);
         value.str = *recent;
         return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
@@ -187,7 +156,7 @@ static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_
     if (raw.n <= 2)
         return ORR_OK;
     ORR_TRY(orr_builder_str(k->builder, raw.at, raw.n, &value.str, err));
-    if (raw.n <= RECENT_LIST_BYTES)
+    if (raw.n <= KINETO_RECENT_LIST_BYTES)
         *recent = value.str;
     return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
 }
@@ -364,20 +333,59 @@ static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
     return status;
 }
 
-static orr_status read_id_text(kineto *k, kineto_id *id, orr_error *err)
+static orr_status read_new_id(kineto *k, kineto_id *id, orr_error *err)
 {
+    const uint8_t *const p = orr_json_plain_value(k->json);
+    const bool plain = p != NULL && (orr_json_int64_plain(k->json, &id->number) || *p == '"');
+    const bool number = plain && *p != '"';
     orr_text text;
     bool is;
-    ORR_TRY(orr_json_text(k->json, &text, &is, err));
-    if (!is || orr_text_int64(text, &id->number))
-        return ORR_OK;
-    id->number = INT64_MIN;
-    return orr_builder_str(k->builder, text.at, text.n, &id->text, err);
+    if (!number) {
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        if (!is)
+            return ORR_OK;
+        if (!orr_text_int64(text, &id->number)) {
+            id->number = INT64_MIN;
+            ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &id->text, err));
+        }
+    }
+    if (number || (plain && text.at == (const char *)p + 1 &&
+                   text.at + text.n + 1 == (const char *)k->json->at))
+        kineto_remember(k->json, p, kineto_recent_of(k->recent_ids, p), id->number, id->text);
+    return ORR_OK;
 }
 
 static inline orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
 {
-    return orr_json_int64_plain(k->json, &id->number) ? ORR_OK : read_id_text(k, id, err);
+    const uint8_t *const p = orr_json_plain_value(k->json);
+    const kineto_recent *r = p != NULL ? kineto_recent_of(k->recent_ids, p) : NULL;
+    if (r == NULL || !kineto_is_recent(k->json, p, r))
+        return read_new_id(k, id, err);
+    orr_json_value_done(k->json, p + r->value_n);
+    id->number = r->number;
+    if (r->number == INT64_MIN)
+        id->text = r->text;
+    return ORR_OK;
+}
+
+static inline orr_status read_cat(kineto *k, kineto_event *e, orr_error *err)
+{
+    const uint8_t *const p = orr_json_plain_value(k->json);
+    kineto_recent *r = p != NULL ? kineto_recent_of(k->recent_cats, p) : NULL;
+    if (r != NULL && kineto_is_recent(k->json, p, r)) {
+        orr_json_value_done(k->json, p + r->value_n);
+        e->cat = (uint8_t)r->number;
+        return ORR_OK;
+    }
+    orr_text text;
+    bool is = true;
+    const bool plain = p != NULL && orr_json_text_plain(k->json, &text);
+    if (!plain)
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    e->cat = (uint8_t)(is ? kineto_cat_of(&k->words, text) : CAT_OTHER);
+    if (plain)
+        kineto_remember(k->json, p, r, e->cat, 0);
+    return ORR_OK;
 }
 
 /* Names of flows and instants are not interned. */
@@ -423,9 +431,7 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
         e->ph = (char)(is && text.n == 1 ? text.at[0] : '\0');
         return ORR_OK;
     case KEY_CAT:
-        ORR_TRY(read_text(k, &text, &is, err));
-        e->cat = (uint8_t)(is ? kineto_cat_of(&k->words, text) : CAT_OTHER);
-        return ORR_OK;
+        return read_cat(k, e, err);
     case KEY_NAME:
         return read_name(k, e, err);
     case KEY_PID:

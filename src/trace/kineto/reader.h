@@ -72,6 +72,16 @@ typedef struct kineto_name {
     uint8_t kernel_collective, host_collective; /* orr_collective */
 } kineto_name;
 
+/* A scalar as it stood before, and what it means: a category or an id. */
+enum { KINETO_RECENT = 64 };
+typedef struct kineto_recent {
+    uint8_t bytes[32];
+    uint64_t mask;      /* of the first 8 bytes, those that are of the n */
+    uint8_t n, value_n; /* 0: none; `value_n` of them are the value */
+    orr_str text;
+    int64_t number;
+} kineto_recent;
+
 typedef struct kineto_lane_slot {
     kineto_id pid, tid;
     uint8_t kind; /* orr_lane_kind; UINT8_MAX: free */
@@ -121,6 +131,7 @@ typedef struct kineto {
     orr_str arg_name[KINETO_N_ARGS];          /* interned when first seen; 0: not yet */
     orr_str known_name[ORR_JSON_LAYOUT_KEYS]; /* the same, of the remembered keys of arguments */
     kineto_lane_slot lane_cache[256];
+    kineto_recent recent_ids[KINETO_RECENT], recent_cats[KINETO_RECENT];
     orr_str recent_lists[1024];   /* by their first bytes; 0: none */
     orr_array(kineto_name) names; /* by orr_str */
     orr_array(kineto_label) labels;
