@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
+#include <string.h>
+
 #include <orrery/trace.h>
+
+#include "base/cpu_level.h"
 
 /* A recording that is read, strictly or not, is one that the graph accepts: what was recovered
  * from it is no cycle and contradicts no time by more than rounding and clocks explain. */
@@ -19,6 +23,20 @@ static void check_times(const orr_graph *g)
         }
 }
 
+/* The reader says the same without the vectors of this CPU. */
+static void check_plain(const uint8_t *bytes, size_t len, const orr_read_options *options,
+                        orr_status status, uint32_t n_nodes, const orr_error *err)
+{
+    const orr_graph *graph = NULL;
+    orr_error other = {0};
+    orr_cpu_level_limit(ORR_CPU_PLAIN);
+    FUZZ_CHECK(orr_trace_read_memory(bytes, len, options, &graph, NULL, &other) == status);
+    orr_cpu_level_limit(ORR_CPU_LEVELS);
+    FUZZ_CHECK(status == ORR_OK ? graph->n_nodes == n_nodes : strcmp(err->text, other.text) == 0);
+    if (status == ORR_OK)
+        orr_graph_free(graph);
+}
+
 static void read_as(const uint8_t *bytes, size_t len, bool tolerant, orr_format format)
 {
     orr_read_options options;
@@ -30,6 +48,7 @@ static void read_as(const uint8_t *bytes, size_t len, bool tolerant, orr_format 
     orr_read_report report;
     orr_error err = {0};
     const orr_status status = orr_trace_read_memory(bytes, len, &options, &graph, &report, &err);
+    check_plain(bytes, len, &options, status, status == ORR_OK ? graph->n_nodes : 0, &err);
     if (status == ORR_OK) {
         check_times(graph);
         orr_graph_free(graph);

@@ -60,43 +60,65 @@ static inline bool orr_json_stands_at(const uint8_t *p, const orr_json_known_key
 #endif
 }
 
-static inline bool orr_json_is_next(const orr_json *json, const orr_json_known_key *known)
+static inline bool orr_json_is_next(const orr_json_known_key *known, const uint8_t *p,
+                                    const uint8_t *end, orr_json_expect expect)
 {
-    return known->expect == json->expect + 1 && orr_json_stands_at(json->at, known) &&
-           (size_t)(json->end - json->at) >= known->n;
+    return known->expect == expect + 1 && orr_json_stands_at(p, known) &&
+           (size_t)(end - p) >= known->n;
 }
 
-/* As orr_json_next_key_of(), where no remembered key stands. */
-bool orr_json_learn_key(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
-                        orr_status *status, orr_error *err);
-
-/* As orr_json_next_key(), with the same keys, faults and errors; orr_json_layout_key() is the key.
- * *ret_tag: where the caller reads and sets its tag, until the next call; NULL: the key is not
- * remembered. */
-static inline bool orr_json_next_key_of(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
-                                        orr_status *status, orr_error *err)
+/* The remembered key, or end of the object, that stands at p; NULL: none. */
+static inline orr_json_known_key *orr_json_known_next(orr_json_layout *layout, const uint8_t *p,
+                                                      const uint8_t *end, orr_json_expect expect)
 {
     orr_json_known_key *previous = &layout->keys[layout->last];
     unsigned at = previous->next[0];
-    *status = ORR_OK;
-    if (__builtin_expect(!json->in_object, 0))
-        return orr_json_learn_key(json, layout, ret_tag, status, err);
-    if (!orr_json_is_next(json, &layout->keys[at])) {
+    if (!orr_json_is_next(&layout->keys[at], p, end, expect)) {
         at = previous->next[1];
-        if (!orr_json_is_next(json, &layout->keys[at]))
-            return orr_json_learn_key(json, layout, ret_tag, status, err);
+        if (!orr_json_is_next(&layout->keys[at], p, end, expect))
+            return NULL;
         previous->next[1] = previous->next[0];
         previous->next[0] = (uint16_t)at;
     }
-    orr_json_known_key *known = &layout->keys[at];
+    layout->last = (uint16_t)at;
+    return &layout->keys[at];
+}
+
+/* As orr_json_next_key(), where the layout remembers no key. */
+bool orr_json_learn_key(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
+                        orr_status *status, orr_error *err);
+
+/* The reader goes on at p, where a value is next. */
+static inline void orr_json_value_at(orr_json *json, const uint8_t *p)
+{
+    json->at = p;
+    json->expect = ORR_JSON_EXPECT_VALUE;
+}
+
+/* As orr_json_next_key(), with the same keys, faults and errors, for a caller that keeps the place
+ * in the input in a register: *p for json->at, `expect` for json->expect. orr_json_layout_key() is
+ * the key and *p its value, which the caller reads by plain.h or, after orr_json_value_at(), by the
+ * reader. *ret_tag: where the caller reads and sets the key's tag, until the next call; NULL: the
+ * key is not remembered. False: as there, and the reader's own state is that. */
+static inline bool orr_json_next_key_at(orr_json *json, orr_json_layout *layout, const uint8_t **p,
+                                        orr_json_expect expect, uint8_t **ret_tag,
+                                        orr_status *status, orr_error *err)
+{
+    orr_json_known_key *known = orr_json_known_next(layout, *p, json->end, expect);
+    if (__builtin_expect(known == NULL, 0)) {
+        json->at = *p;
+        json->expect = expect;
+        const bool found = orr_json_learn_key(json, layout, ret_tag, status, err);
+        *p = json->at;
+        return found;
+    }
+    *p += known->n;
     if (known->ends) {
-        orr_json_leave(json, json->at + known->n);
+        orr_json_leave(json, *p);
+        *status = ORR_OK;
         return false;
     }
     *ret_tag = &known->tag;
-    json->at += known->n;
-    json->expect = ORR_JSON_EXPECT_VALUE;
-    layout->last = (uint16_t)at;
     return true;
 }
 

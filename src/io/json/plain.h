@@ -216,14 +216,6 @@ static inline bool orr_json_int64_plain(orr_json *json, int64_t *ret)
     return p != NULL && orr_json_plain_take(json, orr_json_plain_int(p, json->end, ret));
 }
 
-static inline bool orr_json_uint64_plain(orr_json *json, uint64_t *ret)
-{
-    unsigned decimals;
-    const uint8_t *p = orr_json_plain_value(json);
-    return p != NULL &&
-           orr_json_plain_take(json, orr_json_plain_decimal(p, json->end, 0, ret, &decimals));
-}
-
 static inline bool orr_json_us_as_ns_plain(orr_json *json, int64_t *ret_ns)
 {
     const uint8_t *p = orr_json_plain_value(json);

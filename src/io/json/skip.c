@@ -22,7 +22,7 @@ static inline const uint8_t *pass_key(const uint8_t *p, const uint8_t *end)
 }
 
 /* Behind the array at p, NULL likewise. It is asked for where a value of an object or the value
- * that is skipped begins, not within arrays: what it has looked at in vain it never sees again. */
+ * that is skipped begins, not within arrays: so it looks at no byte in vain a second time. */
 static inline const uint8_t *pass_list(const orr_json *json, const uint8_t *p)
 {
     if (json->depth >= json->depth_limit)

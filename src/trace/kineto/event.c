@@ -6,7 +6,12 @@
 #include "io/json/plain.h"
 #include "trace/kineto/recent.h"
 
-/* Parses one element of traceEvents into a kineto_event: keys, times, arguments, attributes. */
+/* Parses one element of traceEvents into a kineto_event: keys, times, arguments.
+ *
+ * The plain_ functions read a value as it is mostly written, at a pointer that stays in a register
+ * from one value to the next, and return the byte behind it. Where one returns NULL nothing has
+ * changed, and the read_ function of the same name reads the value through the reader, whatever it
+ * is. */
 
 /* Integers as tracers write them: as number or as text; addresses may need all 64 bits. */
 static bool as_int(orr_text text, int64_t *ret)
@@ -18,174 +23,6 @@ static bool as_int(orr_text text, int64_t *ret)
         return false;
     *ret = (int64_t)wide;
     return true;
-}
-
-orr_status kineto_add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_attr_value value,
-                           orr_error *err)
-{
-    const orr_attr attr = {.name = name, .kind = (uint8_t)kind, .count = 1};
-    if (!orr_array_push(&k->attrs, attr))
-        return orr_fail_memory(err);
-    if (!orr_array_push(&k->attr_values, value)) {
-        k->attrs.n--;
-        return orr_fail_memory(err);
-    }
-    return ORR_OK;
-}
-
-orr_status kineto_add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr_text text,
-                                orr_error *err)
-{
-    kineto_attr_value value = {0};
-    ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &value.str, err));
-    return kineto_add_attr(k, name, kind, value, err);
-}
-
-/* Values as they are mostly written are read here, where the key is known; others by the reader. */
-static inline orr_status read_text(kineto *k, orr_text *ret, bool *ret_is, orr_error *err)
-{
-    *ret_is = true;
-    return orr_json_text_plain(k->json, ret) ? ORR_OK : orr_json_text(k->json, ret, ret_is, err);
-}
-
-static inline orr_status read_us(kineto *k, int64_t *ret_ns, bool *ret_is, orr_error *err)
-{
-    *ret_is = true;
-    return orr_json_us_as_ns_plain(k->json, ret_ns)
-               ? ORR_OK
-               : orr_json_us_as_ns(k->json, ret_ns, ret_is, err);
-}
-
-static inline orr_status skip(kineto *k, orr_error *err)
-{
-    return orr_json_skip_plain(k->json) ? ORR_OK : orr_json_skip(k->json, err);
-}
-
-/* A JSON string with escapes, kept with its quotes. */
-static orr_status add_escaped_attr(kineto *k, orr_str name, orr_text raw, orr_error *err)
-{
-    orr_stream *stream = NULL;
-    orr_json *json = NULL;
-    orr_text text;
-    bool is;
-    orr_status status;
-    ORR_TRY_OUT(status, orr_stream_open_memory(raw.at, raw.n, &stream, err));
-    ORR_TRY_OUT(status, orr_json_new(stream, true, &json, err));
-    ORR_TRY_OUT(status, orr_json_text(json, &text, &is, err));
-    if (is)
-        status = kineto_add_text_attr(k, name, ORR_ATTR_STRING, text, err);
-out:
-    orr_json_free(json);
-    orr_stream_close(stream);
-    return status;
-}
-
-static orr_status add_raw_attr(kineto *k, orr_str name, orr_text raw, orr_error *err)
-{
-    kineto_attr_value value = {0};
-    switch (raw.at[0]) {
-    case '"':
-        if (raw.n == 2)
-            return ORR_OK; /* "" says nothing */
-        if (memchr(raw.at, '\\', raw.n) != NULL)
-            return add_escaped_attr(k, name, raw, err);
-        return kineto_add_text_attr(k, name, ORR_ATTR_STRING, (orr_text){raw.at + 1, raw.n - 2},
-                                    err);
-    case '[':
-        return raw.n == 2 ? ORR_OK : kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
-    case '{':
-        return kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
-    case 't':
-    case 'f':
-        value.boolean = raw.at[0] == 't';
-        return kineto_add_attr(k, name, ORR_ATTR_BOOL, value, err);
-    case 'n':
-        return ORR_OK;
-    default:
-        if (orr_text_int64(raw, &value.int64) && memchr(raw.at, '.', raw.n) == NULL)
-            return kineto_add_attr(k, name, ORR_ATTR_INT64, value, err);
-        if (orr_text_double(raw, &value.real))
-            return kineto_add_attr(k, name, ORR_ATTR_DOUBLE, value, err);
-        return kineto_add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
-    }
-}
-
-/* Digits as an attribute: an integer, or a double where there is a point. Up to 15 digits and the
- * power of ten are exact doubles, so that the quotient is rounded once, as orr_text_double() does.
- */
-static bool plain_number(orr_json *json, orr_attr_kind *ret_kind, kineto_attr_value *ret)
-{
-    enum { EXACT_DIGITS = 15 };
-    static const double powers[EXACT_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    const uint8_t *const begin = orr_json_plain_value(json);
-    uint64_t value;
-    unsigned decimals;
-    if (begin == NULL)
-        return false;
-    const uint8_t *const after =
-        orr_json_plain_decimal(begin, json->end, EXACT_DIGITS, &value, &decimals);
-    if (after == NULL || value > INT64_MAX || (decimals > 0 && after - begin - 1 > EXACT_DIGITS))
-        return false;
-    *ret_kind = decimals > 0 ? ORR_ATTR_DOUBLE : ORR_ATTR_INT64;
-    if (decimals > 0)
-        ret->real = (double)value / powers[decimals];
-    else
-        ret->int64 = (int64_t)value;
-    orr_json_value_done(json, after);
-    return true;
-}
-
-static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_error *err)
-{
-    kineto_attr_value value = {0};
-    orr_text raw;
-    if (p[1] == ']' && k->json->end - p > 1 && k->json->depth < k->json->depth_limit) {
-        orr_json_value_done(k->json, p + 2);
-        return ORR_OK; /* says nothing */
-    }
-    orr_str *recent = kineto_recent_list(k, p);
-    const size_t n = orr_strtab_len(k->builder->strings, *recent);
-    if (n > 0 && (size_t)(k->json->end - p) >= n &&
-        kineto_stands_at(p, orr_builder_text(k->builder, *recent), n)) {
-        orr_json_value_done(k->json, p + n);
-        value.str = *recent;
-        return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
-    }
-    ORR_TRY(orr_json_raw(k->json, &raw, err));
-    if (raw.n <= 2)
-        return ORR_OK;
-    ORR_TRY(orr_builder_str(k->builder, raw.at, raw.n, &value.str, err));
-    if (raw.n <= KINETO_RECENT_LIST_BYTES)
-        *recent = value.str;
-    return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);
-}
-
-orr_status kineto_read_attr(kineto *k, orr_str name, orr_error *err)
-{
-    orr_text raw;
-    orr_attr_kind kind;
-    kineto_attr_value value = {0};
-    const uint8_t *const p = orr_json_plain_value(k->json);
-    if (p != NULL && *p == '[')
-        return read_list_attr(k, name, p, err);
-    if (p != NULL && *p == '"' && orr_json_text_plain(k->json, &raw))
-        return raw.n == 0 ? ORR_OK : kineto_add_text_attr(k, name, ORR_ATTR_STRING, raw, err);
-    if (plain_number(k->json, &kind, &value))
-        return kineto_add_attr(k, name, kind, value, err);
-    ORR_TRY(orr_json_raw(k->json, &raw, err));
-    return raw.n == 0 ? ORR_OK : add_raw_attr(k, name, raw, err);
-}
-
-orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
-{
-    const size_t n = k->attrs.n;
-    if (n == 0)
-        return ORR_OK;
-    for (size_t i = 0; i < n; i++)
-        k->attrs.at[i].values = &k->attr_values.at[i];
-    k->attrs.n = k->attr_values.n = 0;
-    return orr_builder_attrs(k->builder, node, k->attrs.at, (uint32_t)n, err);
 }
 
 /* The key's name as a string of the graph. */
@@ -224,7 +61,7 @@ static bool tells_communication(const kineto *k, const kineto_event *e, kineto_a
 static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error *err)
 {
     if (!k->options->attributes && !tells_communication(k, e, arg))
-        return skip(k, err);
+        return orr_json_skip(k->json, err);
     orr_str name;
     ORR_TRY(attr_name(k, arg, &name, err));
     ORR_TRY(kineto_read_attr(k, name, err));
@@ -245,15 +82,13 @@ static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_e
     if (also || k->arg_name[arg] == 0) /* the key is invalidated by the next call */
         ORR_TRY(attr_name(k, arg, &name, err));
     int64_t value;
-    if (!orr_json_int64_plain(k->json, &value)) {
-        ORR_TRY(orr_json_text(k->json, &text, &is, err));
-        if (!is)
-            return ORR_OK;
-        if (!as_int(text, &value)) /* "0x0", HIP's default stream */
-            return k->options->attributes
-                       ? kineto_add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
-                       : ORR_OK;
-    }
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    if (!is)
+        return ORR_OK;
+    if (!as_int(text, &value)) /* "0x0", HIP's default stream */
+        return k->options->attributes
+                   ? kineto_add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
+                   : ORR_OK;
     set_value(e, arg, value);
     return also ? kineto_add_attr(k, name, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err)
                 : ORR_OK;
@@ -288,7 +123,7 @@ static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error
     bool is;
     switch ((kineto_use)kineto_arg_uses[arg]) {
     case USE_NOT:
-        return skip(k, err);
+        return orr_json_skip(k->json, err);
     case USE_INT:
     case USE_INT_TOO:
         return read_int_arg(k, e, arg, err);
@@ -303,80 +138,109 @@ static orr_status read_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error
     return read_attr_arg(k, e, arg, err);
 }
 
-/* The object that is next; *ret_is: it was one, else it was passed over. */
-static inline orr_status enter_object(kineto *k, bool *ret_is, orr_error *err)
+/* Into the value that is next. */
+static inline orr_status enter(kineto *k, orr_json_type *ret_type, orr_error *err)
 {
-    orr_json_value v;
+    orr_json_value v = {.type = ORR_JSON_OBJECT};
+    if (!orr_json_plain_object(k->json))
+        ORR_TRY(orr_json_value_next(k->json, &v, err));
+    *ret_type = v.type;
+    return ORR_OK;
+}
+
+/* Past it, when it is no object. */
+static orr_status leave(kineto *k, orr_json_type type, orr_error *err)
+{
     orr_status status = ORR_OK;
-    *ret_is = true;
-    if (orr_json_plain_object(k->json))
-        return ORR_OK;
-    ORR_TRY(orr_json_value_next(k->json, &v, err));
-    *ret_is = v.type == ORR_JSON_OBJECT;
-    if (v.type == ORR_JSON_ARRAY)
+    if (type == ORR_JSON_ARRAY)
         while (orr_json_next_element(k->json, &status, err))
             ORR_TRY(orr_json_skip(k->json, err));
     return status;
 }
 
+static inline const uint8_t *plain_arg(kineto *k, kineto_event *e, kineto_arg arg, const uint8_t *p)
+{
+    const uint8_t *const end = k->json->end;
+    int64_t value;
+    if (p >= end)
+        return NULL;
+    if (kineto_arg_uses[arg] == USE_NOT)
+        return orr_json_pass_scalar(p, end);
+    if (kineto_arg_uses[arg] != USE_INT || k->arg_name[arg] == 0 ||
+        (p = orr_json_plain_int(p, end, &value)) == NULL)
+        return NULL;
+    set_value(e, arg, value);
+    return p;
+}
+
 static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
 {
-    bool is_object;
-    orr_status status = ORR_OK;
-    ORR_TRY(enter_object(k, &is_object, err));
-    if (!is_object)
-        return ORR_OK;
+    orr_json *const json = k->json;
+    orr_status status;
     uint8_t *tag;
+    orr_json_type type;
+    ORR_TRY(enter(k, &type, err));
+    if (type != ORR_JSON_OBJECT)
+        return leave(k, type, err);
     k->arg_layout.last = 0;
-    while (orr_json_next_key_of(k->json, &k->arg_layout, &tag, &status, err))
-        ORR_TRY(read_arg(k, e, arg_of(k, tag), err));
+    const uint8_t *p = json->at, *after;
+    orr_json_expect expect = json->expect;
+    while (orr_json_next_key_at(json, &k->arg_layout, &p, expect, &tag, &status, err)) {
+        const kineto_arg arg = arg_of(k, tag);
+        if ((after = plain_arg(k, e, arg, p)) == NULL) {
+            orr_json_value_at(json, p);
+            ORR_TRY(read_arg(k, e, arg, err));
+            after = json->at;
+        }
+        p = after;
+        expect = ORR_JSON_EXPECT_MORE;
+    }
     return status;
 }
 
-static orr_status read_new_id(kineto *k, kineto_id *id, orr_error *err)
+static inline const uint8_t *plain_id(kineto *k, kineto_id *id, const uint8_t *p)
+{
+    const kineto_recent *r = kineto_recent_of(k->recent_ids, p);
+    if (!kineto_is_recent(k->json, p, r))
+        return NULL;
+    id->number = r->number;
+    if (r->number == INT64_MIN)
+        id->text = r->text;
+    return p + r->value_n;
+}
+
+static orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
 {
     const uint8_t *const p = orr_json_plain_value(k->json);
-    const bool plain = p != NULL && (orr_json_int64_plain(k->json, &id->number) || *p == '"');
-    const bool number = plain && *p != '"';
-    orr_text text;
-    bool is;
-    if (!number) {
+    const bool number = p != NULL && orr_json_int64_plain(k->json, &id->number);
+    orr_text text = {0};
+    const bool plain = number || (p != NULL && orr_json_text_plain(k->json, &text));
+    bool is = true;
+    if (!plain)
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
-        if (!is)
-            return ORR_OK;
-        if (!orr_text_int64(text, &id->number)) {
-            id->number = INT64_MIN;
-            ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &id->text, err));
-        }
+    if (!is)
+        return ORR_OK;
+    if (!number && !orr_text_int64(text, &id->number)) {
+        id->number = INT64_MIN;
+        ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &id->text, err));
     }
-    if (number || (plain && text.at == (const char *)p + 1 &&
-                   text.at + text.n + 1 == (const char *)k->json->at))
+    if (plain) /* what has faults is to be read, and counted, again */
         kineto_remember(k->json, p, kineto_recent_of(k->recent_ids, p), id->number, id->text);
     return ORR_OK;
 }
 
-static inline orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
+static inline const uint8_t *plain_cat(kineto *k, kineto_event *e, const uint8_t *p)
 {
-    const uint8_t *const p = orr_json_plain_value(k->json);
-    const kineto_recent *r = p != NULL ? kineto_recent_of(k->recent_ids, p) : NULL;
-    if (r == NULL || !kineto_is_recent(k->json, p, r))
-        return read_new_id(k, id, err);
-    orr_json_value_done(k->json, p + r->value_n);
-    id->number = r->number;
-    if (r->number == INT64_MIN)
-        id->text = r->text;
-    return ORR_OK;
+    const kineto_recent *r = kineto_recent_of(k->recent_cats, p);
+    if (!kineto_is_recent(k->json, p, r))
+        return NULL;
+    e->cat = (uint8_t)r->number;
+    return p + r->value_n;
 }
 
-static inline orr_status read_cat(kineto *k, kineto_event *e, orr_error *err)
+static orr_status read_cat(kineto *k, kineto_event *e, orr_error *err)
 {
     const uint8_t *const p = orr_json_plain_value(k->json);
-    kineto_recent *r = p != NULL ? kineto_recent_of(k->recent_cats, p) : NULL;
-    if (r != NULL && kineto_is_recent(k->json, p, r)) {
-        orr_json_value_done(k->json, p + r->value_n);
-        e->cat = (uint8_t)r->number;
-        return ORR_OK;
-    }
     orr_text text;
     bool is = true;
     const bool plain = p != NULL && orr_json_text_plain(k->json, &text);
@@ -384,18 +248,30 @@ static inline orr_status read_cat(kineto *k, kineto_event *e, orr_error *err)
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
     e->cat = (uint8_t)(is ? kineto_cat_of(&k->words, text) : CAT_OTHER);
     if (plain)
-        kineto_remember(k->json, p, r, e->cat, 0);
+        kineto_remember(k->json, p, kineto_recent_of(k->recent_cats, p), e->cat, 0);
     return ORR_OK;
 }
 
-/* Names of flows and instants are not interned. */
+/* Names of flows are not interned. */
+static inline const uint8_t *plain_name(kineto *k, kineto_event *e, const uint8_t *p,
+                                        const uint8_t *end)
+{
+    orr_text text;
+    if (e->ph == 's' || e->ph == 'f')
+        return orr_json_pass_scalar(p, end);
+    p = orr_json_plain_string(p, end, &text);
+    return p != NULL && orr_builder_str(k->builder, text.at, text.n, &e->name, NULL) == ORR_OK
+               ? p
+               : NULL;
+}
+
 static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
 {
     orr_text text;
     bool is;
     if (e->ph == 's' || e->ph == 'f')
-        return skip(k, err);
-    ORR_TRY(read_text(k, &text, &is, err));
+        return orr_json_skip(k->json, err);
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
     return is ? orr_builder_str(k->builder, text.at, text.n, &e->name, err) : ORR_OK;
 }
 
@@ -418,16 +294,52 @@ static inline kineto_key key_of(const kineto *k, uint8_t *tag)
     return name;
 }
 
+static inline const uint8_t *plain_field(kineto *k, kineto_event *e, kineto_key name,
+                                         const uint8_t *p)
+{
+    const uint8_t *const end = k->json->end;
+    unsigned decimals;
+    if (p >= end)
+        return NULL;
+    switch (name) {
+    case KEY_PH:
+        if (end - p < 4 || p[0] != '"' || !orr_json_is_plain(p[1]) || p[2] != '"')
+            return NULL;
+        e->ph = (char)p[1];
+        return p + 3;
+    case KEY_CAT:
+        return plain_cat(k, e, p);
+    case KEY_NAME:
+        return plain_name(k, e, p, end);
+    case KEY_PID:
+        return plain_id(k, &e->pid, p);
+    case KEY_TID:
+        return plain_id(k, &e->tid, p);
+    case KEY_TS:
+        p = orr_json_plain_us(p, end, &e->ts_ns);
+        e->has_ts |= p != NULL;
+        return p;
+    case KEY_DUR:
+        return orr_json_plain_us(p, end, &e->dur_ns);
+    case KEY_ID:
+        p = orr_json_plain_decimal(p, end, 0, &e->id, &decimals);
+        e->has_id |= p != NULL;
+        return p;
+    case KEY_ARGS:
+        return NULL;
+    case KEY_UNKNOWN:
+        break;
+    }
+    return orr_json_pass_scalar(p, end);
+}
+
 static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_error *err)
 {
     orr_text text;
     bool is;
-    if (name != KEY_UNKNOWN && (e->keys >> name & 1) != 0)
-        count_fault(k, ORR_TRACE_FAULT_DUPLICATE_KEY);
-    e->keys |= (uint16_t)(1u << name);
     switch (name) {
     case KEY_PH:
-        ORR_TRY(read_text(k, &text, &is, err));
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
         e->ph = (char)(is && text.n == 1 ? text.at[0] : '\0');
         return ORR_OK;
     case KEY_CAT:
@@ -439,14 +351,10 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
     case KEY_TID:
         return read_id(k, &e->tid, err);
     case KEY_TS:
-        return read_us(k, &e->ts_ns, &e->has_ts, err);
+        return orr_json_us_as_ns(k->json, &e->ts_ns, &e->has_ts, err);
     case KEY_DUR:
-        return read_us(k, &e->dur_ns, &is, err);
+        return orr_json_us_as_ns(k->json, &e->dur_ns, &is, err);
     case KEY_ID:
-        if (orr_json_uint64_plain(k->json, &e->id)) {
-            e->has_id = true;
-            return ORR_OK;
-        }
         ORR_TRY(orr_json_text(k->json, &text, &is, err));
         e->has_id = is && orr_text_uint64(text, &e->id);
         return ORR_OK;
@@ -455,7 +363,7 @@ static orr_status read_field(kineto *k, kineto_event *e, kineto_key name, orr_er
     case KEY_UNKNOWN:
         break;
     }
-    return skip(k, err);
+    return orr_json_skip(k->json, err);
 }
 
 static orr_status bad_event(kineto *k, uint64_t at_byte, const char *what, orr_error *err)
@@ -504,6 +412,30 @@ static orr_status use_event(kineto *k, kineto_event *e, uint64_t at_byte, orr_er
     return kineto_add_node(k, e, err);
 }
 
+static orr_status read_fields(kineto *k, kineto_event *e, orr_error *err)
+{
+    orr_json *const json = k->json;
+    const uint8_t *p = json->at, *after;
+    orr_json_expect expect = json->expect;
+    orr_status status;
+    uint8_t *tag;
+    k->event_layout.last = 0;
+    while (orr_json_next_key_at(json, &k->event_layout, &p, expect, &tag, &status, err)) {
+        const kineto_key name = key_of(k, tag);
+        if (name != KEY_UNKNOWN && (e->keys >> name & 1) != 0)
+            count_fault(k, ORR_TRACE_FAULT_DUPLICATE_KEY);
+        e->keys |= (uint16_t)(1u << name);
+        if ((after = plain_field(k, e, name, p)) == NULL) {
+            orr_json_value_at(json, p);
+            ORR_TRY(read_field(k, e, name, err));
+            after = json->at;
+        }
+        p = after;
+        expect = ORR_JSON_EXPECT_MORE;
+    }
+    return status;
+}
+
 orr_status kineto_read_event(kineto *k, orr_error *err)
 {
     kineto_event e;
@@ -513,16 +445,13 @@ orr_status kineto_read_event(kineto *k, orr_error *err)
     k->attrs.n = k->attr_values.n = 0;
 
     const uint64_t at_byte = k->event_byte = orr_json_byte_pos(k->json);
-    bool is_object;
-    orr_status status = ORR_OK;
-    ORR_TRY(enter_object(k, &is_object, err));
+    orr_json_type type;
+    ORR_TRY(enter(k, &type, err));
     k->report->events++;
-    if (!is_object)
+    if (type != ORR_JSON_OBJECT) {
+        ORR_TRY(leave(k, type, err));
         return bad_event(k, at_byte, "fields", err);
-    uint8_t *tag;
-    k->event_layout.last = 0;
-    while (orr_json_next_key_of(k->json, &k->event_layout, &tag, &status, err))
-        ORR_TRY(read_field(k, &e, key_of(k, tag), err));
-    ORR_TRY(status);
+    }
+    ORR_TRY(read_fields(k, &e, err));
     return use_event(k, &e, at_byte, err);
 }

@@ -21,6 +21,16 @@ static inline void put_token(orr_output *out, char kind, orr_text text)
     orr_output_write(out, "\n", 1);
 }
 
+static inline bool next_known_key(orr_json *json, orr_json_layout *layout, uint8_t **ret_tag,
+                                  orr_status *status, orr_error *err)
+{
+    const uint8_t *p = json->at;
+    if (!orr_json_next_key_at(json, layout, &p, json->expect, ret_tag, status, err))
+        return false;
+    orr_json_value_at(json, p);
+    return true;
+}
+
 /* One value, whole. `skip_every` n > 0: every n-th value is skipped, and the one after
  * it read raw; the number of the line tells. `layout`: NULL, or what keys are remembered in. */
 static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_every,
@@ -35,10 +45,9 @@ static inline orr_status put_tokens(orr_json *json, orr_output *out, int skip_ev
         uint8_t *tag;
         if (json->depth > depth) {
             const bool object = json->in_object;
-            const bool more = !object ? orr_json_next_element(json, &status, err)
-                              : layout != NULL
-                                  ? orr_json_next_key_of(json, layout, &tag, &status, err)
-                                  : orr_json_next_key(json, &key, &status, err);
+            const bool more = !object          ? orr_json_next_element(json, &status, err)
+                              : layout != NULL ? next_known_key(json, layout, &tag, &status, err)
+                                               : orr_json_next_key(json, &key, &status, err);
             ORR_TRY(status);
             if (!more) {
                 orr_output_text(out, object ? "}\n" : "]\n");

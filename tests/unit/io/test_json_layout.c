@@ -105,7 +105,7 @@ static void tags_come_back(void **state)
         uint8_t *tag;
         assert_int_equal(orr_json_enter_object(json, NULL), ORR_OK);
         layout.last = 0;
-        while (orr_json_next_key_of(json, &layout, &tag, &status, NULL)) {
+        while (next_known_key(json, &layout, &tag, &status, NULL)) {
             const orr_text key = orr_json_layout_key(&layout);
             snprintf(seen + strlen(seen), sizeof seen - strlen(seen), "%.*s%d ", (int)key.n, key.at,
                      tag == NULL ? -1 : *tag);
