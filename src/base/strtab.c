@@ -26,14 +26,9 @@ typedef struct entry {
 /* Texts live in chunks that never move; a long text gets a chunk to itself. */
 enum { CHUNK_BYTES = 64 * 1024, LONG_TEXT_BYTES = CHUNK_BYTES / 4, FIRST_SLOTS = 256 };
 
-/* Numbers that were asked for lately, by a sketch of their text: a recording says the same few
- * hundred names again and again, which are found here without hashing all of them. */
-enum { RECENT = 1024 };
-
 struct orr_strtab {
     slot *slots;
     size_t mask; /* slots - 1 */
-    uint32_t recent[RECENT];
     orr_array(entry) entries;
     orr_array(char *) chunks;
     char *chunk_at;
@@ -74,24 +69,12 @@ static inline uint64_t load64(const char *at)
     return value;
 }
 
-/* Most names are short: a few loads, the last of which may overlap, are quicker than a call. */
+/* Most names are short: two loads that may overlap are quicker than a call. */
 static inline bool same_text(const char *a, const char *b, size_t len)
 {
-    if (len < 8 || len > 64)
-        return memcmp(a, b, len) == 0;
-    for (size_t i = 0; i + 8 < len; i += 8)
-        if (load64(a + i) != load64(b + i))
-            return false;
-    return load64(a + len - 8) == load64(b + len - 8);
-}
-
-/* Length, both ends and the middle, of a text of 8 bytes or more. */
-static inline uint32_t *recent_of(orr_strtab *tab, const char *text, size_t len)
-{
-    const uint64_t mix = load64(text) * UINT64_C(0x9e3779b97f4a7c15) +
-                         load64(text + len - 8) * UINT64_C(0xc2b2ae3d27d4eb4f) +
-                         (load64(text + len / 2 - 4) ^ len) * UINT64_C(0x165667b19e3779f9);
-    return &tab->recent[(mix ^ mix >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+    if (len >= 8 && len <= 16)
+        return load64(a) == load64(b) && load64(a + len - 8) == load64(b + len - 8);
+    return memcmp(a, b, len) == 0;
 }
 
 /* The slot where the text is, or the free one where it belongs. */
@@ -188,21 +171,11 @@ static uint32_t add_new(orr_strtab *tab, slot *free_slot, uint64_t hash, const c
 
 uint32_t orr_strtab_add(orr_strtab *tab, const char *text, size_t len)
 {
-    uint32_t none = 0, *recent = &none;
     if (len == 0 && tab->entries.n > 0)
         return 0;
-    if (len >= 8) {
-        recent = recent_of(tab, text, len);
-        const entry *e = &tab->entries.at[*recent];
-        if (e->len == len && same_text(e->text, text, len))
-            return *recent;
-    }
     const uint64_t hash = XXH3_64bits(text, len);
     slot *s = look_up(tab, hash, text, len);
-    const uint32_t id = s->id_plus_1 != 0 ? s->id_plus_1 - 1 : add_new(tab, s, hash, text, len);
-    if (id != UINT32_MAX)
-        *recent = id;
-    return id;
+    return s->id_plus_1 != 0 ? s->id_plus_1 - 1 : add_new(tab, s, hash, text, len);
 }
 
 uint32_t orr_strtab_find(const orr_strtab *tab, const char *text, size_t len)

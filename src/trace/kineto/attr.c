@@ -25,7 +25,7 @@ orr_status kineto_add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr
                                 orr_error *err)
 {
     kineto_attr_value value = {0};
-    ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &value.str, err));
+    ORR_TRY(kineto_str(k, text, &value.str, err));
     return kineto_add_attr(k, name, kind, value, err);
 }
 
@@ -123,7 +123,7 @@ static orr_status read_list_attr(kineto *k, orr_str name, const uint8_t *p, orr_
     ORR_TRY(orr_json_raw(k->json, &raw, err));
     if (raw.n <= 2)
         return ORR_OK;
-    ORR_TRY(orr_builder_str(k->builder, raw.at, raw.n, &value.str, err));
+    ORR_TRY(kineto_str(k, raw, &value.str, err));
     if (raw.n <= KINETO_RECENT_LIST_BYTES)
         *recent = value.str;
     return kineto_add_attr(k, name, ORR_ATTR_JSON, value, err);

@@ -260,9 +260,7 @@ static inline const uint8_t *plain_name(kineto *k, kineto_event *e, const uint8_
     if (e->ph == 's' || e->ph == 'f')
         return orr_json_pass_scalar(p, end);
     p = orr_json_plain_string(p, end, &text);
-    return p != NULL && orr_builder_str(k->builder, text.at, text.n, &e->name, NULL) == ORR_OK
-               ? p
-               : NULL;
+    return p != NULL && kineto_str(k, text, &e->name, NULL) == ORR_OK ? p : NULL;
 }
 
 static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)

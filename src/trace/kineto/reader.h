@@ -133,6 +133,7 @@ typedef struct kineto {
     kineto_lane_slot lane_cache[256];
     kineto_recent recent_ids[KINETO_RECENT], recent_cats[KINETO_RECENT];
     orr_str recent_lists[1024];   /* by their first bytes; 0: none */
+    orr_str recent_texts[1024];   /* by length, ends and middle; 0: none */
     orr_array(kineto_name) names; /* by orr_str */
     orr_array(kineto_label) labels;
     orr_array(kineto_comm) comms;           /* by increasing node */

@@ -21,7 +21,7 @@ static inline uint64_t kineto_load64(const void *at)
 static inline bool kineto_stands_at(const uint8_t *p, const void *bytes, size_t n)
 {
     const uint8_t *b = bytes;
-    if (n < 8)
+    if (n < 8 || n > 64)
         return memcmp(p, b, n) == 0;
     for (size_t i = 0; i + 8 < n; i += 8)
         if (kineto_load64(p + i) != kineto_load64(b + i))
@@ -40,6 +40,27 @@ static inline orr_str *kineto_recent_list(kineto *k, const uint8_t *p)
                          kineto_load64(p + 16) * UINT64_C(0x165667b19e3779f9) +
                          kineto_load64(p + 24);
     return &k->recent_lists[(mix ^ mix >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+/* As orr_builder_str(), without hashing all of a text that was interned lately. */
+static inline orr_status kineto_str(kineto *k, orr_text text, orr_str *ret, orr_error *err)
+{
+    const uint8_t *const at = (const uint8_t *)text.at;
+    const size_t n = text.n;
+    if (n < 8)
+        return orr_builder_str(k->builder, text.at, n, ret, err);
+    const uint64_t mix = kineto_load64(at) * UINT64_C(0x9e3779b97f4a7c15) +
+                         kineto_load64(at + n - 8) * UINT64_C(0xc2b2ae3d27d4eb4f) +
+                         (kineto_load64(at + n / 2 - 4) ^ n) * UINT64_C(0x165667b19e3779f9);
+    orr_str *recent = &k->recent_texts[(mix ^ mix >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+    if (orr_strtab_len(k->builder->strings, *recent) == n &&
+        kineto_stands_at(at, orr_builder_text(k->builder, *recent), n)) {
+        *ret = *recent;
+        return ORR_OK;
+    }
+    ORR_TRY(orr_builder_str(k->builder, text.at, n, ret, err));
+    *recent = *ret;
+    return ORR_OK;
 }
 
 /* Where the scalar at p is remembered. */
