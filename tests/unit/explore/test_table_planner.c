@@ -12,7 +12,7 @@
 #include "explore/tables/planner.h"
 
 /* The planner of embedding tables: prices by hand, reasons, refusals. Its plans are held against
- * exhaustive search in tests/property/test_table_plans.c. */
+ * exhaustive search in tests/property/tables/test_plans.c. */
 
 #define MIB ((int64_t)1 << 20)
 #define GIB ((int64_t)1 << 30)

@@ -8,8 +8,8 @@
 
 #include <orrery/outcome.h>
 
-#include "support/random_tables.h"
-#include "support/seeds.h"
+#include "../support/random_tables.h"
+#include "../support/seeds.h"
 
 /* The planner's prices rank plans as simulated steps do: Kendall's rank correlation over random
  * plans of all kinds, on one and on several hosts. */

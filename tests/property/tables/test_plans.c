@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "explore/tables/planner.h"
-#include "support/random_tables.h"
-#include "support/seeds.h"
+#include "../support/random_tables.h"
+#include "../support/seeds.h"
 
 /* Plans of embedding tables: every shard of every table is placed once and fits; what is said of a
  * plan is what pricing it says; no plan is below the bound, whichever is drawn; and with a few

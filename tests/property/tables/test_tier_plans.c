@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "model/tables/fetch.h"
-#include "support/random_tables.h"
-#include "support/seeds.h"
+#include "../support/random_tables.h"
+#include "../support/seeds.h"
 
 /* Tables on tiers: what is said of a rank's bytes, reads and time is what adding up its shards
  * says; no tier holds more than it has; more of a tier never makes a step longer; and with a few
