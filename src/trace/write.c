@@ -51,7 +51,8 @@ static orr_status write_graph(const orr_graph *graph, orr_format format, orr_out
 
 static bool is_written(orr_format format)
 {
-    return format == ORR_FORMAT_CHAKRA || format >= ORR_FORMAT_PERFETTO;
+    return format == ORR_FORMAT_CHAKRA ||
+           (format >= ORR_FORMAT_PERFETTO && format <= ORR_FORMAT_GRAPHML);
 }
 
 orr_status orr_trace_write(const char *path, orr_format format, const orr_graph *graph,

@@ -761,7 +761,7 @@ const orr_option orr_options[] = {
      .about = "also what Orrery's own model says"},
     {"to", 't', OPTION_TEXT, FIELD(to), "FORMAT", "chakra|perfetto|chrome|json|text|dot|graphml", " convert ",
      .about = "format to write; default: by the ending of OUTPUT"},
-    {"from", 0, OPTION_TEXT, FIELD(from), "FORMAT", "kineto|pytorch-et|chakra|chakra-json",
+    {"from", 0, OPTION_TEXT, FIELD(from), "FORMAT", "kineto|pytorch-et|chakra|chakra-json|nsight|xplane|torch-memory|rocpd",
      " analyze chakra convert diagnose diff fit info predict replay synthesize validate ",
      .about = "format to read; default: by content"},
     {"tolerant", 0, OPTION_FLAG, FIELD(tolerant), NULL, NULL,

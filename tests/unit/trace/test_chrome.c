@@ -180,8 +180,13 @@ static void says_when_there_is_no_timeline(void **state)
                      ORR_UNSUPPORTED);
     assert_non_null(strstr(err.text, "the recording has no times"));
     assert_int_not_equal(access("/tmp/orrery_none.json", F_OK), 0);
-    assert_int_equal(orr_trace_write("/tmp/orrery_none.json", ORR_FORMAT_KINETO, g, &err),
-                     ORR_UNSUPPORTED);
+    static const orr_format input_only[] = {ORR_FORMAT_KINETO, ORR_FORMAT_NSIGHT, ORR_FORMAT_XPLANE,
+                                            ORR_FORMAT_TORCH_MEMORY, ORR_FORMAT_ROCPD};
+    for (size_t i = 0; i < sizeof input_only / sizeof *input_only; i++) {
+        assert_int_equal(orr_trace_write("/tmp/orrery_none.json", input_only[i], g, &err),
+                         ORR_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "recordings are not written as"));
+    }
     orr_graph_free(g);
 }
 
