@@ -47,12 +47,13 @@ typedef struct orr_whatif {
     const orr_cluster *recorded_network; /* where it was recorded; NULL: not known. A transfer takes
                                           * its recorded time x price on `network` / price here,
                                           * else the price on `network` alone */
-    const orr_ensemble *recorded;        /* of the same graphs on the ranks that were recorded
-                                          * (orr_rescaled.recorded); NULL: the ensemble is the recording */
-    const uint32_t *without_stragglers;  /* shape (n_without_stragglers): operators and kernels of
-                                          * these ranks take what the same ones take on the others,
-                                          * by the median; all ranks: on all. Source: arXiv
-                                          * 2505.05713 */
+    const orr_ensemble
+        *recorded;                      /* of the same graphs on the ranks that were recorded
+                                         * (orr_rescaled.recorded_ensemble); NULL: the ensemble is the recording */
+    const uint32_t *without_stragglers; /* shape (n_without_stragglers): operators and kernels of
+                                         * these ranks take what the same ones take on the others,
+                                         * by the median; all ranks: on all. Source: arXiv
+                                         * 2505.05713 */
     uint32_t n_without_stragglers;
 } orr_whatif;
 ORR_API void orr_whatif_init(orr_whatif *what);
