@@ -8,7 +8,7 @@ set -eu
 packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev libyaml-dev libdnnl-dev
     libcurl4-openssl-dev libmicrohttpd-dev libsqlite3-dev liburing-dev libarchive-dev libisal-dev"
 packages_test="$packages_build g++ clang libclang-rt-14-dev libcmocka-dev protobuf-compiler protobuf-c-compiler
-    libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium etcd-server spin iproute2 python3-jsonschema"
+    libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium etcd-server spin iproute2 python3-jsonschema coinor-cbc"
 packages_coverage="gcovr"
 packages_dist="$packages_build debhelper dpkg-dev fakeroot git mmdebstrap xz-utils libopenmpi-dev libxgboost-dev"
 packages_arm64="gcc-aarch64-linux-gnu qemu-user libc6-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 libxxhash-dev:arm64

@@ -77,7 +77,7 @@ const orr_command orr_commands[] = {
      "orrery synthesize traces/ -o like/ --seed 7\n"
      "orrery synthesize traces/ -o like64/ --scale ranks=64\n"
      "orrery synthesize a/ b/ c/ -o nobodys/ --obfuscate --format json",
-     " output seed scale obfuscate ", 1, SIZE_MAX, orr_command_synthesize},
+     " seed scale obfuscate ", 1, SIZE_MAX, orr_command_synthesize},
     {"predict", "replay a recorded job, and say what it would do elsewhere", "TRACE...",
      "Replays the recorded durations over the recovered dependencies and prints the step time "
      "beside the recording's, with the error of each rank. With what-if options the replay is of "

@@ -13,6 +13,7 @@
 #include <orrery/experts.h>
 
 #include "base/philox.h"
+#include "experts/policy/solver.h"
 #include "../support/naive_eplb.h"
 #include "../support/seeds.h"
 
@@ -401,14 +402,9 @@ static void best_is_near_the_optimum(void **state)
 static void ilp_is_the_optimum(void **state)
 {
     (void)state;
-    world w;
-    orr_expert_result result;
+    static const char nothing[] = "/dev/null";
     orr_error err = {0};
-    (void)open_small_case(&w, 1);
-    w.options.policy = ORR_EXPERT_POLICY_ILP;
-    const orr_status status = orr_experts_place(&w.options, w.arena, &result, &err);
-    close_case(&w);
-    if (status == ORR_UNSUPPORTED) {
+    if (orr_solver_run(nothing, nothing, 1, NULL, &err) == ORR_UNSUPPORTED) {
         print_message("skipped: %s\n", err.text);
         skip();
     }
