@@ -65,7 +65,9 @@ class View {
     };
   }
 
+  /* On paper, or in a window as narrow as the names of lanes, there is no room for any event. */
   draw() {
+    if (this.width <= GUTTER) return this.dirty.clear();
     const began = performance.now(), look = this.look();
     this.dirty.clear();
     this.painter.draw(look, this.layout);
@@ -76,7 +78,9 @@ class View {
     this.drawMs = performance.now() - began;
   }
 
-  drawOver() { this.overlay.draw(this.look(), this.layout, this); }
+  drawOver() {
+    if (this.width > GUTTER) this.overlay.draw(this.look(), this.layout, this);
+  }
 
   /* Draw with the next frame: "all", or only the upper canvas ("over"). */
   touch(what = "all") {

@@ -77,6 +77,8 @@ class Browser:
         os.write(self.writer, json.dumps(call).encode() + b"\0")
         while True:
             message = self.receive(timeout)
+            if message.get("method") == "Inspector.targetCrashed":
+                raise EOFError("the page is gone")
             if message.get("id") != self.n_sent:
                 self.events.append(message)
             elif "error" in message:

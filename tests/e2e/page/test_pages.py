@@ -146,6 +146,8 @@ def paper_has_all_rows_and_headings_and_is_light():
     for name, page in each_page():
         page.theme("dark", media="print")
         assert is_dark(page, False), name
+        page.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.problems() == [], (name, page.problems())  # the timeline has no width now
         headings = page.eval("[...document.querySelectorAll('th')].map(h => h.innerText.trim())")
         assert headings and all(headings), (name, headings)
         hidden = page.eval("[...document.querySelectorAll('th, th button, tbody tr, svg.picture')]"
