@@ -48,6 +48,7 @@ static const replay_case REPLAY_CASES[] = {
     {"GPT, gloo", "examples/traces/gpt_ddp_gloo_w2", "CPU", false},
     {"MLP, gloo", "examples/traces/mlp_ddp_gloo_w2", "CPU", false},
     {"MoE, gloo", "examples/traces/moe_gloo_w2", "CPU", false},
+    {"pipeline, gloo", "examples/traces/pipeline_gloo_w2", "CPU", false},
 };
 enum { REPLAY_CASES_N = sizeof REPLAY_CASES / sizeof *REPLAY_CASES };
 
