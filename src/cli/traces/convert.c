@@ -108,7 +108,7 @@ int orr_command_convert(const orr_settings *settings)
     int code = EXIT_DONE;
 
     if (!settings->output || !*settings->output) {
-        fputs("orrery: convert: say where to with -o OUTPUT\n", stderr);
+        fputs("orrery: say with -o OUTPUT where to write\n", stderr);
         return EXIT_USAGE;
     }
     if (format_to_write(settings) == ORR_FORMAT_UNKNOWN) {

@@ -192,7 +192,7 @@ int orr_command_synthesize(const orr_settings *settings)
     synthesis s = {.settings = *settings, .folder = settings->output};
     int code = EXIT_DONE;
     if (s.folder == NULL || *s.folder == '\0') {
-        orr_complain("synthesize: say with -o into which folder to");
+        orr_complain("synthesize: say with -o DIR where to write");
         return EXIT_USAGE;
     }
     s.settings.output = NULL;
