@@ -4,7 +4,7 @@
 
 /* Replays of recordings, held against them; shared by test_replay.c and bench/accuracy.c.
  *
- * A replay has five constants (orr_sim_latencies). Each recording is replayed twice: with those
+ * A replay has constants (orr_sim_latencies). Each recording is replayed twice: with those
  * measured from itself, and with those of recordings that it is no part of. The split, written down
  * before anything was measured:
  *
