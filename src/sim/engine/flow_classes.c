@@ -167,7 +167,8 @@ static orr_status count_crossings(orr_flow_classes *c, const vertices *v, orr_er
     orr_free(first);
     if (!room)
         return orr_fail_memory(err);
-    qsort(c->crossings.at, c->crossings.n, sizeof *c->crossings.at, by_flows);
+    if (c->crossings.n > 1)
+        qsort(c->crossings.at, c->crossings.n, sizeof *c->crossings.at, by_flows);
     for (size_t i = 0, k; i < c->crossings.n; i = k) {
         for (k = i + 1;
              k < c->crossings.n && by_flows(&c->crossings.at[i], &c->crossings.at[k]) == 0;)

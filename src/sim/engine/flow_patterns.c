@@ -172,7 +172,8 @@ static orr_status begin_components(orr_flow_classes *c, orr_error *err)
         for (uint32_t h = c->flows.at[f].first_hop; h < orr_flow_hop_end(c, f); h++)
             links[c->hops.at[h] / 64] |= UINT64_C(1) << c->hops.at[h] % 64;
     }
-    qsort(c->instances.at, c->instances.n, sizeof *c->instances.at, by_group);
+    if (c->instances.n > 1)
+        qsort(c->instances.at, c->instances.n, sizeof *c->instances.at, by_group);
     return ORR_OK;
 }
 
