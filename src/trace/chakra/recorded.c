@@ -392,4 +392,5 @@ void orr_chakra_recorded_done(orr_chakra_recorded *recorded)
     orr_array_done(&recorded->deps);
     orr_array_done(&recorded->nested);
     orr_array_done(&recorded->text);
+    orr_array_done(&recorded->tensors);
 }
