@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <microhttpd.h>
@@ -47,6 +48,9 @@ struct orr_http_listener {
     struct MHD_Daemon *daemon;
     orr_http_listener_options options;
     int quiet_fd; /* the socket of a listener that takes no more; -1 */
+    pthread_mutex_t lock;
+    pthread_cond_t all_sent;
+    uint32_t unsent; /* exchanges whose answers are not sent whole */
     char address[ADDRESS_CHARS];
 };
 
@@ -175,9 +179,20 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
                                     .body = x->body,
                                     .bytes = x->n};
     x->given = true;
+    (void)pthread_mutex_lock(&l->lock);
+    l->unsent++;
+    (void)pthread_mutex_unlock(&l->lock);
     api.MHD_suspend_connection(connection);
     l->options.request(l->options.ctx, x, &whole);
     return MHD_YES;
+}
+
+static void count_sent(orr_http_listener *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    if (--l->unsent == 0)
+        (void)pthread_cond_signal(&l->all_sent);
+    (void)pthread_mutex_unlock(&l->lock);
 }
 
 /* Whatever became of it: answered, or the client has left. */
@@ -190,6 +205,8 @@ static void ended(void *ctx, struct MHD_Connection *connection, void **request,
         return;
     if (x->response != NULL)
         api.MHD_destroy_response(x->response);
+    if (x->given)
+        count_sent(x->listener);
     orr_free(x->body);
     orr_free(x);
     *request = NULL;
@@ -261,6 +278,8 @@ orr_status orr_http_listener_open(const orr_http_listener_options *options, orr_
         return orr_fail_memory(err);
     l->options = *options;
     l->quiet_fd = -1;
+    (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_cond_init(&l->all_sent, NULL);
     const orr_status status = listen_at(l, err);
     if (status == ORR_OK)
         *ret = l;
@@ -282,12 +301,30 @@ void orr_http_listener_quiesce(orr_http_listener *l)
         (void)shutdown(l->quiet_fd, SHUT_RDWR); /* connections are refused, not left waiting */
 }
 
+/* The library stops without sending the answers that it has. A client that reads nothing is left.
+ */
+static void wait_until_sent(orr_http_listener *l)
+{
+    enum { SECONDS = 10 };
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SECONDS;
+    (void)pthread_mutex_lock(&l->lock);
+    while (l->unsent > 0 && pthread_cond_timedwait(&l->all_sent, &l->lock, &until) == 0)
+        continue;
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
 void orr_http_listener_close(orr_http_listener *l)
 {
     if (l == NULL)
         return;
-    if (l->daemon != NULL)
+    if (l->daemon != NULL) {
+        wait_until_sent(l);
         api.MHD_stop_daemon(l->daemon);
+    }
+    (void)pthread_cond_destroy(&l->all_sent);
+    (void)pthread_mutex_destroy(&l->lock);
     if (l->quiet_fd >= 0)
         (void)close(l->quiet_fd);
     orr_free(l);

@@ -46,7 +46,9 @@ orr_status orr_http_listener_open(const orr_http_listener_options *options, orr_
 const char *orr_http_listener_address(const orr_http_listener *listener); /* "127.0.0.1:9469" */
 /* Takes no further connections; those that are there go on. */
 void orr_http_listener_quiesce(orr_http_listener *listener);
-/* After every exchange has been answered. NULL is allowed. */
+/* After every exchange has been answered; sends the answers first, for 10 s at most. NULL is
+ * allowed.
+ */
 void orr_http_listener_close(orr_http_listener *listener);
 /* Once for every exchange, which is no more afterwards. Any thread. */
 void orr_http_exchange_answer(orr_http_exchange *exchange, const orr_http_answer *answer);
