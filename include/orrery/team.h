@@ -54,7 +54,8 @@ typedef struct orr_team_data_cursor {
     uint64_t returned[ORR_TEAM_MAX_RETURNED_SLOTS]; /* given out and not trained, ascending: whose
                                                        replica died      */
     uint32_t n;
-    uint64_t epoch; /* in which the step before them was committed; 0: none was: two states
+    uint64_t epoch; /* in which the step before them was committed; 0: none was */
+    uint64_t made;  /* whose ring made its sums, which later epochs may have carried: two states
                      * after a step are the same only if this is                        */
 } orr_team_data_cursor;
 

@@ -13,12 +13,14 @@ static void follow(orr_fleet_team *team, uint32_t replica)
     r->epoch = team->epoch.epoch;
     r->known = team->epoch.step;
     r->known_epoch = team->epoch.data.epoch;
+    r->known_made = team->epoch.data.made;
     r->prepared = false;
     r->slot = ORR_TEAM_NONE;
     if (m->role != ORR_ROLE_CONTRIBUTOR)
         return;
     r->step = team->epoch.step;
     r->data.epoch = team->epoch.data.epoch;
+    r->data.made = team->epoch.data.made;
     r->slot = m->slot;
     r->data.next = team->epoch.data.next;
     r->data.n = team->epoch.data.n;
@@ -64,6 +66,7 @@ void orr_fleet_team_arrive(orr_fleet_team *team, uint32_t replica, bool with_che
     r->step = with_checkpoint ? team->saved_step : ORR_TEAM_NONE;
     r->known = with_checkpoint ? team->saved_step : 0;
     r->known_epoch = with_checkpoint ? team->saved_data.epoch : 0;
+    r->known_made = with_checkpoint ? team->saved_data.made : 0;
     r->data = team->saved_data;
     team->at[replica] = UINT32_MAX;
     orr_membership_arrived(&team->memory, &r->id);

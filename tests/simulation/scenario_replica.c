@@ -320,6 +320,9 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
         return;
     scenario_log(d, name_of(k), "%s step %" PRIu64 ", %" PRIu64 " contributors, epoch %" PRIu64,
                  kinds[outcome->kind], outcome->step, outcome->contributors, outcome->epoch);
+    if (outcome->kind == ORR_OUTCOME_DROPPED && outcome->contributors > 0 &&
+        k->part.step == outcome->step)
+        k->part.step = ORR_TEAM_NONE; /* it was committed of sums that others had: it has none */
     if (outcome->kind != ORR_OUTCOME_DROPPED && !check_commit(k, outcome))
         return;
     k->outcome = *outcome;

@@ -99,6 +99,7 @@ static void settle_reports(orr_coordinator *c)
         r->data = c->epoch.data;
         r->known = c->epoch.step;
         r->known_epoch = c->epoch.data.epoch;
+        r->known_made = c->epoch.data.made;
         r->slot = c->epoch.members[i].slot;
         r->base = c->memory.record.base;
         r->carried = r->prepared = false;
@@ -141,6 +142,7 @@ static void note_prepared(orr_coordinator *c, orr_peer *peer)
     }
     r->prepared = peer->whole || !c->epoch.carried;
     r->digest = peer->digest;
+    r->made = c->epoch.carried ? c->epoch.made : c->epoch.epoch;
     r->n_slots = orr_epoch_slots(&c->epoch, r->slots);
 }
 

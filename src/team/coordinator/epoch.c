@@ -130,6 +130,7 @@ static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t ind
     r->data = epoch->data;
     r->known = epoch->step;
     r->known_epoch = epoch->data.epoch;
+    r->known_made = epoch->data.made;
     r->slot = m->slot;
     r->epoch = epoch->epoch;
     r->members = c->memory.record.members;
@@ -137,6 +138,7 @@ static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t ind
     r->carried = epoch->carried;
     r->prepared = epoch->carried && whole;
     r->digest = epoch->digest;
+    r->made = epoch->made;
     r->n_slots = epoch->n_slots;
     memcpy(r->slots, epoch->slots, epoch->n_slots * sizeof *r->slots);
 }

@@ -62,7 +62,9 @@ static void follow(orr_team_member *m)
                 (directive.epoch == m->epoch.epoch && directive.step > m->epoch.step + 1))) {
         return;
     } else if (directive.kind == ORR_DIRECTIVE_APPLY) {
-        if (m->dismissed || directive.epoch < m->epoch.epoch) { /* nothing depends on this state */
+        const bool stale =
+            directive.epoch < m->epoch.epoch && !(m->all_fetched && m->deferred.n > 0);
+        if (m->dismissed || stale) { /* nothing depends on this state */
             orr_team_member_reset_healing(m);
             orr_state_receiver_discard(m->receiver);
             give(m, &directive, false);
@@ -167,6 +169,7 @@ void orr_team_member_try_ready(orr_team_member *m)
     }
     m->report.prepared = true;
     m->report.digest = ready.digest;
+    m->report.made = m->epoch.epoch;
     m->report.n_slots = orr_epoch_slots(&m->epoch, m->report.slots);
     if (orr_write_ready(&payload, &ready))
         orr_team_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);

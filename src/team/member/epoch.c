@@ -56,6 +56,7 @@ static void note_position(orr_team_member *m)
     r->data = m->epoch.data;
     r->known = m->epoch.step;
     r->known_epoch = m->epoch.data.epoch;
+    r->known_made = m->epoch.data.made;
     r->slot = whole ? me->slot : ORR_TEAM_NONE;
     r->prepared = false;
     m->committed = whole ? m->epoch.step : 0;
@@ -91,10 +92,12 @@ static void enter_carried(orr_team_member *m)
     orr_ring_leave(m->ring);
     m->report.prepared = holds;
     m->report.digest = m->epoch.digest;
+    m->report.made = m->epoch.made;
     if (!holds && m->report.step != m->epoch.step)
         m->report.step = ORR_TEAM_NONE;
     m->report.known = m->epoch.step;
     m->report.known_epoch = m->epoch.data.epoch;
+    m->report.known_made = m->epoch.data.made;
     m->said_ready = true;
     if (orr_write_ready(&payload, &ready))
         orr_team_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
@@ -112,6 +115,14 @@ static bool directive_still_holds(const orr_team_member *m)
                : m->directive.kind == ORR_DIRECTIVE_COMPUTE && m->directive.slot == me->slot;
 }
 
+/* Whether what is fetched leads to the state of the epoch. Steps that were deferred since are only
+ * of use with all of it: in this epoch nobody offers the state before them. */
+static bool leads_here(const orr_team_member *m)
+{
+    return m->fetch_key != ORR_TEAM_NONE && m->reach_key == orr_team_member_state_key(m) &&
+           (m->all_fetched || m->fetch_key == m->reach_key);
+}
+
 static void enter_plain(orr_team_member *m, uint64_t step_before)
 {
     const bool whole = orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR;
@@ -124,7 +135,7 @@ static void enter_plain(orr_team_member *m, uint64_t step_before)
         orr_state_provider_withdraw(m->provider);
     else if (whole && m->phase != ORR_MEMBER_PHASE_UPDATE)
         m->updated = m->epoch.step;
-    if (whole || m->fetch_key != orr_team_member_state_key(m))
+    if (whole || !leads_here(m))
         orr_team_member_reset_healing(m);
     m->fetching = false; /* the providers may be others now; chunks that have come stay */
     if (stays) {
@@ -181,8 +192,10 @@ static orr_team_outcome_kind outcome_of(orr_team_member *m, bool carried, uint64
         orr_team_member_reset_healing(m);
         return ORR_OUTCOME_COMMITTED;
     }
-    if (!carried && orr_team_member_defer(m, contributors))
+    if (!carried && orr_team_member_defer(m, contributors)) {
+        m->reach_key = orr_team_member_state_key(m);
         return ORR_OUTCOME_DEFERRED;
+    }
     orr_team_member_reset_healing(m); /* it needs the state after this step now */
     return ORR_OUTCOME_DROPPED;
 }
@@ -193,10 +206,11 @@ static void take_roles(orr_team_member *m, const orr_commit_message *commit)
         m->epoch.members[i].role = commit->role[i];
         m->epoch.members[i].slot = commit->slot[i];
     }
+    m->epoch.data.epoch = m->epoch.epoch;
+    m->epoch.data.made = m->epoch.carried ? m->epoch.made : m->epoch.epoch;
     m->epoch.carried = false;
     m->epoch.n_slots = 0;
     m->epoch.step++;
-    m->epoch.data.epoch = m->epoch.epoch;
     m->report.base = m->report.members;
     m->report.carried = false;
     m->said_ready = false;

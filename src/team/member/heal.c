@@ -51,7 +51,7 @@ void orr_team_member_try_fetch(orr_team_member *m)
         !may_write(m) || m->deferred.n > 0)
         return;
     const uint32_t n = providers(m, addresses);
-    m->fetch_key = orr_team_member_state_key(m);
+    m->fetch_key = m->reach_key = orr_team_member_state_key(m);
     m->fetching = true;
     orr_team_member_emit_event(m, ORR_TEAM_FETCH, "the state after step %llu, from %u replicas",
                                (unsigned long long)m->epoch.step, n);

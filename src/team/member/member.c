@@ -263,6 +263,7 @@ orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *set
     m->report.data = settings->data;
     m->report.known = settings->step != ORR_TEAM_NONE ? settings->step : 0;
     m->report.known_epoch = settings->data.epoch;
+    m->report.known_made = settings->data.made;
     m->report.slot = m->fetch_key = ORR_TEAM_NONE;
     if (m->settings.catch_up_steps == 0)
         m->settings.catch_up_steps = 4;

@@ -70,6 +70,7 @@ struct orr_team_member {
     /* Coming back. */
     bool fetching, fetched, all_fetched;
     uint64_t fetch_key; /* of the state that is fetched; NEVER: none */
+    uint64_t reach_key; /* of the state that it leads to, with the steps deferred since */
     orr_array(orr_deferred_step) deferred;
     bool offered; /* the state, to those who come back */
 };

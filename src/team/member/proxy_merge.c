@@ -22,6 +22,20 @@ static uint64_t mix(uint64_t sum, uint64_t x)
     return sum ^ sum >> 29;
 }
 
+/* The replica was in the latest epoch that any of its ranks was in: one that has not heard of it
+ * would else go into an epoch of a lower number, which the others refuse. */
+static void join_epochs(const orr_replica_proxy *proxy, orr_member_report *r)
+{
+    for (uint32_t i = 0; i < proxy->n; i++) {
+        const orr_member_report *one = &proxy->ranks[i].report;
+        if (one->epoch <= r->epoch)
+            continue;
+        r->epoch = one->epoch;
+        r->members = one->members;
+        r->base = one->base;
+    }
+}
+
 /* Merges the steps. A rank that has committed what the others are prepared for has only heard of it
  * first: they will too. */
 static void join_steps(const orr_replica_proxy *proxy, orr_member_report *r)
@@ -31,20 +45,19 @@ static void join_steps(const orr_replica_proxy *proxy, orr_member_report *r)
         if (one->step == ORR_TEAM_NONE) {
             r->step = ORR_TEAM_NONE;
             r->prepared = false;
+            join_epochs(proxy, r);
             return;
         }
-        if (one->step < r->step) {
-            const uint64_t epoch = r->epoch;
+        if (one->step < r->step)
             *r = *one;
-            r->epoch = epoch < one->epoch ? epoch : one->epoch;
-        }
     }
+    join_epochs(proxy, r);
     const bool whole_digest = r->carried;
     r->digest = whole_digest ? r->digest : 0;
     for (uint32_t i = 0; i < proxy->n; i++) {
         const orr_member_report *one = &proxy->ranks[i].report;
         r->prepared &= one->step > r->step ||
-                       (one->prepared && one->epoch == r->epoch && one->n_slots == r->n_slots);
+                       (one->prepared && one->made == r->made && one->n_slots == r->n_slots);
         r->carried |= one->step > r->step;
         if (!whole_digest)
             r->digest = mix(r->digest, one->digest);

@@ -40,6 +40,7 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
             (r->known_epoch == memory->epoch && r->known > memory->step)) {
             memory->step = r->known;
             memory->epoch = r->known_epoch;
+            memory->made = r->known_made;
         }
     }
     for (uint32_t i = 0; i < n; i++)
@@ -106,6 +107,7 @@ void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
                            */
         memory->step = epoch->step;
         memory->epoch = epoch->data.epoch;
+        memory->made = epoch->data.made;
     }
     memory->waited_for_absent = false;
     memory->lost &= !first; /* no member had been in an epoch: nothing is lost */
@@ -133,6 +135,7 @@ void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)
     memcpy(memory->dead[1], memory->dead[0], sizeof memory->dead[1]);
     memory->step = epoch->step;
     memory->epoch = epoch->data.epoch;
+    memory->made = epoch->data.made;
     memory->lost = memory->uncommitted = false;
 }
 

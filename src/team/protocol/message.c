@@ -55,7 +55,7 @@ static bool put_roll(orr_message_bytes *to, const orr_member_list *roll)
 static bool put_data(orr_message_bytes *to, const orr_team_data_cursor *data)
 {
     return put_number(to, data->next) && put_number(to, data->epoch) &&
-           put_numbers(to, data->returned, data->n);
+           put_number(to, data->made) && put_numbers(to, data->returned, data->n);
 }
 
 static bool put_addresses(orr_message_bytes *to, const orr_addresses *a)
@@ -133,6 +133,7 @@ static orr_team_data_cursor get_data(reader *r)
 {
     orr_team_data_cursor data = {.next = get(r)};
     data.epoch = get(r);
+    data.made = get(r);
     r->bad |= data.next > UINT64_MAX / 2;
     data.n = get_numbers(r, data.returned, ORR_TEAM_MAX_RETURNED_SLOTS);
     for (uint32_t i = 0; i < data.n; i++)
@@ -184,10 +185,11 @@ static bool put_report(orr_message_bytes *to, const orr_member_report *report)
 {
     return put_id(to, &report->id) && put_number(to, report->step) && put_data(to, &report->data) &&
            put_number(to, report->known) && put_number(to, report->known_epoch) &&
-           put_number(to, report->slot) && put_number(to, report->epoch) &&
-           put_roll(to, &report->members) && put_roll(to, &report->base) &&
-           put_number(to, report->carried) && put_number(to, report->prepared) &&
-           put_number(to, report->digest) && put_numbers(to, report->slots, report->n_slots);
+           put_number(to, report->known_made) && put_number(to, report->slot) &&
+           put_number(to, report->epoch) && put_roll(to, &report->members) &&
+           put_roll(to, &report->base) && put_number(to, report->carried) &&
+           put_number(to, report->prepared) && put_number(to, report->digest) &&
+           put_number(to, report->made) && put_numbers(to, report->slots, report->n_slots);
 }
 
 bool orr_write_hello(orr_message_bytes *to, const orr_hello *hello)
@@ -210,6 +212,7 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
     report->data = get_data(&r);
     report->known = get(&r);
     report->known_epoch = get(&r);
+    report->known_made = get(&r);
     report->slot = get(&r);
     report->epoch = get(&r);
     get_roll(&r, &report->members);
@@ -217,6 +220,7 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
     report->carried = get_flag(&r);
     report->prepared = get_flag(&r);
     report->digest = get(&r);
+    report->made = get(&r);
     report->n_slots = get_numbers(&r, report->slots, ORR_TEAM_MAX_REPLICAS);
     ret->addresses = get_addresses(&r);
     r.bad |= ret->rank >= ret->ranks;
@@ -226,8 +230,9 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
 bool orr_write_epoch(orr_message_bytes *to, const orr_epoch *epoch)
 {
     bool ok = put_data(to, &epoch->data) && put_number(to, epoch->carried) &&
-              put_number(to, epoch->digest) && put_numbers(to, epoch->slots, epoch->n_slots) &&
-              put_roll(to, &epoch->base) && put_number(to, epoch->you) && put_number(to, epoch->n);
+              put_number(to, epoch->digest) && put_number(to, epoch->made) &&
+              put_numbers(to, epoch->slots, epoch->n_slots) && put_roll(to, &epoch->base) &&
+              put_number(to, epoch->you) && put_number(to, epoch->n);
     for (uint32_t i = 0; i < epoch->n && ok; i++) {
         const orr_epoch_member *m = &epoch->members[i];
         ok = put_id(to, &m->id) && put_number(to, m->role) && put_number(to, m->slot) &&
@@ -244,6 +249,7 @@ bool orr_read_epoch(const orr_net_frame *frame, const void *payload, orr_epoch *
     ret->data = get_data(&r);
     ret->carried = get_flag(&r);
     ret->digest = get(&r);
+    ret->made = get(&r);
     ret->n_slots = get_numbers(&r, ret->slots, ORR_TEAM_MAX_REPLICAS);
     get_roll(&r, &ret->base);
     ret->you = get_count(&r, ORR_TEAM_MAX_REPLICAS - 1);

@@ -15,7 +15,7 @@ enum {
     ORR_TEAM_NAME_BYTES = 40,
     ORR_TEAM_MAX_REPLICAS = 64,
     ORR_TEAM_REASON_BYTES = 160,
-    ORR_TEAM_VERSION = 1
+    ORR_TEAM_VERSION = 2
 };
 #define ORR_TEAM_NONE UINT64_MAX /* no step, no slot, no member */
 
@@ -55,16 +55,17 @@ typedef struct orr_member_list {
 typedef struct orr_member_report {
     orr_member_id id;
     uint64_t step; /* it has the state after this one; NEVER: none that is whole             */
-    orr_team_data_cursor data; /* after it, and in which epoch it was committed */
-    uint64_t known,
-        known_epoch; /* the last step that it knows to be committed, and in which epoch  */
-    uint64_t slot;   /* of data, that the next step's gradients are made of; NEVER             */
-    uint64_t epoch;  /* the last that it was in; 0: none                                       */
+    orr_team_data_cursor data; /* after it, and in which epoch it was committed and made */
+    uint64_t known, known_epoch,
+        known_made; /* the last step that it knows to be committed, in which epoch, and made */
+    uint64_t slot;  /* of data, that the next step's gradients are made of; NEVER             */
+    uint64_t epoch; /* the last that it was in; 0: none                                       */
     orr_member_list members; /* of that epoch */
     orr_member_list base;    /* of the last epoch before it in which a step was committed    */
     bool carried;     /* the next step is carried over into that epoch: see orr_epoch           */
     bool prepared;    /* it has the sums of the next step, of that epoch                        */
     uint64_t digest;  /* of them, or of what is carried                                         */
+    uint64_t made;    /* the epoch whose ring made them                                         */
     uint32_t n_slots; /* of the contributors to them                                            */
     uint64_t slots[ORR_TEAM_MAX_REPLICAS];
 } orr_member_report;
@@ -104,9 +105,10 @@ typedef struct orr_epoch_member {
  * once, so that all have entered the epoch before any of them commits. */
 typedef struct orr_epoch { /* frame: epoch; step: the committed one */
     uint64_t epoch, step;
-    orr_team_data_cursor data; /* after the step, and in which epoch it was committed */
+    orr_team_data_cursor data; /* after the step, and in which epoch it was committed and made */
     bool carried;
-    uint64_t digest; /* of the carried sums; and the slots that are in them */
+    uint64_t digest,
+        made; /* of the carried sums, the epoch whose ring made them, and their slots */
     uint32_t n_slots;
     uint64_t slots[ORR_TEAM_MAX_REPLICAS];
     orr_member_list base; /* members of the last epoch in which a step was committed */

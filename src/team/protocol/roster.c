@@ -20,7 +20,7 @@ static bool has_state(const orr_member_report *r)
 static bool is_foreign(const orr_membership *memory, const orr_member_report *r)
 {
     return !memory->uncommitted &&
-           (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
+           (r->step > memory->step || (r->step == memory->step && r->data.made != memory->made));
 }
 
 /* The order of states. A restarted coordinator prefers the branch of the later epoch, since the
@@ -55,7 +55,7 @@ static const orr_member_report *all_prepared(const orr_epoch_candidate *candidat
     const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
         const orr_member_report *r = candidates[i].report;
-        if (r->step != best->step || r->data.epoch != best->data.epoch)
+        if (r->step != best->step || r->data.made != best->data.made)
             continue;
         if (!r->prepared || (one != NULL && one->digest != r->digest))
             return NULL;
@@ -92,13 +92,28 @@ static const orr_member_report *latest_carried(const orr_epoch_candidate *candid
     return one;
 }
 
-/* A member that has the state and the prepared sums: of this epoch, or of this digest. */
-static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n,
-                                       uint64_t step, const uint64_t *epoch, const uint64_t *digest)
+/* Whether the sums that `one` prepared may have been committed: nobody who was in its epoch, and
+ * lives, shows that not all of it were prepared. Who came back with a later life shows nothing. */
+static bool may_be_committed(const orr_epoch_candidate *candidates, uint32_t n,
+                             const orr_member_report *one)
 {
     for (uint32_t i = 0; i < n; i++) {
         const orr_member_report *r = candidates[i].report;
-        if (r->prepared && r->step == step && (epoch == NULL || r->epoch == *epoch) &&
+        for (uint32_t k = 0; k < one->members.n; k++)
+            if (orr_member_id_equal(&one->members.ids[k], &r->id) && r->known == one->known &&
+                !(r->prepared && r->made == one->made))
+                return false;
+    }
+    return true;
+}
+
+/* A member that has the state and the prepared sums: made in this epoch, or of this digest. */
+static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n,
+                                       uint64_t step, const uint64_t *made, const uint64_t *digest)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_member_report *r = candidates[i].report;
+        if (r->prepared && r->step == step && (made == NULL || r->made == *made) &&
             (digest == NULL || r->digest == *digest))
             return r;
     }
@@ -117,12 +132,13 @@ static const orr_member_report *must_carry(const orr_membership *memory,
     *ret_must = true;
     if (best->step < memory->step)
         return best->step + 1 == memory->step
-                   ? holder(candidates, n, best->step, &memory->epoch, NULL)
+                   ? holder(candidates, n, best->step, &memory->made, NULL)
                    : NULL;
     if (carried != NULL)
         return holder(candidates, n, best->step, NULL, &carried->digest);
-    if (memory->uncommitted && !all_heard && latest != NULL)
-        return holder(candidates, n, best->step, &latest->epoch, NULL);
+    if (memory->uncommitted && latest != NULL &&
+        (!all_heard || may_be_committed(candidates, n, latest)))
+        return holder(candidates, n, best->step, &latest->made, NULL);
     *ret_must = false;
     return NULL;
 }
@@ -154,6 +170,7 @@ static bool settle_step(const orr_membership *memory, const orr_epoch_candidate 
         return true;
     ret->carried = true;
     ret->digest = sums->digest;
+    ret->made = sums->made;
     ret->n_slots = sums->n_slots;
     memcpy(ret->slots, sums->slots, sums->n_slots * sizeof *ret->slots);
     return true;
@@ -165,10 +182,10 @@ static bool is_up_to_date(const orr_member_report *r, const orr_epoch *epoch)
 {
     if (!has_state(r))
         return false;
-    if (r->step == epoch->step && r->data.epoch == epoch->data.epoch)
+    if (r->step == epoch->step && r->data.made == epoch->data.made)
         return !epoch->carried || (r->prepared && r->digest == epoch->digest);
     return !epoch->carried && r->step + 1 == epoch->step && r->prepared &&
-           r->epoch == epoch->data.epoch;
+           r->made == epoch->data.made;
 }
 
 static int by_name(const void *a_, const void *b_)
@@ -278,6 +295,7 @@ bool orr_roster_advance(orr_epoch *epoch, const bool *whole)
         return false;
     epoch->step++;
     epoch->data.epoch = epoch->epoch;
+    epoch->data.made = epoch->carried ? epoch->made : epoch->epoch;
     epoch->carried = false;
     epoch->n_slots = 0;
     for (uint32_t i = 0; i < epoch->n; i++) {

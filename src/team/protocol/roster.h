@@ -16,7 +16,8 @@
  *   sent no COMMIT             not all who have the state prepared   makes the step again
  *   sent no COMMIT             all who have the state are prepared   carries it: the work is done
  *   was restarted, so that     everybody who may know more is here   as above
- *     it does not know         somebody is absent                    carries what anyone prepared
+ *     it does not know         somebody is absent, or nobody of      carries what anyone prepared
+ *                              their epoch lives unprepared
  *
  * Who may still do what decides how long the coordinator waits. For each name in its two lists, the
  * members of the last epoch and its base:
@@ -47,9 +48,10 @@ typedef struct orr_membership {
                                           * were let go */
     bool dead[2][ORR_TEAM_MAX_REPLICAS]; /* a later life has come: what they knew is lost */
     bool lost; /* it comes from what members report: it may not be the newest                    */
-    bool uncommitted;       /* this coordinator has committed nothing yet       */
-    uint64_t step, epoch;   /* that is known to be committed last, and in which epoch that was */
-    bool waited_for_absent; /* for those who may have a later state, as long as one waits */
+    bool uncommitted;           /* this coordinator has committed nothing yet       */
+    uint64_t step, epoch, made; /* that is known to be committed last, in which epoch that was, and
+                                 * whose ring made it: a carried step may be committed in two */
+    bool waited_for_absent;     /* for those who may have a later state, as long as one waits */
     uint64_t jump; /* of epochs, when memory is lost: a random number, so that two coordinators that
                     * know nothing of each other give different ones */
 } orr_membership;

@@ -103,6 +103,7 @@ static inline void hand_note_report(hand_member *m)
     r->data = e->data;
     r->known = e->step;
     r->known_epoch = e->data.epoch;
+    r->known_made = e->data.made;
     r->slot = whole ? me->slot : ORR_TEAM_NONE;
     r->epoch = e->epoch;
     r->base = e->base;
@@ -152,6 +153,7 @@ static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const
     m->commits++;
     m->step = e->step = frame->step;
     e->data.epoch = e->epoch;
+    e->data.made = e->carried ? e->made : e->epoch;
     e->carried = false;
     for (uint32_t i = 0; i < e->n; i++) {
         e->members[i].role = m->commit.role[i];
@@ -264,6 +266,7 @@ static inline void hand_ready(hand_member *m, uint64_t digest)
 {
     const bool whole = m->epoch.members[m->epoch.you].role == ORR_ROLE_CONTRIBUTOR;
     m->report.prepared = whole || !m->epoch.carried;
+    m->report.made = m->epoch.carried ? m->epoch.made : m->epoch.epoch;
     m->report.digest = digest;
     m->report.n_slots = 0;
     for (uint32_t i = 0; i < m->epoch.n && !m->epoch.carried; i++)

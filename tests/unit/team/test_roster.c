@@ -46,7 +46,7 @@ static void begin(situation *s, const char *names)
     s->memory.record =
         (orr_epoch_record){.epoch = LAST, .members = roll_of(names), .base = roll_of(names)};
     s->memory.step = STEP;
-    s->memory.epoch = LAST;
+    s->memory.epoch = s->memory.made = LAST;
     s->memory.jump = 1000;
 }
 
@@ -56,7 +56,7 @@ static void begin_anew(situation *s, const char *names, bool lost)
     begin(s, names);
     s->memory.uncommitted = true;
     s->memory.lost = lost;
-    s->memory.step = s->memory.epoch = 0;
+    s->memory.step = s->memory.epoch = s->memory.made = 0;
     if (lost)
         s->memory.record = (orr_epoch_record){.epoch = 0};
 }
@@ -70,7 +70,8 @@ static orr_member_report *comes(situation *s, char name)
                              .step = STEP,
                              .known = STEP,
                              .known_epoch = LAST,
-                             .data = {.next = 15, .epoch = LAST},
+                             .known_made = LAST,
+                             .data = {.next = 15, .epoch = LAST, .made = LAST},
                              .slot = 15 + (uint64_t)(name - 'a'),
                              .epoch = LAST,
                              .members = *members,
@@ -86,6 +87,7 @@ static orr_member_report *prepared(orr_member_report *r, uint64_t digest)
 {
     r->prepared = true;
     r->digest = digest;
+    r->made = r->epoch;
     r->n_slots = 3;
     for (uint32_t i = 0; i < 3; i++)
         r->slots[i] = 15 + i;
@@ -188,7 +190,8 @@ static void test_the_smallest_that_came_back_is_given_first(void **state)
     begin(&s, "abc");
     for (int i = 0; i < 3; i++) {
         orr_member_report *r = comes(&s, "abc"[i]);
-        r->data = (orr_team_data_cursor){.next = 15, .returned = {4, 9}, .n = 2, .epoch = LAST};
+        r->data = (orr_team_data_cursor){
+            .next = 15, .returned = {4, 9}, .n = 2, .epoch = LAST, .made = LAST};
         r->slot = ORR_TEAM_NONE;
     }
     s.reports[1].slot = 9; /* holds it already */
@@ -233,8 +236,19 @@ static void test_the_same_step_of_another_branch_heals(void **state)
     begin(&s, "abc");
     comes(&s, 'a');
     comes(&s, 'b');
-    comes(&s, 'c')->data.epoch = 2;
+    comes(&s, 'c')->data.made = 2;
     decides(&s, "4 after 5: a=15 b=16 c~");
+}
+
+/* A carried step may be committed in two epochs: the sums are the same. */
+static void test_the_same_sums_committed_in_another_epoch_are_the_same_state(void **state)
+{
+    (void)state;
+    begin(&s, "abc");
+    comes(&s, 'a');
+    comes(&s, 'b');
+    comes(&s, 'c')->data.epoch = 2;
+    decides(&s, "4 after 5: a=15 b=16 c=17");
 }
 
 static void test_a_later_step_that_was_never_committed_is_foreign(void **state)
@@ -251,7 +265,8 @@ static void test_of_two_branches_the_newer_epoch_is_gone_on_from(void **state)
 {
     (void)state;
     begin_anew(&s, "abc", false);
-    comes(&s, 'a')->data.epoch = 2;
+    orr_member_report *a = comes(&s, 'a');
+    a->data.epoch = a->data.made = 2;
     comes(&s, 'b');
     comes(&s, 'c');
     decides(&s, "4 after 5: a~ b=16 c=17");
@@ -315,6 +330,18 @@ static void test_begun_anew_with_everybody_it_makes_again_what_one_has_not(void 
     decides(&s, "4 after 5: a=15 b=16 c=17");
 }
 
+/* b committed, perhaps, before it died; its later life says nothing of that. */
+static void test_begun_anew_a_later_life_disproves_no_commit(void **state)
+{
+    (void)state;
+    begin_anew(&s, "ab", false);
+    prepared(comes(&s, 'a'), SUMS);
+    orr_member_report *b = fresh(comes(&s, 'b'), STEP, 2); /* from a checkpoint of step 5 */
+    b->data = (orr_team_data_cursor){.next = 15, .epoch = LAST, .made = LAST};
+    orr_membership_arrived(&s.memory, &b->id);
+    decides(&s, "4 after 5 carries 9 {15,16,17}: a b~");
+}
+
 static void test_begun_anew_sums_without_a_state_are_waited_for(void **state)
 {
     (void)state;
@@ -328,7 +355,8 @@ static void test_of_sums_of_two_epochs_the_later_are_carried(void **state)
 {
     (void)state;
     begin_anew(&s, "abcd", false);
-    prepared(comes(&s, 'a'), 8)->epoch = 2;
+    orr_member_report *a = prepared(comes(&s, 'a'), 8);
+    a->epoch = a->made = 2;
     prepared(comes(&s, 'b'), SUMS);
     comes(&s, 'c');
     decides(&s, "4 after 5 carries 9 {15,16,17}: a~ b c~");
@@ -354,9 +382,9 @@ static void test_behind_only_sums_of_the_committing_epoch_count(void **state)
     begin(&s, "abc");
     orr_member_report *r = prepared(comes(&s, 'a'), SUMS);
     r->step = r->known = STEP - 1;
-    r->data.epoch = 2;
+    r->data.epoch = r->data.made = 2;
     decides(&s, "4 after 4 carries 9 {15,16,17}: a");
-    r->epoch = 2; /* of an attempt before: not what was committed */
+    r->made = 2; /* of an attempt before: not what was committed */
     halts(&s, "step 5 is not here");
 }
 
@@ -403,11 +431,11 @@ static void test_who_is_prepared_for_what_was_committed_contributes(void **state
     comes(&s, 'a');
     orr_member_report *r = prepared(comes(&s, 'b'), SUMS);
     r->step = r->known = STEP - 1;
-    r->data.epoch = 2;
+    r->data.epoch = r->data.made = 2;
     decides(&s, "4 after 5: a=15 b=16");
-    r->epoch = 2; /* other sums */
+    r->made = 2; /* other sums */
     decides(&s, "4 after 5: a=15 b~");
-    r->epoch = LAST;
+    r->made = LAST;
     r->prepared = false; /* none */
     decides(&s, "4 after 5: a=15 b~");
 }
@@ -503,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_of_two_that_hold_a_slot_the_later_epoch_keeps_it),
         cmocka_unit_test(test_who_is_behind_heals),
         cmocka_unit_test(test_the_same_step_of_another_branch_heals),
+        cmocka_unit_test(test_the_same_sums_committed_in_another_epoch_are_the_same_state),
         cmocka_unit_test(test_a_later_step_that_was_never_committed_is_foreign),
         cmocka_unit_test(test_of_two_branches_the_newer_epoch_is_gone_on_from),
         cmocka_unit_test(test_sums_that_all_have_are_carried),
@@ -511,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_who_heals_does_not_hinder_carrying),
         cmocka_unit_test(test_begun_anew_it_carries_what_anyone_has),
         cmocka_unit_test(test_begun_anew_with_everybody_it_makes_again_what_one_has_not),
+        cmocka_unit_test(test_begun_anew_a_later_life_disproves_no_commit),
         cmocka_unit_test(test_begun_anew_sums_without_a_state_are_waited_for),
         cmocka_unit_test(test_of_sums_of_two_epochs_the_later_are_carried),
         cmocka_unit_test(test_what_is_carried_is_carried_on),
