@@ -306,12 +306,16 @@ const orr_command orr_commands[] = {
      "", 0, 0, orr_command_ops},
     {"hw", "list and compare devices, links, memory and clusters", "[NAME...]",
      "Prints the catalogue: what a device or a cluster is said to do, by whom, and on what that "
-     "rests. Named ones are set side by side.",
+     "rests. Named ones are set side by side.\n"
+     "--new makes a file of ten lines of a cluster of your own: on a terminal it asks for what options "
+     "do not say, elsewhere it takes what is usual, and marks that. -c takes the file as it is.",
      "orrery hw\n"
      "orrery hw h100_sxm_80g a100_sxm_80g\n"
      "orrery hw h100_sxm_80g --calibration\n"
-     "orrery hw --kind clusters",
-     " kind calibration ", 0, SIZE_MAX, orr_command_hw},
+     "orrery hw --kind clusters\n"
+     "orrery hw --new mine.yaml\n"
+     "orrery hw --new mine.yaml --device \"H100 SXM\" --gpus 1024 --network \"InfiniBand NDR\"",
+     " kind calibration new device gpus ", 0, SIZE_MAX, orr_command_hw},
     {"fit", "make a cost model out of measurements", "INPUT... -o MODEL",
      "Fits a table and boosted trees to the kernels of recordings and to measurements in CSV files (.csv, "
      ".csv.gz, .csv.zst), and prints the errors on shapes that were held out, beside those of the roofline "
@@ -336,11 +340,13 @@ const orr_command orr_commands[] = {
      "orrery info rank0.json.gz\n"
      "orrery info --format json traces/",
      " from tolerant ", 1, SIZE_MAX, orr_command_info},
-    {"validate", "check recordings, file by file and as a job", "TRACE...",
+    {"validate", "check recordings, file by file and as a job, or checkpoints", "PATH...",
      "Reads each file strictly and says what is wrong with it, then checks the job: missing "
-     "ranks, unmatched collectives, links between host and device traces. Exit status 3 when a "
-     "file cannot be read, 1 when the job has faults, 0 when all is well.",
+     "ranks, unmatched collectives, links between host and device traces. Of a folder that `train --save` wrote, "
+     "all bytes of the latest checkpoint are held against their hashes. Exit status 3 when a "
+     "file cannot be read or is damaged, 1 when the job has faults, 0 when all is well.",
      "orrery validate traces/\n"
+     "orrery validate checkpoints/\n"
      "orrery validate --tolerant traces/",
      " from tolerant ", 1, SIZE_MAX, orr_command_validate},
     {"demo", "analyse a bundled recording, or simulate a published job", "[EXAMPLE]",

@@ -17,6 +17,7 @@ enum {
 };
 
 /* What the options of the command line say, with their defaults filled in. */
+enum { ORR_TEXTS_MAX = 17 }; /* of an option that is given several times; NULL after the last */
 typedef struct orr_settings {
     const char *format, *output, *html, *only, *step, *annotation, *from, *to, *fail_if, *color,
         *op, *path;
@@ -28,7 +29,7 @@ typedef struct orr_settings {
         *plan, *trace, *unprofiled;
     /* jobs nobody has run */
     const char *model, *task, *expert_load, *placement, *detail, *calibration, *framework, *mixed,
-        *slow_link, *ranks_as_trace;
+        *slow_link, *ranks_as_trace, *documents;
     int64_t prompt, generated, lora_rank, images, software;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *astra_mode, *comm_groups, *workload;
@@ -46,10 +47,14 @@ typedef struct orr_settings {
     int64_t spares, days, repetitions;
     bool sensitivity;
     bool of_jobs; /* hw: what jobs reach */
+    bool new_file, force; /* hw: a cluster of one's own */
+    const char *per_host, *link, *buildings, *distance;
     /* the best arrangement */
+    const char *starts[ORR_TEXTS_MAX];
     const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *balance,
-        *time_limit, *store, *baselines, *dimensions, *price;
-    int64_t max_buildings, keep;
+        *time_limit, *store, *baselines, *dimensions, *price, *deadline, *step_limit, *solve,
+        *within, *against, *what_if, *network_flows;
+    int64_t max_buildings, keep, network_draws;
     bool exact, effects;
     /* embedding tables over ranks */
     const char *memory, *kinds, *forward, *backward, *popularity;

@@ -11,18 +11,40 @@
 static volatile sig_atomic_t asked;
 static volatile bool flag;
 
-static void on_interrupt(int signal_number)
+static const int ENDING[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
+/* A signal that was ignored when the command was started (nohup) stays ignored. */
+static void on_each(void (*handler)(int))
+{
+    const struct sigaction action = {.sa_handler = handler};
+    for (size_t i = 0; i < sizeof ENDING / sizeof *ENDING; i++) {
+        struct sigaction before;
+        if (sigaction(ENDING[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ENDING[i], &action, NULL);
+    }
+}
+
+static void end_at_once(int signal_number)
+{
+    orr_output_remove_temporaries();
+    _exit(128 + signal_number);
+}
+
+static void note(int signal_number)
 {
     asked = signal_number;
     flag = true;
-    signal(signal_number, SIG_DFL); /* the second time ends it at once */
+    on_each(end_at_once);
+}
+
+void orr_interrupt_catch(void)
+{
+    on_each(end_at_once);
 }
 
 void orr_interrupt_watch(void)
 {
-    const struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    on_each(note);
 }
 
 int orr_interrupt_signal(void)

@@ -4,8 +4,10 @@
 
 #include <stdbool.h>
 
-/* Ctrl-C and SIGTERM ask for an end: the first time it is only noted, the second time it is at
- * once. */
+/* SIGINT, SIGTERM, SIGHUP and SIGUSR1 (what schedulers send before they end a job) ask for an end.
+ * Caught, they end the process at once, without its temporary files. Watched, the first one is only
+ * noted, and the next one, whichever it is, ends it at once. */
+void orr_interrupt_catch(void);
 void orr_interrupt_watch(void);
 int orr_interrupt_signal(void);                /* that asked; 0: none did */
 const volatile bool *orr_interrupt_flag(void); /* for those who look */

@@ -331,11 +331,11 @@ static void end_coordinator(launcher *l)
 
 static orr_status watch_signals(launcher *l, sigset_t *ret_before)
 {
+    static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+        sigaddset(&set, watched[i]);
     sigprocmask(SIG_BLOCK, &set, ret_before);
     l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return l->signals >= 0 ? ORR_OK

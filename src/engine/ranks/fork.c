@@ -142,16 +142,16 @@ static void run_rank(ranks_job *job, uint32_t rank)
         transport->close(transport);
 }
 
-/* A child ends with its parent. SIGINT is left to the parent, which ends all: ^C at a terminal
- * reaches both. */
+/* A child ends with its parent. Signals that ask for an end are left to the parent, which ends all:
+ * ^C at a terminal, and what launchers and schedulers send to a group, reach every process. */
 static void run_child(ranks_job *job, uint32_t rank, pid_t parent)
 {
+    static const int left_to_parent[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    for (size_t i = 0; i < sizeof left_to_parent / sizeof *left_to_parent; i++)
+        signal(left_to_parent[i], SIG_IGN);
     run_rank(job, rank);
     _exit(atomic_load(&job->ends->of[rank].order) == 0 ? 0 : 1);
 }

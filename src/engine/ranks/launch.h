@@ -12,7 +12,8 @@
  *
  * body runs in each; a forked process ends after it. When one fails or dies, exchanges of the
  * others fail too, all end, and the caller gets the first cause: "rank 2: ..." or "rank 2 was
- * killed by signal 9". SIGINT and SIGTERM end all. */
+ * killed by signal 9". Forked ranks leave SIGINT, SIGTERM, SIGHUP and SIGUSR1 to the caller, and end
+ * when it does. */
 typedef enum orr_ranks_kind {
     ORR_RANKS_AUTO,
     ORR_RANKS_SHM,
