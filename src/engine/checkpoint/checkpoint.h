@@ -12,17 +12,18 @@
 
 /* Training checkpoints: a folder
  *
- *   latest                               "step-00000200": the checkpoint to resume from
- *   step-00000200/rank-00000.safetensors the state of rank 0, and so on
+ *   latest                               "step-00000200 5e1f...": the checkpoint to resume from,
+ * and the hash of its manifest step-00000200/manifest               its files and the hashes of
+ * their headers (manifest.h) step-00000200/rank-00000.safetensors the state of rank 0, and so on
  *   step-00000200/rank-00000.tables      its rows of embedding tables (table_file.h), if it has
  * some that are in no store
  *
  * A file has for each parameter `place.name.nth` the tensors "/master", "/mean" and "/square", flat
- * fp32: the rank's shard. Its metadata give step, seed, plan, model, the next batch ("next", and
- * batches "returned" to a team), the number of ranks, and for each parameter ("own.place.name.nth")
- * which part of the whole tensor the shard is, so that a job can resume with another plan
- * (resharding). Experts of a placement are told one by one (shard_text.h), in a format of its own
- * number, so that weights and optimizer state go with an expert to wherever it stands next.
+ * fp32: the rank's shard. Its metadata give run, step, seed, plan, model, the next batch ("next",
+ * and batches "returned" to a team), the number of ranks, the XXH3 of each tensor, and for each
+ * parameter ("own.place.name.nth") which part of the whole tensor the shard is, so that a job can
+ * resume with another plan (resharding). Experts of a placement are told one by one (shard_text.h),
+ * so that weights and optimizer state go with an expert to wherever it stands next.
  *
  * Rows of embedding tables that live in a store (store/store.h) are committed there as of the same
  * step, and the metadata say in which files. A store keeps that commit until `latest` names a later
@@ -31,10 +32,12 @@
  * Files are written under a temporary name and renamed; `latest` is replaced last, when all ranks
  * have written theirs. At any moment it therefore names a complete checkpoint, even after a
  * crash. */
-#define ORR_CHECKPOINT_FORMAT "orrery.checkpoint/1"
-#define ORR_CHECKPOINT_ROWS   "orrery.checkpoint/2" /* with rows of a placement */
+#define ORR_CHECKPOINT_FORMAT "orrery.checkpoint/3"
+#define ORR_HASH_KEY          "xxh3.%s" /* of a tensor, in the metadata */
+#define ORR_LATEST_FORMAT     "step-%08lld %016llx\n"
 typedef struct orr_checkpoint_metadata {
     const char *model, *plan; /* model: its name; plan: text of the completed plan */
+    uint64_t run;             /* drawn when it was begun */
     uint64_t seed;
     uint32_t rank, ranks;
     /* Where rows of tables live in stores: */
@@ -80,13 +83,22 @@ void orr_checkpointer_free(orr_checkpointer *c); /* NULL is allowed; waits for t
  * older ones are deleted. */
 orr_status orr_checkpoint_commit(const char *folder, int64_t step, orr_error *err) ORR_MUST_CHECK;
 
+/* Makes the folder, unless it is there, and keeps all other runs from writing to it, until it is
+ * unlocked or this process and those that it forked have ended. What writes that were killed have
+ * left is removed. *ret -1: the file system has no locks. INVALID: another run holds it; IO. */
+orr_status orr_checkpoint_lock(const char *folder, int *ret, orr_error *err) ORR_MUST_CHECK;
+/* -1 is allowed. Also removes the folder where nothing was saved. */
+void orr_checkpoint_unlock(const char *folder, int lock);
+
 /* Removes a folder of checkpoints, if it contains nothing else. */
 void orr_checkpoint_remove(const char *folder);
 
-/* The latest checkpoint of a folder. NOT_FOUND: there is none. */
+/* The latest checkpoint of a folder. NOT_FOUND: there is none. PARSE: `latest`, the manifest or a
+ * header is damaged, or a file is not of this checkpoint. Hashes of tensors and of rows of tables
+ * are checked as they are read. */
 typedef struct orr_checkpoint {
     int64_t step;
-    uint64_t seed;
+    uint64_t run, seed;
     uint32_t ranks;
     orr_team_data_cursor data; /* batches still to be trained */
     const char *plan, *model;
@@ -112,6 +124,10 @@ orr_status orr_checkpoint_restore(const orr_checkpoint *checkpoint,
                                   const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Reads all tensors and tables, so that their hashes are checked. Rows of stores are not read.
+ * `ret_bytes`: how many bytes were. PARSE: what is damaged. */
+orr_status orr_checkpoint_verify(const orr_checkpoint *checkpoint, int64_t *ret_bytes,
+                                 orr_error *err) ORR_MUST_CHECK;
 /* Reads shards of the tables of a model, whichever shards were saved, from files of tables and from
  * stores. INVALID: tables of another
  * model ("table t3 is 100 x 16 ... and should be 200 x 16 ..."); rows that are in no file. PARSE: a

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/alloc.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/shard_text.h"
 #include "engine/data/dataset.h"
 #include "engine/step/shard_runs.h"
@@ -22,7 +25,21 @@ static const char *metadata_value(const orr_weights *file, const char *key)
     return NULL;
 }
 
-static orr_status read_latest(const char *folder, char ret[64], orr_error *err)
+/* "step-00000200" and the hash of its manifest. */
+static bool parse_latest(const char *text, size_t len, char ret[64], uint64_t *ret_hash)
+{
+    char again[64];
+    long long step = -1;
+    unsigned long long hash = 0;
+    if (len >= sizeof again || sscanf(text, "step-%lld %llx", &step, &hash) != 2 || step < 0)
+        return false;
+    snprintf(again, sizeof again, ORR_LATEST_FORMAT, step, hash);
+    snprintf(ret, 64, "step-%08lld", step);
+    *ret_hash = hash;
+    return strcmp(text, again) == 0 && strlen(text) == len;
+}
+
+static orr_status read_latest(const char *folder, char ret[64], uint64_t *ret_hash, orr_error *err)
 {
     orr_arena *arena = orr_arena_new(0, 0);
     char path[4096];
@@ -34,13 +51,9 @@ static orr_status read_latest(const char *folder, char ret[64], orr_error *err)
     orr_status status = orr_dataset_read_file(path, arena, &text, &len, err);
     if (status == ORR_IO)
         status = orr_fail(err, ORR_NOT_FOUND, "%s: there is no checkpoint to go on from", folder);
-    if (status == ORR_OK) {
-        const size_t n = strcspn(text, "\n");
-        if (strncmp(text, "step-", 5) != 0 || n >= 64 || memchr(text, '/', n) != NULL)
-            status = orr_fail(err, ORR_PARSE, "%s does not name a checkpoint", path);
-        else
-            snprintf(ret, 64, "%.*s", (int)n, text);
-    }
+    if (status == ORR_OK && !parse_latest(text, len, ret, ret_hash))
+        status = orr_fail(err, ORR_PARSE,
+                          "%s does not name a checkpoint and the hash of its manifest", path);
     orr_arena_free(arena);
     return status;
 }
@@ -74,6 +87,8 @@ static bool read_position(orr_checkpoint *c, const orr_weights *first)
     }
     s.at = epoch;
     c->data.epoch = epoch != NULL && !s.failed ? (uint64_t)orr_number_text_next(&s) : 0;
+    s.at = metadata_value(first, "made");
+    c->data.made = s.at != NULL && !s.failed ? (uint64_t)orr_number_text_next(&s) : 0;
     return !s.failed;
 }
 
@@ -82,10 +97,10 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
 {
     const char *format = metadata_value(first, "format"), *step = metadata_value(first, "step");
     const char *seed = metadata_value(first, "seed"), *ranks = metadata_value(first, "ranks");
+    const char *run = metadata_value(first, "run");
     c->plan = metadata_value(first, "plan");
     c->model = metadata_value(first, "model");
-    if (format == NULL ||
-        (strcmp(format, ORR_CHECKPOINT_FORMAT) != 0 && strcmp(format, ORR_CHECKPOINT_ROWS) != 0) ||
+    if (format == NULL || strcmp(format, ORR_CHECKPOINT_FORMAT) != 0 || run == NULL ||
         step == NULL || seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
         return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
     c->table_plan = metadata_value(first, "tables");
@@ -93,6 +108,7 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
     c->generation = generation != NULL ? (uint32_t)strtoul(generation, NULL, 10) : 0;
     c->step = strtoll(step, NULL, 10);
     c->seed = strtoull(seed, NULL, 10);
+    c->run = strtoull(run, NULL, 16);
     if (c->step < 0 || !read_position(c, first))
         return orr_fail(err, ORR_INVALID, "%s: the checkpoint does not say which data come next",
                         folder);
@@ -100,6 +116,25 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
     if (n < 1 || n > 1u << 20)
         return orr_fail(err, ORR_INVALID, "%s: a checkpoint of %lu ranks", folder, n);
     c->ranks = (uint32_t)n;
+    return ORR_OK;
+}
+
+/* A rank's file has to be of the same run, step and plan as the first. */
+static orr_status check_rank(const orr_weights *first, const orr_weights *file, uint32_t rank,
+                             orr_error *err)
+{
+    static const char *const same[] = {"format", "run", "step", "seed", "model", "plan", "ranks"};
+    const char *number = metadata_value(file, "rank");
+    if (number == NULL || strtoul(number, NULL, 10) != rank)
+        return orr_fail(err, ORR_PARSE, "%s is of rank %s", file->path,
+                        number != NULL ? number : "none");
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const char *want = metadata_value(first, same[i]), *is = metadata_value(file, same[i]);
+        if (want == NULL || is == NULL || strcmp(want, is) != 0)
+            return orr_fail(err, ORR_PARSE, "%s is of %s %.200s, that of rank 0 of %.200s",
+                            file->path, same[i], is != NULL ? is : "(none)",
+                            want != NULL ? want : "(none)");
+    }
     return ORR_OK;
 }
 
@@ -115,10 +150,11 @@ static orr_status open_tables(const char *folder, const char *step, uint32_t ran
 
 orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret, orr_error *err)
 {
-    char step[64];
+    char step[64], path[4096];
+    uint64_t hash;
     orr_weights *first = NULL;
     orr_status status;
-    ORR_TRY(read_latest(folder, step, err));
+    ORR_TRY(read_latest(folder, step, &hash, err));
     orr_checkpoint *c = orr_calloc(1, sizeof *c);
     if (c == NULL)
         return orr_fail_memory(err);
@@ -133,10 +169,14 @@ orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret, orr_err
     c->files[0] = first;
     for (uint32_t r = 1; r < c->ranks; r++)
         ORR_TRY_OUT(status, open_file(folder, step, r, &c->files[r], err));
+    for (uint32_t r = 0; r < c->ranks; r++)
+        ORR_TRY_OUT(status, check_rank(first, c->files[r], r, err));
     c->tables = orr_calloc(c->ranks, sizeof *c->tables);
     ORR_TRY_OUT(status, c->tables != NULL ? ORR_OK : orr_fail_memory(err));
     for (uint32_t r = 0; r < c->ranks; r++)
         ORR_TRY_OUT(status, open_tables(folder, step, r, &c->tables[r], err));
+    snprintf(path, sizeof path, "%s/%s", folder, step);
+    ORR_TRY_OUT(status, orr_manifest_check(path, hash, err));
     *ret = c;
 out:
     if (status != ORR_OK)
@@ -179,6 +219,19 @@ uint32_t orr_checkpoint_group(const orr_checkpoint *c, uint32_t rank)
     return group != NULL ? (uint32_t)strtoul(group, NULL, 10) : 0;
 }
 
+static orr_status check_hash(const orr_weights *file, const orr_weight *tensor, orr_error *err)
+{
+    char key[ORR_PARAMETER_KEY_CHARS + 32], hash[24];
+    snprintf(key, sizeof key, ORR_HASH_KEY, tensor->name);
+    const char *want = metadata_value(file, key);
+    snprintf(hash, sizeof hash, "%016llx",
+             (unsigned long long)XXH3_64bits(tensor->data, (size_t)tensor->bytes));
+    return want != NULL && strcmp(want, hash) == 0
+               ? ORR_OK
+               : orr_fail(err, ORR_PARSE, "%s: tensor %s is damaged: its hash differs", file->path,
+                          tensor->name);
+}
+
 typedef struct filling {
     const float *from;
     float *to;
@@ -207,6 +260,7 @@ static orr_status put_part(const orr_weights *file, const char *parameter, const
     if (tensor->bytes != p->n * (int64_t)sizeof(float))
         return orr_fail(err, ORR_INVALID, "%s: %s has %lld bytes and should have %lld", file->path,
                         key, (long long)tensor->bytes, (long long)p->n * 4);
+    ORR_TRY(check_hash(file, tensor, err));
     filling f = {tensor->data, ret, p->begin};
     orr_shard_runs(&p->own, &p->type, p->begin, p->n, put_run, &f);
     return ORR_OK;
@@ -277,7 +331,7 @@ static orr_status restore_same(const orr_weights *file, const orr_parameter *p, 
         return orr_fail(err, ORR_INVALID, "%s: %s is not there, or not of %lld numbers", file->path,
                         key, (long long)p->shard_n);
     memcpy(to, tensor->data, (size_t)tensor->bytes);
-    return ORR_OK;
+    return check_hash(file, tensor, err);
 }
 
 /* Whether the rank's file has this very shard. *ret_same: false as well where the file does not
@@ -321,5 +375,35 @@ orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_
     const bool same_plan = c->ranks == facts->ranks && strcmp(c->plan, facts->plan) == 0;
     for (uint32_t i = 0; i < n; i++)
         ORR_TRY(restore_one(c, &parameters[i], facts->rank, same_plan, err));
+    return ORR_OK;
+}
+
+static orr_status verify_tables(const orr_table_file *file, int64_t *bytes, orr_error *err)
+{
+    for (uint32_t i = 0; file != NULL && i < file->n; i++) {
+        orr_table_reader reader;
+        uint8_t one;
+        ORR_TRY(orr_table_reader_open(file, &file->pieces[i], &reader, err));
+        orr_status status = ORR_OK;
+        for (int64_t at = 0; at < file->pieces[i].layout.bytes && status == ORR_OK;
+             at += ORR_TABLE_CHUNK)
+            status = orr_table_read(&reader, at, 1, &one, err); /* checks the whole chunk */
+        orr_table_reader_close(&reader);
+        ORR_TRY(status);
+        *bytes += file->pieces[i].layout.piece_bytes;
+    }
+    return ORR_OK;
+}
+
+orr_status orr_checkpoint_verify(const orr_checkpoint *c, int64_t *ret_bytes, orr_error *err)
+{
+    int64_t bytes = 0;
+    for (uint32_t r = 0; r < c->ranks; r++) {
+        for (uint32_t i = 0; i < c->files[r]->n; i++)
+            ORR_TRY(check_hash(c->files[r], &c->files[r]->tensors[i], err));
+        bytes += c->files[r]->bytes;
+        ORR_TRY(verify_tables(c->tables[r], &bytes, err));
+    }
+    *ret_bytes = bytes;
     return ORR_OK;
 }

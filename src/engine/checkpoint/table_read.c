@@ -128,6 +128,20 @@ static orr_status fail_hash(const orr_table_reader *r, int64_t at, orr_error *er
                          r->file->path, (unsigned long long)byte, r->piece->header.name);
 }
 
+/* What follows the hashes has none, and is zero. */
+static orr_status check_end(const orr_table_reader *r, orr_error *err)
+{
+    uint8_t end[ORR_TABLE_PAGE];
+    const orr_table_layout *l = &r->piece->layout;
+    const int64_t at = l->bytes + (l->chunks + 1) * (int64_t)sizeof *r->hashes;
+    const size_t n = (size_t)(l->piece_bytes - ORR_TABLE_PAGE - at);
+    ORR_TRY(read_at(r->file, r->piece->at + ORR_TABLE_PAGE + (uint64_t)at, end, n, err));
+    for (size_t i = 0; i < n; i++)
+        if (end[i] != 0)
+            return fail_hash(r, at, err);
+    return ORR_OK;
+}
+
 orr_status orr_table_reader_open(const orr_table_file *file, const orr_table_piece *piece,
                                  orr_table_reader *ret, orr_error *err)
 {
@@ -141,6 +155,8 @@ orr_status orr_table_reader_open(const orr_table_file *file, const orr_table_pie
                          (chunks + 1) * sizeof *r.hashes, err);
     if (status == ORR_OK && r.hashes[chunks] != XXH3_64bits(r.hashes, chunks * sizeof *r.hashes))
         status = fail_hash(&r, piece->layout.bytes, err);
+    if (status == ORR_OK)
+        status = check_end(&r, err);
     if (status == ORR_OK)
         *ret = r;
     else

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/alloc.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/checkpoint/shard_text.h"
 #include "engine/checkpoint/table_image.h"
 #include "io/stream/output.h"
@@ -19,16 +22,17 @@
 /* Writes checkpoints: state is copied in the training thread and written in another. */
 
 static const char *const PARTS[] = {"master", "mean", "square"};
-enum { N_PARTS = 3, FACTS = 16, NUMBER_TEXT = 24 };
+enum { N_PARTS = 3, FACTS = 18, NUMBER_TEXT = 24, HASH_TEXT = 17 };
 
 struct orr_checkpointer {
     char *folder;
     orr_checkpoint_metadata facts;
     const orr_parameter *parameters;
     uint32_t n;
-    orr_arena *arena;    /* of names and metadata */
-    orr_weight *tensors; /* shape (n_tensors)     */
-    const float **from;  /* shape (n_tensors)     */
+    orr_arena *arena;          /* of names and metadata */
+    orr_weight *tensors;       /* shape (n_tensors)     */
+    const float **from;        /* shape (n_tensors)     */
+    char (*hashes)[HASH_TEXT]; /* shape (n_tensors) */
     uint32_t n_tensors;
     orr_metadata *metadata; /* shape (n_metadata); those of the position first */
     uint32_t n_metadata;
@@ -37,7 +41,8 @@ struct orr_checkpointer {
     orr_table_image *tables; /* copy of the shards of tables; NULL: none */
     orr_store *stores[ORR_TIERS];
     int64_t step; /* that is being written */
-    char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
+    char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT],
+        made_text[NUMBER_TEXT];
     char returned_text[ORR_TEAM_MAX_RETURNED_SLOTS * NUMBER_TEXT];
     pthread_t thread;
     bool running;
@@ -82,22 +87,14 @@ static bool describe_rows(orr_checkpointer *c)
            add_metadata(c, "generation", orr_arena_printf(a, "%u", f->generation));
 }
 
-/* Readers of the first format would take rows to be in order. */
-static bool has_rows(const orr_checkpointer *c)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->parameters[i].own.rows != NULL)
-            return true;
-    return false;
-}
-
 static bool describe(orr_checkpointer *c)
 {
     orr_arena *a = c->arena;
     bool there =
         add_metadata(c, "step", c->step_text) && add_metadata(c, "next", c->next_text) &&
         add_metadata(c, "returned", c->returned_text) && add_metadata(c, "epoch", c->epoch_text) &&
-        add_metadata(c, "format", has_rows(c) ? ORR_CHECKPOINT_ROWS : ORR_CHECKPOINT_FORMAT) &&
+        add_metadata(c, "made", c->made_text) && add_metadata(c, "format", ORR_CHECKPOINT_FORMAT) &&
+        add_metadata(c, "run", orr_arena_printf(a, "%016llx", (unsigned long long)c->facts.run)) &&
         add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
         add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
         add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
@@ -122,6 +119,7 @@ static bool list_tensors(orr_checkpointer *c, int64_t *ret_numbers)
             if (p->shard_n == 0 || part_of(p, part) == NULL)
                 continue;
             c->from[c->n_tensors] = part_of(p, part);
+            char *hash = c->hashes[c->n_tensors];
             orr_weight *t = &c->tensors[c->n_tensors++];
             *t = (orr_weight){.name = orr_arena_printf(c->arena, "%s/%s", name, PARTS[part]),
                               .format = ORR_ROW_FORMAT_FP32,
@@ -129,7 +127,8 @@ static bool list_tensors(orr_checkpointer *c, int64_t *ret_numbers)
                               .dim = {p->shard_n},
                               .bytes = p->shard_n * (int64_t)sizeof(float)};
             numbers += p->shard_n;
-            if (t->name == NULL)
+            if (t->name == NULL ||
+                !add_metadata(c, orr_arena_printf(c->arena, ORR_HASH_KEY, t->name), hash))
                 return false;
         }
     }
@@ -142,9 +141,10 @@ static bool prepare(orr_checkpointer *c)
     int64_t numbers;
     c->tensors = orr_arena_array(c->arena, orr_weight, (size_t)c->n * N_PARTS + 1);
     c->from = orr_arena_array(c->arena, const float *, (size_t)c->n *N_PARTS + 1);
-    c->metadata = orr_arena_array(c->arena, orr_metadata, (size_t)c->n + FACTS);
-    if (c->tensors == NULL || c->from == NULL || c->metadata == NULL || !describe(c) ||
-        !list_tensors(c, &numbers))
+    c->hashes = (void *)orr_arena_array(c->arena, char, ((size_t)c->n * N_PARTS + 1) * HASH_TEXT);
+    c->metadata = orr_arena_array(c->arena, orr_metadata, (size_t)c->n * (1 + N_PARTS) + FACTS);
+    if (c->tensors == NULL || c->from == NULL || c->hashes == NULL || c->metadata == NULL ||
+        !describe(c) || !list_tensors(c, &numbers))
         return false;
     c->copy_bytes = (size_t)numbers * sizeof(float) + 64;
     c->copy = orr_malloc_aligned(c->copy_bytes);
@@ -223,6 +223,9 @@ static orr_status write_file(orr_checkpointer *c, orr_error *err)
         ORR_TRY(orr_table_image_write(c->tables, c->step, path, err));
     snprintf(path, sizeof path, "%s/step-%08lld/rank-%05u.safetensors", c->folder,
              (long long)c->step, c->facts.rank);
+    for (uint32_t i = 0; i < c->n_tensors; i++)
+        snprintf(c->hashes[i], HASH_TEXT, "%016llx",
+                 (unsigned long long)XXH3_64bits(c->tensors[i].data, (size_t)c->tensors[i].bytes));
     const orr_weight_source source = {.tensors = c->tensors,
                                       .n = c->n_tensors,
                                       .metadata = c->metadata,
@@ -258,6 +261,7 @@ static void write_position(orr_checkpointer *c, int64_t step, const orr_team_dat
     snprintf(c->step_text, sizeof c->step_text, "%lld", (long long)step);
     snprintf(c->next_text, sizeof c->next_text, "%llu", (unsigned long long)data->next);
     snprintf(c->epoch_text, sizeof c->epoch_text, "%llu", (unsigned long long)data->epoch);
+    snprintf(c->made_text, sizeof c->made_text, "%llu", (unsigned long long)data->made);
     c->returned_text[0] = '\0';
     for (uint32_t i = 0; i < data->n; i++)
         at += (size_t)snprintf(c->returned_text + at, sizeof c->returned_text - at, "%s%llu",
@@ -306,75 +310,4 @@ void orr_checkpointer_free(orr_checkpointer *c)
 int64_t orr_checkpointer_bytes(const orr_checkpointer *c)
 {
     return c != NULL ? (int64_t)c->copy_bytes + orr_table_image_bytes(c->tables) : 0;
-}
-
-static void remove_step(const char *folder, const char *name)
-{
-    char path[4096], file[4096 + 256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    DIR *step = opendir(path);
-    if (step == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(step)) != NULL;) {
-        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.' || strstr(entry->d_name, ".safetensors") != NULL)
-            unlink(file);
-    }
-    closedir(step);
-    rmdir(path);
-}
-
-static int64_t step_of(const char *name)
-{
-    return strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, NULL, 10) : -1;
-}
-
-/* Deletes all checkpoints but the last two. Errors are ignored: an undeleted checkpoint costs disk
- * space only. */
-static void remove_older(const char *folder, int64_t step)
-{
-    DIR *all = opendir(folder);
-    int64_t before = -1;
-    if (all == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
-        const int64_t at = step_of(entry->d_name);
-        before = at < step && at > before ? at : before;
-    }
-    rewinddir(all);
-    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
-        const int64_t at = step_of(entry->d_name);
-        if (at >= 0 && at < before)
-            remove_step(folder, entry->d_name);
-    }
-    closedir(all);
-}
-
-orr_status orr_checkpoint_commit(const char *folder, int64_t step, orr_error *err)
-{
-    char path[4096];
-    orr_output *out;
-    snprintf(path, sizeof path, "%s/latest", folder);
-    ORR_TRY(orr_output_open(path, &out, err));
-    orr_output_printf(out, "step-%08lld\n", (long long)step);
-    const orr_status status = orr_output_finish(out, err);
-    orr_output_close(out);
-    if (status == ORR_OK)
-        remove_older(folder, step);
-    return status;
-}
-
-void orr_checkpoint_remove(const char *folder)
-{
-    char path[4096];
-    DIR *all = opendir(folder);
-    if (all == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(all)) != NULL;)
-        if (step_of(entry->d_name) >= 0)
-            remove_step(folder, entry->d_name);
-    closedir(all);
-    snprintf(path, sizeof path, "%s/latest", folder);
-    unlink(path);
-    rmdir(folder);
 }

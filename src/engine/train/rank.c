@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -89,12 +89,31 @@ static orr_status make_checkpointer(orr_trainer *t, orr_error *err)
     return n_parts > 0 ? orr_checkpointer_add_tables(t->checkpointer, parts, n_parts, err) : ORR_OK;
 }
 
+/* A number that no other run has, the same on all ranks: what rank 0 drew, or has read. */
+static orr_status agree_on_run(orr_trainer *t, orr_error *err)
+{
+    const uint32_t n = t->transport->ranks;
+    uint64_t *all = orr_malloc(n * sizeof *all);
+    orr_status status = all != NULL ? ORR_OK : orr_fail_memory(err);
+    if (status == ORR_OK && t->facts.run == 0 &&
+        getrandom(&t->facts.run, sizeof t->facts.run, 0) != (ssize_t)sizeof t->facts.run)
+        status = orr_fail(err, ORR_IO, "no random number for the run: %s", strerror(errno));
+    if (status == ORR_OK && n > 1)
+        status = orr_all_gather(orr_engine_step_world(t->step), &t->facts.run, all, 1,
+                                ORR_DTYPE_INT64, err);
+    if (status == ORR_OK && n > 1)
+        t->facts.run = all[0];
+    orr_free(all);
+    return status;
+}
+
 /* `from`: the checkpoint that is resumed from; NULL: none. */
 static orr_status open_checkpoints(orr_trainer *t, const orr_checkpoint *from, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
     t->facts = (orr_checkpoint_metadata){.model = t->training->model->name,
                                          .plan = t->training->plan_text,
+                                         .run = from != NULL ? from->run : 0,
                                          .seed = o->seed,
                                          .rank = t->transport->rank,
                                          .ranks = t->transport->ranks};
@@ -112,8 +131,7 @@ static orr_status open_checkpoints(orr_trainer *t, const orr_checkpoint *from, o
     }
     if (t->folder == NULL)
         return ORR_OK;
-    if (o->team != NULL && o->save != NULL && mkdir(o->save, 0777) != 0 && errno != EEXIST)
-        return orr_fail(err, ORR_IO, "%s: %s", o->save, strerror(errno));
+    ORR_TRY(agree_on_run(t, err));
     return make_checkpointer(t, err);
 }
 
@@ -167,7 +185,7 @@ static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_err
 {
     const uint32_t n = t->transport->ranks;
     const orr_train_options *o = t->training->options;
-    rank_status mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
+    rank_status mine = {.stop = o->stopped != NULL && o->stopped(o->ctx),
                         .written =
                             t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0,
                         .latest = t->committed};
@@ -326,18 +344,27 @@ static orr_status make_all(orr_trainer *t, orr_error *err)
 
 static orr_status finish_checkpoints(orr_trainer *t, orr_error *err)
 {
-    const orr_train_options *o = t->training->options;
     bool stop;
     if (t->checkpointer == NULL)
         return ORR_OK;
     ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
     ORR_TRY(orr_train_synchronize(t, &stop, err));
-    ORR_TRY(orr_train_synchronize(t, &stop, err)); /* now all know what is the latest */
+    return orr_train_synchronize(t, &stop, err); /* now all know what is the latest */
+}
+
+/* Where the export fails, the run is in a checkpoint still. */
+static orr_status export_weights(orr_trainer *t, orr_error *err)
+{
+    const orr_train_options *o = t->training->options;
     if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_state_is_complete(t))
         return ORR_OK;
     const orr_status status = orr_train_export(t, t->folder, o->export_to, err);
-    if (o->save == NULL)
+    if (status == ORR_OK && o->save == NULL)
         orr_checkpoint_remove(t->folder);
+    if (status != ORR_OK && o->save == NULL && err != NULL) {
+        const orr_error why = *err;
+        return orr_fail(err, status, "%s; the run is kept in %s", why.text, t->folder);
+    }
     return status;
 }
 
@@ -406,10 +433,11 @@ static orr_status finish(orr_trainer *t, orr_error *err)
     }
     r->step_ns = median_ns(training);
     ORR_TRY(orr_train_state_digest(t, &r->state_digest, err));
+    ORR_TRY(finish_checkpoints(t, err)); /* before what may fail */
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
     ORR_TRY(orr_train_write_routes(t, err));
-    ORR_TRY(finish_checkpoints(t, err));
+    ORR_TRY(export_weights(t, err));
     if (t->rows.there)
         ORR_TRY(orr_train_total_rows(t, r, err)); /* all ranks are here: the export is complete */
     orr_train_remove_rows(t, true);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/train/trainer.h"
@@ -142,14 +143,24 @@ static void set_learning_rate(orr_train_job *t)
                              .gradient_scale = 1};
 }
 
-/* Each replica gets a folder of its own, since replicas may share a file system. */
-static orr_status choose_folder(orr_train_job *t, orr_error *err)
+/* Each replica gets a folder of its own, since replicas may share a file system. No other run may
+ * write to it. */
+static orr_status open_folder(orr_train_job *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
+    uint32_t rank = 0, ranks = 1;
     t->save = o->save;
-    if (o->team != NULL && o->save != NULL)
+    if (o->save == NULL)
+        return ORR_OK;
+    if (o->team != NULL)
         t->save = orr_arena_printf(t->arena, "%s/%s", o->save, o->team->name);
-    return o->save != NULL && t->save == NULL ? orr_fail_memory(err) : ORR_OK;
+    if (t->save == NULL)
+        return orr_fail_memory(err);
+    if (o->team != NULL && mkdir(o->save, 0777) != 0 && errno != EEXIST)
+        return orr_fail(err, ORR_IO, "%s: %s", o->save, strerror(errno));
+    return orr_launcher_ranks(&rank, &ranks) && rank > 0
+               ? ORR_OK
+               : orr_checkpoint_lock(t->save, &t->lock, err);
 }
 
 static orr_status open_data(orr_train_job *t, orr_error *err)
@@ -185,11 +196,11 @@ static orr_status open_data(orr_train_job *t, orr_error *err)
 static orr_status prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
                           orr_error *err)
 {
-    *ret = (orr_train_job){.options = options, .arena = arena};
+    *ret = (orr_train_job){.options = options, .arena = arena, .lock = -1};
     ORR_TRY(check(options, err));
     ORR_TRY(complete_plan(ret, err));
     set_learning_rate(ret);
-    ORR_TRY(choose_folder(ret, err));
+    ORR_TRY(open_folder(ret, err));
     ret->history = orr_arena_array(arena, orr_train_step, (size_t)options->steps);
     if (options->store != NULL)
         ret->rows = orr_arena_array(arena, orr_train_rows, (size_t)options->steps * ORR_TIERS);
@@ -200,6 +211,7 @@ static orr_status prepare(const orr_train_options *options, orr_arena *arena, or
 
 static void done(orr_train_job *t)
 {
+    orr_checkpoint_unlock(t->save, t->lock);
     orr_dataset_free(t->batches);
     orr_click_data_free(t->clicks);
     if (t->tokenizer != NULL)

@@ -43,6 +43,7 @@ typedef struct orr_train_job {
     orr_workload workload;
     const char *plan_text;
     const char *save; /* this replica's folder of checkpoints; NULL: none */
+    int lock;         /* of the folder; -1: none */
     orr_tokenizer *tokenizer;
     const orr_train_task *task;
     orr_dataset *batches;   /* NULL: click data */

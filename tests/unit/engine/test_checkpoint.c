@@ -83,6 +83,16 @@ static void save_both(const char *folder, half halves[2], int64_t step)
     assert_int_equal(orr_checkpoint_commit(folder, step, &err), ORR_OK);
 }
 
+/* Changes the text of headers as a writer would have written it: with a manifest. */
+static void edit(const char *folder, const char *script, int64_t step)
+{
+    char command[256];
+    orr_error err;
+    (void)snprintf(command, sizeof command, "sed -i '%s' %s/step-*/rank*", script, folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(orr_checkpoint_commit(folder, step, &err), ORR_OK);
+}
+
 static void what_was_saved_comes_back(void **state)
 {
     orr_error err;
@@ -113,17 +123,12 @@ static void data_are_counted_from_the_step_otherwise(void **state)
     orr_error err;
     orr_checkpoint *c;
     half halves[2];
-    char command[256];
     save_both(*state, halves, 7);
-    (void)snprintf(command, sizeof command, "sed -i 's/\"next\"/\"nest\"/' %s/step-*/*",
-                   (const char *)*state);
-    assert_int_equal(system(command), 0);
+    edit(*state, "s/\"next\"/\"nest\"/", 7);
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
     assert_true(c->data.next == 7 && c->data.n == 0);
     orr_checkpoint_close(c);
-    (void)snprintf(command, sizeof command, "sed -i 's/3 7 11/3 7 12/;s/nest/next/' %s/step-*/*",
-                   (const char *)*state);
-    assert_int_equal(system(command), 0);
+    edit(*state, "s/3 7 11/3 7 12/;s/nest/next/", 7);
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_INVALID);
 }
 
@@ -237,22 +242,139 @@ static void rows_that_cannot_be_are_refused(void **state)
     orr_error err;
     half halves[2];
     float whole[ROWS * COLUMNS];
-    char command[256];
     place_rows(halves, PLACED);
     orr_checkpoint_close(save_rows(*state, halves));
-    (void)snprintf(command, sizeof command, "sed -i 's/ 6 3 0\"/ 6 4 0\"/' %s/step-*/*",
-                   (const char *)*state);
-    assert_int_equal(system(command), 0);
+    edit(*state, "s/ 6 3 0\"/ 6 4 0\"/", 3);
     orr_checkpoint *c;
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
     assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, N, &err),
                      ORR_INVALID);
     assert_non_null(strstr(err.text, "own.3.wide.0"));
     orr_checkpoint_close(c);
-    (void)snprintf(command, sizeof command, "sed -i 's,checkpoint/2,checkpoint/3,' %s/step-*/*",
-                   (const char *)*state);
-    assert_int_equal(system(command), 0);
+    edit(*state, "s,checkpoint/3,checkpoint/4,", 3);
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_INVALID);
+}
+
+/* --- damage ---------------------------------------------------------------------------------- */
+
+static orr_status read_all(const char *folder, orr_error *err)
+{
+    orr_checkpoint *c;
+    orr_status status = orr_checkpoint_open(folder, &c, err);
+    for (uint32_t rank = 0; rank < 2 && status == ORR_OK; rank++) {
+        half back;
+        const orr_checkpoint_metadata f = facts(rank, 2, "tp=2");
+        fill_half(&back, rank);
+        status = orr_checkpoint_restore(c, &f, back.parameters, 2, err);
+        int64_t bytes;
+        const orr_status verified = orr_checkpoint_verify(c, &bytes, NULL);
+        assert_true(rank == 0 || (status == ORR_OK) == (verified == ORR_OK));
+        if (status != ORR_OK || rank == 1)
+            orr_checkpoint_close(c);
+    }
+    return status;
+}
+
+static void flip(const char *path, long bit)
+{
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, bit / 8, SEEK_SET), 0);
+    const int byte = fgetc(f);
+    assert_int_equal(fseek(f, bit / 8, SEEK_SET), 0);
+    assert_int_not_equal(fputc(byte ^ 1 << bit % 8, f), EOF);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Every bit of every file, one at a time. */
+static void each_flipped_bit_is_found(void **state)
+{
+    static const char *const files[] = {"latest", "step-00000007/manifest",
+                                        "step-00000007/rank-00000.safetensors",
+                                        "step-00000007/rank-00001.safetensors"};
+    half halves[2];
+    orr_error err;
+    long bits = 0;
+    save_both(*state, halves, 7);
+    assert_int_equal(read_all(*state, &err), ORR_OK);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        struct stat about;
+        (void)snprintf(path, sizeof path, "%s/%s", (const char *)*state, files[i]);
+        assert_int_equal(stat(path, &about), 0);
+        for (long bit = 0; bit < about.st_size * 8; bit++, bits++) {
+            flip(path, bit);
+            if (read_all(*state, &err) == ORR_OK)
+                fail_msg("%s: bit %ld is flipped and nobody noticed", files[i], bit);
+            assert_int_not_equal(err.status, ORR_NOT_FOUND); /* a team would begin anew */
+            flip(path, bit);
+        }
+    }
+    assert_int_equal(read_all(*state, &err), ORR_OK);
+    assert_true(bits > 10000);
+}
+
+static void copy(const char *from, const char *to)
+{
+    char command[600];
+    (void)snprintf(command, sizeof command, "cp %s %s", from, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* A rank's file of another step, whose own hashes are right, with the manifest and without. */
+static void files_of_another_checkpoint_are_refused(void **state)
+{
+    half halves[2];
+    orr_error err;
+    char old[256], new[256];
+    save_both(*state, halves, 6);
+    save_both(*state, halves, 7);
+    (void)snprintf(old, sizeof old, "%s/step-00000006/rank-00001.safetensors", (char *)*state);
+    (void)snprintf(new, sizeof new, "%s/step-00000007/rank-00001.safetensors", (char *)*state);
+    copy(old, new);
+    assert_int_equal(read_all(*state, &err), ORR_PARSE);
+    assert_non_null(strstr(err.text, "is of step 6, that of rank 0 of 7"));
+    save_both(*state, halves, 7);
+    (void)snprintf(old, sizeof old, "%s/step-00000007/rank-00000.safetensors", (char *)*state);
+    copy(old, new);
+    assert_int_equal(read_all(*state, &err), ORR_PARSE);
+    assert_non_null(strstr(err.text, "is of rank 0"));
+    save_both(*state, halves, 7);
+    (void)snprintf(new, sizeof new, "%s/step-00000007/rank-00002.safetensors", (char *)*state);
+    copy(old, new);
+    assert_int_equal(read_all(*state, &err), ORR_PARSE);
+    assert_non_null(
+        strstr(err.text, "rank-00002.safetensors is not there, is damaged, or is of another"));
+}
+
+static bool exists(const char *folder, const char *name)
+{
+    char path[256];
+    struct stat about;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return stat(path, &about) == 0;
+}
+
+/* One writer; what one that was killed left behind is removed by the next. */
+static void a_folder_has_one_writer(void **state)
+{
+    half halves[2];
+    orr_error err;
+    int lock, other;
+    char left[256];
+    save_both(*state, halves, 7);
+    (void)snprintf(left, sizeof left, "%s/step-00000007/rank-00001.safetensors.tmp.17.0",
+                   (char *)*state);
+    copy("/dev/null", left);
+    assert_int_equal(orr_checkpoint_lock(*state, &lock, &err), ORR_OK);
+    assert_true(access(left, F_OK) != 0);
+    assert_int_equal(orr_checkpoint_lock(*state, &other, &err), ORR_INVALID);
+    assert_non_null(strstr(err.text, "another run saves there (process "));
+    orr_checkpoint_unlock(*state, lock);
+    assert_false(exists(*state, "lock"));
+    assert_int_equal(orr_checkpoint_lock(*state, &lock, &err), ORR_OK);
+    orr_checkpoint_unlock(*state, lock);
+    assert_int_equal(read_all(*state, &err), ORR_OK);
 }
 
 static void old_ones_go_and_the_one_before_stays(void **state)
@@ -372,6 +494,10 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(rows_that_cannot_be_are_refused, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(each_flipped_bit_is_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(files_of_another_checkpoint_are_refused, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_folder_has_one_writer, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(old_ones_go_and_the_one_before_stays, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_kill_leaves_the_last_one_whole, make_folder,

@@ -369,6 +369,8 @@ static void missing_rows_are_named(void **state)
     save_fixture(&f, *state);
     path_of(*state, 1, path);
     assert_int_equal(unlink(path), 0);
+    assert_refused(&f, *state, ORR_PARSE, "rank-00001.tables is not there");
+    assert_int_equal(orr_checkpoint_commit(*state, 5, &f.err), ORR_OK); /* as if it never was */
     const int64_t row = orr_embedding_range_begin(5000, orr_embedding_range_split(3, 1));
     char text[96];
     (void)snprintf(text, sizeof text, "table c, row %lld, column 0 is in none", (long long)row);
@@ -395,11 +397,11 @@ static void truncated_files_are_refused(void **state)
         assert_refused(&f, *state, ORR_PARSE, "rank-00000.tables: byte ");
     }
     assert_int_equal(truncate(path, 0), 0);
-    assert_refused(&f, *state, ORR_INVALID, "it has no table a (700 x 40");
+    assert_refused(&f, *state, ORR_PARSE, "rank-00000.tables: it ends in its header");
     orr_arena_free(f.arena);
 }
 
-/* A byte that is another one is found, wherever it is, but in the zeros behind hashes. */
+/* A byte that is another one is found, wherever it is. */
 static void damage_is_found(void **state)
 {
     fixture f;
@@ -407,8 +409,7 @@ static void damage_is_found(void **state)
     save_fixture(&f, *state);
     path_of(*state, 0, path);
     const long size = size_of(path);
-    int found = 0, n = 0;
-    for (long at = 0; at < size; at += 1 + size / 150, n++) {
+    for (long at = 0; at < size; at += 1 + size / 150) {
         FILE *file = fopen(path, "r+b");
         assert_non_null(file);
         assert_int_equal(fseek(file, at, SEEK_SET), 0);
@@ -416,17 +417,13 @@ static void damage_is_found(void **state)
         assert_int_equal(fseek(file, at, SEEK_SET), 0);
         (void)fputc(byte ^ 0x10, file);
         assert_int_equal(fclose(file), 0);
-        const orr_status status = restore_all(*state, &f.plan, &f.random, &f.err);
-        assert_true(status == ORR_OK || status == ORR_PARSE);
-        assert_true(status == ORR_OK || strstr(f.err.text, "rank-00000.tables: byte ") != NULL);
-        found += status == ORR_PARSE;
+        assert_refused(&f, *state, ORR_PARSE, "rank-00000.tables: byte ");
         file = fopen(path, "r+b");
         assert_non_null(file);
         assert_int_equal(fseek(file, at, SEEK_SET), 0);
         (void)fputc(byte, file);
         assert_int_equal(fclose(file), 0);
     }
-    assert_true(found > n * 9 / 10);
     assert_int_equal(restore_all(*state, &f.plan, &f.random, &f.err), ORR_OK);
     orr_arena_free(f.arena);
 }
