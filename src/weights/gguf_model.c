@@ -82,6 +82,11 @@ static orr_status read_decoder(const reader *r, orr_model *m)
     m->norm_epsilon = 1e-5;
     ORR_TRY(number(r, "attention.layer_norm_rms_epsilon", false, &m->norm_epsilon));
     ORR_TRY(number(r, "attention.layer_norm_epsilon", false, &m->norm_epsilon));
+    if (!(m->norm_epsilon >= 0) || !(m->rope_theta > 0) || !isfinite(m->norm_epsilon) ||
+        !isfinite(m->rope_theta))
+        return orr_fail(r->err, ORR_INVALID,
+                        "%s: an epsilon of norms of %g and a base of rotations of %g cannot be",
+                        r->weights->path, m->norm_epsilon, m->rope_theta);
     m->qkv_bias = has(r, "blk.0.attn_q.bias") || has(r, "blk.0.attn_qkv.bias");
     m->output_bias = has(r, "blk.0.attn_output.bias");
     m->mlp_bias = has(r, "blk.0.ffn_up.bias");

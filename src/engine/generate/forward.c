@@ -96,7 +96,7 @@ orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int
     ORR_TRY(execute(g, head->served.program, err));
     orr_dtype_to_fp32((orr_dtype)out->dtype, orr_program_data(head->served.program, head->out),
                       rows * g->model.vocab, g->logits);
-    return ORR_OK;
+    return orr_generator_check_logits(g, rows, err);
 }
 
 static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_error *err)

@@ -138,6 +138,9 @@ orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed
  * ORR_LM_HEAD_ROWS. */
 orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
                                 orr_error *err) ORR_MUST_CHECK;
+/* PARSE: one of the first `rows` rows of logits has NaN or infinity; names the weight that has. */
+orr_status orr_generator_check_logits(const orr_generator *g, int64_t rows,
+                                      orr_error *err) ORR_MUST_CHECK;
 /* Prefills a prompt into a slot, in chunks; `each` (or NULL) is called after each chunk, when
  * g->hidden has its rows. */
 typedef orr_status orr_prefill_visit(void *ctx, orr_generator *g, int64_t from, int64_t n,
