@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import (BIN, BUILD, EXAMPLES, PATIENCE_S, SOURCE, Skip, case, environment, main, members,  # noqa: E402
+from harness import (BIN, BUILD, EXAMPLES, PATIENCE_S, SOURCE, Skip, case, environment, latest_step, main, members,  # noqa: E402
                      one_line, orrery, scratch, wait_for)
 
 TINY = "layers=2,hidden=64,heads=4,vocab=512,seq=32"
@@ -149,6 +149,47 @@ def an_interrupt_ends_after_the_step_with_a_checkpoint():
 
 
 @case
+def a_signal_to_the_group_saves_and_the_run_goes_on_to_the_same_bits():
+    for plan, number in (("dp=2", signal.SIGTERM), ("pp=2", signal.SIGHUP), ("tp=2", signal.SIGUSR1)):
+        with scratch() as folder:
+            plan = f"{SHAPE},{plan}"
+            words = job(folder, "--learning-rate-schedule", "constant", "--warmup", 1, "--save", "kept", plan=plan,
+                        steps=1_000_000)
+            process = start(folder, *words)
+            try:
+                assert any("loss" in line for line in iter(process.stdout.readline, "")), "it never began"
+                process.stdout.readline()
+                os.killpg(process.pid, number)
+                said, wrong = process.communicate(timeout=PATIENCE_S)
+            finally:
+                end(process)
+            assert process.returncode == 128 + number and wrong == "", f"{plan}: {process.returncode}: {wrong}"
+            assert "stopped" in said, said
+            last = latest_step(folder / "kept")
+            options = ("--learning-rate-schedule", "constant", "--warmup", 1)
+            rest = losses(folder, *options, "--save", "kept", "--resume", plan=plan, steps=last + 3)
+            whole = losses(folder, *options, plan=plan, steps=last + 3)
+            assert sorted(rest) == [last + 1, last + 2, last + 3] and all(rest[n] == whole[n] for n in rest), plan
+
+
+@case
+def a_second_signal_ends_it_at_once():
+    with scratch() as folder:
+        process = start(folder, *job(folder, plan=f"{SHAPE},dp=2", steps=1_000_000))
+        try:
+            assert any("loss" in line for line in iter(process.stdout.readline, "")), "it never began"
+            os.kill(process.pid, signal.SIGSTOP)  # both are there when it goes on
+            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGHUP)
+            os.kill(process.pid, signal.SIGCONT)
+            process.communicate(timeout=PATIENCE_S)
+            assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGHUP), process.returncode
+            wait_for(lambda: not members(process.pid), "processes are left")
+        finally:
+            end(process)
+
+
+@case
 def a_rank_that_dies_ends_the_others_with_one_line():
     for plan in ("dp=2", "tp=2", "pp=2"):
         with scratch() as folder:
@@ -215,6 +256,35 @@ def an_earlier_run_is_not_overwritten():
 
 
 @case
+def a_checkpoint_is_validated():
+    with scratch() as folder:
+        train(folder, "--save", "kept", steps=2, plan=f"{SHAPE},dp=2,zero=1")
+        result = orrery("validate", "kept", cwd=folder)
+        assert result.returncode == 0 and "after step 2, 2 ranks" in result.stdout, result.stdout + result.stderr
+        path = folder / "kept" / "step-00000002" / "rank-00001.safetensors"
+        whole = bytearray(path.read_bytes())
+        whole[-5] ^= 4
+        path.write_bytes(whole)
+        line = one_line(orrery("validate", "kept", cwd=folder), 3)
+        assert "rank-00001.safetensors: tensor " in line and "its hash differs" in line, line
+        line = one_line(orrery(*job(folder, "--save", "kept", "--resume", plan=f"{SHAPE},dp=2,zero=1"), cwd=folder), 3)
+        assert "its hash differs" in line, line
+
+
+@case
+def two_runs_do_not_save_into_one_folder():
+    with scratch() as folder:
+        process = start(folder, *job(folder, "--save", "kept", "--save-every", 1, steps=1_000_000))
+        try:
+            wait_for(lambda: (folder / "kept" / "latest").exists(), "nothing was saved")
+            line = one_line(orrery(*job(folder, "--save", "kept", "--resume"), cwd=folder), 3)
+            assert f"kept: another run saves there (process {process.pid})" in line, line
+        finally:
+            end(process)
+        train(folder, "--save", "kept", "--resume")
+
+
+@case
 def a_full_disk_leaves_no_half_checkpoint_and_no_half_model():
     with scratch() as folder:
         words = job(folder)
@@ -233,6 +303,17 @@ def a_full_disk_leaves_no_half_checkpoint_and_no_half_model():
             assert "large" in line, line
             left = [path.name for path in folder.rglob("*") if path.is_file() and model not in path.parents]
             assert left == ["text.txt"], left
+
+
+@case
+def an_export_that_fails_loses_nothing():
+    with scratch() as folder:
+        in_the_way = folder / "out" / "model.safetensors"
+        in_the_way.mkdir(parents=True)
+        line = one_line(orrery(*job(folder, "--export", "out", plan=f"{SHAPE},dp=2,zero=1"), cwd=folder), 3)
+        assert "out/model.safetensors" in line and "is kept in out.checkpoint" in line, line
+        rest = train(folder, "--save", "out.checkpoint", "--resume", "--export", "model", plan=f"{SHAPE},dp=2,zero=1")
+        assert "nothing left" in rest.stdout and (folder / "model").exists(), rest.stdout
 
 
 # What was recorded.
@@ -525,6 +606,41 @@ def broken_weights_are_status_3_and_one_line():
             (folder / "bad.gguf").write_bytes(bad)
             line = one_line(orrery("generate", "bad.gguf", "hi", cwd=folder), 3)
             assert "bad.gguf" in line, f"{number}: {line}"
+
+
+@case
+def weights_that_are_no_numbers_are_named():
+    """NaN in the last weights that are read, and an infinity in a norm: no answer, and no exit status 0."""
+    whole = (CHECKPOINTS / "llama3" / "model.safetensors").read_bytes()
+    length = struct.unpack("<Q", whole[:8])[0]
+    header = json.loads(whole[8:8 + length])
+    for name, value in (("lm_head.weight", math.nan), ("model.layers.0.input_layernorm.weight", math.inf)):
+        with scratch() as folder:
+            shutil.copytree(CHECKPOINTS / "llama3", folder / "model")
+            about = header[name]
+            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+            number = {"F32": struct.pack("<I", bits), "BF16": struct.pack("<H", bits >> 16)}[about["dtype"]]
+            at = 8 + length + about["data_offsets"][1] - len(number)
+            (folder / "model" / "model.safetensors").write_bytes(whole[:at] + number + whole[at + len(number):])
+            (folder / "text.txt").write_text("hi there")
+            for words in (("generate", "model", "hi", "--generated", 3), ("score", "model", "text.txt")):
+                result = orrery(*words, cwd=folder)
+                assert result.returncode == 3 and name in result.stderr, f"{words}: {result.stderr}{result.stdout}"
+
+
+@case
+def numbers_of_a_configuration_that_cannot_be_are_status_3():
+    for key, value in (("rms_norm_eps", -1e-5), ("rope_theta", 0), ("rope_theta", -1e4)):
+        with scratch() as folder:
+            shutil.copytree(CHECKPOINTS / "llama3", folder / "model")
+            config = folder / "model" / "config.json"
+            said = json.loads(config.read_text())
+            (said["rope_parameters"] if key == "rope_theta" else said)[key] = value
+            config.write_text(json.dumps(said))
+            (folder / "text.txt").write_text("hi there")
+            for words in (("generate", "model", "hi"), ("score", "model", "text.txt")):
+                line = one_line(orrery(*words, cwd=folder), 3)
+                assert ("norm_epsilon" if key == "rms_norm_eps" else key) in line, line
 
 
 @case

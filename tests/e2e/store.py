@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import (BIN, PATIENCE_S, SANITIZED, Skip, case, environment, main, one_line, orrery, scratch,  # noqa: E402
+from harness import (BIN, PATIENCE_S, SANITIZED, Skip, case, environment, latest_step, main, one_line, orrery, scratch,  # noqa: E402
                      wait_for)
 
 MODEL = """
@@ -323,7 +323,7 @@ def an_interrupt_saves_and_ends():
             process.kill()
             process.communicate()
         assert process.returncode == 128 + signal.SIGINT, f"exit {process.returncode}: {wrong}"
-        step = int(latest.read_text()[len("step-"):])
+        step = latest_step(latest.parent)
         assert step == len(json.loads(out)["tables"]["steps"]["rows"]), "the last step is not saved"
         assert digest(folder, *STORE, "--save", "kept", "--resume", dp=2, steps=step + 2) == digest(folder, steps=step + 2)
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "base/units.h"
 #include "cli/command/session.h"
+#include "engine/checkpoint/checkpoint.h"
 
 static void describe_file(const orr_session *session, const orr_job_file *file)
 {
@@ -119,12 +123,55 @@ static int validate(orr_session *session)
     return whole ? EXIT_DONE : EXIT_CONDITION;
 }
 
+/* --- checkpoints of training ------------------------------------------------------------------ */
+
+static bool is_checkpoint(orr_session *session, const char *path)
+{
+    const char *latest = orr_arena_printf(session->arena, "%s/latest", path);
+    return latest != NULL && access(latest, F_OK) == 0;
+}
+
+static orr_status describe_checkpoint(orr_session *session, const char *path)
+{
+    orr_checkpoint *c;
+    int64_t bytes = 0;
+    char size[ORR_UNIT_CHARS];
+    ORR_TRY(orr_checkpoint_open(path, &c, &session->err));
+    const orr_status status = orr_checkpoint_verify(c, &bytes, &session->err);
+    if (status == ORR_OK)
+        orr_output_printf(
+            session->out, "%s: checkpoint of %s after step %lld, %u rank%s, %s, no fault\n",
+            orr_session_printable(session, path), c->model, (long long)c->step, c->ranks,
+            c->ranks == 1 ? "" : "s", orr_format_bytes(size, (uint64_t)bytes));
+    orr_checkpoint_close(c);
+    return status;
+}
+
+/* All of what is named are checkpoints, or none is. */
+static int validate_checkpoints(orr_session *session)
+{
+    const orr_settings *s = session->settings;
+    orr_table_style style;
+    if (orr_session_output(session, &style) != ORR_OK)
+        return orr_session_fail(session);
+    for (size_t i = 0; i < s->n_args; i++)
+        if (describe_checkpoint(session, s->args[i]) != ORR_OK)
+            return orr_session_fail(session);
+    return orr_output_finish(session->out, &session->err) == ORR_OK ? EXIT_DONE
+                                                                    : orr_session_fail(session);
+}
+
 int orr_command_validate(const orr_settings *settings)
 {
     orr_session session;
 
-    const int code = orr_session_init(&session, settings) == ORR_OK ? validate(&session)
-                                                                    : orr_session_fail(&session);
+    int code;
+    if (orr_session_init(&session, settings) != ORR_OK)
+        code = orr_session_fail(&session);
+    else if (is_checkpoint(&session, settings->args[0]))
+        code = validate_checkpoints(&session);
+    else
+        code = validate(&session);
     orr_session_done(&session);
     return code;
 }
