@@ -61,6 +61,11 @@ def main():
     sys.exit(1 if failed else 0)
 
 
+def latest_step(folder):
+    """The step of the latest checkpoint of a folder."""
+    return int((folder / "latest").read_text().split()[0].removeprefix("step-"))
+
+
 def environment(**more):
     """The environment of the command: nothing of the user's that it would listen to."""
     kept = {name: value for name, value in os.environ.items()

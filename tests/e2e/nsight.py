@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Exports of Nsight Systems: the tables of a Kineto recording say what that recording says."""
-import decimal
 import gzip
-import json
 import pathlib
 import sqlite3
 import sys
@@ -12,55 +10,14 @@ import zipfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import nsight  # noqa: E402
-from harness import SHARED, SOURCE, Skip, case, main, one_line, orrery, scratch  # noqa: E402
+from harness import case, main, orrery, scratch  # noqa: E402
+from recordings import BUNDLED, Recordings, fails  # noqa: E402
 
-BUNDLED = [SOURCE / "tests/golden/inputs/two_ranks" / f"rank{r}.json" for r in (0, 1)]
-
-
-def reduced(path):
-    content = path.read_bytes()
-    text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode(errors="replace")
-    return nsight.reduced(json.loads(text, strict=False, parse_float=decimal.Decimal))
-
-
-def said(command, path, *more):
-    result = orrery(command, path, "--format", "json", *more)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.replace(".sqlite", ".json")
-
-
-def fails(path, *more):
-    return one_line(orrery("analyze", path, *more), 3)
-
-
-def says_the_same(path, folder):
-    recording = reduced(path)
-    for kind in ("json", "sqlite"):
-        (folder / kind).mkdir()
-    (folder / "json" / "rank0.json").write_text(json.dumps(recording))
-    nsight.write(folder / "sqlite" / "rank0.sqlite", recording)
-    for command in (["analyze", "--all"], ["predict", "--host-speed", "2"]):
-        want = said(command[0], folder / "json" / "rank0.json", *command[1:])
-        got = said(command[0], folder / "sqlite" / "rank0.sqlite", *command[1:])
-        assert got.replace("/sqlite/", "/json/") == want, (path, command)
-
-
-@case
-def tables_of_the_bundled_recordings_say_the_same():
-    for path in BUNDLED:
-        with scratch() as folder:
-            says_the_same(path, folder)
-
-
-@case
-def tables_of_real_recordings_say_the_same():
-    if SHARED is None:
-        raise Skip("the shared traces are not here")
-    kineto = SHARED / "data" / "traces" / "kineto"
-    for name in ("bert-small_h100", "ddp_a100_w8_rank3", "event_sync_a100", "nsfw-vit_h100", "ns_v100", "qwen1.5-0.5b_h100",
-                 "simple_add_a100", "simple_add_a100_sync", "triton", "w128_rank0_noflows"):
-        with scratch() as folder:
-            says_the_same(kineto / f"{name}.json.gz", folder)
+RECORDINGS = Recordings(nsight, ".sqlite", (
+    "bert-small_h100", "ddp_a100_w8_rank3", "event_sync_a100", "nsfw-vit_h100", "ns_v100", "qwen1.5-0.5b_h100",
+    "simple_add_a100", "simple_add_a100_sync", "triton", "w128_rank0_noflows"))
+RECORDINGS.cases()
+reduced, said = RECORDINGS.reduced, RECORDINGS.said
 
 
 @case
@@ -147,21 +104,7 @@ def other_databases_and_made_up_tables_are_refused():
         assert "row 1 of its events has no time" in fails(folder / "times.sqlite")
 
 
-@case
-def truncation_and_corruption_never_crash():
-    with scratch() as folder:
-        path, broken = folder / "rank0.sqlite", folder / "broken.sqlite"
-        nsight.write(path, reduced(BUNDLED[0]))
-        content = path.read_bytes()
-        n = len(content)
-        for k in range(1, 24):
-            broken.write_bytes(content[:n * k // 24])
-            fails(broken)
-            at = n * k // 24
-            broken.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) * 3 + content[at + 3:])
-            result = orrery("analyze", broken)
-            if result.returncode != 0:
-                one_line(result, 3)
+case(RECORDINGS.truncation_and_corruption_never_crash)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Databases of rocprofv3: those of a Kineto recording say what that recording says."""
-import decimal
 import gzip
 import json
 import pathlib
@@ -11,54 +10,13 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import rocpd  # noqa: E402
-from harness import SHARED, SOURCE, Skip, case, main, one_line, orrery, scratch  # noqa: E402
+from harness import case, main, orrery, scratch  # noqa: E402
+from recordings import BUNDLED, Recordings, fails  # noqa: E402
 
-BUNDLED = [SOURCE / "tests/golden/inputs/two_ranks" / f"rank{r}.json" for r in (0, 1)]
-
-
-def reduced(path):
-    content = path.read_bytes()
-    text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode(errors="replace")
-    return rocpd.reduced(json.loads(text, strict=False, parse_float=decimal.Decimal))
-
-
-def said(command, path, *more):
-    result = orrery(command, path, "--format", "json", *more)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.replace(".db", ".json")
-
-
-def fails(path, *more):
-    return one_line(orrery("analyze", path, *more), 3)
-
-
-def says_the_same(path, folder):
-    recording = reduced(path)
-    for kind in ("json", "rocpd"):
-        (folder / kind).mkdir()
-    (folder / "json" / "rank0.json").write_text(json.dumps(recording))
-    rocpd.write(folder / "rocpd" / "rank0.db", recording)
-    for command in (["analyze", "--all"], ["predict", "--host-speed", "2"]):
-        want = said(command[0], folder / "json" / "rank0.json", *command[1:])
-        got = said(command[0], folder / "rocpd" / "rank0.db", *command[1:])
-        assert got.replace("/rocpd/", "/json/") == want, (path, command)
-
-
-@case
-def databases_of_the_bundled_recordings_say_the_same():
-    for path in BUNDLED:
-        with scratch() as folder:
-            says_the_same(path, folder)
-
-
-@case
-def databases_of_real_recordings_say_the_same():
-    if SHARED is None:
-        raise Skip("the shared traces are not here")
-    kineto = SHARED / "data" / "traces" / "kineto"
-    for name in ("bert-small_h100", "ddp_a100_w8_rank3", "nsfw-vit_h100", "ns_v100", "qwen1.5-0.5b_h100"):
-        with scratch() as folder:
-            says_the_same(kineto / f"{name}.json.gz", folder)
+RECORDINGS = Recordings(rocpd, ".db", ("bert-small_h100", "ddp_a100_w8_rank3", "nsfw-vit_h100", "ns_v100",
+                                       "qwen1.5-0.5b_h100"))
+RECORDINGS.cases()
+reduced, said = RECORDINGS.reduced, RECORDINGS.said
 
 
 @case
@@ -137,21 +95,7 @@ def other_databases_are_refused():
         assert "it has no call, kernel or copy" in fails(folder / "made_up.db")
 
 
-@case
-def truncation_and_corruption_never_crash():
-    with scratch() as folder:
-        path, broken = folder / "rank0.db", folder / "broken.db"
-        rocpd.write(path, reduced(BUNDLED[0]))
-        content = path.read_bytes()
-        n = len(content)
-        for k in range(1, 24):
-            broken.write_bytes(content[:n * k // 24])
-            fails(broken)
-            at = n * k // 24
-            broken.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) * 3 + content[at + 3:])
-            result = orrery("analyze", broken)
-            if result.returncode != 0:
-                one_line(result, 3)
+case(RECORDINGS.truncation_and_corruption_never_crash)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """XSpaces of JAX: real ones of two processes on CPUs, and those that say what a Kineto recording says."""
-import decimal
 import gzip
 import json
 import pathlib
@@ -11,55 +10,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import xplane  # noqa: E402
-from harness import SHARED, SOURCE, Skip, case, main, one_line, orrery, scratch  # noqa: E402
+from harness import SOURCE, case, main, one_line, orrery, scratch  # noqa: E402
+from recordings import Recordings, fails  # noqa: E402
 
-BUNDLED = [SOURCE / "tests/golden/inputs/two_ranks" / f"rank{r}.json" for r in (0, 1)]
 REAL = [SOURCE / "fuzz/corpus/xplane" / f"jax_w2_rank{r}.xplane.pb" for r in (0, 1)]
 
-
-def reduced(path):
-    content = path.read_bytes()
-    text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode(errors="replace")
-    return xplane.reduced(json.loads(text, strict=False, parse_float=decimal.Decimal))
-
-
-def said(command, path, *more):
-    result = orrery(command, path, "--format", "json", *more)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.replace(".xplane.pb", ".json")
-
-
-def fails(path, *more):
-    return one_line(orrery("analyze", path, *more), 3)
-
-
-def says_the_same(path, folder):
-    recording = reduced(path)
-    for kind in ("json", "xplane"):
-        (folder / kind).mkdir()
-    (folder / "json" / "rank0.json").write_text(json.dumps(recording))
-    xplane.write(folder / "xplane" / "rank0.xplane.pb", recording)
-    for command in (["analyze", "--all"], ["predict", "--host-speed", "2"]):
-        want = said(command[0], folder / "json" / "rank0.json", *command[1:])
-        got = said(command[0], folder / "xplane" / "rank0.xplane.pb", *command[1:])
-        assert got.replace("/xplane/", "/json/") == want, (path, command)
-
-
-@case
-def spaces_of_the_bundled_recordings_say_the_same():
-    for path in BUNDLED:
-        with scratch() as folder:
-            says_the_same(path, folder)
-
-
-@case
-def spaces_of_real_recordings_say_the_same():
-    if SHARED is None:
-        raise Skip("the shared traces are not here")
-    kineto = SHARED / "data" / "traces" / "kineto"
-    for name in ("bert-small_h100", "nsfw-vit_h100", "ns_v100", "qwen1.5-0.5b_h100", "simple_add_a100", "triton"):
-        with scratch() as folder:
-            says_the_same(kineto / f"{name}.json.gz", folder)
+RECORDINGS = Recordings(xplane, ".xplane.pb", ("bert-small_h100", "nsfw-vit_h100", "ns_v100", "qwen1.5-0.5b_h100",
+                                               "simple_add_a100", "triton"))
+RECORDINGS.cases()
+said = RECORDINGS.said
 
 
 @case

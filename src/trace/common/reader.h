@@ -14,31 +14,11 @@
  *
  * The stream is at its first byte. `options` and `report` are never NULL; the report is zeroed
  * (first_fault_byte is UINT64_MAX). Errors as orr_trace_read(). */
-orr_status orr_kineto_read(orr_stream *stream, const orr_read_options *options,
-                           orr_graph_builder *builder, orr_read_report *report,
-                           orr_error *err) ORR_MUST_CHECK;
-orr_status orr_pytorch_et_read(orr_stream *stream, const orr_read_options *options,
-                               orr_graph_builder *builder, orr_read_report *report,
-                               orr_error *err) ORR_MUST_CHECK;
-orr_status orr_chakra_read(orr_stream *stream, const orr_read_options *options,
-                           orr_graph_builder *builder, orr_read_report *report,
-                           orr_error *err) ORR_MUST_CHECK;
-orr_status orr_chakra_json_read(orr_stream *stream, const orr_read_options *options,
-                                orr_graph_builder *builder, orr_read_report *report,
-                                orr_error *err) ORR_MUST_CHECK;
-
-orr_status orr_nsight_read(orr_stream *stream, const orr_read_options *options,
-                           orr_graph_builder *builder, orr_read_report *report,
-                           orr_error *err) ORR_MUST_CHECK;
-orr_status orr_xplane_read(orr_stream *stream, const orr_read_options *options,
-                           orr_graph_builder *builder, orr_read_report *report,
-                           orr_error *err) ORR_MUST_CHECK;
-orr_status orr_torch_memory_read(orr_stream *stream, const orr_read_options *options,
-                                 orr_graph_builder *builder, orr_read_report *report,
-                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_rocpd_read(orr_stream *stream, const orr_read_options *options,
-                          orr_graph_builder *builder, orr_read_report *report,
-                          orr_error *err) ORR_MUST_CHECK;
+typedef orr_status orr_format_reader(orr_stream *stream, const orr_read_options *options,
+                                     orr_graph_builder *builder, orr_read_report *report,
+                                     orr_error *err);
+ORR_MUST_CHECK orr_format_reader orr_kineto_read, orr_pytorch_et_read, orr_chakra_read,
+    orr_chakra_json_read, orr_nsight_read, orr_xplane_read, orr_torch_memory_read, orr_rocpd_read;
 
 /* Detects the format from the front of the stream, which is buffered as far as needed and not
  * consumed. UNKNOWN: none of ours. */
