@@ -3,7 +3,7 @@
 
 #include <orrery/measure.h>
 
-#include "../support/small_models.h"
+#include "../support/placed_experts.h"
 
 /* Serving over ranks, predicted from the routes of its prompts: rounds and the bytes of every layer
  * and level are those of the run; and times follow what they are made of. */
@@ -62,46 +62,11 @@ static void close_world(world *w)
     orr_arena_free(w->arena);
 }
 
-/* Each expert on one rank, or with `copies` on others besides; hosts of any number of ranks. */
-static const orr_expert_placement *draw_placement(world *w, uint32_t ranks, bool copies)
+/* Hosts of any number of ranks. */
+static const orr_expert_placement *place(world *w, experts_placed kind, uint32_t ranks)
 {
-    enum { LAYERS = 8, SLOTS = 16 * RANKS_MAX };
-    const orr_model *m = &w->model->model;
-    orr_expert_placement *p = orr_arena_one(w->arena, orr_expert_placement);
-    uint32_t *number = orr_arena_array(w->arena, uint32_t, LAYERS);
-    uint32_t *first = orr_arena_array(w->arena, uint32_t, LAYERS * (RANKS_MAX + 1));
-    uint16_t *expert = orr_arena_array(w->arena, uint16_t, LAYERS * SLOTS);
-    float *share = orr_arena_array(w->arena, float, LAYERS *SLOTS);
-    uint32_t n = 0;
-    orr_error err;
-    *p = (orr_expert_placement){.experts = m->moe.experts,
-                                .ranks = ranks,
-                                .host_ranks = 1 + (uint32_t)below(w, ranks),
-                                .number = number,
-                                .first_slot = first,
-                                .expert = expert,
-                                .share = share,
-                                .policy = "",
-                                .source = "drawn"};
-    for (uint32_t layer = 0; layer < m->layers; layer++) {
-        uint32_t begin = n, of[16] = {0}, shift = (uint32_t)below(w, ranks);
-        if (!orr_model_layer_moe(m, layer))
-            continue;
-        for (uint32_t r = 0; r < ranks; r++) {
-            first[p->layers * (ranks + 1) + r] = n;
-            for (uint32_t e = 0; e < m->moe.experts; e++)
-                if ((e + shift) % ranks == r || (copies && below(w, 3) == 0)) {
-                    expert[n++] = (uint16_t)e;
-                    of[e]++;
-                }
-        }
-        first[p->layers * (ranks + 1) + ranks] = n;
-        for (; begin < n; begin++)
-            share[begin] = 1 / (float)of[expert[begin]];
-        number[p->layers++] = layer;
-    }
-    assert_int_equal(orr_expert_placement_check(p, NULL, 0, &err), ORR_OK);
-    return p;
+    const uint32_t host_ranks = 1 + (uint32_t)below(w, ranks);
+    return place_experts(&w->model->model, kind, ranks, host_ranks, w->seed, &w->random, w->arena);
 }
 
 static void read_routes(world *w)
@@ -228,7 +193,7 @@ static void hold_twice(world *w, uint32_t ranks)
     const uint32_t half = PROMPTS / 2;
     if (half % ranks != 0 || w->model->model.vision.layers > 0)
         return;
-    w->ranks.placement = draw_placement(w, ranks, false);
+    w->ranks.placement = place(w, EXPERTS_SHUFFLED, ranks);
     const orr_sampling greedy = {.most = 1}; /* what is drawn depends on the number */
     orr_generated got[PROMPTS];
     orr_predicted_serving p[2];
@@ -263,7 +228,7 @@ static void runs_are_predicted(void **state)
                 w.ranks = (orr_generator_ranks){
                     .ranks = ranks,
                     .kind = 1,
-                    .placement = ranks == 2 ? NULL : draw_placement(&w, ranks, true)};
+                    .placement = ranks == 2 ? NULL : place(&w, EXPERTS_COPIED, ranks)};
                 serve(&w, PROMPTS);
                 const orr_predicted_serving p = predict(&w, PROMPTS);
                 hold_run(&w, &p);

@@ -3,7 +3,7 @@
 
 #include <orrery/engine.h>
 
-#include "../support/small_models.h"
+#include "../support/placed_experts.h"
 
 /* Models that generate over ranks: logits, tokens and log-probabilities have the bits of one
  * process, wherever experts and their copies stand; and ranks send the bytes that are predicted. */
@@ -19,16 +19,6 @@ typedef struct world {
     orr_generated want[PROMPTS];
     uint64_t moved, moved_experts, plans; /* requests and experts that moved, in all runs */
 } world;
-
-/* Many choices of many experts, as Qwen's and DeepSeek's, and no shared expert. */
-static small_model small_qwen3_moe(void)
-{
-    orr_model m = small_llama();
-    m.kv_heads = 2;
-    m.qk_norm = 1;
-    m.moe = (orr_moe){.experts = 12, .top_k = 5, .expert_ffn = 8, .every = 1};
-    return (small_model){"qwen 3", m};
-}
 
 static small_model (*const MODELS[])(void) = {small_mixtral, small_llama4, small_qwen3_moe};
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
@@ -83,64 +73,13 @@ static void answer_alone(world *w, const char *routes)
 /* Placements of every kind. */
 typedef enum placement_kind { NEIGHBOURS, ONE_RANK, COPIES, PLACEMENT_KINDS } placement_kind;
 
-static bool has_slot(world *w, placement_kind kind, uint32_t rank, uint32_t ranks, uint32_t home)
-{
-    switch (kind) {
-    case ONE_RANK:
-        return rank == ranks - 1;
-    default:
-        return rank == home || below(w, 3) == 0;
-    }
-}
-
-/* Any number of slots on any rank, with copies: all experts of a layer on one, or where they fall.
- */
 static const orr_expert_placement *draw_placement(world *w, placement_kind kind, uint32_t ranks)
 {
-    enum { LAYERS = 8, SLOTS = 16 * RANKS_MAX };
-    const orr_model *m = &w->model->model;
-    const uint32_t experts = m->moe.experts;
-    orr_expert_placement *p = orr_arena_one(w->arena, orr_expert_placement);
-    uint32_t *number = orr_arena_array(w->arena, uint32_t, LAYERS);
-    uint32_t *first = orr_arena_array(w->arena, uint32_t, LAYERS * (RANKS_MAX + 1));
-    uint16_t *expert = orr_arena_array(w->arena, uint16_t, LAYERS * SLOTS);
-    float *share = orr_arena_array(w->arena, float, LAYERS *SLOTS);
-    uint32_t n = 0, home[16], copies[16];
     if (kind == NEIGHBOURS)
         return NULL;
-    *p = (orr_expert_placement){.experts = experts,
-                                .ranks = ranks,
-                                .host_ranks = 1 + (uint32_t)below(w, ranks),
-                                .number = number,
-                                .first_slot = first,
-                                .expert = expert,
-                                .share = share,
-                                .policy = "",
-                                .source = "drawn"};
-    for (uint32_t layer = 0; layer < m->layers; layer++) {
-        if (!orr_model_layer_moe(m, layer))
-            continue;
-        const uint32_t begin = n;
-        for (uint32_t e = 0; e < experts; e++)
-            home[e] = (uint32_t)below(w, ranks);
-        memset(copies, 0, sizeof copies);
-        for (uint32_t r = 0; r < ranks; r++) {
-            first[p->layers * (ranks + 1) + r] = n;
-            for (uint32_t e = 0; e < experts; e++)
-                if (has_slot(w, kind, r, ranks, home[e])) {
-                    expert[n++] = (uint16_t)e;
-                    copies[e]++;
-                }
-        }
-        first[p->layers * (ranks + 1) + ranks] = n;
-        for (uint32_t s = begin; s < n; s++)
-            share[s] = 1 / (float)copies[expert[s]];
-        number[p->layers++] = layer;
-    }
-    orr_error err;
-    if (orr_expert_placement_check(p, NULL, 0, &err) != ORR_OK)
-        seed_fail(w->seed, "%s", err.text);
-    return p;
+    const uint32_t host_ranks = 1 + (uint32_t)below(w, ranks);
+    return place_experts(&w->model->model, kind == ONE_RANK ? EXPERTS_TOGETHER : EXPERTS_COPIED,
+                         ranks, host_ranks, w->seed, &w->random, w->arena);
 }
 
 /* Tokens that were told, prompt by prompt in the order in which they were made. */

@@ -4,23 +4,14 @@
 #include <orrery/engine.h>
 
 #include "../../unit/io/folder.h"
-#include "../support/small_models.h"
+#include "../support/placed_experts.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/shard_text.h"
 
 /* Trainings whose experts stand by a placement: losses, norms of gradients, weights, optimizer
  * state and recorded routes have the bits of neighbouring experts; and a checkpoint goes on by any
  * other placement, its optimizer state with each expert. */
-enum { STEPS = 4, FIRST_STEPS = 2, LAYERS_MAX = 4, EXPERTS_MAX = 12, RANKS_MAX = 4 };
-
-/* Many choices of many experts, and no shared expert. */
-static small_model small_qwen3_moe(void)
-{
-    orr_model m = small_llama();
-    m.qk_norm = 1;
-    m.moe = (orr_moe){.experts = 12, .top_k = 5, .expert_ffn = 8, .every = 1};
-    return (small_model){"qwen 3", m};
-}
+enum { STEPS = 4, FIRST_STEPS = 2 };
 
 static small_model (*const MODELS[])(void) = {small_mixtral, small_llama4, small_qwen3_moe};
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
@@ -76,45 +67,6 @@ static orr_train_result train(const world *w, const run *r)
     if (orr_train(&options, w->arena, &result, &err) != ORR_OK)
         seed_fail(w->seed, "%s, %s: %s", w->model.name, text, err.text);
     return result;
-}
-
-/* Every expert of each layer once, as many on every rank: the last first, or in any order. */
-static const orr_expert_placement *draw_placement(world *w, uint32_t ranks, bool reversed)
-{
-    const orr_model *m = &w->model.model;
-    const uint32_t experts = m->moe.experts;
-    orr_expert_placement *p = orr_arena_one(w->arena, orr_expert_placement);
-    uint32_t *number = orr_arena_array(w->arena, uint32_t, LAYERS_MAX);
-    uint32_t *first = orr_arena_array(w->arena, uint32_t, LAYERS_MAX * (RANKS_MAX + 1));
-    uint16_t *expert = orr_arena_array(w->arena, uint16_t, LAYERS_MAX * EXPERTS_MAX);
-    float *share = orr_arena_array(w->arena, float, LAYERS_MAX *EXPERTS_MAX);
-    *p = (orr_expert_placement){.experts = experts,
-                                .ranks = ranks,
-                                .host_ranks = ranks,
-                                .number = number,
-                                .first_slot = first,
-                                .expert = expert,
-                                .share = share,
-                                .policy = "",
-                                .source = "drawn"};
-    for (uint32_t layer = 0; layer < m->layers; layer++) {
-        if (!orr_model_layer_moe(m, layer))
-            continue;
-        uint16_t *to = expert + p->layers * experts;
-        for (uint32_t e = 0; e < experts; e++) { /* a shuffle; in front, the last stay first */
-            const uint32_t at = reversed ? 0 : (uint32_t)orr_random_below(&w->random, e + 1);
-            memmove(to + at + 1, to + at, (e - at) * sizeof *to);
-            to[at] = (uint16_t)e;
-            share[p->layers * experts + e] = 1;
-        }
-        for (uint32_t r = 0; r <= ranks; r++)
-            first[p->layers * (ranks + 1) + r] = p->layers * experts + r * experts / ranks;
-        number[p->layers++] = layer;
-    }
-    orr_error err;
-    if (orr_expert_placement_check(p, NULL, 0, &err) != ORR_OK)
-        seed_fail(w->seed, "%s", err.text);
-    return p;
 }
 
 static void hold_curve(const world *w, const char *plan, const orr_train_result *got,
@@ -193,6 +145,11 @@ static void forget(const world *w, const char *save)
     (void)unlink(path_of(w, save, ".csv"));
 }
 
+static const orr_expert_placement *place(world *w, experts_placed kind, uint32_t ranks)
+{
+    return place_experts(&w->model.model, kind, ranks, ranks, w->seed, &w->random, w->arena);
+}
+
 static uint32_t ranks_of(const char *plan)
 {
     return (uint32_t)atoi(strstr(plan, "ep=") + 3);
@@ -203,8 +160,8 @@ static void hold_plan(world *w, const char *plan)
 {
     const uint32_t ranks = ranks_of(plan);
     const int threads = 1 + 3 * (int)orr_random_below(&w->random, 2);
-    const orr_expert_placement *reversed = draw_placement(w, ranks, true),
-                               *drawn = draw_placement(w, ranks, false);
+    const orr_expert_placement *reversed = place(w, EXPERTS_REVERSED, ranks),
+                               *drawn = place(w, EXPERTS_SHUFFLED, ranks);
     const orr_train_result none = train(
                                w,
                                &(run){.plan = plan, .save = "none", .threads = 1, .steps = STEPS}),
@@ -260,8 +217,8 @@ static void experts_learn_the_same_wherever_they_stand(void **state)
 /* From four ranks to two with another placement, as without any. */
 static void hold_other_ranks(world *w)
 {
-    const orr_expert_placement *four = draw_placement(w, 4, false),
-                               *two = draw_placement(w, 2, false);
+    const orr_expert_placement *four = place(w, EXPERTS_SHUFFLED, 4),
+                               *two = place(w, EXPERTS_SHUFFLED, 2);
     (void)train(w, &(run){"dp=4,ep=4", "any", four, 1, FIRST_STEPS, false});
     (void)train(w, &(run){"dp=4,ep=4", "none", NULL, 1, FIRST_STEPS, false});
     hold_state(w, "any", "none");
