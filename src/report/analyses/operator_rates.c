@@ -210,6 +210,19 @@ static orr_status sum_up(sample_list *list, orr_arena *arena, const operator_rat
     return ORR_OK;
 }
 
+/* The device that a recording names. The catalogue is opened for the first that does. */
+static orr_status device_of(const orr_graph *g, orr_arena *arena, const orr_catalog **catalog,
+                            const orr_device **ret, orr_error *err)
+{
+    const char *name = orr_graph_str(g, g->device_name);
+    if (name[0] == '\0')
+        return ORR_OK;
+    if (*catalog == NULL)
+        ORR_TRY(orr_catalog_open(arena, catalog, err));
+    *ret = orr_catalog_recognise(*catalog, name);
+    return ORR_OK;
+}
+
 static orr_status find_rates(const orr_job *job, const orr_analysis_options *options,
                              orr_arena *arena, const operator_rate **ret_rows, size_t *ret_n,
                              orr_error *err)
@@ -218,19 +231,18 @@ static orr_status find_rates(const orr_job *job, const orr_analysis_options *opt
         options != NULL && options->struct_bytes > offsetof(orr_analysis_options, rank)
             ? options->rank
             : ORR_NONE;
-    const orr_catalog *catalog;
+    const orr_catalog *catalog = NULL;
     sample_list list = {0};
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_status status = scratch ? ORR_OK : orr_fail_memory(err);
     ORR_TRY_OUT(status, status);
-    ORR_TRY_OUT(status, orr_catalog_open(scratch, &catalog, err));
     for (uint32_t d = 0; d < job->n_graphs; d++) {
         const orr_graph *g = job->graphs[d];
         if (rank != ORR_NONE && rank != job->rank_of_graph[d])
             continue;
-        ORR_TRY_OUT(status, sample_graph(
-                                g, orr_catalog_recognise(catalog, orr_graph_str(g, g->device_name)),
-                                scratch, &list, err));
+        const orr_device *device = NULL;
+        ORR_TRY_OUT(status, device_of(g, scratch, &catalog, &device, err));
+        ORR_TRY_OUT(status, sample_graph(g, device, scratch, &list, err));
     }
     ORR_TRY_OUT(status, sum_up(&list, arena, ret_rows, ret_n, err));
 out:
