@@ -7,6 +7,7 @@
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration/calibration.h
     embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/fleet/fleet.h
+    embed.py --published OUTPUT.c ROOT FILE...  likewise, for src/explore/decision/published.h
     embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
 
 Of the pages, a script that holds "</script" would end the
@@ -101,6 +102,9 @@ def main():
         return
     if sys.argv[1] == "--failures":
         write_catalog(*sys.argv[2:4], sys.argv[4:], "fleet/fleet.h", "failure_files")
+        return
+    if sys.argv[1] == "--published":
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "explore/decision/published.h", "published_files")
         return
     write_page_assets(sys.argv[1], sys.argv[2], sys.argv[3:])
 

@@ -68,6 +68,7 @@ typedef struct orr_device {
     const char *memory_type;           /* "HBM3", or "" if unknown */
     const char *pcie, *scale_up, *nic; /* "PCIe5 x16", "NVLink4", "NDR400"               */
     const char *notes;
+    orr_fact price_per_hour; /* USD, on demand, of the cloud that the source names */
 } orr_device;
 
 /* A memory tier: memory or storage that is not the device's own: DRAM, CXL, PMem, NVMe... */
@@ -86,6 +87,8 @@ typedef struct orr_link {
     orr_fact latency_ns;     /* one way, one hop      */
     orr_fact latency_ns_per_km;
     const char *reach, *notes;
+    const char *const *aliases; /* shape (n_aliases): what else it is called */
+    uint32_t n_aliases;
 } orr_link;
 
 /* Topology of a level: how units are joined. */
@@ -157,10 +160,10 @@ ORR_API const char *orr_buffers_name(orr_buffers buffers);
     X(UNKNOWN, "unknown") /* as the level has it                                    */             \
     X(SINGLE, "single")   /* one queue pair, ECMP                                   */             \
     X(QP4, "qp4")                                                                                  \
-    X(QP16, "qp16")           /* E-ECMP with 4 or 16 queue pairs                 */                \
-        X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */        \
-        X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */        \
-        X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
+    X(QP16, "qp16")       /* E-ECMP with 4 or 16 queue pairs                 */                    \
+    X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */            \
+    X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */            \
+    X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
 typedef enum orr_rdma_preset {
 #define ORR_RDMA_PRESET_ENUM_(name, text) ORR_RDMA_##name,
     ORR_RDMA_PRESET_MAP(ORR_RDMA_PRESET_ENUM_)
@@ -222,7 +225,9 @@ typedef struct orr_cluster {
     uint32_t site_level;   /* the level whose units are sites */
     const orr_site *sites; /* shape (n_sites) */
     uint32_t n_cuts;
-    const orr_site_link *cuts; /* shape (n_cuts): site links of every pair, by a, then b */
+    const orr_site_link *cuts;  /* shape (n_cuts): site links of every pair, by a, then b */
+    const char *const *aliases; /* shape (n_aliases): what else it is called */
+    uint32_t n_aliases;
 } orr_cluster;
 
 /* The catalogue: built-in entries, and those that files added. */
@@ -244,7 +249,8 @@ ORR_API const orr_cluster *orr_catalog_cluster(const orr_catalog *catalog, const
 ORR_API const orr_device *orr_catalog_recognise(const orr_catalog *catalog,
                                                 const char *device_name);
 
-/* Loads a cluster by its name in the catalogue or, when the text ends in .yaml or .yml or holds
+/* Loads a cluster by its name in the catalogue, or by words that it alone has in its name and
+ * aliases ("DGX H100"), or, when the text ends in .yaml or .yml or holds
  * a slash, from that file (format: catalog/README.md). Errors: NOT_FOUND with the closest name;
  * IO; LIMIT; INVALID and PARSE as "file:line:column: what is wrong and what is right". The
  * catalogue has to outlive the result. */

@@ -105,5 +105,7 @@ const orr_memory_tier *orr_catalog_tier(const orr_catalog *catalog, const char *
 
 const orr_link *orr_catalog_link(const orr_catalog *catalog, const char *name)
 {
-    return orr_entry_find(catalog->links, catalog->n_links, name);
+    const orr_entry_list list = orr_link_list(catalog);
+    const void *fit[ORR_ENTRY_FITS];
+    return orr_entry_search(&list, name, false, fit) == 1 ? fit[0] : NULL;
 }

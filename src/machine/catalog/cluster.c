@@ -11,6 +11,10 @@ static const orr_field CLUSTER_FIELDS[] = {
     {.key = "sites", .kind = ORR_FIELD_OTHER},
     {.key = "cuts", .kind = ORR_FIELD_OTHER},
     {.key = "tiers", .kind = ORR_FIELD_OTHER},
+    {.key = "aliases",
+     .kind = ORR_FIELD_TEXTS,
+     .offset = offsetof(orr_cluster, aliases),
+     .count = offsetof(orr_cluster, n_aliases)},
     {.key = "notes", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_cluster, notes)},
 };
 
@@ -108,6 +112,8 @@ static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, 
                                  orr_error *err)
 {
     const orr_link *link = orr_catalog_link(parts, level->technology);
+    if (link != NULL)
+        level->technology = link->name; /* what calibrations know it by */
     if (orr_yaml_find(map, "bandwidth") == NULL && link != NULL)
         level->bytes_per_s = link->bytes_per_s;
     if (orr_yaml_find(map, "latency") == NULL && link != NULL)
@@ -191,11 +197,12 @@ orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, 
 {
     const char *name;
     ORR_TRY(orr_text_read(value, "device", &name, err));
-    const orr_device *device = orr_catalog_device(parts, name);
-    if (device == NULL)
+    const orr_entry_list list = orr_device_list(parts);
+    const void *fit[ORR_ENTRY_FITS];
+    if (orr_entry_search(&list, name, true, fit) != 1)
         return fail_no_entry(value, "device of the catalogue", parts->devices, parts->n_devices,
                              arena, err);
-    *ret = device;
+    *ret = fit[0];
     return ORR_OK;
 }
 

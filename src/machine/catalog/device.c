@@ -55,6 +55,7 @@ static const orr_field FIELDS[] = {
     FACT("nic_bandwidth", BANDWIDTH, nic_bytes_per_s),
     FACT("power", WATT, power_w),
     FACT("idle_power", WATT, idle_power_w),
+    FACT("price_per_hour", USD, price_per_hour),
     TEXT("notes", notes),
 };
 

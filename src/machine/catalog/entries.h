@@ -54,13 +54,37 @@ const orr_field *orr_level_fields(size_t *ret_n);
 const orr_field *orr_site_fields(size_t *ret_n);
 const orr_field *orr_site_link_fields(size_t *ret_n);
 
-/* Finds an entry by name; NULL: none. Case is ignored, and '-' equals '_'. */
+/* Finds an entry by name; NULL: none. Case is ignored, and '-' equals '_'. A link by its name or
+ * an alias, without regard to blanks and punctuation. */
 const orr_memory_tier *orr_catalog_tier(const orr_catalog *catalog, const char *name);
 const orr_link *orr_catalog_link(const orr_catalog *catalog, const char *name);
 /* Finds an entry of any kind: arrays of pointers to structs that begin with their name. */
 const void *orr_entry_find(const void *entries, size_t n, const char *name);
 /* Names for a did-you-mean; NULL: out of memory. */
 const char *const *orr_entry_names(const void *entries, size_t n, orr_arena *arena);
+/* The entries of one kind, with what else they are called: offsets of texts in an entry, or
+ * SIZE_MAX. */
+typedef struct orr_entry_list {
+    const void *entries; /* as in orr_entry_find() */
+    size_t n, aliases, n_aliases, vendor;
+} orr_entry_list;
+orr_entry_list orr_device_list(const orr_catalog *catalog);
+orr_entry_list orr_link_list(const orr_catalog *catalog);
+orr_entry_list orr_tier_list(const orr_catalog *catalog);
+orr_entry_list orr_cluster_list(const orr_catalog *catalog);
+/* How many entries are meant by a name: that of the name; else those of which the name or an alias
+ * has the same letters and digits; else, `by_words`, those that have each word of it in their name,
+ * aliases or vendor. The first ORR_ENTRY_FITS of them. */
+enum { ORR_ENTRY_FITS = 6 };
+size_t orr_entry_search(const orr_entry_list *list, const char *name, bool by_words,
+                        const void *ret[ORR_ENTRY_FITS]);
+/* Fails with "WHAT 'name'; did you mean 'a', 'b' or 'c'?", or with `if_none`. */
+orr_status orr_entry_fail(const char *what, const char *name, const orr_entry_list *list,
+                          const char *if_none, orr_arena *arena, orr_error *err);
+/* Reads the only cluster of a user's file, which is in memory; `path` is what messages call it. */
+orr_status orr_cluster_read_text(const orr_catalog *catalog, const char *text, size_t n,
+                                 const char *path, orr_arena *arena, const orr_cluster **ret,
+                                 orr_error *err) ORR_MUST_CHECK;
 /* Is the name a file: has it a slash, or does it end in .yaml or .yml? */
 bool orr_entry_is_file(const char *name);
 

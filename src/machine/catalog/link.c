@@ -15,6 +15,10 @@
 
 static const orr_field FIELDS[] = {
     {.key = "kind", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_link, kind), .required = true},
+    {.key = "aliases",
+     .kind = ORR_FIELD_TEXTS,
+     .offset = offsetof(orr_link, aliases),
+     .count = offsetof(orr_link, n_aliases)},
     FACT("bandwidth", BANDWIDTH, bytes_per_s),
     FACT("latency", NS, latency_ns),
     FACT("latency_by_distance", NS_PER_KM, latency_ns_per_km),

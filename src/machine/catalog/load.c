@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "machine/catalog/entries.h"
 
-static orr_status fail_no_entry(const char *what, const char *name, const void *entries, size_t n,
-                                orr_arena *arena, orr_error *err)
+/* The entry that a name means. */
+static orr_status find(const orr_entry_list *list, const char *what, const char *name,
+                       orr_arena *arena, const void **ret, orr_error *err)
 {
-    const char *const *names = orr_entry_names(entries, n, arena);
-    if (names == NULL)
-        return orr_fail_memory(err);
-    const char *close = orr_closest_match(name, names, n);
-    return close != NULL ? orr_fail(err, ORR_NOT_FOUND, "no %s '%.80s'; did you mean '%s'?", what,
-                                    name, close)
-                         : orr_fail(err, ORR_NOT_FOUND,
-                                    "no %s '%.80s'; `orrery hw` lists what there is, and "
-                                    "a name with a slash or ending in .yaml is a file",
-                                    what, name);
+    const void *fit[ORR_ENTRY_FITS];
+    char none[32];
+    if (orr_entry_search(list, name, true, fit) == 1) {
+        *ret = fit[0];
+        return ORR_OK;
+    }
+    (void)snprintf(none, sizeof none, "no %s", what);
+    return orr_entry_fail(none, name, list,
+                          "`orrery hw` lists what there is, and a name with a slash or ending in "
+                          ".yaml is a file",
+                          arena, err);
 }
 
 /* The catalogue with a user's file added. In a user's file each number is an assumption of that
  * file unless it says otherwise. */
-static orr_status read_file(const orr_catalog *catalog, const char *path, orr_arena *arena,
-                            const orr_catalog **ret, orr_error *err)
+static orr_status add_file(const orr_catalog *catalog, const orr_yaml *file, const char *path,
+                           orr_arena *arena, const orr_catalog **ret, orr_error *err)
 {
     const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = path, .arena = arena};
     orr_catalog_builder shelf = {.arena = arena};
-    const orr_yaml *file;
     orr_status status;
-    ORR_TRY(orr_yaml_load(path, arena, &file, err));
     ORR_TRY_OUT(status, orr_catalog_builder_add_all(&shelf, catalog, err));
     ORR_TRY_OUT(status, orr_catalog_file_read_parts(file, &scope, &shelf, err));
     ORR_TRY_OUT(status, orr_catalog_file_read_clusters(file, &scope, &shelf, err));
@@ -38,6 +38,14 @@ out:
     return status;
 }
 
+static orr_status read_file(const orr_catalog *catalog, const char *path, orr_arena *arena,
+                            const orr_catalog **ret, orr_error *err)
+{
+    const orr_yaml *file;
+    ORR_TRY(orr_yaml_load(path, arena, &file, err));
+    return add_file(catalog, file, path, arena, ret, err);
+}
+
 static orr_status check_one(const char *path, const char *what, uint32_t n, orr_error *err)
 {
     return n == 1 ? ORR_OK
@@ -45,15 +53,27 @@ static orr_status check_one(const char *path, const char *what, uint32_t n, orr_
                              what);
 }
 
+orr_status orr_cluster_read_text(const orr_catalog *catalog, const char *text, size_t n,
+                                 const char *path, orr_arena *arena, const orr_cluster **ret,
+                                 orr_error *err)
+{
+    const orr_catalog *all;
+    const orr_yaml *file;
+    ORR_TRY(orr_yaml_parse(text, n, path, arena, &file, err));
+    ORR_TRY(add_file(catalog, file, path, arena, &all, err));
+    ORR_TRY(check_one(path, "cluster", all->n_clusters - catalog->n_clusters, err));
+    *ret = all->clusters[all->n_clusters - 1];
+    return ORR_OK;
+}
+
 orr_status orr_cluster_load(const orr_catalog *catalog, const char *name, orr_arena *arena,
                             const orr_cluster **ret, orr_error *err)
 {
     const orr_catalog *all;
     if (!orr_entry_is_file(name)) {
-        const orr_cluster *found = orr_catalog_cluster(catalog, name);
-        if (found == NULL)
-            return fail_no_entry("cluster", name, catalog->clusters, catalog->n_clusters, arena,
-                                 err);
+        const orr_entry_list list = orr_cluster_list(catalog);
+        const void *found;
+        ORR_TRY(find(&list, "cluster", name, arena, &found, err));
         *ret = found;
         return ORR_OK;
     }
@@ -71,9 +91,9 @@ orr_status orr_device_load(const orr_catalog *catalog, const char *name, orr_are
 {
     const orr_catalog *all;
     if (!orr_entry_is_file(name)) {
-        const orr_device *found = orr_catalog_device(catalog, name);
-        if (found == NULL)
-            return fail_no_entry("device", name, catalog->devices, catalog->n_devices, arena, err);
+        const orr_entry_list list = orr_device_list(catalog);
+        const void *found;
+        ORR_TRY(find(&list, "device", name, arena, &found, err));
         *ret = found;
         return ORR_OK;
     }

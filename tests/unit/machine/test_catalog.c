@@ -104,6 +104,61 @@ static void facts_agree_with_each_other(void **state)
     }
 }
 
+static void between(const char *name, const char *what, double value, double low, double high)
+{
+    if (value < low || value > high) /* unknown: NAN is neither */
+        fail_msg("%s: %s of %g, not %g to %g", name, what, value, low, high);
+}
+
+/* Silicon of 2016 to 2026: operations and bytes cost energy, and what computes must be fed. */
+static void devices_obey_physics(void **state)
+{
+    (void)state;
+    const orr_catalog *catalog = built_in();
+    for (uint32_t i = 0; i < catalog->n_devices; i++) {
+        const orr_device *d = catalog->devices[i];
+        const double bf16 = d->peak_flops[ORR_DTYPE_BF16].value,
+                     fp8 = d->peak_flops[ORR_DTYPE_FP8].value,
+                     bytes_per_s = d->memory_bytes_per_s.value, watts = d->power_w.value;
+        assert_false(d->peak_flops[ORR_DTYPE_FP4].value < fp8);
+        assert_false(d->peak_flops[ORR_DTYPE_TF32].value > bf16);
+        assert_false(d->peak_flops[ORR_DTYPE_FP32].value > bf16);
+        assert_false(d->idle_power_w.value >= watts);
+        between(d->name, "ridge point", bf16 / bytes_per_s, 30, 1000);
+        between(d->name, "fp8 over bf16", fp8 / bf16, 1, 4);
+        between(d->name, "FLOP a joule", bf16 / watts, 0.1e12, 3e12);
+        between(d->name, "picojoules a bit if memory took all", watts / bytes_per_s / 8e-12, 10,
+                200);
+        between(d->name, "seconds to read all memory", d->memory_bytes.value / bytes_per_s, 0.01,
+                2);
+        between(d->name, "memory over scale-up", bytes_per_s / d->scale_up_bytes_per_s.value, 1,
+                100);
+        between(d->name, "scale-up over NIC",
+                d->scale_up_bytes_per_s.value / d->nic_bytes_per_s.value, 1, 100);
+        between(d->name, "USD an hour", d->price_per_hour.value, 0.1, 30);
+        between(d->name, "USD for 1e18 FLOP in bf16", d->price_per_hour.value / 3600 / bf16 * 1e18,
+                0.5, 10);
+    }
+}
+
+/* A level's bandwidth is of its device's ports. */
+static void levels_have_what_their_devices_have(void **state)
+{
+    (void)state;
+    const orr_catalog *catalog = built_in();
+    for (uint32_t i = 0; i < catalog->n_clusters; i++) {
+        const orr_cluster *c = catalog->clusters[i];
+        for (uint32_t l = 0; l < c->n_levels; l++) {
+            const double ports = orr_cluster_is_scale_up(c, l)
+                                     ? c->device->scale_up_bytes_per_s.value
+                                     : c->device->nic_bytes_per_s.value;
+            if (c->levels[l].bytes_per_s.value > 1.03 * ports)
+                fail_msg("%s: %s has %g bytes/s of %g", c->name, c->levels[l].name,
+                         c->levels[l].bytes_per_s.value, ports);
+        }
+    }
+}
+
 static void clusters_have_the_sizes_that_are_published(void **state)
 {
     (void)state;
@@ -119,6 +174,20 @@ static void clusters_have_the_sizes_that_are_published(void **state)
         {"mi300x_x8", "mi300x_192g", 8, 1},
         {"mi355x_x8", "mi355x_288g", 8, 1},
         {"gb200_nvl72", "gb200_186g", 72, 1},
+        {"gb300_nvl72", "gb300_288g", 72, 1},
+        {"tpu_v5e_pod", "tpu_v5e", 256, 1},
+        {"tpu_v5p_pod", "tpu_v5p", 8960, 1},
+        {"tpu_v6e_pod", "tpu_v6e", 256, 1},
+        {"tpu_v7x_pod", "tpu_v7x", 9216, 1},
+        {"trn2_ultraserver", "trainium2", 64, 1},
+        {"trn3_ultraserver", "trainium3", 144, 1},
+        {"gaudi3_x8", "gaudi3_128g", 8, 1},
+        {"mi325x_x8", "mi325x_256g", 8, 1},
+        {"cloudmatrix384", "ascend_910c_128g", 384, 1},
+        {"h20_x8", "h20_sxm_96g", 8, 1},
+        {"a800_x8", "a800_sxm_80g", 8, 1},
+        {"l40s_x4", "l40s_48g", 4, 1},
+        {"mtia_v2_chassis", "mtia_v2", 24, 1},
         {"dgx_h100_pod", "h100_sxm_80g", 256, 1},
         {"b200_x8_efa_x4", "b200_sxm_180g", 32, 1},
         {"h100-24k", "h100_sxm_80g", 24576, 7},
@@ -193,6 +262,8 @@ int main(void)
         cmocka_unit_test(each_name_is_there_once),
         cmocka_unit_test(each_number_has_a_source_and_a_basis),
         cmocka_unit_test(facts_agree_with_each_other),
+        cmocka_unit_test(devices_obey_physics),
+        cmocka_unit_test(levels_have_what_their_devices_have),
         cmocka_unit_test(clusters_have_the_sizes_that_are_published),
         cmocka_unit_test(clusters_of_sites_are_what_they_say),
         cmocka_unit_test(every_allocation_may_fail),
