@@ -152,6 +152,9 @@ typedef struct orr_op_args {
     float stretch, low, high; /* rotary context extension: factor and the range of wavelengths it
                                  applies to; 0: none */
     int64_t context;          /* rotary: tokens of the original context */
+    double seen, uneven; /* attention: the share of pairs that other masks (documents) leave, mean
+                            of ranks; how many the rank has that has most, over that mean. Work
+                            alone depends on them. 0: as if 1 */
     double value; /* epsilon of a norm, factor of SCALE, base of rotary (negative: rotate
                      backwards), fill value, dropout probability (also in attention) */
 } orr_op_args;

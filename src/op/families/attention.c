@@ -58,6 +58,20 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
+static double or_one(double factor)
+{
+    return factor > 0 ? factor : 1;
+}
+
+/* Pairs whose products are computed: with flash those that masks leave, on the rank that has most
+ * of them. */
+static double computed_pairs(const orr_op_args *args, int64_t queries, int64_t keys)
+{
+    return args->flash ? orr_attention_pairs(args, queries, keys) * or_one(args->seen) *
+                             or_one(args->uneven)
+                       : (double)queries * (double)keys;
+}
+
 double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t keys)
 {
     if (args->mask == ORR_MASK_NONE)
@@ -126,8 +140,7 @@ static void attention_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const attention_dims d = dims_of(&sig->in[0], &sig->in[1], &sig->in[2]);
     const bool flash = sig->args->flash;
-    const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
-                               : (double)d.queries * (double)d.keys;
+    const double pairs = computed_pairs(sig->args, d.queries, d.keys);
     const double columns = (double)(d.width + d.value_width);
     orr_op_work_stream(sig, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
     ret->dtype = sig->in[0].dtype;
@@ -190,8 +203,7 @@ static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const bool flash = sig->args->flash;
     const attention_dims d = dims_of(&sig->in[1], &sig->in[2], &sig->in[3]);
-    const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
-                               : (double)d.queries * (double)d.keys;
+    const double pairs = computed_pairs(sig->args, d.queries, d.keys);
     const double columns = (flash ? 3.0 : 2.0) * (double)d.width + 2.0 * (double)d.value_width;
     orr_op_work_stream(sig, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
     ret->dtype = sig->in[1].dtype;
