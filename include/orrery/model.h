@@ -225,6 +225,24 @@ ORR_API ORR_MUST_CHECK orr_status orr_expert_arrangements_open(orr_expert_arrang
                                                                orr_error *err);
 ORR_API void orr_expert_arrangements_close(orr_expert_arrangements *arrangements);
 
+/* Documents that samples of training are packed of, one behind another; what does not fit into a
+ * sample is the beginning of the next one. A token attends to tokens of its own document alone
+ * (Llama 3, arXiv 2407.21783, section 3.2). */
+typedef struct orr_documents {
+    const uint32_t *stream; /* shape (n): tokens of each document, in the order in which they are
+                             * packed; after the last comes the first again */
+    uint32_t n;
+    double mean_tokens;
+    struct orr_packings *packings; /* samples are packed once for each plan's slices; NULL: each
+                                    * time. Threads: any may use documents that have it */
+} orr_documents;
+/* `text`: "4k": all documents have so many tokens; "mean:4k": geometric lengths with that mean;
+ * else a file (plain or compressed) with a line for each document, its tokens, or `tokens,count`.
+ * The stream is drawn of them by a fixed seed. In the arena. Errors: INVALID: no such number; PARSE
+ * with the position, IO, LIMIT (more than 2^48 documents), NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_documents_read(const char *text, orr_arena *arena,
+                                                     orr_documents *ret, orr_error *err);
+
 struct orr_calibration;
 
 typedef struct orr_workload {
@@ -266,6 +284,8 @@ typedef struct orr_workload {
                   * and get their counts, image tokens stand among text tokens, and what
                   * cannot be executed is UNSUPPORTED. Else for simulation: the average
                   * amount of work */
+    const orr_documents *documents; /* of PRETRAIN, SFT and LORA; NULL: one fills each sample. With
+                                     * flash=off all pairs of tokens are multiplied all the same */
 } orr_workload;
 
 /* What placements of a model's experts are weighed by (`include/orrery/experts.h`) on `ranks`

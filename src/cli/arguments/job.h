@@ -17,6 +17,7 @@ typedef struct orr_job_request {
     orr_framework framework; /* NONE: any */
     orr_expert_placement placement;
     orr_expert_windows windows; /* loads of --expert-load, where it has no routes */
+    orr_documents documents;
     orr_job_options options;
     orr_outcome outcome; /* after orr_job_request_run() */
 } orr_job_request;

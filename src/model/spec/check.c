@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
@@ -112,6 +114,10 @@ static orr_status check_transformer(const orr_model *m, const orr_yaml *at, orr_
          m->name);
     NEED(m->chunk == 0 || m->cross_layers == 0, at, err,
          "model '%s': chunks and cross_attention do not go together", m->name);
+    NEED(m->norm_epsilon >= 0 && isfinite(m->norm_epsilon), at, err,
+         "model '%s': norm_epsilon %g is below 0 or no number", m->name, m->norm_epsilon);
+    NEED(m->rope_theta > 0 && isfinite(m->rope_theta), at, err,
+         "model '%s': rope_theta %g is not above 0", m->name, m->rope_theta);
     ORR_TRY(check_size(m, at, err));
     ORR_TRY(check_attention(m, at, err));
     ORR_TRY(check_moe(m, at, err));

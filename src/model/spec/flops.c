@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec/packing.h"
 #include "model/spec/parameters.h"
 #include "model/spec/spec.h"
 
@@ -29,12 +30,16 @@ static double chunked_pairs(const orr_model *model, double seq)
     return whole * square(chunk) + square(seq - whole * chunk);
 }
 
-static double attention_flops(const orr_model *model, double seq, bool full)
+/* `whole`, `windowed`: shares of the pairs that are seen, in layers of global attention and in the
+ * others. */
+static double attention_flops(const orr_model *model, double seq, bool full, double whole,
+                              double windowed)
 {
     const double global = orr_model_global_layers(model), cross = orr_model_cross_layers(model);
     const double layers = (double)model->layers - cross, local = (double)model->layers - global;
     const orr_vision *v = &model->vision;
-    const double pairs = (layers - local) * square(seq) + local * chunked_pairs(model, seq);
+    const double pairs =
+        whole * (layers - local) * square(seq) + windowed * local * chunked_pairs(model, seq);
     const double seen = (double)v->tokens * v->tiles;
     return attention_pair_flops(model) * (pairs * (full ? 1 : 0.5) + cross * seq * seen);
 }
@@ -47,7 +52,8 @@ static double matmul_parameters(const orr_model *model)
     return (double)m.matmul;
 }
 
-double orr_model_flops(const orr_model *model, uint32_t seq, bool full)
+static double flops_of(const orr_model *model, uint32_t seq, bool full, double whole,
+                       double windowed)
 {
     if (model->incomplete)
         return 0;
@@ -55,7 +61,18 @@ double orr_model_flops(const orr_model *model, uint32_t seq, bool full)
         return orr_flops_dlrm(model);
     if (model->kind == ORR_MODEL_CONVOLUTIONAL)
         return orr_flops_resnet(model);
-    return 2 * matmul_parameters(model) * seq + attention_flops(model, seq, full);
+    return 2 * matmul_parameters(model) * seq + attention_flops(model, seq, full, whole, windowed);
+}
+
+double orr_model_flops(const orr_model *model, uint32_t seq, bool full)
+{
+    return flops_of(model, seq, full, 1, 1);
+}
+
+double orr_model_packed_flops(const orr_model *model, uint32_t seq, const orr_packed_pairs *whole,
+                              const orr_packed_pairs *windowed)
+{
+    return flops_of(model, seq, false, whole->seen_frac, windowed->seen_frac);
 }
 
 double orr_model_kv_cache_bytes(const orr_model *model, orr_dtype dtype)
