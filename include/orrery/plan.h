@@ -19,7 +19,7 @@ extern "C" {
  * stage (virtual stages); m micro-batches of a step; L layers. Ranks: t x c x d x p. Expert
  * parallelism uses ranks of t x c x d: it adds none.
  *
- * All replicas have equally many micro-batches, whatever devices they are on. */
+ * Replicas have equally many micro-batches, unless `site_micro_batches` says those of each site. */
 
 /* Pipeline schedules. Each is data: see orr_schedule_make(). */
 #define ORR_SCHEDULE_MAP(X)                                                                        \
@@ -259,6 +259,8 @@ enum { ORR_PLAN_PARTS = 8 }; /* sites, sections */
 /* `zero` of a plan whose text says zero=0: no sharding, where 0 means that nothing is said.
  * orr_plan_with_defaults() makes 0 of both. */
 #define ORR_ZERO_NONE UINT32_MAX
+/* `section_layers[0]` of a plan that leaves the sections to the cost of its layers. */
+#define ORR_SECTIONS_BALANCED UINT16_MAX
 typedef struct orr_plan {
 #define ORR_PLAN_FIELD_(name, text) uint32_t name;
     ORR_PLAN_MAP(ORR_PLAN_FIELD_)
@@ -272,10 +274,16 @@ typedef struct orr_plan {
      * crossing axis is the outermost of `order`; or, of replicas, sites have whole outer parts. */
     uint16_t sites[ORR_PLAN_PARTS];
     /* Layers of stages of unequal depth, "sections=8x6-4x12": 8 stages of 6 layers, then 4 of
-     * 12, each over all chunks of a stage; not with first_layers, last_layers or DualPipe. */
+     * 12, each over all chunks of a stage; not with first_layers, last_layers or DualPipe.
+     * "sections=balanced" (section_layers[0] is ORR_SECTIONS_BALANCED): those in which the stage
+     * that takes longest is as short as it can be. */
     uint16_t section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
     /* A bit for each orr_recompute_module, "recompute_modules=layernorm-moe_act". */
     uint16_t recompute_modules;
+    /* Micro-batches of a replica, by site, "site_micro_batches=12-8": with sites and cross=dp;
+     * micro_batches is then the largest, and the batch sites x site_micro_batches x micro_batch.
+     * All 0: micro_batches on every site. */
+    uint16_t site_micro_batches[ORR_PLAN_PARTS];
 } orr_plan;
 
 /* Parses a plan, "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; fields that are not named are 0.

@@ -7,6 +7,7 @@
 #include <orrery/op.h>
 
 #include "model/shard/shard.h"
+#include "model/spec/packing.h"
 
 /* Modules: the units that a model is a sequence of (embedding, layers, head), each as a tape of one
  * micro-batch on one rank, already sharded, with collectives as calls. A kind of module is built
@@ -96,6 +97,8 @@ typedef struct orr_module_sequence {
     double imbalance_worst;       /* the same of the layer where it is most */
     uint32_t
         expert_slots; /* of the rank and layer that has most; 0: nothing is known of their loads */
+    orr_packed_pairs packed[2]; /* attention to documents, in layers that see all of the context
+                                 * and in those that see a part of it; in the tapes already */
 } orr_module_sequence;
 
 /* Builds the module sequence of a model. `model` with the plan's changes, `plan` completed and
@@ -137,6 +140,22 @@ orr_module_time orr_module_nominal_time(const orr_module *module);
  * orr_stage_map_make(); NO_MEMORY. */
 orr_status orr_stages_balance(const orr_module_sequence *row, const orr_module_time *time,
                               orr_arena *arena, orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
+
+/* What modules cost on the devices of a pipeline's stages. */
+typedef struct orr_stage_costs {
+    uint32_t n_devices;
+    const double *module_ns; /* shape (n_devices, row->n_modules): a micro-batch, both ways */
+    const double *chunk_ns;  /* shape (n_devices): a micro-batch in a chunk, beside these */
+    const uint8_t *device_of_stage; /* shape (pp) */
+} orr_stage_costs;
+/* Fills in the sections of a plan that says sections=balanced: the split in which the longest time
+ * of a micro-batch in any stage is as short as it can be. First stages, which have most
+ * micro-batches in flight, are left with less. With several chunks a stage layers count by their
+ * mean. The arena is for scratch. INVALID: layers that do not fill the stages, or more than 8
+ * sections; NO_MEMORY. */
+orr_status orr_stages_split_by_cost(const orr_module_sequence *row, const orr_stage_costs *costs,
+                                    orr_arena *arena, orr_plan *plan,
+                                    orr_error *err) ORR_MUST_CHECK;
 
 /* Time of a micro-batch in the places before the first layer, in all layers, and after the last. */
 typedef struct orr_row_ends {

@@ -86,8 +86,25 @@ static orr_status check_stages(const orr_plan *p, orr_error *err)
                     (unsigned long long)others);
 }
 
+static orr_status check_unequal_batch(const orr_plan *p, orr_error *err)
+{
+    const uint64_t n = orr_plan_step_micro_batches(p);
+    const double samples = (double)n * orr_plan_degree(p->micro_batch);
+    if (samples > MOST_SAMPLES)
+        return orr_fail(err, ORR_INVALID, "%.4g samples a step are more than 2^31", samples);
+    if (p->batch == 0 || n == 0)
+        return ORR_OK;
+    if (p->micro_batch > 0 && n * p->micro_batch != p->batch)
+        return orr_fail(err, ORR_INVALID,
+                        "a batch of %u: site_micro_batches are %llu micro-batches of %u in all",
+                        p->batch, (unsigned long long)n, p->micro_batch);
+    return must_divide(p->batch, "samples a step", n, "micro-batches of all sites", err);
+}
+
 static orr_status check_batch(const orr_plan *p, orr_error *err)
 {
+    if (orr_plan_has_site_micro_batches(p))
+        return check_unequal_batch(p, err);
     const uint64_t replicas = orr_plan_degree(p->dp);
     const double samples =
         (double)replicas * orr_plan_degree(p->micro_batch) * orr_plan_degree(p->micro_batches);
@@ -113,7 +130,7 @@ static orr_status check_batch(const orr_plan *p, orr_error *err)
 
 static orr_status check_schedule(const orr_plan *p, orr_error *err)
 {
-    if (p->pp > 1 && p->micro_batches == 0 && p->batch == 0)
+    if (p->pp > 1 && p->micro_batches == 0 && p->batch == 0 && !orr_plan_has_site_micro_batches(p))
         return orr_fail(err, ORR_INVALID,
                         "%u pipeline stages need a number of micro-batches (micro_batches=8) or "
                         "a batch (batch=512)",
@@ -165,6 +182,7 @@ orr_status orr_plan_check(const orr_plan *plan, orr_error *err)
     ORR_TRY(check_ranks(plan, err));
     ORR_TRY(check_order(plan, err));
     ORR_TRY(orr_plan_check_sites(plan, err));
+    ORR_TRY(orr_plan_check_site_micro_batches(plan, err));
     ORR_TRY(orr_plan_check_sections(plan, err));
     ORR_TRY(check_stages(plan, err));
     ORR_TRY(check_batch(plan, err));

@@ -133,7 +133,8 @@ orr_status orr_plan_check_sections(const orr_plan *p, orr_error *err)
 {
     uint64_t layers = 0;
     uint32_t stages = 0;
-    if (!orr_plan_has_sections(p))
+    const bool balanced = orr_plan_balances_sections(p);
+    if (!orr_plan_has_sections(p) && !balanced)
         return ORR_OK;
     if (p->first_layers > 0 || p->last_layers > 0)
         return orr_fail(err, ORR_INVALID,
@@ -143,7 +144,7 @@ orr_status orr_plan_check_sections(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "sections: DualPipe's stages have two parts of the model each, and all "
                         "alike");
-    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++) {
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS && !balanced; i++) {
         if (p->section_stages[i] == 0 && p->section_layers[i] > 0)
             return orr_fail(err, ORR_INVALID, "sections: no stages of %u layers",
                             p->section_layers[i]);
@@ -152,6 +153,8 @@ orr_status orr_plan_check_sections(const orr_plan *p, orr_error *err)
         stages += p->section_stages[i];
         layers += (uint64_t)p->section_stages[i] * p->section_layers[i];
     }
+    if (balanced)
+        return ORR_OK;
     if (stages != orr_plan_degree(p->pp))
         return orr_fail(err, ORR_INVALID, "sections of %u stages: there are %u", stages,
                         orr_plan_degree(p->pp));

@@ -28,6 +28,13 @@ static uint32_t share(uint64_t what, uint64_t by)
  * micro-batches a pipeline gets none by default: there is no number that is right for all. */
 static void complete_batch(orr_plan *p)
 {
+    if (orr_plan_has_site_micro_batches(p)) {
+        const uint64_t n = orr_plan_step_micro_batches(p);
+        p->micro_batches = or_else(p->micro_batches, orr_plan_most_micro_batches(p));
+        p->micro_batch = or_else(p->micro_batch, or_else(share(p->batch, n), 1));
+        p->batch = or_else(p->batch, share(n * p->micro_batch, 1));
+        return;
+    }
     if (p->micro_batch == 0 && p->batch > 0 && p->micro_batches > 0)
         p->micro_batch = share(p->batch, (uint64_t)p->dp * p->micro_batches);
     p->micro_batch = or_else(p->micro_batch, 1);

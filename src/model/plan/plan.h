@@ -134,9 +134,26 @@ static inline bool orr_plan_has_sites(const orr_plan *plan)
         units += plan->sites[i];
     return units > 0;
 }
+static inline bool orr_plan_has_site_micro_batches(const orr_plan *plan)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        most |= plan->site_micro_batches[i];
+    return most > 0;
+}
+/* Micro-batches of a replica; the most of any; and those of a step, of all replicas. */
+uint32_t orr_plan_micro_batches_of(const orr_plan *plan, uint32_t replica);
+uint32_t orr_plan_most_micro_batches(const orr_plan *plan);
+uint64_t orr_plan_step_micro_batches(const orr_plan *plan);
+/* The complete plan as the replicas see it that have so many micro-batches. */
+orr_plan orr_plan_with_micro_batches(const orr_plan *plan, uint32_t micro_batches);
 static inline bool orr_plan_has_sections(const orr_plan *plan)
 {
     return plan->section_stages[0] != 0;
+}
+static inline bool orr_plan_balances_sections(const orr_plan *plan)
+{
+    return !orr_plan_has_sections(plan) && plan->section_layers[0] == ORR_SECTIONS_BALANCED;
 }
 
 /* Coordinates of a rank in a recorded job: data, tensor and pipeline parallelism in the default

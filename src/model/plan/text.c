@@ -29,7 +29,7 @@ static const char *closest_to(const char *at, int len, const char *const *words,
 
 static orr_status unknown_field(const piece *p, orr_error *err)
 {
-    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 4];
+    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 5];
     size_t n = 0;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         names[n++] = orr_plan_number_at(i)->name;
@@ -39,6 +39,7 @@ static orr_status unknown_field(const piece *p, orr_error *err)
     names[n++] = "sites";
     names[n++] = "sections";
     names[n++] = "recompute_modules";
+    names[n++] = "site_micro_batches";
     const char *near = closest_to(p->name, p->name_len, names, n);
     return orr_fail(err, ORR_INVALID, "a plan has no '%.*s'%s%s%s", p->name_len, p->name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -194,7 +195,8 @@ static orr_status read_parts(const piece *p, const char *name, uint16_t *first, 
         return ORR_OK;
     return orr_fail(
         err, ORR_INVALID, "%s=%.*s: %s, at most %d of them", name, p->value_len, p->value,
-        second != NULL ? "stages x layers, as in 8x6-4x12" : "numbers, as in 5-3", ORR_PLAN_PARTS);
+        second != NULL ? "stages x layers, as in 8x6-4x12, or balanced" : "numbers, as in 5-3",
+        ORR_PLAN_PARTS);
 }
 
 static orr_status read_module(const char *at, int len, uint16_t *modules, orr_error *err)
@@ -244,6 +246,16 @@ static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error 
         return read_order(&p, plan, err);
     if (is_word("sites", at, name_len))
         return read_parts(&p, "sites", plan->sites, NULL, err);
+    if (is_word("site_micro_batches", at, name_len))
+        return read_parts(&p, "site_micro_batches", plan->site_micro_batches, NULL, err);
+    if (is_word("sections", at, name_len) && is_word("balanced", p.value, p.value_len)) {
+        if (orr_plan_has_sections(plan) || orr_plan_balances_sections(plan))
+            return given_twice("sections", err);
+        plan->section_layers[0] = ORR_SECTIONS_BALANCED;
+        return ORR_OK;
+    }
+    if (is_word("sections", at, name_len) && orr_plan_balances_sections(plan))
+        return given_twice("sections", err);
     if (is_word("sections", at, name_len))
         return read_parts(&p, "sections", plan->section_stages, plan->section_layers, err);
     if (is_word("recompute_modules", at, name_len))
@@ -344,7 +356,12 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
     if (orr_plan_has_order(plan))
         put_order(&w, plan);
     put_parts(&w, "sites", plan->sites, NULL);
+    put_parts(&w, "site_micro_batches", plan->site_micro_batches, NULL);
     put_parts(&w, "sections", plan->section_stages, plan->section_layers);
+    if (orr_plan_balances_sections(plan)) {
+        put_name(&w, "sections");
+        put_word(&w, "balanced");
+    }
     put_modules(&w, plan->recompute_modules);
     return orr_arena_strndup(arena, w.text, w.n);
 }
@@ -362,10 +379,12 @@ orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change)
         memcpy(plan.order, change->order, sizeof plan.order);
     if (orr_plan_has_sites(change))
         memcpy(plan.sites, change->sites, sizeof plan.sites);
-    if (orr_plan_has_sections(change)) {
+    if (orr_plan_has_sections(change) || orr_plan_balances_sections(change)) {
         memcpy(plan.section_stages, change->section_stages, sizeof plan.section_stages);
         memcpy(plan.section_layers, change->section_layers, sizeof plan.section_layers);
     }
+    if (orr_plan_has_site_micro_batches(change))
+        memcpy(plan.site_micro_batches, change->site_micro_batches, sizeof plan.site_micro_batches);
     if (change->recompute_modules != 0)
         plan.recompute_modules = change->recompute_modules;
     return plan;
@@ -384,5 +403,7 @@ bool orr_plan_equal(const orr_plan *a, const orr_plan *b)
            memcmp(a->sites, b->sites, sizeof a->sites) == 0 &&
            memcmp(a->section_stages, b->section_stages, sizeof a->section_stages) == 0 &&
            memcmp(a->section_layers, b->section_layers, sizeof a->section_layers) == 0 &&
+           memcmp(a->site_micro_batches, b->site_micro_batches, sizeof a->site_micro_batches) ==
+               0 &&
            a->recompute_modules == b->recompute_modules;
 }

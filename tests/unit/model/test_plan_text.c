@@ -91,6 +91,8 @@ static void parts_are_read(void **state)
     must_parse("sites=5-3", &(orr_plan){.sites = {5, 3}});
     must_parse("dp=12,sites=12-0", &(orr_plan){.dp = 12, .sites = {12}});
     must_parse("sites=0-4-0-4,cross=pp", &(orr_plan){.sites = {0, 4, 0, 4}, .cross = ORR_CROSS_PP});
+    must_parse("site_micro_batches=12-8-0-4", &(orr_plan){.site_micro_batches = {12, 8, 0, 4}});
+    must_parse("sections=balanced", &(orr_plan){.section_layers = {ORR_SECTIONS_BALANCED}});
     must_parse("sections=8x6-4x12",
                &(orr_plan){.section_stages = {8, 4}, .section_layers = {6, 12}});
     must_parse("sections=1x0-3x2", &(orr_plan){.section_stages = {1, 3}, .section_layers = {0, 2}});
@@ -107,6 +109,11 @@ static void parts_are_read(void **state)
     must_fail("sections=0x6", "stages x layers");
     must_fail("sections=0x6-4x1", "stages x layers");
     must_fail("sections=8x6,sections=8x6", "twice");
+    must_fail("sections=8x6,sections=balanced", "twice");
+    must_fail("sections=balanced,sections=8x6", "twice");
+    must_fail("sections=balance", "balanced");
+    must_fail("site_micro_batches=4,site_micro_batches=4", "twice");
+    must_fail("site_micro_batch=4-2", "did you mean 'site_micro_batches'");
     must_fail("site=5-3", "did you mean 'sites'");
     must_fail("recompute_modules=moe_act-layer_norm", "did you mean 'layernorm'");
     must_fail("recompute_modules=moe,recompute_modules=mlp", "twice");
