@@ -208,6 +208,9 @@ static orr_status put_unexpressed(emitter *e, orr_error *err)
     orr_plan parts = {0};
     if (!e->mentioned[ORR_QUANTITY_sites])
         memcpy(parts.sites, e->plan->sites, sizeof parts.sites);
+    if (!e->mentioned[ORR_QUANTITY_site_micro_batches])
+        memcpy(parts.site_micro_batches, e->plan->site_micro_batches,
+               sizeof parts.site_micro_batches);
     if (!e->mentioned[ORR_QUANTITY_recompute_modules])
         parts.recompute_modules = e->plan->recompute_modules;
     if (!e->mentioned[ORR_QUANTITY_sections]) {

@@ -67,7 +67,9 @@ const orr_framework_table *orr_framework_table_of(orr_framework framework); /* N
     X(order, order_of(p)) /* 1: tp-cp-dp-pp, 2: tp-cp-pp-dp, 3: any other; axes of degree 1 stand  \
                            * anywhere */                                                           \
     X(sites, orr_plan_has_sites(p))                                                                \
-    X(sections, orr_plan_has_sections(p))                                                          \
+    X(sections, orr_plan_has_sections(p) || orr_plan_balances_sections(p))                         \
+    X(balanced_sections, orr_plan_balances_sections(p)) /* no framework splits by cost */          \
+    X(site_micro_batches, orr_plan_has_site_micro_batches(p))                                      \
     X(recompute_modules, p->recompute_modules) /* a bit each; as text, their names */              \
     X(recomputes_mlp, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mlp & 1)                        \
     X(recomputes_mla_up_proj, p->recompute_modules >> ORR_RECOMPUTE_MODULE_mla_up_proj & 1)        \
@@ -166,7 +168,7 @@ void orr_quantity_text(uint32_t quantity, double value, char *ret, size_t room);
 /* --- rules ----------------------------------------------------------------------------------- */
 
 /* A condition as numbers. `right` is a quantity, or ORR_QUANTITIES: `value`. */
-enum { ORR_CONDITION_TERMS = 4, ORR_ALLOWED_ITEMS = 12, ORR_RULES_MAX = 64 };
+enum { ORR_CONDITION_TERMS = 4, ORR_ALLOWED_ITEMS = 12, ORR_RULES_MAX = 72 };
 typedef struct orr_framework_condition {
     struct {
         uint16_t left, right;

@@ -21,6 +21,8 @@ static const orr_framework_rule RULES[] = {
     {"layers", "pp>1", "%chunks", NULL},
     {"first_layers", "pp>1", "even_layers", "even_layers"},
     {"last_layers", "pp>1", "even_layers", NULL},
+    {"balanced_sections", NULL, "0", NULL},
+    {"site_micro_batches", NULL, "0", NULL},
     {"sections", NULL, "0", NULL},
     {"zero", "ep>1", "3", "3"},
     {"zero", "cp>1", "3", "3"},

@@ -21,6 +21,8 @@ static const orr_framework_rule RULES[] = {
     {"layers", "pp>1,first_layers=0,last_layers=0,sections=0", "%chunks", NULL},
     {"middle_layers", "pp>1,sections=0", "1+", NULL},
     {"middle_layers", "pp>2,vp>1,sections=0", "%vp", NULL},
+    {"balanced_sections", NULL, "0", NULL},
+    {"site_micro_batches", NULL, "0", NULL},
     {"sections", "vp>1", "0", NULL},
     {"sections", "mtp>0", "0", NULL},
     {"zero", "pp>1", "0-1", NULL},

@@ -28,6 +28,8 @@ static const orr_framework_rule RULES[] = {
     {"less_last", "pp>1,vp=1,last_layers>0", "0+", NULL},
     {"middle_layers", "pp>1,vp=1,first_layers>0", "1+", NULL},
     {"weighted_chunk_layers", "pp>1,vp>1", "1+", NULL},
+    {"balanced_sections", NULL, "0", NULL},
+    {"site_micro_batches", NULL, "0", NULL},
     {"sections", NULL, "0", NULL},
     {"zero", NULL, "0 3", "3"},
     {"shards", "cp>1", "%cp", NULL},

@@ -117,6 +117,11 @@ static void plans_that_no_option_says_are_refused(void **state)
     must_run(ORR_FRAMEWORK_MEGATRON, m, "pp=4,batch=64,sections=1x19-2x21-1x19");
     must_refuse(ORR_FRAMEWORK_MEGATRON, m, "pp=4,vp=2,batch=64,sections=2x19-2x21", "sections=1");
     must_refuse(ORR_FRAMEWORK_MAXTEXT, m, "pp=4,batch=64,sections=2x19-2x21", "sections=1");
+    must_refuse(ORR_FRAMEWORK_MEGATRON, m, "pp=4,batch=64,sections=balanced",
+                "balanced_sections=1");
+    for (int framework = ORR_FRAMEWORK_NONE + 1; framework < ORR_FRAMEWORKS; framework++)
+        must_refuse((orr_framework)framework, m, "dp=4,sites=2-2,cross=dp,site_micro_batches=6-4",
+                    "site_micro_batches=1");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "dp=8,zero=1", "zero=1: torchtitan can run 0, 3");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "pp=4,batch=64,schedule=zb_h1", "zb_h1");
     must_refuse(ORR_FRAMEWORK_TORCHTITAN, m, "dp=8,precision=fp16", "precision=fp16");
