@@ -102,6 +102,11 @@ orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, o
         args.mask = ORR_MASK_CHUNKED;
         args.window = window;
     }
+    if (!visibility->all) {
+        const orr_packed_pairs *packed = &job->packed[args.mask == ORR_MASK_CHUNKED];
+        args.seen = packed->seen_frac;
+        args.uneven = packed->uneven;
+    }
     k = cached(draft, k, visibility, "key cache");
     v = cached(draft, v, visibility, "value cache");
     return ORR_CALL(draft, ATTENTION, &args, "attention", q, k, v);

@@ -289,7 +289,7 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
 {
     orr_job_shape job;
     ORR_TRY(check(model, plan, err));
-    ORR_TRY(orr_job_shape_of(model, plan, workload, &job, err));
+    ORR_TRY(orr_job_shape_of(model, plan, workload, arena, &job, err));
     const size_t places =
         (size_t)model->layers + model->mtp + model->vision.layers + model->vision.global_layers + 4;
     row_builder b = {.job = &job, .arena = arena, .err = err};
@@ -312,6 +312,7 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
                                  .boundary_bytes = boundary(&job),
                                  .imbalance = job.even_rows * b.skews.rows,
                                  .imbalance_worst = job.even_rows * b.skews.rows_worst,
-                                 .expert_slots = b.skews.slots};
+                                 .expert_slots = b.skews.slots,
+                                 .packed = {job.packed[0], job.packed[1]}};
     return ORR_OK;
 }

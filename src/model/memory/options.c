@@ -63,7 +63,7 @@ static void propose_offload(changes *c, const orr_plan *from)
 
 static void propose_pipeline(changes *c, const orr_plan *from)
 {
-    if (from->micro_batch % 2 == 0)
+    if (from->micro_batch % 2 == 0 && !orr_plan_has_site_micro_batches(from))
         propose(c, (orr_plan){.micro_batch = from->micro_batch / 2,
                               .micro_batches = from->micro_batches * 2});
     if (from->vp > 1)
@@ -74,10 +74,13 @@ static void propose_pipeline(changes *c, const orr_plan *from)
         propose(c, (orr_plan){.sp = ORR_SWITCH_ON});
 }
 
-/* Halves the replicas, also those of sites. False: a site has an odd number. */
+/* Halves the replicas, also those of sites. False: a site has an odd number, or
+ * micro-batches of its own. */
 static bool halve(const orr_plan *from, orr_plan *ret)
 {
     *ret = (orr_plan){.dp = from->dp / 2, .micro_batches = from->micro_batches * 2};
+    if (orr_plan_has_site_micro_batches(from))
+        return false;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS && from->cross == ORR_CROSS_DP; i++) {
         ret->sites[i] = from->sites[i] / 2;
         if (from->sites[i] % 2 != 0)

@@ -25,6 +25,8 @@ typedef struct orr_job_shape {
     bool serves;       /* tokens are generated: no loss, logits of the last token */
     bool real;         /* for execution, not simulation: see orr_workload */
     double even_rows;  /* of an expert over its share of tokens: orr_expert_even_rows() */
+    orr_packed_pairs packed[2]; /* of layers that see all of the context, and of those that see a
+                                 * part (chunks, windows) */
     const struct orr_job_shape *outer; /* in the job of a vision encoder: the job of the model */
 } orr_job_shape;
 /* Images of a sample. */
@@ -34,8 +36,9 @@ orr_status orr_vision_job_of(const orr_job_shape *job, orr_arena *arena, const o
                              orr_error *err) ORR_MUST_CHECK;
 /* Dropout probability: the default of Megatron-LM, with which GPT-3 sizes were measured. */
 #define ORR_DROPOUT 0.1
+/* The arena is for scratch. */
 orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
-                            const orr_workload *workload, orr_job_shape *ret,
+                            const orr_workload *workload, orr_arena *arena, orr_job_shape *ret,
                             orr_error *err) ORR_MUST_CHECK;
 
 enum { ORR_DRAFT_SHARED_MAX = 2 };

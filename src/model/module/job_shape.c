@@ -148,8 +148,34 @@ static orr_dtype cached_of(const orr_plan *plan)
                : stream_of((orr_precision)plan->precision);
 }
 
+static orr_status pack_documents(orr_job_shape *job, orr_arena *arena, orr_error *err)
+{
+    const orr_workload *w = job->workload;
+    const orr_model *m = job->model;
+    orr_packing how = {.seq = (uint32_t)job->tokens,
+                       .slices = job->how.members[ORR_AXIS_CP],
+                       .samples = (uint32_t)job->samples};
+    job->packed[0] = job->packed[1] = (orr_packed_pairs){1, 1};
+    if (w->documents == NULL)
+        return ORR_OK;
+    if (m->kind != ORR_MODEL_TRANSFORMER || job->real ||
+        (w->task != ORR_TASK_PRETRAIN && w->task != ORR_TASK_SFT && w->task != ORR_TASK_LORA))
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "only training of language models (pretrain, sft, lora), simulated, has "
+                        "samples packed of documents");
+    if (job->plan->flash == ORR_SWITCH_OFF)
+        return ORR_OK;
+    ORR_TRY(orr_packed_pairs_of(w->documents, &how, arena, &job->packed[0], err));
+    how.window = m->chunk;
+    how.sliding = m->sliding;
+    if (m->chunk == 0 || m->chunk >= how.seq)
+        return ORR_OK;
+    return orr_packed_pairs_of(w->documents, &how, arena, &job->packed[1], err);
+}
+
 orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
-                            const orr_workload *workload, orr_job_shape *ret, orr_error *err)
+                            const orr_workload *workload, orr_arena *arena, orr_job_shape *ret,
+                            orr_error *err)
 {
     const uint8_t task = workload->task;
     orr_job_shape job = {.model = model,
@@ -167,6 +193,7 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
     ORR_TRY(set_tokens(&job, err));
     if (job.real)
         ORR_TRY(check_real(&job, err));
+    ORR_TRY(pack_documents(&job, arena, err));
     job.even_rows = model->moe.experts > 0 ? orr_expert_even_rows(plan) : 1;
     *ret = job;
     return ORR_OK;

@@ -308,7 +308,7 @@ bool orr_stages_are_uneven(const orr_row_ends *ends, const orr_plan *plan)
     const uint8_t schedule = plan->schedule;
     if (plan->pp <= 1 || ends->layers_ns == 0 || plan->first_layers > 0 || plan->last_layers > 0 ||
         plan->zero >= 2 || plan->micro_batches == 0 || schedule == ORR_SCHEDULE_ZB_V ||
-        orr_plan_has_sections(plan))
+        orr_plan_has_sections(plan) || orr_plan_balances_sections(plan))
         return false;
     if (schedule == ORR_SCHEDULE_ZB_H1 && plan->micro_batches < 2 * plan->pp)
         return false; /* bubbles hide the ends */

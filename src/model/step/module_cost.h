@@ -33,6 +33,8 @@ orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
  * are made for it are in the arena. */
 orr_status orr_step_prices_wire(const orr_plan *plan, const orr_job_rates *rates, orr_arena *arena,
                                 orr_step_prices *prices, orr_error *err) ORR_MUST_CHECK;
+/* The transport (orr_rdma_preset) that the plan chooses for the traffic of an axis. */
+uint8_t orr_step_wire_setting(const orr_plan *plan, orr_axis axis);
 /* Rates of a collective along an axis. */
 static inline const orr_job_rates *orr_step_rates(const orr_step_prices *prices, orr_axis axis,
                                                   orr_collective collective)

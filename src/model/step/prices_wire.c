@@ -45,6 +45,11 @@ static uint8_t setting_of(const orr_plan *plan, traffic class)
     }
 }
 
+uint8_t orr_step_wire_setting(const orr_plan *plan, orr_axis axis)
+{
+    return setting_of(plan, traffic_of(axis));
+}
+
 /* Compressed size as a share of the uncompressed one, for values in fp32 or 16 bits. */
 static double compressed_frac(const orr_plan *plan, double bytes)
 {
