@@ -8,7 +8,7 @@
  * transport of its own is taken to be measured with 16 queue pairs, as production networks run,
  * and a setting takes only what it loses against those. */
 
-static orr_rdma_path place_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
+orr_rdma_path orr_rdma_path_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
 {
     const orr_level *level = &cluster->levels[k];
     const double alpha_ns = network->bare[k].alpha_ns[ORR_PROTOCOL_BANDWIDTH];
@@ -67,7 +67,7 @@ void orr_network_apply_transport(orr_network *network, const orr_cluster *cluste
             network->bare_reduction[k] = network->reduction[k];
             network->wired[k] = true;
         }
-        const orr_rdma_path place = place_of(cluster, network, k);
+        const orr_rdma_path place = orr_rdma_path_of(cluster, network, k);
         const orr_rdma_effect effect = effect_on(transport, setting, place);
         network->levels[k] = under(&network->bare[k], &effect);
         network->reduction[k] = under(&network->bare_reduction[k], &effect);

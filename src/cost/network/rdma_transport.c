@@ -143,21 +143,28 @@ static double buffer_ns(uint8_t buffers)
     return buffers == ORR_BUFFERS_DEEP ? DEEP_NS : buffers == ORR_BUFFERS_SHALLOW ? SHALLOW_NS : 0;
 }
 
+double orr_rdma_queue_room_ns(const orr_rdma_transport *transport)
+{
+    const double room_ns = buffer_ns(transport->buffers);
+    return transport->congestion == ORR_CONGESTION_CREDITS ? 0
+           : transport->congestion == ORR_CONGESTION_DCQCN ? fmin(room_ns, MARK_NS)
+                                                           : room_ns;
+}
+
 /* Queueing: how long a message waits behind what its connection has sent before; `reached`:
  * bytes/s through the fabric, of a port's bandwidth. */
 static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *place,
                      double reached, orr_rdma_effect *effect)
 {
-    const double room_ns = buffer_ns(transport->buffers);
+    const double room_ns = orr_rdma_queue_room_ns(transport);
     if (!(reached < place->bytes_per_s) || !(effect->window_bytes > 0) || !(room_ns > 0))
         return;
     const double stands_ns = effect->window_bytes * 1e9 / reached - place->round_trip_ns;
-    if (stands_ns <= 0 || transport->congestion == ORR_CONGESTION_CREDITS)
+    if (stands_ns <= 0)
         return;
-    const bool marks = transport->congestion == ORR_CONGESTION_DCQCN;
-    effect->queue_ns = fmin(stands_ns, marks ? MARK_NS : room_ns);
-    if (!marks && transport->congestion == ORR_CONGESTION_NONE &&
-        transport->buffers == ORR_BUFFERS_SHALLOW && stands_ns > room_ns)
+    effect->queue_ns = fmin(stands_ns, room_ns);
+    if (transport->congestion == ORR_CONGESTION_NONE && transport->buffers == ORR_BUFFERS_SHALLOW &&
+        stands_ns > room_ns)
         effect->congestion_frac *= PAUSED_FRAC;
 }
 

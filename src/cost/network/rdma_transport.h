@@ -64,6 +64,11 @@ typedef struct orr_rdma_effect {
 orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting,
                                            const orr_rdma_path *place);
 orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const orr_rdma_path *place);
+/* Place of a cluster's level: what a device has of it, at the network's own rates. */
+orr_rdma_path orr_rdma_path_of(const orr_cluster *cluster, const orr_network *network,
+                               uint32_t level);
+/* The longest that a queue gets before somebody is told to stop; 0: not known, or none stands. */
+double orr_rdma_queue_room_ns(const orr_rdma_transport *transport);
 /* Computes `frac` from its four parts. */
 void orr_rdma_effect_update(orr_rdma_effect *effect);
 
