@@ -164,6 +164,8 @@ typedef struct orr_published_effect {
                        * without published numbers, as `direction` */
     const char *how;  /* formula, simulation or constant; and the use case */
     const char *source;
+    double by_flows; /* the same row by src/sim/effects/path_flows.h; NAN: that has no say, because
+                      * it is of packets, or of the order of a collective's messages */
 } orr_published_effect;
 /* All rows, in the arena; takes well under a second. Errors: NO_MEMORY. Threads: any. */
 ORR_API ORR_MUST_CHECK orr_status orr_published_effects(orr_arena *arena,

@@ -5,6 +5,7 @@
 
 #include "cost/collective/collective.h"
 #include "cost/network/rdma_transport.h"
+#include "sim/effects/flow_effects.h"
 #include "sim/effects/incast.h"
 #include "sim/effects/multipath.h"
 
@@ -212,10 +213,10 @@ static orr_status strict_marks(double *ret, bool *ret_direction, orr_error *err)
 
 /* Data centres of 1,536 GPUs, 21 ms round trip, with the oversubscription of a region's edge
  * between them. Gradients of 341 B parameters, tp 8, pp 12: 16 replicas in each. */
-static void far_apart(orr_network *network, orr_span *span, uint32_t n_centres)
+static void far_apart(orr_network *network, orr_span *span, uint32_t n_centres, double over)
 {
     *network =
-        (orr_network){.n_levels = 2, .size = {16, 2}, .oversubscription = {1, 4.5}, .chunks = 16};
+        (orr_network){.n_levels = 2, .size = {16, 2}, .oversubscription = {1, over}, .chunks = 16};
     for (int k = 0; k < 2; k++)
         for (int p = 0; p < ORR_PROTOCOLS; p++) {
             network->levels[k].alpha_ns[p] = k == 0 ? 15e3 : 10.5e6;
@@ -228,26 +229,81 @@ static void far_apart(orr_network *network, orr_span *span, uint32_t n_centres)
                        .even = true};
 }
 
-static double gradients_ns(uint32_t n_centres, orr_algorithm algorithm)
+static const double EDGE = 4.5, FAR_STEP_NS = 10.3e9;
+enum { CENTRE = 1536 };
+
+/* `ret_bytes`, if not NULL: what the port of a device sends to the other centre. */
+static double far_gradients_ns(uint32_t n_centres, orr_algorithm algorithm, double over,
+                               double *ret_bytes)
 {
     static const double BYTES = 341e9 / (8 * 12) * 4;
     orr_network network;
     orr_span span;
     orr_coll_schedule schedule;
-    far_apart(&network, &span, n_centres);
-    return orr_coll_choose(&network, &span, ORR_COLL_ALL_REDUCE, algorithm, BYTES, &algorithm,
-                           &schedule);
+    far_apart(&network, &span, n_centres, over);
+    const double ns = orr_coll_choose(&network, &span, ORR_COLL_ALL_REDUCE, algorithm, BYTES,
+                                      &algorithm, &schedule);
+    for (uint32_t i = 0; ret_bytes != NULL && i < schedule.n; i++)
+        *ret_bytes += schedule.phases[i].bytes[1] / over * schedule.pieces;
+    return ns;
+}
+
+static double gradients_ns(uint32_t n_centres, orr_algorithm algorithm)
+{
+    return far_gradients_ns(n_centres, algorithm, EDGE, NULL);
+}
+
+/* Share of the step, in %, that meeting the other centre takes, if its link takes `longer` times as
+ * long for its bytes. */
+static double lost_far_apart(double over, double longer)
+{
+    double bytes = 0;
+    const double more_ns = far_gradients_ns(2, ORR_ALGORITHM_HIERARCHICAL, over, &bytes) +
+                           (longer - 1) * bytes * 1e9 * over / PORT -
+                           gradients_ns(1, ORR_ALGORITHM_RING);
+    return 100 * more_ns / (FAR_STEP_NS + more_ns);
+}
+
+/* Gbit/s between the centres for each device at which 4 % of the step are lost: by bisection, as
+ * the loss grows with the oversubscription. */
+static double rate_far_apart(double longer)
+{
+    double low = 1, high = 1000;
+    for (int i = 0; i < 40; i++) {
+        const double middle = sqrt(low * high);
+        *(lost_far_apart(middle, longer) < 4 ? &low : &high) = middle;
+    }
+    return 8e-9 * PORT / low;
+}
+
+static orr_status rate_of_centres(double *ret, bool *ret_direction, orr_error *err)
+{
+    (void)err;
+    *ret = rate_far_apart(1);
+    *ret_direction = *ret < 8e-9 * PORT / EDGE;
+    return ORR_OK;
+}
+
+static orr_status rate_by_flows(double *ret, orr_error *err)
+{
+    ORR_TRY(orr_flow_effect_collisions(CENTRE, ret, err));
+    *ret = rate_far_apart(*ret);
+    return ORR_OK;
+}
+
+static orr_status centres_by_flows(double *ret, orr_error *err)
+{
+    ORR_TRY(orr_flow_effect_collisions(CENTRE, ret, err));
+    *ret = lost_far_apart(EDGE, *ret);
+    return ORR_OK;
 }
 
 /* Slowdown of a step of 10.3 s by the reduction between two centres, on top of the one within
  * each, with nothing hidden. */
 static orr_status two_centres(double *ret, bool *ret_direction, orr_error *err)
 {
-    static const double STEP_NS = 10.3e9;
-    const double alone_ns = gradients_ns(1, ORR_ALGORITHM_RING);
-    const double more_ns = gradients_ns(2, ORR_ALGORITHM_HIERARCHICAL) - alone_ns;
     (void)err;
-    *ret = 100 * more_ns / (STEP_NS + more_ns);
+    *ret = lost_far_apart(EDGE, 1);
     *ret_direction = *ret > 0 && *ret < 4;
     return ORR_OK;
 }
@@ -266,6 +322,7 @@ static orr_status flat_over_two_centres(double *ret, bool *ret_direction, orr_er
 static const struct {
     orr_published_effect row;
     measure *measure;
+    orr_flow_effect *by_flows; /* or NULL */
 } ROWS[] = {
     {{.what = "ECMP: flows on the busiest link",
       .published = "busiest over mean > 1.2, and worse in production",
@@ -274,7 +331,8 @@ static const struct {
       .unit = "times the mean",
       .how = "simulation: 1,000 flows hashed onto 16 links, 200 draws",
       .source = META},
-     ecmp},
+     ecmp,
+     orr_flow_effect_ecmp},
     {{.what = "E-ECMP with queue-pair scaling against ECMP",
       .published = "up to 40 % more",
       .published_low = 40,
@@ -282,7 +340,8 @@ static const struct {
       .unit = "% more bandwidth",
       .how = "formula: 128 flows (assumed) on 16 links, 16 queue pairs each",
       .source = META},
-     queue_pairs},
+     queue_pairs,
+     orr_flow_effect_queue_pairs},
     {{.what = "central traffic engineering against E-ECMP",
       .published = "5 to 10 % more",
       .published_low = 5,
@@ -291,7 +350,8 @@ static const struct {
       .how = "formula, 5 % of a cycle's demands out of date (assumed): 1,000 flows on 16 links, "
              "against 4 queue pairs",
       .source = META},
-     central},
+     central,
+     orr_flow_effect_central},
     {{.what = "the same under several link failures",
       .published = "worse than E-ECMP",
       .published_low = NAN,
@@ -299,7 +359,8 @@ static const struct {
       .unit = "% more bandwidth",
       .how = "formula: 4 of the 16 links down",
       .source = META},
-     central_under_failures},
+     central_under_failures,
+     orr_flow_effect_central_failed},
     {{.what = "bounded against unbounded segments under way",
       .published = "buffers build up less by an order of magnitude",
       .published_low = 10,
@@ -308,7 +369,8 @@ static const struct {
       .how = "simulation: 3 senders of 64 MB into a port of 400 Gbit/s, 150 us, 16 queue pairs of "
              "128 MiB each, or what a round trip holds",
       .source = NCCLX},
-     bounded},
+     bounded,
+     orr_flow_effect_bounded},
     {{.what = "one chunk of 128 KB at a time over 150 us",
       .published = "0.85 of 50 GB/s",
       .published_low = 0.85,
@@ -316,7 +378,8 @@ static const struct {
       .unit = "GB/s",
       .how = "formula: window over round trip",
       .source = NCCLX},
-     chunk},
+     chunk,
+     orr_flow_effect_chunk},
     {{.what = "a window of half the bandwidth-delay product",
       .published = "400 Gbit/s over 1 ms hold 50 MB; less starves the link",
       .published_low = 50,
@@ -324,7 +387,8 @@ static const struct {
       .unit = "% of the link",
       .how = "formula: 25 MB under way",
       .source = "arithmetic"},
-     half_a_window},
+     half_a_window,
+     orr_flow_effect_half_window},
     {{.what = "recursive doubling: nearest-first against farthest-first",
       .published = "farthest-first won on oversubscribed links",
       .published_low = NAN,
@@ -332,7 +396,8 @@ static const struct {
       .unit = "times as long",
       .how = "formula: all-gather of 256 MB, 8 racks of 16 joined at 1:2.8",
       .source = NCCLX},
-     farthest_first},
+     farthest_first,
+     NULL},
     {{.what = "16:1 incast, no receiver credits",
       .published = "priority flow control has to pause senders",
       .published_low = NAN,
@@ -340,7 +405,8 @@ static const struct {
       .unit = "pauses",
       .how = "simulation: 16 senders of 4 MB, a port of 400 Gbit/s with 2 MB of buffer",
       .source = META},
-     incast_without},
+     incast_without,
+     NULL},
     {{.what = "16:1 incast, receiver credits",
       .published = "not one pause in five minutes",
       .published_low = 0,
@@ -348,7 +414,8 @@ static const struct {
       .unit = "pauses",
       .how = "simulation: the same, a credit for each packet",
       .source = META},
-     incast_with_credits},
+     incast_with_credits,
+     NULL},
     {{.what = "one plane of 76 lost",
       .published = "1.3 % of the bandwidth",
       .published_low = 1.3,
@@ -356,7 +423,8 @@ static const struct {
       .unit = "% less bandwidth",
       .how = "formula: what is left of 76 planes that share all alike",
       .source = NCCLX},
-     one_plane},
+     one_plane,
+     orr_flow_effect_plane},
     {{.what = "DCQCN with strict marking",
       .published = "5 % slower than with lax marking",
       .published_low = 5,
@@ -364,7 +432,8 @@ static const struct {
       .unit = "% less bandwidth",
       .how = "constant, taken from this publication",
       .source = META},
-     strict_marks},
+     strict_marks,
+     NULL},
     {{.what = "Nemotron-4 340B over two centres 1,000 km apart",
       .published = "96 % of the speed in one: 4 % lost",
       .published_low = 4,
@@ -376,7 +445,17 @@ static const struct {
           "(assumed), step 10.3 s",
       .source = "NVIDIA, NeMo 25.02 over long-haul networks, 2025; Nemotron-4 340B report, "
                 "table 2"},
-     two_centres},
+     two_centres,
+     centres_by_flows},
+    {{.what = "the rate between the centres at which it is 4 %",
+      .published = "not published",
+      .published_low = NAN,
+      .published_high = NAN,
+      .unit = "Gbit/s for each GPU",
+      .how = "formula: the row above, solved for the oversubscription of 400 Gbit/s",
+      .source = "derived from NVIDIA, NeMo 25.02 over long-haul networks, 2025"},
+     rate_of_centres,
+     rate_by_flows},
     {{.what = "the same reduction as one flat ring",
       .published = "hierarchical and in pieces, so that latency is hidden",
       .published_low = NAN,
@@ -384,7 +463,8 @@ static const struct {
       .unit = "times as much",
       .how = "formula: what meeting the other centre adds, against the row above",
       .source = "NVIDIA, NeMo 25.02 over long-haul networks, 2025"},
-     flat_over_two_centres},
+     flat_over_two_centres,
+     NULL},
 };
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
@@ -403,6 +483,9 @@ orr_status orr_published_effects(orr_arena *arena, const orr_published_effect **
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < N_ROWS; i++) {
         rows[i] = ROWS[i].row;
+        rows[i].by_flows = NAN;
+        if (ROWS[i].by_flows != NULL)
+            ORR_TRY(ROWS[i].by_flows(&rows[i].by_flows, err));
         ORR_TRY(ROWS[i].measure(&rows[i].ours, &rows[i].direction, err));
         rows[i].within = is_of_that_size(&rows[i]);
     }

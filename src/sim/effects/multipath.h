@@ -21,6 +21,11 @@ typedef struct orr_multipath_load {
     double mean, median,
         p99; /* over draws: load of the busiest path over the mean of those that work */
 } orr_multipath_load;
+/* One draw: balls on each path, shape (paths); those that failed have none. The same for the same
+ * seed and draw. From 2^14 balls on the numbers are drawn path by path as binomial ones, by their
+ * normal approximation (means of 200 and more up to 76 paths). Returns the number of balls. There
+ * has to be a path that works. */
+uint64_t orr_multipath_deal(const orr_multipath_job *job, uint64_t draw, uint64_t *ret);
 /* Deterministic. Errors: INVALID: no balls or no paths; NO_MEMORY. */
 orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret,
                                   orr_error *err) ORR_MUST_CHECK;
