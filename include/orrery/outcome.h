@@ -117,6 +117,9 @@ typedef struct orr_outcome {
     uint32_t expert_slots;      /* of the rank and layer that has most; 0: routing is not known */
     double expert_imbalance[2]; /* where it is: rows of the fullest rank of experts over the mean,
                                  * mean of layers and worst layer */
+    double document_seen_frac;  /* pairs that attention sees within documents, of those of one
+                                 * document a sample; 0: no documents are said */
+    double document_imbalance; /* pairs of the slowest context-parallel slice over the mean slice */
 } orr_outcome;
 
 /* Emits, simulates and measures a step. In the arena, but for the graphs: orr_outcome_free(). A
@@ -177,6 +180,65 @@ ORR_API void orr_estimator_free(orr_estimator *estimator); /* NULL is allowed */
 /* INVALID: an invalid plan; UNSUPPORTED, LIMIT, NO_MEMORY: as orr_outcome_of(). */
 ORR_API ORR_MUST_CHECK orr_status orr_estimate_of(orr_estimator *estimator, const orr_plan *plan,
                                                   orr_estimate *ret, orr_error *err);
+
+/* --- the network check ----------------------------------------------------------------------- */
+
+/* A step once more, with the transfers over its cuts as flows (src/sim/effects/path_flows.h). The
+ * closed forms price each transfer as if all devices sent at once, alone, and the busiest path were
+ * the expected one; here the transfers of the simulated step meet on the uplinks of each unit,
+ * with their connections dealt onto paths by a seeded hash, and the step is simulated again with
+ * the times that come of it, until the starts of transfers and their times agree.
+ *
+ * Checked are the levels between sites, and those with a transport: transfers that are nodes of the
+ * graphs. Those that a layer waits for within (tensor slices, expert tokens that are not
+ * overlapped) keep their closed forms. Ranks of a class stay together: all wait for the slowest. */
+#define ORR_NETWORK_CAUSE_MAP(X)                                                                   \
+    X(NONE, "nothing")                                                                             \
+    X(COLLISIONS, "collisions") /* of flows hashed onto one path */                                \
+    X(LOSS, "loss")             /* and what is sent again for it */                                \
+    X(WINDOWS, "windows")       /* over the round trip */                                          \
+    X(QUEUES, "queues")         /* behind other transfers */                                       \
+    X(FAILED, "failed paths")                                                                      \
+    X(OTHERS, "competing traffic") /* of other jobs */                                             \
+    X(SHARING, "sharing")          /* transfers that meet on an uplink; or, where the step is      \
+                                      shorter, that have it for themselves */                      \
+    X(ASSUMED, "assumptions of the closed form") /* its queues and losses, where no cause changes  \
+                                                    the step as much */
+typedef enum orr_network_cause {
+#define ORR_NETWORK_CAUSE_ENUM_(name, text) ORR_NETWORK_CAUSE_##name,
+    ORR_NETWORK_CAUSE_MAP(ORR_NETWORK_CAUSE_ENUM_)
+#undef ORR_NETWORK_CAUSE_ENUM_
+        ORR_NETWORK_CAUSES
+} orr_network_cause;
+ORR_API const char *orr_network_cause_name(orr_network_cause cause);
+
+typedef struct orr_network_check_options {
+    size_t struct_bytes; /* set by orr_network_check_options_init() */
+    uint32_t draws;      /* of the hash; default 16 */
+    uint64_t seed;       /* default 1 */
+    bool selective;      /* selective repeat, not go-back-N */
+    double others_frac; /* share of an uplink that other jobs ask for, 0 to 1, in flows like ours */
+    uint8_t priority[ORR_AXES]; /* strict: a lower number goes first; default all 0. That of
+                                 * stages counts for sums of DualPipe's mirrors, too. Other jobs
+                                 * have the last of these */
+} orr_network_check_options;
+ORR_API void orr_network_check_options_init(orr_network_check_options *options);
+typedef struct orr_network_check {
+    uint32_t n_transfers;    /* of the classes of ranks; 0: nothing crosses, nothing was checked */
+    int64_t closed_ns;       /* the step by closed forms */
+    int64_t mean_ns, p95_ns; /* of the step over draws; p95: nearest rank */
+    int64_t settled_ns;      /* by how much the last simulations still differed, at most */
+    uint8_t cause;           /* orr_network_cause: without which the step changes most */
+    uint8_t axis;            /* orr_axis whose transfers take the longest in excess of their
+                              * closed forms, or least; ORR_AXIS_NONE: none differs */
+    uint32_t level;          /* of the cluster, where that is */
+    double excess_frac;      /* time of these transfers over their closed forms, less 1 */
+} orr_network_check;
+/* `outcome`: of orr_outcome_of(), not freed. Deterministic. Errors: INVALID: no draws, shares out
+ * of range; UNSUPPORTED: tasks of several passes; NO_MEMORY. Threads: any. */
+ORR_API ORR_MUST_CHECK orr_status orr_outcome_network(const orr_outcome *outcome,
+                                                      const orr_network_check_options *options,
+                                                      orr_network_check *ret, orr_error *err);
 
 #ifdef __cplusplus
 }

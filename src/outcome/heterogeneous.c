@@ -91,7 +91,7 @@ static uint32_t variant(kind_finder *f, const orr_rank_variant *wanted)
 {
     for (uint32_t i = 0; i < f->variants.n; i++) {
         const orr_rank_variant *known = &f->variants.at[i];
-        if (known->device == wanted->device &&
+        if (known->device == wanted->device && known->micro_batches == wanted->micro_batches &&
             memcmp(known->bandwidth_frac, wanted->bandwidth_frac, sizeof known->bandwidth_frac) ==
                 0 &&
             memcmp(known->from_level, wanted->from_level, sizeof known->from_level) == 0)
@@ -195,13 +195,9 @@ static orr_status add_slow_link(kind_finder *f, const orr_slow_link *slow)
 static orr_status price_all(const kind_finder *f, const orr_device *device, orr_step_job *ret)
 {
     orr_rank_variant as = {.device = device};
-    orr_step_prices *prices = orr_arena_one(f->arena, orr_step_prices);
-    if (prices == NULL)
-        return orr_fail_memory(f->err);
     for (int axis = 0; axis < ORR_AXES; axis++)
         as.bandwidth_frac[axis] = 1;
-    ORR_TRY(orr_rank_variant_prices(f->job, &as, f->arena, prices, f->err));
-    return orr_outcome_price(f->job, prices, f->arena, ret, f->err);
+    return orr_rank_variant_step(f->job, &as, f->arena, ret, f->err);
 }
 
 /* Compares devices by simulated time, not by peak FLOP/s: small kernels may take longer on the
@@ -288,7 +284,7 @@ static orr_status add_site_devices(kind_finder *f)
 {
     orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     uint8_t of_site[ORR_SITES_MAX];
-    const uint32_t n = orr_site_variants(f->job->cluster, variants, of_site);
+    const uint32_t n = orr_site_variants(&f->job->plan, f->job->cluster, variants, of_site);
     for (uint32_t i = 0; i < n; i++)
         if (!orr_array_push(&f->variants, variants[i]))
             return orr_fail_memory(f->err);

@@ -13,6 +13,7 @@ typedef struct orr_rank_kind {
 } orr_rank_kind;
 typedef struct orr_rank_variant {
     const orr_device *device;       /* NULL: the cluster's */
+    uint32_t micro_batches;         /* of its replicas; 0: as the plan says */
     float bandwidth_frac[ORR_AXES]; /* of the links that an axis crosses */
     uint32_t from_level[ORR_AXES];  /* the share holds from this level upwards */
 } orr_rank_variant;
@@ -48,17 +49,23 @@ typedef struct orr_rank_classes {
         *world; /* shape (stages, n_variants): number of the pipeline, and of the rendezvous of all
                    ranks, that the kind takes part in; ORR_NONE: no such kind */
 } orr_rank_classes;
-/* The variants that devices of sites make; the first is the cluster's device. `ret_of_site`: shape
- * (ORR_SITES_MAX). */
+/* The variants that devices and micro-batches of sites make; the first has the cluster's device and
+ * the plan's micro-batches. `ret_of_site`: shape (ORR_SITES_MAX). */
 enum { ORR_SITE_VARIANTS_MAX = ORR_SITES_MAX + 1 };
-uint32_t orr_site_variants(const orr_cluster *cluster, orr_rank_variant *ret, uint8_t *ret_of_site);
+uint32_t orr_site_variants(const orr_plan *plan, const orr_cluster *cluster, orr_rank_variant *ret,
+                           uint8_t *ret_of_site);
 /* *ret_equivalent false, and nothing else written: ranks of a kind are not equivalent. */
 orr_status orr_rank_classes_find(const orr_outcome_job *job, orr_arena *arena, orr_rank_kinds *ret,
                                  bool *ret_equivalent, orr_error *err) ORR_MUST_CHECK;
 
-/* Prices that ranks of a variant pay. */
-orr_status orr_rank_variant_prices(const orr_outcome_job *job, const orr_rank_variant *variant,
-                                   orr_arena *arena, orr_step_prices *ret,
-                                   orr_error *err) ORR_MUST_CHECK;
+/* Rates of a device in the job's network; in the arena. */
+orr_status orr_outcome_device_rates(const orr_outcome_job *job, const orr_device *device,
+                                    orr_arena *arena, const orr_job_rates **ret,
+                                    orr_error *err) ORR_MUST_CHECK;
+/* The step of ranks of a variant: its prices, and the schedule of its micro-batches. In the arena.
+ */
+orr_status orr_rank_variant_step(const orr_outcome_job *job, const orr_rank_variant *variant,
+                                 orr_arena *arena, orr_step_job *ret,
+                                 orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_OUTCOME_HETEROGENEOUS_H */

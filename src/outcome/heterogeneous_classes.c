@@ -9,11 +9,12 @@
 /* Finds whether ranks of a kind are equivalent, and their classes, by stage and site instead of by
  * rank.
  *
- * The variant of a rank is the device of its site. With cross=dp the site follows from the replica;
- * with cross=pp from the stage and the outer part of dp. Kinds (stage, variant) form an equitable
- * partition if, along every axis, all groups that contain a variant have the same set of variants.
- * That is checked group by group over the distinct groups of an axis; a variant that is in two
- * different sets ends the search, and the caller then numbers all ranks. */
+ * The variant of a rank is the device of its site, and the micro-batches of its replicas. With
+ * cross=dp the site follows from the replica; with cross=pp from the stage and the outer part of
+ * dp. Kinds (stage, variant) form an equitable partition if, along every axis, all groups that
+ * contain a variant have the same set of variants. That is checked group by group over the distinct
+ * groups of an axis; a variant that is in two different sets ends the search, and the caller then
+ * numbers all ranks. */
 
 typedef struct class_finder {
     const orr_outcome_job *job;
@@ -26,23 +27,35 @@ typedef struct class_finder {
 
 static const orr_rank_variant cluster_variant = {.device = NULL};
 
-uint32_t orr_site_variants(const orr_cluster *cluster, orr_rank_variant *ret, uint8_t *ret_of_site)
+/* Micro-batches of a site's replicas; 0: the plan's. */
+static uint32_t site_micro_batches(const orr_plan *plan, uint32_t first_rank)
 {
-    uint32_t n = 1;
+    if (!orr_plan_has_site_micro_batches(plan))
+        return 0;
+    const uint32_t replica = orr_plan_coordinates(plan, first_rank).at[ORR_AXIS_DP];
+    const uint32_t n = orr_plan_micro_batches_of(plan, replica);
+    return n != plan->micro_batches ? n : 0;
+}
+
+uint32_t orr_site_variants(const orr_plan *plan, const orr_cluster *cluster, orr_rank_variant *ret,
+                           uint8_t *ret_of_site)
+{
+    uint32_t n = 1, first_rank = 0;
     ret[0] = cluster_variant;
     for (int axis = 0; axis < ORR_AXES; axis++)
         ret[0].bandwidth_frac[axis] = 1;
     memset(ret_of_site, 0, ORR_SITES_MAX);
-    for (uint32_t i = 0; i < cluster->n_sites; i++) {
-        const orr_device *device = cluster->sites[i].device;
-        uint32_t k = 1;
-        if (device == NULL || device == cluster->device)
-            continue;
-        while (k < n && ret[k].device != device)
+    for (uint32_t i = 0; i < cluster->n_sites; first_rank += cluster->sites[i++].devices) {
+        const orr_device *on = cluster->sites[i].device;
+        const orr_device *device = on == cluster->device ? NULL : on;
+        const uint32_t micro_batches = site_micro_batches(plan, first_rank);
+        uint32_t k = 0;
+        while (k < n && (ret[k].device != device || ret[k].micro_batches != micro_batches))
             k++;
         if (k == n) {
             ret[n] = ret[0];
-            ret[n++].device = device;
+            ret[n].device = device;
+            ret[n++].micro_batches = micro_batches;
         }
         ret_of_site[i] = (uint8_t)k;
     }
@@ -311,7 +324,7 @@ orr_status orr_rank_classes_find(const orr_outcome_job *job, orr_arena *arena, o
 {
     orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     class_finder f = {.job = job, .plan = &job->on_sites, .stages = job->plan.pp};
-    f.n_variants = orr_site_variants(job->cluster, variants, f.variant_of_site);
+    f.n_variants = orr_site_variants(f.plan, job->cluster, variants, f.variant_of_site);
     const size_t kinds = (size_t)f.stages * f.n_variants;
     *ret_equivalent = false;
     if (f.n_variants > 1 && !orr_plan_has_sites(f.plan))

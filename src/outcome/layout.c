@@ -111,20 +111,17 @@ static orr_status assemble(orr_outcome_job *job, orr_arena *arena, orr_outcome_l
     return find_groupings(job, layout, arena, err);
 }
 
-/* Prices of each variant but the first, which the job has already. */
+/* Steps of each variant but the first, which the job has already. */
 static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
                                  const orr_step_job **ret, orr_error *err)
 {
     const uint32_t n = job->kinds->n_variants;
     orr_step_job *steps = orr_arena_array(arena, orr_step_job, n);
-    orr_step_prices *prices = orr_arena_array(arena, orr_step_prices, n);
-    if (steps == NULL || prices == NULL)
+    if (steps == NULL)
         return orr_fail_memory(err);
     steps[0] = job->step;
-    for (uint32_t i = 1; i < n; i++) {
-        ORR_TRY(orr_rank_variant_prices(job, &job->kinds->variants[i], arena, &prices[i], err));
-        ORR_TRY(orr_outcome_price(job, &prices[i], arena, &steps[i], err));
-    }
+    for (uint32_t i = 1; i < n; i++)
+        ORR_TRY(orr_rank_variant_step(job, &job->kinds->variants[i], arena, &steps[i], err));
     *ret = steps;
     return ORR_OK;
 }

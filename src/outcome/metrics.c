@@ -5,13 +5,14 @@
 
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
+#include "model/spec/spec.h"
 #include "model/tables/load.h"
 #include "outcome/heterogeneous.h"
 
 /* Metrics of a simulated step: waterfall, MFU, tokens, use of each axis, energy, error interval. */
 
-/* FLOPs of the model for a sample: forward, and twice that backward. With adapters (LoRA) the
- * gradients of frozen weights are left out. */
+/* FLOPs of the model for a sample, of attention within its documents alone: forward, and twice that
+ * backward. With adapters (LoRA) the gradients of frozen weights are left out. */
 static double flops_of_sample(const orr_outcome_job *job)
 {
     const orr_workload *w = &job->workload;
@@ -26,7 +27,8 @@ static double flops_of_sample(const orr_outcome_job *job)
     if (w->task == ORR_TASK_DECODE) /* one token, attending to the cache */
         return orr_model_flops(job->model, w->prompt + 1, false) -
                orr_model_flops(job->model, w->prompt, false);
-    return passes * orr_model_flops(job->model, tokens, false);
+    return passes *
+           orr_model_packed_flops(job->model, tokens, &job->row.packed[0], &job->row.packed[1]);
 }
 
 /* NAN: the model has no tokens. */
@@ -41,7 +43,7 @@ static double tokens_of_sample(const orr_model *model, const orr_workload *w)
 
 static double samples_of(const orr_plan *plan)
 {
-    return (double)plan->dp * plan->micro_batch * plan->micro_batches;
+    return (double)orr_plan_step_micro_batches(plan) * plan->micro_batch;
 }
 
 /* Peak of a device; the mean where sites have different ones. */
@@ -107,6 +109,15 @@ static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown 
     const int64_t bubble_ns = o->waterfall_ns[ORR_WATERFALL_BUBBLE];
     o->bubble_frac =
         o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
+}
+
+/* Layers of global attention, where there are any. */
+static void tell_documents(const orr_outcome_job *job, orr_outcome *o)
+{
+    const orr_packed_pairs *packed =
+        &job->row.packed[orr_model_global_layers(job->model) > 0 ? 0 : 1];
+    o->document_seen_frac = job->workload.documents != NULL ? packed->seen_frac : 0;
+    o->document_imbalance = packed->uneven;
 }
 
 static void tell_experts(const orr_outcome_job *job, orr_outcome *o)
@@ -219,6 +230,7 @@ orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_lay
     fill_interval(job->calibration, o);
     fill_energy(s, o);
     tell_experts(job, o);
+    tell_documents(job, o);
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
     ORR_TRY(fill_axes(job, &breakdown, arena, o, err));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "outcome/heterogeneous.h"
 #include "outcome/multi_pass.h"
 
@@ -71,9 +72,9 @@ static void name_ranks(const orr_outcome_job *job, const orr_ensemble *ensemble,
             job->kinds->kinds[ensemble->graph_of_rank[timelines[c].rank]].first_rank;
 }
 
-static orr_status simulate(const orr_outcome_job *job, const orr_job_options *options,
-                           const orr_ensemble *ensemble, orr_arena *arena,
-                           const orr_simulation **ret, orr_error *err)
+orr_status orr_outcome_simulate(const orr_outcome_job *job, const orr_job_options *options,
+                                const orr_ensemble *ensemble, orr_arena *arena,
+                                const orr_simulation **ret, orr_error *err)
 {
     orr_sim_options sim;
     orr_simulation *simulation = orr_arena_one(arena, orr_simulation);
@@ -128,11 +129,54 @@ static orr_status fill(const orr_outcome_job *job, const orr_outcome_layout *lai
     return ORR_OK;
 }
 
-/* Memory of the modules, stages and schedule that were simulated. */
+/* Bytes that the worst stage has more than its device; less than 0: free. */
+static int64_t over_bytes(const orr_memory_plan *plan)
+{
+    const int64_t usable = plan->capacity_bytes >= 0 ? plan->capacity_bytes : INT64_MAX / 2;
+    return plan->stages[plan->worst].peak_bytes - usable;
+}
+
+/* Memory of the replicas of a site that have fewer micro-batches, where its devices have less left.
+ */
+static orr_status plan_memory_of_site(const orr_memory_plan_input *all, const orr_outcome_job *job,
+                                      uint32_t site, orr_arena *arena, orr_memory_plan *worst,
+                                      const orr_device *const **devices, orr_error *err)
+{
+    const orr_plan plan =
+        orr_plan_with_micro_batches(&job->plan, job->plan.site_micro_batches[site]);
+    const orr_schedule_spec spec = orr_plan_schedule(&plan);
+    const orr_device **of_stage = orr_arena_array(arena, const orr_device *, plan.pp);
+    orr_memory_plan_input memory = *all;
+    orr_schedule_plan schedule;
+    orr_memory_plan made;
+    uint32_t replica = 0;
+    if (of_stage == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < site; i++)
+        replica += plan.sites[i];
+    const orr_coordinates first = {.at = {[ORR_AXIS_DP] = replica}};
+    const uint32_t rank = orr_plan_rank_at(&job->plan, &first);
+    for (uint32_t s = 0; s < plan.pp; s++)
+        of_stage[s] = job->cluster->sites[orr_cluster_site(job->cluster, rank)].device;
+    ORR_TRY(orr_schedule_make(&spec, arena, &schedule, err));
+    memory.plan = &plan;
+    memory.schedule = &schedule;
+    memory.stage_devices = of_stage;
+    ORR_TRY(orr_memory_plan_of_job(&memory, arena, &made, err));
+    if (worst->n_stages == 0 || over_bytes(&made) > over_bytes(worst)) {
+        *worst = made;
+        *devices = of_stage;
+    }
+    return ORR_OK;
+}
+
+/* Memory of the modules, stages and schedule that were simulated; where replicas have unequally
+ * many micro-batches, of those that have least left. */
 static orr_status plan_memory(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
                               orr_error *err)
 {
     const orr_device *const *devices;
+    orr_memory_plan worst = {0};
     ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
     const orr_memory_plan_input memory = {.model = job->model,
                                           .plan = &job->plan,
@@ -141,7 +185,12 @@ static orr_status plan_memory(const orr_outcome_job *job, orr_arena *arena, orr_
                                           .row = &job->row,
                                           .map = &job->map,
                                           .schedule = &job->schedule};
-    ORR_TRY(orr_memory_plan_of_job(&memory, arena, ret, err));
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        if (job->plan.site_micro_batches[i] > 0)
+            ORR_TRY(plan_memory_of_site(&memory, job, i, arena, &worst, &devices, err));
+    if (worst.n_stages == 0)
+        ORR_TRY(orr_memory_plan_of_job(&memory, arena, &worst, err));
+    *ret = worst;
     return ret->fits ? ORR_OK
                      : orr_memory_plan_options(job->model, &job->unsplit, &job->workload,
                                                devices[ret->worst], ret, arena, &ret->options,
@@ -153,7 +202,7 @@ static orr_status run(orr_outcome_job *job, const orr_job_options *options,
                       orr_error *err)
 {
     ORR_TRY(fill(job, laid, arena, o, err));
-    ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
+    ORR_TRY(orr_outcome_simulate(job, options, o->ensemble, arena, &o->simulation, err));
     o->n_nodes = count_nodes(o);
     ORR_TRY(orr_outcome_metrics(job, laid, arena, o, err));
     return plan_memory(job, arena, &o->memory, err);

@@ -71,6 +71,11 @@ orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *us
 orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
                                 orr_grouping *ret, orr_error *err) ORR_MUST_CHECK;
 
+/* Simulates an ensemble of the job's graphs: that of its layout, or one with other durations. */
+orr_status orr_outcome_simulate(const orr_outcome_job *job, const orr_job_options *options,
+                                const orr_ensemble *ensemble, orr_arena *arena,
+                                const orr_simulation **ret, orr_error *err) ORR_MUST_CHECK;
+
 /* Where the time of a rank of a simulated class went, beyond the totals of its graph. */
 typedef struct orr_rank_time_breakdown {
     int64_t part_ns[ORR_WATERFALLS]; /* KERNELS includes IDEAL */

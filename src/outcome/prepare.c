@@ -32,6 +32,8 @@ static orr_status complete(const orr_model *model, const orr_plan *plan, const o
     job->plan = orr_plan_with_job_defaults(plan, model, options->workload.task, cluster);
     ORR_TRY(orr_plan_check(&job->plan, err));
     ORR_TRY(orr_model_override(model, &job->plan, arena, &job->model, err));
+    if (orr_plan_has_site_micro_batches(&job->plan) && !orr_task_trains(options->workload.task))
+        return orr_fail(err, ORR_INVALID, "site_micro_batches go with training");
     job->workload = options->workload;
     job->workload.seq = job->plan.seq = sequence_of(&options->workload, plan, job->model);
     const uint64_t ranks = orr_plan_ranks(&job->plan);
@@ -151,8 +153,87 @@ static bool has_one_device(const orr_cluster *c)
     return one;
 }
 
+/* Devices of the cluster's sites, and what modules cost on them, without jitter: as the estimator
+ * has it, to the bit. */
+typedef struct site_costs {
+    double *module_ns, chunk_ns[ORR_SITES_MAX];
+    const orr_device *device[ORR_SITES_MAX];
+    uint32_t n;
+} site_costs;
+
+static orr_status add_device(const orr_outcome_job *job, const orr_device *device, orr_arena *arena,
+                             site_costs *to, orr_error *err)
+{
+    const uint32_t n = job->row.n_modules;
+    orr_step_prices prices = job->prices;
+    prices.stretch = 1;
+    if (device != NULL && device != job->cluster->device)
+        ORR_TRY(orr_outcome_device_rates(job, device, arena, &prices.kernels, err));
+    to->chunk_ns[to->n] = prices.kernels->calibration->micro_batch_ns;
+    for (uint32_t m = 0; m < n; m++) {
+        orr_module_cost cost;
+        const orr_arena_mark mark = orr_arena_get_mark(arena);
+        ORR_TRY(orr_module_cost_at(&job->row.modules[m], &job->plan, &prices, arena, &cost, err));
+        to->module_ns[to->n * n + m] = (double)(float)cost.phase[ORR_SLOT_FORWARD].span_ns +
+                                       (double)(float)cost.phase[ORR_SLOT_BACKWARD].span_ns;
+        orr_arena_rewind(arena, mark);
+    }
+    to->device[to->n++] = device;
+    return ORR_OK;
+}
+
+static double row_ns(const orr_outcome_job *job, const site_costs *costs, uint32_t device)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < job->row.n; i++)
+        sum += costs->module_ns[device * job->row.n_modules + job->row.module_of[i]];
+    return sum;
+}
+
+/* Index of a site's device. */
+static orr_status device_index(const orr_outcome_job *job, uint32_t site, orr_arena *arena,
+                               site_costs *costs, uint32_t *ret, orr_error *err)
+{
+    const orr_cluster *c = job->cluster;
+    const orr_device *on = c->n_sites > 0 ? c->sites[site].device : NULL;
+    const orr_device *device = on != NULL ? on : c->device;
+    *ret = 0;
+    while (*ret < costs->n && costs->device[*ret] != device)
+        (*ret)++;
+    return *ret < costs->n ? ORR_OK : add_device(job, device, arena, costs, err);
+}
+
+/* The device of each stage; of several the one on which the whole model takes longest. */
+static orr_status split_by_cost(orr_outcome_job *job, orr_arena *arena, orr_error *err)
+{
+    const uint32_t pp = job->plan.pp, sites = job->cluster->n_sites > 1 ? job->cluster->n_sites : 1;
+    site_costs costs = {
+        .module_ns = orr_arena_array(arena, double, (size_t)ORR_SITES_MAX * job->row.n_modules)};
+    uint8_t *of_stage = orr_arena_array(arena, uint8_t, pp);
+    double *slowest = orr_arena_array(arena, double, pp);
+    if (costs.module_ns == NULL || of_stage == NULL || slowest == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0, first = 0, end; i < sites; i++, first = end) {
+        uint32_t device;
+        end = sites > 1 ? first + job->cluster->sites[i].devices : job->n_ranks;
+        ORR_TRY(device_index(job, i, arena, &costs, &device, err));
+        const double ns = row_ns(job, &costs, device);
+        for (uint32_t s = 0; s < pp; s++) {
+            const bool here = orr_plan_stage_ranks(&job->plan, s, first) <
+                              orr_plan_stage_ranks(&job->plan, s, end);
+            if (here && ns > slowest[s]) {
+                slowest[s] = ns;
+                of_stage[s] = (uint8_t)device;
+            }
+        }
+    }
+    const orr_stage_costs input = {costs.n, costs.module_ns, costs.chunk_ns, of_stage};
+    return orr_stages_split_by_cost(&job->row, &input, arena, &job->plan, err);
+}
+
 /* The split of layers over stages, by cost unless the plan says otherwise. Where stages are on
- * several kinds of devices it stays even. The estimator does the same. */
+ * several kinds of devices it stays even, but with sections=balanced. The estimator does the same.
+ */
 static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error *err)
 {
     orr_module_time *time = orr_arena_array(arena, orr_module_time, job->row.n_modules);
@@ -161,6 +242,8 @@ static orr_status split_layers(orr_outcome_job *job, orr_arena *arena, orr_error
     for (uint32_t i = 0; i < job->row.n_modules; i++)
         time[i] = orr_module_nominal_time(&job->row.modules[i]);
     job->unsplit = job->plan;
+    if (orr_plan_balances_sections(&job->plan))
+        ORR_TRY(split_by_cost(job, arena, err));
     if (has_one_device(job->cluster))
         ORR_TRY(orr_stages_balance(&job->row, time, arena, &job->plan, err));
     return orr_stage_map_make(&job->row, &job->plan, arena, &job->map, err);

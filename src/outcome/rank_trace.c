@@ -56,7 +56,6 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
     const orr_timeline *t = orr_outcome_timeline(o, rank);
     const orr_rank_kind *kind = &o->job->kinds->kinds[t->graph];
     uint32_t names[ORR_STEP_GROUPINGS] = {0};
-    orr_step_prices prices;
     orr_step_graph made;
     orr_step_job step;
     ORR_TRY(number_groups(o, rank, arena, names, err));
@@ -66,11 +65,9 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
                                  .duration_ns = t->duration_ns,
                                  .group_names = names};
     step = o->job->step;
-    if (kind->variant > 0) {
-        ORR_TRY(orr_rank_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena,
-                                        &prices, err));
-        ORR_TRY(orr_outcome_price(o->job, &prices, arena, &step, err));
-    }
+    if (kind->variant > 0)
+        ORR_TRY(orr_rank_variant_step(o->job, &o->job->kinds->variants[kind->variant], arena, &step,
+                                      err));
     ORR_TRY(orr_step_layout_stage(&step, &who, arena, &made, err));
     *ret = made.graph;
     return ORR_OK;

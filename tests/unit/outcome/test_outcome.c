@@ -36,6 +36,25 @@ static void says_a_step(void **state)
     world_close(&w);
 }
 
+/* In fp8 the peak is that of fp8, so that half the time is the same MFU. */
+static void mfu_is_of_the_peak_of_the_precision(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_cluster *cluster = world_cluster(&w, "dgx_h100");
+    const orr_dtype dtypes[] = {ORR_DTYPE_BF16, ORR_DTYPE_FP8};
+    const char *const plans[] = {"dp=8,micro_batches=2", "dp=8,micro_batches=2,precision=fp8"};
+    for (int i = 0; i < 2; i++) {
+        orr_outcome o = world_outcome(&w, world_model(&w, "llama3.2-1b"), plans[i], cluster, NULL);
+        const double peak = cluster->device->peak_flops[dtypes[i]].value,
+                     seconds = 1e-9 * (double)o.step_ns;
+        assert_near(o.mfu_frac, o.model_flops / seconds / 8 / peak, 1e-9);
+        orr_outcome_free(&o);
+    }
+    world_close(&w);
+}
+
 /* IDEAL is the model's FLOPs at the peak: MFU is its share of the step. */
 static void ideal_time_is_mfu(void **state)
 {
@@ -350,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_a_step),
         cmocka_unit_test(ideal_time_is_mfu),
+        cmocka_unit_test(mfu_is_of_the_peak_of_the_precision),
         cmocka_unit_test(computes_again),
         cmocka_unit_test(axes_are_told),
         cmocka_unit_test(overlap_hides),
