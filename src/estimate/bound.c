@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/plan/plan.h"
 #include "estimate/bound_terms.h"
 
 /* Lower bound of a plan's step: the longest of some paths through the task graph that the
@@ -57,7 +58,8 @@ static double most_saved(const bound_state *b)
             if (together > 0)
                 most = fmax(most, uniform - together);
         }
-    const bool known = all_classes_uniform(partition);
+    /* Pairs are simulated on the first device alone. */
+    const bool known = all_classes_uniform(partition) && b->d->pattern->n == 1;
     return known ? most : INFINITY;
 }
 
@@ -234,7 +236,13 @@ void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts)
     parts->after = fmax(parts->after, after);
 }
 
-double orr_bound_sum(const orr_bound_parts *parts)
+/* The paths count all pairs as those that save most, and no stalls after groups of micro-batches;
+ * the order-free bound has both. */
+double orr_bound_sum(const orr_estimate_draft *d, const orr_bound_parts *parts)
 {
-    return fmax((parts->before + parts->after - 4) * (1 - 1e-6 * ROUNDED_PPM), 0);
+    const bool groups = d->plan->zero == 2 && orr_plan_gradient_group(d->plan) > 1;
+    const double free = orr_plan_has_pairs(d->plan) || groups
+                            ? orr_order_free_rounded(orr_order_free_ns(d, false, true))
+                            : 0;
+    return fmax(free, (parts->before + parts->after - 4) * (1 - 1e-6 * ROUNDED_PPM));
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/plan/plan.h"
-#include "estimate/estimate.h"
+#include "estimate/bound_family.h"
 
 /* Family bound: a lower bound of the step of every plan with the same modules.
  *
@@ -14,8 +14,10 @@
  * update comes after all gradients, and each parameter is updated by someone.
  *
  * Relaxations make it hold for every layout and schedule: groups lie as close together as the
- * fewest ranks with these modules can, the network of the best site counts for all, and for
- * DUALPIPE, overlapped slots or an unknown schedule, transfers within modules are hidden. */
+ * fewest ranks with these modules can, and the network of the best site counts for all. Where
+ * slots may run in pairs (DUALPIPE, overlapped slots, an unknown schedule), transfers are hidden
+ * but for two bounds of a pair: its computation, with what that certainly loses beside transfers,
+ * and its backward slot alone. */
 
 /* The plan on as few ranks as can have its modules: its groups lie as close together as possible.
  */
@@ -33,53 +35,75 @@ static orr_plan fewest_ranks(const orr_plan *plan)
     p.dp_outer = p.local_steps = 1;
     p.cross = ORR_CROSS_UNKNOWN;
     memset(p.sites, 0, sizeof p.sites);
+    memset(p.site_micro_batches, 0, sizeof p.site_micro_batches);
     memset(p.section_stages, 0, sizeof p.section_stages);
     memset(p.section_layers, 0, sizeof p.section_layers);
     return p;
 }
 
-/* Work of a micro-batch, summed over the ranks of all stages. */
-typedef struct work {
-    double span_ns;       /* phases one after another */
-    double compute_ns;    /* with all transfers within modules hidden */
-    double dense, expert; /* number of weights with a gradient */
-} work;
-
-static double sum_phases(const float ns[ORR_SLOT_PHASES])
+orr_work_cost orr_module_work_cost(const orr_calibration *c, const orr_plan *plan, double stretch,
+                                   const orr_priced_module *module)
 {
-    const double split = (double)ns[ORR_SLOT_INPUT] + ns[ORR_SLOT_WEIGHT];
-    return ns[ORR_SLOT_FORWARD] + fmin(ns[ORR_SLOT_BACKWARD], split);
+    const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
+    double slot[ORR_SLOT_PHASES], device[ORR_SLOT_PHASES], compute[ORR_SLOT_PHASES];
+    for (int i = 0; i < ORR_SLOT_PHASES; i++) {
+        const double waits = fmax((double)module->span_ns[i] - module->compute_ns[i], 0);
+        slot[i] = orr_estimate_phase_bound(c, plan, stretch, module, i);
+        device[i] = fmax(
+            stretch * module->device_ns[i] * (1 - 1e-6) - module->tasks[i] * (1.5 + pieces), 0);
+        compute[i] = fmax(device[i] - stretch * (waits - module->slowed_ns[i]), 0);
+    }
+    const double back = slot[ORR_SLOT_BACKWARD];
+    const double parts = slot[ORR_SLOT_INPUT] + slot[ORR_SLOT_WEIGHT];
+    return (orr_work_cost){
+        .ns = {[ORR_COST_PLAIN] = slot[ORR_SLOT_FORWARD] + back,
+               [ORR_COST_SPLIT] = slot[ORR_SLOT_FORWARD] + parts,
+               [ORR_COST_COMPUTE] = compute[ORR_SLOT_FORWARD] +
+                                    fmin(compute[ORR_SLOT_BACKWARD],
+                                         compute[ORR_SLOT_INPUT] + compute[ORR_SLOT_WEIGHT]),
+               [ORR_COST_CHAIN] = fmin(device[ORR_SLOT_BACKWARD],
+                                       device[ORR_SLOT_INPUT] + device[ORR_SLOT_WEIGHT])},
+        .forward_ns = slot[ORR_SLOT_FORWARD],
+        .backward_ns = back};
 }
 
-static work sum_work(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
-                     double stretch)
+/* Work of a micro-batch, summed over the ranks of all stages. */
+static void sum_work(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
+                     double stretch, orr_family_work *ret)
 {
-    const double host = 2 * floor(c->micro_batch_ns / 2);
-    work sum = {.span_ns = host, .compute_ns = host};
+    *ret = (orr_family_work){.row = row,
+                             .slot_host_ns = fmax(stretch * floor(c->micro_batch_ns / 2) - 1, 0)};
     uint32_t count[ORR_ROW_MODULES] = {0};
     for (uint32_t i = 0; i < row->row.n; i++)
         count[row->row.module_of[i]]++;
     for (uint32_t m = 0; m < row->row.n_modules; m++) {
         const orr_priced_module *module = &row->modules[m];
-        float least[ORR_SLOT_PHASES], compute[ORR_SLOT_PHASES];
         if (count[m] == 0)
             continue;
-        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
-            least[phase] = (float)orr_estimate_phase_bound(c, plan, stretch, module, phase);
-            const float waits = module->span_ns[phase] - module->compute_ns[phase];
-            compute[phase] = (float)fmax(least[phase] - stretch * fmax(waits, 0), 0);
-        }
-        sum.span_ns += count[m] * sum_phases(least);
-        sum.compute_ns += count[m] * sum_phases(compute);
-        sum.dense += count[m] * (double)module->weights.dense;
-        sum.expert += count[m] * (double)module->weights.expert;
+        const orr_work_cost cost = orr_module_work_cost(c, plan, stretch, module);
+        for (int way = 0; way < ORR_COST_WAYS; way++)
+            ret->total.ns[way] += count[m] * cost.ns[way];
+        ret->dense += count[m] * (double)module->weights.dense;
+        ret->expert += count[m] * (double)module->weights.expert;
     }
-    return sum;
+}
+
+/* Time of a micro-batch in the schedules that the plan may have. */
+static double micro_batch_ns(const orr_plan *plan, const orr_family_work *work)
+{
+    const double *ns = work->total.ns, hosts = 2 * work->slot_host_ns;
+    const bool pairs = plan->schedule == ORR_SCHEDULE_UNKNOWN ||
+                       plan->schedule == ORR_SCHEDULE_DUALPIPE ||
+                       (plan->overlap_ep == ORR_SWITCH_ON && plan->ep > 1);
+    const double one_by_one = fmin(ns[ORR_COST_PLAIN], ns[ORR_COST_SPLIT]),
+                 paired = fmax(ns[ORR_COST_COMPUTE], ns[ORR_COST_CHAIN]);
+    return (pairs ? fmin(one_by_one, paired) : one_by_one) + hosts;
 }
 
 /* Each parameter is updated at least once; offloaded to the host, it is at least transferred there
  * and back. */
-static double update_ns(const orr_device *device, const orr_plan *plan, const work *sum, uint32_t n)
+static double update_ns(const orr_device *device, const orr_plan *plan, const orr_family_work *sum,
+                        uint32_t n)
 {
     const double owned = floor((sum->dense * plan->tp + sum->expert * plan->ep * plan->etp) / n);
     const double copied = orr_fact_or(&device->achievable_pcie_bytes_per_s,
@@ -126,25 +150,25 @@ static orr_plan within_site(const orr_estimator *e, const orr_plan *plan, uint32
 }
 
 /* Bounds for one kind of device, over the network of the best site. */
-static orr_status bound_kind(orr_estimator *e, const orr_plan *plan,
+static orr_status bound_kind(orr_estimator *e, const orr_plan *plan, uint8_t schedule,
                              const device_kind *device_kinds, uint32_t n_device_kinds,
-                             uint32_t n_devices, bool hide_transfers, device_kind *of,
+                             uint32_t n_devices, device_kind *of, orr_family_work *ret,
                              orr_error *err)
 {
     const orr_calibration *c = e->devices[of->device].calibration;
     for (uint32_t k = 0; k < n_device_kinds; k++) {
-        const orr_plan p = within_site(e, plan, device_kinds[k].site);
+        orr_plan p = within_site(e, plan, device_kinds[k].site);
         const double stretch =
             orr_job_jitter(e->devices[device_kinds[k].device].calibration, n_devices);
         const orr_placement *place;
         const orr_priced_row *row;
         ORR_TRY(orr_estimate_placement(e, &p, &place, err));
         ORR_TRY(orr_estimate_row(e, &p, place, of->device, &row, err));
-        const work sum = sum_work(c, &p, row, stretch);
-        of->micro_batch_ns =
-            fmin(of->micro_batch_ns, hide_transfers ? sum.compute_ns : sum.span_ns);
+        sum_work(c, &p, row, stretch, ret);
+        p.schedule = schedule;
+        of->micro_batch_ns = fmin(of->micro_batch_ns, micro_batch_ns(&p, ret));
         of->rest_ns =
-            fmin(of->rest_ns, update_ns(e->devices[of->device].device, &p, &sum, n_devices));
+            fmin(of->rest_ns, update_ns(e->devices[of->device].device, &p, ret, n_devices));
     }
     of->rest_ns += floor(c->step_ns);
     return ORR_OK;
@@ -169,32 +193,39 @@ static double rate_of(const device_kind *device_kinds, uint32_t n_device_kinds, 
     return rate;
 }
 
+orr_status orr_family_parts_of(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
+                               orr_family_parts *ret, orr_error *err)
+{
+    orr_family_parts parts = {.plan = fewest_ranks(plan), .rest_ns = INFINITY};
+    device_kind device_kinds[ORR_SITES_MAX + 1];
+    orr_plan *p = &parts.plan;
+    p->seq = orr_estimate_sequence(e, plan);
+    ORR_TRY(orr_plan_check(p, err));
+    ORR_TRY(find_device_kinds(e, device_kinds, &parts.n_device_kinds, err));
+    if (e->model->kind !=
+        ORR_MODEL_TRANSFORMER) { /* embedding tables depend on the number of replicas */
+        *ret = (orr_family_parts){.n_device_kinds = 0};
+        return ORR_OK;
+    }
+    for (uint32_t k = 0; k < parts.n_device_kinds; k++) {
+        ORR_TRY(bound_kind(e, p, plan->schedule, device_kinds, parts.n_device_kinds, n_devices,
+                           &device_kinds[k], &parts.work, err));
+        parts.rest_ns = fmin(parts.rest_ns, device_kinds[k].rest_ns);
+    }
+    parts.on = &e->devices[device_kinds[0].device];
+    parts.jitter = orr_job_jitter(parts.on->calibration, n_devices);
+    const double micro_batches = (double)plan->batch / p->micro_batch * p->tp * p->cp;
+    const double rate = rate_of(device_kinds, parts.n_device_kinds, n_devices);
+    parts.bound_ns = fmax((micro_batches / rate + parts.rest_ns) * (1 - 3e-6) - 8, 0);
+    *ret = parts;
+    return ORR_OK;
+}
+
 orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
                                      double *ret_ns, orr_error *err)
 {
-    orr_plan p = fewest_ranks(plan);
-    device_kind device_kinds[ORR_SITES_MAX + 1];
-    uint32_t n_device_kinds;
-    double rest = INFINITY;
-    p.seq = orr_estimate_sequence(e, plan);
-    ORR_TRY(orr_plan_check(&p, err));
-    ORR_TRY(find_device_kinds(e, device_kinds, &n_device_kinds, err));
-    if (e->model->kind !=
-        ORR_MODEL_TRANSFORMER) { /* embedding tables depend on the number of replicas */
-        *ret_ns = 0;
-        return ORR_OK;
-    }
-    const bool hide_transfers = plan->schedule == ORR_SCHEDULE_UNKNOWN ||
-                                plan->schedule == ORR_SCHEDULE_DUALPIPE ||
-                                (plan->overlap_ep == ORR_SWITCH_ON && plan->ep > 1);
-    for (uint32_t k = 0; k < n_device_kinds; k++) {
-        ORR_TRY(bound_kind(e, &p, device_kinds, n_device_kinds, n_devices, hide_transfers,
-                           &device_kinds[k], err));
-        rest = fmin(rest, device_kinds[k].rest_ns);
-    }
-    const double micro_batches = (double)plan->batch / p.micro_batch * p.tp * p.cp;
-    *ret_ns = fmax(
-        (micro_batches / rate_of(device_kinds, n_device_kinds, n_devices) + rest) * (1 - 3e-6) - 8,
-        0);
+    orr_family_parts parts;
+    ORR_TRY(orr_family_parts_of(e, plan, n_devices, &parts, err));
+    *ret_ns = parts.bound_ns;
     return ORR_OK;
 }

@@ -200,6 +200,22 @@ static void set_final_transfer(const bucket *last, orr_stage_lower_bound *l)
     l->over_ns = last->dense_ns > 0 ? l->final_ns - last->reduce_ns : 0;
 }
 
+/* For any size of buckets: one transfer of everything as above, and in the last and the first
+ * bucket the least that they can have, one place. */
+static buckets buckets_of_any_size(const orr_estimate_draft *d, const orr_stage_class *class)
+{
+    const orr_priced_row *row = orr_draft_row(d, class);
+    const uint8_t begin = class->modules[0], end = class->modules[class->n_places - 1];
+    buckets all = bucket_of_shared_class(d, class);
+    all.n = class->n_places;
+    all.last.dense = row->modules[begin].weights.dense;
+    all.last.expert = row->modules[begin].weights.expert;
+    price_bucket(d, &all.last);
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
+        all.first_ns[phase] = (double)row->bound_ns[end][phase];
+    return all;
+}
+
 static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
     const orr_stage_class *class = &d->partition->classes[c];
@@ -207,8 +223,9 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double share =
         d->overlaps ? orr_step_exposed_frac(orr_draft_device(d, class)->calibration) : 0;
-    const buckets of =
-        orr_stage_class_is_uniform(class) ? buckets_of(d, class) : bucket_of_shared_class(d, class);
+    const buckets of = !orr_stage_class_is_uniform(class) ? bucket_of_shared_class(d, class)
+                       : d->e->any_reductions             ? buckets_of_any_size(d, class)
+                                                          : buckets_of(d, class);
     const double lost = 3 * of.n; /* stalls are rounded to whole ns too */
     const bool always = d->plan->zero == 2 && orr_plan_gradient_group(d->plan) == 1;
     l->lane_ns = of.reduces_ns;
@@ -250,7 +267,8 @@ static zero3_pass zero3_pass_of(const orr_estimate_draft *d, const orr_stage_cla
 {
     const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
     const bool forward = phase == ORR_SLOT_FORWARD;
-    const uint32_t ahead = d->overlaps ? d->plan->prefetch : 0, n = class->n_places;
+    const uint32_t n = class->n_places, asked = d->e->any_reductions ? n : d->plan->prefetch,
+                   ahead = d->overlaps ? asked : 0;
     double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];
     zero3_pass p = {.n = n};
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {

@@ -36,7 +36,8 @@ static orr_status open_estimator(orr_estimator *e, orr_error *err)
     e->arena = orr_arena_new(0, 0);
     e->scratch = orr_arena_new(SCRATCH_BYTES, 0);
     e->prices = orr_calloc(ORR_MEMO_PRICES, sizeof *e->prices);
-    if (e->arena == NULL || e->scratch == NULL || e->prices == NULL)
+    e->reductions = orr_calloc(ORR_ESTIMATE_REDUCTIONS, sizeof *e->reductions);
+    if (e->arena == NULL || e->scratch == NULL || e->prices == NULL || e->reductions == NULL)
         return orr_fail_memory(err);
     uint32_t first;
     ORR_TRY(orr_estimate_device_of(e, e->cluster->device, &first, err));
@@ -79,6 +80,7 @@ void orr_estimator_free(orr_estimator *e)
     for (uint32_t i = 0; i < ORR_CACHED_MODULES; i++)
         orr_arena_free(e->built[i].arena);
     orr_free(e->prices);
+    orr_free(e->reductions);
     orr_arena_free(e->scratch);
     orr_arena_free(e->arena);
     orr_free(e);
@@ -121,6 +123,12 @@ static void sum_class(orr_estimate_draft *d, uint32_t class_of)
     for (int phase = 0; phase<ORR_SLOT_PHASES &&class->n_places> 0; phase++)
         if (phase != ORR_SLOT_WEIGHT)
             s->phase_ns[phase] += host;
+}
+
+orr_plan orr_estimate_plan_of(const orr_plan *plan, const orr_device_pattern *pattern)
+{
+    return pattern->micro_batches > 0 ? orr_plan_with_micro_batches(plan, pattern->micro_batches)
+                                      : *plan;
 }
 
 uint32_t orr_estimate_sequence(const orr_estimator *e, const orr_plan *plan)
@@ -210,7 +218,7 @@ static orr_status estimate_all(orr_estimate_draft *all, uint32_t n, orr_estimate
         if (apart)
             bound = (orr_bound_parts){0};
         orr_estimate_bound(&all[i], &bound);
-        least = fmax(least, orr_bound_sum(&bound));
+        least = fmax(least, orr_bound_sum(&all[i], &bound));
     }
     const orr_step_parts parts = join_stages(all, n, apart, &latest);
     orr_estimate_report(&all[latest], &parts, ret);
@@ -225,20 +233,24 @@ orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate
         orr_plan_with_job_defaults(given, e->model, e->options.workload.task, e->cluster);
     orr_estimate made = {0};
     orr_estimate_draft drafts[ORR_SITES_MAX];
+    orr_plan plans[ORR_SITES_MAX];
     const orr_placement *place;
+    e->n_reductions = 0;
     ORR_TRY(orr_plan_check(&plan, err));
     plan.seq = orr_estimate_sequence(e, given);
     ORR_TRY(orr_estimate_placement(e, &plan, &place, err));
-    for (uint32_t i = 0; i < place->n_patterns; i++)
+    for (uint32_t i = 0; i < place->n_patterns; i++) {
+        plans[i] = orr_estimate_plan_of(&plan, &place->patterns[i]);
         drafts[i] =
             (orr_estimate_draft){.e = e,
-                                 .plan = &plan,
+                                 .plan = &plans[i],
                                  .place = place,
                                  .pattern = &place->patterns[i],
                                  .trains = true,
                                  .overlaps = plan.overlap_dp == ORR_SWITCH_ON,
                                  .gradient_bytes = orr_precision_element_bytes(plan.gradients),
                                  .weight_bytes = orr_precision_element_bytes(plan.precision)};
+    }
     ORR_TRY(estimate_all(drafts, place->n_patterns, &made, err));
     *ret = made;
     return ORR_OK;

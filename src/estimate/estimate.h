@@ -26,6 +26,8 @@ enum {
     ORR_ROW_MODULES = 80, /* with 16 kinds of uneven routing, twice where layers see unequal parts
                            * of the text, each with and without recomputation */
     ORR_STAGE_CLASSES = 8,
+    ORR_ESTIMATE_REDUCTIONS = 1024, /* most that are kept of an estimate */
+    ORR_ESTIMATE_CHUNKS = 64,       /* most pieces of a reduction that a bound for any covers */
     ORR_STAGE_CLASS_ENDING = 6,
     ORR_PIPELINE_ENDS = 3,
     ORR_PIPELINE_HELD = 2 * ORR_SLOT_PHASES
@@ -36,6 +38,8 @@ typedef struct orr_priced_module {
     uint8_t kind;
     float span_ns[ORR_SLOT_PHASES], again_ns[ORR_SLOT_PHASES], compute_ns[ORR_SLOT_PHASES];
     float waited_ns[ORR_SLOT_PHASES][ORR_WATERFALLS];
+    float slowed_ns[ORR_SLOT_PHASES]; /* what computation certainly loses beside its transfers in a
+                                       * pair of slots */
     float tasks[ORR_SLOT_PHASES], device_ns[ORR_SLOT_PHASES]; /* span without waits for the host */
     float kernels[ORR_SLOT_PHASES]; /* number of host launches; 0: one graph */
     orr_module_weights weights;
@@ -77,10 +81,11 @@ typedef struct orr_estimate_device {
     int64_t usable_bytes;
 } orr_estimate_device;
 /* Devices of the stages of a pipeline. Pipelines of a plan have different patterns where their
- * replicas are on different devices. */
+ * replicas are on different devices, or have unequally many micro-batches. */
 typedef struct orr_device_pattern {
     uint8_t n, device[ORR_SITES_MAX + 1]; /* shape (n): indices into the estimator's devices */
     const uint8_t *of_stage; /* shape (pp): index into `device`; NULL: all stages on the first */
+    uint32_t micro_batches;  /* of the replicas; 0: as the plan says */
 } orr_device_pattern;
 
 typedef struct orr_placement {
@@ -197,8 +202,18 @@ struct orr_estimator {
     uint32_t n_devices;
     orr_cached_modules built[ORR_CACHED_MODULES];
     uint64_t n_built; /* number of requests for modules */
+    bool any_reductions;
+    double *reductions; /* shape (n_reductions): ns of each transfer of gradients or weights that
+                         * the last estimate asked for, in the order of asking */
+    uint32_t n_reductions;
 };
+/* With `any` bounds hold for every plan that differs from the one given in how gradients and
+ * weights travel only: dp_algorithm, dp_chunks, bucket_bytes and prefetch. Estimates then count the
+ * cheapest algorithm. */
+void orr_estimate_any_reductions(orr_estimator *e, bool any);
 
+/* The plan as pipelines of a pattern see it. */
+orr_plan orr_estimate_plan_of(const orr_plan *plan, const orr_device_pattern *pattern);
 /* Tokens of a sample. */
 uint32_t orr_estimate_sequence(const orr_estimator *e, const orr_plan *plan);
 /* The result lives in the estimator's arena. */
@@ -337,7 +352,8 @@ typedef struct orr_bound_parts {
 } orr_bound_parts;
 /* Raises the bound by that of one pipeline. */
 void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts);
-double orr_bound_sum(const orr_bound_parts *parts);
+/* Of the pipelines so far; the draft is the last of them. */
+double orr_bound_sum(const orr_estimate_draft *d, const orr_bound_parts *parts);
 /* Time of a phase of a module whose device work is lengthened by `stretch`: the host that launches
  * it is not, and both are combined anew, as in orr_job_rates_launch_wait(). */
 double orr_estimate_span(const orr_calibration *c, double stretch, const orr_priced_module *module,
@@ -345,11 +361,28 @@ double orr_estimate_span(const orr_calibration *c, double stretch, const orr_pri
 /* Lower bound of a phase of a module whose device work is lengthened by `stretch`. */
 double orr_estimate_phase_bound(const orr_calibration *calibration, const orr_plan *plan,
                                 double stretch, const orr_priced_module *module, int phase);
-/* Order-free lower bound of all plans with these degrees, layout and schedule (bound_order_free.c).
- * 0: none is known. With `anywhere` hops take no time, so that for a plan whose slices are
- * neighbours it holds for all layouts. */
+/* Order-free lower bound of all plans with these degrees, layout and schedule (bound_order_free.c),
+ * whatever they shard. With `anywhere` hops take no time, so that for a plan whose slices are
+ * neighbours it holds for all layouts. A schedule with pairs costs a simulation of each pair of
+ * classes, once for a row and partition: about 50 us, then a microsecond as the others. */
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *plan, bool anywhere,
                                          double *ret_ns, orr_error *err) ORR_MUST_CHECK;
+/* What plans with given degrees may use to have room. */
+typedef struct orr_degrees_scope {
+    uint8_t zeros;             /* a bit for each ZeRO stage */
+    uint8_t gradients;         /* orr_precision: the narrowest, where the plan says none */
+    bool offloads_activations; /* optimizer states are taken to be on the host anyway */
+    bool other_sums; /* reductions may be cut, compressed or left out (dp_chunks, compress,
+                      * local_steps): no transfers of gradients or weights are counted */
+    double slack;    /* by which memory may be over, as in the search */
+} orr_degrees_scope;
+/* The same with what memory forces (bound_degrees.c): transfers of ZeRO 2 and 3 where gradients, or
+ * weights, have no room as a whole, and layers that have to be computed again. INFINITY: no plan
+ * has room. It rests on the estimate of memory, as the search does. Layers of the ends are as
+ * given, or by cost. Some ten us, once what it rests on is cached. */
+orr_status orr_estimate_degrees_bound(orr_estimator *e, const orr_plan *plan,
+                                      const orr_degrees_scope *scope, bool anywhere, double *ret_ns,
+                                      orr_error *err) ORR_MUST_CHECK;
 /* Memory of the stage that exceeds its device most, or comes closest to it. */
 typedef struct orr_stage_peak {
     int64_t bytes, usable_bytes; /* usable_bytes -1: unknown */
@@ -358,10 +391,27 @@ orr_status orr_estimate_memory(const orr_estimate_draft *d, orr_stage_peak *ret,
                                orr_error *err) ORR_MUST_CHECK;
 
 /* Family bound: lower bound of the step of all plans with these modules on at most so many devices,
- * whatever their stages, replicas and schedule (bound_family.c). DUALPIPE hides transfers that
- * other schedules wait for, and has a lower bound; if the plan names a schedule, its bound is
- * given. The order of axes is that of the plan, or, without one, tp innermost. */
+ * whatever their stages, replicas and schedule (bound_family.c). Pairs of slots hide transfers that
+ * others wait for, and have a lower bound; if the plan names a schedule, its bound is given. The
+ * order of axes is that of the plan, or, without one, tp innermost. 4 us, once modules are priced.
+ */
 orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
                                      double *ret_ns, orr_error *err) ORR_MUST_CHECK;
+
+/* The plans of a family that a search has. */
+typedef struct orr_family_scope {
+    uint32_t n_devices;     /* most */
+    const uint32_t *stages; /* shape (n_stages): values of pp */
+    uint32_t n_stages;
+    uint32_t schedules; /* a bit for each orr_schedule */
+    orr_degrees_scope degrees;
+} orr_family_scope;
+/* The same, refined: the least bound of degrees of all stages, replicas and schedules in any layout
+ * (bound_stages.c). INFINITY: no plan of the family has room. At least the family bound, which it
+ * is where devices are of several kinds, or the plan has sections. On a flat cluster; milliseconds.
+ */
+orr_status orr_estimate_refined_family_bound(orr_estimator *e, const orr_plan *plan,
+                                             const orr_family_scope *scope, double *ret_ns,
+                                             orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ESTIMATE_ESTIMATE_H */

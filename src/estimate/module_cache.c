@@ -49,7 +49,8 @@ static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached
         ORR_TRY(orr_module_memory_of_plan(&ret->row.modules[i], plan, &ret->memory[i], err));
         orr_module_weights_of(&ret->row.modules[i], &ret->weights[i]);
     }
-    ret->sample_flops = orr_model_flops(model, plan->seq, false);
+    ret->sample_flops =
+        orr_model_packed_flops(model, plan->seq, &ret->row.packed[0], &ret->row.packed[1]);
     return ORR_OK;
 }
 

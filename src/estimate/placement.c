@@ -21,8 +21,10 @@ static orr_memo_key key_of(const orr_plan *p)
                          p->compress > ORR_COMPRESS_NONE ? p->gradients : 0, p->dp_chunks,
                          p->dp_outer, p->local_steps}};
     memcpy(&key.word[7], p->order, sizeof p->order);
-    _Static_assert(sizeof p->sites <= (ORR_MEMO_WORDS - 16) * sizeof *key.word, "room for sites");
+    _Static_assert(2 * sizeof p->sites <= (ORR_MEMO_WORDS - 16) * sizeof *key.word,
+                   "room for sites");
     memcpy(&key.word[16], p->sites, sizeof p->sites);
+    memcpy(&key.word[16 + ORR_PLAN_PARTS / 2], p->site_micro_batches, sizeof p->site_micro_batches);
     return key;
 }
 
@@ -146,13 +148,16 @@ static orr_status pattern_of(const placing *m, uint32_t replica, orr_device_patt
     }
     if (pattern.n > 1)
         pattern.of_stage = of_stage;
+    if (orr_plan_has_site_micro_batches(m->plan))
+        pattern.micro_batches = orr_plan_micro_batches_of(m->plan, replica);
     *ret = pattern;
     return ORR_OK;
 }
 
 static bool is_same(const orr_device_pattern *a, const orr_device_pattern *b, uint32_t stages)
 {
-    return a->n == b->n && memcmp(a->device, b->device, a->n) == 0 &&
+    return a->n == b->n && a->micro_batches == b->micro_batches &&
+           memcmp(a->device, b->device, a->n) == 0 &&
            (a->of_stage == NULL || memcmp(a->of_stage, b->of_stage, stages) == 0);
 }
 
@@ -163,16 +168,17 @@ static orr_status find_patterns(placing *m, orr_error *err)
     const uint32_t room = stages ? orr_plan_degree(m->plan->dp_outer) : m->cluster->n_sites;
     orr_device_pattern *patterns =
         orr_arena_array(m->e->arena, orr_device_pattern, room > 0 ? room : 1);
+    const bool mixed = is_mixed(m->cluster) || orr_plan_has_site_micro_batches(m->plan);
     uint32_t n = 0;
     if (patterns == NULL)
         return orr_fail_memory(err);
-    if (!is_mixed(m->cluster)) {
+    if (!mixed) {
         ORR_TRY(pattern_of(m, 0, &patterns[n++], err));
     } else if (!orr_plan_has_sites(m->plan)) {
         return orr_fail(err, ORR_UNSUPPORTED,
                         "on devices of several kinds the plan has to say what each site gets");
     }
-    for (uint32_t i = 0, replica = 0; i < room && is_mixed(m->cluster); i++) {
+    for (uint32_t i = 0, replica = 0; i < room && mixed; i++) {
         ORR_TRY(pattern_of(m, replica, &patterns[n], err));
         uint32_t k = 0;
         while (k < n && !is_same(&patterns[k], &patterns[n], m->plan->pp))
@@ -287,17 +293,62 @@ static double price(orr_estimator *e, const orr_job_rates *rates, uint32_t span_
     return seat->ns;
 }
 
+void orr_estimate_any_reductions(orr_estimator *e, bool any)
+{
+    e->any_reductions = any;
+}
+
+static bool is_reduction(orr_axis axis)
+{
+    return axis == ORR_AXIS_DP || axis == ORR_AXIS_EDP || axis == ORR_AXIS_GRADIENT ||
+           axis == ORR_AXIS_SHARD || axis == ORR_AXIS_REPLICA || axis == ORR_AXIS_TIED ||
+           axis == ORR_AXIS_OUTER;
+}
+
+/* The least price of all algorithms, and of all numbers of pieces that are powers of two. */
+static double least_price(orr_estimator *e, const orr_job_rates *rates, uint32_t span_id,
+                          const orr_span *span, orr_collective collective, int64_t bytes)
+{
+    enum { ANY = 32 }; /* a bit beside the collective: another entry of the cache */
+    _Static_assert((int)ORR_COLL_BARRIER < (int)ANY, "a bit beside the collective");
+    const uint64_t what = (uint64_t)bytes << 6 | ANY | (uint64_t)collective;
+    const uint64_t mixed =
+        (what + 1) * UINT64_C(0x9e3779b97f4a7c15) + span_id * UINT64_C(0xc2b2ae3d27d4eb4f);
+    orr_memo_price *seat = &e->prices[(mixed ^ mixed >> 29) >> 20 & (ORR_MEMO_PRICES - 1)];
+    if (seat->what == what && seat->span_id == span_id)
+        return seat->ns;
+    orr_job_rates any = *rates;
+    double least = (double)orr_job_rates_collective(rates, span, collective, bytes).ns;
+    for (uint8_t a = 0; a < ORR_ALGORITHMS; a++) {
+        any.algorithm = a;
+        any.network.chunks = 1;
+        least = fmin(least, (double)orr_job_rates_collective(&any, span, collective, bytes).ns);
+    }
+    any.algorithm = ORR_ALGORITHM_HIERARCHICAL;
+    for (uint32_t chunks = 2; chunks <= ORR_ESTIMATE_CHUNKS; chunks *= 2) {
+        any.network.chunks = chunks;
+        least = fmin(least, (double)orr_job_rates_collective(&any, span, collective, bytes).ns);
+    }
+    *seat = (orr_memo_price){what, span_id, least};
+    return least;
+}
+
 double orr_estimate_transfer(orr_estimator *e, const orr_placement *place, orr_axis axis,
                              orr_collective collective, int64_t bytes)
 {
     const orr_step_prices *prices = &place->prices;
     const orr_job_rates *rates = orr_step_rates(prices, axis, collective);
-    const bool sums = rates == prices->sums[axis];
+    const uint32_t id = rates == prices->sums[axis] ? place->sums_id[axis] : place->span_id[axis];
     if (prices->members[axis] <= 1 || bytes <= 0)
         return 0;
-    return (double)orr_step_call_ns(prices) +
-           price(e, rates, sums ? place->sums_id[axis] : place->span_id[axis], &prices->span[axis],
-                 collective, bytes);
+    const double call_ns = (double)orr_step_call_ns(prices);
+    if (!is_reduction(axis))
+        return call_ns + price(e, rates, id, &prices->span[axis], collective, bytes);
+    const double ns = (e->any_reductions ? least_price : price)(e, rates, id, &prices->span[axis],
+                                                                collective, bytes);
+    if (e->n_reductions < ORR_ESTIMATE_REDUCTIONS)
+        e->reductions[e->n_reductions++] = ns;
+    return call_ns + ns;
 }
 
 double orr_estimate_hop(orr_estimator *e, const orr_placement *place, uint32_t hop,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -68,6 +69,27 @@ static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_
                            orr_estimate_places(p) ? orr_plan_dp_inner(p) : 0}};
 }
 
+/* What computation certainly loses beside the transfers of a phase where another runs at once
+ * (model/step/simulate_phases.c). A transfer that follows a computation of its own phase, with no
+ * wait between them, and precedes one, costs the next computation either its share of the transfer
+ * or, if that is of its own phase, the whole wait. */
+static double slowed_ns(const orr_phase_cost *cost, double slowdown)
+{
+    double sum = 0;
+    uint32_t last = 0; /* the last computation */
+    for (uint32_t i = 0; i < cost->n; i++)
+        last = cost->tasks[i].axis == ORR_AXIS_NONE ? i : last;
+    for (uint32_t i = 1; i < last; i++) {
+        const orr_call_cost *task = &cost->tasks[i];
+        bool certain = task->axis != ORR_AXIS_NONE && cost->tasks[i - 1].axis == ORR_AXIS_NONE;
+        for (uint32_t k = 0; k < i && certain; k++)
+            certain = !cost->tasks[k].beside || cost->tasks[k].joins != i;
+        const double slowed = fmax(fmax(slowdown, 1), 1 / (1 - task->busy_sms_frac));
+        sum += certain ? (1 - 1 / slowed) * (double)task->ns : 0;
+    }
+    return sum;
+}
+
 static orr_status price_module(const orr_module *module, const orr_plan *plan,
                                const orr_step_prices *prices, orr_arena *scratch,
                                orr_priced_module *ret, orr_module_cost *cost, orr_error *err)
@@ -82,6 +104,7 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
         ret->kernels[phase] = prices->graphs ? 0 : (float)c->launches;
         ret->compute_ns[phase] = (float)c->compute_ns;
         ret->again_ns[phase] = (float)c->again_ns;
+        ret->slowed_ns[phase] = (float)slowed_ns(c, prices->kernels->calibration->compute_slowdown);
         for (uint32_t axis = 0; axis < ORR_AXES; axis++)
             ret->waited_ns[phase][orr_axis_waterfall(axis)] += (float)c->transfer_ns[axis];
     }

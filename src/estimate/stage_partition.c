@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -86,38 +87,119 @@ static float relative_time_of(const orr_estimator *e, const orr_device_pattern *
     return first > 0 && other > 0 ? (float)(first / other) : 1;
 }
 
-/* Layers of the first and last stage, as orr_stages_balance() finds them for a simulation. */
+/* Layers of the first and last stage, as orr_stages_balance() finds them for a simulation, or
+ * sections, as orr_stages_split_by_cost() does. */
 typedef struct layer_split {
     uint32_t first, last;
+    uint16_t section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
 } layer_split;
 
-static orr_status balance(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                          layer_split *ret, orr_error *err)
+static layer_split split_of(const orr_plan *plan)
 {
-    orr_plan p = *plan;
+    layer_split split = {.first = plan->first_layers, .last = plan->last_layers};
+    memcpy(split.section_stages, plan->section_stages, sizeof split.section_stages);
+    memcpy(split.section_layers, plan->section_layers, sizeof split.section_layers);
+    return split;
+}
+
+static void apply_split(const layer_split *split, orr_plan *plan)
+{
+    plan->first_layers = split->first;
+    plan->last_layers = split->last;
+    memcpy(plan->section_stages, split->section_stages, sizeof split->section_stages);
+    memcpy(plan->section_layers, split->section_layers, sizeof split->section_layers);
+}
+
+/* As src/outcome/prepare.c does it: the device of a stage is the slowest of all pipelines. */
+static orr_status split_by_cost(orr_estimator *e, const orr_placement *place, orr_plan *plan,
+                                orr_error *err)
+{
+    const orr_priced_row *rows[ORR_SITES_MAX + 1] = {NULL};
+    double chunk_ns[ORR_SITES_MAX + 1], whole[ORR_SITES_MAX + 1] = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < place->n_patterns; i++)
+        for (uint32_t k = 0; k < place->patterns[i].n; k++) {
+            const uint8_t device = place->patterns[i].device[k];
+            ORR_TRY(orr_estimate_row(e, plan, place, device, &rows[device], err));
+            n = device >= n ? device + 1U : n;
+        }
+    const orr_module_sequence *row = &rows[place->patterns[0].device[0]]->row;
+    double *module_ns = orr_arena_array(e->scratch, double, (size_t)n * row->n_modules);
+    uint8_t *of_stage = orr_arena_array(e->scratch, uint8_t, plan->pp);
+    if (module_ns == NULL || of_stage == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t d = 0; d < n; d++) {
+        chunk_ns[d] = rows[d] != NULL ? e->devices[d].calibration->micro_batch_ns : 0;
+        for (uint32_t m = 0; m < row->n_modules && rows[d] != NULL; m++)
+            module_ns[d * row->n_modules + m] =
+                (double)rows[d]->modules[m].span_ns[ORR_SLOT_FORWARD] +
+                (double)rows[d]->modules[m].span_ns[ORR_SLOT_BACKWARD];
+        for (uint32_t i = 0; i < row->n; i++)
+            whole[d] += module_ns[d * row->n_modules + row->module_of[i]];
+    }
+    for (uint32_t s = 0; s < plan->pp; s++) {
+        double slowest = 0;
+        for (uint32_t i = 0; i < place->n_patterns; i++) {
+            const orr_device_pattern *p = &place->patterns[i];
+            const uint8_t device = p->device[p->of_stage != NULL ? p->of_stage[s] : 0];
+            if (whole[device] > slowest) {
+                slowest = whole[device];
+                of_stage[s] = device;
+            }
+        }
+    }
+    const orr_stage_costs costs = {n, module_ns, chunk_ns, of_stage};
+    return orr_stages_split_by_cost(row, &costs, e->scratch, plan, err);
+}
+
+static orr_status balance(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                          const orr_placement *place, layer_split *ret, orr_error *err)
+{
+    orr_plan p = orr_plan_with_micro_batches(plan, orr_plan_most_micro_batches(plan));
     orr_module_time time[ORR_ROW_MODULES];
     for (uint32_t i = 0; i < row->row.n_modules; i++)
         time[i] = row->modules[i].nominal;
-    const orr_status status = orr_stages_balance(&row->row, time, e->scratch, &p, err);
+    const orr_status status = orr_plan_balances_sections(plan)
+                                  ? split_by_cost(e, place, &p, err)
+                                  : orr_stages_balance(&row->row, time, e->scratch, &p, err);
     orr_arena_reset(e->scratch);
-    *ret = (layer_split){p.first_layers, p.last_layers};
+    *ret = split_of(&p);
     return status;
+}
+
+/* 0: all stages on one kind of device. */
+static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
+{
+    if (pattern->of_stage == NULL)
+        return 0;
+    return XXH3_64bits_withSeed(pattern->of_stage, stages,
+                                XXH3_64bits(pattern->device, pattern->n));
 }
 
 static orr_status find_split(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
                              const orr_placement *place, layer_split *ret, orr_error *err)
 {
-    const bool one_device = place->n_patterns == 1 && place->patterns[0].n == 1;
-    *ret = (layer_split){plan->first_layers, plan->last_layers};
-    if (!one_device || !orr_stages_are_uneven(&row->ends, plan))
+    bool one_device = true;
+    for (uint32_t i = 0; i < place->n_patterns; i++)
+        one_device &= place->patterns[i].n == 1 &&
+                      place->patterns[i].device[0] == place->patterns[0].device[0];
+    const orr_plan whole = orr_plan_with_micro_batches(plan, orr_plan_most_micro_batches(plan));
+    const bool by_cost = orr_plan_balances_sections(plan);
+    *ret = split_of(plan);
+    if (!by_cost && (!one_device || !orr_stages_are_uneven(&row->ends, &whole)))
         return ORR_OK;
-    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, plan->micro_batches}};
+    uint64_t devices = 0;
+    for (uint32_t i = 0; i < place->n_patterns && by_cost; i++)
+        devices = XXH3_64bits_withSeed(place->patterns[i].device, place->patterns[i].n,
+                                       devices + 1 + pattern_hash(&place->patterns[i], plan->pp));
+    const orr_memo_key key = {{row->id, plan->pp, plan->vp, plan->schedule, whole.micro_batches,
+                               by_cost, (uint32_t)devices, (uint32_t)(devices >> 32)}};
     layer_split *known = orr_memo_find(&e->splits, &key);
     if (known == NULL) {
         known = orr_arena_one(e->arena, layer_split);
         if (known == NULL)
             return orr_fail_memory(err);
-        ORR_TRY(balance(e, plan, row, known, err));
+        ORR_TRY(balance(e, plan, row, place, known, err));
         if (!orr_memo_add(&e->splits, &key, known))
             return orr_fail_memory(err);
     }
@@ -132,8 +214,7 @@ static orr_status make_partition(orr_estimator *e, const orr_plan *plan, const o
     orr_stage_map map;
     orr_plan p = *plan;
     const orr_schedule_spec spec = orr_plan_schedule(plan);
-    p.first_layers = split->first;
-    p.last_layers = split->last;
+    apply_split(split, &p);
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
     *partition = (orr_stage_partition){.id = e->cuts.n + 1,
@@ -154,15 +235,6 @@ static orr_status make_partition(orr_estimator *e, const orr_plan *plan, const o
     return list_modules(e, &parts, partition, err);
 }
 
-/* 0: all stages on one kind of device. */
-static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
-{
-    if (pattern->of_stage == NULL)
-        return 0;
-    return XXH3_64bits_withSeed(pattern->of_stage, stages,
-                                XXH3_64bits(pattern->device, pattern->n));
-}
-
 orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
                                   const orr_placement *place, const orr_device_pattern *pattern,
                                   const orr_stage_partition **ret, orr_error *err)
@@ -175,8 +247,8 @@ orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const 
                          plan->schedule == ORR_SCHEDULE_ZB_V,
                          plan->schedule == ORR_SCHEDULE_DUALPIPE,
                          block ? plan->recompute_layers : 0, (uint32_t)on, (uint32_t)(on >> 32)}};
-    memcpy(&key.word[10], plan->section_stages, sizeof plan->section_stages);
-    memcpy(&key.word[10 + ORR_PLAN_PARTS / 2], plan->section_layers, sizeof plan->section_layers);
+    memcpy(&key.word[10], split.section_stages, sizeof split.section_stages);
+    memcpy(&key.word[10 + ORR_PLAN_PARTS / 2], split.section_layers, sizeof split.section_layers);
     if (pattern->of_stage != NULL && plan->schedule == ORR_SCHEDULE_DUALPIPE)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "DualPipe over stages on several kinds of devices is simulated, not "

@@ -10,7 +10,7 @@ static double ideal_ns(const orr_estimate_draft *d)
 {
     const orr_plan *p = d->plan;
     const double passes = d->e->options.workload.task == ORR_TASK_LORA ? 2 : 3;
-    const double samples = (double)p->dp * p->micro_batch * p->micro_batches;
+    const double samples = (double)orr_plan_step_micro_batches(p) * p->micro_batch;
     const double peak =
         d->e->devices[d->pattern->device[0]].peak_flops[orr_precision_dtype(p->precision)];
     const double ns =
