@@ -54,8 +54,8 @@ typedef struct orr_space_constraints {
     uint32_t n_excluded;
     uint64_t excluded_fields; /* a bit for each field that has to stay at its default */
     uint64_t pinned;          /* a bit for each field that has to be as in `fixed`, 0 included */
-    bool local_steps, compress, mxfp8, fp4, gradients,
-        offload;                      /* allowed; `offload` is that of activations */
+    bool local_steps, compress, fp8, mxfp8, fp4, gradients, offload,
+        graphs;                       /* allowed; `offload` is that of activations */
     uint8_t searched;                 /* dimensions, bits ORR_SEARCH_... */
     const orr_framework_rules *rules; /* of the framework; NULL: none is given */
 } orr_space_constraints;
@@ -83,7 +83,8 @@ typedef struct orr_space {
     uint32_t n_parts;
     bool uniform_devices;      /* all devices are of one kind and one price */
     double constant_ns;        /* the part of a family bound that more devices do not reduce */
-    bool chooses_transport;    /* transports are chosen for each plan, at the end */
+    bool chooses_transport;    /* transports, and how gradients and weights travel, are chosen for
+                                  each plan, at the end */
     orr_cluster ideal_network; /* the cluster without transport penalties: a relaxation whose bounds
                                   hold for every transport */
     orr_cluster flat; /* the ideal network as one site with room for every rank: bounds on it hold
@@ -97,10 +98,15 @@ void orr_space_keep_undominated_transports(const orr_space *space, orr_space_lis
 orr_status orr_space_make_ideal_network(orr_space *space, orr_arena *arena,
                                         orr_error *err) ORR_MUST_CHECK;
 /* Calls `visit` with the plan in every combination of transports that it may have. */
+typedef orr_status (*orr_plan_visitor)(void *ctx, const orr_plan *plan, orr_error *err);
 orr_status orr_space_each_transport(const orr_space *space, const orr_plan *plan,
-                                    orr_status (*visit)(void *ctx, const orr_plan *plan,
-                                                        orr_error *err),
-                                    void *ctx, orr_error *err) ORR_MUST_CHECK;
+                                    orr_plan_visitor visit, void *ctx,
+                                    orr_error *err) ORR_MUST_CHECK;
+/* The same with every way in which gradients and weights may travel: algorithm, pieces, buckets,
+ * weights gathered ahead. */
+orr_status orr_space_each_reduction(const orr_space *space, const orr_plan *plan,
+                                    orr_plan_visitor visit, void *ctx,
+                                    orr_error *err) ORR_MUST_CHECK;
 /* Allocates in the arena. INVALID: a constraint that cannot be parsed, or that leaves no plan. */
 orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
                           const orr_explore_options *options, orr_arena *arena, orr_space *ret,
@@ -128,10 +134,14 @@ typedef struct orr_plan_family {
     const char *key; /* text of `plan` */
     double floor_ns;
     double floor[ORR_OBJECTIVES]; /* lower bounds: no plan of the family has less */
-    bool resumed;                 /* an earlier run has searched it */
+    double estimate; /* of the objective, of its best plan seen in a scan; INFINITY: none */
+    struct orr_plan_family *basis; /* shares a floor with it until it has one of its own */
+    bool refined;                  /* the floor is its own */
+    bool scanned, taken, searched; /* its plans were sampled; it is taken out of turn; it is done */
+    bool resumed;                  /* an earlier run has searched it */
 } orr_plan_family;
 typedef struct orr_families {
-    orr_plan_family *at; /* shape (n), sorted by key */
+    orr_plan_family *at; /* shape (n) */
     uint32_t n;
 } orr_families;
 /* Enumerates all families in the arena; their bounds are not filled in. */
@@ -164,7 +174,9 @@ typedef struct orr_plan_walk {
     orr_status (*leaf)(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options,
                        orr_error *err);
     void *ctx;
-    bool default_transports; /* transports stay as the cluster has them */
+    bool default_transports; /* transports, reductions, buckets and what is gathered ahead have
+                                their first values */
+    bool uncounted; /* `enter` does not look at `n`, which takes long to find on many sites */
     orr_memo *counts; /* counts of layouts, cached by earlier walks of this thread; or NULL */
     orr_arena *arena; /* memory of `counts` */
 } orr_plan_walk;
@@ -208,9 +220,10 @@ typedef struct orr_incumbent {
     double best;               /* INFINITY: no plan was found yet */
     orr_array(orr_front_point) front; /* with `second`: the Pareto front */
 } orr_incumbent;
-/* Lower bounds of all objectives for a step of at least `step_ns` on at least `n_devices`. */
+/* Lower bounds of all objectives for a step of at least `step_ns` on at least `n_devices`, of which
+ * at most `effective_frac` of the time is training that stands. */
 void orr_space_objective_bounds(const orr_space *space, double step_ns, uint32_t n_devices,
-                                double ret[ORR_OBJECTIVES]);
+                                double effective_frac, double ret[ORR_OBJECTIVES]);
 /* The pruning rule: whether no plan with such lower bounds is better than the incumbent by more
  * than the gap. NAN stands for an unknown bound, which prunes nothing. */
 bool orr_incumbent_dominates(const orr_incumbent *incumbent, const double bounds[ORR_OBJECTIVES]);
@@ -226,7 +239,8 @@ bool orr_explored_is_better(const orr_incumbent *incumbent, const orr_explored *
 typedef orr_array(orr_explored) orr_explored_list;
 typedef struct orr_work_item {
     const orr_plan_family *family; /* NULL for a candidate */
-    bool scan;                     /* the family is only scanned for a first good plan */
+    uint8_t baseline; /* 1 + the orr_baseline whose plan is asked for; 0: not such an item */
+    bool scan;        /* the family is only scanned for a first good plan */
     bool transports;  /* the candidate stands for itself with every choice of transports */
     bool alternative; /* simulated as an alternative, though its bound is dominated */
     orr_explored candidate;

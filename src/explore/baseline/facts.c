@@ -29,8 +29,10 @@ static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, 
                              orr_error *err)
 {
     const orr_dtype dtype = orr_precision_dtype(r->given.precision);
-    const orr_calibration *calibration;
-    ORR_TRY(orr_calibration_of(device, r->options->software_year, r->arena, &calibration, err));
+    const orr_calibration *calibration =
+        device == r->cluster->device ? r->options->calibration : NULL;
+    if (calibration == NULL)
+        ORR_TRY(orr_calibration_of(device, r->options->software_year, r->arena, &calibration, err));
     const double reached = dtype == ORR_DTYPE_FP8   ? calibration->matmul_fp8
                            : dtype == ORR_DTYPE_FP4 ? calibration->matmul_fp4
                                                     : calibration->matmul_bf16;
@@ -190,7 +192,8 @@ static orr_status read_job(orr_baseline_planner *r, const orr_model *model, orr_
         return orr_fail(err, ORR_INVALID, "a batch of %u does not fill what is given",
                         r->given.batch);
     ORR_TRY(orr_model_override(model, &r->given, r->arena, &r->model, err));
-    fix_overlap(r);
+    if (!o->unaided)
+        fix_overlap(r);
     const uint32_t usual = model->context < DEFAULT_TOKENS ? model->context : DEFAULT_TOKENS;
     r->batch = r->given.batch;
     r->seq = o->workload.seq > 0 ? o->workload.seq : r->given.seq > 0 ? r->given.seq : usual;

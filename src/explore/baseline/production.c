@@ -63,8 +63,20 @@ static bool set_recompute(const orr_baseline_planner *r, orr_plan *plan, uint32_
     return layers * eighths % PARTS == 0;
 }
 
+/* 1F1B by layers, hops and gradients, as the other baselines see it. Chunks are no part of it: of
+ * plans that differ in them the first, with the most, is taken. */
+static double project_unaided(const orr_baseline_planner *r, const orr_plan *plan)
+{
+    static const orr_baseline_network_view ALL = {.cuts = true, .latency = true, .levels = true};
+    orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
+    if (plan->pp > ORR_BASELINE_MAX_STAGES)
+        return INFINITY;
+    orr_baseline_stages_of(r, plan, stages);
+    return orr_baseline_step_ns(r, plan, stages, &ALL);
+}
+
 /* Llama 3's planners had a memory estimator and a performance projection, which are not published:
- * Orrery's estimator stands for both. */
+ * Orrery's estimator stands for both, or (unaided) the baselines' cost model for the second. */
 static orr_status add_projected(orr_baseline_planner *r, const orr_plan *plan, orr_error *err)
 {
     orr_explored projected;
@@ -72,6 +84,8 @@ static orr_status add_projected(orr_baseline_planner *r, const orr_plan *plan, o
     ORR_TRY(orr_baseline_fits(r, plan, &fits, err));
     if (!fits || !orr_baseline_allows(r, plan))
         return ORR_OK;
+    if (r->options->unaided)
+        return orr_baseline_add_candidate(r, plan, project_unaided(r, plan), err);
     ORR_TRY(orr_evaluator_estimate(r->evaluator, plan, &projected, err));
     return orr_baseline_add_candidate(r, plan, (double)projected.estimate_ns, err);
 }
@@ -165,7 +179,7 @@ orr_status orr_baseline_production(orr_baseline_planner *r, orr_error *err)
         plan.tp = 1;
         ORR_TRY(add_pipelines(r, plan, err));
     }
-    return simulate_best(r, err);
+    return r->options->unaided ? ORR_OK : simulate_best(r, err);
 }
 
 /* --- FSDP -------------------------------------------------------------------------------- */

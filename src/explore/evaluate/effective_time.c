@@ -50,10 +50,16 @@ void orr_effective_time_free(orr_effective_time *e)
     orr_free(e);
 }
 
+/* A node that a job uses in part can fail all the same. */
+static uint32_t nodes_for(uint32_t devices, uint32_t devices_of_node)
+{
+    return devices_of_node > 0 ? (devices - 1) / devices_of_node + 1 : devices;
+}
+
 /* Groups copies into the number of replicas that a fleet can have. */
 static uint32_t replicas_for(uint32_t copies, uint32_t devices, uint32_t devices_of_node)
 {
-    const uint32_t nodes = devices / (devices_of_node > 0 ? devices_of_node : 1);
+    const uint32_t nodes = nodes_for(devices, devices_of_node);
     uint32_t replicas = copies < ORR_FLEET_REPLICAS ? copies : ORR_FLEET_REPLICAS;
     while (replicas > 1 && (copies % replicas != 0 || nodes % replicas != 0))
         replicas--;
@@ -70,7 +76,7 @@ static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32
     orr_arena *arena = orr_arena_new(0, 0);
     if (arena == NULL)
         return orr_fail_memory(err);
-    options.gpus = devices;
+    options.gpus = nodes_for(devices, options.gpus_per_node) * options.gpus_per_node;
     const orr_status status =
         orr_fleet_of(&options, policies, replicas > 1 ? 2 : 1, false, arena, &fleet, err);
     *ret = 0;
@@ -106,5 +112,24 @@ orr_status orr_effective_time_frac(orr_effective_time *e, uint32_t devices, uint
     (void)pthread_mutex_lock(&e->lock);
     const orr_status status = find(e, devices, replicas, ret, err);
     (void)pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+orr_status orr_effective_time_most(orr_effective_time *e, uint32_t devices, uint32_t ranks,
+                                   double *ret, orr_error *err)
+{
+    const uint32_t each = e->options.gpus_per_node > 0 ? e->options.gpus_per_node : 1;
+    orr_status status = ORR_OK;
+    double most = 0;
+    (void)pthread_mutex_lock(&e->lock);
+    for (uint32_t r = 1; r <= ORR_FLEET_REPLICAS && status == ORR_OK; r++) {
+        double frac = 0;
+        if (r == 1 || (ranks % r == 0 && devices / each % r == 0))
+            status = find(e, devices, r, &frac, err);
+        most = frac > most ? frac : most;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (status == ORR_OK)
+        *ret = most;
     return status;
 }

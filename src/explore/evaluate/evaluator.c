@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "machine/cluster/price.h"
 #include "model/plan/groups.h"
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
@@ -34,6 +35,7 @@ orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
     orr_job_options_init(&evaluator->job);
     evaluator->job.workload = options->workload;
     evaluator->job.software_year = options->software_year;
+    evaluator->job.calibration = options->calibration;
     ORR_TRY_OUT(status,
                 orr_estimator_new(model, cluster, &evaluator->job, &evaluator->estimator, err));
     if (options->fleet != NULL)
@@ -69,15 +71,14 @@ void orr_evaluator_free(orr_evaluator *evaluator)
 /* USD of all devices for an hour; NAN: a price is unknown. */
 static double price_of_hour(const orr_evaluator *evaluator, const orr_objective_inputs *use)
 {
-    const double usual =
-        evaluator->options.price_per_hour > 0 ? evaluator->options.price_per_hour : NAN;
+    const orr_cluster *cluster = evaluator->cluster;
+    const double said = evaluator->options.price_per_hour;
     double sum = 0;
-    if (use->site_devices == NULL || evaluator->cluster->n_sites == 0)
-        return use->n_devices * usual;
-    for (uint32_t s = 0; s < evaluator->cluster->n_sites; s++)
+    if (use->site_devices == NULL || cluster->n_sites == 0)
+        return use->n_devices * orr_price_per_hour(cluster, 0, said);
+    for (uint32_t s = 0; s < cluster->n_sites; s++)
         if (use->site_devices[s] > 0)
-            sum += use->site_devices[s] *
-                   orr_fact_or(&evaluator->cluster->sites[s].price_per_hour, usual);
+            sum += use->site_devices[s] * orr_price_per_hour(cluster, s, said);
     return sum;
 }
 
@@ -196,10 +197,42 @@ orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan
     return ORR_OK;
 }
 
+orr_status orr_evaluator_most_effective(orr_evaluator *evaluator, uint32_t n_devices,
+                                        uint32_t ranks, double *ret, orr_error *err)
+{
+    *ret = 1;
+    return evaluator->effective != NULL
+               ? orr_effective_time_most(evaluator->effective, n_devices, ranks, ret, err)
+               : ORR_OK;
+}
+
+void orr_evaluator_any_reductions(orr_evaluator *evaluator, bool any)
+{
+    orr_estimate_any_reductions(evaluator->estimator, any);
+}
+
+const double *orr_evaluator_reductions(const orr_evaluator *evaluator, uint32_t *ret_n)
+{
+    *ret_n = evaluator->estimator->n_reductions;
+    return evaluator->estimator->reductions;
+}
+
 orr_status orr_evaluator_order_free_bound(orr_evaluator *evaluator, const orr_plan *plan,
                                           bool anywhere, double *ret_ns, orr_error *err)
 {
     return orr_estimate_order_free_bound(evaluator->estimator, plan, anywhere, ret_ns, err);
+}
+
+orr_status orr_evaluator_degrees_bound(orr_evaluator *evaluator, const orr_plan *plan,
+                                       const orr_memory_scope *scope, bool anywhere, double *ret_ns,
+                                       orr_error *err)
+{
+    const orr_degrees_scope of_degrees = {.zeros = scope->zeros,
+                                          .gradients = scope->gradients,
+                                          .offloads_activations = scope->offloads_activations,
+                                          .slack = scope->slack};
+    return orr_estimate_degrees_bound(evaluator->estimator, plan, &of_degrees, anywhere, ret_ns,
+                                      err);
 }
 
 orr_status orr_evaluator_family_bound(orr_evaluator *evaluator, const orr_plan *plan,

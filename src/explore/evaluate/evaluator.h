@@ -23,6 +23,17 @@ void orr_evaluator_share_failures(orr_evaluator *evaluator, const orr_evaluator 
  * returns OK with a peak above usable. */
 orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan, orr_explored *ret,
                                   orr_error *err) ORR_MUST_CHECK;
+/* Upper bound of the effective training time ratio of all plans on so many devices whose weights
+ * have so many ranks (dp x cp). 1: failures are not simulated. */
+orr_status orr_evaluator_most_effective(orr_evaluator *evaluator, uint32_t n_devices,
+                                        uint32_t ranks, double *ret, orr_error *err) ORR_MUST_CHECK;
+/* With `any`, bounds hold for every way in which gradients and weights can travel: dp_algorithm,
+ * dp_chunks, bucket_bytes, prefetch. */
+void orr_evaluator_any_reductions(orr_evaluator *evaluator, bool any);
+/* The time of each transfer of gradients or weights that the last estimate asked for, ns. Valid
+ * until the next one. Two plans that differ in the algorithm alone ask for the same transfers.
+ * *ret_n: ORR_ESTIMATE_REDUCTIONS: there are more. */
+const double *orr_evaluator_reductions(const orr_evaluator *evaluator, uint32_t *ret_n);
 /* Order-free lower bound of the step for all plans with the same degrees, layout and schedule,
  * whatever they shard and transfer. With `anywhere` it holds for every layout, provided that the
  * plan has its slices next to one another and devices are uniform. It takes a microsecond, for the
@@ -31,6 +42,17 @@ orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan
 orr_status orr_evaluator_order_free_bound(orr_evaluator *evaluator, const orr_plan *plan,
                                           bool anywhere, double *ret_ns,
                                           orr_error *err) ORR_MUST_CHECK;
+/* The same with what memory forces on plans of these degrees and schedule, however much they
+ * recompute, shard within `zeros` (a bit for each ZeRO stage) and offload. INFINITY: none has room.
+ */
+typedef struct orr_memory_scope {
+    uint8_t zeros, gradients;
+    bool offloads_activations;
+    double slack;
+} orr_memory_scope;
+orr_status orr_evaluator_degrees_bound(orr_evaluator *evaluator, const orr_plan *plan,
+                                       const orr_memory_scope *scope, bool anywhere, double *ret_ns,
+                                       orr_error *err) ORR_MUST_CHECK;
 /* Simulates the plan; values of objectives follow from the simulated step. */
 orr_status orr_evaluator_simulate(orr_evaluator *evaluator, const orr_plan *plan, orr_explored *ret,
                                   orr_error *err) ORR_MUST_CHECK;

@@ -202,9 +202,9 @@ static orr_status relax_memory(relaxation_search *r)
 
 /* --- report ---------------------------------------------------------------------------------- */
 
-static orr_status report_binding(const relaxation_search *r, const char **ret)
+const char *orr_explore_describe_binding(const orr_binding_constraint *t, uint32_t n_devices,
+                                         orr_arena *arena)
 {
-    const orr_binding_constraint *t = r->binding;
     char text[256];
     if (t->has_least) {
         snprintf(text, sizeof text,
@@ -216,11 +216,9 @@ static orr_status report_binding(const relaxation_search *r, const char **ret)
                  t->pruned[ORR_PRUNE_EXCLUDED] + t->pruned[ORR_PRUNE_INVALID]);
     } else {
         snprintf(text, sizeof text,
-                 "no degrees divide: model, batch and %u devices do not go together",
-                 r->options->max_devices > 0 ? r->options->max_devices : r->cluster->n_devices);
+                 "no degrees divide: model, batch and %u devices do not go together", n_devices);
     }
-    *ret = orr_arena_strndup(r->arena, text, strlen(text));
-    return *ret != NULL ? ORR_OK : orr_fail_memory(r->err);
+    return orr_arena_strndup(arena, text, strlen(text));
 }
 
 orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *cluster,
@@ -239,7 +237,10 @@ orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *
     ORR_TRY_OUT(status, relax_batch(&r));
     ORR_TRY_OUT(status, relax_devices(&r));
     ORR_TRY_OUT(status, relax_memory(&r));
-    ORR_TRY_OUT(status, report_binding(&r, &ret->infeasible));
+    ret->infeasible = orr_explore_describe_binding(
+        binding, options->max_devices > 0 ? options->max_devices : cluster->n_devices, arena);
+    if (ret->infeasible == NULL)
+        ORR_TRY_OUT(status, orr_fail_memory(err));
     orr_relaxation *kept = orr_arena_array(arena, orr_relaxation, r.found.n);
     if (kept == NULL) {
         status = orr_fail_memory(err);

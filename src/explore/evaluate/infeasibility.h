@@ -11,6 +11,9 @@ typedef struct orr_binding_constraint {
     bool has_least;
     orr_explored least; /* the plan that exceeds its memory by the smallest factor */
 } orr_binding_constraint;
+/* The binding constraint in a sentence, in the arena; NULL: out of memory. */
+const char *orr_explore_describe_binding(const orr_binding_constraint *binding, uint32_t n_devices,
+                                         orr_arena *arena);
 /* Infeasibility analysis (feasibility relaxation): finds the smallest changes of the question that
  * have a feasible plan, by searching again with one constraint relaxed at a time: a limit, an
  * exclusion, a fixed field, the batch, the number of devices, the memory. Fills in `infeasible` and

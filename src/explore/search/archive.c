@@ -58,6 +58,20 @@ static uint32_t wanted(const orr_search *s)
     return s->options->keep > 0 ? s->options->keep : 1;
 }
 
+/* More arrangements than are reported may be no worse in truth. */
+static uint32_t considered(const orr_search *s)
+{
+    return wanted(s) > 1 && wanted(s) < ORR_CANDIDATES ? ORR_CANDIDATES : wanted(s);
+}
+
+/* Whether the estimate is too far from the best for the order to be open: 1.2816 standard
+ * deviations leave odds of ORR_ORDER_ODDS. */
+static bool is_out_of_reach(const orr_search *s, const orr_explored *e)
+{
+    return orr_explored_estimated_value(e, s->incumbent.objective) >
+           s->incumbent.best * exp(1.2816 * ORR_ORDER_ERROR);
+}
+
 static bool is_known(const orr_search *s, const orr_explored *e)
 {
     return !differs_from_all(&s->done, e);
@@ -66,13 +80,15 @@ static bool is_known(const orr_search *s, const orr_explored *e)
 /* Estimates may be a little off, so a few more arrangements are simulated than will be reported. */
 orr_status orr_search_alternatives(orr_search *s, orr_error *err)
 {
-    const size_t most = wanted(s) + 4;
+    enum { MORE = 4 };
     size_t n = 0, taken = 0;
     if (wanted(s) <= 1)
         return ORR_OK;
     sort(s, &s->seen, true);
-    for (; taken < s->seen.n && taken < most; taken++)
-        if (!is_known(s, &s->seen.at[taken]))
+    for (; taken < s->seen.n && taken < considered(s) + MORE; taken++)
+        if (taken >= wanted(s) + MORE && is_out_of_reach(s, &s->seen.at[taken]))
+            break;
+        else if (!is_known(s, &s->seen.at[taken]))
             s->seen.at[n++] = s->seen.at[taken];
     return orr_search_simulate(s, s->seen.at, n, true, err);
 }
@@ -83,6 +99,11 @@ orr_status orr_search_local_search_best(orr_search *s, orr_error *err)
     orr_status status = choose(s, wanted(s), &best, err);
     for (size_t i = 0; i < best.n && status == ORR_OK; i++)
         status = orr_search_local_search(s, &best.at[i].plan, err);
+    best.n = 0;
+    if (status == ORR_OK)
+        status = choose(s, wanted(s), &best, err);
+    for (size_t i = 0; i < best.n && status == ORR_OK && !s->stopped; i++)
+        status = orr_search_by_site(s, &best.at[i], err);
     orr_array_done(&best);
     return status;
 }
@@ -107,9 +128,11 @@ static orr_status keep(orr_search *s, const orr_explored_list *list, const orr_e
 orr_status orr_search_report_best(orr_search *s, orr_exploration *ret, orr_error *err)
 {
     orr_explored_list best = {0};
-    orr_status status = choose(s, wanted(s), &best, err);
+    orr_status status = choose(s, considered(s), &best, err);
     if (status == ORR_OK)
-        status = keep(s, &best, &ret->best, &ret->n, err);
+        status = keep(s, &best, &ret->candidates, &ret->n_candidates, err);
+    ret->best = ret->candidates;
+    ret->n = ret->n_candidates < wanted(s) ? ret->n_candidates : wanted(s);
     orr_array_done(&best);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -10,8 +11,9 @@
  * round
  *    1. takes up to 16 work items for the plans that the last round estimated to be best, since a
  *       better incumbent prunes more than any other work;
- *    2. takes up to 16 families, lowest bound first, until one is dominated by the incumbent;
- *       while there is no incumbent, the items of 1 alone;
+ *    2. takes up to 16 families, half of them those whose sampled plans are estimated to be best,
+ *       the others lowest bound first, until one is dominated by the incumbent; while there is no
+ *       incumbent, the items of 1 alone;
  *    3. if that gives no item, takes up to 16 candidates, lowest bound first, from two heaps:
  *       `open` (transports not chosen yet: branched on) and `candidates` (simulated);
  *    4. runs the items on all threads of all processes, with the incumbent of the round's start;
@@ -24,13 +26,14 @@
  * that is stopped midway is undone: its candidates go back into the heaps and only completed
  * simulations count. */
 
-enum { ROUND = 16, MOST_CANDIDATES = 1 << 20 };
+enum { ROUND = 16, SAMPLED = 256, MOST_CANDIDATES = 1 << 20 };
 
 bool orr_search_should_stop(void *ctx)
 {
     const orr_search *s = ctx;
     return (s->options->stop != NULL && *s->options->stop) ||
-           (s->deadline_ns > 0 && orr_clock_now_ns(&orr_clock_monotonic) >= s->deadline_ns);
+           (s->deadline_ns > 0 && !(s->beginning && isinf(s->incumbent.best)) &&
+            orr_clock_now_ns(&orr_clock_monotonic) >= s->deadline_ns);
 }
 
 /* --- simulated plans ------------------------------------------------------------------------- */
@@ -158,7 +161,7 @@ static void add_counts(orr_search *s, const orr_work_item *e)
 {
     s->resumed += e->resumed;
     s->simulated += e->simulated.n - e->resumed;
-    if (e->scan)
+    if (e->scan || e->baseline > 0)
         return;
     s->left_bound = fmin(s->left_bound, e->result.bound);
     if (e->family == NULL)
@@ -180,6 +183,29 @@ static void merge_binding(orr_search *s, const orr_binding_constraint *t)
         *best = *t;
 }
 
+void orr_search_note_binding(orr_search *s, const orr_explored *e)
+{
+    const orr_binding_constraint near = {.has_least = true, .least = *e};
+    merge_binding(s, &near);
+}
+
+static orr_plan_family *family_of(const orr_search *s, const orr_work_item *item)
+{
+    return &s->families.at[item->family - s->families.at];
+}
+
+static orr_status merge_scan(orr_search *s, const orr_work_item *item, orr_error *err)
+{
+    orr_plan_family *f = family_of(s, item);
+    f->scanned = true;
+    s->sampled++;
+    merge_binding(s, &item->binding);
+    if (item->left.n == 0)
+        return ORR_OK;
+    f->estimate = orr_explored_estimated_value(&item->left.at[0], s->incumbent.objective);
+    return orr_array_push(&s->promising, item->left.at[0]) ? ORR_OK : orr_fail_memory(err);
+}
+
 static orr_status merge_item(orr_search *s, const orr_work_item *e, orr_error *err)
 {
     const orr_explored *likely = NULL;
@@ -190,9 +216,7 @@ static orr_status merge_item(orr_search *s, const orr_work_item *e, orr_error *e
     if (e->stopped)
         return ORR_OK;
     if (e->scan)
-        return e->left.n == 0 || orr_array_push(&s->promising, e->left.at[0])
-                   ? ORR_OK
-                   : orr_fail_memory(err);
+        return merge_scan(s, e, err);
     for (size_t i = 0; i < e->left.n; i++) {
         if (!heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
             return orr_fail_memory(err);
@@ -271,6 +295,8 @@ static void run_item(void *ctx, size_t i, int thread)
         return;
     if (orr_search_should_stop(s))
         e->stopped = true;
+    else if (e->baseline > 0)
+        orr_search_ask_baseline(s, thread, e);
     else if (e->scan)
         orr_family_search_scan(&search_thread, e);
     else if (e->family != NULL)
@@ -284,20 +310,21 @@ static void run_item(void *ctx, size_t i, int thread)
 static void report_progress(const orr_search *s)
 {
     const orr_explore_progress at = {.families = s->families.n,
-                                     .families_done = s->next_family,
+                                     .families_done = s->families.n - s->n_queue,
                                      .plans = s->plans,
                                      .simulated = s->simulated,
                                      .best = isinf(s->incumbent.best) ? NAN : s->incumbent.best,
-                                     .bound = orr_search_bound(s)};
+                                     .bound = orr_search_bound(s),
+                                     .phase = s->phase,
+                                     .family = s->family != NULL ? s->family : ""};
     if (s->options->progress != NULL)
         s->options->progress(s->options->progress_ctx, &at);
 }
 
-/* Runs the items on all threads of all processes, then merges their results in the order of the
- * items. */
-static orr_status run_round(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
+orr_status orr_search_run_round(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
 {
     search_round r = {s, items};
+    s->family = n > 0 && items[n - 1].family != NULL ? items[n - 1].family->key : NULL;
     orr_status status = ORR_OK;
     orr_workers_run(s->workers, n, run_item, &r);
     status = orr_search_exchange(s, items, n, err);
@@ -312,54 +339,7 @@ static orr_status run_round(orr_search *s, orr_work_item *items, uint32_t n, orr
     return status;
 }
 
-/* --- a first incumbent ----------------------------------------------------------------------- */
-
-/* Keeps the best estimates of the families scanned so far, best first. */
-static void keep_promising(orr_search *s, uint32_t most)
-{
-    const uint8_t objective = s->incumbent.objective;
-    for (size_t i = 1; i < s->promising.n; i++) {
-        const orr_explored e = s->promising.at[i];
-        size_t at = i;
-        while (at > 0 && orr_explored_estimated_value(&e, objective) <
-                             orr_explored_estimated_value(&s->promising.at[at - 1], objective)) {
-            s->promising.at[at] = s->promising.at[at - 1];
-            at--;
-        }
-        s->promising.at[at] = e;
-    }
-    if (s->promising.n > most)
-        s->promising.n = most;
-}
-
-/* Warm start. Estimates of scanned families serve as the incumbent during the scan; this prunes
- * nothing for good, because every family is searched afterwards. */
-orr_status orr_search_scan(orr_search *s, orr_error *err)
-{
-    enum { MOST_SCANNED = 4096, AT_ONCE = 64 };
-    const uint8_t objective = s->incumbent.objective;
-    orr_work_item items[AT_ONCE];
-    for (uint32_t i = 0; i < s->families.n && i < MOST_SCANNED && !s->stopped;) {
-        uint32_t n = 0;
-        for (; n < AT_ONCE && i < s->families.n; i++)
-            if (!orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor))
-                items[n++] = (orr_work_item){.family = &s->families.at[i], .scan = true};
-        ORR_TRY(run_round(s, items, n, err));
-        keep_promising(s, ROUND);
-        if (s->promising.n > 0)
-            s->incumbent.best = fmin(s->incumbent.best,
-                                     orr_explored_estimated_value(&s->promising.at[0], objective));
-    }
-    s->incumbent.best = INFINITY;
-    return ORR_OK;
-}
-
-/* --- from round to round --------------------------------------------------------------------- */
-
-static bool family_is_dominated(const orr_search *s, uint32_t i)
-{
-    return orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor);
-}
+/* --- promising plans ------------------------------------------------------------------------- */
 
 static void add_candidate(orr_search *s, orr_work_item *items, uint32_t *n, const orr_explored *e)
 {
@@ -382,20 +362,138 @@ static void add_promising(orr_search *s, orr_work_item *items, uint32_t *n)
     s->promising.n = 0;
 }
 
-/* Adds at most `most` families, and returns how far the list of families was consumed. */
-static uint32_t add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint32_t most)
+/* --- a first incumbent ----------------------------------------------------------------------- */
+
+/* Keeps the best estimates of the families scanned so far, best first. */
+static void keep_promising(orr_search *s, uint32_t most)
 {
-    uint32_t passed = 0;
-    for (uint32_t added = 0; added < most && s->next_family + passed < s->families.n; passed++) {
-        const uint32_t next = s->next_family + passed;
-        if (s->families.at[next].resumed)
-            continue;
-        if (family_is_dominated(s, next))
-            break;
-        items[(*n)++] = (orr_work_item){.family = &s->families.at[next]};
-        added++;
+    const uint8_t objective = s->incumbent.objective;
+    for (size_t i = 1; i < s->promising.n; i++) {
+        const orr_explored e = s->promising.at[i];
+        size_t at = i;
+        while (at > 0 && orr_explored_estimated_value(&e, objective) <
+                             orr_explored_estimated_value(&s->promising.at[at - 1], objective)) {
+            s->promising.at[at] = s->promising.at[at - 1];
+            at--;
+        }
+        s->promising.at[at] = e;
     }
-    return passed;
+    if (s->promising.n > most)
+        s->promising.n = most;
+}
+
+static int by_family_floor(const void *a, const void *b, void *ctx)
+{
+    const orr_search *s = ctx;
+    const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const double x = s->families.at[i].floor[s->incumbent.objective],
+                 y = s->families.at[j].floor[s->incumbent.objective];
+    return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+static int by_estimate(const void *a, const void *b, void *ctx)
+{
+    const orr_search *s = ctx;
+    const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const double x = s->families.at[i].estimate, y = s->families.at[j].estimate;
+    return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+/* Families to sample: half of them those with the lowest floors, and as many of all others, since
+ * floors, which count what can be hidden as hidden, mislead where much is exposed. */
+static uint32_t choose_sample(orr_search *s, uint32_t *chosen)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->families.n; i++) {
+        const orr_plan_family *f = &s->families.at[i];
+        if (f->floor_ns > 0 && !f->scanned && !f->resumed &&
+            !orr_incumbent_dominates(&s->incumbent, f->floor))
+            chosen[n++] = i;
+    }
+    if (n > 1)
+        qsort_r(chosen, n, sizeof *chosen, by_family_floor, s);
+    const uint32_t share = s->families.n / 16 + 32, half = (share < SAMPLED ? share : SAMPLED) / 2;
+    for (uint32_t i = half; i < 2 * half && n > 2 * half; i++)
+        chosen[i] = chosen[half + (uint64_t)(i - half) * (n - half) / half];
+    return n < 2 * half ? n : 2 * half;
+}
+
+/* Estimates of sampled families serve as the incumbent of the scan; this prunes nothing for good,
+ * because every family is searched afterwards. */
+static orr_status scan_chosen(orr_search *s, const uint32_t *chosen, uint32_t n_chosen,
+                              orr_error *err)
+{
+    enum { AT_ONCE = 32 };
+    const double best = s->incumbent.best;
+    orr_work_item items[AT_ONCE];
+    orr_status status = ORR_OK;
+    for (uint32_t i = 0; i < n_chosen && !s->stopped && status == ORR_OK;) {
+        uint32_t n = 0;
+        for (; n < AT_ONCE && i < n_chosen; i++)
+            if (!orr_incumbent_dominates(&s->incumbent, s->families.at[chosen[i]].floor))
+                items[n++] = (orr_work_item){.family = &s->families.at[chosen[i]], .scan = true};
+        status = orr_search_run_round(s, items, n, err);
+        keep_promising(s, ROUND);
+        if (s->promising.n > 0)
+            s->incumbent.best =
+                fmin(s->incumbent.best,
+                     orr_explored_estimated_value(&s->promising.at[0], s->incumbent.objective));
+    }
+    s->incumbent.best = best;
+    return status;
+}
+
+static orr_status simulate_promising(orr_search *s, orr_error *err)
+{
+    orr_work_item items[2 * ROUND];
+    uint32_t n = 0;
+    add_promising(s, items, &n);
+    return n > 0 && !s->stopped ? orr_search_run_round(s, items, n, err) : ORR_OK;
+}
+
+orr_status orr_search_scan(orr_search *s, orr_error *err)
+{
+    const orr_arena_mark mark = orr_arena_get_mark(s->arena);
+    uint32_t *chosen = orr_arena_array(s->arena, uint32_t, s->families.n);
+    if (chosen == NULL)
+        return orr_fail_memory(err);
+    s->phase = "sampling";
+    const uint32_t n = choose_sample(s, chosen);
+    orr_status status = scan_chosen(s, chosen, n, err);
+    orr_arena_rewind(s->arena, mark);
+    if (status == ORR_OK)
+        status = simulate_promising(s, err);
+    return status;
+}
+
+/* Families in the order of the best estimate that the scan saw of each. */
+static void order_by_estimate(orr_search *s)
+{
+    s->n_leading = s->next_leading = 0;
+    for (uint32_t i = 0; i < s->families.n; i++)
+        if (isfinite(s->families.at[i].estimate))
+            s->leading[s->n_leading++] = i;
+    if (s->n_leading > 1)
+        qsort_r(s->leading, s->n_leading, sizeof *s->leading, by_estimate, s);
+}
+
+/* --- from round to round --------------------------------------------------------------------- */
+
+/* Adds at most `most` families: half of them the most promising by estimate, to find better plans,
+ * and those with the lowest floors, to raise the bound. */
+static void add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint32_t most)
+{
+    const uint32_t end = *n + most, half = *n + most / 2;
+    while (*n < half && s->next_leading < s->n_leading) {
+        orr_plan_family *f = &s->families.at[s->leading[s->next_leading++]];
+        if (f->taken || f->searched || f->resumed ||
+            orr_incumbent_dominates(&s->incumbent, f->floor))
+            continue;
+        f->taken = true;
+        items[(*n)++] = (orr_work_item){.family = f};
+    }
+    for (orr_plan_family *f; *n < end && (f = orr_search_pop_family(s)) != NULL;)
+        items[(*n)++] = (orr_work_item){.family = f};
 }
 
 static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
@@ -419,38 +517,50 @@ static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
 /* Undoes a stopped round, but for what was simulated. */
 static orr_status undo_round(orr_search *s, const orr_work_item *items, uint32_t n, orr_error *err)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (items[i].family == NULL &&
-            (items[i].transports || !is_simulated(s, &items[i].candidate.plan)) &&
-            !heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
-                       &items[i].candidate))
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_work_item *e = &items[i];
+        if (e->family != NULL && family_of(s, e)->taken)
+            family_of(s, e)->taken = false;
+        else if (e->family != NULL)
+            orr_search_push_family(s, e->family);
+        else if ((e->transports || !is_simulated(s, &e->candidate.plan)) &&
+                 !heap_push(&s->incumbent, e->transports ? &s->open : &s->candidates,
+                            &e->candidate))
             return orr_fail_memory(err);
+    }
     return ORR_OK;
+}
+
+static void count_families(orr_search *s, const orr_work_item *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (items[i].family != NULL) {
+            family_of(s, &items[i])->searched = true;
+            s->families_built++;
+        }
 }
 
 orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
 {
+    enum { LAST_BASELINES = 6 };
     orr_work_item items[3 * ROUND];
-    while (!s->stopped) {
+    order_by_estimate(s);
+    s->phase = "searching";
+    for (uint32_t round = 0; !s->stopped; round++) {
         uint32_t n = 0;
+        if (round == LAST_BASELINES && s->families_resumed == 0 && !s->options->relaxed)
+            ORR_TRY(orr_search_ask_last_baselines(s, err));
         add_promising(s, items, &n);
-        const uint32_t families =
-            n > 0 && isinf(s->incumbent.best) ? 0 : ROUND; /* an incumbent first */
-        const uint32_t promising = n, passed = add_families(s, items, &n, families),
-                       added = n - promising;
+        if (n == 0 || isfinite(s->incumbent.best)) /* an incumbent first */
+            add_families(s, items, &n, ROUND);
         if (n == 0)
             add_candidates(s, items, &n);
-        if (n == 0) {
-            s->next_family += passed;
+        if (n == 0)
             break;
-        }
-        ORR_TRY(run_round(s, items, n, err));
-        if (s->stopped) {
-            ORR_TRY(undo_round(s, items, n, err));
-            break;
-        }
-        s->next_family += passed;
-        s->families_built += added;
+        ORR_TRY(orr_search_run_round(s, items, n, err));
+        if (s->stopped)
+            return undo_round(s, items, n, err);
+        count_families(s, items, n);
     }
     return ORR_OK;
 }
@@ -462,8 +572,7 @@ double orr_search_bound(const orr_search *s)
         bound = fmin(bound, bound_of(&s->incumbent, &s->candidates.at[0]));
     if (s->open.n > 0)
         bound = fmin(bound, bound_of(&s->incumbent, &s->open.at[0]));
-    if (s->next_family < s->families.n)
-        bound = fmin(bound, fmax(s->families.at[s->next_family].floor[s->incumbent.objective], 0));
+    bound = fmin(bound, orr_search_family_bound(s));
     return s->left_out ? 0 : isinf(bound) ? NAN : bound;
 }
 
@@ -477,7 +586,7 @@ orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, si
             add_candidate(s, items, &some, &candidates[at++]);
         for (uint32_t i = 0; i < some; i++)
             items[i].alternative = alternatives;
-        ORR_TRY(run_round(s, items, some, err));
+        ORR_TRY(orr_search_run_round(s, items, some, err));
     }
     return ORR_OK;
 }

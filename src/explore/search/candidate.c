@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
+#include "estimate/estimate.h"
 #include "explore/explore.h"
 
 /* Simulation of one candidate: with its transports chosen, and with plans of less memory put in its
@@ -106,33 +108,103 @@ void orr_candidate_simulate(const orr_search_thread *search_thread, orr_work_ite
                                                    &item->candidate.plan, &item->err);
 }
 
-/* --- transports of a candidate --------------------------------------------------------------- */
+/* --- transports and reductions of a candidate ------------------------------------------------ */
 
+/* A choice of reductions that was looked at. */
+typedef struct reductions {
+    uint32_t prefetch, bucket_bytes, n;
+    const double *ns; /* shape (n): times of the transfers that the estimate asked for */
+} reductions;
 typedef struct transport_visit {
     const orr_search_thread *search_thread;
     orr_work_item *item;
+    orr_arena *arena;
+    orr_array(reductions) known; /* with the same transports */
 } transport_visit;
 
-static orr_status on_transport(void *ctx, const orr_plan *plan, orr_error *err)
+/* Whether no transfer is shorter than with the other choice, so that no step is: simulated steps
+ * grow with the durations of their tasks (tests/property/test_monotone.c). In other buckets there
+ * are other transfers, unless all have equal times. */
+static bool is_dominated(const reductions *a, const reductions *by)
 {
-    const transport_visit *w = ctx;
+    const bool same = a->bucket_bytes == by->bucket_bytes;
+    if (a->prefetch != by->prefetch || a->n != by->n || a->n >= ORR_ESTIMATE_REDUCTIONS)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->ns[i] < by->ns[i] || (!same && a->ns[i] > by->ns[i]))
+            return false;
+    return true;
+}
+
+/* Keeps the choice unless an earlier one dominates it. */
+static orr_status add_reductions(transport_visit *w, const orr_plan *plan, bool *ret_dominated,
+                                 orr_error *err)
+{
+    reductions r = {.prefetch = plan->prefetch, .bucket_bytes = plan->bucket_bytes};
+    const double *ns = orr_evaluator_reductions(w->search_thread->evaluator, &r.n);
+    r.ns = ns;
+    *ret_dominated = false;
+    for (size_t i = 0; i < w->known.n && !*ret_dominated; i++)
+        *ret_dominated = is_dominated(&r, &w->known.at[i]);
+    if (*ret_dominated)
+        return ORR_OK;
+    double *kept = orr_arena_array(w->arena, double, r.n + 1);
+    if (kept == NULL)
+        return orr_fail_memory(err);
+    memcpy(kept, ns, r.n * sizeof *kept);
+    r.ns = kept;
+    return orr_array_push(&w->known, r) ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status on_reduction(void *ctx, const orr_plan *plan, orr_error *err)
+{
+    transport_visit *w = ctx;
     orr_explored e;
+    bool dominated;
     const orr_status status = orr_evaluator_estimate(w->search_thread->evaluator, plan, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     if (status != ORR_OK)
         return ORR_OK;
     e.plan = *plan;
-    return keep_unless_dominated(w->search_thread, w->item, &e, err);
+    ORR_TRY(add_reductions(w, plan, &dominated, err));
+    return dominated ? ORR_OK : keep_unless_dominated(w->search_thread, w->item, &e, err);
+}
+
+/* Transports first, each bounded for all of its reductions. */
+static orr_status on_transport(void *ctx, const orr_plan *plan, orr_error *err)
+{
+    transport_visit *w = ctx;
+    const orr_search_thread *search_thread = w->search_thread;
+    orr_explored e;
+    w->known.n = 0;
+    orr_arena_reset(w->arena);
+    orr_evaluator_any_reductions(search_thread->evaluator, true);
+    const orr_status status = orr_evaluator_estimate(search_thread->evaluator, plan, &e, err);
+    orr_evaluator_any_reductions(search_thread->evaluator, false);
+    if (status == ORR_NO_MEMORY || status == ORR_IO)
+        return status;
+    if (status != ORR_OK)
+        return ORR_OK;
+    if (!orr_incumbent_dominates(search_thread->incumbent, e.value))
+        return orr_space_each_reduction(search_thread->space, plan, on_reduction, ctx, err);
+    const double bound = e.value[search_thread->incumbent->objective];
+    w->item->result.bound = fmin(w->item->result.bound, isnan(bound) ? 0 : bound);
+    return ORR_OK;
 }
 
 void orr_candidate_choose_transport(const orr_search_thread *search_thread, orr_work_item *item)
 {
-    transport_visit w = {search_thread, item};
+    transport_visit w = {
+        .search_thread = search_thread, .item = item, .arena = orr_arena_new(0, 0)};
     orr_explored simulated;
     size_t best = 0;
-    item->status = orr_space_each_transport(search_thread->space, &item->candidate.plan,
-                                            on_transport, &w, &item->err);
+    item->status = w.arena == NULL
+                       ? orr_fail_memory(&item->err)
+                       : orr_space_each_transport(search_thread->space, &item->candidate.plan,
+                                                  on_transport, &w, &item->err);
+    orr_array_done(&w.known);
+    orr_arena_free(w.arena);
     for (size_t i = 1; i < item->left.n; i++)
         if (item->left.at[i].estimate_ns < item->left.at[best].estimate_ns)
             best = i;

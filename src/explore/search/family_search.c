@@ -33,6 +33,7 @@ typedef struct family_search {
     orr_plan last_scanned;      /* the first plan of its kind that was scanned */
     uint32_t last_seen, leaves, layouts;
     bool testing_degrees, degrees_tested, too_big; /* memory test of the current degrees */
+    double effective_frac; /* most that plans with the current degrees can have */
 } family_search;
 
 static double bound_of(const family_search *g, const orr_explored *e)
@@ -306,7 +307,8 @@ static bool is_scanned(family_search *g, orr_walk_depth depth, const orr_plan *p
 static bool prune_subtree(family_search *g, double least_ns, uint32_t devices, double n)
 {
     double least[ORR_OBJECTIVES];
-    orr_space_objective_bounds(g->search_thread->space, least_ns, devices, least);
+    orr_space_objective_bounds(g->search_thread->space, least_ns, devices, g->effective_frac,
+                               least);
     if (!orr_incumbent_dominates(&g->incumbent, least))
         return false;
     prune(g, ORR_PRUNE_BOUND, n);
@@ -321,12 +323,20 @@ static bool fail(family_search *g, orr_status status)
     return g->item->status != ORR_OK;
 }
 
-static bool enter_degrees(family_search *g, uint32_t devices, double n)
+/* Failures count once it is known that the degrees would be worth it without any. */
+static bool enter_degrees(family_search *g, const orr_plan *plan, uint32_t devices, double n)
 {
+    const double least_ns = family_bound_on(g->search_thread, g->item->family, devices);
     g->item->result.plans += g->scanning ? 0 : (uint64_t)n;
     g->degrees_tested = false;
-    return !prune_subtree(g, family_bound_on(g->search_thread, g->item->family, devices), devices,
-                          n);
+    g->effective_frac = 1;
+    if (prune_subtree(g, least_ns, devices, n))
+        return false;
+    if (fail(g,
+             orr_evaluator_most_effective(g->search_thread->evaluator, devices, plan->dp * plan->cp,
+                                          &g->effective_frac, &g->item->err)))
+        return false;
+    return g->effective_frac >= 1 || !prune_subtree(g, least_ns, devices, n);
 }
 
 /* The memory test runs once for each choice of degrees, at its first layout. */
@@ -348,6 +358,34 @@ static bool enter_layout(family_search *g, const orr_plan *plan, double n)
     return !g->too_big;
 }
 
+/* What plans of the space may use to have room. */
+static orr_memory_scope memory_scope(const family_search *g)
+{
+    const orr_space *s = g->search_thread->space;
+    orr_memory_scope scope = {.offloads_activations = s->constraints.offload,
+                              .gradients = s->constraints.gradients ? ORR_PRECISION_BF16 : 0,
+                              .slack = g->search_thread->slack};
+    for (uint32_t i = 0; i < s->list[ORR_AT_zero].n; i++)
+        scope.zeros |= (uint8_t)(1U << s->list[ORR_AT_zero].at[i]);
+    return scope;
+}
+
+/* Prunes schedules that have no room, or not without transfers that take too long. */
+static bool enter_with_memory(family_search *g, const orr_plan *plan, uint32_t devices, double n)
+{
+    const orr_memory_scope scope = memory_scope(g);
+    double bound_ns = 0;
+    const orr_status status = orr_evaluator_degrees_bound(g->search_thread->flat, plan, &scope,
+                                                          true, &bound_ns, &g->item->err);
+    if (fail(g, status))
+        return false;
+    if (status != ORR_OK)
+        return true;
+    if (isinf(bound_ns))
+        prune(g, ORR_PRUNE_MEMORY, n);
+    return !isinf(bound_ns) && !prune_subtree(g, bound_ns, devices, n);
+}
+
 static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere, uint32_t devices,
                            double n)
 {
@@ -359,7 +397,10 @@ static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere
                                        &p, anywhere, &bound_ns, &g->item->err);
     if (fail(g, status))
         return false;
-    return status != ORR_OK || !prune_subtree(g, bound_ns, devices, n);
+    if (status != ORR_OK)
+        return true;
+    return !prune_subtree(g, bound_ns, devices, n) &&
+           (!anywhere || g->scanning || enter_with_memory(g, &p, devices, n));
 }
 
 static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
@@ -370,7 +411,7 @@ static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, doub
         return false;
     switch (depth) {
     case ORR_WALK_DEGREES:
-        return enter_degrees(g, devices, n);
+        return enter_degrees(g, plan, devices, n);
     case ORR_WALK_ANYWHERE:
         return !g->search_thread->space->uniform_devices ||
                enter_schedule(g, plan, true, devices, n);
@@ -385,12 +426,12 @@ void orr_family_search(const orr_search_thread *search_thread, orr_work_item *it
 {
     family_search g = {
         .search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent};
-    const orr_plan_walk walk = {on_enter,
-                                on_leaf,
-                                &g,
-                                search_thread->space->chooses_transport,
-                                search_thread->counts,
-                                search_thread->arena};
+    const orr_plan_walk walk = {.enter = on_enter,
+                                .leaf = on_leaf,
+                                .ctx = &g,
+                                .default_transports = search_thread->space->chooses_transport,
+                                .counts = search_thread->counts,
+                                .arena = search_thread->arena};
     const orr_status status =
         orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
     if (item->status == ORR_OK && !item->stopped)
@@ -442,12 +483,11 @@ void orr_family_search_scan(const orr_search_thread *search_thread, orr_work_ite
                        .item = item,
                        .incumbent = *search_thread->incumbent,
                        .scanning = true};
-    const orr_plan_walk walk = {on_enter,
-                                on_scanned_leaf,
-                                &g,
-                                search_thread->space->chooses_transport,
-                                search_thread->counts,
-                                search_thread->arena};
+    const orr_plan_walk walk = {.enter = on_enter,
+                                .leaf = on_scanned_leaf,
+                                .ctx = &g,
+                                .default_transports = search_thread->space->chooses_transport,
+                                .uncounted = true};
     const orr_status status =
         orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
     if (item->status == ORR_OK)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "machine/cluster/price.h"
 #include "model/plan/groups.h"
 #include "explore/explore.h"
 
@@ -53,11 +54,14 @@ static int compare_fields(const orr_plan *a, const orr_plan *b)
             return orr_plan_get(a, field) < orr_plan_get(b, field) ? -1 : 1;
     const int order = memcmp(a->order, b->order, sizeof a->order);
     const int sites = memcmp(a->sites, b->sites, sizeof a->sites);
+    const int batches =
+        memcmp(a->site_micro_batches, b->site_micro_batches, sizeof a->site_micro_batches);
     const int stages = memcmp(a->section_stages, b->section_stages, sizeof a->section_stages);
-    return order != 0    ? order
-           : sites != 0  ? sites
-           : stages != 0 ? stages
-                         : memcmp(a->section_layers, b->section_layers, sizeof a->section_layers);
+    return order != 0     ? order
+           : sites != 0   ? sites
+           : batches != 0 ? batches
+           : stages != 0  ? stages
+                          : memcmp(a->section_layers, b->section_layers, sizeof a->section_layers);
 }
 
 bool orr_explored_is_better(const orr_incumbent *s, const orr_explored *a, const orr_explored *b)
@@ -87,19 +91,17 @@ double orr_explored_estimated_value(const orr_explored *e, uint8_t objective)
 /* USD for an hour of the cheapest device. */
 static double lowest_price(const orr_space *s)
 {
-    const orr_cluster *c = s->cluster;
-    const double usual = s->options->price_per_hour > 0 ? s->options->price_per_hour : NAN;
-    double least = c->n_sites == 0 ? usual : INFINITY;
-    for (uint32_t i = 0; i < c->n_sites; i++)
-        least = fmin(least, orr_fact_or(&c->sites[i].price_per_hour, usual));
+    double least = INFINITY;
+    for (uint32_t i = 0; i == 0 || i < s->cluster->n_sites; i++)
+        least = fmin(least, orr_price_per_hour(s->cluster, i, s->options->price_per_hour));
     return isfinite(least) ? least : 0;
 }
 
 void orr_space_objective_bounds(const orr_space *s, double step_ns, uint32_t n_devices,
-                                double ret[ORR_OBJECTIVES])
+                                double effective_frac, double ret[ORR_OBJECTIVES])
 {
     const double tokens = s->options->tokens, of_step = (double)s->common.batch * s->seq;
-    const double wall_ns = tokens > 0 ? tokens / of_step * step_ns : step_ns;
+    const double wall_ns = (tokens > 0 ? tokens / of_step * step_ns : step_ns) / effective_frac;
     ret[ORR_OBJECTIVE_STEP] = step_ns;
     ret[ORR_OBJECTIVE_BUDGET] = tokens > 0 ? wall_ns : NAN;
     ret[ORR_OBJECTIVE_COST] = n_devices * lowest_price(s) * wall_ns / 3600e9;

@@ -13,6 +13,8 @@
  * objectives of a step). A new option has to be added to put_options(), or runs with different
  * values would share results. */
 
+enum { SAMPLED = 16 }; /* families whose bounds are part of the digest */
+
 /* --- digest of the question ------------------------------------------------------------------ */
 
 /* Hash of the numbers and texts that change the answer. */
@@ -49,6 +51,7 @@ static void put_device(const digest *d, const orr_device *device)
     put_text(d, device->name);
     put_number(d, device->memory_bytes.value);
     put_number(d, device->memory_bytes_per_s.value);
+    put_number(d, device->price_per_hour.value);
     for (int i = 0; i < ORR_DTYPES; i++) {
         put_number(d, device->peak_flops[i].value);
         put_number(d, device->matmul_flops[i].value);
@@ -93,20 +96,46 @@ static void put_cluster(const digest *d, const orr_cluster *c)
     }
 }
 
-/* In place of the model and the failure data: family bounds, and the objectives of a step. */
+/* In place of the model and the failure data: bounds of some families, and the objectives of a
+ * step.
+ */
 static orr_status put_derived_values(const digest *d, const orr_search *s, orr_error *err)
 {
     const orr_objective_inputs use = {
         .n_devices = s->space.most_devices, .replicas = 2, .step_ns = 1e9, .energy_j = 1};
     double values[ORR_OBJECTIVES], effective;
-    for (uint32_t i = 0; i < s->families.n; i++) {
+    const uint32_t each = s->families.n / SAMPLED + 1;
+    for (uint32_t i = 0; i < s->families.n; i++)
         put_text(d, s->families.at[i].key);
-        put_number(d, s->families.at[i].floor_ns);
+    for (uint32_t i = 0; i < s->families.n; i += each) {
+        const orr_plan plan = orr_plan_override(&s->space.common, &s->families.at[i].plan);
+        double floor_ns = NAN;
+        if (orr_evaluator_family_bound(s->ideal[0], &plan, &floor_ns, NULL) == ORR_NO_MEMORY)
+            return orr_fail_memory(err);
+        put_number(d, floor_ns);
     }
     ORR_TRY(orr_evaluator_objectives(s->evaluators[0], &s->space.common, &use, values, &effective,
                                      err));
     put_bytes(d, values, sizeof values);
     return ORR_OK;
+}
+
+/* Numbers of the calibration that is used; they are all doubles. A given one and that of the
+ * catalogue are told apart, for the latter is of several devices. */
+static void put_calibration(const digest *d, const orr_calibration *c)
+{
+    put_number(d, c != NULL);
+#define PUT_(name, text) put_number(d, c->name);
+    if (c != NULL) {
+        ORR_CALIBRATION_MAP(PUT_)
+    }
+#undef PUT_
+    for (uint32_t i = 0; c != NULL && i < c->n_links; i++) {
+        put_text(d, c->links[i].technology);
+        put_number(d, c->links[i].frac.value);
+        put_number(d, c->links[i].base_ns.value);
+        put_number(d, c->links[i].reduction.value);
+    }
 }
 
 static void put_options(const digest *d, const orr_search *s, const char *base)
@@ -121,6 +150,7 @@ static void put_options(const digest *d, const orr_search *s, const char *base)
     put_bytes(d, numbers, sizeof numbers);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         put_text(d, texts[i]);
+    put_calibration(d, o->calibration);
 }
 
 /* The question as text: what people ask for in words, and the digest, which tells it from others.

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "machine/cluster/price.h"
 #include "model/plan/plan.h"
 #include "outcome/outcome.h"
 #include "explore/search/search.h"
@@ -27,9 +28,9 @@ void orr_explore_options_init(orr_explore_options *options)
 static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o,
                               orr_error *err)
 {
-    bool known = o->price_per_hour > 0 || cluster->n_sites > 0;
-    for (uint32_t s = 0; s < cluster->n_sites && !(o->price_per_hour > 0); s++)
-        known &= !isnan(orr_fact_or(&cluster->sites[s].price_per_hour, NAN));
+    bool known = true;
+    for (uint32_t s = 0; s == 0 || s < cluster->n_sites; s++)
+        known &= !isnan(orr_price_per_hour(cluster, s, o->price_per_hour));
     return known
                ? ORR_OK
                : orr_fail(err, ORR_INVALID,
@@ -60,9 +61,9 @@ static orr_status check(const orr_cluster *cluster, const orr_explore_options *o
 static orr_status find_constant(orr_search *s, orr_error *err)
 {
     const orr_calibration *calibration;
-    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(s->model, s->options->workload.task), NULL,
-                                    s->cluster->device, s->options->software_year, s->arena,
-                                    &calibration, err));
+    ORR_TRY(orr_outcome_calibration(orr_outcome_kind(s->model, s->options->workload.task),
+                                    s->options->calibration, s->cluster->device,
+                                    s->options->software_year, s->arena, &calibration, err));
     s->space.constant_ns = calibration->step_ns;
     return ORR_OK;
 }
@@ -82,6 +83,7 @@ static orr_status open_search(orr_search *s, orr_error *err)
     s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
     s->left_bound = INFINITY;
+    s->left_out = true; /* until families have bounds */
     s->incumbent = (orr_incumbent){.objective = s->options->objective,
                                    .second = s->options->second,
                                    .best = INFINITY,
@@ -91,7 +93,6 @@ static orr_status open_search(orr_search *s, orr_error *err)
         return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none",
                         s->cluster->name);
     ORR_TRY(find_constant(s, err));
-    ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
     ORR_TRY(open_processes(s, err));
     ORR_TRY(orr_workers_new((int)s->options->threads, &s->workers, err));
     s->n_evaluators = (uint32_t)orr_workers_count(s->workers);
@@ -114,6 +115,8 @@ static orr_status open_search(orr_search *s, orr_error *err)
                                       err));
         if (s->flat != s->ideal)
             ORR_TRY(orr_evaluator_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
+        if (s->ideal != s->evaluators)
+            orr_evaluator_any_reductions(s->ideal[i], true);
         orr_evaluator_share_failures(s->evaluators[i], s->evaluators[0]);
         orr_evaluator_share_failures(s->ideal[i], s->evaluators[0]);
         orr_evaluator_share_failures(s->flat[i], s->evaluators[0]);
@@ -151,87 +154,8 @@ static void close_search(orr_search *s)
     orr_array_done(&s->promising);
     orr_array_done(&s->done);
     orr_array_done(&s->seen);
+    orr_array_done(&s->remarks);
     orr_memo_done(&s->known_plans);
-}
-
-/* --- family bounds --------------------------------------------------------------------------- */
-
-/* Families are bounded in strides, so that those which a time limit leaves time for are of all
- * kinds. Half of it is for the search. Several processes must have the same families. */
-typedef struct floor_finder {
-    orr_search *search;
-    uint64_t stride;
-    int64_t until_ns; /* 0: without limit */
-} floor_finder;
-
-static floor_finder floor_finder_of(orr_search *s)
-{
-    floor_finder f = {.search = s, .stride = 1 + (uint64_t)(0.618 * s->families.n)};
-    while (orr_gcd((int64_t)f.stride, s->families.n) > 1)
-        f.stride++;
-    if (s->deadline_ns > 0 && orr_processes_count(s->processes) == 1)
-        f.until_ns = s->began_ns + s->options->limit_ns / 2;
-    return f;
-}
-
-/* Leaves NAN where no plan of the family is valid, INFINITY where there was no time. */
-static void find_floor(void *ctx, size_t i, int thread)
-{
-    const floor_finder *finder = ctx;
-    orr_search *s = finder->search;
-    orr_plan_family *f = &s->families.at[i * finder->stride % s->families.n];
-    orr_plan plan = orr_plan_override(&s->space.common, &f->plan);
-    plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* at least one layer */
-    f->floor_ns = NAN;
-    if (orr_search_should_stop(s)) {
-        f->floor_ns = 0;
-        return;
-    }
-    if (finder->until_ns > 0 && orr_clock_now_ns(&orr_clock_monotonic) >= finder->until_ns) {
-        f->floor_ns = INFINITY;
-        return;
-    }
-    if (orr_evaluator_family_bound(s->space.uniform_devices ? s->flat[thread] : s->ideal[thread],
-                                   &plan, &f->floor_ns, NULL) != ORR_OK)
-        f->floor_ns = s->space.uniform_devices
-                          ? NAN
-                          : 0; /* with mixed devices, not every family has a bound */
-    const uint32_t devices =
-        s->space.uniform_devices ? s->space.most_devices : s->space.least_devices;
-    orr_space_objective_bounds(&s->space, f->floor_ns, devices, f->floor);
-    f->floor[ORR_OBJECTIVE_DEVICES] = s->space.least_devices;
-}
-
-static int by_floor(const void *a, const void *b, void *ctx)
-{
-    const uint8_t objective = *(const uint8_t *)ctx;
-    const orr_plan_family *x = a, *y = b;
-    const double u = x->floor[objective], v = y->floor[objective];
-    if (u != v)
-        return u < v ? -1 : 1;
-    if (x->floor_ns != y->floor_ns)
-        return x->floor_ns < y->floor_ns ? -1 : 1;
-    return strcmp(x->key, y->key);
-}
-
-/* Bounds all families, drops the invalid ones and sorts by bound. Families that there was no time
- * to bound are not searched: nothing is proven then. */
-static void find_floors(orr_search *s)
-{
-    uint32_t n = 0;
-    if (s->families.n == 0)
-        return;
-    floor_finder finder = floor_finder_of(s);
-    orr_workers_run(s->workers, s->families.n, find_floor, &finder);
-    for (uint32_t i = 0; i < s->families.n; i++) {
-        if (isinf(s->families.at[i].floor_ns))
-            s->left_out = true;
-        else if (!isnan(s->families.at[i].floor_ns))
-            s->families.at[n++] = s->families.at[i];
-    }
-    s->families.n = n;
-    if (n > 1)
-        qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->incumbent.objective);
 }
 
 /* --- the result ------------------------------------------------------------------------------ */
@@ -248,6 +172,31 @@ static void count_pruned(const orr_search *s, orr_exploration *ret)
     ret->pruned[ORR_PRUNE_BOUND] +=
         rest > 0 ? rest : 0; /* includes families and candidates that were never reached */
     ret->pruned[ORR_PRUNE_DOMINATED] += s->space_plans - searched;
+}
+
+/* What a search that was cut short looked at. */
+static orr_status tell_looked_at(const orr_search *s, const char **ret, orr_error *err)
+{
+    static const uint8_t FIELDS[] = {ORR_AT_tp,          ORR_AT_cp,        ORR_AT_ep,
+                                     ORR_AT_micro_batch, ORR_AT_precision, ORR_AT_recompute,
+                                     ORR_AT_overlap_tp,  ORR_AT_overlap_ep};
+    uint32_t bounded = 0;
+    const char *fields = "";
+    for (uint32_t i = 0; i < s->families.n; i++)
+        bounded += s->families.at[i].floor_ns > 0;
+    for (size_t i = 0; i < sizeof FIELDS && fields != NULL; i++)
+        if (s->space.list[FIELDS[i]].n > 1)
+            fields = orr_arena_printf(s->arena, "%s%s%s", fields, fields[0] != '\0' ? ", " : "",
+                                      orr_space_field_name(FIELDS[i]));
+    *ret = fields == NULL
+               ? NULL
+               : orr_arena_printf(s->arena,
+                                  "of %u sets of modules (%s) %llu were searched, %u "
+                                  "sampled, %u given a lower bound",
+                                  s->families.n, fields,
+                                  (unsigned long long)(s->families_built + s->families_resumed),
+                                  s->sampled, bounded);
+    return *ret != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
 static orr_status fill_result(orr_search *s, bool stopped, orr_exploration *ret, orr_error *err)
@@ -268,29 +217,57 @@ static orr_status fill_result(orr_search *s, bool stopped, orr_exploration *ret,
     ret->simulated = s->simulated;
     ret->resumed = s->resumed;
     count_pruned(s, ret);
+    const char **remarks = orr_arena_array(s->arena, const char *, s->remarks.n);
+    if (remarks == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < s->remarks.n; i++)
+        remarks[i] = s->remarks.at[i];
+    if (stopped)
+        ORR_TRY(tell_looked_at(s, &ret->looked_at, err));
+    ret->remarks = remarks;
+    ret->n_remarks = (uint32_t)s->remarks.n;
+    return ORR_OK;
+}
+
+/* Floors first of all kinds of families; after each part of them the promising are sampled. */
+static orr_status bound_and_sample(orr_search *s, orr_error *err)
+{
+    s->phase = "bounding";
+    while (!s->stopped && orr_search_price_bases(s))
+        if (s->families_resumed == 0)
+            ORR_TRY(orr_search_scan(s, err));
     return ORR_OK;
 }
 
 static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
 {
     ORR_TRY(open_search(s, err));
-    s->space_plans = orr_space_count(&s->space, &s->families);
-    find_floors(s);
+    const bool begins = !(s->options->exact && s->options->relaxed);
+    if (begins && s->options->store == NULL)
+        ORR_TRY(orr_search_begin(s, err));
+    ORR_TRY(orr_search_list_families(s, err));
     ORR_TRY(orr_search_open_store(s, err));
     ORR_TRY(orr_search_resume(s, err));
-    if (isinf(s->incumbent.best))
-        ORR_TRY(orr_search_scan(s, err));
+    if (begins && s->options->store != NULL && isinf(s->incumbent.best))
+        ORR_TRY(orr_search_begin(s, err));
+    ORR_TRY(bound_and_sample(s, err));
     ORR_TRY(orr_search_branch_and_bound(s, err));
-    const bool stopped = s->stopped || s->left_out;
+    const bool stopped = s->stopped;
     if (!stopped)
         ORR_TRY(orr_search_alternatives(s, err));
     ret->bound = orr_search_bound(s);
-    if (!stopped && !s->options->exact)
+    if (!stopped && !s->options->relaxed)
         ORR_TRY(orr_search_local_search_best(s, err));
+    s->space_plans = orr_space_count(&s->space, &s->families);
     ORR_TRY(fill_result(s, stopped, ret, err));
-    if (ret->n > 0 || s->options->relaxed || stopped)
+    if (ret->n > 0 || s->options->relaxed)
         return ORR_OK;
     memcpy(s->binding.pruned, ret->pruned, sizeof ret->pruned);
+    if (stopped) {
+        ret->infeasible =
+            orr_explore_describe_binding(&s->binding, s->space.most_devices, s->arena);
+        return ret->infeasible != NULL ? ORR_OK : orr_fail_memory(err);
+    }
     return orr_explore_infeasibility(s->model, s->cluster, s->options, &s->binding, s->arena, ret,
                                      err);
 }

@@ -15,8 +15,12 @@ typedef struct orr_search {
     const orr_explore_options *options;
     orr_arena *arena; /* memory of the result */
     orr_space space;
-    orr_families families; /* sorted by family bound */
-    uint32_t next_family;  /* the families before it are done */
+    orr_families families, bases; /* floors.c */
+    uint32_t priced_bases;
+    uint32_t *queue; /* shape (n_queue): heap of the families that are not searched */
+    uint32_t n_queue;
+    uint32_t *leading; /* shape (n_leading): families by the estimate of their best sampled plan */
+    uint32_t n_leading, next_leading;
     orr_workers *workers;
     orr_evaluator **evaluators, **ideal,
         **flat; /* shape (n_evaluators). `ideal` is `evaluators` where transports are not chosen;
@@ -39,13 +43,49 @@ typedef struct orr_search {
     double pruned[ORR_PRUNES];
     uint64_t families_built, families_resumed, plans, bounded, estimated, simulated, resumed;
     int64_t began_ns, deadline_ns;
-    bool stopped;  /* agreed by all processes */
-    bool left_out; /* families that there was no time to bound */
+    bool stopped;                    /* agreed by all processes */
+    bool left_out;                   /* families are not listed yet: nothing is proven */
+    bool beginning;                  /* the time limit waits for a first plan */
+    const char *phase, *family;      /* what it does, and with which of the families */
+    uint32_t sampled;                /* families of which a scan saw some plans */
+    orr_array(const char *) remarks; /* on plans of the caller */
 } orr_search;
 
 /* Whether the caller asked to stop or the time limit has passed. */
 bool orr_search_should_stop(void *search);
-/* Scans all families with estimates, for a first incumbent. */
+/* Simulates the plans of the caller and those of the quick baseline planners (start.c). */
+orr_status orr_search_begin(orr_search *search, orr_error *err) ORR_MUST_CHECK;
+/* The same with the planners that take longer. */
+orr_status orr_search_ask_last_baselines(orr_search *search, orr_error *err) ORR_MUST_CHECK;
+/* Asks the baseline planner of the item. Errors are in the item. */
+void orr_search_ask_baseline(const orr_search *search, int thread, orr_work_item *item);
+/* The part of a plan for which it is not in the space; NULL: it is. In the arena. */
+const char *orr_search_objection(const orr_search *search, const orr_plan *plan, orr_arena *arena);
+/* Fills in what the framework, if one is given, has another default for. False: there the plan
+ * would not be itself. */
+bool orr_search_fill(const orr_search *search, orr_plan *plan);
+/* Finds a plan near this one that fits, by estimates, with at most so many changes; 0: where it
+ * lies alone (repair.c). */
+orr_status orr_search_repair(orr_search *search, const orr_plan *plan, uint32_t changes,
+                             bool *ret_found, orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
+/* Remembers a plan that does not fit, if no other came nearer. */
+void orr_search_note_binding(orr_search *search, const orr_explored *explored);
+/* Runs the items on all threads of all processes, then merges their results in the order of the
+ * items. */
+orr_status orr_search_run_round(orr_search *search, orr_work_item *items, uint32_t n,
+                                orr_error *err) ORR_MUST_CHECK;
+/* Lists the families; none has a floor yet (floors.c). */
+orr_status orr_search_list_families(orr_search *search, orr_error *err) ORR_MUST_CHECK;
+/* Prices the next bases. False: all are priced. */
+bool orr_search_price_bases(orr_search *search);
+/* Takes the family with the lowest floor, which is its own, out of the heap. NULL: the incumbent
+ * dominates all that is left. */
+orr_plan_family *orr_search_pop_family(orr_search *search);
+void orr_search_push_family(orr_search *search, const orr_plan_family *family);
+/* The least floor of the families that are not searched; INFINITY: there is none. */
+double orr_search_family_bound(const orr_search *search);
+/* Samples some of the families, those with low floors and others, and simulates what is promising.
+ */
 orr_status orr_search_scan(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Runs rounds until no plan that is left can improve on the incumbent by more than the gap, or time
  * is up. */
@@ -79,9 +119,12 @@ orr_status orr_search_report_best(orr_search *search, orr_exploration *ret,
                                   orr_error *err) ORR_MUST_CHECK;
 orr_status orr_search_report_front(orr_search *search, orr_exploration *ret,
                                    orr_error *err) ORR_MUST_CHECK;
-/* Hill climbing from the best plan of an arrangement, in fields that the space does not enumerate.
- */
+/* Hill climbing from the best plan of an arrangement, in numbers of which the space has some values
+ * only. */
 orr_status orr_search_local_search(orr_search *search, const orr_plan *arrangement,
                                    orr_error *err) ORR_MUST_CHECK;
+/* Micro-batches and layers that differ by site, from a plan of the answer on (by_site.c). */
+orr_status orr_search_by_site(orr_search *search, const orr_explored *from,
+                              orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_EXPLORE_SEARCH_SEARCH_H */

@@ -206,11 +206,12 @@ static orr_status one_of(const char *what, const char *word, const char *const *
 
 static orr_status read_allow(orr_space_constraints *constraints, const char *word, orr_error *err)
 {
-    static const char *const NAMES[] = {"local_steps", "compress",  "mxfp8",
-                                        "fp4",         "gradients", "offload"};
+    static const char *const NAMES[] = {"local_steps", "compress",  "fp8",     "mxfp8",
+                                        "fp4",         "gradients", "offload", "graphs"};
     bool *const allowed[] = {&constraints->local_steps, &constraints->compress,
-                             &constraints->mxfp8,       &constraints->fp4,
-                             &constraints->gradients,   &constraints->offload};
+                             &constraints->fp8,         &constraints->mxfp8,
+                             &constraints->fp4,         &constraints->gradients,
+                             &constraints->offload,     &constraints->graphs};
     size_t i;
     ORR_TRY(one_of("allow", word, NAMES, sizeof NAMES / sizeof *NAMES, &i, err));
     *allowed[i] = true;

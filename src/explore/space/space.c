@@ -4,6 +4,7 @@
 
 #include <orrery/cost.h>
 
+#include "estimate/estimate.h"
 #include "explore/explore.h"
 
 /* The search space: for every field of a plan, the values that are searched.
@@ -11,9 +12,9 @@
  * Values that are dominated, which means never better than another value of the field, are counted
  * but not searched: no sequence parallelism (the same transfers, more activations and elementwise
  * work), attention in many kernels, elementwise work not fused, transfers of gradients or between
- * stages that computation waits for (the same transfers, later), any algorithm of reduction but the
- * cheapest, and transports that another one matches in everything (transports.c). Each is searched
- * only where constraints leave nothing else. */
+ * stages that computation waits for (the same transfers, later), and transports that another one
+ * matches in everything (transports.c). Each is searched only where constraints leave nothing else.
+ */
 
 static void add(orr_space_list *list, uint32_t value)
 {
@@ -90,10 +91,11 @@ static void list_experts(orr_space *s)
             add(list, e);
 }
 
+/* Other precisions change the numerics: they are searched only where they are allowed. */
 static void list_precisions(orr_space *s)
 {
     orr_space_list *list = &s->list[ORR_AT_precision];
-    if (supports(s->cluster, ORR_DTYPE_FP8))
+    if (supports(s->cluster, ORR_DTYPE_FP8) && s->constraints.fp8)
         add(list, ORR_PRECISION_FP8);
     if (supports(s->cluster, ORR_DTYPE_FP8) && s->constraints.mxfp8)
         add(list, ORR_PRECISION_MXFP8);
@@ -198,6 +200,33 @@ static void list_placements(orr_space *s)
     ADD(s, expert_policy, ORR_EXPERT_POLICY_BEST + 1);
 }
 
+/* A step takes no longer with more of them, so that of all numbers the largest that may be is the
+ * only one beside 1 that can be best: the user's bound, or else 128. */
+static void list_local_steps(orr_space *s)
+{
+    enum { MOST = 128 };
+    const uint32_t least = s->constraints.least[ORR_AT_local_steps],
+                   bound = s->constraints.most[ORR_AT_local_steps];
+    add(&s->list[ORR_AT_local_steps], bound > 0 ? bound : least > MOST ? least : MOST);
+}
+
+/* How gradients and weights travel. Of a Pareto front, whose every point would have to be proven
+ * for each of them, the defaults. */
+static void list_reductions(orr_space *s)
+{
+    ADD(s, prefetch, 1);
+    ADD(s, bucket_bytes, 0);
+    ADD(s, dp_algorithm, ORR_ALGORITHM_AUTO);
+    ADD(s, dp_chunks, 1);
+    if (s->options->second < ORR_OBJECTIVES)
+        return;
+    ADD(s, prefetch, 2, 4);
+    ADD(s, bucket_bytes, 40000000, 640000000, 2560000000);
+    for (uint32_t a = ORR_ALGORITHM_AUTO; a < ORR_ALGORITHMS; a++)
+        add(&s->list[ORR_AT_dp_algorithm], a);
+    ADD(s, dp_chunks, 4, 16, ORR_ESTIMATE_CHUNKS);
+}
+
 static void list_choices(orr_space *s)
 {
     list_micro_batches(s);
@@ -219,25 +248,24 @@ static void list_choices(orr_space *s)
     ADD(s, flash, ORR_SWITCH_ON);
     ADD(s, fusion, ORR_SWITCH_ON);
     ADD(s, graphs, ORR_SWITCH_OFF);
+    if (s->constraints.graphs)
+        ADD(s, graphs, ORR_SWITCH_ON);
     ADD(s, offload, ORR_OFFLOAD_NONE, ORR_OFFLOAD_OPTIMIZER);
     if (s->constraints.offload)
         ADD(s, offload, ORR_OFFLOAD_ACTIVATIONS, ORR_OFFLOAD_BOTH);
     ADD(s, zero, 1, 2, 0, 3);
-    ADD(s, prefetch, 1);
     ADD(s, gradients, 0);
     if (s->constraints.gradients)
         ADD(s, gradients, ORR_PRECISION_BF16, ORR_PRECISION_FP32);
-    ADD(s, dp_algorithm, ORR_ALGORITHM_AUTO);
-    ADD(s, dp_chunks, 1);
+    list_reductions(s);
     ADD(s, compress, ORR_COMPRESS_NONE);
     ADD(s, local_steps, 1);
     if (s->cluster->n_sites > 1) {
         ADD(s, cross, ORR_CROSS_DP, ORR_CROSS_PP);
-        ADD(s, dp_chunks, 16);
         if (s->constraints.compress)
             ADD(s, compress, ORR_COMPRESS_BF16, ORR_COMPRESS_FP8, ORR_COMPRESS_INT8);
         if (s->constraints.local_steps)
-            ADD(s, local_steps, 10, 100);
+            list_local_steps(s);
     }
 }
 
@@ -281,7 +309,6 @@ static bool depends_on_others(uint32_t field)
     case ORR_AT_shards:
     case ORR_AT_recompute_layers:
     case ORR_AT_dp_outer:
-    case ORR_AT_bucket_bytes:
     case ORR_AT_first_layers:
     case ORR_AT_last_layers:
     case ORR_AT_layers:
@@ -422,10 +449,7 @@ static double count_dominated(const orr_space *s)
     for (uint32_t i = 0; i < sizeof SWITCHES; i++)
         n *= orr_space_allows(&s->constraints, SWITCHES[i], ORR_SWITCH_ON) +
              orr_space_allows(&s->constraints, SWITCHES[i], ORR_SWITCH_OFF);
-    double algorithms = 0;
-    for (uint32_t a = 0; a < ORR_ALGORITHMS; a++)
-        algorithms += orr_space_allows(&s->constraints, ORR_AT_dp_algorithm, a);
-    return n * fmax(algorithms, 1);
+    return n;
 }
 
 static bool have_uniform_devices(const orr_cluster *c)
@@ -463,8 +487,7 @@ static orr_status set_common(orr_space *s, orr_error *err)
                            .heads = fixed->heads,
                            .vocab = fixed->vocab,
                            .first_layers = fixed->first_layers,
-                           .last_layers = fixed->last_layers,
-                           .bucket_bytes = fixed->bucket_bytes};
+                           .last_layers = fixed->last_layers};
     s->seq = sequence_of(s);
     return ORR_OK;
 }

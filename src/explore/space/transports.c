@@ -86,6 +86,8 @@ orr_status orr_space_make_ideal_network(orr_space *s, orr_arena *arena, orr_erro
     const orr_cluster *c = s->cluster;
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
         s->chooses_transport |= s->list[field].n > 1 || s->list[field].at[0] != 0;
+    s->chooses_transport |= s->list[ORR_AT_dp_algorithm].n > 1 || s->list[ORR_AT_dp_chunks].n > 1 ||
+                            s->list[ORR_AT_prefetch].n > 1 || s->list[ORR_AT_bucket_bytes].n > 1;
     orr_level *levels = orr_arena_array(arena, orr_level, c->n_levels);
     orr_site_link *cuts = orr_arena_array(arena, orr_site_link, c->n_cuts);
     if (levels == NULL || cuts == NULL)

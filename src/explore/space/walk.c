@@ -23,7 +23,7 @@ typedef struct schedule_choice {
 } schedule_choice;
 typedef struct sharding_choice {
     uint8_t zero, reshard, gradients;
-    uint32_t shards, prefetch;
+    uint32_t shards;
 } sharding_choice;
 
 typedef struct walker {
@@ -188,7 +188,6 @@ static void add_sharding(walker *w, uint8_t zero, uint32_t shards)
                 (sharding_choice){.zero = zero,
                                   .shards = shards,
                                   .reshard = zero == 3 ? (uint8_t)reshard->at[r] : 0,
-                                  .prefetch = zero == 3 ? s->list[ORR_AT_prefetch].at[0] : 0,
                                   .gradients = (uint8_t)gradients->at[g]};
 }
 
@@ -216,17 +215,18 @@ static void add_shards(orr_space_list *list, uint32_t shards)
 
 enum { MOST_COPIES = 32 };
 
-static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
+static void add_shards_of(walker *w, const orr_plan *p, orr_space_list *ret)
 {
     const orr_cluster *c = w->space->cluster;
     const uint32_t ranks = orr_plan_synchronous_replicas(p) * p->cp,
                    fixed = w->space->constraints.fixed.shards;
-    list_divisors(w, ranks);
-    *ret = (orr_space_list){1, {fixed != 0 ? fixed : ranks}};
     if (fixed != 0) {
-        ret->n = ranks % fixed == 0;
+        if (ranks % fixed == 0)
+            add_shards(ret, fixed);
         return;
     }
+    list_divisors(w, ranks);
+    add_shards(ret, ranks);
     for (uint32_t l = 0; l < c->n_levels; l++)
         if (is_next_slower(c, l))
             add_shards(ret, shards_within(w, p, c->levels[l].devices));
@@ -234,6 +234,19 @@ static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
     for (uint32_t copies = 2; w->space->fails && copies <= MOST_COPIES; copies *= 2)
         if (ranks % copies == 0)
             add_shards(ret, ranks / copies);
+}
+
+/* Parts that train alone (local steps) share their states among themselves, others among all. */
+static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
+{
+    const orr_space_list *steps = &w->space->list[ORR_AT_local_steps];
+    *ret = (orr_space_list){0};
+    for (uint32_t i = 0; i < steps->n; i++) {
+        orr_plan trained = *p;
+        trained.local_steps = steps->at[i];
+        if (p->dp_outer > 1 || i == 0)
+            add_shards_of(w, &trained, ret);
+    }
 }
 
 static void list_shardings(walker *w, const orr_plan *p)
@@ -261,27 +274,39 @@ static void list_shardings(walker *w, const orr_plan *p)
 
 /* --- algorithms and transports --------------------------------------------------------------- */
 
-enum { NETWORK_FIELDS = 8 };
+/* Fields of transfers. The first ones are walked; the others are chosen late, for each candidate
+ * alone: until then, bounds are those of the best choice. */
+enum { NETWORK_FIELDS = 10, WALKED = 2, REDUCTIONS = 6 };
 static const uint8_t NETWORK[NETWORK_FIELDS] = {
-    ORR_AT_dp_algorithm, ORR_AT_dp_chunks, ORR_AT_compress, ORR_AT_local_steps,
-    ORR_AT_wire_dp,      ORR_AT_wire_pp,   ORR_AT_wire_cp,  ORR_AT_wire_ep};
+    ORR_AT_compress,     ORR_AT_local_steps, ORR_AT_dp_algorithm, ORR_AT_dp_chunks, ORR_AT_prefetch,
+    ORR_AT_bucket_bytes, ORR_AT_wire_dp,     ORR_AT_wire_pp,      ORR_AT_wire_cp,   ORR_AT_wire_ep};
 
 /* Fields of transfers that the plan does not have keep their first value. */
-static uint32_t network_values(const orr_space *s, const orr_plan *p,
-                               const orr_space_layout *layout, uint32_t field)
+static uint32_t network_values(const orr_space *s, const orr_plan *p, bool crosses, uint32_t field)
 {
     const uint32_t n = s->list[field].n;
     const uint64_t near = s->cluster->n_levels > 0 ? s->cluster->levels[0].devices : 1;
+    const bool reduces = (uint64_t)p->dp * p->cp > 1;
     switch (field) {
     case ORR_AT_dp_algorithm:
-        return p->dp * p->cp > 1 ? n : 1;
-    case ORR_AT_dp_chunks:
+        return reduces ? n : 1;
+    case ORR_AT_dp_chunks: /* goes with one algorithm alone, over several levels */
+        return reduces && orr_plan_ranks(p) > near &&
+                       p->dp_algorithm == s->list[ORR_AT_dp_algorithm].at[0] &&
+                       (p->dp_algorithm == ORR_ALGORITHM_AUTO ||
+                        p->dp_algorithm == ORR_ALGORITHM_HIERARCHICAL)
+                   ? n
+                   : 1;
+    case ORR_AT_prefetch:
+        return reduces && p->zero == 3 ? n : 1;
+    case ORR_AT_bucket_bytes:
+        return reduces && p->zero < 3 ? n : 1;
     case ORR_AT_compress:
-        return layout->dp_crosses ? n : 1;
+        return crosses ? n : 1;
     case ORR_AT_local_steps:
-        return layout->dp_outer > 1 ? n : 1;
+        return p->dp_outer > 1 ? n : 1;
     case ORR_AT_wire_dp:
-        return p->dp * p->cp > 1 ? n : 1;
+        return reduces ? n : 1;
     case ORR_AT_wire_pp:
         return p->pp > 1 ? n : 1;
     case ORR_AT_wire_cp:
@@ -293,11 +318,51 @@ static uint32_t network_values(const orr_space *s, const orr_plan *p,
     }
 }
 
-static double count_network(const orr_space *s, const orr_plan *p, const orr_space_layout *layout)
+/* Sets the i-th value of a field of transfers. */
+static void put_network(const orr_space *s, orr_plan *p, uint32_t field, uint32_t i)
 {
+    const uint32_t value = s->list[field].at[i];
+    if (field != ORR_AT_prefetch || p->zero == 3)
+        orr_plan_put(p, field, value);
+}
+
+static orr_plan with_sharding(const orr_plan *plan, const sharding_choice *sharding)
+{
+    orr_plan p = *plan;
+    p.zero = sharding->zero;
+    p.shards = sharding->shards;
+    p.reshard = sharding->reshard;
+    p.gradients = sharding->gradients;
+    return p;
+}
+
+/* Number of choices for transfers. Pieces go with one algorithm alone. */
+static double count_choices(const orr_space *s, const orr_plan *plan, bool crosses)
+{
+    orr_plan p = *plan;
     double n = 1;
     for (uint32_t i = 0; i < NETWORK_FIELDS; i++)
-        n *= network_values(s, p, layout, NETWORK[i]);
+        if (NETWORK[i] != ORR_AT_dp_chunks)
+            n *= network_values(s, &p, crosses, NETWORK[i]);
+    const uint32_t algorithms = network_values(s, &p, crosses, ORR_AT_dp_algorithm);
+    p.dp_algorithm = (uint8_t)s->list[ORR_AT_dp_algorithm].at[0];
+    const uint32_t chunks = network_values(s, &p, crosses, ORR_AT_dp_chunks);
+    return n / algorithms * (algorithms + chunks - 1);
+}
+
+/* The same, summed over the ways of sharding. */
+static double count_network(const walker *w, const orr_plan *p, const orr_space_layout *layout)
+{
+    double n = 0, by_zero[4];
+    bool known[4] = {false};
+    for (uint32_t i = 0; i < w->n_shardings; i++) {
+        const uint32_t zero = w->shardings[i].zero;
+        const orr_plan sharded = with_sharding(p, &w->shardings[i]);
+        if (!known[zero])
+            by_zero[zero] = count_choices(w->space, &sharded, layout->dp_crosses);
+        known[zero] = true;
+        n += by_zero[zero];
+    }
     return n;
 }
 
@@ -335,32 +400,42 @@ static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_lay
     if (at == NETWORK_FIELDS)
         return visit_leaf(w, p, memory_options);
     const orr_space_list *list = &w->space->list[NETWORK[at]];
-    const uint32_t n = network_values(w->space, p, layout, NETWORK[at]);
-    if (w->walk->default_transports && NETWORK[at] >= ORR_AT_wire_dp)
-        return visit_leaf(w, p, memory_options);
+    const bool late = w->walk->default_transports && at >= WALKED;
+    const uint32_t n = late ? 1 : network_values(w->space, p, layout->dp_crosses, NETWORK[at]);
     for (uint32_t i = 0; i < n; i++) {
-        orr_plan_put(p, NETWORK[at], list->at[i]);
+        if (!late || at < REDUCTIONS || list->n == 1)
+            put_network(w->space, p, NETWORK[at], i);
         ORR_TRY(walk_network(w, p, layout, memory_options, at + 1));
     }
     return ORR_OK;
 }
 
-orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
-                                    orr_status (*visit)(void *ctx, const orr_plan *plan,
-                                                        orr_error *err),
-                                    void *ctx, orr_error *err)
+/* The plan with every combination of values of fields `from` to `end`. */
+static orr_status each_choice(const orr_space *s, const orr_plan *plan, uint32_t from, uint32_t end,
+                              orr_plan_visitor visit, void *ctx, orr_error *err)
 {
-    static const orr_space_layout none = {0};
-    uint32_t n[4], all = 1;
-    for (uint32_t i = 0; i < 4; i++)
-        all *= n[i] = network_values(s, plan, &none, ORR_AT_wire_dp + i);
-    for (uint32_t at = 0; at < all; at++) {
-        orr_plan p = *plan;
-        for (uint32_t i = 0, rest = at; i < 4; rest /= n[i++])
-            orr_plan_put(&p, ORR_AT_wire_dp + i, s->list[ORR_AT_wire_dp + i].at[rest % n[i]]);
-        ORR_TRY(visit(ctx, &p, err));
+    if (from == end)
+        return visit(ctx, plan, err);
+    orr_plan p = *plan;
+    const uint32_t n = network_values(s, &p, false, NETWORK[from]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i > 0 || s->list[NETWORK[from]].at[0] != 0) /* 0: as the framework has it */
+            put_network(s, &p, NETWORK[from], i);
+        ORR_TRY(each_choice(s, &p, from + 1, end, visit, ctx, err));
     }
     return ORR_OK;
+}
+
+orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
+                                    orr_plan_visitor visit, void *ctx, orr_error *err)
+{
+    return each_choice(s, plan, REDUCTIONS, NETWORK_FIELDS, visit, ctx, err);
+}
+
+orr_status orr_space_each_reduction(const orr_space *s, const orr_plan *plan,
+                                    orr_plan_visitor visit, void *ctx, orr_error *err)
+{
+    return each_choice(s, plan, WALKED, REDUCTIONS, visit, ctx, err);
 }
 
 /* --- nested loops ---------------------------------------------------------------------------- */
@@ -385,18 +460,13 @@ static orr_status walk_schedule(walker *w, const orr_plan *placed, const orr_spa
     p.schedule = schedule->schedule;
     p.vp = schedule->vp;
     p.group = schedule->group;
-    const double n = w->n_shardings * count_network(w->space, &p, layout) *
-                     orr_memory_options_count(&schedule->memory_options);
+    const double n =
+        count_network(w, &p, layout) * orr_memory_options_count(&schedule->memory_options);
     if (w->walk->leaf == NULL || !enters(w, ORR_WALK_SCHEDULE, &p, n))
         return ORR_OK;
     for (uint32_t i = 0; i < w->n_shardings; i++) {
-        const sharding_choice *sharding = &w->shardings[i];
-        p.zero = sharding->zero;
-        p.shards = sharding->shards;
-        p.prefetch = sharding->prefetch;
-        p.reshard = sharding->reshard;
-        p.gradients = sharding->gradients;
-        ORR_TRY(walk_network(w, &p, layout, &schedule->memory_options, 0));
+        orr_plan sharded = with_sharding(&p, &w->shardings[i]);
+        ORR_TRY(walk_network(w, &sharded, layout, &schedule->memory_options, 0));
     }
     return ORR_OK;
 }
@@ -407,8 +477,7 @@ static orr_status walk_layouts(walker *w, const orr_plan *p)
     for (uint32_t l = 0; l < w->n_layouts; l++) {
         const orr_plan placed = orr_plan_with_layout(p, &w->layouts[l]);
         list_shardings(w, &placed);
-        const double n =
-            w->n_shardings * count_network(w->space, &placed, &w->layouts[l]) * memory_options;
+        const double n = count_network(w, &placed, &w->layouts[l]) * memory_options;
         if (!enters(w, ORR_WALK_LAYOUT, &placed, n))
             continue;
         for (uint32_t i = 0; i < w->n_schedules; i++)
@@ -425,27 +494,33 @@ static double count_layouts(walker *w, const orr_plan *p)
     for (uint32_t l = 0; l < w->n_layouts; l++) {
         const orr_plan placed = orr_plan_with_layout(p, &w->layouts[l]);
         list_shardings(w, &placed);
-        n += w->n_shardings * count_network(w->space, &placed, &w->layouts[l]);
+        n += count_network(w, &placed, &w->layouts[l]);
     }
     return n;
 }
 
-/* count_layouts(), cached: it depends on the degrees alone. */
-static double cached_layouts(walker *w, const orr_plan *p)
+/* count_layouts(), cached: it depends on the degrees alone, and on those of experts only in the
+ * transports that they may choose. */
+static double cached_layouts(walker *w, const orr_plan *degrees)
 {
-    const orr_memo_key key = {{p->tp, p->cp, p->ep, p->etp, p->pp, p->dp}};
+    const double transports = network_values(w->space, degrees, false, ORR_AT_wire_ep);
+    orr_plan without = *degrees, *p = &without;
+    without.ep = without.etp = 1;
+    const orr_memo_key key = {{p->tp, p->cp, p->pp, p->dp}};
+    if (w->walk->uncounted)
+        return 1;
     if (w->walk->counts == NULL)
-        return count_layouts(w, p);
+        return transports * count_layouts(w, p);
     double *known = orr_memo_find(w->walk->counts, &key);
     if (known != NULL)
-        return *known;
+        return transports * *known;
     const double n = count_layouts(w, p);
     known = orr_arena_one(w->walk->arena, double);
     if (known != NULL) {
         *known = n;
         (void)orr_memo_add(w->walk->counts, &key, known); /* on failure it is counted again */
     }
-    return n;
+    return transports * n;
 }
 
 /* Drops the schedules whose bound prunes them in every layout. */
@@ -533,6 +608,8 @@ static bool have_equal_counts(const orr_plan *a, const orr_plan *b)
 double orr_space_count(const orr_space *space, const orr_families *families)
 {
     double sum = 0, block = 0, other = 0;
+    orr_memo counts = {0};
+    orr_arena *arena = orr_arena_new(0, 0); /* NULL: counted anew each time */
     const orr_plan *block_of = NULL, *other_of = NULL;
     for (uint32_t i = 0; i < families->n; i++) {
         const orr_plan *plan = &families->at[i].plan;
@@ -540,13 +617,18 @@ double orr_space_count(const orr_space *space, const orr_families *families)
         const orr_plan **of = is_block ? &block_of : &other_of;
         double *n = is_block ? &block : &other;
         if (*of == NULL || !have_equal_counts(*of, plan)) {
-            const orr_plan_walk walk = {.enter = add_count, .ctx = n};
+            const orr_plan_walk walk = {.enter = add_count,
+                                        .ctx = n,
+                                        .counts = arena != NULL ? &counts : NULL,
+                                        .arena = arena};
             *n = 0;
             *of = plan;
             if (orr_space_walk(space, plan, &walk, NULL) != ORR_OK)
-                return sum;
+                break;
         }
         sum += *n;
     }
+    orr_memo_done(&counts);
+    orr_arena_free(arena);
     return sum * space->dominated;
 }
