@@ -17,5 +17,8 @@ orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effectiv
 void orr_effective_time_free(orr_effective_time *effective); /* NULL is allowed */
 orr_status orr_effective_time_frac(orr_effective_time *effective, uint32_t devices, uint32_t copies,
                                    double *ret, orr_error *err) ORR_MUST_CHECK;
+/* The most that a job on so many devices can have, in any number of copies that divides `ranks`. */
+orr_status orr_effective_time_most(orr_effective_time *effective, uint32_t devices, uint32_t ranks,
+                                   double *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_EXPLORE_EVALUATE_EFFECTIVE_TIME_H */

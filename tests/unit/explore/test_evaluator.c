@@ -51,7 +51,8 @@ static void test_the_step_is_the_simulation_s(void **state)
     assert_true(e.bound_ns <= e.step_ns);
     assert_true(e.value[ORR_OBJECTIVE_STEP] == (double)step_ns);
     assert_true(isnan(e.value[ORR_OBJECTIVE_BUDGET]));
-    assert_true(isnan(e.value[ORR_OBJECTIVE_COST]));
+    const double price = world_cluster(&w, "dgx_h100_pod")->device->price_per_hour.value;
+    assert_near(e.value[ORR_OBJECTIVE_COST] / (256 * price * (double)step_ns / 3600e9), 1, 1e-12);
     world_close(&w);
 }
 
@@ -108,7 +109,7 @@ static void test_copies_that_fail_for_themselves_lose_less(void **state)
     const orr_fleet_timing *timing;
     orr_fleet_options fleet;
     orr_effective_time *effective;
-    double one, many, again;
+    double one, many, again, part, node;
     world_open(&w);
     world_must(&w, orr_failure_catalog_open(NULL, w.arena, &catalog, &w.err), "failures");
     world_must(&w, orr_failures_find(&catalog, "ft_hsdp_98k", &failures, &w.err), "failures");
@@ -122,6 +123,10 @@ static void test_copies_that_fail_for_themselves_lose_less(void **state)
     world_must(&w, orr_effective_time_frac(effective, 98304, 12, &again, &w.err), "again");
     assert_true(one > 0 && one < many && many <= 1);
     assert_true(many == again);
+    /* Devices of a part of a node fail as the node does. */
+    world_must(&w, orr_effective_time_frac(effective, 4, 1, &part, &w.err), "part");
+    world_must(&w, orr_effective_time_frac(effective, 8, 1, &node, &w.err), "node");
+    assert_true(part == node && part > 0.9);
     orr_effective_time_free(effective);
     world_close(&w);
 }
