@@ -67,6 +67,27 @@ static void test_each_finds_a_plan(void **state)
 
 /* Llama 3 405B on 16,384 H100s: TP 8, PP 16, DP 128 at 8,192 tokens, CP 16 and DP 8 at 131,072, all
  * in the published order. */
+/* Left to themselves planners hide no transfers of slices, and none is quicker for it. */
+static void test_unaided(void **state)
+{
+    plan_world w;
+    (void)state;
+    world_open(&w);
+    orr_explore_options o = asked("batch=256,seq=8k,tp=8");
+    for (int b = 0; b < ORR_BASELINES; b++) {
+        if (b == ORR_BASELINE_FSDP)
+            continue; /* it has no slices */
+        o.unaided = false;
+        const orr_explored aided = found(&w, (orr_baseline)b, "llama3.1-70b", "dgx_h100_pod", &o);
+        o.unaided = true;
+        const orr_explored alone = found(&w, (orr_baseline)b, "llama3.1-70b", "dgx_h100_pod", &o);
+        assert_int_equal(aided.plan.overlap_tp, ORR_SWITCH_ON);
+        assert_int_not_equal(alone.plan.overlap_tp, ORR_SWITCH_ON);
+        assert_true(alone.step_ns > aided.step_ns);
+    }
+    world_close(&w);
+}
+
 static void test_production_is_llama3(void **state)
 {
     plan_world w;
@@ -250,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_finds_a_plan),
+        cmocka_unit_test(test_unaided),
         cmocka_unit_test(test_production_is_llama3),
         cmocka_unit_test(test_production_is_deepseek),
         cmocka_unit_test(test_keeps_to_what_is_given),
