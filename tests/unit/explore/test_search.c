@@ -153,7 +153,7 @@ static void threads_change_nothing(void **state)
     world_open(&w);
     const orr_model *model = world_model(&w, "mixtral-8x7b");
     const orr_cluster *cluster = part_of(&w, "h100_24k", 64);
-    orr_explore_options o = asked("batch=64,seq=4096");
+    orr_explore_options o = asked("batch=64,seq=4096,precision=bf16,cp=1,micro_batch=1,tp=2");
     const orr_exploration one = explored(&w, model, cluster, &o);
     o.threads = 3;
     const orr_exploration three = explored(&w, model, cluster, &o);
@@ -206,6 +206,87 @@ static void dimensions_that_are_not_searched_stay(void **state)
     for (uint32_t i = 0; i < y.n; i++)
         assert_true(y.best[i].plan.micro_batch == 2 &&
                     y.best[i].plan.schedule == ORR_SCHEDULE_1F1B);
+    world_close(&w);
+}
+
+/* fp8 changes the numerics: it is not searched unless it is allowed, or asked for. */
+static void other_numerics_are_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fix, *allow;
+        uint8_t precision;
+    } CASES[] = {{"batch=32,seq=2048,cp=1", NULL, ORR_PRECISION_BF16},
+                 {"batch=32,seq=2048,cp=1", "fp8", ORR_PRECISION_FP8},
+                 {"batch=32,seq=2048,cp=1,precision=fp8", NULL, ORR_PRECISION_FP8}};
+    plan_world w;
+    world_open(&w);
+    for (uint32_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        orr_explore_options o = asked(CASES[i].fix);
+        o.allow = CASES[i].allow;
+        const orr_exploration x =
+            explored(&w, world_model(&w, "llama3.2-1b"), part_of(&w, "h100_24k", 8), &o);
+        assert_int_equal(x.best[0].plan.precision, CASES[i].precision);
+        assert_true(x.best[0].other_numerics == (CASES[i].precision == ORR_PRECISION_FP8));
+        for (uint32_t k = 0; k < x.n && CASES[i].allow == NULL; k++)
+            assert_int_equal(x.best[k].plan.precision, CASES[i].precision);
+    }
+    world_close(&w);
+}
+
+static void local_steps_end_at_their_bound(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *limit;
+        uint32_t largest;
+    } CASES[] = {{NULL, 128}, {"local_steps<=48", 48}, {"local_steps>=500", 500}};
+    plan_world w;
+    world_open(&w);
+    orr_explore_options o = asked("batch=64,seq=4096");
+    o.allow = "local_steps";
+    for (uint32_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        orr_space space;
+        o.limit = CASES[i].limit;
+        world_must(&w,
+                   orr_space_make(world_model(&w, "llama3.2-1b"),
+                                  world_cluster(&w, "three_buildings"), &o, w.arena, &space,
+                                  &w.err),
+                   "space");
+        const orr_space_list *list = &space.list[ORR_AT_local_steps];
+        assert_int_equal(list->at[list->n - 1], CASES[i].largest);
+    }
+    world_close(&w);
+}
+
+/* With failures the bound of a budget counts what they cost, so that it takes about as many
+ * simulations as that of a step. */
+static void a_budget_with_failures_is_proven(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    orr_failure_catalog catalog;
+    const orr_failures *failures;
+    const orr_fleet_timing *timing;
+    orr_fleet_options fleet;
+    const orr_model *model = world_model(&w, "llama3.1-8b");
+    const orr_cluster *cluster = part_of(&w, "h100_24k", 256);
+    world_must(&w, orr_failure_catalog_open(NULL, w.arena, &catalog, &w.err), "failures");
+    world_must(&w, orr_fleet_timing_find(&catalog, "ft_hsdp", &timing, &w.err), "timing");
+    world_must(&w, orr_failures_find(&catalog, "ft_hsdp_98k", &failures, &w.err), "failures");
+    orr_fleet_options_init(&fleet, failures, timing);
+    orr_explore_options o = asked("batch=256,seq=8192,micro_batch=1,cp=1,overlap_tp=on");
+    o.tokens = 1e12;
+    const orr_exploration step = explored(&w, model, cluster, &o);
+    o.objective = ORR_OBJECTIVE_BUDGET;
+    o.fleet = &fleet;
+    const orr_exploration budget = explored(&w, model, cluster, &o);
+    const orr_explored *best = &budget.best[0];
+    assert_true(budget.complete && budget.gap_frac <= 0.02);
+    assert_true(best->effective_frac > 0 && best->effective_frac < 1);
+    assert_true(budget.bound <= best->value[ORR_OBJECTIVE_BUDGET]);
+    assert_true(budget.simulated <= 2 * step.simulated + 64);
     world_close(&w);
 }
 
@@ -429,6 +510,9 @@ int main(void)
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(what_is_said_is_kept_to),
         cmocka_unit_test(dimensions_that_are_not_searched_stay),
+        cmocka_unit_test(other_numerics_are_asked_for),
+        cmocka_unit_test(local_steps_end_at_their_bound),
+        cmocka_unit_test(a_budget_with_failures_is_proven),
         cmocka_unit_test(the_front_is_one),
         cmocka_unit_test(fewer_devices_cost_less),
         cmocka_unit_test(a_search_that_is_stopped_tells_what_it_has),
