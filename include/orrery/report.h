@@ -247,11 +247,16 @@ typedef struct orr_explore_report {
     const orr_explore_baseline_plan *baseline_plans; /* shape (n_baseline_plans) */
     uint32_t n_baseline_plans;
     bool interrupted;
+    const orr_explore_answer *answer; /* or NULL */
+    const orr_answer *answers; /* shape (n_answers): of questions that took searches of their own */
+    uint32_t n_answers;
+    const orr_explored_network *network; /* shape (n_network): of the first of its best */
+    uint32_t n_network;
 } orr_explore_report;
-/* plans, bottlenecks, cuts, axes, alternatives, waterfalls, break-even, Pareto front, sensitivity,
- * baselines, search, memory, basis, relaxations; some may be empty. In the arena; they refer to
- * the report. */
-enum { ORR_EXPLORE_TABLES = 14 };
+/* plans, decision, published, bottlenecks, cuts, axes, alternatives, waterfalls, break-even, Pareto
+ * front, sensitivity, baselines, search, memory, basis, relaxations, answers, probes, network; some
+ * may be empty. In the arena; they refer to the report. */
+enum { ORR_EXPLORE_TABLES = 19 };
 ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *report,
                                                      orr_arena *arena,
                                                      orr_named_table ret[ORR_EXPLORE_TABLES],

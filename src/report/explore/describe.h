@@ -39,4 +39,29 @@ const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_out
 const char *orr_explore_break_even_text(const orr_sensitivity *sensitivity, uint32_t plan,
                                         orr_arena *arena);
 
+/* The objective of the best plan: found, or else published; NAN: there is neither. */
+double orr_explore_best_value(const orr_explore_report *report);
+/* The highest published share of the peak of the plan's class, by its precision; NAN: none. */
+double orr_explore_record_of(const orr_explore_report *report, const orr_plan *plan);
+/* "MFU 61.2 % is above all that was published of dense training on h100 in bf16 (55.5 %)" with the
+ * source; "": it is not, or nothing was published. */
+const char *orr_explore_record_warning(const orr_explore_report *report, orr_arena *arena);
+/* "16 plans cannot be told from the best (...); the least regret over 200 draws of the calibration
+ * has plan 2: ..."; "": nothing was decided. `plan` is what stands before a place: "plan ". */
+const char *orr_explore_set_text(const orr_explore_report *report, orr_arena *arena);
+/* "in fp8 it would take 3.44 s (-21.4 %), with other numerics: --allow fp8"; "": not known. */
+const char *orr_explore_fp8_text(const orr_explore_report *report, orr_arena *arena);
+/* "deepseek_v3 18.4 s (+5.1 %), place 7, ...; measured 19.9 s". */
+const char *orr_explore_published_text(const orr_explore_report *report,
+                                       const orr_published_result *published, orr_arena *arena);
+/* How many plans of the answer are better than a published one, plus 1. */
+uint32_t orr_explore_published_place(const orr_explore_report *report,
+                                     const orr_published_result *published);
+/* Whether the published plan cannot be told from the best. */
+bool orr_explore_published_in_set(const orr_explore_report *report,
+                                  const orr_published_result *published);
+/* The place of a plan of the answer among those, best first, from 1. */
+uint32_t orr_explore_answer_place(const orr_explore_report *report, uint32_t plan);
+bool orr_explore_same_plan(const orr_plan *a, const orr_plan *b);
+
 #endif /* ORR_REPORT_EXPLORE_DESCRIBE_H */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "io/json/writer.h"
 #include "report/page/assets.h"
 #include "report/explore/summary.h"
@@ -66,6 +68,24 @@ static orr_status put_sites(orr_json_writer *w, const orr_explore_report *r, orr
     return ORR_OK;
 }
 
+/* What the answer means; the tables "decision" and "published" have the plans. */
+static void put_meaning(orr_json_writer *w, const orr_explore_report *r, orr_arena *arena)
+{
+    const orr_explore_answer *a = r->answer;
+    const bool decided = a != NULL && a->decision.n > 0;
+    const orr_explored *take = decided ? &a->plans[a->decision.recommended] : NULL;
+    orr_json_member_uint(w, "set_plans", a != NULL ? a->decision.n_set : 0);
+    orr_json_member_uint(w, "draws", a != NULL ? a->decision.draws : 0);
+    orr_json_member_text(w, "recommended_plan",
+                         take != NULL ? orr_plan_short_text(&take->plan, arena) : NULL);
+    orr_json_member_bool(w, "above_records",
+                         decided && a->plans[0].mfu_frac > a->record_mfu_frac[0]);
+    orr_json_member_text(w, "record", a != NULL && a->record != NULL ? a->record->source : NULL);
+    orr_json_member_double(
+        w, "fp8_value",
+        a != NULL && a->has_fp8 && a->fp8_fits ? a->fp8.value[r->options->objective] : NAN);
+}
+
 static orr_status put_answer(orr_json_writer *w, const orr_explore_report *r, orr_arena *arena,
                              orr_error *err)
 {
@@ -86,6 +106,7 @@ static orr_status put_answer(orr_json_writer *w, const orr_explore_report *r, or
         orr_json_member_uint(w, "step_ns", (uint64_t)best->step_ns);
         orr_json_member_uint(w, "devices", best->n_devices);
     }
+    put_meaning(w, r, arena);
     orr_json_member_double(w, "space", x->space);
     orr_json_member_uint(w, "wall_ns", (uint64_t)x->wall_ns);
     return put_sites(w, r, arena, err);

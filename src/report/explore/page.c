@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "report/explore/svg.h"
 #include "report/explore/tables.h"
 #include "report/explore/describe.h"
+#include "report/explore/questions.h"
 #include "report/page/page.h"
 #include "report/plan/svg.h"
 
@@ -45,8 +47,12 @@ static void put_nav(const orr_html_page *p)
 {
     if (winner_of(p) != NULL) {
         orr_html_link(p->out, "answer", "Answer");
+        if (report_of(p)->answer != NULL)
+            orr_html_link(p->out, "set", "Set");
         orr_html_link(p->out, "why", "Why");
     }
+    if (report_of(p)->n_answers > 0)
+        orr_html_link(p->out, "questions", "Questions");
     if (has_front(p))
         orr_html_link(p->out, "front", "Front");
     if (has_changes(p))
@@ -63,16 +69,21 @@ static void put_speed(const orr_html_page *p, const orr_explored *best)
 {
     char value[ORR_HUMAN_MAX], a[ORR_HUMAN_MAX], b[ORR_HUMAN_MAX];
     const orr_exploration *x = report_of(p)->exploration;
-    orr_html_tile(
-        p->out, NULL, "Step", orr_human_ns(value, (double)best->step_ns),
-        orr_arena_printf(p->arena, "proven bound %s", orr_human_ns(a, (double)best->bound_ns)));
+    const double record = orr_explore_record_of(report_of(p), &best->plan);
+    orr_html_tile(p->out, NULL, "Step", orr_human_ns(value, (double)best->step_ns),
+                  orr_arena_printf(p->arena, "this plan takes at least %s: its own bound",
+                                   orr_human_ns(a, (double)best->bound_ns)));
     orr_html_tile(p->out, NULL, "Gap", orr_human_frac(value, x->gap_frac),
-                  orr_arena_printf(p->arena, "%s; no plan is below %s",
+                  orr_arena_printf(p->arena, "%s; no plan of the search is below %s",
                                    orr_explore_status(report_of(p)),
                                    orr_objective_human(objective_of(p), x->bound, b)));
-    orr_html_tile(p->out, NULL, "MFU",
-                  isfinite(best->mfu_frac) ? orr_human_frac(value, best->mfu_frac) : "not known",
-                  orr_arena_printf(p->arena, "on %s devices", orr_human_count(a, best->n_devices)));
+    orr_html_tile(
+        p->out, NULL, "MFU",
+        isfinite(best->mfu_frac) ? orr_human_frac(value, best->mfu_frac) : "not known",
+        best->mfu_frac > record
+            ? orr_arena_printf(p->arena, "above all that was published: %s",
+                               orr_human_frac(b, record))
+            : orr_arena_printf(p->arena, "on %s devices", orr_human_count(a, best->n_devices)));
     if (isfinite(best->tokens_per_s))
         orr_html_tile(
             p->out, NULL, "Tokens/s", orr_human_count(value, (uint64_t)llround(best->tokens_per_s)),
@@ -166,6 +177,45 @@ static orr_status put_answer(const orr_html_page *p)
         ORR_TRY(orr_svg_explore_sites(p->out, report_of(p), p->arena, p->err));
         orr_html_figure_close(p->out);
         put_machine(p);
+    }
+    orr_html_section_close(p->out);
+    return ORR_OK;
+}
+
+/* --- what it means --------------------------------------------------------------------------- */
+
+/* NULL: out of memory; "": nothing to say. */
+static orr_status put_words(const orr_html_page *p, const char *text)
+{
+    if (text == NULL)
+        return orr_fail_memory(p->err);
+    if (*text == '\0')
+        return ORR_OK;
+    orr_output_printf(p->out, "<p class=\"lead\">%c", toupper((unsigned char)*text));
+    orr_html_text(p->out, text + 1);
+    orr_output_text(p->out, ".</p>\n");
+    return ORR_OK;
+}
+
+static orr_status put_meaning(const orr_html_page *p)
+{
+    const orr_explore_report *r = report_of(p);
+    const orr_html_table_options few = {.max_rows = 20};
+    orr_table set, published;
+    if (r->answer == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_explore_table_decision(r, p->arena, &set, p->err));
+    ORR_TRY(orr_explore_table_published(r, p->arena, &published, p->err));
+    orr_html_section_open(p->out, "set", "Plans that cannot be told apart");
+    ORR_TRY(put_words(p, orr_explore_set_text(r, p->arena)));
+    ORR_TRY(put_words(p, orr_explore_record_warning(r, p->arena)));
+    ORR_TRY(put_words(p, orr_explore_fp8_text(r, p->arena)));
+    if (set.n_rows > 0)
+        orr_html_table(p->out, &set, &few);
+    if (published.n_rows > 0) {
+        orr_output_text(p->out, "<p class=\"lead\">Published of this job, simulated as it stands:"
+                                "</p>\n");
+        orr_html_table(p->out, &published, &few);
     }
     orr_html_section_close(p->out);
     return ORR_OK;
@@ -346,10 +396,14 @@ static orr_status put_main(const orr_html_page *p)
 {
     if (winner_of(p) != NULL) {
         ORR_TRY(put_answer(p));
+        ORR_TRY(put_meaning(p));
         ORR_TRY(put_why(p));
     } else {
         ORR_TRY(put_infeasible(p));
+        if (report_of(p)->answer != NULL && report_of(p)->answer->n_published > 0)
+            ORR_TRY(put_meaning(p));
     }
+    ORR_TRY(orr_explore_put_questions(p, report_of(p)));
     put_front(p);
     put_sensitivity(p);
     put_baselines(p);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "report/explore/describe.h"
+#include "report/explore/questions.h"
 
 typedef struct teller {
     const orr_explore_report *r;
@@ -181,6 +182,32 @@ static orr_status tell_sites(const teller *t, orr_error *err)
     return ORR_OK;
 }
 
+/* What the answer means: plans as good as this one, and what nobody has reported yet. */
+static orr_status tell_answer(const teller *t, orr_error *err)
+{
+    const orr_explore_answer *a = t->r->answer;
+    const char *set, *fp8, *warning;
+    if (a == NULL)
+        return ORR_OK;
+    if ((set = orr_explore_set_text(t->r, t->arena)) == NULL ||
+        (fp8 = orr_explore_fp8_text(t->r, t->arena)) == NULL ||
+        (warning = orr_explore_record_warning(t->r, t->arena)) == NULL)
+        return orr_fail_memory(err);
+    if (*set != '\0' && t->r->exploration->n > 0)
+        orr_output_printf(t->out, "answer: %s\n", set);
+    for (uint32_t i = 0; i < a->n_published; i++) {
+        const char *text = orr_explore_published_text(t->r, &a->published[i], t->arena);
+        if (text == NULL)
+            return orr_fail_memory(err);
+        orr_output_printf(t->out, "published: %s\n", text);
+    }
+    if (*fp8 != '\0')
+        orr_output_printf(t->out, "fp8: %s\n", fp8);
+    if (*warning != '\0')
+        orr_output_printf(t->out, "warning: %s\n", warning);
+    return ORR_OK;
+}
+
 static orr_status tell_winner(const teller *t, orr_error *err)
 {
     const orr_explored *best = &t->r->exploration->best[0];
@@ -198,7 +225,7 @@ static orr_status tell_winner(const teller *t, orr_error *err)
         ORR_TRY(tell_limits(t, err));
     }
     tell_proof(t);
-    return ORR_OK;
+    return tell_answer(t, err);
 }
 
 orr_status orr_explore_summary(const orr_explore_report *report, orr_arena *arena, orr_output *out,
@@ -211,11 +238,16 @@ orr_status orr_explore_summary(const orr_explore_report *report, orr_arena *aren
     if (x->n > 0)
         ORR_TRY(tell_winner(&t, err));
     else if (!x->complete)
-        orr_output_printf(out, "%s before a plan was found\n",
-                          report->interrupted ? "interrupted" : "stopped");
+        orr_output_printf(out, "%s before a plan was found: %s\n",
+                          report->interrupted ? "interrupted" : "stopped",
+                          x->infeasible != NULL ? safe(x->infeasible, why) : "none was looked at");
     else
         orr_output_printf(out, "no feasible plan: %s\n",
                           x->infeasible != NULL ? safe(x->infeasible, why) : "the space is empty");
+    if (x->n == 0)
+        ORR_TRY(tell_answer(&t, err));
     tell_search(&t);
-    return ORR_OK;
+    if (x->looked_at != NULL)
+        orr_output_printf(out, "cut short: %s\n", x->looked_at);
+    return orr_explore_tell_answers(report, arena, out, err);
 }

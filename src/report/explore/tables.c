@@ -22,20 +22,30 @@ typedef struct plan_row {
     double tokens_per_s, mfu_frac;
     int64_t peak_bytes, usable_bytes;
     double effective_frac, budget_days, cost_usd, energy_kwh;
-    bool other_numerics;
+    bool other_numerics, above_records;
+    double record_mfu_frac;
     const char *plan;
 } plan_row;
 
 #define C(field, type)        ORR_COL_(plan_row, field, type)
 #define AS(field, type, name) ORR_COL_AS_(plan_row, field, type, name)
 static const orr_column plan_columns[] = {
-    AS(rank, U32, "place"), AS(over_best_frac, FRAC, "excess_frac"),
-    C(step_ns, NS),         C(bound_ns, NS),
-    C(devices, U32),        C(tokens_per_s, NUMBER),
-    C(mfu_frac, FRAC),      C(peak_bytes, BYTES),
-    C(usable_bytes, BYTES), AS(effective_frac, FRAC, "effective_time_frac"),
-    C(budget_days, NUMBER), C(cost_usd, NUMBER),
-    C(energy_kwh, NUMBER),  AS(other_numerics, BOOL, "changes_numerics"),
+    AS(rank, U32, "place"),
+    AS(over_best_frac, FRAC, "excess_frac"),
+    C(step_ns, NS),
+    AS(bound_ns, NS, "plan_bound_ns"),
+    C(devices, U32),
+    C(tokens_per_s, NUMBER),
+    C(mfu_frac, FRAC),
+    C(peak_bytes, BYTES),
+    C(usable_bytes, BYTES),
+    AS(effective_frac, FRAC, "effective_time_frac"),
+    C(budget_days, NUMBER),
+    C(cost_usd, NUMBER),
+    C(energy_kwh, NUMBER),
+    AS(other_numerics, BOOL, "changes_numerics"),
+    C(record_mfu_frac, FRAC),
+    C(above_records, BOOL),
     C(plan, TEXT),
 };
 #undef C
@@ -61,8 +71,10 @@ static orr_status fill_plan(const orr_explore_report *r, const orr_explored *e, 
         .cost_usd = e->value[ORR_OBJECTIVE_COST],
         .energy_kwh = e->value[ORR_OBJECTIVE_ENERGY] / 3.6e6,
         .other_numerics = e->other_numerics,
+        .record_mfu_frac = orr_explore_record_of(r, &e->plan),
         .plan = orr_plan_short_text(&e->plan, arena),
     };
+    ret->above_records = ret->mfu_frac > ret->record_mfu_frac;
     return ret->plan != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
@@ -82,8 +94,19 @@ static orr_status fill_plans(const orr_explore_report *r, const orr_explored *pl
 orr_status orr_explore_table_plans(const orr_explore_report *r, orr_arena *arena, orr_table *ret,
                                    orr_error *err)
 {
-    return fill_plans(r, r->exploration->best, r->exploration->n, "orrery.explore_plans/1",
-                      "the best plans that are unlike one another", arena, ret, err);
+    const orr_exploration *x = r->exploration;
+    const orr_objective objective = (orr_objective)r->options->objective;
+    char bound[ORR_HUMAN_MAX];
+    const char *title =
+        x->bound > 0
+            ? orr_arena_printf(arena,
+                               "the best plans that are unlike one another; no plan of the "
+                               "search is below %s",
+                               orr_objective_human(objective, x->bound, bound))
+            : "the best plans that are unlike one another";
+    return title != NULL
+               ? fill_plans(r, x->best, x->n, "orrery.explore_plans/1", title, arena, ret, err)
+               : orr_fail_memory(err);
 }
 
 orr_status orr_explore_table_front(const orr_explore_report *r, orr_arena *arena, orr_table *ret,
@@ -234,12 +257,14 @@ static orr_status take_outcome(const orr_explore_report *r, orr_arena *arena, or
 orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena,
                               orr_named_table ret[ORR_EXPLORE_TABLES], orr_error *err)
 {
-    enum { AXES = 3, MEMORY = 11, BASIS = 12 };
+    enum { AXES = 5, MEMORY = 13, BASIS = 14 };
     static const struct {
         const char *name;
         orr_status (*make)(const orr_explore_report *, orr_arena *, orr_table *, orr_error *);
     } tables[ORR_EXPLORE_TABLES] = {
         {"plans", orr_explore_table_plans},
+        {"decision", orr_explore_table_decision},
+        {"published", orr_explore_table_published},
         {"bottlenecks", orr_explore_table_bottlenecks},
         {"cuts", orr_explore_table_cuts},
         [AXES] = {"axes", NULL},
@@ -253,6 +278,9 @@ orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena
         [MEMORY] = {"memory", NULL},
         [BASIS] = {"basis", NULL},
         {"relaxations", orr_explore_table_relaxations},
+        {"answers", orr_explore_table_answers},
+        {"probes", orr_explore_table_probes},
+        {"network", orr_explore_table_network},
     };
     ORR_TRY(take_outcome(report, arena, &ret[AXES], &ret[MEMORY], &ret[BASIS], err));
     for (int i = 0; i < ORR_EXPLORE_TABLES; i++) {

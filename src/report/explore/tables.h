@@ -9,6 +9,8 @@
     orr_status orr_explore_table_##name(const orr_explore_report *report, orr_arena *arena,        \
                                         orr_table *ret, orr_error *err) ORR_MUST_CHECK
 ORR_EXPLORE_TABLE_(plans);
+ORR_EXPLORE_TABLE_(decision);
+ORR_EXPLORE_TABLE_(published);
 ORR_EXPLORE_TABLE_(front);
 ORR_EXPLORE_TABLE_(search);
 ORR_EXPLORE_TABLE_(baselines);
@@ -19,5 +21,8 @@ ORR_EXPLORE_TABLE_(waterfalls);
 ORR_EXPLORE_TABLE_(break_even);
 ORR_EXPLORE_TABLE_(sensitivity);
 ORR_EXPLORE_TABLE_(relaxations);
+ORR_EXPLORE_TABLE_(answers);
+ORR_EXPLORE_TABLE_(probes);
+ORR_EXPLORE_TABLE_(network);
 
 #endif /* ORR_REPORT_EXPLORE_TABLES_H */

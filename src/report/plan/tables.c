@@ -30,7 +30,7 @@ typedef struct figure {
     double value;
 } figure;
 
-enum { FIGURES_MAX = 24 };
+enum { FIGURES_MAX = 26 };
 static uint32_t list_figures(const orr_outcome *o, figure *ret)
 {
     const orr_stage_memory *worst = &o->memory.stages[o->memory.worst];
@@ -56,6 +56,8 @@ static uint32_t list_figures(const orr_outcome *o, figure *ret)
         {"expert_imbalance", "", o->expert_slots > 0 ? o->expert_imbalance[0] : NAN},
         {"expert_imbalance_worst", "", o->expert_slots > 0 ? o->expert_imbalance[1] : NAN},
         {"expert_slots", "", o->expert_slots > 0 ? (double)o->expert_slots : NAN},
+        {"document_seen", "", o->document_seen_frac > 0 ? o->document_seen_frac : NAN},
+        {"document_imbalance", "", o->document_seen_frac > 0 ? o->document_imbalance : NAN},
         {"energy_of_step", "J", o->energy_j},
         {"model_flops", "FLOP", o->model_flops},
         {"hardware_flops", "FLOP", o->hardware_flops},
