@@ -10,20 +10,9 @@
 #include "cli/command/option.h"
 #include "io/stream/output.h"
 
-/* Unfinished outputs go; everything else goes with the process. */
-static void on_interrupt(int signal_number)
-{
-    orr_output_remove_temporaries();
-    _exit(128 + signal_number);
-}
-
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    orr_interrupt_catch();
     orr_interrupt_ignore_sigpipe();
     signal(SIGXFSZ, SIG_IGN);
 }

@@ -151,6 +151,10 @@ static orr_status read_workload(orr_job_request *r)
     ORR_TRY(count_of("lora-rank", settings->lora_rank, &w->lora_rank, err));
     ORR_TRY(count_of("images", settings->images, &w->images, err));
     ORR_TRY(check_task_options(w, err));
+    if (settings->documents != NULL) {
+        ORR_TRY(orr_documents_read(settings->documents, r->session->arena, &r->documents, err));
+        w->documents = &r->documents;
+    }
     return read_experts(r);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "cli/arguments/job.h"
 #include "cli/arguments/sharding.h"
@@ -14,6 +15,10 @@ static orr_plan plan_with_choices(const orr_job_request *r)
 {
     const orr_plan *used = &r->outcome.plan;
     orr_plan shown = r->plan;
+    if (used->section_stages[0] > 0) { /* those of sections=balanced */
+        memcpy(shown.section_stages, used->section_stages, sizeof shown.section_stages);
+        memcpy(shown.section_layers, used->section_layers, sizeof shown.section_layers);
+    }
     if (shown.batch > 0 && shown.micro_batches == 0)
         shown.micro_batch = used->micro_batch;
     shown.first_layers = used->first_layers;
@@ -95,6 +100,12 @@ void orr_job_request_summary(const orr_job_request *request, orr_output *out)
                           "\nexperts: the fullest rank has %.3f of the mean, %.3f in the worst "
                           "layer; at most %u slots a rank and layer",
                           o->expert_imbalance[0], o->expert_imbalance[1], o->expert_slots);
+    if (o->document_seen_frac > 0)
+        orr_output_printf(out,
+                          "\ndocuments: %.0f tokens in the mean; attention sees %.4f of the pairs "
+                          "of one document, the slowest slice of the context %.3f of the mean",
+                          o->workload.documents->mean_tokens, o->document_seen_frac,
+                          o->document_imbalance);
     orr_output_printf(out, "\n%u kind%s of ranks, %llu nodes simulated\n", o->simulation->n_classes,
                       o->simulation->n_classes == 1 ? "" : "s", (unsigned long long)o->n_nodes);
 }

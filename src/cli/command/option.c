@@ -9,7 +9,8 @@
 
 #define FIELD(name) offsetof(orr_settings, name)
 
-static const orr_settings defaults = {.format = "table", .color = "auto", .rank = -1, .top = 10};
+static const orr_settings defaults = {
+    .format = "table", .color = "auto", .rank = -1, .top = 10, .network_draws = 16};
 
 bool orr_option_applies(const orr_option *option, const orr_command *command)
 {
@@ -112,6 +113,17 @@ static orr_status set_number(const orr_option *option, const char *from, const c
                           from, value, (long long)option->min, (long long)max);
 }
 
+static orr_status add_text(const char *from, const char *value, const char **ret, orr_error *err)
+{
+    size_t n = 0;
+    while (ret[n] != NULL)
+        n++;
+    if (n + 1 == ORR_TEXTS_MAX)
+        return orr_fail(err, ORR_INVALID, "%s: at most %d of them", from, ORR_TEXTS_MAX - 1);
+    ret[n] = value;
+    return ORR_OK;
+}
+
 /* `from` says where the value stood, for the error: "--rank" or "ORRERY_RANK". */
 static orr_status set_value(const orr_option *option, const char *from, const char *value,
                             orr_settings *settings, orr_error *err)
@@ -130,6 +142,8 @@ static orr_status set_value(const orr_option *option, const char *from, const ch
         return ORR_OK;
     case OPTION_NUMBER:
         return set_number(option, from, value, (int64_t *)field, err);
+    case OPTION_TEXTS:
+        return add_text(from, value, (const char **)field, err);
     }
     return ORR_OK;
 }
@@ -262,10 +276,27 @@ static const char *word_of(const orr_option *o, const orr_settings *settings, or
     return word;
 }
 
+/* Options that are given several times. Returns how many words they are. */
+static size_t words_of_texts(const orr_command *command, const orr_settings *settings,
+                             orr_arena *arena, const char **words, bool *failed)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < orr_options_n; i++) {
+        const orr_option *o = &orr_options[i];
+        const char *const *texts = (const char *const *)((const char *)settings + o->offset);
+        if (o->kind != OPTION_TEXTS || !orr_option_applies(o, command))
+            continue;
+        for (; *texts != NULL; texts++, n++)
+            *failed |= (words[n] = orr_arena_printf(arena, "--%s=%s", o->name, *texts)) == NULL;
+    }
+    return n;
+}
+
 const char *const *orr_options_to_argv(const orr_command *command, const orr_settings *settings,
                                        orr_arena *arena)
 {
-    const char **words = orr_arena_array(arena, const char *, orr_options_n + settings->n_args + 4);
+    const char **words =
+        orr_arena_array(arena, const char *, orr_options_n + ORR_TEXTS_MAX + settings->n_args + 4);
     size_t n = 0;
     bool failed = false;
 
@@ -277,6 +308,7 @@ const char *const *orr_options_to_argv(const orr_command *command, const orr_set
         if (orr_option_applies(&orr_options[i], command) &&
             (words[n] = word_of(&orr_options[i], settings, arena, &failed)) != NULL)
             n++;
+    n += words_of_texts(command, settings, arena, words + n, &failed);
     words[n++] = "--";
     for (size_t i = 0; i < settings->n_args; i++)
         words[n++] = settings->args[i];

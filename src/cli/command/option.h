@@ -8,7 +8,12 @@
 /* The one table of options. It drives the command line, the environment, --help, the man
  * page and the completions of the shells. An option that means different things to different
  * commands has a row for each, so that what help says is about the command at hand. */
-typedef enum orr_option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER } orr_option_kind;
+typedef enum orr_option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_NUMBER,
+    OPTION_TEXTS /* may be given several times: const char *[ORR_TEXTS_MAX], NULL after the last */
+} orr_option_kind;
 
 /* Help prints the options of a command in these groups. */
 typedef enum orr_option_group { GROUP_COMMAND, GROUP_OUTPUT, GROUP_GENERAL } orr_option_group;

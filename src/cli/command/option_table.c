@@ -255,8 +255,10 @@ const orr_option orr_options[] = {
      .about = "tables=FILE: price the plan of FILE beside the best one"},
     {"model", 'm', OPTION_TEXT, FIELD(model), "MODEL", NULL, " compare ",
      .about = "what A and B train or serve, where they do not say it"},
-    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " compare explore simulate ",
+    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " compare simulate ",
      .about = "the machine: a name of the catalogue, or a file"},
+    {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " explore ",
+     .about = "the machine: a name of the catalogue, or a file; several, with commas, are compared"},
     {"cluster", 'c', OPTION_TEXT, FIELD(cluster), "CLUSTER", NULL, " tables ",
      .about = "the machine: a name of the catalogue, or a file; default: this one, with --ranks"},
     {"task", 0, OPTION_TEXT, FIELD(task), "TASK", "pretrain|sft|lora|dpo|rl|prefill|decode",
@@ -280,6 +282,9 @@ const orr_option orr_options[] = {
      .about = "rank of the adapters of --task lora; default: 16"},
     {"images", 0, OPTION_NUMBER, FIELD(images), "N", NULL, " compare explore simulate ",
      .about = "pictures a sample, of models that see"},
+    {"documents", 0, OPTION_TEXT, FIELD(documents), "LENGTHS", NULL, " compare explore simulate ",
+     .about = "documents that samples are packed of, to which attention is confined: tokens of each, as 4k, their "
+              "mean, as mean:4k, or a file with a line for each; default: one a sample"},
     {"expert-load", 0, OPTION_TEXT, FIELD(expert_load), "FILE", NULL, " compare explore simulate ",
      .about = "which experts tokens chose, as `generate --expert-trace` writes it, or loads of experts as vLLM and "
               "SGLang keep them; default: all alike"},
@@ -288,7 +293,8 @@ const orr_option orr_options[] = {
               "neighbours"},
     {"detail", 0, OPTION_TEXT, FIELD(detail), "DETAIL", "chunk|layer|operator",
      " compare simulate ", .about = "how finely a step is built; default: layer"},
-    {"calibration", 0, OPTION_TEXT, FIELD(calibration), "FILE", NULL, " compare simulate ",
+    {"calibration", 0, OPTION_TEXT, FIELD(calibration), "FILE", NULL,
+     " compare explore simulate ",
      .about = "what the device reaches in whole jobs; default: as fitted for its type"},
     {"framework", 0, OPTION_TEXT, FIELD(framework), "NAME", "megatron|torchtitan|deepspeed|maxtext",
      " compare explore simulate ",
@@ -360,6 +366,24 @@ const orr_option orr_options[] = {
      .about = "steps between averages of the groups; default: 1"},
     {"pipeline", 0, OPTION_NUMBER, FIELD(pipeline), "N", NULL, " tables ",
      .about = "batches that are prepared ahead, up to 3; default: 0", .max = 3},
+    {"new", 0, OPTION_FLAG, FIELD(new_file), NULL, NULL, " hw ",
+     .about = "write a cluster of your own to FILE.yaml, or standard output; on a terminal it asks"},
+    {"device", 0, OPTION_TEXT, FIELD(device), "DEVICE", NULL, " hw ",
+     .about = "--new: of what; default: h100_sxm_80g"},
+    {"gpus", 0, OPTION_TEXT, FIELD(gpus), "N", NULL, " hw ",
+     .about = "--new: how many devices; 16k is 16384; default: eight hosts, or a domain of more than 16"},
+    {"per-host", 0, OPTION_TEXT, FIELD(per_host), "N", NULL, " hw ",
+     .about = "--new: how many to a host, or domain of fast links; default: as the catalogue has it"},
+    {"link", 0, OPTION_TEXT, FIELD(link), "LINK", NULL, " hw ",
+     .about = "--new: what joins them in it, as NVLink4 or 450GB/s"},
+    {"network", 0, OPTION_TEXT, FIELD(network), "LINK", NULL, " hw ",
+     .about = "--new: what joins hosts, as \"InfiniBand NDR\" or 400Gbps of a device"},
+    {"buildings", 0, OPTION_TEXT, FIELD(buildings), "N", NULL, " hw ",
+     .about = "--new: in how many buildings, up to 8; default: 1"},
+    {"distance", 0, OPTION_TEXT, FIELD(distance), "KM", NULL, " hw ",
+     .about = "--new: how far buildings are apart, as 3km or 500m; default: 3km"},
+    {"force", 0, OPTION_FLAG, FIELD(force), NULL, NULL, " hw ",
+     .about = "--new: write over a file that is there"},
     {"kind", 0, OPTION_TEXT, FIELD(kind), "KIND", NULL, " hw ",
      .about = "only this kind: devices, links, memory or clusters"},
     {"kind", 0, OPTION_TEXT, FIELD(kind), "KIND", NULL, " fit ",
@@ -586,7 +610,7 @@ const orr_option orr_options[] = {
      .old_name = "no"},
     {"allow", 0, OPTION_TEXT, FIELD(allow), "CHOICES", NULL, " explore ",
      .about =
-         "what changes the numerics much, and is searched only when asked for: local_steps,compress,fp4"},
+         "what changes the numerics or is not known in full, searched only when asked for: fp8,mxfp8,fp4,gradients,compress,local_steps,offload,graphs"},
     {"objective", 0, OPTION_TEXT, FIELD(objective), "WHAT", "step|budget|cost|energy|devices",
      " explore ",
      .about =
@@ -596,6 +620,9 @@ const orr_option orr_options[] = {
     {"tokens", 0, OPTION_TEXT, FIELD(tokens), "N", NULL, " explore ",
      .about =
          "the budget: cost and energy are told of so many, and time with what failures cost, as 15.6T"},
+    {"start", 0, OPTION_TEXTS, FIELD(starts), "PLAN", NULL, " explore ",
+     .about =
+         "a plan to begin with, as tp=8,pp=16: the answer is no worse; may be given several times"},
     {"dimensions", 0, OPTION_TEXT, FIELD(dimensions), "NAMES", NULL, " explore ",
      .about =
          "only these of placement, scheduling and network are searched; the others are as the production rule has "
@@ -617,7 +644,26 @@ const orr_option orr_options[] = {
     {"price", 0, OPTION_TEXT, FIELD(price), "USD", NULL, " simulate ",
      .about = "--task serve: of a host for an hour; default: not said, and no cost is told"},
     {"price", 0, OPTION_TEXT, FIELD(price), "USD", NULL, " explore ",
-     .about = "of a device for an hour, where the cluster does not say it"},
+     .about =
+         "of a device for an hour, where the cluster does not say it; of devices by their names, whatever it says, as "
+         "h100=2.5,b200=5"},
+    {"deadline", 0, OPTION_TEXT, FIELD(deadline), "TIME", NULL, " explore ",
+     .about = "the fewest devices, and the cheapest plan, that train --tokens in so long, as 10d"},
+    {"solve", 0, OPTION_TEXT, FIELD(solve), "WHAT", NULL, " explore ",
+     .about =
+         "what is enough: the least bandwidth (cut:0, cut:NAME-NAME, cut of all alike, level:NAME) or memory, the "
+         "largest distance (distance:0), the fewest devices for --deadline or --step, the smallest pool of spares; "
+         "by bisection, with a search for each number"},
+    {"within", 0, OPTION_TEXT, FIELD(within), "SHARE", NULL, " explore ",
+     .about = "--solve: what is enough costs at most so much of the objective; default: 2%"},
+    {"step", 0, OPTION_TEXT, FIELD(step_limit), "TIME", NULL, " explore ",
+     .about = "--solve: a step may take so long, whatever it takes now, as 5s"},
+    {"against", 0, OPTION_TEXT, FIELD(against), "CLUSTER", NULL, " explore ",
+     .about = "another machine beside it; one_building: the same devices in one place"},
+    {"what-if", 0, OPTION_TEXT, FIELD(what_if), "CHANGES", NULL, " explore ",
+     .about =
+         "the best plans with one thing changed: of link (each cut at half and twice its bandwidth and latency), "
+         "device (others of its maker, or device:NAME in place of all), failure (half and twice the rate)"},
     {"failures", 0, OPTION_TEXT, FIELD(failures), "NAME", NULL, " explore ",
      .about =
          "that the budget meets: as `orrery fleet` has them, or the last of a file; none; default: ft_hsdp_98k"},
@@ -645,6 +691,14 @@ const orr_option orr_options[] = {
      .about =
          "also what other searchers choose, judged alike: all, or any of production, fsdp, atlas, crosspipe, sailor, metis, "
          "amp, galvatron"},
+    {"network-draws", 0, OPTION_NUMBER, FIELD(network_draws), "N", NULL, " explore ",
+     .about =
+         "hashes of connections onto paths for which the plans are simulated once more, transfers over cuts as flows; 0: "
+         "none; default: 16"},
+    {"network-flows", 0, OPTION_TEXT, FIELD(network_flows), "SETTINGS", NULL, " explore ",
+     .about =
+         "what these flows meet, as others=20%,first=pp-ep,recovery=selective,seed=2: traffic of other jobs, axes that go "
+         "first, how losses are repaired (go_back_n or selective), the hashes"},
     {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL, " explore ",
      .about =
          "every table, and every row: also memory, what the search counted, and what the figures rest on",

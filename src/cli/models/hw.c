@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/closest.h"
 #include "cli/command/session.h"
+#include "cli/models/hw_new.h"
 
 typedef enum hw_kind { HW_DEVICES, HW_LINKS, HW_MEMORY, HW_CLUSTERS, HW_KINDS } hw_kind;
 static const char *const KINDS[HW_KINDS] = {"devices", "links", "memory", "clusters"};
@@ -21,22 +22,11 @@ typedef struct hw {
     size_t n_printed;
 } hw;
 
-static const void *entries_of(const orr_catalog *catalog, hw_kind kind, size_t *ret_n)
+static orr_entry_list list_of(const orr_catalog *catalog, hw_kind kind)
 {
-    switch (kind) {
-    case HW_DEVICES:
-        *ret_n = catalog->n_devices;
-        return catalog->devices;
-    case HW_LINKS:
-        *ret_n = catalog->n_links;
-        return catalog->links;
-    case HW_MEMORY:
-        *ret_n = catalog->n_tiers;
-        return catalog->tiers;
-    default:
-        *ret_n = catalog->n_clusters;
-        return catalog->clusters;
-    }
+    static orr_entry_list (*const lists[HW_KINDS])(const orr_catalog *) = {
+        orr_device_list, orr_link_list, orr_tier_list, orr_cluster_list};
+    return lists[kind](catalog);
 }
 
 static orr_status parse_kind(const char *text, hw_kind *ret, orr_error *err)
@@ -56,27 +46,29 @@ static orr_status parse_kind(const char *text, hw_kind *ret, orr_error *err)
 
 static orr_status fail_name(hw *h, const char *name, hw_kind first, hw_kind last)
 {
-    orr_array(const char *) names = {0};
+    static const char *const what = "hw: nothing is called";
+    orr_array(const void *) entries = {0};
+    orr_arena *arena = h->session.arena;
     orr_error *err = &h->session.err;
-    for (hw_kind kind = first; kind <= last; kind++) {
-        size_t n;
-        const char *const *const *all = entries_of(h->catalog, kind, &n);
-        for (size_t i = 0; i < n; i++)
-            if (!orr_array_push(&names, all[i][0])) {
-                orr_array_done(&names);
-                return orr_fail_memory(err);
-            }
+    orr_status status = ORR_OK;
+    for (hw_kind kind = first; kind <= last && status == ORR_OK; kind++) {
+        const orr_entry_list list = list_of(h->catalog, kind);
+        const void *fit[ORR_ENTRY_FITS];
+        if (orr_entry_search(&list, name, true, fit) > 1)
+            status = orr_entry_fail(what, name, &list, "", arena, err);
+        for (size_t i = 0; i < list.n && status == ORR_OK; i++)
+            if (!orr_array_push(&entries, ((const void *const *)list.entries)[i]))
+                status = orr_fail_memory(err);
     }
-    const char *close = orr_closest_match(name, names.at, names.n);
-    orr_array_done(&names);
-    return close != NULL ? orr_fail(err, ORR_NOT_FOUND,
-                                    "hw: nothing is called '%s'; did you mean "
-                                    "'%s'?",
-                                    name, close)
-                         : orr_fail(err, ORR_NOT_FOUND,
-                                    "hw: nothing is called '%s'; orrery hw "
-                                    "--kind devices|links|memory|clusters lists what there is",
-                                    name);
+    if (status == ORR_OK) {
+        const orr_entry_list all = {entries.at, entries.n, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+        status = orr_entry_fail(what, name, &all,
+                                "orrery hw --kind devices|links|memory|clusters lists what there "
+                                "is",
+                                arena, err);
+    }
+    orr_array_done(&entries);
+    return status;
 }
 
 /* Without --kind the first name says which: a device, or what else is called so; a file is a
@@ -94,12 +86,14 @@ static orr_status find_kind(hw *h)
         h->kind = HW_CLUSTERS;
         return ORR_OK;
     }
-    for (h->kind = 0; h->kind < HW_KINDS; h->kind++) {
-        size_t n;
-        const void *entries = entries_of(h->catalog, h->kind, &n);
-        if (orr_entry_find(entries, n, name) != NULL)
-            return ORR_OK;
-    }
+    for (int by_words = 0; by_words < 2; by_words++)
+        for (h->kind = 0; h->kind < HW_KINDS; h->kind++) {
+            const orr_entry_list list = list_of(h->catalog, h->kind);
+            const void *fit[ORR_ENTRY_FITS];
+            const size_t n = orr_entry_search(&list, name, by_words, fit);
+            if (n > 0)
+                return n == 1 ? ORR_OK : fail_name(h, name, h->kind, h->kind);
+        }
     return fail_name(h, name, 0, HW_KINDS - 1);
 }
 
@@ -173,28 +167,26 @@ static orr_status add_file(hw *h, const char *path)
 
 static orr_status add_named(hw *h)
 {
-    size_t n;
-    const void *entries = entries_of(h->catalog, h->kind, &n);
+    const orr_entry_list list = list_of(h->catalog, h->kind);
     for (size_t i = 0; i < h->session.settings->n_args; i++) {
         const char *name = h->session.settings->args[i];
-        if (orr_entry_is_file(name) && orr_entry_find(entries, n, name) == NULL) {
+        const void *fit[ORR_ENTRY_FITS];
+        const size_t n = orr_entry_search(&list, name, !orr_entry_is_file(name), fit);
+        if (n == 1)
+            ORR_TRY(add_object(h, fit[0]));
+        else if (n == 0 && orr_entry_is_file(name))
             ORR_TRY(add_file(h, name));
-            continue;
-        }
-        const void *object = orr_entry_find(entries, n, name);
-        if (object == NULL)
+        else
             return fail_name(h, name, h->kind, h->kind);
-        ORR_TRY(add_object(h, object));
     }
     return ORR_OK;
 }
 
 static orr_status add_all(hw *h)
 {
-    size_t n;
-    const void *const *entries = entries_of(h->catalog, h->kind, &n);
-    for (size_t i = 0; i < n; i++)
-        ORR_TRY(add_object(h, entries[i]));
+    const orr_entry_list list = list_of(h->catalog, h->kind);
+    for (size_t i = 0; i < list.n; i++)
+        ORR_TRY(add_object(h, ((const void *const *)list.entries)[i]));
     return ORR_OK;
 }
 
@@ -306,12 +298,33 @@ static orr_status run(hw *h)
 {
     const orr_settings *settings = h->session.settings;
     ORR_TRY(orr_catalog_open(h->session.arena, &h->catalog, &h->session.err));
+    if (settings->new_file)
+        return orr_hw_new_run(&h->session, h->catalog);
     ORR_TRY(find_kind(h));
     if (settings->n_args > 0)
         ORR_TRY(add_named(h));
     else if (settings->all)
         ORR_TRY(add_all(h));
     return print_all(h);
+}
+
+/* What describes a new cluster is nothing else, and the other way round. */
+static orr_status check_use(const orr_settings *s, orr_error *err)
+{
+    const char *only_new = s->device != NULL      ? "device"
+                           : s->gpus != NULL      ? "gpus"
+                           : s->per_host != NULL  ? "per-host"
+                           : s->link != NULL      ? "link"
+                           : s->network != NULL   ? "network"
+                           : s->buildings != NULL ? "buildings"
+                           : s->distance != NULL  ? "distance"
+                           : s->force             ? "force"
+                                                  : NULL;
+    if (!s->new_file && only_new != NULL)
+        return orr_fail(err, ORR_INVALID, "hw: --%s goes with --new", only_new);
+    if (s->new_file && (s->kind != NULL || s->of_jobs || s->all))
+        return orr_fail(err, ORR_INVALID, "hw: --new prints no tables");
+    return ORR_OK;
 }
 
 int orr_command_hw(const orr_settings *settings)
@@ -321,6 +334,9 @@ int orr_command_hw(const orr_settings *settings)
 
     if (orr_session_init(&h.session, settings) != ORR_OK) {
         code = orr_session_fail(&h.session);
+    } else if (check_use(settings, &h.session.err) != ORR_OK) {
+        orr_session_fail(&h.session);
+        code = EXIT_USAGE;
     } else if (settings->kind && parse_kind(settings->kind, &h.kind, &h.session.err) != ORR_OK) {
         orr_session_fail(&h.session);
         code = EXIT_USAGE;

@@ -15,7 +15,7 @@ typedef struct device_row {
     const char *name, *vendor, *kind;
     int64_t memory_bytes;
     double memory_bandwidth_bytes_per_s, fp32_tflops, half_tflops, fp8_tflops, matmul_bf16_tflops,
-        scale_up_bytes_per_s, nic_bytes_per_s, power_w;
+        scale_up_bytes_per_s, nic_bytes_per_s, power_w, price_per_hour_usd;
 } device_row;
 
 #define C(name, type)         COLUMN(device_row, name, type)
@@ -33,6 +33,7 @@ static const orr_column DEVICE_COLUMNS[] = {
     C(scale_up_bytes_per_s, BYTES_PER_S),
     C(nic_bytes_per_s, BYTES_PER_S),
     C(power_w, NUMBER),
+    C(price_per_hour_usd, NUMBER),
 };
 #undef C
 #undef AS
@@ -75,6 +76,7 @@ static device_row row_of_device(const orr_device *device)
         .scale_up_bytes_per_s = rate_of(&device->scale_up_bytes_per_s),
         .nic_bytes_per_s = rate_of(&device->nic_bytes_per_s),
         .power_w = device->power_w.value,
+        .price_per_hour_usd = device->price_per_hour.value,
     };
 }
 

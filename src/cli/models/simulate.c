@@ -4,13 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/plan/plan.h"
 #include "cli/arguments/job.h"
+
+/* What `explore` searches and a plan may leave open. */
+static void tell_crossing(const orr_job_request *r)
+{
+    const orr_cluster *cluster = r->outcome.cluster;
+    const orr_plan *plan = &r->outcome.plan;
+    if (cluster->n_sites < 2 || r->plan.cross != 0 || orr_plan_has_sites(&r->plan) ||
+        r->outcome.n_ranks <= cluster->sites[0].devices)
+        return;
+    orr_session_remark(r->session,
+                       "the plan does not say what crosses sites: cross=%s, and sites are filled "
+                       "in order; orrery explore searches for what is best",
+                       plan->cross == ORR_CROSS_PP ? "pp" : "dp");
+}
 
 static orr_status print_tables(const orr_job_request *r, orr_job_summary_hook *remark, void *ctx)
 {
     orr_session *session = r->session;
     orr_table_style style;
     orr_named_table tables[ORR_OUTCOME_TABLES];
+    tell_crossing(r);
     if (session->settings->emit && !r->outcome.memory.fits)
         orr_session_remark(session, "the plan's memory does not fit");
     if (session->settings->emit)

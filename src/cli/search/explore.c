@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/search/explore.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,6 +62,7 @@ static orr_status simulate_again(orr_explore_request *r)
     orr_job_options_init(&options);
     options.workload = r->options.workload;
     options.software_year = r->options.software_year;
+    options.calibration = r->options.calibration;
     for (uint32_t i = 0; i < r->exploration.n && i < ORR_EXPLORE_SHOWN; i++) {
         orr_outcome outcome = {0};
         if (i > 0 && orr_interrupt_requested(NULL))
@@ -97,10 +99,27 @@ static orr_status ask_baselines(orr_explore_request *r)
     return ORR_OK;
 }
 
+/* Where no plan's objective is known there is nothing to decide, and for a plan in words alone
+ * nothing to tell. */
+static orr_status find_meaning(orr_explore_request *r)
+{
+    orr_decision_options how;
+    if (r->session.settings->emit || strcmp(r->session.settings->format, "plan") == 0)
+        return ORR_OK;
+    orr_decision_options_init(&how);
+    how.threads = r->options.threads;
+    const orr_status status =
+        orr_explore_answer_of(r->job.model, r->job.cluster, &r->options, &r->exploration, &how,
+                              r->session.arena, &r->answer, &r->session.err);
+    r->has_answer = status == ORR_OK;
+    return status == ORR_INVALID ? ORR_OK : status;
+}
+
 static orr_status look_behind(orr_explore_request *r)
 {
     if (r->exploration.n == 0)
-        return ORR_OK;
+        return orr_interrupt_requested(NULL) ? ORR_OK : find_meaning(r);
+    ORR_TRY(orr_explore_network_ask(r));
     ORR_TRY(simulate_again(r));
     if (!orr_interrupt_requested(NULL)) {
         ORR_TRY(orr_explore_sensitivity(r->job.model, r->job.cluster, &r->options, &r->exploration,
@@ -108,6 +127,8 @@ static orr_status look_behind(orr_explore_request *r)
                                         &r->sensitivity, &r->session.err));
         r->has_sensitivity = true;
     }
+    if (!orr_interrupt_requested(NULL))
+        ORR_TRY(find_meaning(r));
     return ask_baselines(r);
 }
 
@@ -126,6 +147,11 @@ static orr_explore_report report_of(const orr_explore_request *r)
         .baseline_plans = r->baseline_plans,
         .n_baseline_plans = r->n_outcomes > 0 ? r->n_baselines : 0,
         .interrupted = orr_interrupt_requested(NULL),
+        .answer = r->has_answer ? &r->answer : NULL,
+        .answers = r->questions.answers,
+        .n_answers = r->questions.n_answers,
+        .network = r->checks,
+        .n_network = r->n_checks,
     };
 }
 
@@ -133,7 +159,7 @@ static orr_explore_report report_of(const orr_explore_request *r)
 static void print_text(orr_explore_request *r, const orr_table_style *style,
                        const orr_named_table *tables)
 {
-    static const char *const details[] = {"break_even", "search", "memory", "basis"};
+    static const char *const details[] = {"break_even", "search", "memory", "basis", "answers"};
     for (int i = 0; i < ORR_EXPLORE_TABLES; i++) {
         bool detail = false;
         for (size_t d = 0; d < sizeof details / sizeof *details; d++)
@@ -151,8 +177,7 @@ static orr_status print_plan(orr_explore_request *r)
     const orr_exploration *x = &r->exploration;
     if (x->n == 0) {
         (void)fprintf(stderr, "orrery: no plan was found: %s\n",
-                      x->infeasible != NULL && x->complete ? x->infeasible
-                                                           : "stopped before one was");
+                      x->infeasible != NULL ? x->infeasible : "stopped before one was");
         return ORR_OK;
     }
     const char *plan = orr_plan_short_text(&x->best[0].plan, r->session.arena);
@@ -222,6 +247,25 @@ static void remark_batch(const orr_explore_request *r)
                            r->options.workload.seq);
 }
 
+/* What a device costs is the catalogue's where nobody else says it. */
+static void remark_price(const orr_explore_request *r)
+{
+    const orr_explore_options *o = &r->options;
+    const orr_cluster *c = r->job.cluster;
+    const bool cost = o->objective == ORR_OBJECTIVE_COST || o->second == ORR_OBJECTIVE_COST;
+    for (uint32_t s = 0; cost && !(o->price_per_hour > 0) && (s == 0 || s < c->n_sites); s++) {
+        const orr_device *d = c->n_sites > 0 ? c->sites[s].device : c->device;
+        if (!isnan(d->price_per_hour.value) && speaks() &&
+            (c->n_sites == 0 || isnan(c->sites[s].price_per_hour.value))) {
+            orr_session_remark(&r->session,
+                               "%s at %g USD an hour (%s), where no site says more; --price says "
+                               "otherwise",
+                               d->name, d->price_per_hour.value, d->price_per_hour.source);
+            return;
+        }
+    }
+}
+
 static int code_of(const orr_explore_request *r)
 {
     if (orr_interrupt_requested(NULL))
@@ -248,8 +292,13 @@ int orr_command_explore(const orr_settings *settings)
     if (orr_explore_request_read(&r) != ORR_OK)
         return fail(&r, orr_job_exit_code_of_input(r.session.err.status));
     remark_batch(&r);
+    remark_price(&r);
     orr_interrupt_watch();
     if (search(&r) != ORR_OK)
+        return fail(&r, orr_job_exit_code_of_input(r.session.err.status));
+    for (uint32_t i = 0; i < r.exploration.n_remarks && speaks(); i++)
+        orr_session_remark(&r.session, "%s", r.exploration.remarks[i]);
+    if (speaks() && orr_explore_ask(&r) != ORR_OK)
         return fail(&r, orr_job_exit_code_of_input(r.session.err.status));
     if (speaks() && (look_behind(&r) != ORR_OK || tell(&r) != ORR_OK))
         return fail(&r, EXIT_INPUT);

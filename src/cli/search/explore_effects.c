@@ -9,7 +9,7 @@
 
 typedef struct effect_row {
     const char *effect, *published;
-    double low, high, ours;
+    double low, high, ours, by_flows;
     const char *unit;
     bool direction, within;
     const char *how, *source;
@@ -23,6 +23,7 @@ static const orr_column columns[] = {
     C(low, NUMBER),
     C(high, NUMBER),
     AS(ours, NUMBER, "simulated"),
+    C(by_flows, NUMBER),
     C(unit, TEXT),
     AS(direction, BOOL, "same_direction"),
     AS(within, BOOL, "in_published_range"),
@@ -42,9 +43,9 @@ static orr_status make_table(orr_arena *arena, orr_table *ret, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         const orr_published_effect *e = &effects[i];
-        rows[i] = (effect_row){e->what, e->published, e->published_low, e->published_high,
-                               e->ours, e->unit,      e->direction,     e->within,
-                               e->how,  e->source};
+        rows[i] = (effect_row){e->what,   e->published, e->published_low, e->published_high,
+                               e->ours,   e->by_flows,  e->unit,          e->direction,
+                               e->within, e->how,       e->source};
     }
     *ret = ORR_TABLE_("orrery.network_effects/1",
                       "published effects of network technologies, and what the models here say",

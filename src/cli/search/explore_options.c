@@ -94,7 +94,8 @@ static orr_status read_objectives(orr_explore_request *r, orr_error *err)
 {
     const orr_settings *s = settings_of(r);
     orr_explore_options *o = &r->options;
-    o->objective = objective_named(s->objective, ORR_OBJECTIVE_STEP);
+    o->objective = objective_named(s->objective,
+                                   s->deadline != NULL ? ORR_OBJECTIVE_BUDGET : ORR_OBJECTIVE_STEP);
     o->second = objective_named(s->front, ORR_OBJECTIVES);
     if (o->second == o->objective)
         return orr_fail(err, ORR_INVALID, "--pareto: %s is already what --objective makes small",
@@ -123,14 +124,23 @@ static orr_status read_failures(orr_explore_request *r, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status read_price(const char *text, double *ret, orr_error *err)
+static orr_status read_starts(orr_explore_request *r, orr_error *err)
 {
-    char *end;
-    *ret = strtod(text, &end);
-    return end == text || *end != '\0' || !(*ret > 0) || !isfinite(*ret)
-               ? orr_fail(err, ORR_INVALID,
-                          "--price: '%.60s' is not USD of a device and hour, as 2.5", text)
-               : ORR_OK;
+    const orr_settings *s = settings_of(r);
+    uint32_t n = 0;
+    while (s->starts[n] != NULL)
+        n++;
+    orr_plan *starts = orr_arena_array(r->session.arena, orr_plan, n);
+    if (starts == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < n; i++)
+        if (orr_plan_parse(s->starts[i], &starts[i], err) != ORR_OK) {
+            orr_error_prefix(err, "--start");
+            return err->status;
+        }
+    r->options.starts = starts;
+    r->options.n_starts = n;
+    return ORR_OK;
 }
 
 static orr_status read_effort(orr_explore_request *r, orr_error *err)
@@ -172,7 +182,7 @@ static orr_status read_bounds(orr_explore_request *r, orr_error *err)
     if (s->max_buildings > ORR_SITES_MAX)
         return orr_fail(err, ORR_INVALID, "--max-sites: at most %d", ORR_SITES_MAX);
     o->max_sites = (uint32_t)s->max_buildings;
-    return s->price != NULL ? read_price(s->price, &o->price_per_hour, err) : ORR_OK;
+    return s->price != NULL ? orr_explore_prices_read(r, s->price) : ORR_OK;
 }
 
 /* --- other searchers ------------------------------------------------------------------------- */
@@ -234,17 +244,22 @@ orr_status orr_explore_request_read(orr_explore_request *r)
         return err->status;
     }
     /* What is fixed is a plan that leaves much open; of none, its sequence is the model's. */
-    const orr_job_spec words = {s->args[0], s->cluster, s->fix != NULL ? s->fix : "micro_batch=1"};
+    orr_job_spec words = {s->args[0], NULL, s->fix != NULL ? s->fix : "micro_batch=1"};
+    ORR_TRY(orr_explore_first_cluster(r, &words.cluster, err));
     ORR_TRY(orr_job_request_read(&r->session, &words, &r->job));
     r->job.plan = fix;
     orr_explore_options_init(&r->options);
     r->options.software_year = (double)r->session.settings->software;
     r->options.workload = r->job.options.workload;
+    r->options.calibration = r->job.options.calibration;
     r->options.framework = (uint8_t)r->job.framework;
     ORR_TRY(read_objectives(r, err));
     ORR_TRY(read_fixed(r));
     ORR_TRY(read_bounds(r, err));
     ORR_TRY(read_effort(r, err));
+    ORR_TRY(read_starts(r, err));
     ORR_TRY(read_baselines(r, err));
-    return read_failures(r, err);
+    ORR_TRY(orr_explore_network_read(r));
+    ORR_TRY(read_failures(r, err));
+    return orr_explore_questions_read(r);
 }

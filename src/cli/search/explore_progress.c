@@ -34,6 +34,10 @@ void orr_explore_progress_line(const orr_explore_progress *p, orr_objective obje
     if (room > 0)
         out[0] = '\0';
     add(out, room, &at, "exploring");
+    if (p->phase != NULL) {
+        (void)snprintf(text, sizeof text, " (%s)", p->phase);
+        add(out, room, &at, text);
+    }
     if (p->families > 0) {
         (void)snprintf(text, sizeof text, " %3d %%",
                        (int)(100.0 * (double)p->families_done / (double)p->families));
@@ -54,6 +58,10 @@ void orr_explore_progress_line(const orr_explore_progress *p, orr_objective obje
     if (p->families > 0) {
         (void)snprintf(text, sizeof text, "  %s of %s sets", orr_human_count(a, p->families_done),
                        orr_human_count(b, p->families));
+        add(out, room, &at, text);
+    }
+    if (p->family != NULL && p->family[0] != '\0') {
+        (void)snprintf(text, sizeof text, "  %.40s", p->family);
         add(out, room, &at, text);
     }
 }
