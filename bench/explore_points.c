@@ -2,13 +2,15 @@
 /* The search beside the baselines, over design points: model family x buildings x distance x
  * oversubscription x devices.
  *
- *   explore_points [--quick] [--only TEXT] [--seconds S] [--markdown FILE]
+ *   explore_points [--quick] [--only TEXT] [--seconds S] [--unaided] [--markdown FILE]
  *
  * A JSON line a point: the step of our plan, of each baseline's, all judged by the same simulator;
  * the gap to the proven bound; and the ablation: one dimension searched, the others as the
  * production rule has them. Precision is bf16 throughout, nothing that changes the numerics is
  * allowed. --seconds: most that a search may take (12; three times that with experts, half of it
  * for each of an ablation).
+ * --unaided: baselines choose by their own cost models and are given no overlaps. Our step is given
+ * with flows over the cuts, too (16 draws).
  * --markdown: the tables of docs/explore.md, too. --quick: three small points. */
 #include "explore_common.h"
 
@@ -151,6 +153,8 @@ static const orr_cluster *cluster_of(const point *p, const orr_catalog *catalog,
 
 static const char *const DIMENSION[DIMENSIONS] = {"placement", "scheduling", "network"};
 
+static bool unaided;
+
 static orr_explore_options options_of(const point *p, double limit_s, orr_arena *arena)
 {
     orr_explore_options o;
@@ -168,6 +172,25 @@ static double seconds_of(const orr_explored *e)
     return 1e-9 * (double)e->step_ns;
 }
 
+/* The mean and the 95th percentile of the step of our first plan, with transfers over cuts as flows,
+ * and what dominates there. */
+static void put_flows(const orr_model *model, const orr_cluster *cluster,
+                      const orr_explore_options *o, const orr_exploration *found, orr_arena *arena)
+{
+    orr_exploration first = *found;
+    orr_network_check_options how;
+    const orr_explored_network *rows;
+    uint32_t n = 0;
+    orr_network_check_options_init(&how);
+    if (found->n > 0 && orr_explore_has_network(cluster))
+        check(orr_explore_network(model, cluster, o, &how, 1, &first, arena, &rows, &n, &err));
+    if (n == 0)
+        return;
+    put_number("flows_mean_s", 1e-9 * (double)rows[0].check.mean_ns);
+    put_number("flows_p95_s", 1e-9 * (double)rows[0].check.p95_ns);
+    put_text("flows_cause", orr_network_cause_name((orr_network_cause)rows[0].check.cause));
+}
+
 static void run_ours(const orr_model *model, const orr_cluster *cluster, const point *p,
                      double limit_s, answer *ret, orr_arena *arena)
 {
@@ -178,12 +201,15 @@ static void run_ours(const orr_model *model, const orr_cluster *cluster, const p
     ret->search_s = now_s() - start_s;
     ret->ours_s = ret->mfu_frac = NAN;
     ret->gap_frac = e.gap_frac;
-    ret->plan = e.n > 0 ? plan_text(&e.best[0].plan, arena) : e.infeasible;
+    ret->plan = e.n > 0               ? plan_text(&e.best[0].plan, arena)
+                : e.infeasible != NULL ? e.infeasible
+                                       : "stopped before a plan was found";
     if (e.n > 0) {
         ret->ours_s = seconds_of(&e.best[0]);
         ret->mfu_frac = e.best[0].mfu_frac;
     }
     put_number("step_s", ret->ours_s);
+    put_flows(model, cluster, &o, &e, arena);
     put_number("mfu_frac", ret->mfu_frac);
     put_number("bound_s", 1e-9 * e.bound);
     put_number("gap_frac", e.gap_frac);
@@ -197,8 +223,9 @@ static void run_ours(const orr_model *model, const orr_cluster *cluster, const p
 static void run_baselines(const orr_model *model, const orr_cluster *cluster, const point *p,
                           answer *ret, orr_arena *arena)
 {
-    const orr_explore_options o = options_of(p, 0, arena);
-    printf(", \"baselines\": {");
+    orr_explore_options o = options_of(p, 0, arena);
+    o.unaided = unaided;
+    printf(", \"unaided\": %s, \"baselines\": {", unaided ? "true" : "false");
     for (int b = 0; b < ORR_BASELINES; b++) {
         orr_explored e;
         const orr_status status = orr_baseline_of((orr_baseline)b, model, cluster, &o, &e, &err);
@@ -353,6 +380,8 @@ int main(int argc, char **argv)
         const bool more = i + 1 < argc;
         if (strcmp(argv[i], "--quick") == 0)
             quick = true;
+        else if (strcmp(argv[i], "--unaided") == 0)
+            unaided = true;
         else if (strcmp(argv[i], "--only") == 0 && more)
             only = argv[++i];
         else if (strcmp(argv[i], "--seconds") == 0 && more)
@@ -360,7 +389,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--markdown") == 0 && more)
             markdown = argv[++i];
         else {
-            fputs("usage: explore_points [--quick] [--only TEXT] [--seconds S] [--markdown FILE]\n",
+            fputs("usage: explore_points [--quick] [--only TEXT] [--seconds S] [--unaided] [--markdown FILE]\n",
                   stderr);
             return 2;
         }
