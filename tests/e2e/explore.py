@@ -7,6 +7,7 @@ import csv
 import fcntl
 import html.parser
 import json
+import math
 import os
 import pathlib
 import pty
@@ -26,12 +27,13 @@ from harness import (BIN, BUILD, PATIENCE_S, SANITIZED, Skip, case, environment,
                      scratch, wait_for)
 
 SMALL = ["llama3.2-1b", "--cluster", "dgx_h100", "--batch", "32"]
-SITES = ["llama3.2-1b", "--cluster", "gcp_a100_two_regions", "--batch", "128", "--seq", "2k", "--fix", "tp=2",
-         "--limit", "pp<=4,cp<=1", "--gap", "10%"]
+SITES = ["llama3.2-1b", "--cluster", "gcp_a100_two_regions", "--batch", "128", "--seq", "2k", "--fix",
+         "tp=2,zero=1,micro_batch=2,recompute=none,overlap_tp=on", "--limit", "pp<=4,cp<=1", "--gap", "10%"]
 LARGE = ["llama3.1-405b", "--cluster", "h100_24k", "--exact"]
 # With those that the next version leaves out: limits, needs, front.
-TABLES = ["plans", "bottlenecks", "limits", "cuts", "axes", "alternatives", "waterfalls", "break_even", "needs",
-          "pareto_front", "front", "sensitivity", "baselines", "search", "memory", "basis", "relaxations"]
+TABLES = ["plans", "decision", "published", "bottlenecks", "limits", "cuts", "axes", "alternatives", "waterfalls",
+          "break_even", "needs", "pareto_front", "front", "sensitivity", "baselines", "search", "memory", "basis",
+          "relaxations", "answers", "probes", "network"]
 
 
 def explore(*args, **more):
@@ -45,9 +47,9 @@ def found(*args, code=0, **more):
     return json.loads(result.stdout)
 
 
-def confirmed_ns(question, plan):
+def confirmed_ns(question, plan, *more):
     """Step of the plan as `simulate` has it, which has to fit."""
-    result = orrery("simulate", "-q", *question[:3], "--plan", plan, "--format", "json")
+    result = orrery("simulate", "-q", *question[:3], "--plan", plan, *more, "--format", "json")
     assert result.returncode == 0, f"{plan}: exit {result.returncode}: {result.stderr}"
     figures = json.loads(result.stdout)["tables"]["figures"]["rows"]
     return int(next(row["value"] for row in figures if row["figure"] == "step"))
@@ -63,6 +65,22 @@ def the_plan_that_is_printed_takes_the_step_that_is_told():
     assert plan.returncode == 0 and plan.stdout == answer["plan"] + "\n", plan.stdout
     for row in answer["tables"]["plans"]["rows"]:
         assert confirmed_ns(SMALL, row["plan"]) == row["step_ns"], row
+
+
+@case
+def a_calibration_of_ones_own_is_that_of_the_search():
+    """Half of the products' speed makes every plan slower, as `simulate` has it, and is another question to a store."""
+    with scratch() as folder:
+        usual = (HERE.parents[1] / "catalog/calibrations/h100_sxm_80g.yaml").read_text()
+        slow = folder / "slow.yaml"
+        slow.write_text(re.sub(r"(matmul_(?:bf16|fp8):\s+\{value: )([\d.]+), low: [\d.]+, high: [\d.]+",
+                               lambda at: f"{at[1]}{float(at[2]) / 2}", usual))
+        store, own = folder / "a.db", ("--calibration", str(slow))
+        first, second = found(*SMALL, "--store", store), found(*SMALL, *own, "--store", store, "--resume")
+        assert second["step_ns"] > 1.3 * first["step_ns"], (first["step_ns"], second["step_ns"])
+        assert confirmed_ns(SMALL, second["plan"], *own) == second["step_ns"]
+        assert not any(row["stage"].endswith("earlier run") for row in second["tables"]["search"]["rows"])
+        one_line(explore(*SMALL, "--calibration", folder / "none.yaml"), 3)
 
 
 @case
@@ -102,6 +120,50 @@ def all_formats_have_the_same_tables():
     blocks = [list(csv.reader(block.splitlines())) for block in text.stdout.split("\n\n")]
     assert blocks[0][0][0] == "place" and blocks[0][1][0] == "1", blocks[0]
     assert "| place |" in explore(*SMALL, "--format", "md").stdout
+
+
+@case
+def the_answer_is_a_set_and_one_of_it_is_recommended():
+    """Plans within the model's error, with what they lose over draws; fp8 and MFU are told with the precision's peak."""
+    question = SMALL + ["--fix", "precision=bf16", "--seq", "4k"]
+    answer = found(*question)
+    rows = answer["tables"]["decision"]["rows"]
+    assert answer["set_plans"] == len(rows) >= 1 and answer["draws"] == 200, answer["set_plans"]
+    assert [row["place"] for row in rows] == list(range(1, len(rows) + 1))
+    assert sum(row["recommended"] for row in rows) == 1
+    take = next(row for row in rows if row["recommended"])
+    assert take["plan"] == answer["recommended_plan"]
+    assert take["mean_regret_frac"] == min(row["mean_regret_frac"] for row in rows)
+    assert rows[0]["plan"] == answer["plan"] and rows[0]["odds_of_better_frac"] == 0.5
+    assert all(0.1 <= row["odds_of_better_frac"] <= 0.5 for row in rows)
+    assert sum(row["draws_best_frac"] for row in rows) <= 1 + 1e-9
+    for row in rows[:6]:
+        assert confirmed_ns(question, row["plan"]) == row["step_ns"], row
+    # In fp8 the plan is another, as `simulate` has it, and its MFU is of a peak twice as high.
+    fp8 = answer["plan"] + ("" if "precision" in answer["plan"] else ",precision=fp8")
+    assert answer["fp8_value"] == confirmed_ns(question, fp8), fp8
+    shares = []
+    for plan in (answer["plan"], fp8):
+        figures = json.loads(orrery("simulate", "-q", *question[:3], "--plan", plan, "--format", "json").stdout)
+        rows = {row["figure"]: row for row in figures["tables"]["figures"]["rows"]}
+        shares.append(float(rows["mfu"]["value"]) * float(rows["step"]["value"]))
+    assert abs(shares[0] / shares[1] - 2) < 0.01, shares
+    text = explore(*question).stdout
+    assert "\nanswer: " in text and "\nfp8: this plan would take" in text and "warning:" not in text, text
+
+
+@case
+def the_published_plan_of_a_job_stands_beside_what_is_found():
+    question = ["gpt3-175b", "--cluster", "h100_superpod", "--gpus", "512", "--min-gpus", "512", "--batch", "2048",
+                "--seq", "2k", "--fix", "tp=4,pp=8,precision=fp8", "--gap", "20%", "--keep", "2"]
+    answer = found(*question)
+    rows = {row["name"]: row for row in answer["tables"]["published"]["rows"]}
+    assert sorted(rows) == ["mlperf_gpt3_2023", "mlperf_gpt3_2024"], sorted(rows)
+    row = rows["mlperf_gpt3_2024"]
+    assert abs(row["measured_step_ns"] - 10.37e9) < 1 and row["source"] and row["fits"]
+    assert abs(row["excess_frac"] - (row["step_ns"] / answer["step_ns"] - 1)) < 1e-9
+    assert row["step_ns"] == confirmed_ns(question, row["plan"])
+    assert "published: mlperf_gpt3_2024" in explore(*question).stdout
 
 
 @case
@@ -281,6 +343,22 @@ def processes_of_mpirun_find_the_same_and_one_speaks():
                               check=False)
     assert together.returncode == 0, together.stderr
     assert together.stdout == alone.stdout, together.stdout
+
+
+@case
+def plans_over_sites_are_checked_with_flows():
+    """Few plans are left, all of which cross; none is told where no draw is asked for."""
+    few = ["llama3.2-1b", "--cluster", "gcp_a100_two_regions", "--batch", "128", "--seq", "2k", "--gap", "10%",
+           "--fix", "tp=2,pp=3,dp=64,cp=1,zero=1,micro_batch=1,recompute=none", "--dimensions", "placement"]
+    rows = found(*few)["tables"]["network"]["rows"]
+    assert rows, rows
+    for row in rows:
+        assert row["flows_p95_ns"] >= row["flows_mean_ns"] * 0.999 and row["closed_form_ns"] > 0, row
+        assert row["differs"] == (abs(row["flows_mean_ns"] / row["closed_form_ns"] - 1) > 0.03), row
+    busy = found(*few, "--network-flows", "others=90%,seed=2")["tables"]["network"]["rows"]
+    by_plan = {row["plan"]: row["flows_mean_ns"] for row in rows}
+    assert any(row["flows_mean_ns"] > by_plan.get(row["plan"], math.inf) for row in busy), (rows, busy)
+    assert found(*few, "--network-draws", "0")["tables"]["network"]["rows"] == []
 
 
 @case

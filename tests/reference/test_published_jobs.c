@@ -10,7 +10,11 @@
 
 #include <cmocka.h>
 
+#include <orrery/explore.h>
+
 #include "../../bench/jobs/job_judge.h"
+
+#define assert_near(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 
 /* Published measurements of whole jobs against predictions with the built-in calibrations, which
  * were fitted on one side of a split by configuration (bench/jobs/job_tables.c). What is asserted
@@ -150,6 +154,60 @@ static void memory_is_as_claimed(void **state)
     assert_true(s.n_memory > 0 && s.memory_mean <= 0.02);
 }
 
+/* --- the order of plans of one job ----------------------------------------------------------- */
+
+/* Rows of one model, batch, sequence and number of devices, in different plans. */
+static bool are_one_job(const job_case *a, const job_case *b)
+{
+    return strncmp(a->table, "vtrain", 6) == 0 && strcmp(a->table, b->table) == 0 &&
+           a->configuration != b->configuration && a->model->layers == b->model->layers &&
+           a->model->hidden == b->model->hidden && a->plan.batch == b->plan.batch &&
+           orr_plan_ranks(&a->plan) == orr_plan_ranks(&b->plan) &&
+           a->workload.seq == b->workload.seq;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What ORR_ORDER_ERROR says of pairs: how far predicted ratios are off, and how often the order of
+ * two is another than predicted, by how far apart they are predicted to be (steps of 3 %). */
+static void orders_are_known_as_claimed(void **state)
+{
+    (void)state;
+    need_tables();
+    enum { PAIRS = 16384, BINS = 12 };
+    static double off[PAIRS];
+    size_t n = 0, pairs[BINS] = {0}, wrong[BINS] = {0};
+    for (size_t i = 0; i < cases.n; i++)
+        for (size_t k = 0; k < i; k++) {
+            if (cases.at[i].model == NULL || cases.at[k].model == NULL ||
+                !are_one_job(&cases.at[i], &cases.at[k]))
+                continue;
+            const double told = log(predictions[i].seconds / predictions[k].seconds),
+                         measured = log(cases.at[i].seconds / cases.at[k].seconds);
+            const size_t bin = (size_t)fmin(fabs(told) / 0.03, BINS - 1);
+            assert_true(n < PAIRS);
+            off[n++] = fabs(measured - told);
+            pairs[bin]++;
+            wrong[bin] += told * measured < 0;
+        }
+    qsort(off, n, sizeof *off, by_size);
+    print_message("# %zu pairs: half within %.3f, 90 %% within %.3f\n", n, off[n / 2],
+                  off[n * 9 / 10]);
+    for (size_t bin = 0; bin < BINS; bin++)
+        print_message("# %2zu %% apart and more: %zu of %zu in the other order\n", 3 * bin,
+                      wrong[bin], pairs[bin]);
+    assert_true(n > 7000);
+    assert_near(off[n / 2], 0.674 * ORR_ORDER_ERROR, 0.01);
+    /* Ties are ties; and what stands outside of the set is told right nine times in ten. */
+    assert_true(wrong[0] + wrong[1] > (pairs[0] + pairs[1]) * 4 / 10);
+    for (size_t bin = 5; bin < BINS; bin++)
+        assert_true(wrong[bin] <= pairs[bin] / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +216,7 @@ int main(void)
         cmocka_unit_test(errors_are_as_claimed),
         cmocka_unit_test(intervals_cover_what_they_say),
         cmocka_unit_test(memory_is_as_claimed),
+        cmocka_unit_test(orders_are_known_as_claimed),
     };
     return cmocka_run_group_tests_name("published_jobs", tests, predict_all, forget);
 }

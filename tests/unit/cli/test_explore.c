@@ -193,16 +193,18 @@ static void progress_is_one_line_that_fits(void **state)
                                      .plans = 1240000,
                                      .simulated = 17,
                                      .best = 8.21e9,
-                                     .bound = 8.02e9};
+                                     .bound = 8.02e9,
+                                     .phase = "searching",
+                                     .family = "tp=8,cp=2"};
     const orr_explore_progress first = {.best = NAN, .bound = NAN};
     char line[200], brief[20];
     (void)state;
     orr_explore_progress_line(&at, ORR_OBJECTIVE_STEP, 4000000000, line, sizeof line);
     assert_string_equal(line,
-                        "exploring  25 %  best 8.210 s  bound 8.020 s  gap 2.3 %  1.24 M plans  "
-                        "310 k/s  17 simulated  301 of 1,204 sets");
+                        "exploring (searching)  25 %  best 8.210 s  bound 8.020 s  gap 2.3 %  1.24 M plans  "
+                        "310 k/s  17 simulated  301 of 1,204 sets  tp=8,cp=2");
     orr_explore_progress_line(&at, ORR_OBJECTIVE_STEP, 4000000000, brief, sizeof brief);
-    assert_string_equal(brief, "exploring  25 %  be");
+    assert_string_equal(brief, "exploring (searchin");
     orr_explore_progress_line(&first, ORR_OBJECTIVE_STEP, 0, line, sizeof line);
     assert_string_equal(line, "exploring  0 plans  0/s  0 simulated");
 }
