@@ -5,7 +5,8 @@
 
 /* Bisection over a number of which an easier one is never worse. The search inside is heuristic up
  * to its gap, so that order is checked: once the bracket is small, one harder number is tried that
- * should not meet the limit either, and reconciled probes that are out of order are counted. */
+ * should not meet the limit either, and reconciled probes that are out of order are counted. Where
+ * that makes probe 0 better, and so the limit lower, the bracket is sought again. */
 
 typedef struct bracket {
     const orr_bisection *by;
@@ -116,18 +117,35 @@ static orr_status check_beyond(bracket *b)
     return b->good != good ? narrow(b) : ORR_OK;
 }
 
+/* The hardest probe that meets the limit, and the nearest beyond it. Probe 0 meets it. */
+static void find_ends(bracket *b)
+{
+    b->good = 0;
+    for (uint32_t i = 1; i < b->asking->probes.n; i++)
+        if (b->asking->probes.at[i].verdict == ORR_VERDICT_MEETS &&
+            is_harder(b, number(b, i), number(b, b->good)))
+            b->good = i;
+    b->bad = nearest_bad(b);
+}
+
 orr_status orr_bisect(orr_asking *asking, const orr_bisection *bisection, orr_answer *ret)
 {
     bracket b = {bisection, asking, ORR_NONE, ORR_NONE};
     orr_answer made = *ret;
     made.answer = made.beyond = ORR_NONE;
-    if (asking->probes.n > 0 && asking->probes.at[0].verdict == ORR_VERDICT_MEETS) {
-        b.good = 0;
-        ORR_TRY(narrow(&b));
-        ORR_TRY(check_beyond(&b));
+    const bool meets = asking->probes.n > 0 && asking->probes.at[0].verdict == ORR_VERDICT_MEETS;
+    do {
+        if (meets) {
+            find_ends(&b);
+            ORR_TRY(narrow(&b));
+            ORR_TRY(check_beyond(&b));
+        }
+        ORR_TRY(orr_asking_reconcile(asking, bisection->direction, &made.contradictions));
+    } while (orr_asking_tighten(asking));
+    if (meets) {
+        find_ends(&b);
         made.answer = b.good;
         made.beyond = b.bad;
     }
-    ORR_TRY(orr_asking_reconcile(asking, bisection->direction, &made.contradictions));
     return orr_asking_answer(asking, &made, ret);
 }

@@ -242,6 +242,19 @@ orr_status orr_asking_search(orr_asking *a, const orr_trial *trial)
     return orr_asking_add(a, trial, &found);
 }
 
+bool orr_asking_tighten(orr_asking *a)
+{
+    if (!(a->factor > 0) || a->probes.n == 0 || !a->probes.at[0].found)
+        return false;
+    const double limit = a->probes.at[0].value * a->factor;
+    if (!(limit < a->limit))
+        return false;
+    a->limit = limit;
+    for (size_t i = 0; i < a->probes.n; i++)
+        orr_asking_judge(a, &a->probes.at[i]);
+    return true;
+}
+
 /* --- order ----------------------------------------------------------------------------------- */
 
 static bool is_easier(const orr_probe *a, const orr_probe *b, int direction)
@@ -268,9 +281,11 @@ static orr_status run_elsewhere(const orr_asking *a, const orr_trial *trial, con
     return status;
 }
 
-orr_status orr_asking_reconcile(orr_asking *a, int direction, uint32_t *ret_contradictions)
+/* Every harder probe's plan where it is better than the easier one's own. */
+static orr_status reconcile_once(orr_asking *a, int direction, uint32_t *ret_left, bool *ret_taken)
 {
-    uint32_t left = 0;
+    *ret_left = 0;
+    *ret_taken = false;
     for (size_t i = 0; i < a->probes.n; i++)
         for (size_t k = 0; k < a->probes.n; k++) {
             orr_probe *easier = &a->probes.at[i], *harder = &a->probes.at[k];
@@ -278,12 +293,24 @@ orr_status orr_asking_reconcile(orr_asking *a, int direction, uint32_t *ret_cont
             bool valid;
             if (!is_easier(easier, harder, direction) || !contradicts(easier, harder))
                 continue;
+            const bool had = easier->found;
+            const double before = easier->value;
             ORR_TRY(run_elsewhere(a, &a->trials.at[i], &harder->best.plan, &e, &valid));
             if (valid)
                 take(a, &a->trials.at[i], &e, easier);
-            left += contradicts(easier, harder);
+            *ret_taken |= easier->found && (!had || easier->value < before);
+            *ret_left += contradicts(easier, harder);
         }
-    *ret_contradictions = left;
+    return ORR_OK;
+}
+
+/* Until nothing is taken any more: what one probe takes may make it better than an easier one that
+ * was looked at before it. It ends, since each probe only gets better, by plans of which there are
+ * no more than probes. */
+orr_status orr_asking_reconcile(orr_asking *a, int direction, uint32_t *ret_contradictions)
+{
+    for (bool taken = true; taken;)
+        ORR_TRY(reconcile_once(a, direction, ret_contradictions, &taken));
     return ORR_OK;
 }
 

@@ -59,7 +59,8 @@ typedef struct orr_trial {
 /* A question while its probes are made. */
 typedef struct orr_asking {
     const orr_inquiry *inquiry;
-    double limit; /* NAN: a comparison */
+    double limit;  /* NAN: a comparison */
+    double factor; /* the limit is so many times the value of probe 0; 0: it is absolute */
     orr_arena *arena;
     orr_error *err;
     orr_array(orr_probe) probes;
@@ -80,6 +81,9 @@ orr_status orr_asking_add(orr_asking *asking, const orr_trial *trial,
                           const orr_probe *probe) ORR_MUST_CHECK;
 /* Sets the verdict of a probe by the limit. */
 void orr_asking_judge(const orr_asking *asking, orr_probe *probe);
+/* Where the limit is a multiple of probe 0: makes it so again, and judges all probes by it. True:
+ * the limit is lower than it was. */
+bool orr_asking_tighten(orr_asking *asking);
 /* Lets the plans of harder probes run on the machines of easier ones, and counts pairs that still
  * contradict the order. `direction`: +1: a larger number is harder; -1: a smaller one. */
 orr_status orr_asking_reconcile(orr_asking *asking, int direction,

@@ -323,8 +323,8 @@ orr_status orr_explore_solve(const orr_inquiry *inquiry, const orr_solve *solve,
         ORR_TRY_OUT(status, orr_asking_add_reference(&s.asking, "as it is", s.begin));
     orr_probe *first = &s.asking.probes.at[0];
     if (relative && first->found) {
-        s.asking.limit = first->value * (1 + solve->within_frac);
-        orr_asking_judge(&s.asking, first);
+        s.asking.factor = 1 + solve->within_frac;
+        (void)orr_asking_tighten(&s.asking);
     }
     if (solve->question == ORR_QUESTION_DEVICES && first->found)
         first->at = first->best.n_devices;

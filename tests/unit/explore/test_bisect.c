@@ -20,6 +20,7 @@ typedef struct scene {
     int direction;
     double
         moves_to; /* above 0: where the limit is met, the number is this share of what was asked */
+    double first_becomes; /* above 0: the value of probe 0, once a number below 60 is tried */
 } scene;
 
 static orr_status probe(void *ctx, double at)
@@ -29,6 +30,8 @@ static orr_status probe(void *ctx, double at)
     orr_probe p = {.what = "", .at = at, .found = true, .complete = true, .note = ""};
     p.value = p.bound = s->value(at);
     orr_asking_judge(&s->asking, &p);
+    if (s->first_becomes > 0 && at < 60)
+        s->asking.probes.at[0].value = s->first_becomes;
     if (s->moves_to > 0 && p.verdict == ORR_VERDICT_MEETS)
         p.at = floor(at * s->moves_to);
     return orr_asking_add(&s->asking, &trial, &p);
@@ -90,6 +93,25 @@ static void test_the_bracket_holds_the_closed_form(void **state)
         assert_true(a.n <= 16);
         close_scene(&s);
     }
+}
+
+/* As when a plan that a harder probe found is better on the first machine too. */
+static void test_a_better_reference_lowers_the_limit(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, inverse, 100, INFINITY);
+    s.asking.factor = 2;
+    assert_true(orr_asking_tighten(&s.asking) && s.asking.limit == 2);
+    s.first_becomes = 0.8;
+    const orr_answer a = bisected(
+        &s, (orr_bisection){.direction = -1, .end = 1e-3, .stride = 4, .resolution = 0.05});
+    assert_true(a.limit == 1.6 && a.probes[0].value == 0.8);
+    assert_true(a.probes[a.answer].at >= 62.5 && a.probes[a.beyond].at < 62.5);
+    assert_true(a.probes[a.answer].at <= a.probes[a.beyond].at * 1.05);
+    for (uint32_t i = 0; i < a.n; i++)
+        assert_int_equal(a.probes[i].verdict == ORR_VERDICT_MEETS, a.probes[i].value <= a.limit);
+    close_scene(&s);
 }
 
 static void test_larger_can_be_harder(void **state)
@@ -195,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_bracket_holds_the_closed_form),
+        cmocka_unit_test(test_a_better_reference_lowers_the_limit),
         cmocka_unit_test(test_larger_can_be_harder),
         cmocka_unit_test(test_whole_numbers_are_found_exactly),
         cmocka_unit_test(test_a_probe_may_meet_with_less),
