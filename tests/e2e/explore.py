@@ -277,6 +277,28 @@ def an_interrupt_ends_it_with_what_there_is():
         assert confirmed_ns(LARGE, answer["plan"]) == answer["step_ns"]
 
 
+def resumed_plans(answer):
+    rows = {row["what"]: row["plans"] for row in answer["tables"]["search"]["rows"]}
+    return rows.get("simulated by an earlier run", 0)
+
+
+@case
+def what_a_baseline_said_is_not_simulated_again():
+    """As if the search had been killed after its first plan, before any family."""
+    with scratch() as folder:
+        store = folder / "runs.db"
+        whole = found(*SMALL, "--store", store, "--resume")
+        assert resumed_plans(whole) == 0
+        for kept in sorted(kept_plans(store)):
+            with contextlib.closing(sqlite3.connect(store, timeout=PATIENCE_S)) as base:
+                base.execute("DELETE FROM family")
+                base.execute("DELETE FROM plan WHERE plan <> ?", [kept])
+                base.commit()
+            answer = found(*SMALL, "--store", store, "--resume")
+            assert resumed_plans(answer) >= 1, (kept, answer["tables"]["search"]["rows"])
+            assert answer["value"] == whole["value"] and kept in kept_plans(store)
+
+
 @case
 def a_killed_search_goes_on_where_it_was():
     question = ["llama3.1-70b", "--cluster", "dgx_h100_pod", "--batch", "512", "--gap", "0.1%"]
@@ -291,9 +313,7 @@ def a_killed_search_goes_on_where_it_was():
         before = kept_plans(store)
         assert before, "nothing was kept"
         answer = found(*question, "--store", store, "--resume")
-        resumed = [row["plans"] for row in answer["tables"]["search"]["rows"]
-                   if row["what"] == "simulated by an earlier run"]
-        assert resumed and resumed[0] >= 1, answer["tables"]["search"]["rows"]
+        assert resumed_plans(answer) >= 1, answer["tables"]["search"]["rows"]
         assert before <= kept_plans(store)
         # Once more: everything is there, nothing is simulated again.
         again = found(*question, "--store", store, "--resume")

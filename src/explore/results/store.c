@@ -29,6 +29,7 @@ struct orr_results {
     orr_database *db;
     orr_arena *arena; /* memory of the SQL */
     int64_t search;
+    bool continues; /* it is of an earlier run */
     orr_query *insert[TABLES], *find[NOTE], *list;
     const char *move[TABLES];
     pthread_mutex_t lock; /* covers the database and all fields below */
@@ -173,7 +174,8 @@ static orr_status begin_search(orr_results *r, const char *question, bool resume
     orr_query *query = NULL;
     if (resume)
         ORR_TRY(last_search(r, question, &r->search, err));
-    if (r->search > 0)
+    r->continues = r->search > 0;
+    if (r->continues)
         return ORR_OK;
     ORR_TRY(orr_query_new(r->db, "INSERT INTO search(question) VALUES(?)", &query, err));
     orr_query_bind_text(query, 1, question);
@@ -229,6 +231,11 @@ orr_status orr_results_open(const char *path, const char *question, bool resume,
     else
         results_free(r);
     return status;
+}
+
+bool orr_results_continues(const orr_results *results)
+{
+    return results->continues;
 }
 
 orr_status orr_results_flush(orr_results *results, orr_error *err)

@@ -22,6 +22,8 @@ typedef struct orr_results orr_results;
  * as orr_database_open(). */
 orr_status orr_results_open(const char *path, const char *question, bool resume, orr_results **ret,
                             orr_error *err) ORR_MUST_CHECK;
+/* True: an earlier run of this question is continued. */
+bool orr_results_continues(const orr_results *results);
 /* Writes all pending rows and frees, whatever fails. NULL is allowed. */
 orr_status orr_results_close(orr_results *results, orr_error *err) ORR_MUST_CHECK;
 /* Writes all pending rows now. */

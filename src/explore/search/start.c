@@ -119,8 +119,7 @@ static orr_status take_baseline(const orr_search *s, int thread, orr_work_item *
     const bool same = orr_search_fill(s, &e->plan);
     const orr_plan plan = orr_plan_without_defaults(&e->plan);
     const bool in_space = same && orr_search_objection(s, &plan, scratch) == NULL;
-    const bool resumes = in_space && s->results != NULL && s->options->resume &&
-                         (s->resumed > 0 || s->families_resumed > 0);
+    const bool resumes = in_space && s->results != NULL && orr_results_continues(s->results);
     const char *text = resumes ? orr_plan_text(&plan, scratch) : NULL;
     const bool known = text != NULL && orr_results_plan(s->results, text, e);
     orr_arena_rewind(scratch, mark);
