@@ -5,7 +5,13 @@
  * it has seats for what comes, so that nothing ever arrives that is not posted there; and how many
  * chunks it has taken, so that no more than `window` of them are under way. Both are told when they
  * have grown by half a window, not each time; a member never waits for the rest, since what it may
- * send then is what the other waits for. */
+ * send then is what the other waits for.
+ *
+ * Over the loopback of one machine a chunk under way lies in socket memory and is read from there
+ * by the same cores: three at a time stay in a cache of 1 to 2 MiB, and more only wait in memory.
+ * With 4 ranks on 2 cores 8 MiB took 0.74 of the time that 8 under way took. Small
+ * operations are bound by latency, and have the whole window. */
+enum { NEAR_UNDER_WAY = 3, NEAR_TAKEN = 2 };
 
 void orr_ring_reset_cursors(orr_ring *ring)
 {
@@ -32,8 +38,9 @@ static void grant(orr_ring *ring)
 {
     const uint32_t half = ring->options.window > 1 ? ring->options.window / 2 : 1;
     const uint32_t more = ring->opened - ring->granted;
+    const uint32_t taken = ring->is_near && half > NEAR_TAKEN ? NEAR_TAKEN : half;
     const bool due = more >= half || (more > 0 && ring->opened == ring->end) ||
-                     ring->taken_left - ring->acked_left >= half;
+                     ring->taken_left - ring->acked_left >= taken;
     if (!due || ring->left[0].conn == 0)
         return;
     const orr_net_frame credit = {.kind = ORR_RING_CREDIT,
@@ -54,14 +61,22 @@ static uint32_t may_send_below(const orr_ring *ring)
     return credit < ring->opened ? credit : ring->opened;
 }
 
+/* Chunks of the operation that may be under way to the right. */
+static uint32_t may_be_under_way(const orr_ring *ring, const orr_ring_op *op)
+{
+    const uint32_t window = ring->options.window;
+    return ring->is_near && !op->both_ways && window > NEAR_UNDER_WAY ? NEAR_UNDER_WAY : window;
+}
+
 /* What is ready of one partition. */
 static void send_part(orr_ring *ring, uint32_t g)
 {
     orr_ring_partition *part = orr_ring_partition_of(ring, g);
     const orr_ring_op *op = &ring->ops.at[part->op];
     const uint32_t rounds = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
+    const uint32_t under_way = may_be_under_way(ring, op);
     while (part->sent < rounds && part->sent <= part->received &&
-           ring->sent_right - ring->acked < ring->options.window)
+           ring->sent_right - ring->acked < under_way)
         orr_ring_send_round(ring, g);
     while (part->leftward_sent < back && part->received >= ring->n - 1 &&
            part->leftward_sent <= part->leftward_received)

@@ -102,7 +102,8 @@ struct orr_ring {
     uint64_t changes; /* of what is under way: a callback may have made one */
     uint64_t epoch, step;
     uint32_t n, me;
-    orr_ring_connection *right, *left;           /* shape (streams): made here, and accepted */
+    bool is_near;                      /* all members talk over the loopback of one machine */
+    orr_ring_connection *right, *left; /* shape (streams): made here, and accepted */
     orr_ring_pending held[ORR_RING_MAX_PENDING]; /* the oldest first */
     uint32_t n_held;
 

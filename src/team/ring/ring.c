@@ -157,6 +157,19 @@ static orr_status make_hashes(orr_ring *ring, orr_error *err)
     return ORR_OK;
 }
 
+/* True: all of one host, and none offers shared memory. All members find the same, since all are
+ * told the same addresses. */
+static bool is_near(const char *const *addresses, uint32_t n)
+{
+    const char *port = strrchr(addresses[0], ':');
+    const size_t host = port != NULL ? (size_t)(port - addresses[0]) + 1 : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (host == 0 || strncmp(addresses[i], addresses[0], host) != 0 ||
+            strchr(addresses[i], '|') != NULL)
+            return false;
+    return true;
+}
+
 static orr_status form(orr_ring *ring, const char *right, orr_error *err)
 {
     ORR_TRY(make_hashes(ring, err));
@@ -181,6 +194,7 @@ orr_status orr_ring_form(orr_ring *ring, uint64_t epoch, uint64_t step,
     ring->epoch = epoch;
     ring->n = n;
     ring->me = me;
+    ring->is_near = is_near(addresses, n);
     if (ring->step != step)
         forget_ops(ring);
     ring->step = step;

@@ -40,7 +40,7 @@ static void credit(bench *b, uint32_t partition, uint32_t taken)
     hand_give(&b->hand, RIGHT, &frame, NULL);
 }
 
-static void begin_with(bench *b, const orr_ring_options *chosen)
+static void begin_at(bench *b, const orr_ring_options *chosen, const char *const addresses[2])
 {
     memset(b, 0, sizeof *b);
     hand_init(&b->hand);
@@ -49,9 +49,15 @@ static void begin_with(bench *b, const orr_ring_options *chosen)
         b->out[i] = -1;
     }
     assert_int_equal(hand_ring(&b->hand, chosen, &b->ring), ORR_OK);
-    assert_int_equal(hand_form(b->ring, 5, 3, 2, 0), ORR_OK);
+    assert_int_equal(orr_ring_form(b->ring, 5, 3, addresses, 2, 0, NULL), ORR_OK);
     hand_hello(&b->hand, LEFT, 5, 1, 0);
     post(b);
+}
+
+static void begin_with(bench *b, const orr_ring_options *chosen)
+{
+    const char *addresses[] = {"a:1", "b:1"};
+    begin_at(b, chosen, addresses);
 }
 
 static void begin(bench *b)
@@ -280,6 +286,38 @@ static void no_more_than_a_window_is_under_way(void **state)
     end(&b);
 }
 
+/* Eight partitions wait, and two chunks come: what is sent to the right, and the credits to the
+ * left, which has been granted all seats before. */
+static void assert_under_way(uint32_t small_bytes, const char *const addresses[2], uint32_t chunks,
+                             uint32_t credits)
+{
+    bench b;
+    const orr_ring_options wide = {.chunk_bytes = 8, .window = 8, .small_bytes = small_bytes};
+    begin_at(&b, &wide, addresses);
+    credit(&b, 16, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        orr_net_frame frame = turn_of(i, 0);
+        frame.bytes = 8;
+        hand_give(&b.hand, LEFT, &frame, NULL);
+    }
+    assert_int_equal(hand_count(&b.hand, RIGHT, ORR_RING_CHUNK), chunks);
+    assert_int_equal(hand_count(&b.hand, LEFT, ORR_RING_CREDIT), credits);
+    end(&b);
+}
+
+static void over_loopback_fewer_large_chunks_are_under_way(void **state)
+{
+    (void)state;
+    const char *near[] = {"[::1]:7000", "[::1]:7001"}, *far[] = {"10.0.0.1:7000", "10.0.0.2:7000"},
+               *shared[] = {"10.0.0.1:7000|shm:1:a", "10.0.0.1:7001|shm:1:b"},
+               *longer[] = {"10.0.0.1:7000", "10.0.0.11:7000"};
+    assert_under_way(4, near, 3, 2);
+    assert_under_way(512, near, 8, 2); /* small operations have the whole window */
+    assert_under_way(4, far, 8, 1);
+    assert_under_way(4, shared, 8, 1);
+    assert_under_way(4, longer, 8, 1);
+}
+
 /* The credits of a left neighbour: each half window, and what is left at the end. */
 static void credits_are_given_by_the_half_window(void **state)
 {
@@ -442,6 +480,7 @@ int main(void)
         cmocka_unit_test(frames_of_other_times_are_dropped),
         cmocka_unit_test(reduced_waits_until_it_is_sent),
         cmocka_unit_test(no_more_than_a_window_is_under_way),
+        cmocka_unit_test(over_loopback_fewer_large_chunks_are_under_way),
         cmocka_unit_test(credits_are_given_by_the_half_window),
         cmocka_unit_test(strangers),
         cmocka_unit_test(the_other_neighbour_stays),
