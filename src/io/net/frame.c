@@ -10,14 +10,25 @@
 #error "a frame's header is on the wire as it is in memory, little endian"
 #endif
 
-enum { WIDE_BYTES = 1 << 10 };                      /* from here on AVX2 pays */
+enum { WIDE_BYTES = 1 << 10 };                      /* from here on wide vectors pay */
 static const uint32_t magic = UINT32_C(0x3152524f); /* "ORR1" */
+
+static uint64_t wide_hash(const void *payload, size_t bytes)
+{
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx512f"))
+        return orr_net_hash_avx512(payload, bytes);
+    if (__builtin_cpu_supports("avx2"))
+        return orr_net_hash_avx2(payload, bytes);
+#endif
+    return XXH3_64bits(payload, bytes);
+}
 
 uint64_t orr_net_frame_hash(const void *payload, size_t bytes)
 {
-    uint64_t hash = 1;
-    if (bytes > 0 && (bytes < WIDE_BYTES || !orr_net_hash_avx2(payload, bytes, &hash)))
-        hash = XXH3_64bits(payload, bytes);
+    const uint64_t hash = bytes == 0           ? 1
+                          : bytes < WIDE_BYTES ? XXH3_64bits(payload, bytes)
+                                               : wide_hash(payload, bytes);
     return hash == 0 ? 1 : hash;
 }
 

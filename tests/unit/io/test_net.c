@@ -7,6 +7,8 @@
 
 #include <xxhash.h>
 
+#include "io/net/parts.h"
+
 enum { LARGE = 9 << 20 };
 
 /* With whatever vectors: XXH3 as others have it. */
@@ -14,8 +16,16 @@ static void test_hash(void **state)
 {
     static uint8_t bytes[5000];
     fill(bytes, sizeof bytes, 3);
-    for (size_t n = 1; n <= sizeof bytes; n += n / 7 + 1)
-        assert_int_equal(orr_net_frame_hash(bytes, n), XXH3_64bits(bytes, n));
+    for (size_t n = 1; n <= sizeof bytes; n += n / 7 + 1) {
+        const uint64_t hash = XXH3_64bits(bytes, n);
+        assert_int_equal(orr_net_frame_hash(bytes, n), hash);
+#if defined __x86_64__
+        if (__builtin_cpu_supports("avx2"))
+            assert_int_equal(orr_net_hash_avx2(bytes, n), hash);
+        if (__builtin_cpu_supports("avx512f"))
+            assert_int_equal(orr_net_hash_avx512(bytes, n), hash);
+#endif
+    }
     assert_int_equal(orr_net_frame_hash(NULL, 0), 1);
     (void)state;
 }
