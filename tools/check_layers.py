@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "kernel": {"base", "graph", "op"},
     "store": {"base", "io", "kernel"},
     "text": {"base", "io"},
-    "team": {"base", "io"},
+    "team": {"base", "io", "kernel"},
     "weights": {"base", "io", "graph", "op", "model", "kernel", "text"},
     "engine": {"base", "io", "graph", "op", "model", "experts", "kernel", "store", "text", "weights", "trace", "team"},
     "replay": {"base", "io", "graph", "op", "trace", "kernel", "engine"},

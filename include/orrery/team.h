@@ -65,8 +65,9 @@ typedef struct orr_team_data_cursor {
     X(EPOCH, "epoch")                                                                              \
     X(LOST, "lost")                                                                                \
     X(RETRY, "retry")                                                                              \
-    X(COMMIT, "commit") X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve")  \
-        X(LEFT, "left") X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")      \
+    X(COMMIT, "commit")                                                                            \
+    X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")      \
+        X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")                      \
             X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
 #define ORR_TEAM_EVENT_ENUM_(name, text) ORR_TEAM_##name,
@@ -131,7 +132,14 @@ ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team,
                                                   const orr_team_directive *directive,
                                                   orr_error *err);
 
-typedef enum orr_team_dtype { ORR_TEAM_FP32, ORR_TEAM_FP64 } orr_team_dtype;
+/* Sums of 16-bit numbers are made in fp32, from input to result, and rounded once (to nearest, ties
+ * to even); on the way partial sums travel as fp32. */
+typedef enum orr_team_dtype {
+    ORR_TEAM_FP32,
+    ORR_TEAM_FP64,
+    ORR_TEAM_BF16,
+    ORR_TEAM_FP16
+} orr_team_dtype;
 /* Submits reduction `op` of the step: from 0, each once, in any order, of the same sizes in all
  * replicas. `in` (NULL: zeros) must stay as it is until the vote, `out` is written from now on;
  * they do not overlap. Returns at once. */

@@ -29,7 +29,7 @@ static uint32_t some_ops(orr_random *random, team_op *ops)
 {
     const uint32_t n = 1 + below(random, 6);
     for (uint32_t i = 0; i < n; i++)
-        ops[i] = (team_op){.dtype = below(random, 2) ? ORR_TEAM_FP64 : ORR_TEAM_FP32,
+        ops[i] = (team_op){.dtype = (orr_team_dtype)below(random, ORR_TEAM_FP16 + 1),
                            .n = below(random, 1u << below(random, 11)),
                            .zeros = below(random, 3) == 0 ? orr_random_u32(random) : 0};
     return n;

@@ -8,7 +8,7 @@
 
 size_t orr_reduction_bytes(const orr_reduction *r)
 {
-    return r->n * (r->dtype == ORR_TEAM_FP64 ? sizeof(double) : sizeof(float));
+    return r->n * orr_ring_dtype_bytes(r->dtype);
 }
 
 static void give(orr_team_member *m, const orr_team_directive *directive, bool live)

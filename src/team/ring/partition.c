@@ -5,7 +5,7 @@
 /* Numbers of a whole partition. */
 static size_t whole(const orr_ring *ring, const orr_ring_op *op)
 {
-    return (size_t)ring->n * (ring->options.chunk_bytes / orr_ring_dtype_bytes(op->dtype));
+    return (size_t)ring->n * (ring->options.chunk_bytes / orr_ring_sum_bytes(op->dtype));
 }
 
 orr_status orr_ring_partition_op(orr_ring *ring, orr_ring_op *op, orr_error *err)

@@ -37,7 +37,10 @@
  * first). Then with the final one, which its owner made from what the right neighbour got from
  * here: so the whole of the partial sum has left this member's memory. What is final is sent on,
  * and not written again. A neighbour that violates the protocol is found out by the rounds it must
- * keep to, or sends sums that differ and so another digest. */
+ * keep to, or sends sums that differ and so another digest.
+ *
+ * Sums of 16-bit numbers travel as fp32 from places of their own (`partials`). The place of a shard
+ * is taken again by the partition a window later, when this one is complete: so final, and gone. */
 enum {
     /* kinds of frames */
     ORR_RING_HELLO = 0x80, /* the first on a connection: epoch, from, lane */
@@ -111,6 +114,7 @@ struct orr_ring {
     orr_array(orr_ring_op) ops;
     orr_ring_partition *parts; /* shape (window): g is at g mod window */
     uint64_t *hashes;          /* of final chunks: shape (window, n)   */
+    char *partials; /* fp32 sums of narrow numbers, on their way: shape (window, n, chunk_bytes) */
     uint32_t first, granted, opened, end;
     uint32_t open_op; /* of `opened` */
     /* Operations: those below `reduced` are told of, those below `done` are complete; for those
@@ -132,7 +136,12 @@ typedef struct orr_ring_shard {
     size_t at, bytes; /* in `in` and `out` */
     size_t n;         /* numbers           */
 } orr_ring_shard;
-static inline size_t orr_ring_dtype_bytes(orr_team_dtype dtype)
+static inline bool orr_ring_is_narrow(orr_team_dtype dtype)
+{
+    return dtype == ORR_TEAM_BF16 || dtype == ORR_TEAM_FP16;
+}
+/* Of a number's sum on its way. */
+static inline size_t orr_ring_sum_bytes(orr_team_dtype dtype)
 {
     return dtype == ORR_TEAM_FP64 ? 8 : 4;
 }
@@ -193,6 +202,17 @@ static inline uint32_t orr_ring_rounds(const orr_ring *ring, const orr_ring_op *
 {
     const uint32_t hops = ring->n - 1;
     return hops + (op->both_ways ? (hops + 1) / 2 : hops);
+}
+/* True: what travels rightward in this round are fp32 sums of narrow numbers: neither input nor
+ * final. */
+static inline bool orr_ring_is_partial(const orr_ring *ring, const orr_ring_op *op, uint32_t round)
+{
+    return orr_ring_is_narrow(op->dtype) && round > 0 && round + 1 < ring->n;
+}
+static inline char *orr_ring_partial_of(const orr_ring *ring, uint32_t g, uint32_t shard)
+{
+    const size_t slot = (size_t)(g % ring->options.window) * ring->n + shard;
+    return ring->partials + slot * ring->options.chunk_bytes;
 }
 static inline uint32_t orr_ring_leftward_rounds(const orr_ring *ring, const orr_ring_op *op)
 {

@@ -102,6 +102,7 @@ void orr_ring_free(orr_ring *ring)
     orr_array_done(&ring->ops);
     orr_free(ring->parts);
     orr_free(ring->hashes);
+    orr_free(ring->partials);
     orr_free(ring->right);
     orr_free(ring->left);
     orr_free(ring);
@@ -112,12 +113,25 @@ const char *orr_ring_address(const orr_ring *ring)
     return ring->address;
 }
 
+static orr_status make_partials(orr_ring *ring, const orr_ring_op *op, orr_error *err)
+{
+    size_t bytes;
+    if (ring->n < 3 || !orr_ring_is_narrow(op->dtype) || ring->partials != NULL)
+        return ORR_OK;
+    if (!orr_mul_size((size_t)ring->options.window * ring->n, ring->options.chunk_bytes, &bytes))
+        return orr_fail_memory(err);
+    ring->partials = orr_malloc_aligned(bytes);
+    return ring->partials != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
 /* For sums that the net's room cannot hold. Whole chunks: what is being read stays where it is when
  * larger operations are posted. */
 static orr_status make_scratch(orr_ring *ring, const orr_ring_op *op, orr_error *err)
 {
-    if (ring->n < 2 || op->in == NULL ||
-        orr_ring_shard_of(ring, op, 0, 0).bytes <= ORR_NET_BUFFER_BYTES)
+    const size_t sum_bytes = orr_ring_sum_bytes(op->dtype);
+    ORR_TRY(make_partials(ring, op, err));
+    if (ring->n < 2 || (op->in == NULL && !orr_ring_is_narrow(op->dtype)) ||
+        orr_ring_shard_of(ring, op, 0, 0).n * sum_bytes <= ORR_NET_BUFFER_BYTES)
         return ORR_OK;
     for (uint32_t i = 0; i < ring->options.streams; i++) {
         if (ring->left[i].scratch == NULL)
@@ -173,6 +187,8 @@ static bool is_near(const char *const *addresses, uint32_t n)
 static orr_status form(orr_ring *ring, const char *right, orr_error *err)
 {
     ORR_TRY(make_hashes(ring, err));
+    orr_free(ring->partials);
+    ring->partials = NULL;
     ORR_TRY(orr_ring_partition_all(ring, err));
     for (size_t i = 0; i < ring->ops.n; i++)
         ORR_TRY(make_scratch(ring, &ring->ops.at[i], err));
@@ -220,7 +236,8 @@ orr_status orr_ring_post(orr_ring *ring, orr_team_dtype dtype, const void *in, v
 {
     orr_ring_op op = {.in = in, .out = out, .n = n, .dtype = dtype};
     size_t bytes;
-    if ((dtype != ORR_TEAM_FP32 && dtype != ORR_TEAM_FP64) ||
+    if ((unsigned)dtype > ORR_TEAM_FP16 ||
+        (orr_ring_is_narrow(dtype) && ring->reducer.add_wide == NULL) ||
         !orr_mul_size(n, orr_ring_dtype_bytes(dtype), &bytes) || (out == NULL && n > 0))
         return orr_fail(err, ORR_INVALID, "an operation of %zu numbers of dtype %d", n, (int)dtype);
     if (!orr_array_reserve(&ring->ops, 1))

@@ -33,6 +33,12 @@ typedef struct orr_ring orr_ring;
 
 enum { ORR_RING_MAX_MEMBERS = 64 };
 
+static inline size_t orr_ring_dtype_bytes(orr_team_dtype dtype)
+{
+    const bool is_narrow = dtype == ORR_TEAM_BF16 || dtype == ORR_TEAM_FP16;
+    return dtype == ORR_TEAM_FP64 ? 8 : is_narrow ? 2 : 4;
+}
+
 typedef struct orr_ring_options {
     uint32_t chunk_bytes; /* S; 0: 256 KiB, a multiple of 8 up to 1 GiB */
     uint32_t window;      /* C, up to 4096; 0: 8                        */
@@ -45,6 +51,10 @@ typedef struct orr_ring_reducer {
     void *ctx;
     /* out[i] = a[i] + b[i]; b NULL: out = a; a and b NULL: zeros. Both may be out. */
     void (*add)(void *ctx, orr_team_dtype dtype, void *out, const void *a, const void *b, size_t n);
+    /* Of BF16 and FP16: out[i] = a[i] + b[i] in fp32; b NULL: a. `b` has the dtype, `a` and `out`
+     * too, or are fp32 where it says so. NULL: such operations are refused. */
+    void (*add_wide)(void *ctx, orr_team_dtype dtype, void *out, bool out_fp32, const void *a,
+                     bool a_fp32, const void *b, size_t n);
 } orr_ring_reducer;
 extern const orr_ring_reducer orr_ring_reducer_host;
 

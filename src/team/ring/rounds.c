@@ -36,6 +36,11 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t round, uint32_t
     const uint32_t stream = g % ring->options.streams;
     orr_ring_connection *link = left ? &ring->left[stream] : &ring->right[stream];
     const bool is_input = !left && round == 0, is_final = left || round + 1 >= ring->n;
+    const bool is_partial = !left && orr_ring_is_partial(ring, op, round);
+    const size_t bytes = is_partial ? shard.n * sizeof(float) : shard.bytes;
+    const void *payload = is_input     ? input_of(ring, op, &shard)
+                          : is_partial ? orr_ring_partial_of(ring, g, number)
+                                       : op->out + shard.at;
     const orr_net_frame frame = {
         .kind = ORR_RING_CHUNK,
         .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
@@ -45,13 +50,12 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t round, uint32_t
         .partition = part->partition,
         .chunk = number,
         .round = round,
-        .bytes = (uint32_t)shard.bytes,
+        .bytes = (uint32_t)bytes,
         .payload_hash = is_final && shard.n > 0 ? *orr_ring_hash_of(ring, g, number) : 0,
         .from = ring->me};
-    link->sent += shard.bytes;
+    link->sent += bytes;
     ring->sent++;
-    ring->net->send(ring->net, link->conn, &frame,
-                    is_input ? input_of(ring, op, &shard) : op->out + shard.at, true);
+    ring->net->send(ring->net, link->conn, &frame, payload, true);
 }
 
 void orr_ring_send_round(orr_ring *ring, uint32_t g)
@@ -75,6 +79,8 @@ typedef struct arrival {
     orr_ring_partition *part;
     const orr_ring_op *op;
     orr_ring_shard shard;
+    bool is_partial;
+    size_t bytes; /* of its payload */
 } arrival;
 
 static bool is_gathered(const orr_ring *ring, const arrival *x)
@@ -137,7 +143,9 @@ static const char *expect(orr_ring *ring, arrival *x, const orr_net_frame *frame
     if (wrong != NULL)
         return wrong;
     x->shard = orr_ring_shard_of(ring, x->op, frame->partition, x->number);
-    if (frame->chunk != x->number || frame->bytes != x->shard.bytes)
+    x->is_partial = x->left && orr_ring_is_partial(ring, x->op, x->part->received);
+    x->bytes = x->is_partial ? x->shard.n * sizeof(float) : x->shard.bytes;
+    if (frame->chunk != x->number || frame->bytes != x->bytes)
         return "it sent a chunk of a wrong size";
     return NULL;
 }
@@ -151,9 +159,9 @@ void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
     x.link = orr_ring_connection_of(ring, conn, &x.left);
     if (!is_ours(ring, &x, frame) || expect(ring, &x, frame) != NULL)
         return NULL;
-    if (is_gathered(ring, &x) || x.op->in == NULL)
+    if (is_gathered(ring, &x) || (x.op->in == NULL && !orr_ring_is_narrow(x.op->dtype)))
         return x.op->out + x.shard.at;
-    return x.shard.bytes > ORR_NET_BUFFER_BYTES ? x.link->scratch : NULL;
+    return x.bytes > ORR_NET_BUFFER_BYTES ? x.link->scratch : NULL;
 }
 
 /* A final chunk is here. */
@@ -163,11 +171,23 @@ static void record_hash(orr_ring *ring, const arrival *x, uint64_t hash)
     ring->digest += digest(x->part->op, x->part->partition, x->number, hash);
 }
 
+/* The sum goes on as fp32, or is final and rounded. */
+static void accumulate_narrow(orr_ring *ring, const arrival *x, char *out, const void *payload,
+                              const char *in)
+{
+    const bool goes_on = orr_ring_is_partial(ring, x->op, x->part->received + 1u);
+    void *sum = goes_on ? orr_ring_partial_of(ring, x->g, x->number) : out;
+    ring->reducer.add_wide(ring->reducer.ctx, x->op->dtype, sum, goes_on, payload, x->is_partial,
+                           in, x->shard.n);
+}
+
 static void accumulate(orr_ring *ring, const arrival *x, const void *payload)
 {
     char *out = x->op->out + x->shard.at;
     const char *in = x->op->in != NULL ? x->op->in + x->shard.at : NULL;
-    if (x->shard.n > 0 && (in != NULL || payload != out))
+    if (x->shard.n > 0 && orr_ring_is_narrow(x->op->dtype))
+        accumulate_narrow(ring, x, out, payload, in);
+    else if (x->shard.n > 0 && (in != NULL || payload != out))
         ring->reducer.add(ring->reducer.ctx, x->op->dtype, out, payload, in, x->shard.n);
     if (++x->part->received + 1u == ring->n)
         record_hash(ring, x, orr_net_frame_hash(out, x->shard.bytes));
@@ -191,7 +211,7 @@ static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, 
     const char *wrong = expect(ring, x, frame);
     if (wrong != NULL)
         return wrong;
-    if (payload == NULL && x->shard.bytes > 0)
+    if (payload == NULL && x->bytes > 0)
         return "a chunk of it was lost";
     if (is_gathered(ring, x))
         gather(ring, x, payload, frame->payload_hash);

@@ -7,8 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
+#include "kernel/format/row.h"
 #include "support/simulated/network.h"
-#include "team/ring/ring.h"
+#include "team/ring/parts.h"
 
 /* Rings of several members in a simulated world, with input of a seed, and what is to come out,
  * added naively in the order of the ring. */
@@ -46,7 +47,7 @@ struct ring_team {
 
 static inline size_t team_bytes(const team_op *op)
 {
-    return op->n * (op->dtype == ORR_TEAM_FP64 ? 8 : 4);
+    return op->n * orr_ring_dtype_bytes(op->dtype);
 }
 
 /* `out` is final, and memory nobody needs. */
@@ -130,19 +131,44 @@ static inline double team_number(uint64_t seed, uint32_t host, uint32_t op, size
     return ((double)drawn[0] - 2147483648.0) / (double)(1u << drawn[1] % 30);
 }
 
+/* Numbers of 16 bits are rounded once, from fp32. */
 static inline void team_put(const team_op *op, void *at, size_t i, double number)
 {
     if (op->dtype == ORR_TEAM_FP64)
         ((double *)at)[i] = number;
-    else
+    else if (op->dtype == ORR_TEAM_FP32)
         ((float *)at)[i] = (float)number;
+    else if (op->dtype == ORR_TEAM_BF16)
+        ((uint16_t *)at)[i] = orr_fp32_to_bf16((float)number);
+    else
+        ((uint16_t *)at)[i] = orr_fp32_to_fp16((float)number);
+}
+
+static inline double team_get(const team_op *op, const void *at, size_t i)
+{
+    if (op->dtype == ORR_TEAM_FP64)
+        return ((const double *)at)[i];
+    if (op->dtype == ORR_TEAM_FP32)
+        return (double)((const float *)at)[i];
+    const uint16_t bits = ((const uint16_t *)at)[i];
+    return (double)(op->dtype == ORR_TEAM_BF16 ? orr_bf16_to_fp32(bits) : orr_fp16_to_fp32(bits));
+}
+
+/* As the member has it: rounded to the dtype. FP16 has no numbers above 65,504. */
+static inline double team_input(const team_op *op, uint64_t seed, uint32_t host, uint32_t k,
+                                size_t i)
+{
+    char rounded[8];
+    const double scale = op->dtype == ORR_TEAM_FP16 ? 1.0 / (1 << 20) : 1;
+    team_put(op, rounded, 0, scale * team_number(seed, host, k, i));
+    return team_get(op, rounded, 0);
 }
 
 static inline void team_fill(ring_team *team, uint64_t seed, ring_member *m, uint32_t k)
 {
     const team_op *op = &team->ops[k];
     for (size_t i = 0; i < op->n; i++)
-        team_put(op, m->in[k], i, team_number(seed, m->host, k, i));
+        team_put(op, m->in[k], i, team_input(op, seed, m->host, k, i));
     memset(m->out[k], 0xee, team_bytes(op));
 }
 
@@ -225,7 +251,7 @@ static inline void team_run(ring_team *team)
 /* Which shard number i of an operation is in: the place in the ring where its sum begins. */
 static inline uint32_t team_shard(const ring_team *team, const team_op *op, size_t i)
 {
-    const size_t each = team->chunk_bytes / (op->dtype == ORR_TEAM_FP64 ? 8 : 4) * team->n;
+    const size_t each = team->chunk_bytes / orr_ring_sum_bytes(op->dtype) * team->n;
     const size_t begin = i / each * each, at = i - begin;
     const size_t here = op->n - begin < each ? op->n - begin : each;
     const size_t small = here / team->n, large = here % team->n;
@@ -240,8 +266,13 @@ static inline void team_sum(const ring_team *team, uint64_t seed, uint32_t k, si
     double sum = 0;
     for (uint32_t j = 0; j < team->n; j++) {
         const uint32_t host = team->hosts[(first + j) % team->n];
-        const double x = op->zeros >> host & 1 ? 0 : team_number(seed, host, k, i);
-        sum = op->dtype == ORR_TEAM_FP64 ? sum + x : (double)((float)sum + (float)x);
+        if (op->zeros >> host & 1)
+            continue;
+        const double x = team_input(op, seed, host, k, i);
+        if (j == 0) /* -0 stays -0 */
+            sum = x;
+        else
+            sum = op->dtype == ORR_TEAM_FP64 ? sum + x : (double)((float)sum + (float)x);
     }
     team_put(op, ret, 0, sum);
 }

@@ -40,8 +40,10 @@ static void sums_of_every_size(void **state)
     for (uint32_t n = 1; n <= 7; n++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = sizes[i]},
-                                   {.dtype = ORR_TEAM_FP64, .n = sizes[i]}};
-            reduce(n, &tiny, ops, 2);
+                                   {.dtype = ORR_TEAM_FP64, .n = sizes[i]},
+                                   {.dtype = ORR_TEAM_BF16, .n = sizes[i]},
+                                   {.dtype = ORR_TEAM_FP16, .n = sizes[i]}};
+            reduce(n, &tiny, ops, 4);
         }
 }
 
@@ -50,9 +52,11 @@ static void members_without_input(void **state)
     (void)state;
     for (uint32_t zeros = 0; zeros < 16; zeros++) {
         const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 1000, .zeros = zeros},
-                               {.dtype = ORR_TEAM_FP64, .n = 40, .zeros = zeros}};
-        reduce(4, &tiny, ops, 2);
-        reduce(1, &tiny, ops, 2);
+                               {.dtype = ORR_TEAM_FP64, .n = 40, .zeros = zeros},
+                               {.dtype = ORR_TEAM_BF16, .n = 1000, .zeros = zeros},
+                               {.dtype = ORR_TEAM_FP16, .n = 77, .zeros = zeros}};
+        reduce(4, &tiny, ops, 4);
+        reduce(1, &tiny, ops, 4);
     }
 }
 
@@ -62,9 +66,11 @@ static void chunks_larger_than_the_nets_room(void **state)
     (void)state;
     const orr_ring_options large = {.chunk_bytes = 96 << 10, .window = 2, .streams = 2};
     const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 150001},
-                           {.dtype = ORR_TEAM_FP64, .n = 70001}};
-    for (uint32_t n = 1; n <= 3; n++)
-        reduce(n, &large, ops, 2);
+                           {.dtype = ORR_TEAM_FP64, .n = 70001},
+                           {.dtype = ORR_TEAM_BF16, .n = 150001},
+                           {.dtype = ORR_TEAM_FP16, .n = 70001, .zeros = 2}};
+    for (uint32_t n = 1; n <= 4; n++)
+        reduce(n, &large, ops, 4);
 }
 
 static void streams_and_windows(void **state)
@@ -72,13 +78,14 @@ static void streams_and_windows(void **state)
     (void)state;
     const team_op ops[] = {{.dtype = ORR_TEAM_FP32, .n = 3000},
                            {.dtype = ORR_TEAM_FP64, .n = 17},
+                           {.dtype = ORR_TEAM_BF16, .n = 1500},
                            {.dtype = ORR_TEAM_FP32, .n = 900}};
     for (uint32_t streams = 1; streams <= 3; streams++)
         for (uint32_t window = 1; window <= 9; window += 2) {
             const orr_ring_options options = {
                 .chunk_bytes = 128, .window = window, .streams = streams, .small_bytes = 100};
             for (uint32_t n = 2; n <= 5; n++)
-                reduce(n, &options, ops, 3);
+                reduce(n, &options, ops, 4);
         }
 }
 
