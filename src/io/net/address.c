@@ -27,9 +27,13 @@ orr_status orr_net_address_parse(const char *text, orr_net_address *ret, orr_err
 {
     orr_net_address address = {0};
     const char *bar = strchrnul(text, '|');
-    if (!orr_address_parse(text, (size_t)(bar - text), &address.tcp) ||
+    const size_t n = (size_t)(bar - text);
+    address.clear = strncmp(bar, "|clear", 6) == 0;
+    bar += address.clear ? 6 : 0;
+    if (!orr_address_parse(text, n, &address.tcp) ||
         (*bar != '\0' && (strncmp(bar, "|shm", 4) != 0 || !parse_shm(bar + 4, &address))))
-        return orr_fail(err, ORR_INVALID, "%s: an address is host:port, perhaps with |shm", text);
+        return orr_fail(err, ORR_INVALID,
+                        "%s: an address is host:port, perhaps with |clear or |shm", text);
     *ret = address;
     return ORR_OK;
 }
@@ -38,6 +42,8 @@ orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NE
                                  orr_error *err)
 {
     size_t n = orr_address_print(&address->tcp, ret, ORR_NET_ADDRESS_BYTES);
+    if (address->clear && n > 0)
+        n += (size_t)snprintf(ret + n, ORR_NET_ADDRESS_BYTES - n, "|clear");
     if (address->shm && address->machine != 0 && n > 0)
         n += (size_t)snprintf(ret + n, ORR_NET_ADDRESS_BYTES - n, "|shm:%016" PRIx64 ":%s",
                               address->machine, address->name);

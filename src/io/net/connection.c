@@ -83,7 +83,7 @@ bool orr_net_connection_watch(orr_net_system *net, orr_net_connection *link, boo
     return epoll_ctl(net->epoll, add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link->fd, &event) == 0;
 }
 
-static void net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what)
+void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what)
 {
     link->todo |= what;
     if (link->in_todo || link->dead)
@@ -104,7 +104,7 @@ void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link,
         link->why = why;
     link->broken = true;
     orr_net_send_queue_clear(&link->queue);
-    net_connection_defer(net, link, ORR_NET_PENDING_CLOSE);
+    orr_net_connection_defer(net, link, ORR_NET_PENDING_CLOSE);
 }
 
 void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link)
@@ -114,6 +114,7 @@ void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link)
     link->dead = true;
     if (link->user == NULL)
         net->flushing--;
+    net->proving -= link->proving;
     give_slot(net, link);
     if (link->fd >= 0)
         close(link->fd);
@@ -150,7 +151,7 @@ void orr_net_connection_broken(orr_net_system *net, orr_net_connection *link)
 {
     link->broken = true;
     orr_net_send_queue_clear(&link->queue);
-    net_connection_defer(net, link, ORR_NET_PENDING_READ);
+    orr_net_connection_defer(net, link, ORR_NET_PENDING_READ);
 }
 
 void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link, bool moved)
@@ -164,7 +165,7 @@ void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link
         link->shut = true;
         shutdown(link->fd, SHUT_WR);
     } else if (link->user != NULL && link->user->drained != NULL) {
-        net_connection_defer(net, link, ORR_NET_PENDING_DRAINED);
+        orr_net_connection_defer(net, link, ORR_NET_PENDING_DRAINED);
     }
 }
 
@@ -217,6 +218,7 @@ bool orr_net_connection_read_frames(orr_net_system *net, orr_net_connection *lin
 
 static void free_link(orr_net_connection *link)
 {
+    orr_net_tls_end(link->tls);
     if (link->wire->done != NULL)
         link->wire->done(link);
     orr_net_send_queue_done(&link->queue);
@@ -234,7 +236,7 @@ void orr_net_connection_reap(orr_net_system *net)
         next = todo->next_todo;
         todo->in_todo = false;
         if (!todo->dead)
-            net_connection_defer(net, todo, 0);
+            orr_net_connection_defer(net, todo, 0);
     }
     size_t n = 0;
     for (size_t i = 0; i < net->shms.n; i++)

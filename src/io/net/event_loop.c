@@ -66,26 +66,37 @@ static bool dispatch_deferred(orr_net_system *net)
 
 static int64_t next_timer_ns(const orr_net_system *net)
 {
-    int64_t first_ns = net->flushing > 0 ? net->flush_check_ns : INT64_MAX;
+    int64_t first_ns = net->flushing + net->proving > 0 ? net->flush_check_ns : INT64_MAX;
     for (size_t i = 0; i < net->alarms.n; i++)
         if (net->alarms.at[i].at_ns < first_ns)
             first_ns = net->alarms.at[i].at_ns;
     return first_ns;
 }
 
-static void check_flushes(orr_net_system *net, int64_t at_ns)
+/* Of who called nobody has heard yet. */
+static void give_up(orr_net_system *net, orr_net_connection *link)
 {
-    if (net->flushing == 0 || at_ns < net->flush_check_ns)
+    if (link->user == NULL || link->accepted)
+        orr_net_connection_kill(net, link);
+    else
+        orr_net_connection_close(net, link, ORR_NET_UNPROVEN);
+}
+
+/* Those that flush, and those whose proof is awaited. */
+static void check_patience(orr_net_system *net, int64_t at_ns)
+{
+    if (net->flushing + net->proving == 0 || at_ns < net->flush_check_ns)
         return;
     net->flush_check_ns = INT64_MAX;
     for (size_t i = 0; i < net->slots.n; i++) {
         orr_net_connection *link = net->slots.at[i].link;
-        if (link == NULL || link->user != NULL)
+        if (link == NULL || (link->user != NULL && !link->proving))
             continue;
-        if (link->flush_until_ns <= at_ns)
-            orr_net_connection_kill(net, link);
-        else if (link->flush_until_ns < net->flush_check_ns)
-            net->flush_check_ns = link->flush_until_ns;
+        const int64_t until_ns = link->proving ? link->prove_until_ns : link->flush_until_ns;
+        if (until_ns <= at_ns)
+            give_up(net, link);
+        else if (until_ns < net->flush_check_ns)
+            net->flush_check_ns = until_ns;
     }
 }
 
@@ -93,7 +104,7 @@ static bool fire_timers(orr_net_system *net)
 {
     const int64_t at_ns = now_ns();
     bool rang = false;
-    check_flushes(net, at_ns);
+    check_patience(net, at_ns);
     const orr_net_callbacks *lost = net->alarm_lost;
     net->alarm_lost = NULL;
     if (lost != NULL && lost->woken != NULL)
@@ -141,12 +152,14 @@ static void add_accepted(orr_net_system *net, const orr_net_listener *from, int 
         close(fd);
         return;
     }
+    const bool proves = !from->shm && net->tls != NULL;
     if ((from->shm && !orr_net_shm_accept(net, link)) ||
+        (proves && !orr_net_tcp_begin_proof(net, link, true, from->clear)) ||
         !orr_net_connection_watch(net, link, true, false)) {
         orr_net_connection_kill(net, link);
         return;
     }
-    if (user->accepted != NULL)
+    if (!proves && user->accepted != NULL)
         user->accepted(user->ctx, link->conn);
 }
 

@@ -49,6 +49,7 @@ typedef enum orr_net_close_reason {
     ORR_NET_PEER_CLOSED, /* the peer closed, or its process died          */
     ORR_NET_REFUSED,     /* nobody listens there, or it cannot be reached */
     ORR_NET_CORRUPT,     /* a header or payload that its hash denies      */
+    ORR_NET_UNPROVEN,    /* the peer has another key, or none             */
     ORR_NET_MEMORY       /* of this side                                  */
 } orr_net_close_reason;
 const char *
@@ -79,7 +80,8 @@ struct orr_net {
     const char *name; /* "system", "sim" */
     int64_t (*now_ns)(orr_net *net);
     /* `where`: "host:port", port 0: any; of the system's net also "host:port|shm" to be reached
-     * through shared memory by processes of this machine. ret_address: what others connect to.
+     * through shared memory by processes of this machine, and with "|clear" behind the port to be
+     * asked for the key alone, not for encryption. ret_address: what others connect to.
      * Errors: IO, INVALID: no address. */
     orr_status (*listen)(orr_net *net, const orr_net_callbacks *user, const char *where,
                          char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
@@ -107,8 +109,18 @@ struct orr_net {
     void (*free)(orr_net *net);
 };
 
-/* TCP, and shared memory where addresses say so. IO: no epoll. */
+/* What members of one team have in common: any bytes, copied. */
+typedef struct orr_net_key {
+    const void *at;
+    size_t bytes; /* 0: no key */
+} orr_net_key;
+
+/* TCP, and shared memory where addresses say so, which only processes of the same user can join.
+ * With a key TCP is TLS 1.3 with that key, and a peer that has not proved to have it within some
+ * seconds is nobody: accepted() is not called, and no more than 64 of them are held. IO: no epoll;
+ * UNSUPPORTED: a key, and no OpenSSL. */
 typedef struct orr_net_system_options {
+    orr_net_key key;
     int64_t socket_bytes; /* of a socket's buffers; 0: as the system tunes them        */
     int64_t shm_bytes;    /* of a ring each way; 0: 4 MiB                              */
     int64_t spin_ns;      /* how long poll() looks again before it sleeps; 0: not at all */

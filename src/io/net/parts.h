@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "io/net/frame.h"
+#include "io/net/tls.h"
 #include "io/socket/local.h"
 #include "io/socket/tcp.h"
 
@@ -82,7 +83,11 @@ struct orr_net_connection {
     const orr_net_callbacks *user; /* NULL: closed by its user, and flushing */
     const orr_net_connection_ops *wire;
     int fd;
-    bool calling; /* not connected yet */
+    bool calling;             /* not connected yet */
+    bool proving, accepted;   /* the handshake of TLS is under way; it was called */
+    bool clear;               /* and frames are not encrypted after it */
+    orr_net_tls_session *tls; /* or NULL */
+    int64_t prove_until_ns;
     bool dead;    /* to be freed when no callback can be inside */
     bool broken;  /* nothing can be sent any more */
     bool writing; /* epoll reports when it is writable again */
@@ -101,7 +106,7 @@ struct orr_net_connection {
 typedef struct orr_net_listener {
     uint64_t id;
     int fd;
-    bool shm;
+    bool shm, clear;
     const orr_net_callbacks *user;
 } orr_net_listener;
 
@@ -126,8 +131,10 @@ struct orr_net_system {
     orr_array(orr_net_connection *) shms; /* in shared memory: looked at without epoll */
     uint64_t next_listener;
     orr_net_connection *todo_first, *todo_last, *dead;
-    uint32_t flushing; /* connections that flush */
-    int64_t flush_check_ns;
+    orr_net_tls *tls;
+    uint32_t flushing;      /* connections that flush */
+    uint32_t proving;       /* connections in a handshake of TLS */
+    int64_t flush_check_ns; /* when the first of both may be given up */
     const orr_net_callbacks
         *alarm_lost;   /* a timer for which there was no memory: it fires at once */
     uint32_t unlooked; /* polls since epoll_wait() */
@@ -156,6 +163,8 @@ void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link); /* 
 void orr_net_connection_connected(orr_net_system *net, orr_net_connection *link);
 /* Nothing more can be sent; what was received before is still read, up to the end of the stream. */
 void orr_net_connection_broken(orr_net_system *net, orr_net_connection *link);
+/* Work for the next poll(): ORR_NET_PENDING_... */
+void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what);
 /* After some of the queue has gone. */
 void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link, bool moved);
 /* Call place() and frame() of the user; false: the connection is dead now. `reads`: the frame
@@ -167,6 +176,8 @@ bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link,
                                 const orr_net_frame *frame, const void *payload);
 /* How long a flush may make no progress. Assumed: longer than any pause of a peer that lives. */
 enum { ORR_NET_FLUSH_S = 5 };
+/* How long a handshake of TLS may take, and how many callers may be at it at once. */
+enum { ORR_NET_PROOF_S = 5, ORR_NET_PROOFS_MOST = 64 };
 void orr_net_connection_reap(orr_net_system *net);
 
 /* frame_hash_avx2.c, frame_hash_avx512.c: XXH3 for CPUs of these levels. The library of a
@@ -178,10 +189,11 @@ uint64_t orr_net_hash_avx512(const void *bytes, size_t n);
 #endif
 
 /* address.c: "host:port", "host:port|shm" to be reached through shared memory too, and what is then
- * published: "host:port|shm:machine:name". */
+ * published: "host:port|shm:machine:name". "host:port|clear" and "host:port|clear|shm": not
+ * encrypted, once the key is proven. */
 typedef struct orr_net_address {
     orr_address tcp;
-    bool shm;
+    bool shm, clear;
     uint64_t machine;                /* of orr_local_machine_id(); 0: not said */
     char name[ORR_LOCAL_NAME_BYTES]; /* of the local socket                    */
 } orr_net_address;
@@ -191,6 +203,9 @@ orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NE
                                  orr_error *err) ORR_MUST_CHECK;
 /* tcp.c */
 extern const orr_net_connection_ops orr_net_tcp_ops;
+/* Begins the handshake of TLS. False: out of memory. */
+bool orr_net_tcp_begin_proof(orr_net_system *net, orr_net_connection *link, bool accepted,
+                             bool clear);
 orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_callbacks *user,
                                const orr_net_address *address, orr_conn *ret,
                                orr_error *err) ORR_MUST_CHECK;

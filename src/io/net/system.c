@@ -40,10 +40,13 @@ static bool watch(const orr_net_system *net, int fd, uint64_t id)
 }
 
 static orr_status add_listener(orr_net_system *net, const orr_net_callbacks *user, int fd, bool shm,
-                               orr_error *err)
+                               bool clear, orr_error *err)
 {
-    const orr_net_listener listener = {
-        .id = ORR_NET_EPOLL_LISTENER | net->next_listener, .fd = fd, .shm = shm, .user = user};
+    const orr_net_listener listener = {.id = ORR_NET_EPOLL_LISTENER | net->next_listener,
+                                       .fd = fd,
+                                       .shm = shm,
+                                       .clear = clear,
+                                       .user = user};
     if (!orr_array_push(&net->listeners, listener)) {
         close(fd);
         return orr_fail_memory(err);
@@ -66,13 +69,13 @@ static orr_status listen_at(orr_net *self, const orr_net_callbacks *user, const 
     int fd;
     ORR_TRY(orr_net_address_parse(where, &address, err));
     ORR_TRY(orr_tcp_listen(&address.tcp, net->options.socket_bytes, &fd, err));
-    ORR_TRY(add_listener(net, user, fd, false, err));
+    ORR_TRY(add_listener(net, user, fd, false, address.clear, err));
     address.machine = address.shm ? orr_local_machine_id() : 0;
     orr_status status = ORR_OK;
     if (address.machine != 0) {
         status = orr_local_listen(address.name, &fd, err);
         if (status == ORR_OK)
-            status = add_listener(net, user, fd, true, err);
+            status = add_listener(net, user, fd, true, false, err);
     }
     if (status == ORR_OK)
         status = orr_net_address_print(&address, ret_address, err);
@@ -209,6 +212,7 @@ static void free_system(orr_net *self)
     orr_array_done(&net->listeners);
     orr_array_done(&net->alarms);
     orr_array_done(&net->shms);
+    orr_net_tls_free(net->tls);
     for (int i = 0; i < 3; i++) {
         const int fd = (const int[]){net->epoll, net->wake, net->spare}[i];
         if (fd >= 0)
@@ -224,6 +228,7 @@ orr_status orr_net_system_new(const orr_net_system_options *options, orr_net **r
         return orr_fail_memory(err);
     if (options != NULL)
         net->options = *options;
+    net->options.key = (orr_net_key){0};
     net->net = (orr_net){.name = "system",
                          .now_ns = now_ns,
                          .listen = listen_at,
@@ -239,6 +244,12 @@ orr_status orr_net_system_new(const orr_net_system_options *options, orr_net **r
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const bool has_key = options != NULL && options->key.bytes > 0;
+    const orr_status status = has_key ? orr_net_tls_new(&options->key, &net->tls, err) : ORR_OK;
+    if (status != ORR_OK) {
+        free_system(&net->net);
+        return status;
+    }
     if (!orr_array_reserve(&net->alarms, ALARMS)) {
         free_system(&net->net);
         return orr_fail_memory(err);
@@ -261,6 +272,8 @@ const char *orr_net_close_reason_text(orr_net_close_reason end)
         return "nobody listens there, or it cannot be reached";
     case ORR_NET_CORRUPT:
         return "a frame came that its hash denies";
+    case ORR_NET_UNPROVEN:
+        return "the peer has another key, or none";
     case ORR_NET_MEMORY:
         return "out of memory";
     }

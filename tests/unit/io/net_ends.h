@@ -18,8 +18,36 @@
 /* Two nets in one thread, polled in turn; and processes where one has to die. */
 enum { ENDS = 2 };
 static const int64_t second_ns = INT64_C(1000000000);
-/* Where a net listens: by TCP, and in shared memory. */
-static const char *const places[] = {"127.0.0.1:0", "127.0.0.1:0|shm"};
+/* Where a net listens: by TCP, in shared memory, and by TCP with a key: encrypted, and not. */
+static const char *const places[] = {"127.0.0.1:0", "127.0.0.1:0|shm", "key@127.0.0.1:0",
+                                     "key@127.0.0.1:0|clear"};
+enum { SHM = 1 }; /* which of them */
+static const orr_net_key the_key = {"a key that both have", 20};
+
+static inline const char *place_of(const char *where)
+{
+    return strncmp(where, "key@", 4) == 0 ? where + 4 : where;
+}
+
+static inline orr_net_system_options with_key(const char *where,
+                                              const orr_net_system_options *options)
+{
+    orr_net_system_options mine = options != NULL ? *options : (orr_net_system_options){0};
+    if (place_of(where) != where)
+        mine.key = the_key;
+    return mine;
+}
+
+/* All of them, or those without a key where there is no OpenSSL. */
+static inline size_t n_places(void)
+{
+    orr_net *net;
+    const bool keys =
+        orr_net_system_new(&(orr_net_system_options){.key = the_key}, &net, NULL) == ORR_OK;
+    if (keys)
+        orr_net_free(net);
+    return keys ? 4 : 2;
+}
 
 typedef struct end {
     orr_net *net;
@@ -133,10 +161,11 @@ static inline void poll_both(end ends[ENDS])
 static inline void meet(end ends[ENDS], const char *where, const orr_net_system_options *options)
 {
     orr_error err = {0};
+    const orr_net_system_options mine = with_key(where, options);
     for (int i = 0; i < ENDS; i++)
-        end_init(&ends[i], options);
+        end_init(&ends[i], &mine);
     end *a = &ends[0], *b = &ends[1];
-    assert_int_equal(a->net->listen(a->net, &a->user, where, a->address, &err), ORR_OK);
+    assert_int_equal(a->net->listen(a->net, &a->user, place_of(where), a->address, &err), ORR_OK);
     assert_int_equal(strstr(where, "|shm") != NULL, strstr(a->address, "|shm:") != NULL);
     assert_int_equal(b->net->connect(b->net, &b->user, a->address, &b->conn, &err), ORR_OK);
     assert_int_equal(b->connected, 0);

@@ -2,12 +2,13 @@
 #include "net_ends.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -215,12 +216,12 @@ static void test_hostile_listener(void **state)
 }
 
 /* Sends without end until it is killed. */
-static void child(const char *address)
+static void child(const char *address, const orr_net_system_options *options)
 {
     static uint8_t bytes[100000];
     end self;
     orr_error err = {0};
-    end_init(&self, NULL);
+    end_init(&self, options);
     if (self.net->connect(self.net, &self.user, address, &self.conn, &err) != ORR_OK)
         _exit(1);
     for (uint32_t n = 0;;) {
@@ -235,16 +236,18 @@ static void child(const char *address)
 
 static void test_death(void **state)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < n_places(); i++) {
         end ends[ENDS];
         orr_error err = {0};
-        end_init(&ends[0], NULL);
+        const orr_net_system_options options = with_key(places[i], NULL);
+        end_init(&ends[0], &options);
         ends[1].net = NULL;
         orr_net *net = ends[0].net;
-        assert_int_equal(net->listen(net, &ends[0].user, places[i], ends[0].address, &err), ORR_OK);
+        assert_int_equal(
+            net->listen(net, &ends[0].user, place_of(places[i]), ends[0].address, &err), ORR_OK);
         const pid_t pid = fork();
         if (pid == 0)
-            child(ends[0].address);
+            child(ends[0].address, &options);
         UNTIL(ends, ends[0].frames > 20);
         kill(pid, SIGKILL);
         int status;
@@ -261,7 +264,7 @@ static void test_death(void **state)
 static void test_send_to_the_gone(void **state)
 {
     uint8_t *bytes = orr_calloc(1, 1 << 20);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < n_places(); i++) {
         end ends[ENDS];
         meet(ends, places[i], NULL);
         send_text(&ends[1], "last words");
@@ -316,6 +319,51 @@ static void test_no_files(void **state)
     (void)state;
 }
 
+/* Who has another key, or none, or says nothing, is nobody; who has it comes in beside 200 others.
+ */
+static void test_strangers(void **state)
+{
+    static const orr_net_key keys[] = {{"another key than that", 20}, {"", 0}};
+    end ends[ENDS] = {0}, stranger;
+    orr_error err = {0};
+    (void)state;
+    if (n_places() < 3)
+        skip();
+    const orr_net_system_options good = {.key = the_key};
+    end_init(&ends[0], &good);
+    end *a = &ends[0], *b = &ends[1];
+    assert_int_equal(a->net->listen(a->net, &a->user, "127.0.0.1:0", a->address, &err), ORR_OK);
+    for (int k = 0; k < 2; k++) {
+        end_init(&stranger, &(orr_net_system_options){.key = keys[k]});
+        assert_int_equal(
+            stranger.net->connect(stranger.net, &stranger.user, a->address, &stranger.conn, &err),
+            ORR_OK);
+        send_text(&stranger, "let me in");
+        UNTIL(ends, (stranger.net->poll(stranger.net, 0), stranger.closed == 1));
+        if (k == 0)
+            assert_int_equal(stranger.why, ORR_NET_UNPROVEN);
+        orr_net_free(stranger.net);
+    }
+    int silent[200];
+    const int port = atoi(strrchr(a->address, ':') + 1);
+    for (int i = 0; i < 200; i++) {
+        const struct sockaddr_in to = {.sin_family = AF_INET,
+                                       .sin_port = htons((uint16_t)port),
+                                       .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        silent[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(silent[i], (const struct sockaddr *)&to, sizeof to), 0);
+        poll_both(ends);
+    }
+    end_init(b, &good);
+    assert_int_equal(b->net->connect(b->net, &b->user, a->address, &b->conn, &err), ORR_OK);
+    send_text(b, "hello");
+    UNTIL(ends, a->frames == 1);
+    assert_int_equal(a->accepted, 1);
+    for (int i = 0; i < 200; i++)
+        close(silent[i]);
+    part(ends);
+}
+
 /* Whatever allocation fails: a status, an end, or nothing; and all of it is given back. */
 static bool talk(const char *where, uint64_t fails_from)
 {
@@ -323,6 +371,7 @@ static bool talk(const char *where, uint64_t fails_from)
     end ends[ENDS] = {0};
     orr_error err = {0};
     bool said = true;
+    const orr_net_system_options options = with_key(where, NULL);
     orr_alloc_fail_from(fails_from);
     for (int e = 0; e < ENDS; e++) {
         ends[e].user = (orr_net_callbacks){.ctx = &ends[e],
@@ -330,11 +379,11 @@ static bool talk(const char *where, uint64_t fails_from)
                                            .frame = on_frame,
                                            .closed = on_closed,
                                            .woken = on_woken};
-        if (orr_net_system_new(NULL, &ends[e].net, &err) != ORR_OK)
+        if (orr_net_system_new(&options, &ends[e].net, &err) != ORR_OK)
             goto out;
     }
     end *a = &ends[0], *b = &ends[1];
-    if (a->net->listen(a->net, &a->user, where, a->address, &err) != ORR_OK ||
+    if (a->net->listen(a->net, &a->user, place_of(where), a->address, &err) != ORR_OK ||
         b->net->connect(b->net, &b->user, a->address, &b->conn, &err) != ORR_OK)
         goto out;
     a->net->wake_at(a->net, &a->user, 0);
@@ -356,7 +405,7 @@ out:
 
 static void test_no_memory(void **state)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < n_places(); i++) {
         uint64_t n = 1;
         while (!talk(places[i], n))
             assert_true(n++ < 200);
@@ -371,7 +420,7 @@ int main(void)
         cmocka_unit_test(test_corrupt),          cmocka_unit_test(test_hostile_caller),
         cmocka_unit_test(test_hostile_listener), cmocka_unit_test(test_death),
         cmocka_unit_test(test_send_to_the_gone), cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_strangers),        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
