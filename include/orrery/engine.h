@@ -61,6 +61,7 @@ typedef struct orr_train_step { /* the result of a step, the same on all ranks *
  * tables. */
 typedef struct orr_train_team {
     const char *coordinator; /* "host:port" */
+    orr_team_access access;
     const char *name;        /* of this replica, unique in the team */
     const char *address;     /* where the others reach this machine; NULL: 127.0.0.1 */
     uint32_t replicas;       /* that the job is planned for */

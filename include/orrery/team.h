@@ -82,8 +82,19 @@ typedef struct orr_team_event {
 } orr_team_event;
 ORR_API const char *orr_team_event_name(orr_team_event_kind kind);
 
+/* Who can join a team. With a key all TCP connections of coordinator and replicas begin with a
+ * handshake of TLS 1.3 in which both ends prove that they have it; control and state are encrypted,
+ * sums where `encrypt_all` says so. Shared memory is for processes of the same user alone. */
+typedef struct orr_team_access {
+    const void *key;  /* the same in all of the team; copied; needs OpenSSL 3 */
+    size_t key_bytes; /* 0: no key */
+    bool encrypt_all;
+    bool insecure; /* without a key: addresses that other machines reach are allowed */
+} orr_team_access;
+
 typedef struct orr_team_options {
     const char *coordinator; /* "host:port" */
+    orr_team_access access;
     const char
         *name; /* of the replica, unique in the team; the order of names is the order of the ring */
     uint32_t rank, ranks; /* of this process in its replica; 0 ranks: 1 */
@@ -183,7 +194,8 @@ ORR_API double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contri
 
 /* The coordinator: runs until all replicas have left, or until stopped() says so. */
 typedef struct orr_coordinator_options {
-    const char *listen;  /* "host:port" */
+    const char *listen; /* "host:port" */
+    orr_team_access access;
     const char *store;   /* path of its log, or "etcd:http://host:2379/key"; NULL: no memory */
     const char *metrics; /* "host:port" of the HTTP endpoint; NULL: none */
     uint32_t replicas; /* that are waited for at first; 0: whoever is there after join_window_ns */

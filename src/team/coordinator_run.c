@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "team/access.h"
 #include "team/coordinator/coordinator.h"
 #include "team/status/http.h"
 
@@ -18,7 +19,7 @@ typedef struct service {
 
 static orr_status open_service(const orr_coordinator_options *o, service *s, orr_error *err)
 {
-    const orr_net_system_options net = {0};
+    const orr_net_system_options net = orr_team_access_net(&o->access);
     orr_coordinator_settings settings = {.listen = o->listen,
                                          .replicas = o->replicas,
                                          .min_replicas = o->min_replicas,
@@ -29,6 +30,7 @@ static orr_status open_service(const orr_coordinator_options *o, service *s, orr
                                          .ctx = o->ctx};
     const int64_t patience =
         o->failure_timeout_ns > 0 ? o->failure_timeout_ns : INT64_C(2000000000);
+    ORR_TRY(orr_team_access_check(&o->access, o->listen, err));
     if (getrandom(&settings.jump, sizeof settings.jump, 0) != sizeof settings.jump)
         settings.jump = (uint64_t)(uintptr_t)s;
     settings.jump &= (1 << 20) - 1;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "team/access.h"
 #include "team/session_parts.h"
 #include "team/protocol/timeouts.h"
 
@@ -18,7 +19,7 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
     const orr_team_options *o = &t->options;
     const char *address = o->address != NULL ? o->address : "127.0.0.1";
     const char *colon = strrchr(address, ':'), *bracket = strrchr(address, ']');
-    const char *shm = o->no_shared_memory ? "" : "|shm";
+    const char *shm = o->no_shared_memory ? "" : "|shm", *mark = orr_team_access_mark(&o->access);
     unsigned port = 0;
     int host = (int)strlen(address);
     if (colon != NULL && (bracket == NULL ? strchr(address, ':') == colon : bracket < colon)) {
@@ -28,12 +29,12 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
     }
     if (host >= ORR_NET_ADDRESS_BYTES / 2)
         return orr_fail(err, ORR_INVALID, "an address of %d characters", host);
-    snprintf(t->where, sizeof t->where, "%.*s:%u%s", host, address, port, shm);
+    snprintf(t->where, sizeof t->where, "%.*s:%u%s%s", host, address, port, mark, shm);
     snprintf(t->state_where, sizeof t->state_where, "%.*s:%u%s", host, address,
              port > 0 ? port + 1 : 0, shm);
     snprintf(t->proxy_where, sizeof t->proxy_where, "%.*s:%u", host, address,
              port > 0 ? port + 2 : 0);
-    return ORR_OK;
+    return orr_team_access_check(&o->access, t->where, err);
 }
 
 static orr_status open_proxy(orr_team *t, orr_error *err)
@@ -75,6 +76,7 @@ static orr_status open_member(orr_team *t, orr_error *err)
         .leads = o->rank == 0,
         .fingerprint = o->fingerprint,
         .where = t->where,
+        .state_where = t->state_where,
         .failure_timeout_ns = o->failure_timeout_ns,
         .catch_up_steps = o->catch_up_steps,
         .ring = {.chunk_bytes = o->chunk_bytes, .window = o->window, .streams = o->streams},
@@ -131,7 +133,7 @@ orr_status orr_team_join(const orr_team_options *options, orr_team **ret, orr_er
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&t->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const orr_net_system_options net = {0};
+    const orr_net_system_options net = orr_team_access_net(&options->access);
     ORR_TRY_OUT(status, settle_addresses(t, err));
     ORR_TRY_OUT(status, orr_net_system_new(&net, &t->net, err));
     ORR_TRY_OUT(status, orr_net_system_new(&net, &t->state_net, err));

@@ -43,6 +43,7 @@ static orr_team_options options_of(orr_trainer *t)
 {
     const orr_train_team *asked = t->training->options->team;
     orr_team_options o = {.coordinator = asked->coordinator,
+                          .access = asked->access,
                           .name = asked->name,
                           .rank = t->transport->rank,
                           .ranks = t->transport->ranks,

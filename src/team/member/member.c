@@ -120,12 +120,29 @@ static void on_woken(void *ctx)
     m->net->wake_at(m->net, &m->user, next);
 }
 
+/* For good. */
+static void refused(orr_team_member *m, const char *why)
+{
+    m->refused = true;
+    m->net->close(m->net, m->conn, false);
+    m->conn = 0;
+    m->in = false;
+    orr_ring_leave(m->ring);
+    m->owner.refused(m->owner.ctx, why);
+}
+
+/* A coordinator of another key is none of this team's, unless it was heard before: then somebody
+ * else is at its address, and it may come back. */
 static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_team_member *m = ctx;
     if (conn != m->conn)
         return;
     m->conn = 0;
+    if (why == ORR_NET_UNPROVEN && !m->met) {
+        refused(m, "the coordinator has another key, or none");
+        return;
+    }
     disconnect(m, orr_net_close_reason_text(why));
     m->net->wake_at(m->net, &m->user, m->call_ns);
 }
@@ -135,16 +152,6 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
     orr_team_member *m = ctx;
     (void)conn;
     return orr_message_inbox_place(&m->inbox, frame, 1 << 20);
-}
-
-static void on_refusal(orr_team_member *m, const orr_fault_report *why)
-{
-    m->refused = true;
-    m->net->close(m->net, m->conn, false);
-    m->conn = 0;
-    m->in = false;
-    orr_ring_leave(m->ring);
-    m->owner.refused(m->owner.ctx, why->why);
 }
 
 static void dismiss(orr_team_member *m)
@@ -173,7 +180,7 @@ static bool hear(orr_team_member *m, const orr_net_frame *frame, const void *pay
         if (frame->kind == ORR_MESSAGE_HALT)
             orr_team_member_on_halt(m, why.why);
         else
-            on_refusal(m, &why);
+            refused(m, why.why);
         return true;
     case ORR_MESSAGE_DISMISS:
         dismiss(m);
@@ -193,6 +200,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     if (conn != m->conn)
         return;
     m->heard_ns = m->net->now_ns(m->net);
+    m->met = true;
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
         disconnect(m, "the coordinator said what nobody understands");
 }
@@ -234,7 +242,8 @@ static orr_status open_parts(orr_team_member *m, orr_error *err)
     ORR_TRY(orr_ring_new(m->net, s->where, &s->ring,
                          s->reducer != NULL ? s->reducer : &orr_ring_reducer_host, &m->ring_user,
                          &m->ring, err));
-    ORR_TRY(orr_state_provider_new(state, s->where, s->spans, s->n_spans, &m->provider, err));
+    const char *where = s->state_where != NULL ? s->state_where : s->where;
+    ORR_TRY(orr_state_provider_new(state, where, s->spans, s->n_spans, &m->provider, err));
     return orr_state_receiver_new(m->net, s->spans, s->n_spans, 0, &m->receiver_user, &m->receiver,
                                   err);
 }

@@ -32,7 +32,8 @@ typedef struct orr_team_member_settings {
     uint32_t rank, ranks; /* of the replica; more than 1: the coordinator is a proxy */
     bool leads;
     uint64_t fingerprint;
-    const char *where; /* rings and state listen there: "10.0.0.5:0", "10.0.0.5:0|shm" */
+    const char *where;       /* rings listen there: "10.0.0.5:0", "10.0.0.5:0|shm" */
+    const char *state_where; /* likewise state; NULL: as rings */
     int64_t failure_timeout_ns;
     uint32_t catch_up_steps;
     orr_ring_options ring;

@@ -47,6 +47,7 @@ struct orr_team_member {
     int64_t heard_ns, call_ns, alone_ns;
     orr_message_inbox inbox;
     bool refused, drains, done, dismissed; /* done: it drains since the job is complete */
+    bool met;                              /* the coordinator was heard once */
     /* What it is in. */
     orr_member_report report; /* what it would say in a hello */
     bool in;                  /* the epoch stands             */
