@@ -75,9 +75,9 @@ typedef struct orr_settings {
     bool dequantize;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
-        *metrics;
+        *metrics, *key, *encrypt;
     int64_t replicas, least, catch_up_steps;
-    bool no_shared_memory, stay;
+    bool no_shared_memory, stay, insecure;
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
     const char *rank_list; /* ranks of a recorded job; of generated Chakra files, how many */

@@ -756,6 +756,12 @@ const orr_option orr_options[] = {
     {"catch-up-steps", 0, OPTION_NUMBER, FIELD(catch_up_steps), "N", NULL, " train ",
      .about =
          "steps that a replica which comes back can set aside until the state is here; default: 4"},
+    {"key", 0, OPTION_TEXT, FIELD(key), "FILE", NULL, " coordinator train ",
+     .about = "what all of a team have in common, 16 to 4096 bytes that only you may read: nobody without it joins"},
+    {"encrypt", 0, OPTION_TEXT, FIELD(encrypt), "WHAT", "control|all", " train ",
+     .about = "with --key: control and state, or sums too; default: control"},
+    {"insecure", 0, OPTION_FLAG, FIELD(insecure), NULL, NULL, " coordinator train ",
+     .about = "without --key: use addresses that other machines reach, and let in who comes"},
     {"no-shared-memory", 0, OPTION_FLAG, FIELD(no_shared_memory), NULL, NULL, " train ",
      .about = "TCP between replicas of one machine too"},
     {"listen", 'l', OPTION_TEXT, FIELD(listen), "HOST:PORT", NULL, " coordinator ",

@@ -40,6 +40,7 @@ static orr_status coordinator_words(launcher *l)
                                .log = l->log,
                                .metrics = s->metrics,
                                .replicas = l->n,
+                               .key = s->key,
                                .least = 1,
                                .failure_timeout = s->failure_timeout,
                                .quiet = true};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/arguments/team_key.h"
 #include "cli/running/child_report.h"
 #include "cli/running/train.h"
 #include "engine/ranks/launch.h"
@@ -53,11 +54,12 @@ static orr_status check_alone(const orr_settings *s, orr_error *err)
         return orr_fail(err, ORR_INVALID, "--address: for which team? Add --team HOST:PORT");
     if (s->team == NULL && s->replicas == 0 &&
         (s->failure_timeout != NULL || s->rate_policy != NULL || s->metrics != NULL ||
-         s->catch_up_steps > 0 || s->no_shared_memory))
+         s->catch_up_steps > 0 || s->no_shared_memory || s->key != NULL || s->encrypt != NULL ||
+         s->insecure))
         return orr_fail(
             err, ORR_INVALID,
-            "--failure-timeout, --learning-rate-policy, --metrics, --catch-up-steps and "
-            "--no-shared-memory are a team's: add --replicas N");
+            "--failure-timeout, --learning-rate-policy, --metrics, --catch-up-steps, --key, "
+            "--encrypt, --insecure and --no-shared-memory are a team's: add --replicas N");
     return ORR_OK;
 }
 
@@ -100,7 +102,10 @@ orr_status orr_training_team(orr_training *t)
     if (s->catch_up_steps > UINT16_MAX)
         return orr_fail(err, ORR_INVALID, "--catch-up-steps: so many are not set aside");
     t->in_team = true;
+    orr_team_access access;
+    ORR_TRY(orr_arguments_team_access(s, t->session.arena, &access, err));
     t->team = (orr_train_team){.coordinator = s->team,
+                               .access = access,
                                .name = s->replica,
                                .address = s->address,
                                .replicas = (uint32_t)s->replicas,

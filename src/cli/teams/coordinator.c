@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/units.h"
+#include "cli/arguments/team_key.h"
 #include "cli/running/child_report.h"
 #include "cli/command/session.h"
 #include "cli/command/interrupt.h"
@@ -91,6 +92,7 @@ static orr_status read_options(coordinating *c)
         orr_error_prefix(err, "--failure-timeout");
         return err->status;
     }
+    ORR_TRY(orr_arguments_team_access(s, c->session.arena, &o->access, err));
     return find_store(c);
 }
 
