@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import BIN, PATIENCE_S, Skip, case, environment, main, scratch, wait_for  # noqa: E402
+from harness import BIN, PATIENCE_S, Skip, case, environment, main, orrery, scratch, wait_for  # noqa: E402
 
 PLAN = "layers=2,hidden=64,heads=4,vocab=512,seq=32,batch=4"
 # Who dies is found dead at once, and nobody is taken for silent who is slow; who is cut off is found after the shorter time.
@@ -89,9 +89,10 @@ class Network:
 class Team:
     def __init__(self, network, folder, steps, bound):
         self.network, self.folder, self.steps, self.bound = network, folder, steps, bound
+        self.access = self.access_of(folder)
         self.coordinator = network.run(0, folder, "coordinator", "coordinator", "--listen", f"{network.address(0)}:{PORT}", "--log",
                                        folder / "log", "--replicas", 3, "--min-replicas", 1, "--failure-timeout", bound,
-                                       "--metrics", PAGE)
+                                       "--metrics", PAGE, *self.access)
         wait_for(lambda: "listening on" in (folder / "coordinator.out").read_text(), "the coordinator does not listen")
         self.replicas = {}
         for i in range(3):
@@ -101,7 +102,16 @@ class Team:
         self.replicas[i] = self.network.run(
             i, self.folder, f"r{i}", "train", "gpt2", "--plan", PLAN, "--steps", self.steps, "--team",
             f"{self.network.address(0)}:{PORT}", "--replica", f"r{i}", "--replicas", 3, "--address", self.network.address(i),
-            "--failure-timeout", self.bound, "-j", 1, "-f", "json")
+            "--failure-timeout", self.bound, "-j", 1, "-f", "json", *self.access)
+
+    @staticmethod
+    def access_of(folder):
+        """A key, where this build has TLS."""
+        key = folder / "key"
+        key.write_bytes(os.urandom(32))
+        key.chmod(0o600)
+        tried = orrery("coordinator", "--key", key, "--listen", "nowhere", "--log", "none")
+        return ["--insecure"] if "OpenSSL" in tried.stderr else ["--key", key]
 
     def events(self):
         return (self.folder / "coordinator.err").read_text()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import BIN, PATIENCE_S, case, environment, main, one_line, orrery, scratch, wait_for  # noqa: E402
+from harness import BIN, PATIENCE_S, Skip, case, environment, main, one_line, orrery, scratch, wait_for  # noqa: E402
 
 PLAN = "layers=2,hidden=64,heads=4,vocab=512,seq=32,batch=4"
 # Who dies is found dead at once, and nobody is taken for silent who is slow; who hangs is found after the shorter time.
@@ -132,6 +132,37 @@ def replicas_train_to_the_same_bits():
         steps = told["tables"]["steps"]["rows"]
         assert [row["step"] for row in steps] == list(range(1, 9))
         assert all(row["contributors"] == 3 for row in steps)
+
+
+def a_key(path, text="k" * 32, mode=0o600):
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@case
+def with_a_key_all_is_the_same():
+    with scratch() as folder:
+        key = a_key(folder / "key")
+        for more in (["--no-shared-memory"], ["--no-shared-memory", "--encrypt", "all"], []):
+            result = orrery(*job("-f", "json", "--key", key, *more, steps=8), cwd=folder)
+            if result.returncode != 0 and "OpenSSL" in result.stderr:
+                raise Skip("this build has no TLS")
+            assert result.returncode == 0, result.stderr
+            told = json.loads(result.stdout)
+            assert told["team"]["states_equal"] and told["team"]["restarts"] == 0, told["team"]
+
+
+@case
+def what_a_key_must_be_is_said_in_a_line():
+    with scratch() as folder:
+        for key, word in ((a_key(folder / "open", mode=0o644), "chmod 600"), (a_key(folder / "short", "k"), "16 to 4096"),
+                          (folder / "absent", "No such file"), (folder, "no file")):
+            result = orrery("coordinator", "--key", key, "--log", "none")
+            assert result.returncode in (2, 3) and word in one_line(result, result.returncode), key
+        for words, word in ((["--insecure", "--key", a_key(folder / "key")], "--key or --insecure"),
+                            (["--listen", "0.0.0.0:0"], "--insecure")):
+            assert word in one_line(orrery("coordinator", "--log", "none", *words), 2), words
 
 
 @case
