@@ -3,7 +3,8 @@
  *
  *   bench_team_allreduce [tcp|shm] [RANKS] [--bytes N] [--rounds N] [--chunk N] [--window N]
  * [--streams N]
- *                        [--shm N] [--socket N] [--spin-us N] [--unchecked] [--address HOST]
+ *                        [--shm N] [--socket N] [--spin-us N] [--unchecked] [--encrypt] [--address
+ * HOST]
  *
  * A JSON line for each size, or for the one: the median time of an all-reduce in microseconds,
  * busbw (bytes * 2(n-1)/n over that time, as NCCL's tests have it), and the same of memcpy() by
@@ -243,7 +244,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: bench_team_allreduce [tcp|shm] [RANKS up to %d] [--bytes N] [--rounds N] "
             "[--chunk N] [--window N] [--streams N] [--shm N] [--socket N] [--spin-us N] "
-            "[--unchecked] [--address HOST]\n",
+            "[--unchecked] [--encrypt] [--address HOST]\n",
             RANKS_MAX);
     return 2;
 }
@@ -258,6 +259,10 @@ static bool parse(int argc, char **argv, choice *c)
     for (; i < argc; i++) {
         if (strcmp(argv[i], "--unchecked") == 0) {
             c->net.unchecked = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--encrypt") == 0) {
+            c->net.key = (orr_net_key){"a key of this benchmark", 23};
             continue;
         }
         if (i + 1 == argc)

@@ -6,7 +6,7 @@
 set -eu
 
 packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev libyaml-dev libdnnl-dev
-    libcurl4-openssl-dev libmicrohttpd-dev libsqlite3-dev liburing-dev libarchive-dev libisal-dev"
+    libcurl4-openssl-dev libssl-dev libmicrohttpd-dev libsqlite3-dev liburing-dev libarchive-dev libisal-dev"
 packages_test="$packages_build g++ clang libclang-rt-14-dev libcmocka-dev protobuf-compiler protobuf-c-compiler
     libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium etcd-server spin iproute2 python3-jsonschema coinor-cbc"
 packages_coverage="gcovr"
