@@ -10,7 +10,7 @@
 #define FIELD(name) offsetof(orr_settings, name)
 
 static const orr_settings defaults = {
-    .format = "table", .color = "auto", .rank = -1, .top = 10, .network_draws = 16};
+    .format = "table", .color = "auto", .rank = -1, .spares = -1, .top = 10, .network_draws = 16};
 
 bool orr_option_applies(const orr_option *option, const orr_command *command)
 {

@@ -721,7 +721,7 @@ const orr_option orr_options[] = {
      .about = "of ft; several are compared; default: 12"},
     {"spares", 0, OPTION_NUMBER, FIELD(spares), "N", NULL, " fleet ",
      .about =
-         "nodes that stand ready; default: as many as are in repair, and three standard deviations"},
+         "nodes that stand ready, 0: none; default: as many as are in repair, and three standard deviations"},
     {"set", 0, OPTION_TEXT, FIELD(set), "NAME=VALUE,...", NULL, " explore fleet ",
      .about =
          "other times, rates and shares than those of the sets: the table of settings names them"},

@@ -113,7 +113,7 @@ static orr_status read_policies(fleet_request *r)
 {
     const orr_settings *s = r->session.settings;
     const uint32_t spares =
-        s->spares > 0 && s->spares < 1 << 20 ? (uint32_t)s->spares : usual_spares(&r->options);
+        s->spares >= 0 && s->spares < 1 << 20 ? (uint32_t)s->spares : usual_spares(&r->options);
     const char *list = s->policy != NULL ? s->policy : "sync,spares,ft";
     for (const char *at = list; *at != '\0';) {
         const size_t n = strcspn(at, ",");
