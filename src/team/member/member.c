@@ -90,7 +90,9 @@ static void disconnect(orr_team_member *m, const char *why)
     m->call_ns = m->net->now_ns(m->net) + m->times.reconnect_ns;
     if (m->alone_ns == 0)
         m->alone_ns = m->net->now_ns(m->net);
-    orr_team_member_emit_event(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
+    if (!m->told_lost) /* it is called again many times a second */
+        orr_team_member_emit_event(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
+    m->told_lost = true;
 }
 
 static void beat(orr_team_member *m)
@@ -201,6 +203,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
         return;
     m->heard_ns = m->net->now_ns(m->net);
     m->met = true;
+    m->told_lost = false;
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
         disconnect(m, "the coordinator said what nobody understands");
 }

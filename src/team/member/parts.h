@@ -46,6 +46,7 @@ struct orr_team_member {
     orr_conn conn;
     int64_t heard_ns, call_ns, alone_ns;
     orr_message_inbox inbox;
+    bool told_lost;                        /* its loss was reported, and it was not heard since */
     bool refused, drains, done, dismissed; /* done: it drains since the job is complete */
     bool met;                              /* the coordinator was heard once */
     /* What it is in. */

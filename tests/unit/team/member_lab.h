@@ -48,6 +48,7 @@ typedef struct lab_owner {
     uint32_t counts[2][4]; /* of turns, outcomes: by kind */
     uint64_t fingerprint;
     uint32_t catch_up_steps;
+    uint32_t coordinator_losses; /* reported events */
 } lab_owner;
 
 struct lab {
@@ -200,6 +201,7 @@ static inline void lab_told(void *ctx, const orr_team_event *event)
     lab_owner *o = ctx;
     if (event->kind == ORR_TEAM_CAUGHT_UP)
         o->step = event->step;
+    o->coordinator_losses += event->kind == ORR_TEAM_COORDINATOR_LOST;
 }
 
 static inline orr_status lab_live(lab_owner *o, orr_error *err)

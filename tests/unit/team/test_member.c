@@ -289,6 +289,19 @@ static void test_a_hub_loses_the_coordinator_for_a_while(void **state)
     assert_int_equal(lab_status(&team).contributors, 2);
 }
 
+/* It calls again each fortieth of the failure timeout, and says once that nobody answers. */
+static void test_a_lost_coordinator_is_reported_once(void **state)
+{
+    (void)state;
+    assert_true(lab_open(&team, 1, 1, 64, 0));
+    assert_true(lab_live_all(&team));
+    lab_run(&team, 50);
+    assert_int_equal(a->coordinator_losses, 0);
+    orr_simnet_kill(team.world, team.host, false);
+    lab_run(&team, 1000);
+    assert_int_equal(a->coordinator_losses, 1);
+}
+
 static void test_settings_that_contradict_each_other(void **state)
 {
     (void)state;
@@ -357,6 +370,7 @@ int main(void)
         TEST(test_two_ranks),
         TEST(test_a_hub_loses_a_rank),
         TEST(test_a_hub_loses_the_coordinator_for_a_while),
+        TEST(test_a_lost_coordinator_is_reported_once),
         TEST(test_settings_that_contradict_each_other),
         TEST(test_out_of_memory),
     };
