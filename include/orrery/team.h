@@ -100,7 +100,7 @@ typedef struct orr_team_options {
     uint32_t rank, ranks; /* of this process in its replica; 0 ranks: 1 */
     const char *proxy;    /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
     const char *address;  /* of this machine, for the data of the others: "10.0.0.5" or with a port;
-                           * NULL: 127.0.0.1 */
+                           * NULL: the one from which it reaches the coordinator */
     bool no_shared_memory;      /* TCP between processes of one machine too */
     uint64_t fingerprint;       /* of the job: replicas of another are refused */
     uint32_t replicas;          /* that the job is planned for */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "team/access.h"
+#include "io/socket/address.h"
 #include "team/session_parts.h"
 #include "team/protocol/timeouts.h"
 
@@ -17,7 +18,16 @@
 static orr_status settle_addresses(orr_team *t, orr_error *err)
 {
     const orr_team_options *o = &t->options;
-    const char *address = o->address != NULL ? o->address : "127.0.0.1";
+    char reached[ORR_NET_ADDRESS_BYTES / 2];
+    const char *address = o->address;
+    if (address == NULL && o->rank > 0 && o->proxy != NULL)
+        ORR_TRY(orr_address_toward(o->proxy, reached, sizeof reached, err));
+    else if (address == NULL && o->coordinator != NULL)
+        ORR_TRY(orr_address_toward(o->coordinator, reached, sizeof reached, err));
+    else if (address == NULL)
+        return orr_fail(err, ORR_INVALID, "no address of a coordinator");
+    if (address == NULL)
+        address = reached;
     const char *colon = strrchr(address, ':'), *bracket = strrchr(address, ']');
     const char *shm = o->no_shared_memory ? "" : "|shm", *mark = orr_team_access_mark(&o->access);
     unsigned port = 0;

@@ -101,8 +101,8 @@ class Team:
     def start(self, i):
         self.replicas[i] = self.network.run(
             i, self.folder, f"r{i}", "train", "gpt2", "--plan", PLAN, "--steps", self.steps, "--team",
-            f"{self.network.address(0)}:{PORT}", "--replica", f"r{i}", "--replicas", 3, "--address", self.network.address(i),
-            "--failure-timeout", self.bound, "-j", 1, "-f", "json", *self.access)
+            f"{self.network.address(0)}:{PORT}", "--replica", f"r{i}", "--replicas", 3, "--failure-timeout", self.bound,
+            "-j", 1, "-f", "json", *self.access)
 
     @staticmethod
     def access_of(folder):

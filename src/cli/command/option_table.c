@@ -745,7 +745,7 @@ const orr_option orr_options[] = {
     {"replicas", 0, OPTION_NUMBER, FIELD(replicas), "N", NULL, " coordinator ",
      .about = "how many replicas the job is planned for; the first step waits for all of them"},
     {"address", 0, OPTION_TEXT, FIELD(address), "HOST[:PORT]", NULL, " train ",
-     .about = "of this machine, for the data of the other replicas; default: 127.0.0.1"},
+     .about = "of this machine, for the data of the other replicas; default: the one from which it reaches the coordinator"},
     {"failure-timeout", 0, OPTION_TEXT, FIELD(failure_timeout), "TIME", NULL, " coordinator train ",
      .about = "a replica that is not heard, or does not move, for so long is lost; default: 2s"},
     {"learning-rate-policy", 0, OPTION_TEXT, FIELD(rate_policy), "POLICY", "none|sqrt|linear",

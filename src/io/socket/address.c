@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { PORT_MAX = 65535 };
 
@@ -64,4 +65,34 @@ orr_status orr_address_resolve_text(const char *text, bool to_listen, struct add
     if (!orr_address_parse(text, strlen(text), &address))
         return orr_fail(err, ORR_INVALID, "'%s' is no address: it reads host:port", text);
     return orr_address_resolve(&address, to_listen, ret, err);
+}
+
+/* The source address that the system's routes give a datagram socket: connecting one sends nothing
+ * (connect(2)). */
+static bool source_of(const struct addrinfo *to, char *ret, size_t room)
+{
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    char host[NI_MAXHOST];
+    const int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    const bool found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+                       getsockname(fd, (struct sockaddr *)&from, &bytes) == 0 &&
+                       getnameinfo((struct sockaddr *)&from, bytes, host, sizeof host, NULL, 0,
+                                   NI_NUMERICHOST) == 0;
+    (void)close(fd);
+    const bool v6 = found && strchr(host, ':') != NULL;
+    return found && (size_t)snprintf(ret, room, v6 ? "[%s]" : "%s", host) < room;
+}
+
+orr_status orr_address_toward(const char *peer, char *ret, size_t room, orr_error *err)
+{
+    struct addrinfo *found;
+    bool routed = false;
+    ORR_TRY(orr_address_resolve_text(peer, false, &found, err));
+    for (const struct addrinfo *at = found; at != NULL && !routed; at = at->ai_next)
+        routed = source_of(at, ret, room);
+    freeaddrinfo(found);
+    return routed ? ORR_OK : orr_fail(err, ORR_IO, "no address of this machine reaches %s", peer);
 }

@@ -27,4 +27,10 @@ orr_status orr_address_resolve(const orr_address *address, bool to_listen, struc
 orr_status orr_address_resolve_text(const char *text, bool to_listen, struct addrinfo **ret,
                                     orr_error *err) ORR_MUST_CHECK;
 
+/* The numeric address of this machine from which packets to `peer` ("host:port") are sent, in
+ * brackets where it has colons; nothing is sent to find it. Errors: INVALID, NO_MEMORY; IO: no such
+ * host, or no route to it. */
+orr_status orr_address_toward(const char *peer, char *ret, size_t room,
+                              orr_error *err) ORR_MUST_CHECK;
+
 #endif /* ORR_IO_SOCKET_ADDRESS_H */
