@@ -218,23 +218,15 @@ static bool is_of_job(const launcher *l, const replica_slot *of, int code)
            (code == EXIT_INPUT && l->last_step == 0 && of->child.lives == 1);
 }
 
-/* It came back when nothing was left to do. */
-static bool is_late(const replica_slot *of)
-{
-    return strstr(of->child.said, "the job has ended") != NULL;
-}
-
 static void after_replica(launcher *l, replica_slot *of)
 {
     const int code = WIFEXITED(of->child.status) ? WEXITSTATUS(of->child.status) : -1;
-    if (code == EXIT_DONE) {
-        of->state = "done";
+    if (code == EXIT_DONE) { /* who stopped before the last step came late: the job has ended */
+        of->state = of->has_result && of->result.stopped ? "not needed" : "done";
     } else if (code > 128) {
         of->state = "left";
     } else if (l->stop_signal != 0 || l->ended_ns > 0) {
         of->state = "died";
-    } else if (is_late(of)) {
-        of->state = "not needed";
     } else if (is_of_job(l, of, code)) {
         fail_as(l, &of->child, code);
     } else if (starts_again(l, &of->child)) {

@@ -84,11 +84,6 @@ static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const c
     orr_peer_drop(c, peer);
 }
 
-void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why)
-{
-    refuse(c, peer, peer->report.id.name, why);
-}
-
 /* Two lives of the same replica: the later one stays. */
 static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
@@ -116,8 +111,6 @@ static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello
 
 static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hello)
 {
-    if (c->ended)
-        return "the job has ended";
     if (hello->addresses.ranks != hello->ranks || hello->rank != 0)
         return "it does not speak for all ranks of its replica";
     if (c->known && hello->fingerprint != c->fingerprint)
@@ -150,6 +143,11 @@ static bool keep_addresses(orr_peer *peer, const orr_addresses *addresses)
 static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
     const char *why = refusal_reason(c, hello);
+    if (c->ended && !c->taken) { /* a replica that comes late */
+        peer->report = hello->report;
+        orr_peer_dismiss(c, peer);
+        return;
+    }
     if (why != NULL) {
         refuse(c, peer, hello->report.id.name, why);
         return;

@@ -165,7 +165,7 @@ static void send_epoch(orr_coordinator *c, orr_peer *peer)
     orr_array_done(&payload);
 }
 
-static void dismiss(orr_coordinator *c, orr_peer *peer)
+void orr_peer_dismiss(orr_coordinator *c, orr_peer *peer)
 {
     orr_message_send(c->net, peer->conn, ORR_MESSAGE_DISMISS, c->epoch.epoch, c->epoch.step, NULL);
     orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", peer->report.id.name);
@@ -197,21 +197,18 @@ static void announce(orr_coordinator *c, const forming *f)
         c->epoch.members[i].addresses = (orr_addresses){.text = NULL};
     for (uint32_t i = 0; i < f->n; i++)
         if (f->peers[i]->conn != 0 && f->peers[i]->leaving && !f->peers[i]->in)
-            dismiss(c, f->peers[i]);
+            orr_peer_dismiss(c, f->peers[i]);
     orr_coordinator_emit_event(c, ORR_TEAM_EPOCH, "%u replicas after step %llu, %u contribute%s",
                                c->epoch.n, (unsigned long long)c->epoch.step,
                                orr_epoch_contributors(&c->epoch),
                                c->epoch.carried ? ", to sums that are there already" : "");
 }
 
-/* Ends the job: dismisses those who leave, and refuses those who wait. */
+/* Ends the job: dismisses those who leave, and those who wait. */
 static void end_job(orr_coordinator *c, const forming *f)
 {
     for (uint32_t i = 0; i < f->n; i++)
-        if (f->peers[i]->leaving)
-            dismiss(c, f->peers[i]);
-        else
-            orr_peer_refuse(c, f->peers[i], "the job has ended");
+        orr_peer_dismiss(c, f->peers[i]);
     const orr_epoch_record none = {.epoch = c->memory.record.epoch + 1};
     orr_error err;
     if (save(c, &none, false, &err) == ORR_OK) /* else a later coordinator waits for who has left */

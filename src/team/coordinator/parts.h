@@ -64,7 +64,8 @@ void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, co
 bool orr_peer_is_candidate(const orr_coordinator *c, const orr_peer *peer);
 orr_peer *orr_peer_of_index(orr_coordinator *c,
                             uint32_t index); /* member of the epoch; NULL: gone */
-void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why);
+/* Lets a replica go: it leaves, or the job has ended. */
+void orr_peer_dismiss(orr_coordinator *c, orr_peer *peer);
 void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was is forgotten */
 /* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);

@@ -158,6 +158,8 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 
 static void dismiss(orr_team_member *m)
 {
+    if (!m->drains)
+        orr_team_member_emit_event(m, ORR_TEAM_LEFT, "the job has ended");
     m->dismissed = true;
     m->in = false;
     orr_ring_leave(m->ring);

@@ -195,6 +195,12 @@ static void test_the_job_is_done(void **state)
         assert_int_equal(team.owners[i].step, a->step);
     }
     assert_true(orr_coordinator_has_ended(team.coordinator, &why));
+    lab_kill(c); /* its next life comes late, and leaves as the others did */
+    assert_true(lab_restart(c));
+    assert_false(c->left);
+    lab_run(&team, 20);
+    assert_true(c->left);
+    assert_string_equal(c->refused, "");
 }
 
 static void test_halted_and_back(void **state)
