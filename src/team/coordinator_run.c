@@ -9,6 +9,8 @@
 /* A coordinator as a process of its own: network, memory, and what it shows. */
 
 #define LOOK_NS INT64_C(100000000)
+/* Assumed: a process that died is started again, and has read its data, within a minute. */
+#define LATE_NS INT64_C(60000000000)
 
 typedef struct service {
     orr_net *net;
@@ -63,6 +65,15 @@ static void show(service *s)
     }
 }
 
+/* A replica that was lost, and is on its way back, hears that the job has ended. */
+static void await_late(service *s, const orr_coordinator_options *o)
+{
+    const int64_t until = s->net->now_ns(s->net) + LATE_NS;
+    while (orr_coordinator_awaits_late(s->coordinator) && s->net->now_ns(s->net) < until &&
+           (o->stopped == NULL || !o->stopped(o->ctx)))
+        s->net->poll(s->net, s->net->now_ns(s->net) + LOOK_NS);
+}
+
 /* What was said last, to those who have left, is handed over before the process ends. */
 static void say_goodbye(service *s)
 {
@@ -90,6 +101,8 @@ orr_status orr_coordinator_run(const orr_coordinator_options *o, orr_error *err)
     }
     if (status == ORR_OK && orr_coordinator_is_superseded(s.coordinator))
         status = orr_fail(err, ORR_CANCELED, "%s", why);
+    if (status == ORR_OK)
+        await_late(&s, o);
     if (status == ORR_OK)
         say_goodbye(&s);
     close_service(&s);

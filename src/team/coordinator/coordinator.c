@@ -62,9 +62,23 @@ void orr_peer_drop(orr_coordinator *c, orr_peer *peer)
     c->changed = true;
 }
 
+/* Notes by name that a replica is absent, or is here. */
+static void note_absent(orr_coordinator *c, const orr_member_id *id, bool absent)
+{
+    orr_member_list *l = &c->absent;
+    uint32_t i = 0;
+    while (i < l->n && strcmp(l->ids[i].name, id->name) != 0)
+        i++;
+    if (absent && i == l->n && l->n < ORR_TEAM_MAX_REPLICAS)
+        l->ids[l->n++] = *id;
+    else if (!absent && i < l->n)
+        l->ids[i] = l->ids[--l->n];
+}
+
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why)
 {
     if (peer->hello) {
+        note_absent(c, &peer->report.id, true);
         if (gone)
             orr_membership_gone(&c->memory, &peer->report.id);
         if (peer->in && c->lost_at_ns == 0)
@@ -144,6 +158,7 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
     const char *why = refusal_reason(c, hello);
     if (c->ended && !c->taken) { /* a replica that comes late */
+        note_absent(c, &hello->report.id, false);
         peer->report = hello->report;
         orr_peer_dismiss(c, peer);
         return;
@@ -164,6 +179,7 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
     }
     peer->hello = true;
     peer->report = hello->report;
+    note_absent(c, &hello->report.id, false);
     c->fingerprint = hello->fingerprint;
     c->known = true;
     c->changed = true;
@@ -367,4 +383,9 @@ bool orr_coordinator_has_ended(const orr_coordinator *c, const char **ret_why)
 {
     *ret_why = c->why;
     return c->ended;
+}
+
+bool orr_coordinator_awaits_late(const orr_coordinator *c)
+{
+    return c->ended && !c->taken && c->absent.n > 0;
 }

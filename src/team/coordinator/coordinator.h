@@ -30,6 +30,8 @@ const char *orr_coordinator_address(const orr_coordinator *coordinator);
 /* All have left (and it was not to stay), or another coordinator has taken the store. */
 bool orr_coordinator_has_ended(const orr_coordinator *coordinator, const char **ret_why);
 bool orr_coordinator_is_superseded(const orr_coordinator *coordinator); /* the latter */
+/* The job has ended, and a replica that was lost has not come back to hear so. */
+bool orr_coordinator_awaits_late(const orr_coordinator *coordinator);
 void orr_coordinator_status(const orr_coordinator *coordinator, orr_team_status *ret);
 
 #endif /* ORR_TEAM_COORDINATOR_COORDINATOR_H */

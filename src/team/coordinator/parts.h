@@ -53,6 +53,7 @@ struct orr_coordinator {
     bool ended, changed; /* changed: who is here, since it was looked at last */
     char why[ORR_TEAM_REASON_BYTES];
     orr_team_status counters;
+    orr_member_list absent; /* lost, and not back: who may come late when the job has ended */
     orr_peer peers[ORR_COORDINATOR_MAX_PEERS];
 };
 

@@ -195,12 +195,34 @@ static void test_the_job_is_done(void **state)
         assert_int_equal(team.owners[i].step, a->step);
     }
     assert_true(orr_coordinator_has_ended(team.coordinator, &why));
+    assert_false(orr_coordinator_awaits_late(team.coordinator));
     lab_kill(c); /* its next life comes late, and leaves as the others did */
     assert_true(lab_restart(c));
     assert_false(c->left);
     lab_run(&team, 20);
     assert_true(c->left);
     assert_string_equal(c->refused, "");
+}
+
+static void test_who_was_lost_is_awaited_after_the_end(void **state)
+{
+    (void)state;
+    const char *why;
+    assert_true(lab_open(&team, 3, 1, 64, 0));
+    assert_true(lab_live_all(&team));
+    all_go_on(30);
+    lab_kill(c);
+    lab_run(&team, 20);
+    for (uint32_t i = 0; i < 2; i++)
+        orr_team_member_drain(team.owners[i].member, true);
+    lab_run(&team, 20);
+    assert_true(orr_coordinator_has_ended(team.coordinator, &why));
+    assert_true(orr_coordinator_awaits_late(team.coordinator));
+    assert_true(lab_restart(c));
+    lab_run(&team, 20);
+    assert_true(c->left);
+    assert_false(orr_coordinator_awaits_late(team.coordinator));
+    nothing_wrong();
 }
 
 static void test_halted_and_back(void **state)
@@ -371,6 +393,7 @@ int main(void)
         TEST(test_a_full_queue_makes_the_team_wait),
         TEST(test_one_drains),
         TEST(test_the_job_is_done),
+        TEST(test_who_was_lost_is_awaited_after_the_end),
         TEST(test_halted_and_back),
         TEST(test_another_job_is_told),
         TEST(test_two_ranks),
