@@ -90,7 +90,7 @@ static void disconnect(orr_team_member *m, const char *why)
     m->call_ns = m->net->now_ns(m->net) + m->times.reconnect_ns;
     if (m->alone_ns == 0)
         m->alone_ns = m->net->now_ns(m->net);
-    if (!m->told_lost) /* it is called again many times a second */
+    if (!m->told_lost && !m->dismissed) /* it is called again many times a second */
         orr_team_member_emit_event(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
     m->told_lost = true;
 }
