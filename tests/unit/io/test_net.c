@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "io/socket/address.h"
 #include "net_ends.h"
 
 #include <pthread.h>
@@ -228,6 +229,18 @@ static void test_refused(void **state)
     (void)state;
 }
 
+/* Of a peer on this machine's loopback that is loopback; what is no peer has none. */
+static void test_source_addresses(void **state)
+{
+    (void)state;
+    char at[64], none[4];
+    orr_error err;
+    assert_int_equal(orr_address_toward("127.0.0.1:29400", at, sizeof at, &err), ORR_OK);
+    assert_string_equal(at, "127.0.0.1");
+    assert_int_equal(orr_address_toward("127.0.0.1:29400", none, sizeof none, &err), ORR_IO);
+    assert_int_equal(orr_address_toward("nowhere", at, sizeof at, &err), ORR_INVALID);
+}
+
 static void test_addresses(void **state)
 {
     static const char *const wrong[] = {
@@ -407,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_call_and_go),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_source_addresses),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_wake),
         cmocka_unit_test(test_numbers),
