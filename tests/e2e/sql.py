@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`orrery sql` beside those who write, and stopped in the middle; searches that are killed and go on."""
 import contextlib
+import csv
+import io
 import json
 import pathlib
 import shutil
@@ -11,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from harness import (BIN, BUILD, PATIENCE_S, SANITIZED, Skip, case, environment, main, orrery,  # noqa: E402
+from harness import (BIN, BUILD, PATIENCE_S, SANITIZED, Skip, case, environment, main, one_line, orrery,  # noqa: E402
                      scratch, wait_for, wait_until_it_catches)
 
 ENDLESS = "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
@@ -53,6 +55,33 @@ def stopped_by(number, code):
 @case
 def an_interrupt_ends_a_query_and_exits_130():
     stopped_by(signal.SIGINT, 130)
+
+
+@case
+def a_query_is_given_up_at_its_time_limit():
+    with scratch() as folder:
+        database(folder / "a.db").close()
+        assert "--time-limit 50ms" in one_line(orrery("sql", "a.db", ENDLESS, "--time-limit", "50ms", cwd=folder), 3)
+        assert "--time-limit" in one_line(orrery("sql", "a.db", ENDLESS, "--time-limit", "soon", cwd=folder), 2)
+        assert orrery("sql", "a.db", "SELECT 1 AS n", "--time-limit", "1h", "-f", "csv", cwd=folder).stdout == "n\n1\n"
+
+
+@case
+def csv_for_spreadsheets_has_no_formulas():
+    cells = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "a=1", "", '=cmd|"x",1']
+    with scratch() as folder:
+        base = database(folder / "a.db")
+        base.execute("DELETE FROM t")
+        base.executemany("INSERT INTO t VALUES(?)", [(cell,) for cell in [*cells, -1, 2.5]])
+        base.close()
+        plain, safe = (list(csv.reader(io.StringIO(orrery("sql", "a.db", "SELECT x FROM t ORDER BY rowid", "-f", "csv", *more,
+                                                          cwd=folder).stdout, newline=""))) for more in ([], ["--csv-safe"]))
+        texts = [row[0] if row else "" for row in plain[1:]]
+        guarded = [row[0] if row else "" for row in safe[1:]]
+        assert texts[:2] == cells[:2] and len(texts) == len(guarded) == len(cells) + 2, texts
+        for text, after in zip(texts, guarded):
+            runs = text[:1] in list("=+-@\t\n") and text != "-1"  # \r is read as \n
+            assert after == ("'" + text if runs else text), (text, after)
 
 
 @case

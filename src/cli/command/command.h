@@ -86,7 +86,7 @@ typedef struct orr_settings {
     int64_t message_size, runtime_us; /* of generated Chakra files */
     bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;
-    bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare,
+    bool tolerant, all, normalise, csv_safe, quiet, verbose, help, version, explain, cuda_graph, compare,
         unfolded, contention, emit;
     /* what is left: the inputs */
     const char *const *args;

@@ -137,6 +137,7 @@ orr_status orr_session_output(orr_session *session, orr_table_style *ret_style)
         .format = table_format(settings->format),
         .width = seen ? orr_term_width(STDOUT_FILENO) : 0,
         .color = to_stdout && orr_term_use_color(color, STDOUT_FILENO),
+        .no_formulas = settings->csv_safe,
         .max_rows = settings->all ? 0 : (size_t)settings->top,
     };
     return ORR_OK;

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/closest.h"
+#include "base/units.h"
 #include "cli/command/session.h"
 #include "cli/search/sql_table.h"
 #include "cli/command/interrupt.h"
@@ -13,6 +15,7 @@
 typedef struct sql {
     orr_session session;
     orr_database *db;
+    int64_t until_ns; /* of the monotonic clock */
 } sql;
 
 /* --- what there is --------------------------------------------------------------------------- */
@@ -188,6 +191,9 @@ static orr_status print(sql *q, orr_table *table)
 static int fail(sql *q, orr_status status, bool of_query)
 {
     const bool stopped = status == ORR_CANCELED && orr_interrupt_requested(NULL);
+    if (status == ORR_CANCELED && !stopped)
+        (void)orr_fail(&q->session.err, status, "the query took longer than --time-limit %s",
+                       q->session.settings->time_limit);
     const bool usage = of_query && (status == ORR_INVALID || status == ORR_LIMIT);
     const int code = stopped ? 128 + orr_interrupt_signal() : usage ? EXIT_USAGE : EXIT_INPUT;
     if (!stopped)
@@ -197,17 +203,41 @@ static int fail(sql *q, orr_status status, bool of_query)
     return code;
 }
 
+static bool is_over(void *ctx)
+{
+    const sql *q = ctx;
+    return orr_interrupt_requested(NULL) || orr_clock_now_ns(&orr_clock_monotonic) >= q->until_ns;
+}
+
+static orr_status read_limit(sql *q)
+{
+    const char *limit = q->session.settings->time_limit;
+    int64_t for_ns;
+    q->until_ns = INT64_MAX;
+    if (limit == NULL)
+        return ORR_OK;
+    if (orr_parse_duration(limit, &for_ns, &q->session.err) != ORR_OK) {
+        orr_error_prefix(&q->session.err, "--time-limit");
+        return q->session.err.status;
+    }
+    if (__builtin_add_overflow(orr_clock_now_ns(&orr_clock_monotonic), for_ns, &q->until_ns))
+        q->until_ns = INT64_MAX;
+    return ORR_OK;
+}
+
 int orr_command_sql(const orr_settings *settings)
 {
     sql q = {0};
     orr_table table = {0};
     orr_status status = orr_session_init(&q.session, settings);
     orr_interrupt_watch();
+    if (status == ORR_OK && (status = read_limit(&q)) != ORR_OK)
+        return fail(&q, status, true);
     if (status == ORR_OK)
         status = orr_database_open_readonly(settings->args[0], &q.db, &q.session.err);
     if (status != ORR_OK)
         return fail(&q, status, false);
-    orr_database_set_cancel(q.db, orr_interrupt_requested, NULL);
+    orr_database_set_cancel(q.db, is_over, &q);
     status = settings->n_args > 1 ? query_table(&q, settings->args[1], &table)
                                   : relations_table(&q, &table);
     if (status == ORR_OK)

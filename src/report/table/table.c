@@ -14,7 +14,7 @@ void orr_table_write(const orr_table *table, const orr_table_style *style, orr_o
         orr_table_write_json(table, out);
         break;
     case ORR_TABLE_CSV:
-        orr_table_write_csv(table, out);
+        orr_table_write_csv(table, style->no_formulas, out);
         break;
     case ORR_TABLE_MARKDOWN:
         orr_table_write_markdown(table, out);

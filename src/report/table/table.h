@@ -13,7 +13,8 @@ typedef struct orr_table_style {
     orr_table_format format;
     int width; /* of the terminal; 0: unlimited */
     bool color;
-    size_t max_rows; /* TEXT: then "... and 12 more"; 0: all */
+    size_t max_rows;  /* TEXT: then "... and 12 more"; 0: all */
+    bool no_formulas; /* CSV: a text that a spreadsheet would run has a ' in front */
 } orr_table_style;
 
 void orr_table_write(const orr_table *table, const orr_table_style *style, orr_output *out);
