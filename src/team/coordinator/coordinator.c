@@ -90,7 +90,7 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
     orr_peer_drop(c, peer);
 }
 
-static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
+void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
 {
     orr_message_send_fault(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch,
                            UINT32_MAX, why);
@@ -108,7 +108,7 @@ static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello
             strcmp(old->report.id.name, id->name) != 0)
             continue;
         if (old->report.id.incarnation > id->incarnation) {
-            refuse(c, peer, id->name, "another process of this name was started later");
+            orr_peer_refuse(c, peer, id->name, "another process of this name was started later");
             return false;
         }
         if (old->report.id.incarnation == id->incarnation) {
@@ -117,7 +117,7 @@ static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello
             orr_membership_gone(&c->memory, &old->report.id);
             if (old->in && c->lost_at_ns == 0)
                 c->lost_at_ns = c->net->now_ns(c->net);
-            refuse(c, old, id->name, "another process of this name was started later");
+            orr_peer_refuse(c, old, id->name, "another process of this name was started later");
         }
     }
     return true;
@@ -128,7 +128,7 @@ static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hel
     if (hello->addresses.ranks != hello->ranks || hello->rank != 0)
         return "it does not speak for all ranks of its replica";
     if (c->known && hello->fingerprint != c->fingerprint)
-        return "it trains another job: model, plan, seed, data or options differ";
+        return ORR_COORDINATOR_ANOTHER_JOB;
     uint32_t others = 0;
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         const orr_peer *other = &c->peers[i];
@@ -164,7 +164,7 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
         return;
     }
     if (why != NULL) {
-        refuse(c, peer, hello->report.id.name, why);
+        orr_peer_refuse(c, peer, hello->report.id.name, why);
         return;
     }
     if (orr_membership_is_stale_report(&c->memory, &hello->report)) {
@@ -180,8 +180,7 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
     peer->hello = true;
     peer->report = hello->report;
     note_absent(c, &hello->report.id, false);
-    c->fingerprint = hello->fingerprint;
-    c->known = true;
+    peer->fingerprint = hello->fingerprint;
     c->changed = true;
     if (c->first_hello_ns == 0)
         c->first_hello_ns = c->net->now_ns(c->net);
@@ -317,6 +316,8 @@ static orr_status load_record(orr_coordinator *c, orr_error *err)
         c->memory.lost = false;
     else
         c->memory.record = (orr_epoch_record){.epoch = 0};
+    c->known = c->memory.record.members.n > 0;
+    c->fingerprint = c->memory.record.fingerprint;
     return ORR_OK;
 }
 

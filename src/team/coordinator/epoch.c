@@ -98,6 +98,7 @@ bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, b
 {
     orr_membership after = c->memory;
     orr_error err;
+    after.record.fingerprint = c->fingerprint;
     orr_status status = ORR_OK;
     if (committed)
         orr_membership_committed(&after, epoch);
@@ -107,6 +108,7 @@ bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, b
         status = save(c, &after.record, committed, &err);
     if (status == ORR_OK) {
         c->memory = after;
+        c->known = true;
     } else if (status == ORR_CANCELED) {
         c->taken = true;
         end_team(c, "another coordinator has taken over the team's memory");
@@ -254,12 +256,50 @@ static bool requires_fresh_reports(orr_coordinator *c, const orr_epoch *next, co
     return asks;
 }
 
+/* The job is that of more than half of those who are here: the first to speak does not own it.
+ * False: there is no such job. */
+static bool elect_job(orr_coordinator *c, const forming *f)
+{
+    uint32_t votes = 0, most = 0;
+    for (uint32_t i = 0; i < f->n; i++, votes = 0) {
+        for (uint32_t k = 0; k < f->n; k++)
+            votes += f->peers[k]->fingerprint == f->peers[i]->fingerprint;
+        if (votes > most) {
+            most = votes;
+            c->fingerprint = f->peers[i]->fingerprint;
+        }
+    }
+    return 2 * most > f->n;
+}
+
+/* True: all who are here are of one job. Those of another are told, once it is clear which. */
+static bool is_one_job(orr_coordinator *c, forming *f)
+{
+    if (c->known || f->n == 0)
+        return true;
+    if (!elect_job(c, f)) {
+        halt(c, "replicas of several jobs are here, and none is that of more than half of them: "
+                "model, plan, seed, data or options differ");
+        return false;
+    }
+    bool one = true;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->peers[i]->fingerprint == c->fingerprint)
+            continue;
+        orr_peer_refuse(c, f->peers[i], f->peers[i]->report.id.name, ORR_COORDINATOR_ANOTHER_JOB);
+        one = false;
+    }
+    return one;
+}
+
 void orr_coordinator_form_epoch(orr_coordinator *c)
 {
     forming f;
     orr_epoch next;
     char why[ORR_TEAM_REASON_BYTES];
     list(c, &f);
+    if (!is_one_job(c, &f))
+        return;
     orr_membership_refresh(&c->memory, f.candidates, f.n);
     if (all_go(c, &f)) {
         end_job(c, &f);

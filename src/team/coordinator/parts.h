@@ -19,7 +19,8 @@ typedef struct orr_peer {
     int64_t excluded_ns;      /* it is no candidate before that time */
     orr_member_report report; /* its last report, updated by what was sent to it since */
     uint32_t ranks;
-    char *addresses; /* as in its hello                                         */
+    uint64_t fingerprint; /* of its job */
+    char *addresses;      /* as in its hello                                         */
     size_t address_bytes;
     orr_message_inbox inbox;
     /* Of the step under way: */
@@ -29,6 +30,9 @@ typedef struct orr_peer {
     int64_t moved_ns; /* when that changed last                                  */
     uint32_t complaints;
 } orr_peer;
+
+#define ORR_COORDINATOR_ANOTHER_JOB                                                                \
+    "it trains another job: model, plan, seed, data or options differ"
 
 enum { ORR_COORDINATOR_MAX_PEERS = 2 * ORR_TEAM_MAX_REPLICAS };
 
@@ -40,9 +44,9 @@ struct orr_coordinator {
     char address[ORR_NET_ADDRESS_BYTES];
     orr_team_state state;
     orr_membership memory;
-    orr_epoch epoch; /* as it stands for the step under way; of no use unless RUNNING */
-    uint64_t fingerprint;
-    bool known; /* fingerprint is */
+    orr_epoch epoch;      /* as it stands for the step under way; of no use unless RUNNING */
+    uint64_t fingerprint; /* of the job, once an epoch of it was formed */
+    bool known;           /* fingerprint is */
     int64_t began_ns, halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
     int64_t retry_at_ns; /* the attempt is to be made again; INT64_MAX: it is not */
     int64_t lost_at_ns;  /* when what is being recovered from was found; 0: nothing is */
@@ -67,6 +71,8 @@ orr_peer *orr_peer_of_index(orr_coordinator *c,
                             uint32_t index); /* member of the epoch; NULL: gone */
 /* Lets a replica go: it leaves, or the job has ended. */
 void orr_peer_dismiss(orr_coordinator *c, orr_peer *peer);
+/* Tells it why it is not of the team, and closes. */
+void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why);
 void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was is forgotten */
 /* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);

@@ -334,7 +334,8 @@ bool orr_read_fault(const void *payload, size_t bytes, orr_fault_report *ret)
 bool orr_write_record(orr_message_bytes *to, const orr_epoch_record *record)
 {
     return put_number(to, ORR_TEAM_VERSION) && put_number(to, record->epoch) &&
-           put_roll(to, &record->members) && put_roll(to, &record->base);
+           put_number(to, record->fingerprint) && put_roll(to, &record->members) &&
+           put_roll(to, &record->base);
 }
 
 bool orr_read_record(const void *payload, size_t bytes, orr_epoch_record *ret)
@@ -342,6 +343,7 @@ bool orr_read_record(const void *payload, size_t bytes, orr_epoch_record *ret)
     reader r = reader_of(payload, bytes);
     r.bad |= get(&r) != ORR_TEAM_VERSION;
     ret->epoch = get(&r);
+    ret->fingerprint = get(&r);
     get_roll(&r, &ret->members);
     get_roll(&r, &ret->base);
     return whole(&r);

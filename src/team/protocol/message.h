@@ -155,6 +155,7 @@ bool orr_read_fault(const void *payload, size_t bytes, orr_fault_report *ret);
 /* The record that a coordinator keeps in its store, and reads again after a restart. */
 typedef struct orr_epoch_record {
     uint64_t epoch;
+    uint64_t fingerprint;          /* of the job; of no use while there are no members */
     orr_member_list members, base; /* as in orr_epoch */
 } orr_epoch_record;
 bool orr_write_record(orr_message_bytes *to, const orr_epoch_record *record);

@@ -47,6 +47,53 @@ static void test_another_job_is_refused(void **state)
     assert_int_equal(a->epochs, 1);
 }
 
+/* Also where it is the first to speak, and after a restart. */
+static void test_the_first_to_speak_does_not_own_the_job(void **state)
+{
+    (void)state;
+    assert_true(hand_open(&team, 3, &(orr_coordinator_settings){.replicas = 3}));
+    a->fingerprint = 6;
+    hand_hello(&team, a);
+    hand_run(&team, 5);
+    hand_hello(&team, b);
+    hand_hello(&team, c);
+    hand_run(&team, 5);
+    assert_true(a->refused);
+    assert_non_null(strstr(a->why, "another job"));
+    assert_int_equal(b->epochs, 0); /* three are waited for */
+    hand_member *d = hand_another(&team, "a", 2);
+    d->fingerprint = 5;
+    hand_hello(&team, d);
+    hand_run(&team, 5);
+    assert_int_equal(b->epochs, 1);
+    assert_int_equal(b->epoch.n, 3);
+    hand_kill(&team);
+    assert_true(hand_start(&team));
+    hand_member *e = hand_another(&team, "z", 1);
+    e->fingerprint = 6;
+    hand_hello(&team, e);
+    hand_run(&team, 5);
+    assert_true(e->refused);
+}
+
+static void test_two_jobs_of_half_each_wait(void **state)
+{
+    (void)state;
+    assert_true(hand_open(&team, 2, &TWO));
+    b->fingerprint = 6;
+    hand_hello(&team, a);
+    hand_hello(&team, b);
+    hand_run(&team, 5);
+    assert_true(!a->refused && !b->refused && a->epochs == 0);
+    assert_non_null(strstr(hand_status(&team).why, "several jobs"));
+    hand_member *d = hand_another(&team, "c", 1);
+    d->fingerprint = 5;
+    hand_hello(&team, d);
+    hand_run(&team, 5);
+    assert_true(b->refused && !a->refused);
+    assert_int_equal(a->epochs, 1);
+}
+
 static void test_another_number_of_ranks_is_refused(void **state)
 {
     (void)state;
@@ -358,6 +405,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_another_job_is_refused),
+        TEST(test_the_first_to_speak_does_not_own_the_job),
+        TEST(test_two_jobs_of_half_each_wait),
         TEST(test_another_number_of_ranks_is_refused),
         TEST(test_one_rank_alone_is_refused),
         TEST(test_of_two_lives_the_later_one_stays),

@@ -98,7 +98,8 @@ static any_message example(any_kind kind, uint32_t n)
         snprintf(m.fault.why, sizeof m.fault.why, "the peer closed the connection");
         break;
     case ANY_RECORD:
-        m.record = (orr_epoch_record){.epoch = 7, .members = roll_of(n), .base = roll_of(n / 2)};
+        m.record = (orr_epoch_record){
+            .epoch = 7, .fingerprint = 9, .members = roll_of(n), .base = roll_of(n / 2)};
         break;
     case ANY_KINDS:
         break;
@@ -198,6 +199,7 @@ static void same(const any_message *a, const any_message *b)
         break;
     case ANY_RECORD:
         assert_int_equal(a->record.epoch, b->record.epoch);
+        assert_int_equal(a->record.fingerprint, b->record.fingerprint);
         same_roll(&a->record.members, &b->record.members);
         same_roll(&a->record.base, &b->record.base);
         break;
@@ -314,7 +316,8 @@ static void test_65_members(void **state)
         assert_int_equal(any_read(ANY_COMMIT, commit.at, commit.n, &back),
                          n <= ORR_TEAM_MAX_REPLICAS);
         number(&record, ORR_TEAM_VERSION);
-        number(&record, 5);
+        number(&record, 5); /* epoch */
+        number(&record, 7); /* job   */
         number(&record, n);
         for (uint32_t i = 0; i < n; i++) {
             const orr_member_id id = id_of(i);

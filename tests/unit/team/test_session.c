@@ -364,7 +364,7 @@ static void test_refused(void **state)
     orr_error err = {0};
     orr_team_directive turn;
     orr_team *one = NULL, *other = NULL;
-    start(&s, 2);
+    start(&s, 1);
     const orr_team_options options = {.coordinator = s.address, .name = "a", .fingerprint = 5};
     orr_team_options wrong = options;
     wrong.name = "b";
