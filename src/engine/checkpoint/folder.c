@@ -133,8 +133,17 @@ void orr_checkpoint_unlock(const char *folder, int lock)
 
 /* --- the latest ----------------------------------------------------------------------------- */
 
-/* Deletes all checkpoints but the last two. Errors are ignored: an undeleted checkpoint costs disk
- * space only. */
+/* A checkpoint that a later one overtook, before all ranks were known to have written it, has no
+ * manifest, and can never be resumed from. */
+static bool is_committed(const char *folder, const char *name)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/%s/" ORR_MANIFEST_NAME, folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Deletes all checkpoints but the last two that were committed. Errors are ignored: an undeleted
+ * checkpoint costs disk space only. */
 static void remove_older(const char *folder, int64_t step)
 {
     DIR *all = opendir(folder);
@@ -143,12 +152,12 @@ static void remove_older(const char *folder, int64_t step)
         return;
     for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
         const int64_t at = step_of(entry->d_name);
-        before = at < step && at > before ? at : before;
+        before = at < step && at > before && is_committed(folder, entry->d_name) ? at : before;
     }
     rewinddir(all);
     for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
         const int64_t at = step_of(entry->d_name);
-        if (at >= 0 && at < before)
+        if (at >= 0 && at < step && at != before)
             remove_step(folder, entry->d_name);
     }
     closedir(all);

@@ -17,8 +17,6 @@
 #include "io/stream/output.h"
 #include "weights/mapped_file.h"
 
-#define NAME "manifest"
-
 typedef orr_array(char *) name_list;
 
 /* A file of a rank that is whole: what has not been renamed yet ends in ".tmp.PID.N". */
@@ -122,7 +120,7 @@ orr_status orr_manifest_write(const char *folder, int64_t step, uint64_t *ret_ha
     char path[4096];
     orr_output *text, *out;
     size_t n;
-    (void)snprintf(path, sizeof path, "%s/" NAME, folder);
+    (void)snprintf(path, sizeof path, "%s/" ORR_MANIFEST_NAME, folder);
     ORR_TRY(orr_output_open_memory(&text, err));
     orr_status status = describe(folder, step, text, err);
     if (status == ORR_OK)
@@ -177,7 +175,7 @@ orr_status orr_manifest_check(const char *folder, uint64_t hash, orr_error *err)
     char path[4096];
     orr_output *now = NULL;
     orr_arena *arena = orr_arena_new(0, 0);
-    (void)snprintf(path, sizeof path, "%s/" NAME, folder);
+    (void)snprintf(path, sizeof path, "%s/" ORR_MANIFEST_NAME, folder);
     orr_status status = arena != NULL ? orr_output_open_memory(&now, err) : orr_fail_memory(err);
     if (status == ORR_OK)
         status = compare(folder, path, hash, arena, now, err);

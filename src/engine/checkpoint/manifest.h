@@ -16,6 +16,7 @@
  *
  * in the order of names. Headers have hashes of what follows them, so that whoever knows the hash
  * of the manifest (`latest` has it) can tell a changed bit anywhere, and a file of another run. */
+#define ORR_MANIFEST_NAME "manifest"
 
 /* Writes it for the files rank-* of the folder. Errors: IO; PARSE: a file without a header. */
 orr_status orr_manifest_write(const char *folder, int64_t step, uint64_t *ret_hash,

@@ -395,6 +395,22 @@ static void old_ones_go_and_the_one_before_stays(void **state)
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_NOT_FOUND);
 }
 
+/* Before it was committed: then it is not the one before, which stays. */
+static void one_that_was_overtaken_goes(void **state)
+{
+    half halves[2];
+    char path[128];
+    for (int64_t step = 1; step <= 3; step++)
+        save_both(*state, halves, step);
+    (void)snprintf(path, sizeof path, "%s/step-00000003/manifest", (const char *)*state);
+    assert_int_equal(unlink(path), 0);
+    save_both(*state, halves, 4);
+    for (int64_t step = 1; step <= 4; step++) {
+        (void)snprintf(path, sizeof path, "step-%08lld", (long long)step);
+        assert_int_equal(exists(*state, path), step % 2 == 0);
+    }
+}
+
 /* Every number of a checkpoint is its step. */
 static void write_until_killed(const char *folder)
 {
@@ -498,6 +514,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_of_another_checkpoint_are_refused, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_folder_has_one_writer, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(one_that_was_overtaken_goes, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(old_ones_go_and_the_one_before_stays, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_kill_leaves_the_last_one_whole, make_folder,
