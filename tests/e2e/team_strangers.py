@@ -246,6 +246,39 @@ def strangers_change_nothing():
         assert json.loads(alone.stdout)["state_digest"] == told[0]["state_digest"], "the strangers changed the bits"
 
 
+@case
+def a_certificate_is_no_key():
+    """Who answers at the coordinator's address with a certificate in place of the key hears nothing."""
+    with scratch() as folder:
+        try:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "s.key", "-out", "s.crt",
+                            "-subj", "/CN=127.0.0.1"], cwd=folder, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Skip(f"no certificate can be made: {error}") from error
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version, context.num_tickets = ssl.TLSVersion.TLSv1_3, 0
+        context.load_cert_chain(folder / "s.crt", folder / "s.key")
+        key = folder / "key"
+        key.write_text("k" * 32)
+        key.chmod(0o600)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            replica = Process(folder, "a", "train", *JOB, "--team", f"127.0.0.1:{server.getsockname()[1]}", "--replica", "a",
+                              "--steps", 5, "--key", key)
+            server.settimeout(PATIENCE_S)
+            heard = b""
+            caller, _ = server.accept()
+            with caller, contextlib.suppress(OSError, ssl.SSLError):
+                caller.settimeout(PATIENCE_S)
+                heard = context.wrap_socket(caller, server_side=True).recv(4096)
+            if heard:
+                replica.kill()
+            code = replica.end()
+        if "OpenSSL" in replica.said():
+            raise Skip("this build has no TLS")
+        assert heard == b"" and code != 0, (heard, code, replica.said())
+        assert "another key, or none" in replica.said(), replica.said()
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     main()

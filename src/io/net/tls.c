@@ -24,6 +24,8 @@
     X(SSL_CTX_set_num_tickets)                                                                     \
     X(SSL_CTX_set_psk_use_session_callback)                                                        \
     X(SSL_CTX_set_psk_find_session_callback)                                                       \
+    X(SSL_CTX_set_verify)                                                                          \
+    X(SSL_session_reused)                                                                          \
     X(SSL_new)                                                                                     \
     X(SSL_free)                                                                                    \
     X(SSL_get_SSL_CTX)                                                                             \
@@ -159,6 +161,9 @@ static SSL_CTX *context(orr_net_tls *tls, bool accepted)
         api.SSL_CTX_set_psk_find_session_callback(made, find_key);
     else
         api.SSL_CTX_set_psk_use_session_callback(made, use_key);
+    /* No certificate is trusted: who answers with one in place of the key is refused. */
+    if (!accepted)
+        api.SSL_CTX_set_verify(made, SSL_VERIFY_PEER, NULL);
     return made;
 }
 
@@ -245,8 +250,8 @@ orr_net_tls_state orr_net_tls_handshake(orr_net_tls_session *session)
 {
     api.ERR_clear_error();
     const int came = api.SSL_do_handshake(session->ssl);
-    if (came == 1)
-        return ORR_NET_TLS_PROVEN;
+    if (came == 1) /* a handshake by anything but the key proves nothing */
+        return api.SSL_session_reused(session->ssl) == 1 ? ORR_NET_TLS_PROVEN : ORR_NET_TLS_FAILED;
     const int why = api.SSL_get_error(session->ssl, came);
     api.ERR_clear_error();
     return why == SSL_ERROR_WANT_READ    ? ORR_NET_TLS_READING
