@@ -258,6 +258,7 @@ static void test_another_job_is_told(void **state)
     assert_true(lab_open(&team, 3, 1, 64, 0));
     c->fingerprint = 6;
     assert_int_equal(lab_live(a, &err), ORR_OK);
+    assert_int_equal(lab_live(b, &err), ORR_OK);
     lab_run(&team, 5);
     assert_int_equal(lab_live(c, &err), ORR_OK);
     lab_run(&team, 50);
