@@ -81,6 +81,7 @@ void orr_estimator_free(orr_estimator *e)
         orr_arena_free(e->built[i].arena);
     orr_free(e->prices);
     orr_free(e->reductions);
+    orr_arena_free(e->paired.arena);
     orr_arena_free(e->scratch);
     orr_arena_free(e->arena);
     orr_free(e);

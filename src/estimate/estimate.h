@@ -190,6 +190,13 @@ typedef struct orr_pipeline {
     orr_schedule_path *busy; /* shape (n_ends): all slots of the stage */
 } orr_pipeline;
 
+/* Prices of the modules of the row whose slots were paired last (dualpipe_pairs.c). */
+typedef struct orr_paired_costs {
+    orr_memo_key key;
+    orr_arena *arena;
+    orr_module_cost costs[ORR_ROW_MODULES];
+} orr_paired_costs;
+
 struct orr_estimator {
     orr_arena *arena, *scratch;
     const orr_model *model;
@@ -201,6 +208,7 @@ struct orr_estimator {
     orr_estimate_device devices[ORR_SITES_MAX + 1]; /* the first is the cluster's */
     uint32_t n_devices;
     orr_cached_modules built[ORR_CACHED_MODULES];
+    orr_paired_costs paired;
     uint64_t n_built; /* number of requests for modules */
     bool any_reductions;
     double *reductions; /* shape (n_reductions): ns of each transfer of gradients or weights that
