@@ -257,8 +257,9 @@ const char *orr_results_candidates_sql(const orr_results_table *t, orr_arena *ar
     orr_output_text(out, "SELECT ");
     put_names(out, t);
     orr_output_printf(out,
-                      " FROM main.%s WHERE search=?1 AND family IN (SELECT family FROM main.family "
-                      "WHERE search=?1) ORDER BY plan",
+                      " FROM main.%s WHERE search=?1 AND (family='" ORR_RESULTS_ALTERNATIVE
+                      "' OR family IN (SELECT family FROM main.family WHERE search=?1)) "
+                      "ORDER BY plan",
                       t->name);
     return output_text(out, arena);
 }

@@ -50,8 +50,10 @@ orr_status orr_results_add_plan(orr_results *results, const char *text,
                                 const orr_explored *explored, orr_error *err) ORR_MUST_CHECK;
 /* Adds a plan that a family search did not prune, with bound and estimate, so that a finished
  * family need not be searched again; candidates are added before their family.
- * orr_results_candidates() returns those of finished families, in the arena, in an order that does
- * not depend on time; the ones simulated since (step_ns > 0) with all figures. */
+ * orr_results_candidates() returns those of finished families and the alternatives, in the arena,
+ * in an order that does not depend on time; the ones simulated since (step_ns > 0) with all
+ * figures. ALTERNATIVE stands in place of the family of a plan that none of them left over. */
+#define ORR_RESULTS_ALTERNATIVE "alternative"
 orr_status orr_results_add_candidate(orr_results *results, const char *family, const char *text,
                                      const orr_explored *explored, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_results_candidates(orr_results *results, orr_arena *arena, const orr_explored **ret,
