@@ -203,6 +203,11 @@ orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const 
 /* Number of plans in the space. */
 double orr_space_count(const orr_space *space, const orr_families *families);
 
+/* Whether a walk of these degrees and this layout has the plan's schedule, what it computes again,
+ * how it shards and how its gradients travel. */
+bool orr_space_has_run(const orr_space *space, const orr_plan *plan);
+/* Numbers of chunks that divide the layers evenly, and powers of two. */
+bool orr_space_splits_well(const orr_space *space, uint32_t pp, uint32_t vp);
 /* Finds the memory options of a plan. False: it has none but itself. */
 bool orr_space_memory_options(const orr_space *space, const orr_plan *plan,
                               orr_memory_options *ret);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/schedule/schedule.h"
-#include "explore/explore.h"
+#include "explore/space/transfers.h"
 
 /* Enumeration of the plans of a family by nested loops, outermost first: stages (pp), replicas
  * (dp), layout, schedule, sharding, algorithms and transports. Memory options are handed to the
@@ -92,10 +92,9 @@ static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp
     w->schedules[w->n_schedules++] = made;
 }
 
-/* Numbers of chunks that divide the layers evenly, and powers of two. */
-static bool splits_well(uint32_t layers, uint32_t pp, uint32_t vp)
+bool orr_space_splits_well(const orr_space *s, uint32_t pp, uint32_t vp)
 {
-    const uint32_t chunks = pp * vp;
+    const uint32_t layers = s->model->layers, chunks = pp * vp;
     return (vp & (vp - 1)) == 0 || layers % chunks == 0 || (layers + 1) % chunks == 0 ||
            (layers + 2) % chunks == 0;
 }
@@ -107,7 +106,7 @@ static void add_interleaved(walker *w, const orr_plan *p)
     const uint32_t fixed = s->constraints.fixed.vp, m = p->micro_batches;
     const uint32_t best = orr_schedule_smallest_group(p->pp, m), group = s->constraints.fixed.group;
     for (uint32_t vp = 2; vp <= MOST_CHUNKS && p->pp * vp <= s->model->layers + 2; vp++) {
-        if (fixed != vp && (fixed != 0 || !splits_well(s->model->layers, p->pp, vp)))
+        if (fixed != vp && (fixed != 0 || !orr_space_splits_well(s, p->pp, vp)))
             continue;
         add_schedule(w, p, ORR_SCHEDULE_INTERLEAVED, vp, group != 0 ? group : best);
         if (group == 0 && best != m)
@@ -272,60 +271,6 @@ static void list_shardings(walker *w, const orr_plan *p)
     }
 }
 
-/* --- algorithms and transports --------------------------------------------------------------- */
-
-/* Fields of transfers. The first ones are walked; the others are chosen late, for each candidate
- * alone: until then, bounds are those of the best choice. */
-enum { NETWORK_FIELDS = 10, WALKED = 2, REDUCTIONS = 6 };
-static const uint8_t NETWORK[NETWORK_FIELDS] = {
-    ORR_AT_compress,     ORR_AT_local_steps, ORR_AT_dp_algorithm, ORR_AT_dp_chunks, ORR_AT_prefetch,
-    ORR_AT_bucket_bytes, ORR_AT_wire_dp,     ORR_AT_wire_pp,      ORR_AT_wire_cp,   ORR_AT_wire_ep};
-
-/* Fields of transfers that the plan does not have keep their first value. */
-static uint32_t network_values(const orr_space *s, const orr_plan *p, bool crosses, uint32_t field)
-{
-    const uint32_t n = s->list[field].n;
-    const uint64_t near = s->cluster->n_levels > 0 ? s->cluster->levels[0].devices : 1;
-    const bool reduces = (uint64_t)p->dp * p->cp > 1;
-    switch (field) {
-    case ORR_AT_dp_algorithm:
-        return reduces ? n : 1;
-    case ORR_AT_dp_chunks: /* goes with one algorithm alone, over several levels */
-        return reduces && orr_plan_ranks(p) > near &&
-                       p->dp_algorithm == s->list[ORR_AT_dp_algorithm].at[0] &&
-                       (p->dp_algorithm == ORR_ALGORITHM_AUTO ||
-                        p->dp_algorithm == ORR_ALGORITHM_HIERARCHICAL)
-                   ? n
-                   : 1;
-    case ORR_AT_prefetch:
-        return reduces && p->zero == 3 ? n : 1;
-    case ORR_AT_bucket_bytes:
-        return reduces && p->zero < 3 ? n : 1;
-    case ORR_AT_compress:
-        return crosses ? n : 1;
-    case ORR_AT_local_steps:
-        return p->dp_outer > 1 ? n : 1;
-    case ORR_AT_wire_dp:
-        return reduces ? n : 1;
-    case ORR_AT_wire_pp:
-        return p->pp > 1 ? n : 1;
-    case ORR_AT_wire_cp:
-        return p->cp > 1 && (uint64_t)p->tp * p->cp > near ? n : 1;
-    case ORR_AT_wire_ep:
-        return p->ep > 1 && (uint64_t)p->etp * p->ep > near ? n : 1;
-    default:
-        return 1;
-    }
-}
-
-/* Sets the i-th value of a field of transfers. */
-static void put_network(const orr_space *s, orr_plan *p, uint32_t field, uint32_t i)
-{
-    const uint32_t value = s->list[field].at[i];
-    if (field != ORR_AT_prefetch || p->zero == 3)
-        orr_plan_put(p, field, value);
-}
-
 static orr_plan with_sharding(const orr_plan *plan, const sharding_choice *sharding)
 {
     orr_plan p = *plan;
@@ -336,21 +281,7 @@ static orr_plan with_sharding(const orr_plan *plan, const sharding_choice *shard
     return p;
 }
 
-/* Number of choices for transfers. Pieces go with one algorithm alone. */
-static double count_choices(const orr_space *s, const orr_plan *plan, bool crosses)
-{
-    orr_plan p = *plan;
-    double n = 1;
-    for (uint32_t i = 0; i < NETWORK_FIELDS; i++)
-        if (NETWORK[i] != ORR_AT_dp_chunks)
-            n *= network_values(s, &p, crosses, NETWORK[i]);
-    const uint32_t algorithms = network_values(s, &p, crosses, ORR_AT_dp_algorithm);
-    p.dp_algorithm = (uint8_t)s->list[ORR_AT_dp_algorithm].at[0];
-    const uint32_t chunks = network_values(s, &p, crosses, ORR_AT_dp_chunks);
-    return n / algorithms * (algorithms + chunks - 1);
-}
-
-/* The same, summed over the ways of sharding. */
+/* Number of choices for transfers, summed over the ways of sharding. */
 static double count_network(const walker *w, const orr_plan *p, const orr_space_layout *layout)
 {
     double n = 0, by_zero[4];
@@ -359,7 +290,7 @@ static double count_network(const walker *w, const orr_plan *p, const orr_space_
         const uint32_t zero = w->shardings[i].zero;
         const orr_plan sharded = with_sharding(p, &w->shardings[i]);
         if (!known[zero])
-            by_zero[zero] = count_choices(w->space, &sharded, layout->dp_crosses);
+            by_zero[zero] = orr_transfer_count(w->space, &sharded, layout->dp_crosses);
         known[zero] = true;
         n += by_zero[zero];
     }
@@ -397,45 +328,53 @@ static orr_status visit_leaf(const walker *w, const orr_plan *plan,
 static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_layout *layout,
                                const orr_memory_options *memory_options, uint32_t at)
 {
-    if (at == NETWORK_FIELDS)
+    if (at == ORR_TRANSFER_FIELDS)
         return visit_leaf(w, p, memory_options);
-    const orr_space_list *list = &w->space->list[NETWORK[at]];
-    const bool late = w->walk->default_transports && at >= WALKED;
-    const uint32_t n = late ? 1 : network_values(w->space, p, layout->dp_crosses, NETWORK[at]);
+    const orr_space_list *list = &w->space->list[ORR_TRANSFER_FIELD[at]];
+    const bool late = w->walk->default_transports && at >= ORR_TRANSFER_WALKED;
+    const uint32_t n =
+        late ? 1 : orr_transfer_values(w->space, p, layout->dp_crosses, ORR_TRANSFER_FIELD[at]);
     for (uint32_t i = 0; i < n; i++) {
-        if (!late || at < REDUCTIONS || list->n == 1)
-            put_network(w->space, p, NETWORK[at], i);
+        if (!late || at < ORR_TRANSFER_REDUCTIONS || list->n == 1)
+            orr_transfer_put(w->space, p, ORR_TRANSFER_FIELD[at], i);
         ORR_TRY(walk_network(w, p, layout, memory_options, at + 1));
     }
     return ORR_OK;
 }
 
-/* The plan with every combination of values of fields `from` to `end`. */
-static orr_status each_choice(const orr_space *s, const orr_plan *plan, uint32_t from, uint32_t end,
-                              orr_plan_visitor visit, void *ctx, orr_error *err)
+/* --- whether a plan is one of a walk -----------------------------------------------------------
+ */
+
+static bool has_schedule(const walker *w, const orr_plan *p)
 {
-    if (from == end)
-        return visit(ctx, plan, err);
-    orr_plan p = *plan;
-    const uint32_t n = network_values(s, &p, false, NETWORK[from]);
-    for (uint32_t i = 0; i < n; i++) {
-        if (i > 0 || s->list[NETWORK[from]].at[0] != 0) /* 0: as the framework has it */
-            put_network(s, &p, NETWORK[from], i);
-        ORR_TRY(each_choice(s, &p, from + 1, end, visit, ctx, err));
+    for (uint32_t i = 0; i < w->n_schedules; i++) {
+        const schedule_choice *c = &w->schedules[i];
+        const bool interleaved = c->schedule == ORR_SCHEDULE_INTERLEAVED;
+        if (c->schedule == p->schedule && c->vp == p->vp && (!interleaved || c->group == p->group))
+            return p->recompute_layers >= c->memory_options.min_recompute &&
+                   p->recompute_layers <= c->memory_options.max_recompute;
     }
-    return ORR_OK;
+    return false;
 }
 
-orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
-                                    orr_plan_visitor visit, void *ctx, orr_error *err)
+static bool has_sharding(const walker *w, const orr_plan *p)
 {
-    return each_choice(s, plan, REDUCTIONS, NETWORK_FIELDS, visit, ctx, err);
+    for (uint32_t i = 0; i < w->n_shardings; i++) {
+        const sharding_choice *c = &w->shardings[i];
+        if (c->zero == p->zero && (c->zero == 0 || c->shards == p->shards) &&
+            (c->zero < 3 || c->reshard == p->reshard))
+            return true;
+    }
+    return false;
 }
 
-orr_status orr_space_each_reduction(const orr_space *s, const orr_plan *plan,
-                                    orr_plan_visitor visit, void *ctx, orr_error *err)
+bool orr_space_has_run(const orr_space *space, const orr_plan *plan)
 {
-    return each_choice(s, plan, WALKED, REDUCTIONS, visit, ctx, err);
+    walker w = {.space = space};
+    const orr_plan p = orr_plan_with_defaults(plan);
+    list_schedules(&w, &p);
+    list_shardings(&w, &p);
+    return has_schedule(&w, &p) && has_sharding(&w, &p) && orr_transfer_is_listed(space, &p);
 }
 
 /* --- nested loops ---------------------------------------------------------------------------- */
@@ -503,10 +442,11 @@ static double count_layouts(walker *w, const orr_plan *p)
  * transports that they may choose. */
 static double cached_layouts(walker *w, const orr_plan *degrees)
 {
-    const double transports = network_values(w->space, degrees, false, ORR_AT_wire_ep);
+    const double transports = orr_transfer_values(w->space, degrees, false, ORR_AT_wire_ep);
     orr_plan without = *degrees, *p = &without;
-    without.ep = without.etp = 1;
-    const orr_memo_key key = {{p->tp, p->cp, p->pp, p->dp}};
+    if ((uint64_t)p->dp * p->cp > 1) /* else experts alone may be reduced */
+        without.ep = without.etp = 1;
+    const orr_memo_key key = {{p->tp, p->cp, p->pp, p->dp, p->ep, p->etp}};
     if (w->walk->uncounted)
         return 1;
     if (w->walk->counts == NULL)
