@@ -90,7 +90,7 @@ orr_status orr_search_alternatives(orr_search *s, orr_error *err)
             break;
         else if (!is_known(s, &s->seen.at[taken]))
             s->seen.at[n++] = s->seen.at[taken];
-    return orr_search_simulate(s, s->seen.at, n, true, err);
+    return orr_search_simulate(s, s->seen.at, n, err);
 }
 
 orr_status orr_search_local_search_best(orr_search *s, orr_error *err)

@@ -252,16 +252,16 @@ static void restore_bound(const orr_search *s, orr_explored *e)
 
 orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, orr_error *err)
 {
-    ORR_TRY(remember_arrangement(s, e, err));
     const bool fits = e->step_ns > 0 && orr_explored_fits(e, 0);
     orr_explored left = *e;
+    restore_bound(s, &left);
+    ORR_TRY(remember_arrangement(s, &left, err)); /* as the earlier run did: by its estimate */
     if (fits) {
         s->resumed++;
         ORR_TRY(add_simulated(s, e, err));
     }
     if (fits && !s->space.chooses_transport)
         return ORR_OK;
-    restore_bound(s, &left);
     return heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
                ? ORR_OK
                : orr_fail_memory(err);
@@ -561,6 +561,7 @@ orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
         if (s->stopped)
             return undo_round(s, items, n, err);
         count_families(s, items, n);
+        ORR_TRY(orr_search_climb_from_best(s, err));
     }
     return ORR_OK;
 }
@@ -577,7 +578,7 @@ double orr_search_bound(const orr_search *s)
 }
 
 orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, size_t n,
-                               bool alternatives, orr_error *err)
+                               orr_error *err)
 {
     orr_work_item items[ROUND];
     for (size_t at = 0; at < n && !s->stopped;) {
@@ -585,7 +586,7 @@ orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, si
         while (at < n && some < ROUND)
             add_candidate(s, items, &some, &candidates[at++]);
         for (uint32_t i = 0; i < some; i++)
-            items[i].alternative = alternatives;
+            items[i].alternative = true;
         ORR_TRY(orr_search_run_round(s, items, some, err));
     }
     return ORR_OK;

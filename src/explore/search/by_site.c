@@ -139,7 +139,7 @@ orr_status orr_search_by_site(orr_search *s, const orr_explored *from, orr_error
     if (status == ORR_OK)
         status = balance_layers(&b, err);
     if (status == ORR_OK)
-        status = orr_search_simulate(s, b.worth.at, b.worth.n, false, err);
+        status = orr_search_simulate(s, b.worth.at, b.worth.n, err);
     orr_array_done(&b.worth);
     return status;
 }

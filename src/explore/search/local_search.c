@@ -123,7 +123,7 @@ static orr_status try_all(tries *t, orr_error *err)
                 ORR_TRY(consider(t, &two, err));
         }
     }
-    return orr_search_simulate(t->search, t->worth.at, t->worth.n, false, err);
+    return orr_search_simulate(t->search, t->worth.at, t->worth.n, err);
 }
 
 /* The best simulated plan of the arrangement. */

@@ -82,7 +82,7 @@ static orr_status open_search(orr_search *s, orr_error *err)
 {
     s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
-    s->left_bound = INFINITY;
+    s->left_bound = s->climbed = INFINITY;
     s->left_out = true; /* until families have bounds */
     s->incumbent = (orr_incumbent){.objective = s->options->objective,
                                    .second = s->options->second,
@@ -234,8 +234,10 @@ static orr_status bound_and_sample(orr_search *s, orr_error *err)
 {
     s->phase = "bounding";
     while (!s->stopped && orr_search_price_bases(s))
-        if (s->families_resumed == 0)
+        if (s->families_resumed == 0) {
             ORR_TRY(orr_search_scan(s, err));
+            ORR_TRY(orr_search_climb_from_best(s, err));
+        }
     return ORR_OK;
 }
 
@@ -248,7 +250,7 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     ORR_TRY(orr_search_list_families(s, err));
     ORR_TRY(orr_search_open_store(s, err));
     ORR_TRY(orr_search_resume(s, err));
-    if (begins && s->options->store != NULL && isinf(s->incumbent.best))
+    if (begins && s->options->store != NULL && s->families_resumed == 0)
         ORR_TRY(orr_search_begin(s, err));
     ORR_TRY(bound_and_sample(s, err));
     ORR_TRY(orr_search_branch_and_bound(s, err));

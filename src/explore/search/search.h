@@ -38,6 +38,7 @@ typedef struct orr_search {
     orr_explored_list seen;       /* the best plan of each arrangement, by estimate */
     orr_memo known_plans;         /* plans simulated so far, by the hash of their text */
     orr_binding_constraint binding;
+    double climbed;     /* the incumbent from which neighbours were looked at last */
     double left_bound;  /* lowest bound of all pruned plans */
     double space_plans; /* size of the space, dominated plans included */
     double pruned[ORR_PRUNES];
@@ -65,9 +66,16 @@ const char *orr_search_objection(const orr_search *search, const orr_plan *plan,
  * would not be itself. */
 bool orr_search_fill(const orr_search *search, orr_plan *plan);
 /* Finds a plan near this one that fits, by estimates, with at most so many changes; 0: where it
- * lies alone (repair.c). */
+ * lies alone (neighbours.c). */
 orr_status orr_search_repair(orr_search *search, const orr_plan *plan, uint32_t changes,
                              bool *ret_found, orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
+/* Climbs from a plan to one that none of its neighbours is better than, by estimates; `ret` may be
+ * the plan itself (neighbours.c). */
+orr_status orr_search_climb(orr_search *search, const orr_explored *from, orr_explored *ret,
+                            orr_error *err) ORR_MUST_CHECK;
+/* The same from the best simulated plan on, and simulated, if it is another than the last time; as
+ * long as that makes it better. */
+orr_status orr_search_climb_from_best(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Remembers a plan that does not fit, if no other came nearer. */
 void orr_search_note_binding(orr_search *search, const orr_explored *explored);
 /* Runs the items on all threads of all processes, then merges their results in the order of the
@@ -92,7 +100,7 @@ orr_status orr_search_scan(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_search_branch_and_bound(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Simulates all the candidates whatever their bounds, skipping those already simulated. */
 orr_status orr_search_simulate(orr_search *search, const orr_explored *candidates, size_t n,
-                               bool alternatives, orr_error *err) ORR_MUST_CHECK;
+                               orr_error *err) ORR_MUST_CHECK;
 /* The proven lower bound of the whole space. NAN: none is known yet. */
 double orr_search_bound(const orr_search *search);
 

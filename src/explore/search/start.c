@@ -9,7 +9,7 @@
 /* The first incumbent (a warm start): the plans that the caller gives and those of the baseline
  * planners are simulated before any family is bounded. The planners that enumerate most come last,
  * and only once the search has gone through a few rounds of its own. Where no plan fits, memory
- * options are applied to a simple one until it does (repair.c). */
+ * options are applied to a simple one until it does (neighbours.c). */
 
 /* Quickest first. Those of a round run beside one another. */
 static const struct {
@@ -245,7 +245,7 @@ static orr_status simulate_starts(orr_search *s, orr_error *err)
     for (uint32_t i = 0; i < s->options->n_starts && status == ORR_OK; i++)
         status = add_start(s, &s->options->starts[i], &list, err);
     if (status == ORR_OK)
-        status = orr_search_simulate(s, list.at, list.n, true, err);
+        status = orr_search_simulate(s, list.at, list.n, err);
     orr_array_done(&list);
     return status;
 }
@@ -259,7 +259,7 @@ static orr_status repair_simplest(orr_search *s, orr_error *err)
     orr_explored e;
     bool found;
     ORR_TRY(orr_search_repair(s, &plan, MOST_CHANGES, &found, &e, err));
-    return found ? orr_search_simulate(s, &e, 1, true, err) : ORR_OK;
+    return found ? orr_search_simulate(s, &e, 1, err) : ORR_OK;
 }
 
 /* A time limit ends this phase only once there is a plan: it takes about a second at most. */
@@ -273,5 +273,5 @@ orr_status orr_search_begin(orr_search *s, orr_error *err)
     if (isinf(s->incumbent.best) && !s->stopped)
         ORR_TRY(repair_simplest(s, err));
     s->beginning = false;
-    return ORR_OK;
+    return orr_search_climb_from_best(s, err);
 }

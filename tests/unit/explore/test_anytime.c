@@ -110,6 +110,43 @@ static void memory_options_are_applied_until_a_plan_fits(void **state)
     world_close(&w);
 }
 
+static volatile bool sampling_begins;
+
+static void stop_at_sampling(void *ctx, const orr_explore_progress *at)
+{
+    (void)ctx;
+    sampling_begins |= strcmp(at->phase, "sampling") == 0;
+}
+
+/* Before any family is looked at, the neighbours of what the planners propose are tried. */
+static void the_first_plan_is_better_than_all_planners(void **state)
+{
+    static const orr_baseline FIRST[] = {ORR_BASELINE_FSDP,  ORR_BASELINE_PRODUCTION,
+                                         ORR_BASELINE_AMP,   ORR_BASELINE_SAILOR,
+                                         ORR_BASELINE_ATLAS, ORR_BASELINE_GALVATRON};
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_model *model = world_model(&w, "llama3.1-405b");
+    const orr_cluster *cluster = world_cluster(&w, "h100_24k");
+    orr_explore_options o = asked("batch=2048,seq=8192,precision=bf16");
+    o.max_devices = 16384;
+    double least = INFINITY;
+    for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) {
+        orr_explored e;
+        if (orr_baseline_of(FIRST[i], model, cluster, &o, &e, &w.err) == ORR_OK)
+            least = fmin(least, (double)e.step_ns);
+    }
+    sampling_begins = false;
+    o.stop = &sampling_begins;
+    o.progress = stop_at_sampling;
+    const orr_exploration x = explored(&w, model, cluster, &o);
+    assert_true(sampling_begins && x.n > 0 && isfinite(least));
+    if ((double)x.best[0].step_ns >= 0.95 * least)
+        fail_msg("%lld ns of %.0f ns", (long long)x.best[0].step_ns, least);
+    world_close(&w);
+}
+
 static void a_start_is_never_beaten_by_a_worse_plan(void **state)
 {
     static const char *const STARTS[] = {"tp=2,pp=2,zero=1", "tp=4,dp=8,batch=128", "tp=3",
@@ -169,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_search_that_is_stopped_at_once_has_an_answer),
         cmocka_unit_test(memory_options_are_applied_until_a_plan_fits),
+        cmocka_unit_test(the_first_plan_is_better_than_all_planners),
         cmocka_unit_test(a_start_is_never_beaten_by_a_worse_plan),
         cmocka_unit_test(a_start_that_is_not_in_the_space_is_told),
         cmocka_unit_test(regions_that_train_alone_are_searched),
