@@ -144,7 +144,8 @@ static double transfers_end(const bound_state *b, uint32_t end, double slots)
     const double ends = !paired ? begins + last->phase_ns[gives] : 0;
     most = fmax(most, ends + last->final_ns);
     if (d->plan->zero >= 3)
-        return fmax(most, times * lane);
+        return fmax(fmax(most, times * lane),
+                    begins + host + last->until_ns + last->once_ns + last->over_ns);
     most = fmax(most, begins + host + last->until_ns + last->lane_ns + last->over_ns);
     if (spec.chunks > 1) {
         const double first = until_ns(b, end, ORR_SLOT_EVENT_LAST_GRADIENT);

@@ -315,6 +315,35 @@ static zero3_pass zero3_pass_of(const orr_estimate_draft *d, const orr_stage_cla
     return p;
 }
 
+/* What a pipeline has once: the gathers of weights that stay, in the first forward slot, and the
+ * reductions, in the last gradient slot. */
+static void add_once(const orr_estimate_draft *d, uint32_t c, double share,
+                     orr_stage_lower_bound *l)
+{
+    const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
+    const orr_stage_class *class = &d->partition->classes[c];
+    const int gives = orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
+    const bool varies = d->plan->recompute == ORR_RECOMPUTE_BLOCK;
+    double gathers = 0;
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
+        const orr_priced_module *module = &d->row->modules[m];
+        const orr_module_weights *of = &module->weights;
+        const bool again =
+            orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        if (class->min_count[m] == 0)
+            continue;
+        if (!again && orr_plan_keeps_gathered(d->plan))
+            gathers += class->min_count[m] * orr_shard_transfer_bound(d, &w, (double)of->gathered,
+                                                                      (double)of->expert_gathered);
+        l->once_ns += class->min_count[m] *
+                      orr_shard_transfer_bound(d, &g, (double)of->dense, (double)of->expert);
+    }
+    l->stall_first_ns = fmax(share * gathers - 4.0 * class->n_places, 0);
+    l->stall_last_ns += fmax(share * l->once_ns - 4.0 * class->n_places, 0);
+    if (!orr_plan_has_pairs(d->plan) && !varies && orr_stage_class_is_uniform(class))
+        l->until_ns = orr_draft_row(d, class)->bound_ns[class->ending[0]][gives];
+}
+
 static void add_zero3(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
     const orr_stage_class *class = &d->partition->classes[c];
@@ -354,6 +383,8 @@ static void add_zero3(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_b
         l->replica_ns += class->min_count[m] *
                          orr_replica_transfer_bound(d, (double)d->row->modules[m].weights.dense);
     l->stall_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
+    if (d->plan->pp > 1 && d->overlaps)
+        add_once(d, c, share, l);
     if (orr_stage_class_is_uniform(class)) {
         const orr_module_weights *of = &module_at(d, class->first_place)->weights;
         bucket last = {.dense = of->dense, .expert = of->expert};

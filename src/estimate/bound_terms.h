@@ -14,6 +14,7 @@ typedef struct orr_stage_lower_bound {
     double first_ns, stall_ns[ORR_SLOT_PHASES], stall_first_ns, stall_last_ns, last_ns;
     double lane_ns,
         replica_ns;  /* gradients of one slot that gives some; ZeRO 3: of a whole micro-batch */
+    double once_ns;  /* ZeRO 3 of a pipeline: gradients of the last slot, the only one with any */
     double until_ns; /* computation in that slot before the first transfer is issued */
     double host_ns;  /* host time of a slot */
     double final_ns,
