@@ -178,7 +178,9 @@ orr_status orr_evaluator_estimate(orr_evaluator *evaluator, const orr_plan *plan
     ORR_TRY(orr_estimate_of(evaluator->estimator, plan, &estimate, err));
     made.n_devices = (uint32_t)orr_plan_ranks(&made.plan);
     made.bound_ns = estimate.bound_ns;
-    made.estimate_ns = estimate.step_ns;
+    /* A bound that is proven knows better than the estimate. */
+    made.estimate_ns =
+        estimate.step_ns > estimate.bound_ns ? estimate.step_ns : estimate.bound_ns;
     made.peak_bytes = estimate.peak_bytes;
     made.usable_bytes = estimate.usable_bytes;
     made.other_numerics = changes_numerics(evaluator, &made.plan);
