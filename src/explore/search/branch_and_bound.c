@@ -14,8 +14,9 @@
  *    2. takes up to 16 families, half of them those whose sampled plans are estimated to be best,
  *       the others lowest bound first, until one is dominated by the incumbent; while there is no
  *       incumbent, the items of 1 alone;
- *    3. if that gives no item, takes up to 16 candidates, lowest bound first, from two heaps:
- *       `open` (transports not chosen yet: branched on) and `candidates` (simulated);
+ *    3. if that gives no item, takes up to 16 candidates, those with the best estimates and then
+ *       lowest bound first, from two heaps: `open` (transports not chosen yet: branched on) and
+ *       `candidates` (simulated);
  *    4. runs the items on all threads of all processes, with the incumbent of the round's start;
  *    5. merges what came of them in the order of the items: simulated plans into the incumbent,
  *       plans that were not pruned into the heaps, bounds of pruned plans into `left_bound`.
@@ -119,10 +120,13 @@ static bool heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
     return true;
 }
 
-static orr_explored heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap)
+static orr_explored heap_take(const orr_incumbent *incumbent, orr_explored_list *heap, size_t i)
 {
-    const orr_explored least = heap->at[0], last = heap->at[--heap->n];
-    size_t i = 0;
+    const orr_explored taken = heap->at[i], last = heap->at[--heap->n];
+    if (i == heap->n)
+        return taken;
+    for (; i > 0 && has_lower_bound(incumbent, &last, &heap->at[(i - 1) / 2]); i = (i - 1) / 2)
+        heap->at[i] = heap->at[(i - 1) / 2];
     for (size_t child; (child = 2 * i + 1) < heap->n; i = child) {
         if (child + 1 < heap->n &&
             has_lower_bound(incumbent, &heap->at[child + 1], &heap->at[child]))
@@ -131,9 +135,8 @@ static orr_explored heap_pop(const orr_incumbent *incumbent, orr_explored_list *
             break;
         heap->at[i] = heap->at[child];
     }
-    if (heap->n > 0)
-        heap->at[i] = last;
-    return least;
+    heap->at[i] = last;
+    return taken;
 }
 
 /* Bounds the memory of the search: drops half of a heap, its leaves, which have roughly the highest
@@ -496,21 +499,47 @@ static void add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint3
         items[(*n)++] = (orr_work_item){.family = f};
 }
 
+static void add_one(orr_search *s, orr_work_item *items, uint32_t *n, orr_explored_list *heap,
+                    size_t at)
+{
+    const orr_explored e = heap_take(&s->incumbent, heap, at);
+    if (heap == &s->open)
+        items[(*n)++] = (orr_work_item){.candidate = e, .transports = true};
+    else
+        add_candidate(s, items, n, &e);
+}
+
+/* The most promising of a heap by estimate, to find better plans. */
+static void add_likely(orr_search *s, orr_work_item *items, uint32_t *n, orr_explored_list *heap)
+{
+    enum { LOOKED_AT = 1 << 16 };
+    const uint8_t objective = s->incumbent.objective;
+    double least = s->incumbent.best;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < heap->n && i < LOOKED_AT; i++) {
+        const double value = orr_explored_estimated_value(&heap->at[i], objective);
+        best = value < least ? i : best;
+        least = fmin(value, least);
+    }
+    if (best != SIZE_MAX)
+        add_one(s, items, n, heap, best);
+}
+
 static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     const bool one = s->incumbent.second >= ORR_OBJECTIVES;
+    add_likely(s, items, n, &s->candidates);
+    add_likely(s, items, n, &s->open);
     for (orr_explored_list *heap; *n < ROUND && (heap = lowest_heap(s)) != NULL;) {
-        const bool dominated = orr_incumbent_dominates(&s->incumbent, heap->at[0].value),
-                   open = heap == &s->open;
+        const bool dominated = orr_incumbent_dominates(&s->incumbent, heap->at[0].value);
         if (dominated && one)
             return;
-        const orr_explored e = heap_pop(&s->incumbent, heap);
-        if (dominated)
-            s->left_bound = fmin(s->left_bound, bound_of(&s->incumbent, &e));
-        else if (open)
-            items[(*n)++] = (orr_work_item){.candidate = e, .transports = true};
-        else
-            add_candidate(s, items, n, &e);
+        if (!dominated) {
+            add_one(s, items, n, heap, 0);
+            continue;
+        }
+        const orr_explored e = heap_take(&s->incumbent, heap, 0);
+        s->left_bound = fmin(s->left_bound, bound_of(&s->incumbent, &e));
     }
 }
 
