@@ -88,6 +88,14 @@ static void list_changes(tries *t)
     }
 }
 
+/* What the estimate of a plan says of its value, as far off as it is for the plan that it differs
+ * from in one or two numbers. */
+static double expected_value(const tries *t, const orr_explored *e)
+{
+    const double off = (double)t->from->step_ns / (double)t->from->estimate_ns;
+    return off * orr_explored_estimated_value(e, t->search->incumbent.objective);
+}
+
 /* Keeps the plan if it may be better: by its bound in an exact search, else by its estimate. */
 static orr_status consider(tries *t, const orr_plan *plan, orr_error *err)
 {
@@ -101,8 +109,7 @@ static orr_status consider(tries *t, const orr_plan *plan, orr_error *err)
     const orr_status status = orr_evaluator_estimate(s->evaluators[0], plan, &e, err);
     if (status != ORR_OK)
         return status == ORR_NO_MEMORY || status == ORR_IO ? status : ORR_OK;
-    const double value =
-        s->options->exact ? e.value[objective] : orr_explored_estimated_value(&e, objective);
+    const double value = s->options->exact ? e.value[objective] : expected_value(t, &e);
     if (value >= best || !orr_explored_fits(&e, s->options->exact ? 0.10 : 0.02))
         return ORR_OK;
     e.plan = orr_plan_without_defaults(plan);
