@@ -122,7 +122,7 @@ static orr_status open_draft(const degrees *g, const orr_plan *plan, orr_estimat
                               .weight_bytes = orr_precision_element_bytes(plan->precision)};
     ORR_TRY(orr_estimate_placement(g->e, plan, &d->place, err));
     d->pattern = &d->place->patterns[g->pattern];
-    return orr_order_free_parts(d, false, err);
+    return orr_order_free_parts(d, false, false, err);
 }
 
 static orr_status fits(const degrees *g, const orr_plan *plan, bool *ret, orr_error *err)

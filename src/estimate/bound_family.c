@@ -41,30 +41,38 @@ static orr_plan fewest_ranks(const orr_plan *plan)
     return p;
 }
 
+orr_paired_phase orr_module_paired_phase(const orr_plan *plan, double stretch,
+                                         const orr_priced_module *module, int phase)
+{
+    const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
+    const double waits = fmax((double)module->span_ns[phase] - module->compute_ns[phase], 0);
+    const double device = fmax(
+        stretch * module->device_ns[phase] * (1 - 1e-6) - module->tasks[phase] * (1.5 + pieces), 0);
+    return (orr_paired_phase){.chain_ns = device,
+                              .compute_ns =
+                                  fmax(device - stretch * (waits - module->slowed_ns[phase]), 0)};
+}
+
 orr_work_cost orr_module_work_cost(const orr_calibration *c, const orr_plan *plan, double stretch,
                                    const orr_priced_module *module)
 {
-    const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
-    double slot[ORR_SLOT_PHASES], device[ORR_SLOT_PHASES], compute[ORR_SLOT_PHASES];
+    double slot[ORR_SLOT_PHASES];
+    orr_paired_phase paired[ORR_SLOT_PHASES];
     for (int i = 0; i < ORR_SLOT_PHASES; i++) {
-        const double waits = fmax((double)module->span_ns[i] - module->compute_ns[i], 0);
         slot[i] = orr_estimate_phase_bound(c, plan, stretch, module, i);
-        device[i] = fmax(
-            stretch * module->device_ns[i] * (1 - 1e-6) - module->tasks[i] * (1.5 + pieces), 0);
-        compute[i] = fmax(device[i] - stretch * (waits - module->slowed_ns[i]), 0);
+        paired[i] = orr_module_paired_phase(plan, stretch, module, i);
     }
-    const double back = slot[ORR_SLOT_BACKWARD];
-    const double parts = slot[ORR_SLOT_INPUT] + slot[ORR_SLOT_WEIGHT];
+    const orr_paired_phase *back = &paired[ORR_SLOT_BACKWARD], *input = &paired[ORR_SLOT_INPUT],
+                           *weight = &paired[ORR_SLOT_WEIGHT];
     return (orr_work_cost){
-        .ns = {[ORR_COST_PLAIN] = slot[ORR_SLOT_FORWARD] + back,
-               [ORR_COST_SPLIT] = slot[ORR_SLOT_FORWARD] + parts,
-               [ORR_COST_COMPUTE] = compute[ORR_SLOT_FORWARD] +
-                                    fmin(compute[ORR_SLOT_BACKWARD],
-                                         compute[ORR_SLOT_INPUT] + compute[ORR_SLOT_WEIGHT]),
-               [ORR_COST_CHAIN] = fmin(device[ORR_SLOT_BACKWARD],
-                                       device[ORR_SLOT_INPUT] + device[ORR_SLOT_WEIGHT])},
+        .ns = {[ORR_COST_PLAIN] = slot[ORR_SLOT_FORWARD] + slot[ORR_SLOT_BACKWARD],
+               [ORR_COST_SPLIT] =
+                   slot[ORR_SLOT_FORWARD] + slot[ORR_SLOT_INPUT] + slot[ORR_SLOT_WEIGHT],
+               [ORR_COST_COMPUTE] = paired[ORR_SLOT_FORWARD].compute_ns +
+                                    fmin(back->compute_ns, input->compute_ns + weight->compute_ns),
+               [ORR_COST_CHAIN] = fmin(back->chain_ns, input->chain_ns + weight->chain_ns)},
         .forward_ns = slot[ORR_SLOT_FORWARD],
-        .backward_ns = back};
+        .backward_ns = slot[ORR_SLOT_BACKWARD]};
 }
 
 /* Work of a micro-batch, summed over the ranks of all stages. */

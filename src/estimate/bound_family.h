@@ -17,6 +17,14 @@ typedef struct orr_work_cost {
     double forward_ns, backward_ns;
 } orr_work_cost;
 
+/* A phase of a module in a slot that runs at once with another: it alone, and what the device
+ * computes with what that certainly loses beside transfers. */
+typedef struct orr_paired_phase {
+    double chain_ns, compute_ns;
+} orr_paired_phase;
+orr_paired_phase orr_module_paired_phase(const orr_plan *plan, double stretch,
+                                         const orr_priced_module *module, int phase);
+
 /* The modules of a rank, as far as bounds of a family depend on them. */
 typedef struct orr_family_work {
     const orr_priced_row *row;

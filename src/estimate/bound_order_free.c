@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "model/plan/plan.h"
+#include "estimate/bound_family.h"
 #include "estimate/bound_terms.h"
 
 /* Order-free bound: a lower bound of the step from degrees, layout and kind of schedule, without
@@ -86,6 +87,7 @@ typedef struct order_free {
     const orr_estimate_draft *d;
     orr_schedule_spec spec;
     slot_bound of[ORR_STAGE_CLASSES];
+    orr_paired_phase paired[ORR_STAGE_CLASSES][2]; /* where pairs are not simulated */
 } order_free;
 
 static uint8_t class_at(const order_free *b, uint32_t stage, uint32_t chunk)
@@ -106,20 +108,45 @@ static double pairs_of(const orr_schedule_spec *spec, uint32_t stage)
     return spec->chunks > 1 ? fmax(all - ahead, 0) : fmax(all - (p - stage), 0);
 }
 
+/* What the slots of a class, forward and backward, take at least in pairs that are not simulated.
+ */
+static void sum_paired(const orr_estimate_draft *d, const orr_stage_class *class,
+                       orr_paired_phase ret[2])
+{
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++)
+        for (int phase = 0; phase <= ORR_SLOT_BACKWARD && class->count[m] > 0; phase++) {
+            const orr_paired_phase of =
+                orr_module_paired_phase(d->plan, d->place->stretch, &d->row->modules[m], phase);
+            ret[phase].chain_ns += class->count[m] * of.chain_ns;
+            ret[phase].compute_ns += class->count[m] * of.compute_ns;
+        }
+}
+
+/* Lower bound of a pair: of the sum of what both compute, and of each. */
+static double pair_ns(const order_free *b, uint8_t forward, uint8_t back)
+{
+    const orr_paired_phase *f = &b->paired[forward][ORR_SLOT_FORWARD],
+                           *k = &b->paired[back][ORR_SLOT_BACKWARD];
+    return b->d->pairs != NULL
+               ? b->d->pairs->ns[forward][back]
+               : fmax(f->compute_ns + k->compute_ns, fmax(f->chain_ns, k->chain_ns));
+}
+
 /* The most that two slots of a stage save by running at once; INFINITY: unknown. */
 static double most_saved(const order_free *b, uint32_t stage)
 {
     const orr_stage_partition *partition = b->d->partition;
+    const bool dual = b->spec.schedule == ORR_SCHEDULE_DUALPIPE; /* pairs of the two chunks */
     double most = 0;
     for (uint32_t i = 0; i < b->spec.chunks * b->spec.chunks; i++) {
         const uint8_t f = class_at(b, stage, i / b->spec.chunks),
                       k = class_at(b, stage, i % b->spec.chunks);
-        const double together = b->d->pairs->ns[f][k];
+        const double together = pair_ns(b, f, k);
         if (b->d->pattern->n > 1 || /* pairs are simulated on the first device alone */
             !orr_stage_class_is_uniform(&partition->classes[f]) ||
             !orr_stage_class_is_uniform(&partition->classes[k]))
             return INFINITY;
-        if (together > 0)
+        if (together > 0 && !(dual && i / b->spec.chunks == i % b->spec.chunks))
             most = fmax(most, b->of[f].pair_ns[0] + b->of[k].pair_ns[1] - together);
     }
     return most;
@@ -183,6 +210,9 @@ double orr_order_free_ns(const orr_estimate_draft *d, bool anywhere, bool shards
     const bool split = orr_splits_backward(d->plan);
     order_free b = {.d = d, .spec = orr_plan_schedule(d->plan)};
     double most = 0, ends = 0; /* warm-up and drain */
+    for (uint32_t c = 0; c < d->partition->n_classes && d->pairs == NULL; c++)
+        if (orr_plan_has_pairs(d->plan))
+            sum_paired(d, &d->partition->classes[c], b.paired[c]);
     for (uint32_t c = 0; c < d->partition->n_classes; c++)
         b.of[c] =
             shards ? slot_bound_with_shards(d, c) : slot_bound_of(d, &d->partition->classes[c]);
@@ -199,7 +229,7 @@ double orr_order_free_ns(const orr_estimate_draft *d, bool anywhere, bool shards
 }
 
 /* `even`: with the split of layers of ZeRO 2 and 3, which do not balance them. */
-orr_status orr_order_free_parts(orr_estimate_draft *d, bool even, orr_error *err)
+orr_status orr_order_free_parts(orr_estimate_draft *d, bool even, bool quick, orr_error *err)
 {
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
@@ -207,7 +237,8 @@ orr_status orr_order_free_parts(orr_estimate_draft *d, bool even, orr_error *err
     orr_plan split = *d->plan;
     split.zero = even ? 2 : split.zero;
     ORR_TRY(orr_estimate_partition(d->e, &split, d->row, d->place, d->pattern, &d->partition, err));
-    return orr_plan_has_pairs(d->plan) ? orr_estimate_overlapped_pairs(d, &d->pairs, err) : ORR_OK;
+    return orr_plan_has_pairs(d->plan) && !quick ? orr_estimate_overlapped_pairs(d, &d->pairs, err)
+                                                 : ORR_OK;
 }
 
 double orr_order_free_rounded(double ns)
@@ -217,7 +248,7 @@ double orr_order_free_rounded(double ns)
 }
 
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given, bool anywhere,
-                                         double *ret_ns, orr_error *err)
+                                         bool quick, double *ret_ns, orr_error *err)
 {
     orr_plan plan =
         orr_plan_with_job_defaults(given, e->model, e->options.workload.task, e->cluster);
@@ -231,7 +262,7 @@ orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given
         const orr_plan on = orr_estimate_plan_of(&plan, &place->patterns[i / 2]);
         orr_estimate_draft d = {
             .e = e, .plan = &on, .place = place, .pattern = &place->patterns[i / 2]};
-        ORR_TRY(orr_order_free_parts(&d, even, err));
+        ORR_TRY(orr_order_free_parts(&d, even, quick, err));
         most[even] = fmax(most[even], orr_order_free_ns(&d, anywhere, false));
     }
     *ret_ns = orr_order_free_rounded(fmin(most[0], most[1]));

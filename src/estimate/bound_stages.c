@@ -31,7 +31,7 @@ static orr_status try_group(refinement *r, const orr_plan *degrees, orr_schedule
     p.schedule = (uint8_t)schedule;
     p.vp = chunks;
     p.group = group;
-    orr_status status = orr_estimate_order_free_bound(r->e, &p, true, &ns, err);
+    orr_status status = orr_estimate_order_free_bound(r->e, &p, true, false, &ns, err);
     if (status == ORR_OK && ns < r->least_ns)
         status = orr_estimate_degrees_bound(r->e, &p, &r->scope->degrees, true, &ns, err);
     if (status == ORR_NO_MEMORY)

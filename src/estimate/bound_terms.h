@@ -44,9 +44,11 @@ void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_c
 bool orr_stage_class_is_uniform(const orr_stage_class *class);
 
 /* Order-free bound in parts (bound_order_free.c): finds rows, partition and pairs of a draft, with
- * `even` those of ZeRO 2 and 3; the bound of its slots, with `shards` and the transfers of weights
- * and gradients in each; the bound of the simulation, which has whole ns. */
-orr_status orr_order_free_parts(orr_estimate_draft *d, bool even, orr_error *err) ORR_MUST_CHECK;
+ * `even` those of ZeRO 2 and 3, with `quick` no pairs; the bound of its slots, with `shards` and
+ * the transfers of weights and gradients in each; the bound of the simulation, which has whole ns.
+ */
+orr_status orr_order_free_parts(orr_estimate_draft *d, bool even, bool quick,
+                                orr_error *err) ORR_MUST_CHECK;
 double orr_order_free_ns(const orr_estimate_draft *d, bool anywhere, bool shards);
 double orr_order_free_rounded(double ns);
 

@@ -372,9 +372,10 @@ double orr_estimate_phase_bound(const orr_calibration *calibration, const orr_pl
 /* Order-free lower bound of all plans with these degrees, layout and schedule (bound_order_free.c),
  * whatever they shard. With `anywhere` hops take no time, so that for a plan whose slices are
  * neighbours it holds for all layouts. A schedule with pairs costs a simulation of each pair of
- * classes, once for a row and partition: about 50 us, then a microsecond as the others. */
+ * classes, once for a row: about 50 us, then a microsecond as the others; `quick`: a lower bound
+ * of the pairs in its place. */
 orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *plan, bool anywhere,
-                                         double *ret_ns, orr_error *err) ORR_MUST_CHECK;
+                                         bool quick, double *ret_ns, orr_error *err) ORR_MUST_CHECK;
 /* What plans with given degrees may use to have room. */
 typedef struct orr_degrees_scope {
     uint8_t zeros;             /* a bit for each ZeRO stage */

@@ -213,7 +213,8 @@ static double anywhere_bound(scene *s, int i, const orr_plan *plan, const char *
     memset(p.order, 0, sizeof p.order);
     p.cross = ORR_CROSS_UNKNOWN;
     p.dp_outer = p.local_steps = p.shards = 0;
-    world_must(&s->w, orr_estimate_order_free_bound(s->flat[i], &p, true, &ns, &s->w.err), text);
+    world_must(&s->w, orr_estimate_order_free_bound(s->flat[i], &p, true, false, &ns, &s->w.err),
+               text);
     const orr_degrees_scope scope = {.zeros = 15,
                                      .gradients = ORR_PRECISION_BF16,
                                      .slack = 1e9,
@@ -300,14 +301,19 @@ static void hold_beside(scene *s, uint64_t seed, int i, const orr_plan *plan, co
 {
     orr_plan whole = orr_plan_with_defaults(plan);
     orr_estimate e;
-    double quick_ns, floor_ns;
+    double quick_ns, least_ns, floor_ns;
     const int over = s->cluster[i]->n_sites > 0;
     if (orr_estimate_of(s->estimator[i], plan, &e, &s->w.err) == ORR_UNSUPPORTED)
         return;
     world_must(&s->w, orr_estimate_of(s->estimator[i], plan, &e, &s->w.err), text);
-    world_must(&s->w,
-               orr_estimate_order_free_bound(s->estimator[i], plan, false, &quick_ns, &s->w.err),
-               text);
+    world_must(
+        &s->w,
+        orr_estimate_order_free_bound(s->estimator[i], plan, false, false, &quick_ns, &s->w.err),
+        text);
+    world_must(
+        &s->w,
+        orr_estimate_order_free_bound(s->estimator[i], plan, false, true, &least_ns, &s->w.err),
+        text);
     world_must(&s->w,
                orr_estimate_family_bound(s->estimator[i], &whole, o->n_ranks, &floor_ns, &s->w.err),
                text);
@@ -315,6 +321,7 @@ static void hold_beside(scene *s, uint64_t seed, int i, const orr_plan *plan, co
     hold(seed, i, text, "order-free bound", quick_ns, o->step_ns);
     hold(seed, i, text, "bound of all layouts", anywhere_bound(s, i, plan, text), o->step_ns);
     hold(seed, i, text, "floor", floor_ns, o->step_ns);
+    hold(seed, i, text, "order-free bound without its pairs", least_ns, (int64_t)(quick_ns + 1));
     s->order_free_ns = quick_ns;
     hold_tight(s, seed, i, plan, o, e.peak_bytes, text);
     assert_true(e.bound_ns > 0);
@@ -353,7 +360,8 @@ static void find_bounds(scene *s, int i, const orr_cluster *cluster, const orr_p
     world_must(&s->w, orr_estimator_new(s->model[i], cluster, NULL, &e, &s->w.err), text);
     world_must(&s->w, orr_estimate_of(e, plan, &estimate, &s->w.err), text);
     ret[OF_PLAN] = (double)estimate.bound_ns;
-    world_must(&s->w, orr_estimate_order_free_bound(e, plan, false, &ret[ORDER_FREE], &s->w.err),
+    world_must(&s->w,
+               orr_estimate_order_free_bound(e, plan, false, false, &ret[ORDER_FREE], &s->w.err),
                text);
     world_must(&s->w,
                orr_estimate_degrees_bound(e, &degrees, &scope, false, &ret[OF_DEGREES], &s->w.err),

@@ -358,7 +358,8 @@ static const char *known_of(scene *c, const orr_plan *plan)
          "evaluator");
     if (orr_evaluator_family_bound(evaluator, &family, &floor_ns, &c->err) != ORR_OK)
         floor_ns = NAN;
-    must(c, orr_evaluator_order_free_bound(evaluator, plan, false, &quick_ns, &c->err), "quick");
+    must(c, orr_evaluator_order_free_bound(evaluator, plan, false, false, &quick_ns, &c->err),
+         "quick");
     must(c, orr_evaluator_estimate(evaluator, plan, &e, &c->err), "estimate");
     must(c, orr_evaluator_simulate(evaluator, plan, &simulated, &c->err), "simulate");
     orr_evaluator_free(evaluator);

@@ -220,9 +220,9 @@ const double *orr_evaluator_reductions(const orr_evaluator *evaluator, uint32_t 
 }
 
 orr_status orr_evaluator_order_free_bound(orr_evaluator *evaluator, const orr_plan *plan,
-                                          bool anywhere, double *ret_ns, orr_error *err)
+                                          bool anywhere, bool quick, double *ret_ns, orr_error *err)
 {
-    return orr_estimate_order_free_bound(evaluator->estimator, plan, anywhere, ret_ns, err);
+    return orr_estimate_order_free_bound(evaluator->estimator, plan, anywhere, quick, ret_ns, err);
 }
 
 orr_status orr_evaluator_degrees_bound(orr_evaluator *evaluator, const orr_plan *plan,

@@ -37,10 +37,11 @@ const double *orr_evaluator_reductions(const orr_evaluator *evaluator, uint32_t 
 /* Order-free lower bound of the step for all plans with the same degrees, layout and schedule,
  * whatever they shard and transfer. With `anywhere` it holds for every layout, provided that the
  * plan has its slices next to one another and devices are uniform. It takes a microsecond, for the
- * order of schedule slots is not needed. 0: no bound is known. Errors as orr_evaluator_estimate().
+ * order of schedule slots is not needed; without `quick`, slots that run at once are simulated
+ * first. 0: no bound is known. Errors as orr_evaluator_estimate().
  */
 orr_status orr_evaluator_order_free_bound(orr_evaluator *evaluator, const orr_plan *plan,
-                                          bool anywhere, double *ret_ns,
+                                          bool anywhere, bool quick, double *ret_ns,
                                           orr_error *err) ORR_MUST_CHECK;
 /* The same with what memory forces on plans of these degrees and schedule, however much they
  * recompute, shard within `zeros` (a bit for each ZeRO stage) and offload. INFINITY: none has room.

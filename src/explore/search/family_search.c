@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explore/explore.h"
+#include "model/schedule/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -392,15 +393,18 @@ static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere
     double bound_ns = 0;
     orr_plan p = *plan;
     p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least one layer */
-    const orr_status status =
-        orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->ideal,
-                                       &p, anywhere, &bound_ns, &g->item->err);
-    if (fail(g, status))
-        return false;
-    if (status != ORR_OK)
-        return true;
-    return !prune_subtree(g, bound_ns, devices, n) &&
-           (!anywhere || g->scanning || enter_with_memory(g, &p, devices, n));
+    orr_evaluator *evaluator = anywhere ? g->search_thread->flat : g->search_thread->ideal;
+    for (int quick = orr_plan_has_pairs(&p); quick >= 0; quick--) {
+        const orr_status status = orr_evaluator_order_free_bound(evaluator, &p, anywhere, quick > 0,
+                                                                 &bound_ns, &g->item->err);
+        if (fail(g, status))
+            return false;
+        if (status != ORR_OK)
+            return true;
+        if (prune_subtree(g, bound_ns, devices, n))
+            return false;
+    }
+    return !anywhere || g->scanning || enter_with_memory(g, &p, devices, n);
 }
 
 static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
