@@ -100,45 +100,6 @@ static orr_status remember_arrangement(orr_search *s, const orr_explored *e, orr
 
 /* --- heaps of candidates --------------------------------------------------------------------- */
 
-static bool has_lower_bound(const orr_incumbent *incumbent, const orr_explored *a,
-                            const orr_explored *b)
-{
-    return orr_explored_is_better(incumbent, a, b); /* values of candidates are lower bounds */
-}
-
-/* False: out of memory. */
-static bool heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
-                      const orr_explored *e)
-{
-    if (!orr_array_push(heap, *e))
-        return false;
-    for (size_t i = heap->n - 1; i > 0 && has_lower_bound(incumbent, e, &heap->at[(i - 1) / 2]);
-         i = (i - 1) / 2) {
-        heap->at[i] = heap->at[(i - 1) / 2];
-        heap->at[(i - 1) / 2] = *e;
-    }
-    return true;
-}
-
-static orr_explored heap_take(const orr_incumbent *incumbent, orr_explored_list *heap, size_t i)
-{
-    const orr_explored taken = heap->at[i], last = heap->at[--heap->n];
-    if (i == heap->n)
-        return taken;
-    for (; i > 0 && has_lower_bound(incumbent, &last, &heap->at[(i - 1) / 2]); i = (i - 1) / 2)
-        heap->at[i] = heap->at[(i - 1) / 2];
-    for (size_t child; (child = 2 * i + 1) < heap->n; i = child) {
-        if (child + 1 < heap->n &&
-            has_lower_bound(incumbent, &heap->at[child + 1], &heap->at[child]))
-            child++;
-        if (!has_lower_bound(incumbent, &heap->at[child], &last))
-            break;
-        heap->at[i] = heap->at[child];
-    }
-    heap->at[i] = last;
-    return taken;
-}
-
 /* Bounds the memory of the search: drops half of a heap, its leaves, which have roughly the highest
  * bounds. Their bounds stay in `left_bound`, so that the gap remains proven. */
 static void drop_worst_half(orr_search *s, orr_explored_list *heap)
@@ -154,8 +115,9 @@ static orr_explored_list *lowest_heap(orr_search *s)
 {
     if (s->open.n == 0 || s->candidates.n == 0)
         return s->open.n > 0 ? &s->open : s->candidates.n > 0 ? &s->candidates : NULL;
-    return has_lower_bound(&s->incumbent, &s->open.at[0], &s->candidates.at[0]) ? &s->open
-                                                                                : &s->candidates;
+    return orr_explored_is_better(&s->incumbent, &s->open.at[0], &s->candidates.at[0])
+               ? &s->open
+               : &s->candidates;
 }
 
 /* --- results of work items ------------------------------------------------------------------- */
@@ -221,7 +183,7 @@ static orr_status merge_item(orr_search *s, const orr_work_item *e, orr_error *e
     if (e->scan)
         return merge_scan(s, e, err);
     for (size_t i = 0; i < e->left.n; i++) {
-        if (!heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
+        if (!orr_heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
             return orr_fail_memory(err);
         if (likely == NULL || orr_explored_estimated_value(&e->left.at[i], s->incumbent.objective) <
                                   orr_explored_estimated_value(likely, s->incumbent.objective))
@@ -265,7 +227,8 @@ orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, or
     }
     if (fits && !s->space.chooses_transport)
         return ORR_OK;
-    return heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
+    return orr_heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates,
+                         &left)
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -502,7 +465,7 @@ static void add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint3
 static void add_one(orr_search *s, orr_work_item *items, uint32_t *n, orr_explored_list *heap,
                     size_t at)
 {
-    const orr_explored e = heap_take(&s->incumbent, heap, at);
+    const orr_explored e = orr_heap_take(&s->incumbent, heap, at);
     if (heap == &s->open)
         items[(*n)++] = (orr_work_item){.candidate = e, .transports = true};
     else
@@ -538,7 +501,7 @@ static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
             add_one(s, items, n, heap, 0);
             continue;
         }
-        const orr_explored e = heap_take(&s->incumbent, heap, 0);
+        const orr_explored e = orr_heap_take(&s->incumbent, heap, 0);
         s->left_bound = fmin(s->left_bound, bound_of(&s->incumbent, &e));
     }
 }
@@ -553,8 +516,8 @@ static orr_status undo_round(orr_search *s, const orr_work_item *items, uint32_t
         else if (e->family != NULL)
             orr_search_push_family(s, e->family);
         else if ((e->transports || !is_simulated(s, &e->candidate.plan)) &&
-                 !heap_push(&s->incumbent, e->transports ? &s->open : &s->candidates,
-                            &e->candidate))
+                 !orr_heap_push(&s->incumbent, e->transports ? &s->open : &s->candidates,
+                                &e->candidate))
             return orr_fail_memory(err);
     }
     return ORR_OK;

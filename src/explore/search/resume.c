@@ -214,7 +214,8 @@ orr_status orr_search_store(orr_search *s, const orr_work_item *e, orr_error *er
     for (size_t i = 0; i < e->left.n && e->family != NULL && !e->stopped; i++)
         ORR_TRY(store_explored(s, e->family->key, &e->left.at[i], err));
     for (size_t i = 0; i < e->simulated.n; i++)
-        ORR_TRY(store_explored(s, e->alternative ? ORR_RESULTS_ALTERNATIVE : NULL, &e->simulated.at[i], err));
+        ORR_TRY(store_explored(s, e->alternative ? ORR_RESULTS_ALTERNATIVE : NULL,
+                               &e->simulated.at[i], err));
     if (e->family == NULL || e->stopped)
         return ORR_OK;
     return orr_results_add_family(s->results, e->family->key, &e->result, err);

@@ -101,6 +101,12 @@ orr_status orr_search_branch_and_bound(orr_search *search, orr_error *err) ORR_M
 /* Simulates all the candidates whatever their bounds, skipping those already simulated. */
 orr_status orr_search_simulate(orr_search *search, const orr_explored *candidates, size_t n,
                                orr_error *err) ORR_MUST_CHECK;
+/* Heaps of candidates, lowest bound first (heap.c). Values of candidates are lower bounds. False:
+ * out of memory. */
+bool orr_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap,
+                   const orr_explored *explored);
+/* Takes the i-th out; 0: the one with the lowest bound. */
+orr_explored orr_heap_take(const orr_incumbent *incumbent, orr_explored_list *heap, size_t i);
 /* The proven lower bound of the whole space. NAN: none is known yet. */
 double orr_search_bound(const orr_search *search);
 
