@@ -72,7 +72,8 @@ static void follow(orr_team_member *m)
             (void)orr_team_member_apply_deferred(m);
         }
     } else {
-        const bool live = !m->dismissed && step_directive(m, &own) && own.kind == directive.kind &&
+        const bool live = !m->dismissed && directive.epoch >= m->holds_since &&
+                          step_directive(m, &own) && own.kind == directive.kind &&
                           own.step == directive.step && own.slot == directive.slot;
         give(m, &directive, live);
     }

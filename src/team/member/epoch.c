@@ -83,6 +83,14 @@ static void reset_step(orr_team_member *m)
     orr_ring_step(m->ring, m->epoch.step + 1);
 }
 
+/* Whether what is fetched leads to the state of the epoch. Steps that were deferred since are only
+ * of use with all of it: in this epoch nobody offers the state before them. */
+static bool leads_here(const orr_team_member *m)
+{
+    return m->fetch_key != ORR_TEAM_NONE && m->reach_key == orr_team_member_state_key(m) &&
+           (m->all_fetched || m->fetch_key == m->reach_key);
+}
+
 /* Enters a carried epoch: the sums are here already, or never will be. */
 static void enter_carried(orr_team_member *m)
 {
@@ -95,6 +103,8 @@ static void enter_carried(orr_team_member *m)
     m->report.made = m->epoch.made;
     if (!holds && m->report.step != m->epoch.step)
         m->report.step = ORR_TEAM_NONE;
+    if (!holds && !leads_here(m)) /* else it would be taken for the state of this epoch */
+        orr_team_member_reset_healing(m);
     m->report.known = m->epoch.step;
     m->report.known_epoch = m->epoch.data.epoch;
     m->report.known_made = m->epoch.data.made;
@@ -108,19 +118,11 @@ static void enter_carried(orr_team_member *m)
 static bool directive_still_holds(const orr_team_member *m)
 {
     const orr_epoch_member *me = orr_team_member_self(m);
-    if (!m->live || m->directive.step != m->epoch.step + 1)
+    if (!m->live || m->directive.step != m->epoch.step + 1 || m->directive.epoch < m->holds_since)
         return false;
     return me->role == ORR_ROLE_HEALING
                ? m->directive.kind == ORR_DIRECTIVE_ZEROS
                : m->directive.kind == ORR_DIRECTIVE_COMPUTE && m->directive.slot == me->slot;
-}
-
-/* Whether what is fetched leads to the state of the epoch. Steps that were deferred since are only
- * of use with all of it: in this epoch nobody offers the state before them. */
-static bool leads_here(const orr_team_member *m)
-{
-    return m->fetch_key != ORR_TEAM_NONE && m->reach_key == orr_team_member_state_key(m) &&
-           (m->all_fetched || m->fetch_key == m->reach_key);
 }
 
 static void enter_plain(orr_team_member *m, uint64_t step_before)
@@ -160,6 +162,8 @@ bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, co
     if (!keep_text(m, frame, payload) || !orr_read_epoch(frame, m->text, &m->epoch))
         return false;
     const uint64_t before = m->report.step;
+    if (frame->op == 1) /* another rank may have dropped what this one would go on with */
+        m->holds_since = m->epoch.epoch;
     note_epoch(m);
     orr_team_member_emit_event(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu",
                                m->epoch.n, orr_epoch_contributors(&m->epoch),

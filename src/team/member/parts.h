@@ -64,7 +64,8 @@ struct orr_team_member {
     uint32_t reduced;
     orr_array(orr_reduction) reductions;
     orr_team_directive followed;
-    bool follows; /* a directive waits for its time */
+    bool follows;         /* a directive waits for its time */
+    uint64_t holds_since; /* directives of epochs before this one hold no longer */
     uint64_t
         committed;    /* the last step that the owner was told is; 0: none, or its state is lost */
     uint64_t updated; /* the spans hold the state after this step, unless it heals */

@@ -56,6 +56,7 @@ static void call(orr_replica_proxy *h)
         hang_up(h);
     } else {
         h->heard_ns = h->net->now_ns(h->net);
+        h->apart = orr_replica_proxy_is_apart(h);
         orr_message_send(h->net, h->up, ORR_MESSAGE_HELLO, 0, 0, &payload);
         forward_leave(h);
     }
@@ -156,6 +157,19 @@ static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank,
     }
 }
 
+static void send_epoch(const orr_replica_proxy *h, uint32_t rank, const orr_epoch *epoch,
+                       orr_message_bytes *payload)
+{
+    if (h->ranks[rank].conn == 0 || !orr_write_epoch(payload, epoch))
+        return;
+    const orr_net_frame frame = {.kind = ORR_MESSAGE_EPOCH,
+                                 .epoch = epoch->epoch,
+                                 .step = epoch->step,
+                                 .op = h->apart,
+                                 .bytes = (uint32_t)payload->n};
+    h->net->send(h->net, h->ranks[rank].conn, &frame, payload->at, false);
+}
+
 static bool forward_epoch(orr_replica_proxy *h, const orr_net_frame *frame, const void *payload)
 {
     orr_epoch epoch;
@@ -175,11 +189,10 @@ static bool forward_epoch(orr_replica_proxy *h, const orr_net_frame *frame, cons
             const size_t ring = strlen(a->text) + 1;
             *a = (orr_addresses){a->text, ring + strlen(a->text + ring) + 1, 1};
         }
-        if (orr_write_epoch(&one, &epoch))
-            orr_message_send(h->net, h->ranks[r].conn, ORR_MESSAGE_EPOCH, epoch.epoch, epoch.step,
-                             &one);
+        send_epoch(h, r, &epoch, &one);
         orr_array_done(&one);
     }
+    h->apart = false;
     return true;
 }
 

@@ -16,6 +16,14 @@ bool orr_replica_proxy_all_here(const orr_replica_proxy *proxy)
     return true;
 }
 
+bool orr_replica_proxy_is_apart(const orr_replica_proxy *proxy)
+{
+    for (uint32_t i = 1; i < proxy->n; i++)
+        if (proxy->ranks[i].report.epoch != proxy->ranks[0].report.epoch)
+            return true;
+    return false;
+}
+
 static uint64_t mix(uint64_t sum, uint64_t x)
 {
     sum = (sum ^ x) * UINT64_C(0x9e3779b97f4a7c15);

@@ -31,6 +31,7 @@ struct orr_replica_proxy {
     orr_conn up;
     int64_t heard_ns;
     bool carried, said_ready; /* carried: the epoch is */
+    bool apart;               /* the ranks were in different epochs when they said hello */
     bool dismissed;           /* a rank that has not heard it yet is told when it calls */
     uint64_t epoch, step;     /* the step under way */
     orr_message_inbox inbox;
@@ -39,6 +40,8 @@ struct orr_replica_proxy {
 
 /* Merging what all ranks have said (proxy_merge.c). */
 bool orr_replica_proxy_all_here(const orr_replica_proxy *proxy); /* hello */
+/* Whether one of the ranks missed an epoch in which the others may have dropped their step. */
+bool orr_replica_proxy_is_apart(const orr_replica_proxy *proxy);
 bool orr_replica_proxy_write_hello(const orr_replica_proxy *proxy, orr_message_bytes *to);
 bool orr_replica_proxy_merge_ready(const orr_replica_proxy *proxy,
                                    orr_ready_message *ret); /* false: not all are */

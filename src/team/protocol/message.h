@@ -28,7 +28,7 @@ typedef enum orr_team_message_kind {
     ORR_MESSAGE_LEAVE,          /* frame: op 1: the job is complete                          */
     ORR_MESSAGE_STATE_COMPLETE, /* a rank, to its proxy: the state is here                     */
     /* from it */
-    ORR_MESSAGE_EPOCH,
+    ORR_MESSAGE_EPOCH, /* frame, of a proxy: op 1: its ranks were in different epochs before it */
     ORR_MESSAGE_COMMIT,
     ORR_MESSAGE_HALT,
     ORR_MESSAGE_DISMISS,
