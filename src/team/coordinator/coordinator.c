@@ -129,6 +129,8 @@ static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hel
         return "it does not speak for all ranks of its replica";
     if (c->known && hello->fingerprint != c->fingerprint)
         return ORR_COORDINATOR_ANOTHER_JOB;
+    if (!orr_membership_is_plausible_report(&c->memory, &hello->report))
+        return "the numbers of its epochs, steps or slots cannot be true";
     uint32_t others = 0;
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         const orr_peer *other = &c->peers[i];

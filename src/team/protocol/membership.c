@@ -76,6 +76,22 @@ bool orr_membership_is_stale_report(const orr_membership *memory, const orr_memb
     return false;
 }
 
+bool orr_membership_is_plausible_report(const orr_membership *memory,
+                                        const orr_member_report *report)
+{
+    const uint64_t epochs[] = {report->epoch,      report->known_epoch, report->known_made,
+                               report->data.epoch, report->data.made,   report->made};
+    const uint64_t steps[] = {report->step, report->known, report->slot, report->data.next};
+    bool plausible = true;
+    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++)
+        plausible &= epochs[i] <= memory->record.epoch + (UINT64_C(1) << 32);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        plausible &= steps[i] <= UINT64_C(1) << 48 || steps[i] == ORR_TEAM_NONE;
+    for (uint32_t i = 0; i < report->n_slots; i++)
+        plausible &= report->slots[i] <= UINT64_C(1) << 48;
+    return plausible;
+}
+
 void orr_membership_left(orr_membership *memory, const orr_member_id *id)
 {
     orr_member_list *base = &memory->record.base;

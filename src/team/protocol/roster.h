@@ -65,6 +65,12 @@ void orr_membership_gone(orr_membership *memory, const orr_member_id *id);
 /* Whether a report was sent before its replica took part in the last commit, and has come late over
  * a connection that was given up. */
 bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report);
+/* Whether the numbers of a report can be those of a team that counts as this protocol does: no
+ * epoch is further than 2^32 beyond the remembered one (epochs go up by one, and by less than 2^20
+ * where memory is lost), and no step or slot beyond 2^48. So no report can use up the numbers at
+ * once. */
+bool orr_membership_is_plausible_report(const orr_membership *memory,
+                                        const orr_member_report *report);
 /* A replica leaves of its own will: nobody waits for what it may know. */
 void orr_membership_left(orr_membership *memory, const orr_member_id *id);
 /* An epoch was formed and is durable; all its members committed a step. */

@@ -252,24 +252,37 @@ static void test_payloads_that_are_too_long(void **state)
     assert_int_equal(a->epochs, 1);
 }
 
-/* Numbers at their ends, from one of the right job. */
+/* Numbers at their ends, from one of the right job: each alone is refused, and none is remembered.
+ */
 static void test_a_report_that_cannot_be_true(void **state)
 {
     (void)state;
     assert_true(hand_form(&team, 2, &TWO));
     goes_on();
     hand_another(&team, "c", 1);
-    c->report.step = UINT64_MAX - 1;
-    c->report.known = UINT64_MAX - 1;
-    c->report.data = (orr_team_data_cursor){.next = UINT64_MAX, .epoch = UINT64_MAX};
-    c->report.slot = UINT64_MAX - 1;
-    c->report.prepared = c->report.carried = true;
-    hand_hello(&team, c);
+    orr_member_report *r = &c->report;
+    uint64_t *const numbers[] = {&r->epoch,     &r->known_epoch, &r->known_made, &r->data.epoch,
+                                 &r->data.made, &r->made,        &r->step,       &r->known,
+                                 &r->slot,      &r->data.next,   &r->slots[0]};
+    const orr_member_report true_report = *r;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        *r = true_report;
+        r->n_slots = 1;
+        *numbers[i] = UINT64_C(1) << 62;
+        c->refused = false;
+        hand_hello(&team, c);
+        hand_run(&team, 5);
+        assert_true(c->refused);
+        assert_non_null(strstr(c->why, "cannot be true"));
+        goes_on();
+    }
+    assert_int_equal(a->epochs, 1);
+    *r = true_report;
+    hand_hello(&team, c); /* of an epoch that goes on from the one there was */
     hand_run(&team, 5);
     goes_on();
-    assert_int_equal(a->epoch.step, 2);
-    assert_int_equal(hand_role(&a->epoch, "a"), ORR_ROLE_CONTRIBUTOR);
-    goes_on();
+    assert_true(a->epoch.epoch > 1 && a->epoch.epoch < UINT64_C(1) << 33);
+    assert_int_equal(a->epoch.n, 3);
 }
 
 /* A 65th replica, of a job of 64, is not worth the other 64. */
