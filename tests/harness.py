@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,9 @@ def case(function):
 
 
 def main():
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:  # by nohup or a shell's &: the command would inherit that
+            signal.signal(number, signal.SIG_DFL)
     failed = 0
     for number, (name, function) in enumerate(cases, 1):
         try:
