@@ -66,7 +66,8 @@ typedef struct orr_team_data_cursor {
     X(LOST, "lost")                                                                                \
     X(RETRY, "retry")                                                                              \
     X(COMMIT, "commit")                                                                            \
-    X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")      \
+    X(HALT, "halt")                                                                                \
+    X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")                      \
         X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")                      \
             X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
@@ -199,10 +200,12 @@ typedef struct orr_coordinator_options {
     const char *store;   /* path of its log, or "etcd:http://host:2379/key"; NULL: no memory */
     const char *metrics; /* "host:port" of the HTTP endpoint; NULL: none */
     uint32_t replicas; /* that are waited for at first; 0: whoever is there after join_window_ns */
-    uint32_t min_replicas;                             /* no step is made with fewer; 0: 1 */
-    int64_t failure_timeout_ns;                        /* 0: 2 s */
-    int64_t join_window_ns;                            /* 0: ten times the failure timeout */
-    bool keep_running;                                 /* goes on when all have left */
+    uint32_t min_replicas;      /* no step is made with fewer; 0: 1 */
+    int64_t failure_timeout_ns; /* 0: 2 s */
+    int64_t join_window_ns;     /* 0: ten times the failure timeout */
+    int64_t outage_timeout_ns;  /* without a quorum for so long those who are here go on, if the
+                                 * store  is there; 0: 5 min */
+    bool keep_running;          /* goes on when all have left */
     void (*listening)(void *ctx, const char *address); /* once; or NULL */
     void (*on_event)(void *ctx, const orr_team_event *event);
     bool (*stopped)(void *ctx); /* asked a few times a second; or NULL */
@@ -212,6 +215,14 @@ typedef struct orr_coordinator_options {
  * addresses. */
 ORR_API ORR_MUST_CHECK orr_status orr_coordinator_run(const orr_coordinator_options *options,
                                                       orr_error *err);
+
+/* Tells the coordinator at "host:port" that the replica will never come back (its machine is gone),
+ * so that nobody waits for what it may know. It holds until the coordinator is started again. From
+ * any thread; waits 5 s for the answer. INVALID: the replica is here, or is not waited for; IO: no
+ * coordinator there, or it has another key. */
+ORR_API ORR_MUST_CHECK orr_status orr_team_forget(const char *coordinator,
+                                                  const orr_team_access *access, const char *name,
+                                                  orr_error *err);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,7 @@ static orr_status open_service(const orr_coordinator_options *o, service *s, orr
                                          .min_replicas = o->min_replicas,
                                          .failure_timeout_ns = o->failure_timeout_ns,
                                          .join_window_ns = o->join_window_ns,
+                                         .outage_timeout_ns = o->outage_timeout_ns,
                                          .keep_running = o->keep_running,
                                          .on_event = o->on_event,
                                          .ctx = o->ctx};

@@ -314,4 +314,53 @@ def a_team_by_hand_is_seen_by_its_status():
                 process.communicate()
 
 
+@case
+def a_machine_that_is_gone_is_forgotten():
+    """An outage of all, after which the one that saved comes back and the other never does."""
+    with scratch() as folder:
+        key, started = a_key(folder / "key"), []
+
+        def start(*words):
+            started.append(subprocess.Popen([BIN, *map(str, words)], cwd=folder, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True, env=environment()))
+            return started[-1]
+
+        def coordinate():
+            process = start("coordinator", "--listen", "127.0.0.1:0", "--replicas", 2, "--log", "log", "--key", key,
+                            "--failure-timeout", "10s", "--outage-timeout", "1h")
+            first = process.stdout.readline()
+            if not first and "OpenSSL" in process.stderr.read():
+                raise Skip("this build has no TLS")
+            return process, first.split()[-1]
+
+        def forget(name, *more):
+            return orrery("team", "forget", name, *more)
+
+        try:
+            process, address = coordinate()
+            words = job("--key", key, "-v", replicas=2, steps=1_000_000, bound="10s")
+            saved = ["--save", "kept", "--save-every", 5]
+            start(*words, "--team", address, "--replica", "b")
+            start(*words, *saved, "--team", address, "--replica", "a")
+            wait_for(lambda: (folder / "kept" / "a" / "latest").exists(), "a saves nothing")
+            assert "a is here" in one_line(forget("a", "--coordinator", address, "--key", key), 3)
+            assert "nobody waits" in one_line(forget("z", "--coordinator", address, "--key", key), 3)
+            for one in started:
+                one.kill()
+                one.communicate()
+            process, address = coordinate()
+            last = (folder / "kept" / "a" / "latest").read_text()
+            start(*words, *saved, "--resume", "--team", address, "--replica", "a")
+            halt = next(line for line in iter(process.stderr.readline, "") if "halt" in line)
+            assert "b is missing, waited for 3600 s at most" in halt, halt
+            one_line(forget("b", "--coordinator", address), 3)  # without the key nobody is heard
+            told = forget("b", "--coordinator", address, "--key", key)
+            assert told.returncode == 0 and "nobody waits for b" in told.stderr, told.stderr
+            wait_for(lambda: (folder / "kept" / "a" / "latest").read_text() != last, "a does not go on")
+        finally:
+            for one in started:
+                one.kill()
+                one.communicate()
+
+
 main()

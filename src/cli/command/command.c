@@ -208,12 +208,15 @@ const orr_command orr_commands[] = {
      "orrery coordinator --listen 10.0.0.1:29400 --replicas 16 --min-replicas 8 --metrics 10.0.0.1:29401\n"
      "orrery coordinator --listen :29400 --etcd http://a:2379,http://b:2379/jobs/7 --failure-timeout 500ms",
      " listen replicas min-replicas log ", 0, 0, orr_command_coordinator},
-    {"team", "look at a team of replicas", "status [HOST:PORT]",
-     "Asks a coordinator, where its --metrics says (default: 127.0.0.1:29401), and prints the state of the team: "
-     "epoch, step, retries, losses and how long they took to recover from, and every replica: what it does, after "
-     "which step, when it was last heard, how many reductions of the step it has handed in and has back.",
+    {"team", "look at a team of replicas", "status [HOST:PORT] | forget REPLICA",
+     "status asks a coordinator, where its --metrics says (default: 127.0.0.1:29401), and prints the state of the "
+     "team: epoch, step, retries, losses and how long they took to recover from, and every replica: what it does, "
+     "after which step, when it was last heard, how many reductions of the step it has handed in and has back.\n"
+     "forget tells a coordinator (--coordinator, and its --key) that a replica will not come back since its machine "
+     "is gone, so that a team which halts for it need not wait for what it may know.",
      "orrery team status\n"
-     "orrery team status 10.0.0.1:29401 --format json",
+     "orrery team status 10.0.0.1:29401 --format json\n"
+     "orrery team forget r1 --coordinator 10.0.0.1:29400 --key team.key",
      "", 1, 2, orr_command_team},
     {"train", "train a model on this machine", "MODEL",
      "Trains a model in a parallel plan, each rank a process: pretraining, fine-tuning on answers (sft), on "

@@ -74,7 +74,7 @@ typedef struct orr_settings {
         *drive, *connect;
     bool dequantize;
     /* teams */
-    const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd,
+    const char *team, *replica, *address, *failure_timeout, *outage_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics, *key, *encrypt;
     int64_t replicas, least, catch_up_steps;
     bool no_shared_memory, stay, insecure;

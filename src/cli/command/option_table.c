@@ -754,6 +754,8 @@ const orr_option orr_options[] = {
      .about = "of this machine, for the data of the other replicas; default: the one from which it reaches the coordinator"},
     {"failure-timeout", 0, OPTION_TEXT, FIELD(failure_timeout), "TIME", NULL, " coordinator train ",
      .about = "a replica that is not heard, or does not move, for so long is lost; default: 2s"},
+    {"outage-timeout", 0, OPTION_TEXT, FIELD(outage_timeout), "TIME", NULL, " coordinator ",
+     .about = "with less than half of the replicas here it waits so long, then goes on with them; default: 5m"},
     {"learning-rate-policy", 0, OPTION_TEXT, FIELD(rate_policy), "POLICY", "none|sqrt|linear",
      " train ",
      .about =
@@ -762,7 +764,7 @@ const orr_option orr_options[] = {
     {"catch-up-steps", 0, OPTION_NUMBER, FIELD(catch_up_steps), "N", NULL, " train ",
      .about =
          "steps that a replica which comes back can set aside until the state is here; default: 4"},
-    {"key", 0, OPTION_TEXT, FIELD(key), "FILE", NULL, " coordinator train ",
+    {"key", 0, OPTION_TEXT, FIELD(key), "FILE", NULL, " coordinator team train ",
      .about = "what all of a team have in common, 16 to 4096 bytes that only you may read: nobody without it joins"},
     {"encrypt", 0, OPTION_TEXT, FIELD(encrypt), "WHAT", "control|all", " train ",
      .about = "with --key: control and state, or sums too; default: control"},
@@ -772,6 +774,8 @@ const orr_option orr_options[] = {
      .about = "TCP between replicas of one machine too"},
     {"listen", 'l', OPTION_TEXT, FIELD(listen), "HOST:PORT", NULL, " coordinator ",
      .about = "where replicas find it; port 0: any; default: 127.0.0.1:29400"},
+    {"coordinator", 0, OPTION_TEXT, FIELD(team), "HOST:PORT", NULL, " team ",
+     .about = "with forget: the coordinator; default: 127.0.0.1:29400"},
     {"log", 0, OPTION_TEXT, FIELD(log), "FILE", NULL, " coordinator ",
      .about =
          "what it must remember, to go on where it was; none: nothing; default: coordinator-PORT.log in the "

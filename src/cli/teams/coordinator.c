@@ -92,6 +92,11 @@ static orr_status read_options(coordinating *c)
         orr_error_prefix(err, "--failure-timeout");
         return err->status;
     }
+    if (s->outage_timeout != NULL &&
+        orr_parse_duration(s->outage_timeout, &o->outage_timeout_ns, err) != ORR_OK) {
+        orr_error_prefix(err, "--outage-timeout");
+        return err->status;
+    }
     ORR_TRY(orr_arguments_team_access(s, c->session.arena, &o->access, err));
     return find_store(c);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "cli/arguments/team_key.h"
 #include "cli/command/session.h"
 #include "cli/teams/team_snapshot.h"
 #include "report/analyses/registry.h"
 
-#define METRICS_DEFAULT "127.0.0.1:29401"
+#define METRICS_DEFAULT     "127.0.0.1:29401"
+#define COORDINATOR_DEFAULT "127.0.0.1:29400"
 
 #define C(field, type) ORR_COL_(orr_member_row, field, type)
 static const orr_column member_columns[] = {
@@ -54,17 +56,37 @@ static int fail(orr_session *session, int code)
     return code;
 }
 
+static orr_status show_status(orr_session *session)
+{
+    orr_team_snapshot look;
+    ORR_TRY(look_at(session, &look));
+    return print(session, &look);
+}
+
+static orr_status forget(orr_session *session)
+{
+    const orr_settings *s = session->settings;
+    const char *at = s->team != NULL ? s->team : COORDINATOR_DEFAULT;
+    orr_team_access access;
+    ORR_TRY(orr_arguments_team_access(s, session->arena, &access, &session->err));
+    ORR_TRY(orr_team_forget(at, &access, s->args[1], &session->err));
+    orr_session_remark(session, "%s: nobody waits for %s any longer", at, s->args[1]);
+    return ORR_OK;
+}
+
 int orr_command_team(const orr_settings *settings)
 {
     orr_session session;
-    orr_team_snapshot look;
     if (orr_session_init(&session, settings) != ORR_OK)
         return fail(&session, EXIT_INPUT);
-    if (strcmp(settings->args[0], "status") != 0) {
-        (void)orr_fail(&session.err, ORR_INVALID, "team: '%.60s' is not status", settings->args[0]);
+    const bool shows = strcmp(settings->args[0], "status") == 0;
+    if (!shows && (strcmp(settings->args[0], "forget") != 0 || settings->n_args != 2)) {
+        (void)orr_fail(&session.err, ORR_INVALID,
+                       "team: '%.60s' is neither status [HOST:PORT] nor forget REPLICA",
+                       settings->args[0]);
         return fail(&session, EXIT_USAGE);
     }
-    if (look_at(&session, &look) != ORR_OK || print(&session, &look) != ORR_OK)
+    if ((shows ? show_status(&session) : forget(&session)) != ORR_OK)
         return fail(&session, EXIT_INPUT);
     orr_session_done(&session);
     return EXIT_DONE;

@@ -195,6 +195,31 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
                                    (unsigned long long)hello->report.step);
 }
 
+/* An operator says that a replica will not come back. */
+static void on_forget(orr_coordinator *c, orr_peer *operator_, const char *name)
+{
+    char why[ORR_TEAM_REASON_BYTES];
+    orr_member_id gone = {.incarnation = 0};
+    snprintf(gone.name, sizeof gone.name, "%.*s", ORR_TEAM_NAME_BYTES - 1, name);
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
+        if (c->peers[i].hello && strcmp(c->peers[i].report.id.name, name) == 0) {
+            snprintf(why, sizeof why, "%.40s is here", name);
+            orr_peer_refuse(c, operator_, "operator", why);
+            return;
+        }
+    if (!orr_membership_forget(&c->memory, name)) {
+        snprintf(why, sizeof why, "nobody waits for a replica %.40s", name);
+        orr_peer_refuse(c, operator_, "operator", why);
+        return;
+    }
+    note_absent(c, &gone, false);
+    c->changed = true;
+    orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s: an operator says that it will not come back",
+                               name);
+    orr_message_send_fault(c->net, operator_->conn, ORR_MESSAGE_FORGOTTEN, c->memory.record.epoch,
+                           UINT32_MAX, "nobody waits for it any longer");
+}
+
 static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                          const orr_heartbeat *h)
 {
@@ -218,6 +243,12 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
         if (!orr_read_hello(payload, frame->bytes, &hello))
             return false;
         on_hello(c, peer, &hello);
+        return true;
+    }
+    if (frame->kind == ORR_MESSAGE_FORGET && !peer->hello) {
+        if (!orr_read_fault(payload, frame->bytes, &fault))
+            return false;
+        on_forget(c, peer, fault.why);
         return true;
     }
     if (!peer->hello)
@@ -343,6 +374,8 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &c->times, err));
     if (settings->join_window_ns == 0)
         c->settings.join_window_ns = 10 * c->times.failure_ns;
+    if (settings->outage_timeout_ns == 0)
+        c->settings.outage_timeout_ns = ORR_COORDINATOR_OUTAGE_NS;
     if (settings->replicas > ORR_TEAM_MAX_REPLICAS ||
         settings->min_replicas > ORR_TEAM_MAX_REPLICAS ||
         (settings->replicas > 0 && settings->min_replicas > settings->replicas)) {

@@ -16,7 +16,7 @@ typedef struct orr_coordinator_settings {
     const char *listen;
     orr_team_store *store;           /* NULL: it remembers nothing that outlives it */
     uint32_t replicas, min_replicas; /* as orr_coordinator_options */
-    int64_t failure_timeout_ns, join_window_ns;
+    int64_t failure_timeout_ns, join_window_ns, outage_timeout_ns;
     bool keep_running;
     uint64_t jump; /* a random number below 2^20: see orr_membership */
     void (*on_event)(void *ctx, const orr_team_event *event);

@@ -292,6 +292,23 @@ static bool is_one_job(orr_coordinator *c, forming *f)
     return one;
 }
 
+/* Who is waited for, and until when; with the memory lost there is no end. */
+static void explain_wait(const orr_coordinator *c, const forming *f, const orr_quorum *q,
+                         char why[ORR_TEAM_REASON_BYTES])
+{
+    orr_member_list awaited;
+    size_t at = (size_t)snprintf(why, ORR_TEAM_REASON_BYTES,
+                                 "%u of the %u replicas of epoch %llu that may live are here",
+                                 q->here, q->living, (unsigned long long)c->memory.record.epoch);
+    orr_membership_list_awaited(&c->memory, f->candidates, f->n, &awaited);
+    if (awaited.n > 0)
+        at += (size_t)snprintf(why + at, ORR_TEAM_REASON_BYTES - at, "; %s%s missing",
+                               awaited.ids[0].name, awaited.n > 1 ? " and others are" : " is");
+    if (!c->memory.lost)
+        (void)snprintf(why + at, ORR_TEAM_REASON_BYTES - at, ", waited for %lld s at most",
+                       (long long)(c->settings.outage_timeout_ns / 1000000000));
+}
+
 void orr_coordinator_form_epoch(orr_coordinator *c)
 {
     forming f;
@@ -307,8 +324,7 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
     }
     const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
     if (!q.enough) {
-        snprintf(why, sizeof why, "%u of the %u replicas of epoch %llu that may live are here",
-                 q.here, q.living, (unsigned long long)c->memory.record.epoch);
+        explain_wait(c, &f, &q, why);
         halt(c, why);
         return;
     }

@@ -164,6 +164,8 @@ void orr_coordinator_detect_failures(orr_coordinator *c)
     c->changed |= c->state != ORR_STATE_RUNNING;
     c->memory.waited_for_absent =
         c->state == ORR_STATE_HALTED && now - c->halted_ns >= c->settings.join_window_ns;
+    c->memory.waited_for_quorum =
+        c->state == ORR_STATE_HALTED && now - c->halted_ns >= c->settings.outage_timeout_ns;
     const int64_t next = now + c->times.heartbeat_ns / 2;
     c->net->wake_at(c->net, &c->user, next < c->retry_at_ns ? next : c->retry_at_ns);
 }

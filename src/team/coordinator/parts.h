@@ -31,6 +31,9 @@ typedef struct orr_peer {
     uint32_t complaints;
 } orr_peer;
 
+/* Assumed: shorter than the ten minutes after which replicas without a team give up, and long
+ * enough for a rack to start again. */
+#define ORR_COORDINATOR_OUTAGE_NS INT64_C(300000000000)
 #define ORR_COORDINATOR_ANOTHER_JOB                                                                \
     "it trains another job: model, plan, seed, data or options differ"
 

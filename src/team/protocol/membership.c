@@ -67,6 +67,48 @@ void orr_membership_gone(orr_membership *memory, const orr_member_id *id)
     }
 }
 
+bool orr_membership_forget(orr_membership *memory, const char *name)
+{
+    bool found = false;
+    for (int which = 0; which < 2; which++) {
+        const orr_member_list *roll = roll_of(memory, which);
+        for (uint32_t i = 0; i < roll->n; i++)
+            if (strcmp(roll->ids[i].name, name) == 0)
+                found = memory->gone[which][i] = memory->dead[which][i] = true;
+    }
+    return found;
+}
+
+static bool is_here(const orr_epoch_candidate *candidates, uint32_t n, const orr_member_id *id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (orr_member_id_equal(&candidates[i].report->id, id))
+            return true;
+    return false;
+}
+
+static bool is_listed(const orr_member_list *list, const orr_member_id *id)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (orr_member_id_equal(&list->ids[i], id))
+            return true;
+    return false;
+}
+
+void orr_membership_list_awaited(const orr_membership *memory,
+                                 const orr_epoch_candidate *candidates, uint32_t n,
+                                 orr_member_list *ret)
+{
+    ret->n = 0;
+    for (int which = 1; which >= 0; which--) {
+        const orr_member_list *roll = roll_of(memory, which);
+        for (uint32_t i = 0; i < roll->n; i++)
+            if (!memory->dead[which][i] && !is_here(candidates, n, &roll->ids[i]) &&
+                !is_listed(ret, &roll->ids[i]) && ret->n < ORR_TEAM_MAX_REPLICAS)
+                ret->ids[ret->n++] = roll->ids[i];
+    }
+}
+
 bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report)
 {
     const orr_member_list *base = &memory->record.base;
@@ -125,7 +167,7 @@ void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
         memory->epoch = epoch->data.epoch;
         memory->made = epoch->data.made;
     }
-    memory->waited_for_absent = false;
+    memory->waited_for_absent = memory->waited_for_quorum = false;
     memory->lost &= !first; /* no member had been in an epoch: nothing is lost */
     if (memory->lost)       /* until a commit both lists count, as they were reported */
         return;
@@ -161,9 +203,7 @@ static orr_quorum count(const orr_membership *memory, int which,
     orr_quorum q = {.all_heard = true};
     const orr_member_list *roll = roll_of(memory, which);
     for (uint32_t i = 0; i < roll->n; i++) {
-        bool here = false;
-        for (uint32_t j = 0; j < n; j++)
-            here |= orr_member_id_equal(&candidates[j].report->id, &roll->ids[i]);
+        const bool here = is_here(candidates, n, &roll->ids[i]);
         q.living += here || !memory->gone[which][i];
         q.all_heard &= here || memory->dead[which][i];
         q.here += here;
@@ -174,7 +214,7 @@ static orr_quorum count(const orr_membership *memory, int which,
         q.enough =
             2 * q.here > roll->n || roll->n == 0 || (memory->waited_for_absent && q.all_heard);
     else
-        q.enough = 2 * q.here >= q.living;
+        q.enough = 2 * q.here >= q.living || memory->waited_for_quorum;
     return q;
 }
 

@@ -29,7 +29,9 @@
  *
  * The team goes back behind a step that is known to be committed only when nobody who may have its
  * state lives: all of the base are here or dead; or after a wait (`waited_for_absent`), which
- * leaves behind whoever comes later. */
+ * leaves behind whoever comes later. A longer wait (`waited_for_quorum`) stands for the quorum, so
+ * that an outage of all does not wait for ever for a machine that is gone: one coordinator, which
+ * has its memory, decides alone, and nobody can have gone on without it. */
 
 /* A replica that may be in the next epoch: connected, of this job, its report fresh, not excluded.
  */
@@ -52,6 +54,7 @@ typedef struct orr_membership {
     uint64_t step, epoch, made; /* that is known to be committed last, in which epoch that was, and
                                  * whose ring made it: a carried step may be committed in two */
     bool waited_for_absent;     /* for those who may have a later state, as long as one waits */
+    bool waited_for_quorum;     /* as long as one waits for that: who is here goes on         */
     uint64_t jump; /* of epochs, when memory is lost: a random number, so that two coordinators that
                     * know nothing of each other give different ones */
 } orr_membership;
@@ -62,6 +65,13 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
  * gone. */
 void orr_membership_arrived(orr_membership *memory, const orr_member_id *id);
 void orr_membership_gone(orr_membership *memory, const orr_member_id *id);
+/* An operator says that no life of this replica will come back; false: nobody waits for one. Should
+ * it come all the same it is taken in like any other. */
+bool orr_membership_forget(orr_membership *memory, const char *name);
+/* Those who may act in their epoch, or know of a later commit, and are no candidates. */
+void orr_membership_list_awaited(const orr_membership *memory,
+                                 const orr_epoch_candidate *candidates, uint32_t n,
+                                 orr_member_list *ret);
 /* Whether a report was sent before its replica took part in the last commit, and has come late over
  * a connection that was given up. */
 bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report);

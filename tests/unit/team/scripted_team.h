@@ -186,6 +186,7 @@ static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *fra
         return;
     case ORR_MESSAGE_HALT:
     case ORR_MESSAGE_REFUSED:
+    case ORR_MESSAGE_FORGOTTEN:
         if (!orr_read_fault(payload, frame->bytes, &why))
             break;
         snprintf(m->why, sizeof m->why, "%s", why.why);

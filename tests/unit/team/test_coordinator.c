@@ -193,6 +193,74 @@ static void test_a_minority_halts(void **state)
     run_steps(1);
 }
 
+/* Of three one comes back after an outage of all, and the others never. */
+static void only_one_is_back(const orr_coordinator_settings *settings)
+{
+    assert_true(hand_form(&team, 3, settings));
+    run_steps(2);
+    hand_kill(&team);
+    hand_close(b);
+    hand_close(c);
+    assert_true(hand_start(&team));
+    hand_hello(&team, a);
+    hand_run(&team, 200);
+    assert_int_equal(hand_status(&team).state, ORR_STATE_HALTED);
+    assert_int_equal(a->epochs, 1);
+}
+
+static void test_an_outage_has_an_end(void **state)
+{
+    (void)state;
+    only_one_is_back(&(orr_coordinator_settings){
+        .replicas = 3, .failure_timeout_ns = HAND_TIMEOUT, .outage_timeout_ns = 3000 * HAND_MS});
+    assert_non_null(strstr(a->why, "b and others are missing, waited for 3 s at most"));
+    hand_run(&team, 2500);
+    assert_int_equal(a->epochs, 1);
+    hand_run(&team, 600);
+    assert_int_equal(a->epochs, 2);
+    assert_int_equal(a->epoch.n, 1);
+    assert_int_equal(a->epoch.step, 2);
+    hand_hello(&team, b); /* it had been thought gone, and is taken in */
+    hand_run(&team, 5);
+    run_steps(1);
+    assert_int_equal(a->epoch.n, 2);
+    run_steps(1);
+}
+
+static void forget(hand_member *operator_, const char *name)
+{
+    orr_fault_report of = {.about = UINT32_MAX};
+    orr_message_bytes payload = {0};
+    snprintf(of.why, sizeof of.why, "%s", name);
+    operator_->refused = false;
+    operator_->why[0] = '\0';
+    if (operator_->conn == 0)
+        hand_connect(&team, operator_);
+    assert_true(orr_write_fault(&payload, &of));
+    hand_say(operator_, ORR_MESSAGE_FORGET, 0, 0, &payload);
+    hand_run(&team, 5);
+}
+
+static void test_who_is_forgotten_is_not_waited_for(void **state)
+{
+    (void)state;
+    only_one_is_back(&THREE);
+    hand_member *o = hand_another(&team, "operator", 1);
+    forget(o, "d");
+    assert_true(o->refused && strstr(o->why, "nobody waits") != NULL);
+    forget(o, "a");
+    assert_true(o->refused && strstr(o->why, "a is here") != NULL);
+    assert_int_equal(a->epochs, 1);
+    forget(o, "b"); /* one of the two that may live is enough */
+    assert_false(o->refused);
+    assert_non_null(strstr(o->why, "any longer"));
+    hand_run(&team, 150);
+    assert_int_equal(a->epochs, 2);
+    assert_int_equal(a->epoch.n, 1);
+    assert_int_equal(a->epoch.step, 2);
+    run_steps(1);
+}
+
 /* torchft: test_lighthouse_join_during_shrink, and upscale: a third joins late */
 static void test_who_joins_during_a_step_disturbs_nobody(void **state)
 {
@@ -556,6 +624,8 @@ int main(void)
         TEST(test_a_closed_connection_is_told_at_once),
         TEST(test_one_of_two_dies_before_anything_was_committed),
         TEST(test_all_of_the_last_epoch_need_no_waiting),
+        TEST(test_an_outage_has_an_end),
+        TEST(test_who_is_forgotten_is_not_waited_for),
         TEST(test_a_minority_halts),
         TEST(test_who_joins_during_a_step_disturbs_nobody),
         TEST(test_sums_that_differ_are_made_again_in_a_new_epoch),
