@@ -67,9 +67,11 @@ typedef struct orr_team_data_cursor {
     X(RETRY, "retry")                                                                              \
     X(COMMIT, "commit")                                                                            \
     X(HALT, "halt")                                                                                \
-    X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")                      \
-        X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator")                      \
-            X(REFUSED, "refused")
+    X(FETCH, "fetch")                                                                              \
+    X(CAUGHT_UP, "whole")                                                                          \
+    X(SERVE, "serve")                                                                              \
+    X(LEFT, "left")                                                                                \
+    X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator") X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
 #define ORR_TEAM_EVENT_ENUM_(name, text) ORR_TEAM_##name,
     ORR_TEAM_EVENT_MAP(ORR_TEAM_EVENT_ENUM_)
