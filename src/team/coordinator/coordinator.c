@@ -156,7 +156,30 @@ static bool keep_addresses(orr_peer *peer, const orr_addresses *addresses)
     return true;
 }
 
-static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
+static bool has_hello_of(const orr_coordinator *c, const char *name)
+{
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
+        if (c->peers[i].hello && strcmp(c->peers[i].report.id.name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The caller of this name; else the place of one who is not here, of whom there is one, since no
+ * more replicas than there are places are taken. */
+static orr_caller *caller_of(orr_coordinator *c, const char *name)
+{
+    orr_caller *room = &c->callers[0];
+    for (uint32_t i = 0; i < ORR_TEAM_MAX_REPLICAS; i++) {
+        orr_caller *one = &c->callers[i];
+        if (strcmp(one->id.name, name) == 0)
+            return one;
+        if (!has_hello_of(c, one->id.name))
+            room = one;
+    }
+    return room;
+}
+
+static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello, uint64_t call)
 {
     const char *why = refusal_reason(c, hello);
     if (c->ended && !c->taken) { /* a replica that comes late */
@@ -169,7 +192,8 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
         orr_peer_refuse(c, peer, hello->report.id.name, why);
         return;
     }
-    if (orr_membership_is_stale_report(&c->memory, &hello->report)) {
+    const orr_member_id *id = &hello->report.id;
+    if (orr_caller_is_late(caller_of(c, id->name), id, call)) {
         orr_peer_drop(c, peer);
         return;
     }
@@ -201,12 +225,11 @@ static void on_forget(orr_coordinator *c, orr_peer *operator_, const char *name)
     char why[ORR_TEAM_REASON_BYTES];
     orr_member_id gone = {.incarnation = 0};
     snprintf(gone.name, sizeof gone.name, "%.*s", ORR_TEAM_NAME_BYTES - 1, name);
-    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
-        if (c->peers[i].hello && strcmp(c->peers[i].report.id.name, name) == 0) {
-            snprintf(why, sizeof why, "%.40s is here", name);
-            orr_peer_refuse(c, operator_, "operator", why);
-            return;
-        }
+    if (has_hello_of(c, name)) {
+        snprintf(why, sizeof why, "%.40s is here", name);
+        orr_peer_refuse(c, operator_, "operator", why);
+        return;
+    }
     if (!orr_membership_forget(&c->memory, name)) {
         snprintf(why, sizeof why, "nobody waits for a replica %.40s", name);
         orr_peer_refuse(c, operator_, "operator", why);
@@ -242,7 +265,7 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
     if (frame->kind == ORR_MESSAGE_HELLO && !peer->hello) {
         if (!orr_read_hello(payload, frame->bytes, &hello))
             return false;
-        on_hello(c, peer, &hello);
+        on_hello(c, peer, &hello, frame->step);
         return true;
     }
     if (frame->kind == ORR_MESSAGE_FORGET && !peer->hello) {

@@ -61,6 +61,7 @@ struct orr_coordinator {
     char why[ORR_TEAM_REASON_BYTES];
     orr_team_status counters;
     orr_member_list absent; /* lost, and not back: who may come late when the job has ended */
+    orr_caller callers[ORR_TEAM_MAX_REPLICAS]; /* by name; of an empty one: nobody yet */
     orr_peer peers[ORR_COORDINATOR_MAX_PEERS];
 };
 

@@ -61,7 +61,7 @@ static void say_hello(orr_team_member *m)
                              .report = m->report,
                              .addresses = {addresses, ring_bytes + state_bytes, 1}};
     if (orr_write_hello(&payload, &hello))
-        orr_team_member_send(m, ORR_MESSAGE_HELLO, 0, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_HELLO, ++m->calls, &payload);
     orr_array_done(&payload);
     if (m->drains)
         say_leave(m);

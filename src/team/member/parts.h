@@ -45,6 +45,7 @@ struct orr_team_member {
     /* The coordinator. */
     orr_conn conn;
     int64_t heard_ns, call_ns, alone_ns;
+    uint64_t calls;
     orr_message_inbox inbox;
     bool told_lost;                        /* its loss was reported, and it was not heard since */
     bool refused, drains, done, dismissed; /* done: it drains since the job is complete */

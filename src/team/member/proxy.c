@@ -27,7 +27,8 @@ static void hang_up(orr_replica_proxy *h)
     for (uint32_t i = 0; i < h->n; i++) {
         if (h->ranks[i].conn != 0)
             h->net->close(h->net, h->ranks[i].conn, true);
-        h->ranks[i] = (orr_replica_proxy_rank){.whole_step = ORR_TEAM_NONE};
+        h->ranks[i] =
+            (orr_replica_proxy_rank){.caller = h->ranks[i].caller, .whole_step = ORR_TEAM_NONE};
     }
     h->epoch = h->step = 0;
     h->carried = h->said_ready = false;
@@ -57,7 +58,7 @@ static void call(orr_replica_proxy *h)
     } else {
         h->heard_ns = h->net->now_ns(h->net);
         h->apart = orr_replica_proxy_is_apart(h);
-        orr_message_send(h->net, h->up, ORR_MESSAGE_HELLO, 0, 0, &payload);
+        orr_message_send(h->net, h->up, ORR_MESSAGE_HELLO, 0, ++h->calls, &payload);
         forward_leave(h);
     }
     orr_array_done(&payload);
@@ -84,10 +85,13 @@ static bool on_hello(orr_replica_proxy *h, orr_conn conn, const orr_net_frame *f
         orr_message_send(h->net, conn, ORR_MESSAGE_DISMISS, 0, 0, NULL);
         return true;
     }
-    if (h->ranks[hello.rank].conn != 0) /* it has come again: all begin again */
-        hang_up(h);
     orr_replica_proxy_rank *rank = &h->ranks[hello.rank];
+    if (orr_caller_is_late(&rank->caller, &hello.report.id, frame->step))
+        return false;
+    if (rank->conn != 0) /* it has come again: all begin again */
+        hang_up(h);
     *rank = (orr_replica_proxy_rank){.conn = conn,
+                                     .caller = rank->caller,
                                      .hello = true,
                                      .heard_ns = h->net->now_ns(h->net),
                                      .fingerprint = hello.fingerprint,

@@ -11,6 +11,7 @@
 typedef struct orr_replica_proxy_rank {
     orr_conn conn; /* 0: not here                              */
     bool hello, leaves, done;
+    orr_caller caller; /* stays when the proxy hangs up           */
     int64_t heard_ns;
     uint64_t fingerprint;
     orr_member_report report; /* as in its hello                          */
@@ -32,6 +33,7 @@ struct orr_replica_proxy {
     int64_t heard_ns;
     bool carried, said_ready; /* carried: the epoch is */
     bool apart;               /* the ranks were in different epochs when they said hello */
+    uint64_t calls;           /* of the coordinator */
     bool dismissed;           /* a rank that has not heard it yet is told when it calls */
     uint64_t epoch, step;     /* the step under way */
     orr_message_inbox inbox;

@@ -109,15 +109,6 @@ void orr_membership_list_awaited(const orr_membership *memory,
     }
 }
 
-bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report)
-{
-    const orr_member_list *base = &memory->record.base;
-    for (uint32_t i = 0; i < base->n && !memory->uncommitted; i++)
-        if (orr_member_id_equal(&base->ids[i], &report->id))
-            return report->epoch < memory->epoch;
-    return false;
-}
-
 bool orr_membership_is_plausible_report(const orr_membership *memory,
                                         const orr_member_report *report)
 {

@@ -14,6 +14,14 @@ bool orr_member_id_equal(const orr_member_id *a, const orr_member_id *b)
     return a->incarnation == b->incarnation && strcmp(a->name, b->name) == 0;
 }
 
+bool orr_caller_is_late(orr_caller *last, const orr_member_id *id, uint64_t call)
+{
+    if (orr_member_id_equal(&last->id, id) && call < last->call)
+        return true;
+    *last = (orr_caller){*id, call};
+    return false;
+}
+
 static bool put(orr_message_bytes *to, const void *data, size_t bytes)
 {
     if (!orr_array_reserve(to, bytes))

@@ -21,7 +21,7 @@ enum {
 
 typedef enum orr_team_message_kind {
     /* to the coordinator */
-    ORR_MESSAGE_HELLO = 1,
+    ORR_MESSAGE_HELLO = 1, /* frame: step: the number of the call: see orr_caller */
     ORR_MESSAGE_HEARTBEAT,
     ORR_MESSAGE_FAULT,
     ORR_MESSAGE_READY,
@@ -91,6 +91,15 @@ typedef struct orr_hello {
     orr_member_report report;
     orr_addresses addresses; /* of `rank` to a proxy, of all to a coordinator */
 } orr_hello;
+
+/* The last call of a life of a replica, or of a rank. Each counts the times it has called, so that
+ * a hello that comes late, over a connection that was given up, is told from the one after it. */
+typedef struct orr_caller {
+    orr_member_id id;
+    uint64_t call;
+} orr_caller;
+/* Whether a hello is late: a later call of the same life was heard. Else notes it. */
+bool orr_caller_is_late(orr_caller *last, const orr_member_id *id, uint64_t call);
 
 typedef enum orr_role { ORR_ROLE_CONTRIBUTOR, ORR_ROLE_HEALING } orr_role;
 typedef struct orr_epoch_member {

@@ -129,13 +129,17 @@ static const orr_member_report *must_carry(const orr_membership *memory,
 {
     const orr_member_report *carried = latest_carried(candidates, n, best->step);
     const orr_member_report *latest = latest_prepared(candidates, n, best->step);
+    const bool behind = best->step < memory->step;
+    const orr_member_report *known = best->step + 1 == memory->step
+                                         ? holder(candidates, n, best->step, &memory->made, NULL)
+                                         : NULL;
     *ret_must = true;
-    if (best->step < memory->step)
-        return best->step + 1 == memory->step
-                   ? holder(candidates, n, best->step, &memory->made, NULL)
-                   : NULL;
+    if (known != NULL || (behind && !all_heard))
+        return known;
     if (carried != NULL)
         return holder(candidates, n, best->step, NULL, &carried->digest);
+    if (behind)
+        return NULL;
     if (memory->uncommitted && latest != NULL &&
         (!all_heard || may_be_committed(candidates, n, latest)))
         return holder(candidates, n, best->step, &latest->made, NULL);

@@ -72,9 +72,6 @@ bool orr_membership_forget(orr_membership *memory, const char *name);
 void orr_membership_list_awaited(const orr_membership *memory,
                                  const orr_epoch_candidate *candidates, uint32_t n,
                                  orr_member_list *ret);
-/* Whether a report was sent before its replica took part in the last commit, and has come late over
- * a connection that was given up. */
-bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report);
 /* Whether the numbers of a report can be those of a team that counts as this protocol does: no
  * epoch is further than 2^32 beyond the remembered one (epochs go up by one, and by less than 2^20
  * where memory is lost), and no step or slot beyond 2^48. So no report can use up the numbers at

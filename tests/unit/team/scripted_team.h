@@ -35,6 +35,7 @@ typedef struct hand_member {
     orr_conn conn;
     bool mute; /* no heartbeats */
     uint64_t fingerprint;
+    uint64_t call; /* the number that its next hello bears */
     uint32_t ranks;
     orr_member_report report; /* what it would say in a hello */
     orr_heartbeat progress;
@@ -248,7 +249,7 @@ static inline void hand_hello(hand_team *t, hand_member *m)
     m->refused = false;
     m->why[0] = '\0';
     if (orr_write_hello(&payload, &hello))
-        hand_say(m, ORR_MESSAGE_HELLO, 0, 0, &payload);
+        hand_say(m, ORR_MESSAGE_HELLO, 0, m->call, &payload);
     m->mute = false;
     hand_woken(m);
 }

@@ -158,6 +158,30 @@ static void test_the_same_life_on_another_connection(void **state)
     goes_on();
 }
 
+/* What it says was true before its later call: no epoch may rest on that. */
+static void test_a_hello_that_comes_late_is_dropped(void **state)
+{
+    (void)state;
+    assert_true(hand_form(&team, 2, &TWO));
+    b->conn = 0;
+    b->call = 2;
+    hand_hello(&team, b);
+    hand_run(&team, 5);
+    goes_on();
+    const uint32_t epochs = a->epochs;
+    hand_another(&team, "b", 1)->call = 1;
+    hand_hello(&team, c);
+    hand_run(&team, 5);
+    assert_int_equal(c->closes, 1);
+    assert_int_equal(a->epochs, epochs);
+    goes_on();
+    c->call = 3;
+    hand_hello(&team, c);
+    hand_run(&team, 5);
+    assert_int_equal(c->closes, 1);
+    assert_int_equal(a->epochs, epochs + 1);
+}
+
 static void test_hello_twice_is_no_message(void **state)
 {
     (void)state;
@@ -424,6 +448,7 @@ int main(void)
         TEST(test_one_rank_alone_is_refused),
         TEST(test_of_two_lives_the_later_one_stays),
         TEST(test_the_same_life_on_another_connection),
+        TEST(test_a_hello_that_comes_late_is_dropped),
         TEST(test_hello_twice_is_no_message),
         TEST(test_noise),
         TEST(test_noise_of_a_member),

@@ -414,6 +414,22 @@ static void test_it_goes_back_when_nobody_lives_who_was_further(void **state)
     decides(&s, "4 after 2: a=6 b=7");
 }
 
+/* One of its ranks has committed step 4, so that its state is of no use without those sums. */
+static void test_going_back_keeps_what_a_rank_has_committed(void **state)
+{
+    (void)state;
+    begin(&s, "ab");
+    orr_member_report *r = prepared(comes(&s, 'a'), SUMS);
+    r->step = r->known = STEP - 2;
+    r->data = (orr_team_data_cursor){.next = 15, .epoch = 0, .made = 0};
+    r->carried = true;
+    fresh(comes(&s, 'b'), STEP - 2, 7);
+    decides(&s, "4 after 3 carries 9 {15,16,17}: a b~");
+    s.n = 1;
+    memset(s.memory.dead, 0, sizeof s.memory.dead);
+    halts(&s, "is not here"); /* b may have its state, or the sums of step 5 */
+}
+
 static void test_without_any_state_it_halts(void **state)
 {
     (void)state;
@@ -547,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_behind_only_sums_of_the_committing_epoch_count),
         cmocka_unit_test(test_behind_by_two_steps_it_halts),
         cmocka_unit_test(test_it_goes_back_when_nobody_lives_who_was_further),
+        cmocka_unit_test(test_going_back_keeps_what_a_rank_has_committed),
         cmocka_unit_test(test_without_any_state_it_halts),
         cmocka_unit_test(test_who_is_prepared_for_what_was_committed_contributes),
         cmocka_unit_test(test_who_leaves_is_not_taken_unless_it_alone_has_the_state),
