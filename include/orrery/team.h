@@ -96,7 +96,7 @@ typedef struct orr_team_access {
 } orr_team_access;
 
 typedef struct orr_team_options {
-    const char *coordinator; /* "host:port" */
+    const char *coordinator; /* "host:port"; with standbys all of them, with commas */
     orr_team_access access;
     const char
         *name; /* of the replica, unique in the team; the order of names is the order of the ring */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "team/access.h"
 #include "io/socket/address.h"
+#include "team/member/coordinator_list.h"
 #include "team/session_parts.h"
 #include "team/protocol/timeouts.h"
 
@@ -19,13 +20,14 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
 {
     const orr_team_options *o = &t->options;
     char reached[ORR_NET_ADDRESS_BYTES / 2];
+    orr_coordinator_list coordinators;
     const char *address = o->address;
     if (address == NULL && o->rank > 0 && o->proxy != NULL)
         ORR_TRY(orr_address_toward(o->proxy, reached, sizeof reached, err));
-    else if (address == NULL && o->coordinator != NULL)
-        ORR_TRY(orr_address_toward(o->coordinator, reached, sizeof reached, err));
-    else if (address == NULL)
-        return orr_fail(err, ORR_INVALID, "no address of a coordinator");
+    else if (address == NULL) {
+        ORR_TRY(orr_coordinator_list_read(o->coordinator, &coordinators, err));
+        ORR_TRY(orr_address_toward(coordinators.addresses[0], reached, sizeof reached, err));
+    }
     if (address == NULL)
         address = reached;
     const char *colon = strrchr(address, ':'), *bracket = strrchr(address, ']');

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "team/coordinator/parts.h"
 
-/* Connections to the coordinator: hello, heartbeats, fault reports; refusing strangers; opening
- * with the record of the store, and closing. */
+/* Connections to the coordinator: hello, heartbeats, fault reports; refusing strangers; opening and
+ * closing. */
 
 void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format,
                                 ...)
@@ -181,6 +181,10 @@ static orr_caller *caller_of(orr_coordinator *c, const char *name)
 
 static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello, uint64_t call)
 {
+    if (!orr_coordinator_heed_call(c)) {
+        orr_peer_drop(c, peer);
+        return;
+    }
     const char *why = refusal_reason(c, hello);
     if (c->ended && !c->taken) { /* a replica that comes late */
         note_absent(c, &hello->report.id, false);
@@ -228,6 +232,10 @@ static void on_forget(orr_coordinator *c, orr_peer *operator_, const char *name)
     if (has_hello_of(c, name)) {
         snprintf(why, sizeof why, "%.40s is here", name);
         orr_peer_refuse(c, operator_, "operator", why);
+        return;
+    }
+    if (orr_coordinator_stands_by(c)) {
+        orr_peer_refuse(c, operator_, "operator", "it stands by: nobody waits here");
         return;
     }
     if (!orr_membership_forget(&c->memory, name)) {
@@ -350,31 +358,8 @@ static void on_woken(void *ctx)
 {
     orr_coordinator *c = ctx;
     orr_coordinator_detect_failures(c);
+    orr_coordinator_watch_record(c);
     orr_coordinator_reconfigure(c);
-}
-
-static orr_status load_record(orr_coordinator *c, orr_error *err)
-{
-    enum { ROOM = 64 + 2 * ORR_TEAM_MAX_REPLICAS * sizeof(orr_member_id) };
-    uint8_t record[ROOM];
-    uint64_t version;
-    size_t bytes = 0;
-    orr_team_store *store = c->settings.store;
-    c->memory = (orr_membership){.lost = true, .uncommitted = true, .jump = c->settings.jump};
-    if (store == NULL)
-        return ORR_OK;
-    const orr_status status = store->load(store, &version, record, sizeof record, &bytes, err);
-    if (status == ORR_NOT_FOUND || status == ORR_PARSE) /* members may know */
-        return ORR_OK;
-    if (status != ORR_OK)
-        return status;
-    if (orr_read_record(record, bytes, &c->memory.record))
-        c->memory.lost = false;
-    else
-        c->memory.record = (orr_epoch_record){.epoch = 0};
-    c->known = c->memory.record.members.n > 0;
-    c->fingerprint = c->memory.record.fingerprint;
-    return ORR_OK;
 }
 
 orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *settings,
@@ -387,7 +372,7 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     c->net = net;
     c->settings = *settings;
     c->retry_at_ns = INT64_MAX;
-    c->began_ns = net->now_ns(net);
+    const int64_t now = net->now_ns(net);
     c->user = (orr_net_callbacks){.ctx = c,
                                   .accepted = on_accepted,
                                   .place = on_place,
@@ -406,9 +391,12 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
                           settings->replicas, settings->min_replicas, ORR_TEAM_MAX_REPLICAS);
         goto out;
     }
-    ORR_TRY_OUT(status, load_record(c, err));
+    ORR_TRY_OUT(status, orr_coordinator_load_record(c, err));
     ORR_TRY_OUT(status, net->listen(net, &c->user, settings->listen, c->address, err));
-    net->wake_at(net, &c->user, c->began_ns + c->times.heartbeat_ns / 2);
+    net->wake_at(net, &c->user, now + c->times.heartbeat_ns / 2);
+    c->forms_at_ns = now + c->times.failure_ns;
+    if (settings->standby)
+        orr_coordinator_stand_by(c, "it leads when replicas call");
     *ret = c;
 out:
     if (status != ORR_OK)

@@ -18,6 +18,7 @@ typedef struct orr_coordinator_settings {
     uint32_t replicas, min_replicas; /* as orr_coordinator_options */
     int64_t failure_timeout_ns, join_window_ns, outage_timeout_ns;
     bool keep_running;
+    bool standby;  /* others share its store: it leads when replicas call it (standby.c) */
     uint64_t jump; /* a random number below 2^20: see orr_membership */
     void (*on_event)(void *ctx, const orr_team_event *event);
     void *ctx;

@@ -38,8 +38,13 @@ static void list(orr_coordinator *c, forming *f)
     }
 }
 
+/* Nothing can be decided with those who are here. */
 static void halt(orr_coordinator *c, const char *why)
 {
+    if (orr_coordinator_stands_by(c)) {
+        orr_coordinator_stand_by(c, why);
+        return;
+    }
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
     if (c->state != ORR_STATE_HALTED)
@@ -82,7 +87,7 @@ static void begin_anew(orr_coordinator *c)
     c->state = ORR_STATE_FORMING;
 }
 
-static void end_team(orr_coordinator *c, const char *why)
+void orr_coordinator_end_team(orr_coordinator *c, const char *why)
 {
     snprintf(c->why, sizeof c->why, "%s", why);
     orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", why);
@@ -92,6 +97,34 @@ static void end_team(orr_coordinator *c, const char *why)
     }
     c->state = ORR_STATE_ENDED;
     c->ended = true;
+}
+
+/* What follows from a save: true: it leads, and the record is durable. */
+static bool note_saved(orr_coordinator *c, orr_status status, const char *why)
+{
+    c->leads |= status == ORR_OK;
+    if (status == ORR_CANCELED && c->settings.standby) {
+        orr_coordinator_stand_by(c, "another coordinator leads");
+    } else if (status == ORR_CANCELED) {
+        c->taken = true;
+        orr_coordinator_end_team(c, "another coordinator has taken over the team's memory");
+    } else if (status != ORR_OK) {
+        halt(c, why);
+    }
+    return status == ORR_OK;
+}
+
+/* A standby leads from here on, also if it must halt: its record is the last. */
+static bool take_lead(orr_coordinator *c)
+{
+    orr_error err;
+    orr_epoch_record next = c->memory.record;
+    next.epoch++;
+    if (!note_saved(c, save(c, &next, false, &err), err.text))
+        return false;
+    c->memory.record = next;
+    orr_coordinator_emit_event(c, ORR_TEAM_COORDINATOR, "leads: a quorum has called it");
+    return true;
 }
 
 bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed)
@@ -106,16 +139,11 @@ bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, b
         orr_membership_formed(&after, epoch);
     if (!committed || c->first_commit)
         status = save(c, &after.record, committed, &err);
-    if (status == ORR_OK) {
-        c->memory = after;
-        c->known = true;
-    } else if (status == ORR_CANCELED) {
-        c->taken = true;
-        end_team(c, "another coordinator has taken over the team's memory");
-    } else {
-        halt(c, err.text);
-    }
-    return status == ORR_OK;
+    if (!note_saved(c, status, err.text))
+        return false;
+    c->memory = after;
+    c->known = true;
+    return true;
 }
 
 /* Sets what is known of a member to what the epoch makes it, as if it had reported that. */
@@ -215,7 +243,7 @@ static void end_job(orr_coordinator *c, const forming *f)
     orr_error err;
     if (save(c, &none, false, &err) == ORR_OK) /* else a later coordinator waits for who has left */
         c->memory.record = none;
-    end_team(c, "all replicas have left");
+    orr_coordinator_end_team(c, "all replicas have left");
 }
 
 static bool all_go(const orr_coordinator *c, const forming *f)
@@ -318,7 +346,8 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
     if (!is_one_job(c, &f))
         return;
     orr_membership_refresh(&c->memory, f.candidates, f.n);
-    if (all_go(c, &f)) {
+    const bool stands_by = orr_coordinator_stands_by(c); /* then a quorum decides on the end too */
+    if (!stands_by && all_go(c, &f)) {
         end_job(c, &f);
         return;
     }
@@ -326,6 +355,12 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
     if (!q.enough) {
         explain_wait(c, &f, &q, why);
         halt(c, why);
+        return;
+    }
+    if (stands_by && c->known && !take_lead(c))
+        return;
+    if (stands_by && all_go(c, &f)) {
+        end_job(c, &f);
         return;
     }
     if (f.staying < c->settings.min_replicas || f.staying == 0) {
@@ -367,12 +402,16 @@ static bool may_form(orr_coordinator *c)
     orr_membership_refresh(&c->memory, f.candidates, f.n);
     if (f.staying == 0)
         return f.n > 0;
-    if (c->memory.record.members.n == 0) /* the first */
-        return (c->settings.replicas > 0 && f.staying >= c->settings.replicas) ||
-               ((c->settings.replicas == 0 || c->settings.min_replicas > 0) &&
-                now - c->first_hello_ns >= c->settings.join_window_ns);
+    if (c->memory.record.members.n == 0) { /* the first */
+        const bool waits_for_all = c->settings.replicas > 0 && c->settings.min_replicas == 0;
+        if (c->settings.replicas > 0 && f.staying >= c->settings.replicas)
+            return true;
+        if (waits_for_all && orr_coordinator_stands_by(c) && now >= c->forms_at_ns)
+            orr_coordinator_stand_by(c, "not all replicas have called it");
+        return !waits_for_all && now - c->first_hello_ns >= c->settings.join_window_ns;
+    }
     const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
-    return q.all || now - c->began_ns >= c->times.failure_ns;
+    return q.all || now >= c->forms_at_ns;
 }
 
 /* Whether a member has gone, or has come back on another connection. */

@@ -50,12 +50,16 @@ struct orr_coordinator {
     orr_epoch epoch;      /* as it stands for the step under way; of no use unless RUNNING */
     uint64_t fingerprint; /* of the job, once an epoch of it was formed */
     bool known;           /* fingerprint is */
-    int64_t began_ns, halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
+    int64_t forms_at_ns;  /* after a start: with whoever is here by then, if it may */
+    int64_t halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
     int64_t retry_at_ns; /* the attempt is to be made again; INT64_MAX: it is not */
     int64_t lost_at_ns;  /* when what is being recovered from was found; 0: nothing is */
     uint32_t retries;    /* of the step */
     bool attempted;      /* the step under way, before */
     bool first_commit;   /* is yet to come, of the epoch */
+    bool leads;          /* the record in the store is its own */
+    uint32_t draws;      /* of times for which it waits, as a standby */
+    int64_t look_ns;     /* when a standby reads the record next */
     bool taken;          /* the store, by another coordinator */
     bool ended, changed; /* changed: who is here, since it was looked at last */
     char why[ORR_TEAM_REASON_BYTES];
@@ -80,6 +84,17 @@ void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *name, const
 void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was is forgotten */
 /* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);
+
+/* Several coordinators (standby.c). Reading the record of the store; errors: of the store. */
+orr_status orr_coordinator_load_record(orr_coordinator *c, orr_error *err) ORR_MUST_CHECK;
+bool orr_coordinator_stands_by(const orr_coordinator *c);
+/* Before a hello counts: a standby reads the record at the first. False: it cannot be read. */
+bool orr_coordinator_heed_call(orr_coordinator *c);
+void orr_coordinator_watch_record(orr_coordinator *c); /* for the end of the job */
+/* Sends all replicas on to another coordinator. */
+void orr_coordinator_stand_by(orr_coordinator *c, const char *why);
+/* The job is over; a later one is waited for where it was asked for. */
+void orr_coordinator_end_team(orr_coordinator *c, const char *why);
 
 /* Forms an epoch if one can and must be; called after whatever has changed (epoch.c). */
 void orr_coordinator_reconfigure(orr_coordinator *c);

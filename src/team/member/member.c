@@ -73,8 +73,10 @@ static void call(orr_team_member *m, int64_t now)
 {
     orr_error err;
     m->call_ns = now + m->times.reconnect_ns;
-    if (m->net->connect(m->net, &m->user, m->coordinator, &m->conn, &err) != ORR_OK) {
+    if (m->net->connect(m->net, &m->user, orr_coordinator_list_call(&m->coordinators), &m->conn,
+                        &err) != ORR_OK) {
         m->conn = 0;
+        orr_coordinator_list_next(&m->coordinators);
         return;
     }
     m->heard_ns = now;
@@ -112,8 +114,10 @@ static void on_woken(void *ctx)
     const int64_t now = m->net->now_ns(m->net);
     if (m->refused || m->dismissed)
         return;
-    if (m->conn != 0 && now - m->heard_ns > m->times.fenced_ns)
+    if (m->conn != 0 && now - m->heard_ns > m->times.fenced_ns) {
+        orr_coordinator_list_next(&m->coordinators);
         disconnect(m, "the coordinator is silent");
+    }
     if (m->conn == 0 && now >= m->call_ns)
         call(m, now);
     else if (m->conn != 0)
@@ -141,6 +145,7 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
     if (conn != m->conn)
         return;
     m->conn = 0;
+    orr_coordinator_list_lost(&m->coordinators);
     if (why == ORR_NET_UNPROVEN && !m->met) {
         refused(m, "the coordinator has another key, or none");
         return;
@@ -189,6 +194,10 @@ static bool hear(orr_team_member *m, const orr_net_frame *frame, const void *pay
     case ORR_MESSAGE_DISMISS:
         dismiss(m);
         return true;
+    case ORR_MESSAGE_STANDBY:
+        orr_coordinator_list_next(&m->coordinators);
+        disconnect(m, "the coordinator stands by");
+        return true;
     case ORR_MESSAGE_ALL_STATE_COMPLETE:
         m->all_fetched |= m->fetched && frame->step == m->fetch_key;
         orr_team_member_next_directive(m);
@@ -204,7 +213,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     if (conn != m->conn)
         return;
     m->heard_ns = m->net->now_ns(m->net);
-    m->met = true;
+    m->met = m->coordinators.answered = true;
     m->told_lost = false;
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
         disconnect(m, "the coordinator said what nobody understands");
@@ -234,8 +243,6 @@ static orr_status check(const orr_team_member_settings *s, orr_error *err)
                         ORR_TEAM_NAME_BYTES - 1);
     if (s->ranks == 0 || s->rank >= s->ranks)
         return orr_fail(err, ORR_INVALID, "rank %u of %u", s->rank, s->ranks);
-    if (s->coordinator == NULL || strlen(s->coordinator) >= ORR_NET_ADDRESS_BYTES)
-        return orr_fail(err, ORR_INVALID, "no address of a coordinator");
     return ORR_OK;
 }
 
@@ -244,6 +251,7 @@ static orr_status open_parts(orr_team_member *m, orr_error *err)
     const orr_team_member_settings *s = &m->settings;
     orr_net *state = s->state_net != NULL ? s->state_net : m->net;
     ORR_TRY(orr_team_timeouts_of(s->failure_timeout_ns, &m->times, err));
+    ORR_TRY(orr_coordinator_list_read(s->coordinator, &m->coordinators, err));
     ORR_TRY(orr_ring_new(m->net, s->where, &s->ring,
                          s->reducer != NULL ? s->reducer : &orr_ring_reducer_host, &m->ring_user,
                          &m->ring, err));
@@ -270,7 +278,6 @@ orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *set
     m->receiver_user = (orr_state_receiver_callbacks){.ctx = m,
                                                       .whole = orr_team_member_on_state_received,
                                                       .lost = orr_team_member_on_state_lost};
-    snprintf(m->coordinator, sizeof m->coordinator, "%s", settings->coordinator);
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", settings->name);
     m->report.id.incarnation = settings->incarnation;
     m->report.step = m->updated = settings->step;

@@ -26,7 +26,7 @@ typedef struct orr_team_member_callbacks {
 } orr_team_member_callbacks;
 
 typedef struct orr_team_member_settings {
-    const char *coordinator; /* or the proxy of the replica            */
+    const char *coordinator; /* "host:port", several with commas; or the proxy of the replica */
     const char *name;
     uint64_t incarnation; /* larger at each start                 */
     uint32_t rank, ranks; /* of the replica; more than 1: the coordinator is a proxy */

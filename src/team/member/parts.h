@@ -2,6 +2,7 @@
 #ifndef ORR_TEAM_MEMBER_PARTS_H
 #define ORR_TEAM_MEMBER_PARTS_H
 
+#include "team/member/coordinator_list.h"
 #include "team/member/member.h"
 #include "team/protocol/roster.h"
 #include "team/protocol/timeouts.h"
@@ -36,7 +37,7 @@ struct orr_team_member {
     orr_team_member_callbacks owner;
     orr_team_member_settings settings;
     orr_team_timeouts times;
-    char coordinator[ORR_NET_ADDRESS_BYTES];
+    orr_coordinator_list coordinators;
     orr_ring *ring;
     orr_ring_callbacks ring_user;
     orr_state_provider *provider;

@@ -52,8 +52,10 @@ static void call(orr_replica_proxy *h)
     orr_message_bytes payload = {0};
     orr_error err;
     if (!orr_replica_proxy_write_hello(h, &payload) ||
-        h->net->connect(h->net, &h->user, h->coordinator, &h->up, &err) != ORR_OK) {
+        h->net->connect(h->net, &h->user, orr_coordinator_list_call(&h->coordinators), &h->up,
+                        &err) != ORR_OK) {
         h->up = 0;
+        orr_coordinator_list_next(&h->coordinators);
         hang_up(h);
     } else {
         h->heard_ns = h->net->now_ns(h->net);
@@ -239,7 +241,10 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     const bool cut = frame->bytes > 0 && payload == NULL;
     if (conn == h->up) {
         h->heard_ns = h->net->now_ns(h->net);
-        if (cut || !forward_to_ranks(h, frame, payload))
+        h->coordinators.answered = true;
+        if (frame->kind == ORR_MESSAGE_STANDBY)
+            orr_coordinator_list_next(&h->coordinators);
+        if (cut || frame->kind == ORR_MESSAGE_STANDBY || !forward_to_ranks(h, frame, payload))
             hang_up(h);
         return;
     }
@@ -260,9 +265,10 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
     orr_replica_proxy *h = ctx;
     orr_replica_proxy_rank *rank = rank_of(h, conn);
     (void)why;
-    if (conn == h->up)
+    if (conn == h->up) {
         h->up = 0;
-    else if (rank != NULL)
+        orr_coordinator_list_lost(&h->coordinators);
+    } else if (rank != NULL)
         rank->conn = 0;
     else
         return;
@@ -280,7 +286,7 @@ static bool all_heard(const orr_replica_proxy *h, int64_t now)
     for (uint32_t i = 0; i < h->n; i++)
         if (now - h->ranks[i].heard_ns > h->times.silent_ns)
             return false;
-    return now - h->heard_ns <= h->times.fenced_ns;
+    return true;
 }
 
 static void on_woken(void *ctx)
@@ -289,7 +295,10 @@ static void on_woken(void *ctx)
     const int64_t now = h->net->now_ns(h->net);
     orr_heartbeat heartbeat;
     orr_message_bytes payload = {0};
-    if (h->up != 0 && !all_heard(h, now))
+    const bool silent = h->up != 0 && now - h->heard_ns > h->times.fenced_ns;
+    if (silent)
+        orr_coordinator_list_next(&h->coordinators);
+    if (silent || (h->up != 0 && !all_heard(h, now)))
         hang_up(h);
     if (h->up != 0) {
         orr_replica_proxy_merge_heartbeat(h, &heartbeat);
@@ -315,7 +324,7 @@ orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings 
                                   .frame = on_frame,
                                   .closed = on_closed,
                                   .woken = on_woken};
-    snprintf(h->coordinator, sizeof h->coordinator, "%s", settings->coordinator);
+    ORR_TRY_OUT(status, orr_coordinator_list_read(settings->coordinator, &h->coordinators, err));
     h->ranks = orr_calloc(h->n, sizeof *h->ranks);
     ORR_TRY_OUT(status, h->ranks != NULL ? ORR_OK : orr_fail_memory(err));
     ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &h->times, err));

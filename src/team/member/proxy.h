@@ -11,7 +11,7 @@
  * called. */
 typedef struct orr_replica_proxy orr_replica_proxy;
 typedef struct orr_replica_proxy_settings {
-    const char *coordinator; /* "host:port"          */
+    const char *coordinator; /* "host:port", several with commas */
     const char *where;       /* its ranks call there */
     uint32_t ranks;
     int64_t failure_timeout_ns;

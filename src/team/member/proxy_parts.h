@@ -2,6 +2,7 @@
 #ifndef ORR_TEAM_MEMBER_PROXY_PARTS_H
 #define ORR_TEAM_MEMBER_PROXY_PARTS_H
 
+#include "team/member/coordinator_list.h"
 #include "team/member/proxy.h"
 #include "team/protocol/message.h"
 #include "team/protocol/timeouts.h"
@@ -27,7 +28,8 @@ struct orr_replica_proxy {
     orr_net *net;
     orr_net_callbacks user;
     orr_team_timeouts times;
-    char coordinator[ORR_NET_ADDRESS_BYTES], address[ORR_NET_ADDRESS_BYTES];
+    orr_coordinator_list coordinators;
+    char address[ORR_NET_ADDRESS_BYTES];
     uint32_t n;
     orr_conn up;
     int64_t heard_ns;

@@ -33,7 +33,8 @@ typedef enum orr_team_message_kind {
     ORR_MESSAGE_HALT,
     ORR_MESSAGE_DISMISS,
     ORR_MESSAGE_REFUSED,
-    ORR_MESSAGE_HEARTBEAT_ACK,      /* of a heartbeat                                            */
+    ORR_MESSAGE_HEARTBEAT_ACK, /* of a heartbeat                                            */
+    ORR_MESSAGE_STANDBY, /* another coordinator leads, or too few called this one             */
     ORR_MESSAGE_ALL_STATE_COMPLETE, /* a proxy, to its ranks                                      */
     /* an operator and the coordinator */
     ORR_MESSAGE_FORGET,   /* a fault report that names a replica: it will not come back       */

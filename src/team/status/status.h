@@ -7,7 +7,8 @@
 /* What a coordinator shows of its team: a plain copy, for `orrery team status` and for Prometheus.
  */
 #define ORR_TEAM_STATE_MAP(X)                                                                      \
-    X(FORMING, "forming") X(RUNNING, "running") X(HALTED, "halted") X(ENDED, "ended")
+    X(FORMING, "forming")                                                                          \
+    X(RUNNING, "running") X(HALTED, "halted") X(STANDBY, "standby") X(ENDED, "ended")
 typedef enum orr_team_state {
 #define ORR_TEAM_STATE_ENUM_(name, text) ORR_STATE_##name,
     ORR_TEAM_STATE_MAP(ORR_TEAM_STATE_ENUM_)

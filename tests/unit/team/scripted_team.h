@@ -44,7 +44,7 @@ typedef struct hand_member {
     uint64_t step;   /* committed                  */
     uint8_t text[HAND_TEXT];
     orr_commit_message commit;
-    uint32_t epochs, commits, halts, dismissals, echoes, closes;
+    uint32_t epochs, commits, halts, dismissals, standbys, echoes, closes;
     bool refused;
     int64_t epoch_ns, halt_ns;
     char why[ORR_TEAM_REASON_BYTES]; /* it was refused or halted */
@@ -184,6 +184,9 @@ static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *fra
         return;
     case ORR_MESSAGE_DISMISS:
         m->dismissals++;
+        return;
+    case ORR_MESSAGE_STANDBY:
+        m->standbys++;
         return;
     case ORR_MESSAGE_HALT:
     case ORR_MESSAGE_REFUSED:
